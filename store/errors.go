@@ -1,0 +1,56 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+)
+
+// The errors of every store; match them with [errors.Is].
+var (
+	ErrNotFound       = errors.New("not found")
+	ErrConflict       = errors.New("a condition does not hold") // always a [*ConflictError]
+	ErrGone           = errors.New("the position is gone, list again")
+	ErrFuture         = errors.New("the position lies ahead of the store")
+	ErrInvalid        = errors.New("invalid")
+	ErrTooLarge       = errors.New("too large")
+	ErrUnknownOutcome = errors.New("the outcome of the write is unknown, read back")
+	ErrClosed         = errors.New("the store is closed")
+	ErrInUse          = errors.New("the store is in use by another process")
+)
+
+// Error says which operation on which key (or prefix) failed.
+type Error struct {
+	Op  string // "get", "list", "commit", "watch", "compact", "open", "close"
+	Key string // may be empty
+	Err error
+}
+
+// Error implements error.
+func (e *Error) Error() string {
+	if e.Key == "" {
+		return "store: " + e.Op + ": " + e.Err.Error()
+	}
+	return "store: " + e.Op + " " + strconv.Quote(e.Key) + ": " + e.Err.Error()
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// ConflictError is a transaction refused by one of its conditions. It matches
+// [ErrConflict].
+type ConflictError struct {
+	Condition Condition
+	Current   *Entry // what the key is now; nil: absent
+}
+
+// Error implements error.
+func (e *ConflictError) Error() string {
+	if e.Current == nil {
+		return fmt.Sprintf("conflict: wanted %v, it is absent", e.Condition)
+	}
+	return fmt.Sprintf("conflict: wanted %v, it is at revision %d", e.Condition, e.Current.Revision)
+}
+
+// Is makes the error match [ErrConflict].
+func (e *ConflictError) Is(target error) bool { return target == ErrConflict }

@@ -1,0 +1,156 @@
+// Package store defines what a storage backend must do for the library: a small
+// revisioned key-value interface. Everything typed (namespaces, content, rules)
+// lives above it, once, in package registry.
+//
+// The packages memory and bolt below this one are drivers. Package storetest
+// holds the contract as runnable cases; a custom backend is right when
+// storetest passes.
+package store
+
+import (
+	"context"
+	"iter"
+)
+
+// Revision counts the commits of a store. It is monotone, never reused (not
+// after deletes, restarts or compaction either), and not dense. Commit order is
+// revision order is visibility order. Zero is before every commit.
+type Revision int64
+
+// Position is a point in the history of one store: what a listing was read at
+// and where a watch resumes. Epoch names the history; a store that was restored
+// from a backup has another one, and a position of another epoch answers
+// [ErrGone]. An empty Epoch is not checked. The zero Position means now.
+type Position struct {
+	Epoch    string
+	Revision Revision
+}
+
+// Entry is a key with its value as of one revision.
+//
+// A Value is read-only and stays as it is: a store never changes it later and
+// the caller must not.
+type Entry struct {
+	Key      string
+	Value    []byte
+	Revision Revision // the commit that wrote this value
+}
+
+// Query selects one page of a listing.
+type Query struct {
+	Prefix string   // only keys that start with it; empty: all keys
+	After  string   // only keys greater than it; empty: from the first
+	Limit  int      // at most so many entries; zero: no limit; negative: [ErrInvalid]
+	At     Position // the snapshot to read; zero: now
+}
+
+// Page is a part of a listing, in key order.
+type Page struct {
+	Entries  []Entry
+	Position Position // the snapshot that was read; pass it as Query.At for the next page
+	More     bool     // entries of this snapshot follow after the last one
+}
+
+// Event is the change of one key.
+type Event struct {
+	Key     string
+	Value   []byte // the value that was put; for a deletion nil
+	Deleted bool
+	Prev    *Entry // the entry before; nil when the key was absent
+}
+
+// Change is what one commit did to the keys that a watch follows: the events of
+// one transaction, in the order of its operations, never split over two changes.
+// A Change without events is a bookmark: everything up to its position has been
+// delivered.
+type Change struct {
+	Position Position
+	Events   []Event
+}
+
+// Bookmark reports whether c carries no events.
+func (c Change) Bookmark() bool { return len(c.Events) == 0 }
+
+// Store is the one thing that a custom backend implements. All methods may be
+// called by any number of goroutines at once. Errors are matched with
+// [errors.Is] against the sentinels of this package and carry the operation and
+// the key ([Error]).
+//
+// Invalid input ([ErrInvalid], [ErrTooLarge]) and a context that has ended
+// before the call change nothing.
+type Store interface {
+	// Get returns the entry at key, or [ErrNotFound]. The answer reflects every
+	// commit acknowledged before the call, also those of other handles.
+	Get(ctx context.Context, key string) (Entry, error)
+
+	// List returns one page. A zero Query.At reads now: the answer reflects every
+	// commit acknowledged before the call. Otherwise every entry is as of exactly
+	// Query.At.Revision; if that was compacted, or is of another epoch, the call
+	// fails with [ErrGone], and if it lies ahead of the store with [ErrFuture].
+	List(ctx context.Context, q Query) (Page, error)
+
+	// Commit applies txn at one new revision, all or nothing, and returns that
+	// revision. The first condition that does not hold (in the order of Txn.If)
+	// fails it with a [*ConflictError]. A transaction that changes nothing (no
+	// operations, or only deletions of absent keys) is a checked read: it returns
+	// the current revision, and watchers see nothing.
+	//
+	// A context that ends after submission may leave the outcome unknown; then,
+	// and only then, the error is [ErrUnknownOutcome]. A store never retries such
+	// a write: the caller reads back. The store copies the values it is given.
+	Commit(ctx context.Context, txn Txn) (Revision, error)
+
+	// Watch yields every change after a position to keys that start with prefix:
+	// ordered, gap-free, each exactly once, in the caller's goroutine, until the
+	// caller breaks, ctx ends (the last error is ctx's cause), or the store is
+	// closed ([ErrClosed]). A zero position means now. Several loops over one
+	// returned value are several watches.
+	//
+	// The watch yields a bookmark as soon as everything up to the revision that was
+	// current when the loop began has been delivered, and after that at least
+	// every few seconds while other keys change, so that a quiet prefix advances
+	// too. A watch from now therefore begins with a bookmark that tells where.
+	//
+	// The watch ends with [ErrGone] when the position, or the state an event needs,
+	// was compacted, when it is of another epoch, or when the caller fell too far
+	// behind: memory for it is bounded, and it never holds up commits or other
+	// watches. The caller lists again. A position ahead of the store ends it with
+	// [ErrFuture].
+	Watch(ctx context.Context, prefix string, after Position) iter.Seq2[Change, error]
+
+	// Close ends all watches and refuses further calls with [ErrClosed]. It waits
+	// for what runs inside the store. A second Close does nothing and returns nil.
+	Close() error
+}
+
+// Compactor is what a [Store] may offer beyond the contract: dropping history on
+// request. Stores bound their history by themselves too.
+type Compactor interface {
+	// Compact forgets what was before revision: positions before it are gone,
+	// revision itself can still be listed and watched from. Compacting to an older
+	// revision than before does nothing; to one ahead of the store is [ErrFuture].
+	Compact(ctx context.Context, revision Revision) error
+}
+
+// Limits bounds what one call may carry. Zero means no bound.
+type Limits struct {
+	Key        int // bytes in a key
+	Value      int // bytes in a value
+	Operations int // operations in a transaction, and conditions in a transaction
+	Bytes      int // bytes of keys and values in a transaction
+}
+
+// Limiter is what a [Store] may offer beyond the contract: its limits, so that
+// the layer above can cut its batches to fit. What exceeds them is refused with
+// [ErrTooLarge].
+type Limiter interface {
+	Limits() Limits
+}
+
+// LimitsOf returns the limits that s declares, or none.
+func LimitsOf(s Store) Limits {
+	if l, ok := s.(Limiter); ok {
+		return l.Limits()
+	}
+	return Limits{}
+}
