@@ -62,7 +62,7 @@ type Event struct {
 // Change is what one commit did to the keys that a watch follows: the events of
 // one transaction, in the order of its operations, never split over two changes.
 // A Change without events is a bookmark: everything up to its position has been
-// delivered.
+// delivered. Watches share the events: like values they are read-only.
 type Change struct {
 	Position Position
 	Events   []Event
