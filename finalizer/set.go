@@ -1,29 +1,35 @@
-// Package finalizer defines the names by which parties hold a namespace, and
-// the ordered set of them in spec.finalizers (design document, "Finalizers").
 package finalizer
 
-import "slices"
-
-// Name is a qualified name ("example.com/agent") or one of the standard ones: a
-// party's promise to clean up before the namespace is removed.
-type Name string
-
-// The standard names, valid although they are not qualified.
-const (
-	Kubernetes         Name = "kubernetes" // the default; added at creation when missing (rule R5)
-	Orphan             Name = "orphan"
-	ForegroundDeletion Name = "foregroundDeletion"
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"slices"
 )
 
 // Set is an ordered list of distinct names with value semantics: no operation
-// changes a Set that somebody else holds. The zero Set is empty.
+// changes a Set that somebody else holds, so a Set may be copied by assignment
+// and used by any number of goroutines. The zero Set is empty.
+//
+// Its JSON form is the plain list in order. The empty Set encodes as [], and a
+// field of this type with the option omitzero leaves it out, as Kubernetes does.
+// Decoding takes null for the empty Set; of equal names the first stays, since a
+// name that is listed twice promises nothing more than once.
 type Set struct{ names []Name }
 
 // NewSet returns the set of names, in their order; of equal names the first stays.
 func NewSet(names ...Name) Set {
-	var s Set
+	if len(names) == 0 {
+		return Set{}
+	}
+	s := Set{make([]Name, 0, len(names))}
+	seen := indexOf(nil, len(names))
 	for _, n := range names {
-		s = s.With(n)
+		if !seen.has(s.names, n) {
+			s.names = append(s.names, n)
+			seen.add(n)
+		}
 	}
 	return s
 }
@@ -36,25 +42,114 @@ func (s Set) With(name Name) Set {
 	if s.Has(name) {
 		return s
 	}
-	return Set{append(slices.Clip(s.names), name)}
+	names := make([]Name, len(s.names), len(s.names)+1)
+	copy(names, s.names)
+	return Set{append(names, name)}
 }
 
-// Without returns s without name, the others in their order.
+// Without returns s without name, the others in their order; s itself when name
+// is not in it.
 func (s Set) Without(name Name) Set {
-	if !s.Has(name) {
+	i := slices.Index(s.names, name)
+	switch {
+	case i < 0:
 		return s
+	case len(s.names) == 1:
+		return Set{}
 	}
-	return Set{slices.DeleteFunc(slices.Clone(s.names), func(n Name) bool { return n == name })}
+	names := make([]Name, 0, len(s.names)-1)
+	names = append(names, s.names[:i]...)
+	return Set{append(names, s.names[i+1:]...)}
+}
+
+// Diff returns what turns s into t: the names that only t has, in t's order, and
+// those that only s has, in the order of s.
+func (s Set) Diff(t Set) (added, removed []Name) { return t.beyond(s), s.beyond(t) }
+
+func (s Set) beyond(t Set) []Name {
+	var names []Name
+	in := indexOf(t.names, len(t.names))
+	for _, n := range s.names {
+		if !in.has(t.names, n) {
+			names = append(names, n)
+		}
+	}
+	return names
 }
 
 // Len returns the number of names.
 func (s Set) Len() int { return len(s.names) }
 
+// All yields the names in order, with their index.
+func (s Set) All() iter.Seq2[int, Name] { return slices.All(s.names) }
+
 // Names returns a copy of the names in order; nil when s is empty.
-func (s Set) Names() []Name { return append([]Name(nil), s.names...) }
+func (s Set) Names() []Name {
+	if len(s.names) == 0 {
+		return nil
+	}
+	return slices.Clone(s.names)
+}
 
 // Equal reports whether both hold the same names in the same order.
 func (s Set) Equal(t Set) bool { return slices.Equal(s.names, t.names) }
 
 // IsZero reports whether s is empty; encoding/json's omitzero asks it.
 func (s Set) IsZero() bool { return len(s.names) == 0 }
+
+// MarshalJSON implements json.Marshaler.
+func (s Set) MarshalJSON() ([]byte, error) {
+	if len(s.names) == 0 {
+		return []byte("[]"), nil
+	}
+	// Whether < and > are escaped is for the outer encoder to say; it can add
+	// escapes to what it is given but not take them away.
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(s.names); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(buf.Bytes(), []byte("\n")), nil
+}
+
+// UnmarshalJSON implements json.Unmarshaler. It replaces the names of s.
+func (s *Set) UnmarshalJSON(data []byte) error {
+	var names []Name
+	if err := json.Unmarshal(data, &names); err != nil {
+		return fmt.Errorf("finalizers must be a list of strings: %w", err)
+	}
+	*s = NewSet(names...)
+	return nil
+}
+
+// index speeds up looking for many names in a long list. Lists are short as a
+// rule, and then it is nil and the list itself is searched; but a client may send
+// a very long one, and that must not cost the square of its length.
+type index map[Name]struct{}
+
+func indexOf(names []Name, size int) index {
+	const short = 32
+	if size <= short {
+		return nil
+	}
+	in := make(index, size)
+	for _, n := range names {
+		in.add(n)
+	}
+	return in
+}
+
+func (in index) add(n Name) {
+	if in != nil {
+		in[n] = struct{}{}
+	}
+}
+
+func (in index) has(names []Name, n Name) bool {
+	if in == nil {
+		return slices.Contains(names, n)
+	}
+	_, ok := in[n]
+	return ok
+}

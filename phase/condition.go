@@ -12,6 +12,15 @@ const (
 	FinalizersRemaining        ConditionType = "NamespaceFinalizersRemaining"
 )
 
+// Qualified returns t as the party with this qualifier writes it:
+// "example.com/agent.NamespaceContentRemaining"; t itself for the empty one.
+func (t ConditionType) Qualified(qualifier string) ConditionType {
+	if qualifier == "" {
+		return t
+	}
+	return ConditionType(qualifier) + "." + t
+}
+
 // ConditionStatus is True, False or Unknown.
 type ConditionStatus string
 
@@ -22,35 +31,29 @@ const (
 	Unknown ConditionStatus = "Unknown"
 )
 
+// The reasons of the conditions. Those of status Unknown are this library's own:
+// upstream claims that all is removed although a source did not answer.
+const (
+	ReasonResourcesDiscovered       = "ResourcesDiscovered"
+	ReasonDiscoveryFailed           = "DiscoveryFailed"
+	ReasonParsedGroupVersions       = "ParsedGroupVersions"
+	ReasonGroupVersionParsingFailed = "GroupVersionParsingFailed"
+	ReasonContentDeleted            = "ContentDeleted"
+	ReasonContentDeletionFailed     = "ContentDeletionFailed"
+	ReasonContentRemoved            = "ContentRemoved"
+	ReasonSomeResourcesRemain       = "SomeResourcesRemain"
+	ReasonContentUnknown            = "ContentUnknown"
+	ReasonContentHasNoFinalizers    = "ContentHasNoFinalizers"
+	ReasonSomeFinalizersRemain      = "SomeFinalizersRemain"
+	ReasonFinalizersUnknown         = "FinalizersUnknown"
+)
+
 // Condition is one entry of status.conditions, in the JSON form of Kubernetes
 // v1/NamespaceCondition.
 type Condition struct {
 	Type               ConditionType   `json:"type"`
 	Status             ConditionStatus `json:"status"`
-	LastTransitionTime Time            `json:"lastTransitionTime,omitzero"` // moves only with Status
+	LastTransitionTime Time            `json:"lastTransitionTime"` // moves only with Status
 	Reason             string          `json:"reason,omitempty"`
 	Message            string          `json:"message,omitempty"`
-}
-
-// Observation is what one pass saw of the content of one party in one
-// namespace. The zero Observation is: everything answered, nothing is left.
-type Observation struct {
-	Discovery  []error     // groups of resource types that could not be discovered
-	Parsing    []error     // resource types whose group or version could not be read
-	Content    []error     // resource types whose deletion or listing failed
-	Remaining  []Remaining // resource types that still have objects
-	Finalizers []Held      // finalizers on those objects
-}
-
-// Remaining is how many objects of one resource type are left.
-type Remaining struct {
-	Group    string // empty: the core group
-	Resource string // plural and lower case, such as "pods"
-	Count    int
-}
-
-// Held is how many objects one finalizer holds.
-type Held struct {
-	Finalizer string
-	Count     int
 }

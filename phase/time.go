@@ -1,6 +1,7 @@
 package phase
 
 import (
+	"encoding/json"
 	"fmt"
 	"time"
 )
@@ -25,25 +26,43 @@ func (t Time) MarshalJSON() ([]byte, error) {
 	if t.IsZero() {
 		return []byte("null"), nil
 	}
+	utc := t.UTC()
+	if err := encodable(utc); err != nil {
+		return nil, err
+	}
 	buf := make([]byte, 0, len(`"2006-01-02T15:04:05Z"`))
 	buf = append(buf, '"')
-	buf = t.UTC().AppendFormat(buf, time.RFC3339)
+	buf = utc.AppendFormat(buf, time.RFC3339)
 	return append(buf, '"'), nil
 }
 
-// UnmarshalJSON implements json.Unmarshaler.
+// UnmarshalJSON implements json.Unmarshaler. Fractions of a second are cut off.
 func (t *Time) UnmarshalJSON(data []byte) error {
 	if string(data) == "null" {
 		*t = Time{}
 		return nil
 	}
-	if len(data) < 2 || data[0] != '"' || data[len(data)-1] != '"' {
+	var text string
+	if err := json.Unmarshal(data, &text); err != nil {
 		return fmt.Errorf("a time must be a string in RFC 3339 form, got %.40s", data)
 	}
-	parsed, err := time.Parse(time.RFC3339, string(data[1:len(data)-1]))
+	parsed, err := time.Parse(time.RFC3339, text)
 	if err != nil {
+		return fmt.Errorf("a time must be in RFC 3339 form: %w", err)
+	}
+	at := At(parsed)
+	if err := encodable(at.Time); err != nil {
 		return err
 	}
-	*t = At(parsed)
+	*t = at
+	return nil
+}
+
+// encodable refuses the years that RFC 3339 has no digits for. An offset can
+// push a moment there on decoding.
+func encodable(utc time.Time) error {
+	if y := utc.Year(); y < 0 || y > 9999 {
+		return fmt.Errorf("a time must be between the years 0 and 9999, got the year %d", y)
+	}
 	return nil
 }

@@ -1,0 +1,151 @@
+// Package syntax checks the forms that names, label keys, label values and
+// finalizers must have. Every check returns what is wrong in the words that
+// Kubernetes uses, since clients and people search for them; nil means that the
+// value is right. No check allocates when the value is right.
+package syntax
+
+import (
+	"strconv"
+	"strings"
+)
+
+// The greatest lengths, in bytes.
+const (
+	MaxLabel     = 63  // a DNS label, a label value, the name part of a qualified name
+	MaxSubdomain = 253 // a DNS subdomain
+)
+
+const (
+	labelForm     = `[a-z0-9]([-a-z0-9]*[a-z0-9])?`
+	subdomainForm = labelForm + `(\.` + labelForm + `)*`
+	keyForm       = `([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]`
+	valueForm     = `(` + keyForm + `)?`
+
+	// The doubled space after the first example is upstream's, and is real.
+	labelText = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-'," +
+		" and must start and end with an alphanumeric character" +
+		" (e.g. 'my-name',  or '123-abc', regex used for validation is '" + labelForm + "')"
+	subdomainText = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.'," +
+		" and must start and end with an alphanumeric character" +
+		" (e.g. 'example.com', regex used for validation is '" + subdomainForm + "')"
+	keyText = "must consist of alphanumeric characters, '-', '_' or '.'," +
+		" and must start and end with an alphanumeric character" +
+		" (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '" + keyForm + "')"
+	valueText = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.'," +
+		" and must start and end with an alphanumeric character" +
+		" (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '" + valueForm + "')"
+)
+
+// Label checks a DNS label (RFC 1123): the form of a namespace's name.
+func Label(s string) []string {
+	var wrong []string
+	if len(s) > MaxLabel {
+		wrong = append(wrong, tooLong(MaxLabel))
+	}
+	switch {
+	case isLabel(s):
+	case isSubdomain(s):
+		wrong = append(wrong, "must not contain dots")
+	default:
+		wrong = append(wrong, labelText)
+	}
+	return wrong
+}
+
+// Subdomain checks a DNS subdomain (RFC 1123): labels joined by dots, the form
+// of the names of most content.
+func Subdomain(s string) []string {
+	var wrong []string
+	if len(s) > MaxSubdomain {
+		wrong = append(wrong, tooLong(MaxSubdomain))
+	}
+	if !isSubdomain(s) {
+		wrong = append(wrong, subdomainText)
+	}
+	return wrong
+}
+
+// QualifiedName checks a name with an optional prefix: "name" or
+// "example.com/name". It is the form of label keys and annotation keys, and with
+// the prefix that of finalizers.
+func QualifiedName(s string) []string {
+	prefix, name, qualified := strings.Cut(s, "/")
+	if !qualified {
+		name = s
+	} else if strings.Contains(name, "/") {
+		return []string{"a valid label key " + keyText + " with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"}
+	}
+	var wrong []string
+	if qualified && prefix == "" {
+		wrong = append(wrong, "prefix part must be non-empty")
+	} else if qualified {
+		for _, w := range Subdomain(prefix) {
+			wrong = append(wrong, "prefix part "+w)
+		}
+	}
+	if name == "" {
+		wrong = append(wrong, "name part must be non-empty")
+	} else if len(name) > MaxLabel {
+		wrong = append(wrong, "name part "+tooLong(MaxLabel))
+	}
+	if !isKey(name) {
+		wrong = append(wrong, "name part "+keyText)
+	}
+	return wrong
+}
+
+// LabelValue checks the value of a label; the empty value is right.
+func LabelValue(s string) []string {
+	var wrong []string
+	if len(s) > MaxLabel {
+		wrong = append(wrong, tooLong(MaxLabel))
+	}
+	if s != "" && !isKey(s) {
+		wrong = append(wrong, valueText)
+	}
+	return wrong
+}
+
+func tooLong(limit int) string {
+	return "must be no more than " + strconv.Itoa(limit) + " characters"
+}
+
+func isLower(c byte) bool { return 'a' <= c && c <= 'z' || '0' <= c && c <= '9' }
+
+func isAlphanumeric(c byte) bool { return isLower(c) || 'A' <= c && c <= 'Z' }
+
+func isLabel(s string) bool {
+	if s == "" || !isLower(s[0]) || !isLower(s[len(s)-1]) {
+		return false
+	}
+	for i := range len(s) {
+		if !isLower(s[i]) && s[i] != '-' {
+			return false
+		}
+	}
+	return true
+}
+
+func isSubdomain(s string) bool {
+	for more := true; more; {
+		var label string
+		label, s, more = strings.Cut(s, ".")
+		if !isLabel(label) {
+			return false
+		}
+	}
+	return true
+}
+
+// isKey tells whether s is the name part of a qualified name.
+func isKey(s string) bool {
+	if s == "" || !isAlphanumeric(s[0]) || !isAlphanumeric(s[len(s)-1]) {
+		return false
+	}
+	for i := range len(s) {
+		if c := s[i]; !isAlphanumeric(c) && c != '-' && c != '_' && c != '.' {
+			return false
+		}
+	}
+	return true
+}

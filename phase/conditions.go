@@ -1,0 +1,152 @@
+package phase
+
+import (
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// MaxMessage is the greatest length of a condition's message, in bytes. A longer
+// one is cut, so that a status can always be written (rule R9).
+const MaxMessage = 32 << 10
+
+// Conditions returns the conditions of a namespace after a pass of one party:
+// those of old, with the five of the party set to what the pass saw (rule R9).
+// Texts are those of Kubernetes.
+//
+// All five are present, together and in order: where the first of them was in
+// old, else at the end. Their types are plain for an empty qualifier and else
+// qualified by it ([ConditionType.Qualified]). Conditions of other types keep
+// their order. LastTransitionTime of each becomes now only if its status
+// changed. Old is not changed, and the result shares nothing with it.
+func Conditions(old []Condition, seen Observation, qualifier string, now time.Time) []Condition {
+	five := seen.conditions()
+	for i := range five {
+		c := &five[i]
+		c.Type = c.Type.Qualified(qualifier)
+		c.LastTransitionTime = At(now)
+		c.Message = bounded(c.Message)
+		if before, ok := find(old, c.Type); ok && before.Status == c.Status {
+			c.LastTransitionTime = before.LastTransitionTime
+		}
+	}
+	merged := make([]Condition, 0, len(old)+len(five))
+	placed := false
+	for _, c := range old {
+		if _, ours := find(five[:], c.Type); !ours {
+			merged = append(merged, c)
+		} else if !placed {
+			merged = append(merged, five[:]...)
+			placed = true
+		}
+	}
+	if !placed {
+		merged = append(merged, five[:]...)
+	}
+	return merged
+}
+
+func find(list []Condition, t ConditionType) (Condition, bool) {
+	for _, c := range list {
+		if c.Type == t {
+			return c, true
+		}
+	}
+	return Condition{}, false
+}
+
+// conditions returns the five with their plain types and no times.
+func (o Observation) conditions() [5]Condition {
+	return [5]Condition{
+		o.discovery(),
+		o.parsing(),
+		o.content(),
+		o.contentRemaining(),
+		o.finalizersRemaining(),
+	}
+}
+
+func (o Observation) discovery() Condition {
+	if len(o.Discovery) == 0 {
+		return Condition{Type: DiscoveryFailure, Status: False,
+			Reason: ReasonResourcesDiscovered, Message: "All resources successfully discovered"}
+	}
+	return Condition{Type: DiscoveryFailure, Status: True, Reason: ReasonDiscoveryFailed,
+		Message: fmt.Sprintf("Discovery failed for some groups, %d failing: %v", len(o.Discovery), joined(texts(o.Discovery)))}
+}
+
+func (o Observation) parsing() Condition {
+	if len(o.Parsing) == 0 {
+		return Condition{Type: GroupVersionParsingFailure, Status: False,
+			Reason: ReasonParsedGroupVersions, Message: "All legacy kube types successfully parsed"}
+	}
+	return Condition{Type: GroupVersionParsingFailure, Status: True, Reason: ReasonGroupVersionParsingFailed,
+		Message: joined(texts(o.Parsing))}
+}
+
+func (o Observation) content() Condition {
+	if len(o.Content) == 0 {
+		return Condition{Type: ContentFailure, Status: False, Reason: ReasonContentDeleted,
+			Message: "All content successfully deleted, may be waiting on finalization"}
+	}
+	return Condition{Type: ContentFailure, Status: True, Reason: ReasonContentDeletionFailed,
+		Message: fmt.Sprintf("Failed to delete all resource types, %d remaining: %v", len(o.Content), joined(texts(o.Content)))}
+}
+
+func (o Observation) contentRemaining() Condition {
+	c := Condition{Type: ContentRemaining}
+	switch left := o.remaining(); {
+	case len(left) > 0:
+		c.Status, c.Reason = True, ReasonSomeResourcesRemain
+		c.Message = "Some resources are remaining: " + joined(left)
+	case o.Partial():
+		c.Status, c.Reason = Unknown, ReasonContentUnknown
+		c.Message = "No remaining resources were seen, but " + o.gap()
+	default:
+		c.Status, c.Reason = False, ReasonContentRemoved
+		c.Message = "All content successfully removed"
+	}
+	return c
+}
+
+func (o Observation) finalizersRemaining() Condition {
+	c := Condition{Type: FinalizersRemaining}
+	switch held := o.held(); {
+	case len(held) > 0:
+		c.Status, c.Reason = True, ReasonSomeFinalizersRemain
+		c.Message = "Some content in the namespace has finalizers remaining: " + joined(held)
+	case o.Partial():
+		c.Status, c.Reason = Unknown, ReasonFinalizersUnknown
+		c.Message = "No remaining finalizers were seen, but " + o.gap()
+	default:
+		c.Status, c.Reason = False, ReasonContentHasNoFinalizers
+		c.Message = "All content-preserving finalizers finished"
+	}
+	return c
+}
+
+// gap says why the pass may have missed something.
+func (o Observation) gap() string {
+	switch {
+	case o.Failed():
+		return "not every resource type could be discovered, deleted and listed"
+	case o.Unasked != 0:
+		return "not every resource type was asked: some wait for others to be empty"
+	}
+	return "some counts were negative"
+}
+
+// bounded returns a message that can be stored: valid UTF-8, and not too long.
+func bounded(message string) string {
+	const cut = " (cut)"
+	message = strings.ToValidUTF8(message, string(utf8.RuneError))
+	if len(message) <= MaxMessage {
+		return message
+	}
+	end := MaxMessage - len(cut)
+	for end > 0 && !utf8.RuneStart(message[end]) {
+		end--
+	}
+	return message[:end] + cut
+}

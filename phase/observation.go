@@ -1,0 +1,99 @@
+package phase
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Observation is what one pass saw of the content of one party in one
+// namespace. The zero Observation is: everything answered, nothing is left.
+type Observation struct {
+	Discovery  []error     // groups of resource types that could not be discovered
+	Parsing    []error     // resource types whose group or version could not be read
+	Content    []error     // resource types whose deletion or listing failed
+	Remaining  []Remaining // resource types that still have objects
+	Finalizers []Held      // finalizers on those objects
+	// Unasked counts the resource types that were not asked at all, since they wait
+	// for others to be empty. What they hold is not known.
+	Unasked int
+}
+
+// Remaining is how many objects of one resource type are left.
+type Remaining struct {
+	Group    string // empty: the core group
+	Resource string // plural and lower case, such as "pods"
+	Count    int
+}
+
+// Held is how many objects one finalizer holds.
+type Held struct {
+	Finalizer string
+	Count     int
+}
+
+// Failed reports whether any source did not answer.
+func (o Observation) Failed() bool {
+	return len(o.Discovery)+len(o.Parsing)+len(o.Content) > 0
+}
+
+// Partial reports whether the pass may have missed something: a source did not
+// answer or was not asked, or a count is negative.
+func (o Observation) Partial() bool {
+	return o.Failed() || o.Unasked != 0 ||
+		slices.ContainsFunc(o.Remaining, func(r Remaining) bool { return r.Count < 0 }) ||
+		slices.ContainsFunc(o.Finalizers, func(h Held) bool { return h.Count < 0 })
+}
+
+// Empty reports whether everything was asked, everything answered, and nothing
+// is left: only then may a party let go (rule R7).
+func (o Observation) Empty() bool {
+	return !o.Partial() &&
+		!slices.ContainsFunc(o.Remaining, func(r Remaining) bool { return r.Count != 0 }) &&
+		!slices.ContainsFunc(o.Finalizers, func(h Held) bool { return h.Count != 0 })
+}
+
+// texts returns the texts of errs, sorted, so that the same failures read the
+// same on every pass.
+func texts(errs []error) []string {
+	list := make([]string, 0, len(errs))
+	for _, err := range errs {
+		text := "unknown error"
+		if err != nil && err.Error() != "" {
+			text = err.Error()
+		}
+		list = append(list, text)
+	}
+	slices.Sort(list)
+	return list
+}
+
+// counted sums up counts by name and returns a phrase for each that has any,
+// sorted. Negative counts say nothing and are left out.
+func counted[T any](list []T, count func(T) (name string, n int), phrase string) []string {
+	sums := make(map[string]int, len(list))
+	for _, e := range list {
+		name, n := count(e)
+		sums[name] += max(n, 0)
+	}
+	phrases := make([]string, 0, len(sums))
+	for name, n := range sums {
+		if n > 0 {
+			phrases = append(phrases, fmt.Sprintf(phrase, name, n))
+		}
+	}
+	slices.Sort(phrases)
+	return phrases
+}
+
+func (o Observation) remaining() []string {
+	return counted(o.Remaining, func(r Remaining) (string, int) { return r.Resource + "." + r.Group, r.Count },
+		"%s has %d resource instances")
+}
+
+func (o Observation) held() []string {
+	return counted(o.Finalizers, func(h Held) (string, int) { return h.Finalizer, h.Count },
+		"%s in %d resource instances")
+}
+
+func joined(list []string) string { return strings.Join(list, ", ") }
