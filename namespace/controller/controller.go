@@ -18,11 +18,10 @@ type Namespaces interface {
 	// each namespace that is terminating now, then one [namespace.EventSynced], and
 	// after that each namespace that becomes terminating (again with every finalizer
 	// that is added to a terminating one) or is removed. When after is the Token of
-	// an earlier event it yields only what happened since, beginning with an
-	// EventSynced once that is caught up. Further EventSynced may follow at any time:
-	// they only move the token on. [namespace.ErrGone] says that it cannot tell what
-	// happened since, and the caller starts anew. The loop runs in the caller's
-	// goroutine until the caller breaks or ctx ends; then the last error is ctx's
-	// cause.
+	// an earlier event it yields only what happened since, and an EventSynced as soon
+	// as that is caught up. Further EventSynced may follow at any time: they only
+	// move the token on. [namespace.ErrGone] says that it cannot tell what happened
+	// since, and the caller starts anew. The loop runs in the caller's goroutine
+	// until the caller breaks or ctx ends; then the last error is ctx's cause.
 	Terminating(ctx context.Context, after string) iter.Seq2[namespace.TerminationEvent, error]
 }

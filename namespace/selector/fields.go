@@ -1,0 +1,147 @@
+package selector
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Fields selects objects by a few of their fields. Every term must hold.
+type Fields struct{ terms []term }
+
+type term struct {
+	field, value string
+	not          bool
+}
+
+// ParseFields reads a field selector, such as
+// "metadata.name=x,status.phase!=Active". In a value, '\', ',' and '=' are
+// escaped by '\'. An empty text selects everything. Which fields there are is
+// up to the kind of the object ([Fields.Check]). The error is a
+// [*namespace.Error] of kind [namespace.ErrBadRequest].
+func ParseFields(text string) (Fields, error) {
+	if err := checkText("field selector", text); err != nil {
+		return Fields{}, err
+	}
+	var f Fields
+	for _, part := range split(text) {
+		if part == "" {
+			continue
+		}
+		t, err := parseTerm(part)
+		if err != nil {
+			return Fields{}, badRequest(fmt.Sprintf("invalid field selector: %v", err))
+		}
+		f.terms = append(f.terms, t)
+	}
+	return f, nil
+}
+
+// Matches reports whether an object is selected. The function value returns a
+// field of the object, "" when it is not set.
+func (f Fields) Matches(value func(field string) string) bool {
+	for _, t := range f.terms {
+		if (value(t.field) == t.value) == t.not {
+			return false
+		}
+	}
+	return true
+}
+
+// Empty reports whether f selects everything.
+func (f Fields) Empty() bool { return len(f.terms) == 0 }
+
+// Exactly returns the value that f demands of field, if it demands one.
+func (f Fields) Exactly(field string) (value string, ok bool) {
+	for _, t := range f.terms {
+		if t.field == field && !t.not {
+			return t.value, true
+		}
+	}
+	return "", false
+}
+
+// Check refuses a selector that names a field other than the known ones.
+func (f Fields) Check(known ...string) error {
+	for _, t := range f.terms {
+		if !slices.Contains(known, t.field) {
+			return badRequest("field label not supported: " + t.field)
+		}
+	}
+	return nil
+}
+
+// String returns the selector in the form that [ParseFields] reads.
+func (f Fields) String() string {
+	var b strings.Builder
+	for i, t := range f.terms {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		b.WriteString(t.field)
+		if t.not {
+			b.WriteByte('!')
+		}
+		b.WriteByte('=')
+		b.WriteString(escaper.Replace(t.value))
+	}
+	return b.String()
+}
+
+var escaper = strings.NewReplacer(`\`, `\\`, `,`, `\,`, `=`, `\=`)
+
+// split cuts at the commas that are not escaped.
+func split(text string) []string {
+	var parts []string
+	start := 0
+	for i := 0; i < len(text); i++ {
+		switch text[i] {
+		case '\\':
+			i++ // what follows is taken as it is
+		case ',':
+			parts = append(parts, text[start:i])
+			start = i + 1
+		}
+	}
+	return append(parts, text[start:])
+}
+
+// parseTerm reads "field=value", "field==value" or "field!=value".
+func parseTerm(text string) (term, error) {
+	equal := strings.IndexByte(text, '=')
+	if equal < 0 {
+		return term{}, fmt.Errorf("%q: expected field=value or field!=value", text)
+	}
+	t := term{field: text[:equal]}
+	value := text[equal+1:]
+	if field, ok := strings.CutSuffix(t.field, "!"); ok {
+		t.field, t.not = field, true
+	} else {
+		value = strings.TrimPrefix(value, "=")
+	}
+	if t.field == "" || strings.ContainsAny(t.field, `\!`) {
+		return term{}, fmt.Errorf("%q: %q is not the name of a field", text, t.field)
+	}
+	var err error
+	t.value, err = unescape(value)
+	return t, err
+}
+
+func unescape(text string) (string, error) {
+	var b strings.Builder
+	for i := 0; i < len(text); i++ {
+		c := text[i]
+		switch c {
+		case '=':
+			return "", fmt.Errorf(`%q: '=' in a value must be written \=`, text)
+		case '\\':
+			i++
+			if i == len(text) || strings.IndexByte(`\,=`, text[i]) < 0 {
+				return "", fmt.Errorf(`%q: after '\' only '\', ',' and '=' may follow`, text)
+			}
+			c = text[i]
+		}
+		b.WriteByte(c)
+	}
+	return b.String(), nil
+}
