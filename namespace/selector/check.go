@@ -5,6 +5,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/nslifecycle/nslifecycle/finalizer/syntax"
 	"github.com/nslifecycle/nslifecycle/namespace"
 )
 
@@ -23,55 +24,18 @@ func checkText(what, text string) error {
 	return nil
 }
 
-// checkKey refuses what cannot be a label's key: "name" or "domain/name".
+// checkKey refuses what cannot be a label's key.
 func checkKey(key string) error {
-	domain, name, qualified := strings.Cut(key, "/")
-	if !qualified {
-		domain, name = "", key
-	}
-	if qualified && !subdomain(domain) {
-		return fmt.Errorf("the prefix of the label key %.80q must be a lower-case DNS name of at most 253 characters", key)
-	}
-	if name == "" || !labelText(name) {
-		return fmt.Errorf("the name part of the label key %.80q must be 1 to 63 characters: letters, digits, '-', '_' or '.', "+
-			"beginning and ending with a letter or digit", key)
+	if wrong := syntax.QualifiedName(key); len(wrong) > 0 {
+		return fmt.Errorf("key: Invalid value: %.80q: %s", key, strings.Join(wrong, "; "))
 	}
 	return nil
 }
 
+// checkValue refuses what cannot be the value of a label.
 func checkValue(key, value string) error {
-	if value != "" && !labelText(value) {
-		return fmt.Errorf("the value %.80q for the label %s must be at most 63 characters: letters, digits, '-', '_' or '.', "+
-			"beginning and ending with a letter or digit", value, key)
+	if wrong := syntax.LabelValue(value); len(wrong) > 0 {
+		return fmt.Errorf("values[%s]: Invalid value: %.80q: %s", key, value, strings.Join(wrong, "; "))
 	}
 	return nil
-}
-
-func alphanumeric(c byte) bool {
-	return c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
-}
-
-func labelText(s string) bool {
-	if len(s) > 63 || !alphanumeric(s[0]) || !alphanumeric(s[len(s)-1]) {
-		return false
-	}
-	for i := range len(s) {
-		if c := s[i]; !alphanumeric(c) && c != '-' && c != '_' && c != '.' {
-			return false
-		}
-	}
-	return true
-}
-
-// subdomain reports whether s is a lower-case DNS name.
-func subdomain(s string) bool {
-	if len(s) > 253 {
-		return false
-	}
-	for label := range strings.SplitSeq(s, ".") {
-		if label == "" || !labelText(label) || strings.ToLower(label) != label || strings.Contains(label, "_") {
-			return false
-		}
-	}
-	return true
 }
