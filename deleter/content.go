@@ -2,26 +2,45 @@ package deleter
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"time"
 )
 
-// ErrNotSupported is how a source says that it cannot do an operation. The
-// composed deleter remembers it for that resource type and operation only.
-var ErrNotSupported = errors.New("operation not supported")
+// Source is one resource type of a composed [Deleter].
+type Source struct {
+	Resource Resource
+	Content  Content
+	// After names the resource types that must be empty, all of them and without a
+	// failure, before this one is asked for the first time in a pass.
+	After []Resource
+	// Final says that an empty listing in a terminating incarnation stays empty
+	// (rule R6 holds for the type), so that it need not be asked again.
+	Final bool
+}
 
 // Content is one resource type's objects: what a source must be able to do.
 // Other abilities are declared by implementing further interfaces of this
-// package, or refused with [ErrNotSupported].
+// package ([CollectionDeleter], [Emptier], [Estimator], [Notifier]), or refused
+// with [ErrNotSupported].
 //
-// Every method acts on the target's incarnation only; for another incarnation,
-// or a namespace that is not terminating, it must do nothing and fail.
+// Every method acts on the target's incarnation only. For another incarnation,
+// or a namespace that is not terminating, it does nothing and fails with
+// [ErrIncarnation] (rule R8); for an incarnation that was removed it may as well
+// answer that nothing is there. A target or limit that makes no sense is
+// [ErrInvalid]. Methods return soon after ctx ended, with its cause, and are safe
+// for concurrent use.
+//
+// Package contenttest checks all of that.
 type Content interface {
 	// List returns a page of the objects in the target, at most limit of them (zero:
-	// the source's own choice), after the page that returned the token next (empty: from the start).
+	// the source's own choice), after the page that returned the token next (empty:
+	// from the start). An object that is there from the first page to the last is
+	// listed once, whatever else is deleted meanwhile. A token that is no longer good
+	// answers [ErrExpired], one that never was [ErrInvalid] or [ErrExpired].
 	List(ctx context.Context, target Target, limit int, next string) (Page, error)
-	// Delete asks for the deletion of one object. Deleting what is not there
-	// succeeds. uid, when not empty, must be the object's.
+	// Delete asks for the deletion of one object. Deleting what is not there, or is
+	// being deleted, succeeds. If uid is not empty and the object has another one,
+	// nothing is deleted and the error is [ErrReplaced].
 	Delete(ctx context.Context, target Target, name, uid string) error
 }
 
@@ -29,14 +48,14 @@ type Content interface {
 type Page struct {
 	Items     []Item
 	Next      string // token of the next page; empty: this is the last
-	Remaining int    // objects beyond this page, when the source knows
+	Remaining int    // objects beyond this page, when the source knows; else zero
 	Seen      string // mark of the listing, for [Notifier]; may be empty
 }
 
 // Item is one object.
 type Item struct {
 	Name       string
-	UID        string
+	UID        string        // empty: the type has none
 	Deleting   bool          // its deletion was asked for before
 	Finalizers []string      // what holds it
 	Grace      time.Duration // time left of its graceful deletion; zero: none
@@ -45,19 +64,53 @@ type Item struct {
 // CollectionDeleter deletes all objects of the type in the target by one call
 // (or as many as it cares to at once).
 type CollectionDeleter interface {
-	// DeleteCollection returns how many objects it deleted, -1 if it cannot tell,
-	// and whether more may be left that it did not get to.
+	// DeleteCollection returns how many objects it deleted or newly marked as being
+	// deleted (those marked before do not count), -1 if it cannot tell, and whether
+	// there may be more that it did not get to. Called again while more, it comes to an end.
 	DeleteCollection(ctx context.Context, target Target) (deleted int, more bool, err error)
+}
+
+// Emptier is content that does everything at once: it deletes what there is and
+// tells what remains. Neither List nor Delete is called then.
+type Emptier interface {
+	// Empty returns what it did and what is left. The Resource, Err and Waiting of
+	// the Result are not looked at.
+	Empty(ctx context.Context, target Target) (Result, error)
 }
 
 // Estimator knows how long the graceful deletion of what is left will take.
 type Estimator interface {
+	// Estimate returns the time until the last of it should be gone, never negative;
+	// zero when that is not known.
 	Estimate(ctx context.Context, target Target) (time.Duration, error)
 }
 
 // Notifier tells when something has gone.
 type Notifier interface {
 	// Wait returns nil as soon as an object of the type has disappeared from the
-	// target since the listing marked seen, also if that was before the call.
+	// target since the listing marked seen, also if that was before the call; if that
+	// can no longer be told it returns nil as well, since then a look is due. It
+	// returns ctx's cause when ctx ends.
 	Wait(ctx context.Context, target Target, seen string) error
+}
+
+// Func is content that a plain function deletes, such as "delete from orders
+// where tenant = ...". It returns how many objects are left after that, never
+// less than zero. For a [Deleter] of that function alone see [FromFunc].
+type Func func(ctx context.Context, target Target) (remaining int, err error)
+
+// Empty implements [Emptier].
+func (f Func) Empty(ctx context.Context, target Target) (Result, error) {
+	remaining, err := f(ctx, target)
+	return Result{Remaining: remaining}, err
+}
+
+// List refuses: the function does not list.
+func (f Func) List(context.Context, Target, int, string) (Page, error) {
+	return Page{}, fmt.Errorf("a function cannot list: %w", ErrNotSupported)
+}
+
+// Delete refuses: the function does not delete single objects.
+func (f Func) Delete(context.Context, Target, string, string) error {
+	return fmt.Errorf("a function cannot delete a single object: %w", ErrNotSupported)
 }

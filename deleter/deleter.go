@@ -1,10 +1,22 @@
 // Package deleter empties namespaces: it deletes all content of one party in
 // one namespace, resource type by resource type, and reports what remains.
+//
+// A host describes its content as sources, one [Source] for each resource type,
+// and [New] (or [Discovering], when the types are only known at run time) makes
+// one [Deleter] of them. Sources run in parallel; a source that names what it
+// comes after waits until all of that is empty. Content that a plain function
+// can delete is a [Func].
+//
+// Whatever fails, a Deleter fails closed (rule R7): it answers without an error
+// only if every source answered. DESIGN.md beside this file says how and why.
 package deleter
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // Resource is a resource type.
@@ -21,12 +33,69 @@ func (r Resource) String() string {
 	return r.Name + "." + r.Group
 }
 
-// Target is one incarnation of a namespace. Nothing that is done for it may
-// touch another incarnation of the same name (rule R8).
+// Compare orders resource types by name, then by group.
+func (r Resource) Compare(s Resource) int {
+	if c := strings.Compare(r.Name, s.Name); c != 0 {
+		return c
+	}
+	return strings.Compare(r.Group, s.Group)
+}
+
+// Validate returns nil or an error that matches [ErrInvalid]. Any printable name without
+// dots and slashes will do; a group may have dots.
+func (r Resource) Validate() error {
+	if err := checkText("resource name", r.Name); err != nil {
+		return err
+	}
+	if strings.Contains(r.Name, ".") {
+		return fmt.Errorf("%w resource name %q: must not contain dots; the group goes into Group", ErrInvalid, r.Name)
+	}
+	if r.Group == "" {
+		return nil
+	}
+	return checkText("resource group", r.Group)
+}
+
+// Target is one incarnation of a terminating namespace. Nothing that is done for
+// it may touch another incarnation of the same name (rule R8).
 type Target struct {
 	Namespace string
 	UID       string    // the incarnation
 	DeletedAt time.Time // when the namespace became Terminating
+}
+
+// Validate returns nil or an error that matches [ErrInvalid]: no field may be
+// empty, and the names must be valid UTF-8 without slashes and control characters.
+func (t Target) Validate() error {
+	if err := checkText("target namespace", t.Namespace); err != nil {
+		return err
+	}
+	if err := checkText("target uid", t.UID); err != nil {
+		return err
+	}
+	if t.DeletedAt.IsZero() {
+		return fmt.Errorf("%w target %s: DeletedAt is zero, but only a terminating namespace may be emptied", ErrInvalid, t.Namespace)
+	}
+	return nil
+}
+
+// maxText bounds names: no longer one fits a DNS name or a Kubernetes object name.
+const maxText = 253
+
+func checkText(what, s string) error {
+	switch {
+	case s == "":
+		return fmt.Errorf("%w %s: must not be empty", ErrInvalid, what)
+	case len(s) > maxText:
+		return fmt.Errorf("%w %s: must be no more than %d bytes, has %d", ErrInvalid, what, maxText, len(s))
+	case !utf8.ValidString(s):
+		return fmt.Errorf("%w %s %q: must be valid UTF-8", ErrInvalid, what, s)
+	case s == "." || s == "..":
+		return fmt.Errorf("%w %s %q: must not be a path", ErrInvalid, what, s)
+	case strings.ContainsFunc(s, func(r rune) bool { return r == '/' || r < ' ' || r == 0x7f }):
+		return fmt.Errorf("%w %s %q: must not contain slashes or control characters", ErrInvalid, what, s)
+	}
+	return nil
 }
 
 // Deleter deletes all content of one party in one namespace.
@@ -34,10 +103,12 @@ type Target struct {
 // Delete asks for the deletion of everything there is and reports what remains
 // after that. It returns nil only if every source answered; the error carries
 // every cause and the report is as full as it can be in either case. Previous is
-// the report of the pass before for the same target, or the zero Report: types
-// that it knows to be empty for good are not asked again.
+// the report of the pass before for the same target (what [Report.Compact] keeps
+// of it will do), or the zero Report: types that it knows to be empty for good are
+// not asked again. A report of another incarnation is ignored (rule R8).
 //
-// Delete is idempotent and safe for concurrent use, also for one target.
+// Delete is idempotent and safe for concurrent use, also for one target. What it
+// started has ended when it returns.
 type Deleter interface {
 	Delete(ctx context.Context, target Target, previous Report) (Report, error)
 }
@@ -47,36 +118,7 @@ type Deleter interface {
 type Waiter interface {
 	// Wait returns nil as soon as something that report saw remaining has gone, also
 	// if that was before the call; [ErrNotSupported] at once when no source with
-	// remaining content can tell; ctx's cause when ctx ends.
+	// remaining content can tell; ctx's cause when ctx ends. Sources that cannot tell
+	// are not waited for, so bound ctx by the time at which to look again anyway.
 	Wait(ctx context.Context, target Target, report Report) error
-}
-
-// Report is what one pass over the content of one namespace did and saw. A
-// Report is a value: it is not changed after Delete returned it.
-type Report struct {
-	Results   []Result   // one for each resource type that was asked, sorted by resource
-	Clean     []Resource // types that are empty for good in this incarnation, sorted
-	Discovery []error    // groups of resource types that could not be discovered
-	Parsing   []error    // resource types whose group or version could not be read
-	Err       error      // what failed beyond the above and beyond the results
-}
-
-// Result is what was done to and seen of one resource type.
-type Result struct {
-	Resource  Resource
-	Deleted   int           // objects whose deletion was asked for and which are gone, as far as known
-	Remaining int           // objects left
-	Holders   []Holder      // which finalizers hold how many of them, sorted by finalizer
-	Sample    []string      // names of some of them, sorted
-	Estimate  time.Duration // until graceful deletion of them should be over; zero: not known
-	Err       error         // what failed; then Remaining may be too low
-	Waiting   bool          // not asked: an earlier wave is not empty yet
-	Seen      string        // the source's mark of the listing, for [Notifier]
-}
-
-// Holder is a finalizer that holds objects.
-type Holder struct {
-	Finalizer string
-	Objects   int
-	Sample    []string // names of some of them, sorted
 }

@@ -1,0 +1,164 @@
+package deleter
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// The kinds of failure. Match them with [errors.Is].
+var (
+	// ErrNotSupported is how a source says that it cannot do an operation at all. The
+	// composed deleter remembers it for that resource type and operation only.
+	ErrNotSupported = errors.New("operation not supported")
+	// ErrInvalid is an argument or option that makes no sense; nothing was done.
+	ErrInvalid = errors.New("invalid")
+	// ErrIncarnation is how a source refuses a target that is not the namespace's
+	// present, terminating incarnation (rule R8).
+	ErrIncarnation = errors.New("not a terminating incarnation of the namespace")
+	// ErrExpired is how a source says that a page token is too old to go on from.
+	// The listing begins anew.
+	ErrExpired = errors.New("page token expired")
+	// ErrReplaced is how a source refuses to delete an object whose uid is another
+	// than the one named.
+	ErrReplaced = errors.New("another object has taken the name")
+	// ErrUnexpected is content that is still there after its deletion, without a
+	// finalizer, a grace period or a deletion mark that would explain it.
+	ErrUnexpected = errors.New("unexpected items still remain")
+	// ErrNothingDiscovered is a discovery that found no resource type at all; nobody
+	// can tell that from a broken one, so it fails closed.
+	ErrNothingDiscovered = errors.New("discovery found no resource types")
+)
+
+// Op names an operation of [Content] and its further interfaces.
+type Op string
+
+// The operations.
+const (
+	OpList             Op = "list"
+	OpDelete           Op = "delete"
+	OpDeleteCollection Op = "delete collection"
+	OpEmpty            Op = "empty"
+	OpEstimate         Op = "estimate"
+	OpWait             Op = "wait"
+)
+
+// SourceError is a failure of one source: every error of a [Result] is one, or
+// several combined.
+type SourceError struct {
+	Resource Resource
+	Op       Op     // what was asked; empty when it is about more than one call
+	Object   string // the object it was asked for; empty: the whole type
+	Err      error
+}
+
+// Error returns such as "widgets.example.com: delete a: connection refused".
+func (e *SourceError) Error() string {
+	var b strings.Builder
+	b.WriteString(e.Resource.String())
+	if e.Op != "" {
+		b.WriteString(": ")
+		b.WriteString(string(e.Op))
+	}
+	if e.Object != "" {
+		b.WriteString(" ")
+		b.WriteString(e.Object)
+	}
+	fmt.Fprintf(&b, ": %v", e.Err)
+	return b.String()
+}
+
+// Unwrap returns the cause.
+func (e *SourceError) Unwrap() error { return e.Err }
+
+// DiscoveryError is how a discovery function says that it found only a part of
+// the resource types. It is returned together with those; types of groups that
+// are not named here count as found completely.
+type DiscoveryError struct {
+	Groups  []GroupError // groups whose resource types could not be discovered
+	Parsing []error      // resource types whose group or version could not be read
+}
+
+// GroupError is one group whose resource types could not be discovered.
+type GroupError struct {
+	Group string // empty: the core group
+	Err   error
+}
+
+// Error lists what failed, sorted.
+func (e *DiscoveryError) Error() string {
+	if e == nil {
+		return "discovery failed without saying how"
+	}
+	texts := make([]string, 0, len(e.Groups)+len(e.Parsing))
+	for _, g := range e.Groups {
+		texts = append(texts, g.Error())
+	}
+	for _, err := range e.Parsing {
+		texts = append(texts, fmt.Sprint(err))
+	}
+	slices.Sort(texts)
+	return "discovery failed in part: " + strings.Join(texts, ", ")
+}
+
+// Unwrap returns every cause.
+func (e *DiscoveryError) Unwrap() []error {
+	if e == nil {
+		return nil
+	}
+	var causes []error
+	for _, g := range e.Groups {
+		causes = append(causes, g)
+	}
+	return append(causes, e.Parsing...)
+}
+
+// Error returns such as "metrics.example.com: service unavailable".
+func (e GroupError) Error() string {
+	group := e.Group
+	if group == "" {
+		group = "core group"
+	}
+	return fmt.Sprintf("%s: %v", group, e.Err)
+}
+
+// Unwrap returns the cause.
+func (e GroupError) Unwrap() error { return e.Err }
+
+// CycleError is sources that come after one another in a circle, so that none of
+// them could ever start. It matches [ErrInvalid].
+type CycleError struct {
+	Cycle []Resource // each comes after the next, the last after the first
+}
+
+// Error names the cycle.
+func (e *CycleError) Error() string {
+	if len(e.Cycle) == 0 {
+		return "sources come after one another in a circle"
+	}
+	names := make([]string, 0, len(e.Cycle)+1)
+	for _, r := range append(slices.Clip(e.Cycle), e.Cycle[0]) {
+		names = append(names, r.String())
+	}
+	return "sources come after one another in a circle: " + strings.Join(names, " after ")
+}
+
+// Is reports whether target is [ErrInvalid].
+func (e *CycleError) Is(target error) bool { return target == ErrInvalid }
+
+// PanicError is a panic of a source or of a discovery function, turned into that
+// source's failure.
+type PanicError struct {
+	Value any
+	Stack []byte
+}
+
+// Error returns the value; the stack is left to those who ask for it.
+func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
+
+// Unwrap returns the value if it is an error.
+func (e *PanicError) Unwrap() error {
+	err, _ := e.Value.(error)
+	return err
+}
