@@ -1,0 +1,197 @@
+package memory
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/tidwall/btree"
+
+	"github.com/nslifecycle/nslifecycle/store"
+)
+
+// scanAtOnce is how many entries a listing looks at while commits wait. A
+// listing that needs more works on copies of the tables, which are made at once
+// and share what is not written meanwhile.
+const scanAtOnce = 2048
+
+// List implements [store.Store]. A page costs its entries and, at an earlier
+// revision, the keys in its range that came or went since.
+func (s *Store) List(ctx context.Context, q store.Query) (store.Page, error) {
+	err := check(ctx)
+	if err == nil && q.Limit < 0 {
+		err = fmt.Errorf("%w: the limit %d is negative", store.ErrInvalid, q.Limit)
+	}
+	if err == nil {
+		err = s.hub.Check(ctx, q.At)
+	}
+	if err != nil {
+		return store.Page{}, fail("list", q.Prefix, err)
+	}
+	page, done, err := s.listInPlace(q)
+	if !done && err == nil {
+		page, err = s.listCopy(q)
+	}
+	if err != nil {
+		return store.Page{}, fail("list", q.Prefix, err)
+	}
+	return page, nil
+}
+
+// listInPlace reads a page while commits wait. It is not done when that takes
+// too long.
+func (s *Store) listInPlace(q store.Query) (page store.Page, done bool, err error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	at, err := s.resolve(q.At)
+	if err != nil {
+		return store.Page{}, false, err
+	}
+	page, done = s.read(s.tables, at, q, scanAtOnce)
+	return page, done, nil
+}
+
+// listCopy reads a page of any size while commits go on.
+func (s *Store) listCopy(q store.Query) (store.Page, error) {
+	t, at, err := s.copyTables(q.At)
+	if err != nil {
+		return store.Page{}, err
+	}
+	page, _ := s.read(t, at, q, math.MaxInt)
+	return page, nil
+}
+
+func (s *Store) copyTables(position store.Position) (tables, snapshot, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at, err := s.resolve(position)
+	if err != nil {
+		return tables{}, snapshot{}, err
+	}
+	return tables{live: s.tables.live.Copy(), history: s.tables.history.Copy()}, at, nil
+}
+
+// snapshot is the revision a listing is read at. Now needs no look at history.
+type snapshot struct {
+	revision store.Revision
+	now      bool
+}
+
+// resolve returns the snapshot at position, which the hub has checked. The
+// caller holds the lock.
+func (s *Store) resolve(position store.Position) (snapshot, error) {
+	switch {
+	case s.closed:
+		return snapshot{}, store.ErrClosed
+	case position == store.Position{}:
+		return snapshot{s.revision, true}, nil
+	case position.Revision < s.compacted:
+		return snapshot{}, gone(position.Revision, s.compacted)
+	}
+	return snapshot{position.Revision, position.Revision == s.revision}, nil
+}
+
+// read returns the page of t that q asks for. It gives up, not done, after it
+// has looked at budget entries.
+func (s *Store) read(t tables, at snapshot, q store.Query, budget int) (page store.Page, done bool) {
+	page.Position = store.Position{Epoch: s.options.Epoch, Revision: at.revision}
+	scan := newScan(t, at, q, budget)
+	for e := scan.next(); e != nil; e = scan.next() {
+		if q.Limit > 0 && len(page.Entries) == q.Limit {
+			page.More = true
+			break
+		}
+		page.Entries = append(page.Entries, *e)
+	}
+	return page, page.More || scan.atEnd()
+}
+
+// scan merges the live entries and the history into the entries of one snapshot,
+// in key order. A key is visible in at most one of the two: when its live entry
+// is old enough, all its earlier versions ended before the snapshot. Neither
+// side runs ahead of the other, so a page looks at its own range of keys only.
+type scan struct {
+	prefix  string
+	at      store.Revision
+	budget  int // entries to look at
+	live    btree.MapIter[string, *store.Entry]
+	history btree.IterG[version]
+	alive   bool // live stands on an entry of the range
+	past    bool // history does
+}
+
+func newScan(t tables, at snapshot, q store.Query, budget int) *scan {
+	c := &scan{prefix: q.Prefix, at: at.revision, budget: budget, live: t.live.Iter()}
+	from := max(q.Prefix, q.After)
+	after := q.After != "" && from == q.After
+	ok := c.live.Seek(from)
+	if ok && after && c.live.Key() == from {
+		ok = c.live.Next()
+	}
+	c.setLive(ok)
+	if at.now {
+		return c
+	}
+	c.history = t.history.Iter()
+	end := store.Revision(0)
+	if after {
+		end = math.MaxInt64 // behind every version of that key
+	}
+	c.setPast(c.history.Seek(version{Entry: &store.Entry{Key: from}, end: end}))
+	return c
+}
+
+// next returns the next entry of the snapshot; nil at its end, or when the
+// budget is used up.
+func (c *scan) next() *store.Entry {
+	for c.budget > 0 && !c.atEnd() {
+		c.budget--
+		var e *store.Entry
+		if c.alive && (!c.past || c.live.Key() <= c.history.Item().Key) {
+			e = c.nextLive()
+		} else {
+			e = c.nextPast()
+		}
+		if e != nil {
+			return e
+		}
+	}
+	return nil
+}
+
+// nextLive returns the live entry and moves on; nil when it came after the
+// snapshot.
+func (c *scan) nextLive() *store.Entry {
+	e := c.live.Value()
+	c.setLive(c.live.Next())
+	if e.Revision > c.at {
+		return nil
+	}
+	return e
+}
+
+// nextPast returns the version that history stands on and moves to the next key;
+// nil when the snapshot does not have that version.
+func (c *scan) nextPast() *store.Entry {
+	v := c.history.Item()
+	if v.end <= c.at { // over before the snapshot: go to the first that was not, of this key or the next
+		c.setPast(c.history.Seek(version{Entry: v.Entry, end: c.at + 1}))
+		return nil
+	}
+	ok := c.history.Next()
+	if ok && c.history.Item().Key == v.Key {
+		ok = c.history.Seek(version{Entry: v.Entry, end: math.MaxInt64})
+	}
+	c.setPast(ok)
+	if v.Revision > c.at { // the key came after the snapshot
+		return nil
+	}
+	return v.Entry
+}
+
+func (c *scan) atEnd() bool { return !c.alive && !c.past }
+
+func (c *scan) setLive(ok bool) { c.alive = ok && strings.HasPrefix(c.live.Key(), c.prefix) }
+
+func (c *scan) setPast(ok bool) { c.past = ok && strings.HasPrefix(c.history.Item().Key, c.prefix) }

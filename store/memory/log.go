@@ -1,0 +1,93 @@
+package memory
+
+import (
+	"context"
+	"fmt"
+	"iter"
+
+	"github.com/nslifecycle/nslifecycle/store"
+	"github.com/nslifecycle/nslifecycle/store/internal/hub"
+)
+
+// Watch implements [store.Store].
+func (s *Store) Watch(ctx context.Context, prefix string, after store.Position) iter.Seq2[store.Change, error] {
+	return s.hub.Watch(ctx, prefix, after)
+}
+
+// changes is the store as the [hub.Log] of its hub.
+type changes Store
+
+// Bounds of one chunk of a replay: commits wait while it is read.
+const (
+	replayScan = 1024 // changes looked at
+	replayKeep = 128  // changes returned
+)
+
+// Replay implements [hub.Log].
+func (l *changes) Replay(_ context.Context, prefix string, after store.Revision) ([]store.Change, store.Revision, error) {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	if l.closed {
+		return nil, 0, store.ErrClosed
+	}
+	if after < l.compacted {
+		return nil, 0, gone(after, l.compacted)
+	}
+	var found []store.Change
+	start := int(after - l.compacted)
+	end := min(l.log.len(), start+replayScan)
+	for i := start; i < end && len(found) < replayKeep; i++ {
+		after++
+		if c, ok := hub.Filter(l.log.at(i), prefix); ok {
+			found = append(found, c)
+		}
+	}
+	return found, after, nil
+}
+
+// Last implements [hub.Log].
+func (l *changes) Last(context.Context) (store.Revision, error) {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	if l.closed {
+		return 0, store.ErrClosed
+	}
+	return l.revision, nil
+}
+
+func gone(wanted, compacted store.Revision) error {
+	return fmt.Errorf("%w: revision %d, the store is compacted to %d", store.ErrGone, wanted, compacted)
+}
+
+// ring is a queue of changes in one piece of memory that grows to what was ever
+// needed. The zero ring is empty.
+type ring struct {
+	changes []store.Change // the length is a power of two, or zero
+	head    int
+	n       int
+}
+
+func (r *ring) len() int { return r.n }
+
+func (r *ring) at(i int) store.Change { return r.changes[(r.head+i)&(len(r.changes)-1)] }
+
+func (r *ring) push(c store.Change) {
+	if r.n == len(r.changes) {
+		grown := make([]store.Change, max(16, 2*r.n))
+		for i := range r.n {
+			grown[i] = r.at(i)
+		}
+		r.changes, r.head = grown, 0
+	}
+	r.changes[(r.head+r.n)&(len(r.changes)-1)] = c
+	r.n++
+}
+
+// pop removes the oldest change; there must be one.
+func (r *ring) pop() store.Change {
+	c := r.changes[r.head]
+	r.changes[r.head] = store.Change{}
+	r.head = (r.head + 1) & (len(r.changes) - 1)
+	r.n--
+	return c
+}

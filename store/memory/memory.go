@@ -1,0 +1,188 @@
+// Package memory is a [store.Store] in the memory of one process: a driver for
+// services that need no durability, and the standard fake for tests. It starts
+// no goroutine and runs inside a synctest bubble.
+//
+//	s, err := memory.New(nil)
+//
+// store/DESIGN.md tells how it works.
+package memory
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/tidwall/btree"
+
+	"github.com/nslifecycle/nslifecycle/store"
+	"github.com/nslifecycle/nslifecycle/store/internal/hub"
+)
+
+// Options tunes a [Store]. Zero fields take the defaults; negative ones are
+// refused with [store.ErrInvalid].
+type Options struct {
+	// Epoch names the history of the store. The default is random, so that a
+	// position of one store never fits another.
+	Epoch string
+	// History is how many changes are retained, for watches that resume and for
+	// listings of earlier revisions; default 100,000.
+	History int
+	// HistoryBytes bounds the values that only history still holds; default 256
+	// MiB. The newest change is retained in any case.
+	HistoryBytes int
+	// Limits bounds what one call may carry. Zero fields take the defaults: keys of
+	// 1 KiB, values of 4 MiB, 4096 operations and 16 MiB in a transaction.
+	Limits store.Limits
+	// Queue is how many changes a watch holds before it falls back to the history;
+	// default 1024.
+	Queue int
+	// Bookmarks is how long a watch of a quiet prefix stays without news of other
+	// commits; default 1 s.
+	Bookmarks time.Duration
+}
+
+const (
+	defaultHistory      = 100_000
+	defaultHistoryBytes = 256 << 20
+	defaultKey          = 1 << 10
+	defaultValue        = 4 << 20
+	defaultOperations   = 4096
+	defaultBytes        = 16 << 20
+)
+
+func (o *Options) withDefaults() (Options, error) {
+	var out Options
+	if o != nil {
+		out = *o
+	}
+	if out.Epoch == "" {
+		out.Epoch = rand.Text()
+	}
+	for _, field := range []struct {
+		name  string
+		value *int
+		def   int
+	}{
+		{"History", &out.History, defaultHistory},
+		{"HistoryBytes", &out.HistoryBytes, defaultHistoryBytes},
+		{"Limits.Key", &out.Limits.Key, defaultKey},
+		{"Limits.Value", &out.Limits.Value, defaultValue},
+		{"Limits.Operations", &out.Limits.Operations, defaultOperations},
+		{"Limits.Bytes", &out.Limits.Bytes, defaultBytes},
+	} {
+		if *field.value < 0 {
+			return out, fmt.Errorf("%w: option %s is %d, it must not be negative", store.ErrInvalid, field.name, *field.value)
+		}
+		if *field.value == 0 {
+			*field.value = field.def
+		}
+	}
+	return out, nil
+}
+
+// Store is the driver. Make one with [New].
+type Store struct {
+	options Options
+	hub     *hub.Hub
+
+	mu        sync.RWMutex
+	closed    bool
+	revision  store.Revision // of the newest commit
+	compacted store.Revision // positions before it are gone
+	tables    tables
+	log       ring // the changes of revisions compacted+1 to revision, without a hole
+	bytes     int  // of values that only history holds
+}
+
+// tables holds what can be listed.
+type tables struct {
+	live    *btree.Map[string, *store.Entry]
+	history *btree.BTreeG[version]
+}
+
+// version is an entry that was valid from its revision up to, but not at, end.
+type version struct {
+	*store.Entry
+	end store.Revision
+}
+
+func before(a, b version) bool {
+	if a.Key != b.Key {
+		return a.Key < b.Key
+	}
+	return a.end < b.end
+}
+
+var (
+	_ store.Store     = (*Store)(nil)
+	_ store.Compactor = (*Store)(nil)
+	_ store.Limiter   = (*Store)(nil)
+)
+
+// New returns an empty store. Nil options are all defaults; a negative option is
+// [store.ErrInvalid].
+func New(options *Options) (*Store, error) {
+	o, err := options.withDefaults()
+	if err != nil {
+		return nil, fail("open", "", err)
+	}
+	s := &Store{options: o, tables: tables{
+		live:    btree.NewMap[string, *store.Entry](0),
+		history: btree.NewBTreeGOptions(before, btree.Options{NoLocks: true}),
+	}}
+	s.hub, err = hub.New((*changes)(s), store.Position{Epoch: o.Epoch},
+		hub.Options{Queue: o.Queue, Bookmarks: o.Bookmarks})
+	if err != nil {
+		return nil, fail("open", "", err)
+	}
+	return s, nil
+}
+
+// Limits implements [store.Limiter].
+func (s *Store) Limits() store.Limits { return s.options.Limits }
+
+// Get implements [store.Store].
+func (s *Store) Get(ctx context.Context, key string) (store.Entry, error) {
+	err := check(ctx)
+	if err == nil {
+		err = store.CheckKey(key, s.options.Limits)
+	}
+	if err != nil {
+		return store.Entry{}, fail("get", key, err)
+	}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if s.closed {
+		return store.Entry{}, fail("get", key, store.ErrClosed)
+	}
+	e, ok := s.tables.live.Get(key)
+	if !ok {
+		return store.Entry{}, fail("get", key, store.ErrNotFound)
+	}
+	return *e, nil
+}
+
+// Close implements [store.Store]. What the store holds is free once nobody
+// refers to it.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	s.hub.Close()
+	return nil
+}
+
+// check returns why a call with ctx must not begin, or nil.
+func check(ctx context.Context) error {
+	if ctx == nil {
+		return fmt.Errorf("%w: the context is nil", store.ErrInvalid)
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+func fail(op, key string, err error) error { return &store.Error{Op: op, Key: key, Err: err} }
