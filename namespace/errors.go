@@ -26,13 +26,6 @@ type Error struct {
 	Err      error       // what lies beneath, such as a store error; may be nil
 }
 
-// Violation is one field that breaks one rule.
-type Violation struct {
-	Type    string // such as "FieldValueInvalid", or "NamespaceTerminating"
-	Field   string // the path, such as "spec.finalizers[0]"
-	Message string
-}
-
 // Error implements error.
 func (e *Error) Error() string { return e.Message }
 

@@ -2,13 +2,17 @@
 // function that decides what must happen to it next ([Decide]): the
 // finalize-then-delete algorithm, without I/O and without a clock.
 //
+// Every request on a namespace has two functions: Prepare sets what the server
+// owns and puts back what the request may not change, and Validate reports every
+// violation of what it returned. [MarkDeleted] and [Removable] say how a
+// namespace dies.
+//
 // The JSON form is that of Kubernetes v1/Namespace. Values copy with
-// [Namespace.DeepCopy]; nothing here keeps or aliases what it is given.
+// [Namespace.DeepCopy]; nothing here keeps or aliases what it is given, and
+// everything may be called by any number of goroutines at once.
 package namespace
 
 import (
-	"encoding/json"
-
 	"github.com/nslifecycle/nslifecycle/finalizer"
 	"github.com/nslifecycle/nslifecycle/phase"
 )
@@ -23,9 +27,9 @@ type TypeMeta struct {
 // Model").
 type Namespace struct {
 	TypeMeta
-	Meta   `json:"metadata,omitzero"`
-	Spec   Spec   `json:"spec,omitzero"`
-	Status Status `json:"status,omitzero"`
+	Meta   `json:"metadata"`
+	Spec   Spec   `json:"spec"`
+	Status Status `json:"status"`
 }
 
 // Spec is what the creator asked for.
@@ -72,13 +76,13 @@ type OwnerReference struct {
 
 // ManagedFieldsEntry records which fields a manager set last.
 type ManagedFieldsEntry struct {
-	Manager     string          `json:"manager,omitempty"`
-	Operation   string          `json:"operation,omitempty"`
-	APIVersion  string          `json:"apiVersion,omitempty"`
-	Time        phase.Time      `json:"time,omitzero"`
-	FieldsType  string          `json:"fieldsType,omitempty"`
-	FieldsV1    json.RawMessage `json:"fieldsV1,omitempty"`
-	Subresource string          `json:"subresource,omitempty"`
+	Manager     string     `json:"manager,omitempty"`
+	Operation   string     `json:"operation,omitempty"`
+	APIVersion  string     `json:"apiVersion,omitempty"`
+	Time        phase.Time `json:"time,omitzero"`
+	FieldsType  string     `json:"fieldsType,omitempty"`
+	FieldsV1    RawJSON    `json:"fieldsV1,omitempty"`
+	Subresource string     `json:"subresource,omitempty"`
 }
 
 // List is a page of namespaces.
@@ -90,6 +94,7 @@ type List struct {
 
 // ListMeta is the metadata of a list.
 type ListMeta struct {
+	SelfLink           string `json:"selfLink,omitempty"` // kept for old clients, never set
 	ResourceVersion    string `json:"resourceVersion,omitempty"`
 	Continue           string `json:"continue,omitempty"` // the token of the next page; empty: this is the last
 	RemainingItemCount *int64 `json:"remainingItemCount,omitempty"`
@@ -97,3 +102,17 @@ type ListMeta struct {
 
 // Phase derives the phase (rule R2).
 func (n Namespace) Phase() phase.Phase { return phase.Of(n.DeletionTimestamp.Time) }
+
+// Stage derives how far a terminating namespace has come; it is empty for an
+// active one.
+func (n Namespace) Stage() phase.Stage {
+	held := n.Spec.Finalizers.Len() + n.Finalizers.Len()
+	return phase.StageOf(n.DeletionTimestamp.Time, held, n.Status.Conditions)
+}
+
+// Removable reports whether n must be removed from storage, in the very write
+// that made it so: it is terminating and holds no finalizer of either kind (rule
+// R1).
+func Removable(n Namespace) bool {
+	return n.Phase() == phase.Terminating && n.Spec.Finalizers.IsZero() && n.Finalizers.IsZero()
+}

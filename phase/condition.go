@@ -57,3 +57,9 @@ type Condition struct {
 	Reason             string          `json:"reason,omitempty"`
 	Message            string          `json:"message,omitempty"`
 }
+
+// Equal reports whether c and d say the same, their times being the same moment.
+func (c Condition) Equal(d Condition) bool {
+	return c.Type == d.Type && c.Status == d.Status && c.Reason == d.Reason && c.Message == d.Message &&
+		c.LastTransitionTime.Equal(d.LastTransitionTime)
+}

@@ -129,7 +129,7 @@ func (o Observation) finalizersRemaining() Condition {
 // gap says why the pass may have missed something.
 func (o Observation) gap() string {
 	switch {
-	case o.Failed():
+	case !o.Answered():
 		return "not every resource type could be discovered, deleted and listed"
 	case o.Unasked != 0:
 		return "not every resource type was asked: some wait for others to be empty"

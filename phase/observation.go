@@ -32,15 +32,15 @@ type Held struct {
 	Count     int
 }
 
-// Failed reports whether any source did not answer.
-func (o Observation) Failed() bool {
-	return len(o.Discovery)+len(o.Parsing)+len(o.Content) > 0
+// Answered reports whether nothing that was asked failed.
+func (o Observation) Answered() bool {
+	return len(o.Discovery)+len(o.Parsing)+len(o.Content) == 0
 }
 
 // Partial reports whether the pass may have missed something: a source did not
 // answer or was not asked, or a count is negative.
 func (o Observation) Partial() bool {
-	return o.Failed() || o.Unasked != 0 ||
+	return !o.Answered() || o.Unasked != 0 ||
 		slices.ContainsFunc(o.Remaining, func(r Remaining) bool { return r.Count < 0 }) ||
 		slices.ContainsFunc(o.Finalizers, func(h Held) bool { return h.Count < 0 })
 }
