@@ -1,0 +1,234 @@
+package bolt
+
+import (
+	"bytes"
+	"fmt"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/nslifecycle/nslifecycle/store"
+)
+
+// batch is one transaction of the engine that applies many requests.
+type batch struct {
+	*snapshot
+	epoch   string
+	before  head           // head as the batch found it
+	dirty   bool           // there is something to commit
+	changes []store.Change // what watches will see
+	olds    [][]byte       // scratch of apply
+}
+
+func newBatch(tx *bbolt.Tx, epoch string) (*batch, error) {
+	s, err := newSnapshot(tx)
+	if err != nil {
+		return nil, err
+	}
+	s.log.FillPercent = 1 // it only grows at its end: full pages
+	return &batch{snapshot: s, epoch: epoch, before: s.head}, nil
+}
+
+// apply does what r asks for, or tells why not and leaves everything as it was.
+// fatal is an error of the engine after which the whole batch must be given up.
+func (b *batch) apply(r *request) (a answer, fatal error) {
+	if r.compact != 0 {
+		return answer{revision: b.head.revision, err: b.compact(r.compact)}, nil
+	}
+	for _, c := range r.conditions {
+		if err := b.check(c); err != nil {
+			return answer{err: err}, nil
+		}
+	}
+	olds, effective, err := b.lookup(r.operations)
+	if err != nil {
+		return answer{err: err}, nil
+	}
+	if !effective {
+		return answer{revision: b.head.revision}, nil
+	}
+	if fatal = b.write(r.operations, olds); fatal != nil {
+		return answer{}, fatal
+	}
+	return answer{revision: b.head.revision}, nil
+}
+
+// check returns a conflict when c does not hold.
+func (b *batch) check(c store.Condition) error {
+	record, r, err := b.current(c.Key)
+	if err != nil {
+		return err
+	}
+	if record == nil {
+		if c.Holds(nil) {
+			return nil
+		}
+		return &store.ConflictError{Condition: c}
+	}
+	if c.Holds(&store.Entry{Key: c.Key, Revision: r}) {
+		return nil
+	}
+	e, err := entryOf([]byte(c.Key), record)
+	if err != nil {
+		return err
+	}
+	return &store.ConflictError{Condition: c, Current: &e}
+}
+
+// lookup returns the value records that the operations replace or delete, nil
+// for absent keys, and whether any operation changes anything. All of them are
+// read before the first is written, so that a damaged one refuses the
+// transaction as a whole.
+func (b *batch) lookup(ops []operation) (olds [][]byte, effective bool, err error) {
+	olds = b.olds[:0]
+	for i := range ops {
+		old, _, err := b.current(ops[i].key)
+		if err != nil {
+			return nil, false, err
+		}
+		effective = effective || old != nil || ops[i].record != nil
+		olds = append(olds, old)
+	}
+	b.olds = olds
+	return olds, effective, nil
+}
+
+// write applies the operations at the next revision.
+func (b *batch) write(ops []operation, olds [][]byte) error {
+	b.dirty = true
+	b.head.revision++
+	r := b.head.revision
+	size := 0
+	for i := range ops {
+		size += len(ops[i].key) + 4
+	}
+	record := make([]byte, 0, size)
+	events := make([]store.Event, 0, len(ops))
+	for i := range ops {
+		op, old := &ops[i], olds[i]
+		if op.record == nil && old == nil {
+			continue
+		}
+		event := store.Event{Key: op.key, Deleted: op.record == nil}
+		what := created
+		if old != nil {
+			what = updated
+			prev, err := b.supersede(op.key, old, r)
+			if err != nil {
+				return err
+			}
+			event.Prev = prev
+		}
+		b.scratch = append(b.scratch[:0], op.key...)
+		var err error
+		if event.Deleted {
+			what = deleted
+			err = b.state.Delete(b.scratch)
+		} else {
+			putRevision(op.record, r)
+			event.Value = op.record[revisionSize:len(op.record):len(op.record)]
+			err = b.state.Put(b.scratch, op.record)
+		}
+		if err != nil {
+			return fmt.Errorf("writing %q: %w", op.key, err)
+		}
+		record = appendLogItem(record, what, op.key)
+		events = append(events, event)
+	}
+	b.head.changes += int64(len(events))
+	b.changes = append(b.changes, store.Change{Position: store.Position{Epoch: b.epoch, Revision: r}, Events: events})
+	b.scratch = appendRevision(b.scratch[:0], r)
+	return b.log.Put(b.scratch, record)
+}
+
+// supersede moves the version of key in old to the history and returns it.
+func (b *batch) supersede(key string, old []byte, end store.Revision) (*store.Entry, error) {
+	old = bytes.Clone(old) // it lies in the file's pages; history and event share the copy
+	start, value, err := splitRecord(old)
+	if err != nil {
+		return nil, err
+	}
+	b.scratch = appendRevision(appendVersions(b.scratch[:0], key), end)
+	if err := b.history.Put(b.scratch, old); err != nil {
+		return nil, fmt.Errorf("keeping the version of %q before revision %d: %w", key, end, err)
+	}
+	return &store.Entry{Key: key, Value: value, Revision: start}, nil
+}
+
+// compact makes r the oldest position; prune does the work.
+func (b *batch) compact(r store.Revision) error {
+	if r > b.head.revision {
+		return fmt.Errorf("%w: revision %d, the store is at %d", store.ErrFuture, r, b.head.revision)
+	}
+	if r > b.head.compacted {
+		b.head.compacted = r
+		b.dirty = true
+	}
+	return nil
+}
+
+// pruneChunk is how many changes beyond Options.Retain gather before they are
+// dropped together: neighbours in the log share pages.
+const pruneChunk = 256
+
+// prune drops log records and what they superseded, oldest first: those that
+// were compacted, and those beyond the last retain changes, which it thereby
+// compacts. Its work is bounded by the larger of a chunk and twice what the batch
+// has written, so that it keeps up. It reports whether compacted records are left.
+func (b *batch) prune(retain int, backlog bool) (left bool, err error) {
+	if !backlog && b.head.changes <= int64(retain)+pruneChunk {
+		return false, nil
+	}
+	budget := max(pruneChunk, 2*int(b.head.changes-b.before.changes))
+	var keys [][]byte
+	var items []logItem
+	c := b.log.Cursor()
+	for k, v := c.First(); k != nil; k, v = c.Next() {
+		r, err := revisionOf(k)
+		if err != nil {
+			return false, err
+		}
+		if items, err = splitLog(items[:0], v); err != nil {
+			return false, fmt.Errorf("the log at revision %d: %w", r, err)
+		}
+		if r > b.head.compacted && b.head.changes-int64(len(items)) < int64(retain) {
+			break
+		}
+		if budget <= 0 {
+			left = true
+			break
+		}
+		budget -= len(items)
+		if err := b.forget(r, items); err != nil {
+			return false, err
+		}
+		b.head.compacted = max(b.head.compacted, r)
+		b.head.changes -= int64(len(items))
+		keys = append(keys, k)
+	}
+	for _, k := range keys {
+		if err := b.log.Delete(k); err != nil {
+			return false, err
+		}
+		b.dirty = true
+	}
+	return left, nil
+}
+
+// forget drops the versions that the commit at r superseded.
+func (b *batch) forget(r store.Revision, items []logItem) error {
+	for _, item := range items {
+		if item.kind == created {
+			continue
+		}
+		b.scratch = appendRevision(appendVersions(b.scratch[:0], item.key), r)
+		if err := b.history.Delete(b.scratch); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// seal writes the head. It is the last step before the commit.
+func (b *batch) seal() error {
+	return b.meta.Put(metaHead, b.head.append(nil))
+}

@@ -1,0 +1,207 @@
+package bolt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/nslifecycle/nslifecycle/store"
+)
+
+// Commit implements [store.Store]. The package documentation says what a context
+// does that ends meanwhile.
+func (s *Store) Commit(ctx context.Context, txn store.Txn) (store.Revision, error) {
+	key := ""
+	if len(txn.Do) > 0 {
+		key = txn.Do[0].Key
+	} else if len(txn.If) > 0 {
+		key = txn.If[0].Key
+	}
+	err := usable(ctx)
+	if err == nil {
+		err = txn.Check(limits)
+	}
+	var r store.Revision
+	if err == nil {
+		r, err = s.submit(ctx, newRequest(txn))
+	}
+	if err != nil {
+		var conflict *store.ConflictError
+		if errors.As(err, &conflict) {
+			key = conflict.Condition.Key
+		}
+		return 0, &store.Error{Op: "commit", Key: key, Err: err}
+	}
+	return r, nil
+}
+
+// Compact implements [store.Compactor]. The records are dropped by and by.
+func (s *Store) Compact(ctx context.Context, revision store.Revision) error {
+	err := usable(ctx)
+	if err == nil && revision < 0 {
+		err = fmt.Errorf("%w: the revision %d is negative", store.ErrInvalid, revision)
+	}
+	if err == nil && revision > 0 {
+		_, err = s.submit(ctx, &request{compact: revision, done: make(chan answer, 1)})
+	}
+	if err != nil {
+		return &store.Error{Op: "compact", Err: err}
+	}
+	return nil
+}
+
+// submit hands r to the committer and waits for the answer.
+func (s *Store) submit(ctx context.Context, r *request) (store.Revision, error) {
+	if !s.queue.add(r) {
+		return 0, store.ErrClosed
+	}
+	select {
+	case a := <-r.done:
+		return a.revision, a.err
+	case <-ctx.Done():
+	}
+	if s.queue.withdraw(r) {
+		return 0, context.Cause(ctx)
+	}
+	timer := time.NewTimer(s.patience)
+	defer timer.Stop()
+	select {
+	case a := <-r.done:
+		return a.revision, a.err
+	case <-timer.C:
+		return 0, fmt.Errorf("%w: %w while it was being committed", store.ErrUnknownOutcome, context.Cause(ctx))
+	}
+}
+
+// run is the committer: it takes what waits and commits it, batch by batch.
+func (s *Store) run() {
+	defer close(s.stopped)
+	for {
+		idle := s.backlog && !s.failing // then drop old records in the meantime
+		if !idle {
+			<-s.queue.ready
+		}
+		batch, open := s.queue.take(s.batch[:0])
+		s.batch = batch
+		if len(batch) > 0 || idle && open {
+			s.process(batch)
+			clear(batch)
+		}
+		if !open {
+			return
+		}
+	}
+}
+
+// process commits one batch and answers its requests.
+func (s *Store) process(requests []*request) {
+	s.answers = s.answers[:0]
+	changes, err := s.write(requests)
+	s.hub.Publish(changes...)
+	for i, r := range requests {
+		if err != nil {
+			r.done <- answer{err: err}
+			continue
+		}
+		r.done <- s.answers[i]
+	}
+	clear(s.answers)
+}
+
+// write applies the requests in one transaction of the engine and fills answers.
+// It returns what has been committed, also when the outcome was in doubt. An
+// error is the answer to all of them: what each was told would rest on writes
+// that are not there.
+func (s *Store) write(requests []*request) ([]store.Change, error) {
+	s.failing = true
+	if s.refusal != nil { // only this goroutine sets it before it returns
+		return nil, s.refusal
+	}
+	tx, err := s.db.Begin(true)
+	if err != nil {
+		return nil, err
+	}
+	b, err := s.apply(tx, requests)
+	if err != nil || !b.dirty {
+		s.failing = err != nil
+		return nil, errors.Join(err, tx.Rollback())
+	}
+	if err := s.commit(tx); err != nil {
+		return s.settle(b, err)
+	}
+	s.failing = false
+	return b.changes, nil
+}
+
+// apply does the work of a batch up to its commit.
+func (s *Store) apply(tx *bbolt.Tx, requests []*request) (*batch, error) {
+	b, err := newBatch(tx, s.epoch)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range requests {
+		a, err := b.apply(r)
+		if err != nil {
+			return nil, err
+		}
+		s.answers = append(s.answers, a)
+	}
+	backlog := s.backlog || b.head.compacted > b.before.compacted
+	if s.backlog, err = b.prune(s.file.options.Retain, backlog); err != nil {
+		return nil, err
+	}
+	if b.dirty {
+		err = b.seal()
+	}
+	return b, err
+}
+
+// settle finds out, after the engine failed to commit b, whether it is in the
+// file: the engine's view of the file cannot be trusted any more, so the file is
+// opened anew. It returns the changes if they are, and the answer to the requests
+// of the batch.
+func (s *Store) settle(b *batch, cause error) ([]store.Change, error) {
+	unknown := fmt.Errorf("%w: %w", store.ErrUnknownOutcome, cause)
+	s.reads.Lock()
+	defer s.reads.Unlock()
+	s.backlog = true // what the batch has dropped is back
+	_ = s.db.Close() // it may well fail; what counts is what comes next
+	applied, err := s.reopen(b)
+	if err != nil {
+		s.refusal = fmt.Errorf("%w: a commit failed (%w) and after it the file could not be used again (%w), open the store anew",
+			store.ErrClosed, cause, err)
+		s.hub.Close()
+		return nil, unknown
+	}
+	if !applied {
+		return nil, unknown
+	}
+	return b.changes, unknown
+}
+
+// reopen opens the file again and reports whether b is in it.
+func (s *Store) reopen(b *batch) (applied bool, err error) {
+	db, err := s.file.open(0)
+	if err != nil {
+		return false, err
+	}
+	s.db = db
+	head, epoch, err := whereIs(db)
+	if err != nil {
+		return false, err
+	}
+	if epoch == s.epoch && head == b.before {
+		return false, nil // and this is what was synced before
+	}
+	if epoch != s.epoch || head != b.head {
+		return false, fmt.Errorf("%w: it was changed meanwhile", store.ErrInUse)
+	}
+	// The batch can be read, but its sync has failed. Only a later one that
+	// succeeds makes it durable; nobody may read it before.
+	return true, db.Update(func(tx *bbolt.Tx) error {
+		return tx.Bucket(bucketMeta).Put(metaHead, head.append(nil))
+	})
+}

@@ -1,0 +1,180 @@
+package bolt
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"math"
+
+	"github.com/nslifecycle/nslifecycle/store"
+)
+
+// revisionSize is the width of a revision in the file: big-endian, so that byte
+// order is revision order.
+const revisionSize = 8
+
+func putRevision(b []byte, r store.Revision) { binary.BigEndian.PutUint64(b, uint64(r)) }
+
+func appendRevision(b []byte, r store.Revision) []byte {
+	return binary.BigEndian.AppendUint64(b, uint64(r))
+}
+
+// revisionOf decodes a revision. Zero and negative ones are never written.
+func revisionOf(b []byte) (store.Revision, error) {
+	if len(b) != revisionSize {
+		return 0, fmt.Errorf("%w: a revision of %d bytes", ErrCorrupt, len(b))
+	}
+	u := binary.BigEndian.Uint64(b)
+	if u == 0 || u > math.MaxInt64 {
+		return 0, fmt.Errorf("%w: the revision %d", ErrCorrupt, u)
+	}
+	return store.Revision(u), nil
+}
+
+// A value record, in the buckets state and history, is the revision that wrote
+// the value, then the value.
+
+// newRecord copies value into a record whose revision is still to be put.
+func newRecord(value []byte) []byte {
+	record := make([]byte, revisionSize+len(value))
+	copy(record[revisionSize:], value)
+	return record
+}
+
+// splitRecord returns the parts of a value record. The value aliases it.
+func splitRecord(record []byte) (store.Revision, []byte, error) {
+	if len(record) < revisionSize {
+		return 0, nil, fmt.Errorf("%w: a value record of %d bytes", ErrCorrupt, len(record))
+	}
+	r, err := revisionOf(record[:revisionSize])
+	return r, record[revisionSize:len(record):len(record)], err
+}
+
+// A history key is the key of the entry with every 0x00 written as 0x00 0xFF,
+// then 0x00 0x00, then the revision that ended the version. So history keys sort
+// by key first, whatever bytes keys contain, and by revision second.
+const (
+	escaped    = 0x00
+	escapedBy  = 0xFF
+	terminator = 0x00
+)
+
+// appendEscaped appends key without the terminator: a lower bound of the history
+// keys of key and of all greater keys, and an upper one of those of smaller keys.
+func appendEscaped[K string | []byte](b []byte, key K) []byte {
+	for i := range len(key) {
+		if b = append(b, key[i]); key[i] == escaped {
+			b = append(b, escapedBy)
+		}
+	}
+	return b
+}
+
+// appendVersions appends what all history keys of key start with, and no others.
+func appendVersions[K string | []byte](b []byte, key K) []byte {
+	return append(appendEscaped(b, key), escaped, terminator)
+}
+
+// splitHistoryKey returns the parts of a history key. The key may alias b.
+func splitHistoryKey(b []byte) (key []byte, end store.Revision, err error) {
+	n := len(b) - revisionSize
+	if n < 3 || b[n-2] != escaped || b[n-1] != terminator {
+		return nil, 0, fmt.Errorf("%w: the history key %x", ErrCorrupt, b)
+	}
+	if end, err = revisionOf(b[n:]); err != nil {
+		return nil, 0, err
+	}
+	if key, err = unescape(b[:n-2]); err != nil {
+		return nil, 0, fmt.Errorf("%w: the history key %x", err, b)
+	}
+	return key, end, nil
+}
+
+// unescape reverses appendEscaped. The result aliases b when nothing was escaped.
+func unescape(b []byte) ([]byte, error) {
+	i := bytes.IndexByte(b, escaped)
+	if i < 0 {
+		return b, nil
+	}
+	key := make([]byte, 0, len(b))
+	for ; i >= 0; i = bytes.IndexByte(b, escaped) {
+		if i+1 >= len(b) || b[i+1] != escapedBy {
+			return nil, ErrCorrupt
+		}
+		key = append(key, b[:i+1]...)
+		b = b[i+2:]
+	}
+	return append(key, b...), nil
+}
+
+// kind is what a commit did to a key.
+type kind byte
+
+const (
+	created kind = iota + 1 // there was no entry before
+	updated
+	deleted
+)
+
+// logItem is one key of a log record. A log record is the keys that a commit
+// changed, in the order of its operations: for each the kind, the length of the
+// key as a uvarint, and the key. Values are in state and history.
+type logItem struct {
+	kind kind
+	key  []byte
+}
+
+func appendLogItem(b []byte, k kind, key string) []byte {
+	b = append(b, byte(k))
+	b = binary.AppendUvarint(b, uint64(len(key)))
+	return append(b, key...)
+}
+
+// splitLog appends the items of a log record to items. Their keys alias it.
+func splitLog(items []logItem, record []byte) ([]logItem, error) {
+	if len(record) == 0 {
+		return nil, fmt.Errorf("%w: an empty log record", ErrCorrupt)
+	}
+	for b := record; len(b) > 0; {
+		k := kind(b[0])
+		size, n := binary.Uvarint(b[1:])
+		if k < created || k > deleted || n <= 0 || size == 0 || size > uint64(len(b)-1-n) {
+			return nil, fmt.Errorf("%w: the log record %.80x, at its byte %d", ErrCorrupt, record, len(record)-len(b))
+		}
+		b = b[1+n:]
+		items = append(items, logItem{kind: k, key: b[:size:size]})
+		b = b[size:]
+	}
+	return items, nil
+}
+
+// head is where the store stands. It is one value in the bucket meta, written
+// once per batch.
+type head struct {
+	revision  store.Revision // of the newest commit
+	compacted store.Revision // the oldest position that still can be listed and watched from
+	changes   int64          // items in the log
+}
+
+const headSize = 3 * 8
+
+func (h head) append(b []byte) []byte {
+	b = appendRevision(b, h.revision)
+	b = appendRevision(b, h.compacted)
+	return binary.BigEndian.AppendUint64(b, uint64(h.changes))
+}
+
+func splitHead(b []byte) (head, error) {
+	if len(b) != headSize {
+		return head{}, fmt.Errorf("%w: a head of %d bytes", ErrCorrupt, len(b))
+	}
+	h := head{
+		revision:  store.Revision(binary.BigEndian.Uint64(b)),
+		compacted: store.Revision(binary.BigEndian.Uint64(b[8:])),
+		changes:   int64(binary.BigEndian.Uint64(b[16:])),
+	}
+	if h.revision < firstRevision || h.compacted < 0 || h.compacted > h.revision || h.changes < 0 {
+		return head{}, fmt.Errorf("%w: the head %+v", ErrCorrupt, h)
+	}
+	return h, nil
+}

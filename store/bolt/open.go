@@ -1,0 +1,281 @@
+package bolt
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"time"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/nslifecycle/nslifecycle/store"
+	"github.com/nslifecycle/nslifecycle/store/internal/hub"
+)
+
+const (
+	formatVersion = 1
+
+	// firstRevision is that of the making of the file: a store never stands at zero,
+	// which as a plain number means "now" to a watch.
+	firstRevision store.Revision = 1
+
+	// epochJump is how far a new epoch moves the revision ahead.
+	epochJump store.Revision = 1 << 40
+)
+
+// Open opens the store in the file at path and creates it when there is none. A
+// nil opts means the defaults. Close it again.
+//
+// It fails promptly with [store.ErrInUse] when the file is open already, here or
+// in another process (see [Options.Wait]); with [ErrForeign], [ErrFormat] or
+// [ErrCorrupt] when it is not a file that this driver can use; with
+// [store.ErrInvalid] for bad options or an empty path; else with the error of the
+// file system. Errors are [*store.Error] values with the path as key.
+func Open(path string, opts *Options) (*Store, error) {
+	s, err := open(path, opts)
+	if err != nil {
+		return nil, &store.Error{Op: "open", Key: path, Err: err}
+	}
+	return s, nil
+}
+
+func open(path string, opts *Options) (*Store, error) {
+	o, err := opts.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	if path == "" {
+		return nil, fmt.Errorf("%w: the path is empty", store.ErrInvalid)
+	}
+	f := file{path: path, options: o}
+	deadline := time.Now().Add(o.Wait)
+	fresh, err := f.probe(o.Wait)
+	if err != nil {
+		return nil, err
+	}
+	db, err := f.open(time.Until(deadline))
+	if err != nil {
+		return nil, err
+	}
+	s, err := start(f, db, fresh)
+	if err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return s, nil
+}
+
+// start makes the store of an open file and runs its committer.
+func start(f file, db *bbolt.DB, fresh bool) (*Store, error) {
+	if err := initialise(db, f.options.NewEpoch); err != nil {
+		return nil, err
+	}
+	if fresh {
+		if err := syncDirectory(f.path); err != nil {
+			return nil, err
+		}
+	}
+	head, epoch, err := whereIs(db)
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{
+		file:     f,
+		db:       db,
+		epoch:    epoch,
+		queue:    newQueue(),
+		stopped:  make(chan struct{}),
+		backlog:  true, // what an earlier process compacted may not be dropped yet
+		commit:   (*bbolt.Tx).Commit,
+		patience: defaultPatience,
+	}
+	s.hub, err = hub.New(replayer{s}, store.Position{Epoch: epoch, Revision: head.revision}, hub.Options{})
+	if err != nil {
+		return nil, err
+	}
+	go s.run()
+	return s, nil
+}
+
+// file opens the engine's file.
+type file struct {
+	path    string
+	options Options
+}
+
+// probe looks at the file without writing to it, so that one that is not ours
+// stays as it is. It reports whether the file is still to be made.
+func (f file) probe(wait time.Duration) (fresh bool, err error) {
+	info, err := os.Stat(f.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return true, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	if !info.Mode().IsRegular() {
+		return false, fmt.Errorf("%w: it is not a regular file but %v", ErrForeign, info.Mode())
+	}
+	if info.Size() == 0 {
+		return true, nil
+	}
+	db, err := f.engine(wait, true)
+	if err != nil {
+		return false, err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	return false, db.View(func(tx *bbolt.Tx) error {
+		if tx.Size() > info.Size() { // reading the missing pages would kill the process
+			return fmt.Errorf("%w: it has %d bytes of %d", ErrCorrupt, info.Size(), tx.Size())
+		}
+		return recognise(tx)
+	})
+}
+
+// open opens the file for writing.
+func (f file) open(wait time.Duration) (*bbolt.DB, error) { return f.engine(wait, false) }
+
+func (f file) engine(wait time.Duration, readOnly bool) (*bbolt.DB, error) {
+	db, err := bbolt.Open(f.path, f.options.Mode, &bbolt.Options{
+		Timeout:      max(wait, 1), // zero would wait for ever
+		ReadOnly:     readOnly,
+		FreelistType: bbolt.FreelistMapType, // its cost does not grow with fragmentation
+		OpenFile:     f.options.openFile,
+	})
+	switch {
+	case err == nil:
+		return db, nil
+	case errors.Is(err, bbolt.ErrTimeout):
+		return nil, fmt.Errorf("%w, close it there or set Options.Wait", store.ErrInUse)
+	case errors.Is(err, bbolt.ErrInvalid), errors.Is(err, bbolt.ErrVersionMismatch):
+		return nil, fmt.Errorf("%w: %w", ErrForeign, err)
+	case errors.Is(err, bbolt.ErrChecksum):
+		return nil, fmt.Errorf("%w: %w", ErrCorrupt, err)
+	}
+	return nil, err
+}
+
+// recognise tells whether the file is one of this driver's. A file of the engine
+// without any bucket is: its creation was cut short.
+func recognise(tx *bbolt.Tx) error {
+	meta := tx.Bucket(bucketMeta)
+	if meta == nil {
+		if k, _ := tx.Cursor().First(); k == nil {
+			return nil
+		}
+		return fmt.Errorf("%w: a bbolt file of something else", ErrForeign)
+	}
+	format := meta.Get(metaFormat)
+	if len(format) != 4 {
+		return fmt.Errorf("%w: a bbolt file of something else", ErrForeign)
+	}
+	if v := binary.BigEndian.Uint32(format); v != formatVersion {
+		return fmt.Errorf("%w: version %d, this driver uses version %d", ErrFormat, v, formatVersion)
+	}
+	if len(meta.Get(metaEpoch)) == 0 {
+		return fmt.Errorf("%w: the epoch is missing", ErrCorrupt)
+	}
+	_, err := newSnapshot(tx)
+	return err
+}
+
+// initialise fills a new file, and begins a new epoch in an old one if told to.
+func initialise(db *bbolt.DB, newEpoch bool) error {
+	tx, err := db.Begin(true)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }()  // after a commit it does nothing
+	if err := recognise(tx); err != nil { // the file may have changed since the probe
+		return err
+	}
+	switch {
+	case tx.Bucket(bucketMeta) == nil:
+		err = create(tx)
+	case newEpoch:
+		err = beginEpoch(tx)
+	default:
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+func create(tx *bbolt.Tx) error {
+	for _, name := range [][]byte{bucketMeta, bucketState, bucketLog, bucketHistory} {
+		if _, err := tx.CreateBucket(name); err != nil {
+			return err
+		}
+	}
+	meta := tx.Bucket(bucketMeta)
+	return errors.Join(
+		meta.Put(metaFormat, binary.BigEndian.AppendUint32(nil, formatVersion)),
+		meta.Put(metaEpoch, randomEpoch()),
+		meta.Put(metaHead, head{revision: firstRevision}.append(nil)),
+	)
+}
+
+// beginEpoch does what Options.NewEpoch describes.
+func beginEpoch(tx *bbolt.Tx) error {
+	s, err := newSnapshot(tx)
+	if err != nil {
+		return err
+	}
+	if s.head.revision > math.MaxInt64-epochJump {
+		return fmt.Errorf("%w: revision %d leaves no room for a new epoch", store.ErrInvalid, s.head.revision)
+	}
+	for _, name := range [][]byte{bucketLog, bucketHistory} {
+		if err := tx.DeleteBucket(name); err != nil {
+			return err
+		}
+		if _, err := tx.CreateBucket(name); err != nil {
+			return err
+		}
+	}
+	revision := s.head.revision + epochJump
+	return errors.Join(
+		s.meta.Put(metaEpoch, randomEpoch()),
+		s.meta.Put(metaHead, head{revision: revision, compacted: revision}.append(nil)),
+	)
+}
+
+func randomEpoch() []byte {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return []byte(hex.EncodeToString(b[:]))
+}
+
+// whereIs reads the head and the epoch of an open file.
+func whereIs(db *bbolt.DB) (h head, epoch string, err error) {
+	err = db.View(func(tx *bbolt.Tx) error {
+		if err := recognise(tx); err != nil {
+			return err
+		}
+		meta := tx.Bucket(bucketMeta)
+		epoch = string(meta.Get(metaEpoch))
+		h, err = splitHead(meta.Get(metaHead))
+		return err
+	})
+	return h, epoch, err
+}
+
+// syncDirectory makes the name of a new file durable: the engine syncs only what
+// is in it.
+func syncDirectory(path string) error {
+	d, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = d.Close() }()
+	if err := d.Sync(); err != nil && !errors.Is(err, errors.ErrUnsupported) {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,86 @@
+package bolt
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/nslifecycle/nslifecycle/store"
+)
+
+// Errors of files that cannot be used; match them with [errors.Is]. Nothing is
+// written to such a file.
+var (
+	// ErrForeign is a file that something else wrote.
+	ErrForeign = errors.New("the file is not a store of this driver")
+	// ErrFormat is a file in a version of the format that this driver does not know.
+	ErrFormat = errors.New("the file is of another format version")
+	// ErrCorrupt is a damaged file: restore a backup, see [Options.NewEpoch].
+	ErrCorrupt = errors.New("the file is damaged")
+)
+
+// Options tunes a [Store]. A nil *Options and zero fields mean the defaults;
+// negative numbers are [store.ErrInvalid].
+type Options struct {
+	// Wait is how long Open waits for another process to let go of the file. By
+	// default it does not wait: [store.ErrInUse]. It looks again every 50 ms.
+	Wait time.Duration
+
+	// Retain is how many changes of keys stay available to watches and to listings
+	// of the past. The default is 100,000. A few hundred more may be kept for a while.
+	// What it costs in the file is a log entry each and, for an update or a deletion,
+	// the value before it.
+	Retain int
+
+	// NewEpoch is for the first opening after the file was restored from a backup:
+	// it starts a new history. Do not set it otherwise.
+	//
+	// Commits made after the backup was taken are lost, but clients still hold
+	// revisions of them. So the store takes another epoch, moves its revision ahead
+	// by 2^40, and compacts everything before. A position with an epoch is then
+	// [store.ErrGone] by its epoch. A plain revision of the lost history is below
+	// the new one, unless more than 2^40 commits were lost, so as a position it is
+	// compacted and [store.ErrGone] too, and as a condition it matches no entry:
+	// those restored are of revisions up to the backup, those written from now on
+	// are beyond the jump.
+	NewEpoch bool
+
+	// Mode is the permissions of a file that Open creates; the default is 0600.
+	Mode os.FileMode
+
+	// openFile replaces os.OpenFile in tests.
+	openFile func(name string, flag int, mode os.FileMode) (*os.File, error)
+}
+
+const (
+	defaultRetain = 100_000
+	defaultMode   = 0o600
+)
+
+// withDefaults returns a copy of o with its zero fields filled.
+func (o *Options) withDefaults() (Options, error) {
+	var filled Options
+	if o != nil {
+		filled = *o
+	}
+	if filled.Wait < 0 {
+		return filled, fmt.Errorf("%w: Options.Wait is %v, it must not be negative", store.ErrInvalid, filled.Wait)
+	}
+	if filled.Retain < 0 {
+		return filled, fmt.Errorf("%w: Options.Retain is %d, it must not be negative", store.ErrInvalid, filled.Retain)
+	}
+	if filled.Mode&^os.ModePerm != 0 {
+		return filled, fmt.Errorf("%w: Options.Mode is %v, only permissions are allowed", store.ErrInvalid, filled.Mode)
+	}
+	if filled.Retain == 0 {
+		filled.Retain = defaultRetain
+	}
+	if filled.Mode == 0 {
+		filled.Mode = defaultMode
+	}
+	if filled.openFile == nil {
+		filled.openFile = os.OpenFile
+	}
+	return filled, nil
+}

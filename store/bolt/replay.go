@@ -1,0 +1,139 @@
+package bolt
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/nslifecycle/nslifecycle/store"
+)
+
+// The bounds of one chunk of a replay: what one read transaction collects.
+const (
+	replayItems = 1024
+	replayBytes = 1 << 20
+)
+
+// replayer gives the log to the hub.
+type replayer struct{ *Store }
+
+// Last implements the hub's Log.
+func (p replayer) Last(context.Context) (r store.Revision, err error) {
+	err = p.view(func(tx *bbolt.Tx) error {
+		snap, err := newSnapshot(tx)
+		if err != nil {
+			return err
+		}
+		r = snap.head.revision
+		return nil
+	})
+	return r, err
+}
+
+// Replay implements the hub's Log.
+func (p replayer) Replay(_ context.Context, prefix string, after store.Revision) (changes []store.Change, through store.Revision, err error) {
+	err = p.view(func(tx *bbolt.Tx) error {
+		snap, err := newSnapshot(tx)
+		if err != nil {
+			return err
+		}
+		if after < snap.head.compacted {
+			return gone(after, snap.head)
+		}
+		c := chunk{snapshot: snap, epoch: p.epoch, prefix: []byte(prefix)}
+		through, err = c.read(after)
+		changes = c.changes
+		return err
+	})
+	return changes, through, err
+}
+
+// chunk collects changes from the log.
+type chunk struct {
+	*snapshot
+	epoch   string
+	prefix  []byte
+	changes []store.Change
+	bytes   int
+	items   []logItem
+}
+
+// read collects the changes after a revision and returns the revision that it
+// has reached.
+func (c *chunk) read(after store.Revision) (store.Revision, error) {
+	seen := 0
+	cursor := c.log.Cursor()
+	for k, v := cursor.Seek(appendRevision(nil, after+1)); k != nil; k, v = cursor.Next() {
+		if seen >= replayItems || c.bytes >= replayBytes {
+			return after, nil
+		}
+		r, err := revisionOf(k)
+		if err != nil {
+			return 0, err
+		}
+		if c.items, err = splitLog(c.items[:0], v); err != nil {
+			return 0, fmt.Errorf("the log at revision %d: %w", r, err)
+		}
+		if err := c.add(r); err != nil {
+			return 0, fmt.Errorf("the log at revision %d: %w", r, err)
+		}
+		seen += len(c.items)
+		after = r
+	}
+	return max(after, c.head.revision), nil
+}
+
+// add collects the change at r as far as its keys have the prefix.
+func (c *chunk) add(r store.Revision) error {
+	var events []store.Event
+	for _, item := range c.items {
+		if !bytes.HasPrefix(item.key, c.prefix) {
+			continue
+		}
+		e, err := c.event(item, r)
+		if err != nil {
+			return err
+		}
+		events = append(events, e)
+	}
+	if events != nil {
+		c.changes = append(c.changes, store.Change{Position: store.Position{Epoch: c.epoch, Revision: r}, Events: events})
+	}
+	return nil
+}
+
+// event returns what the commit at r did to the key of item.
+func (c *chunk) event(item logItem, r store.Revision) (store.Event, error) {
+	e := store.Event{Key: string(item.key), Deleted: item.kind == deleted}
+	c.bytes += len(e.Key)
+	if !e.Deleted {
+		record, err := c.asOf(item.key, r)
+		if err != nil {
+			return e, err
+		}
+		written, value, err := splitRecord(record)
+		if err != nil {
+			return e, err
+		}
+		if written != r {
+			return e, fmt.Errorf("%w: the value of %q is of revision %d", ErrCorrupt, item.key, written)
+		}
+		e.Value = bytes.Clone(value)
+		c.bytes += len(value)
+	}
+	if item.kind != created {
+		record, err := c.ended(item.key, r)
+		if err != nil {
+			return e, err
+		}
+		prev, err := entryOf(item.key, record)
+		if err != nil {
+			return e, err
+		}
+		e.Prev = &prev
+		c.bytes += len(prev.Value)
+	}
+	return e, nil
+}

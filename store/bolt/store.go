@@ -1,0 +1,215 @@
+package bolt
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"sync"
+	"time"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/nslifecycle/nslifecycle/store"
+	"github.com/nslifecycle/nslifecycle/store/internal/hub"
+)
+
+var (
+	_ store.Store     = (*Store)(nil)
+	_ store.Compactor = (*Store)(nil)
+	_ store.Limiter   = (*Store)(nil)
+)
+
+// limits bounds a transaction. The engine takes keys of 32 KiB; a key with its
+// every byte escaped has to fit into one of the history.
+var limits = store.Limits{
+	Key:        8 << 10,
+	Value:      16 << 20,
+	Operations: 8192,
+	Bytes:      32 << 20,
+}
+
+// defaultPatience is how long Commit waits for the result of a transaction that
+// the committer has, when its context has ended.
+const defaultPatience = time.Second
+
+// Store is an open file. See [store.Store] for its methods, which any number of
+// goroutines may call at once.
+type Store struct {
+	file     file
+	epoch    string
+	queue    *queue
+	hub      *hub.Hub
+	stopped  chan struct{} // closed when the committer has returned
+	close    sync.Once
+	closeErr error
+
+	// Of the committer alone.
+	backlog  bool // compacted records may be left in the log
+	failing  bool // the last batch failed: do not try another without need
+	batch    []*request
+	answers  []answer
+	commit   func(*bbolt.Tx) error // replaced in tests
+	patience time.Duration         // shortened in tests
+
+	// reads is held shared while a read runs, and exclusively while db changes:
+	// only the committer and, after it, Close change it.
+	reads   sync.RWMutex
+	db      *bbolt.DB
+	refusal error // when not nil: why nothing can be read or written any more
+}
+
+// Limits returns the bounds of keys, values and transactions: keys of 8 KiB,
+// values of 16 MiB, 8192 operations and 32 MiB in a transaction.
+func (s *Store) Limits() store.Limits { return limits }
+
+// Get implements [store.Store].
+func (s *Store) Get(ctx context.Context, key string) (store.Entry, error) {
+	e, err := s.get(ctx, key)
+	if err != nil {
+		return store.Entry{}, &store.Error{Op: "get", Key: key, Err: err}
+	}
+	return e, nil
+}
+
+func (s *Store) get(ctx context.Context, key string) (e store.Entry, err error) {
+	if err := usable(ctx); err != nil {
+		return e, err
+	}
+	if err := store.CheckKey(key, limits); err != nil {
+		return e, err
+	}
+	err = s.view(func(tx *bbolt.Tx) error {
+		state := tx.Bucket(bucketState)
+		if state == nil {
+			return fmt.Errorf("%w: a bucket is missing", ErrCorrupt)
+		}
+		k := []byte(key)
+		record := state.Get(k)
+		if record == nil {
+			return store.ErrNotFound
+		}
+		e, err = entryOf(k, record)
+		return err
+	})
+	return e, err
+}
+
+// List implements [store.Store].
+func (s *Store) List(ctx context.Context, q store.Query) (store.Page, error) {
+	p, err := s.list(ctx, q)
+	if err != nil {
+		return store.Page{}, &store.Error{Op: "list", Key: q.Prefix, Err: err}
+	}
+	return p, nil
+}
+
+func (s *Store) list(ctx context.Context, q store.Query) (page store.Page, err error) {
+	if err := usable(ctx); err != nil {
+		return page, err
+	}
+	if q.Limit < 0 {
+		return page, fmt.Errorf("%w: the limit %d is negative", store.ErrInvalid, q.Limit)
+	}
+	now := q.At == store.Position{}
+	if !now {
+		if err := s.hub.Check(ctx, q.At); err != nil {
+			return page, err
+		}
+	}
+	err = s.view(func(tx *bbolt.Tx) error {
+		snap, err := newSnapshot(tx)
+		if err != nil {
+			return err
+		}
+		at := snap.head.revision
+		if !now {
+			at = q.At.Revision
+		}
+		if at < snap.head.compacted {
+			return gone(at, snap.head)
+		}
+		page = store.Page{Position: store.Position{Epoch: s.epoch, Revision: at}}
+		return fill(ctx, &page, snap, q)
+	})
+	if err != nil {
+		return store.Page{}, err
+	}
+	return page, nil
+}
+
+// fill lists the entries of a page.
+func fill(ctx context.Context, page *store.Page, snap *snapshot, q store.Query) (err error) {
+	const between = 1024 // entries, two looks at the context
+	listErr := snap.list(q.Prefix, q.After, page.Position.Revision, func(key, record []byte) bool {
+		n := len(page.Entries)
+		if page.More = q.Limit > 0 && n == q.Limit; page.More {
+			return false
+		}
+		if n%between == between-1 && ctx.Err() != nil {
+			err = context.Cause(ctx)
+			return false
+		}
+		var e store.Entry
+		if e, err = entryOf(key, record); err != nil {
+			return false
+		}
+		page.Entries = append(page.Entries, e)
+		return true
+	})
+	if err != nil {
+		return err
+	}
+	return listErr
+}
+
+// Watch implements [store.Store].
+func (s *Store) Watch(ctx context.Context, prefix string, after store.Position) iter.Seq2[store.Change, error] {
+	return s.hub.Watch(ctx, prefix, after)
+}
+
+// Close implements [store.Store]. It waits for the commit that is being synced;
+// transactions that still wait for their turn are refused.
+func (s *Store) Close() error {
+	s.close.Do(func() {
+		for _, r := range s.queue.close() {
+			r.done <- answer{err: store.ErrClosed}
+		}
+		s.hub.Close()
+		<-s.stopped
+		s.reads.Lock()
+		defer s.reads.Unlock()
+		failed := s.refusal != nil
+		s.refusal = store.ErrClosed
+		if err := s.db.Close(); err != nil && !failed {
+			s.closeErr = &store.Error{Op: "close", Key: s.file.path, Err: err}
+		}
+	})
+	err := s.closeErr
+	return err
+}
+
+// view runs f in a read transaction. It never yields to a caller's code: a read
+// transaction that stays open holds on to pages of the file.
+func (s *Store) view(f func(tx *bbolt.Tx) error) error {
+	s.reads.RLock()
+	defer s.reads.RUnlock()
+	if s.refusal != nil {
+		return s.refusal
+	}
+	return s.db.View(f)
+}
+
+// usable refuses a context that is nil or has ended.
+func usable(ctx context.Context) error {
+	if ctx == nil {
+		return fmt.Errorf("%w: the context is nil", store.ErrInvalid)
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+func gone(r store.Revision, h head) error {
+	return fmt.Errorf("%w: revision %d, everything before %d was compacted", store.ErrGone, r, h.compacted)
+}
