@@ -1,11 +1,28 @@
-// Package controller runs passes for every namespace that is terminating:
-// it watches, queues, retries and reports.
+// Package controller runs passes for every namespace that is terminating: it
+// watches, queues, retries and reports. It is the deepest way to embed the
+// library: [New], [Controller.Run], and forget.
+//
+// Nothing waits for a fixed period. The first pass of a namespace begins when the
+// watch tells that it is terminating; the next one when the deleter tells that some
+// of its content has gone ([deleter.Waiter]), else when that should have gone by
+// estimate, and in any case after an exponential backoff of that namespace alone.
+//
+// One sick namespace costs the others nothing (rule R10): the workers are divided
+// into shares, see [Options.Workers]. A namespace is never processed by two workers
+// of one controller at once, and any number of controllers, of one party or several,
+// may run against one place where namespaces are kept (rule R11).
+//
+// A namespace that waits costs a few hundred bytes: of its last report the
+// controller keeps which types are empty for good and how much is left of the others.
 package controller
 
 import (
 	"context"
+	"errors"
 	"iter"
+	"sync/atomic"
 
+	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/pass"
 )
@@ -24,4 +41,66 @@ type Namespaces interface {
 	// since, and the caller starts anew. The loop runs in the caller's goroutine
 	// until the caller breaks or ctx ends; then the last error is ctx's cause.
 	Terminating(ctx context.Context, after string) iter.Seq2[namespace.TerminationEvent, error]
+}
+
+// ErrRunning is the answer to a second Run beside the first.
+var ErrRunning = errors.New("the controller is running already")
+
+// Controller finalizes the namespaces of one party. Its methods are safe for
+// concurrent use.
+type Controller struct {
+	namespaces Namespaces
+	deleter    deleter.Deleter
+	waiter     deleter.Waiter // the deleter, if it can tell; else nil
+	party      namespace.Party
+	options    Options
+	delays     delays
+	busy       atomic.Bool
+}
+
+// New returns a controller of party's finalizer that deletes party's content with
+// d. A nil opts stands for the defaults. A missing argument, an invalid finalizer
+// and an option out of range are refused with [namespace.ErrBadRequest].
+func New(namespaces Namespaces, d deleter.Deleter, party namespace.Party, opts *Options) (*Controller, error) {
+	if namespaces == nil {
+		return nil, optionError("a controller needs namespaces")
+	}
+	if d == nil {
+		return nil, optionError("a controller needs a deleter")
+	}
+	if err := pass.ValidateParty(party); err != nil {
+		return nil, err
+	}
+	options, err := opts.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	waiter, _ := d.(deleter.Waiter)
+	return &Controller{
+		namespaces: namespaces,
+		deleter:    d,
+		waiter:     waiter,
+		party:      party,
+		options:    options,
+		delays:     delays{options.MinDelay, options.MaxDelay},
+	}, nil
+}
+
+// Run works until ctx ends and returns nil then; nothing that it started runs on.
+// It may be called again after it returned, but not beside itself: that is
+// [ErrRunning]. What was under way when ctx ended is interrupted, and the next run,
+// of this or any other controller, takes it up (rule R11).
+//
+// No failure ends it: a lost watch is resumed, a failed pass repeated, and a panic
+// of a hook, of the deleter or of the place where namespaces are kept survived.
+func (c *Controller) Run(ctx context.Context) error {
+	if ctx == nil {
+		return optionError("a controller needs a context to run")
+	}
+	if !c.busy.CompareAndSwap(false, true) {
+		return ErrRunning
+	}
+	defer c.busy.Store(false)
+	newLoop(ctx, c).run()
+	return nil
 }

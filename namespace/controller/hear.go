@@ -1,0 +1,111 @@
+package controller
+
+import (
+	"errors"
+	"math"
+
+	"github.com/nslifecycle/nslifecycle/namespace"
+)
+
+// errOrphaned is why a pass for a namespace that is gone was ended.
+var errOrphaned = errors.New("the namespace is gone")
+
+// heard takes up what the watcher tells.
+func (l *loop) heard(n news) {
+	if n.lost != nil {
+		if !l.lost {
+			l.options.Logger.Warn("watch of terminating namespaces lost", "err", n.lost)
+		}
+		l.lost = true
+		return
+	}
+	if n.anew {
+		l.listing++
+		return
+	}
+	ref := Ref{Name: n.event.Name, UID: n.event.UID}
+	switch n.event.Type {
+	case namespace.EventTerminating:
+		l.terminating(ref, n.listing)
+	case namespace.EventRemoved:
+		if e := l.entries[ref.Name]; e != nil && e.ref == ref {
+			l.drop(e)
+		}
+	case namespace.EventSynced:
+		if n.listing {
+			l.sweep()
+		}
+		if l.lost {
+			l.lost = false
+			l.options.Logger.Info("watch of terminating namespaces resumed")
+		}
+	}
+}
+
+// terminating takes up that a namespace is terminating.
+func (l *loop) terminating(ref Ref, listing bool) {
+	e := l.entries[ref.Name]
+	if e == nil {
+		e = &entry{ref: ref, slot: -1, least: math.MaxInt, listing: l.listing}
+		l.entries[ref.Name] = e
+		l.options.Logger.Info("namespace is terminating", "namespace", ref.Name, "uid", ref.UID)
+		l.enqueue(e)
+		return
+	}
+	if listing {
+		e.listing = l.listing
+	}
+	switch {
+	case e.ref.UID != ref.UID:
+		l.drop(e)
+		if l.entries[ref.Name] == nil {
+			l.terminating(ref, listing)
+			return
+		}
+		*e = entry{ref: ref, attempt: e.attempt, state: e.state, slot: e.slot, due: e.due, least: math.MaxInt, listing: l.listing}
+	case e.removed || e.forgotten:
+		// Told of late.
+	case listing && e.slot >= 0 && e.state == resting:
+		// It is known and keeps its backoff.
+	default:
+		l.rouse(e)
+	}
+}
+
+// drop takes up that the incarnation of e is gone from storage.
+func (l *loop) drop(e *entry) {
+	e.forgotten = true
+	if e.state == running && e.attempt.ref == e.ref {
+		// The pass will find out by itself, and may be the one that did it; only one
+		// that runs long is ended.
+		e.attempt.orphaned = true
+		if e.slot < 0 {
+			l.timers.set(e, l.now()+l.options.Long)
+		}
+		return
+	}
+	if !e.removed {
+		l.observer.removed(e.ref)
+	}
+	if e.state != running {
+		l.unwait(e)
+		l.timers.remove(e)
+		l.forget(e)
+	}
+}
+
+func (l *loop) forget(e *entry) {
+	delete(l.entries, e.ref.Name)
+	if len(l.entries) == 0 {
+		l.catalog = catalog{}
+	}
+}
+
+// sweep drops the entries that a complete listing did not have.
+func (l *loop) sweep() {
+	for _, e := range l.entries {
+		if e.listing != l.listing {
+			l.drop(e)
+		}
+	}
+}

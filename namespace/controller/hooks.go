@@ -1,0 +1,141 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"hash/fnv"
+	"log/slog"
+	"time"
+
+	"github.com/nslifecycle/nslifecycle/namespace/pass"
+)
+
+// Ref names one incarnation of a namespace.
+type Ref struct {
+	Name string
+	UID  string
+}
+
+// Hooks are told what a controller does, for metrics, traces and explanations.
+// Each is optional. They are called one at a time, in the order in which things
+// happen, from the goroutine that schedules; so they must be quick. One that panics
+// is logged, and the controller goes on.
+type Hooks struct {
+	// Queued: the namespace waits for a worker.
+	Queued func(ref Ref)
+	// PassStarted: a worker has taken it up.
+	PassStarted func(ref Ref)
+	// PassEnded: a pass has ended with result or err, after took.
+	PassEnded func(ref Ref, result pass.Result, err error, took time.Duration)
+	// Retried: the namespace will be looked at again after delay at the latest.
+	Retried func(ref Ref, delay time.Duration, reason Reason)
+	// Finalized: a pass has removed the party's finalizer.
+	Finalized func(ref Ref)
+	// Removed: the incarnation is gone from storage. It is told once for each
+	// incarnation that the controller knew.
+	Removed func(ref Ref)
+}
+
+// Reason is why a namespace is looked at again.
+type Reason string
+
+// The reasons.
+const (
+	ReasonFailed      Reason = "failed"      // something failed: backoff
+	ReasonRemaining   Reason = "remaining"   // content is left: backoff
+	ReasonEstimate    Reason = "estimate"    // content is left, and should be gone by then
+	ReasonInterrupted Reason = "interrupted" // the pass was long and made room; it goes on when there is room
+	ReasonStale       Reason = "stale"       // the read contradicts the watch: backoff
+)
+
+// observer calls hooks and writes the log. It belongs to the scheduling goroutine.
+type observer struct {
+	hooks    Hooks
+	log      *slog.Logger
+	panicked map[string]bool // hooks whose panic was logged
+}
+
+// call runs f, the hook of that name, and survives its panic.
+func (o *observer) call(hook string, f func()) {
+	defer func() {
+		v := recover()
+		if v == nil || o.panicked[hook] {
+			return
+		}
+		if o.panicked == nil {
+			o.panicked = map[string]bool{}
+		}
+		o.panicked[hook] = true
+		o.log.Error("a hook of the namespace controller panicked; further panics of it are not logged",
+			"hook", hook, "panic", fmt.Sprint(v))
+	}()
+	f()
+}
+
+func (o *observer) queued(ref Ref) {
+	if o.hooks.Queued != nil {
+		o.call("Queued", func() { o.hooks.Queued(ref) })
+	}
+}
+
+func (o *observer) started(ref Ref) {
+	if o.hooks.PassStarted != nil {
+		o.call("PassStarted", func() { o.hooks.PassStarted(ref) })
+	}
+}
+
+func (o *observer) ended(ref Ref, d done) {
+	if o.hooks.PassEnded != nil {
+		o.call("PassEnded", func() { o.hooks.PassEnded(ref, d.result, d.err, d.took) })
+	}
+}
+
+func (o *observer) retried(ref Ref, delay time.Duration, reason Reason) {
+	if o.hooks.Retried != nil {
+		o.call("Retried", func() { o.hooks.Retried(ref, delay, reason) })
+	}
+}
+
+func (o *observer) finalized(ref Ref) {
+	if o.hooks.Finalized != nil {
+		o.call("Finalized", func() { o.hooks.Finalized(ref) })
+	}
+}
+
+func (o *observer) removed(ref Ref) {
+	o.log.Info("namespace removed", "namespace", ref.Name, "uid", ref.UID)
+	if o.hooks.Removed != nil {
+		o.call("Removed", func() { o.hooks.Removed(ref) })
+	}
+}
+
+// changed logs what the pass came to, if that is not what was logged last.
+func (o *observer) changed(e *entry, d done) {
+	if d.result.Outcome == pass.Interrupted {
+		return
+	}
+	level, message := slog.LevelInfo, "namespace has content left"
+	switch d.result.Outcome {
+	case pass.Waiting:
+	case pass.Failed:
+		level, message = slog.LevelWarn, "namespace could not be emptied; it will be tried again"
+	case pass.Finalized:
+		message = "namespace finalized; others hold it still"
+	case pass.NotHeld:
+		message = "namespace is held by others only"
+	default:
+		message = "namespace was not found as the watch told of it"
+	}
+	state := fnv.New64a()
+	state.Write([]byte(message))
+	for _, r := range d.result.Report.Results {
+		if r.Err != nil {
+			state.Write([]byte("\x00" + r.Resource.String()))
+		}
+	}
+	if sum := state.Sum64(); sum != e.told {
+		e.told = sum
+		o.log.LogAttrs(context.Background(), level, message, slog.String("namespace", e.ref.Name), slog.String("uid", e.ref.UID),
+			slog.Int("remaining", d.result.Report.Remaining()), slog.Any("err", d.err))
+	}
+}

@@ -1,0 +1,200 @@
+package controller
+
+import (
+	"context"
+	"math"
+	"time"
+
+	"github.com/nslifecycle/nslifecycle/namespace/pass"
+)
+
+// entry is what a controller knows of one namespace that is terminating.
+type entry struct {
+	ref        Ref
+	deleted    time.Time // when it became Terminating
+	next       *entry    // in the queue of its share
+	attempt    *attempt  // while it runs
+	notice     *notice   // while it waits for content to go
+	remembered remembered
+	due        time.Duration // when its timer fires
+	least      int           // the fewest objects that a full look saw left
+	told       uint64        // the state that was logged last
+	slot       int32         // in the timers; -1: none
+	listing    uint32        // the last listing that had it
+	state      state
+	share      uint8 // in which it queues next
+	tries      uint8 // without progress
+	patience   uint8 // how often the patience is doubled
+	dirty      bool  // something happened while it ran
+	woken      bool  // the pass was begun by a notice
+	removed    bool  // it is gone from storage, as a pass saw; the watch will tell
+	forgotten  bool  // it is gone from storage, as the watch told
+}
+
+type state uint8
+
+const (
+	resting state = iota // until its timer, a notice or an event
+	queued
+	running
+)
+
+// loop is one run of a controller. One goroutine owns all of it; passes, waits and
+// the watch run in goroutines of their own and report over channels.
+type loop struct {
+	*Controller
+	ctx      context.Context
+	began    time.Time
+	observer observer
+	catalog  catalog
+	entries  map[string]*entry
+	timers   timers
+	shares   [shares]share
+	notices  []*notice // oldest first; ended ones are passed over
+	waits    int       // goroutines that wait
+	listing  uint32    // the number of the last listing
+	lost     bool      // the watch is lost, and that was logged
+
+	news chan news
+	done chan done
+	woke chan *notice
+}
+
+// done is the end of a pass.
+type done struct {
+	attempt *attempt
+	result  pass.Result
+	err     error
+	took    time.Duration
+}
+
+func newLoop(ctx context.Context, c *Controller) *loop {
+	quarter := c.options.Workers / 4
+	l := &loop{
+		Controller: c,
+		ctx:        ctx,
+		began:      time.Now(),
+		observer:   observer{hooks: c.options.Hooks, log: c.options.Logger},
+		entries:    map[string]*entry{},
+		news:       make(chan news),
+		done:       make(chan done),
+		woke:       make(chan *notice),
+	}
+	l.shares[fresh].limit = c.options.Workers - 2*quarter
+	l.shares[sick].limit = quarter
+	l.shares[long].limit = quarter
+	return l
+}
+
+func (l *loop) now() time.Duration { return time.Since(l.began) }
+
+// run schedules until ctx ends, and then until everything that it started has
+// ended.
+func (l *loop) run() {
+	watching := make(chan struct{})
+	w := watcher{namespaces: l.namespaces, tell: l.news, delays: l.delays}
+	go func() {
+		defer close(watching)
+		w.run(l.ctx)
+	}()
+	timer := time.NewTimer(math.MaxInt64)
+	defer timer.Stop()
+	armed := time.Duration(math.MaxInt64)
+	for l.ctx.Err() == nil {
+		if due, ok := l.timers.next(); ok && due != armed {
+			armed = due
+			timer.Reset(max(0, due-l.now()))
+		}
+		select {
+		case n := <-l.news:
+			l.heard(n)
+		case d := <-l.done:
+			l.finish(d)
+		case n := <-l.woke:
+			l.noticed(n)
+		case <-timer.C:
+			armed = math.MaxInt64
+			l.fire()
+		case <-l.ctx.Done():
+			continue
+		}
+		l.dispatch()
+	}
+	l.drain(watching)
+}
+
+// drain waits for everything that runs. Passes that end are still told of.
+func (l *loop) drain(watching <-chan struct{}) {
+	passes := 0
+	for i := range l.shares {
+		passes += l.shares[i].running
+	}
+	for passes > 0 || l.waits > 0 || watching != nil {
+		select {
+		case d := <-l.done:
+			passes--
+			l.report(d)
+		case <-l.woke:
+			l.waits--
+		case <-watching:
+			watching = nil
+		}
+	}
+}
+
+// fire takes up the entries that are due.
+func (l *loop) fire() {
+	now := l.now()
+	for e := l.timers.pop(now); e != nil; e = l.timers.pop(now) {
+		switch {
+		case e.state == resting:
+			l.unwait(e)
+			l.enqueue(e)
+		case e.attempt.orphaned:
+			e.attempt.cancel(errOrphaned)
+		default:
+			e.attempt.share.overdue = append(e.attempt.share.overdue, e.attempt)
+		}
+	}
+}
+
+// enqueue lets e wait for a worker of its share. Its timer must not be set.
+func (l *loop) enqueue(e *entry) {
+	e.state = queued
+	l.shares[e.share].push(e)
+	l.observer.queued(e.ref)
+}
+
+// rouse makes e run soon, whatever it waits for.
+func (l *loop) rouse(e *entry) {
+	switch e.state {
+	case running:
+		e.dirty = true
+	case resting:
+		l.unwait(e)
+		l.timers.remove(e)
+		e.share = fresh
+		l.enqueue(e)
+	}
+}
+
+// start begins a pass for e in share s.
+func (l *loop) start(e *entry, s *share) {
+	ctx, cancel := context.WithCancelCause(l.ctx)
+	a := &attempt{entry: e, ref: e.ref, share: s, cancel: cancel, began: l.now()}
+	e.state, e.attempt, e.dirty = running, a, false
+	if s != &l.shares[long] {
+		l.timers.set(e, a.began+l.options.Long)
+	}
+	request := pass.Request{
+		Name:     e.ref.Name,
+		UID:      e.ref.UID,
+		Previous: l.catalog.recall(e.ref.UID, e.remembered),
+		Patience: doubled(l.options.Patience, e.patience, math.MaxInt64),
+	}
+	l.observer.started(e.ref)
+	go func() {
+		result, err := pass.Run(ctx, l.namespaces, l.deleter, l.party, request)
+		l.done <- done{attempt: a, result: result, err: err, took: l.now() - a.began}
+	}()
+}

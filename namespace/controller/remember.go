@@ -1,0 +1,107 @@
+package controller
+
+import (
+	"errors"
+	"math/bits"
+	"slices"
+
+	"github.com/nslifecycle/nslifecycle/deleter"
+)
+
+// remembered is what is kept of the report of a namespace's last pass until its
+// next one: which resource types are empty for good, and what was left of the
+// others. It takes tens of bytes where a report takes thousands.
+type remembered struct {
+	clean []uint64 // a bit for each resource type, by its number in the catalog
+	left  []left
+}
+
+type left struct {
+	seen      string
+	remaining int
+	deleting  int
+	number    uint32
+	more      bool
+	failed    bool
+}
+
+// errBefore stands in a recalled report for an error of the pass before.
+var errBefore = errors.New("failed in the pass before")
+
+// catalog numbers the resource types that reports name.
+type catalog struct {
+	numbers   map[deleter.Resource]uint32
+	resources []deleter.Resource
+}
+
+func (c *catalog) number(r deleter.Resource) uint32 {
+	n, ok := c.numbers[r]
+	if !ok {
+		if c.numbers == nil {
+			c.numbers = map[deleter.Resource]uint32{}
+		}
+		n = uint32(len(c.resources))
+		c.numbers[r] = n
+		c.resources = append(c.resources, r)
+	}
+	return n
+}
+
+// remember keeps of r what the next pass and a wait need.
+func (c *catalog) remember(r deleter.Report) remembered {
+	var m remembered
+	for _, resource := range r.Clean {
+		n := c.number(resource)
+		for int(n/64) >= len(m.clean) {
+			m.clean = append(m.clean, 0)
+		}
+		m.clean[n/64] |= 1 << (n % 64)
+	}
+	for _, result := range r.Compact().Results {
+		m.left = append(m.left, left{
+			seen:      result.Seen,
+			remaining: result.Remaining,
+			deleting:  result.Deleting,
+			number:    c.number(result.Resource),
+			more:      result.More,
+			failed:    result.Err != nil,
+		})
+	}
+	m.clean, m.left = slices.Clip(m.clean), slices.Clip(m.left)
+	return m
+}
+
+// recall returns the report of the incarnation uid that m was kept of, as far as
+// it was kept.
+func (c *catalog) recall(uid string, m remembered) deleter.Report {
+	r := deleter.Report{UID: uid}
+	for i, word := range m.clean {
+		for ; word != 0; word &= word - 1 {
+			r.Clean = append(r.Clean, c.resources[i*64+bits.TrailingZeros64(word)])
+		}
+	}
+	slices.SortFunc(r.Clean, deleter.Resource.Compare)
+	for _, l := range m.left {
+		result := deleter.Result{
+			Resource:  c.resources[l.number],
+			Remaining: l.remaining,
+			Deleting:  l.deleting,
+			More:      l.more,
+			Seen:      l.seen,
+		}
+		if l.failed {
+			result.Err = errBefore
+		}
+		r.Results = append(r.Results, result)
+	}
+	return r
+}
+
+// cleaned returns the number of resource types that are empty for good.
+func (m remembered) cleaned() int {
+	n := 0
+	for _, word := range m.clean {
+		n += bits.OnesCount64(word)
+	}
+	return n
+}

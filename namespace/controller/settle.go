@@ -1,0 +1,120 @@
+package controller
+
+import (
+	"errors"
+
+	"github.com/nslifecycle/nslifecycle/namespace/pass"
+)
+
+// report tells of the end of a pass.
+func (l *loop) report(d done) {
+	d.attempt.cancel(nil)
+	l.observer.ended(d.attempt.ref, d)
+	if d.result.Outcome == pass.Finalized || d.result.Outcome == pass.Removed {
+		l.observer.finalized(d.attempt.ref)
+	}
+}
+
+// finish takes up the end of a pass.
+func (l *loop) finish(d done) {
+	a, e := d.attempt, d.attempt.entry
+	a.share.leave(a)
+	l.timers.remove(e)
+	e.state, e.attempt = resting, nil
+	l.report(d)
+	switch {
+	case a.orphaned:
+		l.observer.removed(a.ref)
+		if e.forgotten {
+			l.forget(e)
+			return
+		}
+		l.enqueue(e) // the name was taken by another incarnation meanwhile
+	case d.result.Outcome == pass.Removed:
+		l.observer.removed(e.ref)
+		*e = entry{ref: e.ref, slot: -1, listing: e.listing, removed: true}
+	default:
+		l.next(e, d)
+	}
+}
+
+// next decides when e is looked at again after a pass.
+func (l *loop) next(e *entry, d done) {
+	progress := l.learn(e, d)
+	l.observer.changed(e, d)
+	e.share = fresh
+	switch {
+	case d.took > l.options.Long:
+		e.share = long
+	case !progress:
+		e.share = sick
+	}
+	switch {
+	case d.attempt.interrupted && d.err != nil:
+		e.share = long
+		l.observer.retried(e.ref, 0, ReasonInterrupted)
+		l.enqueue(e)
+	case e.dirty:
+		e.share = fresh
+		l.enqueue(e)
+	case d.result.Outcome == pass.Waiting && progress && d.result.Report.More():
+		l.enqueue(e) // behind the others: large namespaces take turns
+	case d.result.Outcome == pass.Finalized || d.result.Outcome == pass.NotHeld:
+		// Nothing to do until a finalizer is added, of which an event tells.
+	default:
+		l.later(e, d, progress)
+	}
+}
+
+// learn keeps what the pass came to and reports whether it got on.
+func (l *loop) learn(e *entry, d done) (progress bool) {
+	report, before := d.result.Report, e.remembered
+	if report.UID != "" || len(report.Results) > 0 || len(report.Clean) > 0 {
+		e.remembered = l.catalog.remember(report)
+	}
+	if !d.result.Outcome.Again() {
+		e.remembered = remembered{}
+	}
+	if d.result.Namespace.UID == e.ref.UID {
+		e.deleted = d.result.Namespace.DeletionTimestamp.Time
+	}
+	progress = report.Deleted() > 0 || e.remembered.cleaned() > before.cleaned()
+	if d.err == nil && d.result.Outcome == pass.Waiting && report.Remaining() < e.least {
+		e.least, progress = report.Remaining(), true
+	}
+	if late := (*pass.PatienceError)(nil); errors.As(d.err, &late) {
+		e.patience = more(e.patience)
+	} else if d.result.Outcome != pass.Interrupted {
+		e.patience = 0
+	}
+	if progress {
+		e.tries = 0
+	}
+	return progress
+}
+
+// later lets e rest until its delay is over or content has gone. Between two passes
+// it rests at least as long as the last one took, so that a namespace whose content
+// goes object by object takes half of a worker at most.
+func (l *loop) later(e *entry, d done, progress bool) {
+	delay, reason := l.delays.after(e.tries), ReasonRemaining
+	e.tries = more(e.tries)
+	floor := min(d.took, l.options.MaxDelay)
+	futile := e.woken && !progress
+	e.woken = false
+	switch {
+	case d.result.Outcome == pass.Waiting && d.result.After > delay:
+		delay, reason = min(d.result.After, l.options.MaxDelay), ReasonEstimate
+	case d.err != nil:
+		reason = ReasonFailed
+	case d.result.Outcome != pass.Waiting:
+		reason = ReasonStale // the watch says that it is terminating
+	}
+	now := l.now()
+	l.timers.set(e, now+max(delay, floor))
+	l.observer.retried(e.ref, max(delay, floor), reason)
+	if futile { // it was woken for nothing; notices alone must not spin
+		floor = max(delay, floor)
+	}
+	l.await(e, d.result.Report, now+floor, futile)
+}

@@ -1,0 +1,100 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/pass"
+)
+
+// news is what the watcher tells the loop.
+type news struct {
+	event   namespace.TerminationEvent
+	listing bool  // the event belongs to a listing
+	anew    bool  // a listing begins; no event
+	lost    error // the watch was lost; no event
+}
+
+// errWatchEnded is the loss of a watch that gave no reason.
+var errWatchEnded = errors.New("the watch ended")
+
+// watcher follows the terminating namespaces for a loop.
+type watcher struct {
+	namespaces Namespaces
+	tell       chan<- news
+	delays     delays
+	token      string // where to resume; empty: list anew
+}
+
+// run watches until ctx ends. A lost watch is resumed at the last token, and where
+// that is gone everything is listed anew, after a backoff that starts over when a
+// watch has lived longer than the delay before it.
+func (w *watcher) run(ctx context.Context) {
+	for tries := uint8(0); ctx.Err() == nil; tries = more(tries) {
+		delay := w.delays.after(tries)
+		began := time.Now()
+		err := w.follow(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		if errors.Is(err, namespace.ErrGone) {
+			w.token = ""
+		}
+		if time.Since(began) > delay {
+			tries, delay = 0, w.delays.after(0)
+		}
+		w.send(ctx, news{lost: err})
+		sleep(ctx, delay)
+	}
+}
+
+// follow watches once; it returns why the watch ended.
+func (w *watcher) follow(ctx context.Context) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = &pass.PanicError{In: "the watch", Value: v, Stack: debug.Stack()}
+		}
+	}()
+	listing := w.token == ""
+	if listing && !w.send(ctx, news{anew: true}) {
+		return context.Cause(ctx)
+	}
+	for event, err := range w.namespaces.Terminating(ctx, w.token) {
+		if err != nil {
+			return fmt.Errorf("watch: %w", err)
+		}
+		if !w.send(ctx, news{event: event, listing: listing}) {
+			return context.Cause(ctx)
+		}
+		// A listing that was not delivered to its end must not be resumed in its
+		// midst: a token tells only of changes.
+		listing = listing && event.Type != namespace.EventSynced
+		if !listing && event.Token != "" {
+			w.token = event.Token
+		}
+	}
+	return errWatchEnded
+}
+
+func (w *watcher) send(ctx context.Context, n news) bool {
+	select {
+	case w.tell <- n:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// sleep waits for d or the end of ctx.
+func sleep(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}

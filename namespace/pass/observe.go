@@ -1,0 +1,55 @@
+package pass
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/nslifecycle/nslifecycle/deleter"
+	"github.com/nslifecycle/nslifecycle/namespace"
+)
+
+// PanicError is a panic of the host's code, turned into a failure.
+type PanicError struct {
+	In    string // whose code panicked, such as "the deleter"
+	Value any
+	Stack []byte
+}
+
+// Error implements error; it leaves out the stack.
+func (e *PanicError) Error() string { return fmt.Sprintf("%s panicked: %v", e.In, e.Value) }
+
+// Unwrap returns the value if it is an error.
+func (e *PanicError) Unwrap() error {
+	err, _ := e.Value.(error)
+	return err
+}
+
+// PatienceError tells that the deleter did not answer within [Request.Patience].
+type PatienceError struct{ Patience time.Duration }
+
+// Error implements error.
+func (e *PatienceError) Error() string {
+	return fmt.Sprintf("the deleter did not answer within %v", e.Patience)
+}
+
+// observe turns what a deleter answered about the incarnation uid into what the
+// decision is made of. It fails closed (rule R7): an error anywhere sets Failed, and
+// a type that was not looked at to its end counts as not asked.
+func observe(uid string, report deleter.Report, err error) namespace.Observed {
+	if err == nil {
+		err = report.Err()
+	}
+	seen := namespace.Observed{
+		UID:         uid,
+		Observation: report.Observation(),
+		Failed:      err,
+		Estimate:    report.Estimate(),
+	}
+	seen.Unasked = 0
+	for _, r := range report.Results {
+		if r.Waiting || r.More && r.Remaining == 0 {
+			seen.Unasked++
+		}
+	}
+	return seen
+}

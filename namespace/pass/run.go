@@ -1,0 +1,242 @@
+package pass
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"go.uber.org/multierr"
+
+	"github.com/nslifecycle/nslifecycle/deleter"
+	"github.com/nslifecycle/nslifecycle/namespace"
+)
+
+// attempts bounds how often one pass writes after a conflict or an unknown
+// outcome. Each of them means that somebody else got on, so more only spins.
+const attempts = 6
+
+// Run does one pass: it reads the namespace, stops if there is nothing to do,
+// asks d to delete the party's content, decides ([namespace.Decide]), writes the
+// status if it changed, and removes the party's finalizer when all is gone
+// (ARCHITECTURE, "One pass"). Undisturbed that is one read, at most one status
+// write and at most one finalize; the status of a namespace that the finalize
+// removes is not written.
+//
+// The read precedes the look, so whatever d saw it saw after the namespace had
+// become Terminating (rule R7). When a write conflicts, because another party
+// wrote too, the pass reads again and decides again with what d saw; it stops if
+// the incarnation has changed (rule R8).
+//
+// The error is not nil exactly if the outcome is [Failed] or [Interrupted]. It
+// holds every cause for [errors.Is] and [errors.As]: the deleter's, a
+// [*PanicError] if the deleter panicked, and those of the writes. Whatever failed,
+// the conditions were written as true to what the pass saw, or the error says why
+// they could not be (rule R9). A request that makes no sense is refused with
+// [namespace.ErrBadRequest] before anything is read.
+//
+// Run is safe for concurrent use if namespaces and d are.
+func Run(ctx context.Context, namespaces Namespaces, d deleter.Deleter, party namespace.Party, req Request) (result Result, err error) {
+	p := run{namespaces: namespaces, deleter: d, party: party, req: req}
+	defer func() {
+		if v := recover(); v != nil {
+			result, err = p.end(&PanicError{In: "the place where namespaces are kept", Value: v, Stack: debug.Stack()})
+		}
+	}()
+	if err := p.validate(ctx); err != nil {
+		return Result{Outcome: Failed}, err
+	}
+	if stop, err := p.read(ctx); stop || err != nil {
+		return p.end(err)
+	}
+	if err := p.look(ctx); err != nil {
+		p.result.Outcome = Interrupted
+		return p.result, fmt.Errorf("pass for namespace %q: %w", req.Name, err)
+	}
+	return p.end(p.settle(ctx))
+}
+
+// run is one pass under way.
+type run struct {
+	namespaces Namespaces
+	deleter    deleter.Deleter
+	party      namespace.Party
+	req        Request
+	result     Result
+	seen       namespace.Observed
+}
+
+func (p *run) validate(ctx context.Context) error {
+	message := ""
+	switch {
+	case ctx == nil:
+		message = "a pass needs a context"
+	case p.namespaces == nil:
+		message = "a pass needs namespaces"
+	case p.deleter == nil:
+		message = "a pass needs a deleter"
+	case p.req.Name == "":
+		message = "a pass needs the name of a namespace"
+	case p.req.Patience < 0:
+		message = fmt.Sprintf("the patience of a pass cannot be negative, got %v", p.req.Patience)
+	default:
+		if err := ValidateParty(p.party); err != nil {
+			return err
+		}
+		return context.Cause(ctx)
+	}
+	return &namespace.Error{Kind: namespace.ErrBadRequest, Resource: "namespaces", Name: p.req.Name, Message: message}
+}
+
+// ValidateParty answers with [namespace.ErrBadRequest] if party has no valid
+// finalizer.
+func ValidateParty(party namespace.Party) error {
+	if err := party.Finalizer.Validate(); err != nil {
+		return &namespace.Error{
+			Kind:     namespace.ErrBadRequest,
+			Resource: "namespaces",
+			Message:  fmt.Sprintf("the party's finalizer %q is not valid: %v", party.Finalizer, err),
+			Err:      err,
+		}
+	}
+	return nil
+}
+
+// end sets the outcome of an error.
+func (p *run) end(err error) (Result, error) {
+	if err == nil {
+		return p.result, nil
+	}
+	p.result.Outcome = Failed
+	return p.result, fmt.Errorf("pass for namespace %q: %w", p.req.Name, err)
+}
+
+// read reads the namespace and reports whether there is nothing for the pass to
+// do; the outcome then says why.
+func (p *run) read(ctx context.Context) (stop bool, err error) {
+	ns, err := p.namespaces.Get(ctx, p.req.Name)
+	switch {
+	case errors.Is(err, namespace.ErrNotFound):
+		p.result.Outcome = Gone
+		return true, nil
+	case err != nil:
+		return false, fmt.Errorf("read: %w", err)
+	}
+	p.result.Namespace = ns
+	if p.req.UID == "" {
+		p.req.UID = ns.UID
+	}
+	switch {
+	case ns.UID != p.req.UID:
+		p.result.Outcome = Replaced
+	case ns.DeletionTimestamp.IsZero():
+		p.result.Outcome = Active
+	case !ns.Spec.Finalizers.Has(p.party.Finalizer):
+		p.result.Outcome = NotHeld
+	default:
+		return false, nil
+	}
+	return true, nil
+}
+
+// look asks the deleter. Its failure is an observation like others; the error is
+// the context's, when that ended before the deleter had answered.
+func (p *run) look(ctx context.Context) error {
+	ns := p.result.Namespace
+	target := deleter.Target{Namespace: ns.Name, UID: ns.UID, DeletedAt: ns.DeletionTimestamp.Time}
+	within, cancel := ctx, context.CancelFunc(func() {})
+	if p.req.Patience > 0 {
+		within, cancel = context.WithTimeoutCause(ctx, p.req.Patience, &PatienceError{p.req.Patience})
+	}
+	defer cancel()
+	report, err := ask(within, p.deleter, target, p.req.Previous)
+	p.result.Report = report
+	if err != nil && ctx.Err() != nil {
+		return multierr.Append(context.Cause(ctx), err)
+	}
+	if err != nil && within.Err() != nil {
+		err = multierr.Append(context.Cause(within), err)
+	}
+	p.seen = observe(ns.UID, report, err)
+	return nil
+}
+
+// ask is d.Delete whose panic is an error.
+func ask(ctx context.Context, d deleter.Deleter, target deleter.Target, previous deleter.Report) (report deleter.Report, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			report, err = deleter.Report{}, &PanicError{In: "the deleter", Value: v, Stack: debug.Stack()}
+		}
+	}()
+	return d.Delete(ctx, target, previous)
+}
+
+// settle writes what follows from what was seen.
+func (p *run) settle(ctx context.Context) error {
+	var err error
+	for range attempts {
+		if err = p.write(ctx); err == nil || !disturbed(err) {
+			break
+		}
+		stop, readErr := p.read(ctx)
+		if readErr != nil {
+			err = multierr.Append(readErr, err)
+			break
+		}
+		if stop {
+			return nil
+		}
+	}
+	if p.seen.Failed != nil {
+		err = multierr.Append(p.seen.Failed, err)
+	}
+	return err
+}
+
+// disturbed reports whether a fresh read may get over err.
+func disturbed(err error) bool {
+	return errors.Is(err, namespace.ErrConflict) || errors.Is(err, namespace.ErrNotFound) || errors.Is(err, namespace.ErrUnknownOutcome)
+}
+
+// write decides about the namespace as last read and carries that out.
+func (p *run) write(ctx context.Context) error {
+	decision := namespace.Decide(p.result.Namespace, p.party, p.seen, time.Now())
+	p.result.Outcome, p.result.After = Waiting, decision.After
+	// Nobody will read the status of a namespace that the next write removes.
+	if decision.StatusChanged && !decision.Remove {
+		if err := p.writeStatus(ctx, decision); err != nil {
+			return err
+		}
+	}
+	if !decision.Finalize {
+		return nil
+	}
+	ns := p.result.Namespace
+	ns.Spec.Finalizers = decision.Finalizers
+	written, err := p.namespaces.Finalize(ctx, ns)
+	if err != nil {
+		err = fmt.Errorf("finalize: %w", err)
+		if decision.Remove && decision.StatusChanged && !disturbed(err) && ctx.Err() == nil {
+			// It stays after all, so its conditions must be true.
+			err = multierr.Append(err, p.writeStatus(ctx, decision))
+		}
+		return err
+	}
+	p.result.Namespace, p.result.Outcome = written, Finalized
+	if namespace.Removable(written) {
+		p.result.Outcome = Removed
+	}
+	return nil
+}
+
+func (p *run) writeStatus(ctx context.Context, decision namespace.Decision) error {
+	ns := p.result.Namespace
+	ns.Status = decision.Status
+	written, err := p.namespaces.UpdateStatus(ctx, ns)
+	if err != nil {
+		return fmt.Errorf("write status: %w", err)
+	}
+	p.result.Namespace = written
+	return nil
+}
