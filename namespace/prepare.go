@@ -1,7 +1,6 @@
 package namespace
 
 import (
-	"maps"
 	"time"
 
 	"github.com/nslifecycle/nslifecycle/finalizer"
@@ -81,23 +80,20 @@ func MarkDeleted(n Namespace, now time.Time) Namespace {
 	return n
 }
 
-// own takes from kept what the server owns.
+// own takes from kept what the server owns. The receiver must be a copy already.
 func (n *Namespace) own(kept Meta) {
-	kept = kept.DeepCopy()
 	n.SelfLink = kept.SelfLink
 	n.UID = kept.UID
 	n.ResourceVersion = kept.ResourceVersion
 	n.Generation = kept.Generation
 	n.CreationTimestamp = kept.CreationTimestamp
 	n.DeletionTimestamp = kept.DeletionTimestamp
-	n.DeletionGracePeriodSeconds = kept.DeletionGracePeriodSeconds
+	n.DeletionGracePeriodSeconds = copyOf(kept.DeletionGracePeriodSeconds)
 	if n.Name != "" {
-		labels := maps.Clone(n.Labels)
-		if labels == nil {
-			labels = make(map[string]string, 1)
+		if n.Labels == nil {
+			n.Labels = make(map[string]string, 1)
 		}
-		labels[NameLabel] = n.Name
-		n.Labels = labels
+		n.Labels[NameLabel] = n.Name
 	}
 }
 
