@@ -94,7 +94,7 @@ func (w *watch) replay() error {
 			}
 		}
 		w.cursor = max(w.cursor, through)
-		if w.caught && w.takeDue() {
+		if w.caught && w.told < w.cursor && w.takeDue() {
 			if err := w.bookmark(); err != nil {
 				return err
 			}

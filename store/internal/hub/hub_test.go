@@ -1,0 +1,594 @@
+package hub
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/nslifecycle/nslifecycle/store"
+)
+
+func TestInterestByPrefix(t *testing.T) {
+	commits := [][]string{
+		{"a"}, {"a/"}, {"a/b"}, {"a0"}, {"b"}, {"a\xff"}, {"\xff"},
+		{"a/b", "b", "a/c"}, {"b", "c"}, {"a/b", "a0"},
+	}
+	for _, prefix := range []string{"", "a", "a/", "a/b", "a/b/", "a0", "b", "\xff", "none"} {
+		t.Run(fmt.Sprintf("%q", prefix), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := open(t, Options{})
+				live := follow(t, l.hub, prefix, store.Position{}, nil)
+				other := follow(t, l.hub, "a/", store.Position{}, nil) // shares the hub, and for one prefix the group
+				synctest.Wait()
+				var want []store.Change
+				for _, keys := range commits {
+					l.commit(keys...)
+					var kept []store.Event
+					for _, key := range keys {
+						if strings.HasPrefix(key, prefix) {
+							kept = append(kept, store.Event{Key: key, Value: []byte("value")})
+						}
+					}
+					if len(kept) > 0 {
+						want = append(want, store.Change{Position: at(len(l.changes)), Events: kept})
+					}
+				}
+				replayed := follow(t, l.hub, prefix, at(0), nil)
+				synctest.Wait()
+				require.Empty(t, cmp.Diff(slices.Insert(slices.Clone(want), 0, store.Change{Position: at(0)}), live.changes))
+				require.Empty(t, cmp.Diff(append(slices.Clone(want), store.Change{Position: at(len(commits))}), replayed.changes))
+				require.Equal(t, []int{0, 2, 3, 8, 10}, other.got())
+			})
+		})
+	}
+}
+
+func TestLeavingRemovesInterest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := open(t, Options{})
+		prefixes := []string{"", "a", "a", "b", "ab", "a", "abc"}
+		stop := make([]chan struct{}, len(prefixes))
+		var all sync.WaitGroup
+		for i, prefix := range prefixes {
+			stop[i] = make(chan struct{})
+			all.Go(func() {
+				for range l.hub.Watch(t.Context(), prefix, store.Position{}) {
+					<-stop[i]
+					return
+				}
+			})
+		}
+		synctest.Wait()
+		for n, i := range []int{2, 0, 6, 1, 3, 5, 4} { // neither first nor last in turn
+			require.Equal(t, len(prefixes)-n, l.hub.watchers())
+			close(stop[i])
+			synctest.Wait()
+		}
+		all.Wait()
+		require.True(t, l.hub.interest.empty())
+		require.Empty(t, l.hub.interest.lengths)
+		l.commit("a")
+	})
+}
+
+func TestFirstBookmark(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		after store.Position
+		want  []int
+	}{
+		{"now", store.Position{}, []int{-4}},
+		{"the newest", at(4), []int{-4}},
+		{"the beginning", at(0), []int{1, 3, -4}},
+		{"between", at(1), []int{3, -4}},
+		{"any epoch", store.Position{Revision: 2}, []int{3, -4}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := open(t, Options{})
+				for _, key := range []string{"a", "b", "a", "b"} {
+					l.commit(key)
+				}
+				s := follow(t, l.hub, "a", test.after, nil)
+				synctest.Wait()
+				require.Equal(t, test.want, s.got())
+				l.commit("a")
+				synctest.Wait()
+				require.Equal(t, append(test.want, 5), s.got())
+			})
+		})
+	}
+}
+
+// The first bookmark does not wait for commits that come after the loop began.
+func TestFirstBookmarkBeforeNewerChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := open(t, Options{})
+		for range 5 {
+			l.commit("a")
+		}
+		l.chunk = 100
+		first := true
+		s := follow(t, l.hub, "a", at(0), func(store.Change) {
+			if first {
+				first = false
+				l.commit("a")
+			}
+		})
+		synctest.Wait()
+		require.Equal(t, []int{1, 2, 3, 4, 5, -5, 6}, s.got())
+	})
+}
+
+// The log may give what is about to be published.
+func TestReplayAheadOfPublished(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := open(t, Options{})
+		l.commit("a")
+		unpublished := l.write("a")
+		s := follow(t, l.hub, "a", at(0), nil)
+		synctest.Wait()
+		require.Equal(t, []int{1, -1, 2}, s.got())
+		l.hub.Publish(unpublished)
+		l.commit("a")
+		synctest.Wait()
+		require.Equal(t, []int{1, -1, 2, 3}, s.got())
+	})
+}
+
+// A reader may have seen a commit that is not published yet, and watch after it.
+func TestAheadOfPublished(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := open(t, Options{})
+		l.commit("a")
+		unpublished := l.write("a")
+		s := follow(t, l.hub, "a", at(2), nil)
+		synctest.Wait()
+		require.Equal(t, []int{-2}, s.got())
+		l.hub.Publish(unpublished)
+		l.commit("a")
+		synctest.Wait()
+		require.Equal(t, []int{-2, 3}, s.got())
+	})
+}
+
+func TestPositions(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		after store.Position
+		want  error
+	}{
+		{"another epoch", store.Position{Epoch: "other", Revision: 3}, store.ErrGone},
+		{"compacted", at(1), store.ErrGone},
+		{"compacted to the beginning", at(0), store.ErrGone},
+		{"ahead", at(6), store.ErrFuture},
+		{"ahead in any epoch", store.Position{Revision: 6}, store.ErrFuture},
+		{"negative", store.Position{Revision: -1}, store.ErrInvalid},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			l := open(t, Options{})
+			for range 5 {
+				l.commit("a")
+			}
+			l.compact(2)
+			n := 0
+			for c, err := range l.hub.Watch(t.Context(), "a", test.after) {
+				n++
+				require.ErrorIs(t, err, test.want)
+				require.Empty(t, c)
+				var e *store.Error
+				require.ErrorAs(t, err, &e)
+				require.Equal(t, store.Error{Op: "watch", Key: "a", Err: e.Err}, *e)
+			}
+			require.Equal(t, 1, n)
+			require.Zero(t, l.hub.watchers())
+		})
+	}
+}
+
+// gate lets a watch pass one change at a time.
+type gate chan struct{}
+
+func (g gate) pause(store.Change) { <-g }
+
+// open lets everything pass from now on.
+func (g gate) open() { close(g) }
+
+// A watch that overflows loses nothing, reads the log, and is live again.
+func TestOverflow(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		options Options
+	}{
+		{"changes", Options{Queue: 4}},
+		{"bytes", Options{QueueBytes: 30}},
+		{"every change too large", Options{QueueBytes: 1}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := open(t, test.options)
+				g := make(gate)
+				slow := follow(t, l.hub, "a", store.Position{}, g.pause)
+				fast := follow(t, l.hub, "a", store.Position{}, nil)
+				synctest.Wait()
+				for range 100 {
+					l.commit("a")
+					synctest.Wait()
+				}
+				require.Equal(t, []int{0}, slow.got())
+				require.Equal(t, span(0, 100), fast.got())
+				g.open()
+				synctest.Wait()
+				require.Equal(t, span(0, 100), slow.got())
+
+				before := l.replayed()
+				for range 100 {
+					l.commit("a")
+					synctest.Wait()
+				}
+				require.Equal(t, span(0, 200), slow.got())
+				require.Equal(t, span(0, 200), fast.got())
+				if test.options.QueueBytes != 1 {
+					require.Equal(t, before, l.replayed(), "both are live again")
+				}
+			})
+		})
+	}
+}
+
+// What a watch holds is bounded while it waits for its caller.
+func TestOverflowHoldsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := open(t, Options{Queue: 4})
+		g := make(gate)
+		follow(t, l.hub, "a", store.Position{}, g.pause)
+		synctest.Wait()
+		w := l.hub.interest.groups["a"].watches[0]
+		for i := range 10 {
+			l.commit("a")
+			if i < 4 {
+				require.Len(t, w.queue, i+1)
+				require.Equal(t, (i+1)*len("avalue"), w.bytes)
+			} else {
+				require.Nil(t, w.queue)
+				require.Zero(t, w.bytes)
+			}
+		}
+		g.open()
+	})
+}
+
+// A quiet watch that overflows at once does not depend on the log before that.
+func TestOverflowAfterQuietAndCompaction(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := open(t, Options{Queue: 2, Bookmarks: time.Hour})
+		s := follow(t, l.hub, "a", store.Position{}, nil)
+		synctest.Wait()
+		for range 50 {
+			l.commit("other")
+		}
+		l.compact(50)
+		for range 10 { // the watch does not run meanwhile: the bubble has one P at most here
+			l.write("a")
+		}
+		l.hub.Publish(l.changes[50:]...)
+		synctest.Wait()
+		require.Equal(t, append([]int{0}, span(51, 60)...), s.got())
+		require.NoError(t, s.failed())
+		require.Positive(t, l.replayed())
+	})
+}
+
+func TestOverflowPastCompactionIsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := open(t, Options{Queue: 2})
+		g := make(gate)
+		s := follow(t, l.hub, "a", store.Position{}, g.pause)
+		synctest.Wait()
+		for range 10 {
+			l.commit("a")
+		}
+		l.compact(1)
+		g.open()
+		synctest.Wait()
+		require.Equal(t, []int{0}, s.got())
+		require.ErrorIs(t, s.failed(), store.ErrGone)
+		require.Zero(t, l.hub.watchers())
+	})
+}
+
+// Falling behind again while the log is read is no different.
+func TestOverflowDuringReplay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := open(t, Options{Queue: 2})
+		for range 10 {
+			l.commit("a")
+		}
+		bursts := 0
+		l.during = func() {
+			if bursts++; bursts < 20 {
+				for range 4 {
+					l.commit("a")
+				}
+			}
+		}
+		s := follow(t, l.hub, "a", at(0), nil)
+		synctest.Wait()
+		want := slices.Insert(span(1, 10+19*4), 10, -10)
+		require.Equal(t, want, s.got())
+		l.commit("a")
+		synctest.Wait()
+		require.Equal(t, append(want, 10+19*4+1), s.got())
+	})
+}
+
+func TestQuietBookmarks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := open(t, Options{})
+		quiet := follow(t, l.hub, "quiet", store.Position{}, nil)
+		busy := follow(t, l.hub, "busy", store.Position{}, nil)
+		time.Sleep(time.Hour)
+		require.Nil(t, l.hub.pulse, "nothing ticks in a store without commits")
+		for range 40 {
+			l.commit("busy")
+			time.Sleep(99 * time.Millisecond)
+		}
+		time.Sleep(time.Hour)
+		require.Equal(t, span(0, 40), busy.got(), "its changes tell how far it is")
+		require.Equal(t, []int{0, -11, -22, -33, -40}, quiet.got())
+		l.commit("quiet")
+		time.Sleep(time.Hour)
+		require.Equal(t, []int{0, -11, -22, -33, -40, 41}, quiet.got())
+		require.Equal(t, append(span(0, 40), -41), busy.got())
+	})
+}
+
+// A bookmark that falls due while a watch reads the log is given afterwards.
+func TestBookmarkDueWhileBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := open(t, Options{Queue: 2})
+		g := make(gate)
+		s := follow(t, l.hub, "a", store.Position{}, g.pause)
+		synctest.Wait()
+		for range 4 {
+			l.commit("a")
+		}
+		l.commit("b")
+		time.Sleep(time.Hour)
+		g.open()
+		synctest.Wait()
+		require.Equal(t, []int{0, 1, 2, 3, 4, -5}, s.got())
+	})
+}
+
+// While a long quiet part of the log is read again, bookmarks go on.
+func TestBookmarksDuringReplay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := open(t, Options{Queue: 1})
+		g := make(gate)
+		s := follow(t, l.hub, "a", store.Position{}, g.pause)
+		synctest.Wait()
+		l.commit("a")
+		l.commit("a")
+		for range 7 {
+			l.commit("b")
+		}
+		l.during = func() { // a commit while the log is read, which takes a while
+			time.Sleep(700 * time.Millisecond)
+			l.commit("b")
+		}
+		g.open()
+		time.Sleep(time.Hour)
+		require.Equal(t, []int{0, 1, 2, -6, -12}, s.got())
+	})
+}
+
+func TestEnds(t *testing.T) {
+	cause := errors.New("the cause")
+	ends := []struct {
+		name string
+		end  func(h *Hub, cancel context.CancelCauseFunc)
+		want error
+	}{
+		{"cancel", func(_ *Hub, cancel context.CancelCauseFunc) { cancel(cause) }, cause},
+		{"close", func(h *Hub, _ context.CancelCauseFunc) { h.Close(); h.Close() }, store.ErrClosed},
+	}
+	for _, end := range ends {
+		// when is called for each step of a watch, with the hub, until it ends it.
+		run := func(name string, want []int, before bool, when func(l *fakeLog, c store.Change) bool) {
+			t.Run(end.name+" "+name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					l := open(t, Options{})
+					for range 5 {
+						l.commit("a")
+					}
+					ctx, cancel := context.WithCancelCause(t.Context())
+					defer cancel(nil)
+					if before {
+						end.end(l.hub, cancel)
+					}
+					var s seen
+					began := time.Now()
+					for c, err := range l.hub.Watch(ctx, "a", at(0)) {
+						s.add(c, err)
+						if err == nil && when(l, c) {
+							end.end(l.hub, cancel)
+						}
+						if err == nil && c.Bookmark() && !before {
+							time.AfterFunc(time.Minute, func() { end.end(l.hub, cancel) })
+						}
+					}
+					require.Equal(t, want, s.got())
+					require.ErrorIs(t, s.failed(), end.want)
+					require.LessOrEqual(t, time.Since(began), time.Minute)
+					require.Zero(t, l.hub.watchers())
+				})
+			})
+		}
+		never := func(*fakeLog, store.Change) bool { return false }
+		run("before the loop", []int{}, true, never)
+		run("while it waits", []int{1, 2, 3, 4, 5, -5}, false, never)
+		run("in a replay", []int{1, 2}, false, func(_ *fakeLog, c store.Change) bool { return c.Position.Revision == 2 })
+		run("with changes queued", []int{1, 2, 3, 4, 5, -5, 6, 7}, false, func(l *fakeLog, c store.Change) bool {
+			if c.Bookmark() {
+				for range 5 {
+					l.commit("a")
+				}
+			}
+			return c.Position.Revision == 7
+		})
+	}
+}
+
+func TestCloseStopsBookmarks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := open(t, Options{})
+		s := follow(t, l.hub, "a", store.Position{}, nil)
+		synctest.Wait()
+		l.commit("b")
+		l.hub.Close()
+		l.commit("b")
+		synctest.Wait()
+		require.Equal(t, []int{0}, s.got())
+		require.ErrorIs(t, s.failed(), store.ErrClosed)
+		require.Zero(t, l.hub.watchers())
+	})
+}
+
+func TestLogFails(t *testing.T) {
+	l := open(t, Options{})
+	l.commit("a")
+	broken := errors.New("broken")
+	l.err = broken
+	for _, after := range []store.Position{at(0), at(9)} {
+		for _, err := range l.hub.Watch(t.Context(), "a", after) {
+			require.ErrorIs(t, err, broken)
+		}
+	}
+}
+
+// Each loop over one returned value is a watch of its own.
+func TestTwoLoops(t *testing.T) {
+	l := open(t, Options{})
+	watch := l.hub.Watch(t.Context(), "a", store.Position{})
+	for i := range 3 {
+		for c, err := range watch {
+			require.NoError(t, err)
+			require.Equal(t, store.Change{Position: at(i)}, c)
+			break
+		}
+		l.commit("a")
+	}
+}
+
+func TestBadInput(t *testing.T) {
+	for _, o := range []Options{{Queue: -1}, {QueueBytes: -1}, {Bookmarks: -1}} {
+		_, err := New(&fakeLog{}, store.Position{}, o)
+		require.ErrorIs(t, err, store.ErrInvalid)
+	}
+	l := open(t, Options{})
+	var none context.Context
+	for _, err := range l.hub.Watch(none, "", store.Position{}) {
+		require.ErrorIs(t, err, store.ErrInvalid)
+	}
+	l.hub.Publish()
+	require.Equal(t, at(0), l.hub.Position())
+}
+
+// TestConcurrent has committers, watches of all speeds that start anywhere and
+// stop at will, and compares each watch with the log.
+func TestConcurrent(t *testing.T) {
+	const commits = 4000
+	l := open(t, Options{Queue: 8, Bookmarks: time.Millisecond})
+	l.chunk = 16
+	prefixes := []string{"", "a", "a/", "a/1", "a/2", "b", "c"}
+	var all sync.WaitGroup
+	for i := range 24 {
+		random := rand.New(rand.NewPCG(uint64(i), 1))
+		all.Go(func() {
+			prefix := prefixes[i%len(prefixes)]
+			cursor := at(0)
+			var got []store.Change
+			for cursor.Revision < commits {
+				for c, err := range l.hub.Watch(t.Context(), prefix, cursor) {
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					if c.Position.Revision < cursor.Revision || (!c.Bookmark() && c.Position.Revision == cursor.Revision) {
+						t.Errorf("%v after %v", c.Position, cursor)
+					}
+					cursor = c.Position
+					if !c.Bookmark() {
+						got = append(got, c)
+					}
+					for range random.IntN(1 + i*2) {
+						runtime.Gosched()
+					}
+					if cursor.Revision >= commits || random.IntN(50) == 0 {
+						break // resume at once
+					}
+				}
+			}
+			var want []store.Change
+			for _, c := range l.changes[:commits] { // nobody writes any more
+				if c, ok := Filter(c, prefix); ok {
+					want = append(want, c)
+				}
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("watch %d of %q:\n%s", i, prefix, diff)
+			}
+		})
+	}
+	random := rand.New(rand.NewPCG(1, 2))
+	keys := []string{"a", "a/1", "a/2", "b", "d"}
+	for range commits {
+		random.Shuffle(len(keys), func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
+		l.commit(keys[:1+random.IntN(3)]...)
+		if random.IntN(4) == 0 {
+			runtime.Gosched()
+		}
+	}
+	all.Wait()
+	require.Zero(t, l.hub.watchers())
+}
+
+func BenchmarkPublish(b *testing.B) {
+	for _, interested := range []int{0, 1, 10, 100} {
+		b.Run(fmt.Sprintf("interested=%d", interested), func(b *testing.B) {
+			l := open(b, Options{})
+			for range interested {
+				follow(b, l.hub, "registry/configmaps/", store.Position{}, nil)
+			}
+			for i := range 1000 {
+				follow(b, l.hub, fmt.Sprintf("registry/secrets/%d/", i), store.Position{}, nil)
+			}
+			for l.hub.watchers() < interested+1000 {
+				runtime.Gosched()
+			}
+			c := store.Change{Events: []store.Event{{Key: "registry/configmaps/development/settings"}}}
+			b.ReportAllocs()
+			b.ResetTimer()
+			for i := range b.N {
+				c.Position.Revision = store.Revision(i + 1)
+				l.mu.Lock()
+				l.changes = append(l.changes, c) // for the watches that fall behind
+				l.mu.Unlock()
+				l.hub.Publish(c)
+			}
+			b.StopTimer()
+		})
+	}
+}
