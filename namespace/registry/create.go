@@ -1,0 +1,148 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/store"
+)
+
+// collisions bounds how many generated names are tried.
+const collisions = 8
+
+// creation is what a request wants to create.
+type creation struct {
+	resource string
+	name     string // empty: generated
+	prefix   string // of a generated name
+	// build returns the entry and the transaction that creates it.
+	build func(name, uid string) (store.Entry, store.Txn, error)
+	// blocked says why another condition than that the key is absent did not hold;
+	// nil: it would hold now.
+	blocked func(ctx context.Context, name string) error
+}
+
+// create carries out a creation. When the outcome of a commit is unknown it reads
+// back: its own uid is success; absence is another attempt under the same
+// conditions with another uid, so that no two incarnations can have the same.
+func (c *core) create(ctx context.Context, want creation, dry bool) (store.Entry, error) {
+	if err := ended(ctx, want.resource, want.name); err != nil {
+		return store.Entry{}, err
+	}
+	a := attempt{core: c, creation: want, uid: newUID(), at: want.name}
+	if a.generated() {
+		a.at = namespace.GenerateName(want.prefix, rand.Uint64())
+	}
+	for i := range attempts {
+		entry, done, err := a.try(ctx, dry)
+		if done || err != nil {
+			return entry, err
+		}
+		if err := pause(ctx, i); err != nil {
+			return store.Entry{}, a.failure(err)
+		}
+	}
+	return store.Entry{}, a.failure(modified(want.resource, a.at, errBusy))
+}
+
+// attempt is the state of a creation under way.
+type attempt struct {
+	*core
+	creation
+	at    string   // the name
+	uid   string   // of this attempt
+	tried []string // those of attempts that may have been made
+	doubt error    // what the last of them said
+	taken int      // generated names that were taken
+}
+
+func (a *attempt) generated() bool { return a.name == "" && a.prefix != "" }
+
+// failure is err, or that nothing is known when an attempt may have been made.
+func (a *attempt) failure(err error) error {
+	if a.doubt != nil {
+		err = unresolved(a.doubt, err)
+	}
+	return stored(a.resource, a.at, err)
+}
+
+// try commits once. It reports false without an error when it is worth another
+// attempt.
+func (a *attempt) try(ctx context.Context, dry bool) (store.Entry, bool, error) {
+	entry, txn, err := a.build(a.at, a.uid)
+	if err != nil {
+		return store.Entry{}, false, err
+	}
+	revision, err := a.commit(ctx, txn, dry)
+	var conflict *store.ConflictError
+	switch {
+	case err == nil:
+		if !dry {
+			entry.Revision = revision
+		}
+		return entry, true, nil
+	case errors.Is(err, store.ErrUnknownOutcome):
+		a.doubt, a.tried, a.uid = err, append(a.tried, a.uid), newUID()
+		return a.readBack(ctx, entry.Key, true)
+	case !errors.As(err, &conflict):
+		return store.Entry{}, false, a.failure(err)
+	case conflict.Condition.Key == entry.Key && conflict.Current != nil:
+		return a.occupied(*conflict.Current)
+	}
+	if a.doubt != nil { // it may have been made before the condition failed
+		if found, done, err := a.readBack(ctx, entry.Key, false); done || err != nil {
+			return found, done, err
+		}
+	}
+	return store.Entry{}, false, a.blocked(ctx, a.at)
+}
+
+// readBack looks for what an attempt may have created. Retry says that an
+// attempt in flight may still come to be made.
+func (a *attempt) readBack(ctx context.Context, key string, retry bool) (store.Entry, bool, error) {
+	current, err := a.read(ctx, key)
+	switch {
+	case err != nil:
+		return store.Entry{}, false, a.failure(err)
+	case current == nil:
+		return store.Entry{}, false, nil
+	case retry || a.mine(*current):
+		return a.occupied(*current)
+	}
+	return store.Entry{}, false, nil
+}
+
+func (a *attempt) mine(current store.Entry) bool {
+	h, err := decodeHeader(current.Value)
+	return err == nil && slices.Contains(a.tried, h.UID)
+}
+
+// occupied decides about the entry that has the name: it is our own, or another
+// name is generated, or the name is taken.
+func (a *attempt) occupied(current store.Entry) (store.Entry, bool, error) {
+	h, err := decodeHeader(current.Value)
+	switch {
+	case err == nil && slices.Contains(a.tried, h.UID):
+		return current, true, nil
+	case !a.generated():
+		return store.Entry{}, false, taken(a.resource, a.at, !h.DeletionTimestamp.IsZero())
+	}
+	if a.taken++; a.taken >= collisions {
+		return store.Entry{}, false, exhausted(a.resource, a.at)
+	}
+	a.at = namespace.GenerateName(a.prefix, rand.Uint64())
+	a.tried, a.doubt = nil, nil // the name of those attempts is somebody else's
+	return store.Entry{}, false, nil
+}
+
+// created makes the answer of an entry that create returned.
+func created[T any](k kind[T], entry store.Entry) (T, error) {
+	object, err := k.decode(entry)
+	if err == nil && entry.Revision == 0 { // of a dry run
+		k.meta(&object).ResourceVersion = ""
+	}
+	return object, err
+}

@@ -1,0 +1,145 @@
+// Package broadcast lets any number of watchers of one key prefix share one
+// watch of the store, and decodes each event once for all of them.
+//
+// A watcher first catches up by a store watch of its own. At the first bookmark
+// it joins the shared stream of its prefix, and keeps its own watch only until
+// that has reached the point at which it joined; what both delivered is dropped
+// by its revision. So nothing is lost, nothing comes twice, and in the steady
+// state there is one store watch for a prefix, however many follow it.
+package broadcast
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"sync"
+
+	"github.com/nslifecycle/nslifecycle/store"
+)
+
+// ErrClosed ends the watches of a registry that was closed.
+var ErrClosed = errors.New("the registry is closed")
+
+// Decode makes an object of an entry. What it returns is shared between
+// watchers: nobody changes it.
+type Decode[T any] func(store.Entry) (T, error)
+
+// Shared are the shared streams of one store, for objects of type T. All methods
+// are safe for concurrent use.
+type Shared[T any] struct {
+	store  store.Store
+	decode Decode[T]
+	limit  int // events that may wait for one watcher
+
+	life  context.Context // ends with Close
+	end   context.CancelCauseFunc
+	tasks sync.WaitGroup
+
+	mu      sync.Mutex // before stream.mu
+	streams map[string]*stream[T]
+}
+
+// New returns the shared streams of s. For a watcher at most limit events wait;
+// one that falls behind further is ended with [store.ErrGone]. A change that is
+// larger by itself still gets through.
+func New[T any](s store.Store, decode Decode[T], limit int) *Shared[T] {
+	life, end := context.WithCancelCause(context.Background())
+	return &Shared[T]{store: s, decode: decode, limit: limit, life: life, end: end, streams: map[string]*stream[T]{}}
+}
+
+// Close ends all watches with [ErrClosed], refuses further ones, and waits for
+// the shared streams to end. It may be called more than once.
+func (s *Shared[T]) Close() {
+	s.mu.Lock() // so that no stream starts after this
+	s.end(ErrClosed)
+	s.mu.Unlock()
+	s.tasks.Wait()
+}
+
+// Watch yields what [store.Store.Watch] yields for the same arguments, decoded
+// on demand. The loop ends with [ErrClosed] when s is closed.
+func (s *Shared[T]) Watch(ctx context.Context, prefix string, after store.Position) iter.Seq2[*Change[T], error] {
+	return func(yield func(*Change[T], error) bool) {
+		ctx, cancel := context.WithCancelCause(ctx)
+		defer cancel(nil)
+		defer context.AfterFunc(s.life, func() { cancel(context.Cause(s.life)) })()
+
+		w := watcher[T]{shared: s, prefix: prefix, yield: yield}
+		defer w.leave()
+		if w.catchUp(ctx, after) {
+			w.follow(ctx)
+		}
+	}
+}
+
+// join adds sub to the stream of prefix, which it starts after position if there
+// is none, and returns the position up to which sub gets nothing from it. It
+// returns no stream when s is closed.
+func (s *Shared[T]) join(prefix string, position store.Position, sub *subscriber[T]) (*stream[T], store.Position) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.life.Err() != nil {
+		return nil, position
+	}
+	st := s.streams[prefix]
+	if st == nil {
+		ctx, cancel := context.WithCancelCause(s.life)
+		st = &stream[T]{at: position, subscribers: map[*subscriber[T]]struct{}{}, cancel: cancel, done: make(chan struct{})}
+		s.streams[prefix] = st
+		s.tasks.Go(func() { s.run(ctx, prefix, st) })
+	}
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.subscribers[sub] = struct{}{}
+	return st, st.at
+}
+
+// leave takes sub off its stream. The last one ends the stream and waits for it.
+func (s *Shared[T]) leave(prefix string, st *stream[T], sub *subscriber[T]) {
+	s.mu.Lock()
+	st.mu.Lock()
+	delete(st.subscribers, sub)
+	last := len(st.subscribers) == 0
+	st.mu.Unlock()
+	if last && s.streams[prefix] == st {
+		delete(s.streams, prefix)
+	}
+	s.mu.Unlock()
+	if last {
+		st.cancel(nil)
+		<-st.done
+	}
+}
+
+// run feeds the stream of prefix until it fails or is cancelled.
+func (s *Shared[T]) run(ctx context.Context, prefix string, st *stream[T]) {
+	defer close(st.done)
+	var failure error
+	for change, err := range s.store.Watch(ctx, prefix, st.at) {
+		if err != nil {
+			failure = err
+			break
+		}
+		st.deliver(s.wrap(change), s.limit)
+	}
+	if failure == nil { // a watch that just ends breaks its contract; say something
+		failure = &store.Error{Op: "watch", Key: prefix, Err: errors.New("the watch ended without an error")}
+	}
+	s.mu.Lock()
+	if s.streams[prefix] == st { // whoever comes from now on starts another one
+		delete(s.streams, prefix)
+	}
+	s.mu.Unlock()
+	st.fail(failure)
+}
+
+func (s *Shared[T]) wrap(change store.Change) *Change[T] {
+	c := &Change[T]{Position: change.Position}
+	if len(change.Events) > 0 {
+		c.Events = make([]Event[T], len(change.Events))
+		for i, e := range change.Events {
+			c.Events[i].Event, c.Events[i].revision, c.Events[i].decode = e, change.Position.Revision, s.decode
+		}
+	}
+	return c
+}

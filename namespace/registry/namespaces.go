@@ -1,0 +1,208 @@
+package registry
+
+import (
+	"bytes"
+	"context"
+	"time"
+
+	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/phase"
+	"github.com/nslifecycle/nslifecycle/store"
+)
+
+func (c *core) target(name string) target {
+	return target{resource: namespace.Resource, name: name, key: c.keys.namespace(name)}
+}
+
+// Get returns the namespace as it is now, or [namespace.ErrNotFound].
+func (r *Registry) Get(ctx context.Context, name string) (namespace.Namespace, error) {
+	if err := checkSegment(namespace.Resource, name); err != nil {
+		return namespace.Namespace{}, err
+	}
+	entry, err := r.store.Get(ctx, r.keys.namespace(name))
+	if err != nil {
+		return namespace.Namespace{}, stored(namespace.Resource, name, err)
+	}
+	return decodeNamespace(entry)
+}
+
+// Create creates a namespace, with its gate (rule R6), and returns it as stored:
+// Active, and with the registry's finalizer in spec.finalizers (rule R5). With an
+// empty name and a generateName a name is generated; a few are tried when one is
+// taken. The errors are [namespace.ErrExists], [namespace.ErrInvalid] and
+// [namespace.ErrBadRequest].
+func (r *Registry) Create(ctx context.Context, n namespace.Namespace) (namespace.Namespace, error) {
+	if n.ResourceVersion != "" {
+		return namespace.Namespace{}, badRequest(namespace.Resource, clip(n.Name), "resourceVersion should not be set on objects to be created")
+	}
+	at := time.Now()
+	entry, err := r.create(ctx, creation{
+		resource: namespace.Resource, name: n.Name, prefix: n.GenerateName,
+		build: func(name, uid string) (store.Entry, store.Txn, error) {
+			n := n
+			n.Name = name
+			n = namespace.PrepareCreate(n, r.finalizer, uid, at)
+			if err := namespace.ValidateCreate(n); err != nil {
+				return store.Entry{}, store.Txn{}, err
+			}
+			value, err := encodeNamespace(n)
+			key := r.keys.namespace(name)
+			return store.Entry{Key: key, Value: value}, store.Txn{
+				If: []store.Condition{store.Absent(key)},
+				Do: []store.Operation{store.Put(key, value), store.Put(r.keys.gate(name), []byte(uid))},
+			}, err
+		},
+	}, r.dry)
+	if err != nil {
+		return namespace.Namespace{}, err
+	}
+	return created(namespaceKind, entry)
+}
+
+// Update replaces metadata that a client may set: labels, annotations,
+// ownerReferences, finalizers of the object itself, managedFields. It keeps
+// spec.finalizers (rule R4) and status, silently. With a resourceVersion or a uid
+// the namespace must still be at it ([namespace.ErrConflict]); without, whatever
+// is there is replaced. An update that changes nothing writes nothing. One that
+// takes the last finalizer from a terminating namespace removes it (rule R1), and
+// returns it as it was last.
+func (r *Registry) Update(ctx context.Context, n namespace.Namespace) (namespace.Namespace, error) {
+	return r.replaceNamespace(ctx, n, namespace.PrepareUpdate, namespace.ValidateUpdate)
+}
+
+// UpdateStatus replaces status and nothing else, under the conditions of
+// [Registry.Update].
+func (r *Registry) UpdateStatus(ctx context.Context, n namespace.Namespace) (namespace.Namespace, error) {
+	return r.replaceNamespace(ctx, n, namespace.PrepareStatus, namespace.ValidateStatus)
+}
+
+// Finalize replaces spec.finalizers and nothing else (rule R4), under the
+// conditions of [Registry.Update]. If that leaves a terminating namespace without
+// finalizers of either kind it is removed in the same write (rule R1) and
+// returned as it was last. A finalizer that is added to a terminating namespace is
+// told to whoever follows [Registry.Terminating].
+func (r *Registry) Finalize(ctx context.Context, n namespace.Namespace) (namespace.Namespace, error) {
+	return r.replaceNamespace(ctx, n, namespace.PrepareFinalize, namespace.ValidateFinalize)
+}
+
+func (r *Registry) replaceNamespace(ctx context.Context, asked namespace.Namespace,
+	prepare func(old, asked namespace.Namespace) namespace.Namespace, validate func(old, next namespace.Namespace) error,
+) (namespace.Namespace, error) {
+	if err := checkAsked(namespace.Resource, asked.Meta); err != nil {
+		return namespace.Namespace{}, err
+	}
+	var next namespace.Namespace
+	entry, gone, err := r.mutate(ctx, r.target(asked.Name), r.dry, func(entry store.Entry) (plan, error) {
+		old, err := decodeNamespace(entry)
+		if err != nil {
+			return plan{}, err
+		}
+		if err := checkSame(namespace.Resource, old.Meta, asked.Meta); err != nil {
+			return plan{}, err
+		}
+		next = prepare(old, asked)
+		if err := validate(old, next); err != nil {
+			return plan{}, err
+		}
+		return r.planNamespace(old, next, entry)
+	})
+	return answer(next, entry, gone, err)
+}
+
+// planNamespace returns how next takes the place of old.
+func (c *core) planNamespace(old, next namespace.Namespace, entry store.Entry) (plan, error) {
+	if namespace.Removable(next) {
+		return plan{gone: true, with: []store.Operation{store.Delete(c.keys.terminating(next.Name))}}, nil
+	}
+	value, err := encodeNamespace(next)
+	if err != nil || bytes.Equal(value, entry.Value) {
+		return plan{keep: true}, err
+	}
+	p := plan{value: value}
+	if added, _ := old.Spec.Finalizers.Diff(next.Spec.Finalizers); len(added) > 0 && next.Phase() == phase.Terminating {
+		p.with = []store.Operation{store.Put(c.keys.terminating(next.Name), []byte(next.UID))} // wakes its controller
+	}
+	return p, nil
+}
+
+// answer is what a request that replaced a namespace returns.
+func answer(next namespace.Namespace, entry store.Entry, gone bool, err error) (namespace.Namespace, error) {
+	if err != nil {
+		return namespace.Namespace{}, err
+	}
+	if gone {
+		next.ResourceVersion = formatVersion(entry.Revision)
+		next.Status.Phase = next.Phase()
+		return next, nil
+	}
+	return decodeNamespace(entry)
+}
+
+// Delete asks for the deletion of a namespace, and returns it: since now, or
+// since it was first asked for, Terminating. The same commit closes its gate, so
+// that no content is created in it any more (rule R6). A second deletion changes
+// nothing (rule R3). If nothing holds the namespace it is removed at once (rule
+// R1). The errors are [namespace.ErrNotFound], [namespace.ErrConflict] for
+// preconditions, and [namespace.ErrForbidden] for an immortal name.
+func (r *Registry) Delete(ctx context.Context, name string, only namespace.Preconditions) (namespace.Namespace, error) {
+	if err := checkSegment(namespace.Resource, name); err != nil {
+		return namespace.Namespace{}, err
+	}
+	if err := checkPreconditions(namespace.Resource, name, only); err != nil {
+		return namespace.Namespace{}, err
+	}
+	var next namespace.Namespace
+	entry, gone, err := r.mutate(ctx, r.target(name), r.dry, func(entry store.Entry) (plan, error) {
+		old, err := decodeNamespace(entry)
+		if err != nil {
+			return plan{}, err
+		}
+		if err := namespace.ValidateDelete(old, only, r.immortal...); err != nil {
+			return plan{}, err
+		}
+		if old.Phase() == phase.Terminating {
+			return plan{keep: true}, nil
+		}
+		next = namespace.MarkDeleted(old, time.Now())
+		return r.planDeletion(next)
+	})
+	return answer(next, entry, gone, err)
+}
+
+// planDeletion returns how an Active namespace becomes next, which is terminating.
+func (c *core) planDeletion(next namespace.Namespace) (plan, error) {
+	closed := store.Delete(c.keys.gate(next.Name))
+	if namespace.Removable(next) {
+		return plan{gone: true, with: []store.Operation{closed}}, nil
+	}
+	value, err := encodeNamespace(next)
+	return plan{value: value, with: []store.Operation{
+		closed, store.Put(c.keys.terminating(next.Name), []byte(next.UID)),
+	}}, err
+}
+
+// checkAsked refuses a request whose metadata cannot name a stored object.
+func checkAsked(resource string, asked namespace.Meta) error {
+	if err := checkSegment(resource, asked.Name); err != nil {
+		return err
+	}
+	return checkPreconditions(resource, asked.Name, namespace.Preconditions{ResourceVersion: asked.ResourceVersion})
+}
+
+func checkPreconditions(resource, name string, p namespace.Preconditions) error {
+	if _, err := parseVersion(resource, p.ResourceVersion); err != nil {
+		return badRequest(resource, name, "%v", err)
+	}
+	return nil
+}
+
+// checkSame refuses a write that was meant for another incarnation or version.
+func checkSame(resource string, old, asked namespace.Meta) error {
+	if err := (namespace.Preconditions{UID: asked.UID}).Check(resource, old); err != nil {
+		return err
+	}
+	if v := asked.ResourceVersion; v != "" && v != "0" && v != old.ResourceVersion {
+		return modified(resource, old.Name, nil)
+	}
+	return nil
+}

@@ -1,0 +1,180 @@
+// Package registry keeps namespaces, and content in them, in a [store.Store],
+// and enforces the rules about them: what may be created, changed and removed,
+// and when (rules R1 to R6, and R8).
+//
+// A [Registry] keeps the namespaces themselves. Content is declared as resource
+// types ([ResourceType]) and reached through [Registry.Content]. Both speak in
+// the terms of Kubernetes, with its semantics and its messages; refusals are
+// [*namespace.Error]. [Registry.Sources] makes content known to package deleter,
+// and a Registry is what packages pass and controller ask for.
+//
+// The heart of it is the gate: a key that exists exactly while its namespace is
+// Active. Content is created in one commit with the check of the gate, and the
+// commit that makes a namespace Terminating deletes the gate. So no content is
+// ever created in a namespace that is not Active (rule R6), however requests
+// interleave and however many processes share the store.
+//
+// Any number of registries, in any number of processes, may work on one store.
+package registry
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"slices"
+
+	"github.com/nslifecycle/nslifecycle/deleter"
+	"github.com/nslifecycle/nslifecycle/finalizer"
+	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/registry/internal/broadcast"
+	"github.com/nslifecycle/nslifecycle/store"
+)
+
+// Options tunes a [Registry]. Zero fields take the defaults.
+type Options struct {
+	// Prefix is what all keys begin with, one or more path segments; default
+	// "registry".
+	Prefix string
+	// Finalizer is added to spec.finalizers at creation when it is missing (rule
+	// R5); default [finalizer.Kubernetes].
+	Finalizer finalizer.Name
+	// Immortal are the names of namespaces that cannot be deleted. Nil is the
+	// default: "default", "kube-system", "kube-public"; empty and not nil is none.
+	Immortal []string
+	// Types are the resource types of content.
+	Types []ResourceType
+	// Queue is how many events may wait for one watcher before its watch is ended
+	// with [namespace.ErrGone]; default 10,000.
+	Queue int
+}
+
+const (
+	defaultPrefix = "registry"
+	defaultQueue  = 10_000
+)
+
+// Registry keeps namespaces and content. Make one with [New]. All methods are
+// safe for concurrent use. Values that methods take and return share nothing with
+// the registry.
+type Registry struct {
+	*core
+	dry bool
+}
+
+// core is what a registry shares with its dry-run view and its content handles.
+type core struct {
+	store     store.Store
+	limits    store.Limits
+	keys      layout
+	finalizer finalizer.Name
+	immortal  []string
+	types     map[deleter.Resource]ResourceType
+
+	namespaces *broadcast.Shared[namespace.Namespace]
+	objects    *broadcast.Shared[Object]
+	index      *broadcast.Shared[string] // uids of terminating namespaces
+}
+
+// New returns a registry over s. Nil options are all defaults. Options that make
+// no sense are refused with [namespace.ErrInvalid]. Nothing is read or written.
+func New(s store.Store, options *Options) (*Registry, error) {
+	if s == nil {
+		return nil, invalidOption("the store is nil")
+	}
+	var o Options
+	if options != nil {
+		o = *options
+	}
+	if o.Prefix == "" {
+		o.Prefix = defaultPrefix
+	}
+	if o.Finalizer == "" {
+		o.Finalizer = finalizer.Kubernetes
+	}
+	if o.Immortal == nil {
+		o.Immortal = []string{"default", "kube-system", "kube-public"}
+	}
+	if o.Queue == 0 {
+		o.Queue = defaultQueue
+	}
+	if o.Queue < 0 {
+		return nil, invalidOption("option Queue is %d, it must not be negative", o.Queue)
+	}
+	if err := o.Finalizer.Validate(); err != nil {
+		return nil, invalidOption("option Finalizer: %v", err)
+	}
+	for _, name := range o.Immortal {
+		if wrong := namespace.ValidateName(name); len(wrong) > 0 {
+			return nil, invalidOption("option Immortal: no namespace can have the name %q", clip(name))
+		}
+	}
+	return newRegistry(s, o)
+}
+
+func newRegistry(s store.Store, o Options) (*Registry, error) {
+	keys, err := newLayout(o.Prefix)
+	if err != nil {
+		return nil, err
+	}
+	types := make(map[deleter.Resource]ResourceType, len(o.Types))
+	for _, t := range o.Types {
+		if err := t.check(); err != nil {
+			return nil, err
+		}
+		if _, twice := types[t.Name()]; twice {
+			return nil, invalidOption("resource type %q is declared twice", t.Name())
+		}
+		types[t.Name()] = t
+	}
+	return &Registry{core: &core{
+		store:      s,
+		limits:     store.LimitsOf(s),
+		keys:       keys,
+		finalizer:  o.Finalizer,
+		immortal:   slices.Clone(o.Immortal),
+		types:      types,
+		namespaces: broadcast.New(s, namespaceKind.decode, o.Queue),
+		objects:    broadcast.New(s, objectKind.decode, o.Queue),
+		index:      broadcast.New(s, decodeUID, o.Queue),
+	}}, nil
+}
+
+// Close ends all watches with [ErrClosed], refuses further ones, and waits for
+// what they share to end. The store stays open: it is the caller's, and the other
+// methods go on to work. It may be called more than once, and returns nil.
+func (r *Registry) Close() error {
+	r.namespaces.Close()
+	r.objects.Close()
+	r.index.Close()
+	return nil
+}
+
+// DryRun returns a view of r whose writes are checked against what is stored,
+// like any other, and answer what would be, but change nothing. What would be
+// written has the resourceVersion of what it would replace.
+func (r *Registry) DryRun() *Registry { return &Registry{core: r.core, dry: true} }
+
+// Types returns the declared resource types, sorted by name and group.
+func (r *Registry) Types() []ResourceType {
+	types := make([]ResourceType, 0, len(r.types))
+	for _, t := range r.types {
+		types = append(types, t)
+	}
+	slices.SortFunc(types, func(a, b ResourceType) int { return a.Name().Compare(b.Name()) })
+	return types
+}
+
+// newUID returns a random UUID (version 4).
+func newUID() string {
+	var b [16]byte
+	rand.Read(b[:]) // never fails
+	b[6] = b[6]&0x0f | 0x40
+	b[8] = b[8]&0x3f | 0x80
+	var text [36]byte
+	hex.Encode(text[:8], b[:4])
+	hex.Encode(text[9:13], b[4:6])
+	hex.Encode(text[14:18], b[6:8])
+	hex.Encode(text[19:23], b[8:10])
+	hex.Encode(text[24:], b[10:])
+	text[8], text[13], text[18], text[23] = '-', '-', '-', '-'
+	return string(text[:])
+}

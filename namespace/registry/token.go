@@ -1,0 +1,64 @@
+package registry
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"strconv"
+	"unicode/utf8"
+
+	"github.com/nslifecycle/nslifecycle/store"
+)
+
+// token is a position that leaves the process: in a continue token with the key
+// to go on after, elsewhere alone. It carries the epoch, so that a token of a
+// history that was replaced answers gone.
+type token struct {
+	Version  int            `json:"v"`
+	Epoch    string         `json:"e,omitempty"`
+	Revision store.Revision `json:"r"`
+	After    string         `json:"k,omitempty"` // the key, without the prefix of the listing
+}
+
+const (
+	tokenVersion = 1
+	maxToken     = 4 << 10 // bytes
+)
+
+func encodeToken(position store.Position, after string) string {
+	data, err := json.Marshal(token{Version: tokenVersion, Epoch: position.Epoch, Revision: position.Revision, After: after})
+	if err != nil { // strings and numbers always encode
+		return ""
+	}
+	return base64.RawURLEncoding.EncodeToString(data)
+}
+
+// decodeToken reads what encodeToken wrote. It reports false for anything else.
+func decodeToken(text string) (store.Position, string, bool) {
+	if len(text) > maxToken {
+		return store.Position{}, "", false
+	}
+	data, err := base64.RawURLEncoding.DecodeString(text)
+	if err != nil {
+		return store.Position{}, "", false
+	}
+	var t token
+	if json.Unmarshal(data, &t) != nil || t.Version != tokenVersion || t.Revision < 0 || !utf8.ValidString(t.After) {
+		return store.Position{}, "", false
+	}
+	return store.Position{Epoch: t.Epoch, Revision: t.Revision}, t.After, true
+}
+
+// formatVersion returns a revision as a resourceVersion.
+func formatVersion(r store.Revision) string { return strconv.FormatInt(int64(r), 10) }
+
+// parseVersion reads a resourceVersion; empty and "0" are zero.
+func parseVersion(resource, text string) (store.Revision, error) {
+	if text == "" {
+		return 0, nil
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < 0 || text[0] == '+' || text[0] == '-' {
+		return 0, badRequest(resource, "", "invalid resource version %q: must be a decimal number", clip(text))
+	}
+	return store.Revision(n), nil
+}
