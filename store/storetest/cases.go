@@ -1,0 +1,19 @@
+package storetest
+
+import "slices"
+
+// cases is the contract, theme by theme.
+func cases() []testcase {
+	return slices.Concat(
+		commitCases(),
+		inputCases(),
+		readCases(),
+		pageCases(),
+		watchCases(),
+		flowCases(),
+		endCases(),
+		ruleCases(),
+		durableCases(),
+		linearCases(),
+	)
+}

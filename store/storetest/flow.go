@@ -1,0 +1,268 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"sync"
+
+	"github.com/nslifecycle/nslifecycle/store"
+	"github.com/stretchr/testify/require"
+)
+
+func flowCases() []testcase {
+	return []testcase{
+		{
+			name: "every revision once in order",
+			want: "with 8 writers, every watch yields each acknowledged commit exactly once, in the order of revisions",
+			why:  "a counter that is taken before the commit loses the commits that finish late; nothing ever tells",
+			run:  everyRevision,
+		}, {
+			name: "list then watch has no gap",
+			want: "a listing and the changes after its position are the state, also when the listing was of the empty store",
+			why:  "this is how every cache and every controller starts",
+			run:  listThenWatch,
+		}, {
+			name: "log replay equals state",
+			want: "all changes since the beginning, replayed, are the state, and each event's Prev is the state before it",
+			why:  "log and state are written together or they drift apart; then a restart heals or breaks things at random",
+			run:  replay,
+		}, {
+			name: "slow watch never skips",
+			want: "a watch that is not read for many commits yields all of them, or its first part and then ErrGone",
+			why:  "a skipped deletion stays in a cache for ever",
+			run:  slowNeverSkips,
+		}, {
+			name:  "slow watch is told gone",
+			want:  "a watch that falls behind by more than the declared history ends with ErrGone",
+			why:   "without a bound one stuck client takes the memory of the service",
+			needs: []capability{needHistory},
+			run:   slowGone,
+		}, {
+			name: "slow watch holds up nobody",
+			want: "commits and other watches go on while one watch is not read",
+			why:  "one stuck client must not stop the service",
+			run:  slowHoldsUpNobody,
+		},
+	}
+}
+
+// window bounds how far the writers of a case may be ahead of its watches, so that no
+// watch falls out of the retained history.
+func (t *trial) window() chan struct{} { return make(chan struct{}, t.kept(64)) }
+
+// writers commits n single puts from 8 goroutines, at most a window ahead of the
+// tokens that are taken out of it, and returns the key of each revision.
+func (t *trial) writers(n int, window chan<- struct{}) (map[store.Revision]string, error) {
+	var mu sync.Mutex
+	acknowledged := map[store.Revision]string{}
+	const writers = 8
+	errs := make([]error, writers)
+	var wg sync.WaitGroup
+	for w := range writers {
+		wg.Go(func() {
+			for i := w; i < n; i += writers {
+				select {
+				case window <- struct{}{}:
+				case <-t.ctx.Done():
+					errs[w] = context.Cause(t.ctx)
+					return
+				}
+				r, err := t.store.Commit(t.ctx, store.Txn{Do: []store.Operation{store.Put(key(i), []byte(fmt.Sprint(i)))}})
+				if err != nil {
+					errs[w] = err
+					return
+				}
+				mu.Lock()
+				other, reused := acknowledged[r]
+				acknowledged[r] = key(i)
+				mu.Unlock()
+				if reused {
+					errs[w] = fmt.Errorf("revision %d was given to %s and to %s", r, other, key(i))
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	return acknowledged, errors.Join(errs...)
+}
+
+func everyRevision(t *trial) {
+	commits := t.n(400)
+	window := t.window()
+	watches := []*watch{t.watch("", t.now()), t.watch("key", t.now())}
+	var acknowledged map[store.Revision]string
+	done := make(chan error, 1)
+	go func() {
+		var err error
+		acknowledged, err = t.writers(commits, window)
+		done <- err
+	}()
+	seen := map[store.Revision]string{}
+	for last := store.Revision(0); len(seen) < commits; <-window {
+		var revision store.Revision
+		for _, w := range watches {
+			c := w.events(fmt.Sprintf("each of %d commits, after %d", commits, len(seen)))
+			require.Len(t, c.Events, 1, "the events at revision %d", c.Position.Revision)
+			require.Greater(t, c.Position.Revision, last, "the revision of change %d on a watch of %q", len(seen), w.prefix)
+			if revision != 0 {
+				t.equal(revision, c.Position.Revision, "the revision of change %d on another watch", len(seen))
+			}
+			revision = c.Position.Revision
+			seen[revision] = c.Events[0].Key
+		}
+		last = revision
+	}
+	require.NoError(t, <-done)
+	t.equal(acknowledged, seen, "what the watches saw, against what was acknowledged")
+}
+
+func listThenWatch(t *trial) {
+	commits := t.n(200)
+	window := t.window()
+	done := make(chan error, 1)
+	empty := t.now()
+	t.put("first", "x") // after the listing of the empty store, before the watch
+	require.Equal(t, "first", t.watch("", empty).events("the first commit of the store").Events[0].Key,
+		"the first event after a listing of the empty store")
+	go func() {
+		_, err := t.writers(commits, window)
+		done <- err
+	}()
+	for taken := 0; taken < commits; {
+		page := t.list(store.Query{})
+		state := values(page)
+		for range min(4, commits-taken) { // lets the writers go on between listing and watch
+			<-window
+			taken++
+		}
+		target := t.list(store.Query{})
+		w := t.watch("", page.Position)
+		fold(state, upTo(w.until(target.Position.Revision), target.Position.Revision))
+		w.stop()
+		t.equal(values(target), state, "a listing at %d and the changes after it, against the listing at %d",
+			page.Position.Revision, target.Position.Revision)
+	}
+	require.NoError(t, <-done)
+}
+
+// upTo cuts changes after revision.
+func upTo(changes []store.Change, revision store.Revision) []store.Change {
+	for i, c := range changes {
+		if c.Position.Revision > revision {
+			return changes[:i]
+		}
+	}
+	return changes
+}
+
+func replay(t *trial) {
+	start := t.now()
+	rounds, writers := t.kept(240)/4, 4
+	t.doing("waiting for %d writers", writers)
+	t.all(writers, func(w int) error {
+		random := rand.New(rand.NewPCG(1, uint64(w)))
+		for range rounds {
+			var txn store.Txn
+			for _, k := range random.Perm(8)[:1+random.IntN(3)] {
+				if random.IntN(3) == 0 {
+					txn.Do = append(txn.Do, store.Delete(key(k)))
+				} else {
+					txn.Do = append(txn.Do, store.Put(key(k), fmt.Append(nil, random.Uint32())))
+				}
+			}
+			if _, err := t.store.Commit(t.ctx, txn); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	end := t.list(store.Query{})
+	state := map[string]store.Entry{}
+	for _, c := range t.watch("", start).until(end.Position.Revision) {
+		for _, e := range c.Events {
+			before, there := state[e.Key]
+			t.equal(there, e.Prev != nil, "whether %q had an entry before revision %d", e.Key, c.Position.Revision)
+			if there {
+				t.equal(before, *e.Prev, "Prev of the event of %q at revision %d", e.Key, c.Position.Revision)
+			}
+			if e.Deleted {
+				delete(state, e.Key)
+			} else {
+				state[e.Key] = store.Entry{Key: e.Key, Value: e.Value, Revision: c.Position.Revision}
+			}
+		}
+	}
+	replayed := slices.Collect(maps.Values(state))
+	sortEntries(replayed)
+	t.equal(end.Entries, replayed, "the replayed changes, against the listing")
+}
+
+// behind begins a watch, reads its first bookmark, and commits n times while it is
+// not read. It returns the watch and the revisions of those commits.
+func (t *trial) behind(n int) (*watch, []store.Revision) {
+	w := t.watch("", store.Position{})
+	w.change("the first bookmark")
+	t.doing("committing %d times while a watch is not read", n)
+	var all []store.Revision
+	for i := range n {
+		all = append(all, t.put(key(i%10), fmt.Sprint(i)))
+	}
+	return w, all
+}
+
+// contiguous demands that seen is the first part of all.
+func (t *trial) contiguous(seen, all []store.Revision) {
+	for i, r := range seen {
+		if r != all[i] {
+			t.fatalf("change %d of a watch that was not read for long is at revision %d; it should be at %d", i, r, all[i])
+		}
+	}
+}
+
+func slowNeverSkips(t *trial) {
+	w, all := t.behind(t.n(3000))
+	var seen []store.Revision
+	for len(seen) < len(all) {
+		t.doing("reading a watch that was not read for long, after %d of %d changes", len(seen), len(all))
+		c, err, ok := w.next()
+		require.True(t, ok, "the watch ended without an error")
+		if errors.Is(err, store.ErrGone) {
+			break
+		}
+		require.NoError(t, err)
+		if c.Bookmark() {
+			require.LessOrEqual(t, c.Position.Revision, append([]store.Revision{all[0] - 1}, seen...)[len(seen)],
+				"the revision of a bookmark after %d of %d changes", len(seen), len(all))
+			continue
+		}
+		seen = append(seen, c.Position.Revision)
+	}
+	t.contiguous(seen, all)
+}
+
+func slowGone(t *trial) {
+	w, all := t.behind(2*t.b.History + 1)
+	seen := revisions(w.ends(store.ErrGone))
+	t.contiguous(seen, all)
+	require.Less(t, len(seen), len(all), "the changes that came before the watch was told gone")
+
+	t.watch("", at(t.now(), all[0])).ends(store.ErrGone)
+	_, err := t.store.List(t.ctx, store.Query{At: store.Position{Revision: all[0]}})
+	require.ErrorIs(t, err, store.ErrGone, "List at a revision that lies more than the declared history back")
+}
+
+func slowHoldsUpNobody(t *trial) {
+	slow, fast := t.watch("", store.Position{}), t.watch("", store.Position{})
+	slow.change("the first bookmark")
+	fast.change("the first bookmark")
+	for i := range t.n(1000) {
+		t.doing("committing while one watch is not read")
+		r := t.put(key(i%10), fmt.Sprint(i))
+		t.equal(r, fast.events("the commit").Position.Revision, "the revision of change %d on a watch that is read", i)
+	}
+}

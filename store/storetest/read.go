@@ -1,0 +1,162 @@
+package storetest
+
+import (
+	"fmt"
+
+	"github.com/nslifecycle/nslifecycle/store"
+	"github.com/stretchr/testify/require"
+)
+
+func readCases() []testcase {
+	return []testcase{
+		{
+			name: "reads reflect what was acknowledged",
+			want: "Get and List see every commit that was acknowledged before the call",
+			why:  "the registry answers a client from what it reads; a stale read un-happens the client's own write",
+			run:  readYourWrites,
+		}, {
+			name:  "two handles are one store",
+			want:  "reads, conditions and watches of one handle see at once what another handle was acknowledged",
+			why:   "replicas of a service share the store; R6 holds only if the gate is one",
+			needs: []capability{needSecond},
+			run:   twoHandles,
+		}, {
+			name: "prefixes and After cut exactly",
+			want: "a listing has exactly the keys with the prefix (a/ is neither a nor a0), greater than After",
+			why:  "a listing that spills over deletes the content of the neighbouring namespace",
+			run:  prefixes,
+		}, {
+			name: "a watch follows exactly its prefix",
+			want: "a watch yields the events of the keys with its prefix and no others",
+			why:  "a cache of one namespace must not show another",
+			run:  watchedPrefixes,
+		},
+	}
+}
+
+func readYourWrites(t *trial) {
+	const writers = 8
+	rounds := t.n(100)
+	t.doing("waiting for %d writers that read what they wrote", writers)
+	t.all(writers, func(i int) error {
+		mine := fmt.Sprintf("w%d/", i)
+		for n := range rounds {
+			value := fmt.Sprint(n)
+			r, err := t.store.Commit(t.ctx, store.Txn{Do: []store.Operation{store.Put(mine+"a", []byte(value))}})
+			if err != nil {
+				return err
+			}
+			e, err := t.store.Get(t.ctx, mine+"a")
+			if err != nil || string(e.Value) != value || e.Revision != r {
+				return fmt.Errorf("wrote %q at revision %d, then Get answered %q at %d: %w", value, r, e.Value, e.Revision, err)
+			}
+			p, err := t.store.List(t.ctx, store.Query{Prefix: mine})
+			if err != nil || p.Position.Revision < r || values(p)[mine+"a"] != value {
+				return fmt.Errorf("wrote %q at revision %d, then List answered %v at %d: %w", value, r, values(p), p.Position.Revision, err)
+			}
+		}
+		return nil
+	})
+}
+
+func twoHandles(t *trial) {
+	other := t.other(needSecond, t.b.Second)
+	w := t.watch("", store.Position{})
+	w.change("the bookmark that tells where the watch begins")
+	w2 := t.watchOf(t.ctx, other, "", store.Position{})
+	w2.change("the bookmark that tells where the watch begins")
+	handles := []store.Store{t.store, other}
+	for i := range t.n(40) {
+		writer, reader := handles[i%2], handles[(i+1)%2]
+		value := fmt.Sprint(i)
+		r, err := writer.Commit(t.ctx, store.Txn{Do: []store.Operation{store.Put("k", []byte(value))}})
+		require.NoError(t, err)
+		want := entry("k", value, r)
+		e, err := reader.Get(t.ctx, "k")
+		require.NoError(t, err)
+		t.equal(want, e, "Get through the other handle")
+		p, err := reader.List(t.ctx, store.Query{})
+		require.NoError(t, err)
+		t.equal([]store.Entry{want}, p.Entries, "List through the other handle")
+		_, err = reader.Commit(t.ctx, store.Txn{If: []store.Condition{store.At("k", r)}})
+		require.NoError(t, err, "a condition through the other handle")
+		for _, w := range []*watch{w, w2} {
+			c := w.events("a commit of either handle")
+			t.equal(store.Position{Epoch: p.Position.Epoch, Revision: r}, c.Position, "the position of the change")
+		}
+	}
+	require.NoError(t, other.Close())
+	t.put("k", "the first handle lives on")
+}
+
+// boundary keys lie just inside or outside of the prefixes that are asked for.
+var boundaryKeys = []string{
+	"a", "a\x00", "a!", "a/", "a/\x00", "a/b", "a/b/c", "a/\xff", "a/\xff\xff", "a0", "aa", "a\xff", "a\xff\xff", "b", "\xff", "\xff\xff", "\xff\xff\xff",
+}
+
+var boundaryPrefixes = []struct {
+	prefix string
+	want   []string
+}{
+	{"", boundaryKeys},
+	{"a", boundaryKeys[:13]},
+	{"a/", boundaryKeys[3:9]},
+	{"a/b", []string{"a/b", "a/b/c"}},
+	{"a0", []string{"a0"}},
+	{"a\xff", []string{"a\xff", "a\xff\xff"}},
+	{"\xff", []string{"\xff", "\xff\xff", "\xff\xff\xff"}},
+	{"\xff\xff", []string{"\xff\xff", "\xff\xff\xff"}},
+	{"a/b/c", []string{"a/b/c"}},
+	{"a/c", nil},
+	{"zz", nil},
+}
+
+func (t *trial) putBoundaryKeys() store.Position {
+	start := t.now()
+	for _, key := range boundaryKeys {
+		t.put(key, "v")
+	}
+	return start
+}
+
+func prefixes(t *trial) {
+	t.putBoundaryKeys()
+	for _, p := range boundaryPrefixes {
+		t.equal(p.want, keys(t.list(store.Query{Prefix: p.prefix})), "the keys with prefix %q", p.prefix)
+		for _, after := range append([]string{"0", "a/a", "zzz"}, boundaryKeys...) {
+			var want []string
+			for _, key := range p.want {
+				if key > after {
+					want = append(want, key)
+				}
+			}
+			q := store.Query{Prefix: p.prefix, After: after}
+			t.equal(want, keys(t.list(q)), "the keys of %s", showQuery(q))
+			q.Limit = 2
+			page := t.list(q)
+			t.equal(want[:min(2, len(want))], keys(page), "the keys of %s", showQuery(q))
+			t.equal(len(want) > 2, page.More, "whether more follow after %s", showQuery(q))
+		}
+	}
+}
+
+func watchedPrefixes(t *trial) {
+	start := t.putBoundaryKeys()
+	for _, p := range boundaryPrefixes {
+		var seen []string
+		for _, c := range t.watch(p.prefix, start).until(t.now().Revision) {
+			for _, e := range c.Events {
+				seen = append(seen, e.Key)
+			}
+		}
+		t.equal(p.want, seen, "the keys that a watch of %q saw", p.prefix)
+	}
+}
+
+func keys(p store.Page) []string {
+	var all []string
+	for _, e := range p.Entries {
+		all = append(all, e.Key)
+	}
+	return all
+}

@@ -1,0 +1,138 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"math"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+	"github.com/nslifecycle/nslifecycle/store"
+)
+
+// Recorder records what clients ask of a store and what it answers, so that the
+// whole history can be checked for linearizability. Its methods and its stores may
+// be used by any number of goroutines at once. The zero Recorder is ready to use.
+type Recorder struct {
+	// Start is the state of the store before the first recorded call; the zero Page
+	// is an empty store.
+	Start store.Page
+
+	clock      atomic.Int64 // orders calls and returns: what ended before another began has smaller numbers
+	mu         sync.Mutex
+	operations []porcupine.Operation
+}
+
+// Store returns s with its gets, listings of now and commits recorded as those of
+// one client. Listings at a position, and watches, are not recorded. A client that
+// makes one call at a time keeps the check fast.
+//
+// A call that failed with a definite error is not recorded, as it has not happened;
+// a conflict and a "not found" are answers. A commit with [store.ErrUnknownOutcome]
+// may have happened at any later time or never.
+func (r *Recorder) Store(client int, s store.Store) store.Store {
+	return &recorded{Store: s, recorder: r, client: client}
+}
+
+// Len returns the number of recorded calls.
+func (r *Recorder) Len() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.operations)
+}
+
+// History returns a copy of the recorded history, for [CheckLinearizable] or for a
+// porcupine visualization with [Model].
+func (r *Recorder) History() []porcupine.Operation {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.operations)
+}
+
+// Check is [CheckLinearizable] of what was recorded so far.
+func (r *Recorder) Check(timeout time.Duration) error {
+	return CheckLinearizable(r.Start, r.History(), timeout)
+}
+
+// Call is the input of a recorded operation: exactly one field is set.
+type Call struct {
+	Get    string
+	List   *store.Query
+	Commit *store.Txn
+}
+
+// Answer is the output of a recorded operation.
+type Answer struct {
+	Entry    *store.Entry         // of a get; nil: not found
+	Page     store.Page           // of a listing
+	Revision store.Revision       // of a commit that was acknowledged
+	Conflict *store.ConflictError // of a commit that was refused
+	Unknown  bool                 // whether a commit happened is not known
+}
+
+// record notes one call that was made at the time called and has been answered now.
+func (r *Recorder) record(client int, called int64, call Call, answer Answer) {
+	returned := int64(math.MaxInt64)
+	if !answer.Unknown {
+		returned = r.clock.Add(1)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.operations = append(r.operations, porcupine.Operation{
+		ClientId: client, Input: call, Output: answer, Call: called, Return: returned,
+	})
+}
+
+// recorded is one client's view of a store.
+type recorded struct {
+	store.Store
+	recorder *Recorder
+	client   int
+}
+
+// Limits implements [store.Limiter].
+func (s *recorded) Limits() store.Limits { return store.LimitsOf(s.Store) }
+
+func (s *recorded) Get(ctx context.Context, key string) (store.Entry, error) {
+	called := s.recorder.clock.Add(1)
+	e, err := s.Store.Get(ctx, key)
+	switch {
+	case err == nil:
+		s.recorder.record(s.client, called, Call{Get: key}, Answer{Entry: &e})
+	case errors.Is(err, store.ErrNotFound):
+		s.recorder.record(s.client, called, Call{Get: key}, Answer{})
+	}
+	return e, err
+}
+
+func (s *recorded) List(ctx context.Context, q store.Query) (store.Page, error) {
+	called := s.recorder.clock.Add(1)
+	p, err := s.Store.List(ctx, q)
+	if err == nil && q.At == (store.Position{}) {
+		s.recorder.record(s.client, called, Call{List: &q}, Answer{Page: p})
+	}
+	return p, err
+}
+
+func (s *recorded) Commit(ctx context.Context, txn store.Txn) (store.Revision, error) {
+	called := s.recorder.clock.Add(1)
+	copied := store.Txn{If: slices.Clone(txn.If), Do: slices.Clone(txn.Do)}
+	for i := range copied.Do {
+		copied.Do[i].Value = slices.Clone(copied.Do[i].Value)
+	}
+	call := Call{Commit: &copied}
+	r, err := s.Store.Commit(ctx, txn)
+	var conflict *store.ConflictError
+	switch {
+	case err == nil:
+		s.recorder.record(s.client, called, call, Answer{Revision: r})
+	case errors.As(err, &conflict):
+		s.recorder.record(s.client, called, call, Answer{Conflict: conflict})
+	case errors.Is(err, store.ErrUnknownOutcome):
+		s.recorder.record(s.client, called, call, Answer{Unknown: true})
+	}
+	return r, err
+}
