@@ -50,6 +50,7 @@ type SourceError struct {
 	Resource Resource
 	Op       Op     // what was asked; empty when it is about more than one call
 	Object   string // the object it was asked for; empty: the whole type
+	Others   int    // how many further objects failed in the same way
 	Err      error
 }
 
@@ -66,6 +67,9 @@ func (e *SourceError) Error() string {
 		b.WriteString(e.Object)
 	}
 	fmt.Fprintf(&b, ": %v", e.Err)
+	if e.Others > 0 {
+		fmt.Fprintf(&b, " (and %d other objects in the same way)", e.Others)
+	}
 	return b.String()
 }
 

@@ -1,0 +1,101 @@
+package deleter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// maxRestarts bounds how often a listing begins anew because its token expired.
+const maxRestarts = 3
+
+// scan lists page by page and counts, until the end or until goOn says no after a
+// page. When a token expires it begins anew.
+func (v *visit) scan(ctx context.Context, goOn func(*tally, Page) bool) (*tally, error) {
+	for restarts := 0; ; restarts++ {
+		t := &tally{samples: v.opts.Samples}
+		err := v.pages(ctx, t, goOn)
+		if err == nil {
+			return t, nil
+		}
+		if !errors.Is(err, ErrExpired) || restarts == maxRestarts {
+			return nil, err
+		}
+	}
+}
+
+func (v *visit) pages(ctx context.Context, t *tally, goOn func(*tally, Page) bool) error {
+	next := ""
+	var tokens circle
+	for first := true; ; first = false {
+		var page Page
+		err := v.call(ctx, func(ctx context.Context) (err error) {
+			page, err = v.source.Content.List(ctx, v.target, v.opts.PageSize, next)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		if first {
+			// The first page's mark: what goes between two pages must wake a Notifier too.
+			t.seen = page.Seen
+		}
+		for _, item := range page.Items {
+			if item.Name == "" {
+				return errNoName
+			}
+			t.add(item)
+		}
+		more := goOn(t, page)
+		switch {
+		case page.Next == "":
+			return nil
+		case !more:
+			t.cut = true
+			t.count += max(page.Remaining, 0)
+			return nil
+		case tokens.closes(page.Next):
+			return errSameToken
+		}
+		next = page.Next
+	}
+}
+
+// circle notices when a sequence of tokens repeats itself, whatever the length of
+// the loop, by comparing each with one that it remembers and renews ever more rarely.
+type circle struct {
+	mark        string
+	steps, upTo int
+}
+
+func (c *circle) closes(token string) bool {
+	if c.upTo > 0 && token == c.mark {
+		return true
+	}
+	if c.steps++; c.steps > c.upTo {
+		c.mark, c.steps, c.upTo = token, 0, max(1, 2*c.upTo)
+	}
+	return false
+}
+
+// bounded calls f with a deadline and turns a panic into an error. An answer that
+// comes after the deadline counts as none: it may be an empty page that means "ended".
+func bounded(ctx context.Context, timeout time.Duration, f func(context.Context) error) error {
+	within, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	err := safely(func() error { return f(within) })
+	if within.Err() == nil {
+		return err
+	}
+	if ctx.Err() != nil {
+		if err == nil {
+			return context.Cause(ctx)
+		}
+		return err
+	}
+	if err == nil {
+		err = within.Err()
+	}
+	return fmt.Errorf("no answer within %v: %w", timeout, err)
+}
