@@ -36,8 +36,8 @@ func TestNameProblems(t *testing.T) {
 		{"white space", []string{part, neither}},
 		{"/b", []string{"prefix part must be non-empty"}},
 		{"a/b!", []string{part}},
-		{finalizer.Name("a/" + strings.Repeat("b", 64)), []string{"name part must be no more than 63 characters"}},
-		{finalizer.Name(strings.Repeat("a.", 127) + "a/b"), []string{"prefix part must be no more than 253 characters"}},
+		{finalizer.Name("a/" + strings.Repeat("b", 64)), []string{"name part must be no more than 63 bytes"}},
+		{finalizer.Name(strings.Repeat("a.", 127) + "a/b"), []string{"prefix part must be no more than 253 bytes"}},
 	}
 	for _, tt := range tests {
 		t.Run(string(tt.name), func(t *testing.T) {

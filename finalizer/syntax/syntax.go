@@ -40,7 +40,7 @@ const (
 func Label(s string) []string {
 	var wrong []string
 	if len(s) > MaxLabel {
-		wrong = append(wrong, tooLong(MaxLabel))
+		wrong = append(wrong, tooLong(MaxLabel, "characters"))
 	}
 	switch {
 	case isLabel(s):
@@ -57,7 +57,7 @@ func Label(s string) []string {
 func Subdomain(s string) []string {
 	var wrong []string
 	if len(s) > MaxSubdomain {
-		wrong = append(wrong, tooLong(MaxSubdomain))
+		wrong = append(wrong, tooLong(MaxSubdomain, "characters"))
 	}
 	if !isSubdomain(s) {
 		wrong = append(wrong, subdomainText)
@@ -79,14 +79,17 @@ func QualifiedName(s string) []string {
 	if qualified && prefix == "" {
 		wrong = append(wrong, "prefix part must be non-empty")
 	} else if qualified {
-		for _, w := range Subdomain(prefix) {
-			wrong = append(wrong, "prefix part "+w)
+		if len(prefix) > MaxSubdomain {
+			wrong = append(wrong, "prefix part "+tooLong(MaxSubdomain, "bytes"))
+		}
+		if !isSubdomain(prefix) {
+			wrong = append(wrong, "prefix part "+subdomainText)
 		}
 	}
 	if name == "" {
 		wrong = append(wrong, "name part must be non-empty")
 	} else if len(name) > MaxLabel {
-		wrong = append(wrong, "name part "+tooLong(MaxLabel))
+		wrong = append(wrong, "name part "+tooLong(MaxLabel, "bytes"))
 	}
 	if !isKey(name) {
 		wrong = append(wrong, "name part "+keyText)
@@ -98,7 +101,7 @@ func QualifiedName(s string) []string {
 func LabelValue(s string) []string {
 	var wrong []string
 	if len(s) > MaxLabel {
-		wrong = append(wrong, tooLong(MaxLabel))
+		wrong = append(wrong, tooLong(MaxLabel, "bytes"))
 	}
 	if s != "" && !isKey(s) {
 		wrong = append(wrong, valueText)
@@ -106,8 +109,9 @@ func LabelValue(s string) []string {
 	return wrong
 }
 
-func tooLong(limit int) string {
-	return "must be no more than " + strconv.Itoa(limit) + " characters"
+// tooLong takes the unit, which upstream calls by two names; it is bytes always.
+func tooLong(limit int, unit string) string {
+	return "must be no more than " + strconv.Itoa(limit) + " " + unit
 }
 
 func isLower(c byte) bool { return 'a' <= c && c <= 'z' || '0' <= c && c <= '9' }

@@ -50,13 +50,13 @@ func TestTexts(t *testing.T) {
 		{"empty prefix", QualifiedName, "/a", []string{"prefix part must be non-empty"}},
 		{"empty name after prefix", QualifiedName, "a/", []string{"name part must be non-empty", "name part " + key}},
 		{"bad prefix", QualifiedName, "A/b", []string{"prefix part " + subdomain}},
-		{"name part too long", QualifiedName, "a/" + long, []string{"name part must be no more than 63 characters"}},
+		{"name part too long", QualifiedName, "a/" + long, []string{"name part must be no more than 63 bytes"}},
 		{"bad name part", QualifiedName, "a/b!", []string{"name part " + key}},
 		{"two slashes", QualifiedName, "a/b/c",
 			[]string{"a valid label key " + key + " with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"}},
 		{"label value", LabelValue, "My_value.0", nil},
 		{"empty label value", LabelValue, "", nil},
-		{"label value too long", LabelValue, long, []string{"must be no more than 63 characters"}},
+		{"label value too long", LabelValue, long, []string{"must be no more than 63 bytes"}},
 		{"bad label value", LabelValue, "-a", []string{value}},
 	}
 	for _, tt := range tests {
