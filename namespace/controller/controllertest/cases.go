@@ -1,0 +1,168 @@
+package controllertest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/nslifecycle/nslifecycle/finalizer"
+	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/phase"
+)
+
+const (
+	own   finalizer.Name = "example.com/own"
+	other finalizer.Name = "example.com/other"
+)
+
+var cases = []testcase{
+	{
+		name:  "get of a missing namespace is not found",
+		why:   "A pass stops at a namespace that is gone; any other answer is retried for ever.",
+		check: getMissing,
+	},
+	{
+		name:  "get returns what was created and deleted",
+		why:   "The incarnation, the deletion timestamp and the finalizers are all that a pass goes by.",
+		check: getReturns,
+	},
+	{
+		name:  "results are not aliased",
+		why:   "A caller may change what it was given; what is stored must not change with it.",
+		check: notAliased,
+	},
+	{
+		name:  "status writes the status only",
+		why:   "Only finalize may change spec.finalizers (rule R4), or a party loses its say.",
+		check: statusOnly,
+	},
+	{
+		name:  "finalize writes the finalizers only",
+		why:   "Conditions belong to the parties that wrote them; finalize must not bring old ones back.",
+		check: finalizersOnly,
+	},
+	{
+		name:  "a stale status write is a conflict",
+		why:   "Two parties write conditions of one namespace; the later must see the earlier's (rule R9).",
+		check: staleStatus,
+	},
+	{
+		name:  "a stale finalize is a conflict",
+		why:   "A finalizer that was added meanwhile would be lost, and the namespace removed under its party (rule R7).",
+		check: staleFinalize,
+	},
+	{
+		name:  "writes for another incarnation are refused",
+		why:   "A late pass for the old namespace must not touch the new one of its name (rule R8).",
+		check: otherIncarnation,
+	},
+	{
+		name:  "writes to a missing namespace are not found",
+		why:   "A write must not bring a removed namespace back.",
+		check: writeMissing,
+	},
+	{
+		name:  "the last finalizer removes in the same write",
+		why:   "Nobody comes back for a namespace without finalizers; what is not removed then stays for ever (rules R1, R12).",
+		check: removedInSameWrite,
+	},
+	{
+		name:  "an active namespace without finalizers stays",
+		why:   "Only a namespace that was deleted may be removed (rule R1).",
+		check: activeStays,
+	},
+	{
+		name:  "a cancelled context changes nothing",
+		why:   "A controller that is stopping must stop; its writes would come too late.",
+		check: cancelledCall,
+	},
+	{
+		name:  "the watch lists what is terminating, then is synced",
+		why:   "A controller that starts takes up what others left, and knows by the listing what is gone.",
+		check: watchLists,
+	},
+	{
+		name:  "the watch tells of terminations and removals",
+		why:   "A pass starts when a namespace becomes terminating; there is no other timer for it (rule R12).",
+		check: watchChanges,
+	},
+	{
+		name:  "the watch tells again of an added finalizer",
+		why:   "A late party learns of a namespace that was terminating before it came only by that.",
+		check: watchAddedFinalizer,
+	},
+	{
+		name:  "the watch resumes at every token without gap or repetition",
+		why:   "A lost connection must not lose a termination, nor cost a listing.",
+		check: watchResumes,
+	},
+	{
+		name:        "a token that is too old is gone",
+		why:         "Silence about what was forgotten would leave namespaces terminating for ever; gone makes the controller list anew.",
+		needsForget: true,
+		check:       watchGone,
+	},
+	{
+		name:  "the watch ends with its context",
+		why:   "When a controller's Run returns nothing may run on, and it waits for the watch to end.",
+		check: watchEnds,
+	},
+	{
+		name:  "the watch ends with a break",
+		why:   "The caller owns the loop; a place that goes on yielding panics, one that blocks leaks.",
+		check: watchBreaks,
+	},
+}
+
+// named returns a namespace to create.
+func named(name string, finalizers ...finalizer.Name) namespace.Namespace {
+	return namespace.Namespace{Meta: namespace.Meta{Name: name}, Spec: namespace.Spec{Finalizers: finalizer.NewSet(finalizers...)}}
+}
+
+// terminating creates and deletes a namespace and returns it as it then is.
+func terminating(ctx context.Context, b Backend, name string, finalizers ...finalizer.Name) (namespace.Namespace, error) {
+	if _, err := b.Create(ctx, named(name, finalizers...)); err != nil {
+		return namespace.Namespace{}, fmt.Errorf("create %s: %w", name, err)
+	}
+	if err := b.Delete(ctx, name); err != nil {
+		return namespace.Namespace{}, fmt.Errorf("delete %s: %w", name, err)
+	}
+	return b.Namespaces.Get(ctx, name)
+}
+
+// expect says what is wrong with err unless it matches one of kinds.
+func expect(what string, err error, kinds ...error) error {
+	for _, kind := range kinds {
+		if errors.Is(err, kind) {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s: expected an error that matches one of %q, got %v", what, kinds, err)
+}
+
+// same says how got differs from want, if it does.
+func same(what string, want, got any) error {
+	opt := cmp.Comparer(func(a, b finalizer.Set) bool { return a.Equal(b) })
+	if diff := cmp.Diff(want, got, opt); diff != "" {
+		return fmt.Errorf("%s (-want +got):\n%s", what, diff)
+	}
+	return nil
+}
+
+// withCondition returns ns with one condition.
+func withCondition(ns namespace.Namespace, message string) namespace.Namespace {
+	ns.Status.Conditions = []phase.Condition{{
+		Type: phase.ContentRemaining, Status: phase.True, Reason: "SomeResourcesRemain", Message: message,
+		LastTransitionTime: phase.At(time.Unix(1_000_000_000, 0)),
+	}}
+	return ns
+}
+
+// withFinalizers returns ns with other finalizers.
+func withFinalizers(ns namespace.Namespace, finalizers finalizer.Set) namespace.Namespace {
+	ns.Spec.Finalizers = finalizers
+	return ns
+}

@@ -1,0 +1,281 @@
+package controllertest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/nslifecycle/nslifecycle/finalizer"
+	"github.com/nslifecycle/nslifecycle/namespace"
+)
+
+// seen is an event without its token.
+type seen struct {
+	Type namespace.TerminationEventType
+	Name string
+	UID  string
+}
+
+// watch collects the events after a token until enough says so, and returns them
+// with their tokens.
+func watch(ctx context.Context, b Backend, after string, enough func([]namespace.TerminationEvent) bool) ([]namespace.TerminationEvent, error) {
+	var events []namespace.TerminationEvent
+	for event, err := range b.Namespaces.Terminating(ctx, after) {
+		if err != nil {
+			return events, fmt.Errorf("watch after %q, having seen %+v: %w", after, events, err)
+		}
+		events = append(events, event)
+		if enough(events) {
+			return events, nil
+		}
+	}
+	return events, fmt.Errorf("watch after %q ended without an error, having seen %+v", after, events)
+}
+
+func synced(events []namespace.TerminationEvent) bool {
+	return events[len(events)-1].Type == namespace.EventSynced
+}
+
+// until returns whether the last event is the removal of name: the end of a script.
+func until(name string) func([]namespace.TerminationEvent) bool {
+	return func(events []namespace.TerminationEvent) bool {
+		last := events[len(events)-1]
+		return last.Type == namespace.EventRemoved && last.Name == name
+	}
+}
+
+// told returns the events that name a namespace.
+func told(events []namespace.TerminationEvent) []seen {
+	list := []seen{}
+	for _, e := range events {
+		if e.Type != namespace.EventSynced {
+			list = append(list, seen{e.Type, e.Name, e.UID})
+		}
+	}
+	return list
+}
+
+// script makes history: what it returns is what a watch tells of it, after start.
+func script(ctx context.Context, b Backend) (want []seen, err error) {
+	step := func(name string, finalizers ...finalizer.Name) (namespace.Namespace, error) {
+		ns, err := terminating(ctx, b, name, finalizers...)
+		want = append(want, seen{namespace.EventTerminating, name, ns.UID})
+		return ns, err
+	}
+	remove := func(ns namespace.Namespace) error {
+		_, err := b.Namespaces.Finalize(ctx, withFinalizers(ns, finalizer.Set{}))
+		want = append(want, seen{namespace.EventRemoved, ns.Name, ns.UID})
+		return err
+	}
+	first, err := step("first", own)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := b.Create(ctx, named("active", own)); err != nil {
+		return nil, err
+	}
+	second, err := step("second", own, other)
+	if err != nil {
+		return nil, err
+	}
+	if second, err = b.Namespaces.UpdateStatus(ctx, withCondition(second, "of no interest")); err != nil {
+		return nil, err
+	}
+	if err := remove(first); err != nil {
+		return nil, err
+	}
+	again, err := step("first", own) // another incarnation
+	if err != nil {
+		return nil, err
+	}
+	if err := remove(second); err != nil {
+		return nil, err
+	}
+	if err := remove(again); err != nil {
+		return nil, err
+	}
+	last, err := step("last", own)
+	if err != nil {
+		return nil, err
+	}
+	return want, remove(last)
+}
+
+// start returns the token of an empty listing.
+func start(ctx context.Context, b Backend) (string, error) {
+	events, err := watch(ctx, b, "", synced)
+	if err != nil {
+		return "", err
+	}
+	token := events[len(events)-1].Token
+	if token == "" {
+		return "", errors.New("expected the synced event to have a token, got none")
+	}
+	return token, nil
+}
+
+func watchLists(ctx context.Context, b Backend) error {
+	if _, err := b.Create(ctx, named("active", own)); err != nil {
+		return fmt.Errorf("create: %w", err)
+	}
+	var want []seen
+	for _, name := range []string{"a", "b", "c"} {
+		ns, err := terminating(ctx, b, name, own)
+		if err != nil {
+			return err
+		}
+		want = append(want, seen{namespace.EventTerminating, name, ns.UID})
+	}
+	gone, err := terminating(ctx, b, "gone", own)
+	if err != nil {
+		return err
+	}
+	if _, err := b.Namespaces.Finalize(ctx, withFinalizers(gone, finalizer.Set{})); err != nil {
+		return fmt.Errorf("finalize: %w", err)
+	}
+	events, err := watch(ctx, b, "", synced)
+	if err != nil {
+		return err
+	}
+	last := events[len(events)-1]
+	if last.Token == "" || last.Name != "" {
+		return fmt.Errorf("expected a synced event with a token and no name, got %+v", last)
+	}
+	got := told(events)
+	slices.SortFunc(got, func(a, b seen) int { return strings.Compare(a.Name, b.Name) })
+	return same("events before synced, by name", want, got)
+}
+
+func watchChanges(ctx context.Context, b Backend) error {
+	var want []seen
+	var failed error
+	begun := false
+	events, err := watch(ctx, b, "", func(events []namespace.TerminationEvent) bool {
+		if synced(events) && !begun {
+			begun = true
+			want, failed = script(ctx, b)
+		}
+		return failed != nil || until("last")(events)
+	})
+	if failed != nil {
+		return failed
+	}
+	if err != nil {
+		return err
+	}
+	return same("events", want, told(events))
+}
+
+func watchAddedFinalizer(ctx context.Context, b Backend) error {
+	ns, err := terminating(ctx, b, "a", own)
+	if err != nil {
+		return err
+	}
+	token, err := start(ctx, b)
+	if err != nil {
+		return err
+	}
+	if ns, err = b.Namespaces.Finalize(ctx, withFinalizers(ns, ns.Spec.Finalizers.With(other))); err != nil {
+		return fmt.Errorf("finalize that adds: %w", err)
+	}
+	if _, err = b.Namespaces.Finalize(ctx, withFinalizers(ns, finalizer.Set{})); err != nil {
+		return fmt.Errorf("finalize that removes: %w", err)
+	}
+	events, err := watch(ctx, b, token, until("a"))
+	if err != nil {
+		return err
+	}
+	want := []seen{{namespace.EventTerminating, "a", ns.UID}, {namespace.EventRemoved, "a", ns.UID}}
+	return same("events after a finalizer was added", want, told(events))
+}
+
+func watchResumes(ctx context.Context, b Backend) error {
+	token, err := start(ctx, b)
+	if err != nil {
+		return err
+	}
+	want, err := script(ctx, b)
+	if err != nil {
+		return err
+	}
+	events, err := watch(ctx, b, token, until("last"))
+	if err != nil {
+		return err
+	}
+	if err := same("events after the listing", want, told(events)); err != nil {
+		return err
+	}
+	for i, event := range events[:len(events)-1] {
+		if event.Token == "" {
+			continue // nowhere to resume after this one
+		}
+		rest, err := watch(ctx, b, event.Token, until("last"))
+		if err != nil {
+			return err
+		}
+		if err := same(fmt.Sprintf("events after event %d, %+v", i, event), told(events[i+1:]), told(rest)); err != nil {
+			return err
+		}
+	}
+	end := events[len(events)-1].Token
+	if end == "" {
+		return errors.New("expected the event of a change to have a token, got none")
+	}
+	rest, err := watch(ctx, b, end, synced)
+	if err != nil {
+		return err
+	}
+	return same("events after the last, before synced", []seen{}, told(rest))
+}
+
+func watchGone(ctx context.Context, b Backend) error {
+	token, err := start(ctx, b)
+	if err != nil {
+		return err
+	}
+	if _, err := script(ctx, b); err != nil {
+		return err
+	}
+	if err := b.Forget(ctx); err != nil {
+		return fmt.Errorf("forget: %w", err)
+	}
+	_, err = watch(ctx, b, token, func([]namespace.TerminationEvent) bool { return false })
+	if err := expect("watch after a token that was forgotten", err, namespace.ErrGone); err != nil {
+		return err
+	}
+	_, err = start(ctx, b)
+	return err
+}
+
+func watchEnds(ctx context.Context, b Backend) error {
+	stop := errors.New("stopped by the case")
+	watched, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	_, err := watch(watched, b, "", func(events []namespace.TerminationEvent) bool {
+		if synced(events) {
+			cancel(stop)
+		}
+		return false
+	})
+	return expect("a watch whose context ended", err, stop)
+}
+
+func watchBreaks(ctx context.Context, b Backend) error {
+	if _, err := terminating(ctx, b, "a", own); err != nil {
+		return err
+	}
+	if _, err := terminating(ctx, b, "b", own); err != nil {
+		return err
+	}
+	for range b.Namespaces.Terminating(ctx, "") {
+		break // in the midst of the listing
+	}
+	token, err := start(ctx, b) // breaks at its end
+	if err != nil {
+		return err
+	}
+	_, err = watch(ctx, b, token, synced)
+	return err
+}

@@ -1,0 +1,90 @@
+package controllertest
+
+import (
+	"context"
+	"iter"
+
+	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/controller"
+)
+
+// Op names a method of [controller.Namespaces].
+type Op string
+
+// The methods.
+const (
+	OpGet          Op = "get"
+	OpUpdateStatus Op = "update status"
+	OpFinalize     Op = "finalize"
+	OpWatch        Op = "watch"
+)
+
+// Intercept calls functions around those of Namespaces, to count calls, to delay
+// them, to change something in between, or to fail them: a crash can be had before
+// and after each step.
+type Intercept struct {
+	Namespaces controller.Namespaces
+	// Before is called before a method; its error takes the method's place, which is
+	// then not called.
+	Before func(ctx context.Context, op Op, name string) error
+	// After is called after a method that succeeded; its error takes the place of
+	// what the method returned, although the method had its effect. It is called for
+	// each event of a watch.
+	After func(ctx context.Context, op Op, name string) error
+}
+
+func (i *Intercept) before(ctx context.Context, op Op, name string) error {
+	if i.Before == nil {
+		return nil
+	}
+	return i.Before(ctx, op, name)
+}
+
+func (i *Intercept) call(
+	ctx context.Context, op Op, name string, method func() (namespace.Namespace, error),
+) (namespace.Namespace, error) {
+	if err := i.before(ctx, op, name); err != nil {
+		return namespace.Namespace{}, err
+	}
+	ns, err := method()
+	if err == nil && i.After != nil {
+		err = i.After(ctx, op, name)
+	}
+	if err != nil {
+		return namespace.Namespace{}, err
+	}
+	return ns, nil
+}
+
+// Get implements [pass.Namespaces].
+func (i *Intercept) Get(ctx context.Context, name string) (namespace.Namespace, error) {
+	return i.call(ctx, OpGet, name, func() (namespace.Namespace, error) { return i.Namespaces.Get(ctx, name) })
+}
+
+// UpdateStatus implements [pass.Namespaces].
+func (i *Intercept) UpdateStatus(ctx context.Context, ns namespace.Namespace) (namespace.Namespace, error) {
+	return i.call(ctx, OpUpdateStatus, ns.Name, func() (namespace.Namespace, error) { return i.Namespaces.UpdateStatus(ctx, ns) })
+}
+
+// Finalize implements [pass.Namespaces].
+func (i *Intercept) Finalize(ctx context.Context, ns namespace.Namespace) (namespace.Namespace, error) {
+	return i.call(ctx, OpFinalize, ns.Name, func() (namespace.Namespace, error) { return i.Namespaces.Finalize(ctx, ns) })
+}
+
+// Terminating implements [controller.Namespaces].
+func (i *Intercept) Terminating(ctx context.Context, after string) iter.Seq2[namespace.TerminationEvent, error] {
+	return func(yield func(namespace.TerminationEvent, error) bool) {
+		if err := i.before(ctx, OpWatch, ""); err != nil {
+			yield(namespace.TerminationEvent{}, err)
+			return
+		}
+		for event, err := range i.Namespaces.Terminating(ctx, after) {
+			if err == nil && i.After != nil {
+				err = i.After(ctx, OpWatch, event.Name)
+			}
+			if !yield(event, err) || err != nil {
+				return
+			}
+		}
+	}
+}
