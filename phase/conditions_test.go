@@ -1,0 +1,272 @@
+package phase_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/nslifecycle/nslifecycle/phase"
+)
+
+var (
+	before = deleted
+	after  = deleted.Add(time.Minute)
+)
+
+type told struct {
+	status          phase.ConditionStatus
+	reason, message string
+}
+
+var healthy = [5]told{
+	{phase.False, "ResourcesDiscovered", "All resources successfully discovered"},
+	{phase.False, "ParsedGroupVersions", "All legacy kube types successfully parsed"},
+	{phase.False, "ContentDeleted", "All content successfully deleted, may be waiting on finalization"},
+	{phase.False, "ContentRemoved", "All content successfully removed"},
+	{phase.False, "ContentHasNoFinalizers", "All content-preserving finalizers finished"},
+}
+
+var types = [5]phase.ConditionType{
+	"NamespaceDeletionDiscoveryFailure",
+	"NamespaceDeletionGroupVersionParsingFailure",
+	"NamespaceDeletionContentFailure",
+	"NamespaceContentRemaining",
+	"NamespaceFinalizersRemaining",
+}
+
+func errs(texts ...string) []error {
+	var list []error
+	for _, s := range texts {
+		list = append(list, errors.New(s))
+	}
+	return list
+}
+
+// The texts are exact: people and clients search for them.
+func TestR9_ConditionsSayWhatWasSeen(t *testing.T) {
+	t.Parallel()
+	const gap = "not every resource type could be discovered, deleted and listed"
+	unknown := map[int]told{
+		3: {phase.Unknown, "ContentUnknown", "No remaining resources were seen, but " + gap},
+		4: {phase.Unknown, "FinalizersUnknown", "No remaining finalizers were seen, but " + gap},
+	}
+	tests := []struct {
+		name string
+		seen phase.Observation
+		want map[int]told // what differs from healthy
+	}{
+		{"nothing is left", phase.Observation{}, nil},
+		{"zero counts are nothing", phase.Observation{Remaining: []phase.Remaining{{"", "pods", 0}}, Finalizers: []phase.Held{{"a/b", 0}}}, nil},
+		{"resources remain, sorted", phase.Observation{Remaining: []phase.Remaining{{"example.com", "widgets", 1}, {"", "pods", 2}}},
+			map[int]told{3: {phase.True, "SomeResourcesRemain",
+				"Some resources are remaining: pods. has 2 resource instances, widgets.example.com has 1 resource instances"}}},
+		{"finalizers remain, sorted and summed", phase.Observation{
+			Remaining: []phase.Remaining{{"", "pods", 4}}, Finalizers: []phase.Held{{"b/b", 1}, {"a/a", 1}, {"b/b", 2}}},
+			map[int]told{
+				3: {phase.True, "SomeResourcesRemain", "Some resources are remaining: pods. has 4 resource instances"},
+				4: {phase.True, "SomeFinalizersRemain",
+					"Some content in the namespace has finalizers remaining: a/a in 1 resource instances, b/b in 3 resource instances"}}},
+		{"discovery failed, nothing seen", phase.Observation{Discovery: errs("b: down", "a: down")},
+			map[int]told{
+				0: {phase.True, "DiscoveryFailed", "Discovery failed for some groups, 2 failing: a: down, b: down"},
+				3: unknown[3], 4: unknown[4]}},
+		{"parsing failed", phase.Observation{Parsing: errs("unexpected GroupVersion string: a/b/c")},
+			map[int]told{
+				1: {phase.True, "GroupVersionParsingFailed", "unexpected GroupVersion string: a/b/c"},
+				3: unknown[3], 4: unknown[4]}},
+		{"deletion failed", phase.Observation{Content: errs("pods: timeout", "apps: refused")},
+			map[int]told{
+				2: {phase.True, "ContentDeletionFailed", "Failed to delete all resource types, 2 remaining: apps: refused, pods: timeout"},
+				3: unknown[3], 4: unknown[4]}},
+		{"some failed, some remains", phase.Observation{Content: errs("pods: timeout"), Remaining: []phase.Remaining{{"", "secrets", 1}}},
+			map[int]told{
+				2: {phase.True, "ContentDeletionFailed", "Failed to delete all resource types, 1 remaining: pods: timeout"},
+				3: {phase.True, "SomeResourcesRemain", "Some resources are remaining: secrets. has 1 resource instances"},
+				4: unknown[4]}},
+		{"some were not asked", phase.Observation{Remaining: []phase.Remaining{{"", "pods", 1}}, Unasked: 3},
+			map[int]told{
+				3: {phase.True, "SomeResourcesRemain", "Some resources are remaining: pods. has 1 resource instances"},
+				4: {phase.Unknown, "FinalizersUnknown",
+					"No remaining finalizers were seen, but not every resource type was asked: some wait for others to be empty"}}},
+		{"counts that make no sense", phase.Observation{Remaining: []phase.Remaining{{"", "pods", -1}, {"", "pods", 1}, {"", "pods", -9}}},
+			map[int]told{
+				3: {phase.True, "SomeResourcesRemain", "Some resources are remaining: pods. has 1 resource instances"},
+				4: {phase.Unknown, "FinalizersUnknown", "No remaining finalizers were seen, but some counts were negative"}}},
+		{"an error without text, and none", phase.Observation{Parsing: []error{errors.New(""), nil}},
+			map[int]told{
+				1: {phase.True, "GroupVersionParsingFailed", "unknown error, unknown error"},
+				3: unknown[3], 4: unknown[4]}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			for _, qualifier := range []string{"", "openshift.com/origin"} {
+				var want []phase.Condition
+				for i, typ := range types {
+					say, differs := tt.want[i]
+					if !differs {
+						say = healthy[i]
+					}
+					if qualifier != "" {
+						typ = "openshift.com/origin." + typ
+					}
+					want = append(want, phase.Condition{Type: typ, Status: say.status,
+						LastTransitionTime: phase.At(after), Reason: say.reason, Message: say.message})
+				}
+				require.Empty(t, cmp.Diff(want, phase.Conditions(nil, tt.seen, qualifier, after)))
+			}
+			require.Equal(t, tt.want == nil, tt.seen.Empty(), "a party may let go exactly when all conditions are healthy")
+		})
+	}
+}
+
+// Which observations let a party go, and which only tell that something failed.
+func TestObservation(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name                     string
+		seen                     phase.Observation
+		answered, partial, empty bool
+	}{
+		{"zero", phase.Observation{}, true, false, true},
+		{"discovery", phase.Observation{Discovery: []error{nil}}, false, true, false},
+		{"parsing", phase.Observation{Parsing: errs("x")}, false, true, false},
+		{"content", phase.Observation{Content: errs("x")}, false, true, false},
+		{"unasked", phase.Observation{Unasked: 1}, true, true, false},
+		{"unasked, negative", phase.Observation{Unasked: -1}, true, true, false},
+		{"remaining", phase.Observation{Remaining: []phase.Remaining{{Count: 1}}}, true, false, false},
+		{"remaining, negative", phase.Observation{Remaining: []phase.Remaining{{Count: -1}}}, true, true, false},
+		{"held", phase.Observation{Finalizers: []phase.Held{{Count: 1}}}, true, false, false},
+		{"held, negative", phase.Observation{Finalizers: []phase.Held{{Count: -1}}}, true, true, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			require.Equal(t, tt.answered, tt.seen.Answered())
+			require.Equal(t, tt.partial, tt.seen.Partial())
+			require.Equal(t, tt.empty, tt.seen.Empty())
+		})
+	}
+}
+
+func TestLastTransitionTimeMovesOnlyWithStatus(t *testing.T) {
+	t.Parallel()
+	pods := func(n int) phase.Observation {
+		return phase.Observation{Remaining: []phase.Remaining{{"", "pods", n}}}
+	}
+	first := phase.Conditions(nil, pods(2), "", before)
+	second := phase.Conditions(first, pods(1), "", after)
+	require.Equal(t, phase.At(before), second[3].LastTransitionTime, "the message changed, the status did not")
+	require.Equal(t, "Some resources are remaining: pods. has 1 resource instances", second[3].Message)
+	third := phase.Conditions(second, pods(0), "", after)
+	require.Equal(t, phase.At(after), third[3].LastTransitionTime, "the status changed")
+	require.Equal(t, phase.At(before), third[0].LastTransitionTime)
+	require.Empty(t, cmp.Diff(third, phase.Conditions(third, pods(0), "", after.Add(time.Hour))), "nothing changed")
+}
+
+func TestConditionsOfOthersAreKept(t *testing.T) {
+	t.Parallel()
+	mine := phase.Condition{Type: "example.com/Mine", Status: phase.True, LastTransitionTime: phase.At(before), Message: "m"}
+	one := phase.Conditions([]phase.Condition{mine}, phase.Observation{Content: errs("x")}, "", before)
+	two := phase.Conditions(one, phase.Observation{}, "a/b", after)
+	require.Empty(t, cmp.Diff(one, two[:6]), "what was there stays as it is, in its place")
+	require.Len(t, two, 11)
+	three := phase.Conditions(two, phase.Observation{}, "", after)
+	require.Equal(t, mine, three[0])
+	require.Empty(t, cmp.Diff(two[6:], three[6:]))
+	require.Equal(t, phase.False, three[3].Status)
+
+	// Disorder and repetition in what a client wrote do not last.
+	shuffled := slices.Clone(three)
+	slices.Reverse(shuffled[1:6])
+	shuffled = append(shuffled, shuffled[2])
+	require.Empty(t, cmp.Diff(three, phase.Conditions(shuffled, phase.Observation{}, "", after)))
+}
+
+func TestConditionsShareNothing(t *testing.T) {
+	t.Parallel()
+	old := phase.Conditions(nil, phase.Observation{}, "", before)
+	kept := slices.Clone(old)
+	failures := errs("b", "a")
+	next := phase.Conditions(old, phase.Observation{Content: failures}, "", after)
+	for i := range next {
+		next[i].Message = "changed"
+	}
+	require.Empty(t, cmp.Diff(kept, old))
+	require.EqualError(t, failures[0], "b", "the caller's list is not sorted in place")
+}
+
+// A status can always be written, whatever sources say.
+func TestMessagesAreBounded(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{strings.Repeat("x", 1<<20), strings.Repeat("é", 1<<19), strings.Repeat("x\xff", 1<<16), "\xff"} {
+		got := phase.Conditions(nil, phase.Observation{Content: errs(text)}, "", after)[2].Message
+		require.LessOrEqual(t, len(got), phase.MaxMessage)
+		require.True(t, utf8.ValidString(got))
+		require.Equal(t, len(text) > 100, strings.HasSuffix(got, " (cut)"))
+	}
+}
+
+func TestConditionEqual(t *testing.T) {
+	t.Parallel()
+	c := phase.Condition{Type: "T", Status: phase.True, LastTransitionTime: phase.At(before), Reason: "R", Message: "M"}
+	d := c
+	d.LastTransitionTime = phase.Time{Time: before.In(time.FixedZone("", 3600))}
+	require.True(t, c.Equal(d), "the same moment in another zone")
+	for _, change := range []func(*phase.Condition){
+		func(c *phase.Condition) { c.Type = "" }, func(c *phase.Condition) { c.Status = "" },
+		func(c *phase.Condition) { c.LastTransitionTime = phase.At(after) },
+		func(c *phase.Condition) { c.Reason = "" }, func(c *phase.Condition) { c.Message = "" },
+	} {
+		d := c
+		change(&d)
+		require.False(t, c.Equal(d), "%+v", d)
+	}
+}
+
+func ExampleConditions() {
+	seen := phase.Observation{
+		Remaining:  []phase.Remaining{{Group: "example.com", Resource: "widgets", Count: 1}, {Resource: "pods", Count: 2}},
+		Finalizers: []phase.Held{{Finalizer: "example.com/backup", Count: 1}},
+	}
+	for _, c := range phase.Conditions(nil, seen, "", time.Now()) {
+		if c.Status != phase.False {
+			fmt.Printf("%s: %s\n", c.Type, c.Message)
+		}
+	}
+	// Output:
+	// NamespaceContentRemaining: Some resources are remaining: pods. has 2 resource instances, widgets.example.com has 1 resource instances
+	// NamespaceFinalizersRemaining: Some content in the namespace has finalizers remaining: example.com/backup in 1 resource instances
+}
+
+func ExampleStageOf() {
+	deletion := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	gone := phase.Conditions(nil, phase.Observation{}, "", deletion)
+	fmt.Println(phase.StageOf(deletion, 2, nil))
+	fmt.Println(phase.StageOf(deletion, 1, gone))
+	fmt.Println(phase.StageOf(deletion, 0, gone))
+	// Output:
+	// DeletingContent
+	// WaitingForFinalizers
+	// ReadyToRemove
+}
+
+func BenchmarkConditions(b *testing.B) {
+	old := phase.Conditions(nil, phase.Observation{}, "", before)
+	for name, seen := range map[string]phase.Observation{
+		"healthy":   {},
+		"remaining": {Remaining: []phase.Remaining{{"", "pods", 3}}, Finalizers: []phase.Held{{"a/b", 1}}},
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				phase.Conditions(old, seen, "", after)
+			}
+		})
+	}
+}
