@@ -34,7 +34,7 @@ func (e *PatienceError) Error() string {
 
 // observe turns what a deleter answered about the incarnation uid into what the
 // decision is made of. It fails closed (rule R7): an error anywhere sets Failed, and
-// a type that was not looked at to its end counts as not asked.
+// a type that was not looked at to its end, or counted badly, counts as not asked.
 func observe(uid string, report deleter.Report, err error) namespace.Observed {
 	if err == nil {
 		err = report.Err()
@@ -47,7 +47,7 @@ func observe(uid string, report deleter.Report, err error) namespace.Observed {
 	}
 	seen.Unasked = 0
 	for _, r := range report.Results {
-		if r.Waiting || r.More && r.Remaining == 0 {
+		if r.Waiting || r.Remaining < 0 || r.More && r.Remaining == 0 {
 			seen.Unasked++
 		}
 	}

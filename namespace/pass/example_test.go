@@ -1,0 +1,44 @@
+package pass_test
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/nslifecycle/nslifecycle/deleter"
+	"github.com/nslifecycle/nslifecycle/finalizer"
+	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/controller/controllertest"
+	"github.com/nslifecycle/nslifecycle/namespace/pass"
+)
+
+// A host with a loop of its own does one pass at a time. The namespaces are in its
+// own table (here a map), the content is emptied by a plain function.
+func ExampleRun() {
+	ctx := context.Background()
+	tenants := new(controllertest.Host)
+	_, _ = tenants.Create(ctx, namespace.Namespace{Meta: namespace.Meta{Name: "acme"}})
+	_, _ = tenants.Delete(ctx, "acme")
+
+	invoices := 5
+	d, err := deleter.FromFunc(deleter.Resource{Name: "invoices"}, func(context.Context, deleter.Target) (int, error) {
+		invoices = max(0, invoices-3) // as many as one statement deletes
+		return invoices, nil
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	party := namespace.Party{Finalizer: finalizer.Kubernetes}
+	request := pass.Request{Name: "acme"}
+	for {
+		result, err := pass.Run(ctx, tenants, d, party, request)
+		fmt.Println(result.Outcome, result.Report.Remaining(), err)
+		if !result.Outcome.Again() {
+			return
+		}
+		request.UID, request.Previous = result.Namespace.UID, result.Report
+	}
+	// Output:
+	// waiting 2 <nil>
+	// removed 0 <nil>
+}
