@@ -53,7 +53,7 @@ const (
 
 func (o Options) withDefaults() (Options, error) {
 	if o.Queue < 0 || o.QueueBytes < 0 || o.Bookmarks < 0 {
-		return o, fmt.Errorf("%w: watch options must not be negative (queue %d, queue bytes %d, bookmarks %v)",
+		return o, fmt.Errorf("%w: an option is negative: Queue %d, QueueBytes %d, Bookmarks %v",
 			store.ErrInvalid, o.Queue, o.QueueBytes, o.Bookmarks)
 	}
 	if o.Queue == 0 {
@@ -191,6 +191,7 @@ func (h *Hub) Close() {
 	close(h.closed)
 	if h.pulse != nil {
 		h.pulse.Stop()
+		h.pulse = nil
 	}
 }
 

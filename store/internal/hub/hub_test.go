@@ -279,10 +279,10 @@ func TestOverflowAfterQuietAndCompaction(t *testing.T) {
 			l.commit("other")
 		}
 		l.compact(50)
-		for range 10 { // the watch does not run meanwhile: the bubble has one P at most here
+		for range 10 {
 			l.write("a")
 		}
-		l.hub.Publish(l.changes[50:]...)
+		l.hub.Publish(l.changes[50:]...) // at once, so that the watch cannot keep up
 		synctest.Wait()
 		require.Equal(t, append([]int{0}, span(51, 60)...), s.got())
 		require.NoError(t, s.failed())
@@ -454,11 +454,17 @@ func TestEnds(t *testing.T) {
 func TestCloseStopsBookmarks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := open(t, Options{})
-		s := follow(t, l.hub, "a", store.Position{}, nil)
+		g := make(gate)
+		s := follow(t, l.hub, "a", store.Position{}, g.pause)
 		synctest.Wait()
 		l.commit("b")
+		pulse := l.hub.pulse
+		require.NotNil(t, pulse)
 		l.hub.Close()
-		l.commit("b")
+		require.False(t, pulse.Stop(), "it was stopped")
+		l.commit("b") // the watch has not left yet
+		require.Nil(t, l.hub.pulse)
+		g.open()
 		synctest.Wait()
 		require.Equal(t, []int{0}, s.got())
 		require.ErrorIs(t, s.failed(), store.ErrClosed)
@@ -509,7 +515,7 @@ func TestBadInput(t *testing.T) {
 // TestConcurrent has committers, watches of all speeds that start anywhere and
 // stop at will, and compares each watch with the log.
 func TestConcurrent(t *testing.T) {
-	const commits = 4000
+	const commits = 2000
 	l := open(t, Options{Queue: 8, Bookmarks: time.Millisecond})
 	l.chunk = 16
 	prefixes := []string{"", "a", "a/", "a/1", "a/2", "b", "c"}
