@@ -27,10 +27,12 @@ type creation struct {
 
 // create carries out a creation. When the outcome of a commit is unknown it reads
 // back: its own uid is success; absence is another attempt under the same
-// conditions with another uid, so that no two incarnations can have the same.
-func (c *core) create(ctx context.Context, want creation, dry bool) (store.Entry, error) {
+// conditions with another uid, so that no two incarnations can have the same. It
+// reports whether the entry it returns is what build returned last; otherwise it
+// was read back. In a dry run its revision is zero.
+func (c *core) create(ctx context.Context, want creation, dry bool) (entry store.Entry, built bool, err error) {
 	if err := ended(ctx, want.resource, want.name); err != nil {
-		return store.Entry{}, err
+		return store.Entry{}, false, err
 	}
 	a := attempt{core: c, creation: want, uid: newUID(), at: want.name}
 	if a.generated() {
@@ -39,13 +41,13 @@ func (c *core) create(ctx context.Context, want creation, dry bool) (store.Entry
 	for i := range attempts {
 		entry, done, err := a.try(ctx, dry)
 		if done || err != nil {
-			return entry, err
+			return entry, a.built, err
 		}
 		if err := pause(ctx, i); err != nil {
-			return store.Entry{}, a.failure(err)
+			return store.Entry{}, false, a.failure(err)
 		}
 	}
-	return store.Entry{}, a.failure(modified(want.resource, a.at, errBusy))
+	return store.Entry{}, false, a.failure(modified(want.resource, a.at, errBusy))
 }
 
 // attempt is the state of a creation under way.
@@ -57,6 +59,7 @@ type attempt struct {
 	tried []string // those of attempts that may have been made
 	doubt error    // what the last of them said
 	taken int      // generated names that were taken
+	built bool     // the last commit was acknowledged
 }
 
 func (a *attempt) generated() bool { return a.name == "" && a.prefix != "" }
@@ -80,7 +83,7 @@ func (a *attempt) try(ctx context.Context, dry bool) (store.Entry, bool, error) 
 	var conflict *store.ConflictError
 	switch {
 	case err == nil:
-		if !dry {
+		if a.built = true; !dry {
 			entry.Revision = revision
 		}
 		return entry, true, nil
@@ -138,11 +141,11 @@ func (a *attempt) occupied(current store.Entry) (store.Entry, bool, error) {
 	return store.Entry{}, false, nil
 }
 
-// created makes the answer of an entry that create returned.
-func created[T any](k kind[T], entry store.Entry) (T, error) {
-	object, err := k.decode(entry)
-	if err == nil && entry.Revision == 0 { // of a dry run
-		k.meta(&object).ResourceVersion = ""
+// madeAt is the resourceVersion of an object that was created; a dry run makes
+// none.
+func madeAt(entry store.Entry) string {
+	if entry.Revision == 0 {
+		return ""
 	}
-	return object, err
+	return formatVersion(entry.Revision)
 }

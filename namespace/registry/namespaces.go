@@ -36,16 +36,17 @@ func (r *Registry) Create(ctx context.Context, n namespace.Namespace) (namespace
 		return namespace.Namespace{}, badRequest(namespace.Resource, clip(n.Name), "resourceVersion should not be set on objects to be created")
 	}
 	at := time.Now()
-	entry, err := r.create(ctx, creation{
+	var made namespace.Namespace // by the last attempt
+	entry, built, err := r.create(ctx, creation{
 		resource: namespace.Resource, name: n.Name, prefix: n.GenerateName,
 		build: func(name, uid string) (store.Entry, store.Txn, error) {
-			n := n
-			n.Name = name
-			n = namespace.PrepareCreate(n, r.finalizer, uid, at)
-			if err := namespace.ValidateCreate(n); err != nil {
+			made = n
+			made.Name = name
+			made = namespace.PrepareCreate(made, r.finalizer, uid, at)
+			if err := namespace.ValidateCreate(made); err != nil {
 				return store.Entry{}, store.Txn{}, err
 			}
-			value, err := encodeNamespace(n)
+			value, err := encodeNamespace(made)
 			key := r.keys.namespace(name)
 			return store.Entry{Key: key, Value: value}, store.Txn{
 				If: []store.Condition{store.Absent(key)},
@@ -53,10 +54,14 @@ func (r *Registry) Create(ctx context.Context, n namespace.Namespace) (namespace
 			}, err
 		},
 	}, r.dry)
-	if err != nil {
+	switch {
+	case err != nil:
 		return namespace.Namespace{}, err
+	case built:
+		made.ResourceVersion = madeAt(entry)
+		return made, nil
 	}
-	return created(namespaceKind, entry)
+	return decodeNamespace(entry)
 }
 
 // Update replaces metadata that a client may set: labels, annotations,

@@ -16,7 +16,6 @@ type stream[T any] struct {
 	mu          sync.Mutex
 	at          store.Position // delivered up to here
 	subscribers map[*subscriber[T]]struct{}
-	failure     error
 }
 
 func (st *stream[T]) deliver(c *Change[T], limit int) {

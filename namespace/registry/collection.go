@@ -1,0 +1,262 @@
+package registry
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"time"
+
+	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/selector"
+	"github.com/nslifecycle/nslifecycle/store"
+)
+
+// maxBatch is how many objects are deleted by one commit, if the store allows as
+// many.
+const maxBatch = 1000
+
+// Deletion is what the deletion of a collection did.
+type Deletion struct {
+	Deleted int // objects that are gone
+	Marked  int // objects that finalizers hold, and that were not marked before
+}
+
+// DeleteCollection deletes the selected objects in a namespace, as
+// [Content.Delete] does each, many of them by one commit; the whole is not
+// atomic. What is created meanwhile may be deleted or not. With an error it
+// returns what it did before.
+func (c *Content) DeleteCollection(ctx context.Context, ns string, labels selector.Labels, fields selector.Fields) (Deletion, error) {
+	if err := c.checkNamespace(ns); err != nil {
+		return Deletion{}, err
+	}
+	match, err := objectKind.match(labels, fields)
+	if err != nil {
+		return Deletion{}, err
+	}
+	s := sweep{Content: c, prefix: c.keys.content(c.typ.Name(), ns), match: match}
+	err = s.run(ctx)
+	return s.done, err
+}
+
+// sweep deletes a collection.
+type sweep struct {
+	*Content
+	prefix string
+	match  func(Object) bool // nil: everything
+	fence  *fence            // nil: whatever incarnation; else this one only (rule R8)
+	done   Deletion
+}
+
+// batch is the objects that one commit deletes.
+type batch struct {
+	entries []store.Entry
+	values  [][]byte // what each becomes; nil: it is removed
+	skipped []bool   // nothing is to be done about it
+	doubt   error    // an earlier commit of it may have been made
+}
+
+// run goes through the collection once, by key.
+func (s *sweep) run(ctx context.Context) error {
+	if err := ended(ctx, s.resource, ""); err != nil {
+		return err
+	}
+	size := maxBatch
+	if s.limits.Operations > 0 {
+		size = max(1, min(size, s.limits.Operations-1)) // a condition for each object, and the fence
+	}
+	q := store.Query{Prefix: s.prefix, Limit: size}
+	for {
+		page, err := s.store.List(ctx, q)
+		if err != nil {
+			return stored(s.resource, "", err)
+		}
+		for rest := page.Entries; len(rest) > 0; {
+			n := s.fitting(rest)
+			if err := s.delete(ctx, rest[:n]); err != nil {
+				return err
+			}
+			rest = rest[n:]
+		}
+		if !page.More || len(page.Entries) == 0 {
+			return nil
+		}
+		q.After = page.Entries[len(page.Entries)-1].Key
+	}
+}
+
+// fitting returns how many of the entries fit into one commit even if all of them
+// are marked.
+func (s *sweep) fitting(entries []store.Entry) int {
+	const mark = 128 // bytes that a mark adds
+	if s.limits.Bytes <= 0 {
+		return len(entries)
+	}
+	total := 0
+	for i, e := range entries {
+		if total += len(e.Key) + len(e.Value) + mark; total > s.limits.Bytes {
+			return max(1, i)
+		}
+	}
+	return len(entries)
+}
+
+// delete deletes the objects of some neighbouring entries by one commit. When
+// somebody else changed one of them it reads them again.
+func (s *sweep) delete(ctx context.Context, entries []store.Entry) error {
+	b := batch{entries: entries}
+	for attempt := range attempts {
+		txn, did, err := s.plan(&b)
+		if err != nil || len(txn.Do) == 0 {
+			return err
+		}
+		_, err = s.commit(ctx, txn, s.dry)
+		var conflict *store.ConflictError
+		switch {
+		case err == nil:
+			s.count(did)
+			return nil
+		case errors.Is(err, store.ErrUnknownOutcome):
+			b.doubt = err
+		case !errors.As(err, &conflict):
+			return s.failure(&b, err)
+		}
+		if err := pause(ctx, attempt); err != nil {
+			return s.failure(&b, err)
+		}
+		if s.fence != nil {
+			if err := s.fence.renew(ctx, s.core); err != nil {
+				return s.failure(&b, err)
+			}
+		}
+		if err := s.reload(ctx, &b); err != nil {
+			return s.failure(&b, err)
+		}
+	}
+	return s.failure(&b, modified(s.resource, "", errBusy))
+}
+
+func (s *sweep) failure(b *batch, err error) error {
+	if b.doubt != nil {
+		err = unresolved(b.doubt, err)
+	}
+	return stored(s.resource, "", err)
+}
+
+func (s *sweep) count(did Deletion) {
+	s.done.Deleted += did.Deleted
+	s.done.Marked += did.Marked
+}
+
+// plan returns the transaction that deletes what of b is to be deleted, and what
+// it does.
+func (s *sweep) plan(b *batch) (txn store.Txn, did Deletion, err error) {
+	b.values, b.skipped = make([][]byte, len(b.entries)), make([]bool, len(b.entries))
+	txn.If = make([]store.Condition, 0, len(b.entries)+1)
+	txn.Do = make([]store.Operation, 0, len(b.entries))
+	if s.fence != nil {
+		txn.If = append(txn.If, s.fence.condition())
+	}
+	at := time.Now()
+	for i, e := range b.entries {
+		if b.values[i], b.skipped[i], err = s.planObject(e, at); err != nil {
+			return store.Txn{}, Deletion{}, err
+		}
+		switch {
+		case b.skipped[i]:
+			continue
+		case b.values[i] == nil:
+			txn.Do = append(txn.Do, store.Delete(e.Key))
+			did.Deleted++
+		default:
+			txn.Do = append(txn.Do, store.Put(e.Key, b.values[i]))
+			did.Marked++
+		}
+		txn.If = append(txn.If, store.At(e.Key, e.Revision))
+	}
+	return txn, did, nil
+}
+
+// planObject returns what becomes of one object. Most have no finalizers and
+// need not be decoded.
+func (s *sweep) planObject(e store.Entry, at time.Time) (value []byte, skip bool, err error) {
+	if s.match == nil && !mayHaveFinalizers(e.Value) {
+		return nil, false, nil
+	}
+	object, err := decodeObject(e)
+	if err != nil {
+		return nil, false, err
+	}
+	if s.match != nil && !s.match(object) {
+		return nil, true, nil
+	}
+	p, err := planObjectDeletion(&object, at)
+	return p.value, p.keep, err
+}
+
+// reload reads the objects of b again. Those that are as a commit in doubt would
+// have left them are counted as done by it.
+func (s *sweep) reload(ctx context.Context, b *batch) error {
+	current := make(map[string]store.Entry, len(b.entries))
+	first, last := b.entries[0], b.entries[len(b.entries)-1]
+	entry, err := s.read(ctx, first.Key)
+	if err != nil {
+		return err
+	}
+	if entry != nil {
+		current[first.Key] = *entry
+	}
+	for q := (store.Query{Prefix: s.prefix, After: first.Key, Limit: len(b.entries)}); q.After < last.Key; {
+		page, err := s.store.List(ctx, q)
+		if err != nil {
+			return err
+		}
+		if len(page.Entries) == 0 {
+			break
+		}
+		for _, e := range page.Entries {
+			current[e.Key] = e
+		}
+		q.After = page.Entries[len(page.Entries)-1].Key
+	}
+	left := make([]store.Entry, 0, len(b.entries))
+	for i, e := range b.entries {
+		now, there := current[e.Key]
+		if there {
+			left = append(left, now)
+		}
+		if b.doubt == nil || b.skipped[i] {
+			continue
+		}
+		switch {
+		case b.values[i] == nil && !there:
+			s.done.Deleted++
+		case b.values[i] != nil && there && bytes.Equal(now.Value, b.values[i]):
+			s.done.Marked++
+		}
+	}
+	b.entries = left
+	return nil
+}
+
+// fence is the index entry of a terminating incarnation. A commit on condition
+// of it can do nothing to another incarnation (rule R8).
+type fence struct {
+	name, uid string
+	entry     store.Entry
+}
+
+func (f *fence) condition() store.Condition { return store.At(f.entry.Key, f.entry.Revision) }
+
+// renew reads the entry again: it is rewritten for the same incarnation when a
+// finalizer is added to it.
+func (f *fence) renew(ctx context.Context, c *core) error {
+	entry, err := c.read(ctx, c.keys.terminating(f.name))
+	switch {
+	case err != nil:
+		return stored(namespace.Resource, f.name, err)
+	case entry == nil || string(entry.Value) != f.uid:
+		return otherIncarnation(f.name, f.uid)
+	}
+	f.entry = *entry
+	return nil
+}

@@ -1,0 +1,135 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/selector"
+	"github.com/nslifecycle/nslifecycle/store"
+)
+
+// ListOptions narrows a listing and cuts it into pages. The zero ListOptions
+// list everything as it is now.
+type ListOptions struct {
+	Labels selector.Labels
+	Fields selector.Fields // of namespaces: metadata.name, name, status.phase; of content: metadata.name, metadata.namespace
+	// Limit is how many objects a page may have; zero: all of them in one. Negative
+	// is [namespace.ErrBadRequest].
+	Limit int
+	// Continue is the token of the page before. All pages are of the snapshot of the
+	// first one; when that is no longer there the error is [namespace.ErrGone]. The
+	// selectors and the limit need not be the same; ResourceVersion must be empty.
+	Continue string
+	// ResourceVersion asks for a listing that is at least that new (one that lies
+	// ahead of the store is [namespace.ErrBadRequest], and matches
+	// [store.ErrFuture]); with Exact for the snapshot at exactly that version, or
+	// [namespace.ErrGone].
+	ResourceVersion string
+	Exact           bool
+}
+
+// chunk is how many entries are read at once when a selector drops some.
+const chunk = 500
+
+// List returns a page of namespaces, ordered by name. The resourceVersion of the
+// list is where a watch goes on from.
+func (r *Registry) List(ctx context.Context, o ListOptions) (namespace.List, error) {
+	items, meta, err := list(ctx, r.core, namespaceKind, namespace.Resource, r.keys.namespaces(), o)
+	return namespace.List{
+		TypeMeta: namespace.TypeMeta{Kind: "NamespaceList", APIVersion: namespace.APIVersion},
+		ListMeta: meta, Items: items,
+	}, err
+}
+
+// list reads a page of the objects below prefix.
+func list[T any](ctx context.Context, c *core, k kind[T], resource, prefix string, o ListOptions) ([]T, namespace.ListMeta, error) {
+	match, err := k.match(o.Labels, o.Fields)
+	if err != nil {
+		return nil, namespace.ListMeta{}, err
+	}
+	if o.Limit < 0 {
+		return nil, namespace.ListMeta{}, badRequest(resource, "", "limit is %d, it must not be negative", o.Limit)
+	}
+	q, least, err := o.query(resource, prefix)
+	if err != nil {
+		return nil, namespace.ListMeta{}, err
+	}
+	items := []T{}
+	for {
+		if q.Limit = max(o.Limit-len(items), 0); q.Limit > 0 && match != nil {
+			q.Limit = max(q.Limit, chunk)
+		}
+		page, err := c.store.List(ctx, q)
+		if err == nil && page.Position.Revision < least {
+			err = fmt.Errorf("%w: too large resource version: %d, current: %d", store.ErrFuture, least, page.Position.Revision)
+		}
+		if err != nil {
+			return nil, namespace.ListMeta{}, listError(resource, o, err)
+		}
+		last, more := "", page.More
+		for i, entry := range page.Entries {
+			object, err := k.decode(entry)
+			if err != nil {
+				return nil, namespace.ListMeta{}, err
+			}
+			last = entry.Key
+			if match != nil && !match(object) {
+				continue
+			}
+			if items = append(items, object); len(items) == o.Limit {
+				more = more || i < len(page.Entries)-1
+				break
+			}
+		}
+		meta := namespace.ListMeta{ResourceVersion: formatVersion(page.Position.Revision)}
+		if !more || last == "" {
+			return items, meta, nil
+		}
+		if len(items) == o.Limit {
+			meta.Continue = encodeToken(page.Position, strings.TrimPrefix(last, prefix))
+			return items, meta, nil
+		}
+		q.At, q.After = page.Position, last
+	}
+}
+
+// query returns where to begin, and the revision that the snapshot must reach.
+func (o ListOptions) query(resource, prefix string) (q store.Query, least store.Revision, err error) {
+	q = store.Query{Prefix: prefix}
+	version, err := parseVersion(resource, o.ResourceVersion)
+	switch {
+	case err != nil:
+		return q, 0, err
+	case o.Continue != "":
+		position, after, ok := decodeToken(o.Continue)
+		if !ok || after == "" || position.Revision == 0 {
+			return q, 0, badRequest(resource, "", "continue key is not valid: it was not made by an earlier page of this listing")
+		}
+		if version != 0 {
+			return q, 0, badRequest(resource, "", "specifying resource version is not allowed when using continue")
+		}
+		q.At, q.After = position, prefix+after
+	case o.Exact && version == 0:
+		return q, 0, badRequest(resource, "", "an exact resource version must be given, and not be 0")
+	case o.Exact:
+		q.At = store.Position{Revision: version}
+	default:
+		least = version
+	}
+	return q, least, nil
+}
+
+func listError(resource string, o ListOptions, err error) error {
+	if !errors.Is(err, store.ErrGone) {
+		return stored(resource, "", err)
+	}
+	message := "The provided resource version is too old: list again without it."
+	if o.Continue != "" {
+		message = "The provided continue parameter is too old to display a consistent list result. " +
+			"You can start a new list without the continue parameter."
+	}
+	return &namespace.Error{Kind: namespace.ErrGone, Resource: resource, Message: message, Err: err}
+}

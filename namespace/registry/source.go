@@ -1,0 +1,216 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/nslifecycle/nslifecycle/deleter"
+	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/store"
+)
+
+// Sources returns what package deleter needs to empty namespaces of content of
+// the given types, or if none are given of all namespaced types that are
+// declared, sorted. Rule R6 holds for them, so they are final: what was seen empty
+// stays empty. A type that is not declared is [namespace.ErrNotFound], a
+// cluster-scoped one [namespace.ErrInvalid].
+func (r *Registry) Sources(resources ...deleter.Resource) ([]deleter.Source, error) {
+	if len(resources) == 0 {
+		for _, t := range r.Types() {
+			if t.Namespaced {
+				resources = append(resources, t.Name())
+			}
+		}
+	}
+	sources := make([]deleter.Source, 0, len(resources))
+	for _, resource := range resources {
+		c, err := r.Content(resource)
+		if err != nil {
+			return nil, err
+		}
+		if !c.typ.Namespaced {
+			return nil, invalidOption("resource type %q is cluster-scoped: no namespace has content of it", resource)
+		}
+		sources = append(sources, deleter.Source{Resource: resource, Content: source{c}, Final: true})
+	}
+	return sources, nil
+}
+
+// source deletes the content of one type in terminating namespaces.
+type source struct{ *Content }
+
+var (
+	_ deleter.Content           = source{}
+	_ deleter.CollectionDeleter = source{}
+	_ deleter.Notifier          = source{}
+)
+
+// page is how many objects a page of a listing has by default.
+const page = 500
+
+func otherIncarnation(name, uid string) error {
+	return fmt.Errorf("%w: %s is not terminating with uid %q", deleter.ErrIncarnation, name, uid)
+}
+
+func invalidArgument(format string, args ...any) error {
+	return fmt.Errorf("%w: %w", deleter.ErrInvalid, fmt.Errorf(format, args...))
+}
+
+// List implements [deleter.Content]. The fence and all pages are of one snapshot.
+func (s source) List(ctx context.Context, target deleter.Target, limit int, next string) (deleter.Page, error) {
+	if err := s.check(ctx, target); err != nil {
+		return deleter.Page{}, err
+	}
+	if limit < 0 {
+		return deleter.Page{}, invalidArgument("the limit is %d, it must not be negative", limit)
+	}
+	if limit == 0 {
+		limit = page
+	}
+	prefix := s.keys.content(s.typ.Name(), target.Namespace)
+	q := store.Query{Prefix: prefix, Limit: limit}
+	if next != "" {
+		position, after, ok := decodeToken(next)
+		if !ok || after == "" || position.Revision == 0 {
+			return deleter.Page{}, invalidArgument("the page token is not one of this source")
+		}
+		q.At, q.After = position, prefix+after
+	}
+	fence, err := s.store.List(ctx, store.Query{Prefix: s.keys.terminating(target.Namespace), Limit: 1, At: q.At})
+	if err != nil {
+		return deleter.Page{}, s.listError(err)
+	}
+	if len(fence.Entries) == 0 || fence.Entries[0].Key != s.keys.terminating(target.Namespace) || string(fence.Entries[0].Value) != target.UID {
+		return deleter.Page{}, otherIncarnation(target.Namespace, target.UID)
+	}
+	q.At = fence.Position
+	listing, err := s.store.List(ctx, q)
+	if err != nil {
+		return deleter.Page{}, s.listError(err)
+	}
+	return s.page(listing, prefix)
+}
+
+func (s source) page(listing store.Page, prefix string) (deleter.Page, error) {
+	out := deleter.Page{Seen: encodeToken(listing.Position, "")}
+	if len(listing.Entries) > 0 {
+		out.Items = make([]deleter.Item, len(listing.Entries))
+	}
+	for i, e := range listing.Entries {
+		h, err := decodeHeader(e.Value)
+		if err != nil {
+			return deleter.Page{}, corrupt(e, err)
+		}
+		item := &out.Items[i]
+		item.Name, item.UID, item.Deleting = strings.TrimPrefix(e.Key, prefix), h.UID, !h.DeletionTimestamp.IsZero()
+		for _, name := range h.Finalizers.All() {
+			item.Finalizers = append(item.Finalizers, string(name))
+		}
+		if listing.More && i == len(listing.Entries)-1 {
+			out.Next = encodeToken(listing.Position, item.Name)
+		}
+	}
+	return out, nil
+}
+
+func (s source) listError(err error) error {
+	if errors.Is(err, store.ErrGone) || errors.Is(err, store.ErrFuture) {
+		return fmt.Errorf("%w: %w", deleter.ErrExpired, stored(s.resource, "", err))
+	}
+	return stored(s.resource, "", err)
+}
+
+// Delete implements [deleter.Content].
+func (s source) Delete(ctx context.Context, target deleter.Target, name, uid string) error {
+	if err := s.check(ctx, target); err != nil {
+		return err
+	}
+	t, err := s.target(target.Namespace, name)
+	if err != nil {
+		return invalidArgument("%w", err)
+	}
+	f := fence{name: target.Namespace, uid: target.UID}
+	for range attempts {
+		if err := f.renew(ctx, s.core); err != nil {
+			return err
+		}
+		_, _, err = s.mutate(ctx, t, s.dry, func(entry store.Entry) (plan, error) {
+			object, err := decodeObject(entry)
+			if err != nil {
+				return plan{}, err
+			}
+			if uid != "" && object.UID != uid {
+				return plan{}, fmt.Errorf("%w: %s %q has uid %q, not %q", deleter.ErrReplaced, s.resource, name, object.UID, uid)
+			}
+			p, err := planObjectDeletion(&object, time.Now())
+			p.If = []store.Condition{f.condition()}
+			return p, err
+		})
+		var conflict *store.ConflictError
+		switch {
+		case errors.Is(err, namespace.ErrNotFound):
+			return nil
+		case !errors.As(err, &conflict) || conflict.Condition.Key != f.entry.Key:
+			return err
+		}
+	}
+	return err
+}
+
+// DeleteCollection implements [deleter.CollectionDeleter]: everything there is,
+// in large commits, each on condition of the incarnation (rule R8).
+func (s source) DeleteCollection(ctx context.Context, target deleter.Target) (deleted int, more bool, err error) {
+	if err := s.check(ctx, target); err != nil {
+		return 0, false, err
+	}
+	f := &fence{name: target.Namespace, uid: target.UID}
+	if err := f.renew(ctx, s.core); err != nil {
+		return 0, false, err
+	}
+	w := sweep{Content: s.Content, prefix: s.keys.content(s.typ.Name(), target.Namespace), fence: f}
+	err = w.run(ctx)
+	return w.done.Deleted + w.done.Marked, false, err
+}
+
+// Wait implements [deleter.Notifier].
+func (s source) Wait(ctx context.Context, target deleter.Target, seen string) error {
+	if err := s.check(ctx, target); err != nil {
+		return err
+	}
+	position, after, ok := decodeToken(seen)
+	if !ok || after != "" || position.Revision == 0 {
+		return invalidArgument("the mark is not one of a listing of this source")
+	}
+	f := fence{name: target.Namespace, uid: target.UID}
+	if err := f.renew(ctx, s.core); err != nil {
+		return err
+	}
+	for change, err := range s.objects.Watch(ctx, s.keys.content(s.typ.Name(), target.Namespace), position) {
+		switch {
+		case errors.Is(err, store.ErrGone), errors.Is(err, store.ErrFuture):
+			return nil // it cannot be told any more: a look is due
+		case err != nil:
+			return stored(s.resource, "", err)
+		}
+		for i := range change.Events {
+			if change.Events[i].Deleted {
+				return nil
+			}
+		}
+	}
+	return context.Cause(ctx)
+}
+
+// check refuses what no listing could be about.
+func (s source) check(ctx context.Context, target deleter.Target) error {
+	if err := target.Validate(); err != nil {
+		return err
+	}
+	if err := checkSegment(namespace.Resource, target.Namespace); err != nil {
+		return invalidArgument("%w", err)
+	}
+	return ended(ctx, s.resource, "")
+}

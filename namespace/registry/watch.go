@@ -1,0 +1,183 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+
+	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/registry/internal/broadcast"
+	"github.com/nslifecycle/nslifecycle/namespace/selector"
+	"github.com/nslifecycle/nslifecycle/store"
+)
+
+// EventType is the kind of an [Event]. The zero value is none.
+type EventType uint8
+
+// The kinds of events, as seen through the selectors of the watch.
+const (
+	Added    EventType = iota + 1 // it was created, or has begun to match
+	Modified                      // it was changed, and matched before
+	Deleted                       // it was removed, or no longer matches; Object is as it was last
+	Bookmark                      // everything up to ResourceVersion was delivered; there is no Object
+)
+
+// String returns the kind as it is written on the wire.
+func (t EventType) String() string {
+	switch t {
+	case Added:
+		return "ADDED"
+	case Modified:
+		return "MODIFIED"
+	case Deleted:
+		return "DELETED"
+	case Bookmark:
+		return "BOOKMARK"
+	}
+	return fmt.Sprintf("EventType(%d)", uint8(t))
+}
+
+// Event is a change of one object, or a bookmark.
+type Event[T any] struct {
+	Type   EventType
+	Object T
+	// ResourceVersion is where to resume after this event. In the midst of what one
+	// commit did to several objects it is the version before that commit, so that
+	// resuming repeats events of it rather than losing any.
+	ResourceVersion string
+}
+
+// WatchOptions narrows a watch and says where it begins.
+type WatchOptions struct {
+	Labels selector.Labels
+	Fields selector.Fields // those of [ListOptions]
+	// ResourceVersion is that of a list or an event, after which the watch begins;
+	// empty or "0": now.
+	ResourceVersion string
+}
+
+// Watch yields what happens to namespaces, in order, each change once, until the
+// caller breaks or ctx ends; then the last error is ctx's cause. It runs in the
+// caller's goroutine. A bookmark tells when everything that had happened before
+// the loop began was delivered, and from then on keeps the resource version of a
+// quiet watch fresh.
+//
+// The watch ends with [namespace.ErrGone] when its resource version is too old,
+// or when the caller falls too far behind: list, and watch from there. It ends
+// with [ErrClosed] when the registry is closed.
+func (r *Registry) Watch(ctx context.Context, o WatchOptions) iter.Seq2[Event[namespace.Namespace], error] {
+	return watch(ctx, r.namespaces, namespaceKind, namespace.Resource, r.keys.namespaces(), o)
+}
+
+func watch[T any](ctx context.Context, shared *broadcast.Shared[T], k kind[T], resource, prefix string, o WatchOptions) iter.Seq2[Event[T], error] {
+	return func(yield func(Event[T], error) bool) {
+		match, err := k.match(o.Labels, o.Fields)
+		if err != nil {
+			yield(Event[T]{}, err)
+			return
+		}
+		after, err := parseVersion(resource, o.ResourceVersion)
+		if err != nil {
+			yield(Event[T]{}, err)
+			return
+		}
+		v := view[T]{kind: k, match: match, yield: yield}
+		for change, err := range shared.Watch(ctx, prefix, store.Position{Revision: after}) {
+			if err != nil {
+				yield(Event[T]{}, watchError(resource, err))
+				return
+			}
+			if !v.change(change) {
+				return
+			}
+		}
+	}
+}
+
+// watchError is the end of a watch.
+func watchError(resource string, err error) error {
+	if errors.Is(err, store.ErrGone) {
+		return &namespace.Error{
+			Kind: namespace.ErrGone, Resource: resource, Err: err,
+			Message: "too old resource version: list again and watch from there: " + err.Error(),
+		}
+	}
+	return stored(resource, "", err)
+}
+
+// view is what one watcher sees of the changes that it shares with others.
+type view[T any] struct {
+	kind[T]
+	match func(T) bool // nil: everything
+	yield func(Event[T], error) bool
+}
+
+// change yields the events of one commit, and reports whether to go on.
+func (v *view[T]) change(c *broadcast.Change[T]) bool {
+	version := formatVersion(c.Position.Revision)
+	if len(c.Events) == 0 {
+		return v.yield(Event[T]{Type: Bookmark, ResourceVersion: version}, nil)
+	}
+	for i := range c.Events {
+		resume := version
+		if i < len(c.Events)-1 {
+			resume = formatVersion(c.Position.Revision - 1)
+		}
+		event, err := v.event(&c.Events[i], resume)
+		if err != nil {
+			v.yield(Event[T]{}, err)
+			return false
+		}
+		if event.Type != 0 && !v.yield(event, nil) {
+			return false
+		}
+	}
+	return true
+}
+
+// event returns e as the watcher sees it; the zero Event when it does not.
+func (v *view[T]) event(e *broadcast.Event[T], resume string) (Event[T], error) {
+	was, err := v.matched(e)
+	if err != nil {
+		return Event[T]{}, err
+	}
+	is := !e.Deleted
+	if is && v.match != nil {
+		now, err := e.Now()
+		if err != nil {
+			return Event[T]{}, err
+		}
+		is = v.match(now)
+	}
+	event := Event[T]{ResourceVersion: resume}
+	object := e.Now
+	switch {
+	case is && was:
+		event.Type = Modified
+	case is:
+		event.Type = Added
+	case was:
+		event.Type, object = Deleted, e.Before
+	default:
+		return Event[T]{}, nil
+	}
+	shared, err := object()
+	if err != nil {
+		return Event[T]{}, err
+	}
+	event.Object = v.copy(shared)
+	if event.Type == Deleted {
+		v.meta(&event.Object).ResourceVersion = resume
+	}
+	return event, nil
+}
+
+// matched reports whether the watcher saw the object before e.
+func (v *view[T]) matched(e *broadcast.Event[T]) (bool, error) {
+	if e.Prev == nil || v.match == nil {
+		return e.Prev != nil, nil
+	}
+	before, err := e.Before()
+	return err == nil && v.match(before), err
+}
