@@ -1,0 +1,136 @@
+package contenttest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/nslifecycle/nslifecycle/deleter"
+)
+
+// Backend is content to be checked, with the means to bring it into a state and to
+// look at it from outside. Capabilities are declared, not guessed: a case that needs one
+// runs if and only if it is declared, and what is declared falsely fails.
+type Backend struct {
+	// Content is what is checked. Objects that nothing holds must be gone as soon as
+	// their deletion returns. An [deleter.Emptier] is checked as what else it is.
+	Content deleter.Content
+	// Seed makes a terminating namespace with objects that were created while it was
+	// Active. If there is a namespace of that name, it is removed with everything in
+	// it, and the new one is another incarnation. Only Name and Finalizers of the
+	// objects are set; names are lower case letters, digits and dashes.
+	Seed func(ctx context.Context, namespace string, objects ...Object) (deleter.Target, error)
+	// SeedActive does the same but leaves the namespace Active, and returns the
+	// target that it would be; nil: the backend does not know Active namespaces.
+	SeedActive func(ctx context.Context, namespace string, objects ...Object) (deleter.Target, error)
+	// Names returns the names of the objects in the target's namespace in any order,
+	// without using Content.
+	Names func(ctx context.Context, target deleter.Target) ([]string, error)
+	// Release takes all finalizers off an object; nil: objects have no finalizers.
+	Release func(ctx context.Context, target deleter.Target, name string) error
+
+	UIDs        bool // objects have uids
+	Collections bool // Content is a [deleter.CollectionDeleter]
+	Estimates   bool // Content is an [deleter.Estimator]
+	Notifies    bool // Content is a [deleter.Notifier]
+}
+
+// deadline is how long a case may take: broken content tends to hang.
+const deadline = 20 * time.Second
+
+// Run checks the content that open returns; each case opens one of its own.
+func Run(t *testing.T, open func(t *testing.T) Backend) {
+	if open == nil {
+		t.Fatal("open is nil: there is nothing to check")
+	}
+	for _, c := range allCases() {
+		t.Run(c.name, func(t *testing.T) {
+			b := open(t)
+			if err := b.check(); err != nil {
+				t.Fatal(err)
+			}
+			if c.needs != nil && !c.needs(b) {
+				t.Skip("not declared by the backend")
+			}
+			if err := c.run(t.Context(), b); err != nil {
+				t.Fatalf("%v\nWhy it matters: %s", err, c.why)
+			}
+		})
+	}
+}
+
+func (b Backend) check() error {
+	if b.Content == nil || b.Seed == nil || b.Names == nil {
+		return errors.New("the backend needs Content, Seed and Names")
+	}
+	return nil
+}
+
+// testCase is one thing that content must do.
+type testCase struct {
+	name  string
+	why   string
+	needs func(Backend) bool // nil: always applies
+	check func(p *probe) error
+}
+
+// run runs the case within the deadline. A call that does not even return then
+// is left behind.
+func (c testCase) run(ctx context.Context, b Backend) error {
+	ctx, cancel := context.WithTimeout(ctx, deadline)
+	defer cancel()
+	done := make(chan error, 1)
+	go func() { done <- c.check(&probe{Backend: b, ctx: ctx}) }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+	}
+	select {
+	case err := <-done:
+		return fmt.Errorf("not over within %v: %w", deadline, errors.Join(ctx.Err(), err))
+	case <-time.After(deadline / 4):
+		return fmt.Errorf("not over within %v, and a call goes on although its context has ended", deadline)
+	}
+}
+
+func collections(b Backend) bool { return b.Collections }
+func notifies(b Backend) bool    { return b.Notifies && b.Release != nil }
+func estimates(b Backend) bool   { return b.Estimates }
+func finalizers(b Backend) bool  { return b.Release != nil }
+
+func allCases() []testCase {
+	return []testCase{
+		{"capabilities", "a false declaration hides that cases were left out, or fails hosts at run time", nil, checkCapabilities},
+		{"list", "what is not listed counts as gone, and the namespace is removed with it (rule R7)", nil, checkList},
+		{"list nothing", "an empty namespace must be seen to be empty, or it stays for ever (rule R12)", nil, checkListNothing},
+		{"pages", "an object that falls between two pages is left behind; one listed twice is counted twice", nil, checkPages},
+		{"pages while deleting", "a pass deletes what it lists; a token that counts objects skips those that move up", nil, checkPagesWhileDeleting},
+		{"delete", "exactly the object named must go", nil, checkDelete},
+		{"delete what is missing", "passes repeat, and two may run at once (rule R11): what is gone already is done", nil, checkDeleteMissing},
+		{"delete held", "a finalizer is somebody's promise to clean up; what it holds stays, and is reported as held", finalizers, checkDeleteHeld},
+		{"delete by uid", "an object that took the name of the one listed was never looked at", uids, checkDeleteByUID},
+		{"other namespaces", "content of a neighbour is never touched, also if its name begins alike", nil, checkOtherNamespaces},
+		{"R8 other incarnations", "a pass that is late must not touch the new namespace of that name", nil, checkOtherIncarnations},
+		{"R6 active namespaces", "a listing of an Active namespace is not final, and its content is in use", active, checkActive},
+		{"delete collection", "the count tells progress; more that never ends makes a pass spin", collections, checkCollection},
+		{"delete held collection", "counting held objects again looks like progress, and a pass would not back off", both(collections, finalizers), checkCollectionHeld},
+		{"wait for what goes", "the next pass starts when something has gone, not when a timer fires", notifies, checkWaitAfter},
+		{"wait for what has gone", "what goes between the listing and the wait must not be missed", notifies, checkWaitBefore},
+		{"wait until the end", "a wait that returns for nothing makes a hot loop; one that ignores its context hangs the controller", notifies, checkWaitEnds},
+		{"estimate", "a negative time makes no sense, and an estimate must not fail for content that is held", estimates, checkEstimate},
+		{"bad input", "names that make no sense must not reach anything else, and must be told from failures", nil, checkBadInput},
+		{"cancelled", "a pass that was stopped changes nothing any more", nil, checkCancelled},
+		{"at once", "passes of several controllers run at the same time (rule R11)", nil, checkAtOnce},
+		{"composed", "in the end a composed deleter must empty a namespace with it, and say so", nil, checkComposed},
+	}
+}
+
+func uids(b Backend) bool   { return b.UIDs }
+func active(b Backend) bool { return b.SeedActive != nil }
+
+func both(f, g func(Backend) bool) func(Backend) bool {
+	return func(b Backend) bool { return f(b) && g(b) }
+}
