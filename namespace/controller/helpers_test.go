@@ -1,0 +1,230 @@
+package controller_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/nslifecycle/nslifecycle/deleter"
+	"github.com/nslifecycle/nslifecycle/deleter/contenttest"
+	"github.com/nslifecycle/nslifecycle/finalizer"
+	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/controller"
+	"github.com/nslifecycle/nslifecycle/namespace/controller/controllertest"
+	"github.com/nslifecycle/nslifecycle/namespace/pass"
+)
+
+var (
+	kubernetes = namespace.Party{Finalizer: finalizer.Kubernetes}
+	origin     = namespace.Party{Finalizer: "openshift.com/origin"}
+)
+
+// world is a host and content of some types.
+type world struct {
+	host    *controllertest.Host
+	fakes   []*contenttest.Fake
+	deleter *deleter.Composed
+}
+
+// newWorld has n types of content; shape may say how the i-th answers.
+func newWorld(t testing.TB, n int, shape func(i int) contenttest.FakeOptions) *world {
+	t.Helper()
+	w := &world{host: new(controllertest.Host)}
+	var sources []deleter.Source
+	for i := range n {
+		var opts contenttest.FakeOptions
+		if shape != nil {
+			opts = shape(i)
+		}
+		fake := contenttest.NewFake(&opts)
+		w.fakes = append(w.fakes, fake)
+		sources = append(sources, deleter.Source{Resource: resource(i), Content: fake, Final: true})
+	}
+	var err error
+	w.deleter, err = deleter.New(sources, nil)
+	require.NoError(t, err)
+	return w
+}
+
+func resource(i int) deleter.Resource {
+	return deleter.Resource{Name: fmt.Sprintf("things%03d", i), Group: "example.com"}
+}
+
+// latency is how content answers that takes a while for each call.
+func latency(d time.Duration) func(int) contenttest.FakeOptions {
+	return func(int) contenttest.FakeOptions { return contenttest.FakeOptions{Latency: d} }
+}
+
+// create adds an active namespace and returns it as the target it will be.
+func (w *world) create(t testing.TB, name string, finalizers ...finalizer.Name) deleter.Target {
+	t.Helper()
+	ns, err := w.host.Create(t.Context(), namespace.Namespace{
+		Meta: namespace.Meta{Name: name}, Spec: namespace.Spec{Finalizers: finalizer.NewSet(finalizers...)},
+	})
+	require.NoError(t, err)
+	return deleter.Target{Namespace: name, UID: ns.UID, DeletedAt: time.Now()}
+}
+
+func (w *world) delete(t testing.TB, name string) {
+	t.Helper()
+	_, err := w.host.Delete(t.Context(), name)
+	require.NoError(t, err)
+}
+
+// setFinalizers replaces spec.finalizers of what is stored.
+func (w *world) setFinalizers(t testing.TB, name string, finalizers ...finalizer.Name) {
+	t.Helper()
+	ns, err := w.host.Get(t.Context(), name)
+	require.NoError(t, err)
+	ns.Spec.Finalizers = finalizer.NewSet(finalizers...)
+	_, err = w.host.Finalize(t.Context(), ns)
+	require.NoError(t, err)
+}
+
+func (w *world) gone(name string) bool {
+	_, err := w.host.Get(context.Background(), name)
+	return err != nil
+}
+
+// calls returns how many calls all content has had.
+func (w *world) calls(ops ...deleter.Op) int {
+	n := 0
+	for _, f := range w.fakes {
+		n += f.Calls(ops...)
+	}
+	return n
+}
+
+// moment is a hook's call.
+type moment struct {
+	at      time.Duration
+	what    string
+	ref     controller.Ref
+	outcome pass.Outcome
+	reason  controller.Reason
+	delay   time.Duration
+	err     error
+}
+
+// diary records hooks.
+type diary struct {
+	mu      sync.Mutex
+	began   time.Time
+	moments []moment
+	removed map[controller.Ref]chan struct{}
+}
+
+func newDiary() *diary {
+	return &diary{began: time.Now(), removed: map[controller.Ref]chan struct{}{}}
+}
+
+func (d *diary) add(m moment) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	m.at = time.Since(d.began)
+	d.moments = append(d.moments, m)
+}
+
+func (d *diary) hooks() controller.Hooks {
+	return controller.Hooks{
+		Queued:      func(ref controller.Ref) { d.add(moment{what: "queued", ref: ref}) },
+		PassStarted: func(ref controller.Ref) { d.add(moment{what: "started", ref: ref}) },
+		PassEnded: func(ref controller.Ref, result pass.Result, err error, _ time.Duration) {
+			d.add(moment{what: "ended", ref: ref, outcome: result.Outcome, err: err})
+		},
+		Retried: func(ref controller.Ref, delay time.Duration, reason controller.Reason) {
+			d.add(moment{what: "retried", ref: ref, delay: delay, reason: reason})
+		},
+		Finalized: func(ref controller.Ref) { d.add(moment{what: "finalized", ref: ref}) },
+		Removed:   func(ref controller.Ref) { d.add(moment{what: "removed", ref: ref}) },
+	}
+}
+
+// of returns what happened of one kind, to one namespace or (empty) to all.
+func (d *diary) of(what, name string) []moment {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var list []moment
+	for _, m := range d.moments {
+		if m.what == what && (name == "" || m.ref.Name == name) {
+			list = append(list, m)
+		}
+	}
+	return list
+}
+
+// story returns what happened to one namespace, in order.
+func (d *diary) story(name string) []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var list []string
+	for _, m := range d.moments {
+		if m.ref.Name != name {
+			continue
+		}
+		what := m.what
+		if m.outcome != 0 {
+			what += " " + m.outcome.String()
+		}
+		if m.reason != "" {
+			what += " " + string(m.reason)
+		}
+		list = append(list, what)
+	}
+	return list
+}
+
+// run runs a controller until the test's end, or until the returned function is
+// called, which returns when Run has.
+func run(t testing.TB, namespaces controller.Namespaces, d deleter.Deleter, party namespace.Party, opts controller.Options) (stop func()) {
+	t.Helper()
+	c, err := controller.New(namespaces, d, party, &opts)
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- c.Run(ctx) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		require.NoError(t, <-ended)
+	})
+	t.Cleanup(stop)
+	return stop
+}
+
+// names returns prefix-0 to prefix-(n-1).
+func names(prefix string, n int) []string {
+	list := make([]string, n)
+	for i := range list {
+		list[i] = fmt.Sprintf("%s-%d", prefix, i)
+	}
+	return list
+}
+
+// deleterFunc is a Deleter of one function.
+type deleterFunc func(ctx context.Context, target deleter.Target, previous deleter.Report) (deleter.Report, error)
+
+func (f deleterFunc) Delete(ctx context.Context, target deleter.Target, previous deleter.Report) (deleter.Report, error) {
+	return f(ctx, target, previous)
+}
+
+// failing returns content that fails for the namespaces named, for ever.
+func failing(err error, d time.Duration, of func(i int) bool, names ...string) func(int) contenttest.FakeOptions {
+	slices.Sort(names)
+	return func(i int) contenttest.FakeOptions {
+		opts := contenttest.FakeOptions{Latency: d}
+		if of(i) {
+			opts.Fault = func(_ context.Context, call contenttest.Call) error {
+				if _, ok := slices.BinarySearch(names, call.Target.Namespace); ok {
+					return err
+				}
+				return nil
+			}
+		}
+		return opts
+	}
+}
