@@ -1,0 +1,168 @@
+package hub
+
+import (
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/nslifecycle/nslifecycle/store"
+)
+
+// gate lets a watch pass one change at a time.
+type gate chan struct{}
+
+func (g gate) pause(store.Change) { <-g }
+
+// open lets everything pass from now on.
+func (g gate) open() { close(g) }
+
+// A watch that overflows loses nothing, reads the log, and is live again.
+func TestOverflow(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		options Options
+	}{
+		{"changes", Options{Queue: 4}},
+		{"bytes", Options{QueueBytes: 30}},
+		{"every change too large", Options{QueueBytes: 1}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := open(t, test.options)
+				g := make(gate)
+				slow := follow(t, l.hub, "a", store.Position{}, g.pause)
+				fast := follow(t, l.hub, "a", store.Position{}, nil)
+				synctest.Wait()
+				for range 100 {
+					l.commit("a")
+					synctest.Wait()
+				}
+				require.Equal(t, []int{0}, slow.got())
+				require.Equal(t, span(0, 100), fast.got())
+				g.open()
+				synctest.Wait()
+				require.Equal(t, span(0, 100), slow.got())
+
+				before := l.replayed()
+				for range 100 {
+					l.commit("a")
+					synctest.Wait()
+				}
+				require.Equal(t, span(0, 200), slow.got())
+				require.Equal(t, span(0, 200), fast.got())
+				if test.options.QueueBytes != 1 {
+					require.Equal(t, before, l.replayed(), "both are live again")
+				}
+			})
+		})
+	}
+}
+
+// What a watch holds is bounded while it waits for its caller.
+func TestOverflowHoldsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := open(t, Options{Queue: 4})
+		g := make(gate)
+		follow(t, l.hub, "a", store.Position{}, g.pause)
+		synctest.Wait()
+		w := l.hub.interest.groups["a"].watches[0]
+		for i := range 10 {
+			l.commit("a")
+			if i < 4 {
+				require.Len(t, w.queue, i+1)
+				require.Equal(t, (i+1)*len("avalue"), w.bytes)
+			} else {
+				require.Nil(t, w.queue)
+				require.Zero(t, w.bytes)
+			}
+		}
+		g.open()
+	})
+}
+
+// A quiet watch that overflows at once does not depend on the log before that.
+func TestOverflowAfterQuietAndCompaction(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := open(t, Options{Queue: 2, Bookmarks: time.Hour})
+		s := follow(t, l.hub, "a", store.Position{}, nil)
+		synctest.Wait()
+		for range 50 {
+			l.commit("other")
+		}
+		l.compact(50)
+		for range 10 {
+			l.write("a")
+		}
+		l.hub.Publish(l.changes[50:]...) // at once, so that the watch cannot keep up
+		synctest.Wait()
+		require.Equal(t, append([]int{0}, span(51, 60)...), s.got())
+		require.NoError(t, s.failed())
+		require.Positive(t, l.replayed())
+	})
+}
+
+func TestOverflowPastCompactionIsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := open(t, Options{Queue: 2})
+		g := make(gate)
+		s := follow(t, l.hub, "a", store.Position{}, g.pause)
+		synctest.Wait()
+		for range 10 {
+			l.commit("a")
+		}
+		l.compact(1)
+		g.open()
+		synctest.Wait()
+		require.Equal(t, []int{0}, s.got())
+		require.ErrorIs(t, s.failed(), store.ErrGone)
+		require.Zero(t, l.hub.watchers())
+	})
+}
+
+// Falling behind again while the log is read is no different.
+func TestOverflowDuringReplay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := open(t, Options{Queue: 2})
+		for range 10 {
+			l.commit("a")
+		}
+		bursts := 0
+		l.during = func() {
+			if bursts++; bursts < 20 {
+				for range 4 {
+					l.commit("a")
+				}
+			}
+		}
+		s := follow(t, l.hub, "a", at(0), nil)
+		synctest.Wait()
+		want := slices.Insert(span(1, 10+19*4), 10, -10)
+		require.Equal(t, want, s.got())
+		l.commit("a")
+		synctest.Wait()
+		require.Equal(t, append(want, 10+19*4+1), s.got())
+	})
+}
+
+// An idle watch keeps little memory after a burst.
+func TestQueueIsReleased(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := open(t, Options{})
+		g := make(gate)
+		s := follow(t, l.hub, "a", store.Position{}, g.pause)
+		synctest.Wait()
+		w := l.hub.interest.groups["a"].watches[0]
+		for range 500 {
+			l.commit("a")
+		}
+		g.open()
+		synctest.Wait()
+		require.Equal(t, span(0, 500), s.got())
+		require.Zero(t, l.replayed())
+		require.LessOrEqual(t, cap(w.queue)+cap(w.batch), keepQueue)
+		require.Zero(t, w.bytes)
+	})
+}

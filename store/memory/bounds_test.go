@@ -1,0 +1,94 @@
+package memory
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/nslifecycle/nslifecycle/store"
+)
+
+// TestHistoryBytes keeps only what fits, but always the newest change.
+func TestHistoryBytes(t *testing.T) {
+	s, err := New(&Options{HistoryBytes: 10_000})
+	require.NoError(t, err)
+	defer s.Close()
+	for i := range 100 {
+		_, err := s.Commit(context.Background(), store.Txn{Do: []store.Operation{store.Put("key", make([]byte, 900))}})
+		require.NoError(t, err)
+		require.LessOrEqual(t, s.bytes, 10_000)
+		require.GreaterOrEqual(t, s.log.len(), min(i+1, 8))
+	}
+	for range 2 {
+		_, err = s.Commit(context.Background(), store.Txn{Do: []store.Operation{store.Put("key", make([]byte, 20_000))}})
+		require.NoError(t, err)
+	}
+	require.Equal(t, 1, s.log.len())
+	require.Equal(t, 1, s.tables.history.Len())
+}
+
+// TestListLong goes over the size that is read while commits wait, with writers
+// beside it: every answer is of one revision.
+func TestListLong(t *testing.T) {
+	const keys = 3 * scanAtOnce
+	s, err := New(&Options{History: 1})
+	require.NoError(t, err)
+	defer s.Close()
+	ctx := context.Background()
+	put := func(value byte) {
+		for i := 0; i < keys; i += keys / 2 { // two transactions, each of one value
+			txn := store.Txn{}
+			for k := range keys / 2 {
+				txn.Do = append(txn.Do, store.Put(fmt.Sprintf("%06d", i+k), []byte{value}))
+			}
+			_, err := s.Commit(ctx, txn)
+			require.NoError(t, err)
+		}
+	}
+	put(0)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for value := range byte(20) {
+			put(value)
+		}
+	}()
+	for running := true; running; {
+		select {
+		case <-done:
+			running = false
+		default:
+		}
+		page, err := s.List(ctx, store.Query{})
+		require.NoError(t, err, "a listing of now is never gone")
+		require.Len(t, page.Entries, keys)
+		halves := []store.Entry{page.Entries[0], page.Entries[keys/2]}
+		for i, e := range page.Entries {
+			require.Equal(t, halves[i/(keys/2)].Revision, e.Revision)
+		}
+		require.Equal(t, page.Position.Revision, max(halves[0].Revision, halves[1].Revision))
+	}
+}
+
+func TestRing(t *testing.T) {
+	var r ring
+	next, first := store.Revision(0), store.Revision(0)
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 10_000 {
+		if r.len() > 0 && random.IntN(3) == 0 {
+			require.Equal(t, first, r.pop().Position.Revision)
+			first++
+		} else {
+			r.push(store.Change{Position: store.Position{Revision: next}})
+			next++
+		}
+		require.Equal(t, int(next-first), r.len())
+		if r.len() > 0 {
+			i := random.IntN(r.len())
+			require.Equal(t, first+store.Revision(i), r.at(i).Position.Revision)
+		}
+	}
+}
