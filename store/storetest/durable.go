@@ -132,7 +132,7 @@ func epochChange(t *trial) {
 	for _, p := range append(old, at(old[0], now.Revision), at(old[0], now.Revision+1000)) {
 		_, err := t.store.List(t.ctx, store.Query{At: p})
 		require.ErrorIs(t, err, store.ErrGone, "List at the position %v of before the restore", p)
-		t.watch("", p).ends(store.ErrGone)
+		t.watch("", p).refused(store.ErrGone)
 	}
 	w := t.watch("", now)
 	t.equal("c", w.events("the first commit after the restore").Events[0].Key, "the first change after the restore")

@@ -55,7 +55,7 @@ func watchCancelled(t *trial) {
 		switch when {
 		case "before its first change":
 			cancel(cause)
-			t.equal(0, len(w.ends(cause)), "events of a watch whose context ended before")
+			w.refused(cause)
 			continue
 		case "while it waits":
 			w.until(t.now().Revision)
@@ -190,7 +190,7 @@ func closedRefuses(t *trial) {
 	require.ErrorIs(t, err, store.ErrClosed, "Commit")
 	_, err = t.store.Commit(t.ctx, store.Txn{})
 	require.ErrorIs(t, err, store.ErrClosed, "Commit of a checked read")
-	t.watch("", store.Position{}).ends(store.ErrClosed)
+	t.watch("", store.Position{}).refused(store.ErrClosed)
 	if t.b.Compacts {
 		require.ErrorIs(t, t.store.(store.Compactor).Compact(t.ctx, 1), store.ErrClosed, "Compact")
 	}

@@ -92,32 +92,43 @@ func (t *trial) writers(n int, window chan<- struct{}) (map[store.Revision]strin
 }
 
 func everyRevision(t *trial) {
+	const end = "keys end here"
 	commits := t.n(400)
 	window := t.window()
-	watches := []*watch{t.watch("", t.now()), t.watch("key", t.now())}
+	ctx, failed := context.WithCancelCause(t.ctx)
+	defer failed(nil)
+	watches := []*watch{t.watchOf(ctx, t.store, "", t.now()), t.watchOf(ctx, t.store, "key", t.now())}
 	var acknowledged map[store.Revision]string
-	done := make(chan error, 1)
+	done := make(chan struct{})
 	go func() {
+		defer close(done)
 		var err error
-		acknowledged, err = t.writers(commits, window)
-		done <- err
+		if acknowledged, err = t.writers(commits, window); err == nil {
+			_, err = t.store.Commit(t.ctx, store.Txn{Do: []store.Operation{store.Put(end, nil)}})
+		}
+		if err != nil {
+			failed(err)
+		}
 	}()
 	seen := map[store.Revision]string{}
-	for last := store.Revision(0); len(seen) < commits; <-window {
-		var revision store.Revision
+	for last := store.Revision(0); ; <-window {
+		var c store.Change
 		for _, w := range watches {
-			c := w.events(fmt.Sprintf("each of %d commits, after %d", commits, len(seen)))
+			before := c.Position.Revision
+			c = w.events(fmt.Sprintf("each of %d commits, after %d", commits, len(seen)))
 			require.Len(t, c.Events, 1, "the events at revision %d", c.Position.Revision)
 			require.Greater(t, c.Position.Revision, last, "the revision of change %d on a watch of %q", len(seen), w.prefix)
-			if revision != 0 {
-				t.equal(revision, c.Position.Revision, "the revision of change %d on another watch", len(seen))
+			if before != 0 {
+				t.equal(before, c.Position.Revision, "the revision of change %d on another watch", len(seen))
 			}
-			revision = c.Position.Revision
-			seen[revision] = c.Events[0].Key
 		}
-		last = revision
+		if c.Events[0].Key == end {
+			break
+		}
+		last = c.Position.Revision
+		seen[last] = c.Events[0].Key
 	}
-	require.NoError(t, <-done)
+	<-done
 	t.equal(acknowledged, seen, "what the watches saw, against what was acknowledged")
 }
 
@@ -215,44 +226,43 @@ func (t *trial) behind(n int) (*watch, []store.Revision) {
 	return w, all
 }
 
-// contiguous demands that seen is the first part of all.
-func (t *trial) contiguous(seen, all []store.Revision) {
-	for i, r := range seen {
-		if r != all[i] {
-			t.fatalf("change %d of a watch that was not read for long is at revision %d; it should be at %d", i, r, all[i])
+// drain reads a watch that was not read while the commits all were made, and demands
+// that it skips nothing. It reports how many it yielded before it was told gone, or
+// all of them.
+func (t *trial) drain(w *watch, all []store.Revision) int {
+	last := all[0] - 1
+	for seen := 0; seen < len(all); {
+		t.doing("reading a watch that was not read for long, after %d of %d changes", seen, len(all))
+		c, err, ok := w.next()
+		require.True(t, ok, "the watch ended without an error")
+		if errors.Is(err, store.ErrGone) {
+			return seen
 		}
+		require.NoError(t, err)
+		if c.Bookmark() {
+			require.LessOrEqual(t, c.Position.Revision, last, "the revision of a bookmark before change %d was delivered", seen)
+			continue
+		}
+		last = all[seen]
+		t.equal(last, c.Position.Revision, "the revision of change %d of a watch that was not read for long", seen)
+		seen++
 	}
+	return len(all)
 }
 
 func slowNeverSkips(t *trial) {
 	w, all := t.behind(t.n(3000))
-	var seen []store.Revision
-	for len(seen) < len(all) {
-		t.doing("reading a watch that was not read for long, after %d of %d changes", len(seen), len(all))
-		c, err, ok := w.next()
-		require.True(t, ok, "the watch ended without an error")
-		if errors.Is(err, store.ErrGone) {
-			break
-		}
-		require.NoError(t, err)
-		if c.Bookmark() {
-			require.LessOrEqual(t, c.Position.Revision, append([]store.Revision{all[0] - 1}, seen...)[len(seen)],
-				"the revision of a bookmark after %d of %d changes", len(seen), len(all))
-			continue
-		}
-		seen = append(seen, c.Position.Revision)
-	}
-	t.contiguous(seen, all)
+	t.drain(w, all)
 }
 
 func slowGone(t *trial) {
 	w, all := t.behind(2*t.b.History + 1)
-	seen := revisions(w.ends(store.ErrGone))
-	t.contiguous(seen, all)
-	require.Less(t, len(seen), len(all), "the changes that came before the watch was told gone")
-
-	t.watch("", at(t.now(), all[0])).ends(store.ErrGone)
-	_, err := t.store.List(t.ctx, store.Query{At: store.Position{Revision: all[0]}})
+	if t.drain(w, all) == len(all) {
+		t.fatalf("the watch yielded all %d changes, although it fell behind by more than the declared history of %d", len(all), t.b.History)
+	}
+	old := at(t.now(), all[0])
+	t.watch("", old).refused(store.ErrGone)
+	_, err := t.store.List(t.ctx, store.Query{At: old})
 	require.ErrorIs(t, err, store.ErrGone, "List at a revision that lies more than the declared history back")
 }
 

@@ -164,26 +164,37 @@ func (w *watch) until(revision store.Revision) []store.Change {
 	}
 }
 
-// ends demands that the watch ends with an error that matches target, and returns
-// the changes with events before it.
-func (w *watch) ends(target error) []store.Change {
+// ends demands that the watch ends with an error that matches target, after any
+// changes.
+func (w *watch) ends(target error) {
 	w.t.doing("waiting for a watch of %q to end with %q", w.prefix, target)
-	var seen []store.Change
 	for {
-		c, err, ok := w.next()
+		_, err, ok := w.next()
 		if !ok {
 			w.t.fatalf("the watch of %q ended without an error; it should end with %q", w.prefix, target)
 		}
 		if err != nil {
-			require.ErrorIs(w.t, err, target, "the watch of %q", w.prefix)
-			_, _, more := w.next()
-			require.False(w.t, more, "the watch of %q goes on after its error", w.prefix)
-			return seen
-		}
-		if !c.Bookmark() {
-			seen = append(seen, c)
+			w.last(err, target)
+			return
 		}
 	}
+}
+
+// refused demands that the watch ends with an error that matches target, before any
+// change.
+func (w *watch) refused(target error) {
+	w.t.doing("waiting for a watch of %q to be refused with %q", w.prefix, target)
+	c, err, ok := w.next()
+	if !ok || err == nil {
+		w.t.fatalf("the watch of %q should be refused with %q; it gave %v", w.prefix, target, c)
+	}
+	w.last(err, target)
+}
+
+func (w *watch) last(err, target error) {
+	require.ErrorIs(w.t, err, target, "the end of a watch of %q", w.prefix)
+	_, _, more := w.next()
+	require.False(w.t, more, "the watch of %q goes on after its error", w.prefix)
 }
 
 // revisions returns the revisions of changes.

@@ -223,7 +223,7 @@ func invalidInput(t *trial) {
 		p, err := t.store.List(t.ctx, q)
 		require.ErrorIs(t, err, store.ErrInvalid, "List(%s) answered %v", showQuery(q), p)
 	}
-	t.watch("", store.Position{Epoch: epoch, Revision: -1}).ends(store.ErrInvalid)
+	t.watch("", store.Position{Epoch: epoch, Revision: -1}).refused(store.ErrInvalid)
 	t.absent("x")
 }
 
@@ -242,7 +242,7 @@ func endedContext(t *trial) {
 		require.NotErrorIs(t, err, store.ErrUnknownOutcome, "Commit: nothing was submitted, so the outcome is known")
 		_, err = t.store.Commit(ctx, store.Txn{})
 		require.ErrorIs(t, err, cause, "Commit of a checked read")
-		t.watchOf(ctx, t.store, "", store.Position{}).ends(cause)
+		t.watchOf(ctx, t.store, "", store.Position{}).refused(cause)
 	})
 }
 

@@ -234,7 +234,7 @@ func future(t *trial) {
 			at := store.Position{Epoch: epoch, Revision: r + ahead}
 			p, err := t.store.List(t.ctx, store.Query{At: at})
 			require.ErrorIs(t, err, store.ErrFuture, "List at %v, the store is at %d; it answered %v", at, r, p)
-			t.watch("", at).ends(store.ErrFuture)
+			t.watch("", at).refused(store.ErrFuture)
 		}
 		if t.b.Compacts {
 			require.ErrorIs(t, t.store.(store.Compactor).Compact(t.ctx, r+ahead), store.ErrFuture, "Compact")
@@ -275,7 +275,7 @@ func foreignEpoch(t *trial) {
 			at := store.Position{Epoch: epoch, Revision: revision}
 			p, err := t.store.List(t.ctx, store.Query{At: at})
 			require.ErrorIs(t, err, store.ErrGone, "List at a position of another epoch answered %v", p)
-			t.watch("", at).ends(store.ErrGone)
+			t.watch("", at).refused(store.ErrGone)
 		}
 	}
 	here.Epoch = ""

@@ -3,6 +3,7 @@ package storetest
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/nslifecycle/nslifecycle/store"
 	"github.com/nslifecycle/nslifecycle/store/memory"
@@ -20,7 +21,7 @@ func (handle) Close() error { return nil }
 // restored backup is a copy.
 func openMemory(t testing.TB) Backend {
 	const history = 1024
-	m, err := memory.New(&memory.Options{History: history, Queue: 64})
+	m, err := memory.New(&memory.Options{History: history, Queue: 64, Bookmarks: 200 * time.Millisecond})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = m.Close() }) // the cases close it too
 	again := func(context.Context) (store.Store, error) { return handle{m}, nil }

@@ -1,0 +1,59 @@
+package storetest
+
+import (
+	"context"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/nslifecycle/nslifecycle/store"
+	"github.com/nslifecycle/nslifecycle/store/memory"
+)
+
+type counter struct{ n atomic.Int64 }
+
+func (c *counter) next() int64 { return c.n.Add(1) }
+
+// checkThenAct checks gates before the commit, and lets the 20th create that passed
+// its gate land when the content has been listed after termination.
+func checkThenAct(m *memory.Store, s *mutated) {
+	var creates counter
+	var listed atomic.Int64 // listings since the gate went
+	s.list = func(ctx context.Context, q store.Query) (store.Page, error) {
+		p, err := m.List(ctx, q)
+		if strings.HasPrefix(q.Prefix, "content/0") {
+			listed.Add(1)
+		}
+		return p, err
+	}
+	s.commit = func(ctx context.Context, txn store.Txn) (store.Revision, error) {
+		if len(txn.If) != 2 || creates.next() != 20 {
+			return m.Commit(ctx, txn)
+		}
+		gate := txn.If[0]
+		if e := current(m, gate.Key); !gate.Holds(e) {
+			return 0, conflictOf(gate, e)
+		}
+		for listed.Load() == 0 && ctx.Err() == nil {
+			runtime.Gosched()
+		}
+		return m.Commit(ctx, store.Txn{If: txn.If[1:], Do: txn.Do})
+	}
+}
+
+// optimistic refuses a create when the commit before it was of another key.
+func optimistic(m *memory.Store, s *mutated) {
+	var mu sync.Mutex
+	status := false // the last commit was of the status
+	s.commit = func(ctx context.Context, txn store.Txn) (store.Revision, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		was := status
+		status = txn.Do[0].Key == "status"
+		if len(txn.If) > 0 && was && !status {
+			return 0, conflictOf(txn.If[0], current(m, txn.If[0].Key))
+		}
+		return m.Commit(ctx, txn)
+	}
+}
