@@ -1,0 +1,192 @@
+package registrytest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/nslifecycle/nslifecycle/store"
+)
+
+// Audit replays the history of s below "/prefix/" after a position, up to a
+// revision, and holds every single commit against the rules: what [Check] looks
+// at holds after each of them, and
+//
+//   - content was only ever created while its namespace was Active (rule R6),
+//   - a deletion timestamp never changed (rule R3),
+//   - content of one incarnation was never found in another (rule R8).
+//
+// It returns the first commit that breaks a rule. The history must not be
+// compacted before after.
+func Audit(ctx context.Context, s store.Store, prefix string, after store.Position, until store.Revision) error {
+	st, position, err := load(ctx, s, prefix, after)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	for change, err := range s.Watch(ctx, st.root, position) {
+		if err != nil {
+			return err
+		}
+		if len(change.Events) > 0 && change.Position.Revision <= until {
+			if err := st.audit(change); err != nil {
+				return fmt.Errorf("revision %d: %w", change.Position.Revision, err)
+			}
+		}
+		if change.Position.Revision >= until {
+			return nil
+		}
+	}
+	return errors.New("the watch ended without an error")
+}
+
+// state is all entries below a prefix.
+type state struct {
+	root    string
+	spaces  map[string]*space
+	cluster map[string]document // cluster-scoped content by key
+	strange []error             // keys that have no place in the layout
+}
+
+// load reads the state at a position, and returns that position.
+func load(ctx context.Context, s store.Store, prefix string, at store.Position) (*state, store.Position, error) {
+	st := &state{root: "/" + prefix + "/", spaces: map[string]*space{}, cluster: map[string]document{}}
+	q := store.Query{Prefix: st.root, Limit: 1000, At: at}
+	for {
+		page, err := s.List(ctx, q)
+		if err != nil {
+			return nil, store.Position{}, err
+		}
+		for _, e := range page.Entries {
+			st.put(e.Key, e.Value)
+		}
+		if !page.More || len(page.Entries) == 0 {
+			return st, page.Position, nil
+		}
+		q.At, q.After = page.Position, page.Entries[len(page.Entries)-1].Key
+	}
+}
+
+func (st *state) space(name string) *space {
+	sp := st.spaces[name]
+	if sp == nil {
+		sp = &space{content: map[string]document{}, born: map[string]string{}}
+		st.spaces[name] = sp
+	}
+	return sp
+}
+
+// touched returns the name that a key belongs to; empty for cluster-scoped
+// content.
+func (st *state) touched(key string) string {
+	parts := strings.Split(strings.TrimPrefix(key, st.root), "/")
+	switch {
+	case len(parts) == 3, len(parts) == 2 && (parts[0] == "namespaces" || strings.HasPrefix(parts[0], ".")):
+		return parts[1]
+	}
+	return ""
+}
+
+func (st *state) put(key string, value []byte) {
+	parts := strings.Split(strings.TrimPrefix(key, st.root), "/")
+	text := string(value)
+	switch {
+	case len(parts) == 3 && parts[0] != "namespaces" && !strings.HasPrefix(parts[0], "."):
+		sp := st.space(parts[1])
+		sp.content[key] = parse(value)
+		if sp.born[key] == "" && sp.gate != nil {
+			sp.born[key] = *sp.gate
+		}
+	case len(parts) != 2:
+		st.strange = append(st.strange, fmt.Errorf("the key %q has no place in the layout", key))
+	case parts[0] == "namespaces":
+		d := parseNamespace(value)
+		st.space(parts[1]).namespace = &d
+	case parts[0] == ".gate":
+		st.space(parts[1]).gate = &text
+	case parts[0] == ".terminating":
+		st.space(parts[1]).index = &text
+	default:
+		st.cluster[key] = parse(value)
+	}
+}
+
+func (st *state) remove(key string) {
+	parts := strings.Split(strings.TrimPrefix(key, st.root), "/")
+	name := st.touched(key)
+	if name == "" {
+		delete(st.cluster, key)
+		return
+	}
+	sp := st.space(name)
+	switch {
+	case len(parts) == 3:
+		delete(sp.content, key)
+		delete(sp.born, key)
+	case parts[0] == "namespaces":
+		sp.namespace = nil
+	case parts[0] == ".gate":
+		sp.gate = nil
+	case parts[0] == ".terminating":
+		sp.index = nil
+	}
+	if sp.empty() {
+		delete(st.spaces, name)
+	}
+}
+
+// audit applies one commit, and holds it and the state after it against the rules.
+func (st *state) audit(change store.Change) error {
+	for _, e := range change.Events {
+		if err := st.allowed(e); err != nil {
+			return err
+		}
+	}
+	for _, e := range change.Events {
+		if e.Deleted {
+			st.remove(e.Key)
+		} else {
+			st.put(e.Key, e.Value)
+		}
+	}
+	checked := map[string]bool{}
+	for _, e := range change.Events {
+		name := st.touched(e.Key)
+		sp := st.spaces[name]
+		if name == "" || sp == nil {
+			continue
+		}
+		if !checked[name] {
+			checked[name] = true
+			if wrong := sp.faults(name); len(wrong) > 0 {
+				return errors.Join(wrong...)
+			}
+		}
+		if uid := sp.born[e.Key]; uid != "" && sp.namespace != nil && uid != sp.namespace.Metadata.UID {
+			return fmt.Errorf("%q was created in the incarnation %s of its namespace and is found in %s (R8)", e.Key, uid, sp.namespace.Metadata.UID)
+		}
+	}
+	return errors.Join(st.strange...)
+}
+
+// allowed holds one event against the state before its commit.
+func (st *state) allowed(e store.Event) error {
+	parts := strings.Split(strings.TrimPrefix(e.Key, st.root), "/")
+	switch {
+	case len(parts) == 3 && e.Prev == nil && !e.Deleted:
+		if sp := st.spaces[parts[1]]; sp == nil || sp.gate == nil {
+			return fmt.Errorf("%q was created in a namespace that is not Active (R6)", e.Key)
+		}
+	case len(parts) == 2 && parts[0] == "namespaces" && e.Prev != nil && !e.Deleted:
+		was, is := parseNamespace(e.Prev.Value), parseNamespace(e.Value)
+		if was.Metadata.UID != is.Metadata.UID {
+			return fmt.Errorf("%q became another incarnation without being removed (R8)", e.Key)
+		}
+		if t := was.Metadata.DeletionTimestamp; t != "" && t != is.Metadata.DeletionTimestamp {
+			return fmt.Errorf("the deletion timestamp at %q changed from %q to %q (R3)", e.Key, t, is.Metadata.DeletionTimestamp)
+		}
+	}
+	return nil
+}
