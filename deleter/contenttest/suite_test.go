@@ -459,6 +459,7 @@ func TestBadInput(t *testing.T) {
 		require.Error(t, b.check(), what)
 	}
 	f := NewFake(nil)
-	_, err := f.List(nil, deleter.Target{}, 0, "") //nolint:staticcheck // what a nil context does is the question
+	var noContext context.Context
+	_, err := f.List(noContext, deleter.Target{}, 0, "")
 	require.ErrorIs(t, err, deleter.ErrInvalid)
 }
