@@ -302,8 +302,8 @@ func playOn(t *testing.T, input []byte, options Options) {
 func TestModel(t *testing.T) {
 	for _, history := range []int{1, 2, 7, 1000} {
 		t.Run(fmt.Sprintf("history=%d", history), func(t *testing.T) {
-			for seed := range uint64(40) {
-				input := make([]byte, 250)
+			for seed := range uint64(15) {
+				input := make([]byte, 220)
 				random := rand.New(rand.NewPCG(seed, uint64(history)))
 				for i := range input {
 					input[i] = byte(random.Uint32())
