@@ -1,0 +1,41 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/nslifecycle/nslifecycle/deleter"
+	"github.com/nslifecycle/nslifecycle/finalizer"
+	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/controller"
+)
+
+// runController deletes a tenant by the controller: it hears of the deletion,
+// retries, backs off, and goes on until it is told to stop.
+func runController(ctx context.Context, w io.Writer) error {
+	host, err := filled(ctx)
+	if err != nil {
+		return err
+	}
+	d, err := deleter.FromFunc(documents, host.deleteDocuments)
+	if err != nil {
+		return err
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	party := namespace.Party{Finalizer: finalizer.Kubernetes}
+	c, err := controller.New(host, d, party, &controller.Options{
+		Hooks: controller.Hooks{Removed: func(ref controller.Ref) {
+			fmt.Fprintf(w, "   tenant %q removed\n", ref.Name)
+			stop() // this program has seen enough
+		}},
+	})
+	if err != nil {
+		return err
+	}
+	if err := host.remove(ctx, "acme"); err != nil {
+		return err
+	}
+	return c.Run(ctx)
+}

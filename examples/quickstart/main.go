@@ -1,0 +1,101 @@
+// Quickstart tells the design document's story of OpenShift managing a namespace,
+// for real, on a file: a namespace that two parties hold is filled, deleted while
+// somebody keeps trying to put content into it, emptied by both, and removed.
+//
+//	go run ./examples/quickstart
+//
+// Interrupted at any moment, also by kill -9, and started again on the same file,
+// it goes on where it was.
+package main
+
+import (
+	"context"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+
+	"github.com/nslifecycle/nslifecycle/namespace"
+)
+
+//go:embed development.json
+var development []byte
+
+// config is what the command line chooses.
+type config struct {
+	data        string // the file of the store
+	namespace   string // a file with the namespace's JSON; empty: the one built in
+	objects     int    // how many objects to store
+	parallelism int    // how many writers store them, and calls in flight per deletion pass
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	switch err := run(ctx, os.Stdout, os.Args[1:]); {
+	case errors.Is(err, flag.ErrHelp):
+	case err != nil && ctx.Err() != nil:
+		fmt.Fprintln(os.Stderr, "interrupted; start it again on the same file and it goes on where it was")
+		os.Exit(130)
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "quickstart:", err)
+		os.Exit(1)
+	}
+}
+
+// run is the program: it tells the story that args ask for on w.
+func run(ctx context.Context, w io.Writer, args []string) error {
+	c, err := parse(args, w)
+	if err != nil {
+		return err
+	}
+	ns, err := c.load()
+	if err != nil {
+		return err
+	}
+	return tell(ctx, w, c, ns)
+}
+
+func parse(args []string, w io.Writer) (config, error) {
+	var c config
+	flags := flag.NewFlagSet("quickstart", flag.ContinueOnError)
+	flags.SetOutput(w)
+	flags.StringVar(&c.data, "data", filepath.Join(os.TempDir(), "nslifecycle-quickstart.db"), "the `file` that everything is stored in")
+	flags.StringVar(&c.namespace, "namespace", "", "a `file` with the namespace as JSON (default: the design document's \"development\")")
+	flags.IntVar(&c.objects, "objects", 300, "how many objects to store in the namespace")
+	flags.IntVar(&c.parallelism, "parallelism", 16, "how many of them to store, and to delete, at the same time")
+	if err := flags.Parse(args); err != nil {
+		return config{}, err
+	}
+	switch {
+	case flags.NArg() > 0:
+		return config{}, fmt.Errorf("unexpected argument %q: everything is set by flags, see --help", flags.Arg(0))
+	case c.objects < 0:
+		return config{}, fmt.Errorf("--objects is %d, it must not be negative", c.objects)
+	case c.parallelism < 1:
+		return config{}, fmt.Errorf("--parallelism is %d, it must be at least 1", c.parallelism)
+	}
+	return c, nil
+}
+
+// load reads the namespace to create.
+func (c config) load() (namespace.Namespace, error) {
+	data := development
+	if c.namespace != "" {
+		var err error
+		if data, err = os.ReadFile(c.namespace); err != nil {
+			return namespace.Namespace{}, err
+		}
+	}
+	var ns namespace.Namespace
+	if err := json.Unmarshal(data, &ns); err != nil {
+		return ns, fmt.Errorf("the namespace in %q cannot be read: %w", c.namespace, err)
+	}
+	return ns, nil
+}
