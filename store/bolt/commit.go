@@ -58,6 +58,11 @@ func (s *Store) submit(ctx context.Context, r *request) (store.Revision, error) 
 	if !s.queue.add(r) {
 		return 0, store.ErrClosed
 	}
+	return s.await(ctx, r)
+}
+
+// await returns the answer to r, which is in the queue.
+func (s *Store) await(ctx context.Context, r *request) (store.Revision, error) {
 	select {
 	case a := <-r.done:
 		return a.revision, a.err
