@@ -1,0 +1,190 @@
+package controller_test
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/nslifecycle/nslifecycle/deleter"
+	"github.com/nslifecycle/nslifecycle/deleter/contenttest"
+	"github.com/nslifecycle/nslifecycle/namespace/controller"
+	"github.com/nslifecycle/nslifecycle/namespace/pass"
+)
+
+const types = 5
+
+// alone is how long a healthy namespace takes by itself.
+const alone = 10 * time.Millisecond
+
+// Namespaces that fail for ever, however many, do not hold up a healthy one: it
+// takes as long as without them, whenever it comes.
+func TestR10_FailingNeighboursCostNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sick := names("sick", 1000)
+		w := newWorld(t, types, failing(errors.New("broken"), 5*time.Millisecond, func(i int) bool { return i == 3 }, sick...))
+		diary := newDiary()
+		run(t, w.host, w.deleter, kubernetes, controller.Options{Hooks: diary.hooks()})
+		for _, name := range sick {
+			w.create(t, name)
+			w.delete(t, name)
+		}
+		for _, wait := range []time.Duration{time.Second, time.Second / 3, 10 * time.Second, time.Minute} {
+			time.Sleep(wait)
+			name := "healthy-" + strconv.Itoa(int(wait/time.Millisecond))
+			w.fakes[3].PutMany(w.create(t, name), "thing", 10)
+			began := time.Since(diary.began)
+			w.delete(t, name)
+			time.Sleep(2 * alone)
+			require.Len(t, diary.of("removed", name), 1, "after %v", wait)
+			require.Equal(t, alone, diary.of("removed", name)[0].at-began)
+		}
+	})
+}
+
+// A burst of new namespaces delays a healthy one that comes behind them by their
+// first passes only, never by their retries.
+func TestR10_FailingBurst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		sick := names("sick", 1000)
+		w := newWorld(t, types, failing(errors.New("broken"), 5*time.Millisecond, func(i int) bool { return i == 3 }, sick...))
+		diary := newDiary()
+		run(t, w.host, w.deleter, kubernetes, controller.Options{Hooks: diary.hooks()})
+		for _, name := range append(sick, "healthy") {
+			w.create(t, name)
+			w.delete(t, name)
+		}
+		time.Sleep(time.Second)
+		first := time.Duration(1000/32+1) * alone
+		require.LessOrEqual(t, diary.of("removed", "healthy")[0].at, first+alone)
+	})
+}
+
+// Namespaces whose content does not answer at all take the place of none that does.
+func TestR10_HangingNeighboursCostNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hung := names("hung", 1000)
+		w := newWorld(t, types, func(i int) contenttest.FakeOptions {
+			return contenttest.FakeOptions{Latency: 5 * time.Millisecond, Fault: func(ctx context.Context, call contenttest.Call) error {
+				if i == 3 && call.Target.Namespace[:4] == "hung" {
+					<-ctx.Done()
+					return context.Cause(ctx)
+				}
+				return nil
+			}}
+		})
+		diary := newDiary()
+		run(t, w.host, w.deleter, kubernetes, controller.Options{Hooks: diary.hooks()})
+		for _, name := range hung {
+			w.create(t, name)
+			w.delete(t, name)
+		}
+		w.create(t, "burst")
+		w.delete(t, "burst")
+		time.Sleep(17 * time.Second) // each of the thousand has had half a second of one of 32 workers
+		require.Len(t, diary.of("removed", "burst"), 1, "new ones wait for the first half second of those before them only")
+		for range 5 {
+			time.Sleep(10 * time.Minute)
+			w.create(t, "healthy")
+			w.delete(t, "healthy")
+			began := time.Since(diary.began)
+			time.Sleep(2 * alone)
+			removed := diary.of("removed", "healthy")
+			require.LessOrEqual(t, removed[len(removed)-1].at-began, alone)
+		}
+		require.Empty(t, diary.of("removed", "hung-7"))
+		require.NotEmpty(t, diary.of("retried", "hung-7"))
+	})
+}
+
+// A long pass that would get done is not interrupted for ever: it goes on in the
+// share of the long ones.
+func TestR12_LongPassesGetDone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slow := names("slow", 200)
+		w := newWorld(t, types, latency(5*time.Second))
+		diary := newDiary()
+		run(t, w.host, w.deleter, kubernetes, controller.Options{Hooks: diary.hooks(), Workers: 16})
+		for _, name := range slow {
+			w.create(t, name)
+			w.delete(t, name)
+		}
+		time.Sleep(200/4*10*time.Second + time.Minute)
+		require.Len(t, diary.of("removed", ""), 200)
+		require.Zero(t, w.host.Len())
+	})
+}
+
+// A source that is slower than the patience is finished with at last, since the
+// patience grows; until then the conditions say what does not answer.
+func TestR12_PatienceGrows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1, nil)
+		asked := 0
+		d := deleterFunc(func(ctx context.Context, target deleter.Target, _ deleter.Report) (deleter.Report, error) {
+			asked++
+			select {
+			case <-time.After(10 * time.Minute):
+				return deleter.Report{UID: target.UID}, nil
+			case <-ctx.Done():
+				return deleter.Report{UID: target.UID}, ctx.Err()
+			}
+		})
+		diary := newDiary()
+		run(t, w.host, d, kubernetes, controller.Options{Hooks: diary.hooks()})
+		w.create(t, "a")
+		w.delete(t, "a")
+		time.Sleep(time.Hour)
+		require.True(t, w.gone("a"))
+		require.Equal(t, 5, asked, "1, 2, 4, 8 and 16 minutes")
+		var late *pass.PatienceError
+		require.ErrorAs(t, diary.of("ended", "a")[3].err, &late)
+		require.Equal(t, 8*time.Minute, late.Patience)
+	})
+}
+
+// Never more passes than workers, and never two for one namespace.
+func TestWorkersAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1, nil)
+		all, most, each := 0, 0, map[string]int{}
+		lock := make(chan struct{}, 1)
+		d := deleterFunc(func(ctx context.Context, target deleter.Target, _ deleter.Report) (deleter.Report, error) {
+			lock <- struct{}{}
+			all++
+			each[target.Namespace]++
+			most = max(most, all)
+			if each[target.Namespace] > 1 {
+				t.Errorf("two workers for %s", target.Namespace)
+			}
+			<-lock
+			select {
+			case <-time.After(time.Duration(len(target.Namespace)) * 80 * time.Millisecond):
+			case <-ctx.Done():
+			}
+			lock <- struct{}{}
+			all--
+			each[target.Namespace]--
+			<-lock
+			return deleter.Report{UID: target.UID, Results: []deleter.Result{{Resource: resource(0), Remaining: 1}}}, ctx.Err()
+		})
+		run(t, w.host, d, kubernetes, controller.Options{Workers: 8})
+		for _, name := range append(names("a", 50), names("longer", 50)...) {
+			w.create(t, name)
+			w.delete(t, name)
+		}
+		for i := range 100 {
+			time.Sleep(time.Second)
+			for _, name := range names("a", 10) { // wake some again and again
+				w.setFinalizers(t, name, "kubernetes")
+				w.setFinalizers(t, name, "kubernetes", "example.com/late")
+			}
+			require.LessOrEqual(t, most, 8, "second %d", i)
+		}
+		require.Equal(t, 8, most, "all shares are used")
+	})
+}

@@ -1,0 +1,337 @@
+package controller_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/nslifecycle/nslifecycle/deleter"
+	"github.com/nslifecycle/nslifecycle/deleter/contenttest"
+	"github.com/nslifecycle/nslifecycle/finalizer"
+	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/controller"
+	"github.com/nslifecycle/nslifecycle/namespace/controller/controllertest"
+	"github.com/nslifecycle/nslifecycle/namespace/pass"
+)
+
+func TestBadInput(t *testing.T) {
+	w := newWorld(t, 1, nil)
+	for _, c := range []struct {
+		name       string
+		namespaces controller.Namespaces
+		deleter    deleter.Deleter
+		party      namespace.Party
+		opts       *controller.Options
+	}{
+		{"no namespaces", nil, w.deleter, kubernetes, nil},
+		{"no deleter", w.host, nil, kubernetes, nil},
+		{"no party", w.host, w.deleter, namespace.Party{}, nil},
+		{"path in party", w.host, w.deleter, namespace.Party{Finalizer: "../x"}, nil},
+		{"party not UTF-8", w.host, w.deleter, namespace.Party{Finalizer: "example.com/\xff"}, nil},
+		{"oversized party", w.host, w.deleter, namespace.Party{Finalizer: finalizer.Name("example.com/" + strings.Repeat("x", 1000))}, nil},
+		{"negative workers", w.host, w.deleter, kubernetes, &controller.Options{Workers: -1}},
+		{"too few workers", w.host, w.deleter, kubernetes, &controller.Options{Workers: 3}},
+		{"negative waits", w.host, w.deleter, kubernetes, &controller.Options{Waits: -1}},
+		{"negative long", w.host, w.deleter, kubernetes, &controller.Options{Long: -1}},
+		{"negative patience", w.host, w.deleter, kubernetes, &controller.Options{Patience: -1}},
+		{"negative first delay", w.host, w.deleter, kubernetes, &controller.Options{MinDelay: -1}},
+		{"negative longest delay", w.host, w.deleter, kubernetes, &controller.Options{MaxDelay: -1}},
+		{"delays the wrong way round", w.host, w.deleter, kubernetes, &controller.Options{MinDelay: 2, MaxDelay: 1}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got, err := controller.New(c.namespaces, c.deleter, c.party, c.opts)
+			require.Nil(t, got)
+			require.ErrorIs(t, err, namespace.ErrBadRequest)
+			var refused *namespace.Error
+			require.ErrorAs(t, err, &refused)
+			require.NotEmpty(t, refused.Error())
+		})
+	}
+	c, err := controller.New(w.host, w.deleter, kubernetes, nil)
+	require.NoError(t, err)
+	var none context.Context
+	require.ErrorIs(t, c.Run(none), namespace.ErrBadRequest)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.NoError(t, c.Run(ended))
+}
+
+func TestOptionsAreNotChanged(t *testing.T) {
+	w := newWorld(t, 1, nil)
+	var opts controller.Options
+	_, err := controller.New(w.host, w.deleter, kubernetes, &opts)
+	require.NoError(t, err)
+	require.Zero(t, opts.Workers)
+	require.Zero(t, opts.MaxDelay)
+}
+
+// When Run has returned nothing runs on; it may be called again, but not beside
+// itself.
+func TestRunEndsAndBeginsAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 5, latency(5*time.Millisecond))
+		running := 0
+		namespaces := &controllertest.Intercept{Namespaces: w.host}
+		d := deleterFunc(func(ctx context.Context, target deleter.Target, previous deleter.Report) (deleter.Report, error) {
+			running++
+			defer func() { running-- }()
+			if target.Namespace == "hangs" {
+				<-ctx.Done()
+				time.Sleep(3 * time.Second) // takes its time to stop
+				return deleter.Report{}, ctx.Err()
+			}
+			return w.deleter.Delete(ctx, target, previous)
+		})
+		c, err := controller.New(namespaces, d, kubernetes, nil)
+		require.NoError(t, err)
+		for _, name := range []string{"hangs", "held"} {
+			target := w.create(t, name)
+			w.fakes[0].Put(target, contenttest.Object{Name: "held", Finalizers: []string{"example.com/f"}})
+			w.delete(t, name)
+		}
+		for range 2 {
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan error)
+			go func() { ended <- c.Run(ctx) }()
+			time.Sleep(time.Second)
+			require.Equal(t, 1, running)
+			require.ErrorIs(t, c.Run(ctx), controller.ErrRunning)
+			began := time.Now()
+			cancel()
+			require.NoError(t, <-ended)
+			require.Equal(t, 3*time.Second, time.Since(began), "it waits for what runs")
+			require.Zero(t, running)
+			namespaces.Before = func(_ context.Context, op controllertest.Op, _ string) error {
+				t.Errorf("%s after the end of Run", op)
+				return nil
+			}
+			time.Sleep(time.Hour)
+			namespaces.Before = nil
+		}
+	})
+}
+
+// What happens during a pass makes it run again.
+func TestR12_EventsDuringAPassAreNotLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1, nil)
+		looks := 0
+		d := deleterFunc(func(context.Context, deleter.Target, deleter.Report) (deleter.Report, error) {
+			looks++
+			time.Sleep(10 * time.Millisecond)
+			return deleter.Report{}, nil
+		})
+		diary := newDiary()
+		run(t, w.host, d, origin, controller.Options{Hooks: diary.hooks()})
+		w.create(t, "a")
+		w.delete(t, "a")
+		synctest.Wait()
+		require.Equal(t, []string{"queued", "started", "ended not held"}, diary.story("a"))
+		require.Zero(t, looks)
+
+		w.setFinalizers(t, "a", "kubernetes", origin.Finalizer) // the late party comes
+		time.Sleep(5 * time.Millisecond)                        // in the midst of its pass
+		w.setFinalizers(t, "a", "kubernetes", origin.Finalizer, "example.com/other")
+		time.Sleep(time.Second)
+		require.Equal(t, []string{"queued", "started", "ended finalized", "finalized", "queued", "started", "ended not held"}, diary.story("a")[3:])
+		require.Equal(t, 1, looks)
+	})
+}
+
+// An incarnation that comes while a pass for the one before runs gets a pass of its
+// own after that, and the old one's pass does not touch it.
+func TestR8_ReplacedDuringAPass(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1, nil)
+		var targets []string
+		d := deleterFunc(func(_ context.Context, target deleter.Target, previous deleter.Report) (deleter.Report, error) {
+			targets = append(targets, target.UID)
+			if previous.UID != "" {
+				require.Equal(t, target.UID, previous.UID, "the report of another incarnation")
+			}
+			time.Sleep(10 * time.Millisecond)
+			return deleter.Report{UID: target.UID, Clean: []deleter.Resource{resource(0)}}, nil
+		})
+		diary := newDiary()
+		run(t, w.host, d, kubernetes, controller.Options{Hooks: diary.hooks()})
+		first := w.create(t, "a")
+		w.delete(t, "a")
+		time.Sleep(5 * time.Millisecond)
+		w.setFinalizers(t, "a") // somebody else removes it
+		second := w.create(t, "a", "example.com/late")
+		w.delete(t, "a")
+		time.Sleep(time.Second)
+		require.Equal(t, []string{first.UID, second.UID}, targets)
+		require.Equal(t, []string{"queued", "started", "ended replaced", "removed", "queued", "started", "ended finalized", "finalized"}, diary.story("a"))
+		require.Equal(t, first.UID, diary.of("removed", "a")[0].ref.UID)
+		w.setFinalizers(t, "a")
+		synctest.Wait()
+		require.Len(t, diary.of("removed", "a"), 2)
+		require.Equal(t, second.UID, diary.of("removed", "a")[1].ref.UID)
+	})
+}
+
+// Panics of hooks, of the deleter, of its waits and of the place where namespaces
+// are kept are failures like others.
+func TestR10_PanicsDoNotEndIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 2, nil)
+		d := &panicking{Composed: w.deleter, until: time.Now().Add(time.Minute)}
+		boom := func() {
+			if time.Now().Before(d.until) {
+				panic("boom")
+			}
+		}
+		namespaces := &controllertest.Intercept{Namespaces: w.host}
+		panics := 0
+		namespaces.Before = func(_ context.Context, op controllertest.Op, name string) error {
+			if op == controllertest.OpWatch && panics < 3 {
+				panics++
+				panic("boom")
+			}
+			if name == "c" {
+				boom()
+			}
+			return nil
+		}
+		var log strings.Builder
+		removed := map[string]bool{}
+		run(t, namespaces, d, kubernetes, controller.Options{
+			Logger: slog.New(slog.NewTextHandler(&log, nil)),
+			Hooks: controller.Hooks{
+				Queued:      func(controller.Ref) { panic("boom") },
+				PassStarted: func(controller.Ref) { panic("boom") },
+				PassEnded:   func(controller.Ref, pass.Result, error, time.Duration) { panic("boom") },
+				Retried:     func(controller.Ref, time.Duration, controller.Reason) { panic("boom") },
+				Finalized:   func(controller.Ref) { panic("boom") },
+				Removed:     func(ref controller.Ref) { removed[ref.Name] = true; panic("boom") },
+			}})
+		for _, name := range []string{"a", "b", "c"} {
+			w.fakes[0].Put(w.create(t, name), contenttest.Object{Name: "held", Finalizers: []string{"example.com/f"}, HeldFor: 90 * time.Second})
+			w.delete(t, name)
+		}
+		time.Sleep(5 * time.Minute)
+		synctest.Wait()
+		require.Equal(t, map[string]bool{"a": true, "b": true, "c": true}, removed)
+		require.Equal(t, 6, strings.Count(log.String(), "a hook of the namespace controller panicked"), "once for each hook:\n%s", log.String())
+		require.Equal(t, 3, panics)
+	})
+}
+
+// panicking panics in all methods until a time.
+type panicking struct {
+	*deleter.Composed
+	until time.Time
+}
+
+func (p *panicking) Delete(ctx context.Context, target deleter.Target, previous deleter.Report) (deleter.Report, error) {
+	if target.Namespace == "a" && time.Now().Before(p.until) {
+		panic(errors.New("boom"))
+	}
+	return p.Composed.Delete(ctx, target, previous)
+}
+
+func (p *panicking) Wait(ctx context.Context, target deleter.Target, report deleter.Report) error {
+	if target.Namespace == "b" {
+		panic("boom")
+	}
+	return p.Composed.Wait(ctx, target, report)
+}
+
+// The log tells of changes, not of passes: over a day of retries it has a line for
+// each change of state.
+func TestLogTellsOfChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		broken := errors.New("broken")
+		w := newWorld(t, 3, failing(broken, time.Millisecond, func(i int) bool { return i == 0 }, "a"))
+		var log strings.Builder
+		diary := newDiary()
+		stop := run(t, w.host, w.deleter, kubernetes, controller.Options{Logger: slog.New(slog.NewTextHandler(&log, nil)), Hooks: diary.hooks()})
+		w.create(t, "a")
+		target := w.create(t, "b")
+		w.fakes[1].Put(target, contenttest.Object{Name: "held", Finalizers: []string{"example.com/f"}})
+		w.delete(t, "a")
+		w.delete(t, "b")
+		time.Sleep(24 * time.Hour)
+		w.fakes[1].Release(target, "held")
+		synctest.Wait()
+		time.Sleep(time.Second)
+		stop()
+		require.Greater(t, len(diary.of("ended", "")), 2*1440)
+		lines := strings.Split(strings.TrimSpace(log.String()), "\n")
+		require.Len(t, lines, 5, "a: terminating, failing; b: terminating, waiting, removed:\n%s", log.String())
+		require.Contains(t, log.String(), `msg="namespace removed" namespace=b`)
+	})
+}
+
+// No more waits than allowed run; the others are looked at by time.
+func TestWaitsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1, nil)
+		d := &countingWaits{Composed: w.deleter}
+		diary := newDiary()
+		run(t, w.host, d, kubernetes, controller.Options{Waits: 3, Hooks: diary.hooks()})
+		all := names("held", 20)
+		targets := map[string]deleter.Target{}
+		for _, name := range all {
+			targets[name] = w.create(t, name)
+			w.fakes[0].Put(targets[name], contenttest.Object{Name: "held", Finalizers: []string{"example.com/f"}})
+			w.delete(t, name)
+		}
+		time.Sleep(time.Hour)
+		require.LessOrEqual(t, d.most, 3)
+		require.Positive(t, d.most)
+		for _, name := range all {
+			w.fakes[0].Release(targets[name], "held")
+		}
+		time.Sleep(time.Minute)
+		require.Len(t, diary.of("removed", ""), 20)
+		synctest.Wait()
+		require.Zero(t, d.now)
+	})
+}
+
+// countingWaits counts the waits that run.
+type countingWaits struct {
+	*deleter.Composed
+	now, most int
+	always    bool // a wait answers at once, whether anything has gone or not
+	mu        sync.Mutex
+}
+
+func (c *countingWaits) add(n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now += n
+	c.most = max(c.most, c.now)
+}
+
+func (c *countingWaits) Wait(ctx context.Context, target deleter.Target, report deleter.Report) error {
+	if c.always {
+		return nil
+	}
+	c.add(1)
+	defer c.add(-1)
+	return c.Composed.Wait(ctx, target, report)
+}
+
+// Notices that lead to nothing do not make a controller spin.
+func TestR10_FutileNoticesAreNotBelieved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1, nil)
+		diary := newDiary()
+		run(t, w.host, &countingWaits{Composed: w.deleter, always: true}, kubernetes, controller.Options{Hooks: diary.hooks()})
+		w.fakes[0].Put(w.create(t, "a"), contenttest.Object{Name: "held", Finalizers: []string{"example.com/f"}})
+		w.delete(t, "a")
+		time.Sleep(time.Minute)
+		require.LessOrEqual(t, len(diary.of("ended", "a")), 20)
+		require.Greater(t, len(diary.of("ended", "a")), 10)
+	})
+}

@@ -1,0 +1,237 @@
+package controller_test
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/nslifecycle/nslifecycle/deleter"
+	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/controller"
+	"github.com/nslifecycle/nslifecycle/namespace/controller/controllertest"
+)
+
+// cuts is a host whose watches can be cut.
+type cuts struct {
+	*controllertest.Host
+	cut     chan error // each value ends the watch that runs
+	resumed []string   // the tokens of all watches
+	broken  bool       // no watch begins
+	each    int        // watches are cut after so many events; zero: never
+}
+
+func (c *cuts) Terminating(ctx context.Context, after string) iter.Seq2[namespace.TerminationEvent, error] {
+	return func(yield func(namespace.TerminationEvent, error) bool) {
+		c.resumed = append(c.resumed, after)
+		if c.broken {
+			yield(namespace.TerminationEvent{}, errors.New("refused"))
+			return
+		}
+		within, cancel := context.WithCancelCause(ctx)
+		defer cancel(nil)
+		go func() {
+			select {
+			case err := <-c.cut:
+				cancel(err)
+			case <-within.Done():
+			}
+		}()
+		events := 0
+		for e, err := range c.Host.Terminating(within, after) {
+			if !yield(e, err) || err != nil {
+				return
+			}
+			if events++; events == c.each {
+				return // without an error
+			}
+		}
+	}
+}
+
+// A lost watch is resumed where it ended; nothing is lost and nothing is listed.
+func TestR12_LostWatchIsResumed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1, nil)
+		host := &cuts{Host: w.host, cut: make(chan error)}
+		var log strings.Builder
+		diary := newDiary()
+		run(t, host, w.deleter, kubernetes, controller.Options{Hooks: diary.hooks(), Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		synctest.Wait()
+		for _, name := range names("a", 5) {
+			time.Sleep(time.Minute)
+			host.cut <- errors.New("connection reset")
+			w.create(t, name)
+			w.delete(t, name)
+			time.Sleep(5 * time.Millisecond) // the first delay
+			require.True(t, w.gone(name))
+		}
+		require.Len(t, host.resumed, 6)
+		require.Equal(t, "", host.resumed[0])
+		for _, token := range host.resumed[1:] {
+			require.NotEmpty(t, token)
+		}
+		require.Len(t, diary.of("started", ""), 5, "each namespace once")
+		require.Equal(t, 5, strings.Count(log.String(), "watch of terminating namespaces lost"))
+		require.Equal(t, 5, strings.Count(log.String(), "watch of terminating namespaces resumed"))
+	})
+}
+
+// A watch that cannot be had is tried again with a backoff, and told of once.
+func TestR10_WatchBacksOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1, nil)
+		host := &cuts{Host: w.host, cut: make(chan error), broken: true}
+		var log strings.Builder
+		run(t, host, w.deleter, kubernetes, controller.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		w.create(t, "a")
+		w.delete(t, "a")
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		require.Less(t, len(host.resumed), 100)
+		require.Greater(t, len(host.resumed), 60)
+		require.Equal(t, 1, strings.Count(log.String(), "\n"), log.String())
+		host.broken = false
+		time.Sleep(time.Minute)
+		require.True(t, w.gone("a"))
+	})
+}
+
+// Watches that end all the time, also in the midst of a listing, lose nothing and
+// do not make the controller spin.
+func TestR12_FlappingWatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1, nil)
+		all := names("a", 10)
+		for _, name := range all {
+			w.create(t, name, "example.com/late")
+			w.delete(t, name)
+		}
+		host := &cuts{Host: w.host, cut: make(chan error), each: 3}
+		diary := newDiary()
+		run(t, host, w.deleter, kubernetes, controller.Options{Hooks: diary.hooks()})
+		time.Sleep(time.Minute)
+		require.Less(t, len(host.resumed), 20)
+		for _, token := range host.resumed {
+			require.Empty(t, token, "a listing that was not synced cannot be resumed")
+		}
+		require.Len(t, diary.of("finalized", ""), 3, "what is told is taken up")
+		host.each = 12
+		time.Sleep(2 * time.Minute)
+		require.Len(t, diary.of("finalized", ""), 10)
+		for _, name := range all {
+			w.setFinalizers(t, name)
+		}
+		time.Sleep(5 * time.Minute)
+		require.Len(t, diary.of("removed", ""), 10)
+	})
+}
+
+// When it cannot be told what happened since, everything is listed anew, and what
+// is no longer there is dropped.
+func TestR12_GoneWatchIsListedAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1, nil)
+		host := &cuts{Host: w.host, cut: make(chan error)}
+		diary := newDiary()
+		run(t, host, w.deleter, kubernetes, controller.Options{Hooks: diary.hooks()})
+		first := map[string]deleter.Target{}
+		for _, name := range []string{"stays", "goes", "again"} {
+			first[name] = w.create(t, name, "example.com/late")
+			w.delete(t, name)
+		}
+		time.Sleep(time.Minute)
+		host.broken = true
+		host.cut <- errors.New("connection reset")
+		w.setFinalizers(t, "goes")
+		w.setFinalizers(t, "again")
+		again := w.create(t, "again", "example.com/late")
+		w.delete(t, "again")
+		w.create(t, "new")
+		w.delete(t, "new")
+		w.setFinalizers(t, "stays", "kubernetes", "example.com/late") // ours comes back
+		require.NoError(t, w.host.Forget(t.Context()))
+		w.create(t, "bump")
+		time.Sleep(time.Second)
+		host.broken = false
+		time.Sleep(time.Minute)
+		require.True(t, w.gone("new"))
+		removed := map[controller.Ref]int{}
+		for _, m := range diary.of("removed", "") {
+			removed[m.ref]++
+		}
+		require.Equal(t, 1, removed[controller.Ref{Name: "goes", UID: first["goes"].UID}])
+		require.Equal(t, 1, removed[controller.Ref{Name: "again", UID: first["again"].UID}])
+		require.Len(t, removed, 3)
+		require.Len(t, diary.of("finalized", "stays"), 2)
+		require.Len(t, diary.of("finalized", "again"), 2)
+		w.setFinalizers(t, "again")
+		synctest.Wait()
+		require.Equal(t, controller.Ref{Name: "again", UID: again.UID}, diary.of("removed", "again")[1].ref)
+		require.Contains(t, host.resumed[2:], "", "listed anew")
+	})
+}
+
+// A read that contradicts the watch is looked at again until they agree.
+func TestR11_StaleReads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1, nil)
+		w.create(t, "a")
+		active, err := w.host.Get(t.Context(), "a")
+		require.NoError(t, err)
+		stale := &staleHost{Host: w.host, answer: active}
+		diary := newDiary()
+		run(t, stale, w.deleter, kubernetes, controller.Options{Hooks: diary.hooks()})
+		w.delete(t, "a")
+		time.Sleep(time.Second)
+		require.False(t, w.gone("a"))
+		require.Equal(t, []string{"queued", "started", "ended active", "retried stale"}, diary.story("a")[:4])
+		stale.answer = namespace.Namespace{}
+		time.Sleep(3 * time.Second)
+		require.True(t, w.gone("a"))
+	})
+}
+
+// staleHost answers every get with what was.
+type staleHost struct {
+	*controllertest.Host
+	answer namespace.Namespace
+}
+
+func (s *staleHost) Get(ctx context.Context, name string) (namespace.Namespace, error) {
+	if s.answer.Name == name {
+		return s.answer, nil
+	}
+	return s.Host.Get(ctx, name)
+}
+
+// What a pass removed itself is told once, however late the watch comes with it.
+func TestRemovedIsToldOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1, nil)
+		w.create(t, "a")
+		w.delete(t, "a")
+		late := &controllertest.Intercept{Namespaces: w.host, After: func(_ context.Context, op controllertest.Op, _ string) error {
+			if op == controllertest.OpWatch {
+				time.Sleep(time.Second)
+			}
+			return nil
+		}}
+		diary := newDiary()
+		run(t, late, w.deleter, kubernetes, controller.Options{Hooks: diary.hooks()})
+		time.Sleep(1500 * time.Millisecond)
+		require.Len(t, diary.of("removed", "a"), 1)
+		time.Sleep(time.Minute)
+		require.Len(t, diary.of("removed", "a"), 1)
+		w.create(t, "a")
+		w.delete(t, "a")
+		time.Sleep(time.Minute)
+		require.Len(t, diary.of("removed", "a"), 2)
+	})
+}
