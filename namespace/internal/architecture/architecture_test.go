@@ -28,27 +28,25 @@ type room struct {
 
 var rooms = []room{
 	{path: "phase", floor: 0},
-	{path: "finalizer", floor: 0},
+	{path: "finalizer", floor: 0, own: []string{"finalizer/syntax"}},
+	{path: "finalizer/syntax", floor: 0},
 	{path: "store", floor: 0},
-	{path: "store/internal", floor: 0},
+	{path: "store/internal", floor: 0, own: []string{"store"}},
 	{path: "store/memory", floor: 0, own: []string{"store", "store/internal", "github.com/tidwall/btree"}},
 	{path: "store/bolt", floor: 0, own: []string{"store", "store/internal", "go.etcd.io/bbolt"}},
 	{path: "store/storetest", floor: 0, own: []string{
-		"store", "github.com/anishathalye/porcupine", "github.com/google/go-cmp/cmp",
-		"github.com/stretchr/testify/require", "github.com/stretchr/testify/assert", "golang.org/x/sync/errgroup",
+		"store", "github.com/anishathalye/porcupine", "github.com/stretchr/testify/require",
+		"github.com/google/go-cmp/cmp", "github.com/google/go-cmp/cmp/cmpopts",
 	}},
 	{path: "namespace", floor: 1},
 	{path: "namespace/selector", floor: 1, own: []string{"namespace"}},
-	{path: "namespace/registry", floor: 2, own: []string{"deleter", "golang.org/x/sync/errgroup", "golang.org/x/sync/semaphore", "go.uber.org/multierr"}},
+	{path: "namespace/registry", floor: 2, own: []string{"deleter"}},
+	{path: "namespace/registry/registrytest", floor: 2, own: []string{"namespace/registry"}},
 	{path: "deleter", floor: 2, own: []string{"golang.org/x/sync/errgroup", "golang.org/x/sync/semaphore", "go.uber.org/multierr"}},
-	{path: "deleter/contenttest", floor: 2, own: []string{
-		"deleter", "github.com/google/go-cmp/cmp", "github.com/stretchr/testify/require", "github.com/stretchr/testify/assert",
-	}},
+	{path: "deleter/contenttest", floor: 2, own: []string{"deleter", "github.com/google/go-cmp/cmp"}},
 	{path: "namespace/pass", floor: 3, own: []string{"go.uber.org/multierr"}},
-	{path: "namespace/controller", floor: 3, own: []string{"namespace/pass", "golang.org/x/sync/errgroup", "golang.org/x/sync/semaphore", "go.uber.org/multierr"}},
-	{path: "namespace/controller/controllertest", floor: 3, own: []string{
-		"namespace/pass", "namespace/controller", "github.com/google/go-cmp/cmp", "github.com/stretchr/testify/require", "github.com/stretchr/testify/assert",
-	}},
+	{path: "namespace/controller", floor: 3, own: []string{"namespace/pass"}},
+	{path: "namespace/controller/controllertest", floor: 3, own: []string{"namespace/controller", "github.com/google/go-cmp/cmp"}},
 	{path: "namespace/internal/architecture", floor: 5},
 }
 
