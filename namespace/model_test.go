@@ -1,0 +1,255 @@
+package namespace_test
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/nslifecycle/nslifecycle/finalizer"
+	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/phase"
+)
+
+// The model is one name in a tiny store with two processes that do passes, for
+// two parties or twice for one, a client and a crash.
+// Every step of a pass that touches the store is a step of its own, so that
+// everything can happen in between. What happens to the namespace is decided by
+// the real Prepare, Validate, MarkDeleted, Removable and Decide.
+//
+// Revisions are kept as whether a read is still the newest, which is all that a
+// compare-and-swap asks, and makes the number of states finite. Budgets bound
+// what the client does and how often something fails.
+
+var (
+	parties = [2]namespace.Party{{Finalizer: finalizer.Kubernetes}, {Finalizer: "openshift.com/origin"}}
+	modelAt = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+)
+
+// What a pass can see, and what the conditions of a party can say.
+type sight uint8
+
+const (
+	sawNothingYet sight = iota
+	sawEmpty
+	sawRemaining
+	sawHeld
+	sawFailure
+)
+
+var errSource = errors.New("the source is down")
+
+func (s sight) observation() phase.Observation {
+	left := []phase.Remaining{{Resource: "pods", Count: 1}}
+	switch s {
+	case sawRemaining:
+		return phase.Observation{Remaining: left}
+	case sawHeld:
+		return phase.Observation{Remaining: left, Finalizers: []phase.Held{{Finalizer: "example.com/backup", Count: 1}}}
+	case sawFailure:
+		return phase.Observation{Discovery: []error{errSource}}
+	}
+	return phase.Observation{}
+}
+
+// object is the namespace as stored, packed so that states can be compared.
+type object struct {
+	uid     uint8    // the incarnation; zero: there is none
+	deleted bool     // deletionTimestamp is set
+	held    [2]uint8 // spec.finalizers in order: party number plus one; zero: none
+	told    [2]sight // what the conditions of each party say
+}
+
+func (o object) terminating() bool { return o.uid != 0 && o.deleted }
+func (o object) active() bool      { return o.uid != 0 && !o.deleted }
+
+func (o object) has(party int) bool {
+	return o.held[0] == uint8(party+1) || o.held[1] == uint8(party+1)
+}
+
+// unpack returns the namespace that o stands for.
+func (o object) unpack() namespace.Namespace {
+	var names []finalizer.Name
+	for _, h := range o.held {
+		if h != 0 {
+			names = append(names, parties[h-1].Finalizer)
+		}
+	}
+	n := namespace.PrepareCreate(namespace.Namespace{Meta: namespace.Meta{Name: "x"}}, finalizer.Kubernetes, fmt.Sprint("uid-", o.uid), modelAt)
+	n.Spec.Finalizers = finalizer.NewSet(names...)
+	if o.deleted {
+		n = namespace.MarkDeleted(n, modelAt)
+	}
+	for p, told := range o.told {
+		if told != sawNothingYet {
+			n.Status.Conditions = phase.Conditions(n.Status.Conditions, told.observation(), qualifiers[p], modelAt)
+		}
+	}
+	return n
+}
+
+var qualifiers = [2]string{"", "openshift.com/origin"}
+
+// pack is the inverse of unpack.
+func pack(n namespace.Namespace) object {
+	var o object
+	_, _ = fmt.Sscanf(n.UID, "uid-%d", &o.uid)
+	o.deleted = !n.DeletionTimestamp.IsZero()
+	for i, name := range n.Spec.Finalizers.All() {
+		for p := range parties {
+			if parties[p].Finalizer == name {
+				o.held[i] = uint8(p + 1)
+			}
+		}
+	}
+	for p := range parties {
+		o.told[p] = toldBy(n.Status.Conditions, qualifiers[p])
+	}
+	return o
+}
+
+func toldBy(conditions []phase.Condition, qualifier string) sight {
+	is := map[phase.ConditionType]phase.ConditionStatus{}
+	for _, c := range conditions {
+		is[c.Type] = c.Status
+	}
+	switch {
+	case is[phase.ContentRemaining.Qualified(qualifier)] == "":
+		return sawNothingYet
+	case is[phase.DiscoveryFailure.Qualified(qualifier)] == phase.True || is[phase.ContentFailure.Qualified(qualifier)] == phase.True:
+		return sawFailure
+	case is[phase.FinalizersRemaining.Qualified(qualifier)] == phase.True:
+		return sawHeld
+	case is[phase.ContentRemaining.Qualified(qualifier)] == phase.True:
+		return sawRemaining
+	}
+	return sawEmpty
+}
+
+// Who finalizes in a write, beside the parties by their number.
+const (
+	nobody = -1
+	client = -2
+)
+
+// content is one party's content: at most one object.
+type content struct {
+	uid  uint8 // the incarnation that it was created in; zero: there is none
+	held bool  // by a finalizer of its own
+}
+
+// Where a pass, or the client's read-modify-write, stands.
+type step uint8
+
+const (
+	idle step = iota
+	deleting
+	listing
+	writingStatus
+	finalizing
+	reading // again, after a conflict
+)
+
+// process is what one party, or the client, has in memory.
+type process struct {
+	at     step
+	target uint8  // the incarnation that the pass was started for
+	view   object // the namespace as last read
+	fresh  bool   // no write since
+	saw    sight
+}
+
+// budget bounds what else may happen.
+type budget struct{ contents, incarnations, writes, failures, crashes uint8 }
+
+// state is everything there is. It is comparable.
+type state struct {
+	ns      object
+	content [2]content
+	process [2]process
+	client  process
+	left    budget
+	gone    [2]uint8 // for each party, the incarnations (as bits) that Decide let it go of
+	seenUID uint8    // the newest incarnation
+}
+
+// transition is a step from one state to another.
+type transition struct {
+	to       state
+	name     string
+	progress bool  // taken by a healthy party, or by the owner of a finalizer on content
+	broken   error // the safety that it breaks
+}
+
+// model is the rules of the world. The mutants change them.
+type model struct {
+	who       [2]int // the party of each process
+	decide    func(namespace.Namespace, namespace.Party, namespace.Observed, time.Time) namespace.Decision
+	removable func(namespace.Namespace) bool
+	update    func(old, updated namespace.Namespace) namespace.Namespace
+	unfenced  bool // content is deleted without looking at the incarnation
+	ungated   bool // content is created some time after the gate was seen open
+	unswapped bool // finalize does not compare before it swaps
+	unpacked  map[object]namespace.Namespace
+}
+
+// newModel returns the model of the real rules.
+func newModel(who [2]int) *model {
+	return &model{who: who, decide: namespace.Decide, removable: namespace.Removable, update: namespace.PrepareUpdate,
+		unpacked: map[object]namespace.Namespace{}}
+}
+
+// unpack remembers what [object.unpack] returned. Nobody changes it: that nothing
+// changes its arguments is tested elsewhere.
+func (m *model) unpack(o object) namespace.Namespace {
+	n, ok := m.unpacked[o]
+	if !ok {
+		n = o.unpack()
+		m.unpacked[o] = n
+	}
+	return n
+}
+
+// write puts n in the place of the stored namespace, or removes it (rule R1), and
+// makes every other read stale. By says who finalizes, if anybody does.
+func (m *model) write(s *state, n namespace.Namespace, by int) error {
+	was := s.ns
+	s.ns = pack(n)
+	if m.removable(n) {
+		s.ns = object{}
+	}
+	for i := range s.process {
+		s.process[i].fresh = false
+	}
+	s.client.fresh = false
+	return m.safe(*s, was, pack(n), by)
+}
+
+// safe is the safety that every write of the namespace must keep.
+func (m *model) safe(s state, was, is object, by int) error {
+	if is.uid != was.uid && was.uid != 0 {
+		return fmt.Errorf("R8: incarnation %d overwrote %d", is.uid, was.uid)
+	}
+	if was.deleted && !is.deleted {
+		return errors.New("R3: the deletion was undone")
+	}
+	for p := range parties {
+		if was.has(p) && !is.has(p) && by != p {
+			return fmt.Errorf("R4: the finalizer of party %d went without its doing", p)
+		}
+		if was.uid != 0 && !was.has(p) && is.has(p) && by != client {
+			return fmt.Errorf("R4: the finalizer of party %d came without finalize", p)
+		}
+	}
+	if s.ns.uid != 0 {
+		return nil
+	}
+	if !is.deleted || is.held != [2]uint8{} {
+		return errors.New("R1: removed while Active or held")
+	}
+	for p, c := range s.content {
+		if c.uid == was.uid && s.gone[p]&(1<<was.uid) != 0 {
+			return fmt.Errorf("R7: removed while content of party %d was left, which had let go", p)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,5 @@
+//go:build !race
+
+package namespace_test
+
+const underRace = false
