@@ -26,7 +26,7 @@ func inputCases() []testcase {
 			run:  anyBytes,
 		}, {
 			name: "long keys and values",
-			want: "keys and values up to the declared limits (else 4 KiB and 1 MiB) are kept whole",
+			want: "keys and values up to the declared limits (else 1 KiB and 1 MiB) are kept whole",
 			why:  "silent truncation corrupts the object, and two long names become one",
 			run:  longest,
 		}, {
@@ -115,7 +115,7 @@ func anyBytes(t *trial) {
 func longest(t *trial) {
 	keyBytes, valueBytes := t.b.Limits.Key, t.b.Limits.Value
 	if keyBytes == 0 {
-		keyBytes = 4 << 10
+		keyBytes = 1 << 10
 	}
 	if valueBytes == 0 {
 		valueBytes = 1 << 20

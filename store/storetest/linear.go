@@ -32,12 +32,7 @@ func linearizable(t *trial) {
 		recorder := &Recorder{Start: t.list(store.Query{})}
 		t.doing("running %d clients, history %d", clients, round)
 		t.all(clients, func(i int) error {
-			c := client{
-				store: recorder.Store(i, handles[i%len(handles)]),
-				name:  fmt.Sprintf("%d/%d", round, i),
-				seen:  map[string]store.Revision{},
-				r:     rand.New(rand.NewPCG(uint64(round), uint64(i))),
-			}
+			c := newClient(recorder.Store(i, handles[i%len(handles)]), round, i)
 			for range 25 {
 				if err := c.act(t.ctx); err != nil {
 					return err
@@ -63,6 +58,15 @@ type client struct {
 	writes int
 	seen   map[string]store.Revision
 	r      *rand.Rand
+}
+
+func newClient(s store.Store, round, i int) *client {
+	return &client{
+		store: s,
+		name:  fmt.Sprintf("%d/%d", round, i),
+		seen:  map[string]store.Revision{},
+		r:     rand.New(rand.NewPCG(uint64(round), uint64(i))),
+	}
 }
 
 func (c *client) key() string { return string(rune('a' + c.r.IntN(4))) }
@@ -126,7 +130,7 @@ func (c *client) txn() store.Txn {
 func (c *client) commit(ctx context.Context) error {
 	txn := c.txn()
 	r, err := c.store.Commit(ctx, txn)
-	if err == nil {
+	if err == nil && r > 0 { // zero: deletions of absent keys in the empty store
 		for _, op := range txn.Do {
 			c.seen[op.Key] = r
 		}

@@ -3,6 +3,7 @@ package storetest
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/nslifecycle/nslifecycle/store"
@@ -61,5 +62,54 @@ func TestMemoryAtTheSizesOfASlowStore(t *testing.T) {
 		b := openMemory(t)
 		b.Slow = true
 		return b
+	})
+}
+
+// TestBareStore runs the suite over a store that offers the contract and nothing
+// beyond: the other cases are skipped by name.
+func TestBareStore(t *testing.T) {
+	Run(t, func(t testing.TB) Backend {
+		m, err := memory.New(&memory.Options{Bookmarks: 200 * time.Millisecond})
+		require.NoError(t, err)
+		return Backend{Store: bare{m}}
+	})
+}
+
+func TestMissingCapabilityIsNamed(t *testing.T) {
+	full := openMemory(t)
+	for _, c := range cases() {
+		require.Empty(t, full.missing(c.needs), "what %q needs of a full backend", c.name)
+		for _, need := range c.needs {
+			require.Equal(t, need, Backend{}.missing(c.needs), "the first need of %q", c.name)
+			break
+		}
+	}
+	require.Equal(t, capability("other"), full.missing([]capability{needHistory, "other"}))
+}
+
+// TestReport shows what a failure tells: the promise, the reason, and what happened.
+func TestReport(t *testing.T) {
+	c := testcase{want: "the promise", why: "the reason", run: func(t *trial) {
+		t.cleanup(func() { t.Errorf("cleanups run") })
+		t.put("k", "1")
+		t.absent("k")
+		t.Errorf("never reached")
+	}}
+	report := c.report(c.try(openMemory(t), time.Minute))
+	for _, part := range []string{"expected: the promise", "because:  the reason", `Get("k")`, "cleanups run"} {
+		require.Contains(t, report, part)
+	}
+	require.NotContains(t, report, "never reached")
+}
+
+func TestDeadlineTellsTheStep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := testcase{run: func(t *trial) {
+			t.doing("waiting for %s", "what never comes")
+			<-t.ctx.Done()
+		}}
+		failures := c.try(openMemory(t), time.Second)
+		require.Len(t, failures, 1)
+		require.Contains(t, failures[0], "the deadline of the case has passed while waiting for what never comes")
 	})
 }

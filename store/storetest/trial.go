@@ -42,6 +42,7 @@ type trial struct {
 	mu       sync.Mutex
 	failures []string
 	step     string // what the case is doing, for a case that hangs
+	stuck    string // the step at the deadline; empty before
 	cleanups []func()
 }
 
@@ -74,6 +75,7 @@ func (c testcase) try(b Backend, deadline time.Duration) []string {
 		return t.result()
 	case <-ctx.Done():
 	}
+	t.late()
 	late := time.NewTimer(grace)
 	defer late.Stop()
 	select {
@@ -99,7 +101,11 @@ func (t *trial) Errorf(format string, args ...any) {
 	defer t.mu.Unlock()
 	message := fmt.Sprintf(format, args...)
 	if t.ctx.Err() != nil {
-		message = fmt.Sprintf("%v while %s\n%s", errDeadline, t.step, strings.TrimSpace(message))
+		step := t.step
+		if t.stuck != "" {
+			step = t.stuck
+		}
+		message = fmt.Sprintf("%v while %s\n%s", errDeadline, step, strings.TrimSpace(message))
 	}
 	t.failures = append(t.failures, message)
 }
@@ -118,6 +124,13 @@ func (t *trial) doing(format string, args ...any) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.step = fmt.Sprintf(format, args...)
+}
+
+// late keeps the step at the deadline, while the case goes on to clean up.
+func (t *trial) late() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.stuck = t.step
 }
 
 // cleanup runs f when the case ends, the latest first.
