@@ -157,3 +157,8 @@ func requireError(t testing.TB, err, kind error, text string) {
 	require.ErrorAs(t, err, &typed)
 	require.Equal(t, text, err.Error())
 }
+
+// writes are the writes that replace a namespace.
+func writes(e *env) []func(context.Context, namespace.Namespace) (namespace.Namespace, error) {
+	return []func(context.Context, namespace.Namespace) (namespace.Namespace, error){e.Update, e.UpdateStatus, e.Finalize}
+}

@@ -1,0 +1,361 @@
+package registry_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/stretchr/testify/require"
+
+	"github.com/nslifecycle/nslifecycle/deleter"
+	"github.com/nslifecycle/nslifecycle/finalizer"
+	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/registry"
+	"github.com/nslifecycle/nslifecycle/phase"
+	"github.com/nslifecycle/nslifecycle/store"
+)
+
+func TestCreateContent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnv(t)
+		e.create("x")
+		sent := object("a", "example.com/f")
+		sent.Labels = map[string]string{"team": "blue"}
+		sent.Fields["data"] = json.RawMessage(" { \"k\" : [ 1e2, \"\\u003c<\" ] }\n")
+		sent.UID, sent.Generation = "mine", 9
+		sent.DeletionTimestamp = phase.At(time.Now())
+		made := e.put(widgets, "x", sent)
+		want := registry.Object{
+			TypeMeta: namespace.TypeMeta{Kind: "Widget", APIVersion: "example.com/v1"},
+			Meta: namespace.Meta{
+				Name: "a", Namespace: "x", UID: made.UID, ResourceVersion: fmt.Sprint(e.revision()), Generation: 1,
+				CreationTimestamp: phase.At(time.Now()), Labels: map[string]string{"team": "blue"}, Finalizers: finalizer.NewSet("example.com/f"),
+			},
+			Fields: map[string]json.RawMessage{"spec": json.RawMessage(`{"size":1}`), "data": json.RawMessage(`{"k":[1e2,"\u003c<"]}`)},
+		}
+		require.Empty(t, cmp.Diff(want, made))
+		require.NotEqual(t, "mine", made.UID)
+		got, err := e.content(widgets).Get(e.ctx, "x", "a")
+		require.NoError(t, err)
+		require.Empty(t, cmp.Diff(want, got))
+		got.Fields["spec"][0], got.Labels["team"] = '?', "red"
+		made.Fields["spec"][0], made.Labels["team"] = '?', "red"
+		got, err = e.content(widgets).Get(e.ctx, "x", "a")
+		require.NoError(t, err)
+		require.Empty(t, cmp.Diff(want, got), "what was handed out is nobody else's")
+		require.Equal(t, "blue", sent.Labels["team"])
+		require.Equal(t, `{"size":1}`, string(sent.Fields["spec"]))
+	})
+}
+
+func TestContentTexts(t *testing.T) {
+	e := newEnv(t)
+	w := e.content(widgets)
+	e.create("x")
+	e.create("dying")
+	e.put(widgets, "dying", object("old", "example.com/f"))
+	e.terminate("dying")
+	a := e.put(widgets, "x", object("a"))
+
+	_, err := w.Create(e.ctx, "dying", object("new"))
+	requireError(t, err, namespace.ErrTerminating,
+		`widgets.example.com "new" is forbidden: unable to create new content in namespace dying because it is being terminated`)
+	require.ErrorIs(t, err, namespace.ErrForbidden)
+	var typed *namespace.Error
+	require.ErrorAs(t, err, &typed)
+	require.Equal(t, []namespace.Violation{{
+		Type: "NamespaceTerminating", Field: "metadata.namespace", Message: "namespace dying is being terminated",
+	}}, typed.Causes)
+	_, err = w.Create(e.ctx, "none", object("a"))
+	requireError(t, err, namespace.ErrNotFound, `namespaces "none" not found`)
+	_, err = w.Create(e.ctx, "x", object("a"))
+	requireError(t, err, namespace.ErrExists, `widgets.example.com "a" already exists`)
+	_, err = w.Create(e.ctx, "x", registry.Object{})
+	require.ErrorContains(t, err, "name or generateName is required")
+	_, err = w.Create(e.ctx, "x", a)
+	requireError(t, err, namespace.ErrBadRequest, "resourceVersion should not be set on objects to be created")
+
+	other := object("b")
+	other.Namespace = "y"
+	mismatch := "the namespace of the provided object does not match the namespace sent on the request"
+	_, err = w.Create(e.ctx, "x", other)
+	requireError(t, err, namespace.ErrBadRequest, mismatch)
+	_, err = w.Update(e.ctx, "x", other)
+	requireError(t, err, namespace.ErrBadRequest, mismatch)
+	other = object("b")
+	other.Kind = "Gadget"
+	_, err = w.Create(e.ctx, "x", other)
+	require.ErrorIs(t, err, namespace.ErrBadRequest)
+	other = object("b")
+	other.APIVersion = "v1"
+	_, err = w.Create(e.ctx, "x", other)
+	require.ErrorIs(t, err, namespace.ErrBadRequest)
+
+	_, err = w.Get(e.ctx, "x", "none")
+	requireError(t, err, namespace.ErrNotFound, `widgets.example.com "none" not found`)
+	_, err = w.Update(e.ctx, "x", object("none"))
+	requireError(t, err, namespace.ErrNotFound, `widgets.example.com "none" not found`)
+	_, err = w.Delete(e.ctx, "x", "none", anyVersion)
+	requireError(t, err, namespace.ErrNotFound, `widgets.example.com "none" not found`)
+	_, err = w.Delete(e.ctx, "x", "a", namespace.Preconditions{UID: "A"})
+	requireError(t, err, namespace.ErrConflict, fmt.Sprintf(
+		`Operation cannot be fulfilled on widgets.example.com "a": Precondition failed: UID in precondition: A, UID in object meta: %s`, a.UID))
+	stale := a
+	a.Fields["spec"] = json.RawMessage(`2`)
+	_, err = w.Update(e.ctx, "x", a)
+	require.NoError(t, err)
+	_, err = w.Update(e.ctx, "x", stale)
+	requireError(t, err, namespace.ErrConflict,
+		`Operation cannot be fulfilled on widgets.example.com "a": the object has been modified; please apply your changes to the latest version and try again`)
+}
+
+func TestUpdateContent(t *testing.T) {
+	e := newEnv(t)
+	e.create("x")
+	w := e.content(widgets)
+	a := e.put(widgets, "x", object("a"))
+	before := e.revision()
+	same, err := w.Update(e.ctx, "x", a)
+	require.NoError(t, err)
+	require.Empty(t, cmp.Diff(a, same))
+	require.Equal(t, before, e.revision(), "an update that changes nothing does not change resourceVersion")
+
+	for _, step := range []struct {
+		name       string
+		change     func(o *registry.Object)
+		generation int64
+	}{
+		{"labels", func(o *registry.Object) { o.Labels = map[string]string{"a": "b"} }, 1},
+		{"status", func(o *registry.Object) { o.Fields["status"] = json.RawMessage(`"ok"`) }, 1},
+		{"spec", func(o *registry.Object) { o.Fields["spec"] = json.RawMessage(`{"size":2}`) }, 2},
+		{"a field less", func(o *registry.Object) { delete(o.Fields, "spec") }, 3},
+		{"a field more", func(o *registry.Object) { o.Fields["data"] = json.RawMessage(`null`) }, 4},
+		{"what is the registry's", func(o *registry.Object) {
+			o.Generation, o.CreationTimestamp, o.DeletionTimestamp = 77, phase.Time{}, phase.At(time.Now())
+			o.Labels = nil
+		}, 4},
+	} {
+		asked := a.DeepCopy()
+		step.change(&asked)
+		next, err := w.Update(e.ctx, "x", asked)
+		require.NoError(t, err, step.name)
+		require.Equal(t, step.generation, next.Generation, step.name)
+		require.Equal(t, a.UID, next.UID)
+		require.Equal(t, a.CreationTimestamp, next.CreationTimestamp)
+		require.True(t, next.DeletionTimestamp.IsZero())
+		a = next
+	}
+	unconditional := object("a")
+	next, err := w.Update(e.ctx, "x", unconditional)
+	require.NoError(t, err)
+	require.Equal(t, a.UID, next.UID)
+}
+
+// Content that finalizers hold is marked, and goes with the last of them.
+func TestContentFinalizers(t *testing.T) {
+	e := newEnv(t)
+	e.create("x")
+	w := e.content(widgets)
+	e.put(widgets, "x", object("a", "example.com/f", "example.com/g"))
+	marked, err := w.Delete(e.ctx, "x", "a", anyVersion)
+	require.NoError(t, err)
+	require.False(t, marked.DeletionTimestamp.IsZero())
+	again, err := w.Delete(e.ctx, "x", "a", anyVersion)
+	require.NoError(t, err)
+	require.Empty(t, cmp.Diff(marked, again))
+	_, err = w.Create(e.ctx, "x", object("a"))
+	requireError(t, err, namespace.ErrExists, `object is being deleted: widgets.example.com "a" already exists`)
+
+	more := marked.DeepCopy()
+	more.Finalizers = more.Finalizers.With("example.com/h")
+	_, err = w.Update(e.ctx, "x", more)
+	require.ErrorIs(t, err, namespace.ErrInvalid)
+	require.ErrorContains(t, err, `no new finalizers can be added if the object is being deleted, found new finalizers []string{"example.com/h"}`)
+
+	e.terminate("x") // an update is allowed all the same
+	marked.Finalizers = finalizer.NewSet("example.com/g")
+	marked, err = w.Update(e.ctx, "x", marked)
+	require.NoError(t, err)
+	marked.Finalizers = finalizer.Set{}
+	last, err := w.Update(e.ctx, "x", marked)
+	require.NoError(t, err)
+	require.Equal(t, marked.UID, last.UID)
+	_, err = w.Get(e.ctx, "x", "a")
+	require.ErrorIs(t, err, namespace.ErrNotFound)
+	e.release("x")
+}
+
+// Unconditional updates of one object by many all go through.
+func TestConcurrentUnconditionalUpdates(t *testing.T) {
+	e := newEnv(t)
+	e.create("x")
+	w := e.content(widgets)
+	e.put(widgets, "x", object("a"))
+	var group sync.WaitGroup
+	for writer := range 8 {
+		group.Go(func() {
+			for i := range 20 {
+				o := object("a")
+				o.Fields["spec"] = json.RawMessage(fmt.Sprint(writer*1000 + i))
+				if _, err := w.Update(e.ctx, "x", o); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	group.Wait()
+	o, err := w.Get(e.ctx, "x", "a")
+	require.NoError(t, err)
+	require.EqualValues(t, 161, o.Generation, "each change made one generation")
+}
+
+func TestNamesAreUniquePerTypeAndNamespace(t *testing.T) {
+	e := newEnv(t)
+	e.create("x")
+	e.create("y")
+	e.put(widgets, "x", object("a"))
+	e.put(widgets, "y", object("a"))
+	e.put(configmaps, "x", object("a"))
+	_, err := e.content(configmaps).Create(e.ctx, "x", object("a"))
+	requireError(t, err, namespace.ErrExists, `configmaps "a" already exists`)
+}
+
+func TestGenerateContentName(t *testing.T) {
+	e := newEnv(t)
+	e.create("x")
+	o, err := e.content(widgets).Create(e.ctx, "x", registry.Object{Meta: namespace.Meta{GenerateName: "job-"}})
+	require.NoError(t, err)
+	require.Regexp(t, `^job-[a-z0-9]{5}$`, o.Name)
+}
+
+func TestClusterScopedContent(t *testing.T) {
+	e := newEnv(t)
+	n := e.content(nodes)
+	o := e.put(nodes, "", object("a"))
+	require.Empty(t, o.Namespace)
+	_, err := n.Create(e.ctx, "x", object("b"))
+	require.ErrorIs(t, err, namespace.ErrBadRequest)
+	_, err = e.content(widgets).Create(e.ctx, "", object("b"))
+	require.ErrorIs(t, err, namespace.ErrBadRequest)
+	list, err := n.List(e.ctx, "", registry.ListOptions{})
+	require.NoError(t, err)
+	require.Equal(t, []string{"a"}, objectNames(list))
+	require.Equal(t, "NodeList", list.Kind)
+	entry, err := e.store.Get(e.ctx, "/registry/nodes/a")
+	require.NoError(t, err)
+	require.Contains(t, string(entry.Value), o.UID)
+	_, err = n.Delete(e.ctx, "", "a", anyVersion)
+	require.NoError(t, err)
+}
+
+func TestListContent(t *testing.T) {
+	e := newEnv(t)
+	for _, ns := range []string{"x", "x-1", "y"} {
+		e.create(ns)
+		for i := range 4 {
+			o := object(fmt.Sprintf("%s.o%d", ns, i))
+			o.Labels = map[string]string{"n": fmt.Sprint(i)}
+			e.put(widgets, ns, o)
+		}
+	}
+	for _, tc := range []struct{ ns, labels, fields, want string }{
+		{"x", "", "", "x.o0 x.o1 x.o2 x.o3"},
+		{"x", "n in (1,2)", "", "x.o1 x.o2"},
+		{"", "n=1", "", "x-1.o1 x.o1 y.o1"},
+		{"", "", "metadata.namespace=y", "y.o0 y.o1 y.o2 y.o3"},
+		{"x", "", "metadata.name=x.o1", "x.o1"},
+		{"none", "", "", ""},
+	} {
+		for _, limit := range []int{0, 1, 3, 500} {
+			o := registry.ListOptions{Labels: labels(t, tc.labels), Fields: fields(t, tc.fields), Limit: limit}
+			var names []string
+			for range 20 {
+				list, err := e.content(widgets).List(e.ctx, tc.ns, o)
+				require.NoError(t, err)
+				names = append(names, objectNames(list)...)
+				if o.Continue = list.Continue; o.Continue == "" {
+					break
+				}
+			}
+			require.Empty(t, o.Continue, "pages must come to an end")
+			require.Equal(t, tc.want, strings.Join(names, " "), "%+v limit %d", tc, limit)
+		}
+	}
+	_, err := e.content(widgets).List(e.ctx, "x", registry.ListOptions{Fields: fields(t, "spec.size=1")})
+	require.ErrorIs(t, err, namespace.ErrBadRequest)
+}
+
+func TestDeleteCollection(t *testing.T) {
+	e := newEnv(t)
+	e.create("x")
+	e.create("y")
+	w := e.content(widgets)
+	for i := range 2500 {
+		o := object(fmt.Sprintf("o%04d", i))
+		o.Labels = map[string]string{"odd": fmt.Sprint(i%2 == 1)}
+		if i%100 == 0 {
+			o.Finalizers = finalizer.NewSet("example.com/f")
+		}
+		e.put(widgets, "x", o)
+	}
+	e.put(widgets, "y", object("other"))
+	before := e.revision()
+	done, err := w.DeleteCollection(e.ctx, "x", labels(t, "odd=true"), fields(t, ""))
+	require.NoError(t, err)
+	require.Equal(t, registry.Deletion{Deleted: 1250}, done)
+	require.LessOrEqual(t, e.revision()-before, store.Revision(3), "in large batches")
+	done, err = w.DeleteCollection(e.ctx, "x", labels(t, ""), fields(t, ""))
+	require.NoError(t, err)
+	require.Equal(t, registry.Deletion{Deleted: 1225, Marked: 25}, done)
+	done, err = w.DeleteCollection(e.ctx, "x", labels(t, ""), fields(t, ""))
+	require.NoError(t, err)
+	require.Zero(t, done)
+	left, err := w.List(e.ctx, "", registry.ListOptions{})
+	require.NoError(t, err)
+	require.Len(t, left.Items, 26)
+}
+
+func TestContentOfUndeclaredType(t *testing.T) {
+	e := newEnv(t)
+	_, err := e.Content(deleter.Resource{Name: "gadgets"})
+	require.ErrorIs(t, err, namespace.ErrNotFound)
+	_, err = e.Content(deleter.Resource{Name: "widgets"})
+	require.ErrorIs(t, err, namespace.ErrNotFound, "the group is part of the name")
+	require.Equal(t, types[1], e.content(widgets).Type())
+	require.Equal(t, []registry.ResourceType{types[0], types[2], types[1]}, e.Types())
+}
+
+// An object is the JSON document that it was, but for white space.
+func TestObjectJSON(t *testing.T) {
+	for _, doc := range []string{
+		`{"kind":"Widget","apiVersion":"example.com/v1","metadata":{"name":"a","labels":{"a":"b"}},"data":null,"spec":{"a":[1,2.50,1e40,"\u00e4"]}}`,
+		`{"metadata":{}}`,
+		`{"metadata":{"name":"a"},"Metadata":{"name":"b"},"KIND":"c","":0,"ä\"":[{}],"z":"}"}`,
+	} {
+		var o registry.Object
+		require.NoError(t, json.Unmarshal([]byte(doc), &o))
+		back, err := json.Marshal(o)
+		require.NoError(t, err)
+		require.JSONEq(t, doc, string(back))
+		var again registry.Object
+		require.NoError(t, json.Unmarshal(back, &again))
+		require.Empty(t, cmp.Diff(o, again, cmpopts.EquateEmpty()))
+	}
+	for _, doc := range []string{`null`, `[]`, `1`, `"x"`, `{"metadata":1}`, `{"kind":{}}`, `{"metadata":{"name":1}}`} {
+		o := registry.Object{Meta: namespace.Meta{Name: "kept"}}
+		require.Error(t, o.UnmarshalJSON([]byte(doc)), doc)
+		require.Equal(t, "kept", o.Name)
+	}
+	for _, fields := range []map[string]json.RawMessage{
+		{"metadata": json.RawMessage(`{}`)}, {"kind": json.RawMessage(`"x"`)}, {"a": json.RawMessage("{")}, {"a": json.RawMessage("\"\xff\"")}, {"\xff": json.RawMessage(`1`)},
+	} {
+		_, err := json.Marshal(registry.Object{Fields: fields})
+		require.Error(t, err, "%v", fields)
+	}
+}
