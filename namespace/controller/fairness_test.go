@@ -183,6 +183,7 @@ func TestWorkersAreBounded(t *testing.T) {
 				w.setFinalizers(t, name, "kubernetes")
 				w.setFinalizers(t, name, "kubernetes", "example.com/late")
 			}
+			synctest.Wait()
 			require.LessOrEqual(t, most, 8, "second %d", i)
 		}
 		require.Equal(t, 8, most, "all shares are used")

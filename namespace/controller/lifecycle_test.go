@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -77,11 +78,17 @@ func TestOptionsAreNotChanged(t *testing.T) {
 func TestRunEndsAndBeginsAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 5, latency(5*time.Millisecond))
-		running := 0
-		namespaces := &controllertest.Intercept{Namespaces: w.host}
+		var running atomic.Int64
+		var stopped atomic.Bool
+		namespaces := &controllertest.Intercept{Namespaces: w.host, Before: func(_ context.Context, op controllertest.Op, _ string) error {
+			if stopped.Load() {
+				t.Errorf("%s after the end of Run", op)
+			}
+			return nil
+		}}
 		d := deleterFunc(func(ctx context.Context, target deleter.Target, previous deleter.Report) (deleter.Report, error) {
-			running++
-			defer func() { running-- }()
+			running.Add(1)
+			defer running.Add(-1)
 			if target.Namespace == "hangs" {
 				<-ctx.Done()
 				time.Sleep(3 * time.Second) // takes its time to stop
@@ -101,19 +108,16 @@ func TestRunEndsAndBeginsAgain(t *testing.T) {
 			ended := make(chan error)
 			go func() { ended <- c.Run(ctx) }()
 			time.Sleep(time.Second)
-			require.Equal(t, 1, running)
+			require.EqualValues(t, 1, running.Load())
 			require.ErrorIs(t, c.Run(ctx), controller.ErrRunning)
 			began := time.Now()
 			cancel()
 			require.NoError(t, <-ended)
 			require.Equal(t, 3*time.Second, time.Since(began), "it waits for what runs")
-			require.Zero(t, running)
-			namespaces.Before = func(_ context.Context, op controllertest.Op, _ string) error {
-				t.Errorf("%s after the end of Run", op)
-				return nil
-			}
+			require.Zero(t, running.Load())
+			stopped.Store(true)
 			time.Sleep(time.Hour)
-			namespaces.Before = nil
+			stopped.Store(false)
 		}
 	})
 }
@@ -168,6 +172,7 @@ func TestR8_ReplacedDuringAPass(t *testing.T) {
 		second := w.create(t, "a", "example.com/late")
 		w.delete(t, "a")
 		time.Sleep(time.Second)
+		synctest.Wait()
 		require.Equal(t, []string{first.UID, second.UID}, targets)
 		require.Equal(t, []string{"queued", "started", "ended replaced", "removed", "queued", "started", "ended finalized", "finalized"}, diary.story("a"))
 		require.Equal(t, first.UID, diary.of("removed", "a")[0].ref.UID)
@@ -201,7 +206,7 @@ func TestR10_PanicsDoNotEndIt(t *testing.T) {
 			}
 			return nil
 		}
-		var log strings.Builder
+		var log journal
 		removed := map[string]bool{}
 		run(t, namespaces, d, kubernetes, controller.Options{
 			Logger: slog.New(slog.NewTextHandler(&log, nil)),
@@ -251,7 +256,7 @@ func TestLogTellsOfChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		broken := errors.New("broken")
 		w := newWorld(t, 3, failing(broken, time.Millisecond, func(i int) bool { return i == 0 }, "a"))
-		var log strings.Builder
+		var log journal
 		diary := newDiary()
 		stop := run(t, w.host, w.deleter, kubernetes, controller.Options{Logger: slog.New(slog.NewTextHandler(&log, nil)), Hooks: diary.hooks()})
 		w.create(t, "a")
@@ -286,6 +291,7 @@ func TestWaitsAreBounded(t *testing.T) {
 			w.delete(t, name)
 		}
 		time.Sleep(time.Hour)
+		synctest.Wait()
 		require.LessOrEqual(t, d.most, 3)
 		require.Positive(t, d.most)
 		for _, name := range all {

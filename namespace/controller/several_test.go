@@ -51,7 +51,7 @@ func (w *world) left(name, uid string) int {
 // Several controllers of one party, and of two, beside each other: each namespace
 // goes, none too early.
 func TestR11_SeveralControllers(t *testing.T) {
-	for seed := range uint64(10) {
+	for seed := range uint64(6) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				random := rand.New(rand.NewPCG(seed, 1))
@@ -157,7 +157,7 @@ func strs(ns namespace.Namespace) (list []string) {
 // Whatever fails meanwhile, when all sources answer and all finalizers go, all
 // namespaces go; the seed is in the name of the test.
 func TestR12_EverythingGoesAtLast(t *testing.T) {
-	for seed := range uint64(20) {
+	for seed := range uint64(8) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				random := rand.New(rand.NewPCG(seed, 2))

@@ -5,7 +5,10 @@ import (
 	"errors"
 	"iter"
 	"log/slog"
+	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,16 +24,26 @@ import (
 // cuts is a host whose watches can be cut.
 type cuts struct {
 	*controllertest.Host
-	cut     chan error // each value ends the watch that runs
-	resumed []string   // the tokens of all watches
-	broken  bool       // no watch begins
-	each    int        // watches are cut after so many events; zero: never
+	cut     chan error   // each value ends the watch that runs
+	broken  atomic.Bool  // no watch begins
+	each    atomic.Int64 // watches are cut after so many events; zero: never
+	mu      sync.Mutex
+	resumed []string // the tokens of all watches
+}
+
+// watches returns the tokens of all watches.
+func (c *cuts) watches() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.resumed)
 }
 
 func (c *cuts) Terminating(ctx context.Context, after string) iter.Seq2[namespace.TerminationEvent, error] {
 	return func(yield func(namespace.TerminationEvent, error) bool) {
+		c.mu.Lock()
 		c.resumed = append(c.resumed, after)
-		if c.broken {
+		c.mu.Unlock()
+		if c.broken.Load() {
 			yield(namespace.TerminationEvent{}, errors.New("refused"))
 			return
 		}
@@ -43,12 +56,12 @@ func (c *cuts) Terminating(ctx context.Context, after string) iter.Seq2[namespac
 			case <-within.Done():
 			}
 		}()
-		events := 0
+		events := int64(0)
 		for e, err := range c.Host.Terminating(within, after) {
 			if !yield(e, err) || err != nil {
 				return
 			}
-			if events++; events == c.each {
+			if events++; events == c.each.Load() {
 				return // without an error
 			}
 		}
@@ -60,7 +73,7 @@ func TestR12_LostWatchIsResumed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1, nil)
 		host := &cuts{Host: w.host, cut: make(chan error)}
-		var log strings.Builder
+		var log journal
 		diary := newDiary()
 		run(t, host, w.deleter, kubernetes, controller.Options{Hooks: diary.hooks(), Logger: slog.New(slog.NewTextHandler(&log, nil))})
 		synctest.Wait()
@@ -72,9 +85,9 @@ func TestR12_LostWatchIsResumed(t *testing.T) {
 			time.Sleep(5 * time.Millisecond) // the first delay
 			require.True(t, w.gone(name))
 		}
-		require.Len(t, host.resumed, 6)
-		require.Equal(t, "", host.resumed[0])
-		for _, token := range host.resumed[1:] {
+		require.Len(t, host.watches(), 6)
+		require.Equal(t, "", host.watches()[0])
+		for _, token := range host.watches()[1:] {
 			require.NotEmpty(t, token)
 		}
 		require.Len(t, diary.of("started", ""), 5, "each namespace once")
@@ -87,17 +100,18 @@ func TestR12_LostWatchIsResumed(t *testing.T) {
 func TestR10_WatchBacksOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1, nil)
-		host := &cuts{Host: w.host, cut: make(chan error), broken: true}
-		var log strings.Builder
+		host := &cuts{Host: w.host, cut: make(chan error)}
+		host.broken.Store(true)
+		var log journal
 		run(t, host, w.deleter, kubernetes, controller.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 		w.create(t, "a")
 		w.delete(t, "a")
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		require.Less(t, len(host.resumed), 100)
-		require.Greater(t, len(host.resumed), 60)
+		require.Less(t, len(host.watches()), 100)
+		require.Greater(t, len(host.watches()), 60)
 		require.Equal(t, 1, strings.Count(log.String(), "\n"), log.String())
-		host.broken = false
+		host.broken.Store(false)
 		time.Sleep(time.Minute)
 		require.True(t, w.gone("a"))
 	})
@@ -113,16 +127,17 @@ func TestR12_FlappingWatch(t *testing.T) {
 			w.create(t, name, "example.com/late")
 			w.delete(t, name)
 		}
-		host := &cuts{Host: w.host, cut: make(chan error), each: 3}
+		host := &cuts{Host: w.host, cut: make(chan error)}
+		host.each.Store(3)
 		diary := newDiary()
 		run(t, host, w.deleter, kubernetes, controller.Options{Hooks: diary.hooks()})
 		time.Sleep(time.Minute)
-		require.Less(t, len(host.resumed), 20)
-		for _, token := range host.resumed {
+		require.Less(t, len(host.watches()), 20)
+		for _, token := range host.watches() {
 			require.Empty(t, token, "a listing that was not synced cannot be resumed")
 		}
 		require.Len(t, diary.of("finalized", ""), 3, "what is told is taken up")
-		host.each = 12
+		host.each.Store(12)
 		time.Sleep(2 * time.Minute)
 		require.Len(t, diary.of("finalized", ""), 10)
 		for _, name := range all {
@@ -147,7 +162,7 @@ func TestR12_GoneWatchIsListedAnew(t *testing.T) {
 			w.delete(t, name)
 		}
 		time.Sleep(time.Minute)
-		host.broken = true
+		host.broken.Store(true)
 		host.cut <- errors.New("connection reset")
 		w.setFinalizers(t, "goes")
 		w.setFinalizers(t, "again")
@@ -159,7 +174,7 @@ func TestR12_GoneWatchIsListedAnew(t *testing.T) {
 		require.NoError(t, w.host.Forget(t.Context()))
 		w.create(t, "bump")
 		time.Sleep(time.Second)
-		host.broken = false
+		host.broken.Store(false)
 		time.Sleep(time.Minute)
 		require.True(t, w.gone("new"))
 		removed := map[controller.Ref]int{}
@@ -174,7 +189,7 @@ func TestR12_GoneWatchIsListedAnew(t *testing.T) {
 		w.setFinalizers(t, "again")
 		synctest.Wait()
 		require.Equal(t, controller.Ref{Name: "again", UID: again.UID}, diary.of("removed", "again")[1].ref)
-		require.Contains(t, host.resumed[2:], "", "listed anew")
+		require.Contains(t, host.watches()[2:], "", "listed anew")
 	})
 }
 
@@ -185,14 +200,15 @@ func TestR11_StaleReads(t *testing.T) {
 		w.create(t, "a")
 		active, err := w.host.Get(t.Context(), "a")
 		require.NoError(t, err)
-		stale := &staleHost{Host: w.host, answer: active}
+		stale := &staleHost{Host: w.host}
+		stale.answer.Store(&active)
 		diary := newDiary()
 		run(t, stale, w.deleter, kubernetes, controller.Options{Hooks: diary.hooks()})
 		w.delete(t, "a")
 		time.Sleep(time.Second)
 		require.False(t, w.gone("a"))
 		require.Equal(t, []string{"queued", "started", "ended active", "retried stale"}, diary.story("a")[:4])
-		stale.answer = namespace.Namespace{}
+		stale.answer.Store(nil)
 		time.Sleep(3 * time.Second)
 		require.True(t, w.gone("a"))
 	})
@@ -201,12 +217,12 @@ func TestR11_StaleReads(t *testing.T) {
 // staleHost answers every get with what was.
 type staleHost struct {
 	*controllertest.Host
-	answer namespace.Namespace
+	answer atomic.Pointer[namespace.Namespace]
 }
 
 func (s *staleHost) Get(ctx context.Context, name string) (namespace.Namespace, error) {
-	if s.answer.Name == name {
-		return s.answer, nil
+	if answer := s.answer.Load(); answer != nil && answer.Name == name {
+		return *answer, nil
 	}
 	return s.Host.Get(ctx, name)
 }
