@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strconv"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -152,24 +153,24 @@ func TestWorkersAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1, nil)
 		all, most, each := 0, 0, map[string]int{}
-		lock := make(chan struct{}, 1)
+		var mu sync.Mutex
 		d := deleterFunc(func(ctx context.Context, target deleter.Target, _ deleter.Report) (deleter.Report, error) {
-			lock <- struct{}{}
+			mu.Lock()
 			all++
 			each[target.Namespace]++
 			most = max(most, all)
 			if each[target.Namespace] > 1 {
 				t.Errorf("two workers for %s", target.Namespace)
 			}
-			<-lock
+			mu.Unlock()
 			select {
 			case <-time.After(time.Duration(len(target.Namespace)) * 80 * time.Millisecond):
 			case <-ctx.Done():
 			}
-			lock <- struct{}{}
+			mu.Lock()
+			defer mu.Unlock()
 			all--
 			each[target.Namespace]--
-			<-lock
 			return deleter.Report{UID: target.UID, Results: []deleter.Result{{Resource: resource(0), Remaining: 1}}}, ctx.Err()
 		})
 		run(t, w.host, d, kubernetes, controller.Options{Workers: 8})
@@ -183,9 +184,12 @@ func TestWorkersAreBounded(t *testing.T) {
 				w.setFinalizers(t, name, "kubernetes")
 				w.setFinalizers(t, name, "kubernetes", "example.com/late")
 			}
-			synctest.Wait()
+			mu.Lock()
 			require.LessOrEqual(t, most, 8, "second %d", i)
+			mu.Unlock()
 		}
+		mu.Lock()
+		defer mu.Unlock()
 		require.Equal(t, 8, most, "all shares are used")
 	})
 }

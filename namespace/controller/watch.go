@@ -41,7 +41,7 @@ func (w *watcher) run(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		if errors.Is(err, namespace.ErrGone) {
+		if errors.Is(err, namespace.ErrGone) || errors.Is(err, namespace.ErrBadRequest) {
 			w.token = ""
 		}
 		if time.Since(began) > delay {

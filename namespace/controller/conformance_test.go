@@ -1,0 +1,40 @@
+package controller_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/controller/controllertest"
+	"github.com/nslifecycle/nslifecycle/namespace/registry"
+	"github.com/nslifecycle/nslifecycle/store"
+	"github.com/nslifecycle/nslifecycle/store/memory"
+)
+
+// The registry does what a controller relies on.
+func TestRegistryConforms(t *testing.T) {
+	controllertest.Run(t, func(t *testing.T) controllertest.Backend {
+		s, err := memory.New(nil)
+		require.NoError(t, err)
+		r, err := registry.New(s, nil)
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, r.Close()); require.NoError(t, s.Close()) })
+		return controllertest.Backend{
+			Namespaces: r,
+			Create:     r.Create,
+			Delete: func(ctx context.Context, name string) error {
+				_, err := r.Delete(ctx, name, namespace.Preconditions{})
+				return err
+			},
+			Forget: func(ctx context.Context) error {
+				page, err := s.List(ctx, store.Query{Prefix: "/", Limit: 1})
+				if err != nil {
+					return err
+				}
+				return s.Compact(ctx, page.Position.Revision)
+			},
+		}
+	})
+}
