@@ -229,6 +229,7 @@ func (b *batch) forget(r store.Revision, items []logItem) error {
 }
 
 // seal writes the head. It is the last step before the commit.
-func (b *batch) seal() error {
+func (b *batch) seal(writer uint64) error {
+	b.head.writer = writer
 	return b.meta.Put(metaHead, b.head.append(nil))
 }

@@ -159,7 +159,7 @@ func (s *Store) apply(tx *bbolt.Tx, requests []*request) (*batch, error) {
 		return nil, err
 	}
 	if b.dirty {
-		err = b.seal()
+		err = b.seal(s.writer)
 	}
 	return b, err
 }
@@ -201,7 +201,7 @@ func (s *Store) reopen(b *batch) (applied bool, err error) {
 	if epoch == s.epoch && head == b.before {
 		return false, nil // and this is what was synced before
 	}
-	if epoch != s.epoch || head != b.head {
+	if epoch != s.epoch || head != b.head { // equal only if this store wrote it
 		return false, fmt.Errorf("%w: it was changed meanwhile", store.ErrInUse)
 	}
 	// The batch can be read, but its sync has failed. Only a later one that

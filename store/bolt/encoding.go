@@ -154,14 +154,16 @@ type head struct {
 	revision  store.Revision // of the newest commit
 	compacted store.Revision // the oldest position that still can be listed and watched from
 	changes   int64          // items in the log
+	writer    uint64         // the opening of the file that wrote the head, a random number
 }
 
-const headSize = 3 * 8
+const headSize = 4 * 8
 
 func (h head) append(b []byte) []byte {
 	b = appendRevision(b, h.revision)
 	b = appendRevision(b, h.compacted)
-	return binary.BigEndian.AppendUint64(b, uint64(h.changes))
+	b = binary.BigEndian.AppendUint64(b, uint64(h.changes))
+	return binary.BigEndian.AppendUint64(b, h.writer)
 }
 
 func splitHead(b []byte) (head, error) {
@@ -172,6 +174,7 @@ func splitHead(b []byte) (head, error) {
 		revision:  store.Revision(binary.BigEndian.Uint64(b)),
 		compacted: store.Revision(binary.BigEndian.Uint64(b[8:])),
 		changes:   int64(binary.BigEndian.Uint64(b[16:])),
+		writer:    binary.BigEndian.Uint64(b[24:]),
 	}
 	if h.revision < firstRevision || h.compacted < 0 || h.compacted > h.revision || h.changes < 0 {
 		return head{}, fmt.Errorf("%w: the head %+v", ErrCorrupt, h)

@@ -88,6 +88,7 @@ func start(f file, db *bbolt.DB, fresh bool) (*Store, error) {
 		file:     f,
 		db:       db,
 		epoch:    epoch,
+		writer:   random64(),
 		queue:    newQueue(),
 		stopped:  make(chan struct{}),
 		backlog:  true, // what an earlier process compacted may not be dropped yet
@@ -244,6 +245,12 @@ func beginEpoch(tx *bbolt.Tx) error {
 		s.meta.Put(metaEpoch, randomEpoch()),
 		s.meta.Put(metaHead, head{revision: revision, compacted: revision}.append(nil)),
 	)
+}
+
+func random64() uint64 {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return binary.BigEndian.Uint64(b[:])
 }
 
 func randomEpoch() []byte {

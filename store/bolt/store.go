@@ -37,6 +37,7 @@ const defaultPatience = time.Second
 type Store struct {
 	file     file
 	epoch    string
+	writer   uint64 // tells the heads of this opening from those of others
 	queue    *queue
 	hub      *hub.Hub
 	stopped  chan struct{} // closed when the committer has returned
