@@ -22,7 +22,7 @@ var (
 // Error says which operation on which key (or prefix) failed.
 type Error struct {
 	Op  string // "get", "list", "commit", "watch", "compact", "open", "close"
-	Key string // may be empty
+	Key string // the prefix of a listing or watch, the key of the condition of a conflict; may be empty
 	Err error
 }
 

@@ -20,7 +20,9 @@ type Revision int64
 // Position is a point in the history of one store: what a listing was read at
 // and where a watch resumes. Epoch names the history; a store that was restored
 // from a backup has another one, and a position of another epoch answers
-// [ErrGone]. An empty Epoch is not checked. The zero Position means now.
+// [ErrGone]. An empty Epoch is not checked. The zero Position means now; with an
+// epoch, revision zero is the beginning: a listing of the empty store has that
+// position, and a watch after it misses nothing. A negative revision is [ErrInvalid].
 type Position struct {
 	Epoch    string
 	Revision Revision
@@ -76,8 +78,8 @@ func (c Change) Bookmark() bool { return len(c.Events) == 0 }
 // [errors.Is] against the sentinels of this package and carry the operation and
 // the key ([Error]).
 //
-// Invalid input ([ErrInvalid], [ErrTooLarge]) and a context that has ended
-// before the call change nothing.
+// Invalid input ([ErrInvalid], [ErrTooLarge]) changes nothing. A call with a context
+// that has ended fails with the context's cause and changes nothing.
 type Store interface {
 	// Get returns the entry at key, or [ErrNotFound]. The answer reflects every
 	// commit acknowledged before the call, also those of other handles.
