@@ -62,6 +62,10 @@ func (s *Shared[T]) Watch(ctx context.Context, prefix string, after store.Positi
 	return func(yield func(*Change[T], error) bool) {
 		ctx, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)
+		if s.life.Err() != nil {
+			yield(nil, ErrClosed)
+			return
+		}
 		defer context.AfterFunc(s.life, func() { cancel(context.Cause(s.life)) })()
 
 		w := watcher[T]{shared: s, prefix: prefix, yield: yield}
