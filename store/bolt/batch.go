@@ -175,7 +175,8 @@ const pruneChunk = 256
 // compacts. Its work is bounded by the larger of a chunk and twice what the batch
 // has written, so that it keeps up. It reports whether compacted records are left.
 func (b *batch) prune(retain int, backlog bool) (left bool, err error) {
-	if !backlog && b.head.changes <= int64(retain)+pruneChunk {
+	over := b.head.changes > int64(retain)+pruneChunk
+	if !over && !backlog {
 		return false, nil
 	}
 	budget := max(pruneChunk, 2*int(b.head.changes-b.before.changes))
@@ -190,7 +191,7 @@ func (b *batch) prune(retain int, backlog bool) (left bool, err error) {
 		if items, err = splitLog(items[:0], v); err != nil {
 			return false, fmt.Errorf("the log at revision %d: %w", r, err)
 		}
-		if r > b.head.compacted && b.head.changes-int64(len(items)) < int64(retain) {
+		if r > b.head.compacted && (!over || b.head.changes-int64(len(items)) < int64(retain)) {
 			break
 		}
 		if budget <= 0 {
