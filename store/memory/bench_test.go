@@ -3,6 +3,7 @@ package memory_test
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -50,20 +51,28 @@ func (m *plainMap) create(gate, key string, value []byte) bool {
 	return true
 }
 
-// BenchmarkGatedCreate creates content of 512 bytes in a namespace with a gate,
-// as registry does (R6), beside the same on a plain map.
+const namespaces = 1000
+
+func gateOf(namespace int) string { return fmt.Sprintf("/registry/.gate/project-%03d", namespace) }
+
+// BenchmarkGatedCreate creates content of 512 bytes in namespaces with gates, as
+// registry does (R6), beside the same on a plain map.
 func BenchmarkGatedCreate(b *testing.B) {
-	const gate = "/registry/.gate/development"
 	value := make([]byte, 512)
 	for _, goroutines := range []int{1, 64} {
 		b.Run(fmt.Sprintf("driver=map/goroutines=%d", goroutines), func(b *testing.B) {
-			m := plainMap{entries: map[string][]byte{gate: nil}}
-			createInParallel(b, goroutines, func(key string) bool { return m.create(gate, key, value) })
+			m := plainMap{entries: map[string][]byte{}}
+			for i := range namespaces {
+				m.entries[gateOf(i)] = nil
+			}
+			createInParallel(b, goroutines, func(gate, key string) bool { return m.create(gate, key, value) })
 		})
 		b.Run(fmt.Sprintf("driver=memory/goroutines=%d", goroutines), func(b *testing.B) {
 			s := open(b, nil)
-			commit(b, s, store.Put(gate, nil))
-			createInParallel(b, goroutines, func(key string) bool {
+			for i := range namespaces {
+				commit(b, s, store.Put(gateOf(i), nil))
+			}
+			createInParallel(b, goroutines, func(gate, key string) bool {
 				_, err := s.Commit(context.Background(), store.Txn{
 					If: []store.Condition{store.Exists(gate), store.Absent(key)},
 					Do: []store.Operation{store.Put(key, value)},
@@ -74,7 +83,15 @@ func BenchmarkGatedCreate(b *testing.B) {
 	}
 }
 
-func createInParallel(b *testing.B, goroutines int, create func(key string) bool) {
+// createInParallel calls create with one namespace after another; the loop
+// itself allocates two of what is reported, the key and its number.
+func createInParallel(b *testing.B, goroutines int, create func(gate, key string) bool) {
+	gates := make([]string, namespaces)
+	prefixes := make([]string, namespaces)
+	for i := range namespaces {
+		gates[i] = gateOf(i)
+		prefixes[i] = fmt.Sprintf("/registry/configmaps/project-%03d/settings-", i)
+	}
 	var next atomic.Int64
 	var wg sync.WaitGroup
 	b.ReportAllocs()
@@ -82,7 +99,8 @@ func createInParallel(b *testing.B, goroutines int, create func(key string) bool
 	for range goroutines {
 		wg.Go(func() {
 			for i := next.Add(1); i <= int64(b.N); i = next.Add(1) {
-				if !create(fmt.Sprintf("/registry/configmaps/development/settings-%09d", i)) {
+				n := i * 7919 % namespaces
+				if !create(gates[n], prefixes[n]+strconv.FormatInt(i, 10)) {
 					b.Error("refused")
 				}
 			}
