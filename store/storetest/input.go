@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"runtime"
 	"strings"
+	"time"
 
 	"github.com/nslifecycle/nslifecycle/store"
 	"github.com/stretchr/testify/require"
@@ -249,24 +250,19 @@ func endedContext(t *trial) {
 func cancelledWrite(t *trial) {
 	rounds := t.n(400)
 	errs := make([]error, rounds)
+	begun := time.Now()
+	t.put("usual", "")
+	usual := time.Since(begun)
 	const clients = 4
 	t.doing("waiting for commits whose context ends")
 	t.all(clients, func(client int) error {
 		for i := client; i < rounds; i += clients {
-			ctx, cancel := context.WithCancel(t.ctx)
-			canceller := make(chan struct{})
-			go func() {
-				defer close(canceller)
-				for range i % 16 {
-					runtime.Gosched() // ends the context at varying moments of the commit
-				}
-				cancel()
-			}()
+			ctx, end := ending(t.ctx, usual, i)
 			_, errs[i] = t.store.Commit(ctx, store.Txn{
 				If: []store.Condition{store.Absent(key(i))},
 				Do: []store.Operation{store.Put(key(i), nil)},
 			})
-			<-canceller
+			end()
 		}
 		return t.ctx.Err()
 	})
@@ -281,6 +277,24 @@ func cancelledWrite(t *trial) {
 			t.fatalf("Commit %d answered %q, which says that nothing happened, but its write is there", i, err)
 		}
 	}
+}
+
+// ending returns a context that ends at a moment of a commit that varies with i, when
+// a commit usually takes so long. Call the function when the commit has returned.
+func ending(parent context.Context, usual time.Duration, i int) (context.Context, func()) {
+	if i%2 == 0 {
+		return context.WithTimeout(parent, usual*time.Duration(i%16)/8)
+	}
+	ctx, cancel := context.WithCancel(parent)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for range i % 16 {
+			runtime.Gosched()
+		}
+		cancel()
+	}()
+	return ctx, func() { <-done }
 }
 
 func key(i int) string { return fmt.Sprintf("key%06d", i) }

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"runtime"
+	"time"
 
 	"github.com/nslifecycle/nslifecycle/store"
 	"github.com/stretchr/testify/require"
@@ -56,6 +56,7 @@ type client struct {
 	store  store.Store
 	name   string
 	writes int
+	usual  time.Duration // of a commit
 	seen   map[string]store.Revision
 	r      *rand.Rand
 }
@@ -141,19 +142,14 @@ func (c *client) commit(ctx context.Context) error {
 // cancelled commits while its context ends, which a store may answer with an unknown
 // outcome.
 func (c *client) cancelled(parent context.Context) error {
-	ctx, cancel := context.WithCancel(parent)
-	done := make(chan struct{})
-	turns := c.r.IntN(8)
-	go func() {
-		defer close(done)
-		for range turns {
-			runtime.Gosched()
-		}
-		cancel()
-	}()
+	ctx, end := ending(parent, c.usual, c.r.IntN(16))
+	begun := time.Now()
 	err := c.commit(ctx)
-	<-done
-	if errors.Is(err, context.Canceled) && parent.Err() == nil {
+	end()
+	if err == nil {
+		c.usual = time.Since(begun)
+	}
+	if parent.Err() == nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) {
 		return nil
 	}
 	return err

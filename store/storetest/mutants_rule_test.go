@@ -15,10 +15,10 @@ type counter struct{ n atomic.Int64 }
 
 func (c *counter) next() int64 { return c.n.Add(1) }
 
-// checkThenAct checks gates before the commit, and lets the 20th create that passed
+// checkThenAct checks gates before the commit, and lets the first create that passed
 // its gate land when the content has been listed after termination.
 func checkThenAct(m *memory.Store, s *mutated) {
-	var creates counter
+	var held atomic.Bool
 	var listed atomic.Int64 // listings since the gate went
 	s.list = func(ctx context.Context, q store.Query) (store.Page, error) {
 		p, err := m.List(ctx, q)
@@ -28,12 +28,8 @@ func checkThenAct(m *memory.Store, s *mutated) {
 		return p, err
 	}
 	s.commit = func(ctx context.Context, txn store.Txn) (store.Revision, error) {
-		if len(txn.If) != 2 || creates.next() != 20 {
+		if len(txn.If) != 2 || !txn.If[0].Holds(current(m, txn.If[0].Key)) || held.Swap(true) {
 			return m.Commit(ctx, txn)
-		}
-		gate := txn.If[0]
-		if e := current(m, gate.Key); !gate.Holds(e) {
-			return 0, conflictOf(gate, e)
 		}
 		for listed.Load() == 0 && ctx.Err() == nil {
 			runtime.Gosched()

@@ -161,7 +161,8 @@ func pageUnderWriters(t *trial) {
 	t.all(writers+1, func(i int) error {
 		if i == writers {
 			defer stop()
-			for range t.n(300) {
+			seen := map[store.Revision]bool{}
+			for len(seen) < t.n(200) {
 				p, err := t.store.List(t.ctx, store.Query{Prefix: "p/"})
 				if err != nil {
 					return err
@@ -169,6 +170,7 @@ func pageUnderWriters(t *trial) {
 				if err := oneGeneration(count, p); err != nil {
 					return err
 				}
+				seen[p.Position.Revision] = true
 			}
 			return nil
 		}

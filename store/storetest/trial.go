@@ -67,15 +67,18 @@ func (c testcase) try(b Backend, deadline time.Duration) []string {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		defer t.clean()
+		defer func() {
+			t.late()
+			t.clean()
+		}()
 		c.run(t)
 	}()
 	select {
 	case <-done:
 		return t.result()
 	case <-ctx.Done():
+		t.late()
 	}
-	t.late()
 	late := time.NewTimer(grace)
 	defer late.Stop()
 	select {
@@ -126,11 +129,14 @@ func (t *trial) doing(format string, args ...any) {
 	t.step = fmt.Sprintf(format, args...)
 }
 
-// late keeps the step at the deadline, while the case goes on to clean up.
+// late keeps the step at which the deadline found the case, if it has passed, while
+// the case goes on to clean up.
 func (t *trial) late() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.stuck = t.step
+	if t.ctx.Err() != nil && t.stuck == "" {
+		t.stuck = t.step
+	}
 }
 
 // cleanup runs f when the case ends, the latest first.
