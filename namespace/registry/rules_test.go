@@ -1,0 +1,415 @@
+package registry_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/nslifecycle/nslifecycle/deleter"
+	"github.com/nslifecycle/nslifecycle/finalizer"
+	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/registry"
+	"github.com/nslifecycle/nslifecycle/namespace/registry/registrytest"
+	"github.com/nslifecycle/nslifecycle/phase"
+	"github.com/nslifecycle/nslifecycle/store"
+	"github.com/nslifecycle/nslifecycle/store/memory"
+)
+
+// A namespace is removed when it is terminating and nothing holds it, in the write
+// that made it so, whichever write that is.
+func TestR1_RemovedByTheLastWrite(t *testing.T) {
+	type write struct {
+		name string
+		do   func(e *env) error
+	}
+	terminate := write{"delete", func(e *env) error { _, err := e.Delete(e.ctx, "x", anyVersion); return err }}
+	finalize := write{"finalize", func(e *env) error { _, err := e.Finalize(e.ctx, named("x")); return err }}
+	update := write{"update", func(e *env) error { _, err := e.Update(e.ctx, named("x")); return err }}
+	for _, order := range [][]write{
+		{terminate, finalize, update}, {terminate, update, finalize}, {finalize, terminate, update},
+		{finalize, update, terminate}, {update, terminate, finalize}, {update, finalize, terminate},
+	} {
+		e := newEnv(t)
+		n := named("x", "example.com/agent")
+		n.Finalizers = finalizer.NewSet("example.com/own")
+		_, err := e.Create(e.ctx, n)
+		require.NoError(t, err)
+		for i, w := range order {
+			before := e.revision()
+			require.NoError(t, w.do(e))
+			_, err := e.Get(e.ctx, "x")
+			if i < len(order)-1 {
+				require.NoError(t, err, "%s of %v: something holds it yet", w.name, order)
+				continue
+			}
+			require.ErrorIs(t, err, namespace.ErrNotFound, "%s was the last", w.name)
+			require.Equal(t, before+1, e.revision(), "in that very write")
+		}
+		page, err := e.store.List(e.ctx, store.Query{Prefix: "/"})
+		require.NoError(t, err)
+		require.Empty(t, page.Entries, "nothing of it is left")
+	}
+}
+
+// The phase follows from the deletion timestamp, in what is stored and in what is
+// answered, whatever a client sends.
+func TestR2_PhaseIsDerived(t *testing.T) {
+	e := newEnv(t)
+	sent := named("x")
+	sent.Status.Phase = phase.Terminating
+	sent.DeletionTimestamp = phase.At(time.Now())
+	n, err := e.Create(e.ctx, sent)
+	require.NoError(t, err)
+	require.Equal(t, phase.Active, n.Status.Phase)
+	require.True(t, n.DeletionTimestamp.IsZero())
+	n.DeletionTimestamp = phase.At(time.Now())
+	n.Labels = map[string]string{"a": "b"}
+	for _, write := range writes(e) {
+		n.Status.Phase = ""
+		answer, err := write(e.ctx, n)
+		require.NoError(t, err)
+		require.Equal(t, phase.Active, answer.Status.Phase)
+		require.Equal(t, phase.Active, e.get("x").Phase())
+		n.ResourceVersion = answer.ResourceVersion
+	}
+	e.terminate("x")
+	n = e.get("x")
+	n.Status.Phase, n.DeletionTimestamp = phase.Active, phase.Time{}
+	_, err = e.UpdateStatus(e.ctx, n)
+	require.ErrorIs(t, err, namespace.ErrInvalid)
+	n.Status.Phase = ""
+	n, err = e.UpdateStatus(e.ctx, n)
+	require.NoError(t, err)
+	require.Equal(t, phase.Terminating, n.Status.Phase)
+}
+
+func TestR3_DeletionTimestampNeverChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnv(t)
+		e.create("x", "example.com/agent")
+		first := e.terminate("x").DeletionTimestamp
+		require.Equal(t, phase.At(time.Now()), first)
+		for range 3 {
+			time.Sleep(time.Hour)
+			e.terminate("x")
+			for _, write := range writes(e) {
+				n := named("x", "example.com/agent")
+				n.Annotations = map[string]string{"at": time.Now().String()}
+				n.DeletionTimestamp = phase.At(time.Now())
+				n, err := write(e.ctx, n)
+				require.NoError(t, err)
+				require.Equal(t, first, n.DeletionTimestamp)
+			}
+		}
+		require.Equal(t, first, e.get("x").DeletionTimestamp)
+	})
+}
+
+func TestR4_OnlyFinalizeChangesFinalizers(t *testing.T) {
+	for _, terminating := range []bool{false, true} {
+		e := newEnv(t)
+		e.create("x", "example.com/agent")
+		if terminating {
+			e.terminate("x")
+		}
+		want := finalizer.NewSet("example.com/agent", finalizer.Kubernetes)
+		for _, asked := range []finalizer.Set{{}, finalizer.NewSet("example.com/other"), want.With("example.com/other")} {
+			n := e.get("x")
+			n.Spec.Finalizers = asked
+			n.Annotations = map[string]string{"v": n.ResourceVersion}
+			n, err := e.Update(e.ctx, n)
+			require.NoError(t, err)
+			require.Equal(t, want, n.Spec.Finalizers, "silently")
+			n.Spec.Finalizers = asked
+			n, err = e.UpdateStatus(e.ctx, n)
+			require.NoError(t, err)
+			require.Equal(t, want, n.Spec.Finalizers)
+		}
+		n := e.get("x")
+		n.Spec.Finalizers = want.With("example.com/other")
+		n.Labels = map[string]string{"a": "b"}
+		n, err := e.Finalize(e.ctx, n)
+		require.NoError(t, err)
+		require.Equal(t, want.With("example.com/other"), n.Spec.Finalizers)
+		require.Empty(t, n.Labels["a"], "finalize changes nothing else")
+	}
+}
+
+func TestR5_DefaultFinalizerIsAdded(t *testing.T) {
+	for _, tc := range []struct{ sent, want []finalizer.Name }{
+		{nil, []finalizer.Name{"kubernetes"}},
+		{[]finalizer.Name{"example.com/a"}, []finalizer.Name{"example.com/a", "kubernetes"}},
+		{[]finalizer.Name{"kubernetes", "example.com/a"}, []finalizer.Name{"kubernetes", "example.com/a"}},
+	} {
+		require.Equal(t, tc.want, newEnv(t).create("x", tc.sent...).Spec.Finalizers.Names())
+	}
+}
+
+// The create and the check of the gate are one commit: whatever happens between
+// the request and its commit, nothing is created in a namespace that is not Active.
+func TestR6_GateIsPartOfTheCommit(t *testing.T) {
+	e := newEnv(t)
+	e.create("x")
+	late := &lateStore{Store: e.store}
+	l := newEnvOver(t, late)
+	late.before = func() { e.terminate("x") }
+	_, err := l.content(widgets).Create(e.ctx, "x", object("a"))
+	require.ErrorIs(t, err, namespace.ErrTerminating)
+	late.before = func() { e.release("x") }
+	_, err = l.content(widgets).Create(e.ctx, "x", object("a"))
+	require.ErrorIs(t, err, namespace.ErrNotFound)
+	late.before = func() { e.create("x") }
+	_, err = l.content(widgets).Create(e.ctx, "x", object("a"))
+	require.NoError(t, err, "it is Active again by the time of the commit")
+	require.Zero(t, late.reads, "nothing is read when all is well")
+}
+
+// lateStore lets something happen just before a commit.
+type lateStore struct {
+	store.Store
+	before func()
+	reads  int
+}
+
+func (s *lateStore) Commit(ctx context.Context, txn store.Txn) (store.Revision, error) {
+	if before := s.before; before != nil {
+		s.before = nil
+		before()
+	}
+	s.reads = 0
+	return s.Store.Commit(ctx, txn)
+}
+
+func (s *lateStore) Get(ctx context.Context, key string) (store.Entry, error) {
+	s.reads++
+	return s.Store.Get(ctx, key)
+}
+
+// Nothing that is done for one incarnation touches another: not content, not
+// status, not finalizers.
+func TestR8_OtherIncarnationsAreNotTouched(t *testing.T) {
+	e := newEnv(t)
+	e.create("x")
+	e.put(widgets, "x", object("a"))
+	old := e.terminate("x")
+	_, _, err := e.source().DeleteCollection(e.ctx, targetOf(old))
+	require.NoError(t, err)
+	e.release("x")
+	e.create("x")
+	fresh := e.put(widgets, "x", object("a"))
+	before := e.revision()
+
+	for _, phase := range []string{"Active", "Terminating"} {
+		_, _, err = e.source().DeleteCollection(e.ctx, targetOf(old))
+		require.ErrorIs(t, err, deleter.ErrIncarnation, phase)
+		require.ErrorIs(t, e.source().Delete(e.ctx, targetOf(old), "a", ""), deleter.ErrIncarnation)
+		require.ErrorIs(t, e.source().Delete(e.ctx, targetOf(old), "a", fresh.UID), deleter.ErrIncarnation)
+		_, err = e.source().List(e.ctx, targetOf(old), 0, "")
+		require.ErrorIs(t, err, deleter.ErrIncarnation)
+		for _, write := range writes(e) {
+			_, err = write(e.ctx, old)
+			require.ErrorIs(t, err, namespace.ErrConflict)
+			late := old
+			late.ResourceVersion = ""
+			_, err = write(e.ctx, late)
+			require.ErrorIs(t, err, namespace.ErrConflict)
+		}
+		_, err = e.Delete(e.ctx, "x", namespace.Preconditions{UID: old.UID})
+		require.ErrorIs(t, err, namespace.ErrConflict)
+		require.Equal(t, before, e.revision())
+		e.terminate("x")
+		before = e.revision()
+	}
+}
+
+// The fence is part of every commit of a pass: a namespace that is removed and
+// made again just before it is not touched.
+func TestR8_FenceIsPartOfTheCommit(t *testing.T) {
+	e := newEnv(t)
+	late := &lateStore{Store: e.store}
+	l := newEnvOver(t, late)
+	e.create("x")
+	e.put(widgets, "x", object("a"))
+	old := e.terminate("x")
+	remake := func() {
+		require.NoError(t, e.removeAll(e.ctx, "x"))
+		e.create("x")
+		e.put(widgets, "x", object("a"))
+		e.terminate("x")
+	}
+	late.before = remake
+	_, _, err := l.source().DeleteCollection(e.ctx, targetOf(old))
+	require.ErrorIs(t, err, deleter.ErrIncarnation)
+	require.True(t, e.hasWidget("x", "a"))
+	old = e.get("x")
+	late.before = remake
+	require.ErrorIs(t, l.source().Delete(e.ctx, targetOf(old), "a", ""), deleter.ErrIncarnation)
+	require.True(t, e.hasWidget("x", "a"))
+}
+
+// smallStore allows only small transactions.
+type smallStore struct {
+	store.Store
+	limits  store.Limits
+	largest int
+}
+
+func (s *smallStore) Limits() store.Limits { return s.limits }
+
+func (s *smallStore) Commit(ctx context.Context, txn store.Txn) (store.Revision, error) {
+	if err := txn.Check(s.limits); err != nil {
+		return 0, err
+	}
+	s.largest = max(s.largest, len(txn.Do))
+	return s.Store.Commit(ctx, txn)
+}
+
+// Batches keep to what the store allows, and use it.
+func TestBatchesFitTheStore(t *testing.T) {
+	for _, limits := range []store.Limits{{Operations: 2}, {Operations: 10}, {Bytes: 2000}, {Operations: 7, Bytes: 1500}} {
+		inner, err := memory.New(nil)
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, inner.Close()) })
+		s := &smallStore{Store: inner, limits: limits}
+		e := newEnvOver(t, s)
+		e.create("x")
+		for i := range 40 {
+			o := object(fmt.Sprint("o", i))
+			if i%3 == 0 {
+				o.Finalizers = finalizer.NewSet("example.com/f")
+			}
+			e.put(widgets, "x", o)
+		}
+		n := e.terminateSmall("x", s)
+		s.largest = 0
+		done, more, err := e.source().DeleteCollection(e.ctx, targetOf(n))
+		require.NoError(t, err)
+		require.False(t, more)
+		require.Equal(t, 40, done)
+		if limits.Bytes == 0 {
+			require.Equal(t, limits.Operations-1, s.largest)
+		} else {
+			require.Greater(t, s.largest, 1)
+		}
+	}
+}
+
+// terminateSmall terminates a namespace although the store allows fewer operations
+// than that takes.
+func (e *env) terminateSmall(name string, s *smallStore) namespace.Namespace {
+	limits := s.limits
+	s.limits = store.Limits{}
+	defer func() { s.limits = limits }()
+	return e.terminate(name)
+}
+
+// Creating, terminating, emptying, removing and making again, all at once, by many:
+// nothing breaks a rule at any revision, and nothing is left.
+func TestR6_Orphans(t *testing.T) {
+	s, err := memory.New(nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	orphans(t, s, 200, 2)
+}
+
+// orphans lets 16 creators race the termination of spaces, cycles times over.
+func orphans(t *testing.T, s store.Store, spaces, cycles int) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	e := newEnvOver(t, s)
+	e.create("first")
+	start := now(t, s)
+	var stop atomic.Bool
+	var created, refused atomic.Int64
+	var creators, terminators sync.WaitGroup
+	for creator := range 16 {
+		rnd := rand.New(rand.NewPCG(seed, uint64(creator)))
+		creators.Go(func() {
+			w := e.content([]deleter.Resource{widgets, configmaps}[creator%2])
+			for i := 0; !stop.Load(); i++ {
+				_, err := w.Create(e.ctx, fmt.Sprint("n", rnd.IntN(spaces)), object(fmt.Sprintf("o-%d-%d", creator, i)))
+				if err == nil {
+					created.Add(1)
+				} else {
+					refused.Add(1)
+				}
+			}
+		})
+	}
+	var names []string
+	for i := range spaces {
+		names = append(names, fmt.Sprint("n", i))
+	}
+	for part := range slices.Chunk(names, spaces/4) {
+		terminators.Go(func() {
+			for range cycles {
+				lives := make([]namespace.Namespace, len(part))
+				for i, name := range part {
+					var err error
+					if lives[i], err = e.Create(e.ctx, named(name)); err != nil {
+						t.Error(err)
+						return
+					}
+				}
+				for enough := created.Load() + int64(4*len(part)); created.Load() < enough; {
+					runtime.Gosched() // to the creators
+				}
+				for _, n := range lives {
+					e.end(n)
+				}
+			}
+		})
+	}
+	terminators.Wait()
+	stop.Store(true)
+	creators.Wait()
+	t.Logf("%d objects created, %d refused", created.Load(), refused.Load())
+	require.NotZero(t, created.Load())
+	require.NotZero(t, refused.Load())
+	for _, name := range names {
+		require.False(t, e.has(name))
+	}
+	for _, resource := range []deleter.Resource{widgets, configmaps} {
+		list, err := e.content(resource).List(e.ctx, "", registry.ListOptions{})
+		require.NoError(t, err)
+		require.Empty(t, list.Items)
+	}
+	require.NoError(t, registrytest.Audit(e.ctx, s, "registry", start, e.revision()))
+}
+
+// end ends the life of a namespace. A listing of a terminating namespace is final:
+// once it is empty, the namespace is removed.
+func (e *env) end(n namespace.Namespace) {
+	name := n.Name
+	n, err := e.Delete(e.ctx, name, namespace.Preconditions{UID: n.UID})
+	if err != nil {
+		e.t.Errorf("delete %s: %v", name, err)
+		return
+	}
+	sources, err := e.Sources()
+	if err != nil {
+		e.t.Error(err)
+		return
+	}
+	for _, source := range sources {
+		if _, _, err := source.Content.(deleter.CollectionDeleter).DeleteCollection(e.ctx, targetOf(n)); err != nil {
+			e.t.Errorf("empty %s: %v", name, err)
+		}
+		if page, err := source.Content.List(e.ctx, targetOf(n), 0, ""); err != nil || len(page.Items) > 0 {
+			e.t.Errorf("%s has %d %s after it was emptied, error %v", name, len(page.Items), source.Resource, err)
+		}
+	}
+	n.Spec.Finalizers = finalizer.Set{}
+	if _, err := e.Finalize(e.ctx, n); err != nil {
+		e.t.Errorf("finalize %s: %v", name, err)
+	}
+}
