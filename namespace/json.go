@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 )
 
@@ -37,22 +36,22 @@ func (r *RawJSON) UnmarshalJSON(data []byte) error {
 func Decode(data []byte) (Namespace, error) {
 	var n Namespace
 	if err := json.Unmarshal(data, &n); err != nil {
-		return Namespace{}, malformed("namespaces", err)
+		return Namespace{}, malformed(err)
 	}
 	return n, nil
 }
 
-func malformed(resource string, err error) *Error {
+func malformed(err error) *Error {
 	message := "the document is malformed: " + err.Error()
 	var syntax *json.SyntaxError
-	var kind *json.UnmarshalTypeError
+	kind, typed := err.(*json.UnmarshalTypeError) // one that a field returned would not name it
 	switch {
-	case errors.Is(err, io.ErrUnexpectedEOF):
-		message = "the document is malformed: it ends too early"
 	case errors.As(err, &syntax):
 		message = fmt.Sprintf("the document is malformed at byte %d: %v", syntax.Offset, err)
-	case errors.As(err, &kind):
+	case typed && kind.Field == "":
+		message = "the document cannot be a JSON " + kind.Value
+	case typed:
 		message = fmt.Sprintf("the field %q cannot be a JSON %s", kind.Field, kind.Value)
 	}
-	return &Error{Kind: ErrBadRequest, Resource: resource, Message: message, Err: err}
+	return &Error{Kind: ErrBadRequest, Resource: Resource, Message: message, Err: err}
 }

@@ -2,6 +2,7 @@ package namespace
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/nslifecycle/nslifecycle/phase"
@@ -141,6 +142,7 @@ func NoNewFinalizers(old, updated Meta) []Violation {
 	for _, n := range added {
 		names = append(names, string(n))
 	}
+	slices.Sort(names) // as upstream does
 	return []Violation{forbidden("metadata.finalizers", fmt.Sprintf(
 		"no new finalizers can be added if the object is being deleted, found new finalizers %#v", names))}
 }

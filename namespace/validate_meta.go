@@ -121,13 +121,13 @@ func validateOwner(o OwnerReference, at string) []Violation {
 	if version(o.APIVersion) == "" {
 		vs = append(vs, invalid(at+".apiVersion", o.APIVersion, "version must not be empty"))
 	}
+	vs = append(vs, text(at+".apiVersion", o.APIVersion)...)
 	for _, f := range []struct{ field, value string }{{".kind", o.Kind}, {".name", o.Name}, {".uid", o.UID}} {
 		if f.value == "" {
 			vs = append(vs, invalid(at+f.field, "", "must not be empty"))
 		}
 		vs = append(vs, text(at+f.field, f.value)...)
 	}
-	vs = append(vs, text(at+".apiVersion", o.APIVersion)...)
 	if o.APIVersion == "v1" && o.Kind == "Event" {
 		vs = append(vs, invalidValue(at, "", "/v1, Kind=Event is disallowed from being an owner"))
 	}

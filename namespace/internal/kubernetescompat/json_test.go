@@ -244,7 +244,9 @@ func (g generator) labels() map[string]string {
 
 func (g generator) meta() metav1.ObjectMeta {
 	m := metav1.ObjectMeta{
-		Name: g.text(), GenerateName: g.text(), Namespace: g.text(), SelfLink: g.text(),
+		//lint:ignore SA1019 old clients send it
+		SelfLink: g.text(),
+		Name:     g.text(), GenerateName: g.text(), Namespace: g.text(),
 		UID: types.UID(g.text()), ResourceVersion: g.text(), Generation: g.Int64N(3) - 1,
 		DeletionTimestamp:          maybe(g, g.time),
 		DeletionGracePeriodSeconds: maybe(g, func() int64 { return g.Int64N(3) }),

@@ -90,10 +90,10 @@ func TestTooLarge(t *testing.T) {
 
 func TestNoNewFinalizers(t *testing.T) {
 	t.Parallel()
-	want := causes(validation.ValidateNoNewFinalizers([]string{"a/a", "b/b", "c/c"}, []string{"b/b"}, field.NewPath("metadata", "finalizers")))
+	want := causes(validation.ValidateNoNewFinalizers([]string{"c/c", "b/b", "a/a"}, []string{"b/b"}, field.NewPath("metadata", "finalizers")))
 	got := namespace.NoNewFinalizers(
 		namespace.Meta{Finalizers: finalizer.NewSet("b/b")},
-		namespace.Meta{Finalizers: finalizer.NewSet("a/a", "b/b", "c/c")})
+		namespace.Meta{Finalizers: finalizer.NewSet("c/c", "b/b", "a/a")})
 	require.Empty(t, cmp.Diff(want, got))
 }
 
