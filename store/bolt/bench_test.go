@@ -18,9 +18,9 @@ import (
 const benchValue = 512
 
 // plain is the plainest group committer that is right: one goroutine, one
-// transaction of the engine per batch, a state and a log. It checks no conditions,
-// keeps no history, drops nothing and has no watches. The driver is measured
-// against it.
+// transaction of the engine per batch, a state and a log that carries the values.
+// It checks no conditions, keeps no history, drops nothing and has no watches. The
+// driver is measured against it.
 type plain struct {
 	db       *bbolt.DB
 	requests chan plainRequest
@@ -56,18 +56,17 @@ func openPlain(tb testing.TB) *plain {
 func (p *plain) run() {
 	defer close(p.done)
 	revision := uint64(0)
+	batch := make([]plainRequest, 0, batchRequests)
 	for first := range p.requests {
-		batch := append(make([]plainRequest, 0, batchRequests), first)
-	drain:
-		for len(batch) < batchRequests {
+		batch = append(batch[:0], first)
+		for more := true; more && len(batch) < batchRequests; {
 			select {
 			case r, ok := <-p.requests:
-				if !ok {
-					break drain
+				if more = ok; ok {
+					batch = append(batch, r)
 				}
-				batch = append(batch, r)
 			default:
-				break drain
+				more = false
 			}
 		}
 		err := p.db.Update(func(tx *bbolt.Tx) error {
@@ -95,16 +94,37 @@ func (p *plain) put(key string, value []byte) error {
 	return <-r.done
 }
 
-// writers has w goroutines call write for b.N operations in all, and returns the
-// time.
-func writers(b *testing.B, w int, write func(i int) error) time.Duration {
-	var next atomic.Int64
+// get is what a read costs at least.
+func (p *plain) get(key string) (value []byte, err error) {
+	err = p.db.View(func(tx *bbolt.Tx) error {
+		value = append(value, tx.Bucket(bucketState).Get([]byte(key))...)
+		return nil
+	})
+	return value, err
+}
+
+// list reads a page of entries from a key on.
+func (p *plain) list(from string, limit int) (entries []store.Entry, err error) {
+	err = p.db.View(func(tx *bbolt.Tx) error {
+		c := tx.Bucket(bucketState).Cursor()
+		for k, v := c.Seek([]byte(from)); k != nil && len(entries) < limit; k, v = c.Next() {
+			entries = append(entries, store.Entry{Key: string(k), Value: append([]byte(nil), v...)})
+		}
+		return nil
+	})
+	return entries, err
+}
+
+// share has w goroutines call f for the numbers from..to-1, and returns the time.
+func share(b *testing.B, w, from, to int, f func(i int) error) time.Duration {
+	next := atomic.Int64{}
+	next.Store(int64(from))
 	var group sync.WaitGroup
 	begin := time.Now()
 	for range w {
 		group.Go(func() {
-			for i := int(next.Add(1)); i <= b.N; i = int(next.Add(1)) {
-				if err := write(i); err != nil {
+			for i := int(next.Add(1)) - 1; i < to; i = int(next.Add(1)) - 1 {
+				if err := f(i); err != nil {
 					b.Error(err)
 					return
 				}
@@ -115,48 +135,118 @@ func writers(b *testing.B, w int, write func(i int) error) time.Duration {
 	return time.Since(begin)
 }
 
-func openBench(b *testing.B) *Store {
-	s, err := Open(filepath.Join(b.TempDir(), "bench.db"), nil)
-	require.NoError(b, err)
-	b.Cleanup(func() { require.NoError(b, s.Close()) })
-	return s
+// compare runs the driver and the plain committer in turns, so that both see the
+// same machine, and reports the rates of both and "of-plain", the one over the
+// other.
+func compare(b *testing.B, w int, ours, theirs func(i int) error) {
+	const turns = 8
+	var our, their time.Duration
+	b.ResetTimer()
+	for turn := range turns {
+		from, to := b.N*turn/turns, b.N*(turn+1)/turns
+		their += share(b, w, from, to, theirs)
+		our += share(b, w, from, to, ours)
+	}
+	b.StopTimer()
+	b.ReportMetric(0, "ns/op") // it would be the sum of both
+	b.ReportMetric(float64(b.N)/our.Seconds(), "ops/s")
+	b.ReportMetric(float64(b.N)/their.Seconds(), "plain-ops/s")
+	b.ReportMetric(their.Seconds()/our.Seconds(), "of-plain")
 }
 
 func benchKey(i int) string { return fmt.Sprintf("/registry/widgets/ns-%03d/object-%08d", i%100, i) }
 
-// BenchmarkCreate measures creates beside the plain committer. "of-plain" is the
-// driver's rate over the plain committer's: 0.7 is the goal.
 func BenchmarkCreate(b *testing.B) {
-	for _, w := range []int{1, 8, 64} {
-		b.Run(fmt.Sprintf("writers=%d", w), func(b *testing.B) {
-			s := openBench(b)
-			compare(b, w, func(i int, value []byte) error {
-				key := benchKey(i)
-				_, err := s.Commit(b.Context(), store.Txn{If: []store.Condition{store.Absent(key)}, Do: []store.Operation{store.Put(key, value)}})
+	for _, gated := range []bool{false, true} {
+		for _, w := range []int{1, 8, 64} {
+			b.Run(fmt.Sprintf("gated=%v/writers=%d", gated, w), func(b *testing.B) {
+				s, p := openNew(b, nil), openPlain(b)
+				put(b, s, "gate", "uid")
+				value := make([]byte, benchValue)
+				compare(b, w, func(i int) error {
+					key := benchKey(i)
+					txn := store.Txn{If: []store.Condition{store.Absent(key)}, Do: []store.Operation{store.Put(key, value)}}
+					if gated {
+						txn.If = []store.Condition{store.Exists("gate"), store.Absent(key)}
+					}
+					_, err := s.Commit(b.Context(), txn)
+					return err
+				}, func(i int) error { return p.put(benchKey(i), value) })
+			})
+		}
+	}
+}
+
+// BenchmarkUpdate updates 10,000 entries in turn. With the short history the driver
+// also drops old changes all the time.
+func BenchmarkUpdate(b *testing.B) {
+	const entries = 10_000
+	for _, retain := range []int{1000, defaultRetain} {
+		for _, w := range []int{1, 8, 64} {
+			b.Run(fmt.Sprintf("retain=%d/writers=%d", retain, w), func(b *testing.B) {
+				s, p := openNew(b, &Options{Retain: retain}), openPlain(b)
+				value := make([]byte, benchValue)
+				ours := func(i int) error {
+					_, err := s.Commit(b.Context(), store.Txn{Do: []store.Operation{store.Put(benchKey(i%entries), value)}})
+					return err
+				}
+				theirs := func(i int) error { return p.put(benchKey(i%entries), value) }
+				share(b, batchRequests, 0, entries, ours)
+				share(b, batchRequests, 0, entries, theirs)
+				compare(b, w, ours, theirs)
+			})
+		}
+	}
+}
+
+func BenchmarkGet(b *testing.B) {
+	const entries = 10_000
+	s, p := openNew(b, nil), openPlain(b)
+	benchFill(b, s, p, entries)
+	for _, w := range []int{1, 8} {
+		b.Run(fmt.Sprintf("readers=%d", w), func(b *testing.B) {
+			compare(b, w, func(i int) error {
+				_, err := s.Get(b.Context(), benchKey(i%entries))
+				return err
+			}, func(i int) error {
+				_, err := p.get(benchKey(i % entries))
 				return err
 			})
 		})
 	}
 }
 
-// compare measures write and the plain committer in turns, so that both see the
-// same disk.
-func compare(b *testing.B, w int, write func(i int, value []byte) error) {
-	p := openPlain(b)
+func benchFill(b *testing.B, s *Store, p *plain, entries int) {
 	value := make([]byte, benchValue)
-	const turns = 8
-	n, whole := b.N, 0
-	var plainTime, ourTime time.Duration
-	b.ResetTimer()
-	for turn := range turns {
-		b.N = n*(turn+1)/turns - n*turn/turns
-		plainTime += writers(b, w, func(i int) error { return p.put(benchKey(whole+i), value) })
-		ourTime += writers(b, w, func(i int) error { return write(whole+i, value) })
-		whole += b.N
+	share(b, batchRequests, 0, entries, func(i int) error { return p.put(benchKey(i), value) })
+	share(b, batchRequests, 0, entries, func(i int) error {
+		_, err := s.Commit(b.Context(), store.Txn{Do: []store.Operation{store.Put(benchKey(i), value)}})
+		return err
+	})
+}
+
+// BenchmarkList reads pages of 500: of now, and of the past with every entry
+// changed again and again since. The plain one knows only now.
+func BenchmarkList(b *testing.B) {
+	const entries, page = 10_000, 500
+	s, p := openNew(b, nil), openPlain(b)
+	benchFill(b, s, p, entries)
+	old := listAt(b, s, store.Position{}).Position
+	for _, rounds := range []int{0, 1, 4} {
+		for range rounds {
+			benchFill(b, s, p, entries)
+		}
+		for name, at := range map[string]store.Position{"now": {}, "then": old} {
+			b.Run(fmt.Sprintf("at=%s/updates=%d", name, rounds), func(b *testing.B) {
+				after := func(i int) string { return benchKey(i % 100) } // each begins a namespace
+				compare(b, 1, func(i int) error {
+					_, err := s.List(b.Context(), store.Query{After: after(i), Limit: page, At: at})
+					return err
+				}, func(i int) error {
+					_, err := p.list(after(i), page)
+					return err
+				})
+			})
+		}
 	}
-	b.N = n
-	b.ReportMetric(0, "ns/op")
-	b.ReportMetric(float64(n)/ourTime.Seconds(), "ops/s")
-	b.ReportMetric(float64(n)/plainTime.Seconds(), "plain-ops/s")
-	b.ReportMetric(plainTime.Seconds()/ourTime.Seconds(), "of-plain")
 }

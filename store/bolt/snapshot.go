@@ -185,13 +185,25 @@ func (w *walk) version(key []byte) (record []byte, found bool) {
 	w.bound = appendVersions(w.bound[:0], key)
 	versions := len(w.bound)
 	w.bound = appendRevision(w.bound, w.at+1)
-	w.historyKey, w.historyRecord = w.history.Seek(w.bound)
+	w.forward()
 	if !bytes.HasPrefix(w.historyKey, w.bound[:versions]) {
 		return nil, false // it stands at the next key already
 	}
 	record = w.historyRecord
 	// No revision has its first bit set: nothing of this key sorts behind.
 	w.bound = append(w.bound[:versions], 0xFF)
-	w.historyKey, w.historyRecord = w.history.Seek(w.bound)
+	w.forward()
 	return record, true
+}
+
+// forward moves the history cursor on to the first key from bound on. Mostly that
+// is close by, and a few steps cost less than a seek.
+func (w *walk) forward() {
+	for range 4 {
+		if w.historyKey == nil || bytes.Compare(w.historyKey, w.bound) >= 0 {
+			return
+		}
+		w.historyKey, w.historyRecord = w.history.Next()
+	}
+	w.historyKey, w.historyRecord = w.history.Seek(w.bound)
 }
