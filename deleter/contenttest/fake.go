@@ -51,7 +51,8 @@ type FakeOptions struct {
 
 // Fake is content in memory: a source that answers after a fixed time per call,
 // with whatever finalizers, grace periods and failures a test needs. It uses
-// timers only while a call runs, so that it works in a [testing/synctest] bubble.
+// timers only while a call runs, so that it works in a [testing/synctest] bubble;
+// make it inside.
 //
 // A namespace comes into being with its first [Fake.Put]; a target that the fake has never
 // heard of has no content. A Fake is safe for concurrent use.
