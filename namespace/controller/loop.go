@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"container/list"
 	"context"
 	"math"
 	"time"
@@ -50,7 +51,7 @@ type loop struct {
 	entries  map[string]*entry
 	timers   timers
 	shares   [shares]share
-	notices  []*notice // oldest first; ended ones are passed over
+	notices  list.List // of *notice: those that have not ended, oldest first
 	waits    int       // goroutines that wait
 	listing  uint32    // the number of the last listing
 	lost     bool      // the watch is lost, and that was logged

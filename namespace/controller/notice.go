@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"container/list"
 	"context"
 	"runtime/debug"
 	"time"
@@ -17,6 +18,7 @@ type notice struct {
 	floor  time.Duration // the next pass does not begin before
 	futile bool          // the notice before it led to nothing
 	err    error         // how the wait ended
+	place  *list.Element // in loop.notices
 }
 
 // await begins to wait for content of e to go, which report saw last. When too many
@@ -27,14 +29,16 @@ func (l *loop) await(e *entry, report deleter.Report, floor time.Duration, futil
 		return
 	}
 	if l.waits >= l.options.Waits {
-		l.giveUpLongestWait()
+		if longest := l.notices.Front(); longest != nil {
+			l.unwait(longest.Value.(*notice).entry)
+		}
 		return
 	}
 	ctx, cancel := context.WithCancel(l.ctx)
 	n := &notice{entry: e, cancel: cancel, floor: floor, futile: futile}
 	e.notice = n
 	l.waits++
-	l.notices = append(l.notices, n)
+	n.place = l.notices.PushBack(n)
 	target := deleter.Target{Namespace: e.ref.Name, UID: e.ref.UID, DeletedAt: e.deleted}
 	go func() {
 		defer cancel()
@@ -53,22 +57,11 @@ func wait(ctx context.Context, w deleter.Waiter, target deleter.Target, report d
 	return w.Wait(ctx, target, report)
 }
 
-func (l *loop) giveUpLongestWait() {
-	for len(l.notices) > 0 {
-		n := l.notices[0]
-		l.notices[0] = nil
-		l.notices = l.notices[1:]
-		if n.entry.notice == n {
-			l.unwait(n.entry)
-			return
-		}
-	}
-}
-
 // unwait ends the wait of e, if there is one.
 func (l *loop) unwait(e *entry) {
 	if e.notice != nil {
 		e.notice.cancel()
+		l.notices.Remove(e.notice.place)
 		e.notice = nil
 	}
 }
@@ -80,7 +73,7 @@ func (l *loop) noticed(n *notice) {
 	if e.notice != n {
 		return
 	}
-	e.notice = nil
+	l.unwait(e)
 	if n.err != nil || e.state != resting {
 		return
 	}

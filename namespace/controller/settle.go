@@ -46,7 +46,7 @@ func (l *loop) next(e *entry, d done) {
 	switch {
 	case d.took > l.options.Long:
 		e.share = long
-	case !progress:
+	case d.err != nil || !progress:
 		e.share = sick
 	}
 	switch {
