@@ -1,0 +1,196 @@
+package deleter_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/nslifecycle/nslifecycle/deleter"
+	"github.com/nslifecycle/nslifecycle/deleter/contenttest"
+)
+
+// The first look at a type in a new namespace begins as it would have been best
+// in the namespaces before.
+func TestFirstLookIsLearntFromOtherNamespaces(t *testing.T) {
+	f := contenttest.NewFake(nil)
+	d := compose(t, nil, source("pods", f))
+	var got []string
+	for i, objects := range []int{0, 0, 0, 1, 1, 1, 0, 0, 0} {
+		target := targetOf(fmt.Sprint("n", i))
+		f.PutMany(target, "x", objects)
+		f.ResetCalls()
+		report, err := d.Delete(t.Context(), target, deleter.Report{})
+		require.NoError(t, err)
+		require.True(t, report.Empty())
+		got = append(got, fmt.Sprint(objects, ": ", counted(f)))
+	}
+	require.Empty(t, cmp.Diff([]string{
+		"0: 1c 1l", "0: 1l", "0: 1l", // nothing there: a listing will do
+		"1: 1c 2l", "1: 1c 2l", "1: 1c 1l", // one surprise does not change its mind, two do
+		"0: 1c 1l", "0: 1c 1l", "0: 1l",
+	}, got))
+}
+
+// What a source refused is not asked of it again, in any namespace; other
+// operations and other types are.
+func TestRefusalsAreLearntByTypeAndOperation(t *testing.T) {
+	refusing := func(ops ...deleter.Op) *contenttest.Fake {
+		return contenttest.NewFake(&contenttest.FakeOptions{Unsupported: ops})
+	}
+	pods, jobs := refusing(collection), refusing(estimate)
+	d, err := deleter.Discovering(func(context.Context) ([]deleter.Source, error) {
+		return []deleter.Source{source("pods", pods), source("jobs", jobs)}, nil
+	}, nil)
+	require.NoError(t, err)
+	for i := range 3 {
+		target := targetOf(fmt.Sprint("n", i))
+		pods.PutMany(target, "x", 2)
+		jobs.PutMany(target, "x", 2)
+		report, err := d.Delete(t.Context(), target, deleter.Report{})
+		require.NoError(t, err)
+		require.True(t, report.Empty())
+	}
+	require.Equal(t, 1, pods.Calls(collection))
+	require.Equal(t, 6, pods.Calls(del))
+	require.Equal(t, 3, jobs.Calls(collection))
+	require.Zero(t, jobs.Calls(del))
+}
+
+// An estimate that is refused leaves the report without one and is no failure.
+func TestRefusedEstimate(t *testing.T) {
+	f := fake(&contenttest.FakeOptions{Unsupported: []deleter.Op{estimate}}, contenttest.Object{Name: "a", Grace: time.Hour})
+	d := compose(t, nil, source("pods", graceless{f}))
+	var report deleter.Report
+	for range 3 {
+		var err error
+		report, err = d.Delete(t.Context(), target(), report)
+		require.NoError(t, err)
+		require.Equal(t, 1, report.Remaining())
+		require.Zero(t, report.Estimate())
+	}
+	require.Equal(t, 1, f.Calls(estimate))
+}
+
+// A token that expires makes the listing begin anew: nothing is counted twice.
+func TestListingBeginsAnewWhenItsTokenExpires(t *testing.T) {
+	expired := 2
+	f := fake(nil)
+	for i := range 9 {
+		f.Put(target(), contenttest.Object{Name: fmt.Sprint("x", i), Finalizers: []string{"example.com/hold"}})
+	}
+	d := compose(t, &deleter.Options{PageSize: 4}, source("pods", expiring{Fake: f, left: &expired}))
+	report, err := d.Delete(t.Context(), target(), deleter.Report{})
+	require.NoError(t, err)
+	require.Zero(t, expired)
+	require.Equal(t, 9, report.Remaining())
+	require.Equal(t, 9, result(t, report, "pods").Holders[0].Objects)
+}
+
+// expiring answers a number of times that a token is too old.
+type expiring struct {
+	*contenttest.Fake
+	left *int
+}
+
+func (e expiring) List(ctx context.Context, target deleter.Target, limit int, next string) (deleter.Page, error) {
+	if next != "" && *e.left > 0 {
+		*e.left--
+		return deleter.Page{}, fmt.Errorf("compacted: %w", deleter.ErrExpired)
+	}
+	return e.Fake.List(ctx, target, limit, next)
+}
+
+// A source that cannot count what it deletes gets more passes as long as less is
+// left after each, and counts as stuck when not.
+func TestUncountedCollections(t *testing.T) {
+	f := contenttest.NewFake(&contenttest.FakeOptions{Batch: 10, Uncounted: true})
+	f.PutMany(target(), "x", 400)
+	d := compose(t, nil, source("pods", f))
+	var report deleter.Report
+	for _, want := range []int{240, 80, 0} { // 16 calls a pass
+		var err error
+		report, err = d.Delete(t.Context(), target(), report)
+		require.NoError(t, err)
+		require.Equal(t, want, report.Remaining())
+		require.Equal(t, want > 0, report.More())
+	}
+	require.True(t, report.Empty())
+
+	stuck := compose(t, nil, source("pods", idle{fake(nil, contenttest.Object{Name: "a"})}))
+	report, err := stuck.Delete(t.Context(), target(), deleter.Report{})
+	require.NoError(t, err, "nobody can tell yet")
+	require.True(t, report.More())
+	report, err = stuck.Delete(t.Context(), target(), report)
+	require.ErrorIs(t, err, deleter.ErrUnexpected)
+	require.False(t, report.More(), "a pass without progress must not be followed by another at once")
+}
+
+// idle always tells of more and deletes nothing.
+type idle struct{ deleter.Content }
+
+func (idle) DeleteCollection(context.Context, deleter.Target) (int, bool, error) {
+	return -1, true, nil
+}
+
+// A source that says how many it deleted, namely none, while there is more, is stuck.
+func TestCollectionsWithoutProgress(t *testing.T) {
+	d := compose(t, nil, source("pods", lame{fake(nil, contenttest.Object{Name: "a"})}))
+	report, err := d.Delete(t.Context(), target(), deleter.Report{})
+	require.ErrorIs(t, err, deleter.ErrUnexpected)
+	require.False(t, report.More())
+}
+
+type lame struct{ deleter.Content }
+
+func (lame) DeleteCollection(context.Context, deleter.Target) (int, bool, error) { return 0, true, nil }
+
+// An object whose name was taken by another one is gone; the other is new.
+func TestReplacedObjects(t *testing.T) {
+	f := fake(fails(deleter.ErrReplaced, del), contenttest.Object{Name: "a"})
+	_, err := compose(t, nil, source("pods", plain{f})).Delete(t.Context(), target(), deleter.Report{})
+	require.ErrorIs(t, err, deleter.ErrUnexpected)
+	require.NotErrorIs(t, err, deleter.ErrReplaced)
+}
+
+// An Emptier is asked once a pass and trusted in what it tells.
+func TestEmptier(t *testing.T) {
+	answer := deleter.Result{
+		Resource: core("ignored"), Deleted: 4, Remaining: 3, Deleting: 2, Estimate: time.Second,
+		Holders: []deleter.Holder{{Finalizer: "example.com/a", Objects: 1}}, Err: errBoom, Waiting: true,
+	}
+	f := fake(nil)
+	d := compose(t, nil, source("pods", emptier{f, answer}))
+	report, err := d.Delete(t.Context(), target(), deleter.Report{})
+	require.NoError(t, err)
+	want := answer
+	want.Resource, want.Err, want.Waiting = core("pods"), nil, false
+	require.Empty(t, cmp.Diff([]deleter.Result{want}, report.Results))
+	require.Zero(t, f.Calls())
+}
+
+type emptier struct {
+	deleter.Content
+	answer deleter.Result
+}
+
+func (e emptier) Empty(context.Context, deleter.Target) (deleter.Result, error) { return e.answer, nil }
+
+// Reports of many namespaces share what they know alike.
+func TestCleanTypesAreShared(t *testing.T) {
+	var sources []deleter.Source
+	for i := range 50 {
+		sources = append(sources, source(fmt.Sprintf("type%02d", i), contenttest.NewFake(nil)))
+	}
+	d := compose(t, nil, sources...)
+	first, err := d.Delete(t.Context(), targetOf("a"), deleter.Report{})
+	require.NoError(t, err)
+	second, err := d.Delete(t.Context(), targetOf("b"), deleter.Report{})
+	require.NoError(t, err)
+	require.Len(t, first.Clean, 50)
+	require.Same(t, &first.Clean[0], &second.Clean[0])
+	require.Empty(t, second.Compact().Results)
+}
