@@ -3,6 +3,7 @@ package deleter
 import (
 	"maps"
 	"slices"
+	"sort"
 	"time"
 
 	"go.uber.org/multierr"
@@ -170,15 +171,13 @@ func (r Report) Observation() phase.Observation {
 	return seen
 }
 
-// result returns what r tells of resource, if that was asked.
-func (r Report) result(resource Resource) (Result, bool) {
-	i, ok := slices.BinarySearchFunc(r.Results, resource, func(one Result, resource Resource) int {
-		return one.Resource.Compare(resource)
-	})
+// result returns what r tells of resource; nil if that was not asked.
+func (r Report) result(resource Resource) *Result {
+	i, ok := sort.Find(len(r.Results), func(i int) int { return resource.Compare(r.Results[i].Resource) })
 	if !ok || r.Results[i].Waiting {
-		return Result{}, false
+		return nil
 	}
-	return r.Results[i], true
+	return &r.Results[i]
 }
 
 // clean reports whether r knows resource to be empty for good.

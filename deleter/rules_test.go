@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -176,12 +177,15 @@ func TestR10_OneSickSourceDoesNotHoldUpOthers(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				const latency = 5 * time.Millisecond
 				start := time.Now()
+				var mu sync.Mutex
 				var over time.Duration
 				sick := fake(&contenttest.FakeOptions{Latency: latency, Fault: fault}, contenttest.Object{Name: "a"})
 				sources := []deleter.Source{source("sick", sick)}
 				for _, pair := range [][2]string{{"a1", "a2"}, {"b1", "b2"}, {"c1", "c2"}} {
 					first := fake(&contenttest.FakeOptions{Latency: latency}, contenttest.Object{Name: "x"})
 					last := fake(&contenttest.FakeOptions{Latency: latency, Fault: func(context.Context, contenttest.Call) error {
+						mu.Lock()
+						defer mu.Unlock()
 						over = time.Since(start)
 						return nil
 					}}, contenttest.Object{Name: "x"})

@@ -22,12 +22,11 @@ var (
 type visit struct {
 	opts     *Options
 	slots    *semaphore.Weighted // calls in flight in the pass
-	source   Source
+	source   *Source
 	known    *known
 	target   Target
-	before   Result // of the pass before
-	had      bool   // whether there is one
-	budget   int    // objects that may still be deleted
+	before   *Result // of the pass before; nil: none
+	budget   int     // objects that may still be deleted
 	result   Result
 	failures failures
 }
@@ -81,7 +80,7 @@ func (v *visit) atOnce(ctx context.Context, e Emptier) bool {
 // collection deletes by whole collections; false means that the source refused.
 // It takes two calls, or one if a look shows that there is nothing to delete.
 func (v *visit) collection(ctx context.Context, c CollectionDeleter) bool {
-	guess := !v.had
+	guess := v.before == nil
 	if v.looksFirst() {
 		t, err := v.scan(ctx, func(t *tally, _ Page) bool { return t.deleting == t.count })
 		if err != nil {
@@ -113,7 +112,7 @@ func (v *visit) collection(ctx context.Context, c CollectionDeleter) bool {
 		v.known.found(t.count == 0 && v.result.Deleted == 0)
 	}
 	// A source that cannot count may still get on; the next pass can compare.
-	if more && !counted && t.unexpected > 0 && !(v.had && t.count >= v.before.Remaining) {
+	if more && !counted && t.unexpected > 0 && (v.before == nil || t.count < v.before.Remaining) {
 		v.result.More = true
 	}
 	v.finish(ctx, t)
@@ -123,7 +122,7 @@ func (v *visit) collection(ctx context.Context, c CollectionDeleter) bool {
 // looksFirst reports whether to list before deleting.
 func (v *visit) looksFirst() bool {
 	switch {
-	case !v.had:
+	case v.before == nil:
 		return v.known.tendsEmpty()
 	case v.before.Err != nil:
 		return true // one call is enough to see that a source is still down
