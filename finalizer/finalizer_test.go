@@ -122,7 +122,7 @@ func TestSetDiff(t *testing.T) {
 // No operation and no caller can change a set that somebody holds.
 func TestSetNeverAliases(t *testing.T) {
 	t.Parallel()
-	in := []finalizer.Name{"a", "b", "c"}
+	in := []finalizer.Name{"a", "b", "c", "a"} // the repetition leaves spare room in the set
 	s := finalizer.NewSet(in...)
 	in[0] = "changed"
 	s.Names()[1] = "changed"

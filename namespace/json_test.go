@@ -42,6 +42,28 @@ func TestJSON(t *testing.T) {
 	require.Equal(t, `{"metadata":{},"items":null}`, string(out))
 }
 
+// What was decoded stays as it is, whatever becomes of the buffer.
+func TestDecodeKeepsNothing(t *testing.T) {
+	t.Parallel()
+	data, err := json.Marshal(full())
+	require.NoError(t, err)
+	n, err := namespace.Decode(data)
+	require.NoError(t, err)
+	for i := range data {
+		data[i] = '!'
+	}
+	require.Empty(t, cmp.Diff(full(), n, cmp.Transformer("compact", compact)))
+}
+
+// compact makes documents comparable that differ in white space.
+func compact(r namespace.RawJSON) string {
+	out, err := json.Marshal(r)
+	if err != nil {
+		return err.Error()
+	}
+	return string(out)
+}
+
 func TestDecodeSaysWhere(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ name, in, want string }{

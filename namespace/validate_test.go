@@ -151,6 +151,18 @@ func TestValidateCreate(t *testing.T) {
 	require.EqualError(t, err, `Namespace "a.b" is invalid: metadata.name: Invalid value: "a.b": must not contain dots`)
 }
 
+// A violation that is there twice is told twice and printed once, as upstream does.
+func TestInvalid(t *testing.T) {
+	t.Parallel()
+	one, two := namespace.Violation{Field: "a", Message: "m"}, namespace.Violation{Field: "b", Message: "m"}
+	require.EqualError(t, namespace.Invalid("Widget.example.com", "widgets.example.com", "x", violations{one, one}), `Widget.example.com "x" is invalid: a: m`)
+	err := namespace.Invalid("Widget.example.com", "widgets.example.com", "x", violations{one, two, one})
+	require.EqualError(t, err, `Widget.example.com "x" is invalid: [a: m, b: m]`)
+	var refused *namespace.Error
+	require.True(t, errors.As(err, &refused))
+	require.Equal(t, violations{one, two, one}, refused.Causes)
+}
+
 func TestWrongKind(t *testing.T) {
 	t.Parallel()
 	for _, typ := range []namespace.TypeMeta{{Kind: "Pod", APIVersion: "v1"}, {Kind: "Namespace"}, {Kind: "Namespace", APIVersion: "v2"}, {APIVersion: "v1"}} {
