@@ -173,11 +173,73 @@ func TestR6_GateIsPartOfTheCommit(t *testing.T) {
 	require.Zero(t, late.reads, "nothing is read when all is well")
 }
 
-// lateStore lets something happen just before a commit.
+// A pass that read the fence before its incarnation went, and the content after,
+// deletes nothing of the next one, and lists nothing of it.
+func TestR8_FenceAndContentAreOfOneIncarnation(t *testing.T) {
+	e := newEnv(t)
+	late := &lateStore{Store: e.store}
+	l := newEnvOver(t, late)
+	e.create("x")
+	first := e.put(widgets, "x", object("a"))
+	old := e.terminate("x")
+	remake := func() {
+		require.NoError(t, e.removeAll(e.ctx, "x"))
+		e.create("x")
+		e.put(widgets, "x", object("b"))
+		e.terminate("x")
+	}
+	late.listing = map[int]func(){1: remake} // between the fence and the content
+	page, err := l.source().List(e.ctx, targetOf(old), 0, "")
+	require.NoError(t, err)
+	require.Len(t, page.Items, 1)
+	require.Equal(t, first.UID, page.Items[0].UID, "what was there while the incarnation was")
+
+	old = e.get("x")
+	late.lists, late.listing = 0, map[int]func(){0: remake}
+	_, _, err = l.source().DeleteCollection(e.ctx, targetOf(old))
+	require.ErrorIs(t, err, deleter.ErrIncarnation)
+	require.True(t, e.hasWidget("x", "b"))
+}
+
+// A page that takes several reads of the store is of one snapshot all the same.
+func TestPageIsOneSnapshot(t *testing.T) {
+	e := newEnv(t)
+	e.create("x")
+	for i := range 1200 {
+		o := object(fmt.Sprintf("o%04d", i))
+		o.Labels = map[string]string{"third": fmt.Sprint(i%3 == 0)}
+		e.put(widgets, "x", o)
+	}
+	before := e.revision()
+	late := &lateStore{Store: e.store, listing: map[int]func(){1: func() {
+		last := object("o1199-a")
+		last.Labels = map[string]string{"third": "true"}
+		e.put(widgets, "x", last)
+	}}}
+	l := newEnvOver(t, late)
+	list, err := l.content(widgets).List(e.ctx, "x", registry.ListOptions{Labels: labels(t, "third=true"), Limit: 450})
+	require.NoError(t, err)
+	require.Greater(t, late.lists, 1)
+	require.Len(t, list.Items, 400)
+	require.Equal(t, fmt.Sprint(before), list.ResourceVersion)
+}
+
+// lateStore lets something happen just before a commit, or before the listing of a
+// number.
 type lateStore struct {
 	store.Store
-	before func()
-	reads  int
+	before  func()
+	listing map[int]func()
+	reads   int
+	lists   int
+}
+
+func (s *lateStore) List(ctx context.Context, q store.Query) (store.Page, error) {
+	if before := s.listing[s.lists]; before != nil {
+		before()
+	}
+	s.lists++
+	return s.Store.List(ctx, q)
 }
 
 func (s *lateStore) Commit(ctx context.Context, txn store.Txn) (store.Revision, error) {

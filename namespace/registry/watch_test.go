@@ -177,6 +177,36 @@ func TestWatchResumesWithinACommit(t *testing.T) {
 	})
 }
 
+// What one watcher does to an object is nothing to the others.
+func TestWatchersShareNoObject(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnv(t)
+		e.create("x")
+		var seen [10]registry.Object
+		for i := range seen {
+			go func() {
+				for event, err := range e.content(widgets).Watch(e.ctx, "x", registry.WatchOptions{}) {
+					if err == nil && event.Type == registry.Added {
+						seen[i] = event.Object
+						seen[i].Labels["a"] += fmt.Sprint(i)
+						seen[i].Fields["spec"][0] = byte('0' + i)
+					}
+				}
+			}()
+		}
+		synctest.Wait()
+		o := object("a")
+		o.Labels = map[string]string{"a": "watcher"}
+		e.put(widgets, "x", o)
+		synctest.Wait()
+		for i := range seen {
+			require.Equal(t, fmt.Sprint("watcher", i), seen[i].Labels["a"])
+			require.Equal(t, byte('0'+i), seen[i].Fields["spec"][0])
+		}
+		require.NoError(t, e.Close())
+	})
+}
+
 func TestWatchGone(t *testing.T) {
 	e := newEnv(t)
 	e.create("x")

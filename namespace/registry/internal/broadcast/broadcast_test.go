@@ -233,7 +233,8 @@ func TestLargeChange(t *testing.T) {
 	})
 }
 
-// Quiet watchers advance: what waits for them does not grow with bookmarks.
+// Quiet watchers advance, and what waits for one that does not look does not grow
+// with bookmarks.
 func TestBookmarks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(t)
@@ -241,11 +242,26 @@ func TestBookmarks(t *testing.T) {
 		shared := broadcast.New(s, text, 10)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		var position store.Position
+		var quick, slow store.Position
+		var failure error
+		look := make(chan struct{})
 		go func() {
 			for change, err := range shared.Watch(ctx, "quiet/", store.Position{}) {
 				if err == nil {
-					position = change.Position
+					quick = change.Position
+				}
+			}
+		}()
+		go func() {
+			n := 0
+			for change, err := range shared.Watch(ctx, "quiet/", store.Position{}) {
+				if err != nil {
+					failure = err
+					return
+				}
+				slow = change.Position
+				if n++; n == 2 { // it has joined the shared stream
+					<-look
 				}
 			}
 		}()
@@ -255,7 +271,12 @@ func TestBookmarks(t *testing.T) {
 			time.Sleep(time.Minute) // virtual
 		}
 		synctest.Wait()
-		require.Equal(t, last, position.Revision)
+		require.Equal(t, last, quick.Revision)
+		require.Less(t, slow.Revision, last)
+		close(look)
+		synctest.Wait()
+		require.NoError(t, failure)
+		require.Equal(t, last, slow.Revision)
 	})
 }
 
