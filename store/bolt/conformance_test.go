@@ -44,4 +44,9 @@ func backend(tb testing.TB) storetest.Backend {
 	}
 }
 
-func TestConformance(t *testing.T) { storetest.Run(t, backend) }
+func TestConformance(t *testing.T) {
+	t.Parallel() // it waits for the disk most of the time
+	storetest.Run(t, backend)
+}
+
+func BenchmarkStore(b *testing.B) { storetest.Bench(b, backend) }

@@ -3,6 +3,7 @@ package bolt
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"go.etcd.io/bbolt"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/nslifecycle/nslifecycle/store"
 )
@@ -80,17 +82,35 @@ func follow(t *testing.T, s store.Store) (end func() ([]store.Change, error)) {
 
 // The disk refuses a write in the middle of a commit: the outcome is unknown to
 // the caller, the batch is not in the file, and the store goes on by itself.
+// Readers notice nothing.
 func TestFailedWrite(t *testing.T) {
 	s, f, _ := openFaulty(t)
 	before := listAt(t, s, store.Position{})
 	end := follow(t, s)
-	for range 3 {
+	readers, stop := errgroup.Group{}, make(chan struct{})
+	for range 4 {
+		readers.Go(func() error {
+			for {
+				if p, err := s.List(t.Context(), store.Query{}); err != nil || len(p.Entries) != 1 {
+					return fmt.Errorf("%d entries, %w", len(p.Entries), err)
+				}
+				select {
+				case <-stop:
+					return nil
+				default:
+				}
+			}
+		})
+	}
+	for range 10 {
 		require.NoError(t, f.latest.Close()) // now every write fails
 		_, err := s.Commit(t.Context(), store.Txn{Do: []store.Operation{store.Put("a", []byte("2"))}})
 		require.ErrorIs(t, err, store.ErrUnknownOutcome)
 		require.ErrorIs(t, err, os.ErrClosed, "the cause is kept")
 		require.Equal(t, before, listAt(t, s, store.Position{}))
 	}
+	close(stop)
+	require.NoError(t, readers.Wait())
 	require.Equal(t, before.Position.Revision+1, put(t, s, "a", "last"))
 	changes, err := end()
 	require.ErrorIs(t, err, errEnough)

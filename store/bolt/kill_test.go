@@ -117,6 +117,7 @@ type killRecord struct {
 // transaction, no part of any other, a log that explains the state, and never
 // uses a revision again.
 func TestKill(t *testing.T) {
+	t.Parallel()
 	rounds := 40
 	if testing.Short() {
 		rounds = 8

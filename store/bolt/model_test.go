@@ -108,6 +108,7 @@ func randomTxn(rng *rand.Rand, m *model) store.Txn {
 // Random transactions, compactions and reopenings give what the model gives: every
 // answer, every page at every retained revision, every watch from each of them.
 func TestModel(t *testing.T) {
+	t.Parallel()
 	rng := seeded(t)
 	path := filepath.Join(t.TempDir(), "model.db")
 	s := openAt(t, path, nil)
@@ -208,6 +209,7 @@ func allPages(t *testing.T, s store.Store, q store.Query) (entries []store.Entry
 // Retention drops the oldest changes by itself, keeps as many as were asked for,
 // and leaves nothing behind in the history.
 func TestRetention(t *testing.T) {
+	t.Parallel()
 	const retain = 100
 	s := openNew(t, &Options{Retain: retain})
 	first := listAt(t, s, store.Position{}).Position
@@ -219,10 +221,29 @@ func TestRetention(t *testing.T) {
 	require.ErrorIs(t, watchError(t, s, first), store.ErrGone)
 	changes, _ := changesUntil(t, s, "", store.Position{Revision: positions[len(positions)-1-retain]})
 	require.Len(t, changes, retain)
-	require.NoError(t, s.view(viewHead(func(h head) {
-		require.GreaterOrEqual(t, h.changes, int64(retain))
-		require.LessOrEqual(t, h.changes, int64(retain+pruneChunk))
-	})))
+	within := func(least, most int64) {
+		t.Helper()
+		require.NoError(t, s.view(viewHead(func(h head) {
+			require.GreaterOrEqual(t, h.changes, least)
+			require.LessOrEqual(t, h.changes, most)
+		})))
+	}
+	within(retain, retain+pruneChunk)
+
+	// A transaction with more changes than are retained stays whole and alone.
+	large := make([]store.Operation, retain+pruneChunk)
+	for i := range large {
+		large[i] = store.Put(fmt.Sprint("large", i), nil)
+	}
+	at := listAt(t, s, store.Position{}).Position
+	commit(t, s, large...)
+	within(int64(len(large)), int64(len(large)))
+	changes, _ = changesUntil(t, s, "", at)
+	require.Len(t, changes, 1)
+	require.Len(t, changes[0].Events, len(large))
+	put(t, s, "a", "") // now it may go, but only with what would be too few without it
+	within(retain, int64(len(large))+1)
+	checkFile(t, s)
 }
 
 // A compaction of more than one chunk is finished without further commits, and
@@ -254,6 +275,7 @@ func TestCompactFinishesInTheBackground(t *testing.T) {
 // Readers at old revisions, watches and writers run at once while history is being
 // dropped: every page is one snapshot or gone, every watch is complete or gone.
 func TestPagesAndWatchesUnderPruning(t *testing.T) {
+	t.Parallel()
 	s := openNew(t, &Options{Retain: 50})
 	const keys = 20
 	var ops []store.Operation

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"go.etcd.io/bbolt"
+	berrors "go.etcd.io/bbolt/errors"
 
 	"github.com/nslifecycle/nslifecycle/store"
 	"github.com/nslifecycle/nslifecycle/store/internal/hub"
@@ -151,11 +152,11 @@ func (f file) engine(wait time.Duration, readOnly bool) (*bbolt.DB, error) {
 	switch {
 	case err == nil:
 		return db, nil
-	case errors.Is(err, bbolt.ErrTimeout):
+	case errors.Is(err, berrors.ErrTimeout):
 		return nil, fmt.Errorf("%w, close it there or set Options.Wait", store.ErrInUse)
-	case errors.Is(err, bbolt.ErrInvalid), errors.Is(err, bbolt.ErrVersionMismatch):
+	case errors.Is(err, berrors.ErrInvalid), errors.Is(err, berrors.ErrVersionMismatch):
 		return nil, fmt.Errorf("%w: %w", ErrForeign, err)
-	case errors.Is(err, bbolt.ErrChecksum):
+	case errors.Is(err, berrors.ErrChecksum):
 		return nil, fmt.Errorf("%w: %w", ErrCorrupt, err)
 	}
 	return nil, err

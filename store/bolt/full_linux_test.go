@@ -1,0 +1,66 @@
+package bolt
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/nslifecycle/nslifecycle/store"
+)
+
+const fullEnv = "BOLT_TEST_FULL" // be the process whose files may not grow
+
+// A file that cannot grow any more costs the transaction that needed the room, and
+// nothing else: the store goes on, and further when there is room again. The limit
+// is one of a process, so the test runs itself in another.
+func TestFullFile(t *testing.T) {
+	t.Parallel()
+	if os.Getenv(fullEnv) != "" {
+		fillFile(t)
+		return
+	}
+	child := exec.Command(os.Args[0], "-test.run=^TestFullFile$", "-test.count=1")
+	child.Env = append(os.Environ(), fullEnv+"=1")
+	out, err := child.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+}
+
+func fillFile(t *testing.T) {
+	signal.Ignore(syscall.SIGXFSZ) // the write fails instead
+	path := filepath.Join(t.TempDir(), "store.db")
+	s := openAt(t, path, nil)
+	var limit syscall.Rlimit
+	require.NoError(t, syscall.Getrlimit(syscall.RLIMIT_FSIZE, &limit))
+	room := limit
+	limit.Cur = 1 << 20
+	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit))
+
+	value := bytes.Repeat([]byte("v"), 10_000)
+	written := 0
+	for ; ; written++ {
+		_, err := s.Commit(t.Context(), store.Txn{Do: []store.Operation{store.Put(fmt.Sprint(written), value)}})
+		if err != nil {
+			require.ErrorIs(t, err, store.ErrUnknownOutcome)
+			require.ErrorContains(t, err, syscall.EFBIG.Error()) // the engine keeps only the text
+			break
+		}
+	}
+	require.Greater(t, written, 10)
+	require.Len(t, listAt(t, s, store.Position{}).Entries, written, "what was acknowledged, and no more")
+	commit(t, s, store.Delete("none")) // a checked read needs no room
+
+	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &room))
+	for i := range 100 {
+		commit(t, s, store.Put(fmt.Sprint("more", i), value))
+	}
+	checkFile(t, s)
+	require.NoError(t, s.Close())
+	require.Len(t, listAt(t, openAt(t, path, nil), store.Position{}).Entries, written+100)
+}
