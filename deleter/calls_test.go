@@ -58,6 +58,13 @@ func TestCallsOfEachPass(t *testing.T) {
 			name: "no deletion at all: learnt once", objects: objects(1), plain: true,
 			options: contenttest.FakeOptions{Unsupported: []deleter.Op{del}}, want: calls{"2l 1d", "1l", "1l"},
 		},
+		{
+			name: "down", objects: objects(1), options: *fails(errBoom), want: calls{"1c 1l", "1l", "1l"},
+		},
+		{
+			name: "a budget that ends with a page", objects: objects(6), plain: true, opts: deleter.Options{PageSize: 3, MaxDeletes: 3},
+			want: calls{"2l 3d", "2l 3d", "-"},
+		},
 		{name: "pages", objects: objects(7), plain: true, opts: deleter.Options{PageSize: 3}, want: calls{"4l 7d", "-"}},
 		{
 			name: "batches", objects: objects(7), options: contenttest.FakeOptions{Batch: 3},

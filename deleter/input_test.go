@@ -147,3 +147,20 @@ func TestDeleteEndsWithItsContext(t *testing.T) {
 	require.Empty(t, report.Clean)
 	require.Zero(t, last.Calls())
 }
+
+// When the context ends before the sources are asked, none is.
+func TestNothingStartsAfterTheEnd(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	stopped := errors.New("stopped")
+	f := fake(nil, contenttest.Object{Name: "a"})
+	d, err := deleter.Discovering(func(context.Context) ([]deleter.Source, error) {
+		cancel(stopped)
+		return []deleter.Source{source("pods", f), source("jobs", f)}, nil
+	}, nil)
+	require.NoError(t, err)
+	report, err := d.Delete(ctx, target(), deleter.Report{})
+	require.ErrorIs(t, err, stopped)
+	require.Zero(t, f.Calls())
+	require.True(t, result(t, report, "pods").Waiting)
+	require.True(t, result(t, report, "jobs").Waiting)
+}

@@ -179,6 +179,32 @@ type emptier struct {
 
 func (e emptier) Empty(context.Context, deleter.Target) (deleter.Result, error) { return e.answer, nil }
 
+// An Emptier that refuses is asked once, and then as what else it is.
+func TestEmptierThatRefuses(t *testing.T) {
+	f := fake(nil, contenttest.Object{Name: "a"})
+	refused := 0
+	d := compose(t, nil, source("pods", refusing{f, &refused}))
+	for i := range 3 {
+		target := targetOf(fmt.Sprint("n", i))
+		f.Put(target, contenttest.Object{Name: "a"})
+		report, err := d.Delete(t.Context(), target, deleter.Report{})
+		require.NoError(t, err)
+		require.True(t, report.Empty())
+		require.Empty(t, f.Names(target))
+	}
+	require.Equal(t, 1, refused)
+}
+
+type refusing struct {
+	*contenttest.Fake
+	times *int
+}
+
+func (r refusing) Empty(context.Context, deleter.Target) (deleter.Result, error) {
+	*r.times++
+	return deleter.Result{}, deleter.ErrNotSupported
+}
+
 // Reports of many namespaces share what they know alike.
 func TestCleanTypesAreShared(t *testing.T) {
 	var sources []deleter.Source

@@ -42,7 +42,6 @@ func newPlan(sources []Source) (*plan, []error) {
 			problems = append(problems, err)
 			continue
 		}
-		s.After = slices.Clone(s.After)
 		usable = append(usable, s)
 	}
 	slices.SortStableFunc(usable, func(a, b Source) int { return a.Resource.Compare(b.Resource) })

@@ -142,6 +142,40 @@ func otherIncarnation() deleter.Content {
 	return f
 }
 
+// R7: an answer that comes too late is none, whatever it says.
+func TestR7_LateAnswersDoNotCount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		late := deleter.Func(func(context.Context, deleter.Target) (int, error) {
+			time.Sleep(2 * time.Second)
+			return 0, nil
+		})
+		report, err := compose(t, &deleter.Options{CallTimeout: time.Second}, source("pods", late)).
+			Delete(t.Context(), target(), deleter.Report{})
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.EqualError(t, err, "pods: empty: no answer within 1s: context deadline exceeded")
+		require.False(t, report.Empty())
+		require.Empty(t, report.Clean)
+	})
+}
+
+// R7: a type that is clean hands on what holds up those before it.
+func TestR7_CleanTypesDoNotBreakTheChain(t *testing.T) {
+	first, last := fake(nil), fake(nil)
+	a, b, c := source("a", first), source("b", fake(nil), "a"), source("c", last, "b")
+	a.Final, c.Final = false, false
+	d := compose(t, nil, a, b, c)
+	report, err := d.Delete(t.Context(), target(), deleter.Report{})
+	require.NoError(t, err)
+	require.Equal(t, []deleter.Resource{core("b")}, report.Clean)
+
+	first.Put(target(), contenttest.Object{Name: "late", Finalizers: []string{"example.com/hold"}})
+	last.Put(target(), contenttest.Object{Name: "late"})
+	report, err = d.Delete(t.Context(), target(), report)
+	require.NoError(t, err)
+	require.True(t, result(t, report, "c").Waiting, "c comes after a, through b")
+	require.Equal(t, []string{"late"}, last.Names(target()))
+}
+
 // R8: what a report tells of one incarnation is nothing to another.
 func TestR8_ReportsOfOtherIncarnationsAreIgnored(t *testing.T) {
 	f := contenttest.NewFake(nil)

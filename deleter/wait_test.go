@@ -142,3 +142,24 @@ func TestWaitEndsWithItsContext(t *testing.T) {
 		require.ErrorIs(t, <-answer, stopped)
 	})
 }
+
+// What goes while the listing is still at its later pages wakes as well.
+func TestWaitNoticesWhatWentBetweenPages(t *testing.T) {
+	var f *contenttest.Fake
+	f = contenttest.NewFake(&contenttest.FakeOptions{Fault: func(_ context.Context, c contenttest.Call) error {
+		if c.Op == list && f.Calls(list) == 2 {
+			f.Release(target(), "a")
+		}
+		return nil
+	}})
+	for _, name := range []string{"a", "b", "c"} {
+		f.Put(target(), contenttest.Object{Name: name, Finalizers: []string{"example.com/hold"}})
+	}
+	d := compose(t, &deleter.Options{PageSize: 1}, source("pods", f))
+	report, err := d.Delete(t.Context(), target(), deleter.Report{})
+	require.NoError(t, err)
+	require.Equal(t, 3, report.Remaining(), "a went after its page was read")
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	require.NoError(t, d.Wait(ctx, target(), report))
+}
