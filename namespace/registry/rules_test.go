@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"runtime"
+	"path/filepath"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -21,6 +21,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/registry/registrytest"
 	"github.com/nslifecycle/nslifecycle/phase"
 	"github.com/nslifecycle/nslifecycle/store"
+	"github.com/nslifecycle/nslifecycle/store/bolt"
 	"github.com/nslifecycle/nslifecycle/store/memory"
 )
 
@@ -380,7 +381,14 @@ func TestR6_Orphans(t *testing.T) {
 	s, err := memory.New(nil)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, s.Close()) })
-	orphans(t, s, 200, 2)
+	orphans(t, s, 200, 3)
+}
+
+func TestR6_OrphansOnAFile(t *testing.T) {
+	s, err := bolt.Open(filepath.Join(t.TempDir(), "data"), nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	orphans(t, s, 200, 1)
 }
 
 // orphans lets 16 creators race the termination of spaces, cycles times over.
@@ -390,14 +398,21 @@ func orphans(t *testing.T, s store.Store, spaces, cycles int) {
 	e := newEnvOver(t, s)
 	e.create("first")
 	start := now(t, s)
-	var stop atomic.Bool
+	tickets := make(chan struct{}, 64) // each is one attempt to create an object
+	invite := func(n int) {
+		for range n {
+			tickets <- struct{}{}
+		}
+	}
 	var created, refused atomic.Int64
 	var creators, terminators sync.WaitGroup
 	for creator := range 16 {
 		rnd := rand.New(rand.NewPCG(seed, uint64(creator)))
 		creators.Go(func() {
 			w := e.content([]deleter.Resource{widgets, configmaps}[creator%2])
-			for i := 0; !stop.Load(); i++ {
+			i := 0
+			for range tickets {
+				i++
 				_, err := w.Create(e.ctx, fmt.Sprint("n", rnd.IntN(spaces)), object(fmt.Sprintf("o-%d-%d", creator, i)))
 				if err == nil {
 					created.Add(1)
@@ -422,17 +437,16 @@ func orphans(t *testing.T, s store.Store, spaces, cycles int) {
 						return
 					}
 				}
-				for enough := created.Load() + int64(4*len(part)); created.Load() < enough; {
-					runtime.Gosched() // to the creators
-				}
+				invite(8 * len(part))
 				for _, n := range lives {
+					invite(8)
 					e.end(n)
 				}
 			}
 		})
 	}
 	terminators.Wait()
-	stop.Store(true)
+	close(tickets)
 	creators.Wait()
 	t.Logf("%d objects created, %d refused", created.Load(), refused.Load())
 	require.NotZero(t, created.Load())

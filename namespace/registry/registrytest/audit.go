@@ -15,7 +15,8 @@ import (
 //
 //   - content was only ever created while its namespace was Active (rule R6),
 //   - a deletion timestamp never changed (rule R3),
-//   - content of one incarnation was never found in another (rule R8).
+//   - an incarnation ended only by removal; as no content outlives its namespace,
+//     none of one incarnation was found in another (rule R8).
 //
 // It returns the first commit that breaks a rule. The history must not be
 // compacted before after.
@@ -72,7 +73,7 @@ func load(ctx context.Context, s store.Store, prefix string, at store.Position) 
 func (st *state) space(name string) *space {
 	sp := st.spaces[name]
 	if sp == nil {
-		sp = &space{content: map[string]document{}, born: map[string]string{}}
+		sp = &space{content: map[string]document{}}
 		st.spaces[name] = sp
 	}
 	return sp
@@ -94,11 +95,7 @@ func (st *state) put(key string, value []byte) {
 	text := string(value)
 	switch {
 	case len(parts) == 3 && parts[0] != "namespaces" && !strings.HasPrefix(parts[0], "."):
-		sp := st.space(parts[1])
-		sp.content[key] = parse(value)
-		if sp.born[key] == "" && sp.gate != nil {
-			sp.born[key] = *sp.gate
-		}
+		st.space(parts[1]).content[key] = parse(value)
 	case len(parts) != 2:
 		st.strange = append(st.strange, fmt.Errorf("the key %q has no place in the layout", key))
 	case parts[0] == "namespaces":
@@ -124,7 +121,6 @@ func (st *state) remove(key string) {
 	switch {
 	case len(parts) == 3:
 		delete(sp.content, key)
-		delete(sp.born, key)
 	case parts[0] == "namespaces":
 		sp.namespace = nil
 	case parts[0] == ".gate":
@@ -163,9 +159,6 @@ func (st *state) audit(change store.Change) error {
 			if wrong := sp.faults(name); len(wrong) > 0 {
 				return errors.Join(wrong...)
 			}
-		}
-		if uid := sp.born[e.Key]; uid != "" && sp.namespace != nil && uid != sp.namespace.Metadata.UID {
-			return fmt.Errorf("%q was created in the incarnation %s of its namespace and is found in %s (R8)", e.Key, uid, sp.namespace.Metadata.UID)
 		}
 	}
 	return errors.Join(st.strange...)

@@ -81,7 +81,6 @@ type space struct {
 	gate      *string
 	index     *string
 	content   map[string]document // by key
-	born      map[string]string   // the incarnation in which content was created, by key; only in an audit
 }
 
 func (sp *space) empty() bool {

@@ -1,0 +1,145 @@
+package registry
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/stretchr/testify/require"
+
+	"github.com/nslifecycle/nslifecycle/store"
+)
+
+func TestTokens(t *testing.T) {
+	for _, p := range []store.Position{{}, {Epoch: "e", Revision: 7}, {Epoch: "\"é\n", Revision: 1 << 62}} {
+		for _, after := range []string{"", "x", "a/b", `"\`} {
+			position, key, ok := decodeToken(encodeToken(p, after))
+			require.True(t, ok)
+			require.Equal(t, p, position)
+			require.Equal(t, after, key)
+		}
+	}
+	for _, bad := range []string{"", "x", "e30", "bnVsbA", encodeToken(store.Position{Revision: -1}, ""), strings.Repeat("A", maxToken+1)} {
+		_, _, ok := decodeToken(bad)
+		require.False(t, ok, "%.40s", bad)
+	}
+}
+
+// Whatever a token says, it is refused or reads back as itself.
+func FuzzTokens(f *testing.F) {
+	f.Add(encodeToken(store.Position{Epoch: "e", Revision: 7}, "x/y"))
+	f.Add("e30")
+	f.Fuzz(func(t *testing.T, text string) {
+		position, after, ok := decodeToken(text)
+		if !ok {
+			return
+		}
+		require.GreaterOrEqual(t, position.Revision, store.Revision(0))
+		p, k, ok := decodeToken(encodeToken(position, after))
+		require.True(t, ok)
+		require.Equal(t, position, p)
+		require.Equal(t, after, k)
+	})
+}
+
+// No two places share a key, and no name leads out of its own.
+func FuzzKeys(f *testing.F) {
+	f.Add("x", "a")
+	f.Add("../y", "namespaces")
+	f.Add(".gate", "x")
+	keys, err := newLayout("registry")
+	require.NoError(f, err)
+	widgets := ResourceType{Group: "example.com", Version: "v1", Resource: "widgets", Kind: "Widget", Namespaced: true}
+	f.Fuzz(func(t *testing.T, ns, name string) {
+		if checkSegment("", ns) != nil || checkSegment("", name) != nil {
+			return
+		}
+		key := keys.content(widgets.Name(), ns) + name
+		parts := strings.Split(key, "/")
+		require.Equal(t, []string{"", "registry", "widgets.example.com", ns, name}, parts)
+		require.True(t, utf8.ValidString(key))
+		for _, place := range []string{keys.namespace(ns), keys.gate(ns), keys.terminating(ns)} {
+			require.Equal(t, 4, len(strings.Split(place, "/")))
+			require.False(t, strings.HasPrefix(key, place+"/"))
+		}
+		typ := ResourceType{Group: ns, Version: "v1", Resource: name, Kind: "Kind"}
+		if typ.check() == nil {
+			prefix := keys.content(typ.Name(), "")
+			require.NotEqual(t, keys.namespaces(), prefix)
+			require.False(t, strings.HasPrefix(prefix, keys.root+"."))
+			require.Equal(t, 4, len(strings.Split(prefix, "/")))
+		}
+	})
+}
+
+// An object survives a round trip through JSON, and the parts that are read
+// without decoding it agree with the whole.
+func FuzzObject(f *testing.F) {
+	for _, doc := range []string{
+		`{"metadata":{"name":"a","uid":"u","finalizers":["x/y"]},"spec":{"a":[1,{}]}}`, `{}`, ` { "a" : "}\"" , "b":-1.5e3 } `,
+		`{"Metadata":{"uid":"no"},"metadata":{"uid":"yes"}}`, `{"metadata":{"deletionTimestamp":"2020-01-01T00:00:00Z"},"metadata":null}`,
+	} {
+		f.Add([]byte(doc))
+	}
+	f.Fuzz(func(t *testing.T, doc []byte) {
+		var whole map[string]json.RawMessage
+		valid := json.Unmarshal(doc, &whole) == nil && whole != nil
+		var o Object
+		if err := json.Unmarshal(doc, &o); err != nil {
+			if _, ok := whole["metadata"]; !ok && valid && utf8.Valid(doc) && whole["kind"] == nil && whole["apiVersion"] == nil {
+				t.Fatalf("%q was refused: %v", doc, err)
+			}
+			return
+		}
+		require.True(t, valid, "%q was accepted", doc)
+		if !utf8.Valid(doc) {
+			return
+		}
+		for name, value := range whole {
+			if !reserved(name) {
+				require.Equal(t, string(value), string(o.Fields[name]))
+			}
+		}
+		back, err := json.Marshal(o)
+		if err != nil {
+			return // such as a time that JSON cannot hold
+		}
+		var again Object
+		require.NoError(t, json.Unmarshal(back, &again))
+		again.Fields, _ = compacted(again.Fields)
+		o.Fields, _ = compacted(o.Fields)
+		stored, err := encodeObject(o)
+		require.NoError(t, err)
+		restored, err := decodeObject(store.Entry{Key: "k", Value: stored, Revision: 1})
+		require.NoError(t, err)
+		o.ResourceVersion = "1"
+		require.Empty(t, cmp.Diff(o, restored, cmpopts.EquateEmpty()))
+		h, err := decodeHeader(stored)
+		require.NoError(t, err)
+		require.Equal(t, restored.UID, h.UID)
+		require.Equal(t, restored.DeletionTimestamp, h.DeletionTimestamp)
+		require.True(t, restored.Finalizers.Equal(h.Finalizers))
+		if h.Finalizers.Len() > 0 {
+			require.True(t, mayHaveFinalizers(stored))
+		}
+	})
+}
+
+// The scan of a stored document fails on what is none, and never runs away.
+func FuzzScan(f *testing.F) {
+	f.Add([]byte(`{"a":{"b":"}"},"c":[1]}`))
+	f.Fuzz(func(t *testing.T, doc []byte) {
+		total := 0
+		err := eachField(doc, func(name string, value []byte) error {
+			total += len(value)
+			return nil
+		})
+		require.LessOrEqual(t, total, len(doc))
+		if json.Valid(doc) && len(strings.TrimSpace(string(doc))) > 0 && strings.TrimSpace(string(doc))[0] == '{' {
+			require.NoError(t, err)
+		}
+	})
+}

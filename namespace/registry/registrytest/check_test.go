@@ -1,0 +1,137 @@
+package registrytest_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/nslifecycle/nslifecycle/namespace/registry/registrytest"
+	"github.com/nslifecycle/nslifecycle/store"
+	"github.com/nslifecycle/nslifecycle/store/memory"
+)
+
+const (
+	active   = `{"metadata":{"name":"x","uid":"u"},"spec":{"finalizers":["kubernetes"]},"status":{"phase":"Active"}}`
+	dying    = `{"metadata":{"name":"x","uid":"u","deletionTimestamp":"2020-01-01T00:00:00Z"},"spec":{"finalizers":["kubernetes"]},"status":{"phase":"Terminating"}}`
+	later    = `{"metadata":{"name":"x","uid":"u","deletionTimestamp":"2021-01-01T00:00:00Z"},"spec":{"finalizers":["kubernetes"]},"status":{"phase":"Terminating"}}`
+	released = `{"metadata":{"name":"x","uid":"u","deletionTimestamp":"2020-01-01T00:00:00Z"},"status":{"phase":"Terminating"}}`
+	lying    = `{"metadata":{"name":"x","uid":"u"},"status":{"phase":"Terminating"}}`
+	another  = `{"metadata":{"name":"x","uid":"v"},"status":{"phase":"Active"}}`
+	widget   = `{"metadata":{"name":"a","namespace":"x","uid":"w"},"spec":1,"status":[]}`
+	stuck    = `{"metadata":{"name":"a","namespace":"x","uid":"w","deletionTimestamp":"2020-01-01T00:00:00Z"}}`
+	versions = `{"metadata":{"name":"a","namespace":"x","uid":"w","resourceVersion":"1"}}`
+
+	object  = "/p/namespaces/x"
+	gate    = "/p/.gate/x"
+	index   = "/p/.terminating/x"
+	content = "/p/widgets/x/a"
+)
+
+func put(pairs ...string) store.Txn {
+	var txn store.Txn
+	for i := 0; i < len(pairs); i += 2 {
+		txn.Do = append(txn.Do, store.Put(pairs[i], []byte(pairs[i+1])))
+	}
+	return txn
+}
+
+func remove(keys ...string) store.Txn {
+	var txn store.Txn
+	for _, key := range keys {
+		txn.Do = append(txn.Do, store.Delete(key))
+	}
+	return txn
+}
+
+func and(a, b store.Txn) store.Txn { return store.Txn{Do: append(a.Do, b.Do...)} }
+
+func open(t *testing.T, history ...store.Txn) (store.Store, store.Position) {
+	s, err := memory.New(nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	_, err = s.Commit(t.Context(), put("/elsewhere", ""))
+	require.NoError(t, err)
+	page, err := s.List(t.Context(), store.Query{})
+	require.NoError(t, err)
+	for _, txn := range history {
+		_, err := s.Commit(t.Context(), txn)
+		require.NoError(t, err)
+	}
+	return s, page.Position
+}
+
+func TestCheck(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		state store.Txn
+		want  string // part of the fault; empty: none
+	}{
+		{"nothing", store.Txn{}, ""},
+		{"active", put(object, active, gate, "u", content, widget, "/p/nodes/n", `{"metadata":{"name":"n","uid":"n"}}`), ""},
+		{"terminating", put(object, dying, index, "u", content, widget), ""},
+		{"another prefix", put("/q/widgets/x/a", widget), ""},
+		{"no gate", put(object, active), "the gate is missing (R6)"},
+		{"a gate too many", put(object, dying, index, "u", gate, "u"), "there must be no gate"},
+		{"another's gate", put(object, active, gate, "v"), `the gate is of uid "v"`},
+		{"no index", put(object, dying), "the index entry is missing"},
+		{"an index entry too many", put(object, active, gate, "u", index, "u"), "there must be no index entry"},
+		{"another's index entry", put(object, dying, index, "v"), `the index entry is of uid "v"`},
+		{"a gate alone", put(gate, "u"), "it does not exist, but its gate does (R6)"},
+		{"an index entry alone", put(index, "u"), "it does not exist, but its index entry does"},
+		{"an orphan", put(content, widget), `it does not exist, but it has content at "/p/widgets/x/a"`},
+		{"a phase that lies", put(object, lying, gate, "u"), `the phase is "Terminating", should be "Active" (R2)`},
+		{"not removed", put(object, released, index, "u"), "it is not removed (R1)"},
+		{"stuck content", put(object, active, gate, "u", content, stuck), "nothing holds it"},
+		{"a stored version", put(object, active, gate, "u", content, versions), "its resourceVersion is stored"},
+		{"another name", put("/p/namespaces/y", active, "/p/.gate/y", "u"), `it says that its name is "x"`},
+		{"another namespace", put(object, active, gate, "u", "/p/widgets/x/a", `{"metadata":{"name":"a","uid":"w"}}`), `it says that its namespace is ""`},
+		{"no uid", put("/p/nodes/n", `{"metadata":{"name":"n"}}`), "it has no uid"},
+		{"not JSON", put("/p/nodes/n", `{`), "it cannot be read"},
+		{"a strange key", put("/p/a/b/c/d", `{}`), `the key "/p/a/b/c/d" has no place in the layout`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s, _ := open(t, tc.state)
+			err := registrytest.Check(t.Context(), s, "p")
+			if tc.want == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.ErrorContains(t, err, tc.want)
+		})
+	}
+}
+
+func TestAudit(t *testing.T) {
+	create := put(object, active, gate, "u")
+	terminate := and(put(object, dying, index, "u"), remove(gate))
+	gone := remove(object, index)
+	for _, tc := range []struct {
+		name    string
+		history []store.Txn
+		want    string
+	}{
+		{"a life, twice", []store.Txn{create, put(content, widget), terminate, remove(content), gone, create, put(content, widget)}, ""},
+		{"content while terminating", []store.Txn{create, terminate, put(content, widget), remove(content), gone}, "was created in a namespace that is not Active (R6)"},
+		{"content with the gate", []store.Txn{and(create, put(content, widget)), terminate, remove(content), gone}, "was created in a namespace that is not Active (R6)"},
+		{"content nowhere", []store.Txn{put(content, widget), remove(content)}, "was created in a namespace that is not Active (R6)"},
+		{"a moving timestamp", []store.Txn{create, terminate, put(object, later), gone}, "the deletion timestamp at \"/p/namespaces/x\" changed"},
+		{"back to life", []store.Txn{create, terminate, and(create, remove(index)), remove(object, gate)}, "the deletion timestamp at \"/p/namespaces/x\" changed"},
+		{"a new incarnation at once", []store.Txn{create, put(object, another, gate, "v"), remove(object, gate)}, "became another incarnation"},
+		{"a gate that closes late", []store.Txn{create, put(object, dying, index, "u"), remove(gate), gone}, "there must be no gate"},
+		{"an orphan for a moment", []store.Txn{create, put(content, widget), terminate, gone, remove(content)}, "it does not exist, but it has content"},
+		{"from one incarnation to another", []store.Txn{create, put(content, widget), terminate, and(gone, put(content, widget)), put(object, another, gate, "v")}, "it does not exist"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s, start := open(t, tc.history...)
+			page, err := s.List(t.Context(), store.Query{})
+			require.NoError(t, err)
+			err = registrytest.Audit(t.Context(), s, "p", start, page.Position.Revision)
+			if tc.want == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.ErrorContains(t, err, tc.want)
+			require.ErrorContains(t, err, "revision ")
+		})
+	}
+}
