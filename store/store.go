@@ -21,7 +21,7 @@ type Revision int64
 // and where a watch resumes. Epoch names the history; a store that was restored
 // from a backup has another one, and a position of another epoch answers
 // [ErrGone]. An empty Epoch is not checked. The zero Position means now; with an
-// epoch, revision zero is the beginning: a listing of the empty store has that
+// epoch, revision zero is the beginning: a listing of a new store may have that
 // position, and a watch after it misses nothing. A negative revision is [ErrInvalid].
 type Position struct {
 	Epoch    string

@@ -34,7 +34,7 @@ func TestR10_FailingNeighboursCostNothing(t *testing.T) {
 			w.create(t, name)
 			w.delete(t, name)
 		}
-		for _, wait := range []time.Duration{time.Second, time.Second / 3, 10 * time.Second, time.Minute} {
+		for _, wait := range []time.Duration{320 * time.Millisecond, 20 * time.Millisecond, time.Second, 10 * time.Second, time.Minute} {
 			time.Sleep(wait)
 			name := "healthy-" + strconv.Itoa(int(wait/time.Millisecond))
 			w.fakes[3].PutMany(w.create(t, name), "thing", 10)
@@ -98,7 +98,10 @@ func TestR10_HangingNeighboursCostNothing(t *testing.T) {
 			require.LessOrEqual(t, removed[len(removed)-1].at-began, alone)
 		}
 		require.Empty(t, diary.of("removed", "hung-7"))
-		require.NotEmpty(t, diary.of("retried", "hung-7"))
+		retried := diary.of("retried", "hung-7")
+		require.Equal(t, controller.ReasonInterrupted, retried[0].reason, "the first pass made room")
+		require.Zero(t, retried[0].delay)
+		require.Equal(t, controller.ReasonFailed, retried[len(retried)-1].reason, "later ones took all of their patience")
 	})
 }
 
@@ -192,4 +195,57 @@ func TestWorkersAreBounded(t *testing.T) {
 		defer mu.Unlock()
 		require.Equal(t, 8, most, "all shares are used")
 	})
+}
+
+// While there is room for it a long pass goes on and is not begun anew, however
+// many others come.
+func TestLongPassesMoveAside(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1, nil)
+		d := deleterFunc(func(ctx context.Context, target deleter.Target, previous deleter.Report) (deleter.Report, error) {
+			if target.Namespace == "long" {
+				select {
+				case <-time.After(10 * time.Second):
+				case <-ctx.Done():
+				}
+			}
+			return w.deleter.Delete(ctx, target, previous)
+		})
+		diary := newDiary()
+		run(t, w.host, d, kubernetes, controller.Options{Workers: 4, Hooks: diary.hooks()})
+		w.create(t, "long")
+		w.delete(t, "long")
+		for range 100 {
+			time.Sleep(200 * time.Millisecond)
+			for _, name := range names("short", 5) {
+				w.create(t, name)
+				w.delete(t, name)
+			}
+		}
+		require.Equal(t, []string{"queued", "started", "ended removed", "finalized", "removed"}, diary.story("long"))
+		require.Equal(t, 10*time.Second, diary.of("removed", "long")[0].at)
+	})
+}
+
+// A pass whose namespace is removed by others is ended if it runs long, whether it
+// does so before or after.
+func TestOrphanedPassesAreEnded(t *testing.T) {
+	for _, at := range []time.Duration{100 * time.Millisecond, 10 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, 1, nil)
+			hangs := deleterFunc(func(ctx context.Context, _ deleter.Target, _ deleter.Report) (deleter.Report, error) {
+				<-ctx.Done()
+				return deleter.Report{}, context.Cause(ctx)
+			})
+			diary := newDiary()
+			run(t, w.host, hangs, kubernetes, controller.Options{Hooks: diary.hooks()})
+			w.create(t, "a")
+			w.delete(t, "a")
+			time.Sleep(at)
+			w.setFinalizers(t, "a")
+			time.Sleep(time.Second)
+			require.Equal(t, []string{"queued", "started", "ended interrupted", "removed"}, diary.story("a"))
+			require.LessOrEqual(t, diary.of("removed", "a")[0].at, at+500*time.Millisecond)
+		})
+	}
 }

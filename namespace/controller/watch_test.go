@@ -231,8 +231,6 @@ func (s *staleHost) Get(ctx context.Context, name string) (namespace.Namespace, 
 func TestRemovedIsToldOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1, nil)
-		w.create(t, "a")
-		w.delete(t, "a")
 		late := &controllertest.Intercept{Namespaces: w.host, After: func(_ context.Context, op controllertest.Op, _ string) error {
 			if op == controllertest.OpWatch {
 				time.Sleep(time.Second)
@@ -241,10 +239,16 @@ func TestRemovedIsToldOnce(t *testing.T) {
 		}}
 		diary := newDiary()
 		run(t, late, w.deleter, kubernetes, controller.Options{Hooks: diary.hooks()})
+		time.Sleep(time.Minute)
+		w.create(t, "a")
+		w.delete(t, "a")
+		w.setFinalizers(t, "a", "kubernetes", "example.com/late") // told of when it is gone
+		w.setFinalizers(t, "a", "kubernetes")
 		time.Sleep(1500 * time.Millisecond)
 		require.Len(t, diary.of("removed", "a"), 1)
 		time.Sleep(time.Minute)
 		require.Len(t, diary.of("removed", "a"), 1)
+		require.Len(t, diary.of("started", "a"), 1)
 		w.create(t, "a")
 		w.delete(t, "a")
 		time.Sleep(time.Minute)

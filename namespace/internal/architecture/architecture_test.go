@@ -33,7 +33,7 @@ var rooms = []room{
 	{path: "store", floor: 0},
 	{path: "store/internal", floor: 0, own: []string{"store"}},
 	{path: "store/memory", floor: 0, own: []string{"store", "store/internal", "github.com/tidwall/btree"}},
-	{path: "store/bolt", floor: 0, own: []string{"store", "store/internal", "go.etcd.io/bbolt"}},
+	{path: "store/bolt", floor: 0, own: []string{"store", "store/internal", "go.etcd.io/bbolt", "go.etcd.io/bbolt/errors"}},
 	{path: "store/storetest", floor: 0, own: []string{
 		"store", "github.com/anishathalye/porcupine", "github.com/stretchr/testify/require",
 		"github.com/google/go-cmp/cmp", "github.com/google/go-cmp/cmp/cmpopts",

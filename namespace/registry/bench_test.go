@@ -1,0 +1,221 @@
+package registry_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/nslifecycle/nslifecycle/deleter"
+	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/registry"
+	"github.com/nslifecycle/nslifecycle/store"
+	"github.com/nslifecycle/nslifecycle/store/memory"
+)
+
+// payload makes documents of about 512 bytes.
+var payload = json.RawMessage(`"` + strings.Repeat("x", 300) + `"`)
+
+func benchEnv(b *testing.B) *env {
+	s, err := memory.New(nil)
+	require.NoError(b, err)
+	b.Cleanup(func() { require.NoError(b, s.Close()) })
+	r, err := registry.New(s, &registry.Options{Types: types, Queue: 1 << 30})
+	require.NoError(b, err)
+	b.Cleanup(func() { require.NoError(b, r.Close()) })
+	e := &env{Registry: r, t: b, ctx: context.Background(), store: s}
+	e.create("x")
+	return e
+}
+
+// each runs f for b.N numbers, by one or by many goroutines.
+func each(b *testing.B, f func(n int64) error) {
+	var n atomic.Int64
+	for _, parallel := range []int{1, 32} {
+		b.Run(fmt.Sprintf("writers=%d", parallel), func(b *testing.B) {
+			b.ReportAllocs()
+			if parallel == 1 {
+				for b.Loop() {
+					if err := f(n.Add(1)); err != nil {
+						b.Fatal(err)
+					}
+				}
+				return
+			}
+			b.SetParallelism(parallel)
+			b.RunParallel(func(pb *testing.PB) {
+				for pb.Next() {
+					if err := f(n.Add(1)); err != nil {
+						b.Error(err)
+					}
+				}
+			})
+		})
+	}
+}
+
+func content(n int64) registry.Object {
+	return registry.Object{Meta: namespace.Meta{Name: fmt.Sprint("o", n)}, Fields: map[string]json.RawMessage{"spec": payload}}
+}
+
+// BenchmarkCreate is a create of content through the gate; "raw" commits the same
+// bytes with the same conditions to the store alone, "ungated" without the gate.
+func BenchmarkCreate(b *testing.B) {
+	b.Run("registry", func(b *testing.B) {
+		e := benchEnv(b)
+		w := e.content(widgets)
+		each(b, func(n int64) error {
+			_, err := w.Create(e.ctx, "x", content(n))
+			return err
+		})
+	})
+	for _, gated := range []bool{true, false} {
+		b.Run(map[bool]string{true: "raw", false: "ungated"}[gated], func(b *testing.B) {
+			e := benchEnv(b)
+			e.put(widgets, "x", content(0))
+			entry, err := e.store.Get(e.ctx, "/registry/widgets.example.com/x/o0")
+			require.NoError(b, err)
+			each(b, func(n int64) error {
+				key := fmt.Sprint("/registry/widgets.example.com/x/o", n)
+				txn := store.Txn{If: []store.Condition{store.Absent(key)}, Do: []store.Operation{store.Put(key, entry.Value)}}
+				if gated {
+					txn.If = []store.Condition{store.Exists("/registry/.gate/x"), store.Absent(key)}
+				}
+				_, err := e.store.Commit(e.ctx, txn)
+				return err
+			})
+		})
+	}
+}
+
+func BenchmarkGet(b *testing.B) {
+	e := benchEnv(b)
+	e.put(widgets, "x", content(0))
+	w := e.content(widgets)
+	b.Run("content", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := w.Get(e.ctx, "x", "o0"); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("namespace", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := e.Get(e.ctx, "x"); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
+
+// BenchmarkList reads a page of 500 out of 5,000 objects; "pass" as a pass lists
+// it, without decoding more than metadata.
+func BenchmarkList(b *testing.B) {
+	e := benchEnv(b)
+	for n := range int64(5000) {
+		e.put(widgets, "x", content(n))
+	}
+	n := e.terminate("x")
+	w := e.content(widgets)
+	b.Run("content", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if list, err := w.List(e.ctx, "x", registry.ListOptions{Limit: 500}); err != nil || len(list.Items) != 500 {
+				b.Fatal(err)
+			}
+		}
+	})
+	source := e.source()
+	b.Run("pass", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if page, err := source.List(e.ctx, targetOf(n), 500, ""); err != nil || len(page.Items) != 500 {
+				b.Fatal(err)
+			}
+		}
+	})
+}
+
+// BenchmarkWatch is a create that so many watchers of one namespace see.
+func BenchmarkWatch(b *testing.B) {
+	for _, watchers := range []int{0, 1, 100, 1000} {
+		b.Run(fmt.Sprintf("watchers=%d", watchers), func(b *testing.B) {
+			e := benchEnv(b)
+			w := e.content(widgets)
+			var ready, running sync.WaitGroup
+			ready.Add(watchers)
+			for range watchers {
+				running.Go(func() {
+					seen := -1
+					for event, err := range w.Watch(e.ctx, "x", registry.WatchOptions{}) {
+						switch {
+						case err != nil:
+							b.Error(err)
+							return
+						case event.Type == registry.Added:
+							seen++
+						case seen < 0:
+							seen = 0
+							ready.Done()
+						}
+						if seen == b.N {
+							return
+						}
+					}
+				})
+			}
+			ready.Wait()
+			b.ReportAllocs()
+			b.ResetTimer()
+			for n := range int64(b.N) {
+				if _, err := w.Create(e.ctx, "x", content(n)); err != nil {
+					b.Fatal(err)
+				}
+			}
+			running.Wait()
+		})
+	}
+}
+
+// BenchmarkDeleteCollection deletes 10,000 objects, as a pass does.
+func BenchmarkDeleteCollection(b *testing.B) {
+	const objects = 10_000
+	b.ReportAllocs()
+	for range b.N {
+		b.StopTimer()
+		e := benchEnv(b)
+		for n := range int64(objects) {
+			e.put(widgets, "x", content(n))
+		}
+		n := e.terminate("x")
+		source := e.source()
+		b.StartTimer()
+		deleted, _, err := deleter.CollectionDeleter(source).DeleteCollection(e.ctx, targetOf(n))
+		require.NoError(b, err)
+		require.Equal(b, objects, deleted)
+	}
+	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N)/objects, "µs/object")
+}
+
+// BenchmarkLife is a namespace that is created, terminated and removed.
+func BenchmarkLife(b *testing.B) {
+	e := benchEnv(b)
+	each(b, func(n int64) error {
+		name := fmt.Sprint("n", n)
+		if _, err := e.Create(e.ctx, named(name)); err != nil {
+			return err
+		}
+		if _, err := e.Delete(e.ctx, name, anyVersion); err != nil {
+			return err
+		}
+		_, err := e.Finalize(e.ctx, named(name))
+		return err
+	})
+}
