@@ -82,7 +82,7 @@ func (c *Content) Watch(ctx context.Context, ns string, o WatchOptions) iter.Seq
 	if err != nil {
 		return func(yield func(Event[Object], error) bool) { yield(Event[Object]{}, err) }
 	}
-	return watch(ctx, c.objects, objectKind, c.resource, prefix, o)
+	return watch(ctx, c.core, c.objects, objectKind, c.resource, prefix, o)
 }
 
 // Create creates an object in a namespace that is Active at that very commit

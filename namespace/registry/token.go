@@ -51,7 +51,8 @@ func decodeToken(text string) (store.Position, string, bool) {
 // formatVersion returns a revision as a resourceVersion.
 func formatVersion(r store.Revision) string { return strconv.FormatInt(int64(r), 10) }
 
-// parseVersion reads a resourceVersion; empty and "0" are zero.
+// parseVersion reads a resourceVersion. Empty is zero, as "0" is: callers to whom
+// that makes a difference look at the text.
 func parseVersion(resource, text string) (store.Revision, error) {
 	if text == "" {
 		return 0, nil

@@ -52,8 +52,9 @@ type Event[T any] struct {
 type WatchOptions struct {
 	Labels selector.Labels
 	Fields selector.Fields // those of [ListOptions]
-	// ResourceVersion is that of a list or an event, after which the watch begins;
-	// empty or "0": now.
+	// ResourceVersion is that of a list or an event, after which the watch begins.
+	// Empty is now. "0", the version of a list of a new store, is the beginning of
+	// history, or [namespace.ErrGone] where that is no longer kept.
 	ResourceVersion string
 }
 
@@ -67,23 +68,24 @@ type WatchOptions struct {
 // or when the caller falls too far behind: list, and watch from there. It ends
 // with [ErrClosed] when the registry is closed.
 func (r *Registry) Watch(ctx context.Context, o WatchOptions) iter.Seq2[Event[namespace.Namespace], error] {
-	return watch(ctx, r.namespaces, namespaceKind, namespace.Resource, r.keys.namespaces(), o)
+	return watch(ctx, r.core, r.namespaces, namespaceKind, namespace.Resource, r.keys.namespaces(), o)
 }
 
-func watch[T any](ctx context.Context, shared *broadcast.Shared[T], k kind[T], resource, prefix string, o WatchOptions) iter.Seq2[Event[T], error] {
+func watch[T any](ctx context.Context, c *core, shared *broadcast.Shared[T], k kind[T], resource, prefix string, o WatchOptions,
+) iter.Seq2[Event[T], error] {
 	return func(yield func(Event[T], error) bool) {
 		match, err := k.match(o.Labels, o.Fields)
 		if err != nil {
 			yield(Event[T]{}, err)
 			return
 		}
-		after, err := parseVersion(resource, o.ResourceVersion)
+		after, err := c.position(ctx, resource, o.ResourceVersion)
 		if err != nil {
 			yield(Event[T]{}, err)
 			return
 		}
 		v := view[T]{kind: k, match: match, yield: yield}
-		for change, err := range shared.Watch(ctx, prefix, store.Position{Revision: after}) {
+		for change, err := range shared.Watch(ctx, prefix, after) {
 			if err != nil {
 				yield(Event[T]{}, watchError(resource, err))
 				return
@@ -93,6 +95,24 @@ func watch[T any](ctx context.Context, shared *broadcast.Shared[T], k kind[T], r
 			}
 		}
 	}
+}
+
+// position returns where a watch from a resourceVersion begins. The store takes
+// revision zero for the beginning only together with its epoch, which is not part
+// of a version.
+func (c *core) position(ctx context.Context, resource, version string) (store.Position, error) {
+	revision, err := parseVersion(resource, version)
+	if err != nil || version == "" || revision > 0 {
+		return store.Position{Revision: revision}, err
+	}
+	page, err := c.store.List(ctx, store.Query{Prefix: c.keys.namespaces(), Limit: 1})
+	if err == nil && page.Position.Epoch == "" {
+		err = fmt.Errorf("%w: the store does not name its history", store.ErrGone)
+	}
+	if err != nil {
+		return store.Position{}, watchError(resource, err)
+	}
+	return store.Position{Epoch: page.Position.Epoch}, nil
 }
 
 // watchError is the end of a watch.
