@@ -176,26 +176,27 @@ func validateConditions(conditions []phase.Condition) []Violation {
 			vs = append(vs, Violation{FieldNotSupported, at + ".status",
 				"Unsupported value: " + quoted(string(c.Status)) + `: supported values: "False", "True", "Unknown"`})
 		}
+		vs = append(vs, moment(at+".lastTransitionTime", c.LastTransitionTime)...)
 		vs = append(vs, text(at+".reason", c.Reason)...)
 		vs = append(vs, text(at+".message", c.Message)...)
 	}
 	return vs
 }
 
-// validateSize bounds what metadata, spec and status have together; metadata
-// alone was checked before.
+// validateSize bounds spec and status; metadata was checked before.
 func validateSize(n Namespace) []Violation {
-	rest := sizeOf(n.Spec.Finalizers)
-	if rest > MaxSize {
-		return []Violation{tooLong("spec.finalizers", MaxSize)}
+	var vs []Violation
+	if sizeOf(n.Spec.Finalizers) > MaxSize {
+		vs = append(vs, tooLong("spec.finalizers", MaxSize))
 	}
+	size := 0
 	for _, c := range n.Status.Conditions {
-		rest += len(c.Type) + len(c.Status) + len(c.Reason) + len(c.Message)
+		size += len(c.Type) + len(c.Status) + len(c.Reason) + len(c.Message)
 	}
-	if meta := n.size(); meta <= MaxSize && meta+rest > MaxSize {
-		return []Violation{tooLong("status.conditions", MaxSize-meta)}
+	if size > MaxSize {
+		vs = append(vs, tooLong("status.conditions", MaxSize))
 	}
-	return nil
+	return vs
 }
 
 // cut returns s for use inside a message: valid UTF-8, and not too long.

@@ -17,8 +17,10 @@ const (
 	// MaxAnnotations is the greatest total size of the keys and values of all
 	// annotations of one object, in bytes.
 	MaxAnnotations = 256 << 10
-	// MaxSize is the greatest total size of all strings of one namespace, or of the
-	// metadata of one content object, in bytes.
+	// MaxSize is the greatest total size of all strings in the metadata of one
+	// namespace or content object, in bytes, and again in the finalizers of a
+	// namespace's spec, and in its conditions: each has a bound of its own, so that a
+	// large one does not keep the conditions from being written (rule R9).
 	MaxSize = 1 << 20
 
 	maxManager = 128 // bytes of a field manager's name
@@ -37,6 +39,8 @@ func ValidateMeta(m Meta, rule NameRule) []Violation {
 	if m.Generation < 0 {
 		vs = append(vs, invalidValue("metadata.generation", fmt.Sprint(m.Generation), "must be greater than or equal to 0"))
 	}
+	vs = append(vs, moment("metadata.creationTimestamp", m.CreationTimestamp)...)
+	vs = append(vs, moment("metadata.deletionTimestamp", m.DeletionTimestamp)...)
 	vs = append(vs, validateLabels(m.Labels)...)
 	vs = append(vs, validateAnnotations(m.Annotations)...)
 	vs = append(vs, validateOwners(m.OwnerReferences)...)
@@ -169,6 +173,7 @@ func validateManagers(entries []ManagedFieldsEntry) []Violation {
 			vs = append(vs, invalid(at+".operation", e.Operation, "must be `Apply` or `Update`"))
 		}
 		vs = append(vs, text(at+".apiVersion", e.APIVersion)...)
+		vs = append(vs, moment(at+".time", e.Time)...)
 		if e.FieldsType != "" && e.FieldsType != "FieldsV1" {
 			vs = append(vs, invalid(at+".fieldsType", e.FieldsType, "must be `FieldsV1`"))
 		}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
@@ -115,6 +116,13 @@ func TestValidateMeta(t *testing.T) {
 		{"annotations just fit", with(func(m *namespace.Meta) {
 			m.Annotations = map[string]string{"a": strings.Repeat("x", namespace.MaxAnnotations-1)}
 		}), namespace.NameRule{}, nil},
+		{"no such times", with(func(m *namespace.Meta) {
+			m.CreationTimestamp, m.DeletionTimestamp = year12000, year12000
+			m.ManagedFields = []namespace.ManagedFieldsEntry{{Operation: "Apply", Time: year12000}}
+		}), namespace.NameRule{}, violations{
+			{"FieldValueInvalid", "metadata.creationTimestamp", noSuchYear},
+			{"FieldValueInvalid", "metadata.deletionTimestamp", noSuchYear},
+			{"FieldValueInvalid", "metadata.managedFields[0].time", noSuchYear}}},
 		{"metadata too large", with(func(m *namespace.Meta) { m.SelfLink = strings.Repeat("x", namespace.MaxSize) }), namespace.NameRule{}, violations{
 			{"FieldValueTooLong", "metadata", "Too long: may not be more than 1048576 bytes"}}},
 	}
@@ -214,10 +222,17 @@ func TestValidateUpdate(t *testing.T) {
 	require.ErrorContains(t, err, `metadata.labels: Invalid value: "z": the label kubernetes.io/metadata.name must be the name of the namespace`)
 }
 
+const noSuchYear = "Invalid value: a time must be between the years 0 and 9999, got the year 12000"
+
+// year12000 has no form in JSON.
+var year12000 = phase.Time{Time: time.Date(12000, 1, 1, 0, 0, 0, 0, time.UTC)}
+
 func TestValidateStatus(t *testing.T) {
 	t.Parallel()
 	active := namespace.PrepareCreate(named("x"), "", "u", earlier)
 	dying := namespace.MarkDeleted(active, now)
+	large := active.DeepCopy()
+	large.SelfLink = strings.Repeat("x", namespace.MaxSize*3/4)
 	status := func(s namespace.Status) namespace.Namespace {
 		n := named("x")
 		n.Status = s
@@ -242,7 +257,11 @@ func TestValidateStatus(t *testing.T) {
 				" status.conditions[3].type: " + utf8 + ", status.conditions[3].reason: " + utf8 + ", status.conditions[3].message: " + utf8 + "]"},
 		{"too large", active, namespace.Status{Conditions: []phase.Condition{
 			{Type: "T", Status: phase.True, Message: strings.Repeat("m", namespace.MaxSize)}}},
-			"status.conditions: Too long: may not be more than 1048546 bytes"},
+			"status.conditions: Too long: may not be more than 1048576 bytes"},
+		{"large metadata leaves room", large, namespace.Status{Conditions: []phase.Condition{
+			{Type: "T", Status: phase.True, Message: strings.Repeat("m", namespace.MaxSize/2)}}}, ""},
+		{"no such time", active, namespace.Status{Conditions: []phase.Condition{{Type: "T", Status: phase.True, LastTransitionTime: year12000}}},
+			"status.conditions[0].lastTransitionTime: Invalid value: a time must be between the years 0 and 9999, got the year 12000"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/nslifecycle/nslifecycle/phase"
 )
 
 // Violation is one field that breaks one rule.
@@ -114,6 +116,17 @@ func text(field, value string) []Violation {
 		return nil
 	}
 	return []Violation{invalidValue(field, "", "must be valid UTF-8")}
+}
+
+// moment refuses a time that has no JSON form.
+func moment(field string, t phase.Time) []Violation {
+	if t.IsZero() {
+		return nil
+	}
+	if _, err := t.MarshalJSON(); err != nil {
+		return []Violation{invalidValue(field, "", err.Error())}
+	}
+	return nil
 }
 
 func indexed(field string, i int) string { return field + "[" + strconv.Itoa(i) + "]" }
