@@ -92,7 +92,8 @@ func New(namespaces Namespaces, d deleter.Deleter, party namespace.Party, opts *
 // of this or any other controller, takes it up (rule R11).
 //
 // No failure ends it: a lost watch is resumed, a failed pass repeated, and a panic
-// of a hook, of the deleter or of the place where namespaces are kept survived.
+// of a hook, of the logger, of the deleter or of the place where namespaces are kept
+// survived.
 func (c *Controller) Run(ctx context.Context) error {
 	if ctx == nil {
 		return optionError("a controller needs a context to run")

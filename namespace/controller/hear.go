@@ -2,7 +2,7 @@ package controller
 
 import (
 	"errors"
-	"math"
+	"log/slog"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
 )
@@ -14,7 +14,7 @@ var errOrphaned = errors.New("the namespace is gone")
 func (l *loop) heard(n news) {
 	if n.lost != nil {
 		if !l.lost {
-			l.options.Logger.Warn("watch of terminating namespaces lost", "err", n.lost)
+			l.observer.line(slog.LevelWarn, "watch of terminating namespaces lost", slog.Any("err", n.lost))
 		}
 		l.lost = true
 		return
@@ -37,7 +37,7 @@ func (l *loop) heard(n news) {
 		}
 		if l.lost {
 			l.lost = false
-			l.options.Logger.Info("watch of terminating namespaces resumed")
+			l.observer.line(slog.LevelInfo, "watch of terminating namespaces resumed")
 		}
 	}
 }
@@ -46,9 +46,9 @@ func (l *loop) heard(n news) {
 func (l *loop) terminating(ref Ref, listing bool) {
 	e := l.entries[ref.Name]
 	if e == nil {
-		e = &entry{ref: ref, slot: -1, least: math.MaxInt, listing: l.listing}
+		e = &entry{ref: ref, slot: -1, nearest: farthest, listing: l.listing}
 		l.entries[ref.Name] = e
-		l.options.Logger.Info("namespace is terminating", "namespace", ref.Name, "uid", ref.UID)
+		l.observer.line(slog.LevelInfo, "namespace is terminating", slog.String("namespace", ref.Name), slog.String("uid", ref.UID))
 		l.enqueue(e)
 		return
 	}
@@ -62,9 +62,16 @@ func (l *loop) terminating(ref Ref, listing bool) {
 			l.terminating(ref, listing)
 			return
 		}
-		*e = entry{ref: ref, attempt: e.attempt, state: e.state, slot: e.slot, due: e.due, least: math.MaxInt, listing: l.listing}
-	case e.removed || e.forgotten:
+		*e = entry{ref: ref, attempt: e.attempt, state: e.state, slot: e.slot, due: e.due, nearest: farthest, listing: l.listing}
+	case e.removed:
 		// Told of late.
+	case e.forgotten:
+		// It is there after all: the listing that did not have it was behind. What is
+		// forgotten and still known has a pass under way.
+		e.forgotten, e.dirty = false, true
+		if e.attempt.ref == e.ref {
+			e.attempt.orphaned = false
+		}
 	case listing && e.slot >= 0 && e.state == resting:
 		// It is known and keeps its backoff.
 	default:
@@ -74,6 +81,7 @@ func (l *loop) terminating(ref Ref, listing bool) {
 
 // drop takes up that the incarnation of e is gone from storage.
 func (l *loop) drop(e *entry) {
+	told := e.removed || e.forgotten
 	e.forgotten = true
 	if e.state == running && e.attempt.ref == e.ref {
 		// The pass will find out by itself, and may be the one that did it; only one
@@ -84,7 +92,7 @@ func (l *loop) drop(e *entry) {
 		}
 		return
 	}
-	if !e.removed {
+	if !told {
 		l.observer.removed(e.ref)
 	}
 	if e.state != running {

@@ -66,8 +66,8 @@ func (o *observer) call(hook string, f func()) {
 			o.panicked = map[string]bool{}
 		}
 		o.panicked[hook] = true
-		o.log.Error("a hook of the namespace controller panicked; further panics of it are not logged",
-			"hook", hook, "panic", fmt.Sprint(v))
+		o.line(slog.LevelError, "a hook of the namespace controller panicked; further panics of it are not logged",
+			slog.String("hook", hook), slog.String("panic", fmt.Sprint(v)))
 	}()
 	f()
 }
@@ -103,10 +103,16 @@ func (o *observer) finalized(ref Ref) {
 }
 
 func (o *observer) removed(ref Ref) {
-	o.log.Info("namespace removed", "namespace", ref.Name, "uid", ref.UID)
+	o.line(slog.LevelInfo, "namespace removed", slog.String("namespace", ref.Name), slog.String("uid", ref.UID))
 	if o.hooks.Removed != nil {
 		o.call("Removed", func() { o.hooks.Removed(ref) })
 	}
+}
+
+// line writes a line to the log and survives a logger that panics.
+func (o *observer) line(level slog.Level, message string, attrs ...slog.Attr) {
+	defer func() { _ = recover() }() // there is nowhere left to tell it
+	o.log.LogAttrs(context.Background(), level, message, attrs...)
 }
 
 // changed logs what the pass came to, if that is not what was logged last.
@@ -135,7 +141,7 @@ func (o *observer) changed(e *entry, d done) {
 	}
 	if sum := state.Sum64(); sum != e.told {
 		e.told = sum
-		o.log.LogAttrs(context.Background(), level, message, slog.String("namespace", e.ref.Name), slog.String("uid", e.ref.UID),
+		o.line(level, message, slog.String("namespace", e.ref.Name), slog.String("uid", e.ref.UID),
 			slog.Int("remaining", d.result.Report.Remaining()), slog.Any("err", d.err))
 	}
 }

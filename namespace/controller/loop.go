@@ -3,6 +3,7 @@ package controller
 import (
 	"container/list"
 	"context"
+	"errors"
 	"math"
 	"time"
 
@@ -18,7 +19,7 @@ type entry struct {
 	notice     *notice   // while it waits for content to go
 	remembered remembered
 	due        time.Duration // when its timer fires
-	least      int           // the fewest objects that a full look saw left
+	nearest    distance      // the shortest that a full look saw
 	told       uint64        // the state that was logged last
 	slot       int32         // in the timers; -1: none
 	listing    uint32        // the last listing that had it
@@ -31,6 +32,9 @@ type entry struct {
 	removed    bool  // it is gone from storage, as a pass saw; the watch will tell
 	forgotten  bool  // it is gone from storage, as the watch told
 }
+
+// errNoReturn is what became of a call that ended its goroutine ([runtime.Goexit]).
+var errNoReturn = errors.New("the host's code ended its goroutine instead of returning")
 
 type state uint8
 
@@ -92,11 +96,21 @@ func (l *loop) now() time.Duration { return time.Since(l.began) }
 // run schedules until ctx ends, and then until everything that it started has
 // ended.
 func (l *loop) run() {
+	var cancel context.CancelFunc
+	l.ctx, cancel = context.WithCancel(l.ctx)
 	watching := make(chan struct{})
 	w := watcher{namespaces: l.namespaces, tell: l.news, delays: l.delays}
 	go func() {
 		defer close(watching)
 		w.run(l.ctx)
+	}()
+	defer func() {
+		if l.ctx.Err() == nil {
+			// A hook has ended this goroutine instead of returning.
+			l.observer.hooks = Hooks{}
+		}
+		cancel()
+		l.drain(watching)
 	}()
 	timer := time.NewTimer(math.MaxInt64)
 	defer timer.Stop()
@@ -121,7 +135,6 @@ func (l *loop) run() {
 		}
 		l.dispatch()
 	}
-	l.drain(watching)
 }
 
 // drain waits for everything that runs. Passes that end are still told of.
@@ -193,9 +206,12 @@ func (l *loop) start(e *entry, s *share) {
 		Previous: l.catalog.recall(e.ref.UID, e.remembered),
 		Patience: doubled(l.options.Patience, e.patience, math.MaxInt64),
 	}
-	l.observer.started(e.ref)
 	go func() {
-		result, err := pass.Run(ctx, l.namespaces, l.deleter, l.party, request)
-		l.done <- done{attempt: a, result: result, err: err, took: l.now() - a.began}
+		d := done{attempt: a, result: pass.Result{Outcome: pass.Failed}, err: errNoReturn}
+		defer func() {
+			d.took = l.now() - a.began
+			l.done <- d
+		}()
+		d.result, d.err = pass.Run(ctx, l.namespaces, l.deleter, l.party, request)
 	}()
 }

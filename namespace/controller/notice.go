@@ -42,8 +42,9 @@ func (l *loop) await(e *entry, report deleter.Report, floor time.Duration, futil
 	target := deleter.Target{Namespace: e.ref.Name, UID: e.ref.UID, DeletedAt: e.deleted}
 	go func() {
 		defer cancel()
+		n.err = errNoReturn
+		defer func() { l.woke <- n }()
 		n.err = wait(ctx, l.waiter, target, report.Compact())
-		l.woke <- n
 	}()
 }
 

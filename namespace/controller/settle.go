@@ -2,7 +2,9 @@ package controller
 
 import (
 	"errors"
+	"math"
 
+	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/namespace/pass"
 )
 
@@ -12,6 +14,9 @@ func (l *loop) report(d done) {
 	l.observer.ended(d.attempt.ref, d)
 	if d.result.Outcome == pass.Finalized || d.result.Outcome == pass.Removed {
 		l.observer.finalized(d.attempt.ref)
+	}
+	if d.attempt.orphaned || d.result.Outcome == pass.Removed {
+		l.observer.removed(d.attempt.ref)
 	}
 }
 
@@ -24,14 +29,12 @@ func (l *loop) finish(d done) {
 	l.report(d)
 	switch {
 	case a.orphaned:
-		l.observer.removed(a.ref)
 		if e.forgotten {
 			l.forget(e)
 			return
 		}
 		l.enqueue(e) // the name was taken by another incarnation meanwhile
 	case d.result.Outcome == pass.Removed:
-		l.observer.removed(e.ref)
 		*e = entry{ref: e.ref, slot: -1, listing: e.listing, removed: true}
 	default:
 		l.next(e, d)
@@ -60,7 +63,9 @@ func (l *loop) next(e *entry, d done) {
 	case d.result.Outcome == pass.Waiting && progress && d.result.Report.More():
 		l.enqueue(e) // behind the others: large namespaces take turns
 	case d.result.Outcome == pass.Finalized || d.result.Outcome == pass.NotHeld:
-		// Nothing to do until a finalizer is added, of which an event tells.
+		// Nothing to do until a finalizer is added, of which an event tells; it begins
+		// anew then.
+		e.tries, e.nearest = 0, farthest
 	default:
 		l.later(e, d, progress)
 	}
@@ -78,19 +83,45 @@ func (l *loop) learn(e *entry, d done) (progress bool) {
 	if d.result.Namespace.UID == e.ref.UID {
 		e.deleted = d.result.Namespace.DeletionTimestamp.Time
 	}
-	progress = report.Deleted() > 0 || e.remembered.cleaned() > before.cleaned()
-	if d.err == nil && d.result.Outcome == pass.Waiting && report.Remaining() < e.least {
-		e.least, progress = report.Remaining(), true
+	closer := e.remembered.cleaned() > before.cleaned()
+	if answered := d.err == nil && d.result.Outcome == pass.Waiting; answered {
+		if now := distanceOf(report); now.less(e.nearest) {
+			e.nearest, closer = now, true
+		}
+	} else if report.Deleted() > 0 {
+		closer = true // how far it is cannot be told
 	}
 	if late := (*pass.PatienceError)(nil); errors.As(d.err, &late) {
 		e.patience = more(e.patience)
 	} else if d.result.Outcome != pass.Interrupted {
 		e.patience = 0
 	}
-	if progress {
+	// Content that comes back as fast as it is deleted is no reason to hurry.
+	if closer {
 		e.tries = 0
 	}
-	return progress
+	return closer || report.Deleted() > 0
+}
+
+// distance is how far a namespace is from being empty: by the resource types that
+// wait for others, and among the same by what is left of the types that were asked,
+// which grows when a type's turn has come. It never goes down and up for ever.
+type distance struct{ waiting, left int }
+
+var farthest = distance{math.MaxInt, math.MaxInt}
+
+func distanceOf(r deleter.Report) distance {
+	d := distance{left: r.Remaining()}
+	for _, one := range r.Results {
+		if one.Waiting {
+			d.waiting++
+		}
+	}
+	return d
+}
+
+func (d distance) less(e distance) bool {
+	return d.waiting < e.waiting || d.waiting == e.waiting && d.left < e.left
 }
 
 // later lets e rest until its delay is over or content has gone. Between two passes

@@ -99,6 +99,7 @@ func (l *loop) fill(s *share) {
 		if e == nil {
 			return
 		}
+		l.observer.started(e.ref)
 		s.running++
 		l.start(e, s)
 	}

@@ -28,28 +28,45 @@ type watcher struct {
 	tell       chan<- news
 	delays     delays
 	token      string // where to resume; empty: list anew
+	live       bool   // the watch of now has got past where it began
 }
+
+// resumptions is how often in a row a watch that cannot be had is resumed before
+// everything is listed anew, lest it be the token that the place cannot take.
+const resumptions = 8
 
 // run watches until ctx ends. A lost watch is resumed at the last token, and where
 // that is gone everything is listed anew, after a backoff that starts over when a
-// watch has lived longer than the delay before it.
+// watch has got on and lived longer than the delay before it.
 func (w *watcher) run(ctx context.Context) {
 	for tries := uint8(0); ctx.Err() == nil; tries = more(tries) {
 		delay := w.delays.after(tries)
 		began := time.Now()
-		err := w.follow(ctx)
+		err := w.outlive(ctx)
 		if ctx.Err() != nil {
 			return
 		}
-		if errors.Is(err, namespace.ErrGone) || errors.Is(err, namespace.ErrBadRequest) {
+		gone := errors.Is(err, namespace.ErrGone) || errors.Is(err, namespace.ErrBadRequest)
+		if gone || !w.live && tries >= resumptions {
 			w.token = ""
 		}
-		if time.Since(began) > delay {
+		if w.live && time.Since(began) > delay {
 			tries, delay = 0, w.delays.after(0)
 		}
 		w.send(ctx, news{lost: err})
 		sleep(ctx, delay)
 	}
+}
+
+// outlive is follow in a goroutine that the place may end instead of returning.
+func (w *watcher) outlive(ctx context.Context) error {
+	ended := make(chan error)
+	go func() {
+		err := errNoReturn
+		defer func() { ended <- err }()
+		err = w.follow(ctx)
+	}()
+	return <-ended
 }
 
 // follow watches once; it returns why the watch ended.
@@ -60,6 +77,7 @@ func (w *watcher) follow(ctx context.Context) (err error) {
 		}
 	}()
 	listing := w.token == ""
+	w.live = false
 	if listing && !w.send(ctx, news{anew: true}) {
 		return context.Cause(ctx)
 	}
@@ -73,7 +91,11 @@ func (w *watcher) follow(ctx context.Context) (err error) {
 		// A listing that was not delivered to its end must not be resumed in its
 		// midst: a token tells only of changes.
 		listing = listing && event.Type != namespace.EventSynced
-		if !listing && event.Token != "" {
+		if listing {
+			continue
+		}
+		w.live = true
+		if event.Token != "" {
 			w.token = event.Token
 		}
 	}

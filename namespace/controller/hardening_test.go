@@ -1,0 +1,362 @@
+package controller_test
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"log/slog"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/nslifecycle/nslifecycle/deleter"
+	"github.com/nslifecycle/nslifecycle/deleter/contenttest"
+	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/controller"
+	"github.com/nslifecycle/nslifecycle/namespace/controller/controllertest"
+	"github.com/nslifecycle/nslifecycle/namespace/pass"
+)
+
+// Code of the host that ends its goroutine, as a failed assertion in a fake does, is
+// a failure like others: it neither stalls the controller nor keeps Run from ending.
+func TestR10_EndedGoroutinesDoNotEndIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 2, nil)
+		until := time.Now().Add(time.Minute)
+		watches := 0
+		namespaces := &controllertest.Intercept{Namespaces: w.host, Before: func(_ context.Context, op controllertest.Op, name string) error {
+			if op == controllertest.OpWatch && watches < 3 {
+				watches++
+				runtime.Goexit()
+			}
+			if name == "host" && time.Now().Before(until) {
+				runtime.Goexit()
+			}
+			return nil
+		}}
+		diary := newDiary()
+		stop := run(t, namespaces, &quitting{w.deleter, until}, kubernetes, controller.Options{Hooks: diary.hooks()})
+		for _, name := range []string{"delete", "wait", "host"} {
+			w.fakes[0].Put(w.create(t, name), contenttest.Object{Name: "held", Finalizers: []string{"example.com/f"}, HeldFor: 30 * time.Second})
+			w.delete(t, name)
+		}
+		time.Sleep(5 * time.Minute)
+		require.Len(t, diary.of("removed", ""), 3)
+		require.Equal(t, pass.Failed, diary.of("ended", "delete")[0].outcome)
+		require.Error(t, diary.of("ended", "delete")[0].err)
+		stop()
+	})
+}
+
+// quitting ends the goroutine of its callers.
+type quitting struct {
+	*deleter.Composed
+	until time.Time
+}
+
+func (q *quitting) Delete(ctx context.Context, target deleter.Target, previous deleter.Report) (deleter.Report, error) {
+	if target.Namespace == "delete" && time.Now().Before(q.until) {
+		runtime.Goexit()
+	}
+	return q.Composed.Delete(ctx, target, previous)
+}
+
+func (q *quitting) Wait(ctx context.Context, target deleter.Target, report deleter.Report) error {
+	if target.Namespace == "wait" {
+		runtime.Goexit()
+	}
+	return q.Composed.Wait(ctx, target, report)
+}
+
+// A hook that ends its goroutine takes Run with it, but what Run had started has
+// ended then as well.
+func TestHooksThatEndRunLeaveNothingRunning(t *testing.T) {
+	quit := func(controller.Ref) { runtime.Goexit() }
+	for name, hooks := range map[string]controller.Hooks{
+		"queued":    {Queued: quit},
+		"started":   {PassStarted: quit},
+		"ended":     {PassEnded: func(controller.Ref, pass.Result, error, time.Duration) { runtime.Goexit() }},
+		"retried":   {Retried: func(controller.Ref, time.Duration, controller.Reason) { runtime.Goexit() }},
+		"finalized": {Finalized: quit},
+		"removed":   {Removed: quit},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { // which fails if a goroutine is left
+				w := newWorld(t, 1, latency(time.Second))
+				held := contenttest.Object{Name: "held", Finalizers: []string{"example.com/f"}, HeldFor: time.Minute}
+				w.fakes[0].Put(w.create(t, "a"), held)
+				w.delete(t, "a")
+				w.fakes[0].Put(w.create(t, "b"), held)
+				w.delete(t, "b")
+				c, err := controller.New(w.host, w.deleter, kubernetes, &controller.Options{Hooks: hooks})
+				require.NoError(t, err)
+				ended := make(chan struct{})
+				go func() {
+					defer close(ended)
+					_ = c.Run(t.Context())
+					t.Error("Run returned")
+				}()
+				<-ended
+			})
+		})
+	}
+}
+
+// A logger that panics does not end it.
+func TestR10_PanickingLogger(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1, nil)
+		run(t, w.host, w.deleter, kubernetes, controller.Options{
+			Logger: slog.New(panickingHandler{}),
+			Hooks:  controller.Hooks{Queued: func(controller.Ref) { panic("boom") }},
+		})
+		w.create(t, "a")
+		w.delete(t, "a")
+		synctest.Wait()
+		require.True(t, w.gone("a"))
+	})
+}
+
+type panickingHandler struct{ slog.Handler }
+
+func (panickingHandler) Enabled(context.Context, slog.Level) bool  { return true }
+func (panickingHandler) Handle(context.Context, slog.Record) error { panic("boom") }
+
+// scripted tells of terminations as a test says, watch by watch; the last goes on
+// until it is stopped.
+type scripted struct {
+	controller.Namespaces
+	watches []func(yield func(namespace.TerminationEvent, error) bool)
+	begun   int
+}
+
+func (s *scripted) Terminating(ctx context.Context, _ string) iter.Seq2[namespace.TerminationEvent, error] {
+	return func(yield func(namespace.TerminationEvent, error) bool) {
+		watch := s.watches[min(s.begun, len(s.watches)-1)]
+		s.begun++
+		watch(yield)
+		if s.begun == len(s.watches) {
+			<-ctx.Done()
+			yield(namespace.TerminationEvent{}, context.Cause(ctx))
+			return
+		}
+		yield(namespace.TerminationEvent{}, namespace.ErrGone)
+	}
+}
+
+func event(kind namespace.TerminationEventType, target deleter.Target) namespace.TerminationEvent {
+	return namespace.TerminationEvent{Type: kind, Name: target.Namespace, UID: target.UID, Token: "token"}
+}
+
+// An incarnation that came and went while the pass for the one before still ran is
+// told of once as well.
+func TestRemovedIsToldOnceOfEachIncarnation(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1, nil)
+		first := deleter.Target{Namespace: "a", UID: "1"}
+		second := deleter.Target{Namespace: "a", UID: "2"}
+		third := w.create(t, "a")
+		host := &scripted{Namespaces: &stubbornHost{w.host}, watches: []func(func(namespace.TerminationEvent, error) bool){
+			func(yield func(namespace.TerminationEvent, error) bool) {
+				_ = yield(namespace.TerminationEvent{Type: namespace.EventSynced, Token: "token"}, nil) &&
+					yield(event(namespace.EventTerminating, first), nil) &&
+					yield(event(namespace.EventRemoved, first), nil) &&
+					yield(event(namespace.EventTerminating, second), nil) &&
+					yield(event(namespace.EventRemoved, second), nil) &&
+					yield(event(namespace.EventTerminating, third), nil)
+			},
+		}}
+		w.delete(t, "a")
+		diary := newDiary()
+		run(t, host, w.deleter, kubernetes, controller.Options{Hooks: diary.hooks()})
+		time.Sleep(time.Minute)
+		removed := map[string]int{}
+		for _, m := range diary.of("removed", "a") {
+			removed[m.ref.UID]++
+		}
+		require.Equal(t, map[string]int{"1": 1, "2": 1, third.UID: 1}, removed)
+	})
+}
+
+// stubbornHost takes a second for each read.
+type stubbornHost struct{ controller.Namespaces }
+
+func (s *stubbornHost) Get(ctx context.Context, name string) (namespace.Namespace, error) {
+	time.Sleep(time.Second)
+	return s.Namespaces.Get(ctx, name)
+}
+
+// A listing of a replica that is behind may lack a namespace that is being
+// processed; when the watch then tells of it, it is not lost.
+func TestR11_StaleListingLosesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1, nil)
+		target := w.create(t, "a")
+		w.delete(t, "a")
+		synced := namespace.TerminationEvent{Type: namespace.EventSynced, Token: "token"}
+		host := &scripted{Namespaces: w.host, watches: []func(func(namespace.TerminationEvent, error) bool){
+			func(yield func(namespace.TerminationEvent, error) bool) {
+				_ = yield(event(namespace.EventTerminating, target), nil) && yield(synced, nil)
+			},
+			func(yield func(namespace.TerminationEvent, error) bool) {
+				_ = yield(synced, nil) && yield(event(namespace.EventTerminating, target), nil)
+			},
+		}}
+		var passes atomic.Int64
+		d := deleterFunc(func(ctx context.Context, target deleter.Target, previous deleter.Report) (deleter.Report, error) {
+			if passes.Add(1) == 1 {
+				time.Sleep(time.Second)
+				return deleter.Report{}, errors.New("broken")
+			}
+			return w.deleter.Delete(ctx, target, previous)
+		})
+		diary := newDiary()
+		run(t, host, d, kubernetes, controller.Options{Hooks: diary.hooks(), Long: time.Hour})
+		time.Sleep(time.Minute)
+		require.True(t, w.gone("a"))
+		require.Len(t, diary.of("removed", "a"), 1)
+	})
+}
+
+// A place that takes its time to refuse a watch is not asked without end either.
+func TestR10_WatchBacksOffFromSlowRefusals(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1, nil)
+		watches := 0
+		broken := &controllertest.Intercept{Namespaces: w.host, Before: func(_ context.Context, op controllertest.Op, _ string) error {
+			watches++
+			time.Sleep(100 * time.Millisecond)
+			return errors.New("refused")
+		}}
+		run(t, broken, w.deleter, kubernetes, controller.Options{})
+		time.Sleep(time.Minute)
+		require.Less(t, watches, 20)
+	})
+}
+
+// A token that a place cannot take, without saying that it is gone, is given up.
+func TestR12_BadTokenIsListedAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1, nil)
+		host := &choking{cuts: &cuts{Host: w.host, cut: make(chan error)}}
+		run(t, host, w.deleter, kubernetes, controller.Options{})
+		synctest.Wait()
+		host.chokes.Store(true)
+		host.cut <- errors.New("connection reset")
+		w.create(t, "a")
+		w.delete(t, "a")
+		time.Sleep(time.Minute)
+		require.True(t, w.gone("a"))
+	})
+}
+
+type choking struct {
+	*cuts
+	chokes atomic.Bool
+}
+
+func (c *choking) Terminating(ctx context.Context, after string) iter.Seq2[namespace.TerminationEvent, error] {
+	if after != "" && c.chokes.Load() {
+		return func(yield func(namespace.TerminationEvent, error) bool) {
+			yield(namespace.TerminationEvent{}, errors.New("what?"))
+		}
+	}
+	return c.cuts.Terminating(ctx, after)
+}
+
+// What goes in a later wave is noticed as quickly as in the first, although more is
+// left then than there ever was before.
+func TestR12_LaterWavesAreNoticed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 2, latency(time.Millisecond))
+		d, err := deleter.New([]deleter.Source{
+			{Resource: resource(0), Content: w.fakes[0]},
+			{Resource: resource(1), Content: w.fakes[1], After: []deleter.Resource{resource(0)}},
+		}, nil)
+		require.NoError(t, err)
+		diary := newDiary()
+		run(t, w.host, d, kubernetes, controller.Options{Hooks: diary.hooks()})
+		target := w.create(t, "a")
+		hold := func(f *contenttest.Fake, name string, held time.Duration) {
+			f.Put(target, contenttest.Object{Name: name, Finalizers: []string{"example.com/f"}, HeldFor: held})
+		}
+		hold(w.fakes[0], "first", time.Second)
+		for i, name := range names("second", 100) {
+			hold(w.fakes[1], name, time.Duration(i+1)*time.Second)
+		}
+		w.delete(t, "a")
+		time.Sleep(time.Hour)
+		require.Len(t, diary.of("removed", "a"), 1)
+		require.Less(t, diary.of("removed", "a")[0].at, 102*time.Second)
+	})
+}
+
+// Content that comes back as often as it is deleted is not chased without end.
+func TestR10_ContentThatComesBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1, nil)
+		d := deleterFunc(func(_ context.Context, target deleter.Target, _ deleter.Report) (deleter.Report, error) {
+			return deleter.Report{UID: target.UID, Results: []deleter.Result{{Resource: resource(0), Deleted: 3, Remaining: 3}}}, nil
+		})
+		diary := newDiary()
+		run(t, w.host, d, kubernetes, controller.Options{Hooks: diary.hooks()})
+		w.create(t, "a")
+		w.delete(t, "a")
+		time.Sleep(time.Minute)
+		require.Less(t, len(diary.of("ended", "a")), 20)
+	})
+}
+
+// A finalizer that comes back begins anew: what the namespace was like before does
+// not delay it.
+func TestR12_AddedFinalizerBeginsAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1, func(int) contenttest.FakeOptions {
+			return contenttest.FakeOptions{Unsupported: []deleter.Op{deleter.OpWait}}
+		})
+		diary := newDiary()
+		left := 1
+		d := deleterFunc(func(_ context.Context, target deleter.Target, _ deleter.Report) (deleter.Report, error) {
+			return deleter.Report{UID: target.UID, Results: []deleter.Result{{Resource: resource(0), Remaining: left}}}, nil
+		})
+		run(t, w.host, d, kubernetes, controller.Options{Hooks: diary.hooks()})
+		w.create(t, "a", "example.com/late")
+		w.delete(t, "a")
+		time.Sleep(time.Hour)
+		left = 0
+		time.Sleep(2 * time.Minute)
+		require.Len(t, diary.of("finalized", "a"), 1)
+		before := len(diary.of("retried", "a"))
+		left = 2
+		w.setFinalizers(t, "a", "kubernetes", "example.com/late")
+		synctest.Wait()
+		require.LessOrEqual(t, diary.of("retried", "a")[before].delay, 5*time.Millisecond)
+	})
+}
+
+// A namespace that the last pass of a Run removes is told of, although the watch no
+// longer is heard.
+func TestRemovedIsToldAtTheEndOfRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1, nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		host := &controllertest.Intercept{Namespaces: w.host, After: func(_ context.Context, op controllertest.Op, _ string) error {
+			if op == controllertest.OpFinalize {
+				cancel()
+				time.Sleep(time.Second)
+			}
+			return nil
+		}}
+		diary := newDiary()
+		c, err := controller.New(host, w.deleter, kubernetes, &controller.Options{Hooks: diary.hooks()})
+		require.NoError(t, err)
+		w.create(t, "a")
+		w.delete(t, "a")
+		require.NoError(t, c.Run(ctx))
+		require.Equal(t, []string{"queued", "started", "ended removed", "finalized", "removed"}, diary.story("a"))
+	})
+}
