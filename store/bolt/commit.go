@@ -44,7 +44,7 @@ func (s *Store) Compact(ctx context.Context, revision store.Revision) error {
 	if err == nil && revision < 0 {
 		err = fmt.Errorf("%w: the revision %d is negative", store.ErrInvalid, revision)
 	}
-	if err == nil && revision > 0 {
+	if err == nil { // zero compacts nothing, in its turn
 		_, err = s.submit(ctx, &request{compact: revision, done: make(chan answer, 1)})
 	}
 	if err != nil {
@@ -134,7 +134,7 @@ func (s *Store) write(requests []*request) ([]store.Change, error) {
 		s.failing = err != nil
 		return nil, errors.Join(err, tx.Rollback())
 	}
-	if err := s.commit(tx); err != nil {
+	if err := s.landing.commit(tx.ID(), func() error { return s.commit(tx) }); err != nil {
 		return s.settle(b, err)
 	}
 	s.failing = false
@@ -199,14 +199,18 @@ func (s *Store) reopen(b *batch) (applied bool, err error) {
 		return false, err
 	}
 	if epoch == s.epoch && head == b.before {
-		return false, nil // and this is what was synced before
+		return false, s.landing.opened(db) // this is what was synced before
 	}
 	if epoch != s.epoch || head != b.head { // equal only if this store wrote it
 		return false, fmt.Errorf("%w: it was changed meanwhile", store.ErrInUse)
 	}
 	// The batch can be read, but its sync has failed. Only a later one that
 	// succeeds makes it durable; nobody may read it before.
-	return true, db.Update(func(tx *bbolt.Tx) error {
+	err = db.Update(func(tx *bbolt.Tx) error {
 		return tx.Bucket(bucketMeta).Put(metaHead, head.append(nil))
 	})
+	if err != nil {
+		return false, err
+	}
+	return true, s.landing.opened(db)
 }

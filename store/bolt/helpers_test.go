@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"runtime"
+	"sync"
 	"testing"
 	"time"
 
@@ -89,7 +90,7 @@ func seeded(t *testing.T) *rand.Rand {
 // its end (so nothing is left behind), and every item of the log finds its values.
 func checkFile(tb testing.TB, s *Store) {
 	tb.Helper()
-	require.NoError(tb, s.view(func(tx *bbolt.Tx) error {
+	require.NoError(tb, s.view(tb.Context(), func(tx *bbolt.Tx) error {
 		snap, err := newSnapshot(tx)
 		if err != nil {
 			return err
@@ -159,7 +160,9 @@ func stall(tb testing.TB, s *Store) (release func()) {
 	commit(tb, s) // now it waits for requests, and has nothing to drop
 	tx, err := s.db.Begin(true)
 	require.NoError(tb, err)
-	return func() { require.NoError(tb, tx.Rollback()) }
+	release = sync.OnceFunc(func() { require.NoError(tb, tx.Rollback()) })
+	tb.Cleanup(release) // also when the test fails: Close waits for the committer
+	return release
 }
 
 // waitTaken returns when the committer has taken r from the queue.

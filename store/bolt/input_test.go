@@ -3,6 +3,7 @@ package bolt
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -209,11 +210,58 @@ func TestClose(t *testing.T) {
 	require.ErrorIs(t, err, store.ErrClosed)
 	_, err = s.Commit(ctx, store.Txn{Do: []store.Operation{store.Put("a", nil)}})
 	require.ErrorIs(t, err, store.ErrClosed)
+	require.ErrorIs(t, s.Compact(ctx, 0), store.ErrClosed)
 	require.ErrorIs(t, s.Compact(ctx, 1), store.ErrClosed)
 	require.ErrorIs(t, firstError(s, ctx, store.Position{}), store.ErrClosed)
 
 	s = openAt(t, path, nil)
 	require.Len(t, listAt(t, s, store.Position{}).Entries, 1)
+}
+
+// A second Close returns nil, also when the first one failed.
+func TestCloseFails(t *testing.T) {
+	s, f, path := openFaulty(t)
+	require.NoError(t, f.latest.Close())
+	err := s.Close()
+	var e *store.Error
+	require.ErrorAs(t, err, &e)
+	require.Equal(t, []string{"close", path}, []string{e.Op, e.Key})
+	require.NoError(t, s.Close())
+}
+
+// A transaction that was withdrawn leaves the queue, also while the committer is
+// held up: clients that give up and try again do not fill the memory.
+func TestWithdrawnLeaveTheQueue(t *testing.T) {
+	s := openNew(t, nil)
+	release := stall(t, s)
+	taken := newRequest(store.Txn{Do: []store.Operation{store.Put("taken", nil)}})
+	s.queue.add(taken)
+	waitTaken(t, s, taken)
+	ended, cancel := context.WithCancelCause(t.Context())
+	cancel(errEnough)
+	var kept []*request
+	for i := range 1000 {
+		r := newRequest(store.Txn{Do: []store.Operation{store.Put(fmt.Sprint(i), nil)}})
+		if i%100 == 0 {
+			s.queue.add(r)
+			kept = append(kept, r)
+			continue
+		}
+		_, err := s.submit(ended, r)
+		require.ErrorIs(t, err, errEnough)
+		require.LessOrEqual(t, len(s.queue.waiting), 2*len(kept)+1)
+	}
+	release()
+	last := (<-taken.done).revision
+	for _, r := range kept {
+		a := <-r.done
+		require.NoError(t, a.err)
+		require.Equal(t, last+1, a.revision, "in their order")
+		last = a.revision
+	}
+	require.Len(t, listAt(t, s, store.Position{}).Entries, 1+len(kept))
+	require.Empty(t, s.queue.waiting)
+	require.Zero(t, s.queue.withdrawn)
 }
 
 // A loop over a watch may close the store.

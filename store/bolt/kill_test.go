@@ -226,7 +226,7 @@ func requireAcknowledged(t *testing.T, seed uint64, writers []killRecord, page s
 func requireLogGivesState(t *testing.T, s *Store, now store.Page) {
 	t.Helper()
 	var oldest store.Position
-	require.NoError(t, s.view(viewHead(func(h head) {
+	require.NoError(t, s.view(t.Context(), viewHead(func(h head) {
 		oldest = store.Position{Epoch: now.Position.Epoch, Revision: max(h.compacted, firstRevision)}
 	})))
 	state := map[string]store.Entry{}

@@ -223,7 +223,7 @@ func TestRetention(t *testing.T) {
 	require.Len(t, changes, retain)
 	within := func(least, most int64) {
 		t.Helper()
-		require.NoError(t, s.view(viewHead(func(h head) {
+		require.NoError(t, s.view(t.Context(), viewHead(func(h head) {
 			require.GreaterOrEqual(t, h.changes, least)
 			require.LessOrEqual(t, h.changes, most)
 		})))
@@ -263,7 +263,7 @@ func TestCompactFinishesInTheBackground(t *testing.T) {
 	require.NoError(t, s.Close()) // most likely in between
 	s = openAt(t, path, nil)
 	for done := false; !done; { // the committer works on, nothing else is needed
-		require.NoError(t, s.view(viewHead(func(h head) { done = h.changes == 0 })))
+		require.NoError(t, s.view(t.Context(), viewHead(func(h head) { done = h.changes == 0 })))
 		require.NoError(t, t.Context().Err())
 	}
 	checkFile(t, s)

@@ -100,6 +100,9 @@ func start(f file, db *bbolt.DB, fresh bool) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := s.landing.opened(db); err != nil {
+		return nil, err
+	}
 	go s.run()
 	return s, nil
 }

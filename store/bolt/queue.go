@@ -1,6 +1,7 @@
 package bolt
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/nslifecycle/nslifecycle/store"
@@ -55,13 +56,14 @@ func newRequest(txn store.Txn) *request {
 }
 
 // queue holds the requests until the committer takes them. It needs no bound of
-// its own: each request belongs to a caller that waits.
+// its own: at least half of the requests belong to a caller that waits.
 type queue struct {
 	ready chan struct{} // one token: look again
 
-	mu      sync.Mutex
-	waiting []*request
-	closed  bool
+	mu        sync.Mutex
+	waiting   []*request
+	withdrawn int // of those waiting
+	closed    bool
 }
 
 func newQueue() *queue { return &queue{ready: make(chan struct{}, 1)} }
@@ -82,8 +84,15 @@ func (q *queue) add(r *request) bool {
 func (q *queue) withdraw(r *request) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	r.withdrawn = !r.taken
-	return r.withdrawn
+	if r.taken {
+		return false
+	}
+	r.withdrawn = true
+	if q.withdrawn++; 2*q.withdrawn > len(q.waiting) { // the committer may not come by for long
+		q.waiting = slices.DeleteFunc(q.waiting, func(r *request) bool { return r.withdrawn })
+		q.withdrawn = 0
+	}
+	return true
 }
 
 // take appends the next requests to batch, within the bounds of a batch, in the
@@ -98,6 +107,7 @@ func (q *queue) take(batch []*request) ([]*request, bool) {
 		}
 		n++
 		if r.withdrawn {
+			q.withdrawn--
 			continue
 		}
 		r.taken = true
@@ -122,7 +132,7 @@ func (q *queue) close() []*request {
 	for _, r := range rest {
 		r.taken = true
 	}
-	q.waiting = nil
+	q.waiting, q.withdrawn = nil, 0
 	q.signal()
 	return rest
 }

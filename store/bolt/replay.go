@@ -20,8 +20,8 @@ const (
 type replayer struct{ *Store }
 
 // Last implements the hub's Log.
-func (p replayer) Last(context.Context) (r store.Revision, err error) {
-	err = p.view(func(tx *bbolt.Tx) error {
+func (p replayer) Last(ctx context.Context) (r store.Revision, err error) {
+	err = p.view(ctx, func(tx *bbolt.Tx) error {
 		snap, err := newSnapshot(tx)
 		if err != nil {
 			return err
@@ -33,8 +33,8 @@ func (p replayer) Last(context.Context) (r store.Revision, err error) {
 }
 
 // Replay implements the hub's Log.
-func (p replayer) Replay(_ context.Context, prefix string, after store.Revision) (changes []store.Change, through store.Revision, err error) {
-	err = p.view(func(tx *bbolt.Tx) error {
+func (p replayer) Replay(ctx context.Context, prefix string, after store.Revision) (changes []store.Change, through store.Revision, err error) {
+	err = p.view(ctx, func(tx *bbolt.Tx) error {
 		snap, err := newSnapshot(tx)
 		if err != nil {
 			return err

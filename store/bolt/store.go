@@ -35,14 +35,13 @@ const defaultPatience = time.Second
 // Store is an open file. See [store.Store] for its methods, which any number of
 // goroutines may call at once.
 type Store struct {
-	file     file
-	epoch    string
-	writer   uint64 // tells the heads of this opening from those of others
-	queue    *queue
-	hub      *hub.Hub
-	stopped  chan struct{} // closed when the committer has returned
-	close    sync.Once
-	closeErr error
+	file    file
+	epoch   string
+	writer  uint64 // tells the heads of this opening from those of others
+	queue   *queue
+	hub     *hub.Hub
+	stopped chan struct{} // closed when the committer has returned
+	close   sync.Once
 
 	// Of the committer alone.
 	backlog  bool // compacted records may be left in the log
@@ -57,6 +56,8 @@ type Store struct {
 	reads   sync.RWMutex
 	db      *bbolt.DB
 	refusal error // when not nil: why nothing can be read or written any more
+
+	landing landing // of the commits in db
 }
 
 // Limits returns the bounds of keys, values and transactions: keys of 8 KiB,
@@ -79,7 +80,7 @@ func (s *Store) get(ctx context.Context, key string) (e store.Entry, err error) 
 	if err := store.CheckKey(key, limits); err != nil {
 		return e, err
 	}
-	err = s.view(func(tx *bbolt.Tx) error {
+	err = s.view(ctx, func(tx *bbolt.Tx) error {
 		state := tx.Bucket(bucketState)
 		if state == nil {
 			return fmt.Errorf("%w: a bucket is missing", ErrCorrupt)
@@ -117,7 +118,7 @@ func (s *Store) list(ctx context.Context, q store.Query) (page store.Page, err e
 			return page, err
 		}
 	}
-	err = s.view(func(tx *bbolt.Tx) error {
+	err = s.view(ctx, func(tx *bbolt.Tx) error {
 		snap, err := newSnapshot(tx)
 		if err != nil {
 			return err
@@ -170,7 +171,7 @@ func (s *Store) Watch(ctx context.Context, prefix string, after store.Position) 
 
 // Close implements [store.Store]. It waits for the commit that is being synced;
 // transactions that still wait for their turn are refused.
-func (s *Store) Close() error {
+func (s *Store) Close() (err error) {
 	s.close.Do(func() {
 		for _, r := range s.queue.close() {
 			r.done <- answer{err: store.ErrClosed}
@@ -181,23 +182,11 @@ func (s *Store) Close() error {
 		defer s.reads.Unlock()
 		failed := s.refusal != nil
 		s.refusal = store.ErrClosed
-		if err := s.db.Close(); err != nil && !failed {
-			s.closeErr = &store.Error{Op: "close", Key: s.file.path, Err: err}
+		if closeErr := s.db.Close(); closeErr != nil && !failed {
+			err = &store.Error{Op: "close", Key: s.file.path, Err: closeErr}
 		}
 	})
-	err := s.closeErr
 	return err
-}
-
-// view runs f in a read transaction. It never yields to a caller's code: a read
-// transaction that stays open holds on to pages of the file.
-func (s *Store) view(f func(tx *bbolt.Tx) error) error {
-	s.reads.RLock()
-	defer s.reads.RUnlock()
-	if s.refusal != nil {
-		return s.refusal
-	}
-	return s.db.View(f)
 }
 
 // usable refuses a context that is nil or has ended.
