@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
@@ -45,6 +46,7 @@ type sweep struct {
 	match  func(Object) bool // nil: everything
 	fence  *fence            // nil: whatever incarnation; else this one only (rule R8)
 	done   Deletion
+	busy   error // why an object could not be deleted that others kept changing
 }
 
 // batch is the objects that one commit deletes.
@@ -55,7 +57,8 @@ type batch struct {
 	doubt   error    // an earlier commit of it may have been made
 }
 
-// run goes through the collection once, by key.
+// run goes through the collection once, by key. An object that others change all
+// the time does not hold up the rest; the error comes at the end then.
 func (s *sweep) run(ctx context.Context) error {
 	if err := ended(ctx, s.resource, ""); err != nil {
 		return err
@@ -78,7 +81,7 @@ func (s *sweep) run(ctx context.Context) error {
 			rest = rest[n:]
 		}
 		if !page.More || len(page.Entries) == 0 {
-			return nil
+			return s.busy
 		}
 		q.After = page.Entries[len(page.Entries)-1].Key
 	}
@@ -87,7 +90,6 @@ func (s *sweep) run(ctx context.Context) error {
 // fitting returns how many of the entries fit into one commit even if all of them
 // are marked.
 func (s *sweep) fitting(entries []store.Entry) int {
-	const mark = 128 // bytes that a mark adds
 	if s.limits.Bytes <= 0 {
 		return len(entries)
 	}
@@ -100,11 +102,21 @@ func (s *sweep) fitting(entries []store.Entry) int {
 	return len(entries)
 }
 
+// patience is how many conflicts a batch may meet before it is cut in half.
+const patience = 3
+
 // delete deletes the objects of some neighbouring entries by one commit. When
-// somebody else changed one of them it reads them again.
+// somebody else changed one of them it reads them again, and when that goes on it
+// takes fewer at once, so that what is changed often is soon alone.
 func (s *sweep) delete(ctx context.Context, entries []store.Entry) error {
 	b := batch{entries: entries}
 	for attempt := range attempts {
+		if half := len(b.entries) / 2; half > 0 && attempt >= patience && b.doubt == nil {
+			if err := s.delete(ctx, b.entries[:half]); err != nil {
+				return err
+			}
+			return s.delete(ctx, b.entries[half:])
+		}
 		txn, did, err := s.plan(&b)
 		if err != nil || len(txn.Do) == 0 {
 			return err
@@ -132,7 +144,16 @@ func (s *sweep) delete(ctx context.Context, entries []store.Entry) error {
 			return s.failure(&b, err)
 		}
 	}
-	return s.failure(&b, modified(s.resource, "", errBusy))
+	s.busy = s.failure(&b, modified(s.resource, s.nameOf(b.entries), errBusy))
+	return nil
+}
+
+// nameOf returns the name of the only one of the entries; empty for several.
+func (s *sweep) nameOf(entries []store.Entry) string {
+	if len(entries) != 1 {
+		return ""
+	}
+	return strings.TrimPrefix(entries[0].Key, s.prefix)
 }
 
 func (s *sweep) failure(b *batch, err error) error {

@@ -54,7 +54,7 @@ type plan struct {
 	keep  bool              // nothing is to be done
 	gone  bool              // the object is to be removed
 	with  []store.Operation // in the same commit
-	If    []store.Condition // beyond that the object is still the one that was read
+	If    []store.Condition // beyond that the object is still the one that was read; revisions of other keys only
 }
 
 // mutate reads the entry of t, asks for a plan, and carries it out if the entry
@@ -100,7 +100,10 @@ var errBusy = errors.New("others changed it at every attempt")
 
 // replace carries out p on entry. When the outcome of a commit is unknown it
 // reads back: what it wrote is success, what was there before is another attempt
-// under the same conditions, anything else stays unknown.
+// under the same conditions, anything else stays unknown. A conflict about a key
+// beyond the entry is an answer also then: the entry was still the same, so that
+// nothing was made, and that key will never be of that revision again, so that
+// nothing will be.
 func (c *core) replace(ctx context.Context, entry store.Entry, p plan, dry bool) (store.Entry, error) {
 	txn := store.Txn{If: append([]store.Condition{store.At(entry.Key, entry.Revision)}, p.If...)}
 	if p.gone {
@@ -111,9 +114,12 @@ func (c *core) replace(ctx context.Context, entry store.Entry, p plan, dry bool)
 	var doubt error // an earlier attempt may have been made
 	for attempt := range attempts {
 		revision, err := c.commit(ctx, txn, dry)
+		var conflict *store.ConflictError
 		switch {
 		case err == nil:
 			return p.result(entry, revision, dry), nil
+		case errors.As(err, &conflict) && conflict.Condition.Key != entry.Key:
+			return store.Entry{}, err
 		case errors.Is(err, store.ErrUnknownOutcome):
 			doubt = err
 		case doubt == nil:

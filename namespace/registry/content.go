@@ -240,5 +240,8 @@ func (c *Content) encode(o Object) ([]byte, error) {
 			Message: fmt.Sprintf("%s %q has %d bytes, at most %d are allowed", c.resource, o.Name, len(value), MaxObject),
 		}
 	}
+	if err == nil && o.DeletionTimestamp.IsZero() {
+		err = c.roomFor(c.resource, o.Name, c.keys.content(c.typ.Name(), o.Namespace)+o.Name, value, mark)
+	}
 	return value, err
 }

@@ -16,29 +16,29 @@ import (
 func TestTokens(t *testing.T) {
 	for _, p := range []store.Position{{}, {Epoch: "e", Revision: 7}, {Epoch: "\"é\n", Revision: 1 << 62}} {
 		for _, after := range []string{"", "x", "a/b", `"\`} {
-			position, key, ok := decodeToken(encodeToken(p, after))
+			position, key, ok := decodeToken("/p/", encodeToken("/p/", p, after))
 			require.True(t, ok)
 			require.Equal(t, p, position)
 			require.Equal(t, after, key)
 		}
 	}
-	for _, bad := range []string{"", "x", "e30", "bnVsbA", encodeToken(store.Position{Revision: -1}, ""), strings.Repeat("A", maxToken+1)} {
-		_, _, ok := decodeToken(bad)
+	for _, bad := range []string{"", "x", "e30", "bnVsbA", encodeToken("/p/", store.Position{Revision: -1}, ""), encodeToken("/q/", store.Position{}, ""), strings.Repeat("A", maxToken+1)} {
+		_, _, ok := decodeToken("/p/", bad)
 		require.False(t, ok, "%.40s", bad)
 	}
 }
 
 // Whatever a token says, it is refused or reads back as itself.
 func FuzzTokens(f *testing.F) {
-	f.Add(encodeToken(store.Position{Epoch: "e", Revision: 7}, "x/y"))
+	f.Add(encodeToken("/p/", store.Position{Epoch: "e", Revision: 7}, "x/y"))
 	f.Add("e30")
 	f.Fuzz(func(t *testing.T, text string) {
-		position, after, ok := decodeToken(text)
+		position, after, ok := decodeToken("/p/", text)
 		if !ok {
 			return
 		}
 		require.GreaterOrEqual(t, position.Revision, store.Revision(0))
-		p, k, ok := decodeToken(encodeToken(position, after))
+		p, k, ok := decodeToken("/p/", encodeToken("/p/", position, after))
 		require.True(t, ok)
 		require.Equal(t, position, p)
 		require.Equal(t, after, k)

@@ -21,7 +21,8 @@ type ListOptions struct {
 	Limit int
 	// Continue is the token of the page before. All pages are of the snapshot of the
 	// first one; when that is no longer there the error is [namespace.ErrGone]. The
-	// selectors and the limit need not be the same; ResourceVersion must be empty.
+	// selectors and the limit need not be the same; ResourceVersion must be empty. A
+	// token of another listing is [namespace.ErrBadRequest].
 	Continue string
 	// ResourceVersion asks for a listing that is at least that new (one that lies
 	// ahead of the store is [namespace.ErrBadRequest], and matches
@@ -89,7 +90,7 @@ func list[T any](ctx context.Context, c *core, k kind[T], resource, prefix strin
 			return items, meta, nil
 		}
 		if len(items) == o.Limit {
-			meta.Continue = encodeToken(page.Position, strings.TrimPrefix(last, prefix))
+			meta.Continue = encodeToken(prefix, page.Position, strings.TrimPrefix(last, prefix))
 			return items, meta, nil
 		}
 		q.At, q.After = page.Position, last
@@ -104,7 +105,7 @@ func (o ListOptions) query(resource, prefix string) (q store.Query, least store.
 	case err != nil:
 		return q, 0, err
 	case o.Continue != "":
-		position, after, ok := decodeToken(o.Continue)
+		position, after, ok := decodeToken(prefix, o.Continue)
 		if !ok || after == "" || position.Revision == 0 {
 			return q, 0, badRequest(resource, "", "continue key is not valid: it was not made by an earlier page of this listing")
 		}

@@ -3,6 +3,7 @@ package registry
 import (
 	"bytes"
 	"context"
+	"slices"
 	"time"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
@@ -47,6 +48,9 @@ func (r *Registry) Create(ctx context.Context, n namespace.Namespace) (namespace
 				return store.Entry{}, store.Txn{}, err
 			}
 			value, err := encodeNamespace(made)
+			if err == nil {
+				err = r.roomForEnd(made, value)
+			}
 			key := r.keys.namespace(name)
 			return store.Entry{Key: key, Value: value}, store.Txn{
 				If: []store.Condition{store.Absent(key)},
@@ -123,6 +127,9 @@ func (c *core) planNamespace(old, next namespace.Namespace, entry store.Entry) (
 	if err != nil || bytes.Equal(value, entry.Value) {
 		return plan{keep: true}, err
 	}
+	if err := c.roomForEnd(next, value); err != nil {
+		return plan{}, err
+	}
 	p := plan{value: value}
 	if added, _ := old.Spec.Finalizers.Diff(next.Spec.Finalizers); len(added) > 0 && next.Phase() == phase.Terminating {
 		p.with = []store.Operation{store.Put(c.keys.terminating(next.Name), []byte(next.UID))} // wakes its controller
@@ -148,7 +155,8 @@ func answer(next namespace.Namespace, entry store.Entry, gone bool, err error) (
 // that no content is created in it any more (rule R6). A second deletion changes
 // nothing (rule R3). If nothing holds the namespace it is removed at once (rule
 // R1). The errors are [namespace.ErrNotFound], [namespace.ErrConflict] for
-// preconditions, and [namespace.ErrForbidden] for an immortal name.
+// preconditions, and [namespace.ErrForbidden] for an immortal name, whether there
+// is such a namespace or not.
 func (r *Registry) Delete(ctx context.Context, name string, only namespace.Preconditions) (namespace.Namespace, error) {
 	if err := checkSegment(namespace.Resource, name); err != nil {
 		return namespace.Namespace{}, err
@@ -156,13 +164,16 @@ func (r *Registry) Delete(ctx context.Context, name string, only namespace.Preco
 	if err := checkPreconditions(namespace.Resource, name, only); err != nil {
 		return namespace.Namespace{}, err
 	}
+	if slices.Contains(r.immortal, name) {
+		return namespace.Namespace{}, namespace.ValidateDelete(namespace.Namespace{Meta: namespace.Meta{Name: name}}, only, name)
+	}
 	var next namespace.Namespace
 	entry, gone, err := r.mutate(ctx, r.target(name), r.dry, func(entry store.Entry) (plan, error) {
 		old, err := decodeNamespace(entry)
 		if err != nil {
 			return plan{}, err
 		}
-		if err := namespace.ValidateDelete(old, only, r.immortal...); err != nil {
+		if err := namespace.ValidateDelete(old, only); err != nil {
 			return plan{}, err
 		}
 		if old.Phase() == phase.Terminating {

@@ -100,8 +100,10 @@ func TestNamespaceTexts(t *testing.T) {
 	requireError(t, err, namespace.ErrConflict, fmt.Sprintf(
 		`Operation cannot be fulfilled on namespaces "x": Precondition failed: ResourceVersion in precondition: %s, ResourceVersion in object meta: %s`,
 		stale.ResourceVersion, n.ResourceVersion))
-	_, err = e.Delete(e.ctx, "default", anyVersion)
-	requireError(t, err, namespace.ErrForbidden, `namespaces "default" is forbidden: this namespace may not be deleted`)
+	for _, immortal := range []string{"default", "kube-system"} { // one that is there, one that is not
+		_, err = e.Delete(e.ctx, immortal, anyVersion)
+		requireError(t, err, namespace.ErrForbidden, fmt.Sprintf(`namespaces %q is forbidden: this namespace may not be deleted`, immortal))
+	}
 
 	dying.Finalizers = finalizer.NewSet("example.com/new")
 	_, err = e.Update(e.ctx, dying)

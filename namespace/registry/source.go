@@ -73,7 +73,7 @@ func (s source) List(ctx context.Context, target deleter.Target, limit int, next
 	prefix := s.keys.content(s.typ.Name(), target.Namespace)
 	q := store.Query{Prefix: prefix, Limit: limit}
 	if next != "" {
-		position, after, ok := decodeToken(next)
+		position, after, ok := decodeToken(prefix, next)
 		if !ok || after == "" || position.Revision == 0 {
 			return deleter.Page{}, invalidArgument("the page token is not one of this source")
 		}
@@ -95,7 +95,7 @@ func (s source) List(ctx context.Context, target deleter.Target, limit int, next
 }
 
 func (s source) page(listing store.Page, prefix string) (deleter.Page, error) {
-	out := deleter.Page{Seen: encodeToken(listing.Position, "")}
+	out := deleter.Page{Seen: encodeToken(prefix, listing.Position, "")}
 	if len(listing.Entries) > 0 {
 		out.Items = make([]deleter.Item, len(listing.Entries))
 	}
@@ -110,7 +110,7 @@ func (s source) page(listing store.Page, prefix string) (deleter.Page, error) {
 			item.Finalizers = append(item.Finalizers, string(name))
 		}
 		if listing.More && i == len(listing.Entries)-1 {
-			out.Next = encodeToken(listing.Position, item.Name)
+			out.Next = encodeToken(prefix, listing.Position, item.Name)
 		}
 	}
 	return out, nil
@@ -180,7 +180,8 @@ func (s source) Wait(ctx context.Context, target deleter.Target, seen string) er
 	if err := s.check(ctx, target); err != nil {
 		return err
 	}
-	position, after, ok := decodeToken(seen)
+	prefix := s.keys.content(s.typ.Name(), target.Namespace)
+	position, after, ok := decodeToken(prefix, seen)
 	if !ok || after != "" || position.Revision == 0 {
 		return invalidArgument("the mark is not one of a listing of this source")
 	}
@@ -188,7 +189,7 @@ func (s source) Wait(ctx context.Context, target deleter.Target, seen string) er
 	if err := f.renew(ctx, s.core); err != nil {
 		return err
 	}
-	for change, err := range s.objects.Watch(ctx, s.keys.content(s.typ.Name(), target.Namespace), position) {
+	for change, err := range s.objects.Watch(ctx, prefix, position) {
 		switch {
 		case errors.Is(err, store.ErrGone), errors.Is(err, store.ErrFuture):
 			return nil // it cannot be told any more: a look is due

@@ -24,7 +24,7 @@ import (
 func (r *Registry) Terminating(ctx context.Context, after string) iter.Seq2[namespace.TerminationEvent, error] {
 	return func(yield func(namespace.TerminationEvent, error) bool) {
 		i := indexReader{core: r.core, yield: yield}
-		position, key, ok := decodeToken(after)
+		position, key, ok := decodeToken(r.keys.index(), after)
 		switch {
 		case after == "":
 			if position, ok = i.list(ctx); !ok {
@@ -62,14 +62,14 @@ func (i *indexReader) list(ctx context.Context) (store.Position, bool) {
 			}
 		}
 		if !page.More || len(page.Entries) == 0 {
-			return page.Position, i.yield(syncedAt(page.Position), nil)
+			return page.Position, i.yield(i.syncedAt(page.Position), nil)
 		}
 		q.At, q.After = page.Position, page.Entries[len(page.Entries)-1].Key
 	}
 }
 
 func (i *indexReader) watch(ctx context.Context, after store.Position) {
-	token := encodeToken(after, "")
+	token := i.token(after)
 	for change, err := range i.index.Watch(ctx, i.keys.index(), after) {
 		switch {
 		case err != nil:
@@ -78,13 +78,13 @@ func (i *indexReader) watch(ctx context.Context, after store.Position) {
 		case len(change.Events) == 0 && i.synced:
 			i.synced = false
 		case len(change.Events) == 0:
-			if !i.yield(syncedAt(change.Position), nil) {
+			if !i.yield(i.syncedAt(change.Position), nil) {
 				return
 			}
 		case !i.change(change, token):
 			return
 		}
-		token = encodeToken(change.Position, "")
+		token = i.token(change.Position)
 	}
 }
 
@@ -93,7 +93,7 @@ func (i *indexReader) change(c *broadcast.Change[string], token string) bool {
 	for n := range c.Events {
 		e := &c.Events[n]
 		if n == len(c.Events)-1 {
-			token = encodeToken(c.Position, "")
+			token = i.token(c.Position)
 		}
 		kind, value := namespace.EventTerminating, e.Value
 		if e.Deleted {
@@ -109,10 +109,14 @@ func (i *indexReader) change(c *broadcast.Change[string], token string) bool {
 	return true
 }
 
+func (i *indexReader) token(position store.Position) string {
+	return encodeToken(i.keys.index(), position, "")
+}
+
 func (i *indexReader) event(kind namespace.TerminationEventType, key, uid, token string) namespace.TerminationEvent {
 	return namespace.TerminationEvent{Type: kind, Name: strings.TrimPrefix(key, i.keys.index()), UID: uid, Token: token}
 }
 
-func syncedAt(position store.Position) namespace.TerminationEvent {
-	return namespace.TerminationEvent{Type: namespace.EventSynced, Token: encodeToken(position, "")}
+func (i *indexReader) syncedAt(position store.Position) namespace.TerminationEvent {
+	return namespace.TerminationEvent{Type: namespace.EventSynced, Token: i.token(position)}
 }

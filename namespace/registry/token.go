@@ -3,6 +3,7 @@ package registry
 import (
 	"encoding/base64"
 	"encoding/json"
+	"hash/fnv"
 	"strconv"
 	"unicode/utf8"
 
@@ -16,7 +17,8 @@ type token struct {
 	Version  int            `json:"v"`
 	Epoch    string         `json:"e,omitempty"`
 	Revision store.Revision `json:"r"`
-	After    string         `json:"k,omitempty"` // the key, without the prefix of the listing
+	Listing  string         `json:"l"`           // a mark of the prefix of the listing or watch
+	After    string         `json:"k,omitempty"` // the key, without that prefix
 }
 
 const (
@@ -24,16 +26,28 @@ const (
 	maxToken     = 4 << 10 // bytes
 )
 
-func encodeToken(position store.Position, after string) string {
-	data, err := json.Marshal(token{Version: tokenVersion, Epoch: position.Epoch, Revision: position.Revision, After: after})
+// encodeToken returns the token for a position in the listing or watch of prefix.
+func encodeToken(prefix string, position store.Position, after string) string {
+	data, err := json.Marshal(token{
+		Version: tokenVersion, Epoch: position.Epoch, Revision: position.Revision, Listing: listingMark(prefix), After: after,
+	})
 	if err != nil { // strings and numbers always encode
 		return ""
 	}
 	return base64.RawURLEncoding.EncodeToString(data)
 }
 
-// decodeToken reads what encodeToken wrote. It reports false for anything else.
-func decodeToken(text string) (store.Position, string, bool) {
+// listingMark tells listings apart, so that the token of one is not taken for that
+// of another, which would leave out objects in silence.
+func listingMark(prefix string) string {
+	hash := fnv.New64a()
+	hash.Write([]byte(prefix)) // never fails
+	return strconv.FormatUint(hash.Sum64(), 36)
+}
+
+// decodeToken reads what encodeToken wrote for the same prefix. It reports false
+// for anything else.
+func decodeToken(prefix, text string) (store.Position, string, bool) {
 	if len(text) > maxToken {
 		return store.Position{}, "", false
 	}
@@ -42,7 +56,7 @@ func decodeToken(text string) (store.Position, string, bool) {
 		return store.Position{}, "", false
 	}
 	var t token
-	if json.Unmarshal(data, &t) != nil || t.Version != tokenVersion || t.Revision < 0 || !utf8.ValidString(t.After) {
+	if json.Unmarshal(data, &t) != nil || t.Version != tokenVersion || t.Listing != listingMark(prefix) || t.Revision < 0 || !utf8.ValidString(t.After) {
 		return store.Position{}, "", false
 	}
 	return store.Position{Epoch: t.Epoch, Revision: t.Revision}, t.After, true
