@@ -31,7 +31,17 @@ func (e *Error) Error() string {
 	if e.Key == "" {
 		return "store: " + e.Op + ": " + e.Err.Error()
 	}
-	return "store: " + e.Op + " " + strconv.Quote(e.Key) + ": " + e.Err.Error()
+	return "store: " + e.Op + " " + quote(e.Key) + ": " + e.Err.Error()
+}
+
+// quote quotes a key for a text, and cuts a long one: what is too large for a
+// store is too large for a log as well.
+func quote(key string) string {
+	const most = 200
+	if len(key) <= most {
+		return strconv.Quote(key)
+	}
+	return fmt.Sprintf("%q... (%d bytes)", key[:most], len(key))
 }
 
 // Unwrap returns the cause.

@@ -2,7 +2,6 @@ package store
 
 import (
 	"fmt"
-	"strconv"
 )
 
 // Txn is a transaction: when every condition holds, every operation is applied,
@@ -57,7 +56,7 @@ func (c Condition) Holds(current *Entry) bool {
 
 // String says what c asks for, such as "a/b is at revision 7".
 func (c Condition) String() string {
-	key := strconv.Quote(c.Key)
+	key := quote(c.Key)
 	switch c.Want {
 	case WantRevision:
 		return fmt.Sprintf("%s is at revision %d", key, c.Revision)
@@ -106,11 +105,11 @@ func (t Txn) Check(limits Limits) error {
 			return err
 		}
 		if limits.Value > 0 && len(op.Value) > limits.Value {
-			return fmt.Errorf("%w: the value of %q has %d bytes, at most %d are allowed",
-				ErrTooLarge, op.Key, len(op.Value), limits.Value)
+			return fmt.Errorf("%w: the value of %s has %d bytes, at most %d are allowed",
+				ErrTooLarge, quote(op.Key), len(op.Value), limits.Value)
 		}
 		if op.Delete && op.Value != nil {
-			return fmt.Errorf("%w: the deletion of %q carries a value", ErrInvalid, op.Key)
+			return fmt.Errorf("%w: the deletion of %s carries a value", ErrInvalid, quote(op.Key))
 		}
 		total += len(op.Key) + len(op.Value)
 	}
@@ -145,7 +144,7 @@ func (t Txn) checkDistinct() error {
 }
 
 func duplicate(key string) error {
-	return fmt.Errorf("%w: two operations on %q in one transaction", ErrInvalid, key)
+	return fmt.Errorf("%w: two operations on %s in one transaction", ErrInvalid, quote(key))
 }
 
 // CheckKey refuses a key that no driver takes: an empty one ([ErrInvalid]) or

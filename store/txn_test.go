@@ -124,6 +124,27 @@ func TestErrors(t *testing.T) {
 	require.Same(t, stale, conflict)
 }
 
+// An error repeats no more of a long key than it takes to recognise it.
+func TestErrorsOfLongKeys(t *testing.T) {
+	long := strings.Repeat("key/", 1<<20)
+	var none store.Limits
+	for name, err := range map[string]error{
+		"an error":       &store.Error{Op: "get", Key: long, Err: store.ErrTooLarge},
+		"a conflict":     &store.ConflictError{Condition: store.At(long, 7)},
+		"a condition":    store.Txn{If: []store.Condition{{Key: long}}}.Check(none),
+		"a revision":     store.Txn{If: []store.Condition{store.At(long, -1)}}.Check(none),
+		"a value":        store.Txn{Do: []store.Operation{store.Put(long, []byte("v2"))}}.Check(store.Limits{Value: 1}),
+		"a deletion":     store.Txn{Do: []store.Operation{{Key: long, Delete: true, Value: []byte{}}}}.Check(none),
+		"two operations": store.Txn{Do: []store.Operation{store.Delete(long), store.Delete(long)}}.Check(none),
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.ErrorContains(t, err, `"key/key/`)
+			require.ErrorContains(t, err, `key/key/"... (4194304 bytes)`)
+			require.Less(t, len(err.Error()), 400)
+		})
+	}
+}
+
 func TestBookmark(t *testing.T) {
 	require.True(t, store.Change{Position: store.Position{Revision: 1}}.Bookmark())
 	require.False(t, store.Change{Events: []store.Event{{Key: "a"}}}.Bookmark())

@@ -175,7 +175,7 @@ const pruneChunk = 256
 // compacts. Its work is bounded by the larger of a chunk and twice what the batch
 // has written, so that it keeps up. It reports whether compacted records are left.
 func (b *batch) prune(retain int, backlog bool) (left bool, err error) {
-	over := b.head.changes > int64(retain)+pruneChunk
+	over := b.head.changes-pruneChunk > int64(retain)
 	if !over && !backlog {
 		return false, nil
 	}

@@ -169,6 +169,38 @@ func TestContextEndsMeanwhile(t *testing.T) {
 	require.ErrorIs(t, err, store.ErrNotFound)
 }
 
+// impatient is a context that ends after a number of looks at it.
+type impatient struct {
+	context.Context
+	looks int
+}
+
+func (c *impatient) Err() error {
+	if c.looks--; c.looks < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// A long listing heeds its context on the way, also where it passes entries over.
+func TestLongListingEnds(t *testing.T) {
+	s := openNew(t, nil)
+	put(t, s, "first", "")
+	old := listAt(t, s, store.Position{}).Position
+	many := make([]store.Operation, 5000)
+	for i := range many {
+		many[i] = store.Put(fmt.Sprint(i), nil)
+	}
+	commit(t, s, many...)
+	for _, at := range []store.Position{{}, old} {
+		_, err := s.List(&impatient{t.Context(), 2}, store.Query{At: at})
+		require.ErrorIs(t, err, context.Canceled)
+		page, err := s.List(&impatient{t.Context(), 10}, store.Query{At: at})
+		require.NoError(t, err)
+		require.NotEmpty(t, page.Entries)
+	}
+}
+
 // Close lets the commit that runs finish, refuses those that wait, ends watches,
 // and refuses everything afterwards.
 func TestClose(t *testing.T) {

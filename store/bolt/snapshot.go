@@ -2,6 +2,7 @@ package bolt
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 
 	"go.etcd.io/bbolt"
@@ -109,7 +110,8 @@ func entryOf(key []byte, record []byte) (store.Entry, error) {
 // list walks the entries with prefix after a key as they were at revision r, in
 // key order, until visit returns false. The cost of a step does not depend on how
 // often a key has changed since r.
-func (s *snapshot) list(prefix, after string, r store.Revision, visit func(key, record []byte) bool) error {
+func (s *snapshot) list(ctx context.Context, prefix, after string, r store.Revision, visit func(key, record []byte) bool) error {
+	const between = 1024 // steps, two looks at the context
 	start := []byte(prefix)
 	if after >= prefix {
 		start = append([]byte(after), 0) // the smallest key that is greater
@@ -120,7 +122,10 @@ func (s *snapshot) list(prefix, after string, r store.Revision, visit func(key, 
 		w.history = s.history.Cursor()
 		w.historyKey, w.historyRecord = w.history.Seek(appendEscaped(nil, start))
 	}
-	for {
+	for step := 1; ; step++ {
+		if step%between == 0 && ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
 		key, record, err := w.next()
 		if err != nil || !bytes.HasPrefix(key, []byte(prefix)) || key == nil {
 			return err

@@ -141,14 +141,9 @@ func (s *Store) list(ctx context.Context, q store.Query) (page store.Page, err e
 
 // fill lists the entries of a page.
 func fill(ctx context.Context, page *store.Page, snap *snapshot, q store.Query) (err error) {
-	const between = 1024 // entries, two looks at the context
-	listErr := snap.list(q.Prefix, q.After, page.Position.Revision, func(key, record []byte) bool {
+	listErr := snap.list(ctx, q.Prefix, q.After, page.Position.Revision, func(key, record []byte) bool {
 		n := len(page.Entries)
 		if page.More = q.Limit > 0 && n == q.Limit; page.More {
-			return false
-		}
-		if n%between == between-1 && ctx.Err() != nil {
-			err = context.Cause(ctx)
 			return false
 		}
 		var e store.Entry

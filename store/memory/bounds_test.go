@@ -73,6 +73,41 @@ func TestListLong(t *testing.T) {
 	}
 }
 
+// impatient is a context that ends after a number of looks at it.
+type impatient struct {
+	context.Context
+	looks int
+}
+
+func (c *impatient) Err() error {
+	if c.looks--; c.looks < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// TestListLongEnds shows that a long listing heeds its context on the way, also
+// where it passes entries over.
+func TestListLongEnds(t *testing.T) {
+	s, err := New(nil)
+	require.NoError(t, err)
+	defer s.Close()
+	ctx := context.Background()
+	const at = 1
+	for i := range 3 * scanAtOnce { // all but one come after the position
+		_, err := s.Commit(ctx, store.Txn{Do: []store.Operation{store.Put(fmt.Sprintf("%06d", i), nil)}})
+		require.NoError(t, err)
+	}
+	for _, position := range []store.Position{{}, {Revision: at}} {
+		q := store.Query{At: position}
+		_, err = s.List(&impatient{ctx, 2}, q)
+		require.ErrorIs(t, err, context.Canceled)
+		page, err := s.List(&impatient{ctx, 10}, q)
+		require.NoError(t, err)
+		require.NotEmpty(t, page.Entries)
+	}
+}
+
 func TestRing(t *testing.T) {
 	var r ring
 	next, first := store.Revision(0), store.Revision(0)

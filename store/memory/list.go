@@ -31,7 +31,7 @@ func (s *Store) List(ctx context.Context, q store.Query) (store.Page, error) {
 	}
 	page, done, err := s.listInPlace(q)
 	if !done && err == nil {
-		page, err = s.listCopy(q)
+		page, err = s.listCopy(ctx, q)
 	}
 	if err != nil {
 		return store.Page{}, fail("list", q.Prefix, err)
@@ -48,17 +48,20 @@ func (s *Store) listInPlace(q store.Query) (page store.Page, done bool, err erro
 	if err != nil {
 		return store.Page{}, false, err
 	}
-	page, done = s.read(s.tables, at, q, scanAtOnce)
+	page, done = s.read(s.tables, at, q, func() bool { return false })
 	return page, done, nil
 }
 
 // listCopy reads a page of any size while commits go on.
-func (s *Store) listCopy(q store.Query) (store.Page, error) {
+func (s *Store) listCopy(ctx context.Context, q store.Query) (store.Page, error) {
 	t, at, err := s.copyTables(q.At)
 	if err != nil {
 		return store.Page{}, err
 	}
-	page, _ := s.read(t, at, q, math.MaxInt)
+	page, done := s.read(t, at, q, func() bool { return ctx.Err() == nil })
+	if !done {
+		return store.Page{}, context.Cause(ctx)
+	}
 	return page, nil
 }
 
@@ -92,19 +95,27 @@ func (s *Store) resolve(position store.Position) (snapshot, error) {
 	return snapshot{position.Revision, position.Revision == s.revision}, nil
 }
 
-// read returns the page of t that q asks for. It gives up, not done, after it
-// has looked at budget entries.
-func (s *Store) read(t tables, at snapshot, q store.Query, budget int) (page store.Page, done bool) {
+// read returns the page of t that q asks for. Whenever it has looked at scanAtOnce
+// entries it asks goOn, and gives up, not done, when told to.
+func (s *Store) read(t tables, at snapshot, q store.Query, goOn func() bool) (page store.Page, done bool) {
 	page.Position = store.Position{Epoch: s.options.Epoch, Revision: at.revision}
-	scan := newScan(t, at, q, budget)
-	for e := scan.next(); e != nil; e = scan.next() {
-		if q.Limit > 0 && len(page.Entries) == q.Limit {
-			page.More = true
-			break
+	scan := newScan(t, at, q)
+	for {
+		scan.budget = scanAtOnce
+		for e := scan.next(); e != nil; e = scan.next() {
+			if q.Limit > 0 && len(page.Entries) == q.Limit {
+				page.More = true
+				return page, true
+			}
+			page.Entries = append(page.Entries, *e)
 		}
-		page.Entries = append(page.Entries, *e)
+		if scan.atEnd() {
+			return page, true
+		}
+		if !goOn() {
+			return page, false
+		}
 	}
-	return page, page.More || scan.atEnd()
 }
 
 // scan merges the live entries and the history into the entries of one snapshot,
@@ -114,15 +125,15 @@ func (s *Store) read(t tables, at snapshot, q store.Query, budget int) (page sto
 type scan struct {
 	prefix  string
 	at      store.Revision
-	budget  int // entries to look at
+	budget  int // entries to look at until it is refilled
 	live    btree.MapIter[string, *store.Entry]
 	history btree.IterG[version]
 	alive   bool // live stands on an entry of the range
 	past    bool // history does
 }
 
-func newScan(t tables, at snapshot, q store.Query, budget int) *scan {
-	c := &scan{prefix: q.Prefix, at: at.revision, budget: budget, live: t.live.Iter()}
+func newScan(t tables, at snapshot, q store.Query) *scan {
+	c := &scan{prefix: q.Prefix, at: at.revision, live: t.live.Iter()}
 	from := max(q.Prefix, q.After)
 	after := q.After != "" && from == q.After
 	ok := c.live.Seek(from)

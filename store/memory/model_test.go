@@ -214,7 +214,7 @@ func (p *play) compare(q store.Query, revision store.Revision) store.Page {
 		p.t.Fatalf("list %+v (-want +got):\n%s", q, diff)
 	}
 	// The way of long listings gives the same.
-	if got, err = p.store.listCopy(q); err != nil {
+	if got, err = p.store.listCopy(context.Background(), q); err != nil {
 		p.t.Fatal(err)
 	}
 	if diff := cmp.Diff(p.model.list(q, revision), got); diff != "" {
