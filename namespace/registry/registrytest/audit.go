@@ -19,11 +19,23 @@ import (
 //     none of one incarnation was found in another (rule R8).
 //
 // It returns the first commit that breaks a rule. The history must not be
-// compacted before after.
+// compacted before after ([store.ErrGone]), and have come to until
+// ([store.ErrFuture]). A nil store, a prefix that no registry can have, or a
+// negative revision is [store.ErrInvalid].
 func Audit(ctx context.Context, s store.Store, prefix string, after store.Position, until store.Revision) error {
+	if until < 0 {
+		return fmt.Errorf("%w: the revision %d is negative", store.ErrInvalid, until)
+	}
 	st, position, err := load(ctx, s, prefix, after)
 	if err != nil {
 		return err
+	}
+	now, err := s.List(ctx, store.Query{Prefix: st.root, Limit: 1})
+	if err != nil {
+		return err
+	}
+	if now.Position.Revision < until {
+		return fmt.Errorf("%w: it is at revision %d, not yet at %d", store.ErrFuture, now.Position.Revision, until)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -53,6 +65,12 @@ type state struct {
 
 // load reads the state at a position, and returns that position.
 func load(ctx context.Context, s store.Store, prefix string, at store.Position) (*state, store.Position, error) {
+	if s == nil {
+		return nil, store.Position{}, fmt.Errorf("%w: the store is nil", store.ErrInvalid)
+	}
+	if prefix == "" || strings.HasPrefix(prefix, "/") || strings.HasSuffix(prefix, "/") {
+		return nil, store.Position{}, fmt.Errorf("%w: %.80q is not the prefix of a registry: one or more path segments", store.ErrInvalid, prefix)
+	}
 	st := &state{root: "/" + prefix + "/", spaces: map[string]*space{}, cluster: map[string]document{}}
 	q := store.Query{Prefix: st.root, Limit: 1000, At: at}
 	for {

@@ -25,6 +25,8 @@ import (
 //   - no terminating namespace or object is left that nothing holds (rule R1),
 //   - no content is in a namespace that does not exist,
 //   - documents say the name, namespace and uid of the place where they are.
+//
+// A nil store, or a prefix that no registry can have, is [store.ErrInvalid].
 func Check(ctx context.Context, s store.Store, prefix string) error {
 	st, _, err := load(ctx, s, prefix, store.Position{})
 	if err != nil {
@@ -35,7 +37,7 @@ func Check(ctx context.Context, s store.Store, prefix string) error {
 		wrong = append(wrong, st.spaces[name].faults(name)...)
 	}
 	for _, key := range slices.Sorted(maps.Keys(st.cluster)) {
-		wrong = append(wrong, st.cluster[key].faults(key, "", key[strings.LastIndexByte(key, '/')+1:])...)
+		wrong = append(wrong, st.cluster[key].contentFaults(key, "")...)
 	}
 	return errors.Join(append(wrong, st.strange...)...)
 }
@@ -131,9 +133,18 @@ func (sp *space) faults(name string) []error {
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(sp.content)) {
-		for _, err := range sp.content[key].faults(key, name, key[strings.LastIndexByte(key, '/')+1:]) {
+		for _, err := range sp.content[key].contentFaults(key, name) {
 			fault("%w", err)
 		}
+	}
+	return wrong
+}
+
+// contentFaults returns what is wrong with a content object at its key.
+func (d document) contentFaults(key, ns string) []error {
+	wrong := d.faults(key, ns, key[strings.LastIndexByte(key, '/')+1:])
+	if d.Metadata.DeletionTimestamp != "" && len(d.Metadata.Finalizers) == 0 {
+		wrong = append(wrong, fmt.Errorf("%s: it is being deleted, and nothing holds it, but it is not removed", key))
 	}
 	return wrong
 }
@@ -151,7 +162,6 @@ func (d document) faults(place, ns, name string) []error {
 		{m.Namespace != ns, fmt.Sprintf("it says that its namespace is %q", m.Namespace)},
 		{m.UID == "", "it has no uid"},
 		{m.ResourceVersion != "", "its resourceVersion is stored, which is that of the entry"},
-		{ns != "" && m.DeletionTimestamp != "" && len(m.Finalizers) == 0, "it is being deleted, and nothing holds it, but it is not removed"},
 	} {
 		if f.broken {
 			wrong = append(wrong, fmt.Errorf("%s: %s", place, f.what))

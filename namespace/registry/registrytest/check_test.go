@@ -82,6 +82,7 @@ func TestCheck(t *testing.T) {
 		{"a phase that lies", put(object, lying, gate, "u"), `the phase is "Terminating", should be "Active" (R2)`},
 		{"not removed", put(object, released, index, "u"), "it is not removed (R1)"},
 		{"stuck content", put(object, active, gate, "u", content, stuck), "nothing holds it"},
+		{"stuck content of the cluster", put("/p/nodes/a", `{"metadata":{"name":"a","uid":"w","deletionTimestamp":"2020-01-01T00:00:00Z"}}`), "nothing holds it"},
 		{"a stored version", put(object, active, gate, "u", content, versions), "its resourceVersion is stored"},
 		{"another name", put("/p/namespaces/y", active, "/p/.gate/y", "u"), `it says that its name is "x"`},
 		{"another namespace", put(object, active, gate, "u", "/p/widgets/x/a", `{"metadata":{"name":"a","uid":"w"}}`), `it says that its namespace is ""`},
