@@ -153,11 +153,11 @@ func (c *Composed) look(ctx context.Context) found {
 
 // read sorts the outcome of discovery into what failed, and what that may hide.
 func (f *found) read(err error, problems []error) {
-	var part *DiscoveryError
+	part := partly(err)
 	everything := false
 	switch {
 	case err == nil:
-	case errors.As(err, &part) && part.tells():
+	case part.tells():
 		for _, g := range part.Groups {
 			f.groups = append(f.groups, g)
 		}
@@ -173,6 +173,17 @@ func (f *found) read(err error, problems []error) {
 	f.hidden = func(r Resource) bool {
 		return everything || slices.ContainsFunc(part.groups(), func(g GroupError) bool { return g.Group == r.Group })
 	}
+}
+
+// partly returns the [*DiscoveryError] that err is, or wraps alone: beside another
+// error it does not tell of all that failed.
+func partly(err error) *DiscoveryError {
+	for ; err != nil; err = errors.Unwrap(err) {
+		if part, ok := err.(*DiscoveryError); ok {
+			return part
+		}
+	}
+	return nil
 }
 
 // tells reports whether e names anything that failed.

@@ -30,7 +30,6 @@ type pass struct {
 type state struct {
 	waits   int  // how many of those it comes after have not been settled
 	blocked bool // one of those is not empty, failed, did not start, or may be hidden
-	settled bool
 }
 
 // run visits each source as soon as everything that it comes after is empty,
@@ -107,7 +106,6 @@ func (p *pass) starts(ctx context.Context, i int) bool {
 // settle passes the outcome of source i on to those that come after it, and notes
 // those that have everything they wait for.
 func (p *pass) settle(i int) {
-	p.states[i].settled = true
 	empty := !p.states[i].blocked && p.results[i].Empty()
 	for _, next := range p.plan.then[i] {
 		p.states[next].waits--

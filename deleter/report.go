@@ -2,6 +2,7 @@ package deleter
 
 import (
 	"maps"
+	"math"
 	"slices"
 	"sort"
 	"time"
@@ -46,7 +47,7 @@ type Holder struct {
 }
 
 // Empty reports whether the type was asked, answered, and has nothing left.
-func (r Result) Empty() bool { return r.Err == nil && !r.Waiting && !r.More && r.Remaining <= 0 }
+func (r Result) Empty() bool { return r.Err == nil && !r.Waiting && !r.More && r.Remaining == 0 }
 
 // Err returns everything that failed, every cause within reach of [errors.Is]
 // and [errors.As]; nil if every source that was asked answered.
@@ -74,9 +75,17 @@ func (r Report) Deleted() int { return r.sum(func(one Result) int { return one.D
 func (r Report) sum(of func(Result) int) int {
 	n := 0
 	for _, result := range r.Results {
-		n += of(result)
+		n = plus(n, of(result))
 	}
 	return n
+}
+
+// plus adds b to a, up to the largest number.
+func plus(a, b int) int {
+	if b > 0 && a > math.MaxInt-b {
+		return math.MaxInt
+	}
+	return a + b
 }
 
 // More reports whether there was too much for one pass and the next should
@@ -159,7 +168,7 @@ func (r Report) Observation() phase.Observation {
 			})
 		}
 		for _, holder := range result.Holders {
-			held[holder.Finalizer] += holder.Objects
+			held[holder.Finalizer] = plus(held[holder.Finalizer], holder.Objects)
 		}
 	}
 	if r.Failed != nil {

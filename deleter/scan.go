@@ -52,9 +52,8 @@ func (v *visit) pages(ctx context.Context, t *tally, goOn func(*tally, Page) boo
 		case page.Next == "":
 			return nil
 		case !more:
-			t.cut = true
-			t.count += max(page.Remaining, 0)
-			return nil
+			t.count = plus(t.count, max(page.Remaining, 0))
+			return context.Cause(ctx)
 		case tokens.closes(page.Next):
 			return errSameToken
 		}

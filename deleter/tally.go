@@ -18,7 +18,6 @@ type tally struct {
 	unexpected int      // objects that nothing keeps and nobody deletes
 	surprises  []string // names of some of those
 	seen       string
-	cut        bool // the listing was left before its end; then count is a lower bound
 }
 
 // maxHolders bounds how many finalizers a report tells apart in one type.

@@ -16,6 +16,7 @@ var (
 	errNoName    = errors.New("an object without a name was listed")
 	errSameToken = errors.New("the listing comes back to a page it had before, so that it never ends")
 	errNegative  = errors.New("a negative answer makes no sense")
+	errNothing   = errors.New("nothing is said to be left, but some of it to be held or being deleted")
 )
 
 // visit is one source in one pass.
@@ -61,20 +62,37 @@ func (v *visit) atOnce(ctx context.Context, e Emptier) bool {
 		v.known.learn(noEmpty)
 		return false
 	}
-	if err == nil && (min(r.Remaining, r.Deleted, r.Deleting) < 0 || r.Estimate < 0) {
-		err = errNegative
+	if err == nil {
+		err = r.check()
 	}
 	r.Remaining = max(r.Remaining, 0)
 	r.Deleted = max(r.Deleted, 0)
 	r.Deleting = max(r.Deleting, 0)
 	r.Estimate = max(r.Estimate, 0)
-	r.More = r.More && r.Remaining > 0
 	r.Resource, r.Err, r.Waiting = v.source.Resource, nil, false
 	v.result = r
 	if err != nil {
 		v.fail(OpEmpty, "", err)
 	}
 	return true
+}
+
+// check returns what is wrong with an answer of an [Emptier].
+func (r Result) check() error {
+	held := 0
+	for _, h := range r.Holders {
+		if h.Objects < 0 {
+			return errNegative
+		}
+		held = max(held, h.Objects)
+	}
+	switch {
+	case min(r.Remaining, r.Deleted, r.Deleting) < 0 || r.Estimate < 0:
+		return errNegative
+	case r.Remaining == 0 && !r.More && max(held, r.Deleting) > 0:
+		return errNothing
+	}
+	return nil
 }
 
 // collection deletes by whole collections; false means that the source refused.
@@ -144,7 +162,7 @@ func (v *visit) deleteCollections(ctx context.Context, c CollectionDeleter) (cou
 			return err
 		})
 		v.result.Deleted += max(deleted, 0)
-		v.budget -= deleted
+		v.budget -= max(deleted, 0)
 		if deleted < 0 {
 			counted = false
 			v.budget -= v.opts.MaxDeletes/16 + 1

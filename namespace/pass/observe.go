@@ -2,6 +2,7 @@ package pass
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/nslifecycle/nslifecycle/deleter"
@@ -45,9 +46,9 @@ func observe(uid string, report deleter.Report, err error) namespace.Observed {
 		Failed:      err,
 		Estimate:    report.Estimate(),
 	}
-	seen.Unasked = 0
 	for _, r := range report.Results {
-		if r.Waiting || r.Remaining < 0 || r.More && r.Remaining == 0 {
+		odd := r.Remaining < 0 || slices.ContainsFunc(r.Holders, func(h deleter.Holder) bool { return h.Objects < 0 })
+		if r.Waiting || odd || r.More && r.Remaining == 0 {
 			seen.Unasked++
 		}
 	}

@@ -25,12 +25,16 @@ func TestR7_NoDoubtfulAnswerFinalizes(t *testing.T) {
 		return deleter.Report{Results: []deleter.Result{r}}
 	}
 	for name, report := range map[string]deleter.Report{
-		"content left":            one(deleter.Result{Remaining: 1}),
-		"a source failed":         one(deleter.Result{Err: broken}),
-		"not asked":               one(deleter.Result{Waiting: true}),
-		"not finished":            one(deleter.Result{More: true}),
-		"a count without sense":   one(deleter.Result{Remaining: -1}),
-		"held":                    one(deleter.Result{Holders: []deleter.Holder{{Finalizer: "example.com/f", Objects: 1}}}),
+		"content left":          one(deleter.Result{Remaining: 1}),
+		"a source failed":       one(deleter.Result{Err: broken}),
+		"not asked":             one(deleter.Result{Waiting: true}),
+		"not finished":          one(deleter.Result{More: true}),
+		"a count without sense": one(deleter.Result{Remaining: -1}),
+		"held":                  one(deleter.Result{Holders: []deleter.Holder{{Finalizer: "example.com/f", Objects: 1}}}),
+		"holders that cancel out": {Results: []deleter.Result{
+			{Resource: pods, Holders: []deleter.Holder{{Finalizer: "example.com/f", Objects: 1}}},
+			{Resource: widgets, Holders: []deleter.Holder{{Finalizer: "example.com/f", Objects: -1}}},
+		}},
 		"discovery failed":        {Discovery: []error{broken}},
 		"a group was not read":    {Parsing: []error{broken}},
 		"something else failed":   {Failed: broken},
