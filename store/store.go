@@ -97,9 +97,10 @@ type Store interface {
 	// operations, or only deletions of absent keys) is a checked read: it returns
 	// the current revision, and watchers see nothing.
 	//
-	// A context that ends after submission may leave the outcome unknown; then,
-	// and only then, the error is [ErrUnknownOutcome]. A store never retries such
-	// a write: the caller reads back. The store copies the values it is given.
+	// A context that ends after submission, or an engine that fails in the middle
+	// of the write, may leave the outcome unknown; then, and only then, the error
+	// is [ErrUnknownOutcome]. A store never retries such a write: the caller reads
+	// back. The store copies the values it is given.
 	Commit(ctx context.Context, txn Txn) (Revision, error)
 
 	// Watch yields every change after a position to keys that start with prefix:

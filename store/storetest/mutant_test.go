@@ -96,6 +96,21 @@ func TestEveryMutantFails(t *testing.T) {
 	}
 }
 
+// TestEveryCasePassesInVirtualTime shows that a mutant fails for its mutation, and that
+// the memory driver keeps the contract inside a bubble too.
+func TestEveryCasePassesInVirtualTime(t *testing.T) {
+	for _, c := range cases() {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := openMemory(t)
+				if failures := c.try(b, b.deadline()); len(failures) > 0 {
+					t.Error(c.report(failures))
+				}
+			})
+		})
+	}
+}
+
 func (u mutant) fails(t *testing.T, c testcase) {
 	b := openMemory(t)
 	m := b.Store.(*memory.Store)

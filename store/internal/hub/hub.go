@@ -41,7 +41,7 @@ type Log interface {
 // Options tunes a [Hub]. Zero fields take the defaults.
 type Options struct {
 	Queue      int           // changes that a watch holds before it falls back to the log; default 1024
-	QueueBytes int           // bytes of keys and values among them; default 4 MiB
+	QueueBytes int           // bytes of memory among them, about; default 4 MiB
 	Bookmarks  time.Duration // how long a watch of a quiet prefix stays without news of other commits; default 1 s
 }
 

@@ -31,9 +31,11 @@ func Filter(c store.Change, prefix string) (store.Change, bool) {
 	return store.Change{Position: c.Position, Events: events}, true
 }
 
-// sizeOf returns the bytes of keys and values that c keeps in memory.
+// sizeOf returns about how many bytes of memory c keeps. A transaction of many
+// small operations is mostly its events.
 func sizeOf(c store.Change) int {
-	n := 0
+	const overhead = 128 // an event and the entry before it
+	n := overhead * len(c.Events)
 	for i := range c.Events {
 		e := &c.Events[i]
 		n += len(e.Key) + len(e.Value)

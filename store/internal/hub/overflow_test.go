@@ -5,6 +5,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
 
@@ -26,7 +27,7 @@ func TestOverflow(t *testing.T) {
 		options Options
 	}{
 		{"changes", Options{Queue: 4}},
-		{"bytes", Options{QueueBytes: 30}},
+		{"bytes", Options{QueueBytes: 600}},
 		{"every change too large", Options{QueueBytes: 1}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -61,6 +62,15 @@ func TestOverflow(t *testing.T) {
 	}
 }
 
+// Events count although their keys and values are small: a transaction of many is
+// as much memory as one of few large values.
+func TestSmallEventsCount(t *testing.T) {
+	few := store.Change{Events: []store.Event{{Key: "a", Value: make([]byte, 4096)}}}
+	many := store.Change{Events: make([]store.Event, 1000)}
+	require.Greater(t, sizeOf(many), 10*sizeOf(few))
+	require.GreaterOrEqual(t, sizeOf(many), 1000*int(unsafe.Sizeof(store.Event{})))
+}
+
 // What a watch holds is bounded while it waits for its caller.
 func TestOverflowHoldsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -73,7 +83,7 @@ func TestOverflowHoldsNothing(t *testing.T) {
 			l.commit("a")
 			if i < 4 {
 				require.Len(t, w.queue, i+1)
-				require.Equal(t, (i+1)*len("avalue"), w.bytes)
+				require.Equal(t, (i+1)*sizeOf(w.queue[0]), w.bytes)
 			} else {
 				require.Nil(t, w.queue)
 				require.Zero(t, w.bytes)
