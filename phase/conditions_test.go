@@ -3,6 +3,7 @@ package phase_test
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -73,6 +74,9 @@ func TestR9_ConditionsSayWhatWasSeen(t *testing.T) {
 				3: {phase.True, "SomeResourcesRemain", "Some resources are remaining: pods. has 4 resource instances"},
 				4: {phase.True, "SomeFinalizersRemain",
 					"Some content in the namespace has finalizers remaining: a/a in 1 resource instances, b/b in 3 resource instances"}}},
+		{"more than can be counted", phase.Observation{Remaining: []phase.Remaining{{"", "pods", math.MaxInt}, {"", "pods", math.MaxInt}}},
+			map[int]told{3: {phase.True, "SomeResourcesRemain",
+				fmt.Sprintf("Some resources are remaining: pods. has %d resource instances", math.MaxInt)}}},
 		{"discovery failed, nothing seen", phase.Observation{Discovery: errs("b: down", "a: down")},
 			map[int]told{
 				0: {phase.True, "DiscoveryFailed", "Discovery failed for some groups, 2 failing: a: down, b: down"},

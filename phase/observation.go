@@ -2,6 +2,7 @@ package phase
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 )
@@ -69,12 +70,13 @@ func texts(errs []error) []string {
 }
 
 // counted sums up counts by name and returns a phrase for each that has any,
-// sorted. Negative counts say nothing and are left out.
+// sorted. Negative counts say nothing and are left out; a sum stops at the greatest
+// number there is.
 func counted[T any](list []T, count func(T) (name string, n int), phrase string) []string {
 	sums := make(map[string]int, len(list))
 	for _, e := range list {
 		name, n := count(e)
-		sums[name] += max(n, 0)
+		sums[name] += min(max(n, 0), math.MaxInt-sums[name])
 	}
 	phrases := make([]string, 0, len(sums))
 	for name, n := range sums {
