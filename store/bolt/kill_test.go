@@ -118,7 +118,7 @@ type killRecord struct {
 // uses a revision again.
 func TestKill(t *testing.T) {
 	t.Parallel()
-	rounds := 40
+	rounds := 25
 	if testing.Short() {
 		rounds = 8
 	}
@@ -181,6 +181,30 @@ func killOnce(t *testing.T, rng *rand.Rand, path string, seed uint64, writers []
 	require.ErrorAs(t, err, &exit)
 	require.Equal(t, -1, exit.ExitCode(), "the child failed before it was killed: %s", complaint.String())
 	return acks
+}
+
+// A file that another process holds is refused at once, or waited for, and is free
+// as soon as that process is dead.
+func TestHeldByAnotherProcess(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "store.db")
+	child := exec.Command(os.Args[0])
+	child.Env = append(os.Environ(), fmt.Sprintf("%s=%s %d", killEnv, path, 1))
+	out, err := child.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, child.Start())
+	defer func() { _ = child.Wait() }()
+	defer func() { _ = child.Process.Kill() }()
+	lines := bufio.NewScanner(out)
+	require.True(t, lines.Scan(), "it writes")
+	_, err = Open(path, nil)
+	require.ErrorIs(t, err, store.ErrInUse)
+	_, err = Open(path, &Options{Wait: time.Millisecond})
+	require.ErrorIs(t, err, store.ErrInUse)
+	require.NoError(t, child.Process.Kill())
+	s := openAt(t, path, &Options{Wait: time.Minute})
+	require.NotEmpty(t, listAt(t, s, store.Position{}).Entries)
+	checkFile(t, s)
 }
 
 // requireAcknowledged checks that each writer's keys are as after its newest
