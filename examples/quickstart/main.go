@@ -21,6 +21,7 @@ import (
 	"path/filepath"
 	"syscall"
 
+	"github.com/nslifecycle/nslifecycle/finalizer"
 	"github.com/nslifecycle/nslifecycle/namespace"
 )
 
@@ -97,5 +98,24 @@ func (c config) load() (namespace.Namespace, error) {
 	if err := json.Unmarshal(data, &ns); err != nil {
 		return ns, fmt.Errorf("the namespace in %q cannot be read: %w", c.namespace, err)
 	}
+	if err := suits(ns); err != nil {
+		return ns, fmt.Errorf("the namespace in %q does not suit the story: %w", c.namespace, err)
+	}
 	return ns, nil
+}
+
+// suits says why the story could not be told of ns.
+func suits(ns namespace.Namespace) error {
+	if ns.Name == "" {
+		return errors.New("it has no metadata.name, by which the next run would find it")
+	}
+	if !ns.Spec.Finalizers.Has(openshift) {
+		return fmt.Errorf("spec.finalizers lacks %q, so nobody would remove its builds and routes", openshift)
+	}
+	for _, name := range ns.Spec.Finalizers.Names() {
+		if name != openshift && name != finalizer.Kubernetes {
+			return fmt.Errorf("nobody in it would ever remove the finalizer %q from spec.finalizers", name)
+		}
+	}
+	return nil
 }

@@ -137,8 +137,11 @@ func TestBadInput(t *testing.T) {
 		{"no parallelism", []string{"--parallelism", "0"}, "--parallelism is 0"},
 		{"no such file", []string{"--namespace", filepath.Join(dir, "absent.json")}, "absent.json"},
 		{"not JSON", []string{"--namespace", file("text.json", "development")}, "cannot be read"},
-		{"bad name", []string{"--namespace", file("name.json", `{"metadata":{"name":"../etc"}}`)}, "metadata.name"},
-		{"immortal", []string{"--namespace", file("default.json", `{"metadata":{"name":"default"}}`)}, "this namespace may not be deleted"},
+		{"bad name", []string{"--namespace", file("name.json", `{"metadata":{"name":"../etc"},"spec":{"finalizers":["openshift.com/origin"]}}`)}, "metadata.name"},
+		{"immortal", []string{"--namespace", file("default.json", `{"metadata":{"name":"default"},"spec":{"finalizers":["openshift.com/origin"]}}`)}, "this namespace may not be deleted"},
+		{"no name", []string{"--namespace", file("generate.json", `{"metadata":{"generateName":"a-"}}`)}, "has no metadata.name"},
+		{"not OpenShift's", []string{"--namespace", file("plain.json", `{"metadata":{"name":"a"}}`)}, `lacks "openshift.com/origin"`},
+		{"somebody else's", []string{"--namespace", file("else.json", `{"metadata":{"name":"a"},"spec":{"finalizers":["openshift.com/origin","example.com/nobody"]}}`)}, `the finalizer "example.com/nobody"`},
 		{"not a store", []string{"--data", file("text.db", strings.Repeat("text ", 4096))}, "text.db"},
 		{"no directory", []string{"--data", filepath.Join(dir, "absent", "q.db")}, "absent"},
 	} {
