@@ -109,7 +109,6 @@ func randomTxn(rng *rand.Rand, m *model) store.Txn {
 // answer, every page at every retained revision, every watch from each of them.
 func TestModel(t *testing.T) {
 	t.Parallel()
-	t.Parallel()
 	rng := seeded(t)
 	path := filepath.Join(t.TempDir(), "model.db")
 	s := openAt(t, path, nil)
@@ -211,7 +210,6 @@ func allPages(t *testing.T, s store.Store, q store.Query) (entries []store.Entry
 // and leaves nothing behind in the history.
 func TestRetention(t *testing.T) {
 	t.Parallel()
-	t.Parallel()
 	const retain = 100
 	s := openNew(t, &Options{Retain: retain})
 	first := listAt(t, s, store.Position{}).Position
@@ -277,7 +275,6 @@ func TestCompactFinishesInTheBackground(t *testing.T) {
 // Readers at old revisions, watches and writers run at once while history is being
 // dropped: every page is one snapshot or gone, every watch is complete or gone.
 func TestPagesAndWatchesUnderPruning(t *testing.T) {
-	t.Parallel()
 	t.Parallel()
 	s := openNew(t, &Options{Retain: 50})
 	const keys = 20

@@ -67,7 +67,6 @@ func makeStore(t *testing.T, path string) {
 // A file that cannot be used is refused with a clear error and stays as it is.
 func TestOpenRefuses(t *testing.T) {
 	t.Parallel()
-	t.Parallel()
 	editMeta := func(key, value []byte) func(*testing.T, string) {
 		return func(t *testing.T, path string) {
 			makeStore(t, path)
