@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -100,8 +101,11 @@ func (r *removals) hooks() controller.Hooks {
 // BenchmarkRemoval is DELETE to removal, 60 types at 5 ms per call, with nothing in
 // the way and with one object held by a finalizer for a while.
 func BenchmarkRemoval(b *testing.B) {
-	for _, held := range []time.Duration{0, 200 * time.Millisecond} {
+	for _, held := range []time.Duration{0, 200 * time.Millisecond, 7 * time.Second} {
 		b.Run(fmt.Sprintf("held=%v", held), func(b *testing.B) {
+			if testing.Short() && held > time.Second {
+				b.Skip("takes as long as the content is held")
+			}
 			const call = 5 * time.Millisecond
 			w := newWorld(b, 60, latency(call))
 			var gone removals
@@ -193,7 +197,49 @@ func BenchmarkHealthy(b *testing.B) {
 				w.delete(b, name)
 				<-gone.of(name)
 			}
+			began := time.Now()
+			sequential(b, w, deleter.Target{Namespace: "plain", UID: "plain", DeletedAt: began})
+			b.ReportMetric(float64(time.Since(began).Milliseconds()), "sequential-ms")
 		})
+	}
+}
+
+// BenchmarkFailingMinute is what a namespace of which one type of 60 fails for ever
+// costs in its first minute, in requests of all kinds; and what a plain loop over all
+// types with the same backoff makes of the same minute. In short runs it is a second.
+func BenchmarkFailingMinute(b *testing.B) {
+	const call = 5 * time.Millisecond
+	window := time.Minute
+	if testing.Short() {
+		window = time.Second
+	}
+	for b.Loop() {
+		ctx, cancel := context.WithTimeout(b.Context(), window)
+		shape := failing(errors.New("broken"), call, func(i int) bool { return i == 33 }, "a")
+		w, plain := newWorld(b, 60, shape), newWorld(b, 60, shape)
+		var requests atomic.Int64
+		host := &controllertest.Intercept{Namespaces: w.host, Before: func(context.Context, controllertest.Op, string) error {
+			requests.Add(1)
+			return nil
+		}}
+		stop := run(b, host, w.deleter, kubernetes, controller.Options{})
+		w.create(b, "a")
+		w.delete(b, "a")
+		target := deleter.Target{Namespace: "a", UID: "a", DeletedAt: time.Now()}
+		for delay := 5 * time.Millisecond; ctx.Err() == nil; delay = min(2*delay, time.Minute) {
+			for _, f := range plain.fakes {
+				_, _, _ = f.DeleteCollection(ctx, target)
+				_, _ = f.List(ctx, target, 500, "")
+			}
+			select {
+			case <-time.After(delay):
+			case <-ctx.Done():
+			}
+		}
+		stop()
+		cancel()
+		b.ReportMetric(float64(w.calls())+float64(requests.Load()), "requests")
+		b.ReportMetric(float64(plain.calls()), "sequential-requests")
 	}
 }
 
