@@ -3,11 +3,6 @@ package registry_test
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
-	"path/filepath"
-	"slices"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,10 +13,8 @@ import (
 	"github.com/nslifecycle/nslifecycle/finalizer"
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
-	"github.com/nslifecycle/nslifecycle/namespace/registry/registrytest"
 	"github.com/nslifecycle/nslifecycle/phase"
 	"github.com/nslifecycle/nslifecycle/store"
-	"github.com/nslifecycle/nslifecycle/store/bolt"
 	"github.com/nslifecycle/nslifecycle/store/memory"
 )
 
@@ -101,7 +94,9 @@ func TestR3_DeletionTimestampNeverChanges(t *testing.T) {
 		require.Equal(t, phase.At(time.Now()), first)
 		for range 3 {
 			time.Sleep(time.Hour)
+			before := e.revision()
 			e.terminate("x")
+			require.Equal(t, before, e.revision(), "a second deletion writes nothing")
 			for _, write := range writes(e) {
 				n := named("x", "example.com/agent")
 				n.Annotations = map[string]string{"at": time.Now().String()}
@@ -373,119 +368,4 @@ func (e *env) terminateSmall(name string, s *smallStore) namespace.Namespace {
 	s.limits = store.Limits{}
 	defer func() { s.limits = limits }()
 	return e.terminate(name)
-}
-
-// Creating, terminating, emptying, removing and making again, all at once, by many:
-// nothing breaks a rule at any revision, and nothing is left.
-func TestR6_Orphans(t *testing.T) {
-	s, err := memory.New(nil)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, s.Close()) })
-	orphans(t, s, 200, 3)
-}
-
-func TestR6_OrphansOnAFile(t *testing.T) {
-	s, err := bolt.Open(filepath.Join(t.TempDir(), "data"), nil)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, s.Close()) })
-	orphans(t, s, 200, 1)
-}
-
-// orphans lets 16 creators race the termination of spaces, cycles times over.
-func orphans(t *testing.T, s store.Store, spaces, cycles int) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	e := newEnvOver(t, s)
-	e.create("first")
-	start := now(t, s)
-	tickets := make(chan struct{}, 64) // each is one attempt to create an object
-	invite := func(n int) {
-		for range n {
-			tickets <- struct{}{}
-		}
-	}
-	var created, refused atomic.Int64
-	var creators, terminators sync.WaitGroup
-	for creator := range 16 {
-		rnd := rand.New(rand.NewPCG(seed, uint64(creator)))
-		creators.Go(func() {
-			w := e.content([]deleter.Resource{widgets, configmaps}[creator%2])
-			i := 0
-			for range tickets {
-				i++
-				_, err := w.Create(e.ctx, fmt.Sprint("n", rnd.IntN(spaces)), object(fmt.Sprintf("o-%d-%d", creator, i)))
-				if err == nil {
-					created.Add(1)
-				} else {
-					refused.Add(1)
-				}
-			}
-		})
-	}
-	var names []string
-	for i := range spaces {
-		names = append(names, fmt.Sprint("n", i))
-	}
-	for part := range slices.Chunk(names, spaces/4) {
-		terminators.Go(func() {
-			for range cycles {
-				lives := make([]namespace.Namespace, len(part))
-				for i, name := range part {
-					var err error
-					if lives[i], err = e.Create(e.ctx, named(name)); err != nil {
-						t.Error(err)
-						return
-					}
-				}
-				invite(8 * len(part))
-				for _, n := range lives {
-					invite(8)
-					e.end(n)
-				}
-			}
-		})
-	}
-	terminators.Wait()
-	close(tickets)
-	creators.Wait()
-	t.Logf("%d objects created, %d refused", created.Load(), refused.Load())
-	require.NotZero(t, created.Load())
-	require.NotZero(t, refused.Load())
-	for _, name := range names {
-		require.False(t, e.has(name))
-	}
-	for _, resource := range []deleter.Resource{widgets, configmaps} {
-		list, err := e.content(resource).List(e.ctx, "", registry.ListOptions{})
-		require.NoError(t, err)
-		require.Empty(t, list.Items)
-	}
-	require.NoError(t, registrytest.Audit(e.ctx, s, "registry", start, e.revision()))
-}
-
-// end ends the life of a namespace. A listing of a terminating namespace is final:
-// once it is empty, the namespace is removed.
-func (e *env) end(n namespace.Namespace) {
-	name := n.Name
-	n, err := e.Delete(e.ctx, name, namespace.Preconditions{UID: n.UID})
-	if err != nil {
-		e.t.Errorf("delete %s: %v", name, err)
-		return
-	}
-	sources, err := e.Sources()
-	if err != nil {
-		e.t.Error(err)
-		return
-	}
-	for _, source := range sources {
-		if _, _, err := source.Content.(deleter.CollectionDeleter).DeleteCollection(e.ctx, targetOf(n)); err != nil {
-			e.t.Errorf("empty %s: %v", name, err)
-		}
-		if page, err := source.Content.List(e.ctx, targetOf(n), 0, ""); err != nil || len(page.Items) > 0 {
-			e.t.Errorf("%s has %d %s after it was emptied, error %v", name, len(page.Items), source.Resource, err)
-		}
-	}
-	n.Spec.Finalizers = finalizer.Set{}
-	if _, err := e.Finalize(e.ctx, n); err != nil {
-		e.t.Errorf("finalize %s: %v", name, err)
-	}
 }
