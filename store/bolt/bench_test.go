@@ -221,6 +221,39 @@ func BenchmarkGet(b *testing.B) {
 	}
 }
 
+// BenchmarkGetBesideWriters reads while others commit without pause: a read that
+// meets a commit in its last sync waits for that.
+func BenchmarkGetBesideWriters(b *testing.B) {
+	const entries, writers = 1000, 8
+	s, p := openNew(b, nil), openPlain(b)
+	benchFill(b, s, p, entries)
+	var group sync.WaitGroup
+	stop := make(chan struct{})
+	value := make([]byte, benchValue)
+	for w := range writers {
+		group.Go(func() {
+			for i := w; ; i += writers {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				if _, err := s.Commit(b.Context(), store.Txn{Do: []store.Operation{store.Put(benchKey(i%entries), value)}}); err != nil {
+					b.Error(err)
+					return
+				}
+			}
+		})
+	}
+	for i := 0; b.Loop(); i++ {
+		if _, err := s.Get(b.Context(), benchKey(i%entries)); err != nil {
+			b.Fatal(err)
+		}
+	}
+	close(stop)
+	group.Wait()
+}
+
 func benchFill(b *testing.B, s *Store, p *plain, entries int) {
 	value := make([]byte, benchValue)
 	share(b, batchRequests, 0, entries, func(i int) error { return p.put(benchKey(i), value) })
