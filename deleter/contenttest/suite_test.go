@@ -458,8 +458,39 @@ func TestBadInput(t *testing.T) {
 	} {
 		require.Error(t, b.check(), what)
 	}
-	f := NewFake(nil)
 	var noContext context.Context
-	_, err := f.List(noContext, deleter.Target{}, 0, "")
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	good := deleter.Target{Namespace: "a", UID: "a-1", DeletedAt: time.Unix(1, 0)}
+	long := deleter.Target{Namespace: strings.Repeat("a", 1000), UID: "a-1", DeletedAt: time.Unix(1, 0)}
+	for _, tt := range []struct {
+		name   string
+		ctx    context.Context
+		target deleter.Target
+		want   error
+	}{
+		{"nil context", noContext, good, deleter.ErrInvalid},
+		{"ended context", ended, good, context.Canceled},
+		{"no target", t.Context(), deleter.Target{}, deleter.ErrInvalid},
+		{"a path", t.Context(), deleter.Target{Namespace: "../a", UID: "a-1", DeletedAt: time.Unix(1, 0)}, deleter.ErrInvalid},
+		{"invalid UTF-8", t.Context(), deleter.Target{Namespace: "\xff", UID: "a-1", DeletedAt: time.Unix(1, 0)}, deleter.ErrInvalid},
+		{"oversized", t.Context(), long, deleter.ErrInvalid},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			f := NewFake(nil)
+			f.Put(good, Object{Name: "x"})
+			_, err := f.List(tt.ctx, tt.target, 0, "")
+			require.ErrorIs(t, err, tt.want)
+			require.ErrorIs(t, f.Delete(tt.ctx, tt.target, "x", ""), tt.want)
+			_, _, err = f.DeleteCollection(tt.ctx, tt.target)
+			require.ErrorIs(t, err, tt.want)
+			_, err = f.Estimate(tt.ctx, tt.target)
+			require.ErrorIs(t, err, tt.want)
+			require.ErrorIs(t, f.Wait(tt.ctx, tt.target, ""), tt.want)
+			require.Equal(t, []string{"x"}, f.Names(good))
+		})
+	}
+	f := NewFake(nil)
+	_, err := f.List(t.Context(), good, -1, "")
 	require.ErrorIs(t, err, deleter.ErrInvalid)
 }

@@ -19,8 +19,8 @@ const attempts = 6
 
 // Run does one pass: it reads the namespace, stops if there is nothing to do,
 // asks d to delete the party's content, decides ([namespace.Decide]), writes the
-// status if it changed, and removes the party's finalizer when all is gone
-// (ARCHITECTURE, "One pass"). Undisturbed that is one read, at most one status
+// status if it changed, and removes the party's finalizer when all is gone.
+// Undisturbed that is one read, at most one status
 // write and at most one finalize; the status of a namespace that the finalize
 // removes is not written.
 //

@@ -55,8 +55,8 @@ func (h *Host) Delete(ctx context.Context, name string) (namespace.Namespace, er
 
 // Get implements [pass.Namespaces].
 func (h *Host) Get(ctx context.Context, name string) (namespace.Namespace, error) {
-	if ctx.Err() != nil {
-		return namespace.Namespace{}, context.Cause(ctx)
+	if err := over(ctx); err != nil {
+		return namespace.Namespace{}, err
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -103,8 +103,8 @@ func (h *Host) replace(
 func (h *Host) write(
 	ctx context.Context, name string, edit func(old *namespace.Namespace) (namespace.Namespace, error),
 ) (namespace.Namespace, error) {
-	if ctx.Err() != nil {
-		return namespace.Namespace{}, context.Cause(ctx)
+	if err := over(ctx); err != nil {
+		return namespace.Namespace{}, err
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -168,6 +168,10 @@ func (h *Host) Len() int {
 // Terminating implements [controller.Namespaces].
 func (h *Host) Terminating(ctx context.Context, after string) iter.Seq2[namespace.TerminationEvent, error] {
 	return func(yield func(namespace.TerminationEvent, error) bool) {
+		if ctx == nil {
+			yield(namespace.TerminationEvent{}, over(ctx))
+			return
+		}
 		synced := false
 		cursor, err := strconv.ParseInt(after, 10, 64)
 		if err != nil {
@@ -241,6 +245,14 @@ func (h *Host) since(cursor int64) (events []namespace.TerminationEvent, revisio
 		h.changed = make(chan struct{})
 	}
 	return events, h.revision, h.changed, nil
+}
+
+// over returns why nothing may be done with ctx.
+func over(ctx context.Context) error {
+	if ctx == nil {
+		return &namespace.Error{Kind: namespace.ErrBadRequest, Resource: namespace.Resource, Message: "the context is nil"}
+	}
+	return context.Cause(ctx)
 }
 
 func refusal(kind error, name string) error {

@@ -36,9 +36,15 @@ const Deadline = 10 * time.Second
 // Run checks the backends that open returns, each case as a subtest with a backend
 // of its own. A failure says what was expected and why it matters.
 func Run(t *testing.T, open func(t *testing.T) Backend) {
+	if open == nil {
+		t.Fatal("open is nil: there is nothing to check")
+	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			b := open(t)
+			if err := b.check(); err != nil {
+				t.Fatal(err)
+			}
 			if c.needsForget && b.Forget == nil {
 				t.Skip("the backend cannot be made to forget")
 			}
@@ -47,6 +53,13 @@ func Run(t *testing.T, open func(t *testing.T) Backend) {
 			}
 		})
 	}
+}
+
+func (b Backend) check() error {
+	if b.Namespaces == nil || b.Create == nil || b.Delete == nil {
+		return errors.New("the backend needs Namespaces, Create and Delete")
+	}
+	return nil
 }
 
 // testcase is one property.

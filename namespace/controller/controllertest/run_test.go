@@ -390,7 +390,31 @@ func TestBadInput(t *testing.T) {
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := h.Create(ended, named("a"))
-	require.ErrorIs(t, err, context.Canceled)
-	require.Zero(t, h.Len())
+	var none context.Context
+	for ctx, want := range map[context.Context]error{ended: context.Canceled, none: namespace.ErrBadRequest} {
+		_, err := h.Create(ctx, named("a"))
+		require.ErrorIs(t, err, want)
+		_, err = h.Get(ctx, "a")
+		require.ErrorIs(t, err, want)
+		_, err = h.Delete(ctx, "a")
+		require.ErrorIs(t, err, want)
+		_, err = h.Finalize(ctx, named("a"))
+		require.ErrorIs(t, err, want)
+		_, err = h.UpdateStatus(ctx, named("a"))
+		require.ErrorIs(t, err, want)
+		for _, err := range h.Terminating(ctx, "5") {
+			require.Error(t, err)
+		}
+		require.Zero(t, h.Len())
+	}
+	good := backend(h, h)
+	require.NoError(t, good.check())
+	for _, bad := range []Backend{
+		{},
+		{Create: good.Create, Delete: good.Delete},
+		{Namespaces: h, Delete: good.Delete},
+		{Namespaces: h, Create: good.Create},
+	} {
+		require.Error(t, bad.check())
+	}
 }
