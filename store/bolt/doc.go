@@ -6,9 +6,10 @@
 // # What it promises
 //
 // An acknowledged commit has been synced to the file: it survives a crash of the
-// process at any moment, and of the machine as far as the disk keeps its word. A
-// transaction is in the file whole or not at all. Revisions are never used twice,
-// not after restarts, deletions or compaction either.
+// process at any moment, and of the machine as far as the disk keeps its word. Reads
+// and watches show only what has been synced. A transaction is in the file whole or
+// not at all. Revisions are never used twice, not after restarts, deletions or
+// compaction either.
 //
 // # Writing
 //

@@ -52,7 +52,7 @@ func TestListLong(t *testing.T) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		for value := range byte(20) {
+		for value := range byte(8) {
 			put(value)
 		}
 	}()

@@ -125,7 +125,7 @@ func watchLeaks(t *trial) {
 	cancel()
 	t.doing("waiting for %d watches to end that were cancelled or broken out of", watches)
 	ended.Wait()
-	poll := time.NewTicker(10 * time.Millisecond) // an ending goroutine can only be polled for
+	poll := time.NewTicker(50 * time.Millisecond) // an ending goroutine can only be polled for
 	defer poll.Stop()
 	for {
 		left := t.labelled(value)

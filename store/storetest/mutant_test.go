@@ -103,6 +103,7 @@ func TestEveryCasePassesInVirtualTime(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := openMemory(t)
+				b.Slow = true // the small sizes
 				if failures := c.try(b, b.deadline()); len(failures) > 0 {
 					t.Error(c.report(failures))
 				}

@@ -248,7 +248,7 @@ func TestBadInput(t *testing.T) {
 // TestConcurrent has committers, watches of all speeds that start anywhere and
 // stop at will, and compares each watch with the log.
 func TestConcurrent(t *testing.T) {
-	const commits = 1200
+	const commits = 600
 	l := open(t, Options{Queue: 8, Bookmarks: time.Millisecond})
 	l.chunk = 16
 	prefixes := []string{"", "a", "a/", "a/1", "a/2", "b", "c"}
