@@ -247,6 +247,7 @@ func TestR12_BadTokenIsListedAnew(t *testing.T) {
 		synctest.Wait()
 		host.chokes.Store(true)
 		host.cut <- errors.New("connection reset")
+		synctest.Wait()
 		w.create(t, "a")
 		w.delete(t, "a")
 		time.Sleep(time.Minute)
