@@ -7,6 +7,9 @@
 // violation of what it returned. [MarkDeleted] and [Removable] say how a
 // namespace dies.
 //
+// The design document that comments in this library name with a section is the
+// design proposal "Namespaces" of Kubernetes.
+//
 // The JSON form is that of Kubernetes v1/Namespace. Values copy with
 // [Namespace.DeepCopy]; nothing here keeps or aliases what it is given, and
 // everything may be called by any number of goroutines at once.

@@ -241,7 +241,8 @@ func (c *Content) encode(o Object) ([]byte, error) {
 		}
 	}
 	if err == nil && o.DeletionTimestamp.IsZero() {
-		err = c.roomFor(c.resource, o.Name, c.keys.content(c.typ.Name(), o.Namespace)+o.Name, value, mark)
+		key := len(c.keys.root) + len(c.resource) + len("/") + len(o.Namespace) + len("/") + len(o.Name)
+		err = c.roomFor(c.resource, o.Name, key, value, mark)
 	}
 	return value, err
 }

@@ -32,7 +32,8 @@ import (
 // Options tunes a [Registry]. Zero fields take the defaults.
 type Options struct {
 	// Prefix is what all keys begin with, one or more path segments; default
-	// "registry".
+	// "registry". Of two registries that are to be apart in one store, neither prefix
+	// may begin with the segments of the other.
 	Prefix string
 	// Finalizer is added to spec.finalizers at creation when it is missing (rule
 	// R5); default [finalizer.Kubernetes].

@@ -12,8 +12,9 @@ import (
 const mark = 128
 
 // roomFor refuses a document that leaves the store no room for how it has to grow
-// before it can go, by so many bytes: it could never be deleted (rule R12).
-func (c *core) roomFor(resource, name, key string, value []byte, growth int) error {
+// before it can go, by so many bytes: it could never be deleted (rule R12). Its key
+// has key bytes.
+func (c *core) roomFor(resource, name string, key int, value []byte, growth int) error {
 	most := c.largest(key)
 	if most == 0 || len(value)+growth <= most {
 		return nil
@@ -25,13 +26,14 @@ func (c *core) roomFor(resource, name, key string, value []byte, growth int) err
 	}
 }
 
-// largest is the size up to which the store takes a value at key, together with
-// the gate or the index entry that a commit may write as well; zero: no bound.
-func (c *core) largest(key string) int {
+// largest is the size up to which the store takes a value at a key of so many
+// bytes, together with the gate or the index entry that a commit may write as well;
+// zero: no bound.
+func (c *core) largest(key int) int {
 	most := c.limits.Value
 	if c.limits.Bytes > 0 {
 		const small = 256 // the gate's value and the index entry's, and their keys' segments
-		if whole := max(c.limits.Bytes-3*len(key)-small, 1); most == 0 || whole < most {
+		if whole := max(c.limits.Bytes-3*key-small, 1); most == 0 || whole < most {
 			most = whole
 		}
 	}
@@ -46,6 +48,6 @@ func (c *core) roomForEnd(n namespace.Namespace, value []byte) error {
 	if !n.DeletionTimestamp.IsZero() {
 		return nil
 	}
-	key := c.keys.namespace(n.Name)
+	key := len(c.keys.root) + len(namespace.Resource) + len("/") + len(n.Name)
 	return c.roomFor(namespace.Resource, n.Name, key, value, c.largest(key)/4)
 }
