@@ -232,8 +232,9 @@ func TestR10_WatchBacksOffFromSlowRefusals(t *testing.T) {
 			time.Sleep(100 * time.Millisecond)
 			return errors.New("refused")
 		}}
-		run(t, broken, w.deleter, kubernetes, controller.Options{})
+		stop := run(t, broken, w.deleter, kubernetes, controller.Options{})
 		time.Sleep(time.Minute)
+		stop()
 		require.Less(t, watches, 20)
 	})
 }
@@ -320,19 +321,20 @@ func TestR12_AddedFinalizerBeginsAnew(t *testing.T) {
 			return contenttest.FakeOptions{Unsupported: []deleter.Op{deleter.OpWait}}
 		})
 		diary := newDiary()
-		left := 1
+		var left atomic.Int64
+		left.Store(1)
 		d := deleterFunc(func(_ context.Context, target deleter.Target, _ deleter.Report) (deleter.Report, error) {
-			return deleter.Report{UID: target.UID, Results: []deleter.Result{{Resource: resource(0), Remaining: left}}}, nil
+			return deleter.Report{UID: target.UID, Results: []deleter.Result{{Resource: resource(0), Remaining: int(left.Load())}}}, nil
 		})
 		run(t, w.host, d, kubernetes, controller.Options{Hooks: diary.hooks()})
 		w.create(t, "a", "example.com/late")
 		w.delete(t, "a")
 		time.Sleep(time.Hour)
-		left = 0
+		left.Store(0)
 		time.Sleep(2 * time.Minute)
 		require.Len(t, diary.of("finalized", "a"), 1)
 		before := len(diary.of("retried", "a"))
-		left = 2
+		left.Store(2)
 		w.setFinalizers(t, "a", "kubernetes", "example.com/late")
 		synctest.Wait()
 		require.LessOrEqual(t, diary.of("retried", "a")[before].delay, 5*time.Millisecond)
