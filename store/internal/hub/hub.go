@@ -159,7 +159,7 @@ func (h *Hub) Position() store.Position {
 // when it is negative. Whether it was compacted only the driver knows.
 func (h *Hub) Check(ctx context.Context, position store.Position) error {
 	if position.Epoch != "" && position.Epoch != h.epoch {
-		return fmt.Errorf("%w: it is of epoch %q and the store of %q", store.ErrGone, position.Epoch, h.epoch)
+		return fmt.Errorf("%w: it is of epoch %.64q and the store of %q", store.ErrGone, position.Epoch, h.epoch)
 	}
 	if position.Revision < 0 {
 		return fmt.Errorf("%w: the revision %d is negative", store.ErrInvalid, position.Revision)

@@ -232,11 +232,14 @@ func TestTwoLoops(t *testing.T) {
 }
 
 func TestBadInput(t *testing.T) {
+	l := open(t, Options{})
+	err := l.hub.Check(t.Context(), store.Position{Epoch: strings.Repeat("epoch", 1000), Revision: 1})
+	require.ErrorIs(t, err, store.ErrGone)
+	require.Less(t, len(err.Error()), 300, "a token from outside does not flood a log")
 	for _, o := range []Options{{Queue: -1}, {QueueBytes: -1}, {Bookmarks: -1}} {
 		_, err := New(&fakeLog{}, store.Position{}, o)
 		require.ErrorIs(t, err, store.ErrInvalid)
 	}
-	l := open(t, Options{})
 	var none context.Context
 	for _, err := range l.hub.Watch(none, "", store.Position{}) {
 		require.ErrorIs(t, err, store.ErrInvalid)
