@@ -96,20 +96,26 @@ func waits(fault func(context.Context, contenttest.Call) error) *contenttest.Fak
 	}}
 }
 
-// What went between the pass and the call ends it at once, and a source that
-// refuses is not asked twice.
+// A source that refuses is not asked twice, and what went between the pass and the
+// call ends it at once.
 func TestWaitNoticesWhatWentBefore(t *testing.T) {
-	gone := fake(nil, contenttest.Object{Name: "held", Finalizers: []string{"example.com/hold"}})
-	refuses := fake(fails(deleter.ErrNotSupported, wait), heldFor(0))
-	d := compose(t, nil, source("gone", gone), source("refuses", refuses))
-	report, err := d.Delete(t.Context(), target(), deleter.Report{})
-	require.NoError(t, err)
-	gone.Release(target(), "held")
-	for range 3 {
-		require.NoError(t, d.Wait(t.Context(), target(), report.Compact()))
-	}
-	require.Equal(t, 1, refuses.Calls(wait))
-	require.Equal(t, 3, gone.Calls(wait))
+	synctest.Test(t, func(t *testing.T) {
+		gone := fake(nil, contenttest.Object{Name: "held", Finalizers: []string{"example.com/hold"}})
+		refuses := fake(fails(deleter.ErrNotSupported, wait), heldFor(0))
+		d := compose(t, nil, source("gone", gone), source("refuses", refuses))
+		report, err := d.Delete(t.Context(), target(), deleter.Report{})
+		require.NoError(t, err)
+		first := make(chan error, 1)
+		go func() { first <- d.Wait(t.Context(), target(), report.Compact()) }()
+		synctest.Wait() // the refusal is there, nothing has gone
+		gone.Release(target(), "held")
+		require.NoError(t, <-first)
+		for range 2 {
+			require.NoError(t, d.Wait(t.Context(), target(), report.Compact()))
+		}
+		require.Equal(t, 1, refuses.Calls(wait))
+		require.Equal(t, 3, gone.Calls(wait))
+	})
 }
 
 // A wait for types that were discovered finds them again without a discovery.
