@@ -120,6 +120,26 @@ func TestBookmarksDuringReplay(t *testing.T) {
 	})
 }
 
+// A bookmark given while the log is read again is not the last word: with no
+// commit after it nothing else would tell the rest.
+func TestBookmarkAfterReplay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := open(t, Options{Queue: 1})
+		g := make(gate)
+		s := follow(t, l.hub, "a", store.Position{}, g.pause)
+		synctest.Wait()
+		l.commit("a")
+		l.commit("a")
+		for range 7 {
+			l.commit("b")
+		}
+		time.Sleep(time.Hour) // the round of bookmarks is over, and nothing is committed any more
+		g.open()
+		synctest.Wait()
+		require.Equal(t, []int{0, 1, 2, -3, -9}, s.got())
+	})
+}
+
 func TestCloseStopsBookmarks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := open(t, Options{})

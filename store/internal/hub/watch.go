@@ -80,6 +80,7 @@ func (h *Hub) watch(ctx context.Context, prefix string, after store.Position, yi
 // before them, so that nothing falls in between. Live changes that the log gave
 // already are skipped by deliver.
 func (w *watch) replay() error {
+	owed := false // a bookmark on the way has used up the one that was due
 	for target := w.join(); w.cursor < target; {
 		if err := w.ended(); err != nil {
 			return err
@@ -95,10 +96,14 @@ func (w *watch) replay() error {
 		}
 		w.cursor = max(w.cursor, through)
 		if w.caught && w.told < w.cursor && w.takeDue() {
+			owed = true
 			if err := w.bookmark(); err != nil {
 				return err
 			}
 		}
+	}
+	if owed {
+		w.oweBookmark()
 	}
 	if w.caught {
 		return nil
@@ -232,6 +237,12 @@ func (w *watch) takeDue() bool {
 	due := w.due
 	w.due = false
 	return due
+}
+
+func (w *watch) oweBookmark() {
+	w.hub.mu.Lock()
+	defer w.hub.mu.Unlock()
+	w.due = true
 }
 
 // offer queues c of the given size, or drops the whole queue when that would
