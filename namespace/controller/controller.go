@@ -12,6 +12,9 @@
 // of one controller at once, and any number of controllers, of one party or several,
 // may run against one place where namespaces are kept (rule R11).
 //
+// Several controllers of one party do the work of one when they divide it
+// ([Options.Division]); package replicas does that through a store.
+//
 // A namespace that waits costs a few hundred bytes: of its last report the
 // controller keeps which types are empty for good and how much is left of the others.
 package controller

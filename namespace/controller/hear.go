@@ -48,8 +48,9 @@ func (l *loop) terminating(ref Ref, listing bool) {
 	if e == nil {
 		e = &entry{ref: ref, slot: -1, nearest: farthest, listing: l.listing}
 		l.entries[ref.Name] = e
-		l.observer.line(slog.LevelInfo, "namespace is terminating", slog.String("namespace", ref.Name), slog.String("uid", ref.UID))
-		l.enqueue(e)
+		if l.enqueue(e); e.state == queued {
+			l.observer.line(slog.LevelInfo, "namespace is terminating", slog.String("namespace", ref.Name), slog.String("uid", ref.UID))
+		}
 		return
 	}
 	if listing {
@@ -92,7 +93,11 @@ func (l *loop) drop(e *entry) {
 		}
 		return
 	}
-	if !told {
+	switch {
+	case told:
+	case e.state == foreign:
+		l.observer.gone(e.ref) // its own controller logs it
+	default:
 		l.observer.removed(e.ref)
 	}
 	if e.state != running {

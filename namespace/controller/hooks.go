@@ -21,7 +21,8 @@ type Ref struct {
 // happen, from the goroutine that schedules; so they must be quick. One that panics
 // is logged, and the controller goes on.
 type Hooks struct {
-	// Queued: the namespace waits for a worker.
+	// Queued: the namespace waits for a worker. Its pass does not begin if it has
+	// become another controller's meanwhile ([Options.Division]).
 	Queued func(ref Ref)
 	// PassStarted: a worker has taken it up.
 	PassStarted func(ref Ref)
@@ -32,7 +33,8 @@ type Hooks struct {
 	// Finalized: a pass has removed the party's finalizer.
 	Finalized func(ref Ref)
 	// Removed: the incarnation is gone from storage. It is told once for each
-	// incarnation that the controller knew.
+	// incarnation that the controller knew, those of other controllers included
+	// ([Options.Division]).
 	Removed func(ref Ref)
 }
 
@@ -102,8 +104,14 @@ func (o *observer) finalized(ref Ref) {
 	}
 }
 
+// removed tells that a namespace of this controller is gone.
 func (o *observer) removed(ref Ref) {
 	o.line(slog.LevelInfo, "namespace removed", slog.String("namespace", ref.Name), slog.String("uid", ref.UID))
+	o.gone(ref)
+}
+
+// gone tells that a namespace is gone, whosever it was.
+func (o *observer) gone(ref Ref) {
 	if o.hooks.Removed != nil {
 		o.call("Removed", func() { o.hooks.Removed(ref) })
 	}

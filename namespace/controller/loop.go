@@ -42,6 +42,7 @@ const (
 	resting state = iota // until its timer, a notice or an event
 	queued
 	running
+	foreign // another controller's, see [Division]
 )
 
 // loop is one run of a controller. One goroutine owns all of it; passes, waits and
@@ -58,7 +59,9 @@ type loop struct {
 	notices  list.List // of *notice: those that have not ended, oldest first
 	waits    int       // goroutines that wait
 	listing  uint32    // the number of the last listing
-	lost     bool      // the watch is lost, and that was logged
+	division Division
+	moved    <-chan struct{} // closed when the division has changed since it was asked; nil: there is none
+	lost     bool            // the watch is lost, and that was logged
 
 	news chan news
 	done chan done
@@ -80,6 +83,7 @@ func newLoop(ctx context.Context, c *Controller) *loop {
 		ctx:        ctx,
 		began:      time.Now(),
 		observer:   observer{hooks: c.options.Hooks, log: c.options.Logger},
+		division:   c.options.Division,
 		entries:    map[string]*entry{},
 		news:       make(chan news),
 		done:       make(chan done),
@@ -112,6 +116,7 @@ func (l *loop) run() {
 		cancel()
 		l.drain(watching)
 	}()
+	l.heed()
 	timer := time.NewTimer(math.MaxInt64)
 	defer timer.Stop()
 	armed := time.Duration(math.MaxInt64)
@@ -127,6 +132,8 @@ func (l *loop) run() {
 			l.finish(d)
 		case n := <-l.woke:
 			l.noticed(n)
+		case <-l.moved:
+			l.divide()
 		case <-timer.C:
 			armed = math.MaxInt64
 			l.fire()
@@ -172,8 +179,13 @@ func (l *loop) fire() {
 	}
 }
 
-// enqueue lets e wait for a worker of its share. Its timer must not be set.
+// enqueue lets e wait for a worker of its share, if it is this controller's. Its timer
+// must not be set.
 func (l *loop) enqueue(e *entry) {
+	if !l.owns(e) {
+		l.leave(e)
+		return
+	}
 	e.state = queued
 	l.shares[e.share].push(e)
 	l.observer.queued(e.ref)

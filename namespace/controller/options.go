@@ -32,6 +32,10 @@ type Options struct {
 	// backoff, for each namespace on its own; defaults 5 ms and 60 s. The delay is cut
 	// by up to a quarter at random. Progress starts it anew.
 	MinDelay, MaxDelay time.Duration
+	// Division says which namespaces are this controller's, where several of one party
+	// divide the work; default: all. Package replicas has one. What is another's costs
+	// some hundred bytes and nothing else: no queue, no timer, no wait, no pass.
+	Division Division
 	// Hooks are told what happens; default: nobody is.
 	Hooks Hooks
 	// Logger gets one line for each change of a namespace's state, never one for each

@@ -45,6 +45,10 @@ func (l *loop) finish(d done) {
 func (l *loop) next(e *entry, d done) {
 	progress := l.learn(e, d)
 	l.observer.changed(e, d)
+	if !l.owns(e) {
+		l.leave(e)
+		return
+	}
 	e.share = fresh
 	switch {
 	case d.took > l.options.Long:

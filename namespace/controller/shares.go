@@ -99,6 +99,10 @@ func (l *loop) fill(s *share) {
 		if e == nil {
 			return
 		}
+		if !l.owns(e) {
+			l.leave(e)
+			continue
+		}
 		l.observer.started(e.ref)
 		s.running++
 		l.start(e, s)

@@ -114,7 +114,6 @@ func TestR11_StoppedProcess(t *testing.T) {
 			}
 		}}})
 		time.Sleep(time.Second)
-		changed := paused.Changed()
 		other := start(t, s, nil) // and with that the first one's loop stops
 		synctest.Wait()
 		mine := ""
@@ -127,7 +126,7 @@ func TestR11_StoppedProcess(t *testing.T) {
 		time.Sleep(time.Minute)
 		require.False(t, paused.Owns(mine))
 		require.True(t, other.Owns(mine))
-		changed = paused.Changed()
+		changed := paused.Changed()
 		close(stopped)
 		<-changed // the loop hears of it too
 		time.Sleep(bound)

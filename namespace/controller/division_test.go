@@ -1,0 +1,258 @@
+package controller_test
+
+import (
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/nslifecycle/nslifecycle/deleter"
+	"github.com/nslifecycle/nslifecycle/deleter/contenttest"
+	"github.com/nslifecycle/nslifecycle/namespace/controller"
+)
+
+// share is a division that a test changes.
+type share struct {
+	mu      sync.Mutex
+	owns    func(name string) bool
+	asked   map[string]int
+	changed chan struct{}
+}
+
+func newShare(owns func(name string) bool) *share {
+	return &share{owns: owns, asked: map[string]int{}, changed: make(chan struct{})}
+}
+
+func (s *share) Owns(name string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asked[name]++
+	return s.owns(name)
+}
+
+func (s *share) Changed() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.changed
+}
+
+func (s *share) set(owns func(name string) bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.owns = owns
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+func all(string) bool  { return true }
+func none(string) bool { return false }
+
+// What is another's is not queued, not worked on, and told of when it goes.
+func TestR11_AnothersNamespaceIsLeftAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 3, nil)
+		mine := func(name string) bool { return strings.HasPrefix(name, "mine") }
+		diary, log := newDiary(), new(journal)
+		run(t, w.host, w.deleter, kubernetes, controller.Options{
+			Division: newShare(mine), Hooks: diary.hooks(), Logger: slog.New(slog.NewTextHandler(log, nil))})
+		for _, name := range []string{"mine", "yours"} {
+			w.create(t, name)
+			w.delete(t, name)
+		}
+		time.Sleep(time.Hour)
+		require.Equal(t, []string{"queued", "started", "ended removed", "finalized", "removed"}, diary.story("mine"))
+		require.Empty(t, diary.story("yours"))
+		w.setFinalizers(t, "yours", "kubernetes", origin.Finalizer) // an event for it
+		w.setFinalizers(t, "yours")                                 // its owner is done with it
+		time.Sleep(time.Hour)
+		require.Equal(t, []string{"removed"}, diary.story("yours"))
+		require.NotContains(t, log.String(), "yours", "its owner logs it")
+	})
+}
+
+// A change of the division takes up what has become this controller's, in whatever
+// state, and lets go of what no longer is.
+func TestR12_DivisionChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1, nil)
+		division, log := newShare(none), new(journal)
+		diary := newDiary()
+		run(t, w.host, w.deleter, kubernetes, controller.Options{
+			Division: division, Hooks: diary.hooks(), Logger: slog.New(slog.NewTextHandler(log, nil))})
+		target := w.create(t, "held")
+		w.fakes[0].Put(target, contenttest.Object{Name: "held", Finalizers: []string{"example.com/f"}})
+		w.create(t, "plain")
+		w.delete(t, "held")
+		w.delete(t, "plain")
+		time.Sleep(time.Hour)
+		require.Empty(t, diary.of("queued", ""))
+
+		division.set(all)
+		synctest.Wait()
+		require.True(t, w.gone("plain"))
+		require.Equal(t, []string{"queued", "started", "ended waiting", "retried remaining"}, diary.story("held"))
+
+		division.set(none) // while it rests, with a timer and a wait
+		time.Sleep(time.Hour)
+		w.fakes[0].Release(target, "held")
+		time.Sleep(time.Hour)
+		require.Len(t, diary.of("started", "held"), 1, "neither its timer nor its notice was heeded")
+		require.False(t, w.gone("held"))
+
+		division.set(all)
+		synctest.Wait()
+		require.True(t, w.gone("held"))
+		require.Equal(t, 3, strings.Count(log.String(), "the division of namespaces has changed"), log.String())
+		require.Contains(t, log.String(), "taken=2 left=0")
+		require.Contains(t, log.String(), "taken=0 left=1")
+	})
+}
+
+// A pass that runs when its namespace is lost ends by itself, and nothing follows;
+// one that waits in the queue does not begin.
+func TestR11_LostWhileItRunsOrQueues(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1, latency(10*time.Second)) // two calls a pass
+		division, diary := newShare(all), newDiary()
+		run(t, w.host, w.deleter, kubernetes, controller.Options{Division: division, Hooks: diary.hooks(), Workers: 4, Long: time.Hour})
+		for _, name := range names("a", 3) { // two workers for what is new
+			w.fakes[0].Put(w.create(t, name), contenttest.Object{Name: "held", Finalizers: []string{"example.com/f"}})
+			w.delete(t, name)
+		}
+		time.Sleep(time.Second)
+		require.Len(t, diary.of("started", ""), 2)
+		division.set(none)
+		time.Sleep(time.Hour)
+		require.Len(t, diary.of("started", ""), 2)
+		require.Len(t, diary.of("ended", ""), 2)
+		require.Empty(t, diary.of("retried", ""))
+
+		division.set(all)
+		time.Sleep(time.Hour)
+		require.Greater(t, len(diary.of("ended", "a-2")), 1, "what never ran runs now")
+		require.Greater(t, len(diary.of("ended", "a-0")), 2, "and what ran runs again")
+	})
+}
+
+// The division is asked again right before a pass begins: a controller that was
+// stopped for long and has not heard of anything yet begins none.
+func TestR11_AskedBeforeEachPass(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1, nil)
+		division, diary := newShare(all), newDiary()
+		run(t, w.host, w.deleter, kubernetes, controller.Options{Division: division, Hooks: diary.hooks()})
+		w.fakes[0].Put(w.create(t, "a"), contenttest.Object{Name: "held", Finalizers: []string{"example.com/f"}})
+		w.delete(t, "a")
+		time.Sleep(time.Hour)
+		before := len(diary.of("started", "a"))
+		require.Positive(t, before)
+		division.mu.Lock()
+		division.owns = none // and nothing tells of it
+		division.mu.Unlock()
+		time.Sleep(time.Hour)
+		require.Len(t, diary.of("started", "a"), before)
+	})
+}
+
+// What is gone, or replaced by another incarnation, while it is another's, is so for
+// this controller too.
+func TestR8_AnothersNamespaceIsReplaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1, nil)
+		division, diary := newShare(none), newDiary()
+		run(t, w.host, w.deleter, kubernetes, controller.Options{Division: division, Hooks: diary.hooks()})
+		first := w.create(t, "a")
+		w.delete(t, "a")
+		synctest.Wait()
+		w.setFinalizers(t, "a")
+		second := w.create(t, "a")
+		w.delete(t, "a")
+		synctest.Wait()
+		division.set(all)
+		synctest.Wait()
+		require.Equal(t, []string{"removed", "queued", "started", "ended removed", "finalized", "removed"}, diary.story("a"))
+		require.Equal(t, first.UID, diary.of("removed", "a")[0].ref.UID)
+		require.Equal(t, second.UID, diary.of("started", "a")[0].ref.UID)
+		division.set(none)
+		division.set(all)
+		synctest.Wait()
+		require.Len(t, diary.of("queued", "a"), 1, "what is gone is not taken up")
+	})
+}
+
+// A division that panics leaves everything to the controller: that costs work, and
+// nothing waits for ever.
+func TestR12_DivisionPanics(t *testing.T) {
+	for name, division := range map[string]controller.Division{
+		"owns": &brokenShare{share: newShare(none), owns: true}, "changed": &brokenShare{share: newShare(none)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, 1, nil)
+				log := new(journal)
+				run(t, w.host, w.deleter, kubernetes, controller.Options{Division: division, Logger: slog.New(slog.NewTextHandler(log, nil))})
+				for _, name := range names("a", 3) {
+					w.create(t, name)
+					w.delete(t, name)
+				}
+				synctest.Wait()
+				require.Zero(t, w.host.Len())
+				require.Equal(t, 1, strings.Count(log.String(), "panicked"), log.String())
+			})
+		})
+	}
+}
+
+type brokenShare struct {
+	*share
+	owns bool
+}
+
+func (b *brokenShare) Owns(name string) bool {
+	if b.owns {
+		panic("boom")
+	}
+	return b.share.Owns(name)
+}
+
+func (b *brokenShare) Changed() <-chan struct{} {
+	if !b.owns {
+		panic("boom")
+	}
+	return nil
+}
+
+// However the division changes while everything goes on, every namespace goes.
+func TestR12_DivisionChangesAtRandom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 3, latency(3*time.Millisecond))
+		var shares []*share
+		const controllers = 3
+		for range controllers {
+			s := newShare(none)
+			shares = append(shares, s)
+			run(t, guarded(t, w.host, w.left, kubernetes), w.deleter, kubernetes, controller.Options{Division: s, Workers: 4})
+		}
+		targets := map[string]deleter.Target{}
+		for i, name := range names("a", 200) {
+			targets[name] = w.create(t, name)
+			if i%3 == 0 {
+				w.fakes[i%2].Put(targets[name], contenttest.Object{Name: "held", Finalizers: []string{"example.com/f"}, HeldFor: time.Duration(i+1) * 10 * time.Millisecond})
+			}
+			w.delete(t, name)
+			for j, s := range shares { // one owner each, or none, another one each time
+				s.set(func(name string) bool { return (int(name[len(name)-1])+i)%(controllers+1) == j })
+			}
+			time.Sleep(time.Millisecond)
+		}
+		for j, s := range shares {
+			s.set(func(name string) bool { return int(name[len(name)-1])%controllers == j })
+		}
+		time.Sleep(5 * time.Minute)
+		require.Zero(t, w.host.Len())
+	})
+}
