@@ -1,0 +1,200 @@
+package replicas_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+const many = 200
+
+func every(n int) func(int) bool { return func(i int) bool { return i%n == 0 } }
+
+// work lets count controllers empty many namespaces of which some are held for a
+// minute, and returns what that took.
+func work(t *testing.T, count int, divided bool) (passes, double, calls int) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newParty(t)
+		for range count {
+			p.join(t, divided)
+		}
+		time.Sleep(time.Minute)
+		p.create(t, names(many), every(4))
+		p.delete(t, names(many)...)
+		time.Sleep(time.Minute)
+		require.Equal(t, many/4, p.left(t))
+		p.release(t, names(many)...)
+		time.Sleep(time.Minute)
+		require.Zero(t, p.left(t))
+		p.requireClean(t)
+		passes, double, calls = p.figures()
+	})
+	return passes, double, calls
+}
+
+// N controllers that divide the work do that of one, where N that do not do N times
+// as much.
+func TestR11_NControllersDoTheWorkOfOne(t *testing.T) {
+	passes, _, calls := work(t, 1, false)
+	for _, n := range []int{1, 2, 4} {
+		p, double, c := work(t, n, true)
+		t.Logf("%d controllers, divided: %d passes (1 alone: %d), %d calls (%d)", n, p, passes, c, calls)
+		require.Zero(t, double)
+		require.LessOrEqual(t, p, passes*11/10)
+		require.LessOrEqual(t, c, calls*11/10)
+	}
+	p, double, c := work(t, 4, false)
+	t.Logf("4 controllers, not divided: %d passes, %d of them beside another, %d calls", p, double, c)
+	require.Greater(t, p, 2*passes, "otherwise the division is not what saves")
+}
+
+// A controller whose process dies under load: its namespaces go on within the bound,
+// as if they were new, and nobody else's are touched.
+func TestR12_ControllerDies(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newParty(t)
+		for range 4 {
+			p.join(t, true)
+		}
+		time.Sleep(time.Minute)
+		p.create(t, names(many), every(2))
+		p.delete(t, names(many)...)
+		time.Sleep(time.Minute) // half of them are held, and waited for
+		before := p.perName()
+		orphans := map[string]bool{}
+		for _, name := range names(many) {
+			orphans[name] = p.peers[0].Owns(name)
+		}
+		p.peers[0].line.set(hung)
+		time.Sleep(bound)
+		synctest.Wait()
+		taken := 0
+		for name, passes := range p.perName() {
+			switch more := passes - before[name]; {
+			case !orphans[name]:
+				require.LessOrEqual(t, more, 1, "%s had an owner all the time", name)
+			case more > 0:
+				taken++
+				require.LessOrEqual(t, more, 12, "%s begins its backoff anew, at 5 ms", name)
+			}
+		}
+		require.Greater(t, taken, many/2/4/2, "the dead one had a share of what is held")
+		_, double, _ := p.figures()
+		require.Zero(t, double)
+		p.release(t, names(many)...)
+		time.Sleep(time.Second)
+		require.Zero(t, p.left(t), "what the dead one waited for was noticed by others")
+		p.requireClean(t)
+	})
+}
+
+// A controller that is cut off from the store for a while stops, and shares in the
+// work again when it is back; one that joins under load takes its share, one that
+// leaves hands its own over at once.
+func TestR12_ControllersComeAndGo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newParty(t)
+		p.join(t, true)
+		p.join(t, true)
+		time.Sleep(time.Minute)
+		all := names(many)
+		p.create(t, all, every(2))
+		p.delete(t, all[:many/2]...)
+		time.Sleep(20 * time.Millisecond) // in the midst of it
+		p.join(t, true)
+		p.delete(t, all[many/2:]...)
+		time.Sleep(20 * time.Millisecond)
+		p.peers[0].stop()
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		require.Equal(t, many/2, p.left(t), "only what is held is left")
+		p.peers[1].line.set(down)
+		time.Sleep(time.Minute)
+		p.peers[1].line.set(up)
+		time.Sleep(2 * beat)
+		requireDivided(t, []*node{p.peers[1].node, p.peers[2].node}, 2)
+		p.release(t, all...)
+		time.Sleep(time.Second)
+		require.Zero(t, p.left(t))
+		p.requireClean(t)
+		passes, double, calls := p.figures()
+		t.Logf("%d passes, %d of them beside another, %d calls", passes, double, calls)
+	})
+}
+
+// All die at once and others start: everything is taken up within the bound after
+// the start.
+func TestR12_AllRestarted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newParty(t)
+		for range 3 {
+			p.join(t, true)
+		}
+		time.Sleep(time.Minute)
+		for _, q := range p.peers {
+			q.line.set(hung)
+		}
+		p.create(t, names(many), nil)
+		p.delete(t, names(many)...)
+		for range 3 {
+			p.join(t, true)
+		}
+		time.Sleep(bound + time.Second)
+		require.Zero(t, p.left(t))
+		p.requireClean(t)
+	})
+}
+
+// However controllers come, go, die, pause and lose the store under load: when that
+// has ended every namespace goes, nothing is left behind, and the work was not done
+// over and over. The seed is in the name of the test.
+func TestR12_RandomSchedules(t *testing.T) {
+	for seed := range uint64(8) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				random := rand.New(rand.NewPCG(seed, 4))
+				p := newParty(t)
+				for range 3 {
+					p.join(t, true)
+				}
+				created := 0
+				for range 40 {
+					time.Sleep(time.Duration(random.Int64N(int64(beat))))
+					fresh := names(created + random.IntN(10))[created:]
+					created += len(fresh)
+					p.create(t, fresh, every(3))
+					p.delete(t, fresh...)
+					q := p.peers[random.IntN(len(p.peers))]
+					switch random.IntN(8) {
+					case 0:
+						if len(p.peers) < 7 {
+							p.join(t, true)
+						}
+					case 1:
+						q.stop()
+					case 2, 3:
+						q.line.set([]state{down, hung, deaf, mute}[random.IntN(4)])
+					default:
+						q.line.set(up)
+					}
+				}
+				p.join(t, true)
+				for _, q := range p.peers {
+					q.line.set(up)
+				}
+				time.Sleep(2 * time.Minute)
+				p.release(t, names(created)...)
+				time.Sleep(2 * time.Minute)
+				require.Zero(t, p.left(t))
+				p.requireClean(t)
+				passes, double, calls := p.figures()
+				t.Logf("%d namespaces, %d passes, %d of them beside another, %d calls", created, passes, double, calls)
+				require.LessOrEqual(t, double, passes/4)
+			})
+		})
+	}
+}
