@@ -36,7 +36,7 @@ var rooms = []room{
 	{path: "store/internal", floor: 0, own: []string{"store"}},
 	{path: "store/memory", floor: 0, own: []string{"store", "store/internal", "github.com/tidwall/btree"}},
 	{path: "store/bolt", floor: 0, own: []string{"store", "store/internal", "go.etcd.io/bbolt", "go.etcd.io/bbolt/errors"}},
-	{path: "store/etcd", floor: 0, own: []string{"store", "store/internal"}, engine: []string{"go.etcd.io/etcd/", "google.golang.org/grpc"}},
+	{path: "store/etcd", floor: 0, own: []string{"store", "store/internal"}, engine: []string{"go.etcd.io/etcd/", "google.golang.org/grpc", "go.uber.org/zap"}},
 	{path: "store/postgres", floor: 0, own: []string{"store", "store/internal"}, engine: []string{"github.com/jackc/pgx/v5"}},
 	{path: "store/postgres/guard", floor: 3, own: []string{"store/postgres"}, engine: []string{"github.com/jackc/pgx/v5"}},
 	{path: "store/storetest", floor: 0, own: []string{

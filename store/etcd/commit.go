@@ -1,0 +1,164 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"google.golang.org/grpc"
+
+	"github.com/nslifecycle/nslifecycle/store"
+)
+
+// Commit implements [store.Store]: one transaction of the engine, with the
+// conditions as its comparisons.
+func (s *Store) Commit(ctx context.Context, txn store.Txn) (store.Revision, error) {
+	r, err := s.commit(ctx, txn)
+	if err == nil {
+		return r, nil
+	}
+	wrapped := &store.Error{Op: "commit", Err: err}
+	if conflict := (*store.ConflictError)(nil); errors.As(err, &conflict) {
+		wrapped.Key = conflict.Condition.Key
+	}
+	return 0, wrapped
+}
+
+func (s *Store) commit(ctx context.Context, txn store.Txn) (store.Revision, error) {
+	if err := txn.Check(s.limits); err != nil {
+		return 0, err
+	}
+	request, size := s.encode(txn)
+	if size > s.request {
+		return 0, fmt.Errorf("%w: a request of %d bytes for %d conditions and %d operations, the server takes %d",
+			store.ErrTooLarge, size, len(txn.If), len(txn.Do), s.request)
+	}
+	ctx, end, err := s.begin(ctx, s.aborting)
+	if err != nil {
+		return 0, err
+	}
+	defer end()
+	var answer *pb.TxnResponse
+	if len(txn.Do) == 0 {
+		answer, err = attempt(ctx, s, func(ctx context.Context) (*pb.TxnResponse, error) { return s.kv.Txn(ctx, request, s.calls...) })
+	} else {
+		answer, err = s.write(ctx, request)
+	}
+	if err != nil {
+		return 0, err
+	}
+	if answer.Succeeded {
+		return store.Revision(answer.Header.Revision), nil
+	}
+	return 0, s.conflict(txn.If, answer)
+}
+
+// overhead is what the encoding adds to a key or value at most: tags and lengths of
+// nested messages, a revision.
+const overhead = 32
+
+// encode returns the request for txn and about how large it is, rather more. When a
+// condition fails, the server also reads every key of the conditions, at the same
+// revision: so the answer carries what the key is now.
+func (s *Store) encode(txn store.Txn) (request *pb.TxnRequest, size int) {
+	request = &pb.TxnRequest{
+		Compare: make([]*pb.Compare, len(txn.If)),
+		Success: make([]*pb.RequestOp, len(txn.Do)),
+		Failure: make([]*pb.RequestOp, len(txn.If)),
+	}
+	for i, c := range txn.If {
+		key := s.keys.of(c.Key)
+		request.Compare[i] = compare(key, c)
+		request.Failure[i] = &pb.RequestOp{Request: &pb.RequestOp_RequestRange{RequestRange: &pb.RangeRequest{Key: key}}}
+		size += 2 * (len(key) + overhead)
+	}
+	for i, op := range txn.Do {
+		key := s.keys.of(op.Key)
+		if op.Delete {
+			request.Success[i] = &pb.RequestOp{Request: &pb.RequestOp_RequestDeleteRange{RequestDeleteRange: &pb.DeleteRangeRequest{Key: key}}}
+		} else {
+			request.Success[i] = &pb.RequestOp{Request: &pb.RequestOp_RequestPut{RequestPut: &pb.PutRequest{Key: key, Value: op.Value}}}
+		}
+		size += len(key) + len(op.Value) + overhead
+	}
+	return request, size
+}
+
+// compare returns the comparison of the engine for c. An absent key has revision 0.
+func compare(key []byte, c store.Condition) *pb.Compare {
+	switch c.Want {
+	case store.WantRevision:
+		return &pb.Compare{Key: key, Target: pb.Compare_MOD, Result: pb.Compare_EQUAL, TargetUnion: &pb.Compare_ModRevision{ModRevision: int64(c.Revision)}}
+	case store.WantExists:
+		return &pb.Compare{Key: key, Target: pb.Compare_CREATE, Result: pb.Compare_GREATER, TargetUnion: &pb.Compare_CreateRevision{}}
+	}
+	return &pb.Compare{Key: key, Target: pb.Compare_CREATE, Result: pb.Compare_EQUAL, TargetUnion: &pb.Compare_CreateRevision{}}
+}
+
+// conflict returns the first condition that does not hold.
+func (s *Store) conflict(conditions []store.Condition, answer *pb.TxnResponse) error {
+	for i, c := range conditions {
+		if i >= len(answer.Responses) {
+			break
+		}
+		var current *store.Entry
+		if kvs := answer.Responses[i].GetResponseRange().GetKvs(); len(kvs) > 0 {
+			e := s.entry(kvs[0])
+			current = &e
+		}
+		if !c.Holds(current) {
+			return &store.ConflictError{Condition: c, Current: current}
+		}
+	}
+	return errors.New("the server refused the transaction, but every condition holds")
+}
+
+// write submits a request that changes something, once. It does so again only when
+// the server surely refused to look at it: it had no leader, or was too busy.
+func (s *Store) write(ctx context.Context, request *pb.TxnRequest) (*pb.TxnResponse, error) {
+	wait := s.backoff()
+	for i := 0; ; i++ {
+		var sent submissions
+		answer, err := s.kv.Txn(ctx, request, append(slices.Clip(s.calls), grpc.PerRPCCredentials(&sent))...)
+		n := sent.Load()
+		if err == nil {
+			if err := s.check(answer.Header); err != nil {
+				return nil, fmt.Errorf("%w: %w", store.ErrUnknownOutcome, err)
+			}
+			if n > 1 && !answer.Succeeded {
+				return nil, fmt.Errorf("%w: it was submitted %d times, and refused the last time", store.ErrUnknownOutcome, n)
+			}
+			return answer, nil
+		}
+		kind, shown := judge(err)
+		switch {
+		case n == 0 && ctx.Err() != nil:
+			return nil, fmt.Errorf("%w, nothing was submitted: %w", context.Cause(ctx), shown)
+		case n > 1, n == 1 && kind == unsure:
+			return nil, fmt.Errorf("%w: %w", store.ErrUnknownOutcome, causeOr(ctx, shown))
+		case kind != transient || i >= s.pace.retries:
+			return nil, shown
+		}
+		if err := wait(ctx); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// submissions counts how often a request was handed to a connection. gRPC asks the
+// credentials of a call for their (here empty) metadata when it has chosen a
+// connection, just before it writes: at zero the server cannot have seen the request.
+// More than one means that the client's interceptor or gRPC submitted it again, which
+// is mostly safe (a new token, a refused stream) but not always: the interceptor
+// does so when a proxy on the way resets a stream too.
+type submissions struct{ atomic.Int32 }
+
+func (s *submissions) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
+	s.Add(1)
+	return nil, nil
+}
+
+func (s *submissions) RequireTransportSecurity() bool { return false }

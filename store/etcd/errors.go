@@ -1,0 +1,88 @@
+package etcd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/nslifecycle/nslifecycle/store"
+)
+
+// A kind is what an error of a call tells.
+type kind int
+
+const (
+	unsure    kind = iota // the server may have done it, or may do it yet
+	refused               // nothing has happened, and the same call will fail again
+	transient             // nothing has happened, and the same call may succeed elsewhere or later
+)
+
+// isCompacted reports whether a server says that it has compacted that far before.
+func isCompacted(err error) bool { return rpctypes.Error(err) == rpctypes.ErrCompacted }
+
+var errCorrupt = errors.New("the cluster has found its data to be corrupt")
+
+// refusal returns what an answer means that a server gives instead of doing
+// something; nil when it is not one. The full database, the size, the number of
+// operations and the rights are checked before a write is proposed or when it is
+// applied; either way it changes nothing on any member.
+func refusal(e rpctypes.EtcdError) error {
+	switch e {
+	case rpctypes.ErrCompacted:
+		return store.ErrGone
+	case rpctypes.ErrFutureRev:
+		return store.ErrFuture
+	case rpctypes.ErrNoSpace:
+		return ErrNoSpace
+	case rpctypes.ErrRequestTooLarge, rpctypes.ErrTooManyOps:
+		return store.ErrTooLarge
+	case rpctypes.ErrDuplicateKey, rpctypes.ErrEmptyKey:
+		return store.ErrInvalid
+	case rpctypes.ErrPermissionDenied, rpctypes.ErrAuthFailed, rpctypes.ErrUserEmpty, rpctypes.ErrUserNotFound,
+		rpctypes.ErrInvalidAuthToken, rpctypes.ErrAuthOldRevision, rpctypes.ErrInvalidAuthMgmt, rpctypes.ErrAuthNotEnabled:
+		return ErrDenied
+	case rpctypes.ErrCorrupt:
+		return errCorrupt
+	case rpctypes.ErrNotCapable:
+		return ErrVersion
+	}
+	return nil
+}
+
+// judge returns what an error of the client means: its kind, and the error to show.
+func judge(err error) (kind, error) {
+	known := rpctypes.Error(err)
+	if e, ok := known.(rpctypes.EtcdError); ok {
+		if meaning := refusal(e); meaning != nil {
+			return refused, fmt.Errorf("%w: %w", meaning, e)
+		}
+		// The interceptor of a server without a leader, and a server that is too far
+		// behind, refuse before they look at the request.
+		if e == rpctypes.ErrNoLeader || e == rpctypes.ErrTooManyRequests {
+			return transient, fmt.Errorf("%w: %w", ErrUnavailable, e)
+		}
+	}
+	switch status.Code(err) {
+	case codes.ResourceExhausted: // of gRPC: a message over the limit of either side
+		return refused, fmt.Errorf("%w: %w", store.ErrTooLarge, known)
+	case codes.Unimplemented:
+		return refused, fmt.Errorf("%w: %w", ErrVersion, known)
+	case codes.Unauthenticated, codes.PermissionDenied:
+		return refused, fmt.Errorf("%w: %w", ErrDenied, known)
+	case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled:
+		return unsure, fmt.Errorf("%w: %w", ErrUnavailable, known)
+	}
+	return unsure, known
+}
+
+// causeOr returns why ctx has ended, or err when it has not.
+func causeOr(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}

@@ -1,0 +1,123 @@
+package etcd
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// format is the version of the layout.
+const format = 1
+
+// marker says that a prefix is a store of this driver.
+type marker struct {
+	Format int    `json:"format"`
+	Epoch  string `json:"epoch"` // random
+}
+
+// decodeMarker refuses what is not a marker of this format.
+func decodeMarker(value []byte) (marker, error) {
+	var m marker
+	if err := json.Unmarshal(value, &m); err != nil || m.Format <= 0 || m.Epoch == "" {
+		return m, fmt.Errorf("%w: the value of its key is not of this driver: %.80q", ErrForeign, value)
+	}
+	if m.Format != format {
+		return m, fmt.Errorf("%w: it is of version %d, this driver knows %d", ErrFormat, m.Format, format)
+	}
+	return m, nil
+}
+
+func newMarker() (m marker, value []byte, err error) {
+	var random [16]byte
+	_, _ = rand.Read(random[:]) // never fails
+	m = marker{Format: format, Epoch: hex.EncodeToString(random[:])}
+	value, err = json.Marshal(m)
+	return m, value, err
+}
+
+// epochOf names the history: of this cluster, since this marker. A cluster that is
+// restored is a new one unless it is given the addresses and the token of the old.
+func (s *Store) epochOf(m marker) string { return fmt.Sprintf("%016x-%s", s.cluster, m.Epoch) }
+
+// neighbours are where something else that uses the prefix would have its keys.
+func (l layout) neighbours() []string { return []string{l.base, l.marker + "/", l.marker + "!"} }
+
+// look reads the marker, and one key of somebody else's where there is none.
+func (s *Store) look(ctx context.Context) (m marker, modified int64, found bool, err error) {
+	key := []byte(s.keys.marker)
+	requests := []*pb.RangeRequest{{Key: key}}
+	for _, prefix := range s.keys.neighbours() {
+		requests = append(requests, &pb.RangeRequest{
+			Key: []byte(prefix), RangeEnd: []byte(clientv3.GetPrefixRangeEnd(prefix)), Limit: 1, KeysOnly: true,
+		})
+	}
+	answer, err := s.readAll(ctx, requests...)
+	if err != nil {
+		return m, 0, false, err
+	}
+	if kvs := answer.Responses[0].GetResponseRange().GetKvs(); len(kvs) > 0 {
+		m, err = decodeMarker(kvs[0].Value)
+		return m, kvs[0].ModRevision, true, err
+	}
+	for _, r := range answer.Responses[1:] {
+		if kvs := r.GetResponseRange().GetKvs(); len(kvs) > 0 {
+			return m, 0, false, fmt.Errorf("%w: there is the key %.200q", ErrForeign, kvs[0].Key)
+		}
+	}
+	return m, 0, false, nil
+}
+
+// mark returns the marker, which it writes when there is none, or when a new epoch is
+// asked for. Processes that open the same prefix at once agree on one.
+func (s *Store) mark(ctx context.Context, newEpoch bool) (marker, error) {
+	wait := s.backoff()
+	for i := 0; ; i++ {
+		m, modified, found, err := s.look(ctx)
+		if err != nil || found && !newEpoch {
+			return m, err
+		}
+		m, value, err := newMarker()
+		if err != nil {
+			return m, err
+		}
+		written, err := s.put(ctx, modified, value)
+		if err == nil && written {
+			return m, nil
+		}
+		if kind, shown := judge(err); err != nil && (kind == refused || i >= s.pace.retries) {
+			return m, shown
+		}
+		// Somebody else was first, or it is not known who was: look again.
+		if err := wait(ctx); err != nil {
+			return m, err
+		}
+	}
+}
+
+// put writes the marker if it was last modified at a revision, and reports whether it
+// did. At zero there must be no marker, and nobody's key where the store will be.
+func (s *Store) put(ctx context.Context, modified int64, value []byte) (bool, error) {
+	key := []byte(s.keys.marker)
+	request := &pb.TxnRequest{
+		Compare: []*pb.Compare{{Key: key, Target: pb.Compare_MOD, Result: pb.Compare_EQUAL, TargetUnion: &pb.Compare_ModRevision{ModRevision: modified}}},
+		Success: []*pb.RequestOp{{Request: &pb.RequestOp_RequestPut{RequestPut: &pb.PutRequest{Key: key, Value: value}}}},
+	}
+	if modified == 0 {
+		for _, prefix := range s.keys.neighbours() {
+			request.Compare = append(request.Compare, &pb.Compare{ // holds when the range is empty
+				Key: []byte(prefix), RangeEnd: []byte(clientv3.GetPrefixRangeEnd(prefix)),
+				Target: pb.Compare_CREATE, Result: pb.Compare_EQUAL, TargetUnion: &pb.Compare_CreateRevision{},
+			})
+		}
+	}
+	answer, err := s.kv.Txn(ctx, request, s.calls...)
+	if err != nil {
+		return false, err
+	}
+	return answer.Succeeded, s.check(answer.Header)
+}

@@ -1,0 +1,100 @@
+package etcd
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+
+	"github.com/nslifecycle/nslifecycle/store"
+)
+
+// keepAlive is how long a connection of Open's client may be silent before it is
+// probed. Servers refuse to be probed much more often.
+const keepAlive = 10 * time.Second
+
+// Open opens the store at prefix with a client of its own, which [Store.Close]
+// closes: without TLS and without a user. For those make a client and use [New].
+// Endpoints are those of the client: "127.0.0.1:2379", "http://etcd-0:2379".
+func Open(ctx context.Context, endpoints []string, prefix string, o *Options) (*Store, error) {
+	if len(endpoints) == 0 {
+		return nil, &store.Error{Op: "open", Key: prefix, Err: fmt.Errorf("%w: there are no endpoints", store.ErrInvalid)}
+	}
+	for _, e := range endpoints {
+		if strings.TrimSpace(e) == "" {
+			return nil, &store.Error{Op: "open", Key: prefix, Err: fmt.Errorf("%w: the endpoint %q is empty", store.ErrInvalid, e)}
+		}
+	}
+	client, err := clientv3.New(clientv3.Config{
+		Endpoints:            endpoints,
+		DialKeepAliveTime:    keepAlive, // a server that vanished is noticed
+		DialKeepAliveTimeout: keepAlive / 2,
+		Logger:               zap.NewNop(), // what it would log is in the errors
+	})
+	if err != nil {
+		return nil, &store.Error{Op: "open", Key: prefix, Err: fmt.Errorf("%w: %w", store.ErrInvalid, err)}
+	}
+	s, err := New(ctx, client, prefix, o)
+	if err != nil {
+		_ = client.Close() // the first error is the one to tell
+		return nil, err
+	}
+	s.owned = client
+	return s, nil
+}
+
+// New opens the store at prefix through client, which stays the caller's. It makes
+// the store when nobody uses the prefix. It uses the connection of the client, so
+// endpoints, TLS and users are those of the client's configuration; a KV or
+// Watcher that replaces the client's own (such as package namespace of the client)
+// is not seen.
+//
+// The prefix is "/" and segments of letters, digits, '.', '_' and '-', such as
+// "/services/blue"; the store's keys begin with it. A user of the cluster needs the
+// rights to read and write keys that start with it.
+//
+// Errors: [store.ErrInvalid], [ErrVersion], [ErrForeign], [ErrFormat], [ErrDenied],
+// [ErrNoSpace], [ErrUnavailable] (when no server has told its version for five seconds), and the
+// cause of ctx.
+func New(ctx context.Context, client *clientv3.Client, prefix string, o *Options) (*Store, error) {
+	s, err := open(ctx, client, prefix, o)
+	if err != nil {
+		return nil, &store.Error{Op: "open", Key: prefix, Err: err}
+	}
+	return s, nil
+}
+
+func open(ctx context.Context, client *clientv3.Client, prefix string, o *Options) (*Store, error) {
+	if client == nil || client.ActiveConnection() == nil {
+		return nil, fmt.Errorf("%w: the client is nil or has no connection", store.ErrInvalid)
+	}
+	options, err := o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	keys, err := layoutOf(prefix)
+	if err != nil {
+		return nil, err
+	}
+	s := newStore(client, keys, options)
+	opening, end, err := s.begin(ctx, s.closing)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+	if err := s.servers(opening, client, options.AnyVersion); err != nil {
+		return nil, err
+	}
+	m, err := s.mark(opening, options.NewEpoch)
+	if err != nil {
+		return nil, err
+	}
+	s.epoch = s.epochOf(m)
+	if options.Compact > 0 {
+		s.startCompactor(options.Compact)
+	}
+	return s, nil
+}

@@ -1,0 +1,154 @@
+package etcd
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+
+	"github.com/nslifecycle/nslifecycle/store"
+)
+
+// read asks for a range. Reads are linearizable, so whichever member answers knows
+// every acknowledged commit.
+func (s *Store) read(ctx context.Context, request *pb.RangeRequest) (*pb.RangeResponse, error) {
+	return attempt(ctx, s, func(ctx context.Context) (*pb.RangeResponse, error) {
+		return s.kv.Range(ctx, request, s.calls...)
+	})
+}
+
+// readAll asks several ranges at one revision.
+func (s *Store) readAll(ctx context.Context, requests ...*pb.RangeRequest) (*pb.TxnResponse, error) {
+	var txn pb.TxnRequest
+	for _, r := range requests {
+		txn.Success = append(txn.Success, &pb.RequestOp{Request: &pb.RequestOp_RequestRange{RequestRange: r}})
+	}
+	return attempt(ctx, s, func(ctx context.Context) (*pb.TxnResponse, error) {
+		return s.kv.Txn(ctx, &txn, s.calls...)
+	})
+}
+
+// attempt makes a call that changes nothing until it has an answer, or has been
+// refused, or has failed too often. A member that does not answer does not hold it up
+// for long: the next attempt goes to another one.
+func attempt[A interface{ GetHeader() *pb.ResponseHeader }](ctx context.Context, s *Store, call func(context.Context) (A, error)) (answer A, err error) {
+	wait := s.backoff()
+	for i := 0; ; i++ {
+		once, cancel := context.WithTimeout(ctx, s.pace.attempt)
+		answer, err = call(once)
+		cancel()
+		if err == nil {
+			return answer, s.check(answer.GetHeader())
+		}
+		if ctx.Err() != nil {
+			return answer, context.Cause(ctx)
+		}
+		kind, err := judge(err)
+		if kind == refused || i >= s.pace.retries {
+			return answer, err
+		}
+		if err := wait(ctx); err != nil {
+			return answer, err
+		}
+	}
+}
+
+// backoff returns a function that waits, longer each time, or until the context ends.
+func (s *Store) backoff() func(context.Context) error {
+	d := s.pace.backoff
+	return func(ctx context.Context) error {
+		timer := time.NewTimer(d)
+		defer timer.Stop()
+		d = min(2*d, s.pace.slowest)
+		select {
+		case <-timer.C:
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// beginning is the revision of a cluster before its first commit.
+const beginning = 1
+
+// revision returns the revision of the cluster for a position of this store, zero
+// for now.
+func (s *Store) revision(p store.Position) (int64, error) {
+	switch {
+	case p == store.Position{}:
+		return 0, nil
+	case p.Epoch != "" && p.Epoch != s.epoch:
+		return 0, fmt.Errorf("%w: it is of epoch %.64q and the store of %q", store.ErrGone, p.Epoch, s.epoch)
+	case p.Revision < 0:
+		return 0, fmt.Errorf("%w: the revision %d is negative", store.ErrInvalid, p.Revision)
+	}
+	return max(int64(p.Revision), beginning), nil
+}
+
+func (s *Store) position(revision int64) store.Position {
+	return store.Position{Epoch: s.epoch, Revision: store.Revision(revision)}
+}
+
+// chunk is how many entries one request of a longer listing asks for, so that
+// neither side holds all of it in one message.
+const chunk = 1000
+
+// List implements [store.Store].
+func (s *Store) List(ctx context.Context, q store.Query) (store.Page, error) {
+	p, err := s.list(ctx, q)
+	if err != nil {
+		return store.Page{}, &store.Error{Op: "list", Key: q.Prefix, Err: err}
+	}
+	return p, nil
+}
+
+func (s *Store) list(ctx context.Context, q store.Query) (page store.Page, err error) {
+	at, err := s.revision(q.At)
+	switch {
+	case err != nil:
+		return page, err
+	case q.Limit < 0:
+		return page, fmt.Errorf("%w: the limit %d is negative", store.ErrInvalid, q.Limit)
+	case len(q.Prefix)+len(q.After) > s.limits.Bytes:
+		return page, fmt.Errorf("%w: a prefix and a key of %d bytes, at most %d are allowed",
+			store.ErrTooLarge, len(q.Prefix)+len(q.After), s.limits.Bytes)
+	}
+	ctx, end, err := s.begin(ctx, s.closing)
+	if err != nil {
+		return page, err
+	}
+	defer end()
+	request := &pb.RangeRequest{Revision: at}
+	request.Key, request.RangeEnd = s.keys.span(q.Prefix, q.After)
+	if string(request.Key) >= string(request.RangeEnd) { // nothing lies there; the revision is still to be checked
+		request.Key, request.RangeEnd, request.CountOnly = []byte(s.keys.marker), nil, true
+	}
+	for more := true; more; {
+		request.Limit = chunk
+		if q.Limit > 0 {
+			request.Limit = int64(min(chunk, q.Limit-len(page.Entries)))
+		}
+		answer, err := s.read(ctx, request)
+		if err != nil {
+			return store.Page{}, err
+		}
+		if request.Revision == 0 {
+			request.Revision = answer.Header.Revision
+		}
+		if page.Entries == nil {
+			page.Entries = make([]store.Entry, 0, len(answer.Kvs))
+		}
+		for _, kv := range answer.Kvs {
+			page.Entries = append(page.Entries, s.entry(kv))
+		}
+		page.More = answer.More
+		more = answer.More && len(answer.Kvs) > 0 && (q.Limit == 0 || len(page.Entries) < q.Limit)
+		if more {
+			request.Key = append(answer.Kvs[len(answer.Kvs)-1].Key, 0)
+		}
+	}
+	page.Position = s.position(request.Revision)
+	return page, nil
+}
