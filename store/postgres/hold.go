@@ -1,0 +1,75 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/nslifecycle/nslifecycle/store"
+)
+
+// HoldTx holds the entry at key in place until tx, a transaction of the host on
+// the same database, ends: no commit deletes it before. It may still be given
+// another value. When there is no such entry it is [store.ErrNotFound], and tx
+// goes on.
+//
+// A deletion that waits goes before later holds of the same entry, so that it is
+// not put off for ever; these then wait for it. At REPEATABLE READ and
+// SERIALIZABLE a hold that came too late is refused by the server with the code
+// 40001: the host rolls back and tries again, as with any other such error.
+//
+// It needs USAGE on the schema, and SELECT and UPDATE on the table state. It costs
+// one round trip. Nothing else of the store is used, no other connection above all.
+func (s *Store) HoldTx(ctx context.Context, tx pgx.Tx, key string) error {
+	err := s.usableTx(ctx, tx)
+	if err == nil {
+		err = store.CheckKey(key, limits)
+	}
+	if err == nil {
+		defer s.calls.leave()
+		err = s.hold(ctx, tx, key)
+	}
+	if err != nil {
+		return &store.Error{Op: "hold", Key: key, Err: err}
+	}
+	return nil
+}
+
+// usableTx begins a call like enter, when tx can be used.
+func (s *Store) usableTx(ctx context.Context, tx pgx.Tx) error {
+	if tx == nil {
+		return fmt.Errorf("%w: the transaction is nil", store.ErrInvalid)
+	}
+	return s.enter(ctx)
+}
+
+func (s *Store) hold(ctx context.Context, tx pgx.Tx, key string) error {
+	var b pgx.Batch
+	b.Queue(s.sql.hold, holdHash(key)) // waits behind a deletion that waits
+	there := 0
+	b.Queue(s.sql.holdRow, []byte(key)).QueryRow(func(row pgx.Row) error { return row.Scan(&there) })
+	err := tx.SendBatch(ctx, &b).Close()
+	if errors.Is(err, pgx.ErrNoRows) {
+		return store.ErrNotFound
+	}
+	return s.because(ctx, err)
+}
+
+// GetTx is [Store.Get] inside a transaction of the host, of the snapshot that the
+// transaction sees.
+func (s *Store) GetTx(ctx context.Context, tx pgx.Tx, key string) (store.Entry, error) {
+	err := s.usableTx(ctx, tx)
+	var e store.Entry
+	if err == nil {
+		defer s.calls.leave()
+		if e, err = s.getFrom(ctx, tx, key); err != nil {
+			err = s.because(ctx, err)
+		}
+	}
+	if err != nil {
+		return store.Entry{}, &store.Error{Op: "get", Key: key, Err: err}
+	}
+	return e, nil
+}

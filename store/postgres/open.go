@@ -1,0 +1,125 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/nslifecycle/nslifecycle/store"
+)
+
+// New opens the store in a schema of the database that pool connects to, and makes
+// the schema and its tables when they are not there. The pool stays the caller's:
+// it must be closed after the store. A store uses up to two connections of the pool
+// at a time for its own work, besides one for each read in progress and a quarter of
+// the pool's for deletions that wait; and one of its own to listen
+// ([Options.NoListen]).
+//
+// The schema is named by lower-case letters, digits and underscores, not beginning
+// with a digit, up to 63 of them. It must be empty, or not exist, or be a store:
+// else it is [ErrForeign]. Other errors are [store.ErrInvalid], [ErrFormat],
+// [ErrPrivilege], [ErrReadOnly], and what the server or the network says.
+func New(ctx context.Context, pool *pgxpool.Pool, schema string, options *Options) (*Store, error) {
+	s, err := open(ctx, pool, schema, options)
+	if err != nil {
+		return nil, &store.Error{Op: "open", Key: schema, Err: err}
+	}
+	return s, nil
+}
+
+// Open is [New] with a pool of its own: dsn is what [pgxpool.ParseConfig] takes, a
+// URL or words such as "host=... user=... pool_max_conns=10".
+func Open(ctx context.Context, dsn, schema string, options *Options) (*Store, error) {
+	s, err := openOwn(ctx, dsn, schema, options)
+	if err != nil {
+		return nil, &store.Error{Op: "open", Key: schema, Err: err}
+	}
+	return s, nil
+}
+
+func openOwn(ctx context.Context, dsn, schema string, options *Options) (*Store, error) {
+	if ctx == nil {
+		return nil, fmt.Errorf("%w: the context is nil", store.ErrInvalid)
+	}
+	if dsn == "" {
+		return nil, fmt.Errorf("%w: the DSN is empty", store.ErrInvalid)
+	}
+	config, err := pgxpool.ParseConfig(dsn)
+	if err != nil {
+		return nil, fmt.Errorf("%w: the DSN: %w", store.ErrInvalid, err)
+	}
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return nil, err
+	}
+	s, err := open(ctx, pool, schema, options)
+	if err != nil {
+		pool.Close()
+		return nil, err
+	}
+	s.ownPool = true
+	return s, nil
+}
+
+var schemaName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}$`)
+
+func open(ctx context.Context, pool *pgxpool.Pool, schema string, options *Options) (*Store, error) {
+	o, err := options.withDefaults()
+	switch {
+	case err != nil:
+		return nil, err
+	case ctx == nil:
+		return nil, fmt.Errorf("%w: the context is nil", store.ErrInvalid)
+	case pool == nil:
+		return nil, fmt.Errorf("%w: the pool is nil", store.ErrInvalid)
+	case !schemaName.MatchString(schema):
+		return nil, fmt.Errorf("%w: the schema %.80q: up to 63 lower-case letters, digits and underscores, not beginning with a digit", store.ErrInvalid, schema)
+	case len(schema) > 3 && schema[:3] == "pg_", schema == "information_schema":
+		return nil, fmt.Errorf("%w: the schema %q is PostgreSQL's own", store.ErrInvalid, schema)
+	}
+	s := &Store{
+		pool:     pool,
+		options:  o,
+		sql:      newStatements(schema),
+		patience: defaultPatience,
+		queue:    newQueue(),
+		slots:    make(chan struct{}, max(1, pool.Config().MaxConns/4)),
+		polling:  make(chan struct{}, 1),
+		wake:     make(chan struct{}, 1),
+		janitor:  make(chan struct{}, 1),
+	}
+	h, err := s.migrate(ctx)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, errors.Join(context.Cause(ctx), err)
+		}
+		return nil, explain(err)
+	}
+	return s, s.start(h)
+}
+
+// start starts the goroutines of the store, which end with it.
+func (s *Store) start(h head) error {
+	first, err := s.newHub(h)
+	if err != nil {
+		return err
+	}
+	s.hub.Store(first)
+	s.compacted.Store(int64(h.compacted))
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	s.running.Go(s.run)
+	s.running.Go(s.follow)
+	s.running.Go(s.sweep)
+	if !s.options.NoListen {
+		s.running.Go(s.listen)
+	}
+	signal(s.janitor) // what a process before left
+	return nil
+}
+
+// openLimit bounds the wait for other processes that open the store.
+const openLimit = time.Minute

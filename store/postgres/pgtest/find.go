@@ -1,0 +1,62 @@
+package pgtest
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+)
+
+// ErrNotInstalled says that no PostgreSQL server was found, and what to install.
+var ErrNotInstalled = errors.New("no PostgreSQL server found")
+
+// EnvBin names the directory of the programs initdb and postgres, when they are
+// in none of the usual places.
+const EnvBin = "NSLIFECYCLE_POSTGRES_BIN"
+
+// Find returns the directory of the programs of a PostgreSQL server: that of the
+// environment variable [EnvBin], of PATH, or the newest below /usr/lib/postgresql
+// (Debian and its kin) and /usr/pgsql-* (Red Hat and its kin).
+func Find() (string, error) {
+	if dir := os.Getenv(EnvBin); dir != "" {
+		if !complete(dir) {
+			return "", fmt.Errorf("%w: %s is %q, where initdb and postgres are not", ErrNotInstalled, EnvBin, dir)
+		}
+		return dir, nil
+	}
+	if initdb, err := exec.LookPath("initdb"); err == nil && complete(filepath.Dir(initdb)) {
+		return filepath.Dir(initdb), nil
+	}
+	var found []string
+	for _, pattern := range []string{"/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin"} {
+		dirs, _ := filepath.Glob(pattern) // the patterns are well formed
+		found = append(found, slices.DeleteFunc(dirs, func(dir string) bool { return !complete(dir) })...)
+	}
+	if len(found) == 0 {
+		return "", fmt.Errorf("%w: install version 15 or later (Debian: apt-get install postgresql) or set %s to the directory of initdb and postgres",
+			ErrNotInstalled, EnvBin)
+	}
+	return slices.MaxFunc(found, func(a, b string) int { return version(a) - version(b) }), nil
+}
+
+func complete(dir string) bool {
+	for _, program := range []string{"initdb", "postgres"} {
+		if _, err := exec.LookPath(filepath.Join(dir, program)); err != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// version returns the number in the name of the directory above dir.
+func version(dir string) int {
+	name := filepath.Base(filepath.Dir(dir))
+	for len(name) > 0 && (name[0] < '0' || name[0] > '9') {
+		name = name[1:]
+	}
+	n, _ := strconv.Atoi(name) // zero: the last choice
+	return n
+}

@@ -1,0 +1,40 @@
+package pgtest
+
+import (
+	"os"
+	"os/user"
+	"strconv"
+	"syscall"
+)
+
+// attributes makes the child end with its parent, and gives up root.
+func attributes() (*syscall.SysProcAttr, *owner, error) {
+	attr := &syscall.SysProcAttr{Pdeathsig: syscall.SIGQUIT, Setpgid: true}
+	who, err := unprivileged()
+	if who != nil {
+		attr.Credential = &syscall.Credential{Uid: uint32(who.uid), Gid: uint32(who.gid)}
+	}
+	return attr, who, err
+}
+
+// owner is the user that the server runs as.
+type owner struct{ uid, gid int }
+
+// unprivileged returns whom to run the server as; nil: as the present user.
+func unprivileged() (*owner, error) {
+	if os.Geteuid() != 0 {
+		return nil, nil
+	}
+	u, err := user.Lookup("postgres")
+	if err != nil {
+		if u, err = user.Lookup("nobody"); err != nil {
+			return nil, err
+		}
+	}
+	uid, err := strconv.Atoi(u.Uid)
+	if err != nil {
+		return nil, err
+	}
+	gid, err := strconv.Atoi(u.Gid)
+	return &owner{uid, gid}, err
+}

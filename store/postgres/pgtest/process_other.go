@@ -1,0 +1,12 @@
+//go:build !linux
+
+package pgtest
+
+import "syscall"
+
+// attributes leaves everything as it is: run the tests as an ordinary user, and
+// call Stop.
+func attributes() (*syscall.SysProcAttr, *owner, error) { return nil, nil, nil }
+
+// owner is the user that the server runs as.
+type owner struct{ uid, gid int }

@@ -1,0 +1,323 @@
+package pgtest
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Options tunes a [Server]. A nil *Options and zero fields mean the defaults.
+type Options struct {
+	// Settings are settings of the server, such as "max_connections": "300".
+	Settings map[string]string
+	// Access are lines of pg_hba.conf that come before the one that lets everybody
+	// on the loopback interface in without a password.
+	Access []string
+	// Durable makes the server sync what it commits. By default it does not: what it
+	// committed survives its own death, but not that of the machine.
+	Durable bool
+	// Parent is where the directory of the server is made; empty: that of
+	// [os.TempDir].
+	Parent string
+}
+
+// Server is a running server. Its methods may be called by one goroutine at a
+// time.
+type Server struct {
+	bin, dir string
+	port     int
+	options  Options
+	attr     *syscall.SysProcAttr
+
+	process *os.Process
+	ended   chan struct{} // closed when the process has been waited for
+	output  *tail
+}
+
+const (
+	startTimeout = time.Minute
+	stopTimeout  = 20 * time.Second
+)
+
+// Start makes and starts a server. The superuser is postgres, without a password.
+// Without the programs it is [ErrNotInstalled].
+func Start(ctx context.Context, options *Options) (*Server, error) {
+	bin, err := Find()
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{bin: bin, output: &tail{}}
+	if options != nil {
+		s.options = *options
+	}
+	if err := s.create(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("pgtest: %w", err), s.remove())
+	}
+	if err := s.Resume(ctx); err != nil {
+		return nil, errors.Join(err, s.remove())
+	}
+	return s, nil
+}
+
+// create makes the directory and the cluster in it.
+func (s *Server) create(ctx context.Context) error {
+	dir, err := os.MkdirTemp(s.options.Parent, "pgtest-")
+	if err != nil {
+		return err
+	}
+	s.dir = dir
+	attr, who, err := attributes()
+	if err != nil {
+		return err
+	}
+	s.attr = attr
+	if who != nil {
+		if err := os.Chown(dir, who.uid, who.gid); err != nil {
+			return err
+		}
+	}
+	if s.port, err = freePort(ctx); err != nil {
+		return err
+	}
+	cmd := exec.CommandContext(ctx, filepath.Join(s.bin, "initdb"),
+		"--pgdata", s.data(), "--username", "postgres", "--auth", "trust", "--encoding", "UTF8", "--locale", "C", "--no-sync")
+	cmd.Dir, cmd.SysProcAttr = dir, attr
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("initdb: %w\n%s", err, out)
+	}
+	access := strings.Join(s.options.Access, "\n") + "\nlocal all all trust\nhost all all 127.0.0.1/32 trust\n"
+	return os.WriteFile(filepath.Join(s.data(), "pg_hba.conf"), []byte(access), 0o600)
+}
+
+func (s *Server) data() string { return filepath.Join(s.dir, "data") }
+
+// Dir returns the directory of the server, which holds its data in "data".
+func (s *Server) Dir() string { return s.dir }
+
+// Bin returns the directory of the server's programs.
+func (s *Server) Bin() string { return s.bin }
+
+// Addr returns host and port.
+func (s *Server) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)) }
+
+// DSN returns how to connect to a database as the superuser.
+func (s *Server) DSN(database string) string {
+	return fmt.Sprintf("postgres://postgres@%s/%s?sslmode=disable", s.Addr(), database)
+}
+
+// Resume starts the server again after [Server.Halt] or [Server.Kill], with the
+// same data and port, and returns when it lets clients in.
+func (s *Server) Resume(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	for {
+		err := s.launch(ctx)
+		if err == nil {
+			if err = s.ready(ctx); err == nil {
+				return nil
+			}
+		}
+		// The remains of a killed server hold its memory for a moment.
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("pgtest: the server does not start: %w\n%s", err, s.output)
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+func (s *Server) args() []string {
+	settings := map[string]string{
+		"port":                             strconv.Itoa(s.port),
+		"listen_addresses":                 "127.0.0.1",
+		"unix_socket_directories":          s.dir,
+		"max_connections":                  "200",
+		"fsync":                            strconv.FormatBool(s.options.Durable),
+		"full_page_writes":                 strconv.FormatBool(s.options.Durable),
+		"log_min_messages":                 "fatal",
+		"log_min_error_statement":          "panic",
+		"restart_after_crash":              "on",
+		"max_wal_size":                     "256MB",
+		"dynamic_shared_memory_type":       "mmap", // nothing remains outside of the directory
+		"logging_collector":                "off",
+		"client_connection_check_interval": "0",
+	}
+	for name, value := range s.options.Settings {
+		settings[name] = value
+	}
+	args := []string{"-D", s.data()}
+	for name, value := range settings {
+		args = append(args, "-c", name+"="+value)
+	}
+	return args
+}
+
+// launch starts the process. The signal that ends it with its parent is tied to
+// the thread that started it, so that thread stays.
+func (s *Server) launch(ctx context.Context) error {
+	cmd := exec.Command(filepath.Join(s.bin, "postgres"), s.args()...) // outlives ctx
+	cmd.Dir, cmd.SysProcAttr = s.dir, s.attr
+	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = s.output, s.output, 5*time.Second
+	started, ended := make(chan error, 1), make(chan struct{})
+	go func() {
+		runtime.LockOSThread()
+		defer close(ended)
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			_ = cmd.Wait() // how it ended is in the output
+		}
+	}()
+	if err := <-started; err != nil {
+		return err
+	}
+	s.process, s.ended = cmd.Process, ended
+	return ctx.Err()
+}
+
+// ready returns when the server lets clients in.
+func (s *Server) ready(ctx context.Context) error {
+	for {
+		if s.answers(ctx) {
+			return nil
+		}
+		select {
+		case <-s.ended:
+			return errors.New("it ended")
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// answers reports whether the server asks a new client to authenticate, or lets it
+// in: until it is ready it answers with an error.
+func (s *Server) answers(ctx context.Context) bool {
+	dialer := net.Dialer{Timeout: time.Second}
+	conn, err := dialer.DialContext(ctx, "tcp", s.Addr())
+	if err != nil {
+		return false
+	}
+	defer conn.Close()
+	const words = "user\x00postgres\x00database\x00postgres\x00\x00"
+	const protocol = 3 << 16
+	hello := binary.BigEndian.AppendUint32(nil, uint32(8+len(words)))
+	hello = append(binary.BigEndian.AppendUint32(hello, protocol), words...)
+	answer := make([]byte, 1)
+	if conn.SetDeadline(time.Now().Add(5*time.Second)) != nil {
+		return false
+	}
+	if _, err := conn.Write(hello); err != nil {
+		return false
+	}
+	_, err = conn.Read(answer)
+	return err == nil && answer[0] == 'R'
+}
+
+// Halt stops the server in good order: it ends all connections, and has written
+// everything.
+func (s *Server) Halt() error { return s.end(syscall.SIGINT) }
+
+// Kill kills the server and all its connections as a crash would.
+func (s *Server) Kill() error {
+	children := s.children()
+	err := s.end(syscall.SIGKILL)
+	for _, pid := range children {
+		_ = syscall.Kill(pid, syscall.SIGKILL) // it may be gone by itself
+	}
+	return err
+}
+
+// children returns the processes of the server. They would notice the death of
+// the first one, but only when they look.
+func (s *Server) children() (pids []int) {
+	if s.process == nil {
+		return nil
+	}
+	path := fmt.Sprintf("/proc/%d/task/*/children", s.process.Pid)
+	lists, _ := filepath.Glob(path) // none but on Linux
+	for _, list := range lists {
+		text, _ := os.ReadFile(list)
+		for field := range strings.FieldsSeq(string(text)) {
+			if pid, err := strconv.Atoi(field); err == nil {
+				pids = append(pids, pid)
+			}
+		}
+	}
+	return pids
+}
+
+func (s *Server) end(signal syscall.Signal) error {
+	if s.process == nil {
+		return nil
+	}
+	_ = s.process.Signal(signal) // it may have ended
+	timer := time.NewTimer(stopTimeout)
+	defer timer.Stop()
+	select {
+	case <-s.ended:
+	case <-timer.C:
+		_ = s.process.Signal(syscall.SIGQUIT)
+		<-s.ended
+	}
+	s.process = nil
+	return nil
+}
+
+// Stop ends the server and removes its directory. It may be called again.
+func (s *Server) Stop() error {
+	return errors.Join(s.end(syscall.SIGQUIT), s.remove())
+}
+
+func (s *Server) remove() error {
+	if s.dir == "" {
+		return nil
+	}
+	return os.RemoveAll(s.dir)
+}
+
+func freePort(ctx context.Context) (int, error) {
+	var config net.ListenConfig
+	l, err := config.Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port, nil
+}
+
+// tail keeps the end of what the server says.
+type tail struct {
+	mu   sync.Mutex
+	text []byte
+}
+
+func (t *tail) Write(p []byte) (int, error) {
+	const most = 8 << 10
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.text = append(t.text, p...)
+	if over := len(t.text) - most; over > 0 {
+		t.text = bytes.Clone(t.text[over:])
+	}
+	return len(p), nil
+}
+
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return string(t.text)
+}

@@ -1,0 +1,205 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/nslifecycle/nslifecycle/store"
+)
+
+// head is where the store stands.
+type head struct {
+	format              int32
+	epoch               string
+	compacted, revision store.Revision
+}
+
+// targets are what a head is scanned into.
+func (h *head) targets(more ...any) []any {
+	return append([]any{&h.format, &h.epoch, &h.compacted, &h.revision}, more...)
+}
+
+// check tells whether position can be read.
+func (h *head) check(p store.Position) error {
+	switch {
+	case p.Epoch != "" && p.Epoch != h.epoch:
+		return fmt.Errorf("%w: it is of epoch %.64q and the store of %q", store.ErrGone, p.Epoch, h.epoch)
+	case p.Revision > h.revision:
+		return fmt.Errorf("%w: revision %d, the store is at %d", store.ErrFuture, p.Revision, h.revision)
+	case p.Revision < h.compacted:
+		return fmt.Errorf("%w: revision %d, everything before %d was compacted", store.ErrGone, p.Revision, h.compacted)
+	}
+	return nil
+}
+
+// Get implements [store.Store].
+func (s *Store) Get(ctx context.Context, key string) (store.Entry, error) {
+	e, err := s.get(ctx, key)
+	if err != nil {
+		return store.Entry{}, &store.Error{Op: "get", Key: key, Err: err}
+	}
+	return e, nil
+}
+
+func (s *Store) get(ctx context.Context, key string) (store.Entry, error) {
+	if err := s.enter(ctx); err != nil {
+		return store.Entry{}, err
+	}
+	defer s.calls.leave()
+	e, err := s.getFrom(ctx, s.pool, key)
+	return e, s.because(ctx, err)
+}
+
+// querier is a pool, or a transaction.
+type querier interface {
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+}
+
+func (s *Store) getFrom(ctx context.Context, q querier, key string) (store.Entry, error) {
+	if err := store.CheckKey(key, limits); err != nil {
+		return store.Entry{}, err
+	}
+	e := store.Entry{Key: key}
+	err := q.QueryRow(ctx, s.sql.get, []byte(key)).Scan(&e.Value, &e.Revision)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return store.Entry{}, store.ErrNotFound
+	}
+	return e, err
+}
+
+// List implements [store.Store].
+func (s *Store) List(ctx context.Context, q store.Query) (store.Page, error) {
+	p, err := s.list(ctx, q)
+	if err != nil {
+		return store.Page{}, &store.Error{Op: "list", Key: q.Prefix, Err: err}
+	}
+	return p, nil
+}
+
+func (s *Store) list(ctx context.Context, q store.Query) (store.Page, error) {
+	if err := s.enter(ctx); err != nil {
+		return store.Page{}, err
+	}
+	defer s.calls.leave()
+	if q.Limit < 0 {
+		return store.Page{}, fmt.Errorf("%w: the limit %d is negative", store.ErrInvalid, q.Limit)
+	}
+	if q.At.Revision < 0 {
+		return store.Page{}, fmt.Errorf("%w: the revision %d is negative", store.ErrInvalid, q.At.Revision)
+	}
+	page, err := s.page(ctx, q)
+	return page, s.because(ctx, err)
+}
+
+// page reads a page and where the store stands in one statement: one snapshot.
+func (s *Store) page(ctx context.Context, q store.Query) (page store.Page, err error) {
+	var limit *int64 // NULL is none
+	if q.Limit > 0 {
+		one := int64(q.Limit) + 1 // tells whether more follow
+		limit = &one
+	}
+	from := []byte(q.Prefix)
+	if q.After >= q.Prefix {
+		from = append([]byte(q.After), 0) // the smallest key that is greater
+	}
+	text, args := s.sql.list, []any{from, successor(q.Prefix), limit}
+	now := q.At == store.Position{}
+	if !now {
+		text, args = s.sql.listAt, append(args, int64(q.At.Revision))
+	}
+	rows, err := s.pool.Query(ctx, text, args...)
+	if err != nil {
+		return page, err
+	}
+	defer rows.Close()
+	var h head
+	var key, value []byte
+	var revision *int64
+	targets := h.targets(&key, &value, &revision)
+	for rows.Next() {
+		if err := rows.Scan(targets...); err != nil {
+			return page, err
+		}
+		if revision != nil {
+			page.Entries = append(page.Entries, store.Entry{Key: string(key), Value: value, Revision: store.Revision(*revision)})
+			value = nil
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return store.Page{}, err
+	}
+	if err := s.met(h); err != nil {
+		return store.Page{}, err
+	}
+	page.Position = store.Position{Epoch: h.epoch, Revision: h.revision}
+	if !now {
+		if err := h.check(q.At); err != nil {
+			return store.Page{}, err
+		}
+		page.Position.Revision = q.At.Revision
+	}
+	if page.More = q.Limit > 0 && len(page.Entries) > q.Limit; page.More {
+		page.Entries = page.Entries[:q.Limit]
+	}
+	return page, nil
+}
+
+// met notes a head that was read.
+func (s *Store) met(h head) error {
+	if h.epoch == "" {
+		return fmt.Errorf("%w: the table meta has no row", ErrCorrupt)
+	}
+	if h.format != format {
+		return fmt.Errorf("%w: the schema is of format %d by now, this driver knows %d", ErrFormat, h.format, format)
+	}
+	for {
+		seen := s.compacted.Load()
+		if int64(h.compacted) <= seen || s.compacted.CompareAndSwap(seen, int64(h.compacted)) {
+			break
+		}
+	}
+	return nil
+}
+
+// checkedRead answers a transaction without operations: conditions and revision
+// are of one snapshot, so it needs no turn.
+func (s *Store) checkedRead(ctx context.Context, conditions []store.Condition) (store.Revision, error) {
+	keys := make([][]byte, len(conditions))
+	for i, c := range conditions {
+		keys[i] = []byte(c.Key)
+	}
+	rows, err := s.pool.Query(ctx, s.sql.rows, keys)
+	if err != nil {
+		return 0, err
+	}
+	defer rows.Close()
+	var h head
+	var key, value []byte
+	var revision *int64
+	targets := h.targets(&key, &value, &revision)
+	there := map[string]*store.Entry{}
+	for rows.Next() {
+		if err := rows.Scan(targets...); err != nil {
+			return 0, err
+		}
+		if revision != nil {
+			there[string(key)] = &store.Entry{Key: string(key), Value: value, Revision: store.Revision(*revision)}
+			value = nil
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return 0, err
+	}
+	if err := s.met(h); err != nil {
+		return 0, err
+	}
+	for _, c := range conditions {
+		if !c.Holds(there[c.Key]) {
+			return 0, &store.ConflictError{Condition: c, Current: there[c.Key]}
+		}
+	}
+	return h.revision, nil
+}

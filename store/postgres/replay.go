@@ -1,0 +1,145 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/nslifecycle/nslifecycle/store"
+)
+
+// The bounds of one chunk of a replay. A commit is never split, so one that is
+// larger comes alone.
+const (
+	replayRevisions = 16384 // how far one look goes when few keys have the prefix
+	replayRows      = 1024
+	replayBytes     = 4 << 20
+)
+
+// replayer gives the log of one epoch to the hub.
+type replayer struct {
+	store *Store
+	epoch string
+}
+
+// Last implements the hub's Log.
+func (p replayer) Last(ctx context.Context) (store.Revision, error) {
+	if err := p.store.enter(ctx); err != nil {
+		return 0, err
+	}
+	defer p.store.calls.leave()
+	var h head
+	err := p.store.pool.QueryRow(ctx, p.store.sql.head).Scan(h.targets()...)
+	if err == nil && h.epoch != p.epoch {
+		err = p.gone()
+	}
+	return h.revision, p.store.because(ctx, err)
+}
+
+func (p replayer) gone() error {
+	return fmt.Errorf("%w: the database was restored", store.ErrGone)
+}
+
+// Replay implements the hub's Log.
+func (p replayer) Replay(ctx context.Context, prefix string, after store.Revision) ([]store.Change, store.Revision, error) {
+	if err := p.store.enter(ctx); err != nil {
+		return nil, 0, err
+	}
+	defer p.store.calls.leave()
+	c, err := p.store.replay(ctx, prefix, after)
+	switch {
+	case err != nil:
+		return nil, 0, p.store.because(ctx, err)
+	case c.head.epoch != p.epoch:
+		return nil, 0, p.gone()
+	case c.head.check(store.Position{Revision: after}) != nil:
+		return nil, 0, c.head.check(store.Position{Revision: after})
+	}
+	return c.changes, c.through, nil
+}
+
+// chunk is a part of the log.
+type chunk struct {
+	head    head
+	changes []store.Change
+	through store.Revision // everything up to it that concerns the prefix is there
+}
+
+// replay reads what follows after a revision.
+func (s *Store) replay(ctx context.Context, prefix string, after store.Revision) (chunk, error) {
+	c, whole, err := s.readLog(ctx, prefix, after, replayRows)
+	if err == nil && !whole { // the first commit alone is larger than a chunk
+		c, _, err = s.readLog(ctx, prefix, after, maxOperations+1)
+	}
+	return c, err
+}
+
+// readLog reads up to limit rows. It is not whole when they do not hold one
+// complete commit.
+func (s *Store) readLog(ctx context.Context, prefix string, after store.Revision, limit int) (c chunk, whole bool, err error) {
+	rows, err := s.pool.Query(ctx, s.sql.replay, int64(after), int64(replayRevisions), []byte(prefix), successor(prefix), int64(limit), int64(replayBytes))
+	if err != nil {
+		return c, false, err
+	}
+	defer rows.Close()
+	var revision, prevRevision, last *int64
+	var deleted *bool
+	var key, prevValue, value []byte
+	targets := c.head.targets(&revision, &key, &deleted, &prevRevision, &prevValue, &value, &last)
+	n := 0
+	for rows.Next() {
+		if err := rows.Scan(targets...); err != nil {
+			return c, false, err
+		}
+		if revision == nil {
+			continue
+		}
+		n++
+		e := store.Event{Key: string(key), Deleted: *deleted}
+		if prevRevision != nil {
+			e.Prev = &store.Entry{Key: e.Key, Value: prevValue, Revision: store.Revision(*prevRevision)}
+		}
+		if !e.Deleted {
+			if e.Value = value; value == nil && store.Revision(*revision) >= c.head.compacted {
+				return c, false, fmt.Errorf("%w: what was put at %q in revision %d is missing", ErrCorrupt, e.Key, *revision)
+			}
+		}
+		prevValue, value = nil, nil
+		c.add(store.Revision(*revision), e)
+	}
+	if err := rows.Err(); err != nil {
+		return c, false, err
+	}
+	if err := s.met(c.head); err != nil {
+		return c, false, err
+	}
+	return c, c.end(after, n, limit, last), nil
+}
+
+// add appends an event to the commit it belongs to.
+func (c *chunk) add(r store.Revision, e store.Event) {
+	if n := len(c.changes); n > 0 && c.changes[n-1].Position.Revision == r {
+		c.changes[n-1].Events = append(c.changes[n-1].Events, e)
+		return
+	}
+	c.changes = append(c.changes, store.Change{Position: store.Position{Epoch: c.head.epoch, Revision: r}, Events: []store.Event{e}})
+}
+
+// end finds out how far the chunk reaches, and reports whether it is of use.
+func (c *chunk) end(after store.Revision, n, limit int, last *int64) bool {
+	c.through = max(after, min(c.head.revision, after+replayRevisions))
+	if n == 0 {
+		return true
+	}
+	newest := c.changes[len(c.changes)-1].Position.Revision
+	switch {
+	case n == limit: // the last commit may have been cut
+		c.changes = c.changes[:len(c.changes)-1]
+		if len(c.changes) == 0 {
+			return false
+		}
+		c.through = c.changes[len(c.changes)-1].Position.Revision
+	case int64(newest) < *last: // the bytes were enough
+		c.through = newest
+	}
+	return true
+}

@@ -1,0 +1,137 @@
+package postgres
+
+import (
+	"fmt"
+	"hash/fnv"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// statements are the texts for one schema.
+type statements struct {
+	schema  string // as it was given
+	channel string // of notifications
+	lock    int64  // the advisory lock of all who write
+	class   int32  // of the advisory locks of those who hold entries
+
+	begin, head, read, rows, lockPut, lockDelete string
+	insert, update, remove, log, compact         string
+	get, list, listAt, replay                    string
+	waitHold, waitRow, hold, holdRow, trim       string
+}
+
+func newStatements(schema string) *statements {
+	s := &statements{
+		schema:  schema,
+		channel: fmt.Sprintf("nslifecycle_%016x", uint64(hash64("channel", schema))),
+		lock:    hash64("lock", schema),
+		class:   int32(hash64("hold", schema)),
+	}
+	named := strings.NewReplacer(
+		"{schema}", pgx.Identifier{schema}.Sanitize(),
+		"{head}", headColumns,
+		"{from}", headTables,
+		"{lock}", fmt.Sprint(s.lock),
+		"{class}", fmt.Sprint(s.class),
+		"{stall}", stallLimit.String(),
+	).Replace
+	for text, target := range map[string]*string{
+		textBegin: &s.begin, textHead: &s.head, textRead: &s.read, textRows: &s.rows, textLockPut: &s.lockPut, textLockDelete: &s.lockDelete,
+		textInsert: &s.insert, textUpdate: &s.update, textRemove: &s.remove, textLog: &s.log, textCompact: &s.compact,
+		textGet: &s.get, textList: &s.list, textListAt: &s.listAt, textReplay: &s.replay,
+		textWaitHold: &s.waitHold, textWaitRow: &s.waitRow, textHold: &s.hold, textHoldRow: &s.holdRow, textTrim: &s.trim,
+	} {
+		*target = named(named(text)) // {from} names the schema
+	}
+	return s
+}
+
+// The head is where the store stands. The revision is that of the last row of the
+// log: a row that only ever gets a successor costs a reader one step in an index,
+// whatever old transactions keep alive, while the versions of a counter would pile
+// up behind it. When the log is empty, it is the compacted revision.
+const (
+	headColumns = `m.format, m.epoch, m.compacted, greatest(m.compacted, (SELECT l.revision FROM {schema}.log l ORDER BY l.revision DESC LIMIT 1))`
+	headTables  = `{schema}.meta m`
+)
+
+const (
+	// One's own settings for this transaction, whatever the role's are: a writer waits
+	// for its turn as long as it takes, and loses it when it stops in the middle.
+	textBegin = `SELECT set_config('lock_timeout', '0', true), set_config('statement_timeout', '0', true),
+	set_config('idle_in_transaction_session_timeout', '{stall}', true),
+	set_config('synchronous_commit', CASE current_setting('synchronous_commit') WHEN 'off' THEN 'on' ELSE current_setting('synchronous_commit') END, true)`
+
+	textHead = `SELECT {head} FROM {from}`
+
+	textRead = `SELECT key, value, revision FROM {schema}.state WHERE key = ANY($1::bytea[])`
+
+	// For a checked read: head and entries in one snapshot.
+	textRows = `SELECT {head}, s.key, s.value, s.revision FROM {from} LEFT JOIN {schema}.state s ON s.key = ANY($1::bytea[])`
+
+	textLockPut    = `SELECT key FROM {schema}.state WHERE key = ANY($1::bytea[]) FOR NO KEY UPDATE SKIP LOCKED`
+	textLockDelete = `SELECT key FROM {schema}.state WHERE key = ANY($1::bytea[]) FOR UPDATE SKIP LOCKED`
+
+	textInsert = `INSERT INTO {schema}.state (key, value, revision) SELECT * FROM unnest($1::bytea[], $2::bytea[], $3::int8[])`
+	textUpdate = `UPDATE {schema}.state s SET value = u.value, revision = u.revision
+	FROM unnest($1::bytea[], $2::bytea[], $3::int8[]) AS u(key, value, revision) WHERE s.key = u.key`
+	textRemove = `DELETE FROM {schema}.state WHERE key = ANY($1::bytea[])`
+	textLog    = `INSERT INTO {schema}.log (revision, seq, key, deleted, prev_revision, prev_value)
+	SELECT * FROM unnest($1::int8[], $2::int4[], $3::bytea[], $4::bool[], $5::int8[], $6::bytea[])`
+	textCompact = `UPDATE {schema}.meta SET compacted = greatest(compacted, $1::int8)`
+
+	textGet = `SELECT value, revision FROM {schema}.state WHERE key = $1::bytea`
+
+	textList = `SELECT {head}, s.key, s.value, s.revision FROM {from} LEFT JOIN LATERAL (
+	SELECT key, value, revision FROM {schema}.state WHERE key >= $1::bytea AND key < $2::bytea ORDER BY key LIMIT $3::int8
+) s ON true ORDER BY s.key`
+
+	// As of a revision: what has not changed since is in the state; of the rest the
+	// first change since tells what was before.
+	textListAt = `SELECT {head}, s.key, s.value, s.revision FROM {from} LEFT JOIN LATERAL (
+	(SELECT key, value, revision FROM {schema}.state
+		WHERE key >= $1::bytea AND key < $2::bytea AND revision <= $4::int8 ORDER BY key LIMIT $3::int8)
+	UNION ALL
+	(SELECT key, prev_value, prev_revision FROM (
+		SELECT DISTINCT ON (key) key, prev_value, prev_revision FROM {schema}.log
+		WHERE key >= $1::bytea AND key < $2::bytea AND revision > $4::int8 ORDER BY key, revision
+	) since WHERE prev_revision IS NOT NULL ORDER BY key LIMIT $3::int8)
+	ORDER BY key LIMIT $3::int8
+) s ON true ORDER BY s.key`
+
+	// The log keeps of each change what was before it. What it wrote is in the state,
+	// or is what was before the next change of the key.
+	textReplay = `SELECT {head}, c.revision, c.key, c.deleted, c.prev_revision, c.prev_value, c.value, c.last FROM {from} LEFT JOIN LATERAL (
+	SELECT l.revision, l.seq, l.key, l.deleted, l.prev_revision, l.prev_value, coalesce(s.value, n.prev_value) AS value,
+		sum(octet_length(l.key) + coalesce(octet_length(l.prev_value), 0) + coalesce(octet_length(s.value), octet_length(n.prev_value), 0))
+			OVER (ORDER BY l.revision) AS size, min(l.revision) OVER () AS first, max(l.revision) OVER () AS last
+	FROM (SELECT * FROM {schema}.log WHERE revision > $1::int8 AND revision <= $1::int8 + $2::int8
+		AND key >= $3::bytea AND key < $4::bytea ORDER BY revision, seq LIMIT $5::int8) l
+	LEFT JOIN {schema}.state s ON NOT l.deleted AND s.key = l.key AND s.revision = l.revision
+	LEFT JOIN LATERAL (SELECT prev_value FROM {schema}.log WHERE key = l.key AND revision > l.revision AND NOT l.deleted AND s.key IS NULL
+		ORDER BY key, revision LIMIT 1) n ON true
+) c ON c.size <= $6::int8 OR c.revision = c.first ORDER BY c.revision, c.seq`
+
+	textWaitHold = `SELECT pg_advisory_xact_lock({class}, $1::int4)`
+	textWaitRow  = `SELECT key FROM {schema}.state WHERE key = ANY($1::bytea[]) ORDER BY key FOR UPDATE`
+	textHold     = `SELECT pg_advisory_xact_lock_shared({class}, $1::int4)`
+	textHoldRow  = `SELECT 1 FROM {schema}.state WHERE key = $1::bytea FOR KEY SHARE`
+
+	textTrim = `WITH old AS (
+	SELECT revision, seq FROM {schema}.log WHERE revision > $1::int8 AND revision <= $2::int8
+	ORDER BY revision, seq LIMIT $3::int8 FOR UPDATE SKIP LOCKED
+), gone AS (DELETE FROM {schema}.log l USING old WHERE l.revision = old.revision AND l.seq = old.seq RETURNING l.revision)
+SELECT count(*), coalesce(max(revision), 0) FROM gone`
+)
+
+// hash64 is stable: processes of any version agree on their locks by it.
+func hash64(kind, text string) int64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte("nslifecycle/" + kind + "/" + text)) // never fails
+	return int64(h.Sum64())
+}
+
+// holdHash names the lock of those who hold key. Two keys may share one: then one
+// waits for the other without need, once in a long while.
+func holdHash(key string) int32 { return int32(hash64("key", key)) }

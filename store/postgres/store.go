@@ -1,0 +1,197 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/nslifecycle/nslifecycle/store"
+	"github.com/nslifecycle/nslifecycle/store/internal/hub"
+)
+
+var (
+	_ store.Store     = (*Store)(nil)
+	_ store.Compactor = (*Store)(nil)
+	_ store.Limiter   = (*Store)(nil)
+)
+
+const (
+	maxKey        = 2048 // what an entry of a B-tree index takes, with room to spare
+	maxOperations = 8192
+)
+
+var limits = store.Limits{
+	Key:        maxKey,
+	Value:      16 << 20,
+	Operations: maxOperations,
+	Bytes:      32 << 20,
+}
+
+const (
+	// defaultPatience is how long Commit waits for the result of a transaction that
+	// was submitted, when its context has ended.
+	defaultPatience = time.Second
+	// stallLimit is how long the server lets a process keep its turn without a word.
+	stallLimit = 5 * time.Second
+	// turnLimit is how long a process waits for its turn before it looks whether its
+	// connection is still alive.
+	turnLimit = 30 * time.Second
+	// waitSlice is how long a transaction waits for held entries at a stretch, before
+	// another one has its connection.
+	waitSlice = time.Second
+	// commitLimit is how long a commit may take before its outcome counts as unknown.
+	commitLimit = 30 * time.Second
+)
+
+// Store is a schema of a database, seen from this process. See [store.Store] for
+// its methods, which any number of goroutines may call at once.
+type Store struct {
+	pool     *pgxpool.Pool
+	ownPool  bool
+	options  Options
+	sql      *statements
+	patience time.Duration // shortened in tests
+
+	ctx     context.Context // ends when the store is closed
+	cancel  context.CancelFunc
+	calls   calls // reads in progress
+	close   sync.Once
+	running sync.WaitGroup // goroutines of the store
+
+	queue *queue
+	slots chan struct{} // for transactions that wait for entries
+
+	hub       atomic.Pointer[hub.Hub] // of the present epoch
+	publish   sync.Mutex              // guards what is published to the hub, and its replacement
+	polling   chan struct{}           // one token: the right to read the log for the hub
+	wake      chan struct{}           // one token: there may be news in the log
+	janitor   chan struct{}           // one token: there may be old records to drop
+	compacted atomic.Int64            // the newest compacted revision seen
+}
+
+// Limits returns the bounds of keys, values and transactions: keys of 2 KiB,
+// values of 16 MiB, 8192 operations and 32 MiB in a transaction.
+func (s *Store) Limits() store.Limits { return limits }
+
+// Watch implements [store.Store]. A watch outlives a restart of the server: it
+// waits until the log can be read again.
+func (s *Store) Watch(ctx context.Context, prefix string, after store.Position) iter.Seq2[store.Change, error] {
+	return func(yield func(store.Change, error) bool) {
+		h, err := s.begin(ctx)
+		if err != nil {
+			yield(store.Change{}, &store.Error{Op: "watch", Key: prefix, Err: err})
+			return
+		}
+		for c, err := range h.Watch(ctx, prefix, after) {
+			if errors.Is(err, store.ErrClosed) && s.ctx.Err() == nil {
+				err = &store.Error{Op: "watch", Key: prefix, Err: fmt.Errorf("%w: the database was restored", store.ErrGone)}
+			}
+			if !yield(c, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// begin returns the hub for a new watch, when it has reached what the database is
+// at: so what was acknowledged before, by any process, is before now.
+func (s *Store) begin(ctx context.Context) (*hub.Hub, error) {
+	if err := s.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer s.calls.leave()
+	if err := s.poll(ctx); err != nil {
+		return nil, s.because(ctx, err)
+	}
+	return s.hub.Load(), nil
+}
+
+// Close implements [store.Store]. It waits for the commit that is on its way;
+// transactions that were not submitted are refused. The pool of [New] stays open.
+func (s *Store) Close() error {
+	s.close.Do(func() {
+		for _, r := range s.queue.close() {
+			r.done <- answer{err: store.ErrClosed}
+		}
+		s.calls.close()
+		s.cancel()
+		s.hub.Load().Close()
+		s.running.Wait()
+		s.calls.wait()
+		s.hub.Load().Close() // it may have been replaced meanwhile
+		if s.ownPool {
+			s.pool.Close()
+		}
+	})
+	return nil
+}
+
+// enter begins a call, which ends with calls.leave.
+func (s *Store) enter(ctx context.Context) error {
+	if ctx == nil {
+		return fmt.Errorf("%w: the context is nil", store.ErrInvalid)
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if !s.calls.enter() {
+		return store.ErrClosed
+	}
+	return nil
+}
+
+// because returns the cause when err came of the end of ctx or of the store.
+func (s *Store) because(ctx context.Context, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case s.ctx.Err() != nil:
+		return store.ErrClosed
+	}
+	return explain(err)
+}
+
+// calls counts what runs inside the store.
+type calls struct {
+	mu     sync.Mutex
+	n      int
+	closed bool
+	idle   chan struct{} // closed when the last call leaves a closed store
+}
+
+func (c *calls) enter() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return false
+	}
+	c.n++
+	return true
+}
+
+func (c *calls) leave() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.n--; c.n == 0 && c.closed {
+		close(c.idle)
+	}
+}
+
+func (c *calls) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed, c.idle = true, make(chan struct{})
+	if c.n == 0 {
+		close(c.idle)
+	}
+}
+
+func (c *calls) wait() { <-c.idle }

@@ -1,0 +1,222 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/nslifecycle/nslifecycle/store"
+)
+
+const textOpen = "begin isolation level read committed read write"
+
+// turn is one transaction of the server that decides and writes a batch, in two
+// round trips: one takes the lock of all writers and reads, the other writes and
+// commits. Between them nothing can change what was read.
+type turn struct {
+	store     *Store
+	conn      *pgx.Conn
+	held      []string // keys to wait for before the lock is taken
+	batch     batch
+	submitted bool // from here on a failure may leave the outcome unknown
+}
+
+func (s *Store) newTurn(conn *pgx.Conn, held []string) *turn {
+	return &turn{store: s, conn: conn, held: held}
+}
+
+// run decides the requests and commits what they write. When it fails before
+// submitted is set, nothing happened.
+func (t *turn) run(ctx context.Context, requests []*request) error {
+	err := t.prepare(ctx, requests)
+	if err != nil {
+		t.abandon()
+		return err
+	}
+	for _, r := range t.store.queue.submit(requests) {
+		t.batch.decide(r)
+	}
+	t.batch.retain(t.store.options)
+	if !t.batch.dirty() {
+		t.abandon()
+		return nil
+	}
+	t.submitted = true
+	if err := t.write(); err != nil {
+		t.abandon()
+		return err
+	}
+	return nil
+}
+
+// abandon ends the transaction without a commit, if the connection still works;
+// the pool drops one that does not.
+func (t *turn) abandon() {
+	if t.conn.IsClosed() || t.conn.PgConn().TxStatus() == 'I' {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), stallLimit)
+	defer cancel()
+	_, _ = t.conn.Exec(ctx, "rollback")
+}
+
+// prepare takes the lock and reads what the requests touch.
+func (t *turn) prepare(ctx context.Context, requests []*request) error {
+	if len(t.held) > 0 {
+		if err := t.await(ctx); err != nil {
+			return err
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, turnLimit)
+	defer cancel()
+	touched, puts, deletes := touchedBy(requests)
+	sql := t.store.sql
+	var b pgx.Batch
+	if len(t.held) == 0 {
+		b.Queue(textOpen)
+		b.Queue(sql.begin)
+	} else {
+		b.Queue("SELECT set_config('lock_timeout', '0', true)")
+	}
+	b.Queue("SELECT pg_advisory_xact_lock($1)", sql.lock) // alone: the next statement sees what the one before us wrote
+	b.Queue(sql.head).QueryRow(func(row pgx.Row) error { return row.Scan(t.batch.head.targets()...) })
+	t.batch.stored = make(map[string]*store.Entry, len(touched))
+	t.batch.locked = make(map[string]bool, len(puts)+len(deletes))
+	t.batch.now = map[string]*store.Entry{}
+	b.Queue(sql.read, touched).Query(t.readEntries)
+	if len(puts) > 0 {
+		b.Queue(sql.lockPut, puts).Query(t.readLocked)
+	}
+	if len(deletes) > 0 {
+		b.Queue(sql.lockDelete, deletes).Query(t.readLocked)
+	}
+	if err := t.conn.SendBatch(ctx, &b).Close(); err != nil {
+		return err
+	}
+	t.batch.before = t.batch.head
+	return t.store.met(t.batch.head)
+}
+
+// touchedBy returns the keys that requests ask of, put and delete.
+func touchedBy(requests []*request) (touched, puts, deletes [][]byte) {
+	all := map[string]struct{}{}
+	written := map[string]bool{} // whether it is ever deleted
+	for _, r := range requests {
+		r.keys(all)
+		for i := range r.operations {
+			op := &r.operations[i]
+			written[op.Key] = written[op.Key] || op.Delete
+		}
+	}
+	for key := range all {
+		touched = append(touched, []byte(key))
+	}
+	for key, deleted := range written {
+		if deleted {
+			deletes = append(deletes, []byte(key))
+		} else {
+			puts = append(puts, []byte(key))
+		}
+	}
+	return touched, puts, deletes
+}
+
+func (t *turn) readEntries(rows pgx.Rows) error {
+	for rows.Next() {
+		e := &store.Entry{}
+		var key []byte
+		if err := rows.Scan(&key, &e.Value, &e.Revision); err != nil {
+			return err
+		}
+		e.Key = string(key)
+		t.batch.stored[e.Key] = e
+	}
+	return rows.Err()
+}
+
+func (t *turn) readLocked(rows pgx.Rows) error {
+	for rows.Next() {
+		var key []byte
+		if err := rows.Scan(&key); err != nil {
+			return err
+		}
+		t.batch.locked[string(key)] = true
+	}
+	return rows.Err()
+}
+
+// await begins the transaction and waits until nobody holds the keys. It does so
+// before it takes the lock of all writers, so that they go on meanwhile.
+func (t *turn) await(ctx context.Context) error {
+	sql := t.store.sql
+	var b pgx.Batch
+	b.Queue(textOpen)
+	b.Queue(sql.begin)
+	b.Queue("SELECT set_config('lock_timeout', $1, true)", waitSlice.String())
+	hashes := make([]int32, len(t.held))
+	keys := make([][]byte, len(t.held))
+	for i, key := range t.held {
+		hashes[i], keys[i] = holdHash(key), []byte(key)
+	}
+	slices.Sort(hashes) // one order for all: no deadlock among those who wait
+	for _, hash := range slices.Compact(hashes) {
+		b.Queue(sql.waitHold, hash)
+	}
+	slices.SortFunc(keys, func(a, b []byte) int { return strings.Compare(string(a), string(b)) })
+	b.Queue(sql.waitRow, keys)
+	return t.conn.SendBatch(ctx, &b).Close()
+}
+
+// write writes the batch and commits it. It has a time limit of its own and
+// nobody's context: a commit must not be cut off.
+func (t *turn) write() error {
+	ctx, cancel := context.WithTimeout(context.Background(), commitLimit)
+	defer cancel()
+	sql := t.store.sql
+	w := t.batch.rows()
+	var b pgx.Batch
+	if c := &w.inserted; len(c.keys) > 0 {
+		b.Queue(sql.insert, c.keys, c.values, c.revisions)
+	}
+	if c := &w.updated; len(c.keys) > 0 {
+		b.Queue(sql.update, c.keys, c.values, c.revisions)
+	}
+	if len(w.removed) > 0 {
+		b.Queue(sql.remove, w.removed)
+	}
+	if l := &w.log; len(l.keys) > 0 {
+		b.Queue(sql.log, l.revisions, l.seqs, l.keys, l.deleted, l.prevRevisions, l.prevValues)
+		b.Queue("SELECT pg_notify($1, $2)", sql.channel, fmt.Sprint(int64(t.batch.head.revision)))
+	}
+	if t.batch.head.compacted != t.batch.before.compacted {
+		b.Queue(sql.compact, int64(t.batch.head.compacted))
+	}
+	b.Queue("commit")
+	results := t.conn.SendBatch(ctx, &b)
+	err := committed(results, b.Len())
+	if closeErr := results.Close(); err == nil && closeErr != nil && t.conn.IsClosed() {
+		return nil // the answer to COMMIT came before the connection went
+	}
+	return err
+}
+
+// committed reads the results of n statements, the last of which is COMMIT.
+func committed(results pgx.BatchResults, n int) error {
+	for i := range n {
+		tag, err := results.Exec()
+		if err != nil {
+			return err
+		}
+		if i == n-1 && tag.String() != "COMMIT" {
+			return fmt.Errorf("%w: the server answered %q to COMMIT", errRolledBack, tag)
+		}
+	}
+	return nil
+}
+
+// errRolledBack is a commit that the server turned into a rollback.
+var errRolledBack = errors.New("the transaction was rolled back")
