@@ -52,12 +52,12 @@ type tally struct {
 	calls  int
 	now    map[string]int // passes under way of each namespace
 	each   map[string]int // passes of each namespace
-	double int            // passes that began while another of the same namespace ran
+	double map[string]int // passes that began while another of the same namespace ran
 }
 
 func newParty(t *testing.T) *party {
 	t.Helper()
-	p := &party{store: newStore(t), tally: tally{now: map[string]int{}, each: map[string]int{}}}
+	p := &party{store: newStore(t), tally: tally{now: map[string]int{}, each: map[string]int{}, double: map[string]int{}}}
 	p.admin = newRegistry(t, p.store)
 	return p
 }
@@ -115,7 +115,7 @@ func (t *tally) hooks() controller.Hooks {
 			t.passes++
 			t.each[ref.Name]++
 			if t.now[ref.Name]++; t.now[ref.Name] > 1 {
-				t.double++
+				t.double[ref.Name]++
 			}
 		},
 		PassEnded: func(ref controller.Ref, _ pass.Result, _ error, _ time.Duration) {
@@ -131,7 +131,10 @@ func (t *tally) hooks() controller.Hooks {
 func (t *tally) figures() (passes, double, calls int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.passes, t.double, t.calls
+	for _, n := range t.double {
+		double += n
+	}
+	return t.passes, double, t.calls
 }
 
 // perName returns the passes of each namespace so far.

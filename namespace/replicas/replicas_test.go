@@ -117,7 +117,7 @@ func TestR11_WorkIsDivided(t *testing.T) {
 			require.Equal(t, "node-", n.Members()[0].Label[:5])
 			require.Len(t, n.Members(), 4)
 		}
-		time.Sleep(time.Hour)
+		time.Sleep(10 * time.Minute)
 		requireDivided(t, nodes, 4)
 
 		before := owners(nodes)
