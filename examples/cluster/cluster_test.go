@@ -64,7 +64,8 @@ func findEtcd(dir string) (string, error) {
 	return program, nil
 }
 
-// eachStore runs f with the flags that start a server of each kind.
+// eachStore runs f with the flags that start a server of each kind, both at the
+// same time.
 func eachStore(t *testing.T, f func(t *testing.T, args []string)) {
 	missing := func(t *testing.T, err error) {
 		if os.Getenv(requireServers) != "" {
@@ -73,12 +74,14 @@ func eachStore(t *testing.T, f func(t *testing.T, args []string)) {
 		t.Skip(err)
 	}
 	t.Run(kindPostgres, func(t *testing.T) {
+		t.Parallel()
 		if _, err := pgtest.Find(); err != nil {
 			missing(t, err)
 		}
 		f(t, []string{"--store", kindPostgres})
 	})
 	t.Run(kindEtcd, func(t *testing.T) {
+		t.Parallel()
 		program, err := etcdProgram()
 		if err != nil {
 			missing(t, err)

@@ -24,6 +24,7 @@ type story struct {
 	registry *registry.Registry
 	record   *record
 	crew     map[string]*process
+	patience time.Duration // of the replicas
 	tenants  []string
 }
 
@@ -44,7 +45,7 @@ func tell(ctx context.Context, say *timeline, b backend, tenants int) (err error
 		return err
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
-	t := &story{backend: b, say: say, registry: r, record: newRecord(), crew: map[string]*process{}}
+	t := &story{backend: b, say: say, registry: r, record: newRecord(), crew: map[string]*process{}, patience: patience}
 	for i := range tenants {
 		t.tenants = append(t.tenants, fmt.Sprintf("tenant-%04d", i))
 	}
@@ -70,7 +71,7 @@ func (t *story) hear(s said) {
 	case saidLapsed:
 		t.say.line("replica %s: owns nothing from now on: %s", s.Replica, s.Why)
 	case saidExpelled:
-		t.say.line("replica %s: replica %s has been silent for %v, it is expelled", s.Replica, s.Member, patience)
+		t.say.line("replica %s: replica %s has been silent for %v, it is expelled", s.Replica, s.Member, t.patience)
 	case saidFailed:
 		t.say.line("replica %s: a call failed: %s", s.Replica, s.Why)
 	case saidDivided:
