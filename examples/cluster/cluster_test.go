@@ -114,7 +114,7 @@ func TestStory(t *testing.T) {
 	require.NoError(t, err)
 	eachStore(t, func(t *testing.T, args []string) {
 		var out bytes.Buffer
-		require.NoError(t, run(t.Context(), &out, append(args, "--tenants", "60")), "%s", &out)
+		require.NoError(t, run(t.Context(), &out, append(args, "--tenants", "30")), "%s", &out)
 		got := out.String()
 		for _, m := range masks {
 			got = m.pattern.ReplaceAllString(got, m.mask)

@@ -22,7 +22,7 @@ import (
 
 // The pace of the processes under test.
 const (
-	testBeat     = 700 * time.Millisecond
+	testBeat     = 500 * time.Millisecond
 	testPatience = 3 * testBeat
 	testBound    = testPatience + testBeat
 )
@@ -78,7 +78,7 @@ func isHeld(i int64) bool { return i%4 == 0 }
 // load creates and deletes tenants until it is told to end; the next ones come when
 // those before are gone, or held.
 func (tr *trial) load(ctx context.Context) error {
-	const batch = 24
+	const batch = 16
 	for !tr.ended.Load() {
 		first := tr.created.Load()
 		var group errgroup.Group
@@ -133,24 +133,24 @@ func TestR12_FourProcesses(t *testing.T) {
 			already := total(tr.record.counts())
 			require.NoError(t, tr.record.await(ctx, "more tenants are gone", func() bool { return total(tr.record.emptied) >= already+n }))
 		}
-		busy(30)
+		busy(20)
 		tr.dismiss("a").kill()
 		killed := time.Now()
 		tr.say.line("a is killed")
 		require.NoError(t, tr.record.group(ctx, 3))
 		tr.say.line("taken over after %.1f s, the bound is %v", time.Since(killed).Seconds(), testBound)
 
-		busy(30)
+		busy(20)
 		require.NoError(t, tr.crew["b"].cmd.Process.Signal(syscall.SIGSTOP))
 		tr.say.line("b is stopped")
 		require.NoError(t, tr.record.await(ctx, "c and d know of b's silence", func() bool {
 			return tr.record.members["c"] == 2 && tr.record.members["d"] == 2
 		}))
-		busy(30)
+		busy(20)
 		require.NoError(t, tr.crew["b"].cmd.Process.Signal(syscall.SIGCONT))
 		tr.say.line("b goes on")
 		require.NoError(t, tr.record.group(ctx, 3))
-		busy(30)
+		busy(20)
 		tr.ended.Store(true)
 		require.NoError(t, group.Wait())
 		tr.release(t, ctx)

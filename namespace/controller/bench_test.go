@@ -279,6 +279,40 @@ func BenchmarkWaiting(b *testing.B) {
 	}
 }
 
+// BenchmarkForeign is the memory of a controller for each namespace that is another
+// controller's.
+func BenchmarkForeign(b *testing.B) {
+	const many = 5000
+	for b.Loop() {
+		b.StopTimer()
+		w := newWorld(b, 1, nil)
+		for _, name := range names("a", many) {
+			w.create(b, name)
+			w.delete(b, name)
+		}
+		division := &another{asked: make(chan struct{})}
+		b.StartTimer()
+		stop := run(b, w.host, w.deleter, kubernetes, controller.Options{Division: division})
+		for range many {
+			<-division.asked
+		}
+		with := heap()
+		stop()
+		b.ReportMetric(float64(with-heap())/many, "B/namespace")
+		runtime.KeepAlive(w)
+	}
+}
+
+// another is a division in which nothing is the controller's.
+type another struct{ asked chan struct{} }
+
+func (a *another) Owns(string) bool {
+	a.asked <- struct{}{}
+	return false
+}
+
+func (a *another) Changed() <-chan struct{} { return nil }
+
 // heap returns the bytes in use after a collection.
 func heap() int64 {
 	runtime.GC()
