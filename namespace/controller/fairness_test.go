@@ -97,8 +97,9 @@ func TestR10_HangingNeighboursCostNothing(t *testing.T) {
 			removed := diary.of("removed", "healthy")
 			require.LessOrEqual(t, removed[len(removed)-1].at-began, alone)
 		}
-		require.Empty(t, diary.of("removed", "hung-7"))
-		retried := diary.of("retried", "hung-7")
+		const later = "hung-40" // the first 32 begin at once, and half of them move aside
+		require.Empty(t, diary.of("removed", later))
+		retried := diary.of("retried", later)
 		require.Equal(t, controller.ReasonInterrupted, retried[0].reason, "the first pass made room")
 		require.Zero(t, retried[0].delay)
 		require.Equal(t, controller.ReasonFailed, retried[len(retried)-1].reason, "later ones took all of their patience")
