@@ -11,8 +11,12 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 )
 
-// errBroken ends a stream, but not the watch.
-var errBroken = errors.New("the stream broke")
+// errBroken ends a stream, but not the watch. errUnborn is the same for one that the
+// server has not confirmed.
+var (
+	errBroken = errors.New("the stream broke")
+	errUnborn = fmt.Errorf("%w before it began", errBroken)
+)
 
 // follow opens a stream at the cursor and delivers what it brings, until it breaks.
 //
@@ -44,10 +48,13 @@ func (w *watch) follow() error {
 			return err
 		}
 	}
-	for {
+	for born := false; ; born = true {
 		p.reading.Store(true)
 		answer, err := rpc.Recv()
 		p.reading.Store(false)
+		if err != nil && !born && ctx.Err() != nil {
+			return errUnborn
+		}
 		if err != nil {
 			return w.broken(err)
 		}

@@ -25,6 +25,7 @@ type watch struct {
 	cursor int64 // everything up to it has been delivered
 	told   int64 // the position of the last change or bookmark
 	caught bool  // the first bookmark has been delivered
+	unborn bool  // the last stream was given up before it began, and the next is tried at once
 	denied int   // how often the server has denied it in a row
 
 	events   []store.Event // of one transaction, of which more may come
@@ -120,6 +121,12 @@ func (w *watch) run() error {
 		}
 		if w.cursor > before {
 			wait = w.store.backoff()
+		}
+		// A stream that was not even begun says nothing about the history. Looking at that
+		// each time would, with two servers of which one hangs, give every look to the one
+		// and every stream to the other.
+		if w.unborn = !w.unborn && errors.Is(err, errUnborn); w.unborn {
+			continue
 		}
 		if err := w.resume(wait); err != nil {
 			return err
