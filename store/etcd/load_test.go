@@ -38,7 +38,7 @@ type load struct {
 	written map[string]store.Revision // acknowledged
 	unknown map[string]bool           // may have happened
 	refused map[string]bool           // must not have
-	faults  map[string]int            // errors by their kind
+	errs    []error
 }
 
 const (
@@ -52,7 +52,7 @@ const (
 func newLoad(t *testing.T, urls []string) *load {
 	l := &load{
 		t: t, history: &storetest.Recorder{}, stop: make(chan struct{}),
-		written: map[string]store.Revision{}, unknown: map[string]bool{}, refused: map[string]bool{}, faults: map[string]int{},
+		written: map[string]store.Revision{}, unknown: map[string]bool{}, refused: map[string]bool{},
 	}
 	prefix, small := newPrefix(), newPrefix()
 	for range writers {
@@ -109,8 +109,8 @@ func (l *load) run(fault func()) {
 	watches.Wait()
 	l.checkWritten(end)
 	l.checkWatched(end, seen)
-	t.Logf("%d acknowledged, %d unknown, %d refused, errors %v; history of %d calls",
-		len(l.written), len(l.unknown), len(l.refused), l.faults, l.history.Len())
+	t.Logf("%d acknowledged, %d unknown, %d refused; history of %d calls",
+		len(l.written), len(l.unknown), len(l.refused), l.history.Len())
 	require.NoError(t, l.history.Check(time.Minute))
 }
 
@@ -125,9 +125,15 @@ func (l *load) await(commits, acts int64) {
 		select {
 		case <-tick.C:
 		case <-deadline:
-			require.FailNow(l.t, "the cluster does not come back", "errors %v", l.faults)
+			require.FailNow(l.t, "the cluster does not come back", "the last errors: %v", l.lastErrors())
 		}
 	}
+}
+
+func (l *load) lastErrors() []error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.errs[max(0, len(l.errs)-3):]
 }
 
 // write puts new keys until the load stops.
@@ -157,10 +163,10 @@ func (l *load) note(key string, r store.Revision, err error) {
 		l.acknowledged.Add(1)
 	case errors.Is(err, store.ErrUnknownOutcome):
 		l.unknown[key] = true
-		l.faults["unknown"]++
+		l.errs = append(l.errs, err)
 	default:
 		l.refused[key] = true
-		l.faults[errors.Unwrap(err).Error()]++
+		l.errs = append(l.errs, err)
 	}
 }
 

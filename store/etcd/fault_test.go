@@ -1,0 +1,83 @@
+package etcd
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/nslifecycle/nslifecycle/store"
+)
+
+// A full database refuses writes for sure; reads, watches, checked reads and deletions
+// go on, and writes when there is room again.
+func TestNoSpace(t *testing.T) {
+	server := ownServer(t, "--quota-backend-bytes", fmt.Sprint(16<<20))
+	client := rawClient(t, server.URL)
+	big := openAt(t, newPrefix(), quick(), server.URL)
+	small := put(t, big, "small", "v")
+	value := make([]byte, 1<<20)
+	l := newLoad(t, []string{server.URL})
+	l.run(func() {
+		var err error
+		for i := 0; err == nil; i++ {
+			require.Less(t, i, 100, "the quota is exhausted by now")
+			_, err = big.Commit(t.Context(), store.Txn{Do: []store.Operation{store.Put("big", value)}})
+		}
+		require.ErrorIs(t, err, ErrNoSpace)
+		require.NotErrorIs(t, err, store.ErrUnknownOutcome)
+		l.awaitFault(ErrNoSpace)
+
+		e, err := big.Get(t.Context(), "small")
+		require.NoError(t, err)
+		require.Equal(t, small, e.Revision)
+		_, err = big.Commit(t.Context(), store.Txn{If: []store.Condition{store.At("small", small)}})
+		require.NoError(t, err, "a checked read")
+		r, err := big.Commit(t.Context(), store.Txn{If: []store.Condition{store.At("small", small)}, Do: []store.Operation{store.Delete("small"), store.Delete("big")}})
+		require.NoError(t, err, "deletions make room")
+		_, err = Open(t.Context(), []string{server.URL}, newPrefix(), nil)
+		require.ErrorIs(t, err, ErrNoSpace)
+
+		require.NoError(t, big.Compact(t.Context(), r))
+		_, err = client.Defragment(t.Context(), server.URL)
+		require.NoError(t, err)
+		alarms, err := client.AlarmDisarm(t.Context(), &clientv3.AlarmMember{})
+		require.NoError(t, err)
+		require.NotEmpty(t, alarms.Alarms)
+	})
+	put(t, big, "big", "again")
+}
+
+// awaitFault waits until a writer has met an error.
+func (l *load) awaitFault(target error) {
+	require.Eventually(l.t, func() bool {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return slices.ContainsFunc(l.errs, func(err error) bool { return errors.Is(err, target) })
+	}, time.Minute, time.Millisecond)
+}
+
+// History is compacted to the newest revision again and again, under load: watches
+// that keep up do not notice, listings of now neither.
+func TestCompactionUnderLoad(t *testing.T) {
+	server := ownServer(t)
+	s := openAt(t, newPrefix(), quick(), server.URL)
+	newLoad(t, []string{server.URL}).run(func() {
+		for range 40 {
+			require.NoError(t, s.Compact(t.Context(), put(t, s, "k", "v")))
+		}
+	})
+}
+
+// A server is killed and comes back on its data, under load.
+func TestServerKilledUnderLoad(t *testing.T) {
+	server := ownServer(t)
+	newLoad(t, []string{server.URL}).run(func() {
+		server.Kill()
+		require.NoError(t, server.Restart(t.Context()))
+	})
+}
