@@ -111,7 +111,7 @@ func commit(tb testing.TB, s store.Store, ops ...store.Operation) store.Revision
 	return r
 }
 
-func exec(tb testing.TB, dsn, sql string) {
+func execute(tb testing.TB, dsn, sql string) {
 	tb.Helper()
 	p := newPool(tb, dsn)
 	_, err := p.Exec(context.Background(), sql)

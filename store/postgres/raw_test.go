@@ -78,7 +78,7 @@ func BenchmarkRaw(b *testing.B) {
 func rawUpdate(b *testing.B, dsn string, clients int, value []byte) func(client, i int) error {
 	ctx := context.Background()
 	schema := newSchema()
-	exec(b, dsn, fmt.Sprintf(`CREATE SCHEMA %[1]s;
+	execute(b, dsn, fmt.Sprintf(`CREATE SCHEMA %[1]s;
 		CREATE TABLE %[1]s.state (key bytea PRIMARY KEY, value bytea NOT NULL, version int8 NOT NULL) WITH (fillfactor = 85);
 		CREATE TABLE %[1]s.log (id bigserial PRIMARY KEY, key bytea NOT NULL, value bytea NOT NULL, version int8 NOT NULL)`, schema))
 	conns := make([]*pgx.Conn, clients)

@@ -17,6 +17,17 @@ func attributes() (*syscall.SysProcAttr, *owner, error) {
 	return attr, who, err
 }
 
+// Attributes returns what makes a child process of a test end with it, and run
+// without the rights of root; nil where that is not to be had.
+func Attributes() *syscall.SysProcAttr {
+	attr, _, err := attributes()
+	if err != nil {
+		return nil
+	}
+	attr.Pdeathsig = syscall.SIGKILL
+	return attr
+}
+
 // owner is the user that the server runs as.
 type owner struct{ uid, gid int }
 
