@@ -1,0 +1,188 @@
+package etcd
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/nslifecycle/nslifecycle/deleter"
+	"github.com/nslifecycle/nslifecycle/finalizer"
+	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/controller/controllertest"
+	"github.com/nslifecycle/nslifecycle/namespace/registry"
+	"github.com/nslifecycle/nslifecycle/namespace/registry/registrytest"
+	"github.com/nslifecycle/nslifecycle/store"
+)
+
+// A registry over etcd does what a controller relies on.
+func TestRegistryConforms(t *testing.T) {
+	server := theServer(t)
+	controllertest.Run(t, func(t *testing.T) controllertest.Backend {
+		s := openAt(t, newPrefix(), nil, server.URL)
+		r, err := registry.New(s, nil)
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, r.Close()) })
+		return controllertest.Backend{
+			Namespaces: r,
+			Create:     r.Create,
+			Delete: func(ctx context.Context, name string) error {
+				_, err := r.Delete(ctx, name, namespace.Preconditions{})
+				return err
+			},
+			Forget: func(ctx context.Context) error { return s.Compact(ctx, now(t, s).Revision) },
+		}
+	})
+}
+
+var configmaps = deleter.Resource{Name: "configmaps"}
+
+func newRegistry(t *testing.T, s store.Store) *registry.Registry {
+	r, err := registry.New(s, &registry.Options{
+		Types: []registry.ResourceType{{Version: "v1", Resource: "configmaps", Kind: "ConfigMap", Namespaced: true}},
+	})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, r.Close()) })
+	return r
+}
+
+// Replicas create content in namespaces that others terminate, empty, remove and make
+// again, while connections break: no commit breaks a rule, and nothing is left. The
+// registry finds out what became of writes whose outcome the driver did not know.
+func TestR6_OrphansOverBrokenConnections(t *testing.T) {
+	const replicas, spaces, cycles = 3, 6, 15
+	server := theServer(t)
+	prefix := newPrefix()
+	direct := openAt(t, prefix, nil, server.URL)
+	g := newGate(t, server.URL)
+	var registries []*registry.Registry
+	for range replicas {
+		registries = append(registries, newRegistry(t, openAt(t, prefix, quick(), g.url())))
+	}
+	start := now(t, direct)
+	var created, refused, unresolved atomic.Int64
+	stop := make(chan struct{})
+	var creators, terminators, breaking sync.WaitGroup
+	for i := range 2 * replicas {
+		content, err := registries[i%replicas].Content(configmaps)
+		require.NoError(t, err)
+		creators.Go(func() {
+			for n := 0; ; n++ {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				o := registry.Object{Fields: map[string]json.RawMessage{"data": json.RawMessage(`{}`)}}
+				o.Meta.Name = fmt.Sprintf("o-%d-%d", i, n)
+				switch _, err := content.Create(t.Context(), fmt.Sprint("n", n%spaces), o); {
+				case err == nil:
+					created.Add(1)
+				case errors.Is(err, namespace.ErrUnknownOutcome):
+					unresolved.Add(1)
+				default:
+					refused.Add(1)
+				}
+			}
+		})
+	}
+	breaking.Go(func() {
+		tick := time.NewTicker(30 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-stop:
+				return
+			case <-tick.C:
+				g.breakAll()
+			}
+		}
+	})
+	for i := range spaces {
+		terminators.Go(func() {
+			for range cycles {
+				life(t, registries[i%replicas], fmt.Sprint("n", i), &created)
+			}
+		})
+	}
+	terminators.Wait()
+	close(stop)
+	creators.Wait()
+	breaking.Wait()
+	t.Logf("%d created, %d refused, %d not known", created.Load(), refused.Load(), unresolved.Load())
+	require.Positive(t, created.Load())
+	require.Positive(t, refused.Load())
+	require.NoError(t, registrytest.Check(t.Context(), direct, "registry"))
+	require.NoError(t, registrytest.Audit(t.Context(), direct, "registry", start, now(t, direct).Revision))
+	page, err := direct.List(t.Context(), store.Query{Prefix: "/registry/"})
+	require.NoError(t, err)
+	require.Empty(t, page.Entries)
+}
+
+// insist repeats what a broken connection can make fail.
+func insist(t *testing.T, what string, f func(context.Context) error) {
+	for i := 0; ; i++ {
+		err := f(t.Context())
+		if err == nil {
+			return
+		}
+		if i == 50 {
+			t.Errorf("%s: %v", what, err)
+			return
+		}
+	}
+}
+
+// life creates a namespace, lets creators at it, and takes it to its end.
+func life(t *testing.T, r *registry.Registry, name string, created *atomic.Int64) {
+	insist(t, "create "+name, func(ctx context.Context) error {
+		ns := namespace.Namespace{Meta: namespace.Meta{Name: name}}
+		if _, err := r.Create(ctx, ns); !errors.Is(err, namespace.ErrExists) {
+			return err
+		}
+		return nil
+	})
+	for before, i := created.Load(), 0; created.Load() < before+10 && i < 1_000; i++ {
+		_, _ = r.Get(t.Context(), name) // passes the time in which creators create
+	}
+	var ns namespace.Namespace
+	insist(t, "delete "+name, func(ctx context.Context) (err error) {
+		ns, err = r.Delete(ctx, name, namespace.Preconditions{})
+		return err
+	})
+	sources, err := r.Sources()
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	target := deleter.Target{Namespace: name, UID: ns.UID, DeletedAt: ns.DeletionTimestamp.Time}
+	insist(t, "empty "+name, func(ctx context.Context) error {
+		for _, source := range sources {
+			if _, _, err := source.Content.(deleter.CollectionDeleter).DeleteCollection(ctx, target); err != nil {
+				return err
+			}
+			page, err := source.Content.List(ctx, target, 0, "")
+			if err != nil {
+				return err
+			}
+			if len(page.Items) > 0 {
+				return fmt.Errorf("%d objects are left", len(page.Items))
+			}
+		}
+		return nil
+	})
+	insist(t, "finalize "+name, func(ctx context.Context) error {
+		ns.Spec.Finalizers = finalizer.Set{}
+		_, err := r.Finalize(ctx, ns)
+		if errors.Is(err, namespace.ErrNotFound) {
+			return nil
+		}
+		return err
+	})
+}
