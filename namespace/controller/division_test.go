@@ -1,6 +1,7 @@
 package controller_test
 
 import (
+	"context"
 	"log/slog"
 	"strings"
 	"sync"
@@ -13,6 +14,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/deleter/contenttest"
 	"github.com/nslifecycle/nslifecycle/namespace/controller"
+	"github.com/nslifecycle/nslifecycle/namespace/controller/controllertest"
 )
 
 // share is a division that a test changes.
@@ -181,6 +183,51 @@ func TestR8_AnothersNamespaceIsReplaced(t *testing.T) {
 		division.set(all)
 		synctest.Wait()
 		require.Len(t, diary.of("queued", "a"), 1, "what is gone is not taken up")
+	})
+}
+
+// What a pass has removed is nobody's, also before the watch tells of it.
+func TestR11_RemovedBeforeTheWatchTells(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1, nil)
+		division, diary := newShare(all), newDiary()
+		told, tell := 0, make(chan struct{})
+		namespaces := &controllertest.Intercept{Namespaces: w.host, After: func(_ context.Context, op controllertest.Op, name string) error {
+			if op == controllertest.OpWatch && name == "a" {
+				if told++; told == 2 { // that it is removed
+					<-tell
+				}
+			}
+			return nil
+		}}
+		run(t, namespaces, w.deleter, kubernetes, controller.Options{Division: division, Hooks: diary.hooks()})
+		w.create(t, "a")
+		w.delete(t, "a")
+		synctest.Wait()
+		for _, owns := range []func(string) bool{none, all} {
+			division.set(owns)
+			synctest.Wait()
+		}
+		close(tell)
+		synctest.Wait()
+		require.Equal(t, []string{"queued", "started", "ended removed", "finalized", "removed"}, diary.story("a"))
+	})
+}
+
+// A namespace that is lost is not waited for either.
+func TestLostNamespaceIsNotWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1, nil)
+		division, d := newShare(all), &countingWaits{Composed: w.deleter}
+		run(t, w.host, d, kubernetes, controller.Options{Division: division})
+		w.fakes[0].Put(w.create(t, "a"), contenttest.Object{Name: "held", Finalizers: []string{"example.com/f"}})
+		w.delete(t, "a")
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		require.Equal(t, 1, d.now)
+		division.set(none)
+		synctest.Wait()
+		require.Zero(t, d.now)
 	})
 }
 

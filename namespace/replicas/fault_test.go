@@ -163,6 +163,51 @@ func TestR12_StoreUnreachableForOne(t *testing.T) {
 	}
 }
 
+// A judge whose watch tells nothing, and that lists instead, finds the dead all the
+// same, no later than a Beat after one that watches.
+func TestR12_DeafJudge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		nodes := starts(t, newStore(t), 2)
+		time.Sleep(time.Minute)
+		nodes[0].line.set(deaf)
+		time.Sleep(time.Minute)
+		nodes[1].line.set(hung)
+		require.LessOrEqual(t, takeover(t, nodes[:1]), bound+beat)
+	})
+}
+
+// One whose entry is deleted again and again joins again and again, but not without
+// bound.
+func TestR10_JoiningIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			for change, err := range s.Watch(ctx, entries, store.Position{}) {
+				if err != nil {
+					return
+				}
+				for _, e := range change.Events {
+					if !e.Deleted {
+						_, _ = s.Commit(ctx, store.Txn{Do: []store.Operation{store.Delete(e.Key)}})
+					}
+				}
+			}
+		}()
+		synctest.Wait()
+		n := start(t, s, nil)
+		time.Sleep(time.Minute)
+		require.LessOrEqual(t, n.line.count(), int(time.Minute/(beat/4))+2)
+		require.Greater(t, n.line.count(), 10)
+		cancel()
+		<-ended
+		time.Sleep(beat)
+		require.True(t, n.Owns("a"), "it is back as soon as it is let")
+	})
+}
+
 // Answers that are lost are no failures: the watch tells what became of the writes.
 func TestR11_UnknownOutcomes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
