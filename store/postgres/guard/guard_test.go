@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/store"
 	"github.com/nslifecycle/nslifecycle/store/postgres"
@@ -306,4 +307,34 @@ func TestClosedStoreRefusesToGuard(t *testing.T) {
 	require.NoError(t, g.GuardTx(h.ctx, tx, "acme"))
 	require.NoError(t, s.Close())
 	require.ErrorIs(t, g.GuardTx(h.ctx, tx, "acme"), store.ErrClosed)
+}
+
+// R8: a deletion that comes late touches nothing of a later incarnation, and one
+// that is in time keeps the next incarnation from beginning.
+func TestR8_DeletingHoldsOneIncarnation(t *testing.T) {
+	t.Parallel()
+	h := newHost(t)
+	first := h.create("acme")
+	target := deleter.Target{Namespace: "acme", UID: first.UID, DeletedAt: time.Now()}
+	tx := h.begin()
+	require.ErrorIs(t, h.guard.DeletingTx(h.ctx, tx, target), deleter.ErrIncarnation, "it is Active")
+	require.NoError(t, h.terminate(h.ctx, "acme"))
+	require.NoError(t, h.guard.DeletingTx(h.ctx, tx, target))
+
+	done := make(chan error, 1)
+	go func() {
+		_, err := h.registry.Finalize(h.ctx, namespace.Namespace{Meta: namespace.Meta{Name: "acme", UID: first.UID}})
+		done <- err
+	}()
+	h.waitForLock("a removal that waits")
+	require.NoError(t, tx.Commit(h.ctx))
+	require.NoError(t, <-done)
+
+	h.create("acme")
+	require.NoError(t, h.terminate(h.ctx, "acme"))
+	late := h.begin()
+	require.ErrorIs(t, h.guard.DeletingTx(h.ctx, late, target), deleter.ErrIncarnation)
+	for _, target := range []deleter.Target{{}, {Namespace: "acme"}, {Namespace: "a/b", UID: "1", DeletedAt: time.Now()}, {Namespace: ".hidden", UID: "1", DeletedAt: time.Now()}} {
+		require.ErrorIs(t, h.guard.DeletingTx(h.ctx, late, target), deleter.ErrInvalid)
+	}
 }
