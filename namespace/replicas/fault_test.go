@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -334,9 +335,9 @@ func TestR11_RandomSchedules(t *testing.T) {
 				plan, err := storetest.Seeded(seed, storetest.Rates{Conflict: 0.05, Lost: 0.05, Landed: 0.05, Fail: 0.05, Gone: 0.1})
 				require.NoError(t, err)
 				s := newStore(t)
-				quiet := false
+				var quiet atomic.Bool
 				faulty, err := storetest.Inject(s, func(a storetest.Attempt) storetest.Fault {
-					if quiet {
+					if quiet.Load() {
 						return storetest.Fault{}
 					}
 					return plan(a)
@@ -360,7 +361,7 @@ func TestR11_RandomSchedules(t *testing.T) {
 						n.line.set(up)
 					}
 				}
-				quiet = true
+				quiet.Store(true)
 				nodes = append(nodes, start(t, faulty, nil)) // one at least lives
 				for _, n := range nodes {
 					n.line.set(up)

@@ -154,7 +154,7 @@ func TestR12_AllRestarted(t *testing.T) {
 // has ended every namespace goes, nothing is left behind, and the work was not done
 // over and over. The seed is in the name of the test.
 func TestR12_RandomSchedules(t *testing.T) {
-	for seed := range uint64(5) {
+	for seed := range uint64(3) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				random := rand.New(rand.NewPCG(seed, 4))

@@ -24,7 +24,8 @@
 // under the condition that it is still the same. The beat is in the store's order, so
 // everything that the other wrote before has been seen: a judge that was stopped, or
 // whose watch lags, is never wrong about it. Clocks of two machines are never
-// compared. A judge whose own beats did not count for Patience (the store did not
+// compared; only the rate of each matters (one that stands still while its machine is
+// suspended lets that machine's replica do double work for a moment after). A judge whose own beats did not count for Patience (the store did not
 // answer, or it was stopped) gives everybody a new term first.
 //
 // The owner of a name is the member of the highest weight, a hash of both (rendezvous
