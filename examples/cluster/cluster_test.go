@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -125,6 +126,44 @@ func TestStory(t *testing.T) {
 		require.Contains(t, got, "replica b has been silent for 1.5s, it is expelled")
 		require.Contains(t, got, "members it knows of: 3")
 	})
+}
+
+// On a store that is given the story can be told again, also when the last telling was
+// interrupted in its midst and left tenants behind.
+func TestAgainOnOneStore(t *testing.T) {
+	eachStore(t, func(t *testing.T, args []string) {
+		c, err := parse(args, io.Discard)
+		require.NoError(t, err)
+		server, err := c.server(t.Context())
+		require.NoError(t, err)
+		defer func() { require.NoError(t, server.stop()) }()
+		given := []string{"--tenants", "12", "--dsn", server.address}
+		if server.kind == kindEtcd {
+			given[2] = "--endpoints"
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		first := &trigger{word: []byte("DELETE all"), pull: cancel}
+		require.ErrorIs(t, run(ctx, first, given), context.Canceled, "%s", first)
+		var again bytes.Buffer
+		require.NoError(t, run(t.Context(), &again, given), "%s", &again)
+		require.Regexp(t, `deleted [0-9]+ tenants that an earlier story had left`, again.String())
+		require.Contains(t, again.String(), "content left behind: 0 objects")
+	})
+}
+
+// trigger keeps what is written, and pulls when that has the word.
+type trigger struct {
+	bytes.Buffer
+	word []byte
+	pull func()
+}
+
+func (w *trigger) Write(p []byte) (int, error) {
+	if bytes.Contains(p, w.word) {
+		w.pull()
+	}
+	return w.Buffer.Write(p)
 }
 
 func TestBadInput(t *testing.T) {

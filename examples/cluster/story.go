@@ -104,10 +104,13 @@ func (t *story) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	group, discarding := errgroup.WithContext(ctx)
+	group.SetLimit(writers)
 	for _, ns := range list.Items {
-		if err := t.discard(ctx, ns.Name); err != nil {
-			return err
-		}
+		group.Go(func() error { return t.discard(discarding, ns.Name) })
+	}
+	if err := group.Wait(); err != nil {
+		return err
 	}
 	if len(list.Items) > 0 {
 		t.say.line("deleted %d tenants that an earlier story had left", len(list.Items))

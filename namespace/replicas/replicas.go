@@ -25,8 +25,9 @@
 // everything that the other wrote before has been seen: a judge that was stopped, or
 // whose watch lags, is never wrong about it. Clocks of two machines are never
 // compared; only the rate of each matters (one that stands still while its machine is
-// suspended lets that machine's replica do double work for a moment after). A judge whose own beats did not count for Patience (the store did not
-// answer, or it was stopped) gives everybody a new term first.
+// suspended lets the replica there do double work for a moment after). A judge whose
+// own beats did not count for Patience (the store did not answer, or it was stopped)
+// gives everybody a new term first.
 //
 // The owner of a name is the member of the highest weight, a hash of both (rendezvous
 // hashing): a member that comes takes an equal share of each other, and the share of one
