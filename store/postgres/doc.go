@@ -22,7 +22,7 @@
 // One goroutine per process commits. While one commit is on its way, further
 // transactions gather, and the next takes them together (group commit). One
 // batch is two round trips; processes take turns by an advisory lock. A process
-// that stops in the middle of its turn is disconnected by the server after five
+// that stops in the middle of its turn is disconnected by the server after ten
 // seconds.
 //
 // A transaction whose context ends before it was submitted is withdrawn: nothing

@@ -28,9 +28,9 @@ const (
 
 var limits = store.Limits{
 	Key:        maxKey,
-	Value:      16 << 20,
+	Value:      8 << 20,
 	Operations: maxOperations,
-	Bytes:      32 << 20,
+	Bytes:      16 << 20,
 }
 
 const (
@@ -38,7 +38,7 @@ const (
 	// was submitted, when its context has ended.
 	defaultPatience = time.Second
 	// stallLimit is how long the server lets a process keep its turn without a word.
-	stallLimit = 5 * time.Second
+	stallLimit = 10 * time.Second
 	// turnLimit is how long a process waits for its turn before it looks whether its
 	// connection is still alive.
 	turnLimit = 30 * time.Second
@@ -76,7 +76,7 @@ type Store struct {
 }
 
 // Limits returns the bounds of keys, values and transactions: keys of 2 KiB,
-// values of 16 MiB, 8192 operations and 32 MiB in a transaction.
+// values of 8 MiB, 8192 operations and 16 MiB in a transaction.
 func (s *Store) Limits() store.Limits { return limits }
 
 // Watch implements [store.Store]. A watch outlives a restart of the server: it
