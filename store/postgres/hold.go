@@ -25,9 +25,6 @@ import (
 func (s *Store) HoldTx(ctx context.Context, tx pgx.Tx, key string) error {
 	err := s.usableTx(ctx, tx)
 	if err == nil {
-		err = store.CheckKey(key, limits)
-	}
-	if err == nil {
 		defer s.calls.leave()
 		err = s.hold(ctx, tx, key)
 	}
@@ -46,11 +43,17 @@ func (s *Store) usableTx(ctx context.Context, tx pgx.Tx) error {
 }
 
 func (s *Store) hold(ctx context.Context, tx pgx.Tx, key string) error {
+	if err := store.CheckKey(key, limits); err != nil {
+		return err
+	}
 	var b pgx.Batch
 	b.Queue(s.sql.hold, holdHash(key)) // waits behind a deletion that waits
+	waiting, cancel := context.WithCancel(ctx) // it may wait for long: Close ends that
+	defer cancel()
+	defer context.AfterFunc(s.ctx, cancel)()
 	there := 0
 	b.Queue(s.sql.holdRow, []byte(key)).QueryRow(func(row pgx.Row) error { return row.Scan(&there) })
-	err := tx.SendBatch(ctx, &b).Close()
+	err := tx.SendBatch(waiting, &b).Close()
 	if errors.Is(err, pgx.ErrNoRows) {
 		return store.ErrNotFound
 	}

@@ -246,7 +246,7 @@ func (s *Store) inspect(ctx context.Context, db database) (h head, err error) {
 	if err := db.QueryRow(ctx, s.sql.head).Scan(h.targets()...); err != nil {
 		return h, err
 	}
-	return h, s.met(h)
+	return h, h.known()
 }
 
 // startEpoch begins another history.

@@ -131,7 +131,7 @@ func (s *Store) page(ctx context.Context, q store.Query) (page store.Page, err e
 	if err := rows.Err(); err != nil {
 		return store.Page{}, err
 	}
-	if err := s.met(h); err != nil {
+	if err := h.known(); err != nil {
 		return store.Page{}, err
 	}
 	page.Position = store.Position{Epoch: h.epoch, Revision: h.revision}
@@ -147,19 +147,13 @@ func (s *Store) page(ctx context.Context, q store.Query) (page store.Page, err e
 	return page, nil
 }
 
-// met notes a head that was read.
-func (s *Store) met(h head) error {
+// known refuses the head of a store that this driver cannot go on with.
+func (h *head) known() error {
 	if h.epoch == "" {
 		return fmt.Errorf("%w: the table meta has no row", ErrCorrupt)
 	}
 	if h.format != format {
 		return fmt.Errorf("%w: the schema is of format %d by now, this driver knows %d", ErrFormat, h.format, format)
-	}
-	for {
-		seen := s.compacted.Load()
-		if int64(h.compacted) <= seen || s.compacted.CompareAndSwap(seen, int64(h.compacted)) {
-			break
-		}
 	}
 	return nil
 }
@@ -193,7 +187,7 @@ func (s *Store) checkedRead(ctx context.Context, conditions []store.Condition) (
 	if err := rows.Err(); err != nil {
 		return 0, err
 	}
-	if err := s.met(h); err != nil {
+	if err := h.known(); err != nil {
 		return 0, err
 	}
 	for _, c := range conditions {

@@ -109,7 +109,7 @@ func (s *Store) readLog(ctx context.Context, prefix string, after store.Revision
 	if err := rows.Err(); err != nil {
 		return c, false, err
 	}
-	if err := s.met(c.head); err != nil {
+	if err := c.head.known(); err != nil {
 		return c, false, err
 	}
 	return c, c.end(after, n, limit, last), nil

@@ -72,7 +72,7 @@ type Store struct {
 	polling   chan struct{}           // one token: the right to read the log for the hub
 	wake      chan struct{}           // one token: there may be news in the log
 	janitor   chan struct{}           // one token: there may be old records to drop
-	compacted atomic.Int64            // the newest compacted revision seen
+	compacted atomic.Int64            // up to where there may be old records to drop
 }
 
 // Limits returns the bounds of keys, values and transactions: keys of 2 KiB,

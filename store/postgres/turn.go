@@ -98,7 +98,7 @@ func (t *turn) prepare(ctx context.Context, requests []*request) error {
 		return err
 	}
 	t.batch.before = t.batch.head
-	return t.store.met(t.batch.head)
+	return t.batch.head.known()
 }
 
 // touchedBy returns the keys that requests ask of, put and delete.
