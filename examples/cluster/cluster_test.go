@@ -111,6 +111,7 @@ var unordered = regexp.MustCompile(`(?m)^replica .*(members it knows of|silent|t
 
 // TestStory holds the story to testdata/story.txt.
 func TestStory(t *testing.T) {
+	t.Parallel()
 	golden, err := os.ReadFile(filepath.Join("testdata", "story.txt"))
 	require.NoError(t, err)
 	eachStore(t, func(t *testing.T, args []string) {
@@ -131,6 +132,7 @@ func TestStory(t *testing.T) {
 // On a store that is given the story can be told again, also when the last telling was
 // interrupted in its midst and left tenants behind.
 func TestAgainOnOneStore(t *testing.T) {
+	t.Parallel()
 	eachStore(t, func(t *testing.T, args []string) {
 		c, err := parse(args, io.Discard)
 		require.NoError(t, err)

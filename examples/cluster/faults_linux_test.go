@@ -122,8 +122,9 @@ func (tr *trial) heldTenants() (names []string) {
 // and goes on. Every tenant goes within the bound, nothing is left behind, and two
 // work on one tenant only when it has just changed hands.
 func TestR12_FourProcesses(t *testing.T) {
+	t.Parallel()
 	eachStore(t, func(t *testing.T, args []string) {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 		defer cancel()
 		tr := newTrial(t, args, "a", "b", "c", "d")
 		var group errgroup.Group

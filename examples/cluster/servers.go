@@ -88,13 +88,28 @@ func startEtcd(ctx context.Context, c config) (running, error) {
 			return running{}, notFound{"no etcd found: install version 3.5.13 or later (Debian: apt-get install etcd-server), or name its program by --etcd"}
 		}
 	}
+	var r running
+	var err error
+	for range 5 { // a port that was free may be taken by somebody else meanwhile
+		if r, err = launchEtcd(ctx, program); !errors.Is(err, errEnded) {
+			break
+		}
+	}
+	return r, err
+}
+
+// errEnded says that a server ended instead of serving.
+var errEnded = errors.New("etcd ended instead of serving")
+
+func launchEtcd(ctx context.Context, program string) (running, error) {
 	dir, err := os.MkdirTemp("", "cluster-etcd-")
 	if err != nil {
 		return running{}, err
 	}
+	remove := func(err error) (running, error) { return running{}, errors.Join(err, os.RemoveAll(dir)) }
 	client, peer, err := freeAddresses(ctx)
 	if err != nil {
-		return running{}, errors.Join(err, os.RemoveAll(dir))
+		return remove(err)
 	}
 	cmd := exec.Command(program, "--data-dir", filepath.Join(dir, "data"), "--log-level", "error",
 		"--listen-client-urls", client, "--advertise-client-urls", client,
@@ -103,11 +118,11 @@ func startEtcd(ctx context.Context, c config) (running, error) {
 	cmd.Stdout, cmd.Stderr = &output, &output
 	stdin, err := cmd.StdinPipe() // wrappers of etcd end with their input
 	if err != nil {
-		return running{}, errors.Join(err, os.RemoveAll(dir))
+		return remove(err)
 	}
 	ended, err := start(cmd)
 	if err != nil {
-		return running{}, errors.Join(err, os.RemoveAll(dir))
+		return remove(err)
 	}
 	stop := func() error {
 		_ = cmd.Process.Kill() // it may have ended
@@ -154,7 +169,7 @@ func healthy(ctx context.Context, url string, ended <-chan struct{}) error {
 		select {
 		case <-time.After(20 * time.Millisecond):
 		case <-ended:
-			return errors.New("etcd ended instead of serving")
+			return errEnded
 		case <-ctx.Done():
 			return fmt.Errorf("etcd does not serve: %w", context.Cause(ctx))
 		}
