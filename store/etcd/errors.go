@@ -27,17 +27,15 @@ func isCompacted(err error) bool { return rpctypes.Error(err) == rpctypes.ErrCom
 var errCorrupt = errors.New("the cluster has found its data to be corrupt")
 
 // refusal returns what an answer means that a server gives instead of doing
-// something; nil when it is not one. The full database, the size, the number of
-// operations and the rights are checked before a write is proposed or when it is
-// applied; either way it changes nothing on any member.
+// something; nil when it is not one. The size, the number of operations and the
+// rights are checked before a write is proposed, or before it is applied: either way
+// it changes nothing on any member. The quota is not among them, see judge.
 func refusal(e rpctypes.EtcdError) error {
 	switch e {
 	case rpctypes.ErrCompacted:
 		return store.ErrGone
 	case rpctypes.ErrFutureRev:
 		return store.ErrFuture
-	case rpctypes.ErrNoSpace:
-		return ErrNoSpace
 	case rpctypes.ErrRequestTooLarge, rpctypes.ErrTooManyOps:
 		return store.ErrTooLarge
 	case rpctypes.ErrDuplicateKey, rpctypes.ErrEmptyKey:
@@ -59,6 +57,11 @@ func judge(err error) (kind, error) {
 	if e, ok := known.(rpctypes.EtcdError); ok {
 		if meaning := refusal(e); meaning != nil {
 			return refused, fmt.Errorf("%w: %w", meaning, e)
+		}
+		// A server whose database is full refuses before it proposes. But when the write that
+		// fills it is applied it is applied, and answered with the same error.
+		if e == rpctypes.ErrNoSpace {
+			return unsure, fmt.Errorf("%w: %w", ErrNoSpace, e)
 		}
 		// The interceptor of a server without a leader, and a server that is too far
 		// behind, refuse before they look at the request.

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -89,7 +90,7 @@ func (s *Store) mark(ctx context.Context, newEpoch bool) (marker, error) {
 		if err == nil && written {
 			return m, nil
 		}
-		if kind, shown := judge(err); err != nil && (kind == refused || i >= s.pace.retries) {
+		if kind, shown := judge(err); err != nil && (kind == refused || errors.Is(shown, ErrNoSpace) || i >= s.pace.retries) {
 			return m, shown
 		}
 		// Somebody else was first, or it is not known who was: look again.

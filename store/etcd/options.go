@@ -8,8 +8,8 @@ import (
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
-// Errors beyond those of package store; match them with [errors.Is]. Where one is
-// the answer to an opening, nothing was written.
+// Errors beyond those of package store; match them with [errors.Is]. An
+// opening that fails has written nothing, except perhaps the marker of a new store.
 var (
 	// ErrVersion is a server older than 3.5.13, or one whose version cannot be read;
 	// see [Options.AnyVersion].
@@ -21,7 +21,9 @@ var (
 	// ErrDenied is a user whom the server does not know, or does not let do this.
 	ErrDenied = errors.New("the server denies it to this user")
 	// ErrNoSpace is a database that has reached its quota: compact, defragment, and
-	// disarm the alarm. Nothing was written. Deletions may go on.
+	// disarm the alarm. A commit that meets it is [store.ErrUnknownOutcome] too, because
+	// the server gives this answer also to the write that fills the database, and keeps
+	// it. Reads go on, and commits that only delete.
 	ErrNoSpace = errors.New("the database of the server is full")
 	// ErrUnavailable is a cluster of which no server answers, or one without a leader.
 	ErrUnavailable = errors.New("the cluster does not answer")

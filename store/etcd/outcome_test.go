@@ -145,7 +145,6 @@ func TestVerdicts(t *testing.T) {
 		want  error // nil: the write is repeated and succeeds
 		again bool
 	}{
-		{rpctypes.ErrGRPCNoSpace, ErrNoSpace, false},
 		{rpctypes.ErrGRPCRequestTooLarge, store.ErrTooLarge, false},
 		{rpctypes.ErrGRPCTooManyOps, store.ErrTooLarge, false},
 		{rpctypes.ErrGRPCDuplicateKey, store.ErrInvalid, false},
@@ -160,6 +159,7 @@ func TestVerdicts(t *testing.T) {
 		{status.Error(codes.Unimplemented, "unknown service"), ErrVersion, false},
 		{rpctypes.ErrGRPCNoLeader, nil, true},
 		{rpctypes.ErrGRPCRequestTooManyRequests, nil, true},
+		{rpctypes.ErrGRPCNoSpace, store.ErrUnknownOutcome, false},
 		{rpctypes.ErrGRPCTimeout, store.ErrUnknownOutcome, false},
 		{rpctypes.ErrGRPCTimeoutDueToLeaderFail, store.ErrUnknownOutcome, false},
 		{rpctypes.ErrGRPCTimeoutDueToConnectionLost, store.ErrUnknownOutcome, false},

@@ -43,7 +43,7 @@ func TestRegistryConforms(t *testing.T) {
 
 var configmaps = deleter.Resource{Name: "configmaps"}
 
-func newRegistry(t *testing.T, s store.Store) *registry.Registry {
+func newRegistry(t testing.TB, s store.Store) *registry.Registry {
 	r, err := registry.New(s, &registry.Options{
 		Types: []registry.ResourceType{{Version: "v1", Resource: "configmaps", Kind: "ConfigMap", Namespaced: true}},
 	})
