@@ -47,7 +47,7 @@ func (s *Store) hold(ctx context.Context, tx pgx.Tx, key string) error {
 		return err
 	}
 	var b pgx.Batch
-	b.Queue(s.sql.hold, holdHash(key)) // waits behind a deletion that waits
+	b.Queue(s.sql.hold, holdHash(key))         // waits behind a deletion that waits
 	waiting, cancel := context.WithCancel(ctx) // it may wait for long: Close ends that
 	defer cancel()
 	defer context.AfterFunc(s.ctx, cancel)()

@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/nslifecycle/nslifecycle/store"
-	"github.com/nslifecycle/nslifecycle/store/postgres"
 	"github.com/nslifecycle/nslifecycle/store/postgres/pgtest"
 )
 
@@ -102,5 +101,3 @@ func rawUpdate(b *testing.B, dsn string, clients int, value []byte) func(client,
 		return err
 	}
 }
-
-var _ = postgres.Options{}
