@@ -169,25 +169,12 @@ func (s *Store) checkedRead(ctx context.Context, conditions []store.Condition) (
 	if err != nil {
 		return 0, err
 	}
-	defer rows.Close()
-	var h head
-	var key, value []byte
-	var revision *int64
-	targets := h.targets(&key, &value, &revision)
 	there := map[string]*store.Entry{}
-	for rows.Next() {
-		if err := rows.Scan(targets...); err != nil {
-			return 0, err
-		}
-		if revision != nil {
-			there[string(key)] = &store.Entry{Key: string(key), Value: value, Revision: store.Revision(*revision)}
-			value = nil
-		}
+	h, err := readRows(rows, there)
+	if err == nil {
+		err = h.known()
 	}
-	if err := rows.Err(); err != nil {
-		return 0, err
-	}
-	if err := h.known(); err != nil {
+	if err != nil {
 		return 0, err
 	}
 	for _, c := range conditions {
@@ -196,4 +183,22 @@ func (s *Store) checkedRead(ctx context.Context, conditions []store.Condition) (
 		}
 	}
 	return h.revision, nil
+}
+
+// readRows reads a head, and the entries that were asked for into there.
+func readRows(rows pgx.Rows, there map[string]*store.Entry) (h head, err error) {
+	defer rows.Close()
+	var key, value []byte
+	var revision *int64
+	targets := h.targets(&key, &value, &revision)
+	for rows.Next() {
+		if err := rows.Scan(targets...); err != nil {
+			return h, err
+		}
+		if revision != nil {
+			there[string(key)] = &store.Entry{Key: string(key), Value: value, Revision: store.Revision(*revision)}
+			value = nil
+		}
+	}
+	return h, rows.Err()
 }

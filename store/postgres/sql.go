@@ -15,10 +15,10 @@ type statements struct {
 	lock    int64  // the advisory lock of all who write
 	class   int32  // of the advisory locks of those who hold entries
 
-	begin, head, read, rows, lockPut, lockDelete string
-	insert, update, remove, log, compact         string
-	get, list, listAt, replay                    string
-	waitHold, waitRow, hold, holdRow, trim       string
+	begin, locked, turn, head, rows, lockPut, lockDelete string
+	insert, update, remove, log, compact                 string
+	get, list, listAt, replay                            string
+	waitHold, waitRow, hold, holdRow, trim               string
 }
 
 func newStatements(schema string) *statements {
@@ -37,7 +37,7 @@ func newStatements(schema string) *statements {
 		"{stall}", stallLimit.String(),
 	).Replace
 	for text, target := range map[string]*string{
-		textBegin: &s.begin, textHead: &s.head, textRead: &s.read, textRows: &s.rows, textLockPut: &s.lockPut, textLockDelete: &s.lockDelete,
+		textBegin: &s.begin, textHead: &s.head, textLock: &s.locked, textTurn: &s.turn, textRows: &s.rows, textLockPut: &s.lockPut, textLockDelete: &s.lockDelete,
 		textInsert: &s.insert, textUpdate: &s.update, textRemove: &s.remove, textLog: &s.log, textCompact: &s.compact,
 		textGet: &s.get, textList: &s.list, textListAt: &s.listAt, textReplay: &s.replay,
 		textWaitHold: &s.waitHold, textWaitRow: &s.waitRow, textHold: &s.hold, textHoldRow: &s.holdRow, textTrim: &s.trim,
@@ -63,11 +63,15 @@ const (
 	set_config('idle_in_transaction_session_timeout', '{stall}', true),
 	set_config('synchronous_commit', CASE current_setting('synchronous_commit') WHEN 'off' THEN 'on' ELSE current_setting('synchronous_commit') END, true)`
 
+	// The next statement sees what the one who had the lock before wrote.
+	textLock = `SELECT pg_advisory_xact_lock({lock})`
+
+	// Both in one.
+	textTurn = textBegin + `, pg_advisory_xact_lock({lock})`
+
 	textHead = `SELECT {head} FROM {from}`
 
-	textRead = `SELECT key, value, revision FROM {schema}.state WHERE key = ANY($1::bytea[])`
-
-	// For a checked read: head and entries in one snapshot.
+	// Head and entries in one snapshot.
 	textRows = `SELECT {head}, s.key, s.value, s.revision FROM {from} LEFT JOIN {schema}.state s ON s.key = ANY($1::bytea[])`
 
 	textLockPut    = `SELECT key FROM {schema}.state WHERE key = ANY($1::bytea[]) FOR NO KEY UPDATE SKIP LOCKED`
@@ -77,8 +81,9 @@ const (
 	textUpdate = `UPDATE {schema}.state s SET value = u.value, revision = u.revision
 	FROM unnest($1::bytea[], $2::bytea[], $3::int8[]) AS u(key, value, revision) WHERE s.key = u.key`
 	textRemove = `DELETE FROM {schema}.state WHERE key = ANY($1::bytea[])`
-	textLog    = `INSERT INTO {schema}.log (revision, seq, key, deleted, prev_revision, prev_value)
-	SELECT * FROM unnest($1::int8[], $2::int4[], $3::bytea[], $4::bool[], $5::int8[], $6::bytea[])`
+	textLog    = `WITH written AS (INSERT INTO {schema}.log (revision, seq, key, deleted, prev_revision, prev_value)
+	SELECT * FROM unnest($1::int8[], $2::int4[], $3::bytea[], $4::bool[], $5::int8[], $6::bytea[]))
+	SELECT pg_notify($7, $8)`
 	textCompact = `UPDATE {schema}.meta SET compacted = greatest(compacted, $1::int8)`
 
 	textGet = `SELECT value, revision FROM {schema}.state WHERE key = $1::bytea`

@@ -78,16 +78,18 @@ func (t *turn) prepare(ctx context.Context, requests []*request) error {
 	var b pgx.Batch
 	if len(t.held) == 0 {
 		b.Queue(textOpen)
-		b.Queue(sql.begin)
+		b.Queue(sql.turn)
 	} else {
 		b.Queue("SELECT set_config('lock_timeout', '0', true)")
+		b.Queue(sql.locked)
 	}
-	b.Queue("SELECT pg_advisory_xact_lock($1)", sql.lock) // alone: the next statement sees what the one before us wrote
-	b.Queue(sql.head).QueryRow(func(row pgx.Row) error { return row.Scan(t.batch.head.targets()...) })
 	t.batch.stored = make(map[string]*store.Entry, len(touched))
 	t.batch.locked = make(map[string]bool, len(puts)+len(deletes))
 	t.batch.now = map[string]*store.Entry{}
-	b.Queue(sql.read, touched).Query(t.readEntries)
+	b.Queue(sql.rows, touched).Query(func(rows pgx.Rows) (err error) {
+		t.batch.head, err = readRows(rows, t.batch.stored)
+		return err
+	})
 	if len(puts) > 0 {
 		b.Queue(sql.lockPut, puts).Query(t.readLocked)
 	}
@@ -123,19 +125,6 @@ func touchedBy(requests []*request) (touched, puts, deletes [][]byte) {
 		}
 	}
 	return touched, puts, deletes
-}
-
-func (t *turn) readEntries(rows pgx.Rows) error {
-	for rows.Next() {
-		e := &store.Entry{}
-		var key []byte
-		if err := rows.Scan(&key, &e.Value, &e.Revision); err != nil {
-			return err
-		}
-		e.Key = string(key)
-		t.batch.stored[e.Key] = e
-	}
-	return rows.Err()
 }
 
 func (t *turn) readLocked(rows pgx.Rows) error {
@@ -189,8 +178,8 @@ func (t *turn) write() error {
 		b.Queue(sql.remove, w.removed)
 	}
 	if l := &w.log; len(l.keys) > 0 {
-		b.Queue(sql.log, l.revisions, l.seqs, l.keys, l.deleted, l.prevRevisions, l.prevValues)
-		b.Queue("SELECT pg_notify($1, $2)", sql.channel, fmt.Sprint(int64(t.batch.head.revision)))
+		b.Queue(sql.log, l.revisions, l.seqs, l.keys, l.deleted, l.prevRevisions, l.prevValues,
+			sql.channel, fmt.Sprint(int64(t.batch.head.revision)))
 	}
 	if t.batch.head.compacted != t.batch.before.compacted {
 		b.Queue(sql.compact, int64(t.batch.head.compacted))
