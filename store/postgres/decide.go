@@ -9,11 +9,12 @@ import (
 // batch decides requests one after another, each on what those before it left,
 // and collects what has to be written.
 type batch struct {
-	before head
-	head   head
-	stored map[string]*store.Entry // what the server has at the touched keys; absent: nothing
-	locked map[string]bool         // of those, what this transaction may write; nil: not asked
-	now    map[string]*store.Entry // what is different by now; nil: deleted
+	before    head
+	head      head
+	stored    map[string]*store.Entry // what the server has at the touched keys; absent: nothing
+	locked    map[string]bool         // of those, what this transaction may write
+	deletable map[string]bool         // and what it may delete
+	now       map[string]*store.Entry // what is different by now; nil: deleted
 
 	changes []store.Change
 	answers []answer
@@ -61,7 +62,11 @@ func (b *batch) apply(r *request) (a answer, held []string) {
 		if op.Delete && prev == nil {
 			continue
 		}
-		if b.stored[op.Key] != nil && !b.locked[op.Key] {
+		free := b.locked
+		if op.Delete {
+			free = b.deletable
+		}
+		if b.stored[op.Key] != nil && !free[op.Key] {
 			held = append(held, op.Key)
 			continue
 		}

@@ -62,7 +62,7 @@ func (s *Store) take(before store.Position, c chunk) (done bool, err error) {
 	case c.head.epoch != before.Epoch, c.head.revision < before.Revision:
 		// Another history: the database was restored, or lost what it had acknowledged.
 		return true, s.replaceHub(c.head)
-	case c.head.compacted > before.Revision:
+	case c.head.compacted > h.Position().Revision: // now, as the committer may have been here
 		// This process was away for so long that the log has been dropped.
 		return true, s.replaceHub(c.head)
 	}

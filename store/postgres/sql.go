@@ -18,7 +18,7 @@ type statements struct {
 	begin, locked, turn, head, rows, lockPut, lockDelete string
 	insert, update, remove, log, compact                 string
 	get, list, listAt, replay                            string
-	waitHold, waitRow, hold, holdRow, trim               string
+	waitHold, waitPut, waitDelete, hold, holdRow, trim   string
 }
 
 func newStatements(schema string) *statements {
@@ -40,7 +40,7 @@ func newStatements(schema string) *statements {
 		textBegin: &s.begin, textHead: &s.head, textLock: &s.locked, textTurn: &s.turn, textRows: &s.rows, textLockPut: &s.lockPut, textLockDelete: &s.lockDelete,
 		textInsert: &s.insert, textUpdate: &s.update, textRemove: &s.remove, textLog: &s.log, textCompact: &s.compact,
 		textGet: &s.get, textList: &s.list, textListAt: &s.listAt, textReplay: &s.replay,
-		textWaitHold: &s.waitHold, textWaitRow: &s.waitRow, textHold: &s.hold, textHoldRow: &s.holdRow, textTrim: &s.trim,
+		textWaitHold: &s.waitHold, textWaitPut: &s.waitPut, textWaitDelete: &s.waitDelete, textHold: &s.hold, textHoldRow: &s.holdRow, textTrim: &s.trim,
 	} {
 		*target = named(named(text)) // {from} names the schema
 	}
@@ -118,10 +118,11 @@ const (
 		ORDER BY key, revision LIMIT 1) n ON true
 ) c ON c.size <= $6::int8 OR c.revision = c.first ORDER BY c.revision, c.seq`
 
-	textWaitHold = `SELECT pg_advisory_xact_lock({class}, $1::int4)`
-	textWaitRow  = `SELECT key FROM {schema}.state WHERE key = ANY($1::bytea[]) ORDER BY key FOR UPDATE`
-	textHold     = `SELECT pg_advisory_xact_lock_shared({class}, $1::int4)`
-	textHoldRow  = `SELECT 1 FROM {schema}.state WHERE key = $1::bytea FOR KEY SHARE`
+	textWaitHold   = `SELECT pg_advisory_xact_lock({class}, $1::int4)`
+	textWaitPut    = `SELECT FROM {schema}.state WHERE key = ANY($1::bytea[]) ORDER BY key FOR NO KEY UPDATE`
+	textWaitDelete = `SELECT FROM {schema}.state WHERE key = ANY($1::bytea[]) ORDER BY key FOR UPDATE`
+	textHold       = `SELECT pg_advisory_xact_lock_shared({class}, $1::int4)`
+	textHoldRow    = `SELECT 1 FROM {schema}.state WHERE key = $1::bytea FOR KEY SHARE`
 
 	textTrim = `WITH old AS (
 	SELECT revision, seq FROM {schema}.log WHERE revision > $1::int8 AND revision <= $2::int8

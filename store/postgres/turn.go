@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/jackc/pgx/v5"
 
@@ -67,7 +66,7 @@ func (t *turn) abandon() {
 // prepare takes the lock and reads what the requests touch.
 func (t *turn) prepare(ctx context.Context, requests []*request) error {
 	if len(t.held) > 0 {
-		if err := t.await(ctx); err != nil {
+		if err := t.await(ctx, requests[0]); err != nil {
 			return err
 		}
 	}
@@ -85,16 +84,17 @@ func (t *turn) prepare(ctx context.Context, requests []*request) error {
 	}
 	t.batch.stored = make(map[string]*store.Entry, len(touched))
 	t.batch.locked = make(map[string]bool, len(puts)+len(deletes))
+	t.batch.deletable = make(map[string]bool, len(deletes))
 	t.batch.now = map[string]*store.Entry{}
 	b.Queue(sql.rows, touched).Query(func(rows pgx.Rows) (err error) {
 		t.batch.head, err = readRows(rows, t.batch.stored)
 		return err
 	})
 	if len(puts) > 0 {
-		b.Queue(sql.lockPut, puts).Query(t.readLocked)
+		b.Queue(sql.lockPut, puts).Query(t.readLocked(t.batch.locked))
 	}
 	if len(deletes) > 0 {
-		b.Queue(sql.lockDelete, deletes).Query(t.readLocked)
+		b.Queue(sql.lockDelete, deletes).Query(t.readLocked(t.batch.locked, t.batch.deletable))
 	}
 	if err := t.conn.SendBatch(ctx, &b).Close(); err != nil {
 		return err
@@ -103,60 +103,81 @@ func (t *turn) prepare(ctx context.Context, requests []*request) error {
 	return t.batch.head.known()
 }
 
-// touchedBy returns the keys that requests ask of, put and delete.
+// touchedBy returns the keys that requests ask of, put and delete. A key that one
+// puts and another deletes is among both: a put needs the weaker lock only.
 func touchedBy(requests []*request) (touched, puts, deletes [][]byte) {
 	all := map[string]struct{}{}
-	written := map[string]bool{} // whether it is ever deleted
+	type use struct {
+		key    string
+		delete bool
+	}
+	seen := map[use]bool{}
 	for _, r := range requests {
 		r.keys(all)
 		for i := range r.operations {
 			op := &r.operations[i]
-			written[op.Key] = written[op.Key] || op.Delete
+			u := use{op.Key, op.Delete}
+			switch {
+			case seen[u]:
+			case op.Delete:
+				deletes = append(deletes, []byte(op.Key))
+			default:
+				puts = append(puts, []byte(op.Key))
+			}
+			seen[u] = true
 		}
 	}
 	for key := range all {
 		touched = append(touched, []byte(key))
 	}
-	for key, deleted := range written {
-		if deleted {
-			deletes = append(deletes, []byte(key))
-		} else {
-			puts = append(puts, []byte(key))
-		}
-	}
 	return touched, puts, deletes
 }
 
-func (t *turn) readLocked(rows pgx.Rows) error {
-	for rows.Next() {
-		var key []byte
-		if err := rows.Scan(&key); err != nil {
-			return err
+// readLocked reads keys into sets.
+func (t *turn) readLocked(sets ...map[string]bool) func(pgx.Rows) error {
+	return func(rows pgx.Rows) error {
+		for rows.Next() {
+			var key []byte
+			if err := rows.Scan(&key); err != nil {
+				return err
+			}
+			for _, set := range sets {
+				set[string(key)] = true
+			}
 		}
-		t.batch.locked[string(key)] = true
+		return rows.Err()
 	}
-	return rows.Err()
 }
 
-// await begins the transaction and waits until nobody holds the keys. It does so
-// before it takes the lock of all writers, so that they go on meanwhile.
-func (t *turn) await(ctx context.Context) error {
+// await begins the transaction and waits until nobody holds the keys against what
+// r does to them. It does so before it takes the lock of all writers, so that they
+// go on meanwhile.
+func (t *turn) await(ctx context.Context, r *request) error {
 	sql := t.store.sql
 	var b pgx.Batch
 	b.Queue(textOpen)
 	b.Queue(sql.begin)
 	b.Queue("SELECT set_config('lock_timeout', $1, true)", waitSlice.String())
-	hashes := make([]int32, len(t.held))
-	keys := make([][]byte, len(t.held))
+	all := make([][]byte, len(t.held))
 	for i, key := range t.held {
-		hashes[i], keys[i] = holdHash(key), []byte(key)
+		all[i] = []byte(key)
+	}
+	deleted := make([][]byte, 0, len(t.held))
+	var hashes []int32
+	for i := range r.operations {
+		if op := &r.operations[i]; op.Delete && slices.Contains(t.held, op.Key) {
+			deleted = append(deleted, []byte(op.Key))
+			hashes = append(hashes, holdHash(op.Key))
+		}
 	}
 	slices.Sort(hashes) // one order for all: no deadlock among those who wait
 	for _, hash := range slices.Compact(hashes) {
 		b.Queue(sql.waitHold, hash)
 	}
-	slices.SortFunc(keys, func(a, b []byte) int { return strings.Compare(string(a), string(b)) })
-	b.Queue(sql.waitRow, keys)
+	b.Queue(sql.waitPut, all) // in the order of keys too, and before what only hosts hold up
+	if len(deleted) > 0 {
+		b.Queue(sql.waitDelete, deleted)
+	}
 	return t.conn.SendBatch(ctx, &b).Close()
 }
 

@@ -173,6 +173,7 @@ func (s *Server) launch(ctx context.Context) error {
 	started, ended := make(chan error, 1), make(chan struct{})
 	go func() {
 		runtime.LockOSThread()
+		defer runtime.UnlockOSThread() // a thread that ended would end other children of it, too
 		defer close(ended)
 		err := cmd.Start()
 		started <- err
