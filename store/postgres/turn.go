@@ -159,13 +159,14 @@ func (t *turn) await(ctx context.Context, r *request) error {
 	b.Queue(sql.begin)
 	b.Queue("SELECT set_config('lock_timeout', $1, true)", waitSlice.String())
 	all := make([][]byte, len(t.held))
+	held := make(map[string]bool, len(t.held))
 	for i, key := range t.held {
-		all[i] = []byte(key)
+		all[i], held[key] = []byte(key), true
 	}
 	deleted := make([][]byte, 0, len(t.held))
 	var hashes []int32
 	for i := range r.operations {
-		if op := &r.operations[i]; op.Delete && slices.Contains(t.held, op.Key) {
+		if op := &r.operations[i]; op.Delete && held[op.Key] {
 			deleted = append(deleted, []byte(op.Key))
 			hashes = append(hashes, holdHash(op.Key))
 		}

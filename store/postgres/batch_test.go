@@ -1,0 +1,84 @@
+package postgres_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/nslifecycle/nslifecycle/store"
+	"github.com/nslifecycle/nslifecycle/store/postgres"
+)
+
+// together makes the committer take the transactions in one batch and returns where
+// each is answered: it holds the lock of all writers until they have gathered.
+func together(t *testing.T, s *postgres.Store, schema string, txns ...store.Txn) []<-chan error {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), server(t).DSN("postgres"))
+	require.NoError(t, err)
+	defer func() { require.NoError(t, conn.Close(context.Background())) }()
+	tx, err := conn.Begin(t.Context())
+	require.NoError(t, err)
+	_, err = tx.Exec(t.Context(), "SELECT pg_advisory_xact_lock($1)", postgres.WriterLock(schema))
+	require.NoError(t, err)
+	begin := func(txn store.Txn) <-chan error {
+		done := make(chan error, 1)
+		go func() {
+			_, err := s.Commit(context.Background(), txn)
+			done <- err
+		}()
+		return done
+	}
+	first := begin(store.Txn{Do: []store.Operation{store.Put("first", nil)}})
+	require.Eventually(t, func() bool { return writersWait(t, conn, schema) }, 20*time.Second, 2*time.Millisecond, "the committer waits")
+	var answers []<-chan error
+	for i, txn := range txns {
+		answers = append(answers, begin(txn))
+		require.Eventually(t, func() bool { return s.Queued() == i+1 }, 20*time.Second, time.Millisecond, "it has gathered")
+	}
+	require.NoError(t, tx.Rollback(t.Context()))
+	require.NoError(t, <-first)
+	return answers
+}
+
+// writersWait reports whether somebody waits for the lock of all writers.
+func writersWait(t *testing.T, conn *pgx.Conn, schema string) bool {
+	t.Helper()
+	var n int
+	require.NoError(t, conn.QueryRow(t.Context(), `SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = 'advisory' AND objsubid = 1
+	AND classid::int8 << 32 | objid::int8 = $1::int8`, postgres.WriterLock(schema)).Scan(&n))
+	return n > 0
+}
+
+// A put of a held entry does not wait for the host only because a deletion of the
+// entry, which has to, came with it.
+func TestPutOfHeldEntryBesideItsDeletion(t *testing.T) {
+	t.Parallel()
+	s, schema := openNew(t, nil)
+	put(t, s, "held", "1")
+	tx, err := newPool(t, server(t).DSN("postgres")).Begin(t.Context())
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = tx.Rollback(context.Background()) })
+	require.NoError(t, s.HoldTx(t.Context(), tx, "held"))
+	answers := together(t, s, schema,
+		store.Txn{Do: []store.Operation{store.Delete("held")}},
+		store.Txn{Do: []store.Operation{store.Put("held", []byte("2"))}},
+	)
+	select {
+	case err := <-answers[1]:
+		require.NoError(t, err)
+	case <-time.After(20 * time.Second):
+		require.Fail(t, "the put waits for the host")
+	}
+	select {
+	case err := <-answers[0]:
+		require.Fail(t, "the deletion did not wait", "%v", err)
+	default:
+	}
+	require.NoError(t, tx.Commit(t.Context()))
+	require.NoError(t, <-answers[0])
+	_, err = s.Get(t.Context(), "held")
+	require.ErrorIs(t, err, store.ErrNotFound)
+}
