@@ -41,6 +41,11 @@ func (s *Store) commit(ctx context.Context, txn store.Txn) (store.Revision, erro
 		return 0, err
 	}
 	defer end()
+	if len(txn.If)+len(txn.Do) == 0 {
+		// A transaction without ranges is no linearizable read to the engine.
+		answer, err := s.read(ctx, &pb.RangeRequest{Key: []byte(s.keys.marker), CountOnly: true})
+		return store.Revision(answer.GetHeader().GetRevision()), err
+	}
 	var answer *pb.TxnResponse
 	if len(txn.Do) == 0 {
 		answer, err = attempt(ctx, s, func(ctx context.Context) (*pb.TxnResponse, error) { return s.kv.Txn(ctx, request, s.calls...) })

@@ -2,11 +2,13 @@ package etcd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 
 	"github.com/nslifecycle/nslifecycle/store"
 )
@@ -54,16 +56,17 @@ func (s *Store) startCompactor(every time.Duration) {
 	go func() {
 		defer s.running.Done()
 		c := compactor{store: s}
-		tick := time.NewTicker(every)
-		defer tick.Stop()
+		next := time.NewTimer(every)
+		defer next.Stop()
 		for {
 			ctx, end := join(s.closing, s.closing)
 			// A round that fails is made up for by the next one, here or elsewhere: then
 			// history is longer for a while.
 			_ = c.round(ctx)
 			end()
+			next.Reset(every) // from its end: a round that was late must not be close to the next one
 			select {
-			case <-tick.C:
+			case <-next.C:
 			case <-s.closing.Done():
 				return
 			}
@@ -86,11 +89,16 @@ type compactor struct {
 func (c *compactor) round(ctx context.Context) error {
 	s := c.store
 	key := []byte(s.keys.compactor)
+	ctx, cancel := context.WithTimeout(ctx, s.pace.attempt)
+	defer cancel()
 	answer, err := s.kv.Txn(ctx, &pb.TxnRequest{
 		Compare: []*pb.Compare{{Key: key, Target: pb.Compare_VERSION, Result: pb.Compare_EQUAL, TargetUnion: &pb.Compare_Version{Version: c.version}}},
 		Success: []*pb.RequestOp{{Request: &pb.RequestOp_RequestPut{RequestPut: &pb.PutRequest{Key: key, Value: []byte(strconv.FormatInt(c.last, 10))}}}},
 		Failure: []*pb.RequestOp{{Request: &pb.RequestOp_RequestRange{RequestRange: &pb.RangeRequest{Key: key}}}},
 	}, s.calls...)
+	if errors.Is(rpctypes.Error(err), rpctypes.ErrNoSpace) {
+		return c.roundWithoutSpace(ctx)
+	}
 	if err != nil {
 		return err // if it was written, this process loses the next round, and goes on from there
 	}
@@ -109,4 +117,17 @@ func (c *compactor) round(ctx context.Context) error {
 		c.version = 0 // somebody removed it
 	}
 	return nil
+}
+
+// roundWithoutSpace is a round on a full database, which refuses the election but
+// needs the compaction most. Then everybody does the work: it is the same.
+func (c *compactor) roundWithoutSpace(ctx context.Context) error {
+	s := c.store
+	answer, err := s.read(ctx, &pb.RangeRequest{Key: []byte(s.keys.marker), CountOnly: true})
+	if err != nil {
+		return err
+	}
+	last := c.last
+	c.last = answer.Header.Revision
+	return s.compact(ctx, last)
 }

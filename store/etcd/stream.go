@@ -37,10 +37,11 @@ func (w *watch) follow() error {
 		_, err = rpc.Recv() // Send only says that the stream has ended, this says why
 		return w.broken(err)
 	}
-	p := &pulse{pace: s.pace, rpc: rpc, stalled: cancel}
+	p := &pulse{pace: s.pace, rpc: rpc, stalled: cancel, ahead: w.ahead(ctx)}
 	p.owed.Store(true)
 	p.begin(w.caught)
 	defer p.end(cancel)
+	w.created = false
 	w.events, w.revision = nil, 0 // of a transaction that the stream before did not finish
 	if !w.caught && w.cursor == w.start {
 		p.catchUp()
@@ -64,6 +65,9 @@ func (w *watch) follow() error {
 		}
 		// A watch that began ahead of the server gets no answer before the next commit.
 		p.owed.Store(!answer.Created)
+		if answer.Created {
+			p.created.Store(true)
+		}
 		caught := w.caught
 		if err := w.receive(answer); err != nil {
 			return err
@@ -83,6 +87,16 @@ func (w *watch) from() int64 {
 		return w.cursor + 1
 	}
 	return w.cursor
+}
+
+// ahead returns a function that tells whether the cluster has gone on since the
+// stream began, as far as that can be learnt.
+func (w *watch) ahead(ctx context.Context) func() bool {
+	s, cursor := w.store, w.cursor
+	return func() bool {
+		answer, err := s.read(ctx, &pb.RangeRequest{Key: []byte(s.keys.marker), CountOnly: true})
+		return err == nil && answer.Header.Revision > cursor
+	}
 }
 
 // broken tells whether the watch can go on with another stream after err.
@@ -105,7 +119,9 @@ type pulse struct {
 	pace    pace
 	rpc     pb.Watch_WatchClient
 	stalled func() // ends the stream
+	ahead   func() bool
 
+	created atomic.Bool // the server has said that it made the watch
 	reading atomic.Bool // the loop waits for the stream, not for its caller
 	heard   atomic.Bool // something came since the last beat
 	moved   atomic.Bool // events did
@@ -115,7 +131,8 @@ type pulse struct {
 	timer  *time.Timer
 	caught bool
 	over   bool
-	silent time.Duration // for how long nothing came although it should have
+	silent time.Duration // for how long nothing has come
+	looks  sync.WaitGroup
 }
 
 func (p *pulse) begin(caught bool) {
@@ -152,23 +169,40 @@ func (p *pulse) beat() {
 	if p.silent += p.interval(); p.heard.Swap(false) || !reading {
 		p.silent = 0
 	}
-	if p.silent >= p.pace.stall && p.owed.Load() {
-		p.stalled()
-		return
+	if p.silent >= p.pace.stall {
+		if p.owed.Load() {
+			p.stalled()
+			return
+		}
+		p.silent = 0
+		p.look()
 	}
 	// Events tell how far the stream is as well, and a caller who is slow does not ask.
-	if moved := p.moved.Swap(false); reading && !moved {
+	// Before the server has made the watch nobody may ask: it would answer past events
+	// that it still holds back.
+	if moved := p.moved.Swap(false); reading && !moved && p.created.Load() {
 		// An error ends the stream, and the loop learns it there.
 		_ = p.rpc.Send(&pb.WatchRequest{RequestUnion: &pb.WatchRequest_ProgressRequest{ProgressRequest: &pb.WatchProgressRequest{}}})
 	}
 	p.timer.Reset(p.interval())
 }
 
+// look asks the cluster whether a server that is silent owes an answer: a quiet
+// cluster and a member that hangs look the same on the stream.
+func (p *pulse) look() {
+	p.looks.Go(func() {
+		if p.ahead() {
+			p.owed.Store(true)
+		}
+	})
+}
+
 // end stops the pulse: when it returns, nothing of it runs.
 func (p *pulse) end(cancel func()) {
 	cancel() // a request that is being sent ends
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	p.over = true
 	p.timer.Stop()
+	p.mu.Unlock()
+	p.looks.Wait()
 }

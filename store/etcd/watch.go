@@ -28,6 +28,8 @@ type watch struct {
 	unborn bool  // the last stream was given up before it began, and the next is tried at once
 	denied int   // how often the server has denied it in a row
 
+	created bool // the server has made the watch of this stream
+
 	events   []store.Event // of one transaction, of which more may come
 	revision int64         // of events
 }
@@ -172,8 +174,10 @@ func (w *watch) receive(answer *pb.WatchResponse) error {
 	case answer.Canceled:
 		return w.canceled(answer.CancelReason)
 	case answer.Created:
-		w.denied = 0
+		w.created, w.denied = true, 0
 		return nil
+	case len(answer.Events) == 0 && !w.created:
+		return nil // progress of nothing: the server may hold events back that lie before
 	case len(answer.Events) == 0:
 		return w.progress(answer.Header.Revision)
 	}
@@ -216,7 +220,9 @@ func (w *watch) canceled(reason string) error {
 	return fmt.Errorf("%w: the server ended it: %s", errBroken, reason)
 }
 
-// event returns what e means, or ErrGone when the entry before it was compacted.
+// event returns what e means. The entry before it can be missing: it was compacted,
+// or the server has sent the event before it knew that the watch wants it. Another
+// stream finds out which.
 func (w *watch) event(e *mvccpb.Event) (store.Event, error) {
 	event := store.Event{Key: w.store.keys.keyOf(e.Kv.Key)}
 	created := false
@@ -227,7 +233,7 @@ func (w *watch) event(e *mvccpb.Event) (store.Event, error) {
 	switch {
 	case created:
 	case e.PrevKv == nil:
-		return event, fmt.Errorf("%w: what %q was before revision %d was compacted", store.ErrGone, event.Key, e.Kv.ModRevision)
+		return event, fmt.Errorf("%w: the server did not tell what %q was before revision %d", errBroken, event.Key, e.Kv.ModRevision)
 	default:
 		before := w.store.entry(e.PrevKv)
 		event.Prev = &before
