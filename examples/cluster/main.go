@@ -70,7 +70,7 @@ func parse(args []string, w io.Writer) (config, error) {
 	var c config
 	flags := flag.NewFlagSet("cluster", flag.ContinueOnError)
 	flags.SetOutput(w)
-	flags.StringVar(&c.store, "store", "", "`etcd or postgres` (default: the one that an address is given for, else the one that is found)")
+	flags.StringVar(&c.store, "store", "", "the `kind` of store, etcd or postgres (default: the one that an address is given for, else the one that is found)")
 	flags.StringVar(&c.endpoints, "endpoints", "", "`addresses` of an etcd that runs, separated by commas")
 	flags.StringVar(&c.dsn, "dsn", "", "`address` of a PostgreSQL that runs; everything goes into the schema "+place)
 	flags.StringVar(&c.etcd, "etcd", "", "the `file` of the etcd program to start (default: the one on PATH)")
