@@ -100,13 +100,27 @@ func (s *Store) run() {
 		case <-s.ctx.Done():
 			return
 		}
-		conn, err := s.pool.Acquire(s.ctx)
+		conn, err := s.acquire(s.ctx)
 		requests, _ = s.queue.take(requests[:0])
 		if len(requests) > 0 {
 			s.process(conn, err, requests)
 			clear(requests)
 		} else if conn != nil {
 			conn.Release()
+		}
+	}
+}
+
+// acquire waits for a connection as long as ctx lives, but for none in particular:
+// the pool may be busy with one that fell silent, and drops it when the time is up.
+func (s *Store) acquire(ctx context.Context) (*pgxpool.Conn, error) {
+	for {
+		limited, cancel := context.WithTimeout(ctx, s.options.times.stall)
+		conn, err := s.pool.Acquire(limited)
+		late := limited.Err() != nil
+		cancel()
+		if err == nil || ctx.Err() != nil || !late {
+			return conn, err
 		}
 	}
 }
@@ -128,7 +142,7 @@ func (s *Store) process(conn *pgxpool.Conn, err error, requests []*request) {
 		if err == nil || attempt == attempts || s.ctx.Err() != nil || t != nil && t.submitted {
 			break
 		}
-		conn, err = s.pool.Acquire(s.ctx)
+		conn, err = s.acquire(s.ctx)
 	}
 	if err != nil {
 		s.refuse(requests, t, err)

@@ -1,14 +1,22 @@
 package postgres
 
+import "time"
+
 // WriterLock is the number of the lock of all writers of a schema.
-func WriterLock(schema string) int64 { return newStatements(schema).lock }
+func WriterLock(schema string) int64 { return newStatements(schema, times{}).lock }
 
 // HoldClass is the class of the locks of those who hold entries of a schema.
-func HoldClass(schema string) int32 { return newStatements(schema).class }
+func HoldClass(schema string) int32 { return newStatements(schema, times{}).class }
 
 // Queued is how many requests the committer has not taken.
 func (s *Store) Queued() int {
 	s.queue.mu.Lock()
 	defer s.queue.mu.Unlock()
 	return len(s.queue.waiting)
+}
+
+// Hurried returns o with short limits of time; zero leaves a default.
+func Hurried(o Options, stall, turn, slice, commit time.Duration) *Options {
+	o.times = times{stall, turn, slice, commit}
+	return &o
 }

@@ -24,6 +24,7 @@ type proxy struct {
 
 	mu       sync.Mutex
 	conns    map[net.Conn]bool
+	silent   map[net.Conn]bool        // of those: nothing is passed on, nor that an end closed it
 	cut      func(answer []byte) bool // asked of everything the server says; true: cut instead of passing it on
 	running  sync.WaitGroup
 	isClosed bool
@@ -33,7 +34,7 @@ func newProxy(tb testing.TB, target string) *proxy {
 	tb.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(tb, err)
-	p := &proxy{listener: l, target: target, conns: map[net.Conn]bool{}}
+	p := &proxy{listener: l, target: target, conns: map[net.Conn]bool{}, silent: map[net.Conn]bool{}}
 	p.running.Go(p.accept)
 	tb.Cleanup(p.close)
 	return p
@@ -92,17 +93,39 @@ func (p *proxy) whenever(cut func(answer []byte) bool) {
 
 // pass copies until either side ends, or look says so.
 func (p *proxy) pass(to, from net.Conn, look func([]byte) bool) {
-	defer to.Close()
-	defer from.Close()
+	defer func() {
+		if !p.isSilent(from) {
+			_, _ = to.Close(), from.Close()
+		}
+	}()
 	buffer := make([]byte, 64<<10)
 	for {
 		n, err := from.Read(buffer)
+		if err == nil && p.isSilent(from) {
+			continue
+		}
 		if err != nil || look != nil && look(buffer[:n]) {
 			return
 		}
 		if _, err := to.Write(buffer[:n]); err != nil {
 			return
 		}
+	}
+}
+
+func (p *proxy) isSilent(c net.Conn) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.silent[c]
+}
+
+// silence makes every connection there is a dead one that nobody closes, as when
+// the network drops what is sent; new ones work.
+func (p *proxy) silence() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for c := range p.conns {
+		p.silent[c] = true
 	}
 }
 

@@ -52,6 +52,9 @@ func openOwn(ctx context.Context, dsn, schema string, options *Options) (*Store,
 	if err != nil {
 		return nil, fmt.Errorf("%w: the DSN: %w", store.ErrInvalid, err)
 	}
+	if config.PingTimeout == 0 {
+		config.PingTimeout = stallLimit / 2
+	}
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return nil, err
@@ -84,7 +87,7 @@ func open(ctx context.Context, pool *pgxpool.Pool, schema string, options *Optio
 	s := &Store{
 		pool:     pool,
 		options:  o,
-		sql:      newStatements(schema),
+		sql:      newStatements(schema, o.times),
 		patience: defaultPatience,
 		queue:    newQueue(),
 		slots:    make(chan struct{}, max(1, pool.Config().MaxConns/4)),

@@ -48,6 +48,8 @@ type Options struct {
 	// by 2^40, and compacts everything before: positions of the lost history are
 	// [store.ErrGone], and revisions of it match no entry.
 	NewEpoch bool
+
+	times times
 }
 
 const (
@@ -74,6 +76,7 @@ func (o *Options) withDefaults() (Options, error) {
 	if filled.Poll == 0 {
 		filled.Poll = defaultPoll
 	}
+	filled.times = filled.times.withDefaults()
 	return filled, nil
 }
 

@@ -42,7 +42,7 @@ func (s *Store) poll(ctx context.Context) error {
 	defer func() { <-s.polling }()
 	for {
 		before := s.hub.Load().Position()
-		c, err := s.replay(ctx, "", before.Revision)
+		c, err := s.replayInTime(ctx, before.Revision)
 		if err != nil {
 			return err
 		}
@@ -50,6 +50,14 @@ func (s *Store) poll(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+// replayInTime reads a chunk of the log for the hub. Its limit is for a connection
+// that fell silent, which must not keep the right to read from everybody.
+func (s *Store) replayInTime(ctx context.Context, after store.Revision) (chunk, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.options.times.turn)
+	defer cancel()
+	return s.replay(ctx, "", after)
 }
 
 // take publishes a chunk that was read after a position, and reports whether it was

@@ -21,7 +21,7 @@ type statements struct {
 	waitHold, waitPut, waitDelete, hold, holdRow, trim   string
 }
 
-func newStatements(schema string) *statements {
+func newStatements(schema string, t times) *statements {
 	s := &statements{
 		schema:  schema,
 		channel: fmt.Sprintf("nslifecycle_%016x", uint64(hash64("channel", schema))),
@@ -34,7 +34,7 @@ func newStatements(schema string) *statements {
 		"{from}", headTables,
 		"{lock}", fmt.Sprint(s.lock),
 		"{class}", fmt.Sprint(s.class),
-		"{stall}", stallLimit.String(),
+		"{stall}", t.stall.String(),
 	).Replace
 	for text, target := range map[string]*string{
 		textBegin: &s.begin, textHead: &s.head, textLock: &s.locked, textTurn: &s.turn, textRows: &s.rows, textLockPut: &s.lockPut, textLockDelete: &s.lockDelete,

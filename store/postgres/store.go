@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,11 +34,25 @@ var limits = store.Limits{
 	Bytes:      16 << 20,
 }
 
+// defaultPatience is how long Commit waits for the result of a transaction that was
+// submitted, when its context has ended.
+const defaultPatience = time.Second
+
+// times are limits of time, which tests shorten; zero is the default.
+type times struct{ stall, turn, slice, commit time.Duration }
+
+func (t times) withDefaults() times {
+	return times{
+		stall:  cmp.Or(t.stall, stallLimit),
+		turn:   cmp.Or(t.turn, turnLimit),
+		slice:  cmp.Or(t.slice, waitSlice),
+		commit: cmp.Or(t.commit, commitLimit),
+	}
+}
+
 const (
-	// defaultPatience is how long Commit waits for the result of a transaction that
-	// was submitted, when its context has ended.
-	defaultPatience = time.Second
-	// stallLimit is how long the server lets a process keep its turn without a word.
+	// stallLimit is how long the server lets a process keep its turn without a word,
+	// and how long a process waits for a connection before it looks for another.
 	stallLimit = 10 * time.Second
 	// turnLimit is how long a process waits for its turn before it looks whether its
 	// connection is still alive.

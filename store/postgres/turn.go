@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -58,7 +59,7 @@ func (t *turn) abandon() {
 	if t.conn.IsClosed() || t.conn.PgConn().TxStatus() == 'I' {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), stallLimit)
+	ctx, cancel := context.WithTimeout(context.Background(), t.store.options.times.stall)
 	defer cancel()
 	_, _ = t.conn.Exec(ctx, "rollback")
 }
@@ -70,7 +71,7 @@ func (t *turn) prepare(ctx context.Context, requests []*request) error {
 			return err
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, turnLimit)
+	ctx, cancel := context.WithTimeout(ctx, t.store.options.times.turn)
 	defer cancel()
 	touched, puts, deletes := touchedBy(requests)
 	sql := t.store.sql
@@ -157,7 +158,7 @@ func (t *turn) await(ctx context.Context, r *request) error {
 	var b pgx.Batch
 	b.Queue(textOpen)
 	b.Queue(sql.begin)
-	b.Queue("SELECT set_config('lock_timeout', $1, true)", waitSlice.String())
+	b.Queue("SELECT set_config('lock_timeout', $1, true)", t.store.options.times.slice.String())
 	all := make([][]byte, len(t.held))
 	held := make(map[string]bool, len(t.held))
 	for i, key := range t.held {
@@ -179,13 +180,17 @@ func (t *turn) await(ctx context.Context, r *request) error {
 	if len(deleted) > 0 {
 		b.Queue(sql.waitDelete, deleted)
 	}
+	// The server ends the wait; this limit is for one that fell silent.
+	limits := &t.store.options.times
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(b.Len())*limits.slice+limits.turn)
+	defer cancel()
 	return t.conn.SendBatch(ctx, &b).Close()
 }
 
 // write writes the batch and commits it. It has a time limit of its own and
 // nobody's context: a commit must not be cut off.
 func (t *turn) write() error {
-	ctx, cancel := context.WithTimeout(context.Background(), commitLimit)
+	ctx, cancel := context.WithTimeout(context.Background(), t.store.options.times.commit)
 	defer cancel()
 	sql := t.store.sql
 	w := t.batch.rows()

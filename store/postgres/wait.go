@@ -66,7 +66,7 @@ func (s *Store) tryHeld(ctx context.Context, r *request, held []string) (*turn, 
 		return nil, context.Cause(ctx)
 	}
 	defer func() { <-s.slots }()
-	conn, err := s.pool.Acquire(ctx)
+	conn, err := s.acquire(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,67 @@
+package postgres_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/nslifecycle/nslifecycle/store"
+	"github.com/nslifecycle/nslifecycle/store/postgres"
+)
+
+// openThrough opens a store through p, on a pool that pings before each use and
+// waits for the answer as long as it is let.
+func openThrough(t *testing.T, p *proxy, schema string, options *postgres.Options) *postgres.Store {
+	t.Helper()
+	config, err := pgxpool.ParseConfig(p.dsn() + "&pool_max_conns=6")
+	require.NoError(t, err)
+	config.ShouldPing = func(context.Context, pgxpool.ShouldPingParams) bool { return true }
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	require.NoError(t, err)
+	t.Cleanup(pool.Close)
+	s, err := postgres.New(t.Context(), pool, schema, options)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		p.cutAll()
+		require.NoError(t, s.Close())
+	})
+	return s
+}
+
+// Connections that fall silent hold up neither the committer nor watches for ever.
+func TestFaultConnectionsFallSilent(t *testing.T) {
+	t.Parallel()
+	hurry := postgres.Hurried(postgres.Options{NoListen: true, Poll: 20 * time.Millisecond}, 200*time.Millisecond, time.Second, 0, 0)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // which the test does not need
+	defer cancel()
+	t.Run("committer", func(t *testing.T) {
+		p := newProxy(t, server(t).Addr())
+		s := openThrough(t, p, newSchema(), hurry)
+		put(t, s, "k", "1")
+		p.silence()
+		_, err := s.Commit(ctx, store.Txn{Do: []store.Operation{store.Put("k", []byte("2"))}})
+		require.NoError(t, err)
+	})
+	t.Run("watch", func(t *testing.T) {
+		p := newProxy(t, server(t).Addr())
+		schema := newSchema()
+		s := openThrough(t, p, schema, hurry)
+		other := openAt(t, server(t).DSN("postgres"), schema, nil)
+		silenced := false
+		for c, err := range s.Watch(ctx, "", store.Position{}) {
+			require.NoError(t, err)
+			if !silenced {
+				silenced = true
+				p.silence()
+				put(t, other, "k", "1")
+			}
+			if len(c.Events) > 0 {
+				break
+			}
+		}
+		require.NoError(t, ctx.Err())
+	})
+}
