@@ -48,14 +48,15 @@ COMMENT ON TABLE {schema}.log IS 'nslifecycle: what changed, and what was before
 ` + views}
 
 // views is for people. Its functions answer NULL for what is not text, JSON or a
-// time, so that no entry of anybody makes a SELECT fail.
+// time, so that no entry of anybody makes a SELECT fail. They must not run in
+// parallel workers: catching an error takes a subtransaction.
 const views = `
-CREATE FUNCTION {schema}.try_text(bytea) RETURNS text LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE AS
+CREATE FUNCTION {schema}.try_text(bytea) RETURNS text LANGUAGE plpgsql IMMUTABLE STRICT AS
 $body$ BEGIN RETURN convert_from($1, 'UTF8'); EXCEPTION WHEN OTHERS THEN RETURN NULL; END $body$;
-CREATE FUNCTION {schema}.try_json(bytea) RETURNS jsonb LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE AS
+CREATE FUNCTION {schema}.try_json(bytea) RETURNS jsonb LANGUAGE plpgsql IMMUTABLE STRICT AS
 $body$ BEGIN RETURN convert_from($1, 'UTF8')::jsonb; EXCEPTION WHEN OTHERS THEN RETURN NULL; END $body$;
-CREATE FUNCTION {schema}.try_time(text) RETURNS timestamptz LANGUAGE plpgsql STABLE STRICT PARALLEL SAFE AS
-$body$ BEGIN RETURN $1::timestamptz; EXCEPTION WHEN OTHERS THEN RETURN NULL; END $body$;
+CREATE FUNCTION {schema}.try_time(text) RETURNS timestamptz LANGUAGE plpgsql STABLE STRICT AS
+$body$ BEGIN RETURN CASE WHEN isfinite($1::timestamptz) THEN $1::timestamptz END; EXCEPTION WHEN OTHERS THEN RETURN NULL; END $body$;
 
 CREATE VIEW {schema}.namespaces AS
 SELECT n.prefix, n.name, n.phase, n.finalizers, n.created, date_trunc('second', now() - n.created) AS age,

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
@@ -38,6 +39,7 @@ func TestViewOfNamespaces(t *testing.T) {
 		"/y/namespaces/bad": "not json", "/y/.gate/bad": "", "/z/namespaces/array": "[1]", "/z/.gate/array": "",
 		"/t/namespaces/times": `{"metadata":{"creationTimestamp":"no time","deletionTimestamp":7},"status":"odd"}`, "/t/.gate/times": "u",
 		"/n/namespaces/null": `{"x":"\u0000"}`, "/n/.gate/null": "u",
+		"/u/namespaces/never": `{"metadata":{"creationTimestamp":"infinity","deletionTimestamp":"-infinity"}}`, "/u/.gate/never": "u",
 	} {
 		put(t, s, key, value)
 	}
@@ -60,8 +62,33 @@ func TestViewOfNamespaces(t *testing.T) {
 		`registry active Active ["kubernetes"] x true false`,
 		`registry ending Terminating ["kubernetes"] x true true`,
 		`t times - - - false false`,
+		`u never - - - false false`,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("the view (-want +got):\n%s", diff)
+	}
+}
+
+// The view takes any plan: its functions catch errors, which parallel workers may not.
+func TestViewInParallel(t *testing.T) {
+	t.Parallel()
+	s, schema := openNew(t, nil)
+	put(t, s, "/registry/namespaces/a", `{"metadata":{"name":"a"}}`)
+	put(t, s, "/registry/.gate/a", "u")
+	config, err := pgxpool.ParseConfig(server(t).DSN("postgres"))
+	require.NoError(t, err)
+	for name, value := range map[string]string{
+		"parallel_setup_cost": "0", "parallel_tuple_cost": "0", "min_parallel_table_scan_size": "0", "min_parallel_index_scan_size": "0",
+		"max_parallel_workers_per_gather": "2",
+	} { // as if the store were large
+		config.ConnConfig.RuntimeParams[name] = value
+	}
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	require.NoError(t, err)
+	defer pool.Close()
+	var n int
+	for _, where := range []string{"true", "name = 'a'", "document ->> 'metadata' <> ''"} {
+		require.NoError(t, pool.QueryRow(t.Context(), "SELECT count(*) FROM "+schema+".namespaces WHERE "+where).Scan(&n), where)
+		require.Equal(t, 1, n, where)
 	}
 }
