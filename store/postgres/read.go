@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/jackc/pgx/v5"
 
@@ -97,7 +98,7 @@ func (s *Store) list(ctx context.Context, q store.Query) (store.Page, error) {
 // page reads a page and where the store stands in one statement: one snapshot.
 func (s *Store) page(ctx context.Context, q store.Query) (page store.Page, err error) {
 	var limit *int64 // NULL is none
-	if q.Limit > 0 {
+	if q.Limit > 0 && q.Limit < math.MaxInt {
 		one := int64(q.Limit) + 1 // tells whether more follow
 		limit = &one
 	}

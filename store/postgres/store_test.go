@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"math"
 	"testing"
 	"time"
 
@@ -165,5 +166,20 @@ func TestReplayOfLargeCommits(t *testing.T) {
 		}
 		want := map[string][]int{"": sizes, "5/": {8192}, "large": {1, 1, 1, 2}}[prefix]
 		require.Equal(t, want, got, "prefix %q", prefix)
+	}
+}
+
+// The largest limit is none.
+func TestLargestLimit(t *testing.T) {
+	t.Parallel()
+	s, _ := openNew(t, nil)
+	put(t, s, "a", "1")
+	first := put(t, s, "b", "1")
+	put(t, s, "b", "2")
+	for _, at := range []store.Position{{}, {Revision: first}} {
+		p, err := s.List(t.Context(), store.Query{Limit: math.MaxInt, At: at})
+		require.NoError(t, err)
+		require.Len(t, p.Entries, 2)
+		require.False(t, p.More)
 	}
 }
