@@ -177,7 +177,6 @@ func (s *Store) finish(t *turn) {
 		s.wait(w)
 	}
 	if t.batch.head.compacted > t.batch.before.compacted {
-		s.compacted.Store(int64(t.batch.head.compacted))
 		signal(s.janitor)
 	}
 }

@@ -112,7 +112,6 @@ func (s *Store) start(h head) error {
 		return err
 	}
 	s.hub.Store(first)
-	s.compacted.Store(int64(h.compacted))
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.running.Go(s.run)
 	s.running.Go(s.follow)
@@ -120,7 +119,6 @@ func (s *Store) start(h head) error {
 	if !s.options.NoListen {
 		s.running.Go(s.listen)
 	}
-	signal(s.janitor) // what a process before left
 	return nil
 }
 

@@ -186,22 +186,41 @@ func (s *Store) listener() (*pgx.Conn, error) {
 // trimRows is how many old records are dropped in one statement.
 const trimRows = 2000
 
+// sweepAfter is how many times [Options.Poll] passes until old records are looked
+// for without a compaction of this process: those that another one left, or that
+// somebody had locked, or that could not be dropped because of an error.
+const sweepAfter = 20
+
 // sweep drops compacted records, a few at a time. It needs no turn: nobody reads
 // them any more.
 func (s *Store) sweep() {
-	from := int64(-1)
+	ticker := time.NewTicker(sweepAfter * min(s.options.Poll, time.Minute))
+	defer ticker.Stop()
 	for {
+		from, n, err := int64(-1), int64(trimRows), error(nil)
+		for err == nil && n == trimRows {
+			from, n, err = s.trim(from)
+		}
 		select {
 		case <-s.janitor:
+		case <-ticker.C:
 		case <-s.ctx.Done():
 			return
 		}
-		for n := int64(trimRows); n == trimRows; {
-			var last int64
-			if err := s.pool.QueryRow(s.ctx, s.sql.trim, from, s.compacted.Load(), int64(trimRows)).Scan(&n, &last); err != nil {
-				break // the next compaction tries again
-			}
-			from = max(from, last-1) // the commit at last may have more
-		}
 	}
+}
+
+// trim drops some of the records after a revision, and returns how many, and after
+// which revision there may be more. Up to where they are old only the database
+// knows: this process may have known another history of it.
+func (s *Store) trim(from int64) (next, n int64, err error) {
+	ctx, cancel := context.WithTimeout(s.ctx, s.options.times.turn)
+	defer cancel()
+	var last int64
+	var b pgx.Batch
+	b.Queue(textOpen)
+	b.Queue(s.sql.trim, from, int64(trimRows)).QueryRow(func(row pgx.Row) error { return row.Scan(&n, &last) })
+	b.Queue("commit")
+	err = s.pool.SendBatch(ctx, &b).Close()
+	return max(from, last-1), n, err // the commit at last may have more
 }

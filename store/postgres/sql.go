@@ -125,8 +125,8 @@ const (
 	textHoldRow    = `SELECT 1 FROM {schema}.state WHERE key = $1::bytea FOR KEY SHARE`
 
 	textTrim = `WITH old AS (
-	SELECT revision, seq FROM {schema}.log WHERE revision > $1::int8 AND revision <= $2::int8
-	ORDER BY revision, seq LIMIT $3::int8 FOR UPDATE SKIP LOCKED
+	SELECT revision, seq FROM {schema}.log WHERE revision > $1::int8 AND revision <= (SELECT compacted FROM {schema}.meta)
+	ORDER BY revision, seq LIMIT $2::int8 FOR UPDATE SKIP LOCKED
 ), gone AS (DELETE FROM {schema}.log l USING old WHERE l.revision = old.revision AND l.seq = old.seq RETURNING l.revision)
 SELECT count(*), coalesce(max(revision), 0) FROM gone`
 )

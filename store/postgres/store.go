@@ -82,12 +82,11 @@ type Store struct {
 	queue *queue
 	slots chan struct{} // for transactions that wait for entries
 
-	hub       atomic.Pointer[hub.Hub] // of the present epoch
-	publish   sync.Mutex              // guards what is published to the hub, and its replacement
-	polling   chan struct{}           // one token: the right to read the log for the hub
-	wake      chan struct{}           // one token: there may be news in the log
-	janitor   chan struct{}           // one token: there may be old records to drop
-	compacted atomic.Int64            // up to where there may be old records to drop
+	hub     atomic.Pointer[hub.Hub] // of the present epoch
+	publish sync.Mutex              // guards what is published to the hub, and its replacement
+	polling chan struct{}           // one token: the right to read the log for the hub
+	wake    chan struct{}           // one token: there may be news in the log
+	janitor chan struct{}           // one token: there may be old records to drop
 }
 
 // Limits returns the bounds of keys, values and transactions: keys of 2 KiB,
