@@ -1,7 +1,9 @@
 package postgres_test
 
 import (
+	"bytes"
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -81,4 +83,46 @@ func TestPutOfHeldEntryBesideItsDeletion(t *testing.T) {
 	require.NoError(t, <-answers[0])
 	_, err = s.Get(t.Context(), "held")
 	require.ErrorIs(t, err, store.ErrNotFound)
+}
+
+// Deletions write little but log what they delete: the stored values bound a batch
+// too, and a single transaction above the bound is logged in several statements.
+func TestStoredValuesBoundABatch(t *testing.T) {
+	t.Parallel()
+	s, schema := openNew(t, postgres.Light(postgres.Options{}, 1000))
+	var all []store.Operation
+	var txns []store.Txn
+	for i := range 6 {
+		key := fmt.Sprint("k", i)
+		put(t, s, key, string(bytes.Repeat([]byte("v"), 400)))
+		all = append(all, store.Delete(key))
+		txns = append(txns, store.Txn{If: []store.Condition{store.Exists(key)}, Do: []store.Operation{store.Delete(key)}})
+	}
+	pool := newPool(t, server(t).DSN("postgres"))
+	written := func() (transactions, statements int) {
+		require.NoError(t, pool.QueryRow(t.Context(), "SELECT count(DISTINCT xmin::text), count(DISTINCT (xmin::text, cmin::text)) FROM "+schema+
+			".log WHERE deleted").Scan(&transactions, &statements))
+		return transactions, statements
+	}
+	for _, done := range together(t, s, schema, txns...) {
+		require.NoError(t, <-done)
+	}
+	transactions, statements := written()
+	require.Equal(t, 3, transactions, "two values of 400 bytes in each")
+	require.Equal(t, 3, statements)
+
+	for i := range 6 {
+		put(t, s, fmt.Sprint("k", i), string(bytes.Repeat([]byte("w"), 400)))
+	}
+	from, err := s.List(t.Context(), store.Query{})
+	require.NoError(t, err)
+	commit(t, s, all...)
+	transactions, statements = written()
+	require.Equal(t, 3+1, transactions)
+	require.Equal(t, 3+3, statements)
+	for c, err := range s.Watch(t.Context(), "", from.Position) {
+		require.NoError(t, err)
+		require.Len(t, c.Events, 6)
+		break
+	}
 }

@@ -145,6 +145,9 @@ func (s *Store) process(conn *pgxpool.Conn, err error, requests []*request) {
 		conn, err = s.acquire(s.ctx)
 	}
 	if err != nil {
+		if t != nil {
+			requests = t.requests
+		}
 		s.refuse(requests, t, err)
 		return
 	}

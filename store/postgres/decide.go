@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"fmt"
+	"iter"
 
 	"github.com/nslifecycle/nslifecycle/store"
 )
@@ -137,6 +138,24 @@ type logColumns struct {
 	deleted       []bool
 	prevRevisions []*int64
 	prevValues    [][]byte
+}
+
+// slices yields l in parts with values of up to so many bytes, or of one row: a
+// message to the server has its bounds.
+func (l *logColumns) slices(bytes int) iter.Seq[*logColumns] {
+	return func(yield func(*logColumns) bool) {
+		for from, to := 0, 0; from < len(l.keys); from = to {
+			for size := 0; to < len(l.keys); to++ {
+				if size += len(l.prevValues[to]); to > from && size > bytes {
+					break
+				}
+			}
+			if !yield(&logColumns{l.revisions[from:to], l.seqs[from:to], l.keys[from:to],
+				l.deleted[from:to], l.prevRevisions[from:to], l.prevValues[from:to]}) {
+				return
+			}
+		}
+	}
 }
 
 // rows returns what the batch writes.

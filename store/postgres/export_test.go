@@ -15,6 +15,12 @@ func (s *Store) Queued() int {
 	return len(s.queue.waiting)
 }
 
+// Light returns o with a lower bound of stored values that go through one statement.
+func Light(o Options, bytes int) *Options {
+	o.load = bytes
+	return &o
+}
+
 // Hurried returns o with short limits of time; zero leaves a default.
 func Hurried(o Options, stall, turn, slice, commit time.Duration) *Options {
 	o.times = times{stall, turn, slice, commit}

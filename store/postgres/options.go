@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -50,6 +51,7 @@ type Options struct {
 	NewEpoch bool
 
 	times times
+	load  int // of stored values, in bytes; see batchLoad
 }
 
 const (
@@ -76,6 +78,7 @@ func (o *Options) withDefaults() (Options, error) {
 	if filled.Poll == 0 {
 		filled.Poll = defaultPoll
 	}
+	filled.load = cmp.Or(filled.load, batchLoad)
 	filled.times = filled.times.withDefaults()
 	return filled, nil
 }

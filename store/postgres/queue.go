@@ -13,6 +13,7 @@ import (
 const (
 	batchRequests = 512
 	batchBytes    = 8 << 20
+	batchLoad     = 64 << 20 // of stored values at the keys it touches, if it is not one request
 )
 
 // request is a transaction, or a compaction, on its way through the committer.
@@ -144,6 +145,27 @@ func (q *queue) submit(requests []*request) []*request {
 		}
 	}
 	return kept
+}
+
+// giveBack undoes take for requests that do not fit into the batch.
+func (q *queue) giveBack(requests []*request) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, r := range requests {
+		switch {
+		case q.closed:
+			r.submitted = true
+			r.done <- answer{err: store.ErrClosed}
+			continue
+		case r.withdrawn:
+			q.withdrawn++
+		}
+		r.taken = false
+	}
+	if !q.closed && len(requests) > 0 {
+		q.waiting = slices.Concat(requests, q.waiting)
+		q.signal()
+	}
 }
 
 // recall undoes submit for a request that has to wait after all.

@@ -15,10 +15,10 @@ type statements struct {
 	lock    int64  // the advisory lock of all who write
 	class   int32  // of the advisory locks of those who hold entries
 
-	begin, locked, turn, head, rows, lockPut, lockDelete string
-	insert, update, remove, log, compact                 string
-	get, list, listAt, replay                            string
-	waitHold, waitPut, waitDelete, hold, holdRow, trim   string
+	begin, locked, turn, head, rows, rowsWithin, sizes, lockPut, lockDelete string
+	insert, update, remove, log, compact                                    string
+	get, list, listAt, replay                                               string
+	waitHold, waitPut, waitDelete, hold, holdRow, trim                      string
 }
 
 func newStatements(schema string, t times) *statements {
@@ -37,7 +37,7 @@ func newStatements(schema string, t times) *statements {
 		"{stall}", t.stall.String(),
 	).Replace
 	for text, target := range map[string]*string{
-		textBegin: &s.begin, textHead: &s.head, textLock: &s.locked, textTurn: &s.turn, textRows: &s.rows, textLockPut: &s.lockPut, textLockDelete: &s.lockDelete,
+		textBegin: &s.begin, textHead: &s.head, textLock: &s.locked, textTurn: &s.turn, textRows: &s.rows, textRowsWithin: &s.rowsWithin, textSizes: &s.sizes, textLockPut: &s.lockPut, textLockDelete: &s.lockDelete,
 		textInsert: &s.insert, textUpdate: &s.update, textRemove: &s.remove, textLog: &s.log, textCompact: &s.compact,
 		textGet: &s.get, textList: &s.list, textListAt: &s.listAt, textReplay: &s.replay,
 		textWaitHold: &s.waitHold, textWaitPut: &s.waitPut, textWaitDelete: &s.waitDelete, textHold: &s.hold, textHoldRow: &s.holdRow, textTrim: &s.trim,
@@ -73,6 +73,12 @@ const (
 
 	// Head and entries in one snapshot.
 	textRows = `SELECT {head}, s.key, s.value, s.revision FROM {from} LEFT JOIN {schema}.state s ON s.key = ANY($1::bytea[])`
+
+	// The same, but without values (NULL) when these are larger together than a bound.
+	textRowsWithin = `SELECT {head}, s.key, CASE WHEN s.total <= $2::int8 THEN s.value END, s.revision FROM {from} LEFT JOIN (
+	SELECT key, value, revision, sum(octet_length(value)) OVER () AS total FROM {schema}.state WHERE key = ANY($1::bytea[])
+) s ON true`
+	textSizes = `SELECT key, octet_length(value) FROM {schema}.state WHERE key = ANY($1::bytea[])`
 
 	textLockPut    = `SELECT key FROM {schema}.state WHERE key = ANY($1::bytea[]) FOR NO KEY UPDATE SKIP LOCKED`
 	textLockDelete = `SELECT key FROM {schema}.state WHERE key = ANY($1::bytea[]) FOR UPDATE SKIP LOCKED`

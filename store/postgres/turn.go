@@ -20,7 +20,9 @@ const textOpen = "begin isolation level read committed read write"
 type turn struct {
 	store     *Store
 	conn      *pgx.Conn
-	held      []string // keys to wait for before the lock is taken
+	held      []string   // keys to wait for before the lock is taken
+	fit       int        // how many of the requests it takes; the others would make it too large
+	requests  []*request // that it is about, all those that were given when it failed before submitted
 	batch     batch
 	submitted bool // from here on a failure may leave the outcome unknown
 }
@@ -32,12 +34,15 @@ func (s *Store) newTurn(conn *pgx.Conn, held []string) *turn {
 // run decides the requests and commits what they write. When it fails before
 // submitted is set, nothing happened.
 func (t *turn) run(ctx context.Context, requests []*request) error {
+	t.requests = requests
 	err := t.prepare(ctx, requests)
 	if err != nil {
 		t.abandon()
 		return err
 	}
-	for _, r := range t.store.queue.submit(requests) {
+	t.store.queue.giveBack(requests[t.fit:])
+	t.requests = t.store.queue.submit(requests[:t.fit])
+	for _, r := range t.requests {
 		t.batch.decide(r)
 	}
 	t.batch.retain(t.store.options)
@@ -87,10 +92,11 @@ func (t *turn) prepare(ctx context.Context, requests []*request) error {
 	t.batch.locked = make(map[string]bool, len(puts)+len(deletes))
 	t.batch.deletable = make(map[string]bool, len(deletes))
 	t.batch.now = map[string]*store.Entry{}
-	b.Queue(sql.rows, touched).Query(func(rows pgx.Rows) (err error) {
-		t.batch.head, err = readRows(rows, t.batch.stored)
-		return err
-	})
+	if t.fit = len(requests); t.fit == 1 {
+		b.Queue(sql.rows, touched).Query(t.readStored)
+	} else {
+		b.Queue(sql.rowsWithin, touched, int64(t.store.options.load)).Query(t.readStored)
+	}
 	if len(puts) > 0 {
 		b.Queue(sql.lockPut, puts).Query(t.readLocked(t.batch.locked))
 	}
@@ -100,8 +106,62 @@ func (t *turn) prepare(ctx context.Context, requests []*request) error {
 	if err := t.conn.SendBatch(ctx, &b).Close(); err != nil {
 		return err
 	}
+	if t.tooLarge() {
+		if err := t.shrink(ctx, requests, touched); err != nil {
+			return err
+		}
+	}
 	t.batch.before = t.batch.head
 	return t.batch.head.known()
+}
+
+func (t *turn) readStored(rows pgx.Rows) (err error) {
+	t.batch.head, err = readRows(rows, t.batch.stored)
+	return err
+}
+
+// tooLarge reports whether the server kept the values to itself, see textRowsWithin.
+func (t *turn) tooLarge() bool {
+	for _, e := range t.batch.stored {
+		return e.Value == nil
+	}
+	return false
+}
+
+// shrink makes the turn one of as many requests as have values of the bounded size,
+// but at least of one, and reads these.
+func (t *turn) shrink(ctx context.Context, requests []*request, touched [][]byte) error {
+	rows, err := t.conn.Query(ctx, t.store.sql.sizes, touched)
+	if err != nil {
+		return err
+	}
+	sizes := make(map[string]int, len(touched))
+	var key []byte
+	var size int
+	if _, err := pgx.ForEachRow(rows, []any{&key, &size}, func() error {
+		sizes[string(key)] = size
+		return nil
+	}); err != nil {
+		return err
+	}
+	total := 0
+	for t.fit = 0; t.fit < len(requests); t.fit++ {
+		keys := map[string]struct{}{}
+		requests[t.fit].keys(keys)
+		for key := range keys {
+			total += sizes[key]
+			delete(sizes, key) // it counts once
+		}
+		if t.fit > 0 && total > t.store.options.load {
+			break
+		}
+	}
+	touched, _, _ = touchedBy(requests[:t.fit])
+	clear(t.batch.stored)
+	if rows, err = t.conn.Query(ctx, t.store.sql.rows, touched); err != nil {
+		return err
+	}
+	return t.readStored(rows)
 }
 
 // touchedBy returns the keys that requests ask of, put and delete. A key that one
@@ -204,7 +264,7 @@ func (t *turn) write() error {
 	if len(w.removed) > 0 {
 		b.Queue(sql.remove, w.removed)
 	}
-	if l := &w.log; len(l.keys) > 0 {
+	for l := range w.log.slices(t.store.options.load) {
 		b.Queue(sql.log, l.revisions, l.seqs, l.keys, l.deleted, l.prevRevisions, l.prevValues,
 			sql.channel, fmt.Sprint(int64(t.batch.head.revision)))
 	}
