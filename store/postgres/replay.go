@@ -2,7 +2,10 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
+	"time"
 
 	"github.com/nslifecycle/nslifecycle/store"
 )
@@ -22,17 +25,19 @@ type replayer struct {
 }
 
 // Last implements the hub's Log.
-func (p replayer) Last(ctx context.Context) (store.Revision, error) {
-	if err := p.store.enter(ctx); err != nil {
-		return 0, err
-	}
-	defer p.store.calls.leave()
-	var h head
-	err := p.store.pool.QueryRow(ctx, p.store.sql.head).Scan(h.targets()...)
-	if err == nil && h.epoch != p.epoch {
-		err = p.gone()
-	}
-	return h.revision, p.store.because(ctx, err)
+func (p replayer) Last(ctx context.Context) (last store.Revision, err error) {
+	err = p.store.persist(ctx, func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, p.store.options.times.turn)
+		defer cancel()
+		var h head
+		err := p.store.pool.QueryRow(ctx, p.store.sql.head).Scan(h.targets()...)
+		if err == nil && h.epoch != p.epoch {
+			err = p.gone()
+		}
+		last = h.revision
+		return err
+	})
+	return last, err
 }
 
 func (p replayer) gone() error {
@@ -41,20 +46,68 @@ func (p replayer) gone() error {
 
 // Replay implements the hub's Log.
 func (p replayer) Replay(ctx context.Context, prefix string, after store.Revision) ([]store.Change, store.Revision, error) {
-	if err := p.store.enter(ctx); err != nil {
+	var c chunk
+	err := p.store.persist(ctx, func(ctx context.Context) (err error) {
+		ctx, cancel := context.WithTimeout(ctx, p.store.options.times.turn)
+		defer cancel()
+		c, err = p.store.replay(ctx, prefix, after)
+		switch {
+		case err != nil:
+			return err
+		case c.head.epoch != p.epoch:
+			return p.gone()
+		}
+		return c.head.check(store.Position{Revision: after})
+	})
+	if err != nil {
 		return nil, 0, err
 	}
-	defer p.store.calls.leave()
-	c, err := p.store.replay(ctx, prefix, after)
-	switch {
-	case err != nil:
-		return nil, 0, p.store.because(ctx, err)
-	case c.head.epoch != p.epoch:
-		return nil, 0, p.gone()
-	case c.head.check(store.Position{Revision: after}) != nil:
-		return nil, 0, c.head.check(store.Position{Revision: after})
-	}
 	return c.changes, c.through, nil
+}
+
+// The bounds of the time between two attempts of a watch to read.
+const (
+	readAgain  = 50 * time.Millisecond
+	readSeldom = 5 * time.Second
+)
+
+// persist makes a call that reads for a watch, again and again until it succeeds,
+// or can never succeed, or ctx or the store ends. Between two attempts it is not
+// inside the store, so that Close has nothing to wait for.
+func (s *Store) persist(ctx context.Context, read func(context.Context) error) error {
+	for pause := readAgain; ; pause = min(2*pause, readSeldom) {
+		err := s.attempt(ctx, read)
+		if err == nil || final(err) || ctx.Err() != nil {
+			return err
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-s.ctx.Done():
+			return store.ErrClosed
+		}
+	}
+}
+
+func (s *Store) attempt(ctx context.Context, read func(context.Context) error) error {
+	if err := s.enter(ctx); err != nil {
+		return err
+	}
+	defer s.calls.leave()
+	return s.because(ctx, read(ctx))
+}
+
+// final reports whether a read that failed with err would fail again.
+func final(err error) bool {
+	for _, e := range []error{
+		store.ErrGone, store.ErrFuture, store.ErrInvalid, store.ErrClosed, ErrCorrupt, ErrFormat, ErrPrivilege,
+	} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return strings.HasPrefix(code(err), "42") // the statement itself: what it names is not there
 }
 
 // chunk is a part of the log.

@@ -94,7 +94,9 @@ type Store struct {
 func (s *Store) Limits() store.Limits { return limits }
 
 // Watch implements [store.Store]. A watch outlives a restart of the server: it
-// waits until the log can be read again.
+// waits until the log can be read again, also when it begins meanwhile. It ends
+// with an error when waiting is of no use: when its position is gone, the role may
+// not read, or the schema is damaged, missing or of another version.
 func (s *Store) Watch(ctx context.Context, prefix string, after store.Position) iter.Seq2[store.Change, error] {
 	return func(yield func(store.Change, error) bool) {
 		h, err := s.begin(ctx)
@@ -116,12 +118,8 @@ func (s *Store) Watch(ctx context.Context, prefix string, after store.Position) 
 // begin returns the hub for a new watch, when it has reached what the database is
 // at: so what was acknowledged before, by any process, is before now.
 func (s *Store) begin(ctx context.Context) (*hub.Hub, error) {
-	if err := s.enter(ctx); err != nil {
+	if err := s.persist(ctx, s.poll); err != nil {
 		return nil, err
-	}
-	defer s.calls.leave()
-	if err := s.poll(ctx); err != nil {
-		return nil, s.because(ctx, err)
 	}
 	return s.hub.Load(), nil
 }
