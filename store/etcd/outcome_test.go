@@ -218,7 +218,7 @@ func TestNoLeaderForLong(t *testing.T) {
 		kv.errs = append(kv.errs, rpctypes.ErrGRPCNoLeader)
 	}
 	s.kv = kv
-	for _, txn := range []store.Txn{{Do: []store.Operation{store.Put("k", nil)}}, {}} {
+	for _, txn := range []store.Txn{{Do: []store.Operation{store.Put("k", nil)}}, {If: []store.Condition{store.Absent("k")}}} {
 		kv.calls = 0
 		_, err := s.Commit(t.Context(), txn)
 		require.ErrorIs(t, err, ErrUnavailable)

@@ -237,7 +237,7 @@ func engineEvent(s *Store, key string, created, modified int64, before *mvccpb.K
 // receiver returns a watch that stands at a revision and notes what it delivers.
 func receiver(s *Store, start, cursor int64) (*watch, *[]store.Change) {
 	var got []store.Change
-	w := &watch{store: s, ctx: context.Background(), start: start, now: start, cursor: cursor, told: cursor, caught: cursor == start}
+	w := &watch{store: s, ctx: context.Background(), start: start, now: start, cursor: cursor, told: cursor, caught: cursor == start, created: true}
 	w.yield = func(c store.Change, _ error) bool {
 		got = append(got, c)
 		return true
@@ -282,11 +282,11 @@ func TestReceive(t *testing.T) {
 		"a transaction over several messages": {
 			10, 10, []*pb.WatchResponse{answer(header(12), true, create(11), create(12)), answer(header(12), true, create(12)), answer(header(12), false, create(12), create(13))},
 			[]store.Revision{11, 12, 13}, nil},
-		"an update whose before is gone":  {10, 10, []*pb.WatchResponse{answer(header(11), false, engineEvent(s, "k", 3, 11, nil))}, nil, store.ErrGone},
-		"a deletion whose before is gone": {10, 10, []*pb.WatchResponse{answer(header(11), false, deletion(s, "k", 11))}, nil, store.ErrGone},
-		"compacted":                       {10, 5, []*pb.WatchResponse{{Header: header(11), Canceled: true, CompactRevision: 7}}, nil, store.ErrGone},
-		"ended by the server":             {10, 10, []*pb.WatchResponse{{Header: header(11), Canceled: true, CancelReason: "etcdserver: mvcc: something"}}, nil, errBroken},
-		"another cluster":                 {10, 10, []*pb.WatchResponse{{Header: &pb.ResponseHeader{ClusterId: s.cluster + 1}, Created: true}}, nil, ErrCluster},
+		"an update without what was before":  {10, 10, []*pb.WatchResponse{answer(header(11), false, engineEvent(s, "k", 3, 11, nil))}, nil, errBroken},
+		"a deletion without what was before": {10, 10, []*pb.WatchResponse{answer(header(11), false, deletion(s, "k", 11))}, nil, errBroken},
+		"compacted":                          {10, 5, []*pb.WatchResponse{{Header: header(11), Canceled: true, CompactRevision: 7}}, nil, store.ErrGone},
+		"ended by the server":                {10, 10, []*pb.WatchResponse{{Header: header(11), Canceled: true, CancelReason: "etcdserver: mvcc: something"}}, nil, errBroken},
+		"another cluster":                    {10, 10, []*pb.WatchResponse{{Header: &pb.ResponseHeader{ClusterId: s.cluster + 1}, Created: true}}, nil, ErrCluster},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, got := receiver(s, c.start, c.cursor)
@@ -330,6 +330,8 @@ func TestPulse(t *testing.T) {
 		stalled := make(chan struct{})
 		p := &pulse{pace: pace{bookmark: time.Millisecond, catchUp: time.Millisecond, stall: 5 * time.Millisecond}, rpc: rpc}
 		p.stalled = func() { close(stalled) }
+		p.ahead = func() bool { return false }
+		p.created.Store(true)
 		p.owed.Store(owed)
 		p.reading.Store(reading)
 		p.begin(false)
@@ -351,7 +353,15 @@ func TestPulse(t *testing.T) {
 	default:
 	}
 
-	p, rpc, _, end := begin(true, false)
+	// A quiet stream turns out to owe an answer when the cluster has gone on.
+	p, _, stalled, end := begin(false, true)
+	p.mu.Lock()
+	p.ahead = func() bool { return true }
+	p.mu.Unlock()
+	<-stalled
+	end()
+
+	p, rpc, _, end = begin(true, false)
 	p.catchUp()
 	end()
 	require.Empty(t, rpc.asked, "nobody reads")
