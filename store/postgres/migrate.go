@@ -3,12 +3,15 @@ package postgres
 import (
 	"context"
 	"crypto/rand"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/nslifecycle/nslifecycle/store"
 )
 
 // format is the version of the tables. Each step of migrations leads to the next.
@@ -250,10 +253,17 @@ func (s *Store) inspect(ctx context.Context, db database) (h head, err error) {
 	return h, h.known()
 }
 
-// startEpoch begins another history.
+// startEpoch begins another history. Its revisions are far from those that the
+// history before may have reached, and from those of another restore of the same
+// backup. There is room for at least 4,000 restores.
 func (s *Store) startEpoch(ctx context.Context, tx pgx.Tx, h head) (head, error) {
+	if h.revision > lastEpoch {
+		return h, fmt.Errorf("%w: the revision %d leaves no room for another history: copy the entries to a new store", store.ErrTooLarge, h.revision)
+	}
 	h.epoch = rand.Text()
-	h.revision += epochJump
+	var random [8]byte
+	_, _ = rand.Read(random[:]) // never fails
+	h.revision += epochJump + store.Revision(binary.BigEndian.Uint64(random[:])%epochSpread)
 	h.compacted = h.revision
 	_, err := tx.Exec(ctx, "UPDATE "+pgx.Identifier{s.sql.schema, "meta"}.Sanitize()+" SET epoch = $1::text, compacted = $2::int8", h.epoch, int64(h.compacted))
 	if err == nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"strings"
 	"sync"
@@ -217,4 +218,39 @@ func TestNewLeavesThePoolOpen(t *testing.T) {
 	}
 	require.NoError(t, pool.Ping(t.Context()))
 	require.Zero(t, pool.Stat().AcquiredConns())
+}
+
+// A backup that is restored twice makes two histories, whose revisions lie apart.
+func TestTwoRestoresOfOneBackup(t *testing.T) {
+	t.Parallel()
+	dsn := database(t)
+	var starts []store.Revision
+	for range 2 {
+		s := openAt(t, dsn, "ok", nil)
+		backup := put(t, s, "k", "v")
+		require.NoError(t, s.Close())
+		s = openAt(t, dsn, "ok", &postgres.Options{NewEpoch: true})
+		p, err := s.List(t.Context(), store.Query{})
+		require.NoError(t, err)
+		require.NoError(t, s.Close())
+		require.GreaterOrEqual(t, p.Position.Revision, backup+1<<40)
+		require.Less(t, p.Position.Revision, backup+1<<51)
+		starts = append(starts, p.Position.Revision)
+		execute(t, dsn, "DROP SCHEMA ok CASCADE")
+	}
+	require.Greater(t, max(starts[0], starts[1])-min(starts[0], starts[1]), store.Revision(1000))
+}
+
+// Revisions do not run over, however often a store is restored.
+func TestNoRoomForAnotherEpoch(t *testing.T) {
+	t.Parallel()
+	s, schema := openNew(t, nil)
+	put(t, s, "k", "v")
+	epoch := epochOf(t, s)
+	require.NoError(t, s.Close())
+	dsn := server(t).DSN("postgres")
+	execute(t, dsn, fmt.Sprintf("UPDATE %s.meta SET compacted = %d", schema, int64(math.MaxInt64)-1<<50))
+	_, err := postgres.Open(t.Context(), dsn, schema, &postgres.Options{NewEpoch: true})
+	require.ErrorIs(t, err, store.ErrTooLarge)
+	require.Equal(t, epoch, epochOf(t, openAt(t, dsn, schema, nil)), "nothing has changed")
 }

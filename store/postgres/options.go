@@ -46,8 +46,9 @@ type Options struct {
 	//
 	// Commits made after the backup was taken are lost, but clients still hold
 	// revisions of them. So the store takes another epoch, moves its revision ahead
-	// by 2^40, and compacts everything before: positions of the lost history are
-	// [store.ErrGone], and revisions of it match no entry.
+	// by 2^40 and a random number below 2^50, so that two restores of one backup do
+	// not continue alike, and compacts everything before: positions of the lost
+	// history are [store.ErrGone], and revisions of it match no entry.
 	NewEpoch bool
 
 	times times
@@ -57,7 +58,9 @@ type Options struct {
 const (
 	defaultRetain = 100_000
 	defaultPoll   = 500 * time.Millisecond
-	epochJump     = 1 << 40
+	epochJump     = 1 << 40 // at least, from one history to the next
+	epochSpread   = 1 << 50 // and a random number below it
+	lastEpoch     = 1 << 62 // no further history begins beyond this revision
 )
 
 // withDefaults returns a copy of o with its zero fields filled.
