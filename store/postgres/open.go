@@ -14,7 +14,7 @@ import (
 
 // New opens the store in a schema of the database that pool connects to, and makes
 // the schema and its tables when they are not there. The pool stays the caller's:
-// it must be closed after the store. A store uses up to two connections of the pool
+// it must be closed after the store. A store uses up to three connections of the pool
 // at a time for its own work, besides one for each read in progress and a quarter of
 // the pool's for deletions that wait; and one of its own to listen
 // ([Options.NoListen]).
