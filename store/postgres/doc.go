@@ -29,7 +29,8 @@
 // happened. After that Commit waits a second for the result in spite of the
 // context, then answers [store.ErrUnknownOutcome]; so it does when the connection
 // is lost between COMMIT and its answer. An error that the server reports itself
-// (a full disk) is definite: nothing happened.
+// (a full disk) is definite: nothing happened. Errors about connections, which may
+// be a pooler's, are not.
 //
 // # Holding entries in transactions of the host
 //

@@ -8,6 +8,9 @@ func WriterLock(schema string) int64 { return newStatements(schema, times{}).loc
 // HoldClass is the class of the locks of those who hold entries of a schema.
 func HoldClass(schema string) int32 { return newStatements(schema, times{}).class }
 
+// Definite reports whether a commit that failed with err has surely not happened.
+func Definite(err error) bool { return definite(err) }
+
 // Queued is how many requests the committer has not taken.
 func (s *Store) Queued() int {
 	s.queue.mu.Lock()

@@ -1,8 +1,10 @@
 package postgres
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -23,6 +25,11 @@ const (
 	codeDiskFull       = "53100"
 	codeSerialization  = "40001"
 	codeDeadlock       = "40P01"
+	codeUnknown        = "40003"
+	codeAdminShutdown  = "57P01"
+	codeCrashShutdown  = "57P02"
+	codeCannotConnect  = "57P03"
+	classConnection    = "08"
 )
 
 // code returns the code of the error that the server reported, or "".
@@ -36,14 +43,37 @@ func code(err error) string {
 
 func timedOut(err error) bool { return code(err) == codeLockTimeout }
 
+// errLate is a limit of the driver's own; its callers' contexts live.
+var errLate = errors.New("the database did not answer in time")
+
+// late returns err, which came of an operation under limited; when that ended but
+// ctx, which it was made of, did not, then without the error of a context.
+func late(ctx, limited context.Context, err error) error {
+	if err == nil || limited.Err() == nil || ctx.Err() != nil {
+		return err
+	}
+	if code(err) != "" {
+		return err
+	}
+	return fmt.Errorf("%w: %v", errLate, err)
+}
+
 // definite reports whether err, which a commit failed with, says that nothing was
-// committed: the server itself has answered with an error that is not its own end.
+// committed: nothing was sent, or the server itself has answered with an error that
+// is not its own end. Errors about connections may be those of a pooler.
 func definite(err error) bool {
-	if errors.Is(err, errRolledBack) {
+	if errors.Is(err, errRolledBack) || pgconn.SafeToRetry(err) {
 		return true
 	}
 	var e *pgconn.PgError
-	return errors.As(err, &e) && (e.SeverityUnlocalized == "ERROR" || e.SeverityUnlocalized == "" && e.Severity == "ERROR")
+	if !errors.As(err, &e) || strings.HasPrefix(e.Code, classConnection) {
+		return false
+	}
+	switch e.Code {
+	case codeUnknown, codeAdminShutdown, codeCrashShutdown, codeCannotConnect:
+		return false
+	}
+	return e.SeverityUnlocalized == "ERROR" || e.SeverityUnlocalized == "" && e.Severity == "ERROR"
 }
 
 // explain adds to an error of the server what to do about it.

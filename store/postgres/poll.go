@@ -55,9 +55,10 @@ func (s *Store) poll(ctx context.Context) error {
 // replayInTime reads a chunk of the log for the hub. Its limit is for a connection
 // that fell silent, which must not keep the right to read from everybody.
 func (s *Store) replayInTime(ctx context.Context, after store.Revision) (chunk, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.options.times.turn)
+	limited, cancel := context.WithTimeout(ctx, s.options.times.turn)
 	defer cancel()
-	return s.replay(ctx, "", after)
+	c, err := s.replay(limited, "", after)
+	return c, late(ctx, limited, err)
 }
 
 // take publishes a chunk that was read after a position, and reports whether it was

@@ -61,7 +61,7 @@ const (
 	// for its turn as long as it takes, and loses it when it stops in the middle.
 	textBegin = `SELECT set_config('lock_timeout', '0', true), set_config('statement_timeout', '0', true),
 	set_config('idle_in_transaction_session_timeout', '{stall}', true),
-	set_config('synchronous_commit', CASE current_setting('synchronous_commit') WHEN 'off' THEN 'on' ELSE current_setting('synchronous_commit') END, true)`
+	set_config('synchronous_commit', CASE WHEN current_setting('synchronous_commit') IN ('off', 'local', 'remote_write') THEN 'on' ELSE current_setting('synchronous_commit') END, true)`
 
 	// The next statement sees what the one who had the lock before wrote.
 	textLock = `SELECT pg_advisory_xact_lock({lock})`

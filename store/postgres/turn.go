@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/nslifecycle/nslifecycle/store"
 )
@@ -76,8 +77,13 @@ func (t *turn) prepare(ctx context.Context, requests []*request) error {
 			return err
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, t.store.options.times.turn)
+	limited, cancel := context.WithTimeout(ctx, t.store.options.times.turn)
 	defer cancel()
+	return late(ctx, limited, t.read(limited, requests))
+}
+
+// read is the first round trip.
+func (t *turn) read(ctx context.Context, requests []*request) error {
 	touched, puts, deletes := touchedBy(requests)
 	sql := t.store.sql
 	var b pgx.Batch
@@ -242,9 +248,9 @@ func (t *turn) await(ctx context.Context, r *request) error {
 	}
 	// The server ends the wait; this limit is for one that fell silent.
 	limits := &t.store.options.times
-	ctx, cancel := context.WithTimeout(ctx, time.Duration(b.Len())*limits.slice+limits.turn)
+	limited, cancel := context.WithTimeout(ctx, time.Duration(b.Len())*limits.slice+limits.turn)
 	defer cancel()
-	return t.conn.SendBatch(ctx, &b).Close()
+	return late(ctx, limited, t.conn.SendBatch(limited, &b).Close())
 }
 
 // write writes the batch and commits it. It has a time limit of its own and
@@ -277,7 +283,10 @@ func (t *turn) write() error {
 	if closeErr := results.Close(); err == nil && closeErr != nil && t.conn.IsClosed() {
 		return nil // the answer to COMMIT came before the connection went
 	}
-	return err
+	if pgconn.SafeToRetry(err) {
+		return err
+	}
+	return late(context.Background(), ctx, err)
 }
 
 // committed reads the results of n statements, the last of which is COMMIT.
