@@ -41,4 +41,5 @@ type news struct {
 	listing *store.Page
 	change  store.Change
 	ended   error
+	byUs    bool // it was told to end
 }

@@ -318,3 +318,30 @@ func TestLeavingWithoutAStore(t *testing.T) {
 		require.LessOrEqual(t, time.Since(began), beat)
 	})
 }
+
+// cancelling answers listings as if somebody had cancelled them.
+type cancelling struct {
+	store.Store
+	listings int
+}
+
+func (c *cancelling) List(context.Context, store.Query) (store.Page, error) {
+	c.listings++
+	return store.Page{}, &store.Error{Op: "list", Err: context.Canceled}
+}
+
+// A store that says by itself that a call was cancelled is asked again like any
+// other that fails.
+func TestR10_CancelledByTheStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &cancelling{Store: newStore(t)}
+		failed := 0
+		r, err := replicas.New(c, "g", &replicas.Options{Hooks: replicas.Hooks{Failed: func(error) { failed++ }}})
+		require.NoError(t, err)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		require.NoError(t, r.Run(ctx))
+		require.LessOrEqual(t, c.listings, int(time.Minute/(beat/4))+1)
+		require.GreaterOrEqual(t, failed, c.listings-1)
+	})
+}

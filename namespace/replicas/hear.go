@@ -1,7 +1,6 @@
 package replicas
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -16,7 +15,7 @@ func (l *loop) hear(n news) {
 	switch {
 	case n.ended != nil:
 		l.following, l.refollow = false, now
-		if !errors.Is(n.ended, context.Canceled) { // it was not ended by us
+		if !n.byUs {
 			l.refollow = now.Add(l.options.Beat / 4)
 			l.failed(n.ended)
 		}

@@ -162,7 +162,7 @@ func (l *loop) followAnew() {
 	l.calls.Go(func() {
 		defer cancel()
 		err := l.follow(ctx)
-		l.tell(l.ctx, news{ended: err})
+		l.tell(l.ctx, news{ended: err, byUs: ctx.Err() != nil})
 	})
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 
 	"github.com/nslifecycle/nslifecycle/store"
 )
@@ -84,4 +85,21 @@ func TestCompactOption(t *testing.T) {
 	require.Len(t, keysUnder(t, rawClient(t, server.URL), prefix), 3, "the marker, the election, the entry")
 	r = put(t, final, "k", "3")
 	require.False(t, gone(t, final, r))
+}
+
+// A full database refuses the election, and is compacted all the same: that is the
+// way out.
+func TestCompactorWithoutSpace(t *testing.T) {
+	s := openAt(t, newPrefix(), quick(), ownServer(t).URL)
+	c := &compactor{store: s}
+	first := put(t, s, "k", "1")
+	second := put(t, s, "k", "2")
+	inner := s.kv
+	for range 2 {
+		s.kv = &scriptedKV{KVClient: inner, errs: []error{rpctypes.ErrGRPCNoSpace}, submitted: 1}
+		require.NoError(t, c.round(t.Context()))
+	}
+	s.kv = inner
+	require.True(t, gone(t, s, first))
+	require.False(t, gone(t, s, second))
 }

@@ -311,3 +311,16 @@ func TestAuth(t *testing.T) {
 	// The writer has a token that the new server does not know, and gets another.
 	put(t, s, "k", "after the restart")
 }
+
+// A transaction of nothing is a linearizable read too; one without ranges is none to
+// the engine.
+func TestEmptyTransaction(t *testing.T) {
+	s := openNew(t, quick())
+	last := put(t, s, "k", "v")
+	kv := &scriptedKV{KVClient: s.kv}
+	s.kv = kv
+	r, err := s.Commit(t.Context(), store.Txn{})
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, r, last)
+	require.Zero(t, kv.calls)
+}
