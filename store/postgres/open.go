@@ -16,7 +16,8 @@ import (
 // the schema and its tables when they are not there. The pool stays the caller's:
 // it must be closed after the store. A store uses up to three connections of the pool
 // at a time for its own work, besides one for each read in progress and a quarter of
-// the pool's for deletions that wait; and one of its own to listen
+// the pool's for deletions that wait (but two of a pool of four or more; with one,
+// holds that always overlap may put a deletion off); and one of its own to listen
 // ([Options.NoListen]).
 //
 // The schema is named by lower-case letters, digits and underscores, not beginning
@@ -84,13 +85,15 @@ func open(ctx context.Context, pool *pgxpool.Pool, schema string, options *Optio
 	case len(schema) > 3 && schema[:3] == "pg_", schema == "information_schema":
 		return nil, fmt.Errorf("%w: the schema %q is PostgreSQL's own", store.ErrInvalid, schema)
 	}
+	slots := waiters(pool.Config().MaxConns)
 	s := &Store{
 		pool:     pool,
 		options:  o,
 		sql:      newStatements(schema, o.times),
 		patience: defaultPatience,
 		queue:    newQueue(),
-		slots:    make(chan struct{}, max(1, pool.Config().MaxConns/4)),
+		slots:    make(chan struct{}, slots),
+		long:     make(chan struct{}, slots-1),
 		polling:  make(chan struct{}, 1),
 		wake:     make(chan struct{}, 1),
 		janitor:  make(chan struct{}, 1),
@@ -103,6 +106,14 @@ func open(ctx context.Context, pool *pgxpool.Pool, schema string, options *Optio
 		return nil, explain(err)
 	}
 	return s, s.start(h)
+}
+
+// waiters is how many connections of a pool may be used by deletions that wait.
+func waiters(conns int32) int32 {
+	if conns < 4 {
+		return 1
+	}
+	return max(2, conns/4)
 }
 
 // start starts the goroutines of the store, which end with it.

@@ -81,6 +81,7 @@ type Store struct {
 
 	queue *queue
 	slots chan struct{} // for transactions that wait for entries
+	long  chan struct{} // for those that wait long: one less
 
 	hub     atomic.Pointer[hub.Hub] // of the present epoch
 	publish sync.Mutex              // guards what is published to the hub, and its replacement

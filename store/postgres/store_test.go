@@ -3,8 +3,10 @@ package postgres_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"math"
+	"sync"
 	"testing"
 	"time"
 
@@ -182,4 +184,43 @@ func TestLargestLimit(t *testing.T) {
 		require.Len(t, p.Entries, 2)
 		require.False(t, p.More)
 	}
+}
+
+// A deletion gets its turn although there is always somebody who holds the entry.
+func TestDeletionBetweenHoldsThatOverlap(t *testing.T) {
+	t.Parallel()
+	schema := newSchema()
+	dsn := server(t).DSN("postgres")
+	s := openAt(t, dsn, schema, postgres.Hurried(postgres.Options{}, 0, 0, 20*time.Millisecond, 0))
+	pool := newPool(t, dsn+"&pool_max_conns=8")
+	put(t, s, "gate", "u")
+	ctx, stop := context.WithTimeout(t.Context(), 20*time.Second)
+	defer stop()
+	var hosts sync.WaitGroup
+	held := make(chan struct{}, 1)
+	for range 6 {
+		hosts.Go(func() {
+			for ctx.Err() == nil {
+				err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+					if err := s.HoldTx(ctx, tx, "gate"); err != nil {
+						return err
+					}
+					select {
+					case held <- struct{}{}:
+					default:
+					}
+					_, err := tx.Exec(ctx, "SELECT pg_sleep(0.08 + random() * 0.08)") // the host's work
+					return err
+				})
+				if errors.Is(err, store.ErrNotFound) {
+					return
+				}
+			}
+		})
+	}
+	<-held
+	_, err := s.Commit(ctx, store.Txn{Do: []store.Operation{store.Delete("gate")}})
+	require.NoError(t, err)
+	hosts.Wait()
+	require.NoError(t, ctx.Err(), "every host has seen it gone")
 }

@@ -21,9 +21,10 @@ const textOpen = "begin isolation level read committed read write"
 type turn struct {
 	store     *Store
 	conn      *pgx.Conn
-	held      []string   // keys to wait for before the lock is taken
-	fit       int        // how many of the requests it takes; the others would make it too large
-	requests  []*request // that it is about, all those that were given when it failed before submitted
+	held      []string      // keys to wait for before the lock is taken
+	slice     time.Duration // and for how long
+	fit       int           // how many of the requests it takes; the others would make it too large
+	requests  []*request    // that it is about, all those that were given when it failed before submitted
 	batch     batch
 	submitted bool // from here on a failure may leave the outcome unknown
 }
@@ -224,7 +225,7 @@ func (t *turn) await(ctx context.Context, r *request) error {
 	var b pgx.Batch
 	b.Queue(textOpen)
 	b.Queue(sql.begin)
-	b.Queue("SELECT set_config('lock_timeout', $1, true)", t.store.options.times.slice.String())
+	b.Queue("SELECT set_config('lock_timeout', $1, true)", t.slice.String())
 	all := make([][]byte, len(t.held))
 	held := make(map[string]bool, len(t.held))
 	for i, key := range t.held {
@@ -247,8 +248,7 @@ func (t *turn) await(ctx context.Context, r *request) error {
 		b.Queue(sql.waitDelete, deleted)
 	}
 	// The server ends the wait; this limit is for one that fell silent.
-	limits := &t.store.options.times
-	limited, cancel := context.WithTimeout(ctx, time.Duration(b.Len())*limits.slice+limits.turn)
+	limited, cancel := context.WithTimeout(ctx, time.Duration(b.Len())*t.slice+t.store.options.times.turn)
 	defer cancel()
 	return late(ctx, limited, t.conn.SendBatch(limited, &b).Close())
 }

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/nslifecycle/nslifecycle/store"
 )
@@ -30,8 +31,9 @@ func (s *Store) wait(w waiter) {
 // await is nil when the request has been answered.
 func (s *Store) await(ctx context.Context, w waiter) error {
 	held := slices.Clone(w.keys)
+	slice := s.options.times.slice
 	for failures := 0; ; {
-		t, err := s.tryHeld(ctx, w.request, held)
+		t, err := s.tryHeld(ctx, w.request, held, slice)
 		switch {
 		case err == nil && len(t.batch.waiting) > 0: // it met more keys that somebody holds
 			s.queue.recall(w.request)
@@ -48,7 +50,10 @@ func (s *Store) await(ctx context.Context, w waiter) error {
 			return nil
 		case ctx.Err() != nil:
 			return err
-		case timedOut(err): // let others have the connection, then queue again
+		case timedOut(err):
+			// Let others have the connection, then queue again, for longer: a place in the
+			// queue that is given up too early is no use against holds that overlap.
+			slice = min(2*slice, longWaits*s.options.times.slice)
 		default:
 			if failures++; failures == attempts {
 				return err
@@ -57,9 +62,21 @@ func (s *Store) await(ctx context.Context, w waiter) error {
 	}
 }
 
-// tryHeld waits for the keys, and for a moment only, so that many requests can
-// share few connections; then it takes its turn.
-func (s *Store) tryHeld(ctx context.Context, r *request, held []string) (*turn, error) {
+// longWaits is how many slices a request waits at a stretch that has waited long.
+const longWaits = 64
+
+// tryHeld waits for the keys, and for a slice of time only, so that many requests
+// can share few connections; then it takes its turn. There is always a connection
+// for those that have not waited long.
+func (s *Store) tryHeld(ctx context.Context, r *request, held []string, slice time.Duration) (*turn, error) {
+	if slice > s.options.times.slice {
+		select {
+		case s.long <- struct{}{}:
+			defer func() { <-s.long }()
+		default:
+			slice = s.options.times.slice
+		}
+	}
 	select {
 	case s.slots <- struct{}{}:
 	case <-ctx.Done():
@@ -72,5 +89,6 @@ func (s *Store) tryHeld(ctx context.Context, r *request, held []string) (*turn, 
 	}
 	defer conn.Release()
 	t := s.newTurn(conn.Conn(), held)
+	t.slice = slice
 	return t, t.run(ctx, []*request{r})
 }
