@@ -139,6 +139,9 @@ func (s *Store) process(conn *pgxpool.Conn, err error, requests []*request) {
 			err = t.run(s.ctx, requests)
 			conn.Release()
 		}
+		if t != nil && !t.submitted && timedOut(err) { // others have their turn: that is no failure
+			attempt--
+		}
 		if err == nil || attempt == attempts || s.ctx.Err() != nil || t != nil && t.submitted {
 			break
 		}

@@ -22,8 +22,10 @@
 // One goroutine per process commits. While one commit is on its way, further
 // transactions gather, and the next takes them together (group commit). One
 // batch is two round trips; processes take turns by an advisory lock. A process
-// that stops in the middle of its turn is disconnected by the server after ten
-// seconds.
+// that stops in the middle of its turn loses it: the server disconnects it after ten
+// seconds, or, when it stopped in the middle of what it sent, which the server takes
+// for work in progress, another process of the same role that waits has it
+// disconnected after thirty to forty.
 //
 // A transaction whose context ends before it was submitted is withdrawn: nothing
 // happened. After that Commit waits a second for the result in spite of the

@@ -2,9 +2,11 @@ package postgres_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
@@ -64,4 +66,31 @@ func TestFaultConnectionsFallSilent(t *testing.T) {
 		}
 		require.NoError(t, ctx.Err())
 	})
+}
+
+// A process that fell silent in the middle of a batch of messages, with the lock of
+// all writers, loses its turn although the server takes it for busy.
+func TestFaultHalfABatch(t *testing.T) {
+	t.Parallel()
+	dsn := server(t).DSN("postgres")
+	schema := newSchema()
+	s := openAt(t, dsn, schema, postgres.Hurried(postgres.Options{}, 100*time.Millisecond, 0, 0, 300*time.Millisecond))
+	put(t, s, "k", "1")
+	stopped, err := pgx.Connect(t.Context(), dsn)
+	require.NoError(t, err)
+	defer func() { _ = stopped.Close(context.Background()) }() // it is disconnected
+	pipeline := stopped.PgConn().StartPipeline(t.Context())
+	pipeline.SendQueryParams("begin", nil, nil, nil, nil)
+	pipeline.SendQueryParams(fmt.Sprintf("SELECT set_config('idle_in_transaction_session_timeout', '100ms', true), pg_advisory_xact_lock(%d)",
+		postgres.WriterLock(schema)), nil, nil, nil, nil)
+	pipeline.SendFlushRequest()
+	require.NoError(t, pipeline.Flush())
+	for range 2 {
+		_, err := pipeline.GetResults()
+		require.NoError(t, err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // which the test does not need
+	defer cancel()
+	_, err = s.Commit(ctx, store.Txn{Do: []store.Operation{store.Put("k", []byte("2"))}})
+	require.NoError(t, err)
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -15,10 +16,10 @@ type statements struct {
 	lock    int64  // the advisory lock of all who write
 	class   int32  // of the advisory locks of those who hold entries
 
-	begin, locked, turn, head, rows, rowsWithin, sizes, lockPut, lockDelete string
-	insert, update, remove, log, compact                                    string
-	get, list, listAt, replay                                               string
-	waitHold, waitPut, waitDelete, hold, holdRow, trim                      string
+	begin, locked, turn, eject, head, rows, rowsWithin, sizes, lockPut, lockDelete string
+	insert, update, remove, log, compact                                           string
+	get, list, listAt, replay                                                      string
+	waitHold, waitPut, waitDelete, hold, holdRow, trim                             string
 }
 
 func newStatements(schema string, t times) *statements {
@@ -34,10 +35,11 @@ func newStatements(schema string, t times) *statements {
 		"{from}", headTables,
 		"{lock}", fmt.Sprint(s.lock),
 		"{class}", fmt.Sprint(s.class),
-		"{stall}", t.stall.String(),
+		"{stall}", milliseconds(t.stall),
+		"{commit}", milliseconds(t.commit),
 	).Replace
 	for text, target := range map[string]*string{
-		textBegin: &s.begin, textHead: &s.head, textLock: &s.locked, textTurn: &s.turn, textRows: &s.rows, textRowsWithin: &s.rowsWithin, textSizes: &s.sizes, textLockPut: &s.lockPut, textLockDelete: &s.lockDelete,
+		textBegin: &s.begin, textHead: &s.head, textLock: &s.locked, textTurn: &s.turn, textEject: &s.eject, textRows: &s.rows, textRowsWithin: &s.rowsWithin, textSizes: &s.sizes, textLockPut: &s.lockPut, textLockDelete: &s.lockDelete,
 		textInsert: &s.insert, textUpdate: &s.update, textRemove: &s.remove, textLog: &s.log, textCompact: &s.compact,
 		textGet: &s.get, textList: &s.list, textListAt: &s.listAt, textReplay: &s.replay,
 		textWaitHold: &s.waitHold, textWaitPut: &s.waitPut, textWaitDelete: &s.waitDelete, textHold: &s.hold, textHoldRow: &s.holdRow, textTrim: &s.trim,
@@ -66,8 +68,16 @@ const (
 	// The next statement sees what the one who had the lock before wrote.
 	textLock = `SELECT pg_advisory_xact_lock({lock})`
 
-	// Both in one.
-	textTurn = textBegin + `, pg_advisory_xact_lock({lock})`
+	// Both in one. The wait ends now and then, to look for one that stopped: see textEject.
+	textTurn = textBegin + `, set_config('lock_timeout', '{stall}', true), pg_advisory_xact_lock({lock})`
+
+	// The server's own timer for idle transactions does not run while a message, or a
+	// batch of them, is incomplete: a process that stops there would keep its turn. It
+	// has no use for it any more when its commit took longer than the limit.
+	textEject = `SELECT pg_terminate_backend(a.pid) FROM pg_locks l JOIN pg_stat_activity a USING (pid)
+	WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1 AND l.classid::int8 << 32 | l.objid::int8 = {lock}
+	AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database()) AND a.state = 'active'
+	AND a.wait_event IN ('ClientRead', 'ClientWrite') AND a.query_start < clock_timestamp() - interval '{commit}'`
 
 	textHead = `SELECT {head} FROM {from}`
 
@@ -136,6 +146,9 @@ const (
 ), gone AS (DELETE FROM {schema}.log l USING old WHERE l.revision = old.revision AND l.seq = old.seq RETURNING l.revision)
 SELECT count(*), coalesce(max(revision), 0) FROM gone`
 )
+
+// milliseconds writes d for the server.
+func milliseconds(d time.Duration) string { return fmt.Sprintf("%dms", d.Milliseconds()) }
 
 // hash64 is stable: processes of any version agree on their locks by it.
 func hash64(kind, text string) int64 {

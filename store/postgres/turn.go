@@ -80,7 +80,12 @@ func (t *turn) prepare(ctx context.Context, requests []*request) error {
 	}
 	limited, cancel := context.WithTimeout(ctx, t.store.options.times.turn)
 	defer cancel()
-	return late(ctx, limited, t.read(limited, requests))
+	err := t.read(limited, requests)
+	if timedOut(err) {
+		t.abandon()
+		_, _ = t.conn.Exec(limited, t.store.sql.eject) // who may not, waits for one who may
+	}
+	return late(ctx, limited, err)
 }
 
 // read is the first round trip.
@@ -92,7 +97,7 @@ func (t *turn) read(ctx context.Context, requests []*request) error {
 		b.Queue(textOpen)
 		b.Queue(sql.turn)
 	} else {
-		b.Queue("SELECT set_config('lock_timeout', '0', true)")
+		b.Queue("SELECT set_config('lock_timeout', $1, true)", milliseconds(t.store.options.times.stall))
 		b.Queue(sql.locked)
 	}
 	t.batch.stored = make(map[string]*store.Entry, len(touched))
@@ -225,7 +230,7 @@ func (t *turn) await(ctx context.Context, r *request) error {
 	var b pgx.Batch
 	b.Queue(textOpen)
 	b.Queue(sql.begin)
-	b.Queue("SELECT set_config('lock_timeout', $1, true)", t.slice.String())
+	b.Queue("SELECT set_config('lock_timeout', $1, true)", milliseconds(t.slice))
 	all := make([][]byte, len(t.held))
 	held := make(map[string]bool, len(t.held))
 	for i, key := range t.held {
