@@ -128,7 +128,7 @@ func TestFaultLongForeignTransaction(t *testing.T) {
 	require.NoError(t, err)
 	_, err = tx.Exec(t.Context(), "INSERT INTO "+table+" VALUES (1)")
 	require.NoError(t, err)
-	underFault(t, dsn, &postgres.Options{Retain: 50}, func(h *history) {})
+	underFault(t, dsn, nil, func(h *history) {})
 	require.NoError(t, tx.Commit(t.Context()))
 }
 
