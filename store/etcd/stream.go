@@ -190,8 +190,9 @@ func (p *pulse) beat() {
 // look asks the cluster whether a server that is silent owes an answer: a quiet
 // cluster and a member that hangs look the same on the stream.
 func (p *pulse) look() {
+	ahead := p.ahead
 	p.looks.Go(func() {
-		if p.ahead() {
+		if ahead() {
 			p.owed.Store(true)
 		}
 	})
