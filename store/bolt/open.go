@@ -62,7 +62,11 @@ func open(path string, opts *Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	db, err := f.open(time.Until(deadline))
+	wait := time.Until(deadline)
+	if !fresh {
+		wait = max(wait, forkGrace)
+	}
+	db, err := f.open(wait)
 	if err != nil {
 		return nil, err
 	}
@@ -72,6 +76,11 @@ func open(path string, opts *Options) (*Store, error) {
 	}
 	return s, nil
 }
+
+// forkGrace is how long the lock of the probe may outlive it: when the host starts
+// a process at that moment, the child holds the file, until it is another program.
+// The probe has shown that nobody else has the file.
+const forkGrace = 250 * time.Millisecond
 
 // start makes the store of an open file and runs its committer.
 func start(f file, db *bbolt.DB, fresh bool) (*Store, error) {
