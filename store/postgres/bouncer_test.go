@@ -22,7 +22,11 @@ func bouncer(t *testing.T, server *pgtest.Server) string {
 	program, err := exec.LookPath("pgbouncer")
 	if err != nil {
 		if program, err = exec.LookPath("/usr/sbin/pgbouncer"); err != nil {
-			t.Skip("PgBouncer is not installed (Debian: apt-get install pgbouncer)")
+			const missing = "PgBouncer is not installed (Debian: apt-get install pgbouncer)"
+			if os.Getenv(envRequire) != "" {
+				t.Fatal(missing)
+			}
+			t.Skip(missing)
 		}
 	}
 	host, port, err := net.SplitHostPort(server.Addr())

@@ -1,7 +1,6 @@
 package postgres
 
 import (
-	"bytes"
 	"context"
 	"slices"
 	"sync"
@@ -196,17 +195,4 @@ func (q *queue) signal() {
 	case q.ready <- struct{}{}:
 	default:
 	}
-}
-
-// successor returns the smallest key that is greater than every key with prefix.
-// Keys are shorter than maxKey+1, so a run of 0xff of that length is above all.
-func successor(prefix string) []byte {
-	end := []byte(prefix)
-	for i := len(end) - 1; i >= 0; i-- {
-		if end[i] != 0xff {
-			end[i]++
-			return end[:i+1]
-		}
-	}
-	return bytes.Repeat([]byte{0xff}, maxKey+1)
 }

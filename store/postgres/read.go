@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -202,4 +203,17 @@ func readRows(rows pgx.Rows, there map[string]*store.Entry) (h head, err error) 
 		}
 	}
 	return h, rows.Err()
+}
+
+// successor returns the smallest key that is greater than every key with prefix.
+// Keys are shorter than maxKey+1, so a run of 0xff of that length is above all.
+func successor(prefix string) []byte {
+	end := []byte(prefix)
+	for i := len(end) - 1; i >= 0; i-- {
+		if end[i] != 0xff {
+			end[i]++
+			return end[:i+1]
+		}
+	}
+	return bytes.Repeat([]byte{0xff}, maxKey+1)
 }
