@@ -53,8 +53,23 @@ var rooms = []room{
 	{path: "namespace/pass", floor: 3, own: []string{"go.uber.org/multierr"}},
 	{path: "namespace/controller", floor: 3, own: []string{"namespace/pass"}},
 	{path: "namespace/controller/controllertest", floor: 3, own: []string{"namespace/controller", "github.com/google/go-cmp/cmp"}},
+	{path: "namespace/apiserver", floor: 4, engine: kubernetes, own: []string{
+		"namespace/apiserver/authorization", "namespace/apiserver/kinds", "namespace/apiserver/internal",
+	}},
+	{path: "namespace/apiserver/authorization", floor: 4},
+	{path: "namespace/apiserver/kinds", floor: 4, engine: kubernetes},
+	{path: "namespace/apiserver/internal", floor: 4, engine: kubernetes, own: []string{
+		"namespace/apiserver/authorization", "namespace/apiserver/kinds", "gopkg.in/evanphx/json-patch.v4",
+	}},
+	{path: "namespace/apiserver/quota", floor: 4, engine: kubernetes},
+	{path: "namespace/apiserver/limitrange", floor: 4, engine: kubernetes},
+	{path: "namespace/apiserver/sources", floor: 4, engine: kubernetes},
 	{path: "namespace/internal/architecture", floor: 5},
 }
+
+// kubernetes are the prefixes of what speaks the wire format of Kubernetes. No client
+// of it is among them.
+var kubernetes = []string{"k8s.io/api/", "k8s.io/apimachinery/", "k8s.io/kube-openapi/", "k8s.io/utils/", "sigs.k8s.io/"}
 
 // forbidden edges hold whatever the floors say, unless a room lists the package as
 // one of its own.
