@@ -46,6 +46,52 @@ type Event[T any] struct {
 	// commit did to several objects it is the version before that commit, so that
 	// resuming repeats events of it rather than losing any.
 	ResourceVersion string
+
+	source    *broadcast.Event[T]      // where Object is from; nil: a bookmark, or not of a watch
+	encodings *broadcast.Encodings     // nil: not of a watch
+	meta      func(*T) *namespace.Meta // of kind[T]
+}
+
+// Encoded returns what encode makes of the event: once for the change, for what
+// Type says of it, and for form, whoever of the watchers that share the change
+// comes first. All of them get the same bytes, or the same error; they are
+// read-only, and live as long as the change does.
+//
+// A form names a way of encoding, and encode may depend on the form and the event
+// only. The event that it is given, which it must not change, is as it was
+// delivered, whatever became of Object since. Forms should be few.
+//
+// Watchers that follow one resource type in one namespace, or in all, share their
+// changes, but for those that they read to catch up. Encoded may be called by any
+// number of goroutines at once.
+func (e Event[T]) Encoded(form string, encode func(Event[T]) ([]byte, error)) ([]byte, error) {
+	if e.encodings == nil {
+		return encode(e)
+	}
+	return e.encodings.Get(uint8(e.Type), form, func() ([]byte, error) {
+		pristine, err := e.delivered()
+		if err != nil {
+			return nil, err
+		}
+		return encode(pristine)
+	})
+}
+
+// delivered returns the event with an object that is shared with other watchers.
+func (e Event[T]) delivered() (Event[T], error) {
+	if e.source == nil {
+		return e, nil
+	}
+	var err error
+	if e.Type != Deleted {
+		e.Object, err = e.source.Now()
+		return e, err
+	}
+	e.Object, err = e.source.Before()
+	if err == nil {
+		e.meta(&e.Object).ResourceVersion = e.ResourceVersion
+	}
+	return e, err
 }
 
 // WatchOptions narrows a watch and says where it begins.
@@ -56,6 +102,10 @@ type WatchOptions struct {
 	// Empty is now. "0", the version of a list of a new store, is the beginning of
 	// history, or [namespace.ErrGone] where that is no longer kept.
 	ResourceVersion string
+	// Shared has events share what their objects refer to with other watchers,
+	// instead of copying it for each: maps, slices and pointers in them are
+	// read-only.
+	Shared bool
 }
 
 // Watch yields what happens to namespaces, in order, each change once, until the
@@ -84,7 +134,7 @@ func watch[T any](ctx context.Context, c *core, shared *broadcast.Shared[T], k k
 			yield(Event[T]{}, err)
 			return
 		}
-		v := view[T]{kind: k, match: match, yield: yield}
+		v := view[T]{kind: k, match: match, shared: o.Shared, yield: yield}
 		for change, err := range shared.Watch(ctx, prefix, after) {
 			if err != nil {
 				yield(Event[T]{}, watchError(resource, err))
@@ -129,15 +179,16 @@ func watchError(resource string, err error) error {
 // view is what one watcher sees of the changes that it shares with others.
 type view[T any] struct {
 	kind[T]
-	match func(T) bool // nil: everything
-	yield func(Event[T], error) bool
+	match  func(T) bool // nil: everything
+	shared bool         // objects are not copied
+	yield  func(Event[T], error) bool
 }
 
 // change yields the events of one commit, and reports whether to go on.
 func (v *view[T]) change(c *broadcast.Change[T]) bool {
 	version := formatVersion(c.Position.Revision)
 	if len(c.Events) == 0 {
-		return v.yield(Event[T]{Type: Bookmark, ResourceVersion: version}, nil)
+		return v.yield(Event[T]{Type: Bookmark, ResourceVersion: version, encodings: &c.Encodings}, nil)
 	}
 	for i := range c.Events {
 		resume := version
@@ -170,25 +221,23 @@ func (v *view[T]) event(e *broadcast.Event[T], resume string) (Event[T], error) 
 		}
 		is = v.match(now)
 	}
-	event := Event[T]{ResourceVersion: resume}
-	object := e.Now
+	event := Event[T]{ResourceVersion: resume, source: e, encodings: &e.Encodings, meta: v.meta}
 	switch {
 	case is && was:
 		event.Type = Modified
 	case is:
 		event.Type = Added
 	case was:
-		event.Type, object = Deleted, e.Before
+		event.Type = Deleted
 	default:
 		return Event[T]{}, nil
 	}
-	shared, err := object()
+	event, err = event.delivered()
 	if err != nil {
 		return Event[T]{}, err
 	}
-	event.Object = v.copy(shared)
-	if event.Type == Deleted {
-		v.meta(&event.Object).ResourceVersion = resume
+	if !v.shared {
+		event.Object = v.copy(event.Object)
 	}
 	return event, nil
 }

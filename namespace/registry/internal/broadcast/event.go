@@ -9,13 +9,16 @@ import (
 // Change is a [store.Change] whose events decode themselves. It is shared:
 // nobody changes it.
 type Change[T any] struct {
-	Position store.Position
-	Events   []Event[T] // use them by pointer; none: a bookmark
+	Position  store.Position
+	Events    []Event[T] // use them by pointer; none: a bookmark
+	Encodings Encodings  // of the bookmark
 }
 
 // Event is a [store.Event] with the objects that its values hold.
 type Event[T any] struct {
 	store.Event
+	Encodings Encodings // as the watchers see it
+
 	revision store.Revision
 	decode   Decode[T]
 	now      cell[T]
