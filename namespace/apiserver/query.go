@@ -1,0 +1,227 @@
+package apiserver
+
+import (
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
+	"k8s.io/apimachinery/pkg/apis/meta/internalversion/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/nslifecycle/nslifecycle/namespace/registry"
+	"github.com/nslifecycle/nslifecycle/namespace/selector"
+)
+
+// query is the parameters of a request. Those that its verb does not have are
+// ignored, as Kubernetes does.
+type query struct {
+	list                 registry.ListOptions // of a watch: the selectors and the resource version
+	resourceVersionMatch metav1.ResourceVersionMatch
+	timeoutSeconds       *int64
+	bookmarks            bool // allowWatchBookmarks
+	sendInitialEvents    *bool
+	dryRun               bool
+	fieldManager         string
+	fieldValidation      string
+	force                *bool
+	includeObject        string // of tables
+	pretty               bool
+	deletion             metav1.DeleteOptions
+}
+
+// maxQuery bounds the query of a request, in bytes: two selectors of the greatest
+// length, escaped, and the rest.
+const maxQuery = 8 * selector.MaxLength
+
+// parseQuery reads the parameters. Every error names the parameter.
+func parseQuery(raw string, rt route) (query, error) {
+	if len(raw) > maxQuery {
+		return query{}, apierrors.NewBadRequest("the query has " + strconv.Itoa(len(raw)) + " bytes, at most " + strconv.Itoa(maxQuery) + " are allowed")
+	}
+	values, err := url.ParseQuery(raw)
+	if err != nil {
+		return query{}, apierrors.NewBadRequest("the query cannot be read: " + err.Error())
+	}
+	p := parameters{values: values}
+	q := query{pretty: p.bool("pretty"), includeObject: p.oneOf("includeObject", "", "None", "Metadata", "Object")}
+	switch rt.Verb {
+	case "get":
+		q.list.ResourceVersion = p.one("resourceVersion")
+	case "list", "watch":
+		q.readList(&p)
+		q.readWatch(&p)
+	case "create", "update", "patch":
+		q.readWrite(&p)
+	case "deletecollection":
+		q.readList(&p)
+		fallthrough
+	case "delete":
+		q.readDelete(&p)
+	}
+	if p.err == nil && (rt.Verb == "list" || rt.Verb == "watch") {
+		p.err = q.check(rt.Verb == "watch")
+	}
+	return q, p.err
+}
+
+func (q *query) readList(p *parameters) {
+	var err error
+	if q.list.Labels, err = selector.ParseLabels(p.one("labelSelector")); err != nil {
+		p.refuse(err)
+	}
+	if q.list.Fields, err = selector.ParseFields(p.one("fieldSelector")); err != nil {
+		p.refuse(err)
+	}
+	if limit := p.int("limit"); limit != nil {
+		if *limit < 0 {
+			p.refuse(badParameter("limit", "%d must not be negative", *limit))
+		}
+		q.list.Limit = int(min(*limit, 1<<30))
+	}
+	q.list.Continue = p.one("continue")
+	q.list.ResourceVersion = p.one("resourceVersion")
+	q.resourceVersionMatch = metav1.ResourceVersionMatch(p.one("resourceVersionMatch"))
+	q.list.Exact = q.resourceVersionMatch == metav1.ResourceVersionMatchExact
+}
+
+func (q *query) readWatch(p *parameters) {
+	p.bool("watch")
+	q.bookmarks = p.bool("allowWatchBookmarks")
+	if q.timeoutSeconds = p.int("timeoutSeconds"); q.timeoutSeconds != nil && *q.timeoutSeconds < 0 {
+		p.refuse(badParameter("timeoutSeconds", "%d must not be negative", *q.timeoutSeconds))
+	}
+	if p.has("sendInitialEvents") {
+		on := p.bool("sendInitialEvents")
+		q.sendInitialEvents = &on
+	}
+}
+
+func (q *query) readWrite(p *parameters) {
+	q.readDryRun(p)
+	q.fieldManager = p.one("fieldManager")
+	q.fieldValidation = p.oneOf("fieldValidation", "", "Ignore", "Warn", "Strict")
+	if p.has("force") {
+		on := p.bool("force")
+		q.force = &on
+	}
+}
+
+func (q *query) readDryRun(p *parameters) {
+	for _, v := range p.values["dryRun"] {
+		if v != metav1.DryRunAll {
+			p.refuse(badParameter("dryRun", "%q is not supported, only %q is", clip(v), metav1.DryRunAll))
+		}
+		q.dryRun = true
+	}
+}
+
+func (q *query) readDelete(p *parameters) {
+	q.readDryRun(p)
+	q.deletion.GracePeriodSeconds = p.int("gracePeriodSeconds")
+	if p.has("propagationPolicy") {
+		policy := metav1.DeletionPropagation(p.one("propagationPolicy"))
+		q.deletion.PropagationPolicy = &policy
+	}
+	if p.has("orphanDependents") {
+		on := p.bool("orphanDependents")
+		q.deletion.OrphanDependents = &on
+	}
+	if uid := p.one("uid"); uid != "" {
+		q.deletion.Preconditions = metav1.NewUIDPreconditions(uid)
+	}
+}
+
+// check refuses what does not go together, in the words of Kubernetes.
+func (q *query) check(watch bool) error {
+	wrong := validation.ValidateListOptions(&internalversion.ListOptions{
+		Watch: watch, ResourceVersion: q.list.ResourceVersion, ResourceVersionMatch: q.resourceVersionMatch,
+		Continue: q.list.Continue, SendInitialEvents: q.sendInitialEvents,
+	}, true)
+	if len(wrong) == 0 {
+		return nil
+	}
+	return apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "ListOptions"}, "", wrong)
+}
+
+// parameters reads values and keeps the first error.
+type parameters struct {
+	values url.Values
+	err    error
+}
+
+func (p *parameters) refuse(err error) {
+	if p.err == nil {
+		p.err = err
+	}
+}
+
+func (p *parameters) has(name string) bool { return p.values.Has(name) }
+
+// one returns the value of a parameter that may be given once.
+func (p *parameters) one(name string) string {
+	values := p.values[name]
+	switch {
+	case len(values) == 0:
+		return ""
+	case len(values) > 1:
+		p.refuse(badParameter(name, "must be given only once, is there %d times", len(values)))
+	}
+	return values[0]
+}
+
+func (p *parameters) oneOf(name string, known ...string) string {
+	value := p.one(name)
+	if !slices.Contains(known, value) {
+		p.refuse(badParameter(name, "%q is not supported, must be one of %s", clip(value), strings.Join(known[1:], ", ")))
+	}
+	return value
+}
+
+func (p *parameters) int(name string) *int64 {
+	text := p.one(name)
+	if text == "" {
+		return nil
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		p.refuse(badParameter(name, "%q must be an integer", clip(text)))
+		return nil
+	}
+	return &n
+}
+
+// bool reads a switch; a parameter without a value turns it on.
+func (p *parameters) bool(name string) bool {
+	if !p.has(name) {
+		return false
+	}
+	on, err := parseBool(name, p.one(name))
+	if err != nil {
+		p.refuse(err)
+	}
+	return on
+}
+
+func parseBool(name, text string) (bool, error) {
+	if text == "" {
+		return true, nil
+	}
+	on, err := strconv.ParseBool(strings.ToLower(text))
+	if err != nil {
+		return false, badParameter(name, "%q must be true or false", clip(text))
+	}
+	return on, nil
+}
+
+// clip cuts what a client sent for a message.
+func clip(text string) string {
+	const limit = 100
+	if len(text) > limit {
+		text = text[:limit] + "..."
+	}
+	return strings.ToValidUTF8(text, "\uFFFD")
+}

@@ -1,0 +1,101 @@
+package apiserver
+
+import (
+	"log/slog"
+	"net/http"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/version"
+
+	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/apiserver/kinds"
+	"github.com/nslifecycle/nslifecycle/namespace/registry"
+)
+
+// Server is an [http.Handler] that serves namespaces and content of a registry
+// under /api and /apis, and beside them /openapi, /version, /healthz, /livez and
+// /readyz. Make one with [New]. All methods are safe for concurrent use.
+type Server struct {
+	registry  *registry.Registry
+	options   Options
+	log       *slog.Logger
+	resources map[resourceKey]*resource
+	handler   http.Handler // the whole chain
+}
+
+// resourceKey is how a path names a resource.
+type resourceKey struct{ group, version, resource string }
+
+// resource is one kind that is served.
+type resource struct {
+	kinds.Kind
+	storage storage
+	dry     storage // of requests with dryRun=All
+}
+
+// New returns a server of what r keeps: namespaces, and content of the kinds of
+// list, each of which must be declared in r (a kind of r that is not in the list
+// is not served). Nil options are all defaults. Options and kinds that make no
+// sense are refused with [namespace.ErrInvalid].
+func New(r *registry.Registry, list []kinds.Kind, o *Options) (*Server, error) {
+	if r == nil {
+		return nil, invalidOption("the registry is nil")
+	}
+	s := &Server{registry: r, resources: make(map[resourceKey]*resource, len(list)+1)}
+	if o != nil {
+		s.options = *o
+	}
+	var err error
+	if s.options.Limits, err = s.options.Limits.withDefaults(); err != nil {
+		return nil, err
+	}
+	orElse(&s.options.Version, version.Info{
+		Major: "1", Minor: "36", GitVersion: "v1.36.0", GoVersion: "go", Compiler: "gc", Platform: "any",
+	})
+	if s.log = s.options.Logger; s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
+	if err := s.serve(list); err != nil {
+		return nil, err
+	}
+	s.handler = s.chain(http.HandlerFunc(s.dispatch))
+	return s, nil
+}
+
+// ServeHTTP implements [http.Handler].
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
+
+// serve takes up the kinds.
+func (s *Server) serve(list []kinds.Kind) error {
+	s.resources[resourceKey{version: "v1", resource: namespace.Resource}] = &resource{
+		Kind:    kinds.Kind{ResourceType: registry.ResourceType{Version: "v1", Resource: namespace.Resource, Kind: namespace.Kind}},
+		storage: namespaces{s.registry}, dry: namespaces{s.registry.DryRun()},
+	}
+	declared := s.registry.Types()
+	for _, k := range list {
+		name := k.Name()
+		if k.Group == "" && k.Resource == namespace.Resource {
+			continue // always served
+		}
+		switch {
+		case !slices.Contains(declared, k.ResourceType):
+			return invalidOption("kind %q is not declared in the registry as it is here: name its ResourceType in registry.Options.Types", name)
+		case k.Resource == "watch", k.Resource == "list", k.Resource == subStatus, k.Resource == namespace.Resource:
+			return invalidOption("kind %q: the name is taken by paths of the API", name)
+		}
+		key := resourceKey{k.Group, k.Version, k.Resource}
+		if s.resources[key] != nil {
+			return invalidOption("kind %q is declared twice", name)
+		}
+		c, err := s.registry.Content(name)
+		if err != nil {
+			return err
+		}
+		dry, err := s.registry.DryRun().Content(name)
+		if err != nil {
+			return err
+		}
+		s.resources[key] = &resource{Kind: k, storage: content{c}, dry: content{dry}}
+	}
+	return nil
+}
