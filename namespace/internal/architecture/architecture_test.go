@@ -61,8 +61,8 @@ var rooms = []room{
 	{path: "namespace/apiserver/internal", floor: 4, engine: kubernetes, own: []string{
 		"namespace/apiserver/authorization", "namespace/apiserver/kinds", "gopkg.in/evanphx/json-patch.v4",
 	}},
-	{path: "namespace/apiserver/quota", floor: 4, engine: kubernetes},
-	{path: "namespace/apiserver/limitrange", floor: 4, engine: kubernetes},
+	{path: "namespace/apiserver/quota", floor: 4, engine: kubernetes, own: []string{"namespace/apiserver/internal"}},
+	{path: "namespace/apiserver/limitrange", floor: 4, engine: kubernetes, own: []string{"namespace/apiserver/internal"}},
 	{path: "namespace/apiserver/sources", floor: 4, engine: kubernetes},
 	{path: "namespace/internal/architecture", floor: 5},
 }
