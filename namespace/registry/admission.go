@@ -2,6 +2,7 @@ package registry
 
 import (
 	"context"
+	"errors"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
 )
@@ -10,20 +11,31 @@ import (
 // have conditions and further writes join the same commit, or refuse it with an
 // error. Options.Admission is an ordered chain of them: each sees what those
 // before it made of the write. The gate (rule R6) and the immortal names are not
-// links of the chain: they are always there.
+// links of the chain: they are always there, and what they refuse is refused in
+// their words.
 //
 // Admit is called anew, with everything read again, for every attempt at a commit,
 // so it must have no effects beyond w. It is called by many goroutines at once.
+// An update that changes nothing is asked about, but commits nothing.
+//
+// A refusal that is a [*namespace.Error] is answered as it is, and so is what the
+// methods of w fail with; any other is [namespace.ErrForbidden], and says `widgets
+// "a" is forbidden:` before its text.
 //
 // What a pass deletes of a terminating namespace is not asked about: nothing may
-// keep it from becoming empty (rule R12).
+// keep it from becoming empty (rule R12). For the same reason a link should not
+// refuse [Finalize], nor what happens to a namespace that is terminating.
 type Admission interface {
 	Admit(ctx context.Context, w *Write) error
 }
 
+// ErrAdmission is in the chain of every error that says that a link of the
+// admission chain did what it may not; the error names the link.
+var ErrAdmission = errors.New("registry: admission broke a rule")
+
 // Write is what one commit is about to do: to one namespace, or to objects of one
 // type in one namespace (several, when a collection is deleted). It is valid until
-// Admit returns.
+// Admit returns, and belongs to the goroutine that called Admit.
 type Write struct {
 	Namespace string // of the objects; for a namespace its own name; empty: cluster-scoped
 	DryRun    bool   // it is only checked; see [Registry.DryRun]
@@ -34,15 +46,19 @@ type Write struct {
 	attempt *admission
 }
 
-// NamespaceChange is what a commit does to a namespace. New may be changed where a
-// client could have.
+// NamespaceChange is what a commit does to a namespace. Old is read-only. New may
+// be changed where the client could have changed it by this operation, and
+// nowhere else ([ErrAdmission]).
 type NamespaceChange struct {
 	Operation Operation
 	Old, New  *namespace.Namespace // no Old: it is created. No New: it is removed
 }
 
-// ObjectChange is what a commit does to an object. New may be changed where a client
-// could have; Old is read-only.
+// ObjectChange is what a commit does to an object. Type and Old are read-only. New
+// may be changed where the client could have changed it by this operation; in a
+// Create or an Update also its status. Anything else is [ErrAdmission]: who it is,
+// what the registry keeps in its metadata, what a deletion leaves of it, and the
+// finalizers of an object that is being deleted.
 type ObjectChange struct {
 	Type      ResourceType
 	Operation Operation
@@ -52,7 +68,8 @@ type ObjectChange struct {
 // Operation is what a client asked for. The zero value is none.
 type Operation uint8
 
-// The operations.
+// The operations. An Update or Finalize that takes the last finalizer from what is
+// being deleted removes it: it has no New then.
 const (
 	Create Operation = iota + 1
 	Update
@@ -61,5 +78,20 @@ const (
 	Delete // New is what is left of the object: none, or with its deletionTimestamp set
 )
 
-// admission is what Admit has had join one attempt at a commit.
-type admission struct{}
+// String returns the operation as Kubernetes writes it in admission reviews, where
+// it has one.
+func (o Operation) String() string {
+	switch o {
+	case Create:
+		return "CREATE"
+	case Update:
+		return "UPDATE"
+	case UpdateStatus:
+		return "UPDATE status"
+	case Finalize:
+		return "UPDATE finalize"
+	case Delete:
+		return "DELETE"
+	}
+	return "none"
+}

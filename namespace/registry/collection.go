@@ -30,7 +30,7 @@ func (c *Content) DeleteCollection(ctx context.Context, ns string, labels select
 	if err := c.checkNamespace(ns); err != nil {
 		return Deletion{}, err
 	}
-	match, err := objectKind.match(labels, fields)
+	match, err := c.kind.match(labels, fields)
 	if err != nil {
 		return Deletion{}, err
 	}

@@ -46,6 +46,7 @@ func pause(ctx context.Context, attempt int) error {
 type target struct {
 	resource, name string
 	key            string
+	turn           turn
 }
 
 // plan is what a request wants to do to an entry.
@@ -55,6 +56,7 @@ type plan struct {
 	gone  bool              // the object is to be removed
 	with  []store.Operation // in the same commit
 	If    []store.Condition // beyond that the object is still the one that was read; revisions of other keys only
+	again bool              // when one of these does not hold, ask for another plan
 }
 
 // mutate reads the entry of t, asks for a plan, and carries it out if the entry
@@ -65,10 +67,16 @@ func (c *core) mutate(ctx context.Context, t target, dry bool, make func(store.E
 	if err := ended(ctx, t.resource, t.name); err != nil {
 		return store.Entry{}, false, err
 	}
-	entry, err = c.store.Get(ctx, t.key)
+	defer t.turn.give()
+	overtaken := false // at what the entry is not
 	for attempt := range attempts {
-		if err != nil {
+		if err := t.turn.take(ctx, overtaken); err != nil {
 			return store.Entry{}, false, stored(t.resource, t.name, err)
+		}
+		if attempt == 0 {
+			if entry, err = c.store.Get(ctx, t.key); err != nil {
+				return store.Entry{}, false, stored(t.resource, t.name, err)
+			}
 		}
 		p, err := make(entry)
 		if err != nil || p.keep {
@@ -84,6 +92,9 @@ func (c *core) mutate(ctx context.Context, t target, dry bool, make func(store.E
 		}
 		if err := pause(ctx, attempt); err != nil {
 			return store.Entry{}, false, stored(t.resource, t.name, err)
+		}
+		if overtaken = conflict.Condition.Key != t.key && p.again; overtaken {
+			continue // with the entry, which was still the same
 		}
 		if conflict.Condition.Key != t.key {
 			return store.Entry{}, false, modified(t.resource, t.name, err)

@@ -21,6 +21,7 @@ import (
 type Content struct {
 	*core
 	typ      ResourceType
+	kind     kind[Object]
 	resource string // the type's name in messages
 	dry      bool
 }
@@ -35,18 +36,27 @@ type ObjectList struct {
 // Content returns the objects of a declared type, or [namespace.ErrNotFound]. On
 // the view of [Registry.DryRun] its writes change nothing either.
 func (r *Registry) Content(resource deleter.Resource) (*Content, error) {
-	t, ok := r.types[resource]
+	c, err := r.content(resource)
+	if err != nil {
+		return nil, err
+	}
+	c.dry = r.dry
+	return c, nil
+}
+
+func (c *core) content(resource deleter.Resource) (*Content, error) {
+	t, ok := c.types[resource]
 	if !ok {
 		return nil, &namespace.Error{
 			Kind: namespace.ErrNotFound, Resource: clip(resource.String()),
 			Message: fmt.Sprintf("the resource type %q is not declared: name it in Options.Types", clip(resource.String())),
 		}
 	}
-	return &Content{core: r.core, typ: t, resource: t.Name().String(), dry: r.dry}, nil
+	return &Content{core: c, typ: t, kind: kindOf(t), resource: t.Name().String()}, nil
 }
 
 // Type returns the declaration of the type.
-func (c *Content) Type() ResourceType { return c.typ }
+func (c *Content) Type() ResourceType { return c.typ.copy() }
 
 // Get returns the object as it is now, or [namespace.ErrNotFound].
 func (c *Content) Get(ctx context.Context, ns, name string) (Object, error) {
@@ -68,7 +78,7 @@ func (c *Content) List(ctx context.Context, ns string, o ListOptions) (ObjectLis
 	if err != nil {
 		return ObjectList{}, err
 	}
-	items, meta, err := list(ctx, c.core, objectKind, c.resource, prefix, o)
+	items, meta, err := list(ctx, c.core, c.kind, c.resource, prefix, o)
 	return ObjectList{
 		TypeMeta: namespace.TypeMeta{Kind: c.typ.Kind + "List", APIVersion: c.typ.APIVersion()},
 		ListMeta: meta, Items: items,
@@ -82,14 +92,15 @@ func (c *Content) Watch(ctx context.Context, ns string, o WatchOptions) iter.Seq
 	if err != nil {
 		return func(yield func(Event[Object], error) bool) { yield(Event[Object]{}, err) }
 	}
-	return watch(ctx, c.core, c.objects, objectKind, c.resource, prefix, o)
+	return watch(ctx, c.core, c.objects, c.kind, c.resource, prefix, o)
 }
 
 // Create creates an object in a namespace that is Active at that very commit
 // (rule R6), and returns it as stored. The object may name its namespace, its
 // kind and its apiVersion, or leave them out; others are
 // [namespace.ErrBadRequest]. Names are unique per type and namespace; one is
-// generated for an object with a generateName only. Into a namespace that is
+// generated for an object with a generateName only. Of a type with Status a status
+// is dropped, silently. Into a namespace that is
 // being deleted the error is [namespace.ErrTerminating], into a missing one
 // [namespace.ErrNotFound].
 func (c *Content) Create(ctx context.Context, ns string, o Object) (Object, error) {
@@ -100,10 +111,13 @@ func (c *Content) Create(ctx context.Context, ns string, o Object) (Object, erro
 	if err != nil {
 		return Object{}, err
 	}
+	if c.typ.Status {
+		o.Fields = withStatus(o.Fields, nil)
+	}
 	at := phase.At(time.Now())
 	var made Object // by the last attempt
 	entry, built, err := c.create(ctx, creation{
-		resource: c.resource, name: o.Name, prefix: o.GenerateName,
+		resource: c.resource, name: o.Name, prefix: o.GenerateName, turn: c.turnAt(ns),
 		build: func(name, uid string) (store.Entry, store.Txn, error) {
 			made = o
 			made.Name = name
@@ -111,7 +125,15 @@ func (c *Content) Create(ctx context.Context, ns string, o Object) (Object, erro
 			if err := c.validate(made); err != nil {
 				return store.Entry{}, store.Txn{}, err
 			}
-			return c.insertion(ns, made)
+			if !c.asks() {
+				return c.insertion(ns, made)
+			}
+			a, err := c.admitCreation(ctx, ns, &made)
+			if err != nil {
+				return store.Entry{}, store.Txn{}, err
+			}
+			entry, txn, err := c.insertion(ns, made)
+			return a.insertion(ctx, entry, txn, err)
 		},
 		blocked: func(ctx context.Context, name string) error { return c.blocked(ctx, ns, name) },
 	}, c.dry)
@@ -124,6 +146,18 @@ func (c *Content) Create(ctx context.Context, ns string, o Object) (Object, erro
 		return made, nil
 	}
 	return decodeObject(entry)
+}
+
+// admitCreation asks the chain about an object that is to be created, and makes of
+// it what the chain does. What the gate refuses is refused by the gate.
+func (c *Content) admitCreation(ctx context.Context, ns string, o *Object) (*admission, error) {
+	a, err := c.admit(ctx, ns, Create, change{key: c.keys.content(c.typ.Name(), ns) + o.Name, next: o})
+	if err != nil && c.typ.Namespaced {
+		if closed := c.blocked(ctx, ns, o.Name); closed != nil {
+			return nil, closed
+		}
+	}
+	return a, err
 }
 
 // insertion returns the transaction that creates o: only through the gate of its

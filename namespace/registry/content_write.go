@@ -1,7 +1,6 @@
 package registry
 
 import (
-	"bytes"
 	"context"
 	"time"
 
@@ -16,43 +15,21 @@ import (
 // anything but metadata and status makes a new generation; an update that
 // changes nothing writes nothing. One that takes the last finalizer from an object
 // that is being deleted removes it, and returns it as it was last; new finalizers
-// are refused then.
+// are refused then. Of a type with Status the status stays as it is, silently.
 func (c *Content) Update(ctx context.Context, ns string, o Object) (Object, error) {
-	o, err := c.asked(ns, o)
-	if err != nil {
-		return Object{}, err
-	}
-	if err := checkAsked(c.resource, o.Meta); err != nil {
-		return Object{}, err
-	}
-	t, err := c.target(ns, o.Name)
-	if err != nil {
-		return Object{}, err
-	}
-	var next Object
-	entry, gone, err := c.mutate(ctx, t, c.dry, func(entry store.Entry) (plan, error) {
-		old, err := decodeObject(entry)
-		if err != nil {
-			return plan{}, err
-		}
-		if err := checkSame(c.resource, old.Meta, o.Meta); err != nil {
-			return plan{}, err
-		}
-		next = updated(old, o)
-		if err := c.validateUpdate(old, next); err != nil {
-			return plan{}, err
-		}
-		if removable(next.Meta) {
-			return plan{gone: true}, nil
-		}
-		value, err := c.encode(next)
-		return plan{value: value, keep: err == nil && bytes.Equal(value, entry.Value)}, err
-	})
-	return answerObject(next, entry, gone, err)
+	return c.replaceObject(ctx, ns, o, Update, c.updated)
 }
 
 // updated returns what takes the place of old when a client sends asked.
-func updated(old, asked Object) Object {
+func (c *Content) updated(old, asked Object) Object {
+	if c.typ.Status {
+		asked.Fields = withStatus(asked.Fields, old.Fields[statusField])
+	}
+	return updatedWhole(old, asked)
+}
+
+// updatedWhole returns what takes the place of old, also in its status.
+func updatedWhole(old, asked Object) Object {
 	kept := old.Meta
 	if !sameSpec(old.Fields, asked.Fields) {
 		kept.Generation++
@@ -102,6 +79,7 @@ func (c *Content) Delete(ctx context.Context, ns, name string, only namespace.Pr
 	if err := checkPreconditions(c.resource, name, only); err != nil {
 		return Object{}, err
 	}
+	t.turn = c.turnAt(ns)
 	var next Object
 	entry, gone, err := c.mutate(ctx, t, c.dry, func(entry store.Entry) (plan, error) {
 		if next, err = decodeObject(entry); err != nil {
@@ -110,7 +88,20 @@ func (c *Content) Delete(ctx context.Context, ns, name string, only namespace.Pr
 		if err := only.Check(c.resource, next.Meta); err != nil {
 			return plan{}, err
 		}
-		return planObjectDeletion(&next, time.Now())
+		old := next
+		p, err := planObjectDeletion(&next, time.Now())
+		if err != nil || p.keep || !c.asks() {
+			return p, err
+		}
+		ch := change{key: entry.Key, old: &old, next: &next}
+		if p.gone {
+			ch.next = nil
+		}
+		a, err := c.admit(ctx, ns, Delete, ch)
+		if err != nil {
+			return plan{}, err
+		}
+		return a.planned(ctx, p)
 	})
 	return answerObject(next, entry, gone, err)
 }

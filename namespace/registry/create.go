@@ -18,10 +18,12 @@ type creation struct {
 	resource string
 	name     string // empty: generated
 	prefix   string // of a generated name
+	turn     turn
 	// build returns the entry and the transaction that creates it.
 	build func(name, uid string) (store.Entry, store.Txn, error)
 	// blocked says why another condition than that the key is absent did not hold;
 	// nil: it would hold now.
+	// Another one that did not hold because of a revision may hold at the next attempt.
 	blocked func(ctx context.Context, name string) error
 }
 
@@ -38,7 +40,11 @@ func (c *core) create(ctx context.Context, want creation, dry bool) (entry store
 	if a.generated() {
 		a.at = namespace.GenerateName(want.prefix, rand.Uint64())
 	}
+	defer a.turn.give()
 	for i := range attempts {
+		if err := a.turn.take(ctx, a.overtaken); err != nil {
+			return store.Entry{}, false, a.failure(err)
+		}
 		entry, done, err := a.try(ctx, dry)
 		if done || err != nil {
 			return entry, a.built, err
@@ -60,6 +66,10 @@ type attempt struct {
 	doubt error    // what the last of them said
 	taken int      // generated names that were taken
 	built bool     // the last commit was acknowledged
+
+	key       string              // of the entry
+	open      [][]store.Condition // those of attempts that may have been made
+	overtaken bool                // what admission had join the last commit had changed
 }
 
 func (a *attempt) generated() bool { return a.name == "" && a.prefix != "" }
@@ -67,7 +77,7 @@ func (a *attempt) generated() bool { return a.name == "" && a.prefix != "" }
 // failure is err, or that nothing is known when an attempt may have been made.
 func (a *attempt) failure(err error) error {
 	if a.doubt != nil {
-		err = unresolved(a.doubt, err)
+		return unknown(a.resource, a.at, errors.Join(a.doubt, err))
 	}
 	return stored(a.resource, a.at, err)
 }
@@ -77,8 +87,9 @@ func (a *attempt) failure(err error) error {
 func (a *attempt) try(ctx context.Context, dry bool) (store.Entry, bool, error) {
 	entry, txn, err := a.build(a.at, a.uid)
 	if err != nil {
-		return store.Entry{}, false, err
+		return a.refused(ctx, err)
 	}
+	a.key = entry.Key
 	revision, err := a.commit(ctx, txn, dry)
 	var conflict *store.ConflictError
 	switch {
@@ -89,6 +100,7 @@ func (a *attempt) try(ctx context.Context, dry bool) (store.Entry, bool, error) 
 		return entry, true, nil
 	case errors.Is(err, store.ErrUnknownOutcome):
 		a.doubt, a.tried, a.uid = err, append(a.tried, a.uid), newUID()
+		a.open = append(a.open, txn.If)
 		return a.readBack(ctx, entry.Key, true)
 	case !errors.As(err, &conflict):
 		return store.Entry{}, false, a.failure(err)
@@ -100,7 +112,52 @@ func (a *attempt) try(ctx context.Context, dry bool) (store.Entry, bool, error) 
 			return found, done, err
 		}
 	}
+	if a.overtaken = conflict.Condition.Want == store.WantRevision; a.overtaken && conflict.Current != nil || a.blocked == nil {
+		return store.Entry{}, false, nil
+	}
 	return store.Entry{}, false, a.blocked(ctx, a.at)
+}
+
+// refused decides about a creation that is refused now, although an attempt before
+// may have been made. It was not, and never will be, when there is no trace of it
+// after one of its conditions has come to fail for ever.
+func (a *attempt) refused(ctx context.Context, why error) (store.Entry, bool, error) {
+	if a.doubt == nil {
+		return store.Entry{}, false, why
+	}
+	over, err := a.over(ctx)
+	if err != nil {
+		return store.Entry{}, false, a.failure(err)
+	}
+	if found, done, err := a.readBack(ctx, a.key, false); done || err != nil {
+		return found, done, err
+	}
+	if !over {
+		why = a.failure(why)
+	}
+	return store.Entry{}, false, why
+}
+
+// over reports whether no attempt that may have been made can still be made: each
+// asked for a revision that is past.
+func (a *attempt) over(ctx context.Context) (bool, error) {
+	for _, conditions := range a.open {
+		past := false
+		for _, c := range conditions {
+			if past || c.Want != store.WantRevision {
+				continue
+			}
+			current, err := a.read(ctx, c.Key)
+			if err != nil {
+				return false, err
+			}
+			past = !c.Holds(current)
+		}
+		if !past {
+			return false, nil
+		}
+	}
+	return true, nil
 }
 
 // readBack looks for what an attempt may have created. Retry says that an
@@ -137,7 +194,7 @@ func (a *attempt) occupied(current store.Entry) (store.Entry, bool, error) {
 		return store.Entry{}, false, exhausted(a.resource, a.at)
 	}
 	a.at = namespace.GenerateName(a.prefix, rand.Uint64())
-	a.tried, a.doubt = nil, nil // the name of those attempts is somebody else's
+	a.tried, a.open, a.doubt = nil, nil, nil // the name of those attempts is somebody else's
 	return store.Entry{}, false, nil
 }
 

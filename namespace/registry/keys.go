@@ -2,6 +2,7 @@ package registry
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -97,6 +98,19 @@ type ResourceType struct {
 	Resource   string // plural and lower case, such as "widgets"
 	Kind       string // such as "Widget"
 	Namespaced bool   // false: objects belong to no namespace, and no gate guards them
+	// Status says that the field status is a sub-resource: Create drops it, Update
+	// keeps what is stored, and only [Content.UpdateStatus] changes it.
+	Status bool
+	// Fields are what field selectors may ask for, beside metadata.name and
+	// metadata.namespace: paths through the document without lists, such as
+	// "spec.nodeName". The value is the JSON string, number or boolean at the path, as
+	// text; "" for anything else, and where there is nothing.
+	Fields []string
+}
+
+func (t ResourceType) copy() ResourceType {
+	t.Fields = slices.Clone(t.Fields)
+	return t
 }
 
 // Name returns the group and the resource, as package deleter names them.
@@ -145,5 +159,5 @@ func (t ResourceType) check() error {
 	case t.Group == "" && t.Resource == namespace.Resource:
 		return invalidOption("resource type %q: the namespaces themselves are not content", t.Name())
 	}
-	return nil
+	return t.checkFields()
 }

@@ -43,6 +43,9 @@ type Options struct {
 	Immortal []string
 	// Types are the resource types of content.
 	Types []ResourceType
+	// Admission is asked about every write that a client asks for, link by link; none
+	// is the default, and costs nothing.
+	Admission []Admission
 	// Queue is how many events may wait for one watcher before its watch is ended
 	// with [namespace.ErrGone]; default 10,000.
 	Queue int
@@ -69,6 +72,8 @@ type core struct {
 	finalizer finalizer.Name
 	immortal  []string
 	types     map[deleter.Resource]ResourceType
+	admission []Admission
+	turns     turns
 
 	namespaces *broadcast.Shared[namespace.Namespace]
 	objects    *broadcast.Shared[Object]
@@ -108,6 +113,11 @@ func New(s store.Store, options *Options) (*Registry, error) {
 			return nil, invalidOption("option Immortal: no namespace can have the name %q", clip(name))
 		}
 	}
+	for i, link := range o.Admission {
+		if link == nil {
+			return nil, invalidOption("option Admission: link %d of %d is nil", i, len(o.Admission))
+		}
+	}
 	return newRegistry(s, o)
 }
 
@@ -124,7 +134,7 @@ func newRegistry(s store.Store, o Options) (*Registry, error) {
 		if _, twice := types[t.Name()]; twice {
 			return nil, invalidOption("resource type %q is declared twice", t.Name())
 		}
-		types[t.Name()] = t
+		types[t.Name()] = t.copy()
 	}
 	return &Registry{core: &core{
 		store:      s,
@@ -133,6 +143,7 @@ func newRegistry(s store.Store, o Options) (*Registry, error) {
 		finalizer:  o.Finalizer,
 		immortal:   slices.Clone(o.Immortal),
 		types:      types,
+		admission:  slices.Clone(o.Admission),
 		namespaces: broadcast.New(s, namespaceKind.decode, o.Queue),
 		objects:    broadcast.New(s, objectKind.decode, o.Queue),
 		index:      broadcast.New(s, decodeUID, o.Queue),
@@ -158,7 +169,7 @@ func (r *Registry) DryRun() *Registry { return &Registry{core: r.core, dry: true
 func (r *Registry) Types() []ResourceType {
 	types := make([]ResourceType, 0, len(r.types))
 	for _, t := range r.types {
-		types = append(types, t)
+		types = append(types, t.copy())
 	}
 	slices.SortFunc(types, func(a, b ResourceType) int { return a.Name().Compare(b.Name()) })
 	return types
