@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
@@ -51,6 +52,17 @@ func list[T any](ctx context.Context, c *core, k kind[T], resource, prefix strin
 	if err != nil {
 		return nil, namespace.ListMeta{}, err
 	}
+	return readPage(ctx, c, resource, prefix, o, match != nil, func(e store.Entry) (T, bool, error) {
+		object, err := k.decode(e)
+		return object, err == nil && (match == nil || match(object)), err
+	})
+}
+
+// readPage reads a page of what take makes of the entries below prefix. It takes all of
+// them unless it is selective.
+func readPage[I any](ctx context.Context, c *core, resource, prefix string, o ListOptions, selective bool,
+	take func(store.Entry) (item I, ok bool, err error),
+) ([]I, namespace.ListMeta, error) {
 	if o.Limit < 0 {
 		return nil, namespace.ListMeta{}, badRequest(resource, "", "limit is %d, it must not be negative", o.Limit)
 	}
@@ -58,9 +70,9 @@ func list[T any](ctx context.Context, c *core, k kind[T], resource, prefix strin
 	if err != nil {
 		return nil, namespace.ListMeta{}, err
 	}
-	items := []T{}
+	items := []I{}
 	for {
-		if q.Limit = max(o.Limit-len(items), 0); q.Limit > 0 && match != nil {
+		if q.Limit = max(o.Limit-len(items), 0); q.Limit > 0 && selective {
 			q.Limit = max(q.Limit, chunk)
 		}
 		page, err := c.store.List(ctx, q)
@@ -70,17 +82,20 @@ func list[T any](ctx context.Context, c *core, k kind[T], resource, prefix strin
 		if err != nil {
 			return nil, namespace.ListMeta{}, listError(resource, o, err)
 		}
+		if !selective {
+			items = slices.Grow(items, len(page.Entries))
+		}
 		last, more := "", page.More
 		for i, entry := range page.Entries {
-			object, err := k.decode(entry)
+			item, ok, err := take(entry)
 			if err != nil {
 				return nil, namespace.ListMeta{}, err
 			}
 			last = entry.Key
-			if match != nil && !match(object) {
+			if !ok {
 				continue
 			}
-			if items = append(items, object); len(items) == o.Limit {
+			if items = append(items, item); len(items) == o.Limit {
 				more = more || i < len(page.Entries)-1
 				break
 			}
