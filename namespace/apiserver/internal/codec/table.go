@@ -1,0 +1,125 @@
+package codec
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"strconv"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/apiserver/kinds"
+	"github.com/nslifecycle/nslifecycle/namespace/registry"
+)
+
+// TableOptions say what a Table contains. They are comparable.
+type TableOptions struct {
+	// IncludeObject is what a row has of its object: "Metadata", the default, "None" or
+	// "Object".
+	IncludeObject string
+	// NoHeaders leaves out the definitions of the columns.
+	NoHeaders bool
+}
+
+// Key returns a short text that is the same for options with the same meaning
+// only.
+func (t TableOptions) Key() string {
+	return cmp.Or(t.IncludeObject, "Metadata") + strconv.FormatBool(t.NoHeaders)
+}
+
+// Check refuses options that no Table can have, with [namespace.ErrBadRequest].
+func (t TableOptions) Check() error {
+	switch t.IncludeObject {
+	case "", "None", "Metadata", "Object":
+		return nil
+	}
+	return &namespace.Error{
+		Kind:    namespace.ErrBadRequest,
+		Message: fmt.Sprintf("includeObject must be one of None, Metadata and Object, not %q", clip(t.IncludeObject)),
+	}
+}
+
+// headerOf returns the columns as a Table declares them.
+func headerOf(columns []kinds.Column) (json.RawMessage, error) {
+	header := make([]metav1.TableColumnDefinition, len(columns))
+	for i, c := range columns {
+		header[i] = metav1.TableColumnDefinition{
+			Name: c.Name, Type: cmp.Or(c.Type, "string"), Format: c.Format, Description: c.Description, Priority: c.Priority,
+		}
+	}
+	return marshal(header)
+}
+
+// appendTable appends a Table with a row for each object.
+func (c *Codec) appendTable(buf []byte, f Format, k kinds.Kind, meta namespace.ListMeta, items []registry.Object, t TableOptions,
+) ([]byte, error) {
+	if err := t.Check(); err != nil {
+		return nil, err
+	}
+	known, err := c.form(k)
+	if err != nil {
+		return nil, err
+	}
+	buf = appendString(append(buf, `{"kind":"Table","apiVersion":`...), f.apiVersion())
+	buf = appendListMeta(append(buf, `,"metadata":`...), meta)
+	buf = append(buf, `,"columnDefinitions":`...)
+	if t.NoHeaders {
+		buf = append(buf, null...)
+	} else {
+		buf = append(buf, known.header...)
+	}
+	buf = append(buf, `,"rows":[`...)
+	for i, o := range items {
+		if i > 0 {
+			buf = append(buf, ',')
+		}
+		if buf, err = c.appendRow(buf, f, k, known.columns, o, t); err != nil {
+			return nil, err
+		}
+	}
+	return append(buf, "]}"...), nil
+}
+
+func (c *Codec) appendRow(buf []byte, f Format, k kinds.Kind, columns []kinds.Column, o registry.Object, t TableOptions) ([]byte, error) {
+	buf = append(buf, `{"cells":[`...)
+	var err error
+	for i, column := range columns {
+		if i > 0 {
+			buf = append(buf, ',')
+		}
+		if buf, err = appendCell(buf, column.Value(o)); err != nil {
+			return nil, fmt.Errorf("codec: column %q of %s %q: %w", column.Name, k.Name(), o.Name, err)
+		}
+	}
+	buf = append(buf, `],"object":`...)
+	switch t.IncludeObject {
+	case "None":
+		buf = append(buf, null...)
+	case "Object":
+		f.as = asItIs
+		buf, err = c.appendObject(buf, f, k, o, t)
+	default:
+		f.as = asMetadata
+		buf, err = c.appendObject(buf, f, k, o, t)
+	}
+	return append(buf, '}'), err
+}
+
+// appendCell appends the value of a cell. The usual types need no reflection.
+func appendCell(buf []byte, value any) ([]byte, error) {
+	switch v := value.(type) {
+	case nil:
+		return append(buf, null...), nil
+	case string:
+		return appendString(buf, v), nil
+	case int64:
+		return strconv.AppendInt(buf, v, 10), nil
+	case int:
+		return strconv.AppendInt(buf, int64(v), 10), nil
+	case bool:
+		return strconv.AppendBool(buf, v), nil
+	}
+	data, err := marshal(value)
+	return append(buf, data...), err
+}

@@ -1,0 +1,160 @@
+package codec
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"unicode/utf8"
+
+	"go.yaml.in/yaml/v2"
+	kyaml "sigs.k8s.io/yaml"
+)
+
+// fromYAML returns the one document of a YAML stream as a JSON object. A field
+// given twice is an error.
+func fromYAML(body []byte) ([]byte, error) {
+	d := yaml.NewDecoder(bytes.NewReader(body))
+	d.SetStrict(true)
+	var document any
+	if err := d.Decode(&document); err != nil && !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("error converting YAML to JSON: %w", err)
+	}
+	var another any
+	switch err := d.Decode(&another); {
+	case err == nil && another == nil: // a marker and nothing behind it
+	case err == nil:
+		return nil, errors.New("error converting YAML to JSON: there is more than one document")
+	case !errors.Is(err, io.EOF):
+		return nil, fmt.Errorf("error converting YAML to JSON: %w", err)
+	}
+	if _, ok := document.(map[any]any); !ok {
+		return nil, errors.New("couldn't get version/kind; the document is not a YAML mapping")
+	}
+	w := yamlWriter{limit: max(minExpansion, maxExpansion*len(body))}
+	if err := w.value(document); err != nil {
+		return nil, fmt.Errorf("error converting YAML to JSON: %w", err)
+	}
+	return w.buf, nil
+}
+
+// An alias repeats what it names, so that a small document can stand for a huge
+// one. The JSON form of a body may be so many times its size, or so many bytes if
+// that is more.
+const (
+	maxExpansion = 8
+	minExpansion = 1 << 20
+)
+
+// yamlWriter writes decoded YAML as JSON, up to a limit.
+type yamlWriter struct {
+	buf   []byte
+	limit int
+}
+
+func (w *yamlWriter) value(v any) error {
+	if len(w.buf) > w.limit {
+		return errors.New("the aliases of the document repeat too much")
+	}
+	switch v := v.(type) {
+	case nil:
+		w.buf = append(w.buf, null...)
+	case bool:
+		w.buf = strconv.AppendBool(w.buf, v)
+	case int:
+		w.buf = strconv.AppendInt(w.buf, int64(v), 10)
+	case int64:
+		w.buf = strconv.AppendInt(w.buf, v, 10)
+	case uint64:
+		w.buf = strconv.AppendUint(w.buf, v, 10)
+	case float64:
+		number, err := json.Marshal(v)
+		if err != nil {
+			return fmt.Errorf("%v has no JSON form", v)
+		}
+		w.buf = append(w.buf, number...)
+	case string:
+		if !utf8.ValidString(v) {
+			return errors.New("a binary value has no JSON form: write it in base64, without the tag !!binary")
+		}
+		w.buf = appendString(w.buf, v)
+	case []any:
+		return w.list(v)
+	case map[any]any:
+		return w.mapping(v)
+	default:
+		return fmt.Errorf("a value of type %T has no JSON form", v)
+	}
+	return nil
+}
+
+func (w *yamlWriter) list(list []any) error {
+	w.buf = append(w.buf, '[')
+	for i, item := range list {
+		if i > 0 {
+			w.buf = append(w.buf, ',')
+		}
+		if err := w.value(item); err != nil {
+			return err
+		}
+	}
+	w.buf = append(w.buf, ']')
+	return nil
+}
+
+func (w *yamlWriter) mapping(mapping map[any]any) error {
+	fields := make(map[string]any, len(mapping))
+	for key, value := range mapping {
+		name, err := yamlKey(key)
+		if err != nil {
+			return err
+		}
+		if _, twice := fields[name]; twice {
+			return fmt.Errorf("key %q is already set in map", clip(name))
+		}
+		fields[name] = value
+	}
+	w.buf = append(w.buf, '{')
+	for i, name := range slices.Sorted(maps.Keys(fields)) {
+		if i > 0 {
+			w.buf = append(w.buf, ',')
+		}
+		w.buf = append(appendString(w.buf, name), ':')
+		if err := w.value(fields[name]); err != nil {
+			return err
+		}
+	}
+	w.buf = append(w.buf, '}')
+	return nil
+}
+
+// yamlKey returns a key as JSON has it. Upstream converts scalars in the same way.
+func yamlKey(key any) (string, error) {
+	switch key := key.(type) {
+	case string:
+		if !utf8.ValidString(key) {
+			return "", errors.New("a key is not valid UTF-8")
+		}
+		return key, nil
+	case bool:
+		return strconv.FormatBool(key), nil
+	case int:
+		return strconv.Itoa(key), nil
+	case int64:
+		return strconv.FormatInt(key, 10), nil
+	case float64:
+		if math.IsInf(key, 0) || math.IsNaN(key) {
+			break
+		}
+		return strconv.FormatFloat(key, 'g', -1, 64), nil
+	}
+	return "", fmt.Errorf("%v cannot be the name of a field", key)
+}
+
+// toYAML returns a JSON document as YAML.
+func toYAML(document []byte) ([]byte, error) { return kyaml.JSONToYAML(document) }
