@@ -55,6 +55,39 @@ func (c *Content) admit(ctx context.Context, ns string, op Operation, changes ..
 	return a, nil
 }
 
+// planAdmitted asks the chain about a replacement, and returns what it makes of it,
+// and how that is planned. The objects are passed by value, so that they stay off the
+// heap where there is no chain.
+func (c *Content) planAdmitted(ctx context.Context, ns string, op Operation, entry store.Entry, old, next Object) (plan, Object, error) {
+	ch := change{key: entry.Key, old: &old, next: &next}
+	if removable(next.Meta) {
+		ch.next = nil
+	}
+	a, err := c.admit(ctx, ns, op, ch)
+	if err != nil {
+		return plan{}, next, err
+	}
+	p, err := c.planReplacement(next, entry)
+	if err != nil {
+		return plan{}, next, err
+	}
+	p, err = a.planned(ctx, p)
+	return p, next, err
+}
+
+// planAdmittedDeletion asks the chain about a deletion, which is planned as p.
+func (c *Content) planAdmittedDeletion(ctx context.Context, ns string, p plan, entry store.Entry, old, next Object) (plan, error) {
+	ch := change{key: entry.Key, old: &old, next: &next}
+	if p.gone {
+		ch.next = nil
+	}
+	a, err := c.admit(ctx, ns, Delete, ch)
+	if err != nil {
+		return plan{}, err
+	}
+	return a.planned(ctx, p)
+}
+
 // settle puts what the links made of an object in the place of what was asked for.
 func (c *Content) settle(op Operation, ch change, made Object) error {
 	fields, wrong := compacted(made.Fields)

@@ -93,15 +93,7 @@ func (c *Content) Delete(ctx context.Context, ns, name string, only namespace.Pr
 		if err != nil || p.keep || !c.asks() {
 			return p, err
 		}
-		ch := change{key: entry.Key, old: &old, next: &next}
-		if p.gone {
-			ch.next = nil
-		}
-		a, err := c.admit(ctx, ns, Delete, ch)
-		if err != nil {
-			return plan{}, err
-		}
-		return a.planned(ctx, p)
+		return c.planAdmittedDeletion(ctx, ns, p, entry, old, next)
 	})
 	return answerObject(next, entry, gone, err)
 }

@@ -12,7 +12,7 @@ import (
 )
 
 func (c *core) target(name string) target {
-	return target{resource: namespace.Resource, name: name, key: c.keys.namespace(name)}
+	return target{resource: namespace.Resource, name: name, key: c.keys.namespace(name), turn: c.turnAt(name)}
 }
 
 // Get returns the namespace as it is now, or [namespace.ErrNotFound].
@@ -39,7 +39,7 @@ func (r *Registry) Create(ctx context.Context, n namespace.Namespace) (namespace
 	at := time.Now()
 	var made namespace.Namespace // by the last attempt
 	entry, built, err := r.create(ctx, creation{
-		resource: namespace.Resource, name: n.Name, prefix: n.GenerateName,
+		resource: namespace.Resource, name: n.Name, prefix: n.GenerateName, turn: r.turnAt(n.Name),
 		build: func(name, uid string) (store.Entry, store.Txn, error) {
 			made = n
 			made.Name = name
@@ -47,15 +47,14 @@ func (r *Registry) Create(ctx context.Context, n namespace.Namespace) (namespace
 			if err := namespace.ValidateCreate(made); err != nil {
 				return store.Entry{}, store.Txn{}, err
 			}
-			value, err := encodeNamespace(made)
-			if err == nil {
-				err = r.roomForEnd(made, value)
+			if !r.asks() {
+				return r.insertion(made)
 			}
-			key := r.keys.namespace(name)
-			return store.Entry{Key: key, Value: value}, store.Txn{
-				If: []store.Condition{store.Absent(key)},
-				Do: []store.Operation{store.Put(key, value), store.Put(r.keys.gate(name), []byte(uid))},
-			}, err
+			var entry store.Entry
+			var txn store.Txn
+			var err error
+			made, entry, txn, err = r.insertAdmitted(ctx, made, at)
+			return entry, txn, err
 		},
 	}, r.dry)
 	switch {
@@ -68,6 +67,19 @@ func (r *Registry) Create(ctx context.Context, n namespace.Namespace) (namespace
 	return decodeNamespace(entry)
 }
 
+// insertion returns the transaction that creates n, with its gate.
+func (c *core) insertion(n namespace.Namespace) (store.Entry, store.Txn, error) {
+	value, err := encodeNamespace(n)
+	if err == nil {
+		err = c.roomForEnd(n, value)
+	}
+	key := c.keys.namespace(n.Name)
+	return store.Entry{Key: key, Value: value}, store.Txn{
+		If: []store.Condition{store.Absent(key)},
+		Do: []store.Operation{store.Put(key, value), store.Put(c.keys.gate(n.Name), []byte(n.UID))},
+	}, err
+}
+
 // Update replaces metadata that a client may set: labels, annotations,
 // ownerReferences, finalizers of the object itself, managedFields. It keeps
 // spec.finalizers (rule R4) and status, silently. With a resourceVersion or a uid
@@ -76,13 +88,13 @@ func (r *Registry) Create(ctx context.Context, n namespace.Namespace) (namespace
 // takes the last finalizer from a terminating namespace removes it (rule R1), and
 // returns it as it was last.
 func (r *Registry) Update(ctx context.Context, n namespace.Namespace) (namespace.Namespace, error) {
-	return r.replaceNamespace(ctx, n, namespace.PrepareUpdate, namespace.ValidateUpdate)
+	return r.replaceNamespace(ctx, n, Update, namespace.PrepareUpdate, namespace.ValidateUpdate)
 }
 
 // UpdateStatus replaces status and nothing else, under the conditions of
 // [Registry.Update].
 func (r *Registry) UpdateStatus(ctx context.Context, n namespace.Namespace) (namespace.Namespace, error) {
-	return r.replaceNamespace(ctx, n, namespace.PrepareStatus, namespace.ValidateStatus)
+	return r.replaceNamespace(ctx, n, UpdateStatus, namespace.PrepareStatus, namespace.ValidateStatus)
 }
 
 // Finalize replaces spec.finalizers and nothing else (rule R4), under the
@@ -91,10 +103,10 @@ func (r *Registry) UpdateStatus(ctx context.Context, n namespace.Namespace) (nam
 // returned as it was last. A finalizer that is added to a terminating namespace is
 // told to whoever follows [Registry.Terminating].
 func (r *Registry) Finalize(ctx context.Context, n namespace.Namespace) (namespace.Namespace, error) {
-	return r.replaceNamespace(ctx, n, namespace.PrepareFinalize, namespace.ValidateFinalize)
+	return r.replaceNamespace(ctx, n, Finalize, namespace.PrepareFinalize, namespace.ValidateFinalize)
 }
 
-func (r *Registry) replaceNamespace(ctx context.Context, asked namespace.Namespace,
+func (r *Registry) replaceNamespace(ctx context.Context, asked namespace.Namespace, op Operation,
 	prepare func(old, asked namespace.Namespace) namespace.Namespace, validate func(old, next namespace.Namespace) error,
 ) (namespace.Namespace, error) {
 	if err := checkAsked(namespace.Resource, asked.Meta); err != nil {
@@ -113,7 +125,13 @@ func (r *Registry) replaceNamespace(ctx context.Context, asked namespace.Namespa
 		if err := validate(old, next); err != nil {
 			return plan{}, err
 		}
-		return r.planNamespace(old, next, entry)
+		if !r.asks() {
+			return r.planNamespace(old, next, entry)
+		}
+		var p plan
+		p, next, err = r.planAdmitted(ctx, op, old, next, prepare, validate,
+			func(old, next namespace.Namespace) (plan, error) { return r.planNamespace(old, next, entry) })
+		return p, err
 	})
 	return answer(next, entry, gone, err)
 }
@@ -180,9 +198,20 @@ func (r *Registry) Delete(ctx context.Context, name string, only namespace.Preco
 			return plan{keep: true}, nil
 		}
 		next = namespace.MarkDeleted(old, time.Now())
-		return r.planDeletion(next)
+		if !r.asks() {
+			return r.planDeletion(next)
+		}
+		var p plan
+		p, next, err = r.planAdmitted(ctx, Delete, old, next, asMarked, func(_, _ namespace.Namespace) error { return nil },
+			func(_, next namespace.Namespace) (plan, error) { return r.planDeletion(next) })
+		return p, err
 	})
 	return answer(next, entry, gone, err)
+}
+
+// asMarked returns old as it is marked, whatever else was made of it.
+func asMarked(old, made namespace.Namespace) namespace.Namespace {
+	return namespace.MarkDeleted(old, made.DeletionTimestamp.Time)
 }
 
 // planDeletion returns how an Active namespace becomes next, which is terminating.

@@ -82,32 +82,21 @@ func (c *Content) replaceObject(ctx context.Context, ns string, o Object, op Ope
 		if err := c.validateUpdate(old, next); err != nil {
 			return plan{}, err
 		}
-		return c.planReplacement(ctx, ns, op, entry, &old, &next)
+		if c.asks() {
+			var p plan
+			p, next, err = c.planAdmitted(ctx, ns, op, entry, old, next)
+			return p, err
+		}
+		return c.planReplacement(next, entry)
 	})
 	return answerObject(next, entry, gone, err)
 }
 
-// planReplacement returns how next takes the place of old, and makes of next what
-// admission does.
-func (c *Content) planReplacement(ctx context.Context, ns string, op Operation, entry store.Entry, old, next *Object) (plan, error) {
-	gone := removable(next.Meta)
-	var a *admission
-	if c.asks() {
-		left := next
-		if gone {
-			left = nil
-		}
-		var err error
-		if a, err = c.admit(ctx, ns, op, change{key: entry.Key, old: old, next: left}); err != nil {
-			return plan{}, err
-		}
+// planReplacement returns how next takes the place of what is stored.
+func (c *Content) planReplacement(next Object, entry store.Entry) (plan, error) {
+	if removable(next.Meta) {
+		return plan{gone: true}, nil
 	}
-	if gone {
-		return a.planned(ctx, plan{gone: true})
-	}
-	value, err := c.encode(*next)
-	if err != nil {
-		return plan{}, err
-	}
-	return a.planned(ctx, plan{value: value, keep: bytes.Equal(value, entry.Value)})
+	value, err := c.encode(next)
+	return plan{value: value, keep: err == nil && bytes.Equal(value, entry.Value)}, err
 }
