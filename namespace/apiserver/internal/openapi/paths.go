@@ -1,0 +1,159 @@
+package openapi
+
+import (
+	"cmp"
+	"strings"
+
+	"k8s.io/kube-openapi/pkg/validation/spec"
+
+	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/apiserver/kinds"
+)
+
+// served is one kind with its definitions.
+type served struct {
+	kinds.Kind
+	object, list string // names of definitions
+}
+
+func (k served) namespaces() bool { return k.Group == "" && k.Resource == namespace.Resource }
+
+// base is where the resources of the version are.
+func (k served) base() string {
+	if k.Group == "" {
+		return "/api/" + k.Version
+	}
+	return "/apis/" + k.Group + "/" + k.Version
+}
+
+// media returns the media types of bodies; only built-in kinds have protobuf.
+func (k served) media() []string {
+	if k.BuiltIn() {
+		return []string{"application/json", "application/yaml", "application/vnd.kubernetes.protobuf"}
+	}
+	return []string{"application/json", "application/yaml"}
+}
+
+// patches returns the media types of patches; strategic merge patches need a Go
+// type.
+func (k served) patches() []string {
+	if k.BuiltIn() {
+		return []string{"application/json-patch+json", "application/merge-patch+json", "application/strategic-merge-patch+json", "application/apply-patch+yaml"}
+	}
+	return []string{"application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml"}
+}
+
+// paths adds the paths of a kind.
+func (k served) paths(into map[string]spec.PathItem) {
+	base, scope := k.base(), ""
+	var outer []spec.Parameter
+	if k.Namespaced {
+		into[base+"/"+k.Resource] = spec.PathItem{PathItemProps: spec.PathItemProps{Get: k.collection("list", "ForAllNamespaces")}}
+		base, scope = base+"/namespaces/{namespace}", "Namespaced"
+		outer = []spec.Parameter{inPath("namespace", "the namespace of the objects")}
+	}
+	all := spec.PathItem{PathItemProps: spec.PathItemProps{
+		Get: k.collection("list", scope), Post: k.write("post", "create", scope), Parameters: outer,
+	}}
+	if !k.namespaces() {
+		all.Delete = k.collection("deletecollection", scope)
+	}
+	into[base+"/"+k.Resource] = all
+	one := append(outer, inPath("name", "the name of the object"))
+	path := base + "/" + k.Resource + "/{name}"
+	into[path] = spec.PathItem{PathItemProps: spec.PathItemProps{
+		Get: k.read(scope), Put: k.write("put", "replace", scope), Patch: k.patch(scope), Delete: k.remove(scope), Parameters: one,
+	}}
+	if k.Status || k.namespaces() {
+		into[path+"/status"] = spec.PathItem{PathItemProps: spec.PathItemProps{
+			Get: k.read(scope, "Status"), Put: k.write("put", "replace", scope, "Status"), Patch: k.patch(scope, "Status"), Parameters: one,
+		}}
+	}
+	if k.namespaces() {
+		into[path+"/finalize"] = spec.PathItem{PathItemProps: spec.PathItemProps{
+			Put: k.write("put", "replace", scope, "Finalize"), Post: k.write("post", "create", scope, "Finalize"), Parameters: one,
+		}}
+	}
+}
+
+// operation returns the skeleton of an operation. It tells clients which kind it is
+// about and what it does: by that they find whether a parameter is supported.
+func (k served) operation(action, verb, scope string, sub ...string) *spec.Operation {
+	group := strings.Split(cmp.Or(k.Group, "core"), ".")[0]
+	op := &spec.Operation{OperationProps: spec.OperationProps{
+		ID:       verb + title(group) + title(k.Version) + scope + k.Kind.Kind + strings.Join(sub, ""),
+		Tags:     []string{group + "_" + k.Version},
+		Produces: k.media(),
+	}}
+	op.AddExtension(extensionAction, action)
+	op.AddExtension(extensionKind, map[string]any{"group": k.Group, "version": k.Version, "kind": k.Kind.Kind})
+	return op
+}
+
+func (k served) collection(action, scope string) *spec.Operation {
+	if scope == "ForAllNamespaces" {
+		op := k.operation(action, action, "", scope)
+		return answer(queries(op, listParameters), k.list, 200)
+	}
+	if action == "list" {
+		return answer(queries(k.operation(action, action, scope), listParameters), k.list, 200)
+	}
+	op := queries(k.operation(action, "deleteCollection", scope), selectParameters, deleteParameters)
+	return answer(withBody(op, deleteOptionsName, k.media(), false), statusName, 200)
+}
+
+func (k served) read(scope string, sub ...string) *spec.Operation {
+	return answer(queries(k.operation("get", "read", scope, sub...)), k.object, 200)
+}
+
+func (k served) write(action, verb, scope string, sub ...string) *spec.Operation {
+	op := queries(k.operation(action, verb, scope, sub...), writeParameters)
+	return answer(withBody(op, k.object, k.media(), true), k.object, 200, 201)
+}
+
+func (k served) patch(scope string, sub ...string) *spec.Operation {
+	op := queries(k.operation("patch", "patch", scope, sub...), writeParameters, patchParameters)
+	return answer(withBody(op, patchName, k.patches(), true), k.object, 200, 201)
+}
+
+func (k served) remove(scope string) *spec.Operation {
+	op := queries(k.operation("delete", "delete", scope), deleteParameters)
+	result := statusName
+	if k.namespaces() {
+		result = k.object
+	}
+	return answer(withBody(op, deleteOptionsName, k.media(), false), result, 200)
+}
+
+func withBody(op *spec.Operation, definition string, media []string, required bool) *spec.Operation {
+	op.Consumes = media
+	op.Parameters = append(op.Parameters, spec.Parameter{ParamProps: spec.ParamProps{
+		Name: "body", In: "body", Required: required, Schema: refTo(definition),
+	}})
+	return op
+}
+
+func answer(op *spec.Operation, definition string, codes ...int) *spec.Operation {
+	op.Responses = &spec.Responses{ResponsesProps: spec.ResponsesProps{StatusCodeResponses: map[int]spec.Response{}}}
+	for _, code := range codes {
+		text := "OK"
+		if code == 201 {
+			text = "Created"
+		}
+		op.Responses.StatusCodeResponses[code] = spec.Response{ResponseProps: spec.ResponseProps{Description: text, Schema: refTo(definition)}}
+	}
+	return op
+}
+
+func refTo(definition string) *spec.Schema {
+	// Names of definitions are made of names of groups, versions and Go types: they are
+	// valid in references.
+	return &spec.Schema{SchemaProps: spec.SchemaProps{Ref: spec.MustCreateRef(definitionsPrefix + definition)}}
+}
+
+func title(s string) string {
+	if s == "" {
+		return s
+	}
+	return strings.ToUpper(s[:1]) + s[1:]
+}
