@@ -35,11 +35,13 @@ func ConfigMaps() Kind {
 	return k
 }
 
-// Secrets returns the kind v1/Secret.
+// Secrets returns the kind v1/Secret; field selectors may ask for its type.
 func Secrets() Kind {
-	return core("secrets", "Secret", &corev1.Secret{}, &corev1.SecretList{},
+	k := core("secrets", "Secret", &corev1.Secret{}, &corev1.SecretList{},
 		Column{Name: "Type", Description: doc(corev1.Secret{}, "type"), Value: stringAt("type")},
 		Column{Name: "Data", Description: doc(corev1.Secret{}, "data"), Value: countOf("data")}, age)
+	k.Fields = []string{"type"}
+	return k
 }
 
 // ServiceAccounts returns the kind v1/ServiceAccount.
@@ -50,10 +52,16 @@ func ServiceAccounts() Kind {
 	return k
 }
 
-// Events returns the kind v1/Event.
+// Events returns the kind v1/Event. Field selectors may ask for the object that an
+// event is about, its reason, its type and who reported it.
 func Events() Kind {
 	k := core("events", "Event", &corev1.Event{}, &corev1.EventList{}, eventColumns()...)
 	k.ShortNames = []string{"ev"}
+	k.Fields = []string{
+		"involvedObject.kind", "involvedObject.namespace", "involvedObject.name", "involvedObject.uid",
+		"involvedObject.apiVersion", "involvedObject.resourceVersion", "involvedObject.fieldPath",
+		"reason", "reportingComponent", "type",
+	}
 	return k
 }
 
@@ -64,6 +72,7 @@ func ResourceQuotas() Kind {
 		Column{Name: "Limit", Description: "Limits control the maximum amount of cpu/memory that a container may use independent of contention on the node.", Value: quotaLimits},
 		age)
 	k.ShortNames = []string{"quota"}
+	k.Status = true
 	return k
 }
 

@@ -64,10 +64,11 @@ func (k Kind) check() error {
 }
 
 func (k Kind) checkNames() error {
-	for what, name := range map[string]string{"Resource": k.Resource, "Version": k.Version} {
-		if wrong := syntax.Label(name); len(wrong) > 0 {
-			return k.invalid("%s %.80q: %s", what, name, strings.Join(wrong, "; "))
-		}
+	if wrong := syntax.Label(k.Resource); len(wrong) > 0 {
+		return k.invalid("Resource %.80q: %s", k.Resource, strings.Join(wrong, "; "))
+	}
+	if wrong := syntax.Label(k.Version); len(wrong) > 0 {
+		return k.invalid("Version %.80q: %s", k.Version, strings.Join(wrong, "; "))
 	}
 	if k.Kind == "" {
 		return k.invalid("Kind must not be empty")
