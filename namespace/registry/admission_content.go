@@ -77,15 +77,20 @@ func (c *Content) planAdmitted(ctx context.Context, ns string, op Operation, ent
 
 // planAdmittedDeletion asks the chain about a deletion, which is planned as p.
 func (c *Content) planAdmittedDeletion(ctx context.Context, ns string, p plan, entry store.Entry, old, next Object) (plan, error) {
-	ch := change{key: entry.Key, old: &old, next: &next}
-	if p.gone {
-		ch.next = nil
-	}
-	a, err := c.admit(ctx, ns, Delete, ch)
+	a, err := c.admit(ctx, ns, Delete, deletionOf(entry, p, old, next))
 	if err != nil {
 		return plan{}, err
 	}
 	return a.planned(ctx, p)
+}
+
+// deletionOf is the change that p makes of old: next is what is left of it, if
+// anything is.
+func deletionOf(entry store.Entry, p plan, old, next Object) change {
+	if p.gone {
+		return change{key: entry.Key, old: &old}
+	}
+	return change{key: entry.Key, old: &old, next: &next}
 }
 
 // settle puts what the links made of an object in the place of what was asked for.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,7 +26,8 @@ type Deletion struct {
 // DeleteCollection deletes the selected objects in a namespace, as
 // [Content.Delete] does each, many of them by one commit; the whole is not
 // atomic. What is created meanwhile may be deleted or not. With an error it
-// returns what it did before.
+// returns what it did before. Admission is asked about all objects of a commit at
+// once.
 func (c *Content) DeleteCollection(ctx context.Context, ns string, labels selector.Labels, fields selector.Fields) (Deletion, error) {
 	if err := c.checkNamespace(ns); err != nil {
 		return Deletion{}, err
@@ -34,7 +36,7 @@ func (c *Content) DeleteCollection(ctx context.Context, ns string, labels select
 	if err != nil {
 		return Deletion{}, err
 	}
-	s := sweep{Content: c, prefix: c.keys.content(c.typ.Name(), ns), match: match}
+	s := sweep{Content: c, namespace: ns, asked: c.asks(), prefix: c.keys.content(c.typ.Name(), ns), match: match}
 	err = s.run(ctx)
 	return s.done, err
 }
@@ -42,11 +44,13 @@ func (c *Content) DeleteCollection(ctx context.Context, ns string, labels select
 // sweep deletes a collection.
 type sweep struct {
 	*Content
-	prefix string
-	match  func(Object) bool // nil: everything
-	fence  *fence            // nil: whatever incarnation; else this one only (rule R8)
-	done   Deletion
-	busy   error // why an object could not be deleted that others kept changing
+	namespace string
+	prefix    string
+	match     func(Object) bool // nil: everything
+	fence     *fence            // nil: whatever incarnation; else this one only (rule R8)
+	asked     bool              // admission is; never of a pass (rule R12)
+	done      Deletion
+	busy      error // why an object could not be deleted that others kept changing
 }
 
 // batch is the objects that one commit deletes.
@@ -55,6 +59,7 @@ type batch struct {
 	values  [][]byte // what each becomes; nil: it is removed
 	skipped []bool   // nothing is to be done about it
 	doubt   error    // an earlier commit of it may have been made
+	changes []change // those that admission is asked about
 }
 
 // run goes through the collection once, by key. An object that others change all
@@ -65,7 +70,7 @@ func (s *sweep) run(ctx context.Context) error {
 	}
 	size := maxBatch
 	if s.limits.Operations > 0 {
-		size = max(1, min(size, s.limits.Operations-1)) // a condition for each object, and the fence
+		size = max(1, min(size, s.limits.Operations-s.reserve())) // a condition for each object
 	}
 	q := store.Query{Prefix: s.prefix, Limit: size}
 	for {
@@ -85,6 +90,15 @@ func (s *sweep) run(ctx context.Context) error {
 		}
 		q.After = page.Entries[len(page.Entries)-1].Key
 	}
+}
+
+// reserve is how many conditions of a commit are kept for others than those on its
+// objects: the fence, or what admission has join. If that is more the batch is cut.
+func (s *sweep) reserve() int {
+	if s.asked {
+		return 16
+	}
+	return 1
 }
 
 // fitting returns how many of the entries fit into one commit even if all of them
@@ -110,16 +124,29 @@ const patience = 3
 // takes fewer at once, so that what is changed often is soon alone.
 func (s *sweep) delete(ctx context.Context, entries []store.Entry) error {
 	b := batch{entries: entries}
+	var t turn
+	if s.asked {
+		t = s.turnAt(s.namespace)
+	}
+	defer t.give()
+	conflicts, overtaken := 0, false
 	for attempt := range attempts {
-		if half := len(b.entries) / 2; half > 0 && attempt >= patience && b.doubt == nil {
-			if err := s.delete(ctx, b.entries[:half]); err != nil {
-				return err
-			}
-			return s.delete(ctx, b.entries[half:])
+		if half := len(b.entries) / 2; half > 0 && conflicts >= patience && b.doubt == nil {
+			t.give()
+			return s.halves(ctx, b.entries)
 		}
-		txn, did, err := s.plan(&b)
-		if err != nil || len(txn.Do) == 0 {
-			return err
+		if err := t.take(ctx, overtaken); err != nil {
+			return s.failure(&b, err)
+		}
+		txn, did, err := s.planAsked(ctx, &b)
+		switch {
+		case errors.Is(err, store.ErrTooLarge) && len(b.entries) > 1 && b.doubt == nil:
+			t.give()
+			return s.halves(ctx, b.entries)
+		case err != nil:
+			return s.failure(&b, err)
+		case len(txn.Do) == 0:
+			return nil
 		}
 		_, err = s.commit(ctx, txn, s.dry)
 		var conflict *store.ConflictError
@@ -131,21 +158,44 @@ func (s *sweep) delete(ctx context.Context, entries []store.Entry) error {
 			b.doubt = err
 		case !errors.As(err, &conflict):
 			return s.failure(&b, err)
+		case s.asked && !b.about(conflict.Condition.Key):
+			overtaken = true
+		default:
+			conflicts++
 		}
-		if err := pause(ctx, attempt); err != nil {
-			return s.failure(&b, err)
-		}
-		if s.fence != nil {
-			if err := s.fence.renew(ctx, s.core); err != nil {
-				return s.failure(&b, err)
-			}
-		}
-		if err := s.reload(ctx, &b); err != nil {
+		if err := s.again(ctx, &b, attempt); err != nil {
 			return s.failure(&b, err)
 		}
 	}
 	s.busy = s.failure(&b, modified(s.resource, s.nameOf(b.entries), errBusy))
 	return nil
+}
+
+// again reads what is to be deleted again, after a while.
+func (s *sweep) again(ctx context.Context, b *batch, attempt int) error {
+	if err := pause(ctx, attempt); err != nil {
+		return err
+	}
+	if s.fence != nil {
+		if err := s.fence.renew(ctx, s.core); err != nil {
+			return err
+		}
+	}
+	return s.reload(ctx, b)
+}
+
+func (s *sweep) halves(ctx context.Context, entries []store.Entry) error {
+	half := len(entries) / 2
+	if err := s.delete(ctx, entries[:half]); err != nil {
+		return err
+	}
+	return s.delete(ctx, entries[half:])
+}
+
+// about reports whether an object of b is at key.
+func (b *batch) about(key string) bool {
+	_, ok := slices.BinarySearchFunc(b.entries, key, func(e store.Entry, key string) int { return strings.Compare(e.Key, key) })
+	return ok
 }
 
 // nameOf returns the name of the only one of the entries; empty for several.
@@ -158,7 +208,7 @@ func (s *sweep) nameOf(entries []store.Entry) string {
 
 func (s *sweep) failure(b *batch, err error) error {
 	if b.doubt != nil {
-		err = unresolved(b.doubt, err)
+		return unknown(s.resource, s.nameOf(b.entries), errors.Join(b.doubt, err))
 	}
 	return stored(s.resource, "", err)
 }
@@ -171,6 +221,7 @@ func (s *sweep) count(did Deletion) {
 // plan returns the transaction that deletes what of b is to be deleted, and what
 // it does.
 func (s *sweep) plan(b *batch) (txn store.Txn, did Deletion, err error) {
+	b.changes = nil
 	b.values, b.skipped = make([][]byte, len(b.entries)), make([]bool, len(b.entries))
 	txn.If = make([]store.Condition, 0, len(b.entries)+1)
 	txn.Do = make([]store.Operation, 0, len(b.entries))
@@ -179,7 +230,7 @@ func (s *sweep) plan(b *batch) (txn store.Txn, did Deletion, err error) {
 	}
 	at := time.Now()
 	for i, e := range b.entries {
-		if b.values[i], b.skipped[i], err = s.planObject(e, at); err != nil {
+		if b.values[i], b.skipped[i], err = s.planObject(e, at, &b.changes); err != nil {
 			return store.Txn{}, Deletion{}, err
 		}
 		switch {
@@ -197,10 +248,26 @@ func (s *sweep) plan(b *batch) (txn store.Txn, did Deletion, err error) {
 	return txn, did, nil
 }
 
+// planAsked is plan with what admission has join.
+func (s *sweep) planAsked(ctx context.Context, b *batch) (txn store.Txn, did Deletion, err error) {
+	txn, did, err = s.plan(b)
+	if err != nil || len(b.changes) == 0 {
+		return txn, did, err
+	}
+	a, err := s.admit(ctx, s.namespace, Delete, b.changes...)
+	if err != nil {
+		return store.Txn{}, Deletion{}, err
+	}
+	if txn.If, txn.Do, err = a.join(ctx, txn.If, txn.Do); err != nil {
+		return store.Txn{}, Deletion{}, err
+	}
+	return txn, did, txn.Check(s.limits)
+}
+
 // planObject returns what becomes of one object. Most have no finalizers and
-// need not be decoded.
-func (s *sweep) planObject(e store.Entry, at time.Time) (value []byte, skip bool, err error) {
-	if s.match == nil && !mayHaveFinalizers(e.Value) {
+// need not be decoded, unless admission is asked.
+func (s *sweep) planObject(e store.Entry, at time.Time, changes *[]change) (value []byte, skip bool, err error) {
+	if s.match == nil && !s.asked && !mayHaveFinalizers(e.Value) {
 		return nil, false, nil
 	}
 	object, err := decodeObject(e)
@@ -210,7 +277,11 @@ func (s *sweep) planObject(e store.Entry, at time.Time) (value []byte, skip bool
 	if s.match != nil && !s.match(object) {
 		return nil, true, nil
 	}
+	old := object
 	p, err := planObjectDeletion(&object, at)
+	if s.asked && err == nil && !p.keep {
+		*changes = append(*changes, deletionOf(e, p, old, object))
+	}
 	return p.value, p.keep, err
 }
 
