@@ -219,3 +219,71 @@ func BenchmarkLife(b *testing.B) {
 		return err
 	})
 }
+
+// BenchmarkJSON reads a page of 500 out of 5,000 objects as JSON, and one object;
+// "decoded" is List or Get, and then json.Marshal.
+func BenchmarkJSON(b *testing.B) {
+	e := benchEnv(b)
+	for n := range int64(5000) {
+		o := content(n)
+		o.Labels = map[string]string{"app": fmt.Sprint(n % 10)}
+		e.put(widgets, "x", o)
+	}
+	w := e.content(widgets)
+	selected := labels(b, "app=3")
+	for name, f := range map[string]func() error{
+		"list": func() error {
+			_, err := w.ListJSON(e.ctx, "x", registry.ListOptions{Limit: 500})
+			return err
+		},
+		"list/decoded": func() error {
+			list, err := w.List(e.ctx, "x", registry.ListOptions{Limit: 500})
+			if err == nil {
+				_, err = json.Marshal(list)
+			}
+			return err
+		},
+		"selected": func() error {
+			_, err := w.ListJSON(e.ctx, "x", registry.ListOptions{Labels: selected})
+			return err
+		},
+		"selected/decoded": func() error {
+			list, err := w.List(e.ctx, "x", registry.ListOptions{Labels: selected})
+			if err == nil {
+				_, err = json.Marshal(list)
+			}
+			return err
+		},
+		"get": func() error {
+			_, err := w.GetJSON(e.ctx, "x", "o7")
+			return err
+		},
+		"get/decoded": func() error {
+			o, err := w.Get(e.ctx, "x", "o7")
+			if err == nil {
+				_, err = json.Marshal(o)
+			}
+			return err
+		},
+		"namespace": func() error {
+			_, err := e.GetJSON(e.ctx, "x")
+			return err
+		},
+		"namespace/decoded": func() error {
+			n, err := e.Get(e.ctx, "x")
+			if err == nil {
+				_, err = json.Marshal(n)
+			}
+			return err
+		},
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := f(); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

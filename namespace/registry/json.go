@@ -44,7 +44,7 @@ func (c *Content) GetJSON(ctx context.Context, ns, name string) (json.RawMessage
 	if err != nil {
 		return nil, err
 	}
-	return getJSON(ctx, c.core, objectForm(objectKind), c.resource, name, t.key)
+	return getJSON(ctx, c.core, objectForm(c.kind), c.resource, name, t.key)
 }
 
 // ListJSON returns the JSON form of what [Content.List] returns. Of what is
@@ -54,7 +54,7 @@ func (c *Content) ListJSON(ctx context.Context, ns string, o ListOptions) (JSONL
 	if err != nil {
 		return JSONList{}, err
 	}
-	items, meta, err := listJSON(ctx, c.core, objectForm(objectKind), c.resource, prefix, o)
+	items, meta, err := listJSON(ctx, c.core, objectForm(c.kind), c.resource, prefix, o)
 	return JSONList{
 		TypeMeta: namespace.TypeMeta{Kind: c.typ.Kind + "List", APIVersion: c.typ.APIVersion()},
 		ListMeta: meta, Items: items,
@@ -64,20 +64,22 @@ func (c *Content) ListJSON(ctx context.Context, ns string, o ListOptions) (JSONL
 // form is how one Go type of objects is read from the store as JSON.
 type form[T any] struct {
 	kind[T]
-	known  func(*outline) bool                      // whether the document is one that would be encoded the same
-	part   func(o *outline, fields bool) (T, error) // an object with what selectors of labels look at; with fields, those of fields too
+	known  func(*outline) bool      // whether the document is one that would be encoded the same
+	fields func(*outline, *T) error // reads what selectors of fields look at
 	encode func(T) ([]byte, error)
 }
 
 var namespaceForm = form[namespace.Namespace]{
 	kind:  namespaceKind,
 	known: (*outline).namespace,
-	part: func(o *outline, _ bool) (namespace.Namespace, error) {
-		meta, err := o.glimpse()
-		if at := o.meta[metaDeletion]; at != (span{}) && err == nil {
-			err = json.Unmarshal(at.of(o.doc), &meta.DeletionTimestamp)
+	fields: func(o *outline, n *namespace.Namespace) (err error) {
+		if n.Name, err = o.name(metaName); err != nil {
+			return err
 		}
-		return namespace.Namespace{Meta: meta}, err
+		if at := o.meta[metaDeletion]; at != (span{}) {
+			err = json.Unmarshal(at.of(o.doc), &n.DeletionTimestamp)
+		}
+		return err
 	},
 	encode: func(n namespace.Namespace) ([]byte, error) { return json.Marshal(n) },
 }
@@ -86,13 +88,15 @@ func objectForm(k kind[Object]) form[Object] {
 	return form[Object]{
 		kind:  k,
 		known: (*outline).object,
-		part: func(o *outline, fields bool) (Object, error) {
-			meta, err := o.glimpse()
-			out := Object{Meta: meta}
-			if fields && err == nil {
-				out.Fields, err = o.fields()
+		fields: func(o *outline, object *Object) (err error) {
+			if object.Name, err = o.name(metaName); err != nil {
+				return err
 			}
-			return out, err
+			if object.Namespace, err = o.name(metaNamespace); err != nil {
+				return err
+			}
+			object.Fields, err = o.fields()
+			return err
 		},
 		encode: func(o Object) ([]byte, error) {
 			data, err := o.MarshalJSON()
@@ -123,18 +127,20 @@ func listJSON[T any](ctx context.Context, c *core, f form[T], resource, prefix s
 	if err != nil {
 		return nil, namespace.ListMeta{}, err
 	}
-	r := reader[T]{form: f, matches: match, fields: !o.Fields.Empty(), chunked: true}
+	r := reader[T]{form: f, matches: match, byFields: !o.Fields.Empty(), chunked: true}
 	return readPage(ctx, c, resource, prefix, o, match != nil, r.read)
 }
 
 // reader makes JSON of entries.
 type reader[T any] struct {
 	form[T]
-	matches func(T) bool // nil: everything
-	fields  bool         // it looks at fields
-	chunked bool         // much will be read
+	matches  func(T) bool // nil: everything
+	byFields bool         // it looks at fields
+	chunked  bool         // much will be read
 
-	outline outline // of the present entry
+	outline outline           // of the present entry
+	labels  map[string]string // the same
+	part    T                 // what selectors look at of it
 	chunk   []byte
 }
 
@@ -169,11 +175,20 @@ func (r *reader[T]) selected(e store.Entry) (bool, error) {
 	if r.matches == nil {
 		return true, nil
 	}
-	part, err := r.part(&r.outline, r.fields)
+	if r.labels == nil {
+		r.labels = map[string]string{}
+	}
+	var none T
+	r.part = none
+	err := r.outline.labels(r.labels)
+	r.meta(&r.part).Labels = r.labels
+	if err == nil && r.byFields {
+		err = r.fields(&r.outline, &r.part)
+	}
 	if err != nil {
 		return false, corrupt(e, err)
 	}
-	return r.matches(part), nil
+	return r.matches(r.part), nil
 }
 
 func (r *reader[T]) spliced(e store.Entry) json.RawMessage {

@@ -14,6 +14,7 @@ type kind[T any] struct {
 	decode func(store.Entry) (T, error)
 	copy   func(T) T
 	meta   func(*T) *namespace.Meta
+	labels func(T) map[string]string
 	field  func(T, string) string // the value of a field for selectors
 	fields []string               // those that there are
 }
@@ -22,6 +23,7 @@ var namespaceKind = kind[namespace.Namespace]{
 	decode: decodeNamespace,
 	copy:   namespace.Namespace.DeepCopy,
 	meta:   func(n *namespace.Namespace) *namespace.Meta { return &n.Meta },
+	labels: func(n namespace.Namespace) map[string]string { return n.Labels },
 	field: func(n namespace.Namespace, field string) string {
 		if field == "status.phase" {
 			return string(n.Phase())
@@ -35,6 +37,7 @@ var objectKind = kind[Object]{
 	decode: decodeObject,
 	copy:   Object.DeepCopy,
 	meta:   func(o *Object) *namespace.Meta { return &o.Meta },
+	labels: func(o Object) map[string]string { return o.Labels },
 	field: func(o Object, field string) string {
 		if field == "metadata.namespace" {
 			return o.Namespace
@@ -91,7 +94,7 @@ func (k kind[T]) match(labels selector.Labels, fields selector.Fields) (func(T) 
 		return nil, nil
 	}
 	return func(object T) bool {
-		return labels.Matches(k.meta(&object).Labels) &&
+		return labels.Matches(k.labels(object)) &&
 			fields.Matches(func(field string) string { return k.field(object, field) })
 	}, nil
 }

@@ -4,9 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
-	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/phase"
 	"github.com/nslifecycle/nslifecycle/store"
 )
@@ -202,27 +202,38 @@ func (o *outline) spliced(buf []byte, version store.Revision) []byte {
 	return append(buf, o.doc[at:]...)
 }
 
-// glimpse returns the metadata that selectors look at.
-func (o *outline) glimpse() (m namespace.Meta, err error) {
-	for _, t := range [...]struct {
-		part   int
-		target *string
-	}{{metaName, &m.Name}, {metaNamespace, &m.Namespace}} {
-		if at := o.meta[t.part]; at != (span{}) && err == nil {
-			*t.target, err = unquote(at.of(o.doc))
-		}
+// name returns the string at a part of the metadata; empty when it is not there.
+func (o *outline) name(part int) (string, error) {
+	at := o.meta[part]
+	if at == (span{}) {
+		return "", nil
 	}
+	return unquote(at.of(o.doc))
+}
+
+// labels reads the labels into a map, which it clears first.
+func (o *outline) labels(into map[string]string) error {
+	clear(into)
 	at := o.meta[metaLabels]
-	if at == (span{}) || err != nil {
-		return m, err
+	if at == (span{}) {
+		return nil
 	}
-	m.Labels = map[string]string{}
-	err = eachField(at.of(o.doc), func(name string, value []byte) error {
-		var err error
-		m.Labels[name], err = unquote(value)
-		return err
-	})
-	return m, err
+	all := string(at.of(o.doc)) // shared by the keys and values: one allocation
+	for i := 0; all[i] != '}'; {
+		colon := plain(o.doc, at.from+i+1) - at.from
+		end := text(o.doc, at.from+colon+1) - at.from
+		value := all[colon+2 : end-1]
+		if strings.IndexByte(value, '\\') >= 0 {
+			unescaped, err := unquote(o.doc[at.from+colon+1 : at.from+end])
+			if err != nil {
+				return err
+			}
+			value = unescaped
+		}
+		into[all[i+2:colon-1]] = value
+		i = end
+	}
+	return nil
 }
 
 // fields returns the fields of an [Object]. They are parts of the document.

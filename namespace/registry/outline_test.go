@@ -44,7 +44,7 @@ func requireSame[T any](t *testing.T, f form[T], doc []byte) {
 	require.Equal(t, string(plain), escaped.String())
 
 	var seen []string
-	r.fields, r.matches = true, func(part T) bool {
+	r.byFields, r.matches = true, func(part T) bool {
 		seen = append(seen, selectable(part))
 		return false
 	}
