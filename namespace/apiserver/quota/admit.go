@@ -1,0 +1,243 @@
+package quota
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/nslifecycle/nslifecycle/deleter"
+	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/registry"
+)
+
+// Admit implements [registry.Admission].
+func (p *plugin) Admit(ctx context.Context, w *registry.Write) error {
+	if w.Namespace == "" || len(w.Objects) == 0 {
+		return nil
+	}
+	resource := w.Objects[0].Type.Name()
+	more := false // a quota counts something that it did not count before
+	if resource == Resource {
+		var err error
+		if more, err = p.admitQuotas(ctx, w); err != nil {
+			return err
+		}
+	}
+	change, err := p.difference(w.Objects)
+	if err != nil || len(change) == 0 && !more {
+		return err
+	}
+	active, err := w.HoldGate(ctx)
+	switch {
+	case err != nil:
+		return err
+	case !active && w.Objects[0].Operation == registry.Create:
+		return reopened(resource, w) // the registry says so itself unless there is a gate by now
+	case !active:
+		return nil
+	}
+	if more {
+		w.TouchGate()
+	}
+	if len(change) == 0 {
+		return nil
+	}
+	return p.charge(ctx, w, change)
+}
+
+// reopened refuses to create what was looked at while there was no gate: another
+// incarnation of the namespace, with quotas of its own, may be there by the commit.
+func reopened(resource deleter.Resource, w *registry.Write) error {
+	name := w.Objects[0].New.Name
+	return &namespace.Error{
+		Kind: namespace.ErrConflict, Resource: resource.String(), Name: name,
+		Message: fmt.Sprintf("Operation cannot be fulfilled on %s %q: namespace %s was not active; please try again", resource, name, w.Namespace),
+	}
+}
+
+// admitQuotas checks quotas that are created or changed, and sets their status. It
+// reports whether one counts something more than before.
+func (p *plugin) admitQuotas(ctx context.Context, w *registry.Write) (more bool, err error) {
+	for i := range w.Objects {
+		c := &w.Objects[i]
+		if c.New == nil || c.Operation == registry.Delete {
+			continue
+		}
+		if r := recountIn(ctx); r != nil && c.Operation == registry.Update {
+			if err := p.recount(ctx, w, c, r); err != nil {
+				return false, err
+			}
+			continue
+		}
+		after, wrong := p.read(c.New)
+		var before state
+		if c.Old != nil {
+			before, _ = p.read(c.Old)
+			if sameLimits(c.Old, c.New) {
+				wrong = nil // it was there before
+			}
+		}
+		if len(wrong) > 0 {
+			return false, invalid(c.Type, c.New.Name, wrong)
+		}
+		after.used = amounts{}
+		for name := range after.hard {
+			if used, ok := before.used[name]; ok {
+				after.used[name] = used
+			}
+			if _, ok := before.hard[name]; !ok {
+				more = true
+			}
+		}
+		if err := after.store(c.New); err != nil {
+			return false, err
+		}
+	}
+	return more, nil
+}
+
+// sameLimits reports whether two versions of a quota have the same spec.
+func sameLimits(a, b *registry.Object) bool {
+	return string(a.Fields["spec"]) == string(b.Fields["spec"])
+}
+
+// charge adds a change to every quota that it counts in, or refuses it.
+func (p *plugin) charge(ctx context.Context, w *registry.Write, change amounts) error {
+	quotas, err := w.List(ctx, Resource)
+	if err != nil {
+		return err
+	}
+	for i := range quotas {
+		if err := p.chargeOne(ctx, w, &quotas[i], change); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *plugin) chargeOne(ctx context.Context, w *registry.Write, quota *registry.Object, change amounts) error {
+	itself := own(w, quota)
+	if itself != nil {
+		if quota = itself.New; quota == nil || itself.Operation == registry.Delete {
+			return nil
+		}
+	}
+	if !quota.DeletionTimestamp.IsZero() {
+		return nil
+	}
+	s, wrong := p.read(quota)
+	if len(wrong) > 0 && increases(change) {
+		return fmt.Errorf("quota %s cannot be read: %s: %s", quota.Name, wrong[0].Field, wrong[0].Message)
+	}
+	names := limited(s.hard, change)
+	if len(names) == 0 {
+		return nil
+	}
+	if err := p.complete(ctx, w, &s, change); err != nil {
+		return err
+	}
+	if err := s.charge(w, quota.Name, names, change); err != nil {
+		return err
+	}
+	updated := *quota
+	if err := s.store(&updated); err != nil {
+		return err
+	}
+	if itself != nil {
+		*quota = updated
+		return nil
+	}
+	return w.Replace(*quota, updated)
+}
+
+// own returns what w does to a quota itself; nil: nothing.
+func own(w *registry.Write, quota *registry.Object) *registry.ObjectChange {
+	for i := range w.Objects {
+		c := &w.Objects[i]
+		if c.Type.Name() == Resource && c.Old != nil && c.Old.Name == quota.Name {
+			return c
+		}
+	}
+	return nil
+}
+
+func increases(change amounts) bool {
+	for _, q := range change {
+		if q.Sign() > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// limited returns the names that are in both, sorted.
+func limited(hard, change amounts) []string {
+	var names []string
+	for name := range change {
+		if _, ok := hard[name]; ok {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// complete counts the figures that a quota does not have, as they are before the
+// change, and those that would come below zero: they cannot be right.
+func (p *plugin) complete(ctx context.Context, w *registry.Write, s *state, change amounts) error {
+	var missing []string
+	for name := range s.hard {
+		used, ok := s.used[name]
+		if delta, changes := change[name]; ok && changes {
+			used = used.DeepCopy()
+			used.Add(delta)
+		}
+		if !ok || used.Sign() < 0 {
+			missing = append(missing, name)
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	counted, err := p.count(ctx, w, missing)
+	if err != nil {
+		return err
+	}
+	maps.Copy(s.used, counted)
+	return nil
+}
+
+// charge adds a change to the figures, unless that exceeds a limit. What frees
+// something, or does not change, is allowed however much is used.
+func (s *state) charge(w *registry.Write, quota string, names []string, change amounts) error {
+	after := amounts{}
+	maps.Copy(after, s.used)
+	var exceeded []string
+	for _, name := range names {
+		delta := change[name]
+		after.add(name, delta)
+		used, hard := after[name], s.hard[name]
+		if delta.Sign() > 0 && used.Cmp(hard) > 0 {
+			exceeded = append(exceeded, name)
+		}
+	}
+	if len(exceeded) > 0 {
+		return refuse(w, quota, fmt.Sprintf("exceeded quota: %s, requested: %v, used: %v, limited: %v",
+			quota, change.of(exceeded), s.used.of(exceeded), s.hard.of(exceeded)))
+	}
+	s.used = after
+	return nil
+}
+
+func refuse(w *registry.Write, quota, why string) error {
+	c := &w.Objects[0]
+	resource, name := c.Type.Name().String(), ""
+	if c.New != nil {
+		name = c.New.Name
+	}
+	return &namespace.Error{
+		Kind: namespace.ErrForbidden, Resource: resource, Name: name,
+		Message: fmt.Sprintf("%s %q is forbidden: %s", resource, name, why),
+	}
+}

@@ -1,0 +1,176 @@
+package quota
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/apiserver/internal/fieldpath"
+	"github.com/nslifecycle/nslifecycle/namespace/registry"
+)
+
+// state is what a quota says.
+type state struct {
+	hard amounts
+	used amounts // the figures that it has; of those that hard has no others
+}
+
+// read returns what a quota says, and what is wrong with its spec. Figures in its
+// status that cannot be right are left out, so that they are counted anew.
+func (p *plugin) read(o *registry.Object) (state, []namespace.Violation) {
+	document := fieldpath.Of(o.Fields)
+	s := state{used: amounts{}}
+	hard, wrong := section(document, hardPath)
+	s.hard, wrong = p.limits(hard, wrong)
+	wrong = append(wrong, scopes(document)...)
+	used, faults := section(document, usedPath)
+	if len(faults) > 0 {
+		return s, wrong
+	}
+	for name, value := range used {
+		q, err := fieldpath.Quantity(value)
+		_, limited := s.hard[name]
+		if err == nil && limited && (!countName(name) || whole(q)) {
+			s.used[name] = q
+		}
+	}
+	return s, wrong
+}
+
+// limits reads spec.hard.
+func (p *plugin) limits(hard map[string]any, wrong []namespace.Violation) (amounts, []namespace.Violation) {
+	out := make(amounts, len(hard))
+	for _, name := range slices.Sorted(maps.Keys(hard)) {
+		at := "spec.hard[" + clip(name) + "]"
+		if why := p.nameProblem(name); why != "" {
+			wrong = append(wrong, namespace.Violation{
+				Type: namespace.FieldInvalid, Field: at, Message: "Invalid value: " + fieldpath.Show(name) + ": " + why,
+			})
+			continue
+		}
+		q, err := fieldpath.Quantity(hard[name])
+		switch {
+		case err != nil:
+			wrong = append(wrong, wrongQuantity(at, hard[name], err))
+		case countName(name) && !whole(q):
+			wrong = append(wrong, wrongQuantity(at, hard[name], errNotWhole))
+		default:
+			out[name] = q
+		}
+	}
+	return out, wrong
+}
+
+// nameProblem says why a quota cannot limit something of that name; "" if it can.
+func (p *plugin) nameProblem(name string) string {
+	if why := nameFault(name); why != "" {
+		return why
+	}
+	switch _, known := p.types[name]; {
+	case known:
+		return ""
+	case strings.HasPrefix(name, countPrefix):
+		if err := counted(name).Validate(); err != nil {
+			return "must be count/<resource> or count/<resource>.<group>"
+		}
+		return ""
+	case countName(name):
+		return ""
+	case strings.Contains(name, "/"):
+		return "is not counted here: no rule declares it"
+	}
+	return "must be a standard resource for quota: no rule declares it here"
+}
+
+var errNotWhole = fmt.Errorf("must be an integer")
+
+func whole(q resource.Quantity) bool {
+	rounded := q.DeepCopy()
+	return rounded.RoundUp(0)
+}
+
+// scopes refuses what would make a quota count some objects only.
+func scopes(document *fieldpath.Document) (wrong []namespace.Violation) {
+	for _, path := range []fieldpath.Path{scopesPath, selectorPath} {
+		found, err := document.Find(path)
+		if err != nil || len(found) == 0 {
+			continue
+		}
+		if list, ok := found[0].Value.([]any); ok && len(list) == 0 {
+			continue
+		}
+		wrong = append(wrong, namespace.Violation{
+			Type: namespace.FieldForbidden, Field: path.String(),
+			Message: "Forbidden: scopes are not supported: a quota counts all objects of its namespace",
+		})
+	}
+	return wrong
+}
+
+// section returns the map of quantities at a path.
+func section(document *fieldpath.Document, path fieldpath.Path) (map[string]any, []namespace.Violation) {
+	found, err := document.Find(path)
+	switch {
+	case err != nil:
+		return nil, []namespace.Violation{{Type: namespace.FieldInvalid, Field: path.String(), Message: "Invalid value: " + err.Error()}}
+	case len(found) == 0:
+		return nil, nil
+	}
+	values, ok := found[0].Value.(map[string]any)
+	if !ok {
+		return nil, []namespace.Violation{{Type: namespace.FieldInvalid, Field: path.String(), Message: "Invalid value: must be an object"}}
+	}
+	return values, nil
+}
+
+var (
+	hardPath     = known("spec.hard")
+	usedPath     = known("status.used")
+	scopesPath   = known("spec.scopes")
+	selectorPath = known("spec.scopeSelector")
+)
+
+// known parses a path of this package, which is right.
+func known(text string) fieldpath.Path {
+	p, _ := fieldpath.Parse(text)
+	return p
+}
+
+// store puts the state into the status of a quota, in one form only, so that equal
+// states are equal bytes.
+func (s state) store(o *registry.Object) error {
+	status := struct {
+		Hard map[string]string `json:"hard,omitempty"`
+		Used map[string]string `json:"used,omitempty"`
+	}{texts(s.hard, s.hard), texts(s.used, s.hard)}
+	raw, err := json.Marshal(status)
+	if err != nil {
+		return err
+	}
+	if bytes.Equal(raw, o.Fields["status"]) {
+		return nil
+	}
+	if o.Fields = maps.Clone(o.Fields); o.Fields == nil {
+		o.Fields = map[string]json.RawMessage{}
+	}
+	o.Fields["status"] = raw
+	return nil
+}
+
+// texts returns quantities as text, in the format that their limit has.
+func texts(a, hard amounts) map[string]string {
+	out := make(map[string]string, len(a))
+	for name, q := range a {
+		q = resource.NewQuantity(0, hard[name].Format).DeepCopy()
+		q.Add(a[name])
+		q.Format = hard[name].Format
+		out[name] = q.String()
+	}
+	return out
+}
