@@ -11,7 +11,9 @@ import (
 // chain wraps what every request goes through around next, the first one
 // outermost.
 func (s *Server) chain(next http.Handler) http.Handler {
-	for _, link := range []func(http.Handler) http.Handler{s.authorized, s.authenticated} { // innermost first
+	for _, link := range []func(http.Handler) http.Handler{
+		s.authorized, s.limited, s.authenticated, s.recovered, s.observed, // innermost first
+	} {
 		next = link(next)
 	}
 	return next
@@ -33,6 +35,7 @@ func (s *Server) authenticated(next http.Handler) http.Handler {
 		if user.Name == "" {
 			user = authorization.User{Name: "system:anonymous", Groups: []string{"system:unauthenticated"}}
 		}
+		exchangeOf(r.Context()).route.User = user
 		next.ServeHTTP(w, r.WithContext(authorization.WithUser(r.Context(), user)))
 	})
 }
@@ -40,14 +43,14 @@ func (s *Server) authenticated(next http.Handler) http.Handler {
 // authorized asks whether the user may do this, before anything is looked up.
 func (s *Server) authorized(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		rt := routeOf(r)
-		rt.User, _ = authorization.UserFrom(r.Context())
+		rt := exchangeOf(r.Context()).route
 		if s.options.Authorizer != nil {
 			decision, err := s.options.Authorizer.Authorize(r.Context(), rt.Attributes)
 			if err != nil {
 				s.log.ErrorContext(r.Context(), "authorization failed", "error", err)
 			}
 			if err != nil || !decision.Allowed {
+				s.refuse(rt.Attributes, decision.Reason)
 				s.fail(w, r, authorization.Forbidden(rt.Attributes, decision.Reason))
 				return
 			}

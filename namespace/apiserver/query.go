@@ -10,7 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	"k8s.io/apimachinery/pkg/apis/meta/internalversion/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
 	"github.com/nslifecycle/nslifecycle/namespace/selector"
@@ -24,10 +26,10 @@ type query struct {
 	timeoutSeconds       *int64
 	bookmarks            bool // allowWatchBookmarks
 	sendInitialEvents    *bool
-	dryRun               bool
+	dryRun               []string
 	fieldManager         string
 	fieldValidation      string
-	force                *bool
+	force                *bool  // of an apply patch
 	includeObject        string // of tables
 	pretty               bool
 	deletion             metav1.DeleteOptions
@@ -52,28 +54,32 @@ func parseQuery(raw string, rt route) (query, error) {
 	case "get":
 		q.list.ResourceVersion = p.one("resourceVersion")
 	case "list", "watch":
-		q.readList(&p)
+		q.readList(&p, rt)
 		q.readWatch(&p)
 	case "create", "update", "patch":
 		q.readWrite(&p)
 	case "deletecollection":
-		q.readList(&p)
+		q.readList(&p, rt)
 		fallthrough
 	case "delete":
 		q.readDelete(&p)
 	}
-	if p.err == nil && (rt.Verb == "list" || rt.Verb == "watch") {
-		p.err = q.check(rt.Verb == "watch")
+	if p.err == nil {
+		p.err = q.check(rt.Verb)
 	}
 	return q, p.err
 }
 
-func (q *query) readList(p *parameters) {
+func (q *query) readList(p *parameters, rt route) {
 	var err error
 	if q.list.Labels, err = selector.ParseLabels(p.one("labelSelector")); err != nil {
 		p.refuse(err)
 	}
-	if q.list.Fields, err = selector.ParseFields(p.one("fieldSelector")); err != nil {
+	fields := p.one("fieldSelector")
+	if rt.item { // the document's WATCH of one object
+		fields = strings.TrimPrefix(fields+",metadata.name="+fieldEscaper.Replace(rt.Name), ",")
+	}
+	if q.list.Fields, err = selector.ParseFields(fields); err != nil {
 		p.refuse(err)
 	}
 	if limit := p.int("limit"); limit != nil {
@@ -88,6 +94,8 @@ func (q *query) readList(p *parameters) {
 	q.list.Exact = q.resourceVersionMatch == metav1.ResourceVersionMatchExact
 }
 
+var fieldEscaper = strings.NewReplacer(`\`, `\\`, `,`, `\,`, `=`, `\=`)
+
 func (q *query) readWatch(p *parameters) {
 	p.bool("watch")
 	q.bookmarks = p.bool("allowWatchBookmarks")
@@ -101,26 +109,17 @@ func (q *query) readWatch(p *parameters) {
 }
 
 func (q *query) readWrite(p *parameters) {
-	q.readDryRun(p)
+	q.dryRun = p.values["dryRun"]
 	q.fieldManager = p.one("fieldManager")
-	q.fieldValidation = p.oneOf("fieldValidation", "", "Ignore", "Warn", "Strict")
+	q.fieldValidation = p.one("fieldValidation")
 	if p.has("force") {
 		on := p.bool("force")
 		q.force = &on
 	}
 }
 
-func (q *query) readDryRun(p *parameters) {
-	for _, v := range p.values["dryRun"] {
-		if v != metav1.DryRunAll {
-			p.refuse(badParameter("dryRun", "%q is not supported, only %q is", clip(v), metav1.DryRunAll))
-		}
-		q.dryRun = true
-	}
-}
-
 func (q *query) readDelete(p *parameters) {
-	q.readDryRun(p)
+	q.dryRun = p.values["dryRun"]
 	q.deletion.GracePeriodSeconds = p.int("gracePeriodSeconds")
 	if p.has("propagationPolicy") {
 		policy := metav1.DeletionPropagation(p.one("propagationPolicy"))
@@ -135,16 +134,33 @@ func (q *query) readDelete(p *parameters) {
 	}
 }
 
-// check refuses what does not go together, in the words of Kubernetes.
-func (q *query) check(watch bool) error {
-	wrong := validation.ValidateListOptions(&internalversion.ListOptions{
-		Watch: watch, ResourceVersion: q.list.ResourceVersion, ResourceVersionMatch: q.resourceVersionMatch,
-		Continue: q.list.Continue, SendInitialEvents: q.sendInitialEvents,
-	}, true)
+// check refuses what does not go together, in the words of Kubernetes. The
+// options of a patch and of a deletion are checked when the body was read.
+func (q *query) check(verb string) error {
+	switch verb {
+	case "list", "watch":
+		return optionsFault("ListOptions", validation.ValidateListOptions(&internalversion.ListOptions{
+			Watch: verb == "watch", ResourceVersion: q.list.ResourceVersion, ResourceVersionMatch: q.resourceVersionMatch,
+			Continue: q.list.Continue, SendInitialEvents: q.sendInitialEvents,
+		}, true))
+	case "create":
+		return optionsFault("CreateOptions", metav1validation.ValidateCreateOptions(&metav1.CreateOptions{
+			DryRun: q.dryRun, FieldManager: q.fieldManager, FieldValidation: q.fieldValidation,
+		}))
+	case "update":
+		return optionsFault("UpdateOptions", metav1validation.ValidateUpdateOptions(&metav1.UpdateOptions{
+			DryRun: q.dryRun, FieldManager: q.fieldManager, FieldValidation: q.fieldValidation,
+		}))
+	}
+	return nil
+}
+
+// optionsFault refuses options that break rules; nil when there are none.
+func optionsFault(kind string, wrong field.ErrorList) error {
 	if len(wrong) == 0 {
 		return nil
 	}
-	return apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: "ListOptions"}, "", wrong)
+	return apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: kind}, "", wrong)
 }
 
 // parameters reads values and keeps the first error.

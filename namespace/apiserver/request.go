@@ -2,15 +2,12 @@ package apiserver
 
 import (
 	"context"
-	"encoding/json"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/apiserver/internal/codec"
 )
 
 // request is a request for a resource: what it is about, and what it asks for.
@@ -18,7 +15,8 @@ type request struct {
 	*http.Request
 	route
 	*resource
-	query query
+	query  query
+	format codec.Format // of the answer
 }
 
 type routeKey struct{}
@@ -33,17 +31,23 @@ func (s *Server) dispatch(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		rt = routeOf(r)
 	}
-	if !rt.isResource {
-		s.fail(w, r, errNoSuchPath())
-		return
-	}
-	req, err := s.resolve(w, r, rt)
-	if err == nil {
-		err = s.do(w, req)
+	var err error
+	if rt.isResource {
+		err = s.serveResource(w, r, rt)
+	} else {
+		err = s.system(w, r)
 	}
 	if err != nil {
 		s.fail(w, r, err)
 	}
+}
+
+func (s *Server) serveResource(w http.ResponseWriter, r *http.Request, rt route) error {
+	req, err := s.resolve(w, r, rt)
+	if err != nil {
+		return err
+	}
+	return s.do(w, req)
 }
 
 // resolve looks up what the path names, and reads what the query asks for.
@@ -69,13 +73,13 @@ func (s *Server) resolve(w http.ResponseWriter, r *http.Request, rt route) (*req
 
 // methods returns the methods that a path has; none: there is no such path.
 func (res *resource) methods(rt route) []string {
-	ofNamespaces := res.Group == "" && res.Resource == namespace.Resource
+	ofNamespaces := res.isNamespaces()
 	switch {
 	case !ofNamespaces && !res.Namespaced && rt.Namespace != "", res.Namespaced && rt.item && rt.Namespace == "":
 		return nil
 	case rt.document && !rt.item, rt.document && rt.Verb == "watch":
 		return []string{http.MethodGet, http.MethodHead}
-	case rt.Subresource == subStatus && ofNamespaces:
+	case rt.Subresource == subStatus && (ofNamespaces || res.Status):
 		return []string{http.MethodGet, http.MethodHead, http.MethodPut, http.MethodPatch}
 	case rt.Subresource == subFinalize && ofNamespaces:
 		return []string{http.MethodGet, http.MethodHead, http.MethodPut, http.MethodPost}
@@ -93,24 +97,56 @@ func (res *resource) methods(rt route) []string {
 
 // do carries out a request.
 func (s *Server) do(w http.ResponseWriter, r *request) error {
+	var err error
+	if r.format, err = s.codec.Negotiate(accept(r.Header), r.Kind, r.Verb == "watch"); err != nil {
+		return err
+	}
+	if r.query.pretty {
+		r.format = r.format.Pretty()
+	}
+	if r.Verb == "watch" {
+		return s.watch(w, r)
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), s.options.Limits.Timeout)
+	defer cancel()
+	r.Request = r.WithContext(ctx)
+	switch r.Verb {
+	case "get":
+		return s.get(w, r)
+	case "list":
+		return s.list(w, r)
+	case "create":
+		return s.create(w, r)
+	case "update":
+		return s.update(w, r)
+	case "patch":
+		return s.patch(w, r)
+	case "delete":
+		return s.delete(w, r)
+	case "deletecollection":
+		return s.deleteCollection(w, r)
+	}
 	return errMethod()
 }
 
-// fail answers with the Status for err. A client that is gone is sent nothing.
-func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
-	if r.Context().Err() == context.Canceled {
-		return
+// accept returns what a client accepts, which it may say in several headers.
+func accept(h http.Header) string { return strings.Join(h.Values("Accept"), ",") }
+
+// writes is where a request writes: nowhere, when it only asks what would be.
+func (r *request) writes() storage {
+	if len(r.query.dryRun) > 0 {
+		return r.dry
 	}
-	st := failure(err)
-	st.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
-	if st.Details != nil && st.Details.RetryAfterSeconds > 0 {
-		w.Header().Set("Retry-After", strconv.Itoa(int(st.Details.RetryAfterSeconds)))
-	}
-	body, err := json.Marshal(st)
-	if err != nil {
-		s.log.ErrorContext(r.Context(), "a status cannot be encoded", "error", err)
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(int(st.Code))
-	w.Write(append(body, '\n')) // the client is gone if that fails
+	return r.storage
+}
+
+// typeName is how messages name the resource, such as "widgets.example.com".
+func (r *request) typeName() string { return r.Kind.Name().String() }
+
+func (res *resource) isNamespaces() bool {
+	return res.Kind.Group == "" && res.Kind.Resource == namespace.Resource
+}
+
+func (r *request) table() codec.TableOptions {
+	return codec.TableOptions{IncludeObject: r.query.includeObject}
 }

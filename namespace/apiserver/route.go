@@ -7,6 +7,7 @@ import (
 
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/authorization"
+	"github.com/nslifecycle/nslifecycle/namespace/selector"
 )
 
 // route is what the method and the path of a request say, before anything is
@@ -52,7 +53,31 @@ func routeOf(r *http.Request) route {
 		rt.malformed = true
 	}
 	rt.verb(r, prefix == "watch")
+	if !rt.item {
+		rt.narrow(r.URL.RawQuery)
+	}
 	return rt
+}
+
+// narrow names the one object that a collection is narrowed to by a field
+// selector, as kubectl does to watch one: who may see it alone may do that.
+func (rt *route) narrow(rawQuery string) {
+	if !strings.Contains(rawQuery, "fieldSelector") {
+		return
+	}
+	values, err := url.ParseQuery(rawQuery)
+	if err != nil || len(values["fieldSelector"]) != 1 {
+		return // refused when the query is read
+	}
+	fields, err := selector.ParseFields(values.Get("fieldSelector"))
+	if err != nil {
+		return
+	}
+	if name, ok := fields.Exactly("metadata.name"); ok && name != "" {
+		if rt.Name = name; rt.Group == "" && rt.Resource == namespace.Resource {
+			rt.Namespace = name
+		}
+	}
 }
 
 // segmentsOf cuts a path. A trailing slash is allowed (design document, row CREATE
@@ -91,8 +116,8 @@ func (rt *route) name(segments []string) bool {
 			return rt.subresource(segments)
 		}
 		segments = segments[2:]
-		if len(segments) == 0 {
-			return false
+		if len(segments) == 0 || rt.Group == "" && segments[0] == namespace.Resource {
+			return false // namespaces are in no namespace
 		}
 	}
 	rt.Resource = segments[0]

@@ -8,6 +8,9 @@ import (
 	"k8s.io/apimachinery/pkg/version"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/apiserver/internal/codec"
+	"github.com/nslifecycle/nslifecycle/namespace/apiserver/internal/discovery"
+	"github.com/nslifecycle/nslifecycle/namespace/apiserver/internal/openapi"
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/kinds"
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
 )
@@ -19,7 +22,11 @@ type Server struct {
 	registry  *registry.Registry
 	options   Options
 	log       *slog.Logger
+	codec     *codec.Codec
+	schemas   *openapi.Documents
+	discovery *discovery.Documents
 	resources map[resourceKey]*resource
+	traffic   *traffic
 	handler   http.Handler // the whole chain
 }
 
@@ -58,6 +65,10 @@ func New(r *registry.Registry, list []kinds.Kind, o *Options) (*Server, error) {
 	if err := s.serve(list); err != nil {
 		return nil, err
 	}
+	if err := s.describe(list); err != nil {
+		return nil, err
+	}
+	s.traffic = newTraffic(s.options.Limits)
 	s.handler = s.chain(http.HandlerFunc(s.dispatch))
 	return s, nil
 }
@@ -65,10 +76,22 @@ func New(r *registry.Registry, list []kinds.Kind, o *Options) (*Server, error) {
 // ServeHTTP implements [http.Handler].
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
 
+// describe makes what knows about all kinds.
+func (s *Server) describe(list []kinds.Kind) (err error) {
+	if s.codec, err = codec.New(list); err != nil {
+		return err
+	}
+	if s.schemas, err = openapi.New(list); err != nil {
+		return err
+	}
+	s.discovery = discovery.New(list, s.options.Version)
+	return nil
+}
+
 // serve takes up the kinds.
 func (s *Server) serve(list []kinds.Kind) error {
 	s.resources[resourceKey{version: "v1", resource: namespace.Resource}] = &resource{
-		Kind:    kinds.Kind{ResourceType: registry.ResourceType{Version: "v1", Resource: namespace.Resource, Kind: namespace.Kind}},
+		Kind:    kinds.Namespaces(),
 		storage: namespaces{s.registry}, dry: namespaces{s.registry.DryRun()},
 	}
 	declared := s.registry.Types()
@@ -78,7 +101,7 @@ func (s *Server) serve(list []kinds.Kind) error {
 			continue // always served
 		}
 		switch {
-		case !slices.Contains(declared, k.ResourceType):
+		case !slices.ContainsFunc(declared, func(t registry.ResourceType) bool { return sameType(t, k.ResourceType) }):
 			return invalidOption("kind %q is not declared in the registry as it is here: name its ResourceType in registry.Options.Types", name)
 		case k.Resource == "watch", k.Resource == "list", k.Resource == subStatus, k.Resource == namespace.Resource:
 			return invalidOption("kind %q: the name is taken by paths of the API", name)
@@ -98,4 +121,9 @@ func (s *Server) serve(list []kinds.Kind) error {
 		s.resources[key] = &resource{Kind: k, storage: content{c}, dry: content{dry}}
 	}
 	return nil
+}
+
+func sameType(a, b registry.ResourceType) bool {
+	return a.Name() == b.Name() && a.Version == b.Version && a.Kind == b.Kind && a.Namespaced == b.Namespaced &&
+		a.Status == b.Status && slices.Equal(a.Fields, b.Fields)
 }

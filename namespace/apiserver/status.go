@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/apiserver/internal/codec"
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
 	"github.com/nslifecycle/nslifecycle/store"
 )
@@ -24,6 +25,10 @@ func failure(err error) metav1.Status {
 	switch {
 	case errors.As(err, &known):
 		return known.Status()
+	case errors.Is(err, codec.ErrMediaType):
+		return plain(http.StatusUnsupportedMediaType, metav1.StatusReasonUnsupportedMediaType, err)
+	case errors.Is(err, codec.ErrNotAcceptable):
+		return plain(http.StatusNotAcceptable, metav1.StatusReasonNotAcceptable, err)
 	case errors.As(err, &large):
 		return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("limit is %d", large.Limit)).ErrStatus
 	case errors.Is(err, namespace.ErrUnknownOutcome):
@@ -36,6 +41,11 @@ func failure(err error) metav1.Status {
 		return unavailable()
 	}
 	return apierrors.NewInternalError(err).ErrStatus
+}
+
+// plain is a Status that says nothing but the error.
+func plain(code int32, reason metav1.StatusReason, err error) metav1.Status {
+	return metav1.Status{Status: metav1.StatusFailure, Code: code, Reason: reason, Message: err.Error()}
 }
 
 // codes are what the kinds of refusals are on the wire.
@@ -88,15 +98,7 @@ func details(e *namespace.Error, reason metav1.StatusReason) *metav1.StatusDetai
 
 // future is the Status for a resource version that the store has not come to.
 func future(err error) metav1.Status {
-	message := err.Error()
-	if i := strings.Index(message, "too large resource version"); i >= 0 {
-		message = "T" + message[i+1:]
-	} else {
-		message = "Too large resource version: " + message
-	}
-	s := apierrors.NewTimeoutError(message, 1).ErrStatus
-	s.Details.Causes = []metav1.StatusCause{{Type: metav1.CauseTypeResourceVersionTooLarge, Message: "Too large resource version"}}
-	return s
+	return tooLarge("Too large resource version: " + err.Error())
 }
 
 // unknownOutcome says that a write may have been made. It is no timeout: clients

@@ -2,6 +2,7 @@ package apiserver
 
 import (
 	"context"
+	"encoding/json"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
@@ -13,7 +14,10 @@ import (
 // across namespaces.
 type storage interface {
 	get(ctx context.Context, ns, name string) (registry.Object, error)
+	getJSON(ctx context.Context, ns, name string) (json.RawMessage, error)
 	list(ctx context.Context, ns string, o registry.ListOptions) (registry.ObjectList, error)
+	listJSON(ctx context.Context, ns string, o registry.ListOptions) (registry.JSONList, error)
+	watch(ctx context.Context, ns string, o registry.WatchOptions, to *watchStream) error
 	create(ctx context.Context, ns string, o registry.Object) (registry.Object, error)
 	update(ctx context.Context, ns, subresource string, o registry.Object) (registry.Object, error)
 	delete(ctx context.Context, ns, name string, only namespace.Preconditions) (registry.Object, error)
@@ -27,8 +31,16 @@ func (c content) get(ctx context.Context, ns, name string) (registry.Object, err
 	return c.Get(ctx, ns, name)
 }
 
+func (c content) getJSON(ctx context.Context, ns, name string) (json.RawMessage, error) {
+	return c.GetJSON(ctx, ns, name)
+}
+
 func (c content) list(ctx context.Context, ns string, o registry.ListOptions) (registry.ObjectList, error) {
 	return c.List(ctx, ns, o)
+}
+
+func (c content) listJSON(ctx context.Context, ns string, o registry.ListOptions) (registry.JSONList, error) {
+	return c.ListJSON(ctx, ns, o)
 }
 
 func (c content) create(ctx context.Context, ns string, o registry.Object) (registry.Object, error) {
@@ -36,10 +48,13 @@ func (c content) create(ctx context.Context, ns string, o registry.Object) (regi
 }
 
 func (c content) update(ctx context.Context, ns, subresource string, o registry.Object) (registry.Object, error) {
-	if subresource != "" {
-		return registry.Object{}, errNoSuchPath()
+	switch subresource {
+	case "":
+		return c.Update(ctx, ns, o)
+	case subStatus:
+		return c.UpdateStatus(ctx, ns, o)
 	}
-	return c.Update(ctx, ns, o)
+	return registry.Object{}, errNoSuchPath()
 }
 
 func (c content) delete(ctx context.Context, ns, name string, only namespace.Preconditions) (registry.Object, error) {

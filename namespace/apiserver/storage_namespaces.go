@@ -19,6 +19,14 @@ func (n namespaces) get(ctx context.Context, _, name string) (registry.Object, e
 	return objectOf(found, err)
 }
 
+func (n namespaces) getJSON(ctx context.Context, _, name string) (json.RawMessage, error) {
+	return n.GetJSON(ctx, name)
+}
+
+func (n namespaces) listJSON(ctx context.Context, _ string, o registry.ListOptions) (registry.JSONList, error) {
+	return n.ListJSON(ctx, o)
+}
+
 func (n namespaces) list(ctx context.Context, _ string, o registry.ListOptions) (registry.ObjectList, error) {
 	page, err := n.List(ctx, o)
 	if err != nil {

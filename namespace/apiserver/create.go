@@ -1,0 +1,56 @@
+package apiserver
+
+import (
+	"net/http"
+
+	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/apiserver/internal/codec"
+	"github.com/nslifecycle/nslifecycle/namespace/registry"
+)
+
+// create answers POST to a collection.
+func (s *Server) create(w http.ResponseWriter, r *request) error {
+	o, err := s.object(w, r)
+	if err != nil {
+		return err
+	}
+	made, err := s.insert(r, o)
+	if err != nil {
+		return err
+	}
+	return s.answer(w, r, http.StatusCreated, made)
+}
+
+// insert creates an object.
+func (s *Server) insert(r *request, o registry.Object) (registry.Object, error) {
+	if err := r.validate(nil, &o); err != nil {
+		return registry.Object{}, err
+	}
+	return r.writes().create(r.Context(), r.Namespace, o)
+}
+
+// validate asks the kind about an object that is to be written.
+func (r *request) validate(old, updated *registry.Object) error {
+	if r.Kind.Validate == nil {
+		return nil
+	}
+	kind := r.Kind.Kind
+	if r.Kind.Group != "" {
+		kind += "." + r.Kind.Group
+	}
+	return namespace.Invalid(kind, r.typeName(), updated.Name, r.Kind.Validate(old, updated))
+}
+
+// object reads the object in the body of a request.
+func (s *Server) object(w http.ResponseWriter, r *request) (registry.Object, error) {
+	body, err := s.body(w, r)
+	if err != nil {
+		return registry.Object{}, err
+	}
+	o, warnings, err := s.codec.Decode(r.Kind, r.Header.Get("Content-Type"), body, codec.FieldValidation(r.query.fieldValidation))
+	if err != nil {
+		return registry.Object{}, err
+	}
+	s.warn(w, r, warnings)
+	return o, nil
+}

@@ -1,0 +1,90 @@
+package apiserver
+
+import (
+	"net/http"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/nslifecycle/nslifecycle/namespace"
+)
+
+// delete answers DELETE of one object: with the object while something holds it,
+// and with a Status when it is gone. A namespace is always answered with itself.
+func (s *Server) delete(w http.ResponseWriter, r *request) error {
+	only, err := s.deletion(w, r)
+	if err != nil {
+		return err
+	}
+	o, err := r.writes().delete(r.Context(), r.Namespace, r.Name, only)
+	if err != nil {
+		return err
+	}
+	if r.isNamespaces() || !o.DeletionTimestamp.IsZero() && !o.Finalizers.IsZero() {
+		return s.answer(w, r, http.StatusOK, o)
+	}
+	return s.succeed(w, r, &metav1.StatusDetails{Name: o.Name, Group: r.Kind.Group, Kind: r.Kind.Resource, UID: types.UID(o.UID)})
+}
+
+// deleteCollection answers DELETE of a collection.
+func (s *Server) deleteCollection(w http.ResponseWriter, r *request) error {
+	only, err := s.deletion(w, r)
+	if err != nil {
+		return err
+	}
+	if only != (namespace.Preconditions{}) {
+		return badRequest(r.typeName(), "", "preconditions: they are of one object, a collection has none")
+	}
+	if err := r.writes().deleteCollection(r.Context(), r.Namespace, r.query.list.Labels, r.query.list.Fields); err != nil {
+		return err
+	}
+	return s.succeed(w, r, &metav1.StatusDetails{Group: r.Kind.Group, Kind: r.Kind.Resource})
+}
+
+// deletion reads the options of a deletion, from the body and the query: what
+// either says holds. The grace period and the propagation are accepted; there is no
+// garbage collection, and nothing that would need a grace period.
+func (s *Server) deletion(w http.ResponseWriter, r *request) (only namespace.Preconditions, err error) {
+	body, err := s.body(w, r)
+	if err != nil {
+		return only, err
+	}
+	o := r.query.deletion
+	if len(body) > 0 {
+		if o, err = s.codec.DecodeDeleteOptions(r.Header.Get("Content-Type"), body); err != nil {
+			return only, err
+		}
+		o = merged(o, r.query.deletion)
+	}
+	o.DryRun = slices.Concat(o.DryRun, r.query.dryRun)
+	if err := optionsFault("DeleteOptions", metav1validation.ValidateDeleteOptions(&o)); err != nil {
+		return only, err
+	}
+	r.query.dryRun = o.DryRun
+	if p := o.Preconditions; p != nil {
+		if p.UID != nil {
+			only.UID = string(*p.UID)
+		}
+		if p.ResourceVersion != nil {
+			only.ResourceVersion = *p.ResourceVersion
+		}
+	}
+	return only, nil
+}
+
+// merged returns the options of a body, with those of the query that it does not
+// have.
+func merged(body, query metav1.DeleteOptions) metav1.DeleteOptions {
+	if body.Preconditions == nil {
+		body.Preconditions = query.Preconditions
+	}
+	if body.PropagationPolicy == nil {
+		body.PropagationPolicy = query.PropagationPolicy
+	}
+	if body.OrphanDependents == nil {
+		body.OrphanDependents = query.OrphanDependents
+	}
+	return body
+}

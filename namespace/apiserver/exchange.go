@@ -1,0 +1,130 @@
+package apiserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// exchange is a request and its answer on their way through the chain. It is the
+// [http.ResponseWriter] of the links within: it counts what is sent, and has the
+// connection cut when the client does not take it. One goroutine uses it at a time.
+type exchange struct {
+	http.ResponseWriter
+	control *http.ResponseController
+	route   route // with the user, once that is known
+	stall   time.Duration
+	until   time.Time // when the connection is cut, as it was told last
+
+	code   int // zero: nothing was sent
+	bytes  int64
+	events int64
+	reason string // why it failed
+}
+
+type exchangeKey struct{}
+
+// exchangeOf returns the exchange that a request is part of; nil when it did not
+// come through the chain.
+func exchangeOf(ctx context.Context) *exchange {
+	e, _ := ctx.Value(exchangeKey{}).(*exchange)
+	return e
+}
+
+// begin returns the exchange of a request, and the request to pass on.
+func (s *Server) begin(w http.ResponseWriter, r *http.Request) (*exchange, *http.Request) {
+	e := &exchange{ResponseWriter: w, control: http.NewResponseController(w), route: routeOf(r), stall: s.options.Limits.Stall}
+	e.arm()
+	r = r.WithContext(context.WithValue(r.Context(), exchangeKey{}, e))
+	if r.Body != nil && r.Body != http.NoBody {
+		// Not every writer has deadlines; then the host's server bounds the time.
+		if e.control.SetReadDeadline(time.Now().Add(s.options.Limits.Arrive)) == nil {
+			r.Body = &arriving{ReadCloser: r.Body, control: e.control, within: s.options.Limits.Arrive}
+		}
+	}
+	return e, r
+}
+
+// piece is how much is sent at once, so that a large answer to a slow client counts
+// as taken piece by piece.
+const piece = 256 << 10
+
+// Write implements [http.ResponseWriter].
+func (e *exchange) Write(p []byte) (int, error) {
+	if e.code == 0 {
+		e.WriteHeader(http.StatusOK)
+	}
+	total := 0
+	for {
+		e.arm()
+		n, err := e.ResponseWriter.Write(p[:min(len(p), piece)])
+		total += n
+		e.bytes += int64(n)
+		if p = p[n:]; err != nil || len(p) == 0 {
+			return total, err
+		}
+	}
+}
+
+// WriteHeader implements [http.ResponseWriter].
+func (e *exchange) WriteHeader(code int) {
+	if e.code == 0 && code >= http.StatusOK {
+		e.code = code
+	}
+	e.ResponseWriter.WriteHeader(code)
+}
+
+// FlushError sends what was written so far. [http.ResponseController] calls it.
+func (e *exchange) FlushError() error {
+	if e.code == 0 {
+		e.code = http.StatusOK
+	}
+	e.arm()
+	return e.control.Flush()
+}
+
+// Unwrap lets [http.ResponseController] reach what lies beneath.
+func (e *exchange) Unwrap() http.ResponseWriter { return e.ResponseWriter }
+
+// arm moves the time at which the connection is cut, unless there is enough left of
+// the last time: it costs more than a look at the clock.
+func (e *exchange) arm() {
+	now := time.Now()
+	if e.until.Sub(now) > e.stall/2 {
+		return
+	}
+	e.until = now.Add(e.stall)
+	_ = e.control.SetWriteDeadline(e.until) // not every writer has one
+}
+
+// arriving is the body of a request with a time by which it must have come.
+type arriving struct {
+	io.ReadCloser
+	control *http.ResponseController
+	within  time.Duration
+	done    bool
+}
+
+// Read implements [io.Reader]. At the end it lifts the deadline, which would
+// otherwise be taken for the client's leaving.
+func (b *arriving) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	switch {
+	case err == io.EOF && !b.done:
+		b.done = true
+		_ = b.control.SetReadDeadline(time.Time{})
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		err = &apierrors.StatusError{ErrStatus: metav1.Status{
+			Status: metav1.StatusFailure, Code: http.StatusRequestTimeout, Reason: metav1.StatusReasonTimeout,
+			Message: fmt.Sprintf("the body of the request did not arrive within %v", b.within),
+		}}
+	}
+	return n, err
+}

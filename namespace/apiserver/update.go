@@ -1,0 +1,64 @@
+package apiserver
+
+import (
+	"errors"
+	"net/http"
+
+	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/registry"
+)
+
+// conflictAttempts is how often a write is tried that the client made on no
+// condition, as Kubernetes does.
+const conflictAttempts = 5
+
+// update answers PUT of an object or a sub-resource, and the document's FINALIZE.
+func (s *Server) update(w http.ResponseWriter, r *request) error {
+	o, err := s.object(w, r)
+	if err != nil {
+		return err
+	}
+	if err := r.checkName(o); err != nil {
+		return err
+	}
+	written, err := s.replace(r, o)
+	if err != nil {
+		return err
+	}
+	return s.answer(w, r, http.StatusOK, written)
+}
+
+// checkName refuses a body that is about another object than the path.
+func (r *request) checkName(o registry.Object) error {
+	switch {
+	case o.Name == "":
+		return badRequest(r.typeName(), r.Name, "the name of the object (%s based on URL) was undeterminable: name must be provided", clip(r.Name))
+	case o.Name != r.Name:
+		return badRequest(r.typeName(), r.Name, "the name of the object (%s) does not match the name on the URL (%s)", clip(o.Name), clip(r.Name))
+	}
+	return nil
+}
+
+// replace writes o in the place of what is stored. When nothing of that decides
+// about the result it is not read before.
+func (s *Server) replace(r *request, o registry.Object) (registry.Object, error) {
+	to := r.writes()
+	unconditional := o.ResourceVersion == "" || o.ResourceVersion == "0"
+	for attempt := 1; ; attempt++ {
+		live, err := to.get(r.Context(), r.Namespace, r.Name)
+		if err != nil {
+			return registry.Object{}, err
+		}
+		next := o
+		if unconditional {
+			next.ResourceVersion = live.ResourceVersion
+		}
+		if err := r.validate(&live, &next); err != nil {
+			return registry.Object{}, err
+		}
+		written, err := to.update(r.Context(), r.Namespace, r.Subresource, next)
+		if !unconditional || attempt == conflictAttempts || !errors.Is(err, namespace.ErrConflict) || errors.Is(err, namespace.ErrUnknownOutcome) {
+			return written, err
+		}
+	}
+}
