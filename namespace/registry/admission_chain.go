@@ -59,7 +59,7 @@ func (a *admission) join(ctx context.Context, conditions []store.Condition, do [
 		return conditions, do, nil
 	}
 	if (a.hold || a.touch) && a.namespace != "" {
-		if err := a.lookForGate(ctx, a.namespace); err != nil {
+		if err := a.lookForGate(ctx); err != nil {
 			return nil, nil, err
 		}
 		if a.gate != nil {

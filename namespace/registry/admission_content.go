@@ -104,13 +104,6 @@ func (c *Content) settle(op Operation, ch change, made Object) error {
 	if op == Update {
 		made = updatedWhole(*ch.old, made)
 	}
-	if ch.old == nil {
-		if err := c.validate(made); err != nil {
-			return err
-		}
-	} else if err := c.validateUpdate(*ch.old, made); err != nil {
-		return err
-	}
 	*ch.next = made
 	return nil
 }
@@ -139,13 +132,23 @@ func (c *Content) checkAdmitted(op Operation, changes []change, made []ObjectCha
 		case !now.DeletionTimestamp.IsZero() && !now.Finalizers.Equal(ch.next.Finalizers):
 			return errHeld
 		}
-		if op == UpdateStatus || op == Delete {
-			if same, err := sameBut(op, *now, *ch.next); !same || err != nil {
-				return errors.Join(errOnly, err)
-			}
+		if err := c.checkOne(op, ch, *now); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+func (c *Content) checkOne(op Operation, ch change, made Object) error {
+	if op == UpdateStatus || op == Delete {
+		if same, err := sameBut(op, made, *ch.next); !same || err != nil {
+			return errors.Join(errOnly, err)
+		}
+	}
+	if ch.old == nil {
+		return c.validate(made)
+	}
+	return c.validateUpdate(*ch.old, made)
 }
 
 // sameOwned reports whether a and b agree on what is the registry's.

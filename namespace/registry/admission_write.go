@@ -34,6 +34,7 @@ type reading struct {
 	content *Content
 	prefix  string
 	all     bool // these are all there are
+	past    bool // before the gate was held: only to be replaced
 	entries []store.Entry
 }
 
@@ -64,7 +65,7 @@ func (w *Write) content(resource deleter.Resource) (*admission, *Content, string
 	switch {
 	case !c.typ.Namespaced:
 		return a, c, "", nil
-	case w.Namespace == "":
+	case a.namespace == "":
 		return nil, nil, "", badRequest(c.resource, "", "%s belong to namespaces: a write of what is cluster-scoped can read none", c.resource)
 	}
 	return a, c, a.namespace, nil
@@ -99,7 +100,7 @@ func (w *Write) Get(ctx context.Context, resource deleter.Resource, name string)
 	}
 	for _, r := range a.reads {
 		for _, e := range r.entries {
-			if e.Key == t.key {
+			if e.Key == t.key && !r.past {
 				return decodeObject(e)
 			}
 		}
@@ -146,7 +147,7 @@ func (w *Write) List(ctx context.Context, resource deleter.Resource) ([]Object, 
 
 func (a *admission) list(ctx context.Context, c *Content, prefix string) ([]store.Entry, error) {
 	for _, r := range a.reads {
-		if r.all && r.prefix == prefix {
+		if r.all && !r.past && r.prefix == prefix {
 			return r.entries, nil
 		}
 	}
@@ -159,8 +160,7 @@ func (a *admission) list(ctx context.Context, c *Content, prefix string) ([]stor
 }
 
 // HoldGate has the commit happen only if nobody touches the gate of the namespace
-// from now on ([Write.TouchGate]), and forgets what Get and List have read. It
-// reports whether the namespace is Active; when it is not there is no gate, and
+// from now on ([Write.TouchGate]), and has Get and List read anew. It reports whether the namespace is Active; when it is not there is no gate, and
 // nothing is held: nothing is created in it any more. Call it before the reads that
 // it is to hold.
 func (w *Write) HoldGate(ctx context.Context) (active bool, err error) {
@@ -168,25 +168,28 @@ func (w *Write) HoldGate(ctx context.Context) (active bool, err error) {
 	if a == nil {
 		return false, errNoAttempt
 	}
-	if w.Namespace == "" {
+	if a.namespace == "" {
 		return false, badRequest(a.resource, a.name, "what is cluster-scoped has no gate to hold")
 	}
 	if !a.hold {
-		a.hold, a.reads = true, nil
-		if err := a.lookForGate(ctx, w.Namespace); err != nil {
+		if err := a.lookForGate(ctx); err != nil {
 			return false, err
+		}
+		a.hold = true
+		for i := range a.reads {
+			a.reads[i].past = true
 		}
 	}
 	return a.gate != nil, nil
 }
 
-func (a *admission) lookForGate(ctx context.Context, ns string) error {
+func (a *admission) lookForGate(ctx context.Context) error {
 	if a.looked {
 		return nil
 	}
-	entry, err := a.core.read(ctx, a.core.keys.gate(ns))
+	entry, err := a.core.read(ctx, a.core.keys.gate(a.namespace))
 	if err != nil {
-		return readError{stored(namespace.Resource, ns, err)}
+		return readError{stored(namespace.Resource, a.namespace, err)}
 	}
 	a.looked, a.gate = true, entry
 	return nil
