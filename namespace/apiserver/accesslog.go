@@ -21,6 +21,7 @@ func (s *Server) observed(next http.Handler) http.Handler {
 			s.report(r, e, time.Since(start))
 		}()
 		next.ServeHTTP(e, r)
+		e.arm() // for what is sent after this: the end of the answer
 	})
 }
 
