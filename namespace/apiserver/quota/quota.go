@@ -74,6 +74,7 @@ type sum struct {
 type plugin struct {
 	sums  map[deleter.Resource][]sum
 	types map[string][]deleter.Resource // what is added up under a name
+	any   bool                          // every name will do
 }
 
 var _ registry.Admission = (*plugin)(nil)

@@ -73,7 +73,7 @@ func (p *plugin) nameProblem(name string) string {
 		return why
 	}
 	switch _, known := p.types[name]; {
-	case known:
+	case known, p.any:
 		return ""
 	case strings.HasPrefix(name, countPrefix):
 		if err := counted(name).Validate(); err != nil {
