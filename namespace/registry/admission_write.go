@@ -230,14 +230,13 @@ func (w *Write) Replace(old, updated Object) error {
 	if a.own(before.Key) {
 		return fmt.Errorf("%w: %s %q is what the write itself is about: change its New", ErrAdmission, c.resource, old.Name)
 	}
-	current, earlier := before, a.replacement(before.Key)
+	earlier := a.replacement(before.Key)
 	if earlier != nil {
-		current = earlier.entry()
-		if was, err := encodeObject(old); err != nil || !bytes.Equal(was, current.Value) {
+		if was, err := encodeObject(old); err != nil || !bytes.Equal(was, earlier.value) {
 			return fmt.Errorf("%w: %s %q was replaced since it was read: read it again", ErrAdmission, c.resource, old.Name)
 		}
 	}
-	value, err := c.replaced(current, updated)
+	value, err := c.replaced(before, updated)
 	if err != nil {
 		return err
 	}
