@@ -29,8 +29,12 @@ func (s *Server) insert(r *request, o registry.Object) (registry.Object, error) 
 	return r.writes().create(r.Context(), r.Namespace, o)
 }
 
-// validate asks the kind about an object that is to be written.
+// validate has the kind set what an object that is to be written leaves open, and
+// asks about it.
 func (r *request) validate(old, updated *registry.Object) error {
+	if r.Kind.Default != nil && r.Subresource == "" {
+		r.Kind.Default(updated)
+	}
 	if r.Kind.Validate == nil {
 		return nil
 	}

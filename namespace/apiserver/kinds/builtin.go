@@ -41,6 +41,7 @@ func Secrets() Kind {
 		Column{Name: "Type", Description: doc(corev1.Secret{}, "type"), Value: stringAt("type")},
 		Column{Name: "Data", Description: doc(corev1.Secret{}, "data"), Value: countOf("data")}, age)
 	k.Fields = []string{"type"}
+	k.Default = defaultSecret
 	return k
 }
 

@@ -37,6 +37,11 @@ type Kind struct {
 	// has it (openAPIV3Schema). Empty: any fields are allowed.
 	Schema json.RawMessage
 
+	// Default sets what an object that is to be written leaves open, before admission
+	// and Validate see it. It is given the same object again when a write is tried
+	// again. Nil sets nothing.
+	Default func(o *registry.Object)
+
 	// Validate returns what is wrong with an object beyond its metadata and schema;
 	// old is nil at creation. Nil checks nothing.
 	Validate func(old, updated *registry.Object) []namespace.Violation
