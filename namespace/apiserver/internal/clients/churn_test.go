@@ -245,6 +245,9 @@ func (c *churn) follow(ctx context.Context, version string) error {
 		c.mu.Unlock()
 		for e := range w.ResultChan() {
 			o, ok := e.Object.(*corev1.ConfigMap)
+			if ctx.Err() != nil {
+				break // client-go sends an error then
+			}
 			if !ok {
 				return fmt.Errorf("the watch got %v: %v", e.Type, e.Object)
 			}
