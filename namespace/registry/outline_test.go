@@ -254,7 +254,7 @@ func TestOtherDocumentsAreDecoded(t *testing.T) {
 		`{"metadata":{"generation":9223372036854775808}}`, `{"metadata":{"deletionGracePeriodSeconds":null}}`, `{"metadata":{"deletionGracePeriodSeconds":00}}`,
 		`{"metadata":{"creationTimestamp":null}}`, `{"metadata":{"creationTimestamp":"0001-01-01T00:00:00Z"}}`, `{"metadata":{"creationTimestamp":"2023-02-29T00:00:00Z"}}`,
 		`{"metadata":{"creationTimestamp":"2024-01-01T00:00:00+00:00"}}`, `{"metadata":{"creationTimestamp":"2024-01-01T24:00:00Z"}}`, `{"metadata":{"creationTimestamp":"2024-01-01T00:00:60Z"}}`,
-		`{"metadata":{"creationTimestamp":"2024-04-31T00:00:00Z"}}`, `{"metadata":{"creationTimestamp":"2024-00-01T00:00:00Z"}}`, `{"metadata":{"creationTimestamp":"2024-01-01t00:00:00z"}}`,
+		`{"metadata":{"creationTimestamp":"2024-04-31T00:00:00Z"}}`, `{"metadata":{"creationTimestamp":"1900-02-29T00:00:00Z"}}`, `{"metadata":{"creationTimestamp":"2024-00-01T00:00:00Z"}}`, `{"metadata":{"creationTimestamp":"2024-01-01t00:00:00z"}}`,
 		`{"metadata":{"labels":{}}}`, `{"metadata":{"labels":{"b":"1","a":"2"}}}`, `{"metadata":{"labels":{"a":"1","a":"2"}}}`, `{"metadata":{"labels":{"a":null}}}`,
 		`{"metadata":{"labels":{"a":"1",}}}`, `{"metadata":{"finalizers":[]}}`, `{"metadata":{"finalizers":["a","a"]}}`, `{"metadata":{"finalizers":["a",]}}`,
 		`{"metadata":{"ownerReferences":[{}]}}`, `{"metadata":{"managedFields":[{"fieldsV1":null}]}}`, `{"metadata":{"managedFields":[{"fieldsV1":{"a":"<"}}]}}`,

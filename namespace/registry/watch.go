@@ -83,15 +83,22 @@ func (e Event[T]) delivered() (Event[T], error) {
 		return e, nil
 	}
 	var err error
-	if e.Type != Deleted {
+	if e.Type == Deleted {
+		e.Object, err = e.removed()
+	} else {
 		e.Object, err = e.source.Now()
-		return e, err
-	}
-	e.Object, err = e.source.Before()
-	if err == nil {
-		e.meta(&e.Object).ResourceVersion = e.ResourceVersion
 	}
 	return e, err
+}
+
+// removed returns the object as it was last, at the version of the deletion. It is
+// apart, so that only deletions move an object to the heap.
+func (e *Event[T]) removed() (T, error) {
+	object, err := e.source.Before()
+	if err == nil {
+		e.meta(&object).ResourceVersion = e.ResourceVersion
+	}
+	return object, err
 }
 
 // WatchOptions narrows a watch and says where it begins.
@@ -186,16 +193,11 @@ type view[T any] struct {
 
 // change yields the events of one commit, and reports whether to go on.
 func (v *view[T]) change(c *broadcast.Change[T]) bool {
-	version := formatVersion(c.Position.Revision)
 	if len(c.Events) == 0 {
-		return v.yield(Event[T]{Type: Bookmark, ResourceVersion: version, encodings: &c.Encodings}, nil)
+		return v.yield(Event[T]{Type: Bookmark, ResourceVersion: c.Resume, encodings: &c.Encodings}, nil)
 	}
 	for i := range c.Events {
-		resume := version
-		if i < len(c.Events)-1 {
-			resume = formatVersion(c.Position.Revision - 1)
-		}
-		event, err := v.event(&c.Events[i], resume)
+		event, err := v.event(&c.Events[i])
 		if err != nil {
 			v.yield(Event[T]{}, err)
 			return false
@@ -208,7 +210,7 @@ func (v *view[T]) change(c *broadcast.Change[T]) bool {
 }
 
 // event returns e as the watcher sees it; the zero Event when it does not.
-func (v *view[T]) event(e *broadcast.Event[T], resume string) (Event[T], error) {
+func (v *view[T]) event(e *broadcast.Event[T]) (Event[T], error) {
 	was, err := v.matched(e)
 	if err != nil {
 		return Event[T]{}, err
@@ -221,7 +223,7 @@ func (v *view[T]) event(e *broadcast.Event[T], resume string) (Event[T], error) 
 		}
 		is = v.match(now)
 	}
-	event := Event[T]{ResourceVersion: resume, source: e, encodings: &e.Encodings, meta: v.meta}
+	event := Event[T]{ResourceVersion: e.Resume, source: e, encodings: &e.Encodings, meta: v.meta}
 	switch {
 	case is && was:
 		event.Type = Modified

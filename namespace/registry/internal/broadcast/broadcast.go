@@ -12,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"strconv"
 	"sync"
 
 	"github.com/nslifecycle/nslifecycle/store"
@@ -138,12 +139,22 @@ func (s *Shared[T]) run(ctx context.Context, prefix string, st *stream[T]) {
 }
 
 func (s *Shared[T]) wrap(change store.Change) *Change[T] {
-	c := &Change[T]{Position: change.Position}
-	if len(change.Events) > 0 {
-		c.Events = make([]Event[T], len(change.Events))
-		for i, e := range change.Events {
-			c.Events[i].Event, c.Events[i].revision, c.Events[i].decode = e, change.Position.Revision, s.decode
-		}
+	revision := change.Position.Revision
+	c := &Change[T]{Position: change.Position, Resume: strconv.FormatInt(int64(revision), 10)}
+	if len(change.Events) == 0 {
+		return c
 	}
+	c.Events = make([]Event[T], len(change.Events))
+	last := len(change.Events) - 1
+	before := ""
+	if last > 0 {
+		before = strconv.FormatInt(int64(revision-1), 10)
+	}
+	for i := range c.Events {
+		e := &c.Events[i]
+		e.Event, e.revision, e.decode = change.Events[i], revision, s.decode
+		e.Resume = before
+	}
+	c.Events[last].Resume = c.Resume
 	return c
 }

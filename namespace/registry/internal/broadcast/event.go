@@ -11,12 +11,14 @@ import (
 type Change[T any] struct {
 	Position  store.Position
 	Events    []Event[T] // use them by pointer; none: a bookmark
+	Resume    string     // where to go on after the change, as a resourceVersion
 	Encodings Encodings  // of the bookmark
 }
 
 // Event is a [store.Event] with the objects that its values hold.
 type Event[T any] struct {
 	store.Event
+	Resume    string    // where to go on after the event; within the change: before it
 	Encodings Encodings // as the watchers see it
 
 	revision store.Revision

@@ -87,12 +87,17 @@ func (q *subscriber[T]) signal() {
 }
 
 // take waits for changes and returns all that wait, or the error when there are
-// no more.
-func (q *subscriber[T]) take(ctx context.Context) ([]*Change[T], error) {
+// no more. What an earlier call returned, cleared, may be used again.
+func (q *subscriber[T]) take(ctx context.Context, used []*Change[T]) ([]*Change[T], error) {
+	if used = used[:0]; cap(used) > most {
+		used = nil
+	}
 	for {
 		q.mu.Lock()
 		queue, err := q.queue, q.err
-		q.queue, q.waiting = nil, 0
+		if len(queue) > 0 {
+			q.queue, q.waiting = used, 0
+		}
 		q.mu.Unlock()
 		if len(queue) > 0 {
 			return queue, nil
@@ -107,3 +112,6 @@ func (q *subscriber[T]) take(ctx context.Context) ([]*Change[T], error) {
 		}
 	}
 }
+
+// most is how many changes a queue has room for at most when it is used again.
+const most = 64

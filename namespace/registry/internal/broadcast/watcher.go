@@ -45,13 +45,16 @@ func (w *watcher[T]) catchUp(ctx context.Context, after store.Position) bool {
 
 // follow yields what the shared stream delivers.
 func (w *watcher[T]) follow(ctx context.Context) {
+	var changes []*Change[T]
 	for {
-		changes, err := w.queue.take(ctx)
+		var err error
+		changes, err = w.queue.take(ctx, changes)
 		if err != nil {
 			w.yield(nil, err)
 			return
 		}
-		for _, c := range changes {
+		for i, c := range changes {
+			changes[i] = nil // the caller may take long
 			if c.Position.Revision <= w.at {
 				continue
 			}
