@@ -36,6 +36,10 @@ func (s *Server) health(w http.ResponseWriter, r *http.Request, probe string) er
 	var report strings.Builder
 	report.WriteString("[+]ping ok\n")
 	code := http.StatusOK
+	if probe == "readyz" && s.traffic.closed() {
+		code = http.StatusInternalServerError
+		report.WriteString("[-]shutdown failed: the server shuts down\n")
+	}
 	if probe == "readyz" && s.options.Ready != nil {
 		if err := s.options.Ready(r.Context()); err != nil {
 			s.log.WarnContext(r.Context(), "not ready", "error", err)
