@@ -1,7 +1,6 @@
 package apiserver
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -72,13 +71,11 @@ func (s *Server) status(err error) metav1.Status {
 	return st
 }
 
-// fail answers with the Status for err. A client that is gone is sent nothing.
+// fail answers with the Status for err. When the client is gone that goes nowhere,
+// and is not worth a line in the log.
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
-	if r.Context().Err() == context.Canceled {
-		return
-	}
 	st := s.status(err)
-	if st.Code >= http.StatusInternalServerError {
+	if st.Code >= http.StatusInternalServerError && r.Context().Err() == nil {
 		s.log.ErrorContext(r.Context(), "request failed", "method", r.Method, "path", r.URL.Path, "code", st.Code, "error", err)
 	}
 	if e := exchangeOf(r.Context()); e != nil {

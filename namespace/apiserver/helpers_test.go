@@ -142,3 +142,11 @@ func (a answer) status(code int, want string) {
 		a.t.Errorf("Status (-want +is):\n%s", d)
 	}
 }
+
+// contents returns everything that is stored.
+func (e *env) contents() []store.Entry {
+	e.t.Helper()
+	page, err := e.store.List(context.WithoutCancel(e.t.Context()), store.Query{Prefix: "/"})
+	require.NoError(e.t, err)
+	return page.Entries
+}

@@ -54,12 +54,12 @@ func parseQuery(raw string, rt route) (query, error) {
 	case "get":
 		q.list.ResourceVersion = p.one("resourceVersion")
 	case "list", "watch":
-		q.readList(&p, rt)
+		q.readList(&p)
 		q.readWatch(&p)
 	case "create", "update", "patch":
 		q.readWrite(&p)
 	case "deletecollection":
-		q.readList(&p, rt)
+		q.readList(&p)
 		fallthrough
 	case "delete":
 		q.readDelete(&p)
@@ -70,16 +70,12 @@ func parseQuery(raw string, rt route) (query, error) {
 	return q, p.err
 }
 
-func (q *query) readList(p *parameters, rt route) {
+func (q *query) readList(p *parameters) {
 	var err error
 	if q.list.Labels, err = selector.ParseLabels(p.one("labelSelector")); err != nil {
 		p.refuse(err)
 	}
-	fields := p.one("fieldSelector")
-	if rt.item { // the document's WATCH of one object
-		fields = strings.TrimPrefix(fields+",metadata.name="+fieldEscaper.Replace(rt.Name), ",")
-	}
-	if q.list.Fields, err = selector.ParseFields(fields); err != nil {
+	if q.list.Fields, err = selector.ParseFields(p.one("fieldSelector")); err != nil {
 		p.refuse(err)
 	}
 	if limit := p.int("limit"); limit != nil {
@@ -93,8 +89,6 @@ func (q *query) readList(p *parameters, rt route) {
 	q.resourceVersionMatch = metav1.ResourceVersionMatch(p.one("resourceVersionMatch"))
 	q.list.Exact = q.resourceVersionMatch == metav1.ResourceVersionMatchExact
 }
-
-var fieldEscaper = strings.NewReplacer(`\`, `\\`, `,`, `\,`, `=`, `\=`)
 
 func (q *query) readWatch(p *parameters) {
 	p.bool("watch")

@@ -8,9 +8,13 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
 )
 
-// conflictAttempts is how often a write is tried that the client made on no
-// condition, as Kubernetes does.
-const conflictAttempts = 5
+// Attempts at a write that the client made on no condition, while others write the
+// same object: of a patch as many as Kubernetes makes, of a PUT, which needs no
+// more than to come through once, as many as the registry makes.
+const (
+	patchAttempts  = 5
+	updateAttempts = 32
+)
 
 // update answers PUT of an object or a sub-resource, and the document's FINALIZE.
 func (s *Server) update(w http.ResponseWriter, r *request) error {
@@ -57,7 +61,7 @@ func (s *Server) replace(r *request, o registry.Object) (registry.Object, error)
 			return registry.Object{}, err
 		}
 		written, err := to.update(r.Context(), r.Namespace, r.Subresource, next)
-		if !unconditional || attempt == conflictAttempts || !errors.Is(err, namespace.ErrConflict) || errors.Is(err, namespace.ErrUnknownOutcome) {
+		if !unconditional || attempt == updateAttempts || !errors.Is(err, namespace.ErrConflict) || errors.Is(err, namespace.ErrUnknownOutcome) {
 			return written, err
 		}
 	}
