@@ -71,7 +71,9 @@ func formOf(k kinds.Kind) (*form, error) {
 	f.header = header
 	if !k.BuiltIn() && len(k.Schema) > 0 {
 		if f.schema, err = structureOf(k.Schema); err != nil {
-			return nil, fmt.Errorf("codec: the schema of %s: %w", k.Name(), err)
+			refusal := refuse(k, "", namespace.ErrInvalid, "kind %q: Schema: %v", k.Name(), err)
+			refusal.Err = err
+			return nil, refusal
 		}
 	}
 	return f, nil

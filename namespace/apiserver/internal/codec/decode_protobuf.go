@@ -2,6 +2,7 @@ package codec
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -67,17 +68,32 @@ func (d *decoding) protobuf() (registry.Object, error) {
 	if err != nil {
 		return registry.Object{}, err
 	}
-	for _, value := range o.Fields {
-		if replaced(value) {
-			return registry.Object{}, d.unfit("", "", errors.New("the document is not valid UTF-8"))
-		}
+	if err := legible(o); err != nil {
+		return registry.Object{}, d.unfit("", "", err)
 	}
 	return o, nil
 }
 
+// legible refuses an object with a text that is not valid UTF-8. JSON has been
+// checked as a whole; protobuf has no such check of its own here.
+func legible(o registry.Object) error {
+	metadata, err := json.Marshal(o.Meta)
+	if err != nil {
+		return err
+	}
+	bad := replaced(metadata)
+	for _, value := range o.Fields {
+		bad = bad || replaced(value)
+	}
+	if bad {
+		return errors.New("the document is not valid UTF-8")
+	}
+	return nil
+}
+
 // replaced reports whether a JSON value, as encoding/json wrote it, had a text that
 // was not valid UTF-8: that alone is written as this escape, the character itself
-// is not. Protobuf has no such check of its own here.
+// is not.
 func replaced(value []byte) bool {
 	const escape = `\ufffd`
 	for i := bytes.Index(value, []byte(escape)); i >= 0; {

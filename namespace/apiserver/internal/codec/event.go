@@ -30,7 +30,10 @@ func (c *Codec) Event(f Format, k kinds.Kind, eventType string, o registry.Objec
 	}
 	if f.as == asTable {
 		buf, err := c.appendObject(appendEventHead(make([]byte, 0, tableRoom), eventType), f, k, o, t)
-		return append(buf, "}\n"...), err
+		if err != nil {
+			return nil, err
+		}
+		return append(buf, "}\n"...), nil
 	}
 	object, err := c.appendObject(nil, f, k, o, t)
 	if err != nil {
