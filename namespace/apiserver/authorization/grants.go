@@ -26,7 +26,9 @@ const Anonymous = "system:anonymous"
 // lists and watches across namespaces, the creation of namespaces, nor objects of
 // cluster-scoped types: those are of the whole cluster and need Cluster. So a user
 // with grants for namespaces only is refused `get namespaces` and `get -A`; a list
-// that showed just what one may see would tell a client that the rest is gone.
+// that showed just what one may see would tell a client that the rest is gone. The
+// server takes a list or watch of namespaces that a field selector narrows to one
+// (metadata.name=x) as one in that namespace, so `wait namespace/x` is granted there.
 type Grant struct {
 	Users  []string `json:"users,omitempty"`  // names; "*" is everybody
 	Groups []string `json:"groups,omitempty"` // one of them is enough
