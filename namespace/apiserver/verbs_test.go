@@ -1,0 +1,357 @@
+package apiserver_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/apiserver"
+	"github.com/nslifecycle/nslifecycle/namespace/apiserver/authorization"
+	"github.com/nslifecycle/nslifecycle/namespace/apiserver/kinds"
+	"github.com/nslifecycle/nslifecycle/namespace/registry"
+	"github.com/nslifecycle/nslifecycle/store"
+	"github.com/nslifecycle/nslifecycle/store/memory"
+)
+
+// TestDryRun sends every write with dryRun=All: it is answered as if it had been
+// done, and nothing is.
+func TestDryRun(t *testing.T) {
+	e := newEnv(t, nil)
+	e.namespace("x")
+	e.must(http.StatusCreated, "POST", maps, `{"metadata":{"name":"a"}}`)
+	e.must(http.StatusCreated, "POST", widgets, `{"metadata":{"name":"w"}}`)
+	before := e.contents()
+	for _, tt := range []struct {
+		method, target, body string
+		code                 int
+		contains             string
+	}{
+		{"POST", all, `{"metadata":{"name":"y"}}`, http.StatusCreated, `"phase":"Active"`},
+		{"POST", all, `{"metadata":{"name":"x"}}`, http.StatusConflict, "already exists"},
+		{"PUT", x, `{"metadata":{"name":"x","labels":{"a":"b"}}}`, http.StatusOK, `"a":"b"`},
+		{"PUT", x + "/status", `{"metadata":{"name":"x"},"status":{"conditions":[{"type":"T","status":"True"}]}}`, http.StatusOK, `"type":"T"`},
+		{"PUT", x + "/finalize", `{"metadata":{"name":"x"},"spec":{"finalizers":["example.com/a"]}}`, http.StatusOK, "example.com/a"},
+		{"DELETE", x, "", http.StatusOK, "Terminating"},
+		{"POST", maps, `{"metadata":{"name":"b"}}`, http.StatusCreated, `"name":"b"`},
+		{"PUT", maps + "/a", `{"metadata":{"name":"a"},"data":{"k":"v"}}`, http.StatusOK, `"k":"v"`},
+		{"PUT", widgets + "/w/status", `{"metadata":{"name":"w"},"status":{"ok":true}}`, http.StatusOK, `"ok":true`},
+		{"DELETE", maps + "/a", "", http.StatusOK, "Success"},
+		{"DELETE", maps, "", http.StatusOK, "Success"},
+	} {
+		a := e.do(tt.method, tt.target+"?dryRun=All", tt.body)
+		require.Equal(t, tt.code, a.Code, "%s %s: %s", tt.method, tt.target, a.Body)
+		require.Contains(t, a.Body, tt.contains)
+		require.Equal(t, before, e.contents(), "%s %s", tt.method, tt.target)
+	}
+	e.must(http.StatusOK, "DELETE", x, `{"kind":"DeleteOptions","dryRun":["All"]}`)
+	e.must(http.StatusOK, "DELETE", x+"?dryRun=All", `{"kind":"DeleteOptions"}`)
+	require.Equal(t, before, e.contents())
+}
+
+func TestListInPages(t *testing.T) {
+	e := newEnv(t, &apiserver.Options{Limits: apiserver.Limits{Page: 4}})
+	e.namespace("x")
+	for i := range 10 {
+		e.must(http.StatusCreated, "POST", maps, fmt.Sprintf(`{"metadata":{"name":"a%d"}}`, i))
+	}
+	require.Len(t, names(e.must(http.StatusOK, "GET", maps, "")), 10, "without a limit everything is answered")
+	for _, limit := range []int{3, 100} {
+		var got []any
+		first := e.must(http.StatusOK, "GET", fmt.Sprintf("%s?limit=%d", maps, limit), "")
+		require.Len(t, names(first), min(limit, 4))
+		version := first.text("metadata", "resourceVersion")
+		e.must(http.StatusCreated, "POST", maps, fmt.Sprintf(`{"metadata":{"name":"b%d"}}`, limit)) // after the snapshot
+		for a := first; ; {
+			require.Equal(t, version, a.text("metadata", "resourceVersion"))
+			got = append(got, names(a)...)
+			next := a.text("metadata", "continue")
+			if next == "" {
+				break
+			}
+			a = e.must(http.StatusOK, "GET", fmt.Sprintf("%s?limit=%d&continue=%s", maps, limit, url.QueryEscape(next)), "")
+		}
+		require.NotContains(t, got, fmt.Sprintf("b%d", limit))
+		require.Subset(t, got, []any{"a0", "a9"})
+	}
+}
+
+// TestResourceVersions holds what a version in the query means for lists and reads.
+func TestResourceVersions(t *testing.T) {
+	e := newEnv(t, &apiserver.Options{Limits: apiserver.Limits{Wait: time.Millisecond}})
+	e.namespace("x")
+	old := e.must(http.StatusCreated, "POST", maps, `{"metadata":{"name":"a"}}`).text("metadata", "resourceVersion")
+	now := e.must(http.StatusCreated, "POST", maps, `{"metadata":{"name":"b"}}`).text("metadata", "resourceVersion")
+	for query, want := range map[string]int{
+		"":                        2,
+		"?resourceVersion=0":      2,
+		"?resourceVersion=" + old: 2,
+		"?resourceVersion=" + old + "&resourceVersionMatch=NotOlderThan": 2,
+		"?resourceVersion=" + old + "&resourceVersionMatch=Exact":        1,
+		"?resourceVersion=" + old + "&limit=5":                           1, // what it has always meant in pages
+		"?resourceVersion=" + now + "&resourceVersionMatch=Exact":        2,
+	} {
+		require.Len(t, names(e.must(http.StatusOK, "GET", maps+query, "")), want, query)
+	}
+	for _, target := range []string{maps + "?resourceVersion=99", maps + "/a?resourceVersion=99", maps + "?resourceVersion=99&resourceVersionMatch=Exact"} {
+		a := e.do("GET", target, "")
+		a.status(http.StatusGatewayTimeout, `{"reason":"Timeout","message":"Timeout: Too large resource version: 99, current: `+now+`",
+			"details":{"retryAfterSeconds":1,"causes":[{"reason":"ResourceVersionTooLarge","message":"Too large resource version"}]}}`)
+		require.Equal(t, "1", a.Header.Get("Retry-After"))
+	}
+	require.NoError(t, e.store.(store.Compactor).Compact(t.Context(), 3))
+	e.do("GET", maps+"?resourceVersion=1&resourceVersionMatch=Exact", "").status(http.StatusGone,
+		`{"reason":"Expired","message":"The provided resource version is too old: list again without it."}`)
+}
+
+// TestAVersionFromTheFutureIsWaitedFor writes while a list waits.
+func TestAVersionFromTheFutureIsWaitedFor(t *testing.T) {
+	e := newEnv(t, &apiserver.Options{Limits: apiserver.Limits{Wait: time.Minute}})
+	e.namespace("x") // revision 1
+	got := make(chan answer)
+	go func() { got <- e.do("GET", maps+"?resourceVersion=2", "") }()
+	e.must(http.StatusCreated, "POST", maps, `{"metadata":{"name":"a"}}`)
+	require.Equal(t, []any{"a"}, names(<-got))
+}
+
+// TestRenderings asks for the same object in what clients accept.
+func TestRenderings(t *testing.T) {
+	e := newEnv(t, nil)
+	e.namespace("x")
+	e.must(http.StatusCreated, "POST", maps, `{"metadata":{"name":"a"},"data":{"k":"v"}}`)
+	table := "application/json;as=Table;v=v1;g=meta.k8s.io"
+	for _, tt := range []struct{ target, accept, contentType, contains string }{
+		{maps + "/a", "", "application/json", `"data":{"k":"v"}`},
+		{maps + "/a", "*/*", "application/json", `"data":{"k":"v"}`},
+		{maps + "/a", "application/yaml", "application/yaml", "k: v"},
+		{maps + "/a?pretty=true", "", "application/json", "\"k\": \"v\"\n"},
+		{maps + "/a", "application/vnd.kubernetes.protobuf", "application/vnd.kubernetes.protobuf", "k8s\x00"},
+		{maps, "application/vnd.kubernetes.protobuf,application/json", "application/vnd.kubernetes.protobuf", "k8s\x00"},
+		{maps + "/a", table, "application/json", `"kind":"Table"`},
+		{maps, table, "application/json", `"columnDefinitions":`},
+		{maps + "?includeObject=None", table, "application/json", `"kind":"Table"`},
+		{maps + "?includeObject=Object", table, "application/json", `"data":{"k":"v"}`},
+		{maps, "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,application/json", "application/json", `"kind":"PartialObjectMetadataList"`},
+		{maps + "/a", "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io", "application/json", `"kind":"PartialObjectMetadata"`},
+		{all, table, "application/json", `"Active"`},
+		{maps + "/none", table, "application/json", `"kind":"Status"`},
+		{maps + "/none", "application/vnd.kubernetes.protobuf", "application/vnd.kubernetes.protobuf", "k8s\x00"},
+		{maps + "/none", "image/png", "application/json", `"NotAcceptable"`},
+	} {
+		a := e.do("GET", tt.target, "", "Accept", tt.accept)
+		require.Equal(t, tt.contentType, a.Header.Get("Content-Type"), "%s %s", tt.target, tt.accept)
+		require.Contains(t, a.Body, tt.contains, "%s %s", tt.target, tt.accept)
+		head := e.do("HEAD", tt.target, "", "Accept", tt.accept)
+		require.Equal(t, a.Code, head.Code)
+		require.Equal(t, a.Header.Get("Content-Length"), head.Header.Get("Content-Length"))
+	}
+}
+
+// TestFieldValidation sends fields that are unknown, or there twice.
+func TestFieldValidation(t *testing.T) {
+	e := newEnv(t, nil)
+	e.namespace("x")
+	body := `{"metadata":{"name":"%s"},"data":{"k":"v","k":"w"},"extra":1}`
+	a := e.must(http.StatusCreated, "POST", maps, fmt.Sprintf(body, "a"))
+	require.Equal(t, []string{`299 - "unknown field \"extra\""`, `299 - "duplicate field \"data.k\""`}, sorted(a.Header.Values("Warning")))
+	a = e.must(http.StatusCreated, "POST", maps+"?fieldValidation=Ignore", fmt.Sprintf(body, "b"))
+	require.Empty(t, a.Header.Values("Warning"))
+	a = e.must(http.StatusBadRequest, "POST", maps+"?fieldValidation=Strict", fmt.Sprintf(body, "c"))
+	require.Contains(t, a.text("message"), `unknown field "extra"`)
+	require.Contains(t, a.text("message"), `duplicate field "data.k"`)
+}
+
+func sorted(warnings []string) []string {
+	for i, w := range warnings {
+		if strings.Contains(w, "unknown") {
+			warnings[0], warnings[i] = warnings[i], warnings[0]
+		}
+	}
+	return warnings
+}
+
+func TestUsers(t *testing.T) {
+	var asked []authorization.Attributes
+	e := newEnv(t, &apiserver.Options{
+		Authenticate: func(r *http.Request) (authorization.User, error) {
+			if r.Header.Get("Authorization") == "" {
+				return authorization.User{}, errors.New("secret reason")
+			}
+			return authorization.User{Name: r.Header.Get("Authorization")}, nil
+		},
+		Authorizer: authorizer(func(a authorization.Attributes) (authorization.Decision, error) {
+			asked = append(asked, a)
+			if a.User.Name == "broken" {
+				return authorization.Decision{Allowed: true}, errors.New("no answer")
+			}
+			return authorization.Decision{Allowed: a.User.Name == "admin", Reason: "because"}, nil
+		}),
+	})
+	a := e.do("GET", all, "")
+	a.status(http.StatusUnauthorized, `{"reason":"Unauthorized","message":"Unauthorized"}`)
+	require.NotEmpty(t, a.Header.Get("WWW-Authenticate"))
+	e.must(http.StatusCreated, "POST", all, `{"metadata":{"name":"x"}}`, "Authorization", "admin")
+	asked = nil
+	e.do("GET", maps+"/a", "", "Authorization", "eve").status(http.StatusForbidden, `{"reason":"Forbidden",
+		"message":"configmaps \"a\" is forbidden: User \"eve\" cannot get resource \"configmaps\" in API group \"\" in the namespace \"x\": because",
+		"details":{"name":"a","kind":"configmaps"}}`)
+	require.Equal(t, []authorization.Attributes{{
+		User: authorization.User{Name: "eve"}, Verb: "get", Version: "v1", Resource: "configmaps", Namespace: "x", Name: "a", Path: maps + "/a",
+	}}, asked)
+	// What does not exist is refused like what does.
+	none := e.do("GET", "/api/v1/namespaces/none/configmaps/a", "", "Authorization", "eve")
+	require.Equal(t, strings.ReplaceAll(e.do("GET", maps+"/a", "", "Authorization", "eve").Body, `namespace \"x\"`, `namespace \"none\"`), none.Body)
+	e.must(http.StatusForbidden, "GET", "/api/v1/unknown", "", "Authorization", "eve")
+	e.must(http.StatusForbidden, "GET", "/version", "", "Authorization", "eve")
+	e.must(http.StatusForbidden, "GET", x, "", "Authorization", "broken")
+}
+
+type authorizer func(authorization.Attributes) (authorization.Decision, error)
+
+func (f authorizer) Authorize(_ context.Context, a authorization.Attributes) (authorization.Decision, error) {
+	return f(a)
+}
+
+// TestAdmissionSeesTheUser has a link of the chain look at who writes.
+func TestAdmissionSeesTheUser(t *testing.T) {
+	s, err := memory.New(nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	e := newEnvOver(t, s, &apiserver.Options{
+		Authenticate: func(r *http.Request) (authorization.User, error) {
+			return authorization.User{Name: r.Header.Get("Authorization")}, nil
+		},
+	}, admission(func(ctx context.Context, w *registry.Write) error {
+		if u, ok := authorization.UserFrom(ctx); !ok || u.Name != "admin" {
+			return fmt.Errorf("not you, %s", u.Name)
+		}
+		return nil
+	}))
+	e.must(http.StatusCreated, "POST", all, `{"metadata":{"name":"x"}}`, "Authorization", "admin")
+	e.do("POST", maps, `{"metadata":{"name":"a"}}`, "Authorization", "eve").status(http.StatusForbidden, `{"reason":"Forbidden",
+		"message":"configmaps \"a\" is forbidden: not you, eve","details":{"name":"a","kind":"configmaps"}}`)
+	e.do("POST", all, `{"metadata":{"name":"y"}}`).status(http.StatusForbidden, `{"reason":"Forbidden",
+		"message":"namespaces \"y\" is forbidden: not you, system:anonymous","details":{"name":"y","kind":"namespaces"}}`)
+}
+
+type admission func(context.Context, *registry.Write) error
+
+func (f admission) Admit(ctx context.Context, w *registry.Write) error { return f(ctx, w) }
+
+// TestKindsValidate has a kind refuse objects.
+func TestKindsValidate(t *testing.T) {
+	s, err := memory.New(nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	k := kinds.Custom(registry.ResourceType{Group: "example.com", Version: "v1", Resource: "widgets", Kind: "Widget", Namespaced: true})
+	k.Validate = func(old, updated *registry.Object) []namespace.Violation {
+		if old != nil && string(old.Fields["size"]) != string(updated.Fields["size"]) {
+			return []namespace.Violation{{Type: namespace.FieldInvalid, Field: "size", Message: "Invalid value: field is immutable"}}
+		}
+		if updated.Fields["size"] == nil {
+			return []namespace.Violation{{Type: namespace.FieldRequired, Field: "size", Message: "Required value"}}
+		}
+		return nil
+	}
+	r, err := registry.New(s, &registry.Options{Types: []registry.ResourceType{k.ResourceType}})
+	require.NoError(t, err)
+	server, err := apiserver.New(r, []kinds.Kind{k}, nil)
+	require.NoError(t, err)
+	e := &env{t: t, store: s, registry: r, server: server}
+	e.namespace("x")
+	e.do("POST", widgets, `{"metadata":{"name":"a"}}`).status(http.StatusUnprocessableEntity, `{"reason":"Invalid",
+		"message":"Widget.example.com \"a\" is invalid: size: Required value","details":{"name":"a","group":"example.com","kind":"Widget",
+		"causes":[{"reason":"FieldValueRequired","message":"Required value","field":"size"}]}}`)
+	e.must(http.StatusCreated, "POST", widgets, `{"metadata":{"name":"a"},"size":1}`)
+	e.must(http.StatusUnprocessableEntity, "PUT", widgets+"/a", `{"metadata":{"name":"a"},"size":2}`)
+	e.must(http.StatusOK, "PUT", widgets+"/a", `{"metadata":{"name":"a","labels":{"a":"b"}},"size":1}`)
+}
+
+func TestSystemPaths(t *testing.T) {
+	var unready error
+	e := newEnv(t, &apiserver.Options{Ready: func(context.Context) error { return unready }})
+	for _, probe := range []string{"healthz", "livez", "readyz"} {
+		require.Equal(t, "ok", e.must(http.StatusOK, "GET", "/"+probe, "").Body)
+		require.Contains(t, e.must(http.StatusOK, "GET", "/"+probe+"?verbose", "").Body, probe+" check passed")
+		e.must(http.StatusMethodNotAllowed, "POST", "/"+probe, "")
+	}
+	unready = errors.New("the password is wrong")
+	a := e.must(http.StatusInternalServerError, "GET", "/readyz", "")
+	require.Contains(t, a.Body, "[-]ready failed")
+	require.NotContains(t, a.Body, "password")
+	e.must(http.StatusOK, "GET", "/livez", "")
+	for _, path := range []string{"/api", "/apis", "/api/v1", "/apis/example.com", "/apis/example.com/v1", "/version", "/openapi/v2", "/openapi/v3", "/openapi/v3/api/v1"} {
+		e.must(http.StatusOK, "GET", path, "")
+		require.Equal(t, "GET, HEAD", e.must(http.StatusMethodNotAllowed, "DELETE", path, "").Header.Get("Allow"))
+	}
+	require.Equal(t, "v1.36.0", e.must(http.StatusOK, "GET", "/version", "").text("gitVersion"))
+	for _, path := range []string{"/", "/api/v2", "/apis/none", "/healthz/etcd", "/openapi", "/metrics"} {
+		e.do("GET", path, "").status(http.StatusNotFound, `{"reason":"NotFound","message":"the server could not find the requested resource","details":{}}`)
+	}
+}
+
+// TestTimeout ends a request whose store does not answer.
+func TestTimeout(t *testing.T) {
+	s, err := memory.New(nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	e := newEnvOver(t, stuck{s}, &apiserver.Options{Limits: apiserver.Limits{Timeout: time.Millisecond}})
+	e.do("GET", x, "").status(http.StatusGatewayTimeout, `{"reason":"Timeout",
+		"message":"Timeout: request did not complete within the allotted timeout","details":{"retryAfterSeconds":1}}`)
+}
+
+// stuck is a store that never answers a read of one key.
+type stuck struct{ store.Store }
+
+func (s stuck) Get(ctx context.Context, _ string) (store.Entry, error) {
+	<-ctx.Done()
+	return store.Entry{}, context.Cause(ctx)
+}
+
+// TestBadInput holds what cannot be a server.
+func TestBadInput(t *testing.T) {
+	s, err := memory.New(nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	widget := registry.ResourceType{Group: "example.com", Version: "v1", Resource: "widgets", Kind: "Widget", Namespaced: true}
+	watch := registry.ResourceType{Version: "v1", Resource: "watch", Kind: "Watch", Namespaced: true}
+	r, err := registry.New(s, &registry.Options{Types: []registry.ResourceType{widget, watch}})
+	require.NoError(t, err)
+	other := widget
+	other.Namespaced = false
+	for name, make := range map[string]func() (*apiserver.Server, error){
+		"no registry":     func() (*apiserver.Server, error) { return apiserver.New(nil, nil, nil) },
+		"undeclared kind": func() (*apiserver.Server, error) { return apiserver.New(r, []kinds.Kind{kinds.Secrets()}, nil) },
+		"another scope":   func() (*apiserver.Server, error) { return apiserver.New(r, []kinds.Kind{kinds.Custom(other)}, nil) },
+		"kind twice": func() (*apiserver.Server, error) {
+			return apiserver.New(r, []kinds.Kind{kinds.Custom(widget), kinds.Custom(widget)}, nil)
+		},
+		"kind named watch": func() (*apiserver.Server, error) { return apiserver.New(r, []kinds.Kind{kinds.Custom(watch)}, nil) },
+		"negative page": func() (*apiserver.Server, error) {
+			return apiserver.New(r, nil, &apiserver.Options{Limits: apiserver.Limits{Page: -1}})
+		},
+		"negative body": func() (*apiserver.Server, error) {
+			return apiserver.New(r, nil, &apiserver.Options{Limits: apiserver.Limits{Body: -1}})
+		},
+		"negative duration": func() (*apiserver.Server, error) {
+			return apiserver.New(r, nil, &apiserver.Options{Limits: apiserver.Limits{Wait: -1}})
+		},
+	} {
+		server, err := make()
+		require.ErrorIs(t, err, namespace.ErrInvalid, name)
+		require.Nil(t, server, name)
+	}
+	server, err := apiserver.New(r, []kinds.Kind{kinds.Namespaces(), kinds.Custom(widget)}, nil)
+	require.NoError(t, err)
+	w := httptest.NewRecorder()
+	server.ServeHTTP(w, httptest.NewRequest("GET", all, nil))
+	require.Equal(t, http.StatusOK, w.Code)
+}
