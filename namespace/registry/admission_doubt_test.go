@@ -1,0 +1,174 @@
+package registry_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/registry"
+	"github.com/nslifecycle/nslifecycle/namespace/registry/registrytest"
+	"github.com/nslifecycle/nslifecycle/store"
+	"github.com/nslifecycle/nslifecycle/store/memory"
+	"github.com/nslifecycle/nslifecycle/store/storetest"
+)
+
+// tallying adds one to the counter "tally" of a namespace with every write to it, and
+// touches its gate.
+var tallying = link(func(ctx context.Context, w *registry.Write) error {
+	if len(w.Objects) > 0 && (w.Objects[0].Type.Name() == counters || w.Namespace == "") {
+		return nil
+	}
+	tally, err := w.Get(ctx, counters, "tally")
+	if errors.Is(err, namespace.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	w.TouchGate()
+	n, _ := countOf(tally)
+	updated := tally.DeepCopy()
+	updated.Fields["status"] = json.RawMessage(fmt.Sprint(n + 1))
+	return w.Replace(tally, updated)
+})
+
+// Every write with a chain, under every fault of the first commits: it is made
+// exactly once, with all that joins it.
+func TestAdmittedWritesUnderFaults(t *testing.T) {
+	unasked := map[string]bool{ // no client asked for them, or there is nothing to tally
+		"pass deletes": true, "pass deletes collection": true, "create": true, "create generated": true, "delete and remove": true,
+	}
+	for _, op := range operations() {
+		for _, kind := range []storetest.Kind{storetest.None, storetest.Lost, storetest.Landed, storetest.Conflict} {
+			for _, n := range []int64{1, 3} {
+				t.Run(fmt.Sprintf("%s/%s %d", op.name, kind, n), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						plain, plan, faulty := faultyEnv(t)
+						e := admittedEnv(t, faulty, tallying)
+						plain.prepare()
+						for _, ns := range []string{"x", "dying"} {
+							tallied(t, e, ns)
+						}
+						start := now(t, faulty.Unwrap())
+						plan.Store(commits(kind, n))
+						require.NoError(t, op.do(e))
+						plan.Store(nil)
+						require.True(t, op.done(e))
+						total := 0
+						for _, ns := range []string{"x", "dying"} {
+							tally, err := e.content(counters).Get(e.ctx, ns, "tally")
+							require.NoError(t, err)
+							n, _ := countOf(tally)
+							total += n
+						}
+						want := 1
+						switch {
+						case unasked[op.name]:
+							want = 0
+						case op.name == "delete collection" && kind == storetest.Conflict && n == 3:
+							want = 2 // the batch was cut in half
+						}
+						require.Equal(t, want, total)
+						require.NoError(t, registrytest.Audit(e.ctx, faulty.Unwrap(), "registry", start, e.revision()))
+					})
+				})
+			}
+		}
+	}
+}
+
+// tallied puts a tally into a namespace, also into one that is terminating, where no
+// client could.
+func tallied(t *testing.T, e *env, ns string) {
+	if e.get(ns).DeletionTimestamp.IsZero() {
+		e.put(counters, ns, object("tally"))
+		return
+	}
+	document := fmt.Sprintf(`{"kind":"Counter","apiVersion":"example.com/v1","metadata":{"name":"tally","namespace":%q,"uid":"u-%s"},"spec":0}`, ns, ns)
+	_, err := e.store.Commit(e.ctx, store.Txn{Do: []store.Operation{
+		store.Put("/registry/counters.example.com/"+ns+"/tally", []byte(document)),
+	}})
+	require.NoError(t, err)
+}
+
+// heldBack says of the first commit of widgets that its outcome is unknown, and keeps
+// it for a test to carry out later.
+type heldBack struct {
+	store.Store
+	txn  *store.Txn
+	done atomic.Bool
+}
+
+func (s *heldBack) Commit(ctx context.Context, txn store.Txn) (store.Revision, error) {
+	if s.done.Load() || txn.Do == nil || len(txn.If) < 3 { // the gate, the key, and what joins
+		return s.Store.Commit(ctx, txn)
+	}
+	s.done.Store(true)
+	s.txn = &txn
+	return 0, store.ErrUnknownOutcome
+}
+
+// A refusal after a commit in doubt is answered only if that commit was not made and
+// never will be.
+func TestRefusedInDoubt(t *testing.T) {
+	for _, row := range []struct {
+		name    string
+		between func(e *env, s *heldBack) // before the second attempt is refused
+		kind    error                     // nil: it was made
+	}{
+		{"it may still be made", func(*env, *heldBack) {}, namespace.ErrUnknownOutcome},
+		{"it cannot be made any more", func(e *env, _ *heldBack) {
+			o := counter("used", 9)
+			o.Labels = map[string]string{"a": "b"}
+			_, err := e.content(counters).Update(e.ctx, "x", o)
+			require.NoError(e.t, err)
+		}, namespace.ErrForbidden},
+		{"what it replaces is gone", func(e *env, _ *heldBack) {
+			_, err := e.content(counters).Delete(e.ctx, "x", "used", anyVersion)
+			require.NoError(e.t, err)
+		}, namespace.ErrForbidden},
+		{"it was made after all", func(e *env, s *heldBack) {
+			_, err := s.Store.Commit(e.ctx, *s.txn)
+			require.NoError(e.t, err)
+		}, nil},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			m, err := memory.New(nil)
+			require.NoError(t, err)
+			t.Cleanup(func() { require.NoError(t, m.Close()) })
+			s := &heldBack{Store: m}
+			var e *env
+			refused := errors.New("the second time")
+			e = admittedEnv(t, s, counting, onWidgets(func(context.Context, *registry.Write) error {
+				if !s.done.Load() {
+					return nil
+				}
+				row.between(e, s)
+				return refused
+			}))
+			e.create("x")
+			e.put(counters, "x", counter("used", 9))
+			made, err := e.content(widgets).Create(e.ctx, "x", object("a"))
+			if row.kind == nil {
+				require.NoError(t, err)
+				require.Equal(t, 1, e.requireCounted("x", 9))
+				stored, err := e.content(widgets).Get(e.ctx, "x", "a")
+				require.NoError(t, err)
+				require.Equal(t, stored.UID, made.UID)
+				return
+			}
+			var typed *namespace.Error
+			require.ErrorAs(t, err, &typed)
+			require.Equal(t, row.kind, typed.Kind, "%v", err)
+			require.ErrorIs(t, err, refused, "the cause is in the chain")
+			require.False(t, e.hasWidget("x", "a"))
+		})
+	}
+}
