@@ -1,0 +1,359 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	client "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+//go:embed development.json
+var development []byte
+
+// The test binary is the program too, so that it can be killed.
+const asProgram = "AGENT_TEST_RUNS_THE_PROGRAM"
+
+// apiserver is the other program of the story.
+var apiserver = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "agent-test-")
+	if err != nil {
+		return "", err
+	}
+	built = dir
+	program := filepath.Join(dir, "apiserver")
+	if out, err := exec.Command("go", "build", "-o", program, "../apiserver").CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%w: %s", err, out)
+	}
+	return program, nil
+})
+
+// built is the directory that the programs are in.
+var built string
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		main()
+		return
+	}
+	code := m.Run()
+	if built != "" {
+		_ = os.RemoveAll(built) // it is in the system's place for such
+	}
+	os.Exit(code)
+}
+
+// process is a program that runs, and what it says.
+type process struct {
+	cmd   *exec.Cmd
+	fault bytes.Buffer
+
+	mu    sync.Mutex
+	lines []string
+	more  chan struct{} // closed and replaced with every line, and at the end
+	ended bool
+}
+
+func launch(t *testing.T, cmd *exec.Cmd) *process {
+	t.Helper()
+	p := &process{cmd: cmd, more: make(chan struct{})}
+	cmd.Stderr = &p.fault
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	go p.listen(out)
+	t.Cleanup(p.kill)
+	return p
+}
+
+func (p *process) listen(r io.Reader) {
+	lines := bufio.NewScanner(r)
+	for lines.Scan() {
+		p.hear(lines.Text(), false)
+	}
+	p.hear("", true)
+}
+
+func (p *process) hear(line string, end bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.ended = end; !end {
+		p.lines = append(p.lines, line)
+	}
+	close(p.more)
+	p.more = make(chan struct{})
+}
+
+// until waits until the process has said something.
+func (p *process) until(t *testing.T, want string) string {
+	t.Helper()
+	pattern := regexp.MustCompile(want)
+	for {
+		p.mu.Lock()
+		lines, more, ended := p.lines, p.more, p.ended
+		p.mu.Unlock()
+		for _, line := range lines {
+			if pattern.MatchString(line) {
+				return line
+			}
+		}
+		if ended {
+			t.Fatalf("it never said %s:\n%s\n%s", want, strings.Join(lines, "\n"), &p.fault)
+		}
+		<-more
+	}
+}
+
+// kill ends the process as a crash would, and waits until all was heard.
+func (p *process) kill() {
+	_ = p.cmd.Process.Kill() // it may have ended
+	for {
+		p.mu.Lock()
+		more, ended := p.more, p.ended
+		p.mu.Unlock()
+		if ended {
+			break
+		}
+		<-more
+	}
+	_ = p.cmd.Wait() // it was killed, or has been waited for
+}
+
+// scene is an API server, and what agents need.
+type scene struct {
+	kubeconfig, data string
+	core             *client.CoreV1Client
+}
+
+func newScene(t *testing.T) *scene {
+	t.Helper()
+	program, err := apiserver()
+	require.NoError(t, err)
+	s := &scene{kubeconfig: filepath.Join(t.TempDir(), "kubeconfig"), data: t.TempDir()}
+	server := launch(t, exec.Command(program, "--listen", "127.0.0.1:0", "--store", "memory", "--write-kubeconfig", s.kubeconfig))
+	server.until(t, "get namespaces")
+	c, err := clientcmd.BuildConfigFromFlags("", s.kubeconfig)
+	require.NoError(t, err)
+	s.core, err = client.NewForConfig(c)
+	require.NoError(t, err)
+	return s
+}
+
+// agent starts an agent as a process.
+func (s *scene) agent(t *testing.T, flags ...string) *process {
+	t.Helper()
+	cmd := exec.Command(os.Args[0], append([]string{"--kubeconfig", s.kubeconfig, "--data", s.data}, flags...)...)
+	cmd.Env = append(os.Environ(), asProgram+"=1")
+	return launch(t, cmd)
+}
+
+// stored returns how many builds the agent has for a namespace.
+func (s *scene) stored(t *testing.T, namespace string) int {
+	t.Helper()
+	builds, err := filepath.Glob(filepath.Join(s.data, namespace, "*", "build-*"))
+	require.NoError(t, err)
+	return len(builds)
+}
+
+// await watches the namespaces from a version on until one is so.
+func (s *scene) await(t *testing.T, name, from string, so func(watch.EventType, *corev1.Namespace) bool) *corev1.Namespace {
+	t.Helper()
+	w, err := s.core.Namespaces().Watch(t.Context(), metav1.ListOptions{ResourceVersion: from})
+	require.NoError(t, err)
+	defer w.Stop()
+	for e := range w.ResultChan() {
+		if ns, ok := e.Object.(*corev1.Namespace); ok && ns.Name == name && so(e.Type, ns) {
+			return ns
+		}
+	}
+	t.Fatal("the watch ended first")
+	return nil
+}
+
+func gone(kind watch.EventType, _ *corev1.Namespace) bool { return kind == watch.Deleted }
+
+func holds(finalizers ...corev1.FinalizerName) func(watch.EventType, *corev1.Namespace) bool {
+	return func(_ watch.EventType, ns *corev1.Namespace) bool { return cmp.Equal(finalizers, ns.Spec.Finalizers) }
+}
+
+// show prints a namespace as the document does.
+func show(w io.Writer, ns *corev1.Namespace) {
+	deletion := ""
+	if ns.DeletionTimestamp != nil {
+		deletion = "deletionTimestamp ..., "
+	}
+	fmt.Fprintf(w, "    %q: %sfinalizers %q, phase %s\n", ns.Name, deletion, ns.Spec.Finalizers, ns.Status.Phase)
+}
+
+// TestStory tells the design document's example of OpenShift and Kubernetes over the
+// wire, step by step, and holds it to testdata/story.txt. The agent is killed before
+// the end, so that each of the document's states can be seen.
+func TestStory(t *testing.T) {
+	t.Parallel()
+	s, ctx := newScene(t), t.Context()
+	var said strings.Builder
+	say := func(format string, args ...any) { fmt.Fprintf(&said, format+"\n", args...) }
+	agent := s.agent(t)
+	say("agent: %s", agent.until(t, "watching"))
+
+	say("OpenShift creates a namespace")
+	var ns *corev1.Namespace
+	require.NoError(t, json.Unmarshal(development, &ns))
+	ns, err := s.core.Namespaces().Create(ctx, ns, metav1.CreateOptions{})
+	require.NoError(t, err)
+	show(&said, ns)
+	say("it creates a set of resources in it, and its own set in its own storage")
+	for i := range 5 {
+		_, err := s.core.ConfigMaps(ns.Name).Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("c", i)}}, metav1.CreateOptions{})
+		require.NoError(t, err)
+	}
+	say("agent: %s", agent.until(t, "stored"))
+	require.Equal(t, 3, s.stored(t, ns.Name))
+
+	agent.kill()
+	say("the agent is killed; a user deletes the namespace")
+	// The answer is what the DELETE itself wrote: neither party has acted on it yet.
+	err = s.core.RESTClient().Delete().Resource("namespaces").Name(ns.Name).Do(ctx).Into(ns)
+	require.NoError(t, err)
+	show(&said, ns)
+	_, err = s.core.ConfigMaps(ns.Name).Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "late"}}, metav1.CreateOptions{})
+	say("    late: %v", err)
+	require.True(t, apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause))
+
+	say("the namespace controller deletes all it knows of, and finalizes")
+	ns = s.await(t, ns.Name, ns.ResourceVersion, holds("openshift.com/origin"))
+	show(&said, ns)
+	list, err := s.core.ConfigMaps(ns.Name).List(ctx, metav1.ListOptions{})
+	require.NoError(t, err)
+	say("    configmaps left: %d, builds left: %d", len(list.Items), s.stored(t, ns.Name))
+
+	say("the agent is started again: it purges its own storage, and finalizes")
+	agent = s.agent(t)
+	show(&said, s.await(t, ns.Name, ns.ResourceVersion, gone))
+	say("agent: %s", agent.until(t, "purged"))
+	say("agent: %s", agent.until(t, "finalized"))
+	_, err = s.core.Namespaces().Get(ctx, ns.Name, metav1.GetOptions{})
+	say("    %v; builds left: %d", err, s.stored(t, ns.Name))
+
+	golden, err := os.ReadFile(filepath.Join("testdata", "story.txt"))
+	require.NoError(t, err)
+	if diff := cmp.Diff(string(golden), said.String()); diff != "" {
+		t.Errorf("story (-want +got):\n%s", diff)
+	}
+}
+
+// Killed in the midst of its work, and started again, the agent comes to the same
+// end: namespaces are held until their builds are gone, and then go.
+func TestKilledAnywhere(t *testing.T) {
+	t.Parallel()
+	const kills, each = 5, 4
+	s, ctx := newScene(t), t.Context()
+	before, err := s.core.Namespaces().List(ctx, metav1.ListOptions{})
+	require.NoError(t, err)
+	agent := s.agent(t, "--builds", "200")
+	agent.until(t, "watching")
+	for i := range kills * each {
+		_, err := s.core.Namespaces().Create(ctx, ours(fmt.Sprintf("n%02d", i)), metav1.CreateOptions{})
+		require.NoError(t, err)
+	}
+	for i := range kills * each {
+		require.NoError(t, s.core.Namespaces().Delete(ctx, fmt.Sprintf("n%02d", i), metav1.DeleteOptions{}))
+		if i%each == each-1 {
+			agent.until(t, "finalized") // and is at work on others
+			agent.kill()
+			agent = s.agent(t, "--builds", "200")
+		}
+	}
+	for i := range kills * each {
+		name := fmt.Sprintf("n%02d", i)
+		s.await(t, name, before.ResourceVersion, gone)
+		require.Zero(t, s.stored(t, name))
+	}
+}
+
+// ours is a namespace that the agent holds.
+func ours(name string) *corev1.Namespace {
+	return &corev1.Namespace{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec:       corev1.NamespaceSpec{Finalizers: []corev1.FinalizerName{"openshift.com/origin"}},
+	}
+}
+
+// What belongs to an incarnation that ended while nobody looked is purged, and that
+// of a living one of the same name is not.
+func TestForcedWhileAway(t *testing.T) {
+	t.Parallel()
+	s, ctx := newScene(t), t.Context()
+	left, err := openBuilds(s.data)
+	require.NoError(t, err)
+	for _, name := range []string{"again", "never"} {
+		_, err := left.fill(name, types.UID("ended-long-ago"), 2)
+		require.NoError(t, err)
+	}
+	_, err = s.core.Namespaces().Create(ctx, ours("again"), metav1.CreateOptions{})
+	require.NoError(t, err)
+	agent := s.agent(t)
+	agent.until(t, `"never": purged 2 builds of one that has ended`)
+	agent.until(t, `"again": purged 2 builds of one that has ended`)
+	agent.until(t, `"again": stored 3 builds`)
+	require.Equal(t, 3, s.stored(t, "again"))
+	require.Zero(t, s.stored(t, "never"))
+}
+
+func TestBadInput(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "file")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	for _, tt := range []struct {
+		name string
+		args []string
+		want string
+	}{
+		{"unknown flag", []string{"--colour"}, "colour"},
+		{"argument", []string{"now"}, `unexpected argument "now"`},
+		{"bad finalizer", []string{"--finalizer", "a b"}, `--finalizer is "a b"`},
+		{"no finalizer", []string{"--finalizer", ""}, `--finalizer is ""`},
+		{"negative builds", []string{"--builds", "-1"}, "--builds is -1"},
+		{"no directory", []string{"--data", ""}, "--data is empty"},
+		{"a file for a directory", []string{"--server", "http://127.0.0.1:1", "--data", file}, "--data"},
+		{"no such kubeconfig", []string{"--kubeconfig", filepath.Join(dir, "absent")}, "absent"},
+		{"bad address", []string{"--server", "http://[::1", "--data", dir}, "::1"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			require.ErrorContains(t, run(t.Context(), io.Discard, tt.args), tt.want)
+		})
+	}
+}
+
+// Names come over the wire; none leads out of the directory.
+func TestNoWayOut(t *testing.T) {
+	b, err := openBuilds(filepath.Join(t.TempDir(), "data"))
+	require.NoError(t, err)
+	for _, name := range []string{"..", "../a", "/etc"} {
+		_, err := b.fill(name, "uid", 1)
+		require.Error(t, err, name)
+		_, err = b.fill("a", types.UID("../../"+name), 1)
+		require.Error(t, err, name)
+		_, err = b.purge(name, "..")
+		require.Error(t, err, name)
+	}
+}

@@ -1,0 +1,304 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	client "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/nslifecycle/nslifecycle/store"
+	"github.com/nslifecycle/nslifecycle/store/postgres/pgtest"
+)
+
+// The test binary is the program too, so that it can be sent signals.
+const asProgram = "APISERVER_TEST_RUNS_THE_PROGRAM"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		main()
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// service is the program, running in this process.
+type service struct {
+	kubeconfig string
+	out, log   *lines
+	cancel     context.CancelFunc
+	ended      chan error
+}
+
+// start runs the program until it serves. It ends with the test at the latest.
+func start(t *testing.T, args ...string) *service {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	s := &service{
+		kubeconfig: filepath.Join(t.TempDir(), "kubeconfig"),
+		out:        newLines(), log: newLines(), cancel: cancel, ended: make(chan error, 1),
+	}
+	args = append([]string{"--listen", "127.0.0.1:0", "--write-kubeconfig", s.kubeconfig}, args...)
+	go func() { s.ended <- run(ctx, s.out, s.log, args) }()
+	t.Cleanup(func() { s.stop(t) })
+	select {
+	case <-s.out.has("get namespaces"):
+	case err := <-s.ended:
+		s.ended <- nil // said here
+		require.NoError(t, err)
+	}
+	return s
+}
+
+// stop ends the program, which has nothing to complain about.
+func (s *service) stop(t *testing.T) {
+	t.Helper()
+	s.cancel()
+	require.NoError(t, <-s.ended)
+	s.ended <- nil // may be stopped again
+}
+
+// as returns what reaches the program as a user of its kubeconfig; empty: as the
+// current one.
+func (s *service) as(t *testing.T, user string) *client.CoreV1Client {
+	t.Helper()
+	rules := &clientcmd.ClientConfigLoadingRules{ExplicitPath: s.kubeconfig}
+	c, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: user}).ClientConfig()
+	require.NoError(t, err)
+	core, err := client.NewForConfig(c)
+	require.NoError(t, err)
+	return core
+}
+
+// lines keeps what is written, and tells when it has a word.
+type lines struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+	want map[string]chan struct{}
+}
+
+func newLines() *lines { return &lines{want: map[string]chan struct{}{}} }
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n, err := l.text.Write(p)
+	for word, found := range l.want {
+		if bytes.Contains(l.text.Bytes(), []byte(word)) {
+			close(found)
+			delete(l.want, word)
+		}
+	}
+	return n, err
+}
+
+func (l *lines) has(word string) <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	found := make(chan struct{})
+	if bytes.Contains(l.text.Bytes(), []byte(word)) {
+		close(found)
+	} else {
+		l.want[word] = found
+	}
+	return found
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// masked hides what differs from run to run.
+func masked(text, kubeconfig string) string {
+	text = strings.ReplaceAll(text, kubeconfig, "FILE")
+	return regexp.MustCompile(`127\.0\.0\.1:\d+`).ReplaceAllString(text, "ADDRESS")
+}
+
+func newNamespace(name string) *corev1.Namespace {
+	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+}
+
+func newConfigMap(name string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}
+}
+
+// remove deletes a namespace and waits until it is gone.
+func remove(t *testing.T, core *client.CoreV1Client, name string) {
+	t.Helper()
+	list, err := core.Namespaces().List(t.Context(), metav1.ListOptions{})
+	require.NoError(t, err)
+	w, err := core.Namespaces().Watch(t.Context(), metav1.ListOptions{ResourceVersion: list.ResourceVersion})
+	require.NoError(t, err)
+	defer w.Stop()
+	require.NoError(t, core.Namespaces().Delete(t.Context(), name, metav1.DeleteOptions{}))
+	for e := range w.ResultChan() {
+		if ns, ok := e.Object.(*corev1.Namespace); ok && ns.Name == name && e.Type == watch.Deleted {
+			return
+		}
+	}
+	t.Fatal("the watch ended first")
+}
+
+// Each kind of store: a namespace is created, filled, deleted and gone; what is kept
+// in a store that lasts is there again after a restart.
+func TestStores(t *testing.T) {
+	t.Parallel()
+	for kind, flags := range map[string]func(t *testing.T) []string{
+		kindMemory: func(*testing.T) []string { return nil },
+		kindBolt:   func(t *testing.T) []string { return []string{"--data", t.TempDir()} },
+		kindPostgres: func(t *testing.T) []string {
+			server, err := pgtest.Start(t.Context(), nil)
+			if errors.Is(err, pgtest.ErrNotInstalled) && os.Getenv("NSLIFECYCLE_REQUIRE_SERVERS") == "" {
+				t.Skip(err)
+			}
+			require.NoError(t, err)
+			t.Cleanup(func() { require.NoError(t, server.Stop()) })
+			return []string{"--dsn", server.DSN("postgres")}
+		},
+	} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			args := append([]string{"--store", kind}, flags(t)...)
+			s := start(t, args...)
+			core := s.as(t, "")
+			for _, name := range []string{"goes", "stays"} {
+				_, err := core.Namespaces().Create(t.Context(), newNamespace(name), metav1.CreateOptions{})
+				require.NoError(t, err)
+				_, err = core.ConfigMaps(name).Create(t.Context(), newConfigMap("settings"), metav1.CreateOptions{})
+				require.NoError(t, err)
+			}
+			err := core.Namespaces().Delete(t.Context(), "default", metav1.DeleteOptions{})
+			require.True(t, apierrors.IsForbidden(err), "%v", err)
+			remove(t, core, "goes")
+			s.stop(t)
+			golden, err := os.ReadFile(filepath.Join("testdata", "output.txt"))
+			require.NoError(t, err)
+			if diff := cmp.Diff(string(golden), masked(s.out.String(), s.kubeconfig)); diff != "" {
+				t.Errorf("output (-want +got):\n%s", diff)
+			}
+			if kind == kindMemory {
+				return
+			}
+			core = start(t, args...).as(t, "")
+			_, err = core.ConfigMaps("stays").Get(t.Context(), "settings", metav1.GetOptions{})
+			require.NoError(t, err)
+			all, err := core.Namespaces().List(t.Context(), metav1.ListOptions{})
+			require.NoError(t, err)
+			var names []string
+			for _, ns := range all.Items {
+				names = append(names, ns.Name)
+			}
+			require.Equal(t, []string{"default", "kube-public", "kube-system", "stays"}, names)
+		})
+	}
+}
+
+// Without the controller a namespace is marked, and stays until somebody else empties
+// and finalizes it.
+func TestWithoutController(t *testing.T) {
+	t.Parallel()
+	core := start(t, "--store", kindMemory, "--controller=false").as(t, "")
+	_, err := core.Namespaces().Create(t.Context(), newNamespace("a"), metav1.CreateOptions{})
+	require.NoError(t, err)
+	require.NoError(t, core.Namespaces().Delete(t.Context(), "a", metav1.DeleteOptions{}))
+	ns, err := core.Namespaces().Get(t.Context(), "a", metav1.GetOptions{})
+	require.NoError(t, err)
+	require.Equal(t, corev1.NamespaceTerminating, ns.Status.Phase)
+	ns.Spec.Finalizers = nil
+	_, err = core.Namespaces().Finalize(t.Context(), ns, metav1.UpdateOptions{})
+	require.NoError(t, err)
+	_, err = core.Namespaces().Get(t.Context(), "a", metav1.GetOptions{})
+	require.True(t, apierrors.IsNotFound(err), "%v", err)
+}
+
+// With tokens and grants everybody may do what is theirs, over HTTPS.
+func TestTokensAndGrants(t *testing.T) {
+	t.Parallel()
+	s := start(t, "--store", kindMemory, "--verbose",
+		"--tokens", filepath.Join("testdata", "tokens.csv"), "--grants", filepath.Join("testdata", "grants.json"))
+	admin, alice := s.as(t, "admin"), s.as(t, "alice")
+	for _, name := range []string{"team-a", "team-b"} {
+		_, err := admin.Namespaces().Create(t.Context(), newNamespace(name), metav1.CreateOptions{})
+		require.NoError(t, err)
+	}
+	_, err := alice.ConfigMaps("team-a").Create(t.Context(), newConfigMap("settings"), metav1.CreateOptions{})
+	require.NoError(t, err)
+	for _, ns := range []string{"team-b", "nowhere"} { // which of them exists is not told
+		_, err = alice.ConfigMaps(ns).Get(t.Context(), "settings", metav1.GetOptions{})
+		require.ErrorContains(t, err, `configmaps "settings" is forbidden: User "alice" cannot get resource "configmaps" in API group "" in the namespace "`+ns+`"`)
+	}
+	text, err := os.ReadFile(s.kubeconfig)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(s.kubeconfig, bytes.ReplaceAll(text, []byte("token-of-alice"), []byte("guess")), 0o600))
+	_, err = s.as(t, "alice").ConfigMaps("team-a").List(t.Context(), metav1.ListOptions{})
+	require.True(t, apierrors.IsUnauthorized(err), "%v", err)
+	s.stop(t)
+	require.Contains(t, s.log.String(), "/api/v1/namespaces/team-b/configmaps/settings")
+	require.NotContains(t, s.log.String(), "token-of-")
+}
+
+// What cannot work is said, and what to do about it; what was begun is undone.
+func TestBadInput(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+		return path
+	}
+	busy, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer busy.Close()
+	locked := t.TempDir()
+	start(t, "--data", locked)
+	tokens := filepath.Join("testdata", "tokens.csv")
+	for _, tt := range []struct {
+		name  string
+		args  []string
+		want  string
+		usage bool
+	}{
+		{"unknown flag", []string{"--colour"}, "colour", true},
+		{"argument", []string{"now"}, `unexpected argument "now"`, true},
+		{"unknown store", []string{"--store", "mysql"}, `--store is "mysql", it must be bolt, memory, etcd or postgres`, true},
+		{"directory of memory", []string{"--store", "memory", "--data", dir}, "--data is for --store bolt", true},
+		{"no endpoints", []string{"--store", "etcd"}, "--store etcd needs --endpoints", true},
+		{"no address", []string{"--store", "postgres"}, "--store postgres needs --dsn", true},
+		{"grants for nobody", []string{"--grants", "x"}, "--grants needs --tokens", true},
+		{"no such tokens", []string{"--tokens", filepath.Join(dir, "absent")}, "absent", false},
+		{"empty tokens", []string{"--tokens", file("empty.csv", "\n")}, "nobody would be let in", false},
+		{"token of nobody", []string{"--tokens", file("nobody.csv", "token\n")}, "a token and a user are needed", false},
+		{"one token twice", []string{"--tokens", file("twice.csv", "t,a\nt,b\n")}, "two users have the same token", false},
+		{"bad grants", []string{"--tokens", tokens, "--grants", file("grants.json", `{"grants":[{"users":["a"]}]}`)}, "grants[0]", false},
+		{"busy port", []string{"--data", dir, "--listen", busy.Addr().String()}, "address already in use", false},
+		{"bad port", []string{"--data", dir, "--listen", "127.0.0.1:port"}, "--listen", false},
+		{"a file for a directory", []string{"--data", file("file", "")}, "--data", false},
+		{"locked", []string{"--data", locked}, store.ErrInUse.Error(), false},
+		{"nobody at the address", []string{"--store", "postgres", "--dsn", "postgres://nobody@127.0.0.1:1/none?sslmode=disable&connect_timeout=2"}, "refused", false},
+		{"kubeconfig nowhere", []string{"--store", "memory", "--listen", "127.0.0.1:0", "--write-kubeconfig", filepath.Join(dir, "absent", "k")}, "--write-kubeconfig", false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			err := run(t.Context(), io.Discard, io.Discard, tt.args)
+			require.ErrorContains(t, err, tt.want)
+			var usage *usageError
+			require.Equal(t, tt.usage, errors.As(err, &usage))
+		})
+	}
+}

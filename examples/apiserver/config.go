@@ -1,0 +1,91 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+)
+
+// config is what the command line chooses.
+type config struct {
+	listen     string
+	store      string // one of the kinds below
+	data       string // directory of bolt
+	dsn        string // of PostgreSQL
+	endpoints  string // of etcd
+	kubeconfig string // a file to write; empty: none
+	tokens     string // a file to read; empty: everybody is let in
+	grants     string // a file to read; empty: who is let in may do everything
+	controller bool
+	verbose    bool
+}
+
+// The kinds of stores.
+const (
+	kindBolt     = "bolt"
+	kindMemory   = "memory"
+	kindEtcd     = "etcd"
+	kindPostgres = "postgres"
+)
+
+// usageError says that the command line makes no sense.
+type usageError struct{ err error }
+
+func (e *usageError) Error() string { return e.err.Error() }
+func (e *usageError) Unwrap() error { return e.err }
+
+// parse reads the command line; what is said about the flags goes to w.
+func parse(args []string, w io.Writer) (config, error) {
+	var c config
+	flags := flag.NewFlagSet("apiserver", flag.ContinueOnError)
+	flags.SetOutput(w)
+	flags.StringVar(&c.listen, "listen", "127.0.0.1:8080", "the `address` to serve on; port 0 takes a free one")
+	flags.StringVar(&c.store, "store", kindBolt, "the `kind` of store: bolt, memory, etcd or postgres")
+	flags.StringVar(&c.data, "data", "", "the `directory` that bolt keeps its file in (default: nslifecycle-apiserver in the directory for temporary files)")
+	flags.StringVar(&c.dsn, "dsn", "", "`address` of a PostgreSQL that runs; everything goes into the schema "+place)
+	flags.StringVar(&c.endpoints, "endpoints", "", "`addresses` of an etcd that runs, separated by commas; everything goes below /"+place)
+	flags.StringVar(&c.kubeconfig, "write-kubeconfig", "", "a `file` to write, for kubectl's --kubeconfig")
+	flags.StringVar(&c.tokens, "tokens", "", "a `file` of lines token,user,uid,\"group,group\": only these are let in, over HTTPS")
+	flags.StringVar(&c.grants, "grants", "", "a JSON `file` that says which user or group may do what in which namespace; needs --tokens")
+	flags.BoolVar(&c.controller, "controller", true, "run the controller that empties namespaces that are deleted")
+	flags.BoolVar(&c.verbose, "verbose", false, "write an access log to standard error")
+	if err := flags.Parse(args); err != nil {
+		return config{}, &usageError{err}
+	}
+	if err := c.check(flags); err != nil {
+		return config{}, &usageError{err}
+	}
+	return c, nil
+}
+
+// check refuses what makes no sense together, and sets defaults that depend.
+func (c *config) check(flags *flag.FlagSet) error {
+	if flags.NArg() > 0 {
+		return fmt.Errorf("unexpected argument %q: everything is set by flags, see --help", flags.Arg(0))
+	}
+	switch c.store {
+	case kindBolt, kindMemory, kindEtcd, kindPostgres:
+	default:
+		return fmt.Errorf("--store is %q, it must be %s, %s, %s or %s", c.store, kindBolt, kindMemory, kindEtcd, kindPostgres)
+	}
+	for _, place := range []struct{ flag, value, kind string }{
+		{"data", c.data, kindBolt}, {"dsn", c.dsn, kindPostgres}, {"endpoints", c.endpoints, kindEtcd},
+	} {
+		switch {
+		case place.kind != c.store && place.value != "":
+			return fmt.Errorf("--%s is for --store %s, and the store is %s", place.flag, place.kind, c.store)
+		case place.kind == c.store && place.value == "" && place.kind != kindBolt:
+			return fmt.Errorf("--store %s needs --%s", c.store, place.flag)
+		}
+	}
+	if c.grants != "" && c.tokens == "" {
+		return errors.New("--grants needs --tokens: without tokens nobody is known")
+	}
+	if c.store == kindBolt && c.data == "" {
+		c.data = filepath.Join(os.TempDir(), "nslifecycle-apiserver")
+	}
+	return nil
+}

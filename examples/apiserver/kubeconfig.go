@@ -1,0 +1,53 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/clientcmd/api"
+)
+
+// name is that of the cluster in a kubeconfig, and of the context of nobody.
+const name = "nslifecycle"
+
+// writeKubeconfig writes a file for kubectl's --kubeconfig: a context for each user,
+// the first one current. It replaces the file in one step, readable for its owner
+// alone, since tokens are in it.
+func writeKubeconfig(path, address string, a access) error {
+	k := api.NewConfig()
+	k.Clusters[name] = &api.Cluster{Server: address, CertificateAuthorityData: a.authority}
+	for _, b := range a.bearers {
+		k.AuthInfos[b.user.Name] = &api.AuthInfo{Token: b.token}
+		k.Contexts[b.user.Name] = &api.Context{Cluster: name, AuthInfo: b.user.Name}
+		if k.CurrentContext == "" {
+			k.CurrentContext = b.user.Name
+		}
+	}
+	if len(a.bearers) == 0 {
+		k.Contexts[name] = &api.Context{Cluster: name}
+		k.CurrentContext = name
+	}
+	text, err := clientcmd.Write(*k)
+	if err != nil {
+		return err
+	}
+	return replace(path, text)
+}
+
+// replace writes a file so that readers see the old one or the new one.
+func replace(path string, text []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(path), ".kubeconfig-*") // 0600
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.Remove(f.Name()) }() // it is there only after a failure
+	_, err = f.Write(text)
+	if closing := f.Close(); err == nil {
+		err = closing
+	}
+	if err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}

@@ -1,0 +1,36 @@
+// Apiserver is a service that kubectl and client-go work against: namespaces,
+// content of built-in and of own types, quotas and limit ranges, over any store,
+// with a controller that empties what is deleted.
+//
+//	go run ./examples/apiserver --data /tmp/nslifecycle --write-kubeconfig /tmp/nslifecycle.yaml
+//	kubectl --kubeconfig /tmp/nslifecycle.yaml create namespace development
+//
+// Without --tokens everybody who reaches the port may do everything, in plain HTTP:
+// it listens on loopback. With --tokens it serves HTTPS, since clients send tokens
+// over nothing else, and --grants says who may do what.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal ends it at once
+	var usage *usageError
+	switch err := run(ctx, os.Stdout, os.Stderr, os.Args[1:]); {
+	case err == nil, errors.Is(err, flag.ErrHelp):
+	case errors.As(err, &usage):
+		fmt.Fprintln(os.Stderr, "apiserver:", err)
+		os.Exit(2)
+	default:
+		fmt.Fprintln(os.Stderr, "apiserver:", err)
+		os.Exit(1)
+	}
+}

@@ -1,0 +1,147 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/nslifecycle/nslifecycle/deleter"
+	"github.com/nslifecycle/nslifecycle/finalizer"
+	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/apiserver"
+	"github.com/nslifecycle/nslifecycle/namespace/apiserver/kinds"
+	"github.com/nslifecycle/nslifecycle/namespace/apiserver/quota"
+	"github.com/nslifecycle/nslifecycle/namespace/controller"
+	"github.com/nslifecycle/nslifecycle/namespace/registry"
+	"github.com/nslifecycle/nslifecycle/store"
+)
+
+// run serves until ctx ends. What to do next is said on w, the log goes to log.
+func run(ctx context.Context, w, log io.Writer, args []string) (err error) {
+	c, err := parse(args, w)
+	if err != nil {
+		return err
+	}
+	a, err := c.access()
+	if err != nil {
+		return err
+	}
+	s, err := c.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	list := served()
+	r, err := newRegistry(s, list)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	if err := prepare(ctx, r); err != nil {
+		return err
+	}
+	l, err := net.Listen("tcp", c.listen)
+	if err != nil {
+		return fmt.Errorf("--listen: %w", err)
+	}
+	defer l.Close() // Serve has closed it before, if it came to that
+	if err := c.announce(w, l.Addr(), a); err != nil {
+		return err
+	}
+	return c.serve(ctx, l, r, list, a, slog.New(slog.NewTextHandler(log, nil)))
+}
+
+// newRegistry declares the types, and what is asked about every write: the limits
+// first, since they set defaults that quotas count.
+func newRegistry(s store.Store, list []kinds.Kind) (*registry.Registry, error) {
+	var types []registry.ResourceType
+	for _, k := range list {
+		types = append(types, k.ResourceType)
+	}
+	counted, err := quota.New()
+	if err != nil {
+		return nil, err
+	}
+	return registry.New(s, &registry.Options{Types: types, Admission: []registry.Admission{counted}})
+}
+
+// prepare creates the namespaces that are always there. Their names are immortal by
+// default.
+func prepare(ctx context.Context, r *registry.Registry) error {
+	for _, name := range []string{"default", "kube-system", "kube-public"} {
+		var n namespace.Namespace
+		n.Name = name
+		if _, err := r.Create(ctx, n); err != nil && !errors.Is(err, namespace.ErrExists) {
+			return err
+		}
+	}
+	return nil
+}
+
+// announce says how to reach the server.
+func (c config) announce(w io.Writer, at net.Addr, a access) error {
+	address := "http://" + at.String()
+	if a.server != nil {
+		address = "https://" + at.String()
+	}
+	fmt.Fprintln(w, "serving on", address)
+	if c.kubeconfig != "" {
+		if err := writeKubeconfig(c.kubeconfig, address, a); err != nil {
+			return fmt.Errorf("--write-kubeconfig: %w", err)
+		}
+		fmt.Fprintf(w, "kubectl --kubeconfig %s get namespaces\n", c.kubeconfig)
+		return nil
+	}
+	if a.server != nil {
+		fmt.Fprintf(w, "kubectl --server %s --insecure-skip-tls-verify --token TOKEN get namespaces\n", address)
+		return nil
+	}
+	fmt.Fprintf(w, "kubectl --server %s get namespaces\n", address)
+	return nil
+}
+
+// serve runs the server and the controller until ctx ends.
+func (c config) serve(ctx context.Context, l net.Listener, r *registry.Registry, list []kinds.Kind, a access, log *slog.Logger) error {
+	options := apiserver.Options{Authorizer: a.authorize}
+	if a.server != nil {
+		options.Authenticate = a.authenticate
+		l = tls.NewListener(l, a.server)
+	}
+	if c.verbose {
+		options.Logger = log
+	}
+	server, err := apiserver.New(r, list, &options)
+	if err != nil {
+		return err
+	}
+	emptier, err := newController(r, log)
+	if err != nil {
+		return err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return server.Serve(ctx, l) })
+	group.Go(func() error { return quota.Run(ctx, r, nil) })
+	if c.controller {
+		group.Go(func() error { return emptier.Run(ctx) })
+	}
+	return group.Wait()
+}
+
+// newController returns what empties namespaces that are deleted.
+func newController(r *registry.Registry, log *slog.Logger) (*controller.Controller, error) {
+	sources, err := r.Sources() // all types
+	if err != nil {
+		return nil, err
+	}
+	d, err := deleter.New(sources, nil)
+	if err != nil {
+		return nil, err
+	}
+	return controller.New(r, d, namespace.Party{Finalizer: finalizer.Kubernetes}, &controller.Options{Logger: log})
+}
