@@ -1,0 +1,278 @@
+package patch_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/apiserver/internal/codec"
+	"github.com/nslifecycle/nslifecycle/namespace/apiserver/internal/patch"
+	"github.com/nslifecycle/nslifecycle/namespace/apiserver/kinds"
+	"github.com/nslifecycle/nslifecycle/namespace/registry"
+	"github.com/nslifecycle/nslifecycle/store"
+)
+
+type patchTest struct {
+	name    string
+	kind    kinds.Kind
+	stored  string
+	patch   string
+	want    map[string]string // top-level fields, or labels
+	refused error
+	message string
+}
+
+func runPatches(t *testing.T, contentType string, tests []patchTest) {
+	p := newPatcher(t)
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			current := object(t, test.stored)
+			before := text(t, current)
+			got, _, err := p.Apply(t.Context(), test.kind, "", &current, patch.Request{ContentType: contentType, Body: []byte(test.patch)})
+			require.Equal(t, before, text(t, current), "the current object was changed")
+			if test.refused != nil {
+				require.ErrorIs(t, err, test.refused)
+				require.ErrorContains(t, err, test.message)
+				return
+			}
+			require.NoError(t, err)
+			for name, want := range test.want {
+				value := got.Fields[name]
+				if name == "labels" {
+					value, err = json.Marshal(got.Labels)
+					require.NoError(t, err)
+				}
+				if want == "" {
+					require.Nil(t, value)
+					continue
+				}
+				require.JSONEq(t, want, string(value))
+			}
+			require.Equal(t, current.UID, got.UID)
+			require.Equal(t, current.CreationTimestamp, got.CreationTimestamp)
+		})
+	}
+}
+
+func TestJSONPatch(t *testing.T) {
+	cm, g := kinds.ConfigMaps(), gadgets()
+	runPatches(t, jsonPatch, []patchTest{
+		{name: "add and remove", kind: cm, stored: configMap, patch: `[{"op":"add","path":"/data/x","value":"y"},{"op":"remove","path":"/data/k"}]`, want: map[string]string{"data": `{"n":"1","x":"y"}`}},
+		{name: "escapes", kind: cm, stored: configMap, patch: `[{"op":"add","path":"/metadata/labels/a~1b","value":"1"},{"op":"add","path":"/metadata/labels/c~01d","value":"2"}]`, want: map[string]string{"labels": `{"app":"web","a/b":"1","c~1d":"2"}`}},
+		{name: "replacing what is not there adds", kind: cm, stored: configMap, patch: `[{"op":"replace","path":"/data/x","value":"y"}]`, want: map[string]string{"data": `{"k":"v","n":"1","x":"y"}`}},
+		{name: "lists", kind: g, stored: gadget, patch: `[{"op":"add","path":"/spec/list/0","value":0},{"op":"add","path":"/spec/list/-","value":4},{"op":"remove","path":"/spec/list/1"},{"op":"add","path":"/spec/list/-1","value":9}]`,
+			want: map[string]string{"spec": `{"big":9007199254740993,"float":1.50,"list":[0,2,3,4,9],"o":{"a":{"b":null}}}`}},
+		{name: "copy", kind: g, stored: gadget, patch: `[{"op":"copy","from":"/spec/o","path":"/copy"},{"op":"add","path":"/copy/c","value":1},{"op":"remove","path":"/spec"}]`, want: map[string]string{"copy": `{"a":{"b":null},"c":1}`, "spec": ""}},
+		{name: "move", kind: g, stored: gadget, patch: `[{"op":"move","from":"/spec/list/2","path":"/spec/list/0"},{"op":"move","from":"/spec/list","path":"/list"},{"op":"remove","path":"/spec"}]`, want: map[string]string{"list": `[3,1,2]`}},
+		{name: "a null that is copied", kind: g, stored: gadget, patch: `[{"op":"add","path":"/a","value":null},{"op":"copy","from":"/a","path":"/b"},{"op":"add","path":"/b/c","value":1}]`, refused: namespace.ErrInvalid, message: `the document has no "/b/c"`},
+		{name: "a test that holds", kind: g, stored: gadget, patch: `[{"op":"test","path":"/spec/float","value":15e-1},{"op":"test","path":"/spec/list","value":[1,2,3.0]},{"op":"test","path":"/spec/none","value":null},{"op":"test","path":"/spec/o","value":{"a":{"b":null}}}]`, want: map[string]string{}},
+		{name: "a test that fails", kind: cm, stored: configMap, patch: `[{"op":"test","path":"/data/k","value":"w"},{"op":"remove","path":"/data"}]`, refused: namespace.ErrInvalid, message: `operation 0, test "/data/k": the test failed`},
+		{name: "large numbers differ", kind: g, stored: gadget, patch: `[{"op":"test","path":"/spec/big","value":9007199254740992}]`, refused: namespace.ErrInvalid, message: "the test failed"},
+		{name: "a test of nothing", kind: cm, stored: configMap, patch: `[{"op":"test","path":"/data/none","value":"w"}]`, refused: namespace.ErrInvalid, message: "the test failed"},
+		{name: "nothing to remove", kind: cm, stored: configMap, patch: `[{"op":"remove","path":"/data/none"}]`, refused: namespace.ErrInvalid, message: `the document has no "/data/none"`},
+		{name: "no such parent", kind: cm, stored: configMap, patch: `[{"op":"add","path":"/none/x","value":1}]`, refused: namespace.ErrInvalid, message: `the document has no "/none"`},
+		{name: "an index beyond the list", kind: g, stored: gadget, patch: `[{"op":"add","path":"/spec/list/9","value":1}]`, refused: namespace.ErrInvalid, message: "the list has no index 9"},
+		{name: "no index", kind: g, stored: gadget, patch: `[{"op":"replace","path":"/spec/list/01","value":1}]`, refused: namespace.ErrInvalid, message: `"01" is no index of a list`},
+		{name: "a move into itself", kind: g, stored: gadget, patch: `[{"op":"move","from":"/spec","path":"/spec/o/x"}]`, refused: namespace.ErrInvalid, message: "cannot be moved into itself"},
+		{name: "the document becomes a list", kind: g, stored: gadget, patch: `[{"op":"replace","path":"","value":[]}]`, refused: namespace.ErrInvalid, message: "the patched document is not an object"},
+		{name: "the document is removed", kind: g, stored: gadget, patch: `[{"op":"remove","path":""}]`, refused: namespace.ErrInvalid, message: "the whole document cannot be removed"},
+		{name: "a value of a wrong type", kind: cm, stored: configMap, patch: `[{"op":"replace","path":"/data","value":{"k":1}}]`, refused: namespace.ErrInvalid, message: `ConfigMap "a" is invalid: patch: Invalid value`},
+	})
+}
+
+func TestMergePatch(t *testing.T) {
+	cm, g := kinds.ConfigMaps(), gadgets()
+	runPatches(t, mergePatch, []patchTest{
+		{name: "set and remove", kind: cm, stored: configMap, patch: `{"data":{"k":null,"x":"y"},"metadata":{"labels":{"app":null}}}`, want: map[string]string{"data": `{"n":"1","x":"y"}`, "labels": "{}"}},
+		{name: "lists are replaced", kind: g, stored: gadget, patch: `{"spec":{"list":[{"a":null}]}}`, want: map[string]string{"spec": `{"big":9007199254740993,"float":1.50,"list":[{"a":null}],"o":{"a":{"b":null}}}`}},
+		{name: "nulls of new objects", kind: g, stored: gadget, patch: `{"spec":{"o":null,"p":{"q":null,"r":1}},"top":{"a":{"b":null}}}`, want: map[string]string{"spec": `{"big":9007199254740993,"float":1.50,"list":[1,2,3],"p":{"r":1}}`, "top": `{"a":{}}`}},
+		{name: "an object in the place of a value", kind: g, stored: gadget, patch: `{"spec":{"list":{"a":1}}}`, want: map[string]string{"spec": `{"big":9007199254740993,"float":1.50,"list":{"a":1},"o":{"a":{"b":null}}}`}},
+		{name: "wrong type", kind: cm, stored: configMap, patch: `{"data":"x"}`, refused: namespace.ErrInvalid, message: "patch: Invalid value"},
+		{name: "no object", kind: cm, stored: configMap, patch: `["x"]`, refused: namespace.ErrBadRequest, message: "it is not a JSON object"},
+	})
+}
+
+func TestStrategicMergePatch(t *testing.T) {
+	const account = `{"kind":"ServiceAccount","apiVersion":"v1","metadata":{"name":"a","namespace":"x","uid":"u","finalizers":["a.b/c","a.b/d"],
+		"ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"o","uid":"1"}]},"secrets":[{"name":"one"},{"name":"two"}]}`
+	sa := kinds.ServiceAccounts()
+	runPatches(t, strategic, []patchTest{
+		{name: "lists are merged by key", kind: sa, stored: account, patch: `{"secrets":[{"name":"three"},{"name":"two","kind":"Secret"}]}`, want: map[string]string{"secrets": `[{"name":"three"},{"name":"one"},{"name":"two","kind":"Secret"}]`}},
+		{name: "an item is deleted", kind: sa, stored: account, patch: `{"secrets":[{"$patch":"delete","name":"one"}]}`, want: map[string]string{"secrets": `[{"name":"two"}]`}},
+		{name: "the list is replaced", kind: sa, stored: account, patch: `{"secrets":[{"$patch":"replace"},{"name":"z"}]}`, want: map[string]string{"secrets": `[{"name":"z"}]`}},
+		{name: "maps", kind: kinds.ConfigMaps(), stored: configMap, patch: `{"data":{"k":null,"x":"y"}}`, want: map[string]string{"data": `{"n":"1","x":"y"}`}},
+		{name: "no key", kind: sa, stored: account, patch: `{"secrets":[{"kind":"Secret"}]}`, refused: namespace.ErrInvalid, message: "does not contain declared merge key: name"},
+		{name: "unknown directive", kind: sa, stored: account, patch: `{"secrets":[{"$patch":"x","name":"one"}]}`, refused: namespace.ErrInvalid, message: "unknown patch type"},
+		{name: "a custom kind", kind: widgets(), stored: widget, patch: `{}`, refused: codec.ErrMediaType, message: "accepted media types include: application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml"},
+	})
+	p := newPatcher(t)
+	current := object(t, account)
+	got, _, err := p.Apply(t.Context(), sa, "", &current, patch.Request{ContentType: strategic, Body: []byte(`{"metadata":{"$deleteFromPrimitiveList/finalizers":["a.b/c"],"finalizers":["e.f/g"]}}`)})
+	require.NoError(t, err)
+	require.Equal(t, "[e.f/g a.b/d]", fmt.Sprint(got.Finalizers.Names()))
+}
+
+// Patches cannot make another object of it.
+func TestIdentity(t *testing.T) {
+	p := newPatcher(t)
+	current := object(t, configMap)
+	for _, test := range []struct {
+		patch   string
+		refused error
+		message string
+	}{
+		{`{"metadata":{"name":"b"}}`, namespace.ErrBadRequest, "the name of the object (b) does not match the name on the URL (a)"},
+		{`{"metadata":{"name":null}}`, namespace.ErrBadRequest, "the name of the object () does not match the name on the URL (a)"},
+		{`{"metadata":{"namespace":"y"}}`, namespace.ErrBadRequest, "the namespace of the object (y) does not match the namespace on the request (x)"},
+		{`{"metadata":{"uid":"w"}}`, namespace.ErrConflict, `Operation cannot be fulfilled on configmaps "a": Precondition failed: UID in precondition: w, UID in object meta: u`},
+		{`{"kind":"Secret"}`, namespace.ErrInvalid, "does not match the expected kind"},
+		{`{"apiVersion":"v2"}`, namespace.ErrInvalid, "does not match the expected API version"},
+	} {
+		_, _, err := p.Apply(t.Context(), kinds.ConfigMaps(), "", &current, patch.Request{ContentType: mergePatch, Body: []byte(test.patch)})
+		require.ErrorIs(t, err, test.refused, test.patch)
+		require.ErrorContains(t, err, test.message)
+	}
+	got, _, err := p.Apply(t.Context(), kinds.ConfigMaps(), "", &current, patch.Request{ContentType: mergePatch,
+		Body: []byte(`{"metadata":{"uid":null,"creationTimestamp":null,"generation":9,"resourceVersion":"6"}}`)})
+	require.NoError(t, err)
+	require.Equal(t, current.UID, got.UID)
+	require.Equal(t, current.CreationTimestamp, got.CreationTimestamp)
+	require.Equal(t, current.Generation, got.Generation)
+	require.Equal(t, "6", got.ResourceVersion, "it is a precondition")
+}
+
+func TestFieldValidation(t *testing.T) {
+	p := newPatcher(t)
+	for _, test := range []struct {
+		name, contentType, patch string
+		kind                     kinds.Kind
+		stored, warning          string
+	}{
+		{"an unknown field", mergePatch, `{"spec":{"sise":1}}`, widgets(), widget, `unknown field "spec.sise"`},
+		{"an unknown field of a built-in kind", strategic, `{"dat":{}}`, kinds.ConfigMaps(), configMap, `unknown field "dat"`},
+		{"a field given twice", mergePatch, `{"data":{"k":"1","k":"2"}}`, kinds.ConfigMaps(), configMap, `duplicate field "data.k"`},
+		{"of a JSON patch", jsonPatch, `[{"op":"add","path":"/dat","value":{}}]`, kinds.ConfigMaps(), configMap, `unknown field "dat"`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			current := object(t, test.stored)
+			r := patch.Request{ContentType: test.contentType, Body: []byte(test.patch)}
+			_, warnings, err := p.Apply(t.Context(), test.kind, "", &current, r)
+			require.NoError(t, err)
+			require.Len(t, warnings, 1)
+			require.Contains(t, warnings[0], test.warning)
+			r.FieldValidation = codec.Ignore
+			_, warnings, err = p.Apply(t.Context(), test.kind, "", &current, r)
+			require.NoError(t, err)
+			require.Empty(t, warnings)
+			r.FieldValidation = codec.Strict
+			_, _, err = p.Apply(t.Context(), test.kind, "", &current, r)
+			require.ErrorIs(t, err, namespace.ErrInvalid)
+			require.ErrorContains(t, err, strings.ReplaceAll(test.warning, `\"`, `"`))
+		})
+	}
+}
+
+// What a patch does not change keeps its very bytes, so that it is no new version.
+func TestAChangeOfNothingIsNone(t *testing.T) {
+	p := newPatcher(t)
+	stored := strings.ReplaceAll(gadget, `"list":[1,2,3]`, `"list":[1,2,3],"a":{"z":1,"b":"<"}`)
+	for contentType, body := range map[string]string{
+		mergePatch: `{"spec":{"float":1.5}}`,
+		jsonPatch:  `[{"op":"test","path":"/spec/list/0","value":1},{"op":"replace","path":"/spec/list/0","value":1.0}]`,
+	} {
+		current := object(t, stored)
+		got, _, err := p.Apply(t.Context(), gadgets(), "", &current, patch.Request{ContentType: contentType, Body: []byte(body)})
+		require.NoError(t, err)
+		require.Equal(t, text(t, current), text(t, got))
+	}
+}
+
+func TestBounds(t *testing.T) {
+	p := newPatcher(t)
+	operations := func(n int, op string) string {
+		return "[" + strings.TrimSuffix(strings.Repeat(op+",", n), ",") + "]"
+	}
+	long := `[` + strings.TrimSuffix(strings.Repeat("1,", 200_000), ",") + `]`
+	var names strings.Builder
+	for i := range 4000 {
+		fmt.Fprintf(&names, `{"name":"n%d"},`, i)
+	}
+	secrets := "[" + strings.TrimSuffix(names.String(), ",") + "]"
+	for _, test := range []struct {
+		name, contentType, stored, patch string
+		kind                             kinds.Kind
+		beneath                          error
+		message                          string
+	}{
+		{"operations", jsonPatch, gadget, operations(10_001, `{"op":"test","path":"/spec/none"}`), gadgets(), store.ErrTooLarge, "The allowed maximum operations in a JSON patch is 10000, got 10001"},
+		{"copies", jsonPatch, gadget, operations(40, `{"op":"copy","from":"/spec/list","path":"/spec/list/-"}`), gadgets(), store.ErrTooLarge, "the copy operations copy more than"},
+		{"shifts", jsonPatch, strings.ReplaceAll(gadget, "[1,2,3]", long), operations(1000, `{"op":"add","path":"/spec/list/0","value":1}`), gadgets(), store.ErrTooLarge, "shift too many items"},
+		{"depth of a patch", mergePatch, gadget, strings.Repeat(`{"a":`, 600) + "1" + strings.Repeat("}", 600), gadgets(), namespace.ErrInvalid, "nested more than 500 deep"},
+		{"depth by moves", jsonPatch, gadget, `[{"op":"add","path":"/n","value":` + strings.Repeat(`{"a":`, 300) + "1" + strings.Repeat("}", 300) + `},{"op":"copy","from":"/n","path":"/n` + strings.Repeat("/a", 299) + `"}]`, gadgets(), namespace.ErrInvalid, "nested more than 500 deep"},
+		{"size", jsonPatch, gadget, `[{"op":"add","path":"/x","value":"` + strings.Repeat("x", 2<<20) + `"},{"op":"copy","from":"/x","path":"/y"}]`, gadgets(), store.ErrTooLarge, "at most"},
+		{"lists by key", strategic, `{"kind":"ServiceAccount","apiVersion":"v1","metadata":{"name":"a"},"secrets":` + secrets + `}`, `{"secrets":` + secrets + `}`, kinds.ServiceAccounts(), store.ErrTooLarge, "too long to be merged by key"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			current := object(t, test.stored)
+			_, _, err := p.Apply(t.Context(), test.kind, "", &current, patch.Request{ContentType: test.contentType, Body: []byte(test.patch)})
+			require.ErrorIs(t, err, test.beneath)
+			require.ErrorContains(t, err, test.message)
+		})
+	}
+}
+
+func TestBadInput(t *testing.T) {
+	p := newPatcher(t)
+	current := object(t, configMap)
+	cm := kinds.ConfigMaps()
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, test := range []struct {
+		name    string
+		ctx     context.Context
+		kind    kinds.Kind
+		sub     string
+		current *registry.Object
+		request patch.Request
+		refused error
+		message string
+	}{
+		{"cancelled", cancelled, cm, "", &current, patch.Request{}, context.Canceled, ""},
+		{"no media type", nil, cm, "", &current, patch.Request{}, codec.ErrMediaType, ""},
+		{"another media type", nil, cm, "", &current, patch.Request{ContentType: "application/json"}, codec.ErrMediaType, "accepted media types include"},
+		{"an unknown sub-resource", nil, cm, "status", &current, patch.Request{ContentType: mergePatch}, namespace.ErrNotFound, ""},
+		{"an unknown kind", nil, kinds.Leases(), "", &current, patch.Request{ContentType: mergePatch}, namespace.ErrNotFound, ""},
+		{"nothing to patch", nil, cm, "", nil, patch.Request{ContentType: mergePatch, Body: []byte("{}")}, namespace.ErrNotFound, ""},
+		{"force", nil, cm, "", &current, patch.Request{ContentType: mergePatch, Body: []byte("{}"), Force: true}, namespace.ErrInvalid, "force: Forbidden: may not be specified for non-apply patch"},
+		{"no body", nil, cm, "", &current, patch.Request{ContentType: mergePatch}, namespace.ErrBadRequest, "malformed"},
+		{"no operations", nil, cm, "", &current, patch.Request{ContentType: jsonPatch, Body: []byte("null")}, namespace.ErrBadRequest, "malformed"},
+		{"no body of a strategic patch", nil, cm, "", &current, patch.Request{ContentType: strategic}, namespace.ErrBadRequest, "malformed"},
+		{"half a document", nil, cm, "", &current, patch.Request{ContentType: mergePatch, Body: []byte(`{"a":`)}, namespace.ErrBadRequest, ""},
+		{"two documents", nil, cm, "", &current, patch.Request{ContentType: mergePatch, Body: []byte(`{}{}`)}, namespace.ErrBadRequest, "more than one"},
+		{"no UTF-8", nil, cm, "", &current, patch.Request{ContentType: mergePatch, Body: []byte("{\"a\":\"\xff\"}")}, namespace.ErrBadRequest, "UTF-8"},
+		{"no operation", nil, cm, "", &current, patch.Request{ContentType: jsonPatch, Body: []byte(`[{"path":"/a"}]`)}, namespace.ErrBadRequest, `there is no operation ""`},
+		{"no path", nil, cm, "", &current, patch.Request{ContentType: jsonPatch, Body: []byte(`[{"op":"add","value":1}]`)}, namespace.ErrBadRequest, "the path is missing"},
+		{"no slash", nil, cm, "", &current, patch.Request{ContentType: jsonPatch, Body: []byte(`[{"op":"add","path":"a"}]`)}, namespace.ErrBadRequest, "does not begin with a slash"},
+		{"no from", nil, cm, "", &current, patch.Request{ContentType: jsonPatch, Body: []byte(`[{"op":"move","path":"/a"}]`)}, namespace.ErrBadRequest, "move without from"},
+		{"no manager", nil, cm, "", &current, patch.Request{ContentType: applyPatch, Body: []byte(configMap)}, namespace.ErrInvalid, "fieldManager: Required value: is required for apply patch"},
+		{"a long manager", nil, cm, "", &current, patch.Request{ContentType: applyPatch, FieldManager: strings.Repeat("m", 129)}, namespace.ErrInvalid, "fieldManager: Too long"},
+		{"a manager with a line break", nil, cm, "", &current, patch.Request{ContentType: applyPatch, FieldManager: "a\nb"}, namespace.ErrInvalid, "invalid character"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			ctx := test.ctx
+			if ctx == nil {
+				ctx = t.Context()
+			}
+			_, _, err := p.Apply(ctx, test.kind, test.sub, test.current, test.request)
+			require.ErrorIs(t, err, test.refused)
+			require.ErrorContains(t, err, test.message)
+		})
+	}
+	_, err := patch.New(nil, nil, nil)
+	require.ErrorIs(t, err, namespace.ErrInvalid)
+}
