@@ -1,0 +1,267 @@
+package limitrange
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/apiserver/internal/fieldpath"
+	"github.com/nslifecycle/nslifecycle/namespace/registry"
+)
+
+// annotation tells which defaults an object was given, as Kubernetes does.
+const annotation = "kubernetes.io/limit-ranger"
+
+// Admit implements [registry.Admission].
+func (p *plugin) Admit(ctx context.Context, w *registry.Write) error {
+	if w.Namespace == "" {
+		return nil
+	}
+	for i := range w.Objects {
+		c := &w.Objects[i]
+		if c.New == nil || c.Operation != registry.Create && c.Operation != registry.Update {
+			continue
+		}
+		if c.Type.Name() == Resource {
+			if err := admit(c); err != nil {
+				return err
+			}
+			continue
+		}
+		rule, ok := p.rules[c.Type.Name()]
+		if !ok || !c.New.DeletionTimestamp.IsZero() || rule.unchanged(c) {
+			continue
+		}
+		if err := rule.admit(ctx, w, c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unchanged reports whether an update leaves alone everything that a rule looks at.
+func (p paths) unchanged(c *registry.ObjectChange) bool {
+	if c.Old == nil {
+		return false
+	}
+	return !slices.ContainsFunc(p.all(), func(path fieldpath.Path) bool {
+		return string(c.Old.Fields[path.Top()]) != string(c.New.Fields[path.Top()])
+	})
+}
+
+// admit gives an object its defaults, and holds it against the limits of its
+// namespace.
+func (p paths) admit(ctx context.Context, w *registry.Write, c *registry.ObjectChange) error {
+	limits, err := of(ctx, w)
+	if err != nil || len(limits) == 0 {
+		return err
+	}
+	document := fieldpath.Of(c.New.Fields)
+	o, wrong := p.look(document)
+	if c.Operation == registry.Create && len(wrong) == 0 {
+		if err := o.setDefaults(c.New, document, limits); err != nil {
+			return err
+		}
+	}
+	if len(wrong) > 0 {
+		kind := c.Type.Kind
+		if c.Type.Group != "" {
+			kind += "." + c.Type.Group
+		}
+		return namespace.Invalid(kind, c.Type.Name().String(), c.New.Name, wrong)
+	}
+	if violations := p.check(o, limits); len(violations) > 0 {
+		resource := c.Type.Name().String()
+		return &namespace.Error{
+			Kind: namespace.ErrForbidden, Resource: resource, Name: c.New.Name,
+			Message: fmt.Sprintf("%s %q is forbidden: %s", resource, c.New.Name, aggregate(violations)),
+		}
+	}
+	return nil
+}
+
+// of returns the limits of the namespace, by the names of the LimitRanges. What is
+// wrong with one that somebody wrote past the plug-in is left out.
+func of(ctx context.Context, w *registry.Write) ([]limit, error) {
+	objects, err := w.List(ctx, Resource)
+	if err != nil {
+		return nil, err
+	}
+	var all []limit
+	for _, o := range objects {
+		limits, _ := read(fieldpath.Of(o.Fields))
+		all = append(all, limits...)
+	}
+	return all, nil
+}
+
+// aggregate lists each different text once.
+func aggregate(texts []string) string {
+	var list []string
+	for _, text := range texts {
+		if !slices.Contains(list, text) {
+			list = append(list, text)
+		}
+	}
+	if len(list) == 1 {
+		return list[0]
+	}
+	return "[" + strings.Join(list, ", ") + "]"
+}
+
+// resources are what one item, or an object of its own, asks for.
+type resources struct {
+	at               string
+	holder           map[string]any // has the field resources
+	init             bool
+	requests, limits amounts
+}
+
+// object is what a rule sees of an object.
+type object struct {
+	items []resources
+	own   *resources // nil: there is none
+}
+
+// look finds the resources of an object.
+func (p paths) look(document *fieldpath.Document) (o object, wrong []namespace.Violation) {
+	for _, group := range []struct {
+		paths []fieldpath.Path
+		init  bool
+	}{{p.items, false}, {p.init, true}} {
+		for _, path := range group.paths {
+			found, err := document.Find(path)
+			wrong = append(wrong, mismatch(path, err)...)
+			for _, f := range found {
+				item, ok := f.Value.(map[string]any)
+				if !ok {
+					wrong = append(wrong, violation(f.At, "", "must be an object"))
+					continue
+				}
+				r := resources{at: f.At, holder: item, init: group.init}
+				wrong = append(wrong, r.read(item["resources"], f.At+".resources")...)
+				fill(r.requests, r.limits) // in Kubernetes a request that is missing is the limit
+				o.items = append(o.items, r)
+			}
+		}
+	}
+	found, err := document.Find(p.resources)
+	wrong = append(wrong, mismatch(p.resources, err)...)
+	if !p.resources.IsZero() {
+		o.own = &resources{at: p.resources.String(), requests: amounts{}, limits: amounts{}}
+	}
+	for _, f := range found {
+		wrong = append(wrong, o.own.read(f.Value, f.At)...)
+	}
+	return o, wrong
+}
+
+func mismatch(path fieldpath.Path, err error) []namespace.Violation {
+	var m *fieldpath.Mismatch
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &m):
+		return []namespace.Violation{violation(m.At, "", "must be "+m.Want)}
+	}
+	return []namespace.Violation{violation(path.Top(), "", err.Error())}
+}
+
+func (r *resources) read(value any, at string) (wrong []namespace.Violation) {
+	r.requests, r.limits = amounts{}, amounts{}
+	if value == nil {
+		return nil
+	}
+	fields, ok := value.(map[string]any)
+	if !ok {
+		return []namespace.Violation{violation(at, "", "must be an object")}
+	}
+	var more []namespace.Violation
+	r.limits, wrong = quantities(fields["limits"], at+".limits")
+	r.requests, more = quantities(fields["requests"], at+".requests")
+	return append(wrong, more...)
+}
+
+// setDefaults gives items what the limits of the type Container say.
+func (o *object) setDefaults(into *registry.Object, document *fieldpath.Document, limits []limit) error {
+	requests, maxima := amounts{}, amounts{}
+	found := false
+	for _, l := range limits {
+		if l.kind == container { // of several LimitRanges the first by name decides
+			found = true
+			fill(requests, l.fallbackRequest)
+			fill(maxima, l.fallback)
+		}
+	}
+	if !found {
+		return nil
+	}
+	var told []string
+	for i := range o.items {
+		told = append(told, o.items[i].setDefaults(requests, maxima)...)
+	}
+	tops := map[string]bool{}
+	for _, r := range o.items {
+		top, _, _ := strings.Cut(r.at, ".")
+		top, _, _ = strings.Cut(top, "[")
+		if tops[top] {
+			continue
+		}
+		tops[top] = true
+		if err := encode(into, document, top); err != nil {
+			return err
+		}
+	}
+	if len(told) > 0 {
+		if into.Annotations == nil {
+			into.Annotations = map[string]string{}
+		}
+		into.Annotations[annotation] = "LimitRanger plugin set: " + strings.Join(told, "; ")
+	}
+	return nil
+}
+
+// setDefaults returns what it has set, in Kubernetes' words.
+func (r *resources) setDefaults(requests, maxima amounts) (told []string) {
+	set := func(into, from amounts) (names []string) {
+		for _, name := range from.names() {
+			if _, ok := into[name]; !ok {
+				into[name] = from[name]
+				names = append(names, name)
+			}
+		}
+		return names
+	}
+	what := "container " + r.name()
+	if r.init {
+		what = "init " + what
+	}
+	if names := set(r.requests, requests); len(names) > 0 {
+		told = append(told, strings.Join(names, ", ")+" request for "+what)
+	}
+	if names := set(r.limits, maxima); len(names) > 0 {
+		told = append(told, strings.Join(names, ", ")+" limit for "+what)
+	}
+	if len(r.requests)+len(r.limits) == 0 {
+		return told
+	}
+	fields, ok := r.holder["resources"].(map[string]any)
+	if !ok {
+		fields = map[string]any{}
+		r.holder["resources"] = fields
+	}
+	put(fields, "requests", r.requests)
+	put(fields, "limits", r.limits)
+	return told
+}
+
+// name returns the name of an item, or where it is.
+func (r *resources) name() string {
+	if name, ok := r.holder["name"].(string); ok && name != "" {
+		return clip(name)
+	}
+	return r.at
+}

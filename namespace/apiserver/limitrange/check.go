@@ -1,0 +1,160 @@
+package limitrange
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// check returns every violation, in Kubernetes' words.
+func (p paths) check(o object, limits []limit) (violations []string) {
+	for _, l := range limits {
+		switch {
+		case l.kind == container:
+			for _, item := range o.items {
+				violations = append(violations, l.check(item)...)
+			}
+		case l.kind != p.kind || p.kind == "":
+		case o.own != nil:
+			violations = append(violations, l.checkOwn(*o.own)...)
+		default:
+			violations = append(violations, l.check(o.total())...)
+		}
+	}
+	return violations
+}
+
+// check holds resources with requests and limits against a limit.
+func (l limit) check(r resources) (violations []string) {
+	add := func(text string) {
+		if text != "" {
+			violations = append(violations, text)
+		}
+	}
+	for _, name := range l.min.names() {
+		add(l.below(name, r))
+	}
+	for _, name := range l.max.names() {
+		add(l.above(name, r))
+	}
+	for _, name := range l.ratio.names() {
+		add(l.apart(name, r))
+	}
+	return violations
+}
+
+// checkOwn holds the resources of a whole object against a limit: there it is the
+// requests that are bounded.
+func (l limit) checkOwn(r resources) (violations []string) {
+	for _, name := range l.min.names() {
+		if text := l.below(name, r); text != "" {
+			violations = append(violations, text)
+		}
+	}
+	for _, name := range l.max.names() {
+		most := l.max[name]
+		request, ok := r.requests[name]
+		limit, has := r.limits[name]
+		switch text := fmt.Sprintf("maximum %s usage per %s is %s", name, l.kind, most.String()); {
+		case !ok:
+			violations = append(violations, text+".  No request is specified")
+		case request.Cmp(most) > 0:
+			violations = append(violations, text+", but request is "+request.String())
+		case has && limit.Cmp(most) > 0:
+			violations = append(violations, text+", but limit is "+limit.String())
+		}
+	}
+	for _, name := range l.ratio.names() {
+		if text := l.apart(name, r); text != "" {
+			violations = append(violations, text)
+		}
+	}
+	return violations
+}
+
+func (l limit) below(name string, r resources) string {
+	least := l.min[name]
+	request, ok := r.requests[name]
+	limit, has := r.limits[name]
+	switch text := fmt.Sprintf("minimum %s usage per %s is %s", name, l.kind, least.String()); {
+	case !ok:
+		return text + ".  No request is specified"
+	case request.Cmp(least) < 0:
+		return text + ", but request is " + request.String()
+	case has && limit.Cmp(least) < 0:
+		return text + ", but limit is " + limit.String()
+	}
+	return ""
+}
+
+func (l limit) above(name string, r resources) string {
+	most := l.max[name]
+	request, ok := r.requests[name]
+	limit, has := r.limits[name]
+	switch text := fmt.Sprintf("maximum %s usage per %s is %s", name, l.kind, most.String()); {
+	case !has:
+		return text + ".  No limit is specified"
+	case limit.Cmp(most) > 0:
+		return text + ", but limit is " + limit.String()
+	case ok && request.Cmp(most) > 0:
+		return text + ", but request is " + request.String()
+	}
+	return ""
+}
+
+func (l limit) apart(name string, r resources) string {
+	ratio := l.ratio[name]
+	request, ok := r.requests[name]
+	limit, has := r.limits[name]
+	switch text := fmt.Sprintf("%s max limit to request ratio per %s is %s", name, l.kind, ratio.String()); {
+	case !ok || request.IsZero():
+		return text + ", but no request is specified or request is 0"
+	case !has || limit.IsZero():
+		return text + ", but no limit is specified or limit is 0"
+	case cmpProduct(request, ratio, limit) < 0:
+		return text + ", but provided ratio is " + quotient(limit, request)
+	}
+	return ""
+}
+
+// cmpProduct compares a*b with c, exactly.
+func cmpProduct(a, b, c resource.Quantity) int {
+	a, b, c = a.DeepCopy(), b.DeepCopy(), c.DeepCopy()
+	product := a.AsDec()
+	return product.Mul(product, b.AsDec()).Cmp(c.AsDec())
+}
+
+// total adds up the items of an object. Of those that run alone the greatest counts,
+// where it is greater than the sum of the others.
+func (o object) total() resources {
+	sum := resources{requests: amounts{}, limits: amounts{}}
+	for _, item := range o.items {
+		if !item.init {
+			add(sum.requests, item.requests)
+			add(sum.limits, item.limits)
+		}
+	}
+	for _, item := range o.items {
+		if item.init {
+			greatest(sum.requests, item.requests)
+			greatest(sum.limits, item.limits)
+		}
+	}
+	return sum
+}
+
+func add(into, from amounts) {
+	for name, q := range from {
+		total := into[name].DeepCopy()
+		total.Add(q)
+		into[name] = total
+	}
+}
+
+func greatest(into, from amounts) {
+	for name, q := range from {
+		if most, ok := into[name]; !ok || q.Cmp(most) > 0 {
+			into[name] = q
+		}
+	}
+}

@@ -1,0 +1,330 @@
+package limitrange
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/nslifecycle/nslifecycle/finalizer/syntax"
+	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/apiserver/internal/fieldpath"
+	"github.com/nslifecycle/nslifecycle/namespace/registry"
+)
+
+// amounts are quantities by name.
+type amounts map[string]resource.Quantity
+
+func (a amounts) names() []string { return slices.Sorted(maps.Keys(a)) }
+
+// limit is one item of a LimitRange.
+type limit struct {
+	at   string // its path
+	kind string
+	raw  map[string]any
+
+	min, max, fallback, fallbackRequest, ratio amounts // fallback: default
+}
+
+const container = string(corev1.LimitTypeContainer)
+
+// The fields of an item.
+const (
+	minField     = "min"
+	maxField     = "max"
+	defaultField = "default"
+	requestField = "defaultRequest"
+	ratioField   = "maxLimitRequestRatio"
+)
+
+var limitsPath = known("spec.limits[*]")
+
+// known parses a path of this package, which is right.
+func known(text string) fieldpath.Path {
+	p, _ := fieldpath.Parse(text)
+	return p
+}
+
+// read returns the limits of a LimitRange, completed, and what is wrong with them.
+// The document is that of its fields.
+func read(document *fieldpath.Document) ([]limit, []namespace.Violation) {
+	found, err := document.Find(limitsPath)
+	if err != nil {
+		return nil, []namespace.Violation{violation("spec.limits", "", "must be a list of objects")}
+	}
+	var limits []limit
+	var wrong []namespace.Violation
+	for _, f := range found {
+		item, ok := f.Value.(map[string]any)
+		if !ok {
+			wrong = append(wrong, violation(f.At, "", "must be an object"))
+			continue
+		}
+		l := limit{at: f.At, raw: item}
+		l.kind, _ = item["type"].(string)
+		for _, field := range []struct {
+			name string
+			into *amounts
+		}{{maxField, &l.max}, {minField, &l.min}, {defaultField, &l.fallback}, {requestField, &l.fallbackRequest}, {ratioField, &l.ratio}} {
+			var faults []namespace.Violation
+			*field.into, faults = quantities(item[field.name], f.At+"."+field.name)
+			wrong = append(wrong, faults...)
+		}
+		l.complete()
+		limits = append(limits, l)
+	}
+	return limits, wrong
+}
+
+// quantities reads an object of quantities by name.
+func quantities(value any, at string) (amounts, []namespace.Violation) {
+	if value == nil {
+		return amounts{}, nil
+	}
+	object, ok := value.(map[string]any)
+	if !ok {
+		return amounts{}, []namespace.Violation{violation(at, "", "must be an object")}
+	}
+	out := make(amounts, len(object))
+	var wrong []namespace.Violation
+	for _, name := range slices.Sorted(maps.Keys(object)) {
+		q, err := fieldpath.Quantity(object[name])
+		if err != nil {
+			wrong = append(wrong, violation(at+"["+clip(name)+"]", fieldpath.Show(object[name]), err.Error()))
+			continue
+		}
+		out[name] = q
+	}
+	return out, wrong
+}
+
+func violation(field, shown, text string) namespace.Violation {
+	if shown != "" {
+		text = shown + ": " + text
+	}
+	return namespace.Violation{Type: namespace.FieldInvalid, Field: field, Message: "Invalid value: " + text}
+}
+
+// complete gives a limit of containers the defaults that follow from the rest: a
+// default limit from the maximum, a default request from that limit, else from the
+// minimum.
+func (l *limit) complete() {
+	if l.kind != container {
+		return
+	}
+	fill(l.fallback, l.max)
+	fill(l.fallbackRequest, l.fallback)
+	fill(l.fallbackRequest, l.min)
+}
+
+func fill(into, from amounts) {
+	for name, q := range from {
+		if _, ok := into[name]; !ok {
+			into[name] = q
+		}
+	}
+}
+
+// store puts what complete has added into the object.
+func (l *limit) store() {
+	if l.kind != container {
+		return
+	}
+	put(l.raw, defaultField, l.fallback)
+	put(l.raw, requestField, l.fallbackRequest)
+}
+
+// put adds the quantities that an object of quantities does not have.
+func put(into map[string]any, field string, values amounts) {
+	object, ok := into[field].(map[string]any)
+	if !ok {
+		if len(values) == 0 {
+			return
+		}
+		object = map[string]any{}
+		into[field] = object
+	}
+	for name, q := range values {
+		if object[name] == nil {
+			object[name] = q.String()
+		}
+	}
+}
+
+// validate returns everything that is wrong with the limits of one LimitRange.
+func validate(limits []limit) (wrong []namespace.Violation) {
+	seen := map[string]bool{}
+	for _, l := range limits {
+		if why := typeFault(l.kind); why != "" {
+			wrong = append(wrong, violation(l.at+".type", strconv.Quote(clip(l.kind)), why))
+		}
+		if seen[l.kind] {
+			wrong = append(wrong, namespace.Violation{
+				Type: namespace.FieldDuplicate, Field: l.at + ".type", Message: "Duplicate value: " + strconv.Quote(clip(l.kind)),
+			})
+		}
+		seen[l.kind] = true
+		wrong = append(wrong, l.validateNames()...)
+		wrong = append(wrong, l.validateType()...)
+		wrong = append(wrong, l.validateValues()...)
+	}
+	return wrong
+}
+
+func (l limit) validateNames() (wrong []namespace.Violation) {
+	for _, field := range []struct {
+		name   string
+		values amounts
+	}{{maxField, l.max}, {minField, l.min}, {defaultField, l.fallback}, {requestField, l.fallbackRequest}, {ratioField, l.ratio}} {
+		for _, name := range field.values.names() {
+			if why := nameFault(name); why != "" {
+				wrong = append(wrong, violation(l.at+"."+field.name+"["+clip(name)+"]", strconv.Quote(clip(name)), why))
+			}
+		}
+	}
+	return wrong
+}
+
+func (l limit) validateType() (wrong []namespace.Violation) {
+	switch l.kind {
+	case string(corev1.LimitTypePod):
+		for _, field := range []string{defaultField, requestField} {
+			if object, _ := l.raw[field].(map[string]any); len(object) > 0 {
+				wrong = append(wrong, namespace.Violation{
+					Type: namespace.FieldForbidden, Field: l.at + "." + field, Message: "Forbidden: may not be specified when `type` is 'Pod'",
+				})
+			}
+		}
+	case string(corev1.LimitTypePersistentVolumeClaim):
+		_, least := l.min[string(corev1.ResourceStorage)]
+		_, most := l.max[string(corev1.ResourceStorage)]
+		if !least && !most {
+			wrong = append(wrong, namespace.Violation{
+				Type: namespace.FieldRequired, Field: l.at + ".limits",
+				Message: "Required value: either minimum or maximum storage value is required, but neither was provided",
+			})
+		}
+	}
+	return wrong
+}
+
+// validateValues holds the quantities against each other.
+func (l limit) validateValues() (wrong []namespace.Violation) {
+	all := amounts{}
+	for _, a := range []amounts{l.min, l.max, l.fallback, l.fallbackRequest, l.ratio} {
+		maps.Copy(all, a)
+	}
+	for _, name := range all.names() {
+		for _, pair := range []struct {
+			low, high         amounts
+			lowText, highText string
+			field             string // where it is reported
+			reported          amounts
+		}{
+			{l.min, l.max, "min", "max", minField, l.min},
+			{l.min, l.fallbackRequest, "min", "default request", requestField, l.fallbackRequest},
+			{l.fallbackRequest, l.max, "default request", "max", requestField, l.fallbackRequest},
+			{l.fallbackRequest, l.fallback, "default request", "default limit", requestField, l.fallbackRequest},
+			{l.min, l.fallback, "min", "default", defaultField, l.fallback},
+			{l.fallback, l.max, "default", "max", defaultField, l.fallback},
+		} {
+			low, ok := pair.low[name]
+			high, too := pair.high[name]
+			if ok && too && low.Cmp(high) > 0 {
+				q := pair.reported[name]
+				wrong = append(wrong, violation(l.at+"."+pair.field+"["+name+"]", strconv.Quote(q.String()),
+					pair.lowText+" value "+low.String()+" is greater than "+pair.highText+" value "+high.String()))
+			}
+		}
+		if why := l.ratioFault(name); why != "" {
+			q := l.ratio[name]
+			wrong = append(wrong, violation(l.at+"."+ratioField+"["+name+"]", strconv.Quote(q.String()), why))
+		}
+	}
+	return wrong
+}
+
+func (l limit) ratioFault(name string) string {
+	ratio, ok := l.ratio[name]
+	if !ok {
+		return ""
+	}
+	if ratio.Cmp(one) < 0 {
+		return "ratio " + ratio.String() + " is less than 1"
+	}
+	least, ok := l.min[name]
+	most, too := l.max[name]
+	if !ok || !too || least.IsZero() || cmpProduct(least, ratio, most) <= 0 {
+		return ""
+	}
+	return "ratio " + ratio.String() + " is greater than max/min = " + quotient(most, least)
+}
+
+var one = *resource.NewQuantity(1, resource.DecimalSI)
+
+// quotient returns a/b for people.
+func quotient(a, b resource.Quantity) string {
+	return strconv.FormatFloat(a.AsApproximateFloat64()/b.AsApproximateFloat64(), 'f', 6, 64)
+}
+
+func typeFault(kind string) string {
+	if wrong := syntax.QualifiedName(kind); len(wrong) > 0 {
+		return strings.Join(wrong, "; ")
+	}
+	switch corev1.LimitType(kind) {
+	case corev1.LimitTypePod, corev1.LimitTypeContainer, corev1.LimitTypePersistentVolumeClaim:
+		return ""
+	}
+	if !strings.Contains(kind, "/") {
+		return "must be a standard limit type or fully qualified"
+	}
+	return ""
+}
+
+func nameFault(name string) string {
+	if wrong := syntax.QualifiedName(name); len(wrong) > 0 {
+		return strings.Join(wrong, "; ")
+	}
+	switch corev1.ResourceName(name) {
+	case corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceStorage, corev1.ResourceEphemeralStorage:
+		return ""
+	}
+	if !strings.Contains(name, "/") && !strings.HasPrefix(name, corev1.ResourceHugePagesPrefix) {
+		return "must be a standard resource type or fully qualified"
+	}
+	return ""
+}
+
+// admit checks a LimitRange, and completes it.
+func admit(c *registry.ObjectChange) error {
+	if c.Old != nil && string(c.Old.Fields["spec"]) == string(c.New.Fields["spec"]) {
+		return nil
+	}
+	document := fieldpath.Of(c.New.Fields)
+	limits, wrong := read(document)
+	wrong = append(wrong, validate(limits)...)
+	if len(wrong) > 0 {
+		return namespace.Invalid(c.Type.Kind, Resource.String(), c.New.Name, wrong)
+	}
+	for i := range limits {
+		limits[i].store()
+	}
+	return encode(c.New, document, limitsPath.Top())
+}
+
+// encode puts a field of a document back into its object.
+func encode(o *registry.Object, document *fieldpath.Document, top string) error {
+	raw, err := document.Encode(top)
+	if err != nil || raw == nil {
+		return err
+	}
+	if o.Fields = maps.Clone(o.Fields); o.Fields == nil {
+		o.Fields = map[string]json.RawMessage{}
+	}
+	o.Fields[top] = raw
+	return nil
+}
