@@ -162,6 +162,9 @@ type decoding struct {
 
 // builtIn reads a JSON object through the Go type of the kind.
 func (d *decoding) builtIn(data []byte) (registry.Object, error) {
+	if err := inexpensive(data, d.kind.Object.DeepCopyObject()); err != nil {
+		return registry.Object{}, d.malformed(data, err)
+	}
 	typed := d.kind.Object.DeepCopyObject()
 	strict, err := d.unmarshal(data, typed)
 	found := typed.GetObjectKind().GroupVersionKind()
@@ -185,6 +188,15 @@ func (d *decoding) builtIn(data []byte) (registry.Object, error) {
 		return registry.Object{}, err
 	}
 	return d.stored(typed, meta)
+}
+
+// inexpensive refuses a JSON document with quantities that nobody should read;
+// into is an empty object to try.
+func inexpensive(data []byte, into any) error {
+	disarmed, found := disarmJSON(data)
+	return readable(disarmed, found, func(data []byte) error {
+		return kjson.UnmarshalCaseSensitivePreserveInts(data, into)
+	})
 }
 
 // unmarshal decodes data, and returns which fields are unknown or given twice.

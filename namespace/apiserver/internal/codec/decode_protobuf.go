@@ -56,8 +56,13 @@ func (d *decoding) protobuf() (registry.Object, error) {
 	if !ok {
 		return registry.Object{}, fmt.Errorf("codec: the Go type %T of %s has no protobuf form", typed, d.kind.Name())
 	}
-	m.Reset()
-	if err := m.Unmarshal(unknown.Raw); err != nil {
+	disarmed, found := disarmProtobuf(unknown.Raw)
+	err = readable(disarmed, found, m.Unmarshal)
+	if err == nil {
+		m.Reset()
+		err = m.Unmarshal(unknown.Raw)
+	}
+	if err != nil {
 		return registry.Object{}, d.unfit("", "", err)
 	}
 	meta, err := metaOf(d.kind, typed)

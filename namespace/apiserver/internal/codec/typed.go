@@ -21,7 +21,12 @@ func fill(k kinds.Kind, typed runtime.Object, o registry.Object) error {
 		return err
 	}
 	if len(o.Fields) > 0 {
-		if err := kjson.UnmarshalCaseSensitivePreserveInts(fieldsDocument(o), typed); err != nil {
+		document := fieldsDocument(o)
+		err := inexpensive(document, k.Object.DeepCopyObject())
+		if err == nil {
+			err = kjson.UnmarshalCaseSensitivePreserveInts(document, typed)
+		}
+		if err != nil {
 			return fmt.Errorf("codec: %s %q cannot be read as %T: %w", k.Name(), o.Name, typed, err)
 		}
 	}
