@@ -1,0 +1,285 @@
+package refusals_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/nslifecycle/nslifecycle/deleter"
+	"github.com/nslifecycle/nslifecycle/finalizer"
+	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/apiserver"
+	"github.com/nslifecycle/nslifecycle/namespace/apiserver/authorization"
+	"github.com/nslifecycle/nslifecycle/namespace/apiserver/kinds"
+	"github.com/nslifecycle/nslifecycle/namespace/apiserver/refusals"
+	"github.com/nslifecycle/nslifecycle/namespace/registry"
+	"github.com/nslifecycle/nslifecycle/namespace/registry/registrytest"
+	"github.com/nslifecycle/nslifecycle/store/memory"
+)
+
+// env is a server that allows nothing, with a recorder.
+type env struct {
+	*registry.Registry
+	t        testing.TB
+	recorder *refusals.Recorder
+	events   *registry.Content
+	server   *apiserver.Server
+	dropped  []error
+}
+
+func newEnv(t testing.TB, o refusals.Options, admission ...registry.Admission) *env {
+	t.Helper()
+	s, err := memory.New(nil)
+	require.NoError(t, err)
+	list := []kinds.Kind{kinds.Events(), kinds.Secrets()}
+	r, err := registry.New(s, &registry.Options{Types: []registry.ResourceType{list[0].ResourceType, list[1].ResourceType}, Admission: admission})
+	require.NoError(t, err)
+	e := &env{Registry: r, t: t}
+	o.Dropped = func(_ apiserver.Refusal, err error) { e.dropped = append(e.dropped, err) }
+	e.recorder, err = refusals.New(r, &o)
+	require.NoError(t, err)
+	e.events, err = r.Content(deleter.Resource{Name: "events"})
+	require.NoError(t, err)
+	e.server, err = apiserver.New(r, list, &apiserver.Options{
+		Authorizer: &authorization.Grants{},
+		Authenticate: func(r *http.Request) (authorization.User, error) {
+			return authorization.User{Name: r.Header.Get("User")}, nil
+		},
+		Hooks: apiserver.Hooks{Refused: e.recorder.Record},
+	})
+	require.NoError(t, err)
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- e.recorder.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		require.ErrorIs(t, <-done, context.Canceled)
+		require.NoError(t, e.server.Close())
+		require.NoError(t, r.Close())
+		require.NoError(t, registrytest.Check(context.WithoutCancel(t.Context()), s, "registry"))
+		require.NoError(t, s.Close())
+	})
+	return e
+}
+
+func (e *env) create(name string) {
+	e.t.Helper()
+	_, err := e.Create(e.t.Context(), namespace.Namespace{Meta: namespace.Meta{Name: name}})
+	require.NoError(e.t, err)
+}
+
+// refused sends a request that is refused.
+func (e *env) refused(user, method, target string) {
+	e.t.Helper()
+	r := httptest.NewRequestWithContext(e.t.Context(), method, target, nil)
+	r.Header.Set("User", user)
+	w := httptest.NewRecorder()
+	e.server.ServeHTTP(w, r)
+	require.Equal(e.t, http.StatusForbidden, w.Code)
+}
+
+// recorded are the events in a namespace, as "count message".
+func (e *env) recorded(ns string) []string {
+	e.t.Helper()
+	list, err := e.events.List(e.t.Context(), ns, registry.ListOptions{})
+	require.NoError(e.t, err)
+	var lines []string
+	for _, o := range list.Items {
+		var message string
+		require.NoError(e.t, json.Unmarshal(o.Fields["message"], &message))
+		lines = append(lines, string(o.Fields["count"])+" "+message)
+	}
+	return lines
+}
+
+func TestRefusalsAreCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnv(t, refusals.Options{})
+		e.create("x")
+		for i := range 3 {
+			e.refused("alice", "GET", fmt.Sprintf("/api/v1/namespaces/x/secrets/s%d", i))
+		}
+		e.refused("bob", "DELETE", "/api/v1/namespaces/x")
+		require.Empty(t, e.recorded("x"), "not in the way of requests")
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		require.ElementsMatch(t, []string{
+			`3 User "alice" cannot get resource "secrets" in API group "" in the namespace "x"`,
+			`1 User "bob" cannot delete resource "namespaces" in API group "" in the namespace "x"`,
+		}, e.recorded("x"))
+		time.Sleep(time.Hour)
+		e.refused("alice", "GET", "/api/v1/namespaces/x/secrets/other")
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		require.Contains(t, e.recorded("x"), `4 User "alice" cannot get resource "secrets" in API group "" in the namespace "x"`)
+		require.Len(t, e.recorded("x"), 2)
+		require.Empty(t, e.dropped)
+
+		list, err := e.events.List(t.Context(), "x", registry.ListOptions{})
+		require.NoError(t, err)
+		for _, o := range list.Items {
+			require.JSONEq(t, `"Warning"`, string(o.Fields["type"]))
+			require.JSONEq(t, `"Forbidden"`, string(o.Fields["reason"]))
+			require.JSONEq(t, `{"kind":"Namespace","apiVersion":"v1","name":"x","namespace":"x"}`, string(o.Fields["involvedObject"]))
+			var first, last time.Time
+			require.NoError(t, json.Unmarshal(o.Fields["firstTimestamp"], &first))
+			require.NoError(t, json.Unmarshal(o.Fields["lastTimestamp"], &last))
+			require.Equal(t, string(o.Fields["count"]) == "4", last.Sub(first) >= time.Hour)
+		}
+	})
+}
+
+// Nothing is written where nothing may be, and nothing about the whole cluster.
+func TestWhereNothingIsRecorded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnv(t, refusals.Options{})
+		e.create("x")
+		e.refused("alice", "GET", "/api/v1/namespaces/x")
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		require.Len(t, e.recorded("x"), 1)
+		_, err := e.Delete(t.Context(), "x", namespace.Preconditions{})
+		require.NoError(t, err)
+		for _, target := range []string{
+			"/api/v1/namespaces/x", "/api/v1/namespaces/x/secrets", "/api/v1/namespaces/missing/secrets", "/api/v1/namespaces/NotAName/secrets",
+			"/api/v1/namespaces", "/api/v1/secrets", "/version", "/api/v1/namespaces/%2E%2E/secrets",
+		} {
+			e.refused("alice", "GET", target)
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		require.Equal(t, []string{`1 User "alice" cannot get resource "namespaces" in API group "" in the namespace "x"`}, e.recorded(""))
+		require.Empty(t, e.dropped)
+		_, err = e.events.DeleteCollection(t.Context(), "x", none.Labels, none.Fields)
+		require.NoError(t, err)
+		_, err = e.Finalize(t.Context(), namespace.Namespace{Meta: namespace.Meta{Name: "x"}, Spec: namespace.Spec{Finalizers: finalizer.Set{}}})
+		require.NoError(t, err)
+	})
+}
+
+var none registry.ListOptions
+
+// However many users ask, memory, writes and events are bounded.
+func TestBounds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnv(t, refusals.Options{Every: time.Second, Writes: 5, Waiting: 20, Slots: 8})
+		e.create("x")
+		for i := range 30 {
+			e.refused(fmt.Sprint("user-", i), "GET", "/api/v1/namespaces/x/secrets")
+		}
+		require.Len(t, e.dropped, 10)
+		require.ErrorIs(t, e.dropped[0], refusals.ErrDropped)
+		e.refused("user-7", "GET", "/api/v1/namespaces/x/secrets")
+		require.Len(t, e.dropped, 10, "it waits already")
+		e.refused(strings.Repeat("u", 5000), "GET", "/api/v1/namespaces/x/secrets")
+		require.Len(t, e.dropped, 11)
+		before := e.version()
+		time.Sleep(time.Second + time.Millisecond)
+		synctest.Wait()
+		require.Equal(t, before+5, e.version(), "one write for each event")
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		require.Equal(t, before+20, e.version())
+		require.LessOrEqual(t, len(e.recorded("x")), 8)
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		require.Equal(t, before+20, e.version(), "nothing is written when nothing is refused")
+	})
+}
+
+func (e *env) version() int {
+	e.t.Helper()
+	list, err := e.List(e.t.Context(), registry.ListOptions{Limit: 1})
+	require.NoError(e.t, err)
+	var n int
+	_, err = fmt.Sscan(list.ResourceVersion, &n)
+	require.NoError(e.t, err)
+	return n
+}
+
+// refusing is an admission that lets no event in.
+type refusing struct{ err error }
+
+func (r refusing) Admit(_ context.Context, w *registry.Write) error {
+	if w.Itself != nil {
+		return nil
+	}
+	return r.err
+}
+
+// That recording is refused is told, and not recorded again.
+func TestNoLoop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		full := &namespace.Error{Kind: namespace.ErrForbidden, Message: "exceeded quota"}
+		e := newEnv(t, refusals.Options{}, refusing{full})
+		e.create("x")
+		e.refused("alice", "GET", "/api/v1/namespaces/x/secrets")
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		require.Len(t, e.dropped, 1)
+		require.ErrorIs(t, e.dropped[0], namespace.ErrForbidden)
+		require.Empty(t, e.recorded("x"))
+	})
+}
+
+// Two processes that record the same do not lose each other's counts.
+func TestTwoRecorders(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnv(t, refusals.Options{})
+		e.create("x")
+		other, err := refusals.New(e.Registry, nil)
+		require.NoError(t, err)
+		ctx, stop := context.WithCancelCause(t.Context())
+		ended := errors.New("ended")
+		done := make(chan error, 1)
+		go func() { done <- other.Run(ctx) }()
+		for range 10 {
+			for _, r := range []*refusals.Recorder{e.recorder, other} {
+				r.Record(apiserver.Refusal{
+					User:       authorization.User{Name: "alice"},
+					Attributes: authorization.Attributes{Verb: "get", Resource: "secrets", Namespace: "x"},
+				})
+			}
+			time.Sleep(time.Second)
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		require.Equal(t, []string{`20 User "alice" cannot get resource "secrets" in API group "" in the namespace "x"`}, e.recorded("x"))
+		stop(ended)
+		require.ErrorIs(t, <-done, ended)
+	})
+}
+
+func TestBadInput(t *testing.T) {
+	_, err := refusals.New(nil, nil)
+	require.ErrorIs(t, err, namespace.ErrInvalid)
+	s, err := memory.New(nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { s.Close() })
+	without, err := registry.New(s, nil)
+	require.NoError(t, err)
+	_, err = refusals.New(without, nil)
+	require.ErrorIs(t, err, namespace.ErrNotFound)
+	with, err := registry.New(s, &registry.Options{Types: []registry.ResourceType{kinds.Events().ResourceType}})
+	require.NoError(t, err)
+	for name, o := range map[string]refusals.Options{"Every": {Every: -1}, "Writes": {Writes: -1}, "Waiting": {Waiting: -1}, "Slots": {Slots: -1}} {
+		_, err = refusals.New(with, &o)
+		require.ErrorIs(t, err, namespace.ErrInvalid)
+		require.ErrorContains(t, err, name)
+	}
+	rec, err := refusals.New(with, nil)
+	require.NoError(t, err)
+	rec.Record(apiserver.Refusal{})
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	require.ErrorIs(t, rec.Run(ctx), context.Canceled)
+}
