@@ -259,6 +259,45 @@ func TestTwoRecorders(t *testing.T) {
 	})
 }
 
+// racing is an admission before which somebody else is quicker, once.
+type racing struct{ quicker func() }
+
+func (r *racing) Admit(context.Context, *registry.Write) error {
+	if quicker := r.quicker; quicker != nil {
+		r.quicker = nil
+		quicker()
+	}
+	return nil
+}
+
+// A count that somebody else wrote meanwhile is added to, not overwritten.
+func TestSomebodyElseIsQuicker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var race racing
+		e := newEnv(t, refusals.Options{}, &race)
+		e.create("x")
+		other, err := refusals.New(e.Registry, nil)
+		require.NoError(t, err)
+		refusal := apiserver.Refusal{
+			User:       authorization.User{Name: "alice"},
+			Attributes: authorization.Attributes{Verb: "get", Resource: "secrets", Namespace: "x"},
+		}
+		for round := range 2 { // at the creation of the event, and at an update
+			race.quicker = func() {
+				ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)
+				defer stop()
+				other.Record(refusal)
+				require.ErrorIs(t, other.Run(ctx), context.DeadlineExceeded)
+			}
+			e.recorder.Record(refusal)
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			require.Equal(t, []string{fmt.Sprint(2*(round+1)) + ` User "alice" cannot get resource "secrets" in API group "" in the namespace "x"`}, e.recorded("x"))
+		}
+		require.Empty(t, e.dropped)
+	})
+}
+
 func TestBadInput(t *testing.T) {
 	_, err := refusals.New(nil, nil)
 	require.ErrorIs(t, err, namespace.ErrInvalid)
