@@ -331,6 +331,21 @@ func TestBadOptions(t *testing.T) {
 		"version":         typed(func(t *registry.ResourceType) { t.Version = "" }),
 		"kind":            typed(func(t *registry.ResourceType) { t.Kind = "" }),
 		"kind path":       typed(func(t *registry.ResourceType) { t.Kind = "A/B" }),
+		"field":           typed(func(t *registry.ResourceType) { t.Fields = []string{""} }),
+		"field dots":      typed(func(t *registry.ResourceType) { t.Fields = []string{"spec..a"} }),
+		"field end":       typed(func(t *registry.ResourceType) { t.Fields = []string{"spec."} }),
+		"field list":      typed(func(t *registry.ResourceType) { t.Fields = []string{"spec.a[0]"} }),
+		"field spaces":    typed(func(t *registry.ResourceType) { t.Fields = []string{"spec.a b"} }),
+		"field digit":     typed(func(t *registry.ResourceType) { t.Fields = []string{"spec.0"} }),
+		"field operator":  typed(func(t *registry.ResourceType) { t.Fields = []string{"spec.a=b"} }),
+		"field not UTF-8": typed(func(t *registry.ResourceType) { t.Fields = []string{"spec.\xff"} }),
+		"field huge":      typed(func(t *registry.ResourceType) { t.Fields = []string{strings.Repeat("a.", 1<<19) + "a"} }),
+		"field twice":     typed(func(t *registry.ResourceType) { t.Fields = []string{"type", "type"} }),
+		"field of all":    typed(func(t *registry.ResourceType) { t.Fields = []string{"metadata.name"} }),
+		"field metadata":  typed(func(t *registry.ResourceType) { t.Fields = []string{"metadata.uid"} }),
+		"field kind":      typed(func(t *registry.ResourceType) { t.Fields = []string{"kind"} }),
+		"no link":         {Admission: []registry.Admission{nil}},
+		"a nil link":      {Admission: []registry.Admission{link(nil), nil}},
 	} {
 		_, err := registry.New(s, o)
 		requireRefused(t, err, what, namespace.ErrInvalid)
