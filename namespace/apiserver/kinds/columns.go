@@ -3,7 +3,6 @@ package kinds
 import (
 	"encoding/json"
 	"slices"
-	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -79,24 +78,11 @@ func countOf(fields ...string) func(registry.Object) any {
 	}
 }
 
-func entries(value json.RawMessage) int64 {
-	if strings.HasPrefix(string(value[:min(len(value), 1)]), "[") {
-		var list []json.RawMessage
-		decode(value, &list)
-		return int64(len(list))
-	}
-	var object map[string]json.RawMessage
-	decode(value, &object)
-	return int64(len(object))
-}
-
 // at returns the value at a path; nothing where there is none.
 func at(o registry.Object, path ...string) json.RawMessage {
 	value := o.Fields[path[0]]
 	for _, step := range path[1:] {
-		var object map[string]json.RawMessage
-		decode(value, &object)
-		value = object[step]
+		value = member(value, step)
 	}
 	return value
 }

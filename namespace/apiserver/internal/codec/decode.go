@@ -162,7 +162,7 @@ type decoding struct {
 
 // builtIn reads a JSON object through the Go type of the kind.
 func (d *decoding) builtIn(data []byte) (registry.Object, error) {
-	if err := inexpensive(data, d.kind.Object.DeepCopyObject()); err != nil {
+	if err := inexpensive(d.kind, data); err != nil {
 		return registry.Object{}, d.malformed(data, err)
 	}
 	typed := d.kind.Object.DeepCopyObject()
@@ -190,12 +190,12 @@ func (d *decoding) builtIn(data []byte) (registry.Object, error) {
 	return d.stored(typed, meta)
 }
 
-// inexpensive refuses a JSON document with quantities that nobody should read;
-// into is an empty object to try.
-func inexpensive(data []byte, into any) error {
+// inexpensive refuses a JSON document of a built-in kind with quantities that
+// nobody should read.
+func inexpensive(k kinds.Kind, data []byte) error {
 	disarmed, found := disarmJSON(data)
 	return readable(disarmed, found, func(data []byte) error {
-		return kjson.UnmarshalCaseSensitivePreserveInts(data, into)
+		return kjson.UnmarshalCaseSensitivePreserveInts(data, k.Object.DeepCopyObject())
 	})
 }
 

@@ -1,6 +1,7 @@
 package codec_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"math/rand"
 	"testing"
@@ -22,6 +23,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/internal/codec"
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/kinds"
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
+	"github.com/nslifecycle/nslifecycle/phase"
 )
 
 // filler fills objects with what a client could send.
@@ -219,4 +221,37 @@ func TestTypedSharesNothing(t *testing.T) {
 
 	_, err = c.Typed(widgets(""), o)
 	require.ErrorIs(t, err, namespace.ErrBadRequest)
+}
+
+// Metadata is written as encoding/json would, byte by byte: stored documents and
+// answers must not differ.
+func TestMetadataBytes(t *testing.T) {
+	seed := time.Now().UnixNano()
+	t.Logf("seed %d", seed)
+	c, k, fill := newCodec(t), kinds.ConfigMaps(), filler(seed)
+	for range 300 {
+		o, err := c.Untyped(k, fillObject(fill, k))
+		require.NoError(t, err)
+		if o.Annotations != nil {
+			o.Annotations["html"] = "<a href=\"x\">&\u2028</a>\x7f"
+		}
+		want, err := json.Marshal(o)
+		require.NoError(t, err)
+		got, err := c.Object(codec.Format{}, k, o, codec.TableOptions{})
+		require.NoError(t, err)
+		require.True(t, bytes.HasPrefix(got, want[:bytes.Index(want, []byte(`"metadata"`))]))
+		require.Equal(t, metadataOf(t, want), metadataOf(t, got))
+	}
+	for _, m := range []namespace.Meta{{}, {Name: "x", CreationTimestamp: phase.Time{Time: time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC)}}} {
+		_, want := json.Marshal(m)
+		_, err := c.Object(codec.Format{}, k, registry.Object{Meta: m}, codec.TableOptions{})
+		require.Equal(t, want == nil, err == nil)
+	}
+}
+
+func metadataOf(t *testing.T, document []byte) string {
+	t.Helper()
+	var fields map[string]json.RawMessage
+	require.NoError(t, json.Unmarshal(document, &fields))
+	return string(fields["metadata"])
 }

@@ -22,7 +22,7 @@ func fill(k kinds.Kind, typed runtime.Object, o registry.Object) error {
 	}
 	if len(o.Fields) > 0 {
 		document := fieldsDocument(o)
-		err := inexpensive(document, k.Object.DeepCopyObject())
+		err := inexpensive(k, document)
 		if err == nil {
 			err = kjson.UnmarshalCaseSensitivePreserveInts(document, typed)
 		}

@@ -1,0 +1,61 @@
+package kinds
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// FuzzScan holds that counting and finding without decoding give what decoding
+// gives, and that broken documents do no harm.
+func FuzzScan(f *testing.F) {
+	for _, document := range []string{
+		`{}`, `[]`, `{"a":1}`, `{ "a" : { "b" : [1, "}"] } , "b":"\"]" }`, `[1, {"a":2}, "x,y", [], null]`, `"x"`, `5`, `null`,
+		`{"a"`, `{"a":`, `[1,`, `{"\`, `[,,]`, `{a:b}`, `{"a"}`, `[]]`, `{"a":1]}`, `{:}`,
+	} {
+		f.Add([]byte(document), "a")
+	}
+	f.Fuzz(func(t *testing.T, data []byte, name string) {
+		count, found := entries(data), member(data, name)
+		if !json.Valid(data) {
+			return
+		}
+		var compact json.RawMessage
+		require.NoError(t, json.Unmarshal(data, &compact))
+		compact = compact[:len(compact):len(compact)]
+		var object map[string]json.RawMessage
+		var list []json.RawMessage
+		switch {
+		case json.Unmarshal(compact, &list) == nil && list != nil:
+			require.EqualValues(t, len(list), entries(compact))
+			require.Nil(t, member(compact, name))
+		case json.Unmarshal(compact, &object) == nil && object != nil:
+			require.GreaterOrEqual(t, entries(compact), int64(len(object)), "a key may be there twice")
+			if found != nil {
+				require.True(t, json.Valid(found), "%q", found)
+			}
+			if value, ok := object[name]; ok && plain(name) && !escaped(data) {
+				require.Equal(t, string(value), string(member(compact, name)))
+			}
+		default:
+			require.Zero(t, count)
+			require.Nil(t, found)
+		}
+	})
+}
+
+// plain reports whether a name is written without escapes.
+func plain(name string) bool {
+	quoted, err := json.Marshal(name)
+	return err == nil && string(quoted) == `"`+name+`"`
+}
+
+func escaped(data []byte) bool {
+	for _, c := range data {
+		if c == '\\' || c >= 0x80 {
+			return true
+		}
+	}
+	return false
+}
