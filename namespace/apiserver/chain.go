@@ -55,6 +55,6 @@ func (s *Server) authorized(next http.Handler) http.Handler {
 				return
 			}
 		}
-		next.ServeHTTP(w, r.WithContext(withRoute(r.Context(), rt)))
+		next.ServeHTTP(w, r)
 	})
 }

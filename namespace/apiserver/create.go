@@ -2,6 +2,7 @@ package apiserver
 
 import (
 	"net/http"
+	"time"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/internal/codec"
@@ -14,7 +15,7 @@ func (s *Server) create(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	made, err := s.insert(r, o)
+	made, err := s.insert(r, s.patcher.Updated(r.Kind, "", registry.Object{}, o, r.manager(), time.Now()))
 	if err != nil {
 		return err
 	}

@@ -2,4 +2,33 @@
 // does (design document, "REST API"), so that kubectl, client-go and controllers
 // written for Kubernetes namespaces work against any service that embeds the
 // library.
+//
+// A [Server] is an [net/http.Handler] over a registry and the kinds of content that
+// it keeps (package kinds):
+//
+//	/api/v1/namespaces[/{ns}[/status|/finalize]]             the namespaces
+//	/api/v1/namespaces/{ns}/{type}[/{name}[/status]]         content in the core group
+//	/apis/{group}/{version}/namespaces/{ns}/{type}/...       content in a named group
+//	/api/v1/{type}, /apis/{group}/{version}/{type}           content of all namespaces, or cluster-scoped
+//	.../list/{type}, .../watch/...                           the design document's own forms of LIST and WATCH
+//	/api, /apis, /version, /openapi/v2, /openapi/v3          discovery and schemas
+//	/healthz, /livez, /readyz                                probes; with ?verbose in words
+//
+// The design document's FINALIZE is POST to the sub-resource; PUT, as Kubernetes has
+// it, is the same. Paths are taken as they are: nothing is cleaned or redirected,
+// and an escaped slash is part of a name, which no object can have.
+//
+// Objects are JSON, YAML or, for the kinds that are built into Kubernetes' clients,
+// protobuf; lists and objects can be had as a Table or as metadata alone. Patches
+// are JSON patches, merge patches, strategic merge patches and server-side apply.
+// What goes wrong is answered with a Status, in the words of Kubernetes.
+//
+// What a request goes through, in this order: the access log, recovery of panics,
+// authentication ([Options.Authenticate]), the room that the client has
+// ([Limits]), authorization ([Options.Authorizer]), and only then is anything
+// looked up. Admission is the registry's ([registry.Options]), and part of the commit;
+// its links find the user with [authorization.UserFrom].
+//
+// Not served: garbage collection by ownerReferences (the propagation policy of a
+// deletion is accepted, and nothing follows from it), watches over WebSocket, CBOR.
 package apiserver

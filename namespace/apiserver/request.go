@@ -19,20 +19,10 @@ type request struct {
 	format codec.Format // of the answer
 }
 
-type routeKey struct{}
-
-func withRoute(ctx context.Context, rt route) context.Context {
-	return context.WithValue(ctx, routeKey{}, rt)
-}
-
 // dispatch answers a request that was let through.
 func (s *Server) dispatch(w http.ResponseWriter, r *http.Request) {
-	rt, ok := r.Context().Value(routeKey{}).(route)
-	if !ok {
-		rt = routeOf(r)
-	}
 	var err error
-	if rt.isResource {
+	if rt := exchangeOf(r.Context()).route; rt.isResource {
 		err = s.serveResource(w, r, rt)
 	} else {
 		err = s.system(w, r)

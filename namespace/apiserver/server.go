@@ -3,6 +3,7 @@ package apiserver
 import (
 	"log/slog"
 	"net/http"
+	"runtime"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/version"
@@ -11,6 +12,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/internal/codec"
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/internal/discovery"
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/internal/openapi"
+	"github.com/nslifecycle/nslifecycle/namespace/apiserver/internal/patch"
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/kinds"
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
 )
@@ -23,6 +25,7 @@ type Server struct {
 	options   Options
 	log       *slog.Logger
 	codec     *codec.Codec
+	patcher   *patch.Patcher
 	schemas   *openapi.Documents
 	discovery *discovery.Documents
 	resources map[resourceKey]*resource
@@ -57,7 +60,8 @@ func New(r *registry.Registry, list []kinds.Kind, o *Options) (*Server, error) {
 		return nil, err
 	}
 	orElse(&s.options.Version, version.Info{
-		Major: "1", Minor: "36", GitVersion: "v1.36.0", GoVersion: "go", Compiler: "gc", Platform: "any",
+		Major: "1", Minor: "36", GitVersion: "v1.36.0",
+		GoVersion: runtime.Version(), Compiler: runtime.Compiler, Platform: runtime.GOOS + "/" + runtime.GOARCH,
 	})
 	if s.log = s.options.Logger; s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
@@ -82,6 +86,9 @@ func (s *Server) describe(list []kinds.Kind) (err error) {
 		return err
 	}
 	if s.schemas, err = openapi.New(list); err != nil {
+		return err
+	}
+	if s.patcher, err = patch.New(list, s.codec, s.schemas); err != nil {
 		return err
 	}
 	s.discovery = discovery.New(list, s.options.Version)

@@ -3,6 +3,8 @@ package apiserver
 import (
 	"errors"
 	"net/http"
+	"strings"
+	"time"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
@@ -53,7 +55,7 @@ func (s *Server) replace(r *request, o registry.Object) (registry.Object, error)
 		if err != nil {
 			return registry.Object{}, err
 		}
-		next := o
+		next := s.patcher.Updated(r.Kind, r.Subresource, live, o, r.manager(), time.Now())
 		if unconditional {
 			next.ResourceVersion = live.ResourceVersion
 		}
@@ -65,4 +67,14 @@ func (s *Server) replace(r *request, o registry.Object) (registry.Object, error)
 			return written, err
 		}
 	}
+}
+
+// manager is who manages the fields that a request sets: it says so, or its user
+// agent does.
+func (r *request) manager() string {
+	if r.query.fieldManager != "" {
+		return r.query.fieldManager
+	}
+	name, _, _ := strings.Cut(r.UserAgent(), "/")
+	return strings.ToValidUTF8(name[:min(len(name), 128)], "")
 }

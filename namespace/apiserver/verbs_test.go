@@ -1,9 +1,11 @@
 package apiserver_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -314,6 +316,27 @@ type stuck struct{ store.Store }
 func (s stuck) Get(ctx context.Context, _ string) (store.Entry, error) {
 	<-ctx.Done()
 	return store.Entry{}, context.Cause(ctx)
+}
+
+// TestCorruptEntry reads what somebody else wrote into the store.
+func TestCorruptEntry(t *testing.T) {
+	s, err := memory.New(nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	r, err := registry.New(s, nil)
+	require.NoError(t, err)
+	var log bytes.Buffer
+	server, err := apiserver.New(r, nil, &apiserver.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	require.NoError(t, err)
+	_, err = s.Commit(t.Context(), store.Txn{Do: []store.Operation{store.Put("/registry/namespaces/x", []byte("{"))}})
+	require.NoError(t, err)
+	e := &env{t: t, store: s, registry: r, server: server}
+	for _, request := range [][3]string{{"GET", x, ""}, {"GET", all, ""}, {"PUT", x, `{"metadata":{"name":"x"}}`}, {"DELETE", x, ""}} {
+		log.Reset()
+		a := e.must(http.StatusInternalServerError, request[0], request[1], request[2], "Accept", "application/json;pretty=1")
+		require.Equal(t, "InternalError", a.text("reason"), request)
+		require.Contains(t, log.String(), "cannot be read", request)
+	}
 }
 
 // TestBadInput holds what cannot be a server.
