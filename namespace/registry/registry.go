@@ -14,6 +14,10 @@
 // ever created in a namespace that is not Active (rule R6), however requests
 // interleave and however many processes share the store.
 //
+// What else a host asks of writes it says by a chain of links ([Admission]): each may
+// change a write, refuse it, or have conditions and further writes join its commit, so
+// that a count of objects, say, is exact without a lock.
+//
 // Any number of registries, in any number of processes, may work on one store.
 package registry
 
