@@ -11,7 +11,7 @@ var (
 	ErrNotFound       = errors.New("not found")
 	ErrConflict       = errors.New("a condition does not hold") // always a [*ConflictError]
 	ErrGone           = errors.New("the position is gone, list again")
-	ErrFuture         = errors.New("the position lies ahead of the store")
+	ErrFuture         = errors.New("the position lies ahead of the store") // always a [*FutureError]
 	ErrInvalid        = errors.New("invalid")
 	ErrTooLarge       = errors.New("too large")
 	ErrUnknownOutcome = errors.New("the outcome of the write is unknown, read back")
@@ -21,7 +21,7 @@ var (
 
 // Error says which operation on which key (or prefix) failed.
 type Error struct {
-	Op  string // "get", "list", "commit", "watch", "compact", "open", "close"
+	Op  string // "get", "list", "count", "commit", "watch", "compact", "open", "close"
 	Key string // the prefix of a listing or watch, the key of the condition of a conflict; may be empty
 	Err error
 }
@@ -64,3 +64,17 @@ func (e *ConflictError) Error() string {
 
 // Is makes the error match [ErrConflict].
 func (e *ConflictError) Is(target error) bool { return target == ErrConflict }
+
+// FutureError is a revision that lies ahead of the store. It matches [ErrFuture].
+type FutureError struct {
+	Asked   Revision
+	Current Revision // of the store, when it refused: less than Asked
+}
+
+// Error implements error.
+func (e *FutureError) Error() string {
+	return fmt.Sprintf("%v: revision %d, the store is at %d", ErrFuture, e.Asked, e.Current)
+}
+
+// Is makes the error match [ErrFuture].
+func (e *FutureError) Is(target error) bool { return target == ErrFuture }

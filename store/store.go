@@ -135,6 +135,15 @@ type Compactor interface {
 	Compact(ctx context.Context, revision Revision) error
 }
 
+// Counter is what a [Store] may offer beyond the contract: counting entries
+// without reading them.
+type Counter interface {
+	// Count returns how many entries a List with q would have: of q.Prefix, after
+	// q.After, as of q.At, and at most q.Limit unless that is zero. Its errors are
+	// those of List.
+	Count(ctx context.Context, q Query) (int, error)
+}
+
 // Limits bounds what one call may carry. Zero means no bound.
 type Limits struct {
 	Key        int // bytes in a key

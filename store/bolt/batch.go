@@ -157,7 +157,7 @@ func (b *batch) supersede(key string, old []byte, end store.Revision) (*store.En
 // compact makes r the oldest position; prune does the work.
 func (b *batch) compact(r store.Revision) error {
 	if r > b.head.revision {
-		return fmt.Errorf("%w: revision %d, the store is at %d", store.ErrFuture, r, b.head.revision)
+		return &store.FutureError{Asked: r, Current: b.head.revision}
 	}
 	if r > b.head.compacted {
 		b.head.compacted = r

@@ -33,6 +33,7 @@ func backend(tb testing.TB) storetest.Backend {
 		Store:    latest,
 		Limits:   latest.Limits(),
 		Compacts: true,
+		Counts:   true,
 		Slow:     true, // every commit is synced
 		History:  1024, // Retain, and what may gather beyond it
 		// One process holds the file, so there is no second handle (see TestOpenInUse).

@@ -16,6 +16,7 @@ import (
 var (
 	_ store.Store     = (*Store)(nil)
 	_ store.Compactor = (*Store)(nil)
+	_ store.Counter   = (*Store)(nil)
 	_ store.Limiter   = (*Store)(nil)
 )
 
@@ -106,19 +107,31 @@ func (s *Store) List(ctx context.Context, q store.Query) (store.Page, error) {
 }
 
 func (s *Store) list(ctx context.Context, q store.Query) (page store.Page, err error) {
+	err = s.read(ctx, q, func(snap *snapshot, at store.Revision) error {
+		page = store.Page{Position: store.Position{Epoch: s.epoch, Revision: at}}
+		return fill(ctx, &page, snap, q)
+	})
+	if err != nil {
+		return store.Page{}, err
+	}
+	return page, nil
+}
+
+// read gives f the snapshot that q asks for, and its revision.
+func (s *Store) read(ctx context.Context, q store.Query, f func(snap *snapshot, at store.Revision) error) error {
 	if err := usable(ctx); err != nil {
-		return page, err
+		return err
 	}
 	if q.Limit < 0 {
-		return page, fmt.Errorf("%w: the limit %d is negative", store.ErrInvalid, q.Limit)
+		return fmt.Errorf("%w: the limit %d is negative", store.ErrInvalid, q.Limit)
 	}
 	now := q.At == store.Position{}
 	if !now {
 		if err := s.hub.Check(ctx, q.At); err != nil {
-			return page, err
+			return err
 		}
 	}
-	err = s.view(ctx, func(tx *bbolt.Tx) error {
+	return s.view(ctx, func(tx *bbolt.Tx) error {
 		snap, err := newSnapshot(tx)
 		if err != nil {
 			return err
@@ -130,13 +143,8 @@ func (s *Store) list(ctx context.Context, q store.Query) (page store.Page, err e
 		if at < snap.head.compacted {
 			return gone(at, snap.head)
 		}
-		page = store.Page{Position: store.Position{Epoch: s.epoch, Revision: at}}
-		return fill(ctx, &page, snap, q)
+		return f(snap, at)
 	})
-	if err != nil {
-		return store.Page{}, err
-	}
-	return page, nil
 }
 
 // fill lists the entries of a page.
@@ -157,6 +165,21 @@ func fill(ctx context.Context, page *store.Page, snap *snapshot, q store.Query) 
 		return err
 	}
 	return listErr
+}
+
+// Count implements [store.Counter]. It walks over each entry that it counts.
+func (s *Store) Count(ctx context.Context, q store.Query) (n int, err error) {
+	err = s.read(ctx, q, func(snap *snapshot, at store.Revision) error {
+		n = 0
+		return snap.list(ctx, q.Prefix, q.After, at, func(_, _ []byte) bool {
+			n++
+			return n != q.Limit
+		})
+	})
+	if err != nil {
+		return 0, &store.Error{Op: "count", Key: q.Prefix, Err: err}
+	}
+	return n, nil
 }
 
 // Watch implements [store.Store].

@@ -41,7 +41,7 @@ func (s *Store) compact(ctx context.Context, revision int64) error {
 		}
 		return answer, err
 	})
-	return err
+	return s.ahead(ctx, revision, err)
 }
 
 // compacted stands for the answer to a compaction that was done before.

@@ -23,6 +23,7 @@ func backendOn(server *etcdtest.Server) storetest.Open {
 			Store:    latest,
 			Limits:   latest.Limits(),
 			Compacts: true,
+			Counts:   true,
 			Slow:     true,
 			Second:   func(ctx context.Context) (store.Store, error) { return handle(ctx) },
 			Reopen: func(ctx context.Context) (store.Store, error) {

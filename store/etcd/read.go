@@ -2,6 +2,7 @@ package etcd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -105,25 +106,17 @@ func (s *Store) List(ctx context.Context, q store.Query) (store.Page, error) {
 }
 
 func (s *Store) list(ctx context.Context, q store.Query) (page store.Page, err error) {
-	at, err := s.revision(q.At)
-	switch {
-	case err != nil:
+	request, err := s.rangeOf(q)
+	if err != nil {
 		return page, err
-	case q.Limit < 0:
-		return page, fmt.Errorf("%w: the limit %d is negative", store.ErrInvalid, q.Limit)
-	case len(q.Prefix)+len(q.After) > s.limits.Bytes:
-		return page, fmt.Errorf("%w: a prefix and a key of %d bytes, at most %d are allowed",
-			store.ErrTooLarge, len(q.Prefix)+len(q.After), s.limits.Bytes)
 	}
 	ctx, end, err := s.begin(ctx, s.closing)
 	if err != nil {
 		return page, err
 	}
 	defer end()
-	request := &pb.RangeRequest{Revision: at}
-	request.Key, request.RangeEnd = s.keys.span(q.Prefix, q.After)
-	if string(request.Key) >= string(request.RangeEnd) { // nothing lies there; the revision is still to be checked
-		request.Key, request.RangeEnd, request.CountOnly = []byte(s.keys.marker), nil, true
+	if request.CountOnly = empty(request); request.CountOnly { // the revision is still to be checked
+		request.Key, request.RangeEnd = []byte(s.keys.marker), nil
 	}
 	for more := true; more; {
 		request.Limit = chunk
@@ -132,7 +125,7 @@ func (s *Store) list(ctx context.Context, q store.Query) (page store.Page, err e
 		}
 		answer, err := s.read(ctx, request)
 		if err != nil {
-			return store.Page{}, err
+			return store.Page{}, s.ahead(ctx, request.Revision, err)
 		}
 		if request.Revision == 0 {
 			request.Revision = answer.Header.Revision
@@ -151,4 +144,73 @@ func (s *Store) list(ctx context.Context, q store.Query) (page store.Page, err e
 	}
 	page.Position = s.position(request.Revision)
 	return page, nil
+}
+
+// rangeOf returns the request for all that q selects but for its limit.
+func (s *Store) rangeOf(q store.Query) (*pb.RangeRequest, error) {
+	at, err := s.revision(q.At)
+	switch {
+	case err != nil:
+		return nil, err
+	case q.Limit < 0:
+		return nil, fmt.Errorf("%w: the limit %d is negative", store.ErrInvalid, q.Limit)
+	case len(q.Prefix)+len(q.After) > s.limits.Bytes:
+		return nil, fmt.Errorf("%w: a prefix and a key of %d bytes, at most %d are allowed",
+			store.ErrTooLarge, len(q.Prefix)+len(q.After), s.limits.Bytes)
+	}
+	request := &pb.RangeRequest{Revision: at}
+	request.Key, request.RangeEnd = s.keys.span(q.Prefix, q.After)
+	return request, nil
+}
+
+// empty reports whether no key can lie in the range of a request.
+func empty(request *pb.RangeRequest) bool { return string(request.Key) >= string(request.RangeEnd) }
+
+// Count implements [store.Counter]. The server counts in its index, all that there
+// is, whatever the limit.
+func (s *Store) Count(ctx context.Context, q store.Query) (int, error) {
+	n, err := s.count(ctx, q)
+	if err != nil {
+		return 0, &store.Error{Op: "count", Key: q.Prefix, Err: err}
+	}
+	return n, nil
+}
+
+func (s *Store) count(ctx context.Context, q store.Query) (int, error) {
+	request, err := s.rangeOf(q)
+	if err != nil {
+		return 0, err
+	}
+	ctx, end, err := s.begin(ctx, s.closing)
+	if err != nil {
+		return 0, err
+	}
+	defer end()
+	none := empty(request)
+	if request.CountOnly = true; none { // the revision is still to be checked
+		request.Key, request.RangeEnd = []byte(s.keys.marker), nil
+	}
+	answer, err := s.read(ctx, request)
+	switch {
+	case err != nil:
+		return 0, s.ahead(ctx, request.Revision, err)
+	case none:
+		return 0, nil
+	case q.Limit > 0:
+		return int(min(answer.Count, int64(q.Limit))), nil
+	}
+	return int(answer.Count), nil
+}
+
+// ahead says how far the store has come, when err is that a revision lies ahead.
+func (s *Store) ahead(ctx context.Context, asked int64, err error) error {
+	if !errors.Is(err, store.ErrFuture) {
+		return err
+	}
+	answer, failed := s.read(ctx, &pb.RangeRequest{Key: []byte(s.keys.marker), CountOnly: true})
+	if failed != nil {
+		return failed
+	}
+	current := min(answer.Header.Revision, asked-1) // it may have got there since
+	return &store.FutureError{Asked: store.Revision(asked), Current: store.Revision(current)}
 }

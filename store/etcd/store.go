@@ -19,6 +19,7 @@ import (
 var (
 	_ store.Store     = (*Store)(nil)
 	_ store.Compactor = (*Store)(nil)
+	_ store.Counter   = (*Store)(nil)
 	_ store.Limiter   = (*Store)(nil)
 )
 

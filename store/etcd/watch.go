@@ -69,7 +69,7 @@ func (s *Store) watch(ctx context.Context, prefix string, after store.Position, 
 	defer leave()
 	w := &watch{store: s, ctx: ctx, prefix: prefix, yield: yield}
 	if err := w.look(at); err != nil {
-		return err
+		return s.ahead(ctx, at, err)
 	}
 	if at == 0 {
 		at = w.now

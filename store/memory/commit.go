@@ -156,7 +156,7 @@ func (s *Store) compact(revision store.Revision) (done bool, err error) {
 		return false, store.ErrClosed
 	}
 	if revision > s.revision {
-		return false, fmt.Errorf("%w: revision %d, the store is at %d", store.ErrFuture, revision, s.revision)
+		return false, &store.FutureError{Asked: revision, Current: s.revision}
 	}
 	for range forgetAtOnce {
 		if s.compacted >= revision {

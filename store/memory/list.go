@@ -11,14 +11,59 @@ import (
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
-// scanAtOnce is how many entries a listing looks at while commits wait. A
-// listing that needs more works on copies of the tables, which are made at once
+// scanAtOnce is how many entries a listing looks at while commits wait. One that
+// needs more works on copies of the tables, which are made at once
 // and share what is not written meanwhile.
 const scanAtOnce = 2048
 
 // List implements [store.Store]. A page costs its entries and, at an earlier
 // revision, the keys in its range that came or went since.
 func (s *Store) List(ctx context.Context, q store.Query) (store.Page, error) {
+	var page store.Page
+	at, err := s.read(ctx, q, func() visitor {
+		page = store.Page{}
+		return filling(&page, q.Limit)
+	})
+	if err != nil {
+		return store.Page{}, fail("list", q.Prefix, err)
+	}
+	page.Position = store.Position{Epoch: s.options.Epoch, Revision: at}
+	return page, nil
+}
+
+func filling(page *store.Page, limit int) visitor {
+	return func(e *store.Entry) bool {
+		if limit > 0 && len(page.Entries) == limit {
+			page.More = true
+			return false
+		}
+		page.Entries = append(page.Entries, *e)
+		return true
+	}
+}
+
+// Count implements [store.Counter]. It looks at each entry that it counts.
+func (s *Store) Count(ctx context.Context, q store.Query) (int, error) {
+	n := 0
+	_, err := s.read(ctx, q, func() visitor {
+		n = 0
+		return func(*store.Entry) bool {
+			n++
+			return n != q.Limit
+		}
+	})
+	if err != nil {
+		return 0, fail("count", q.Prefix, err)
+	}
+	return n, nil
+}
+
+// visitor takes one entry after another, and tells whether it wants more.
+type visitor func(*store.Entry) bool
+
+// read shows what q selects, but for its limit, to a visitor, and returns the
+// revision that it read. It may begin anew, with another visitor.
+func (s *Store) read(ctx context.Context, q store.Query, begin func() visitor) (store.Revision, error) {
 	err := check(ctx)
 	if err == nil && q.Limit < 0 {
 		err = fmt.Errorf("%w: the limit %d is negative", store.ErrInvalid, q.Limit)
@@ -27,42 +72,36 @@ func (s *Store) List(ctx context.Context, q store.Query) (store.Page, error) {
 		err = s.hub.Check(ctx, q.At)
 	}
 	if err != nil {
-		return store.Page{}, fail("list", q.Prefix, err)
+		return 0, err
 	}
-	page, done, err := s.listInPlace(q)
+	at, done, err := s.readInPlace(q, begin())
 	if !done && err == nil {
-		page, err = s.listCopy(ctx, q)
+		at, err = s.readCopy(ctx, q, begin())
 	}
-	if err != nil {
-		return store.Page{}, fail("list", q.Prefix, err)
-	}
-	return page, nil
+	return at, err
 }
 
-// listInPlace reads a page while commits wait. It is not done when that takes
-// too long.
-func (s *Store) listInPlace(q store.Query) (page store.Page, done bool, err error) {
+// readInPlace reads while commits wait. It is not done when that takes too long.
+func (s *Store) readInPlace(q store.Query, visit visitor) (r store.Revision, done bool, err error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	at, err := s.resolve(q.At)
 	if err != nil {
-		return store.Page{}, false, err
+		return 0, false, err
 	}
-	page, done = s.read(s.tables, at, q, func() bool { return false })
-	return page, done, nil
+	return at.revision, scanAll(newScan(s.tables, at, q), visit, func() bool { return false }), nil
 }
 
-// listCopy reads a page of any size while commits go on.
-func (s *Store) listCopy(ctx context.Context, q store.Query) (store.Page, error) {
+// readCopy reads as much as there is while commits go on.
+func (s *Store) readCopy(ctx context.Context, q store.Query, visit visitor) (store.Revision, error) {
 	t, at, err := s.copyTables(q.At)
 	if err != nil {
-		return store.Page{}, err
+		return 0, err
 	}
-	page, done := s.read(t, at, q, func() bool { return ctx.Err() == nil })
-	if !done {
-		return store.Page{}, context.Cause(ctx)
+	if !scanAll(newScan(t, at, q), visit, func() bool { return ctx.Err() == nil }) {
+		return 0, context.Cause(ctx)
 	}
-	return page, nil
+	return at.revision, nil
 }
 
 func (s *Store) copyTables(position store.Position) (tables, snapshot, error) {
@@ -95,25 +134,21 @@ func (s *Store) resolve(position store.Position) (snapshot, error) {
 	return snapshot{position.Revision, position.Revision == s.revision}, nil
 }
 
-// read returns the page of t that q asks for. Whenever it has looked at scanAtOnce
-// entries it asks goOn, and gives up, not done, when told to.
-func (s *Store) read(t tables, at snapshot, q store.Query, goOn func() bool) (page store.Page, done bool) {
-	page.Position = store.Position{Epoch: s.options.Epoch, Revision: at.revision}
-	scan := newScan(t, at, q)
+// scanAll shows the entries of a scan to a visitor. Whenever it has looked at
+// scanAtOnce entries it asks goOn, and gives up, not done, when told to.
+func scanAll(scan *scan, visit visitor, goOn func() bool) (done bool) {
 	for {
 		scan.budget = scanAtOnce
 		for e := scan.next(); e != nil; e = scan.next() {
-			if q.Limit > 0 && len(page.Entries) == q.Limit {
-				page.More = true
-				return page, true
+			if !visit(e) {
+				return true
 			}
-			page.Entries = append(page.Entries, *e)
 		}
 		if scan.atEnd() {
-			return page, true
+			return true
 		}
 		if !goOn() {
-			return page, false
+			return false
 		}
 	}
 }

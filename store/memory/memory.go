@@ -118,6 +118,7 @@ func before(a, b version) bool {
 var (
 	_ store.Store     = (*Store)(nil)
 	_ store.Compactor = (*Store)(nil)
+	_ store.Counter   = (*Store)(nil)
 	_ store.Limiter   = (*Store)(nil)
 )
 

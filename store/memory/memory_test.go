@@ -18,14 +18,14 @@ func TestConformance(t *testing.T) {
 	const history = 256
 	storetest.Run(t, func(t testing.TB) storetest.Backend {
 		s := open(t, &memory.Options{History: history, Queue: 16, Bookmarks: 100 * time.Millisecond})
-		return storetest.Backend{Store: s, Limits: s.Limits(), Compacts: true, History: history}
+		return storetest.Backend{Store: s, Limits: s.Limits(), Compacts: true, Counts: true, History: history}
 	})
 }
 
 func TestConformanceWithDefaults(t *testing.T) {
 	storetest.Run(t, func(t testing.TB) storetest.Backend {
 		s := open(t, nil)
-		return storetest.Backend{Store: s, Limits: s.Limits(), Compacts: true}
+		return storetest.Backend{Store: s, Limits: s.Limits(), Compacts: true, Counts: true}
 	})
 }
 

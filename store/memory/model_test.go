@@ -214,12 +214,17 @@ func (p *play) compare(q store.Query, revision store.Revision) store.Page {
 		p.t.Fatalf("list %+v (-want +got):\n%s", q, diff)
 	}
 	// The way of long listings gives the same.
-	if got, err = p.store.listCopy(context.Background(), q); err != nil {
+	got = store.Page{}
+	if got.Position.Revision, err = p.store.readCopy(context.Background(), q, filling(&got, q.Limit)); err != nil {
 		p.t.Fatal(err)
 	}
+	got.Position.Epoch = "model"
 	if diff := cmp.Diff(p.model.list(q, revision), got); diff != "" {
 		p.t.Fatalf("list a copy %+v (-want +got):\n%s", q, diff)
 	}
+	n, err := p.store.Count(context.Background(), q)
+	require.NoError(p.t, err)
+	require.Equal(p.t, len(got.Entries), n, "count %+v", q)
 	return got
 }
 

@@ -39,6 +39,7 @@ func backendAt(tb testing.TB, dsn string, options postgres.Options) storetest.Ba
 		Store:    latest,
 		Limits:   latest.Limits(),
 		Compacts: true,
+		Counts:   true,
 		Slow:     true,
 		History:  1024,
 		Second:   func(context.Context) (store.Store, error) { return open(options) },

@@ -1,7 +1,6 @@
 package postgres
 
 import (
-	"fmt"
 	"iter"
 
 	"github.com/nslifecycle/nslifecycle/store"
@@ -96,7 +95,7 @@ func (b *batch) write(events []store.Event) {
 
 func (b *batch) compact(r store.Revision) answer {
 	if r > b.head.revision {
-		return answer{err: fmt.Errorf("%w: revision %d, the store is at %d", store.ErrFuture, r, b.head.revision)}
+		return answer{err: &store.FutureError{Asked: r, Current: b.head.revision}}
 	}
 	b.head.compacted = max(b.head.compacted, r)
 	return answer{revision: b.head.revision}

@@ -30,7 +30,7 @@ func (h *head) check(p store.Position) error {
 	case p.Epoch != "" && p.Epoch != h.epoch:
 		return fmt.Errorf("%w: it is of epoch %.64q and the store of %q", store.ErrGone, p.Epoch, h.epoch)
 	case p.Revision > h.revision:
-		return fmt.Errorf("%w: revision %d, the store is at %d", store.ErrFuture, p.Revision, h.revision)
+		return &store.FutureError{Asked: p.Revision, Current: h.revision}
 	case p.Revision < h.compacted:
 		return fmt.Errorf("%w: revision %d, everything before %d was compacted", store.ErrGone, p.Revision, h.compacted)
 	}
@@ -86,14 +86,30 @@ func (s *Store) list(ctx context.Context, q store.Query) (store.Page, error) {
 		return store.Page{}, err
 	}
 	defer s.calls.leave()
-	if q.Limit < 0 {
-		return store.Page{}, fmt.Errorf("%w: the limit %d is negative", store.ErrInvalid, q.Limit)
-	}
-	if q.At.Revision < 0 {
-		return store.Page{}, fmt.Errorf("%w: the revision %d is negative", store.ErrInvalid, q.At.Revision)
+	if err := checkQuery(q); err != nil {
+		return store.Page{}, err
 	}
 	page, err := s.page(ctx, q)
 	return page, s.because(ctx, err)
+}
+
+func checkQuery(q store.Query) error {
+	if q.Limit < 0 {
+		return fmt.Errorf("%w: the limit %d is negative", store.ErrInvalid, q.Limit)
+	}
+	if q.At.Revision < 0 {
+		return fmt.Errorf("%w: the revision %d is negative", store.ErrInvalid, q.At.Revision)
+	}
+	return nil
+}
+
+// keyRange returns the first key that q selects, and one behind the last.
+func keyRange(q store.Query) (from, end []byte) {
+	from = []byte(q.Prefix)
+	if q.After >= q.Prefix {
+		from = append([]byte(q.After), 0) // the smallest key that is greater
+	}
+	return from, successor(q.Prefix)
 }
 
 // page reads a page and where the store stands in one statement: one snapshot.
@@ -103,11 +119,8 @@ func (s *Store) page(ctx context.Context, q store.Query) (page store.Page, err e
 		one := int64(q.Limit) + 1 // tells whether more follow
 		limit = &one
 	}
-	from := []byte(q.Prefix)
-	if q.After >= q.Prefix {
-		from = append([]byte(q.After), 0) // the smallest key that is greater
-	}
-	text, args := s.sql.list, []any{from, successor(q.Prefix), limit}
+	from, end := keyRange(q)
+	text, args := s.sql.list, []any{from, end, limit}
 	now := q.At == store.Position{}
 	if !now {
 		text, args = s.sql.listAt, append(args, int64(q.At.Revision))
@@ -147,6 +160,50 @@ func (s *Store) page(ctx context.Context, q store.Query) (page store.Page, err e
 		page.Entries = page.Entries[:q.Limit]
 	}
 	return page, nil
+}
+
+// Count implements [store.Counter]. The server looks at each entry that it counts,
+// and at an earlier revision at the keys that changed since.
+func (s *Store) Count(ctx context.Context, q store.Query) (int, error) {
+	n, err := s.count(ctx, q)
+	if err != nil {
+		return 0, &store.Error{Op: "count", Key: q.Prefix, Err: err}
+	}
+	return n, nil
+}
+
+func (s *Store) count(ctx context.Context, q store.Query) (int, error) {
+	if err := s.enter(ctx); err != nil {
+		return 0, err
+	}
+	defer s.calls.leave()
+	if err := checkQuery(q); err != nil {
+		return 0, err
+	}
+	var limit *int64 // NULL is none
+	if q.Limit > 0 {
+		some := int64(q.Limit)
+		limit = &some
+	}
+	from, end := keyRange(q)
+	text, args := s.sql.count, []any{from, end, limit}
+	now := q.At == store.Position{}
+	if !now {
+		text, args = s.sql.countAt, append(args, int64(q.At.Revision))
+	}
+	var h head
+	var n int
+	err := s.pool.QueryRow(ctx, text, args...).Scan(h.targets(&n)...)
+	if err == nil || errors.Is(err, pgx.ErrNoRows) {
+		err = h.known()
+	}
+	if err == nil && !now {
+		err = h.check(q.At)
+	}
+	if err != nil {
+		return 0, s.because(ctx, err)
+	}
+	return n, nil
 }
 
 // known refuses the head of a store that this driver cannot go on with.

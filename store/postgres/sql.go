@@ -18,7 +18,7 @@ type statements struct {
 
 	begin, locked, turn, eject, head, rows, rowsWithin, sizes, lockPut, lockDelete string
 	insert, update, remove, log, compact                                           string
-	get, list, listAt, replay                                                      string
+	get, list, listAt, count, countAt, replay                                      string
 	waitHold, waitPut, waitDelete, hold, holdRow, trim                             string
 }
 
@@ -41,7 +41,7 @@ func newStatements(schema string, t times) *statements {
 	for text, target := range map[string]*string{
 		textBegin: &s.begin, textHead: &s.head, textLock: &s.locked, textTurn: &s.turn, textEject: &s.eject, textRows: &s.rows, textRowsWithin: &s.rowsWithin, textSizes: &s.sizes, textLockPut: &s.lockPut, textLockDelete: &s.lockDelete,
 		textInsert: &s.insert, textUpdate: &s.update, textRemove: &s.remove, textLog: &s.log, textCompact: &s.compact,
-		textGet: &s.get, textList: &s.list, textListAt: &s.listAt, textReplay: &s.replay,
+		textGet: &s.get, textList: &s.list, textListAt: &s.listAt, textCount: &s.count, textCountAt: &s.countAt, textReplay: &s.replay,
 		textWaitHold: &s.waitHold, textWaitPut: &s.waitPut, textWaitDelete: &s.waitDelete, textHold: &s.hold, textHoldRow: &s.holdRow, textTrim: &s.trim,
 	} {
 		*target = named(named(text)) // {from} names the schema
@@ -120,6 +120,20 @@ const (
 	) since WHERE prev_revision IS NOT NULL ORDER BY key LIMIT $3::int8)
 	ORDER BY key LIMIT $3::int8
 ) s ON true ORDER BY s.key`
+
+	// The same, only counted.
+	textCount = `SELECT {head}, (SELECT count(*) FROM (
+	SELECT FROM {schema}.state WHERE key >= $1::bytea AND key < $2::bytea LIMIT $3::int8
+) s) FROM {from}`
+	textCountAt = `SELECT {head}, (SELECT count(*) FROM (
+	SELECT FROM {schema}.state WHERE key >= $1::bytea AND key < $2::bytea AND revision <= $4::int8
+	UNION ALL
+	SELECT FROM (
+		SELECT DISTINCT ON (key) prev_revision FROM {schema}.log
+		WHERE key >= $1::bytea AND key < $2::bytea AND revision > $4::int8 ORDER BY key, revision
+	) since WHERE prev_revision IS NOT NULL
+	LIMIT $3::int8
+) s) FROM {from}`
 
 	// The log keeps of each change what was before it. What it wrote is in the state,
 	// or is what was before the next change of the key.

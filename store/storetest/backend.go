@@ -39,6 +39,9 @@ type Backend struct {
 	// Compacts says that every store of this backend is a [store.Compactor].
 	Compacts bool
 
+	// Counts says that every store of this backend is a [store.Counter].
+	Counts bool
+
 	// History bounds the history that the store keeps by itself: a position that
 	// lies more than History commits of one small entry back is gone, one that lies
 	// less than a quarter of it back is still there. At least 256. Zero: not
@@ -71,6 +74,7 @@ type capability string
 const (
 	needLimits   capability = "Limits"
 	needCompacts capability = "Compacts"
+	needCounts   capability = "Counts"
 	needHistory  capability = "History"
 	needSecond   capability = "Second"
 	needReopen   capability = "Reopen"
@@ -83,6 +87,8 @@ func (b Backend) has(c capability) bool {
 		return b.Limits != store.Limits{}
 	case needCompacts:
 		return b.Compacts
+	case needCounts:
+		return b.Counts
 	case needHistory:
 		return b.History > 0
 	case needSecond:
@@ -120,6 +126,9 @@ func (b Backend) check() error {
 	}
 	if _, ok := b.Store.(store.Compactor); b.Compacts && !ok {
 		return errors.New("Backend.Compacts is declared, but the store is no store.Compactor")
+	}
+	if _, ok := b.Store.(store.Counter); b.Counts && !ok {
+		return errors.New("Backend.Counts is declared, but the store is no store.Counter")
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ func cases() []testcase {
 		inputCases(),
 		readCases(),
 		pageCases(),
+		countCases(),
 		watchCases(),
 		flowCases(),
 		endCases(),

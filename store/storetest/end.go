@@ -194,6 +194,10 @@ func closedRefuses(t *trial) {
 	if t.b.Compacts {
 		require.ErrorIs(t, t.store.(store.Compactor).Compact(t.ctx, 1), store.ErrClosed, "Compact")
 	}
+	if t.b.Counts {
+		_, err := t.store.(store.Counter).Count(t.ctx, store.Query{})
+		require.ErrorIs(t, err, store.ErrClosed, "Count")
+	}
 	require.NoError(t, t.store.Close(), "a second Close")
 }
 

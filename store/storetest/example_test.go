@@ -20,7 +20,7 @@ func ExampleRun() {
 			if err != nil {
 				t.Fatal(err)
 			}
-			return storetest.Backend{Store: s, Limits: s.Limits(), Compacts: true}
+			return storetest.Backend{Store: s, Limits: s.Limits(), Compacts: true, Counts: true}
 		})
 	}
 }

@@ -269,6 +269,7 @@ func TestBadInput(t *testing.T) {
 		{Store: f.inner, History: 10},
 		{Store: f.inner},
 		{Store: bare{f.inner}, Compacts: true},
+		{Store: bare{f.inner}, Counts: true},
 		{Store: bare{f.inner}, Limits: store.Limits{Key: 1}},
 	} {
 		require.Error(t, b.check(), "%+v", b)

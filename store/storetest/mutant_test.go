@@ -30,6 +30,7 @@ type mutated struct {
 	list    func(context.Context, store.Query) (store.Page, error)
 	commit  func(context.Context, store.Txn) (store.Revision, error)
 	watch   func(context.Context, string, store.Position) iter.Seq2[store.Change, error]
+	count   func(context.Context, store.Query) (int, error)
 	compact func(context.Context, store.Revision) error
 	close   func() error
 }
@@ -62,6 +63,13 @@ func (s *mutated) Watch(ctx context.Context, prefix string, after store.Position
 	return s.Store.Watch(ctx, prefix, after)
 }
 
+func (s *mutated) Count(ctx context.Context, q store.Query) (int, error) {
+	if s.count != nil {
+		return s.count(ctx, q)
+	}
+	return s.Store.Count(ctx, q)
+}
+
 func (s *mutated) Compact(ctx context.Context, r store.Revision) error {
 	if s.compact != nil {
 		return s.compact(ctx, r)
@@ -77,7 +85,7 @@ func (s *mutated) Close() error {
 }
 
 func mutants() []mutant {
-	return slices.Concat(commitMutants(), inputMutants(), readMutants(), watchMutants(), flowMutants(), endMutants(), ruleMutants())
+	return slices.Concat(commitMutants(), inputMutants(), readMutants(), countMutants(), watchMutants(), flowMutants(), endMutants(), ruleMutants())
 }
 
 // TestEveryMutantFails runs each case against its mutants, in virtual time, so that a

@@ -159,6 +159,15 @@ func readMutants() []mutant {
 				return p, err
 			}
 		}},
+		{of: "future position refused", broken: "an error does not tell how far the store is", says: "ErrFuture is a FutureError", mutate: func(m *memory.Store, _ *Backend, s *mutated) {
+			s.list = func(ctx context.Context, q store.Query) (store.Page, error) {
+				p, err := m.List(ctx, q)
+				if errors.Is(err, store.ErrFuture) {
+					err = store.ErrFuture
+				}
+				return p, err
+			}
+		}},
 		{of: "future position refused", broken: "a watch waits for the future", says: "should be refused", mutate: func(m *memory.Store, _ *Backend, s *mutated) {
 			s.watch = func(ctx context.Context, prefix string, after store.Position) iter.Seq2[store.Change, error] {
 				if p, err := m.List(ctx, store.Query{Limit: 1}); err == nil && after.Revision > p.Position.Revision {

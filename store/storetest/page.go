@@ -40,7 +40,7 @@ func pageCases() []testcase {
 			run:   pageGone,
 		}, {
 			name: "future position refused",
-			want: "listing, watching and compacting at a revision that is not there yet fail with ErrFuture",
+			want: "listing, watching and compacting at a revision that is not there yet fail with ErrFuture, as a FutureError that tells both revisions",
 			why:  "a position of another store, or of one that lost commits, must not be waited for",
 			run:  future,
 		}, {
@@ -236,12 +236,25 @@ func future(t *trial) {
 			at := store.Position{Epoch: epoch, Revision: r + ahead}
 			p, err := t.store.List(t.ctx, store.Query{At: at})
 			require.ErrorIs(t, err, store.ErrFuture, "List at %v, the store is at %d; it answered %v", at, r, p)
+			t.tells(err, r, r+ahead)
 			t.watch("", at).refused(store.ErrFuture)
+			for _, err := range t.store.Watch(t.ctx, "", at) {
+				t.tells(err, r, r+ahead)
+			}
 		}
 		if t.b.Compacts {
-			require.ErrorIs(t, t.store.(store.Compactor).Compact(t.ctx, r+ahead), store.ErrFuture, "Compact")
+			err := t.store.(store.Compactor).Compact(t.ctx, r+ahead)
+			require.ErrorIs(t, err, store.ErrFuture, "Compact")
+			t.tells(err, r, r+ahead)
 		}
 	}
+}
+
+// tells holds that a FutureError has the revisions right.
+func (t *trial) tells(err error, current, asked store.Revision) {
+	var future *store.FutureError
+	require.ErrorAs(t, err, &future, "ErrFuture is a FutureError")
+	t.equal(store.FutureError{Asked: asked, Current: current}, *future, "the revisions of the FutureError")
 }
 
 func compactionKeeps(t *trial) {

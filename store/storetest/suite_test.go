@@ -30,6 +30,7 @@ func openMemory(t testing.TB) Backend {
 		Store:    m,
 		Limits:   m.Limits(),
 		Compacts: true,
+		Counts:   true,
 		History:  history,
 		Second:   again,
 		Reopen:   again,

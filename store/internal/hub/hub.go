@@ -174,7 +174,7 @@ func (h *Hub) Check(ctx context.Context, position store.Position) error {
 		return err
 	}
 	if position.Revision > last {
-		return fmt.Errorf("%w: revision %d, the store is at %d", store.ErrFuture, position.Revision, last)
+		return &store.FutureError{Asked: position.Revision, Current: last}
 	}
 	return nil
 }
