@@ -28,6 +28,9 @@ func (p *Patcher) apply(k kinds.Kind, subresource string, current *registry.Obje
 	var live registry.Object
 	if current != nil {
 		live = *current
+		if !sane(live.ManagedFields) { // then they cannot be read: begin anew
+			live.ManagedFields = nil
+		}
 	} else if subresource != "" {
 		return registry.Object{}, nil, refuse(k, "", namespace.ErrNotFound, "%s not found", k.Name())
 	}
@@ -39,7 +42,11 @@ func (p *Patcher) apply(k kinds.Kind, subresource string, current *registry.Obje
 	if err != nil {
 		return registry.Object{}, nil, err
 	}
-	out, err := p.managers[endpointOf(k, subresource)].Apply(before, patch, r.FieldManager, r.Force)
+	var out runtime.Object
+	err = guarded(func() error {
+		out, err = p.managers[endpointOf(k, subresource)].Apply(before, patch, r.FieldManager, r.Force)
+		return err
+	})
 	if err != nil {
 		return registry.Object{}, nil, applyError(k, live.Name, err)
 	}
@@ -76,7 +83,7 @@ func (p *Patcher) applied(k kinds.Kind, live registry.Object, body []byte) (*uns
 	if _, ok := object["metadata"].(map[string]any); !ok && object["metadata"] != nil {
 		return nil, refuse(k, live.Name, namespace.ErrBadRequest, "metadata is not an object")
 	}
-	if _, there, _ := unstructured.NestedFieldNoCopy(object, "metadata", "managedFields"); there && patch.GetManagedFields() != nil {
+	if sent, _, _ := unstructured.NestedFieldNoCopy(object, "metadata", "managedFields"); sent != nil {
 		return nil, refuse(k, live.Name, namespace.ErrBadRequest, "metadata.managedFields must be nil")
 	}
 	if uid := string(patch.GetUID()); live.UID == "" && uid != "" {
@@ -84,7 +91,11 @@ func (p *Patcher) applied(k kinds.Kind, live registry.Object, body []byte) (*uns
 			"Operation cannot be fulfilled on %s %q: uid mismatch: the provided object specified uid %s, and no existing object was found",
 			k.Name(), clip(patch.GetName()), clip(uid))
 	}
-	if _, err := p.strict.ObjectToTyped(patch); err != nil {
+	err = guarded(func() error {
+		_, err := p.strict.ObjectToTyped(patch)
+		return err
+	})
+	if err != nil {
 		return nil, refuse(k, live.Name, namespace.ErrBadRequest, "failed to create typed patch object (%s/%s; %s): %v",
 			clip(patch.GetNamespace()), clip(patch.GetName()), patch.GroupVersionKind(), err)
 	}

@@ -64,3 +64,14 @@ func clip(s string) string {
 	}
 	return strings.ToValidUTF8(s, "\uFFFD")
 }
+
+// guarded turns a panic of the libraries beneath f into an error: they compare the
+// keys of list items, which a hostile patch can make incomparable.
+func guarded(f func() error) (err error) {
+	defer func() {
+		if fault := recover(); fault != nil {
+			err = errors.Join(errUnmergeable, fmt.Errorf("%v", fault))
+		}
+	}()
+	return f()
+}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -111,6 +112,12 @@ func newManager(k kinds.Kind, subresource string, types managedfields.TypeConver
 // fields. Kubernetes tracks from the creation on, at a price that everybody pays.
 func (p *Patcher) Updated(k kinds.Kind, subresource string, live, updated registry.Object, manager string, now time.Time) registry.Object {
 	m := p.managers[endpointOf(k, subresource)]
+	if !sane(live.ManagedFields) {
+		live.ManagedFields = nil
+	}
+	if !sane(updated.ManagedFields) && !isReset(updated.ManagedFields) {
+		updated.ManagedFields = live.ManagedFields
+	}
 	untracked := len(live.ManagedFields) == 0 && (subresource != "" || len(updated.ManagedFields) == 0)
 	if m == nil || untracked || subresource == "" && isReset(updated.ManagedFields) {
 		updated.ManagedFields = nil
@@ -134,11 +141,37 @@ func (p *Patcher) update(m *managedfields.FieldManager, k kinds.Kind, live, upda
 	if err != nil {
 		return nil, err
 	}
-	out, err := m.Update(before, after, manager)
+	var out runtime.Object
+	err = guarded(func() error {
+		out, err = m.Update(before, after, manager)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
 	return entriesOf(out)
+}
+
+// sane reports whether the libraries beneath can read managed fields. What they
+// cannot they write into the log of the process, and wait.
+func sane(list []namespace.ManagedFieldsEntry) bool {
+	if len(list) == 0 {
+		return true
+	}
+	data, err := json.Marshal(list)
+	if err != nil {
+		return false
+	}
+	var entries []metav1.ManagedFieldsEntry
+	if err := json.Unmarshal(data, &entries); err != nil {
+		return false
+	}
+	for _, e := range entries {
+		if e.FieldsV1 == nil { // or null
+			return false
+		}
+	}
+	return guarded(func() error { return managedfields.ValidateManagedFields(entries) }) == nil
 }
 
 // isReset reports whether a client wants no managed fields.

@@ -38,7 +38,11 @@ func strategicMerge(k kinds.Kind, doc, body []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	merged, err := strategicpatch.StrategicMergeMapPatchUsingLookupPatchMeta(original, patch, meta)
+	var merged strategicpatch.JSONMap
+	err = guarded(func() error {
+		merged, err = strategicpatch.StrategicMergeMapPatchUsingLookupPatchMeta(original, patch, meta)
+		return err
+	})
 	if err != nil {
 		for _, malformed := range []error{
 			mergepatch.ErrBadJSONDoc, mergepatch.ErrBadPatchFormatForPrimitiveList, mergepatch.ErrBadPatchFormatForRetainKeys,
