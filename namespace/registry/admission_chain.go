@@ -26,6 +26,9 @@ func (c *core) ask(ctx context.Context, w *Write, a *admission, check func() err
 	defer func() { w.attempt = nil }()
 	for i, link := range c.admission {
 		if err := link.Admit(ctx, w); err != nil {
+			if ctx.Err() != nil {
+				return stored(a.resource, a.name, err)
+			}
 			return a.refusal(err)
 		}
 		if err := check(); err != nil {

@@ -96,12 +96,12 @@ func (w *Write) Get(ctx context.Context, resource deleter.Resource, name string)
 		if r.value == nil {
 			return Object{}, notFound(c.resource, name)
 		}
-		return decodeObject(r.entry())
+		return readObject(r.entry())
 	}
 	for _, r := range a.reads {
 		for _, e := range r.entries {
 			if e.Key == t.key && !r.past {
-				return decodeObject(e)
+				return readObject(e)
 			}
 		}
 	}
@@ -113,7 +113,15 @@ func (w *Write) Get(ctx context.Context, resource deleter.Resource, name string)
 		return Object{}, readError{stored(c.resource, name, err)}
 	}
 	a.reads = append(a.reads, reading{content: c, entries: []store.Entry{entry}})
-	return decodeObject(entry)
+	return readObject(entry)
+}
+
+func readObject(e store.Entry) (Object, error) {
+	o, err := decodeObject(e)
+	if err != nil {
+		err = readError{err}
+	}
+	return o, err
 }
 
 // List returns all objects of a type in the write's namespace, or of a
@@ -136,9 +144,9 @@ func (w *Write) List(ctx context.Context, resource deleter.Resource) ([]Object, 
 			}
 			e = r.entry()
 		}
-		o, err := decodeObject(e)
+		o, err := readObject(e)
 		if err != nil {
-			return nil, readError{err}
+			return nil, err
 		}
 		objects = append(objects, o)
 	}
@@ -160,9 +168,9 @@ func (a *admission) list(ctx context.Context, c *Content, prefix string) ([]stor
 }
 
 // HoldGate has the commit happen only if nobody touches the gate of the namespace
-// from now on ([Write.TouchGate]), and has Get and List read anew. It reports whether the namespace is Active; when it is not there is no gate, and
-// nothing is held: nothing is created in it any more. Call it before the reads that
-// it is to hold.
+// from now on ([Write.TouchGate]), and has Get and List read anew. Call it before the
+// reads that it is to hold. It reports whether the namespace is Active; when it is not
+// there is no gate, and nothing is held: nothing is created in it any more.
 func (w *Write) HoldGate(ctx context.Context) (active bool, err error) {
 	a := w.attempt
 	if a == nil {

@@ -12,7 +12,7 @@ import (
 )
 
 func (c *core) target(name string) target {
-	return target{resource: namespace.Resource, name: name, key: c.keys.namespace(name), turn: c.turnAt(name)}
+	return target{resource: namespace.Resource, name: name, key: c.keys.namespace(name)}
 }
 
 // Get returns the namespace as it is now, or [namespace.ErrNotFound].
@@ -39,7 +39,7 @@ func (r *Registry) Create(ctx context.Context, n namespace.Namespace) (namespace
 	at := time.Now()
 	var made namespace.Namespace // by the last attempt
 	entry, built, err := r.create(ctx, creation{
-		resource: namespace.Resource, name: n.Name, prefix: n.GenerateName, turn: r.turnAt(n.Name),
+		resource: namespace.Resource, name: n.Name, prefix: n.GenerateName, turn: r.turnAt(""),
 		build: func(name, uid string) (store.Entry, store.Txn, error) {
 			made = n
 			made.Name = name
