@@ -78,6 +78,9 @@ func TestSelectableFields(t *testing.T) {
 		list, err := c.List(e.ctx, "x", registry.ListOptions{Fields: fields(t, row.selector)})
 		require.NoError(t, err, row.selector)
 		require.Equal(t, row.want, objectNames(list), row.selector)
+		raw, err := c.ListJSON(e.ctx, "x", registry.ListOptions{Fields: fields(t, row.selector)})
+		require.NoError(t, err, row.selector)
+		require.Len(t, raw.Items, len(row.want), row.selector)
 	}
 	_, err := c.List(e.ctx, "x", registry.ListOptions{Fields: fields(t, "reason=x")})
 	require.ErrorContains(t, err, "field label not supported: reason")
