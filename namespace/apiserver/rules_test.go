@@ -113,3 +113,19 @@ func TestR6_NoContentInATerminatingNamespace(t *testing.T) {
 	e.must(http.StatusOK, "DELETE", maps, "")
 	e.must(http.StatusOK, "PUT", x+"/finalize", `{"metadata":{"name":"x"}}`)
 }
+
+func TestR8_AnotherIncarnationIsNotTouched(t *testing.T) {
+	e := newEnv(t, nil)
+	e.namespace("x")
+	old := e.must(http.StatusOK, "GET", x, "").text("metadata", "uid")
+	e.must(http.StatusOK, "PUT", x+"/finalize", `{"metadata":{"name":"x"}}`)
+	e.must(http.StatusOK, "DELETE", x, "")
+	e.namespace("x")
+	before := e.contents()
+	e.must(http.StatusConflict, "DELETE", x, `{"preconditions":{"uid":"`+old+`"}}`)
+	for _, target := range []string{x, x + "/status", x + "/finalize"} {
+		e.must(http.StatusConflict, "PUT", target, `{"metadata":{"name":"x","uid":"`+old+`"},"spec":{"finalizers":[]},"status":{"conditions":[{"type":"T","status":"True"}]}}`)
+	}
+	e.must(http.StatusConflict, "PATCH", x, `{"metadata":{"uid":"`+old+`","labels":{"a":"b"}}}`, "Content-Type", mergePatch)
+	require.Equal(t, before, e.contents())
+}

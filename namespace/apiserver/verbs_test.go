@@ -14,6 +14,11 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	kubernetesprotobuf "k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver"
@@ -84,6 +89,75 @@ func TestListInPages(t *testing.T) {
 		require.NotContains(t, got, fmt.Sprintf("b%d", limit))
 		require.Subset(t, got, []any{"a0", "a9"})
 	}
+}
+
+// TestEncodingsOfBodies creates a namespace from every encoding.
+func TestEncodingsOfBodies(t *testing.T) {
+	e := newEnv(t, nil)
+	var protobuf bytes.Buffer
+	require.NoError(t, kubernetesprotobuf.NewSerializer(nil, nil).Encode(&corev1.Namespace{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"},
+		ObjectMeta: metav1.ObjectMeta{Name: "c", Labels: map[string]string{"a": "b"}},
+	}, &protobuf))
+	for contentType, body := range map[string]string{
+		"":                                    `{"metadata":{"name":"a","labels":{"a":"b"}}}`,
+		"application/json":                    `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"b","labels":{"a":"b"}}}`,
+		"application/json; charset=utf-8":     `{"metadata":{"name":"d","labels":{"a":"b"}}}`,
+		"application/vnd.kubernetes.protobuf": protobuf.String(),
+		"application/yaml":                    "metadata:\n  name: e\n  labels: {a: b}\n",
+	} {
+		a := e.must(http.StatusCreated, "POST", all, body, "Content-Type", contentType)
+		require.Equal(t, "b", a.text("metadata", "labels", "a"), contentType)
+	}
+	require.Equal(t, []any{"a", "b", "c", "d", "e"}, names(e.must(http.StatusOK, "GET", all, "")))
+	gone := e.must(http.StatusOK, "DELETE", all+"/c", "", "Accept", "application/vnd.kubernetes.protobuf")
+	decoded, _, err := kubernetesprotobuf.NewSerializer(scheme{}, scheme{}).Decode([]byte(gone.Body), nil, &corev1.Namespace{})
+	require.NoError(t, err)
+	require.Equal(t, corev1.NamespaceTerminating, decoded.(*corev1.Namespace).Status.Phase)
+}
+
+// scheme knows namespaces.
+type scheme struct{}
+
+func (scheme) New(schema.GroupVersionKind) (runtime.Object, error) { return &corev1.Namespace{}, nil }
+
+func (scheme) ObjectKinds(runtime.Object) ([]schema.GroupVersionKind, bool, error) {
+	return []schema.GroupVersionKind{corev1.SchemeGroupVersion.WithKind("Namespace")}, false, nil
+}
+
+func (scheme) Recognizes(schema.GroupVersionKind) bool { return true }
+
+// TestNamesThatArePaths has namespaces and content with names that paths are made of.
+func TestNamesThatArePaths(t *testing.T) {
+	e := newEnv(t, nil)
+	for _, name := range []string{"finalize", "status", "watch", "list", "namespaces", "configmaps", "v1"} {
+		e.namespace(name)
+		a := e.must(http.StatusOK, "GET", all+"/"+name, "")
+		require.Equal(t, name, a.text("metadata", "name"))
+		require.Equal(t, a.Body, e.must(http.StatusOK, "GET", all+"/"+name+"/finalize", "").Body)
+		path := all + "/" + name + "/configmaps"
+		e.must(http.StatusCreated, "POST", path, `{"metadata":{"name":"`+name+`"}}`)
+		a = e.must(http.StatusOK, "GET", path+"/"+name, "")
+		require.Equal(t, []string{"ConfigMap", name}, []string{a.text("kind"), a.text("metadata", "namespace")})
+		require.Equal(t, []any{name}, names(e.must(http.StatusOK, "GET", path, "")))
+	}
+}
+
+// TestUpdateThatChangesNothing holds that it keeps the resource version.
+func TestUpdateThatChangesNothing(t *testing.T) {
+	e := newEnv(t, nil)
+	e.namespace("x")
+	e.must(http.StatusCreated, "POST", maps, `{"metadata":{"name":"a"},"data":{"k":"v"}}`)
+	e.must(http.StatusCreated, "PATCH", maps+"/b?fieldManager=m", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: b}\ndata: {k: v}\n", "Content-Type", applyPatch)
+	before := e.contents()
+	for _, name := range []string{"a", "b"} {
+		e.must(http.StatusOK, "PUT", maps+"/"+name, e.must(http.StatusOK, "GET", maps+"/"+name, "").Body)
+		e.must(http.StatusOK, "PUT", maps+"/"+name, `{"metadata":{"name":"`+name+`"},"data":{ "k" : "v" }}`)
+		e.must(http.StatusOK, "PATCH", maps+"/"+name, `{"data":{"k":"v"}}`, "Content-Type", mergePatch)
+		e.must(http.StatusOK, "PATCH", maps+"/"+name, `[]`, "Content-Type", jsonPatch)
+	}
+	e.must(http.StatusOK, "PATCH", maps+"/b?fieldManager=m", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: b}\ndata: {k: v}\n", "Content-Type", applyPatch)
+	require.Equal(t, before, e.contents())
 }
 
 // TestResourceVersions holds what a version in the query means for lists and reads.
