@@ -6,8 +6,9 @@ import "github.com/nslifecycle/nslifecycle/namespace"
 // default) keeps the gate of a namespace and its entry in the index of terminating
 // ones: the gate exists exactly while the namespace is Active, the other one exactly
 // while it is Terminating; both hold its uid. Either may be written again for the
-// same uid ([Write.TouchGate]), so hold that it is there, not its revision. A host that keeps content outside of
-// the store, in the same database, holds the gate in its own transactions (rule R6).
+// same uid ([Write.TouchGate]), so hold that it is there, not its revision. A host
+// that keeps content outside of the store, in the same database, holds the gate in
+// its own transactions (rule R6).
 //
 // A prefix that no registry can have is [namespace.ErrInvalid], a name that no
 // namespace can have [namespace.ErrBadRequest].
