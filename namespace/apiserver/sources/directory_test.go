@@ -1,0 +1,156 @@
+package sources_test
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/apiserver/sources"
+)
+
+func TestDirectory(t *testing.T) {
+	e, f := newEnv(t).space(), newFolder(t)
+	s := e.syncer(f.source(), nil)
+	f.write("b.yaml", docs(configmap("b1", "1"), configmap("b2", "1")))
+	f.write("a.json", `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"}}`)
+	f.write("c.yml", configmap("c", "1"))
+	f.write(".hidden.yaml", configmap("hidden", "1"))
+	f.write("README.md", "nothing")
+	require.NoError(t, os.Mkdir(filepath.Join(f.path, "sub.yaml"), 0o700))
+	require.NoError(t, os.Symlink(filepath.Join(f.path, "sub.yaml"), filepath.Join(f.path, "link.yaml")))
+	elsewhere := newFolder(t)
+	elsewhere.write("d", configmap("d", "1"))
+	require.NoError(t, os.Symlink(filepath.Join(elsewhere.path, "d"), filepath.Join(f.path, "d.yaml")))
+	require.Empty(t, cmp.Diff(sources.Result{Created: 5}, e.sync(s)))
+	require.Empty(t, cmp.Diff(sources.Result{Unchanged: 5}, e.sync(s)))
+	f.write("b.yaml", configmap("b2", "2"))
+	require.Empty(t, cmp.Diff(sources.Result{Updated: 1, Deleted: 1, Unchanged: 3}, e.sync(s)))
+	f.remove("a.json")
+	f.remove("d.yaml")
+	require.Empty(t, cmp.Diff(sources.Result{Deleted: 2, Unchanged: 2}, e.sync(s)))
+	require.Contains(t, e.get(configmaps, "c").Annotations[sources.Annotation], `"source":"file:`+f.path+`","file":"c.yml","object":"configmaps/c"`)
+}
+
+// A directory that is away, and files that cannot be read, delete nothing.
+func TestDirectoryFailures(t *testing.T) {
+	e, f := newEnv(t).space(), newFolder(t)
+	f.write("a.yaml", configmap("a", "1"))
+	src := f.source()
+	s := e.syncer(src, nil)
+	e.sync(s)
+	before := e.position()
+
+	away := f.path + ".away"
+	require.NoError(t, os.Rename(f.path, away))
+	_, err := s.Sync(e.ctx)
+	require.ErrorIs(t, err, sources.ErrSource)
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	require.NoError(t, os.WriteFile(f.path, nil, 0o600))
+	_, err = s.Sync(e.ctx)
+	require.ErrorIs(t, err, sources.ErrSource)
+	require.NoError(t, os.Remove(f.path))
+	require.NoError(t, os.Rename(away, f.path))
+
+	f.write("a.yaml", strings.Repeat("#", 1<<20+1))
+	result, err := s.Sync(e.ctx)
+	require.ErrorContains(t, err, "it has 1048577 bytes, at most 1048576 are allowed")
+	require.Equal(t, 1, result.Kept)
+	f.remove("a.yaml")
+	require.NoError(t, syscall.Mkfifo(filepath.Join(f.path, "a.yaml"), 0o600))
+	result, err = s.Sync(e.ctx)
+	require.ErrorContains(t, err, "it is not a regular file")
+	require.Equal(t, 1, result.Kept)
+	f.remove("a.yaml")
+	require.NoError(t, os.Symlink("/nowhere/at/all", filepath.Join(f.path, "a.yaml")))
+	result, err = s.Sync(e.ctx)
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	require.Equal(t, 1, result.Kept)
+
+	few, err := sources.Directory(f.path, &sources.DirectoryOptions{MaxFiles: 1})
+	require.NoError(t, err)
+	f.write("b.yaml", configmap("b", "1"))
+	_, err = e.syncer(few, nil).Sync(e.ctx)
+	require.ErrorIs(t, err, sources.ErrSource)
+	require.ErrorContains(t, err, "more than 1 files")
+	require.Equal(t, before, func() any { f.remove("b.yaml"); return e.position() }())
+
+	ended, cancel := context.WithCancel(e.ctx)
+	cancel()
+	_, err = src.Read(ended)
+	require.ErrorIs(t, err, context.Canceled)
+}
+
+// A file that has just been written is not taken, nor does it take anything away,
+// until it has stayed the same for a while: it may be half of it.
+func TestSettling(t *testing.T) {
+	e, f := newEnv(t).space(), newFolder(t)
+	src, err := sources.Directory(f.path, &sources.DirectoryOptions{Settle: 30 * time.Minute})
+	require.NoError(t, err)
+	f.write("a.yaml", docs(configmap("a", "1"), configmap("b", "1"))) // an hour ago
+	s := e.syncer(src, nil)
+	e.sync(s)
+	require.NoError(t, os.WriteFile(filepath.Join(f.path, "a.yaml"), []byte(configmap("a", "2")), 0o600)) // now, half of it
+	require.Empty(t, cmp.Diff(sources.Result{Kept: 2, Settling: 1}, e.sync(s)))
+	require.Empty(t, cmp.Diff(sources.Result{Kept: 2, Settling: 1}, e.sync(e.syncer(src, nil))), "after a restart")
+	f.write("a.yaml", docs(configmap("a", "2"), configmap("b", "2")))
+	require.Empty(t, cmp.Diff(sources.Result{Updated: 2}, e.sync(s)))
+}
+
+// A Run looks again soon when a file is settling, and notices what changes by itself.
+func TestDirectoryRun(t *testing.T) {
+	f := newFolder(t)
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnv(t).space()
+		ctx, cancel := context.WithCancel(e.ctx)
+		src := f.source()
+		var looks []sources.Result
+		ended := make(chan error, 1)
+		s := e.syncer(src, &sources.Options{Interval: time.Minute, Synced: func(r sources.Result, err error) {
+			looks = append(looks, r)
+			if err != nil {
+				t.Error(err)
+			}
+		}})
+		path := filepath.Join(f.path, "a.yaml")
+		require.NoError(t, os.WriteFile(path, []byte(configmap("a", "1")), 0o600))
+		just := time.Now().Add(-time.Millisecond) // in the bubble's time
+		require.NoError(t, os.Chtimes(path, just, just))
+		go func() { ended <- s.Run(ctx) }()
+		synctest.Wait()
+		time.Sleep(3 * time.Second)
+		synctest.Wait()
+		f.remove("a.yaml")
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		cancel()
+		require.NoError(t, <-ended)
+		require.Empty(t, cmp.Diff([]sources.Result{{Settling: 1}, {Created: 1}, {Deleted: 1}}, looks))
+	})
+}
+
+func TestDirectoryBadInput(t *testing.T) {
+	for _, path := range []string{"", "a\x00b"} {
+		_, err := sources.Directory(path, nil)
+		require.ErrorIs(t, err, namespace.ErrInvalid, "%q", path)
+	}
+	for _, o := range []sources.DirectoryOptions{{MaxFile: -1}, {MaxFiles: -1}, {Settle: -1}} {
+		_, err := sources.Directory("x", &o)
+		require.ErrorIs(t, err, namespace.ErrInvalid, "%+v", o)
+	}
+	src, err := sources.Directory("relative", nil)
+	require.NoError(t, err)
+	require.True(t, filepath.IsAbs(strings.TrimPrefix(src.Name(), "file:")))
+	_, err = src.Read(t.Context())
+	require.True(t, errors.Is(err, fs.ErrNotExist))
+}

@@ -1,0 +1,44 @@
+package sources
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+
+	"github.com/nslifecycle/nslifecycle/namespace/registry"
+)
+
+// Annotation marks the objects of a source. Its value is a JSON object: the name of
+// the source, the file, the object it was made for (so that a copy under another name
+// is nobody's), and a hash of what the file said.
+const Annotation = "nslifecycle.github.io/source"
+
+// mark is the value of [Annotation].
+type mark struct {
+	Source string `json:"source"`
+	File   string `json:"file,omitempty"`
+	Object string `json:"object"`
+	Hash   string `json:"hash"`
+}
+
+// owned returns the mark of an object that belongs to the source of that name.
+func owned(source, key string, o registry.Object) (mark, bool) {
+	var m mark
+	text, ok := o.Annotations[Annotation]
+	if !ok || json.Unmarshal([]byte(text), &m) != nil {
+		return mark{}, false
+	}
+	return m, m.Source == source && m.Object == key
+}
+
+// text is the value of the annotation.
+func (m mark) text() (string, error) {
+	raw, err := json.Marshal(m)
+	return string(raw), err
+}
+
+// hashOf tells documents apart.
+func hashOf(canonical []byte) string {
+	sum := sha256.Sum256(canonical)
+	return hex.EncodeToString(sum[:16])
+}

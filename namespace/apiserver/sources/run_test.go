@@ -1,0 +1,284 @@
+package sources_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/nslifecycle/nslifecycle/deleter"
+	"github.com/nslifecycle/nslifecycle/finalizer"
+	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/apiserver/sources"
+	"github.com/nslifecycle/nslifecycle/namespace/controller"
+	"github.com/nslifecycle/nslifecycle/namespace/registry"
+	"github.com/nslifecycle/nslifecycle/namespace/registry/registrytest"
+	"github.com/nslifecycle/nslifecycle/store/storetest"
+)
+
+// Looks come at even intervals; those at a source that fails at growing ones.
+func TestRunIntervals(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnv(t).space()
+		src := fixedOf(configmap("a", "1"))
+		ctx, cancel := context.WithCancel(e.ctx)
+		ended := make(chan error, 1)
+		s := e.syncer(src, &sources.Options{Interval: 10 * time.Second, MaxInterval: time.Minute})
+		began := time.Now()
+		go func() { ended <- s.Run(ctx) }()
+		time.Sleep(25 * time.Second) // looks at 0, 10, 20
+		src.set(errors.New("broken"))
+		time.Sleep(3 * time.Minute) // at 30, 40, 60, 100, 160
+		src.set(nil, "a: [")
+		time.Sleep(40 * time.Second) // at 220, 230, 240: a bad file is no reason to look less often
+		cancel()
+		require.NoError(t, <-ended)
+		var at []string
+		for _, read := range src.reads {
+			at = append(at, read.Sub(began).String())
+		}
+		require.Equal(t, "0s 10s 20s 30s 40s 1m0s 1m40s 2m40s 3m40s 3m50s 4m0s", strings.Join(at, " "))
+	})
+}
+
+// run runs the controller of the registry's content.
+func (e *env) controller(ctx context.Context) <-chan error {
+	e.t.Helper()
+	list, err := e.Sources()
+	require.NoError(e.t, err)
+	d, err := deleter.New(list, nil)
+	require.NoError(e.t, err)
+	c, err := controller.New(e.Registry, d, namespace.Party{Finalizer: finalizer.Kubernetes}, nil)
+	require.NoError(e.t, err)
+	ended := make(chan error, 1)
+	go func() { ended <- c.Run(ctx) }()
+	return ended
+}
+
+// R6, R12: with a source that goes on and on, a namespace that is deleted ends
+// without an orphan, is not created again, and when it is, by somebody else, it is
+// filled anew.
+func TestR6_TerminationEndsWithoutOrphans(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnv(t)
+		src := fixedOf()
+		var texts []string
+		for i := range 50 {
+			texts = append(texts, configmap(fmt.Sprint("c", i), "1"))
+		}
+		src.set(nil, docs(texts...))
+		ctx, cancel := context.WithCancel(e.ctx)
+		controlled := e.controller(ctx)
+		var last sources.Result
+		ended := make(chan error, 1)
+		s := e.syncer(src, &sources.Options{CreateNamespace: true, Interval: 20 * time.Millisecond, Synced: func(r sources.Result, err error) {
+			last = r
+			if err != nil && ctx.Err() == nil {
+				t.Error(err)
+			}
+		}})
+		go func() { ended <- s.Run(ctx) }()
+		time.Sleep(time.Second)
+		synctest.Wait()
+		require.Len(t, e.all(), 50)
+		first, err := e.Get(e.ctx, space)
+		require.NoError(t, err)
+
+		for range 3 {
+			_, err = e.Delete(e.ctx, space, namespace.Preconditions{})
+			require.NoError(t, err)
+			time.Sleep(5 * time.Second)
+			synctest.Wait()
+			_, err = e.Get(e.ctx, space)
+			require.ErrorIs(t, err, namespace.ErrNotFound, "it is not created again")
+			require.Empty(t, e.all())
+			require.Empty(t, cmp.Diff(sources.Result{Waiting: true}, last))
+			again, err := e.Create(e.ctx, namespace.Namespace{Meta: namespace.Meta{Name: space}})
+			require.NoError(t, err)
+			require.NotEqual(t, first.UID, again.UID)
+			time.Sleep(time.Second)
+			synctest.Wait()
+			require.Len(t, e.all(), 50)
+			require.Empty(t, cmp.Diff(sources.Result{Unchanged: 50}, last))
+		}
+		cancel()
+		require.NoError(t, <-ended)
+		require.NoError(t, <-controlled)
+		require.NoError(t, registrytest.Audit(t.Context(), e.store, "registry", e.start, e.position().Revision))
+	})
+}
+
+// A namespace that comes to be deleted in the midst of a look is waited for, whatever
+// was about to be written.
+func TestDeletedMeanwhile(t *testing.T) {
+	e := newEnv(t).space()
+	src := fixedOf(docs(configmap("a", "1"), configmap("b", "1")))
+	s := e.syncer(hooked{src, func() {
+		_, err := e.Delete(e.ctx, space, namespace.Preconditions{})
+		require.NoError(t, err)
+	}}, &sources.Options{CreateNamespace: true})
+	require.Empty(t, cmp.Diff(sources.Result{Waiting: true}, e.sync(s)))
+	require.Empty(t, e.all())
+	_, err := e.Finalize(e.ctx, namespace.Namespace{Meta: namespace.Meta{Name: space}})
+	require.NoError(t, err)
+	s = e.syncer(hooked{src, func() {}}, nil)
+	require.Empty(t, cmp.Diff(sources.Result{Waiting: true}, e.sync(s)), "missing, and not to be created")
+
+	// Gone between the look at it and the first write.
+	e.space()
+	s = e.syncer(hooked{src, func() {
+		_, err := e.Delete(e.ctx, space, namespace.Preconditions{})
+		require.NoError(t, err)
+		_, err = e.Finalize(e.ctx, namespace.Namespace{Meta: namespace.Meta{Name: space}})
+		require.NoError(t, err)
+	}}, nil)
+	require.Empty(t, cmp.Diff(sources.Result{Waiting: true}, e.sync(s)))
+	_, err = e.Get(e.ctx, space)
+	require.ErrorIs(t, err, namespace.ErrNotFound)
+}
+
+// hooked calls something when it is read.
+type hooked struct {
+	sources.Source
+	hook func()
+}
+
+func (h hooked) Read(ctx context.Context) ([]sources.File, error) {
+	h.hook()
+	return h.Source.Read(ctx)
+}
+
+// The namespace is created only on request, only for a source that can be read, and
+// only if it has never been seen.
+func TestCreateNamespace(t *testing.T) {
+	e := newEnv(t)
+	src := fixedOf(configmap("a", "1"))
+	require.Empty(t, cmp.Diff(sources.Result{Waiting: true}, e.sync(e.syncer(src, nil))))
+	s := e.syncer(src, &sources.Options{CreateNamespace: true})
+	src.set(errors.New("broken"))
+	_, err := s.Sync(e.ctx)
+	require.ErrorIs(t, err, sources.ErrSource)
+	_, err = e.Get(e.ctx, space)
+	require.ErrorIs(t, err, namespace.ErrNotFound)
+	src.set(nil, configmap("a", "1"))
+	require.Empty(t, cmp.Diff(sources.Result{Created: 1}, e.sync(s)))
+}
+
+// Over a store that fails and loses answers, the source comes to what it wants, and
+// owns all of it.
+func TestPropertyConverges(t *testing.T) {
+	for range 4 {
+		seed := uint64(time.Now().UnixNano())
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			e := newEnv(t).space()
+			plan, err := storetest.Seeded(seed, storetest.Rates{Conflict: 0.1, Lost: 0.1, Landed: 0.1, Fail: 0.03})
+			require.NoError(t, err)
+			faulty, err := storetest.Inject(e.store, plan)
+			require.NoError(t, err)
+			r, err := registry.New(faulty, &registry.Options{Types: types})
+			require.NoError(t, err)
+			src := fixedOf()
+			s, err := sources.New(r, space, src, nil)
+			require.NoError(t, err)
+			random := rand.New(rand.NewPCG(seed, 1))
+			want := []string{}
+			for range 60 {
+				var texts []string
+				want = want[:0]
+				for i := range 8 {
+					if v := random.IntN(3); v > 0 {
+						texts = append(texts, configmap(fmt.Sprint("c", i), fmt.Sprint(v)))
+						want = append(want, fmt.Sprintf(`configmaps/c%d {"v":"%d"}`, i, v))
+					}
+				}
+				src.set(nil, texts...)
+				_, _ = s.Sync(e.ctx)
+			}
+			e.sync(e.syncer(src, nil)) // over the store itself
+			require.Empty(t, cmp.Diff(want, e.all()))
+			require.NotZero(t, faulty.Injected()[storetest.Landed])
+			require.NoError(t, r.Close())
+		})
+	}
+}
+
+func TestBadInput(t *testing.T) {
+	e := newEnv(t)
+	src := fixedOf()
+	for name, make := range map[string]func() (*sources.Syncer, error){
+		"no registry":   func() (*sources.Syncer, error) { return sources.New(nil, space, src, nil) },
+		"no source":     func() (*sources.Syncer, error) { return sources.New(e.Registry, space, nil, nil) },
+		"no id":         func() (*sources.Syncer, error) { return sources.New(e.Registry, "", src, nil) },
+		"an id no name": func() (*sources.Syncer, error) { return sources.New(e.Registry, "../x", src, nil) },
+		"invalid UTF-8": func() (*sources.Syncer, error) { return sources.New(e.Registry, "\xff", src, nil) },
+		"interval": func() (*sources.Syncer, error) {
+			return sources.New(e.Registry, space, src, &sources.Options{Interval: -1})
+		},
+		"max interval": func() (*sources.Syncer, error) {
+			return sources.New(e.Registry, space, src, &sources.Options{MaxInterval: -1})
+		},
+		"less than that": func() (*sources.Syncer, error) {
+			return sources.New(e.Registry, space, src, &sources.Options{MaxInterval: 1})
+		},
+		"max objects": func() (*sources.Syncer, error) {
+			return sources.New(e.Registry, space, src, &sources.Options{MaxObjects: -1})
+		},
+		"long name": func() (*sources.Syncer, error) {
+			return sources.New(e.Registry, space, src, &sources.Options{Name: strings.Repeat("x", 2000)})
+		},
+		"name no text": func() (*sources.Syncer, error) {
+			return sources.New(e.Registry, space, src, &sources.Options{Name: "\xff"})
+		},
+	} {
+		_, err := make()
+		require.ErrorIs(t, err, namespace.ErrInvalid, name)
+	}
+	ended, cancel := context.WithCancel(e.ctx)
+	cancel()
+	s := e.syncer(src, &sources.Options{MaxObjects: 1, CreateNamespace: true})
+	_, err := s.Sync(ended)
+	require.ErrorIs(t, err, context.Canceled)
+	require.NoError(t, s.Run(ended))
+	src.set(nil, configmap("a", "1"), configmap("b", "1"))
+	_, err = s.Sync(e.ctx)
+	require.ErrorContains(t, err, "there are more than 1 objects")
+	src.set(nil, docs(configmap("a", "1"), configmap("b", "1")))
+	_, err = s.Sync(e.ctx)
+	require.ErrorContains(t, err, "there are more than 1 objects")
+	require.Empty(t, e.all())
+}
+
+// FuzzDecode holds that no document makes a look fail but with a problem, and that
+// what is accepted comes out the same the second time.
+func FuzzDecode(f *testing.F) {
+	f.Add([]byte(configmap("a", "1")))
+	f.Add([]byte(docs(configmap("a", "1"), configmap("b", "1"))))
+	f.Add([]byte(`{"apiVersion":"v1","kind":"List","items":[{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"}}]}`))
+	f.Add([]byte("a: &a [*a]"))
+	f.Add([]byte("--- \n---"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		e := newEnv(t).space()
+		src := &fixed{files: []sources.File{{Name: "f", Data: data}}}
+		s := e.syncer(src, nil)
+		result, err := s.Sync(e.ctx)
+		if err != nil {
+			var problem *sources.Problem
+			if !errors.As(err, &problem) {
+				t.Fatal(err)
+			}
+		}
+		for _, again := range []*sources.Syncer{s, e.syncer(src, nil)} {
+			second, _ := again.Sync(e.ctx)
+			if second.Writes() != 0 || second.Unchanged != result.Created {
+				t.Fatalf("first %+v, then %+v", result, second)
+			}
+		}
+	})
+}

@@ -1,0 +1,129 @@
+package sources_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/apiserver/sources"
+)
+
+// server answers as it is told.
+type server struct {
+	*httptest.Server
+	answer func(w http.ResponseWriter, r *http.Request)
+	seen   []string // status and validators of each request
+}
+
+func newServer(t *testing.T) *server {
+	s := &server{}
+	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.seen = append(s.seen, strings.TrimSpace(r.Header.Get("If-None-Match")+" "+r.Header.Get("If-Modified-Since")+" "+r.Header.Get("Authorization")))
+		s.answer(w, r)
+	}))
+	t.Cleanup(s.Close)
+	return s
+}
+
+func (s *server) document(text, etag, date string) {
+	s.answer = func(w http.ResponseWriter, r *http.Request) {
+		if etag != "" {
+			w.Header().Set("ETag", etag)
+		}
+		if date != "" {
+			w.Header().Set("Last-Modified", date)
+		}
+		if etag != "" && r.Header.Get("If-None-Match") == etag {
+			w.WriteHeader(http.StatusNotModified)
+			return
+		}
+		_, _ = io.WriteString(w, text)
+	}
+}
+
+func TestURL(t *testing.T) {
+	e, srv := newEnv(t).space(), newServer(t)
+	src, err := sources.URL(strings.Replace(srv.URL, "//", "//user:secret@", 1)+"/manifest?token=x", nil)
+	require.NoError(t, err)
+	require.Equal(t, srv.URL+"/manifest", src.Name(), "no secrets in annotations")
+	s := e.syncer(src, nil)
+	srv.document(docs(configmap("a", "1"), configmap("b", "1")), `"v1"`, "")
+	require.Empty(t, cmp.Diff(sources.Result{Created: 2}, e.sync(s)))
+	require.Empty(t, cmp.Diff(sources.Result{Unchanged: 2}, e.sync(s)))
+	_, err = e.content(configmaps).Delete(e.ctx, space, "a", namespace.Preconditions{})
+	require.NoError(t, err)
+	require.Empty(t, cmp.Diff(sources.Result{Created: 1, Unchanged: 1}, e.sync(s)), "put back, although the document is the same")
+	srv.document(configmap("a", "2"), "", "Mon, 02 Jan 2006 15:04:05 GMT")
+	require.Empty(t, cmp.Diff(sources.Result{Updated: 1, Deleted: 1}, e.sync(s)))
+	e.sync(s)
+	basic := "Basic dXNlcjpzZWNyZXQ="
+	require.Empty(t, cmp.Diff([]string{basic, `"v1"  ` + basic, `"v1"  ` + basic, `"v1"  ` + basic, "Mon, 02 Jan 2006 15:04:05 GMT " + basic}, srv.seen))
+	srv.document(`{"kind":"List","items":[]}`, "", "")
+	require.Empty(t, cmp.Diff(sources.Result{Deleted: 1}, e.sync(s)))
+}
+
+// Whatever else a server answers deletes nothing.
+func TestURLFailures(t *testing.T) {
+	e, srv := newEnv(t).space(), newServer(t)
+	src, err := sources.URL(srv.URL, &sources.URLOptions{MaxBytes: 200, Header: http.Header{"Authorization": {"Bearer x"}}})
+	require.NoError(t, err)
+	s := e.syncer(src, nil)
+	srv.document(configmap("a", "1"), `"v1"`, "")
+	e.sync(s)
+	require.Equal(t, []string{"Bearer x"}, srv.seen)
+	before := e.position()
+	for name, c := range map[string]struct {
+		answer http.HandlerFunc
+		is     error
+		text   string
+	}{
+		"500":       {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) }, sources.ErrSource, "500 Internal Server Error"},
+		"404":       {http.NotFound, sources.ErrSource, "404 Not Found"},
+		"204":       {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(204) }, sources.ErrSource, "204 No Content"},
+		"empty":     {func(http.ResponseWriter, *http.Request) {}, sources.ErrSource, "the document is empty"},
+		"too large": {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, strings.Repeat("#", 201)) }, sources.ErrSource, "more than 200 bytes"},
+		"cut off": {func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", "100")
+			fmt.Fprint(w, "apiVersion: v1\nkind: List\nitems: []\n")
+		}, sources.ErrSource, "unexpected EOF"},
+		"hung up": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, sources.ErrSource, "EOF"},
+		"a page":  {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>Log in</html>") }, sources.ErrDocument, ""},
+	} {
+		srv.answer = c.answer
+		_, err := s.Sync(e.ctx)
+		require.ErrorIs(t, err, c.is, name)
+		require.ErrorContains(t, err, c.text, name)
+		require.Equal(t, before, e.position(), name)
+	}
+	srv.Close()
+	_, err = s.Sync(e.ctx)
+	require.ErrorIs(t, err, sources.ErrSource)
+	require.Equal(t, before, e.position())
+}
+
+// A server that says "not modified" of what was never fetched is wrong.
+func TestURLNotModifiedAtFirst(t *testing.T) {
+	e, srv := newEnv(t).space(), newServer(t)
+	srv.answer = func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotModified) }
+	src, err := sources.URL(srv.URL, &sources.URLOptions{Client: srv.Client()})
+	require.NoError(t, err)
+	_, err = e.syncer(src, nil).Sync(e.ctx)
+	require.ErrorIs(t, err, sources.ErrSource)
+}
+
+func TestURLBadInput(t *testing.T) {
+	for _, text := range []string{"", "x", "/path", "ftp://a/b", "http://", "http://a b", "http://user:secret@%zz/", "file:///etc/passwd"} {
+		_, err := sources.URL(text, nil)
+		require.ErrorIs(t, err, namespace.ErrInvalid, text)
+		require.NotContains(t, err.Error(), "secret")
+	}
+	_, err := sources.URL("http://a", &sources.URLOptions{MaxBytes: -1})
+	require.ErrorIs(t, err, namespace.ErrInvalid)
+}
