@@ -40,6 +40,8 @@ func BenchmarkApply(b *testing.B) {
 
 func BenchmarkNew(b *testing.B) {
 	for b.Loop() {
-		newPatcher(b)
+		if _, err := makePatcher(); err != nil {
+			b.Fatal(err)
+		}
 	}
 }

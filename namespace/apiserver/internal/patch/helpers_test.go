@@ -2,6 +2,7 @@ package patch_test
 
 import (
 	"encoding/json"
+	"sync"
 	"testing"
 	"time"
 
@@ -41,18 +42,29 @@ func gadgets() kinds.Kind { // without a schema
 	return kinds.Custom(registry.ResourceType{Group: "example.com", Version: "v1", Resource: "gadgets", Kind: "Gadget", Namespaced: true})
 }
 
+// newPatcher returns one that all tests share.
 func newPatcher(t testing.TB) *patch.Patcher {
 	t.Helper()
+	p, err := shared()
+	require.NoError(t, err)
+	return p
+}
+
+var shared = sync.OnceValues(makePatcher)
+
+func makePatcher() (*patch.Patcher, error) {
 	list := []kinds.Kind{
 		kinds.ConfigMaps(), kinds.Secrets(), kinds.ServiceAccounts(), kinds.ResourceQuotas(), kinds.Events(), widgets(), gadgets(),
 	}
 	c, err := codec.New(list)
-	require.NoError(t, err)
+	if err != nil {
+		return nil, err
+	}
 	d, err := openapi.New(list)
-	require.NoError(t, err)
-	p, err := patch.New(list, c, d)
-	require.NoError(t, err)
-	return p
+	if err != nil {
+		return nil, err
+	}
+	return patch.New(list, c, d)
 }
 
 // object reads a stored object.

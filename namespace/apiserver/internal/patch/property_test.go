@@ -77,7 +77,7 @@ func TestMergeOfADifference(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 0))
-	for range 5000 {
+	for range 2000 {
 		a, b := randomObject(r), randomObject(r)
 		patch := diff(a, b)
 		got := mergePatch(clone(t, a), clone(t, patch))
@@ -115,7 +115,7 @@ func TestOperationsAgainstTheLibrary(t *testing.T) {
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 0))
 	applied := 0
-	for range 10_000 {
+	for range 4_000 {
 		doc, err := json.Marshal(randomObject(r))
 		require.NoError(t, err)
 		patch, err := json.Marshal(randomOperations(r))
@@ -134,7 +134,7 @@ func TestOperationsAgainstTheLibrary(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, jsonpatch.Equal(want, out), "seed %d\ndoc %s\npatch %s\nwant %s\ngot %s", seed, doc, patch, want, out)
 	}
-	require.Greater(t, applied, 500)
+	require.Greater(t, applied, 200)
 }
 
 func byLibrary(doc, patch []byte) (out []byte, err error) {
