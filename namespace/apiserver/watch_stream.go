@@ -76,6 +76,8 @@ func (st *watchStream) run(ctx context.Context) error {
 		o.ResourceVersion = version
 	case fromNow:
 		o.ResourceVersion = ""
+	case fromVersion:
+		o.Repeat = true // it may be that of an object
 	}
 	return st.r.storage.watch(ctx, st.r.Namespace, o, st)
 }
