@@ -25,7 +25,8 @@ type Kind struct {
 	ShortNames []string // such as "cm"
 	Categories []string // such as "all"
 
-	// Columns are the columns of its Table, after the name. None: the age alone.
+	// Columns are the columns of its Table, after the name; one that is called "Name"
+	// takes the place of that. None: the age alone ([Age]).
 	Columns []Column
 
 	// Object and List are the Go types of a built-in kind, as pointers to zero values.
@@ -34,7 +35,10 @@ type Kind struct {
 	Object, List runtime.Object
 
 	// Schema is the OpenAPI v3 schema of a custom kind, as a CustomResourceDefinition
-	// has it (openAPIV3Schema). Empty: any fields are allowed.
+	// has it (openAPIV3Schema). Empty: any fields are allowed. Types, required fields,
+	// enumerations and bounds are enforced, and an object that has properties loses
+	// the fields that are none of them, unless it has additionalProperties or
+	// x-kubernetes-preserve-unknown-fields.
 	Schema json.RawMessage
 
 	// Default sets what an object that is to be written leaves open, before admission

@@ -103,7 +103,7 @@ func TestSchemaTypes(t *testing.T) {
 			"none":{"type":"object","additionalProperties":false},
 			"any":{"x-kubernetes-preserve-unknown-fields":true},
 			"anything":{"type":"object","x-kubernetes-preserve-unknown-fields":true,"properties":{"n":{"type":"integer"}}},
-			"free":{"type":"object","additionalProperties":true},
+			"free":{"type":"object","additionalProperties":true},"open":{"type":"object"},
 			"port":{"x-kubernetes-int-or-string":true}}},
 		"status":{"type":"object"}}}`)
 	c := newCodec(t, k)
@@ -113,7 +113,7 @@ func TestSchemaTypes(t *testing.T) {
 		want       []namespace.Violation
 		kept       string // empty: spec as it is
 	}{
-		{"all of them", `{"size":1,"ratio":1.5,"name":null,"on":true,"list":[{"a":"x"}],"map":{"k":"v"},"any":{"x":[1]},"anything":{"n":1,"m":2},"free":{"a":{"b":1}},"port":"http"}`, nil, ""},
+		{"all of them", `{"size":1,"ratio":1.5,"name":null,"on":true,"list":[{"a":"x"}],"map":{"k":"v"},"any":{"x":[1]},"anything":{"n":1,"m":2},"free":{"a":{"b":1}},"open":{"x":1},"port":"http"}`, nil, ""},
 		{"whole numbers", `{"size":1.0,"ratio":1,"port":80}`, nil, ""},
 		{"empty list", `{"size":1,"list":[],"map":{}}`, nil, ""},
 		{"no properties allowed", `{"size":1,"none":{"a":1}}`, nil, `{"none":{},"size":1}`},
@@ -152,6 +152,47 @@ func TestSchemaTypes(t *testing.T) {
 	}
 	_, _, err := c.Decode(k, jsonType, []byte(`{"metadata":{"name":"x"}}`), codec.Ignore)
 	require.ErrorContains(t, err, `Widget.example.com "x" is invalid: spec: Required value`)
+}
+
+// The bounds of values, with the texts of Kubernetes.
+func TestSchemaBounds(t *testing.T) {
+	k := widgets(`{"type":"object","properties":{"spec":{"type":"object","minProperties":1,"maxProperties":2,"properties":{
+		"color":{"type":"string","enum":["red","blue"]},"level":{"type":"integer","enum":[1,2]},
+		"size":{"type":"integer","minimum":1,"maximum":3},
+		"ratio":{"type":"number","minimum":0,"exclusiveMinimum":true,"maximum":1,"exclusiveMaximum":true},
+		"name":{"type":"string","minLength":2,"maxLength":3,"pattern":"^[a-zé]+$"},
+		"list":{"type":"array","minItems":1,"maxItems":2}}}}}`)
+	c := newCodec(t, k)
+	const invalid = "FieldValueInvalid"
+	for _, good := range []string{`{"color":"red"}`, `{"level":2.0}`, `{"size":1}`, `{"size":3}`, `{"ratio":0.5}`, `{"name":"éé"}`, `{"name":"ééé"}`, `{"list":[1,2]}`, `{"size":1,"level":1}`} {
+		_, _, err := c.Decode(k, jsonType, []byte(`{"metadata":{"name":"x"},"spec":`+good+`}`), codec.Strict)
+		require.NoError(t, err, good)
+	}
+	for _, test := range []struct{ spec, kind, field, message string }{
+		{`{"color":"green"}`, "FieldValueNotSupported", "spec.color", `Unsupported value: "green": supported values: "blue", "red"`},
+		{`{"color":"` + strings.Repeat("g", 1000) + `"}`, "FieldValueNotSupported", "spec.color", `Unsupported value: "` + strings.Repeat("g", 99) + `...: supported values: "blue", "red"`},
+		{`{"level":3}`, "FieldValueNotSupported", "spec.level", `Unsupported value: 3: supported values: 1, 2`},
+		{`{"size":0}`, invalid, "spec.size", `Invalid value: 0: spec.size in body should be greater than or equal to 1`},
+		{`{"size":4}`, invalid, "spec.size", `Invalid value: 4: spec.size in body should be less than or equal to 3`},
+		{`{"ratio":0}`, invalid, "spec.ratio", `Invalid value: 0: spec.ratio in body should be greater than 0`},
+		{`{"ratio":1.0}`, invalid, "spec.ratio", `Invalid value: 1: spec.ratio in body should be less than 1`},
+		{`{"name":"a"}`, invalid, "spec.name", `Invalid value: "a": spec.name in body should be at least 2 chars long`},
+		{`{"name":"aaaa"}`, "FieldValueTooLong", "spec.name", `Too long: may not be more than 3 bytes`},
+		{`{"name":"A<"}`, invalid, "spec.name", `Invalid value: "A<": spec.name in body should match '^[a-zé]+$'`},
+		{`{"list":[]}`, invalid, "spec.list", `Invalid value: 0: spec.list in body should have at least 1 items`},
+		{`{"list":[1,2,3]}`, "FieldValueTooMany", "spec.list", `Too many: 3: must have at most 2 items`},
+		{`{}`, invalid, "spec", `Invalid value: 0: spec in body should have at least 1 properties`},
+		{`{"size":1,"level":1,"color":"red"}`, "FieldValueTooMany", "spec", `Too many: 3: must have at most 2 items`},
+	} {
+		_, _, err := c.Decode(k, jsonType, []byte(`{"metadata":{"name":"x"},"spec":`+test.spec+`}`), codec.Strict)
+		require.ErrorIs(t, err, namespace.ErrInvalid, test.spec)
+		var refusal *namespace.Error
+		require.True(t, errors.As(err, &refusal))
+		require.Empty(t, cmp.Diff([]namespace.Violation{{Type: test.kind, Field: test.field, Message: test.message}}, refusal.Causes))
+	}
+	_, err := codec.New([]kinds.Kind{widgets(`{"properties":{"a":{"pattern":"("}}}`)})
+	require.ErrorIs(t, err, namespace.ErrInvalid)
+	require.ErrorContains(t, err, "missing closing )")
 }
 
 // One body may have many faults; not all of them are told.

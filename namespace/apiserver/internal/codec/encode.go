@@ -34,7 +34,9 @@ func (c *Codec) appendObject(buf []byte, f Format, k kinds.Kind, o registry.Obje
 		buf, err := appendDocument(buf, "PartialObjectMetadata", f.apiVersion(), o.Meta)
 		return append(buf, '}'), err
 	}
-	buf = slices.Grow(buf, roomFor(o))
+	if buf == nil {
+		buf = make([]byte, 0, roomFor(o))
+	}
 	buf, err := appendDocument(buf, k.Kind, k.APIVersion(), o.Meta)
 	if err != nil {
 		return nil, err

@@ -82,9 +82,7 @@ func protobufList(f Format, k kinds.Kind, l registry.ObjectList) ([]byte, error)
 }
 
 func listMeta(m namespace.ListMeta) *metav1.ListMeta {
-	return &metav1.ListMeta{
-		SelfLink: m.SelfLink, ResourceVersion: m.ResourceVersion, Continue: m.Continue, RemainingItemCount: m.RemainingItemCount,
-	}
+	return &metav1.ListMeta{ResourceVersion: m.ResourceVersion, Continue: m.Continue, RemainingItemCount: m.RemainingItemCount}
 }
 
 // appendMessage appends a field that is a message.

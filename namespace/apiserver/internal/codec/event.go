@@ -28,19 +28,16 @@ func (c *Codec) Event(f Format, k kinds.Kind, eventType string, o registry.Objec
 		}
 		return frame(eventType, k.Kind, k.APIVersion(), m)
 	}
-	if f.as == asTable {
-		buf, err := c.appendObject(appendEventHead(make([]byte, 0, tableRoom), eventType), f, k, o, t)
-		if err != nil {
-			return nil, err
-		}
-		return append(buf, "}\n"...), nil
+	room := roomFor(o)
+	if f.as != asItIs {
+		room = renderedRoom
 	}
-	object, err := c.appendObject(nil, f, k, o, t)
+	buf := appendEventHead(make([]byte, 0, len(eventType)+eventRoom+room), eventType)
+	buf, err := c.appendObject(buf, f, k, o, t)
 	if err != nil {
 		return nil, err
 	}
-	buf := appendEventHead(make([]byte, 0, len(eventType)+len(object)+eventRoom), eventType)
-	return append(append(buf, object...), "}\n"...), nil
+	return append(buf, "}\n"...), nil
 }
 
 // RawEvent returns a frame with a document that is in the form to give out
@@ -67,8 +64,8 @@ func (c *Codec) ErrorEvent(f Format, s metav1.Status) ([]byte, error) {
 }
 
 const (
-	eventRoom = len(`{"type":"","object":}`) + len("\n")
-	tableRoom = 4096
+	eventRoom    = len(`{"type":"","object":}`) + len("\n")
+	renderedRoom = 1024 // what a rendered object takes, as a rule
 )
 
 func appendEventHead(buf []byte, eventType string) []byte {

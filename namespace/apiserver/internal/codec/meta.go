@@ -17,8 +17,9 @@ import (
 // fromMeta returns m as the registry has it. The two share their maps.
 func fromMeta(m *metav1.ObjectMeta) (namespace.Meta, error) {
 	out := namespace.Meta{
-		Name: m.Name, GenerateName: m.GenerateName, Namespace: m.Namespace, SelfLink: m.SelfLink,
-		UID: string(m.UID), ResourceVersion: m.ResourceVersion, Generation: m.Generation,
+		Name: m.Name, GenerateName: m.GenerateName, Namespace: m.Namespace,
+		SelfLink: m.SelfLink, //lint:ignore SA1019 what a client sends is not lost
+		UID:      string(m.UID), ResourceVersion: m.ResourceVersion, Generation: m.Generation,
 		CreationTimestamp:          phase.At(m.CreationTimestamp.Time),
 		DeletionGracePeriodSeconds: m.DeletionGracePeriodSeconds,
 		Labels:                     m.Labels, Annotations: m.Annotations,
@@ -78,8 +79,9 @@ func fromManaged(e metav1.ManagedFieldsEntry) (namespace.ManagedFieldsEntry, err
 // that changes.
 func toMeta(m namespace.Meta) (metav1.ObjectMeta, error) {
 	out := metav1.ObjectMeta{
-		Name: m.Name, GenerateName: m.GenerateName, Namespace: m.Namespace, SelfLink: m.SelfLink,
-		UID: types.UID(m.UID), ResourceVersion: m.ResourceVersion, Generation: m.Generation,
+		Name: m.Name, GenerateName: m.GenerateName, Namespace: m.Namespace,
+		SelfLink: m.SelfLink, //lint:ignore SA1019 what a client sends is not lost
+		UID:      types.UID(m.UID), ResourceVersion: m.ResourceVersion, Generation: m.Generation,
 		CreationTimestamp:          metav1.Time{Time: m.CreationTimestamp.Time},
 		DeletionGracePeriodSeconds: clone(m.DeletionGracePeriodSeconds),
 		Labels:                     maps.Clone(m.Labels), Annotations: maps.Clone(m.Annotations),

@@ -11,10 +11,12 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace"
 )
 
-// structure is the part of an OpenAPI v3 schema that says which fields there are
-// and what type they have. What else a schema demands, such as patterns, is for
-// [kinds.Kind.Validate]. A nil structure allows everything.
+// structure is what is enforced of an OpenAPI v3 schema: which fields there are,
+// their types, and the bounds of their values. What else a schema demands (allOf,
+// formats, rules in CEL, ...) is for [kinds.Kind.Validate]. A nil structure allows
+// everything.
 type structure struct {
+	bounds
 	Type         string                `json:"type"`
 	Nullable     bool                  `json:"nullable"`
 	Required     []string              `json:"required"`
@@ -65,7 +67,7 @@ func (s *structure) check(document any) ([]error, []namespace.Violation) {
 	for _, own := range []string{"kind", "apiVersion", "metadata"} {
 		root.Properties[own] = nil
 	}
-	root.Preserve = s.Preserve || len(s.Properties) == 0 && s.Additional == nil
+	root.Preserve = s.open()
 	var c checking
 	c.value("", &root, object)
 	return c.unknown, c.wrong
@@ -86,17 +88,18 @@ func (c *checking) value(path string, s *structure, v any) {
 	}
 	if v == nil {
 		if !s.Nullable && s.Type != "" && path != "" {
-			c.mistyped(path, s.Type, "null", namespace.FieldInvalid)
+			c.mistyped(path, s.Type, "null")
 		}
 		return
 	}
 	found := typeOf(v)
 	if want := s.want(); want != "" && want != found && !(want == "number" && found == "integer") {
 		if !(s.IntOrString && (found == "integer" || found == "string")) {
-			c.mistyped(path, want, found, namespace.FieldInvalid)
+			c.mistyped(path, want, found)
+			return
 		}
-		return
 	}
+	c.within(path, &s.bounds, v)
 	switch v := v.(type) {
 	case map[string]any:
 		c.object(path, s, v)
@@ -112,10 +115,8 @@ func (c *checking) value(path string, s *structure, v any) {
 
 func (c *checking) object(path string, s *structure, object map[string]any) {
 	for _, name := range s.Required {
-		if _, ok := object[name]; !ok && len(c.wrong) < maxFaults {
-			c.wrong = append(c.wrong, namespace.Violation{
-				Type: namespace.FieldRequired, Field: join(path, name), Message: "Required value",
-			})
+		if _, ok := object[name]; !ok {
+			c.add(namespace.FieldRequired, join(path, name), "Required value")
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(object)) {
@@ -124,7 +125,7 @@ func (c *checking) object(path string, s *structure, object map[string]any) {
 		case known:
 		case s.Additional != nil && s.Additional.allowed:
 			property = s.Additional.schema
-		case s.Preserve, s.EmbeddedKind, s.Properties == nil && s.Additional == nil && s.Type == "":
+		case s.open():
 			continue
 		default:
 			if len(c.unknown) < maxFaults {
@@ -137,14 +138,14 @@ func (c *checking) object(path string, s *structure, object map[string]any) {
 	}
 }
 
-func (c *checking) mistyped(path, want, found, kind string) {
-	if len(c.wrong) == maxFaults {
-		return
-	}
-	c.wrong = append(c.wrong, namespace.Violation{
-		Type: kind, Field: path,
-		Message: fmt.Sprintf("Invalid value: %q: %s in body must be of type %s: %q", found, path, want, found),
-	})
+func (c *checking) mistyped(path, want, found string) {
+	c.add(namespace.FieldInvalid, path, fmt.Sprintf("Invalid value: %q: %s in body must be of type %s: %q", found, path, want, found))
+}
+
+// open reports whether an object may have fields that the structure does not name:
+// so it is unless it names any.
+func (s *structure) open() bool {
+	return s.Preserve || s.EmbeddedKind || len(s.Properties) == 0 && s.Additional == nil
 }
 
 // want is the type that a value must have; empty: any.
