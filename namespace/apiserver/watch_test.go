@@ -39,6 +39,12 @@ func (e *env) revision() int {
 	return n
 }
 
+// compact forgets all that was before now.
+func (e *env) compact() error {
+	e.t.Helper()
+	return e.store.(store.Compactor).Compact(e.t.Context(), store.Revision(e.revision()))
+}
+
 // Where a watch begins: with the state, unless a version is given, or the client
 // says that it does not want it.
 func TestWatchBegins(t *testing.T) {
@@ -231,7 +237,7 @@ func TestWatchVersions(t *testing.T) {
 		old := w.put("a", "1")
 		w.put("a", "2")
 		w.put("a", "3")
-		require.NoError(t, w.store.(store.Compactor).Compact(t.Context(), store.Revision(w.revision())))
+		require.NoError(t, w.compact())
 		for _, query := range []string{"", "&allowWatchBookmarks=true&sendInitialEvents=false&resourceVersionMatch=NotOlderThan"} {
 			x := w.watch(configmapsOfX + "?watch=true&resourceVersion=" + old + query)
 			e := x.must()
