@@ -22,8 +22,10 @@ func refusal(k kinds.Kind, name string, err error) error {
 	case errors.As(err, &operations), errors.Is(err, errCopies), errors.Is(err, errShifts), errors.Is(err, errMatches):
 		return tooLarge(k, name, strings.TrimPrefix(err.Error(), errUnmergeable.Error()+"\n"))
 	case errors.Is(err, errUnmergeable), errors.Is(err, errDepth):
-		e = refuse(k, name, namespace.ErrInvalid, "the server rejected our request due to an error in our request: %s",
-			strings.ReplaceAll(strings.TrimPrefix(err.Error(), errUnmergeable.Error()+"\n"), "\n", ": "))
+		why := strings.ReplaceAll(strings.TrimPrefix(err.Error(), errUnmergeable.Error()+"\n"), "\n", ": ")
+		e = refuse(k, name, namespace.ErrInvalid, "the server rejected our request due to an error in our request: %s", why)
+		// kubectl shows nothing but the causes.
+		e.Causes = []namespace.Violation{{Type: namespace.FieldInvalid, Field: "patch", Message: why}}
 	default:
 		e = refuse(k, name, namespace.ErrBadRequest, "the patch is malformed: %v", err)
 	}
