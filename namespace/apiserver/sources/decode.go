@@ -49,12 +49,21 @@ const maxLists = 4 // lists within lists
 func (s *Syncer) decode(f File) ([]document, error) {
 	d := decoder{types: s.types, space: s.space, file: f.Name, most: s.options.MaxObjects}
 	if err := d.read(f.Data); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrDocument, err)
+		return nil, fmt.Errorf("%w: %s", ErrDocument, clip(err.Error()))
 	}
 	if !d.any {
 		return nil, fmt.Errorf("%w: there is no document", ErrDocument)
 	}
 	return d.documents, nil
+}
+
+// clip cuts a text that repeats much of a document.
+func clip(text string) string {
+	const most = 1 << 10
+	if len(text) > most {
+		return strings.ToValidUTF8(text[:most], "") + "..."
+	}
+	return text
 }
 
 type decoder struct {
@@ -125,10 +134,23 @@ func (d *decoder) yaml(part []byte) error {
 	if err != nil {
 		return err
 	}
-	if string(bytes.TrimSpace(raw)) == "null" { // comments and white space
-		return nil
+	if string(bytes.TrimSpace(raw)) != "null" {
+		return d.add(raw, 0)
 	}
-	return d.add(raw, 0)
+	if !blank(part) { // the reader takes what is nested too deep for it for nothing, too
+		return errors.New("it is not an object")
+	}
+	return nil
+}
+
+// blank reports whether a document is nothing but white space and comments.
+func blank(part []byte) bool {
+	for line := range bytes.Lines(part) {
+		if line = bytes.TrimSpace(line); len(line) > 0 && line[0] != '#' && string(line) != "---" && string(line) != "..." {
+			return false
+		}
+	}
+	return true
 }
 
 // add takes one object, or the objects of a list.

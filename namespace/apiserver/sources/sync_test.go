@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -96,6 +97,12 @@ func TestBadDocuments(t *testing.T) {
 		"metadata no map":   "apiVersion: v1\nkind: ConfigMap\nmetadata: []",
 		"good, then bad":    docs(configmap("new", "1"), "a: ["),
 		"good, then nobody": docs(configmap("new", "1"), "apiVersion: v1\nkind: Secret\nmetadata: {name: a}"),
+		"null":              "null",
+		"good, then null":   docs(configmap("new", "1"), "~"),
+		"too deep":          docs(configmap("new", "1"), strings.Repeat("[", 20_000)),
+		"too deep maps":     strings.Repeat("? ", 20_000),
+		"aliases":           "a: &a [*a]",
+		"many faults":       strings.Repeat("a:\n ", 2000),
 		"invalid UTF-8":     "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {v: \"\xff\"}",
 	} {
 		e := newEnv(t).space()
@@ -108,6 +115,7 @@ func TestBadDocuments(t *testing.T) {
 		require.ErrorAs(t, err, &problem, name)
 		require.Equal(t, "f0.yaml", problem.File, name)
 		require.Empty(t, problem.Object, name)
+		require.Less(t, len(err.Error()), 1200, name)
 		require.Empty(t, cmp.Diff(sources.Result{Updated: 1, Kept: 1}, result), name)
 		require.Equal(t, []string{`configmaps/a {"v":"1"}`, `configmaps/b {"v":"2"}`}, e.all(), name)
 	}

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -18,6 +19,7 @@ import (
 // server answers as it is told.
 type server struct {
 	*httptest.Server
+	mu     sync.Mutex // a handler may outlive the answer
 	answer func(w http.ResponseWriter, r *http.Request)
 	seen   []string // status and validators of each request
 }
@@ -25,15 +27,24 @@ type server struct {
 func newServer(t *testing.T) *server {
 	s := &server{}
 	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.mu.Lock()
 		s.seen = append(s.seen, strings.TrimSpace(r.Header.Get("If-None-Match")+" "+r.Header.Get("If-Modified-Since")+" "+r.Header.Get("Authorization")))
-		s.answer(w, r)
+		answer := s.answer
+		s.mu.Unlock()
+		answer(w, r)
 	}))
 	t.Cleanup(s.Close)
 	return s
 }
 
+func (s *server) set(answer http.HandlerFunc) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.answer = answer
+}
+
 func (s *server) document(text, etag, date string) {
-	s.answer = func(w http.ResponseWriter, r *http.Request) {
+	s.set(func(w http.ResponseWriter, r *http.Request) {
 		if etag != "" {
 			w.Header().Set("ETag", etag)
 		}
@@ -45,7 +56,7 @@ func (s *server) document(text, etag, date string) {
 			return
 		}
 		_, _ = io.WriteString(w, text)
-	}
+	})
 }
 
 func TestURL(t *testing.T) {
@@ -96,7 +107,7 @@ func TestURLFailures(t *testing.T) {
 		"hung up": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, sources.ErrSource, "EOF"},
 		"a page":  {func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>Log in</html>") }, sources.ErrDocument, ""},
 	} {
-		srv.answer = c.answer
+		srv.set(c.answer)
 		_, err := s.Sync(e.ctx)
 		require.ErrorIs(t, err, c.is, name)
 		require.ErrorContains(t, err, c.text, name)
@@ -111,7 +122,7 @@ func TestURLFailures(t *testing.T) {
 // A server that says "not modified" of what was never fetched is wrong.
 func TestURLNotModifiedAtFirst(t *testing.T) {
 	e, srv := newEnv(t).space(), newServer(t)
-	srv.answer = func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotModified) }
+	srv.set(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotModified) })
 	src, err := sources.URL(srv.URL, &sources.URLOptions{Client: srv.Client()})
 	require.NoError(t, err)
 	_, err = e.syncer(src, nil).Sync(e.ctx)
