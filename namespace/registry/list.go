@@ -3,7 +3,6 @@ package registry
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -26,8 +25,8 @@ type ListOptions struct {
 	// token of another listing is [namespace.ErrBadRequest].
 	Continue string
 	// ResourceVersion asks for a listing that is at least that new (one that lies
-	// ahead of the store is [namespace.ErrBadRequest], and matches
-	// [store.ErrFuture]); with Exact for the snapshot at exactly that version, or
+	// ahead of the store is [namespace.ErrBadRequest], and a [*store.FutureError]
+	// that tells how far the store has come); with Exact for the snapshot at exactly that version, or
 	// [namespace.ErrGone].
 	ResourceVersion string
 	Exact           bool
@@ -37,7 +36,9 @@ type ListOptions struct {
 const chunk = 500
 
 // List returns a page of namespaces, ordered by name. The resourceVersion of the
-// list is where a watch goes on from.
+// list is where a watch goes on from. Its remainingItemCount is that of the page's
+// snapshot; it is there when Limit cut the list, there are no selectors, the store
+// can count ([store.Counter]), and no more than 10,000 objects remain.
 func (r *Registry) List(ctx context.Context, o ListOptions) (namespace.List, error) {
 	items, meta, err := list(ctx, r.core, namespaceKind, namespace.Resource, r.keys.namespaces(), o)
 	return namespace.List{
@@ -77,7 +78,7 @@ func readPage[I any](ctx context.Context, c *core, resource, prefix string, o Li
 		}
 		page, err := c.store.List(ctx, q)
 		if err == nil && page.Position.Revision < least {
-			err = fmt.Errorf("%w: too large resource version: %d, current: %d", store.ErrFuture, least, page.Position.Revision)
+			err = &store.FutureError{Asked: least, Current: page.Position.Revision}
 		}
 		if err != nil {
 			return nil, namespace.ListMeta{}, listError(resource, o, err)
@@ -106,10 +107,32 @@ func readPage[I any](ctx context.Context, c *core, resource, prefix string, o Li
 		}
 		if len(items) == o.Limit {
 			meta.Continue = encodeToken(prefix, page.Position, strings.TrimPrefix(last, prefix))
+			if !selective {
+				meta.RemainingItemCount = c.remaining(ctx, store.Query{Prefix: prefix, After: last, At: page.Position})
+			}
 			return items, meta, nil
 		}
 		q.At, q.After = page.Position, last
 	}
+}
+
+// mostCounted is how many objects are counted behind a page at most.
+const mostCounted = 10_000
+
+// remaining counts what follows a page; nil when that would cost more than a page
+// may, or cannot be told: the page is good without.
+func (c *core) remaining(ctx context.Context, q store.Query) *int64 {
+	counter, ok := c.store.(store.Counter)
+	if !ok {
+		return nil
+	}
+	q.Limit = mostCounted + 1
+	n, err := counter.Count(ctx, q)
+	if err != nil || n > mostCounted {
+		return nil
+	}
+	left := int64(n)
+	return &left
 }
 
 // query returns where to begin, and the revision that the snapshot must reach.

@@ -59,8 +59,8 @@ type Attempt struct {
 // Plan decides what happens to a call. It is called by many goroutines at once.
 type Plan func(Attempt) Fault
 
-// Faulty is a store to which a plan happens. Compaction is not offered; use
-// [Faulty.Unwrap] for it.
+// Faulty is a store to which a plan happens. Compaction and counting are not offered;
+// use [Faulty.Unwrap] for them.
 type Faulty struct {
 	inner store.Store
 	plan  Plan

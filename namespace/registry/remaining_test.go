@@ -1,0 +1,187 @@
+package registry_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/registry"
+	"github.com/nslifecycle/nslifecycle/store"
+	"github.com/nslifecycle/nslifecycle/store/memory"
+)
+
+// left returns the remainingItemCount of a list, -1 when there is none.
+func left(meta namespace.ListMeta) int64 {
+	if meta.RemainingItemCount == nil {
+		return -1
+	}
+	return *meta.RemainingItemCount
+}
+
+// A page that a limit cut tells how many objects follow, of its own snapshot.
+func TestRemaining(t *testing.T) {
+	e := newEnv(t)
+	e.create("x")
+	e.create("y")
+	w := e.content(widgets)
+	for i := range 25 {
+		o := object(fmt.Sprint("o-", 10+i))
+		o.Labels = map[string]string{"a": "1"}
+		e.put(widgets, "x", o)
+	}
+	e.put(widgets, "y", object("other"))
+	o := registry.ListOptions{Limit: 10}
+	for page, want := range []int64{15, 5, -1} {
+		list, err := w.List(e.ctx, "x", o)
+		require.NoError(t, err)
+		require.Equal(t, want, left(list.ListMeta), "page %d", page)
+		raw, err := w.ListJSON(e.ctx, "x", o)
+		require.NoError(t, err)
+		require.Equal(t, want, left(raw.ListMeta), "page %d", page)
+		o.Continue = list.Continue
+		e.put(widgets, "x", object(fmt.Sprint("z-", page))) // not of the snapshot
+		_, err = w.Delete(e.ctx, "x", fmt.Sprint("o-", 34-page), anyVersion)
+		require.NoError(t, err)
+	}
+	for _, test := range []struct {
+		o    registry.ListOptions
+		want int64
+	}{
+		{registry.ListOptions{}, -1},
+		{registry.ListOptions{Limit: 25}, -1},
+		{registry.ListOptions{Limit: 24}, 1},
+		{registry.ListOptions{Limit: 10, Labels: labels(t, "a=1")}, -1},
+		{registry.ListOptions{Limit: 10, Fields: fields(t, "metadata.name!=o-11")}, -1},
+	} {
+		list, err := w.List(e.ctx, "x", test.o)
+		require.NoError(t, err)
+		require.Equal(t, test.want, left(list.ListMeta), "%+v", test.o)
+	}
+	all, err := w.List(e.ctx, "", registry.ListOptions{Limit: 1})
+	require.NoError(t, err)
+	require.EqualValues(t, 25, left(all.ListMeta), "of all namespaces")
+	namespaces, err := e.List(e.ctx, registry.ListOptions{Limit: 1})
+	require.NoError(t, err)
+	require.EqualValues(t, 1, left(namespaces.ListMeta))
+}
+
+// counts is a store whose Count is watched, or fails.
+type counts struct {
+	store.Store
+	asked []store.Query
+	err   error
+}
+
+func (c *counts) Count(ctx context.Context, q store.Query) (int, error) {
+	c.asked = append(c.asked, q)
+	if c.err != nil {
+		return 0, c.err
+	}
+	return c.Store.(store.Counter).Count(ctx, q)
+}
+
+// uncounted hides that a store can count.
+type uncounted struct{ store.Store }
+
+// The count is bounded, and a page does without it when it cannot be had.
+func TestRemainingIsBounded(t *testing.T) {
+	const most = 10_000
+	s, err := memory.New(nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	counting := &counts{Store: s}
+	page := func(s store.Store) int64 {
+		r, err := registry.New(s, &registry.Options{Types: types})
+		require.NoError(t, err)
+		c, err := r.Content(nodes)
+		require.NoError(t, err)
+		list, err := c.ListJSON(t.Context(), "", registry.ListOptions{Limit: 1})
+		require.NoError(t, err)
+		require.NotEmpty(t, list.Continue)
+		require.NoError(t, r.Close())
+		return left(list.ListMeta)
+	}
+	put := func(i int) store.Operation {
+		return store.Put(fmt.Sprintf("/registry/nodes/n%06d", i), fmt.Appendf(nil, `{"kind":"Node","apiVersion":"v1","metadata":{"name":"n%06d"}}`, i))
+	}
+	for from := 0; from <= most; from += 1000 {
+		var txn store.Txn
+		for i := from; i < min(from+1000, most+1); i++ {
+			txn.Do = append(txn.Do, put(i))
+		}
+		_, err := s.Commit(t.Context(), txn)
+		require.NoError(t, err)
+	}
+	require.EqualValues(t, most, page(counting))
+	require.EqualValues(t, -1, page(uncounted{s}))
+	_, err = s.Commit(t.Context(), store.Txn{Do: []store.Operation{put(most + 1)}})
+	require.NoError(t, err)
+	require.EqualValues(t, -1, page(counting), "more than %d", most)
+	for _, q := range counting.asked {
+		require.Equal(t, most+1, q.Limit, "no more than that is ever counted")
+		require.NotZero(t, q.At.Revision)
+	}
+	counting.err = errors.New("broken")
+	require.EqualValues(t, -1, page(counting))
+}
+
+// What lies ahead of the store tells how far the store has come.
+func TestFutureVersions(t *testing.T) {
+	e := newEnv(t)
+	e.create("x")
+	w := e.content(widgets)
+	current := e.revision()
+	version := fmt.Sprint(current + 3)
+	errs := map[string]error{}
+	for _, exact := range []bool{false, true} {
+		o := registry.ListOptions{ResourceVersion: version, Exact: exact}
+		_, errs[fmt.Sprint("namespaces ", exact)] = e.List(e.ctx, o)
+		_, errs[fmt.Sprint("namespaces as JSON ", exact)] = e.ListJSON(e.ctx, o)
+		_, errs[fmt.Sprint("content ", exact)] = w.List(e.ctx, "x", o)
+		_, errs[fmt.Sprint("content as JSON ", exact)] = w.ListJSON(e.ctx, "", o)
+	}
+	for _, err := range e.Watch(e.ctx, registry.WatchOptions{ResourceVersion: version}) {
+		errs["watch of namespaces"] = err
+	}
+	for _, err := range w.Watch(e.ctx, "x", registry.WatchOptions{ResourceVersion: version}) {
+		errs["watch of content"] = err
+	}
+	for name, err := range errs {
+		require.ErrorIs(t, err, store.ErrFuture, name)
+		require.ErrorIs(t, err, namespace.ErrBadRequest, name)
+		var future *store.FutureError
+		require.ErrorAs(t, err, &future, name)
+		require.Equal(t, store.FutureError{Asked: current + 3, Current: current}, *future, name)
+	}
+}
+
+// What lies too far back is gone, for watches and for listings.
+func TestOldVersions(t *testing.T) {
+	e := newEnv(t)
+	e.create("x")
+	w := e.content(widgets)
+	e.put(widgets, "x", object("a"))
+	e.put(widgets, "x", object("b"))
+	first, err := w.ListJSON(e.ctx, "x", registry.ListOptions{Limit: 1})
+	require.NoError(t, err)
+	e.put(widgets, "x", object("c"))
+	require.NoError(t, e.store.(store.Compactor).Compact(e.ctx, e.revision()))
+	for _, o := range []registry.ListOptions{{Continue: first.Continue}, {ResourceVersion: first.ResourceVersion, Exact: true}} {
+		_, err = w.ListJSON(e.ctx, "x", o)
+		require.ErrorIs(t, err, namespace.ErrGone)
+		require.ErrorIs(t, err, store.ErrGone)
+		_, err = w.List(e.ctx, "x", o)
+		require.ErrorIs(t, err, namespace.ErrGone)
+	}
+	list, err := w.ListJSON(e.ctx, "x", registry.ListOptions{ResourceVersion: first.ResourceVersion})
+	require.NoError(t, err, "at least that new is always to be had")
+	require.Len(t, list.Items, 3)
+	for _, err := range w.Watch(e.ctx, "x", registry.WatchOptions{ResourceVersion: first.ResourceVersion}) {
+		require.ErrorIs(t, err, namespace.ErrGone)
+		require.ErrorIs(t, err, store.ErrGone)
+	}
+}
