@@ -117,7 +117,7 @@ func (p *Patcher) decode(k kinds.Kind, name string, o runtime.Object, r Request)
 	}
 	next, warnings, err := p.codec.Decode(k, "application/json", data, r.FieldValidation)
 	if errors.Is(err, namespace.ErrBadRequest) {
-		return registry.Object{}, nil, unfit(k, name, data, err.Error())
+		return registry.Object{}, nil, unfit(k, name, r.Body, err.Error())
 	}
 	return next, warnings, err
 }

@@ -120,7 +120,7 @@ func (p *Patcher) merge(k kinds.Kind, kind types.PatchType, current registry.Obj
 	}
 	next, warnings, err := p.codec.Decode(k, "application/json", patched, r.FieldValidation)
 	if errors.Is(err, namespace.ErrBadRequest) { // the request can be read, but what it leads to cannot
-		return registry.Object{}, nil, unfit(k, current.Name, patched, err.Error())
+		return registry.Object{}, nil, unfit(k, current.Name, r.Body, err.Error())
 	}
 	return next, append(repeated, warnings...), err
 }
