@@ -172,3 +172,74 @@ func TestRefusedInDoubt(t *testing.T) {
 		})
 	}
 }
+
+// rewriting writes the same value again at a key before every commit that wants it to
+// be of a revision.
+type rewriting struct {
+	store.Store
+	key string
+	n   int
+}
+
+func (s *rewriting) Commit(ctx context.Context, txn store.Txn) (store.Revision, error) {
+	for _, c := range txn.If {
+		if c.Key != s.key {
+			continue
+		}
+		s.n++
+		entry, err := s.Get(ctx, s.key)
+		if err != nil {
+			return 0, err
+		}
+		if _, err := s.Store.Commit(ctx, store.Txn{Do: []store.Operation{store.Put(s.key, entry.Value)}}); err != nil {
+			return 0, err
+		}
+	}
+	return s.Store.Commit(ctx, txn)
+}
+
+// What admission has join a commit is not tried for ever when others always are
+// faster: it is a conflict, and nothing is made.
+func TestR10_AdmissionIsTriedSoOften(t *testing.T) {
+	for _, key := range []string{"/registry/counters.example.com/x/tally", "/registry/.gate/x"} {
+		synctest.Test(t, func(t *testing.T) {
+			m, err := memory.New(nil)
+			require.NoError(t, err)
+			t.Cleanup(func() { require.NoError(t, m.Close()) })
+			s := &rewriting{Store: m}
+			e := admittedEnv(t, s, tallying)
+			e.create("x")
+			e.put(counters, "x", object("tally"))
+			e.put(widgets, "x", object("a"))
+			s.key = key
+			w := e.content(widgets)
+			for what, do := range map[string]func() error{
+				"create": func() error { _, err := w.Create(e.ctx, "x", object("new")); return err },
+				"update": func() error { _, err := w.Update(e.ctx, "x", object("a", "example.com/f")); return err },
+				"delete": func() error { _, err := w.Delete(e.ctx, "x", "a", anyVersion); return err },
+				"collection": func() error {
+					_, err := w.DeleteCollection(e.ctx, "x", labels(t, ""), fields(t, ""))
+					return err
+				},
+			} {
+				s.n = 0
+				err := do()
+				require.ErrorIs(t, err, namespace.ErrConflict, what)
+				require.NotErrorIs(t, err, namespace.ErrUnknownOutcome, what)
+				require.Equal(t, 32, s.n, "%s: attempts", what)
+			}
+			require.True(t, e.hasWidget("x", "a"))
+			require.False(t, e.hasWidget("x", "new"))
+			ctx, cancel := context.WithCancelCause(e.ctx)
+			cause := errors.New("no longer")
+			s.n = 0
+			go func() {
+				synctest.Wait()
+				cancel(cause) // while it pauses
+			}()
+			_, err = w.Create(ctx, "x", object("new"))
+			require.ErrorIs(t, err, cause)
+			require.Less(t, s.n, 32)
+		})
+	}
+}
