@@ -32,6 +32,7 @@ func ConfigMaps() Kind {
 	k := core("configmaps", "ConfigMap", &corev1.ConfigMap{}, &corev1.ConfigMapList{},
 		Column{Name: "Data", Description: doc(corev1.ConfigMap{}, "data"), Value: countOf("data", "binaryData")}, age)
 	k.ShortNames = []string{"cm"}
+	k.Validate = validateConfigMap
 	return k
 }
 
@@ -42,6 +43,7 @@ func Secrets() Kind {
 		Column{Name: "Data", Description: doc(corev1.Secret{}, "data"), Value: countOf("data")}, age)
 	k.Fields = []string{"type"}
 	k.Default = defaultSecret
+	k.Validate = validateSecret
 	return k
 }
 
@@ -95,6 +97,7 @@ func Leases() Kind {
 			{Name: "Holder", Description: doc(coordinationv1.LeaseSpec{}, "holderIdentity"), Value: stringAt("spec", "holderIdentity")}, age,
 		},
 		Object: &coordinationv1.Lease{}, List: &coordinationv1.LeaseList{},
+		Validate: validateLease,
 	}
 }
 
