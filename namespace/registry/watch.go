@@ -109,6 +109,11 @@ type WatchOptions struct {
 	// Empty is now. "0", the version of a list of a new store, is the beginning of
 	// history, or [namespace.ErrGone] where that is no longer kept.
 	ResourceVersion string
+	// Repeat is for clients that take the ResourceVersion from an object, as those of
+	// Kubernetes do, not from an event: if that commit wrote several of the objects
+	// that are followed, of which the client may have seen one, all of it comes again
+	// (if it is still kept).
+	Repeat bool
 	// Shared has events share what their objects refer to with other watchers,
 	// instead of copying it for each: maps, slices and pointers in them are
 	// read-only.
@@ -144,16 +149,35 @@ func watch[T any](ctx context.Context, c *core, shared *broadcast.Shared[T], k k
 			return
 		}
 		v := view[T]{kind: k, match: match, shared: o.Shared, yield: yield}
-		for change, err := range shared.Watch(ctx, prefix, after) {
-			if err != nil {
-				yield(Event[T]{}, watchError(resource, err))
-				return
-			}
-			if !v.change(change) {
-				return
-			}
+		begin := after
+		if o.Repeat {
+			begin = v.resumption.resume(after)
+		}
+		if err = v.follow(shared.Watch(ctx, prefix, begin)); v.refused(err) {
+			err = v.follow(shared.Watch(ctx, prefix, after))
+		}
+		if err != nil {
+			yield(Event[T]{}, watchError(resource, err))
 		}
 	}
+}
+
+// follow yields what there is of changes, until the caller has enough of them, or
+// returns why there are no more.
+func (v *view[T]) follow(changes iter.Seq2[*broadcast.Change[T], error]) error {
+	for change, err := range changes {
+		if err != nil {
+			return err
+		}
+		leaveOut, err := skip(&v.resumption, change)
+		if err != nil {
+			return err
+		}
+		if !leaveOut && !v.change(change) {
+			return nil
+		}
+	}
+	return nil
 }
 
 // position returns where a watch from a resourceVersion begins. The store takes
@@ -190,7 +214,8 @@ type view[T any] struct {
 	kind[T]
 	match  func(T) bool // nil: everything
 	shared bool         // objects are not copied
-	yield  func(Event[T], error) bool
+	resumption
+	yield func(Event[T], error) bool
 }
 
 // change yields the events of one commit, and reports whether to go on.
