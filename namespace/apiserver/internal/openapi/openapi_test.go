@@ -20,6 +20,7 @@ import (
 	"k8s.io/kube-openapi/pkg/spec3"
 	"k8s.io/kube-openapi/pkg/util/proto"
 	"k8s.io/kube-openapi/pkg/validation/spec"
+	"sigs.k8s.io/yaml"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/internal/openapi"
@@ -184,6 +185,34 @@ func TestParametersThatClientsVerify(t *testing.T) {
 	strategic := "application/strategic-merge-patch+json"
 	require.Contains(t, core.Paths.Paths["/api/v1/namespaces/{namespace}/configmaps/{name}"].Patch.RequestBody.Content, strategic)
 	require.NotContains(t, example.Paths.Paths["/apis/example.com/v1/namespaces/{namespace}/widgets/{name}"].Patch.RequestBody.Content, strategic)
+}
+
+// How kubectl before 1.27 looks for a parameter.
+func TestParametersThatOldClientsVerify(t *testing.T) {
+	w := get(documents(t), "/openapi/v2", "Accept", "application/com.github.proto-openapi.spec.v2@v1.0+protobuf")
+	var doc openapi_v2.Document
+	require.NoError(t, pb.Unmarshal(w.Body.Bytes(), &doc))
+	supports := func(kind, parameter string) bool {
+		for _, path := range doc.GetPaths().GetPath() {
+			for _, extension := range path.GetValue().GetPatch().GetVendorExtension() {
+				var gvk struct{ Group, Version, Kind string }
+				if extension.GetName() != "x-kubernetes-group-version-kind" || yaml.Unmarshal([]byte(extension.GetValue().GetYaml()), &gvk) != nil || gvk.Kind != kind {
+					continue
+				}
+				for _, p := range path.GetValue().GetPatch().GetParameters() {
+					if p.GetParameter().GetNonBodyParameter().GetQueryParameterSubSchema().GetName() == parameter {
+						return true
+					}
+				}
+			}
+		}
+		return false
+	}
+	for _, kind := range []string{"ConfigMap", "Namespace", "Widget"} {
+		require.True(t, supports(kind, "dryRun"), kind)
+		require.True(t, supports(kind, "fieldValidation"), kind)
+	}
+	require.False(t, supports("Widget", "none"))
 }
 
 func TestPaths(t *testing.T) {

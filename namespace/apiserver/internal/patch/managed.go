@@ -103,9 +103,8 @@ func newManager(k kinds.Kind, subresource string, types managedfields.TypeConver
 }
 
 // Updated returns updated, what live becomes by a create (live is zero), an update or
-// a patch, with its managed fields: manager owns what changed. Fields that a client
-// sends are taken over from it if they make sense, and an empty list, or one empty
-// entry, ends the tracking.
+// a patch, with its managed fields: manager owns what changed. Entries that a client
+// sends are taken over if they make sense, and one empty entry ends the tracking.
 //
 // Tracking begins with the first server-side apply, and what was there before is
 // owned by "before-first-apply": an object that nobody ever applied has no managed
