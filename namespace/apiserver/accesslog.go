@@ -26,8 +26,7 @@ func (s *Server) observed(next http.Handler) http.Handler {
 }
 
 func (s *Server) report(r *http.Request, e *exchange, took time.Duration) {
-	ctx := context.WithoutCancel(r.Context())
-	if s.log.Enabled(ctx, slog.LevelInfo) {
+	if ctx := r.Context(); s.log.Enabled(ctx, slog.LevelInfo) {
 		attrs := make([]slog.Attr, 0, 10)
 		attrs = append(attrs,
 			slog.String("method", r.Method), slog.String("path", clip(r.URL.Path)), slog.String("verb", e.route.Verb),

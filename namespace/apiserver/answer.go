@@ -46,14 +46,24 @@ func (s *Server) send(w http.ResponseWriter, r *request, code int, body []byte) 
 // write sends an answer. If that fails the client is gone, and there is nobody
 // left to tell.
 func write(w http.ResponseWriter, code int, contentType string, body []byte) {
-	h := w.Header()
-	h.Set("Content-Type", contentType)
-	h.Set("Content-Length", strconv.Itoa(len(body)))
-	h.Set("Cache-Control", "no-cache, private")
-	h.Set("X-Content-Type-Options", "nosniff")
-	w.WriteHeader(code)
+	head(w, code, contentType, len(body))
 	w.Write(body)
 }
+
+// head sends the header of an answer.
+func head(w http.ResponseWriter, code int, contentType string, size int) {
+	h := w.Header()
+	values := [2]string{contentType, strconv.Itoa(size)} // in one piece: every answer has them
+	h["Content-Type"], h["Content-Length"] = values[0:1:1], values[1:2:2]
+	h["Cache-Control"], h["X-Content-Type-Options"] = uncached, nosniff
+	w.WriteHeader(code)
+}
+
+// Values of headers that all answers share. Nobody changes them.
+var (
+	uncached = []string{"no-cache, private"}
+	nosniff  = []string{"nosniff"}
+)
 
 // status returns the Status for err. Of an invalid object it names the kind, of
 // everything else the resource, as Kubernetes does.

@@ -45,9 +45,10 @@ func (s *Server) listRaw(w http.ResponseWriter, r *request, o registry.ListOptio
 	if err != nil {
 		return err
 	}
-	body, ok := s.codec.RawList(r.format, r.Kind, list.ListMeta, list.Items)
+	empty, ok := s.codec.RawList(r.format, r.Kind, list.ListMeta, nil)
 	if !ok {
 		return errors.New("the codec does not write plain JSON as it is stored")
 	}
-	return s.send(w, r, http.StatusOK, body)
+	s.sendItems(w, r, empty, list.Items)
+	return nil
 }

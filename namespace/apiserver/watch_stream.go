@@ -29,14 +29,15 @@ const (
 // watchStream is the answer to one watch. Events are written by the goroutine of
 // the request, bookmarks by that of a timer too.
 type watchStream struct {
-	server *Server
-	r      *request
-	w      http.ResponseWriter
-	events *int64 // how many were sent, for the log
-	end    time.Time
-	lead   time.Duration // how long before the end the last bookmark is sent
-	first  string        // the form of the first event: of a Table it has the columns
-	others string        // that of all others
+	server  *Server
+	r       *request
+	w       http.ResponseWriter
+	control *http.ResponseController
+	events  *int64 // how many were sent, for the log
+	end     time.Time
+	lead    time.Duration // how long before the end the last bookmark is sent
+	first   string        // the form of the first event: of a Table it has the columns
+	others  string        // that of all others
 
 	mu      sync.Mutex
 	started bool // the header was sent
@@ -50,7 +51,7 @@ type watchStream struct {
 
 func newWatchStream(s *Server, w http.ResponseWriter, r *request, timeout time.Duration) *watchStream {
 	st := &watchStream{
-		server: s, r: r, w: w, events: new(int64),
+		server: s, r: r, w: w, control: http.NewResponseController(w), events: new(int64),
 		end: time.Now().Add(timeout), lead: min(bookmarkBefore, timeout/4),
 	}
 	if e := exchangeOf(r.Context()); e != nil {
@@ -160,8 +161,7 @@ func (st *watchStream) start() error {
 	st.started = true
 	h := st.w.Header()
 	h.Set("Content-Type", st.r.format.ContentType())
-	h.Set("Cache-Control", "no-cache, private")
-	h.Set("X-Content-Type-Options", "nosniff")
+	h["Cache-Control"], h["X-Content-Type-Options"] = uncached, nosniff
 	st.w.WriteHeader(http.StatusOK)
 	if st.r.query.bookmarks {
 		st.timer = time.AfterFunc(st.nextBookmark(), st.tick)
@@ -178,7 +178,7 @@ func (st *watchStream) write(frame []byte) error {
 		_, st.err = st.w.Write(frame)
 	}
 	if st.err == nil {
-		st.err = http.NewResponseController(st.w).Flush()
+		st.err = st.control.Flush()
 	}
 	return st.err
 }
