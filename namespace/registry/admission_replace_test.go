@@ -3,6 +3,7 @@ package registry_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"testing"
 
@@ -351,3 +352,55 @@ func TestAdmittedBatchesFitTheStore(t *testing.T) {
 		require.LessOrEqual(t, s.largest, limits.Operations)
 	}
 }
+
+// All links of an attempt see the same, until one holds the gate: what it holds is
+// read after that.
+func TestAdmissionReadsOnce(t *testing.T) {
+	var plain *env
+	var seen []string
+	say := func(ctx context.Context, w *registry.Write) error {
+		all, err := w.List(ctx, counters)
+		if err != nil {
+			return err
+		}
+		one, err := w.Get(ctx, counters, "a")
+		if err != nil {
+			return err
+		}
+		seen = append(seen, fmt.Sprint(len(all), one.Labels))
+		return nil
+	}
+	change := func(name string) error {
+		o := object("a")
+		o.Labels = map[string]string{"by": name}
+		if _, err := plain.content(counters).Update(plain.ctx, "x", o); err != nil {
+			return err
+		}
+		_, err := plain.content(counters).Create(plain.ctx, "x", object(name))
+		return err
+	}
+	e := admittedEnv(t, nil,
+		onWidgets(func(ctx context.Context, w *registry.Write) error { return errors.Join(say(ctx, w), change("first")) }),
+		onWidgets(func(ctx context.Context, w *registry.Write) error {
+			old, err := w.Get(ctx, counters, "a")
+			if err != nil {
+				return err
+			}
+			if _, err := w.HoldGate(ctx); err != nil {
+				return err
+			}
+			return errors.Join(say(ctx, w), change("second"), w.Replace(old, old), w.Replace(old, old))
+		}),
+		onWidgets(func(ctx context.Context, w *registry.Write) error {
+			_, err := w.HoldGate(ctx)
+			return errors.Join(err, say(ctx, w), errEnough)
+		}))
+	plain = admittedEnv(t, e.store)
+	e.create("x")
+	e.put(counters, "x", object("a"))
+	_, err := e.content(widgets).Create(e.ctx, "x", object("w"))
+	require.ErrorIs(t, err, errEnough)
+	require.Equal(t, []string{"1 map[]", "2 map[by:first]", "2 map[]"}, seen, "what is replaced stays what it was")
+}
+
+var errEnough = errors.New("enough was seen")
