@@ -86,7 +86,6 @@ func (c *Codec) DecodeDeleteOptions(contentType string, body []byte) (metav1.Del
 		if err != nil {
 			return metav1.DeleteOptions{}, err
 		}
-		options.Kind = unknown.Kind
 		if err := options.Unmarshal(unknown.Raw); err != nil {
 			return metav1.DeleteOptions{}, d.unrecognized(err)
 		}
