@@ -22,7 +22,7 @@ func (s *Server) delete(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	if r.isNamespaces() || !o.DeletionTimestamp.IsZero() && !o.Finalizers.IsZero() {
+	if r.isNamespaces() || !o.DeletionTimestamp.IsZero() {
 		return s.answer(w, r, http.StatusOK, o)
 	}
 	return s.succeed(w, r, &metav1.StatusDetails{Name: o.Name, Group: r.Kind.Group, Kind: r.Kind.Resource, UID: types.UID(o.UID)})

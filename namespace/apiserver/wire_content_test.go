@@ -100,7 +100,9 @@ func TestWire_RequestsOnContent(t *testing.T) {
 		require.Equal(t, true, a.get("status", "ready"))
 		require.Equal(t, float64(3), a.get("spec", "n"))
 		require.Equal(t, a.Body, e.must(http.StatusOK, "GET", widgets+"/a/status", "").Body)
+		e.must(http.StatusCreated, "POST", maps, `{"metadata":{"name":"a"}}`)
 		e.must(http.StatusNotFound, "GET", maps+"/a/status", "")
+		e.must(http.StatusNotFound, "PUT", maps+"/a/status", `{"metadata":{"name":"a"}}`)
 		e.must(http.StatusNotFound, "GET", widgets+"/a/finalize", "")
 	})
 	t.Run("cluster-scoped", func(t *testing.T) {

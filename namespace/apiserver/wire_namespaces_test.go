@@ -99,11 +99,14 @@ func TestWire_RequestsOnANamespace(t *testing.T) {
 			},
 			func() answer { return e.do("DELETE", x, "preconditions:\n  uid: A\n", "Content-Type", yaml) },
 			func() answer { return e.do("DELETE", x+"?uid=A", "") },
+			func() answer { return e.do("DELETE", x+"?uid=A", `{"kind":"DeleteOptions"}`) },
 		} {
 			send().status(http.StatusConflict, `{"reason":"Conflict",
 				"message":"Operation cannot be fulfilled on namespaces \"x\": Precondition failed: UID in precondition: A, UID in object meta: `+uid+`",
 				"details":{"name":"x","kind":"namespaces"}}`)
 		}
+		e.must(http.StatusUnprocessableEntity, "DELETE", x+"?propagationPolicy=Everything", `{"kind":"DeleteOptions"}`)
+		e.must(http.StatusUnprocessableEntity, "DELETE", x+"?orphanDependents=true", `{"propagationPolicy":"Orphan"}`)
 		e.do("DELETE", x, `{"preconditions":{"resourceVersion":"7777"}}`).status(http.StatusConflict, `{"reason":"Conflict",
 			"message":"Operation cannot be fulfilled on namespaces \"x\": Precondition failed: ResourceVersion in precondition: 7777, ResourceVersion in object meta: `+version+`",
 			"details":{"name":"x","kind":"namespaces"}}`)
