@@ -40,6 +40,7 @@ func widgets() kinds.Kind {
 		{Name: "Size", Type: "integer", Description: "How large it is to be.", Value: field("spec", "size")},
 		{Name: "Ready", Type: "boolean", Description: "Whether it is as large as it is to be.", Value: field("status", "ready")},
 		{Name: "Colour", Type: "string", Description: "What it looks like.", Priority: 1, Value: field("spec", "colour")},
+		kinds.Age(),
 	}
 	return k
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver"
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/kinds"
+	"github.com/nslifecycle/nslifecycle/namespace/apiserver/limitrange"
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/quota"
 	"github.com/nslifecycle/nslifecycle/namespace/controller"
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
@@ -64,11 +65,15 @@ func newRegistry(s store.Store, list []kinds.Kind) (*registry.Registry, error) {
 	for _, k := range list {
 		types = append(types, k.ResourceType)
 	}
-	counted, err := quota.New()
+	limited, err := limitrange.New(limitrange.Rule{Resource: widgets().Name(), Resources: "spec.resources", Type: "example.com/Widget"})
 	if err != nil {
 		return nil, err
 	}
-	return registry.New(s, &registry.Options{Types: types, Admission: []registry.Admission{counted}})
+	counted, err := quota.New(quota.Rule{Resource: widgets().Name(), Sums: map[string]string{"requests.cpu": "spec.resources.requests.cpu"}})
+	if err != nil {
+		return nil, err
+	}
+	return registry.New(s, &registry.Options{Types: types, Admission: []registry.Admission{limited, counted}})
 }
 
 // prepare creates the namespaces that are always there. Their names are immortal by

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
@@ -17,8 +18,9 @@ type watches struct{}
 
 // follower is a kubectl that goes on, and what it has said.
 type follower struct {
-	cmd   *exec.Cmd
-	ended chan struct{}
+	cmd    *exec.Cmd
+	ended  chan struct{}
+	result error // of its end
 
 	mu   sync.Mutex
 	said strings.Builder
@@ -46,7 +48,7 @@ func startWatch(ts *testscript.TestScript, neg bool, args []string) {
 		for lines := bufio.NewScanner(out); lines.Scan(); {
 			w.hear(lines.Text())
 		}
-		_ = w.cmd.Wait() // it was killed
+		w.result = w.cmd.Wait()
 	}()
 }
 
@@ -69,7 +71,7 @@ func (w *follower) end() {
 	<-w.ended
 }
 
-// seeWatch is "see NAME REGEXP". The deadline of the test bounds it.
+// seeWatch is "see NAME REGEXP".
 func seeWatch(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 || byName(ts)[args[0]] == nil {
 		ts.Fatalf("usage: see NAME REGEXP")
@@ -77,6 +79,7 @@ func seeWatch(ts *testscript.TestScript, neg bool, args []string) {
 	w := byName(ts)[args[0]]
 	want, err := regexp.Compile(`(?m)` + args[1])
 	ts.Check(err)
+	late := time.After(tooLong)
 	for {
 		text, more := w.text()
 		if want.MatchString(text) {
@@ -84,6 +87,8 @@ func seeWatch(ts *testscript.TestScript, neg bool, args []string) {
 		}
 		select {
 		case <-more:
+		case <-late:
+			ts.Fatalf("after %v it has not said %s:\n%s", tooLong, want, text)
 		case <-w.ended:
 			if text, _ = w.text(); !want.MatchString(text) {
 				ts.Fatalf("it ended, and never said %s:\n%s", want, text)
@@ -113,6 +118,7 @@ func tryWatch(ts *testscript.TestScript, neg bool, args []string) {
 	w := byName(ts)[args[0]]
 	want, err := regexp.Compile(`(?m)` + args[1])
 	ts.Check(err)
+	late := time.After(tooLong)
 	for i := 0; ; i++ {
 		var attempt []string
 		for _, arg := range args[2:] {
@@ -126,9 +132,29 @@ func tryWatch(ts *testscript.TestScript, neg bool, args []string) {
 			return
 		}
 		select {
+		case <-late:
+			ts.Fatalf("after %v it has not said %s", tooLong, want)
 		case <-w.ended:
 			ts.Fatalf("it ended")
 		default:
 		}
 	}
+}
+
+// awaitWatch is "done NAME".
+func awaitWatch(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 || byName(ts)[args[0]] == nil {
+		ts.Fatalf("usage: done NAME")
+	}
+	w := byName(ts)[args[0]]
+	select {
+	case <-w.ended:
+	case <-time.After(tooLong):
+		ts.Fatalf("after %v it has not ended", tooLong)
+	}
+	text, _ := w.text()
+	if w.result != nil {
+		ts.Fatalf("it ended with %v:\n%s", w.result, text)
+	}
+	fmt.Fprint(ts.Stdout(), masked(ts, text))
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver"
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/kinds"
+	"github.com/nslifecycle/nslifecycle/namespace/apiserver/limitrange"
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/quota"
 	"github.com/nslifecycle/nslifecycle/namespace/controller"
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
@@ -64,11 +65,11 @@ func (p plan) open() (_ *host, err error) {
 	for _, k := range list {
 		types = append(types, k.ResourceType)
 	}
-	counted, err := quota.New()
+	admission, err := plugins()
 	if err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
-	r, err := registry.New(s, &registry.Options{Types: types, Admission: []registry.Admission{counted}})
+	r, err := registry.New(s, &registry.Options{Types: types, Admission: admission})
 	if err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
@@ -77,6 +78,19 @@ func (p plan) open() (_ *host, err error) {
 		return nil, errors.Join(err, r.Close(), s.Close())
 	}
 	return h, nil
+}
+
+// plugins are the limits, which set what quotas count, and the quotas.
+func plugins() ([]registry.Admission, error) {
+	limited, err := limitrange.New(limitrange.Rule{Resource: widgets().Name(), Resources: "spec.resources", Type: "example.com/Widget"})
+	if err != nil {
+		return nil, err
+	}
+	counted, err := quota.New(quota.Rule{Resource: widgets().Name(), Sums: map[string]string{"requests.cpu": "spec.resources.requests.cpu"}})
+	if err != nil {
+		return nil, err
+	}
+	return []registry.Admission{limited, counted}, nil
 }
 
 func (p plan) store() (store.Store, error) {
@@ -178,6 +192,7 @@ func widgets() kinds.Kind {
 		{Name: "Size", Type: "integer", Description: "How large it is to be.", Value: field("spec", "size")},
 		{Name: "Ready", Type: "boolean", Description: "Whether it is as large.", Value: field("status", "ready")},
 		{Name: "Colour", Type: "string", Description: "What it looks like.", Priority: 1, Value: field("spec", "colour")},
+		kinds.Age(),
 	}
 	return k
 }
@@ -191,13 +206,24 @@ var widgetSchema = json.RawMessage(`{
 			"description": "What it is to be.",
 			"properties": {
 				"size": {"type": "integer", "minimum": 1, "description": "How large it is to be."},
-				"colour": {"type": "string", "enum": ["red", "green", "blue"], "description": "What it looks like."}
+				"colour": {"type": "string", "enum": ["red", "green", "blue"], "description": "What it looks like."},
+				"resources": {
+					"type": "object",
+					"description": "What it takes.",
+					"properties": {
+						"requests": {"type": "object", "additionalProperties": {"x-kubernetes-int-or-string": true}},
+						"limits": {"type": "object", "additionalProperties": {"x-kubernetes-int-or-string": true}}
+					}
+				}
 			}
 		},
 		"status": {
 			"type": "object",
 			"description": "What it is.",
-			"properties": {"ready": {"type": "boolean", "description": "Whether it is as large."}}
+			"properties": {
+				"ready": {"type": "boolean", "description": "Whether it is as large."},
+				"conditions": {"type": "array", "items": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}
+			}
 		}
 	}
 }`)

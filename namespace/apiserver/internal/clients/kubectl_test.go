@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/stretchr/testify/require"
@@ -60,10 +61,12 @@ func kubectls(t *testing.T) []kubectl {
 // TestKubectl holds sessions with the stock kubectl to testdata/kubectl: each script
 // has a server of its own. Beside the commands of testscript there are
 //
-//	[!] kubectl ARGS...           what differs from run to run is masked in its output
+//	[!] kubectl ARGS... [< FILE]  what differs from run to run is masked in its output
 //	watch NAME ARGS...            starts a kubectl that goes on
 //	see NAME REGEXP               waits until that has said so
 //	until NAME REGEXP ARGS...     runs kubectl until that has said so
+//	done NAME                     waits until it ends, which must be well; what it said
+//	                              is stdout, masked
 //	unwatch NAME                  ends it; what it said is stdout, masked
 //	guarded                       starts a second server, see guarded_test.go
 //
@@ -81,6 +84,7 @@ func TestKubectl(t *testing.T) {
 					"watch":   startWatch,
 					"see":     seeWatch,
 					"until":   tryWatch,
+					"done":    awaitWatch,
 					"unwatch": endWatch,
 					"guarded": startGuarded,
 				},
@@ -128,6 +132,9 @@ func (k kubectl) condition(text string) (bool, error) {
 	return k.minor == n || open && k.minor > n, nil
 }
 
+// tooLong is when a script gives up; nothing in it takes that long.
+const tooLong = time.Minute
+
 // command returns kubectl as a script runs it.
 func command(ts *testscript.TestScript, args []string) *exec.Cmd {
 	cmd := exec.Command(filepath.Join(ts.Getenv("WORK"), ".bin", "kubectl"), args...)
@@ -142,8 +149,14 @@ func command(ts *testscript.TestScript, args []string) *exec.Cmd {
 
 func runKubectl(ts *testscript.TestScript, neg bool, args []string) {
 	var out, fault strings.Builder
+	var in string
+	if n := len(args) - 2; n > 0 && args[n] == "<" {
+		args, in = args[:n], ts.ReadFile(args[n+1])
+	}
 	cmd := command(ts, args)
+	cmd.Stdin = strings.NewReader(in)
 	cmd.Stdout, cmd.Stderr = &out, &fault
+	defer time.AfterFunc(tooLong, func() { _ = cmd.Process.Kill() }).Stop()
 	err := cmd.Run()
 	fmt.Fprint(ts.Stdout(), masked(ts, out.String()))
 	fmt.Fprint(ts.Stderr(), masked(ts, fault.String()))
