@@ -3,13 +3,8 @@ package apiserver
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
-	"strconv"
 	"time"
-
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/internal/codec"
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
@@ -69,27 +64,7 @@ func (s *Server) await(r *request, read func(context.Context) error) error {
 			if r.Context().Err() != nil {
 				return context.Cause(r.Context())
 			}
-			return s.ahead(r, err)
+			return err
 		}
 	}
-}
-
-// ahead is the answer for a resource version that the store has not come to.
-func (s *Server) ahead(r *request, cause error) error {
-	now, err := r.storage.listJSON(r.Context(), r.Namespace, registry.ListOptions{Limit: 1})
-	if err != nil {
-		return cause
-	}
-	wanted, err := strconv.ParseInt(r.query.list.ResourceVersion, 10, 64)
-	if err != nil {
-		return cause // the position of a continue token
-	}
-	return &apierrors.StatusError{ErrStatus: tooLarge(fmt.Sprintf("Too large resource version: %d, current: %s", wanted, now.ResourceVersion))}
-}
-
-// tooLarge is the Status for a resource version that lies ahead.
-func tooLarge(message string) metav1.Status {
-	s := apierrors.NewTimeoutError(message, 1).ErrStatus
-	s.Details.Causes = []metav1.StatusCause{{Type: metav1.CauseTypeResourceVersionTooLarge, Message: "Too large resource version"}}
-	return s
 }

@@ -98,7 +98,14 @@ func details(e *namespace.Error, reason metav1.StatusReason) *metav1.StatusDetai
 
 // future is the Status for a resource version that the store has not come to.
 func future(err error) metav1.Status {
-	return tooLarge("Too large resource version: " + err.Error())
+	message := err.Error()
+	var ahead *store.FutureError
+	if errors.As(err, &ahead) {
+		message = fmt.Sprintf("%d, current: %d", ahead.Asked, ahead.Current)
+	}
+	s := apierrors.NewTimeoutError("Too large resource version: "+message, 1).ErrStatus
+	s.Details.Causes = []metav1.StatusCause{{Type: metav1.CauseTypeResourceVersionTooLarge, Message: "Too large resource version"}}
+	return s
 }
 
 // unknownOutcome says that a write may have been made. It is no timeout: clients

@@ -42,6 +42,8 @@ func TestFailure(t *testing.T) {
 		{"body too large", &http.MaxBytesError{Limit: 7}, `"message":"Request entity too large: limit is 7","reason":"RequestEntityTooLarge","code":413`},
 		{"future", refusal(namespace.ErrBadRequest, store.ErrFuture), `"message":"Timeout: Too large resource version: text","reason":"Timeout",` +
 			`"details":{"causes":[{"reason":"ResourceVersionTooLarge","message":"Too large resource version"}],"retryAfterSeconds":1},"code":504`},
+		{"future, with both revisions", refusal(namespace.ErrBadRequest, &store.FutureError{Asked: 9, Current: 7}), `"message":"Timeout: Too large resource version: 9, current: 7","reason":"Timeout",` +
+			`"details":{"causes":[{"reason":"ResourceVersionTooLarge","message":"Too large resource version"}],"retryAfterSeconds":1},"code":504`},
 		{"media type", refusal(codec.ErrMediaType, nil), `"message":"text","reason":"UnsupportedMediaType","code":415`},
 		{"not acceptable", refusal(codec.ErrNotAcceptable, nil), `"message":"text","reason":"NotAcceptable","code":406`},
 		{"deadline", fmt.Errorf("registry: %w", context.DeadlineExceeded),
