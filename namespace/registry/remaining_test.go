@@ -133,9 +133,15 @@ func TestRemainingIsBounded(t *testing.T) {
 func TestFutureVersions(t *testing.T) {
 	e := newEnv(t)
 	e.create("x")
+	for _, ahead := range []store.Revision{1, 3} {
+		requireFuture(t, e, ahead)
+	}
+}
+
+func requireFuture(t *testing.T, e *env, ahead store.Revision) {
 	w := e.content(widgets)
 	current := e.revision()
-	version := fmt.Sprint(current + 3)
+	version := fmt.Sprint(current + ahead)
 	errs := map[string]error{}
 	for _, exact := range []bool{false, true} {
 		o := registry.ListOptions{ResourceVersion: version, Exact: exact}
@@ -144,18 +150,21 @@ func TestFutureVersions(t *testing.T) {
 		_, errs[fmt.Sprint("content ", exact)] = w.List(e.ctx, "x", o)
 		_, errs[fmt.Sprint("content as JSON ", exact)] = w.ListJSON(e.ctx, "", o)
 	}
-	for _, err := range e.Watch(e.ctx, registry.WatchOptions{ResourceVersion: version}) {
-		errs["watch of namespaces"] = err
-	}
-	for _, err := range w.Watch(e.ctx, "x", registry.WatchOptions{ResourceVersion: version}) {
-		errs["watch of content"] = err
+	for _, repeat := range []bool{false, true} {
+		o := registry.WatchOptions{ResourceVersion: version, Repeat: repeat}
+		for _, err := range e.Watch(e.ctx, o) {
+			errs[fmt.Sprint("watch of namespaces ", repeat)] = err
+		}
+		for _, err := range w.Watch(e.ctx, "x", o) {
+			errs[fmt.Sprint("watch of content ", repeat)] = err
+		}
 	}
 	for name, err := range errs {
 		require.ErrorIs(t, err, store.ErrFuture, name)
 		require.ErrorIs(t, err, namespace.ErrBadRequest, name)
 		var future *store.FutureError
 		require.ErrorAs(t, err, &future, name)
-		require.Equal(t, store.FutureError{Asked: current + 3, Current: current}, *future, name)
+		require.Equal(t, store.FutureError{Asked: current + ahead, Current: current}, *future, name)
 	}
 }
 

@@ -157,7 +157,7 @@ func watch[T any](ctx context.Context, c *core, shared *broadcast.Shared[T], k k
 			err = v.follow(shared.Watch(ctx, prefix, after))
 		}
 		if err != nil {
-			yield(Event[T]{}, watchError(resource, err))
+			yield(Event[T]{}, watchError(resource, v.asked(err)))
 		}
 	}
 }

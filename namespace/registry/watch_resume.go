@@ -2,7 +2,6 @@ package registry
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/nslifecycle/nslifecycle/namespace/registry/internal/broadcast"
 	"github.com/nslifecycle/nslifecycle/store"
@@ -36,6 +35,16 @@ func (p *resumption) refused(err error) bool {
 	return refused
 }
 
+// asked returns err as it is for the client's version when it is about the one that
+// the watch was to begin at instead.
+func (p *resumption) asked(err error) error {
+	var future *store.FutureError
+	if p.at > 0 && errors.As(err, &future) {
+		return &store.FutureError{Asked: p.at, Current: future.Current}
+	}
+	return err
+}
+
 // skip reports whether c is to be left out, because the client has seen all of it.
 func skip[T any](p *resumption, c *broadcast.Change[T]) (bool, error) {
 	at := p.at
@@ -43,7 +52,7 @@ func skip[T any](p *resumption, c *broadcast.Change[T]) (bool, error) {
 		return false, nil
 	}
 	if now := c.Position.Revision; now < at { // it tells that nothing more has happened
-		return false, fmt.Errorf("%w: too large resource version: %d, current: %d", store.ErrFuture, at, now)
+		return false, &store.FutureError{Asked: at, Current: now}
 	}
 	p.at = 0
 	return c.Position.Revision == at && len(c.Events) > 0 && !apart(c), nil
