@@ -3,8 +3,12 @@ package apiserver
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
+	"strconv"
 	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/internal/codec"
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
@@ -64,7 +68,21 @@ func (s *Server) await(r *request, read func(context.Context) error) error {
 			if r.Context().Err() != nil {
 				return context.Cause(r.Context())
 			}
-			return err
+			return s.ahead(r, err)
 		}
 	}
+}
+
+// ahead is the answer for a resource version that the store has not come to: the
+// one that the client named, which is not always the one that was looked for.
+func (s *Server) ahead(r *request, cause error) error {
+	now, err := r.storage.listJSON(r.Context(), r.Namespace, registry.ListOptions{Limit: 1})
+	if err != nil {
+		return cause
+	}
+	wanted, err := strconv.ParseInt(r.query.list.ResourceVersion, 10, 64)
+	if err != nil {
+		return cause // the position of a continue token
+	}
+	return &apierrors.StatusError{ErrStatus: tooLarge(fmt.Sprintf("Too large resource version: %d, current: %s", wanted, now.ResourceVersion))}
 }

@@ -98,12 +98,16 @@ func details(e *namespace.Error, reason metav1.StatusReason) *metav1.StatusDetai
 
 // future is the Status for a resource version that the store has not come to.
 func future(err error) metav1.Status {
-	message := err.Error()
 	var ahead *store.FutureError
 	if errors.As(err, &ahead) {
-		message = fmt.Sprintf("%d, current: %d", ahead.Asked, ahead.Current)
+		return tooLarge(fmt.Sprintf("Too large resource version: %d, current: %d", ahead.Asked, ahead.Current))
 	}
-	s := apierrors.NewTimeoutError("Too large resource version: "+message, 1).ErrStatus
+	return tooLarge("Too large resource version: " + err.Error())
+}
+
+// tooLarge is the Status for a resource version that lies ahead.
+func tooLarge(message string) metav1.Status {
+	s := apierrors.NewTimeoutError(message, 1).ErrStatus
 	s.Details.Causes = []metav1.StatusCause{{Type: metav1.CauseTypeResourceVersionTooLarge, Message: "Too large resource version"}}
 	return s
 }
