@@ -333,18 +333,20 @@ func TestServing(t *testing.T) {
 
 func TestBadInput(t *testing.T) {
 	for name, list := range map[string][]kinds.Kind{
-		"no object":         {widgets(`[]`)},
-		"null":              {widgets(`null`)},
-		"no JSON":           {widgets(`{`)},
-		"a string":          {widgets(`{"type":"string"}`)},
-		"two types":         {widgets(`{"type":["object","null"]}`)},
-		"a reference":       {widgets(`{"properties":{"a":{"$ref":"#/definitions/x"}}}`)},
-		"a deep reference":  {widgets(`{"properties":{"a":{"type":"array","items":{"allOf":[{"$ref":"http://x/y"}]}}}}`)},
-		"an unknown type":   {widgets(`{"properties":{"a":{"type":"thing"}}}`)},
-		"a list of nothing": {widgets(`{"properties":{"a":{"type":"array"}}}`)},
-		"too large":         {widgets(`{"description":"` + strings.Repeat("x", 1<<20) + `"}`)},
-		"twice":             {widgets(""), widgets("")},
-		"twice built in":    {kinds.ConfigMaps(), kinds.ConfigMaps()},
+		"no object":                      {widgets(`[]`)},
+		"null":                           {widgets(`null`)},
+		"no JSON":                        {widgets(`{`)},
+		"a string":                       {widgets(`{"type":"string"}`)},
+		"two types":                      {widgets(`{"type":["object","null"]}`)},
+		"a reference":                    {widgets(`{"properties":{"a":{"$ref":"#/definitions/x"}}}`)},
+		"a deep reference":               {widgets(`{"properties":{"a":{"type":"array","items":{"allOf":[{"$ref":"http://x/y"}]}}}}`)},
+		"an unknown type":                {widgets(`{"properties":{"a":{"type":"thing"}}}`)},
+		"a list of nothing":              {widgets(`{"properties":{"a":{"type":"array"}}}`)},
+		"a misspelt keyword":             {widgets(`{"properties":{"a":{"type":"string","oops":1}}}`)},
+		"a keyword of JSON Schema alone": {widgets(`{"properties":{"a":{"patternProperties":{"x":{"type":"string"}}}}}`)},
+		"too large":                      {widgets(`{"description":"` + strings.Repeat("x", 1<<20) + `"}`)},
+		"twice":                          {widgets(""), widgets("")},
+		"twice built in":                 {kinds.ConfigMaps(), kinds.ConfigMaps()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := openapi.New(list)
