@@ -81,6 +81,8 @@ func TestHostileRequests(t *testing.T) {
 		{"DELETE of a sub-resource", raw("DELETE", ns+"/keep/finalize", ""), 405, "MethodNotAllowed"},
 		{"DELETE of a list", raw("DELETE", "/api/v1/list/configmaps", ""), 405, "MethodNotAllowed"},
 		{"DELETE in all namespaces", raw("DELETE", "/api/v1/configmaps", ""), 405, "MethodNotAllowed"},
+		{"HEAD of a watch", raw("HEAD", ns+"?watch=1", ""), 405, "-"},
+		{"HEAD of a watch, the document's", raw("HEAD", "/api/v1/watch/namespaces/keep", ""), 405, "-"},
 		{"method override", raw("GET", ns+"/none", "", "X-HTTP-Method-Override: DELETE", "X-Method-Override: DELETE"), 404, "NotFound"},
 		{"method override by parameter", raw("GET", ns+"/none?_method=DELETE", ""), 404, "NotFound"},
 
@@ -180,7 +182,8 @@ func exchange(t testing.TB, server *httptest.Server, request string) (int, http.
 	require.NoError(t, err)
 	defer c.Close()
 	go io.WriteString(c, request) // an answer may come before it was all read
-	response, err := http.ReadResponse(bufio.NewReader(c), nil)
+	method, _, _ := strings.Cut(request, " ")
+	response, err := http.ReadResponse(bufio.NewReader(c), &http.Request{Method: method})
 	require.NoError(t, err)
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)

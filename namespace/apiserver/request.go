@@ -67,7 +67,9 @@ func (res *resource) methods(rt route) []string {
 	switch {
 	case !ofNamespaces && !res.Namespaced && rt.Namespace != "", res.Namespaced && rt.item && rt.Namespace == "":
 		return nil
-	case rt.document && !rt.item, rt.document && rt.Verb == "watch":
+	case rt.Verb == "watch": // also of HEAD, which would wait for an answer without end
+		return []string{http.MethodGet}
+	case rt.document:
 		return []string{http.MethodGet, http.MethodHead}
 	case rt.Subresource == subStatus && (ofNamespaces || res.Status):
 		return []string{http.MethodGet, http.MethodHead, http.MethodPut, http.MethodPatch}

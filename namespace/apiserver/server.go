@@ -20,6 +20,10 @@ import (
 // Server is an [http.Handler] that serves namespaces and content of a registry
 // under /api and /apis, and beside them /openapi, /version, /healthz, /livez and
 // /readyz. Make one with [New]. All methods are safe for concurrent use.
+//
+// Use [Server.Serve], or make it the Handler of an [http.Server]. An
+// [http.ServeMux] in front of it redirects paths that it would clean, before the
+// Server can refuse them.
 type Server struct {
 	registry  *registry.Registry
 	options   Options
