@@ -18,6 +18,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
 	"github.com/nslifecycle/nslifecycle/namespace/selector"
 	"github.com/nslifecycle/nslifecycle/store"
+	"github.com/nslifecycle/nslifecycle/store/storetest"
 )
 
 func TestCounts(t *testing.T) {
@@ -319,19 +320,69 @@ func TestRecount(t *testing.T) {
 	for i := range 3 {
 		require.NoError(t, e.remove(configmaps, fmt.Sprint("d", i)))
 	}
-	require.Contains(t, e.status("a"), `"configmaps":"2"`)
+	require.Contains(t, e.status("a"), `"used":{"configmaps":"2",`)
+}
+
+// A recount changes nothing but figures, whatever somebody makes of the quota meanwhile.
+func TestRecountKeepsTheRest(t *testing.T) {
+	s := newMemory(t)
+	e := newEnvOver(t, s)
+	e.limit("a", "configmaps", "2")
+	changed := false
+	faulty, err := storetest.Inject(s, func(a storetest.Attempt) storetest.Fault {
+		if a.Method == "get" && a.Key == "/registry/resourcequotas/acme/a" && !changed {
+			changed = true
+			o := limits("a", "count/configmaps", "7")
+			o.Labels = map[string]string{"a": "b"}
+			_, err := e.content(quota.Resource).Update(e.ctx, space, o)
+			require.NoError(t, err)
+		}
+		return storetest.Fault{}
+	})
+	require.NoError(t, err)
+	changes, err := quota.Recount(e.ctx, openOver(t, faulty, true).Registry, space)
+	require.NoError(t, err)
+	require.True(t, changed)
+	require.Equal(t, []quota.Change{{Quota: "a", Name: "count/configmaps", Is: "0"}}, changes)
+	o, err := e.content(quota.Resource).Get(e.ctx, space, "a")
+	require.NoError(t, err)
+	require.Equal(t, map[string]string{"a": "b"}, o.Labels)
+	require.Equal(t, `{"hard":{"count/configmaps":"7"}}`, string(o.Fields["spec"]))
+}
+
+// Figures that cannot be right are counted anew, whoever wrote them.
+func TestImpossibleFigures(t *testing.T) {
+	for _, used := range []string{`{"configmaps":"1.5"}`, `{"configmaps":"-1"}`, `{"configmaps":{}}`, `[]`, `{"configmaps":"1e1000000000"}`, `{}`} {
+		s := newMemory(t)
+		e := newEnvOver(t, s)
+		e.limit("a", "configmaps", "2", "count/unknown.example.com", "1")
+		require.NoError(t, e.create(configmaps, named("c")))
+		require.Contains(t, e.status("a"), `"used":{"configmaps":"1","count/unknown.example.com":"0"}`, "what is not declared has no objects")
+		o := named("a")
+		o.Fields = map[string]json.RawMessage{"status": json.RawMessage(`{"used":` + used + `}`)}
+		_, err := openOver(t, s, false).content(quota.Resource).UpdateStatus(e.ctx, space, o)
+		require.NoError(t, err)
+		require.NoError(t, e.create(configmaps, named("d")))
+		require.Contains(t, e.status("a"), `"used":{"configmaps":"2","count/unknown.example.com":"0"}`, used)
+		require.ErrorIs(t, e.create(configmaps, named("e")), namespace.ErrForbidden)
+	}
 }
 
 // R6: nothing is created in a namespace that is not Active, and nothing of a quota
 // keeps it from becoming empty.
 func TestR6_TerminatingNamespace(t *testing.T) {
 	e := newEnv(t)
-	e.limit("a", "configmaps", "1")
+	e.limit("a", "configmaps", "1", "example.com/size", "2")
 	require.NoError(t, e.create(configmaps, named("held", "example.com/held")))
+	require.NoError(t, e.create(widgets, widget("w", `{"size":1}`)))
 	n, err := e.Delete(e.ctx, space, namespace.Preconditions{})
 	require.NoError(t, err)
 	require.ErrorIs(t, e.create(configmaps, named("c")), namespace.ErrTerminating)
 	require.ErrorIs(t, e.create(quota.Resource, limits("b")), namespace.ErrTerminating)
+	before := e.status("a")
+	_, err = e.content(widgets).Update(e.ctx, space, widget("w", `{"size":9}`))
+	require.NoError(t, err, "nothing holds up what is terminating")
+	require.Equal(t, before, e.status("a"))
 	_, err = e.content(quota.Resource).Update(e.ctx, space, limits("a", "configmaps", "5", "count/configmaps", "1"))
 	require.NoError(t, err)
 	changes, err := quota.Recount(e.ctx, e.Registry, space)

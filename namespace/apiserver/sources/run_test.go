@@ -128,6 +128,24 @@ func TestDeletedMeanwhile(t *testing.T) {
 	require.Empty(t, e.all())
 	_, err := e.Finalize(e.ctx, namespace.Namespace{Meta: namespace.Meta{Name: space}})
 	require.NoError(t, err)
+
+	// What is on its way out with its namespace is not written any more.
+	e.space()
+	s = e.syncer(src, nil)
+	e.sync(s)
+	_, err = e.Delete(e.ctx, space, namespace.Preconditions{})
+	require.NoError(t, err)
+	src.set(nil, configmap("a", "2"))
+	before := e.position()
+	require.Empty(t, cmp.Diff(sources.Result{Waiting: true}, e.sync(s)))
+	require.Equal(t, before, e.position())
+	for _, name := range []string{"a", "b"} {
+		_, err = e.content(configmaps).Delete(e.ctx, space, name, namespace.Preconditions{})
+		require.NoError(t, err)
+	}
+	_, err = e.Finalize(e.ctx, namespace.Namespace{Meta: namespace.Meta{Name: space}})
+	require.NoError(t, err)
+
 	s = e.syncer(hooked{src, func() {}}, nil)
 	require.Empty(t, cmp.Diff(sources.Result{Waiting: true}, e.sync(s)), "missing, and not to be created")
 

@@ -231,6 +231,27 @@ func TestDrift(t *testing.T) {
 	require.Empty(t, cmp.Diff(sources.Result{Created: 1}, e.sync(s)))
 }
 
+// A status that somebody adds to an object of a type without that sub-resource stays
+// too, also when the document is put back or changes.
+func TestStatusStays(t *testing.T) {
+	e := newEnv(t).space()
+	src := fixedOf("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}", configmap("b", "1"))
+	s := e.syncer(src, nil)
+	e.sync(s)
+	for _, name := range []string{"a", "b"} {
+		o := e.get(configmaps, name)
+		o.Fields = map[string]json.RawMessage{"status": json.RawMessage(`{"ready":true}`)}
+		_, err := e.content(configmaps).Update(e.ctx, space, o)
+		require.NoError(t, err)
+	}
+	require.Empty(t, cmp.Diff(sources.Result{Updated: 1, Unchanged: 1}, e.sync(s)))
+	src.set(nil, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, labels: {x: z}}", configmap("b", "2"))
+	require.Empty(t, cmp.Diff(sources.Result{Updated: 2}, e.sync(s)))
+	require.Equal(t, `{"ready":true}`, string(e.get(configmaps, "a").Fields["status"]))
+	require.Equal(t, `{"ready":true}`, string(e.get(configmaps, "b").Fields["status"]))
+	require.Equal(t, `{"v":"2"}`, string(e.get(configmaps, "b").Fields["data"]))
+}
+
 // A refused object does not hold up others; what admission makes of one is not
 // fought over.
 func TestAdmission(t *testing.T) {
