@@ -101,6 +101,12 @@ func TestEncodingsOfBodies(t *testing.T) {
 		require.Equal(t, "b", a.text("metadata", "labels", "a"), contentType)
 	}
 	require.Equal(t, []any{"a", "b", "c", "d", "e"}, names(e.must(http.StatusOK, "GET", all, "")))
+	var options bytes.Buffer
+	require.NoError(t, kubernetesprotobuf.NewSerializer(nil, nil).Encode(&metav1.DeleteOptions{
+		TypeMeta:      metav1.TypeMeta{APIVersion: "v1", Kind: "DeleteOptions"},
+		Preconditions: metav1.NewUIDPreconditions("A"),
+	}, &options))
+	e.must(http.StatusConflict, "DELETE", all+"/c", options.String(), "Content-Type", "application/vnd.kubernetes.protobuf")
 	gone := e.must(http.StatusOK, "DELETE", all+"/c", "", "Accept", "application/vnd.kubernetes.protobuf")
 	decoded, _, err := kubernetesprotobuf.NewSerializer(scheme{}, scheme{}).Decode([]byte(gone.Body), nil, &corev1.Namespace{})
 	require.NoError(t, err)

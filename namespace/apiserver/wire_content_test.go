@@ -5,6 +5,11 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/apiserver/quota"
+	"github.com/nslifecycle/nslifecycle/namespace/registry"
+	"github.com/nslifecycle/nslifecycle/store/memory"
 )
 
 const (
@@ -104,6 +109,29 @@ func TestWire_RequestsOnContent(t *testing.T) {
 		e.must(http.StatusNotFound, "GET", maps+"/a/status", "")
 		e.must(http.StatusNotFound, "PUT", maps+"/a/status", `{"metadata":{"name":"a"}}`)
 		e.must(http.StatusNotFound, "GET", widgets+"/a/finalize", "")
+	})
+	t.Run("quota exceeded", func(t *testing.T) {
+		s, err := memory.New(nil)
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, s.Close()) })
+		link, err := quota.New()
+		require.NoError(t, err)
+		e := newEnvOver(t, s, nil, link)
+		e.namespace("x")
+		e.must(http.StatusCreated, "POST", "/api/v1/namespaces/x/resourcequotas", `{"metadata":{"name":"q"},"spec":{"hard":{"count/widgets.example.com":"1"}}}`)
+		e.must(http.StatusCreated, "POST", widgets, `{"metadata":{"name":"a"}}`)
+		e.do("POST", widgets, `{"metadata":{"name":"b"}}`).status(http.StatusForbidden, `{"reason":"Forbidden",
+			"message":"widgets.example.com \"b\" is forbidden: exceeded quota: q, requested: count/widgets.example.com=1, used: count/widgets.example.com=1, limited: count/widgets.example.com=1",
+			"details":{"name":"b","group":"example.com","kind":"widgets"}}`)
+		e.must(http.StatusOK, "DELETE", widgets+"/a", "")
+		e.must(http.StatusCreated, "POST", widgets, `{"metadata":{"name":"b"}}`)
+	})
+	t.Run("a resource type named finalize", func(t *testing.T) {
+		s, err := memory.New(nil)
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, s.Close()) })
+		_, err = registry.New(s, &registry.Options{Types: []registry.ResourceType{{Version: "v1", Resource: "finalize", Kind: "Finalize", Namespaced: true}}})
+		require.ErrorIs(t, err, namespace.ErrInvalid)
 	})
 	t.Run("cluster-scoped", func(t *testing.T) {
 		e := newEnv(t, nil)
