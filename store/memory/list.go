@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"sort"
 	"strings"
 
 	"github.com/tidwall/btree"
@@ -42,20 +43,52 @@ func filling(page *store.Page, limit int) visitor {
 	}
 }
 
-// Count implements [store.Counter]. It looks at each entry that it counts.
+// Count implements [store.Counter]. At the newest revision it takes a few steps,
+// however many entries there are; at an earlier one it looks at each.
 func (s *Store) Count(ctx context.Context, q store.Query) (int, error) {
-	n := 0
-	_, err := s.read(ctx, q, func() visitor {
-		n = 0
-		return func(*store.Entry) bool {
-			n++
-			return n != q.Limit
-		}
-	})
+	err := s.checkQuery(ctx, q)
+	n, done := 0, false
+	if err == nil {
+		n, done, err = s.countNow(q)
+	}
+	if err == nil && !done {
+		_, err = s.read(ctx, q, func() visitor {
+			n = 0
+			return func(*store.Entry) bool {
+				n++
+				return n != q.Limit
+			}
+		})
+	}
 	if err != nil {
 		return 0, fail("count", q.Prefix, err)
 	}
 	return n, nil
+}
+
+// countNow counts by the places of the keys in the tree. It is not done when q is
+// about an earlier revision.
+func (s *Store) countNow(q store.Query) (n int, done bool, err error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	at, err := s.resolve(q.At)
+	if err != nil || !at.now {
+		return 0, false, err
+	}
+	live := s.tables.live
+	place := func(reached func(key string) bool) int {
+		return sort.Search(live.Len(), func(i int) bool {
+			key, _, _ := live.GetAt(i)
+			return reached(key)
+		})
+	}
+	first := place(func(key string) bool { return key >= q.Prefix && (q.After == "" || key > q.After) })
+	end := place(func(key string) bool { return key > q.Prefix && !strings.HasPrefix(key, q.Prefix) })
+	n = max(0, end-first)
+	if q.Limit > 0 {
+		n = min(n, q.Limit)
+	}
+	return n, true, nil
 }
 
 // visitor takes one entry after another, and tells whether it wants more.
@@ -64,14 +97,7 @@ type visitor func(*store.Entry) bool
 // read shows what q selects, but for its limit, to a visitor, and returns the
 // revision that it read. It may begin anew, with another visitor.
 func (s *Store) read(ctx context.Context, q store.Query, begin func() visitor) (store.Revision, error) {
-	err := check(ctx)
-	if err == nil && q.Limit < 0 {
-		err = fmt.Errorf("%w: the limit %d is negative", store.ErrInvalid, q.Limit)
-	}
-	if err == nil {
-		err = s.hub.Check(ctx, q.At)
-	}
-	if err != nil {
+	if err := s.checkQuery(ctx, q); err != nil {
 		return 0, err
 	}
 	at, done, err := s.readInPlace(q, begin())
@@ -79,6 +105,17 @@ func (s *Store) read(ctx context.Context, q store.Query, begin func() visitor) (
 		at, err = s.readCopy(ctx, q, begin())
 	}
 	return at, err
+}
+
+// checkQuery returns why q must not be answered, or nil.
+func (s *Store) checkQuery(ctx context.Context, q store.Query) error {
+	if err := check(ctx); err != nil {
+		return err
+	}
+	if q.Limit < 0 {
+		return fmt.Errorf("%w: the limit %d is negative", store.ErrInvalid, q.Limit)
+	}
+	return s.hub.Check(ctx, q.At)
 }
 
 // readInPlace reads while commits wait. It is not done when that takes too long.
