@@ -27,6 +27,7 @@ const (
 	deleteOptionsName = metaPrefix + "DeleteOptions"
 	statusName        = metaPrefix + "Status"
 	patchName         = metaPrefix + "Patch"
+	watchEventName    = metaPrefix + "WatchEvent"
 )
 
 // Documents are the descriptions. Make them with [New]. They are safe for
@@ -48,7 +49,7 @@ func New(list []kinds.Kind) (*Documents, error) {
 		list = append(slices.Clone(list), kinds.Namespaces())
 	}
 	b := newBuilder()
-	for _, common := range []any{metav1.ObjectMeta{}, metav1.ListMeta{}, metav1.DeleteOptions{}, metav1.Status{}, metav1.Patch{}} {
+	for _, common := range []any{metav1.ObjectMeta{}, metav1.ListMeta{}, metav1.DeleteOptions{}, metav1.Status{}, metav1.Patch{}, metav1.WatchEvent{}} {
 		if _, err := b.define(reflect.TypeOf(common)); err != nil {
 			return nil, err
 		}
@@ -114,6 +115,7 @@ func (d *Documents) encode(b *builder, all []served) error {
 	paths := map[string]spec.PathItem{}
 	for _, k := range all {
 		k.paths(paths)
+		k.streams(paths)
 	}
 	d.schemas = b.v3()
 	d.v2 = v2Forms(func() *spec.Swagger { return b.v2(paths) })
@@ -195,7 +197,7 @@ func (d *Documents) version(paths map[string]spec.PathItem, all []served, base s
 			out.Paths.Paths[p] = openapiconv.ConvertPathItem(item)
 		}
 	}
-	for _, name := range []string{deleteOptionsName, statusName, patchName} {
+	for _, name := range []string{deleteOptionsName, statusName, patchName, watchEventName} {
 		d.reach(name, out.Components.Schemas)
 	}
 	for _, k := range all {

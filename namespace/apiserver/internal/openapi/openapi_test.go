@@ -227,6 +227,14 @@ func TestPaths(t *testing.T) {
 	require.NotContains(t, core, "/api/v1/namespaces/{namespace}/configmaps/{name}/status")
 	require.Contains(t, version(t, d, "apis/example.com/v1").Paths.Paths, "/apis/example.com/v1/namespaces/{namespace}/widgets/{name}/status")
 
+	for _, path := range []string{
+		"/api/v1/watch/configmaps", "/api/v1/watch/namespaces/{namespace}/configmaps", "/api/v1/watch/namespaces/{namespace}/configmaps/{name}",
+		"/api/v1/list/configmaps", "/api/v1/watch/namespaces", "/api/v1/watch/namespaces/{name}",
+	} {
+		require.Contains(t, core, path)
+		require.NotNil(t, core[path].Get, path)
+	}
+
 	seen := map[string]bool{}
 	for _, name := range []string{"api/v1", "apis/coordination.k8s.io/v1", "apis/example.com/v1"} {
 		for _, path := range version(t, d, name).Paths.Paths {
@@ -394,5 +402,25 @@ func BenchmarkNew(b *testing.B) {
 		if _, err := openapi.New(list); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// Documents are encoded when they are first asked for, by whoever comes.
+func TestManyAskAtOnce(t *testing.T) {
+	d, err := openapi.New([]kinds.Kind{kinds.ConfigMaps(), widgets(widgetSchema)})
+	require.NoError(t, err)
+	var wait sync.WaitGroup
+	bodies := make([]string, 8)
+	for i := range bodies {
+		wait.Go(func() {
+			for _, path := range []string{"/openapi/v3", "/openapi/v3/apis/example.com/v1", "/openapi/v2"} {
+				bodies[i] += get(d, path).Body.String()
+			}
+			d.Schemas()
+		})
+	}
+	wait.Wait()
+	for _, body := range bodies {
+		require.Equal(t, bodies[0], body)
 	}
 }

@@ -76,6 +76,28 @@ func (k served) paths(into map[string]spec.PathItem) {
 	}
 }
 
+// streams adds the design document's paths for watches and lists across namespaces.
+func (k served) streams(into map[string]spec.PathItem) {
+	watch := func(path, action, scope, suffix string, parameters ...spec.Parameter) {
+		op := answer(queries(k.operation(action, "watch", scope, suffix), listParameters), watchEventName, 200)
+		into[path] = spec.PathItem{PathItemProps: spec.PathItemProps{Get: op, Parameters: parameters}}
+	}
+	base, name := k.base()+"/watch/", inPath("name", "the name of the object")
+	if !k.Namespaced {
+		watch(base+k.Resource, "watchlist", "", "List")
+		watch(base+k.Resource+"/{name}", "watch", "", "", name)
+		return
+	}
+	in := inPath("namespace", "the namespace of the objects")
+	within := base + "namespaces/{namespace}/" + k.Resource
+	watch(base+k.Resource, "watchlist", "", "ListForAllNamespaces")
+	watch(within, "watchlist", "Namespaced", "List", in)
+	watch(within+"/{name}", "watch", "Namespaced", "", in, name)
+	into[k.base()+"/list/"+k.Resource] = spec.PathItem{PathItemProps: spec.PathItemProps{
+		Get: answer(queries(k.operation("list", "list", "", "ListForAllNamespaces"), listParameters), k.list, 200),
+	}}
+}
+
 // operation returns the skeleton of an operation. It tells clients which kind it is
 // about and what it does: by that they find whether a parameter is supported.
 func (k served) operation(action, verb, scope string, sub ...string) *spec.Operation {
