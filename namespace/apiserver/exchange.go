@@ -46,7 +46,7 @@ func (s *Server) begin(w http.ResponseWriter, r *http.Request) (*exchange, *http
 	if r.Body != nil && r.Body != http.NoBody {
 		// Not every writer has deadlines; then the host's server bounds the time.
 		if e.control.SetReadDeadline(time.Now().Add(s.options.Limits.Arrive)) == nil {
-			r.Body = &arriving{ReadCloser: r.Body, control: e.control, within: s.options.Limits.Arrive}
+			r.Body = arriving{ReadCloser: r.Body, within: s.options.Limits.Arrive}
 		}
 	}
 	return e, r
@@ -104,23 +104,17 @@ func (e *exchange) arm() {
 	_ = e.control.SetWriteDeadline(e.until) // not every writer has one
 }
 
-// arriving is the body of a request with a time by which it must have come.
+// arriving is the body of a request with a time by which it must have come. Once it
+// has, net/http lifts the deadline.
 type arriving struct {
 	io.ReadCloser
-	control *http.ResponseController
-	within  time.Duration
-	done    bool
+	within time.Duration
 }
 
-// Read implements [io.Reader]. At the end it lifts the deadline, which would
-// otherwise be taken for the client's leaving.
-func (b *arriving) Read(p []byte) (int, error) {
+// Read implements [io.Reader].
+func (b arriving) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
-	switch {
-	case err == io.EOF && !b.done:
-		b.done = true
-		_ = b.control.SetReadDeadline(time.Time{})
-	case errors.Is(err, os.ErrDeadlineExceeded):
+	if errors.Is(err, os.ErrDeadlineExceeded) {
 		err = &apierrors.StatusError{ErrStatus: metav1.Status{
 			Status: metav1.StatusFailure, Code: http.StatusRequestTimeout, Reason: metav1.StatusReasonTimeout,
 			Message: fmt.Sprintf("the body of the request did not arrive within %v", b.within),

@@ -1,6 +1,7 @@
 package apiserver_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"strings"
@@ -68,6 +69,48 @@ func TestFloodOfOneClient(t *testing.T) {
 		running.Wait()
 		require.Equal(t, map[int]int{429: 18, 201: 2}, codes["flood"])
 		require.Equal(t, map[int]int{201: 2}, codes["other"])
+	})
+}
+
+// holdingAuthorizer allows what it is asked, but some paths only when it is told.
+type holdingAuthorizer struct {
+	path string
+	open chan struct{}
+}
+
+func (h holdingAuthorizer) Authorize(ctx context.Context, a authorization.Attributes) (authorization.Decision, error) {
+	if a.Path == h.path {
+		select {
+		case <-h.open:
+		case <-ctx.Done():
+			return authorization.Decision{}, context.Cause(ctx)
+		}
+	}
+	return authorization.Decision{Allowed: true}, nil
+}
+
+// However busy the server is, it says how it is; and a watch takes nothing from
+// those who read.
+func TestHealthIsExempt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hold := holdingAuthorizer{"/api/v1/namespaces/x", make(chan struct{})}
+		w := newWire(t, &apiserver.Options{Authorizer: hold, Limits: apiserver.Limits{Reads: 1}})
+		w.namespace("x")
+		x := w.watch(configmapsOfX + "?watch=true")
+		code := make(chan int, 1)
+		go func() { code <- w.do("GET", hold.path, "").Code }()
+		synctest.Wait()
+		start := time.Now()
+		for _, path := range []string{"/healthz", "/livez", "/readyz"} {
+			w.must(http.StatusOK, "GET", path, "")
+		}
+		require.Zero(t, time.Since(start))
+		w.must(http.StatusTooManyRequests, "GET", configmapsOfX, "")
+		require.Equal(t, 5*time.Second, time.Since(start))
+		close(hold.open)
+		require.Equal(t, http.StatusOK, <-code)
+		w.must(http.StatusOK, "GET", configmapsOfX, "")
+		x.end()
 	})
 }
 
