@@ -45,6 +45,16 @@ func FuzzScan(f *testing.F) {
 	})
 }
 
+// What looks like an end within a text is none.
+func TestScanTexts(t *testing.T) {
+	for document, want := range map[string]int64{
+		`{"a":"\",\"b\":1"}`: 1, `["\\","]"]`: 2, `["\\\"",[","],{}]`: 3, `{"\"":"{"}`: 1, `[]`: 0, `{"a":[1,2],"b":{"c":1,"d":2}}`: 2,
+	} {
+		require.Equal(t, want, entries(json.RawMessage(document)), document)
+	}
+	require.Equal(t, `"]"`, string(member(json.RawMessage(`{"x":"\"a\":1","a":"]"}`), "a")))
+}
+
 // plain reports whether a name is written without escapes.
 func plain(name string) bool {
 	quoted, err := json.Marshal(name)
