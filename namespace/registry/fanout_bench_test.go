@@ -15,50 +15,65 @@ import (
 
 // crowd are watchers of one namespace. Each encodes every event, as a server would.
 type crowd struct {
-	running sync.WaitGroup
-	encodes atomic.Int64
-	bytes   atomic.Int64
-	end     context.CancelFunc
+	watchers   int
+	running    sync.WaitGroup
+	end        context.CancelFunc
+	encodes    atomic.Int64
+	deliveries atomic.Int64
+	awaited    atomic.Int64  // of deliveries
+	arrived    chan struct{} // gets a token when there are as many
 }
 
-// newCrowd returns when all of so many watchers follow. They end after n changes.
-func newCrowd(b *testing.B, w *registry.Content, watchers int, shared bool, n int) *crowd {
-	var c crowd
+// newCrowd returns when all of so many watchers have had their first bookmark.
+func newCrowd(b *testing.B, w *registry.Content, watchers int, shared bool) *crowd {
+	c := &crowd{watchers: watchers, arrived: make(chan struct{}, 1)}
 	ctx, cancel := context.WithCancel(b.Context())
-	c.end = cancel
-	encode := func(event registry.Event[registry.Object]) ([]byte, error) {
-		c.encodes.Add(1)
-		return event.Object.MarshalJSON()
+	c.end = func() {
+		cancel()
+		c.running.Wait()
 	}
 	var ready sync.WaitGroup
 	ready.Add(watchers)
 	for range watchers {
 		c.running.Go(func() {
-			seen := -1
+			first := true
 			for event, err := range w.Watch(ctx, "x", registry.WatchOptions{Shared: shared}) {
-				switch {
-				case err != nil:
-					return
-				case event.Type == registry.Bookmark:
-					if seen < 0 {
-						seen = 0
-						ready.Done()
-					}
-					continue
-				}
-				data, err := event.Encoded("json", encode)
 				if err != nil {
-					b.Error(err)
-				}
-				c.bytes.Add(int64(len(data)))
-				if seen++; seen == n {
 					return
+				}
+				if event.Type != registry.Bookmark {
+					c.take(b, event)
+				} else if first {
+					first = false
+					ready.Done()
 				}
 			}
 		})
 	}
 	ready.Wait()
-	return &c
+	return c
+}
+
+func (c *crowd) take(b *testing.B, event registry.Event[registry.Object]) {
+	_, err := event.Encoded("json", func(event registry.Event[registry.Object]) ([]byte, error) {
+		c.encodes.Add(1)
+		return event.Object.MarshalJSON()
+	})
+	if err != nil {
+		b.Error(err)
+	}
+	if c.deliveries.Add(1) == c.awaited.Load() {
+		c.arrived <- struct{}{}
+	}
+}
+
+// after makes changes, and returns when every watcher has had them all.
+func (c *crowd) after(changes int, change func(n int)) {
+	c.awaited.Store(c.deliveries.Load() + int64(changes)*int64(c.watchers))
+	for n := range changes {
+		change(n)
+	}
+	<-c.arrived
 }
 
 // BenchmarkFanOut is a create that so many watchers of one namespace see and encode.
@@ -68,20 +83,28 @@ func BenchmarkFanOut(b *testing.B) {
 			b.Run(fmt.Sprintf("watchers=%d/shared=%t", watchers, shared), func(b *testing.B) {
 				e := benchEnv(b)
 				w := e.content(widgets)
-				c := newCrowd(b, w, watchers, shared, b.N)
+				c := newCrowd(b, w, watchers, shared)
 				defer c.end()
-				var before, after runtime.MemStats
-				runtime.ReadMemStats(&before)
-				b.ResetTimer()
-				for n := range int64(b.N) {
+				var n int64
+				create := func(int) {
+					n++
 					if _, err := w.Create(e.ctx, "x", content(n)); err != nil {
 						b.Fatal(err)
 					}
 				}
-				c.running.Wait()
+				for encodes := int64(0); encodes != 1; { // until all follow, and none catches up
+					before := c.encodes.Load()
+					c.after(1, create)
+					encodes = c.encodes.Load() - before
+				}
+				encodes := c.encodes.Load()
+				var before, after runtime.MemStats
+				runtime.ReadMemStats(&before)
+				b.ResetTimer()
+				c.after(b.N, create)
 				b.StopTimer()
 				runtime.ReadMemStats(&after)
-				require.EqualValues(b, b.N, c.encodes.Load(), "one encoding for each change")
+				require.EqualValues(b, b.N, c.encodes.Load()-encodes, "one encoding for each change")
 				deliveries := float64(b.N) * float64(watchers)
 				b.ReportMetric(deliveries/b.Elapsed().Seconds(), "events/s")
 				b.ReportMetric(float64(after.Mallocs-before.Mallocs)/deliveries, "allocs/event")
@@ -103,11 +126,10 @@ func BenchmarkIdleWatcher(b *testing.B) {
 			return m
 		}
 		before := used()
-		c := newCrowd(b, w, watchers, true, 0)
+		c := newCrowd(b, w, watchers, true)
 		after := used()
 		b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/watchers, "heap-B/watcher")
 		b.ReportMetric(float64(after.StackInuse-before.StackInuse)/watchers, "stack-B/watcher")
 		c.end()
-		c.running.Wait()
 	}
 }
