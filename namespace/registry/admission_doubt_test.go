@@ -174,16 +174,17 @@ func TestRefusedInDoubt(t *testing.T) {
 }
 
 // rewriting writes the same value again at a key before every commit that wants it to
-// be of a revision.
+// be of a revision; so often.
 type rewriting struct {
 	store.Store
-	key string
-	n   int
+	key  string
+	n    int
+	most int // zero: always
 }
 
 func (s *rewriting) Commit(ctx context.Context, txn store.Txn) (store.Revision, error) {
 	for _, c := range txn.If {
-		if c.Key != s.key {
+		if c.Key != s.key || s.most > 0 && s.n >= s.most {
 			continue
 		}
 		s.n++
@@ -242,4 +243,99 @@ func TestR10_AdmissionIsTriedSoOften(t *testing.T) {
 			require.Less(t, s.n, 32)
 		})
 	}
+}
+
+// A batch is cut for what is fought over in it, not for what others write to that
+// admission has join it.
+func TestAdmittedBatchStaysWhole(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, err := memory.New(nil)
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, m.Close()) })
+		s := &rewriting{Store: m, most: 6}
+		e := admittedEnv(t, s, tallying)
+		e.create("x")
+		for _, name := range []string{"a", "b", "c"} {
+			e.put(widgets, "x", object(name))
+		}
+		e.put(counters, "x", object("tally"))
+		s.key = "/registry/counters.example.com/x/tally"
+		done, err := e.content(widgets).DeleteCollection(e.ctx, "x", labels(t, ""), fields(t, ""))
+		require.NoError(t, err)
+		require.Equal(t, registry.Deletion{Deleted: 3}, done)
+		require.Equal(t, 6, s.n)
+		tally, err := e.content(counters).Get(e.ctx, "x", "tally")
+		require.NoError(t, err)
+		require.Equal(t, `1`, string(tally.Fields["status"]), "one commit")
+	})
+}
+
+// A batch that is cut while it has the turn does not wait for itself.
+func TestAdmittedBatchIsCutInItsTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, err := memory.New(nil)
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, m.Close()) })
+		s := &rewriting{Store: m, most: 1}
+		attempt := 0
+		e := admittedEnv(t, limited{s, store.Limits{Operations: 20}}, onWidgets(func(ctx context.Context, w *registry.Write) error {
+			if w.Objects[0].Operation != registry.Delete {
+				return nil
+			}
+			all, err := w.List(ctx, counters)
+			if err != nil {
+				return err
+			}
+			if attempt++; attempt == 1 {
+				all = all[:1]
+			}
+			for _, o := range all {
+				if err := w.Replace(o, o); err != nil {
+					return err
+				}
+			}
+			return nil
+		}))
+		e.create("x")
+		for i := range 17 {
+			e.put(counters, "x", object(fmt.Sprintf("c%02d", i)))
+		}
+		for i := range 4 {
+			e.put(widgets, "x", object(fmt.Sprint("o", i)))
+		}
+		s.key = "/registry/counters.example.com/x/c00"
+		done, err := e.content(widgets).DeleteCollection(e.ctx, "x", labels(t, ""), fields(t, ""))
+		require.NoError(t, err)
+		require.Equal(t, registry.Deletion{Deleted: 4}, done)
+		require.Equal(t, 1, s.n, "it was overtaken once")
+		require.Equal(t, 4, attempt, "overtaken, too large, and its halves")
+	})
+}
+
+// limited is a store with limits.
+type limited struct {
+	store.Store
+	limits store.Limits
+}
+
+func (s limited) Limits() store.Limits { return s.limits }
+
+// Who gives up while a link works is not told that it was refused.
+func TestAdmissionWhenTheContextEnds(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	gaveUp := errors.New("gave up")
+	ending := false
+	e := admittedEnv(t, nil, link(func(ctx context.Context, _ *registry.Write) error {
+		if !ending {
+			return nil
+		}
+		cancel(gaveUp)
+		return fmt.Errorf("asking another server: %w", context.Cause(ctx))
+	}))
+	e.create("x")
+	e.put(widgets, "x", object("a"))
+	ending = true
+	_, err := e.content(widgets).Update(ctx, "x", object("a", "example.com/f"))
+	require.ErrorIs(t, err, gaveUp)
+	require.NotErrorIs(t, err, namespace.ErrForbidden)
 }
