@@ -143,3 +143,30 @@ func TestBadInputOfStatus(t *testing.T) {
 	require.ErrorIs(t, err, cause)
 	require.Equal(t, before, e.revision())
 }
+
+// A link sees the status before and after, of every attempt.
+func TestAdmissionSeesTheStatus(t *testing.T) {
+	var seen []string
+	e := admittedEnv(t, nil, link(func(_ context.Context, w *registry.Write) error {
+		for _, o := range w.Objects {
+			if o.Old != nil && o.New != nil {
+				seen = append(seen, string(o.Old.Fields["status"])+" "+string(o.New.Fields["status"]))
+			}
+		}
+		return nil
+	}))
+	e.create("x")
+	e.put(counters, "x", object("a"))
+	for _, status := range []string{`1`, `2`} {
+		o := object("a")
+		o.Fields["status"] = json.RawMessage(status)
+		_, err := e.content(counters).UpdateStatus(e.ctx, "x", o)
+		require.NoError(t, err)
+	}
+	o := object("a")
+	o.Fields["status"] = json.RawMessage(`3`)
+	o.Labels = map[string]string{"a": "b"}
+	_, err := e.content(counters).Update(e.ctx, "x", o)
+	require.NoError(t, err)
+	require.Equal(t, []string{" 1", "1 2", "2 2"}, seen)
+}
