@@ -256,12 +256,12 @@ func (a *audience) join(address string, n int) {
 }
 
 // memory is what the process holds.
-func memoryInUse() uint64 {
+func memoryInUse() int64 {
 	runtime.GC()
 	runtime.GC()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
-	return m.HeapInuse + m.StackInuse
+	return int64(m.HeapInuse + m.StackInuse)
 }
 
 // hub is the bare counterpart of watches: whoever comes is sent every frame.

@@ -253,6 +253,26 @@ func TestShutdown(t *testing.T) {
 	}
 }
 
+// A client that takes nothing of its watch does not hold up the end of the server.
+func TestShutdownWithASlowReader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWire(t, nil)
+		w.namespace("x")
+		c, from := w.connect()
+		say(t, c, "GET "+configmapsOfX+"?watch=true HTTP/1.1\r\nHost: x\r\n\r\n")
+		_, err := http.ReadResponse(from, nil)
+		require.NoError(t, err)
+		w.put("a", "1")
+		w.put("a", "2")
+		synctest.Wait()
+		start := time.Now()
+		w.stop()
+		require.NoError(t, <-w.ended)
+		require.LessOrEqual(t, time.Since(start), 6*time.Second)
+		w.ended <- nil
+	})
+}
+
 // holdingAdmission holds writes while it is armed.
 type holdingAdmission struct {
 	mu   sync.Mutex

@@ -3,6 +3,7 @@ package apiserver
 import (
 	"context"
 	"errors"
+	"io"
 	"math/rand/v2"
 	"net/http"
 	"strings"
@@ -30,19 +31,28 @@ func (s *Server) watch(w http.ResponseWriter, r *request) error {
 	if err := r.narrow(); err != nil {
 		return err
 	}
+	if _, err := io.Copy(io.Discard, http.MaxBytesReader(w, r.Body, s.options.Limits.Body)); err != nil {
+		return err // until the body was read nobody sees that the client leaves
+	}
 	timeout := s.watchTimeout(r)
 	ctx, cancel := context.WithTimeout(r.Context(), timeout)
 	defer cancel()
-	defer context.AfterFunc(s.traffic.open, cancel)()
-
 	st := newWatchStream(s, w, r, timeout)
 	defer st.close()
+	defer context.AfterFunc(s.traffic.open, func() {
+		cancel()
+		_ = st.control.SetWriteDeadline(time.Now().Add(farewell)) // it may hang in a write
+	})()
 	err := s.await(r, func(context.Context) error { return st.run(ctx) })
 	if ctx.Err() != nil || errors.Is(err, registry.ErrClosed) || errors.Is(err, store.ErrClosed) {
 		return st.finish(r.Context())
 	}
 	return st.fail(err)
 }
+
+// farewell is how long a client has to take what it is sent when the server is
+// closed.
+const farewell = 5 * time.Second
 
 // watchTimeout is how long a watch lasts.
 func (s *Server) watchTimeout(r *request) time.Duration {

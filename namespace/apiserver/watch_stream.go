@@ -160,7 +160,7 @@ func (st *watchStream) start() error {
 	}
 	st.started = true
 	h := st.w.Header()
-	h.Set("Content-Type", st.r.format.ContentType())
+	h["Content-Type"] = []string{st.r.format.ContentType()}
 	h["Cache-Control"], h["X-Content-Type-Options"] = uncached, nosniff
 	st.w.WriteHeader(http.StatusOK)
 	if st.r.query.bookmarks {

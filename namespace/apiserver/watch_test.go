@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -99,6 +100,23 @@ func TestWatchHeader(t *testing.T) {
 		require.Equal(t, []string{"chunked"}, x.answer.TransferEncoding)
 		require.Equal(t, "no-cache, private", x.answer.Header.Get("Cache-Control"))
 		x.end()
+	})
+}
+
+// A body with a watch does not hide that the client leaves.
+func TestWatchWithBody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log lines
+		w := newWire(t, &apiserver.Options{Logger: log.logger()})
+		w.namespace("x")
+		c, from := w.connect()
+		say(t, c, "GET "+configmapsOfX+"?watch=true HTTP/1.1\r\nHost: x\r\nUser-Agent: odd\r\nContent-Length: 300000\r\n\r\n"+strings.Repeat(" ", 300000))
+		answer, err := http.ReadResponse(from, nil)
+		require.NoError(t, err)
+		require.Equal(t, http.StatusOK, answer.StatusCode)
+		require.NoError(t, c.Close())
+		synctest.Wait()
+		require.Contains(t, log.with("agent=odd"), "verb=watch")
 	})
 }
 
