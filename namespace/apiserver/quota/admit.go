@@ -61,10 +61,14 @@ func reopened(resource deleter.Resource, w *registry.Write) error {
 func (p *plugin) admitQuotas(ctx context.Context, w *registry.Write) (more bool, err error) {
 	for i := range w.Objects {
 		c := &w.Objects[i]
+		r := recountIn(ctx)
+		if c.New == nil && r != nil {
+			return false, r.lastFinalizer(c.Old.Name)
+		}
 		if c.New == nil || c.Operation == registry.Delete {
 			continue
 		}
-		if r := recountIn(ctx); r != nil && c.Operation == registry.Update {
+		if r != nil && c.Operation == registry.Update {
 			if err := p.recount(ctx, w, c, r); err != nil {
 				return false, err
 			}

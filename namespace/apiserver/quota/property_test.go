@@ -86,7 +86,7 @@ func expected(err error) bool {
 
 // Whatever clients do, the figures are those of what there is, at every revision.
 func TestPropertyExact(t *testing.T) {
-	for range 6 {
+	for range 4 {
 		seed := uint64(time.Now().UnixNano())
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			s := newMemory(t)
@@ -96,7 +96,7 @@ func TestPropertyExact(t *testing.T) {
 			for i := range 6 {
 				group.Go(func() {
 					w := walker{envs[i%2], rand.New(rand.NewPCG(seed, uint64(i)))}
-					for range 150 {
+					for range 100 {
 						if err := w.step(); !expected(err) {
 							t.Error(err)
 						}
@@ -111,7 +111,7 @@ func TestPropertyExact(t *testing.T) {
 
 // The same over a store that fails, loses answers and delays.
 func TestPropertyExactUnderFaults(t *testing.T) {
-	for range 4 {
+	for range 3 {
 		seed := uint64(time.Now().UnixNano())
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			s := newMemory(t)

@@ -18,6 +18,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
 	"github.com/nslifecycle/nslifecycle/namespace/selector"
 	"github.com/nslifecycle/nslifecycle/store"
+	"github.com/nslifecycle/nslifecycle/store/memory"
 	"github.com/nslifecycle/nslifecycle/store/storetest"
 )
 
@@ -120,6 +121,28 @@ func TestDeletion(t *testing.T) {
 	require.NoError(t, err, "without its finalizer it goes")
 	require.Contains(t, e.status("a"), `"used":{"count/widgets.example.com":"0"}`)
 	require.NotZero(t, audit(t, e.store, start))
+}
+
+// A large collection goes in batches; each takes what it deletes off in its own
+// commit, also where the store takes few operations at once.
+func TestLargeCollection(t *testing.T) {
+	for _, operations := range []int{0, 4, 7} {
+		s, err := memory.New(&memory.Options{Limits: store.Limits{Operations: operations}})
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, s.Close()) })
+		start := revision(t, s)
+		e := newEnvOver(t, s)
+		e.limit("a", "count/widgets.example.com", "1k", "example.com/size", "1M")
+		e.limit("b", "count/widgets.example.com", "1k")
+		for i := range 60 {
+			require.NoError(t, e.create(widgets, widget(fmt.Sprint("w", i), `{"size":2}`)))
+		}
+		did, err := e.content(widgets).DeleteCollection(e.ctx, space, selector.Labels{}, selector.Fields{})
+		require.NoError(t, err, operations)
+		require.Equal(t, 60, did.Deleted)
+		require.Contains(t, e.status("a"), `"used":{"count/widgets.example.com":"0","example.com/size":"0"}`)
+		require.NotZero(t, audit(t, s, start))
+	}
 }
 
 // A quota may limit quotas, itself too.
@@ -348,6 +371,31 @@ func TestRecountKeepsTheRest(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, map[string]string{"a": "b"}, o.Labels)
 	require.Equal(t, `{"hard":{"count/configmaps":"7"}}`, string(o.Fields["spec"]))
+}
+
+// Nor does a recount take a finalizer away that has come since.
+func TestRecountKeepsFinalizers(t *testing.T) {
+	s := newMemory(t)
+	e := newEnvOver(t, s)
+	e.limit("a", "configmaps", "2")
+	changed := false
+	faulty, err := storetest.Inject(s, func(a storetest.Attempt) storetest.Fault {
+		if a.Method == "get" && a.Key == "/registry/resourcequotas/acme/a" && !changed {
+			changed = true
+			o := limits("a", "configmaps", "2")
+			o.Finalizers = named("", "example.com/held").Finalizers
+			_, err := e.content(quota.Resource).Update(e.ctx, space, o)
+			require.NoError(t, err)
+			require.NoError(t, e.remove(quota.Resource, "a"))
+		}
+		return storetest.Fault{}
+	})
+	require.NoError(t, err)
+	changes, err := quota.Recount(e.ctx, openOver(t, faulty, true).Registry, space)
+	require.NoError(t, err)
+	require.True(t, changed)
+	require.Empty(t, changes)
+	require.Equal(t, `{"hard":{"configmaps":"2"}}`, e.status("a"), "it is still there")
 }
 
 // Figures that cannot be right are counted anew, whoever wrote them.

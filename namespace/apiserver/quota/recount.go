@@ -88,6 +88,16 @@ func recountIn(ctx context.Context) *recounting {
 	return job
 }
 
+// lastFinalizer refuses a recount that would remove a quota: somebody has come to
+// hold it by a finalizer, and to delete it, since it was read.
+func (r *recounting) lastFinalizer(quota string) error {
+	r.admitted = true
+	return &namespace.Error{
+		Kind: namespace.ErrConflict, Resource: Resource.String(), Name: quota,
+		Message: fmt.Sprintf("Operation cannot be fulfilled on %s %q: it is being deleted", Resource, quota),
+	}
+}
+
 // recount makes an update of a quota one of nothing but its figures.
 func (p *plugin) recount(ctx context.Context, w *registry.Write, c *registry.ObjectChange, job *recounting) error {
 	job.admitted, job.changes = true, nil

@@ -78,7 +78,7 @@ func TestR6_TerminationEndsWithoutOrphans(t *testing.T) {
 		controlled := e.controller(ctx)
 		var last sources.Result
 		ended := make(chan error, 1)
-		s := e.syncer(src, &sources.Options{CreateNamespace: true, Interval: 20 * time.Millisecond, Synced: func(r sources.Result, err error) {
+		s := e.syncer(src, &sources.Options{CreateNamespace: true, Interval: 100 * time.Millisecond, Synced: func(r sources.Result, err error) {
 			last = r
 			if err != nil && ctx.Err() == nil {
 				t.Error(err)
