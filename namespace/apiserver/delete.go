@@ -83,7 +83,9 @@ func merged(body, query metav1.DeleteOptions) metav1.DeleteOptions {
 	if body.PropagationPolicy == nil {
 		body.PropagationPolicy = query.PropagationPolicy
 	}
+	//lint:ignore SA1019 old clients send it instead of the propagation policy
 	if body.OrphanDependents == nil {
+		//lint:ignore SA1019 as above
 		body.OrphanDependents = query.OrphanDependents
 	}
 	return body

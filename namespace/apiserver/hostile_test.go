@@ -88,6 +88,7 @@ func TestHostileRequests(t *testing.T) {
 
 		// Parameters.
 		{"huge selector", raw("GET", ns+"?labelSelector="+strings.Repeat("a,", 40_000)+"a", ""), 400, "BadRequest"},
+		{"huge query", raw("GET", ns+"?a="+strings.Repeat("a", 600_000), ""), 400, "BadRequest"},
 		{"selector with a bad key", raw("GET", ns+"?labelSelector=a%2Fb%2Fc", ""), 400, "BadRequest"},
 		{"field that cannot be selected", raw("GET", ns+"?fieldSelector=spec.secret%3Da", ""), 400, "BadRequest"},
 		{"selector twice", raw("GET", ns+"?labelSelector=a&labelSelector=b", ""), 400, "BadRequest"},

@@ -79,10 +79,7 @@ func (q *query) readList(p *parameters) {
 		p.refuse(err)
 	}
 	if limit := p.int("limit"); limit != nil {
-		if *limit < 0 {
-			p.refuse(badParameter("limit", "%d must not be negative", *limit))
-		}
-		q.list.Limit = int(min(*limit, 1<<30))
+		q.list.Limit = int(min(*limit, 1<<30)) // the registry refuses a negative one
 	}
 	q.list.Continue = p.one("continue")
 	q.list.ResourceVersion = p.one("resourceVersion")
@@ -121,6 +118,7 @@ func (q *query) readDelete(p *parameters) {
 	}
 	if p.has("orphanDependents") {
 		on := p.bool("orphanDependents")
+		//lint:ignore SA1019 old clients send it instead of the propagation policy
 		q.deletion.OrphanDependents = &on
 	}
 	if uid := p.one("uid"); uid != "" {

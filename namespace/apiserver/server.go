@@ -70,10 +70,10 @@ func New(r *registry.Registry, list []kinds.Kind, o *Options) (*Server, error) {
 	if s.log = s.options.Logger; s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
-	if err := s.serve(list); err != nil {
+	if err := s.describe(list); err != nil {
 		return nil, err
 	}
-	if err := s.describe(list); err != nil {
+	if err := s.serve(list); err != nil {
 		return nil, err
 	}
 	s.traffic = newTraffic(s.options.Limits)
@@ -99,7 +99,7 @@ func (s *Server) describe(list []kinds.Kind) (err error) {
 	return nil
 }
 
-// serve takes up the kinds.
+// serve takes up the kinds; the codec has seen that none is declared twice.
 func (s *Server) serve(list []kinds.Kind) error {
 	s.resources[resourceKey{version: "v1", resource: namespace.Resource}] = &resource{
 		Kind:    kinds.Namespaces(),
@@ -117,10 +117,6 @@ func (s *Server) serve(list []kinds.Kind) error {
 		case k.Resource == "watch", k.Resource == "list", k.Resource == subStatus, k.Resource == namespace.Resource:
 			return invalidOption("kind %q: the name is taken by paths of the API", name)
 		}
-		key := resourceKey{k.Group, k.Version, k.Resource}
-		if s.resources[key] != nil {
-			return invalidOption("kind %q is declared twice", name)
-		}
 		c, err := s.registry.Content(name)
 		if err != nil {
 			return err
@@ -129,7 +125,7 @@ func (s *Server) serve(list []kinds.Kind) error {
 		if err != nil {
 			return err
 		}
-		s.resources[key] = &resource{Kind: k, storage: content{c}, dry: content{dry}}
+		s.resources[resourceKey{k.Group, k.Version, k.Resource}] = &resource{Kind: k, storage: content{c}, dry: content{dry}}
 	}
 	return nil
 }
