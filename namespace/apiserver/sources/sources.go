@@ -40,6 +40,7 @@ package sources
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"strings"
@@ -156,6 +157,14 @@ type Syncer struct {
 	turn     chan struct{}       // held by a look
 	seen     bool                // the namespace has been there
 	verified map[string]verified // what was found as it should be
+	decoded  map[string]decoded  // what the files of the last look hold
+}
+
+// decoded is what a file of those bytes holds. It is not changed.
+type decoded struct {
+	sum       [sha256.Size]byte
+	documents []document
+	err       error
 }
 
 // verified is a version of an object that is as its document wants it.

@@ -2,6 +2,7 @@ package sources
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -104,11 +105,19 @@ func (l *look) problem(file, object string, err error) {
 
 // decodeAll finds out what is wanted.
 func (l *look) decodeAll(files []File) {
+	before := l.decoded
+	l.decoded = make(map[string]decoded, len(files))
 	for _, f := range files {
 		err := f.Err
 		var documents []document
 		if err == nil {
-			documents, err = l.decode(f)
+			d, known := before[f.Name]
+			if sum := sha256.Sum256(f.Data); !known || d.sum != sum {
+				d.sum = sum
+				d.documents, d.err = l.decode(f)
+			}
+			l.decoded[f.Name] = d
+			documents, err = d.documents, d.err
 		}
 		switch {
 		case errors.Is(err, ErrSettling):
