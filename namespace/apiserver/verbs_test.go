@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
@@ -249,4 +250,15 @@ func sorted(warnings []string) []string {
 		}
 	}
 	return warnings
+}
+
+// TestBodyOfUnknownLength sends a body that does not say how long it is: it is read
+// up to the limit.
+func TestBodyOfUnknownLength(t *testing.T) {
+	e := newEnv(t, &apiserver.Options{Limits: apiserver.Limits{Body: 100}})
+	for padding, code := range map[int]int{10: http.StatusCreated, 100: http.StatusRequestEntityTooLarge} {
+		r := httptest.NewRequest("POST", all, strings.NewReader(strings.Repeat(" ", padding)+`{"metadata":{"name":"x"}}`))
+		r.ContentLength = -1
+		require.Equal(t, code, e.send(r).Code)
+	}
 }
