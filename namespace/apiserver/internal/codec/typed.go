@@ -68,11 +68,10 @@ func untyped(k kinds.Kind, typed runtime.Object, meta *metav1.ObjectMeta) (regis
 		return registry.Object{}, err
 	}
 	o.Kind, o.APIVersion = k.Kind, k.APIVersion()
-	kept, kind := *meta, typed.GetObjectKind().GroupVersionKind()
+	kept := *meta
 	*meta = metav1.ObjectMeta{} // it needs no encoding
 	data, err := marshal(typed)
 	*meta = kept
-	typed.GetObjectKind().SetGroupVersionKind(kind)
 	if err != nil {
 		return registry.Object{}, err
 	}
