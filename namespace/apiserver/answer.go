@@ -131,6 +131,9 @@ func (s *Server) body(w http.ResponseWriter, r *request) ([]byte, error) {
 		return nil, &apierrors.StatusError{ErrStatus: plain(http.StatusUnsupportedMediaType, metav1.StatusReasonUnsupportedMediaType,
 			fmt.Errorf("the body of the request has the content encoding %q: send it as it is", clip(encoding)))}
 	}
+	if r.Body == nil { // of a request that came over no connection
+		return nil, nil
+	}
 	limit := s.options.Limits.Body
 	if r.ContentLength > limit {
 		return nil, &http.MaxBytesError{Limit: limit}

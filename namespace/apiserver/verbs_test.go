@@ -262,3 +262,19 @@ func TestBodyOfUnknownLength(t *testing.T) {
 		require.Equal(t, code, e.send(r).Code)
 	}
 }
+
+// TestNoBody sends requests as programs make them, without a body at all.
+func TestNoBody(t *testing.T) {
+	e := newEnv(t, nil)
+	e.namespace("x")
+	for _, tt := range []struct {
+		method string
+		code   int
+	}{
+		{"GET", http.StatusOK}, {"PUT", http.StatusBadRequest}, {"PATCH", http.StatusUnsupportedMediaType}, {"DELETE", http.StatusOK},
+	} {
+		r, err := http.NewRequestWithContext(t.Context(), tt.method, "http://test"+x, nil)
+		require.NoError(t, err)
+		require.Equal(t, tt.code, e.send(r).Code, tt.method)
+	}
+}
