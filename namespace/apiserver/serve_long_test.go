@@ -1,8 +1,10 @@
 package apiserver_test
 
 import (
+	"encoding/json"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -51,6 +53,44 @@ func TestRequestTimeout(t *testing.T) {
 		require.Equal(t, "Timeout", a.text("reason"))
 		require.Equal(t, 7*time.Second, time.Since(start))
 		hold.let()
+	})
+}
+
+// A client that falls too far behind is told so by an event, after all that was
+// waiting for it, and that it must list again.
+func TestWatchFallsBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, err := memory.New(nil)
+		require.NoError(t, err)
+		t.Cleanup(func() { s.Close() })
+		maps := kinds.ConfigMaps()
+		r, err := registry.New(s, &registry.Options{Types: []registry.ResourceType{maps.ResourceType}, Queue: 10})
+		require.NoError(t, err)
+		t.Cleanup(func() { r.Close() })
+		server, err := apiserver.New(r, []kinds.Kind{maps}, nil)
+		require.NoError(t, err)
+		w := newWireOver(&env{t: t, store: s, registry: r, server: server})
+		w.namespace("x")
+		c, from := w.connect()
+		say(t, c, "GET "+configmapsOfX+"?watch=true HTTP/1.1\r\nHost: x\r\n\r\n")
+		answer, err := http.ReadResponse(from, nil)
+		require.NoError(t, err)
+		for i := range 100 {
+			w.put("a", strconv.Itoa(i))
+		}
+		synctest.Wait()
+		x := &watching{t: t, answer: answer, frames: json.NewDecoder(answer.Body), leave: func() {}}
+		seen := 0
+		e := x.must()
+		for ; e.Type != "ERROR"; e = x.must() {
+			require.Equal(t, strconv.Itoa(seen), e.Object.Data["v"])
+			seen++
+		}
+		require.Less(t, seen, 100)
+		require.Equal(t, http.StatusGone, e.Object.Code)
+		require.Equal(t, "Expired", e.Object.Reason)
+		require.Equal(t, "too old resource version: list again and watch from there", e.Object.Message)
+		x.clean()
 	})
 }
 
