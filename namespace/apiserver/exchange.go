@@ -43,7 +43,10 @@ func (s *Server) begin(w http.ResponseWriter, r *http.Request) (*exchange, *http
 	e := &exchange{ResponseWriter: w, control: http.NewResponseController(w), route: routeOf(r), stall: s.options.Limits.Stall}
 	e.arm()
 	r = r.WithContext(context.WithValue(r.Context(), exchangeKey{}, e))
-	if r.Body != nil && r.Body != http.NoBody {
+	if r.Body == nil { // of a request that came over no connection
+		r.Body = http.NoBody
+	}
+	if r.Body != http.NoBody {
 		// Not every writer has deadlines; then the host's server bounds the time.
 		if e.control.SetReadDeadline(time.Now().Add(s.options.Limits.Arrive)) == nil {
 			r.Body = arriving{ReadCloser: r.Body, within: s.options.Limits.Arrive}

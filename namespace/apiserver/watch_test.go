@@ -120,6 +120,20 @@ func TestWatchWithBody(t *testing.T) {
 	})
 }
 
+// A watch may be asked for by a program, without a connection, and without a body
+// at all.
+func TestWatchWithoutConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnv(t, nil)
+		e.namespace("x")
+		r, err := http.NewRequestWithContext(t.Context(), "GET", "http://x/api/v1/namespaces?watch=true&timeoutSeconds=5", nil)
+		require.NoError(t, err)
+		a := e.send(r)
+		require.Equal(t, http.StatusOK, a.Code)
+		require.Contains(t, a.Body, `{"type":"ADDED","object":{`)
+	})
+}
+
 func TestWatchSelectors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWire(t, nil)
