@@ -3,13 +3,13 @@ module github.com/nslifecycle/nslifecycle/namespace/apiserver
 go 1.25.0
 
 require (
+	github.com/evanphx/json-patch/v5 v5.9.11
 	github.com/google/gnostic-models v0.7.0
 	github.com/google/go-cmp v0.7.0
 	github.com/nslifecycle/nslifecycle v0.0.0
 	github.com/stretchr/testify v1.11.1
 	go.yaml.in/yaml/v2 v2.4.3
 	google.golang.org/protobuf v1.36.8
-	gopkg.in/evanphx/json-patch.v4 v4.13.0
 	k8s.io/api v0.35.0
 	k8s.io/apimachinery v0.35.0
 	k8s.io/kube-openapi v0.0.0-20250910181357-589584f1c912

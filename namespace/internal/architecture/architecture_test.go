@@ -59,7 +59,7 @@ var rooms = []room{
 	{path: "namespace/apiserver/authorization", floor: 4},
 	{path: "namespace/apiserver/kinds", floor: 4, engine: kubernetes},
 	{path: "namespace/apiserver/internal", floor: 4, engine: kubernetes, own: []string{
-		"namespace/apiserver/authorization", "namespace/apiserver/kinds", "gopkg.in/evanphx/json-patch.v4",
+		"namespace/apiserver/authorization", "namespace/apiserver/kinds", "github.com/evanphx/json-patch/v5",
 	}},
 	{path: "namespace/apiserver/quota", floor: 4, engine: kubernetes, own: []string{"namespace/apiserver/internal"}},
 	{path: "namespace/apiserver/limitrange", floor: 4, engine: kubernetes, own: []string{"namespace/apiserver/internal"}},

@@ -19,15 +19,15 @@ func refusal(k kinds.Kind, name string, err error) error {
 	var e *namespace.Error
 	var operations errOperations
 	switch {
-	case errors.As(err, &operations), errors.Is(err, errCopies), errors.Is(err, errShifts), errors.Is(err, errMatches):
+	case errors.As(err, &operations), errors.Is(err, errCopies), errors.Is(err, errEffort), errors.Is(err, errMatches):
 		return tooLarge(k, name, strings.TrimPrefix(err.Error(), errUnmergeable.Error()+"\n"))
-	case errors.Is(err, errUnmergeable), errors.Is(err, errDepth):
-		why := strings.ReplaceAll(strings.TrimPrefix(err.Error(), errUnmergeable.Error()+"\n"), "\n", ": ")
+	case errors.Is(err, errUnmergeable), errors.Is(err, errDepth), errors.Is(err, errWhole), errors.Is(err, errNoName):
+		why := clip(strings.ReplaceAll(strings.TrimPrefix(err.Error(), errUnmergeable.Error()+"\n"), "\n", ": "))
 		e = refuse(k, name, namespace.ErrInvalid, "the server rejected our request due to an error in our request: %s", why)
 		// kubectl shows nothing but the causes.
 		e.Causes = []namespace.Violation{{Type: namespace.FieldInvalid, Field: "patch", Message: why}}
 	default:
-		e = refuse(k, name, namespace.ErrBadRequest, "the patch is malformed: %v", err)
+		e = refuse(k, name, namespace.ErrBadRequest, "the patch is malformed: %s", clip(err.Error()))
 	}
 	e.Err = err
 	return e
@@ -67,8 +67,8 @@ func clip(s string) string {
 	return strings.ToValidUTF8(s, "\uFFFD")
 }
 
-// guarded turns a panic of the libraries beneath f into an error: they compare the
-// keys of list items, which a hostile patch can make incomparable.
+// guarded turns a panic of the libraries beneath f into an error. A hostile patch can
+// have them compare the keys of list items that cannot be compared, or nulls in lists.
 func guarded(f func() error) (err error) {
 	defer func() {
 		if fault := recover(); fault != nil {

@@ -1,5 +1,18 @@
 // Package patch changes objects as the PATCH requests of Kubernetes ask for: by JSON
 // patches, merge patches, strategic merge patches and server-side apply.
+//
+// JSON patches and merge patches are applied by evanphx/json-patch, of which Kubernetes
+// has an older version, strategic merge patches and server-side apply by apimachinery.
+// What is here are the bounds, and what keeps a hostile request from those libraries:
+// they are given documents and patches in one form, without blanks and repeated
+// fields; paths that json-patch misunderstands (the whole document as a source, names
+// that are empty) are refused; and a panic is a refusal.
+//
+// Where the two versions of json-patch differ, Kubernetes is followed: replacing a
+// field that is not there adds it, which clients rely on (but not one whose name could
+// be an index of a list: only Kubernetes adds that). The rest is as json-patch has it,
+// in both versions: negative indices count from the end, a test compares numbers as
+// they are written, and a merge patch drops null fields of objects in lists too.
 package patch
 
 import (
@@ -127,31 +140,13 @@ func (p *Patcher) merge(k kinds.Kind, kind types.PatchType, current registry.Obj
 
 // change returns the JSON form of what the document becomes.
 func change(k kinds.Kind, kind types.PatchType, doc, body []byte) ([]byte, error) {
-	if kind == types.StrategicMergePatchType {
+	switch kind {
+	case types.StrategicMergePatchType:
 		return strategicMerge(k, doc, body)
+	case types.MergePatchType:
+		return mergePatch(doc, body)
 	}
-	tree, err := parse(doc)
-	if err != nil {
-		return nil, err
-	}
-	if kind == types.MergePatchType {
-		patch, err := parseObject(body)
-		if err != nil {
-			return nil, err
-		}
-		return format(mergePatch(tree, patch))
-	}
-	list, err := parseOperations(body)
-	if err != nil {
-		return nil, err
-	}
-	if tree, err = applyOperations(tree, list); err != nil {
-		return nil, errors.Join(errUnmergeable, err)
-	}
-	if _, ok := tree.(map[string]any); !ok {
-		return nil, errors.Join(errUnmergeable, errors.New("the patched document is not an object"))
-	}
-	return format(tree)
+	return jsonPatch(doc, body)
 }
 
 // known refuses media types of patches that there are not.

@@ -52,6 +52,9 @@ func runPatches(t *testing.T, contentType string, tests []patchTest) {
 					continue
 				}
 				require.JSONEq(t, want, string(value))
+				for _, number := range []string{"9007199254740993", "18446744073709551617", "1.50"} { // JSONEq rounds
+					require.Equal(t, strings.Count(want, number), strings.Count(string(value), number), "%s", value)
+				}
 			}
 			require.Equal(t, current.UID, got.UID)
 			require.Equal(t, current.CreationTimestamp, got.CreationTimestamp)
@@ -69,18 +72,32 @@ func TestJSONPatch(t *testing.T) {
 			want: map[string]string{"spec": `{"big":9007199254740993,"float":1.50,"list":[0,2,3,4,9],"o":{"a":{"b":null}}}`}},
 		{name: "copy", kind: g, stored: gadget, patch: `[{"op":"copy","from":"/spec/o","path":"/copy"},{"op":"add","path":"/copy/c","value":1},{"op":"remove","path":"/spec"}]`, want: map[string]string{"copy": `{"a":{"b":null},"c":1}`, "spec": ""}},
 		{name: "move", kind: g, stored: gadget, patch: `[{"op":"move","from":"/spec/list/2","path":"/spec/list/0"},{"op":"move","from":"/spec/list","path":"/list"},{"op":"remove","path":"/spec"}]`, want: map[string]string{"list": `[3,1,2]`}},
-		{name: "a null that is copied", kind: g, stored: gadget, patch: `[{"op":"add","path":"/a","value":null},{"op":"copy","from":"/a","path":"/b"},{"op":"add","path":"/b/c","value":1}]`, refused: namespace.ErrInvalid, message: `the document has no "/b/c"`},
-		{name: "a test that holds", kind: g, stored: gadget, patch: `[{"op":"test","path":"/spec/float","value":15e-1},{"op":"test","path":"/spec/list","value":[1,2,3.0]},{"op":"test","path":"/spec/none","value":null},{"op":"test","path":"/spec/o","value":{"a":{"b":null}}}]`, want: map[string]string{}},
-		{name: "a test that fails", kind: cm, stored: configMap, patch: `[{"op":"test","path":"/data/k","value":"w"},{"op":"remove","path":"/data"}]`, refused: namespace.ErrInvalid, message: `operation 0, test "/data/k": the test failed`},
-		{name: "large numbers differ", kind: g, stored: gadget, patch: `[{"op":"test","path":"/spec/big","value":9007199254740992}]`, refused: namespace.ErrInvalid, message: "the test failed"},
-		{name: "a test of nothing", kind: cm, stored: configMap, patch: `[{"op":"test","path":"/data/none","value":"w"}]`, refused: namespace.ErrInvalid, message: "the test failed"},
-		{name: "nothing to remove", kind: cm, stored: configMap, patch: `[{"op":"remove","path":"/data/none"}]`, refused: namespace.ErrInvalid, message: `the document has no "/data/none"`},
-		{name: "no such parent", kind: cm, stored: configMap, patch: `[{"op":"add","path":"/none/x","value":1}]`, refused: namespace.ErrInvalid, message: `the document has no "/none"`},
-		{name: "an index beyond the list", kind: g, stored: gadget, patch: `[{"op":"add","path":"/spec/list/9","value":1}]`, refused: namespace.ErrInvalid, message: "the list has no index 9"},
-		{name: "no index", kind: g, stored: gadget, patch: `[{"op":"replace","path":"/spec/list/01","value":1}]`, refused: namespace.ErrInvalid, message: `"01" is no index of a list`},
-		{name: "a move into itself", kind: g, stored: gadget, patch: `[{"op":"move","from":"/spec","path":"/spec/o/x"}]`, refused: namespace.ErrInvalid, message: "cannot be moved into itself"},
+		{name: "a null that is copied", kind: g, stored: gadget, patch: `[{"op":"add","path":"/a","value":null},{"op":"copy","from":"/a","path":"/b"},{"op":"add","path":"/b/c","value":1}]`, refused: namespace.ErrInvalid, message: `doc is missing path: "/b/c"`},
+		{name: "a test that holds", kind: g, stored: gadget, patch: `[{"op":"test","path":"/spec/float","value":1.50},{"op":"test","path":"/spec/list","value":[1, 2,3]},{"op":"test","path":"/spec/big","value":9007199254740993},{"op":"test","path":"/spec/none","value":null},{"op":"test","path":"/spec/o","value":{"a":{"b":null}}}]`, want: map[string]string{}},
+		{name: "a test that fails", kind: cm, stored: configMap, patch: `[{"op":"test","path":"/data/k","value":"w"},{"op":"remove","path":"/data"}]`, refused: namespace.ErrInvalid, message: "due to an error in our request: testing value /data/k failed: test failed"},
+		{name: "large numbers differ", kind: g, stored: gadget, patch: `[{"op":"test","path":"/spec/big","value":9007199254740992}]`, refused: namespace.ErrInvalid, message: "test failed"},
+		{name: "a test of nothing", kind: cm, stored: configMap, patch: `[{"op":"test","path":"/data/none","value":"w"}]`, refused: namespace.ErrInvalid, message: "test failed"},
+		{name: "nothing to remove", kind: cm, stored: configMap, patch: `[{"op":"remove","path":"/data/none"}]`, refused: namespace.ErrInvalid, message: "unable to remove nonexistent key: none"},
+		{name: "no such parent", kind: cm, stored: configMap, patch: `[{"op":"add","path":"/none/x","value":1}]`, refused: namespace.ErrInvalid, message: `doc is missing path: "/none/x"`},
+		{name: "an index beyond the list", kind: g, stored: gadget, patch: `[{"op":"add","path":"/spec/list/9","value":1}]`, refused: namespace.ErrInvalid, message: "invalid index: 9"},
+		{name: "no index", kind: g, stored: gadget, patch: `[{"op":"replace","path":"/spec/list/x","value":1}]`, refused: namespace.ErrInvalid, message: "not a proper array index"},
+		{name: "a move into itself", kind: g, stored: gadget, patch: `[{"op":"move","from":"/spec","path":"/spec/o/x"}]`, refused: namespace.ErrInvalid, message: "missing destination path: /spec/o/x"},
 		{name: "the document becomes a list", kind: g, stored: gadget, patch: `[{"op":"replace","path":"","value":[]}]`, refused: namespace.ErrInvalid, message: "the patched document is not an object"},
 		{name: "the document is removed", kind: g, stored: gadget, patch: `[{"op":"remove","path":""}]`, refused: namespace.ErrInvalid, message: "the whole document cannot be removed"},
+		{name: "the document is moved", kind: g, stored: gadget, patch: `[{"op":"move","from":"","path":"/x"}]`, refused: namespace.ErrInvalid, message: "the whole document cannot be"},
+		{name: "the document is copied", kind: g, stored: gadget, patch: `[{"op":"copy","from":"","path":"/x"}]`, refused: namespace.ErrInvalid, message: "the whole document cannot be"},
+		{name: "a copy becomes the document", kind: g, stored: gadget, patch: `[{"op":"copy","from":"/spec","path":""}]`, refused: namespace.ErrInvalid, message: "be the place of a copy"},
+		{name: "the document is replaced", kind: cm, stored: configMap, patch: `[{"op":"test","path":"/data/k","value":"v"},{"op":"replace","path":"","value":{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a","namespace":"x"},"data":{}}},{"op":"add","path":"/data/x","value":"<y>"},{"op":"test","path":"","value":{"metadata":{"namespace":"x","name":"a"},"apiVersion":"v1","data":{"x":"<y>"},"kind":"ConfigMap"}}]`, want: map[string]string{"data": `{"x":"<y>"}`}},
+		{name: "the document is replaced by nothing", kind: g, stored: gadget, patch: `[{"op":"replace","path":"","value":null}]`, refused: namespace.ErrInvalid, message: "the patched document is not an object"},
+		{name: "the document becomes null", kind: g, stored: gadget, patch: `[{"op":"add","path":"","value":null}]`, refused: namespace.ErrInvalid, message: "expected object"},
+		{name: "a field without a name", kind: g, stored: gadget, patch: `[{"op":"add","path":"/spec//x","value":1}]`, refused: namespace.ErrInvalid, message: "a path has an empty name"},
+		{name: "a last field without a name", kind: g, stored: gadget, patch: `[{"op":"add","path":"/spec/","value":1}]`, refused: namespace.ErrInvalid, message: "a path has an empty name"},
+		{name: "replacing what is not there, in what is not there", kind: g, stored: gadget, patch: `[{"op":"replace","path":"/none/x","value":1}]`, refused: namespace.ErrInvalid, message: `doc is missing path: "/none/x"`},
+		{name: "replacing an item", kind: g, stored: gadget, patch: `[{"op":"replace","path":"/spec/list/1","value":9007199254740993},{"op":"replace","path":"/spec/list/-1","value":18446744073709551617}]`, want: map[string]string{"spec": `{"big":9007199254740993,"float":1.50,"list":[1,9007199254740993,18446744073709551617],"o":{"a":{"b":null}}}`}},
+		{name: "replacing an item that is not there", kind: g, stored: gadget, patch: `[{"op":"replace","path":"/spec/list/3","value":1}]`, refused: namespace.ErrInvalid, message: "doc is missing key: /spec/list/3"},
+		{name: "numbers that are copied and moved", kind: g, stored: gadget, patch: `[{"op":"copy","from":"/spec/big","path":"/copied"},{"op":"move","from":"/spec/big","path":"/moved"},{"op":"move","from":"/spec","path":"/s"},{"op":"copy","from":"/s/float","path":"/s/f"}]`, want: map[string]string{"copied": "9007199254740993", "moved": "9007199254740993", "s": `{"float":1.50,"f":1.50,"list":[1,2,3],"o":{"a":{"b":null}}}`}},
+		{name: "what the library panics at", kind: g, stored: gadget, patch: `[{"op":"add","path":"/n","value":[null]},{"op":"test","path":"/n","value":[null]}]`, refused: namespace.ErrInvalid, message: "the patch cannot be applied to the object"},
+		{name: "a field that is given twice", kind: g, stored: gadget, patch: `[{"op":"add","path":"/n","value":{"a":1,"a":2}},{"op":"remove","path":"/n/a"}]`, want: map[string]string{"n": "{}"}},
 		{name: "a value of a wrong type", kind: cm, stored: configMap, patch: `[{"op":"replace","path":"/data","value":{"k":1}}]`, refused: namespace.ErrInvalid, message: `ConfigMap "a" is invalid: patch: Invalid value`},
 	})
 }
@@ -89,9 +106,12 @@ func TestMergePatch(t *testing.T) {
 	cm, g := kinds.ConfigMaps(), gadgets()
 	runPatches(t, mergePatch, []patchTest{
 		{name: "set and remove", kind: cm, stored: configMap, patch: `{"data":{"k":null,"x":"y"},"metadata":{"labels":{"app":null}}}`, want: map[string]string{"data": `{"n":"1","x":"y"}`, "labels": "{}"}},
-		{name: "lists are replaced", kind: g, stored: gadget, patch: `{"spec":{"list":[{"a":null}]}}`, want: map[string]string{"spec": `{"big":9007199254740993,"float":1.50,"list":[{"a":null}],"o":{"a":{"b":null}}}`}},
+		{name: "lists are replaced", kind: g, stored: gadget, patch: `{"spec":{"list":[{"a":null,"b":18446744073709551617},null]}}`, want: map[string]string{"spec": `{"big":9007199254740993,"float":1.50,"list":[{"b":18446744073709551617},null],"o":{"a":{"b":null}}}`}},
 		{name: "nulls of new objects", kind: g, stored: gadget, patch: `{"spec":{"o":null,"p":{"q":null,"r":1}},"top":{"a":{"b":null}}}`, want: map[string]string{"spec": `{"big":9007199254740993,"float":1.50,"list":[1,2,3],"p":{"r":1}}`, "top": `{"a":{}}`}},
 		{name: "an object in the place of a value", kind: g, stored: gadget, patch: `{"spec":{"list":{"a":1}}}`, want: map[string]string{"spec": `{"big":9007199254740993,"float":1.50,"list":{"a":1},"o":{"a":{"b":null}}}`}},
+		{name: "an object in the place of null", kind: g, stored: gadget, patch: `{"spec":{"o":{"a":{"b":{"c":null,"d":"<"}}}}}`, want: map[string]string{"spec": `{"big":9007199254740993,"float":1.50,"list":[1,2,3],"o":{"a":{"b":{"d":"<"}}}}`}},
+		{name: "fields given twice", kind: g, stored: gadget, patch: `{"top":{"a":1,"b":2,"a":null}}`, want: map[string]string{"top": `{"b":2}`}},
+		{name: "fields without a name", kind: g, stored: gadget, patch: `{"top":{"":{"":1,"b":null}}}`, want: map[string]string{"top": `{"":{"":1}}`}},
 		{name: "wrong type", kind: cm, stored: configMap, patch: `{"data":"x"}`, refused: namespace.ErrInvalid, message: "patch: Invalid value"},
 		{name: "no object", kind: cm, stored: configMap, patch: `["x"]`, refused: namespace.ErrBadRequest, message: "it is not a JSON object"},
 	})
@@ -211,7 +231,14 @@ func TestBounds(t *testing.T) {
 	}{
 		{"operations", jsonPatch, gadget, operations(10_001, `{"op":"test","path":"/spec/none"}`), gadgets(), store.ErrTooLarge, "The allowed maximum operations in a JSON patch is 10000, got 10001"},
 		{"copies", jsonPatch, gadget, operations(40, `{"op":"copy","from":"/spec/list","path":"/spec/list/-"}`), gadgets(), store.ErrTooLarge, "the copy operations copy more than"},
-		{"shifts", jsonPatch, strings.ReplaceAll(gadget, "[1,2,3]", long), operations(1000, `{"op":"add","path":"/spec/list/0","value":1}`), gadgets(), store.ErrTooLarge, "shift too many items"},
+		{"tests", jsonPatch, strings.ReplaceAll(gadget, "1.50", `"`+strings.Repeat("x", 1<<20)+`"`), operations(300, `{"op":"test","path":"/spec/none","value":null}`), gadgets(), store.ErrTooLarge, "too many steps"},
+		{"a long path", jsonPatch, strings.ReplaceAll(gadget, "1.50", `"`+strings.Repeat("x", 1<<20)+`"`), `[{"op":"add","path":"` + strings.Repeat("/a", 300) + `","value":1}]`, gadgets(), store.ErrTooLarge, "too many steps"},
+		{"depth of a path", jsonPatch, gadget, `[{"op":"remove","path":"` + strings.Repeat("/a", 600) + `"}]`, gadgets(), namespace.ErrInvalid, "nested more than 500 deep"},
+		{"fields", mergePatch, gadget, `{"x":{` + fields(20_000, "null") + `}}`, gadgets(), store.ErrTooLarge, "too many steps"},
+		{"fields of fields", mergePatch, strings.ReplaceAll(gadget, "1.50", `{`+fields(10_000, "1")+`}`), `{"spec":{"float":{` + fields(10_000, "2") + `}}}`, gadgets(), store.ErrTooLarge, "too many steps"},
+		{"depth times size", mergePatch, gadget, strings.Repeat(`{"a":`, 300) + `"` + strings.Repeat("x", 1<<20) + `"` + strings.Repeat("}", 300), gadgets(), store.ErrTooLarge, "too many steps"},
+		{"a long path that is missing", jsonPatch, gadget, `[{"op":"remove","path":"/` + strings.Repeat("x", 1<<20) + `"}]`, gadgets(), namespace.ErrInvalid, "error in remove for path: '/xxx"},
+		{"shifts", jsonPatch, strings.ReplaceAll(gadget, "[1,2,3]", long), operations(1000, `{"op":"add","path":"/spec/list/0","value":1}`), gadgets(), store.ErrTooLarge, "too many steps"},
 		{"depth of a patch", mergePatch, gadget, strings.Repeat(`{"a":`, 600) + "1" + strings.Repeat("}", 600), gadgets(), namespace.ErrInvalid, "nested more than 500 deep"},
 		{"depth by moves", jsonPatch, gadget, `[{"op":"add","path":"/n","value":` + strings.Repeat(`{"a":`, 300) + "1" + strings.Repeat("}", 300) + `},{"op":"copy","from":"/n","path":"/n` + strings.Repeat("/a", 299) + `"}]`, gadgets(), namespace.ErrInvalid, "nested more than 500 deep"},
 		{"size", jsonPatch, gadget, `[{"op":"add","path":"/x","value":"` + strings.Repeat("x", 2<<20) + `"},{"op":"copy","from":"/x","path":"/y"}]`, gadgets(), store.ErrTooLarge, "at most"},
@@ -222,8 +249,40 @@ func TestBounds(t *testing.T) {
 			_, _, err := p.Apply(t.Context(), test.kind, "", &current, patch.Request{ContentType: test.contentType, Body: []byte(test.patch)})
 			require.ErrorIs(t, err, test.beneath)
 			require.ErrorContains(t, err, test.message)
+			var refusal *namespace.Error
+			require.ErrorAs(t, err, &refusal)
+			require.Less(t, len(refusal.Message), 1000)
 		})
 	}
+}
+
+// As many operations as are allowed are done in one patch.
+func TestManyOperations(t *testing.T) {
+	current := object(t, gadget)
+	body := "[" + strings.Repeat(`{"op":"add","path":"/spec/list/0","value":1},`, 9_999) + `{"op":"test","path":"/spec/list/10001","value":3}]`
+	got, _, err := newPatcher(t).Apply(t.Context(), gadgets(), "", &current, patch.Request{ContentType: jsonPatch, Body: []byte(body)})
+	require.NoError(t, err)
+	require.Equal(t, 9_999+1, strings.Count(string(got.Fields["spec"]), "1,"))
+}
+
+// fields returns n fields of an object.
+func fields(n int, value string) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, `"n%d":%s,`, i, value)
+	}
+	return strings.TrimSuffix(b.String(), ",")
+}
+
+// kubectl shows nothing of a refused patch but its causes.
+func TestCauses(t *testing.T) {
+	current := object(t, configMap)
+	_, _, err := newPatcher(t).Apply(t.Context(), kinds.ConfigMaps(), "", &current, patch.Request{
+		ContentType: jsonPatch, Body: []byte(`[{"op":"test","path":"/data/k","value":"w"}]`),
+	})
+	var refusal *namespace.Error
+	require.ErrorAs(t, err, &refusal)
+	require.Equal(t, []namespace.Violation{{Type: namespace.FieldInvalid, Field: "patch", Message: "testing value /data/k failed: test failed"}}, refusal.Causes)
 }
 
 func TestBadInput(t *testing.T) {
@@ -258,6 +317,9 @@ func TestBadInput(t *testing.T) {
 		{"no operation", nil, cm, "", &current, patch.Request{ContentType: jsonPatch, Body: []byte(`[{"path":"/a"}]`)}, namespace.ErrBadRequest, `there is no operation ""`},
 		{"no path", nil, cm, "", &current, patch.Request{ContentType: jsonPatch, Body: []byte(`[{"op":"add","value":1}]`)}, namespace.ErrBadRequest, "the path is missing"},
 		{"no slash", nil, cm, "", &current, patch.Request{ContentType: jsonPatch, Body: []byte(`[{"op":"add","path":"a"}]`)}, namespace.ErrBadRequest, "does not begin with a slash"},
+		{"no value", nil, cm, "", &current, patch.Request{ContentType: jsonPatch, Body: []byte(`[{"op":"replace","path":""}]`)}, namespace.ErrBadRequest, "replace without value"},
+		{"no object", nil, cm, "", &current, patch.Request{ContentType: jsonPatch, Body: []byte(`[null]`)}, namespace.ErrBadRequest, "operation 0: it is not an object"},
+		{"a list that is none", nil, cm, "", &current, patch.Request{ContentType: jsonPatch, Body: []byte(`{}`)}, namespace.ErrBadRequest, "it is not a list of operations"},
 		{"no from", nil, cm, "", &current, patch.Request{ContentType: jsonPatch, Body: []byte(`[{"op":"move","path":"/a"}]`)}, namespace.ErrBadRequest, "move without from"},
 		{"no manager", nil, cm, "", &current, patch.Request{ContentType: applyPatch, Body: []byte(configMap)}, namespace.ErrInvalid, "fieldManager: Required value: is required for apply patch"},
 		{"a long manager", nil, cm, "", &current, patch.Request{ContentType: applyPatch, FieldManager: strings.Repeat("m", 129)}, namespace.ErrInvalid, "fieldManager: Too long"},

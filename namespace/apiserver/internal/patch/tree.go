@@ -19,9 +19,18 @@ import (
 // them.
 const maxDepth = 500
 
+// Bounds of the effort that a patch may cost the library, which goes through the
+// whole of an object for one field of it, and reads a document once more for each
+// level of a path, and for each test.
+const (
+	maxSteps   = 100_000_000 // items and fields
+	maxScanned = 100_000_000 // bytes
+)
+
 var (
-	errDepth = fmt.Errorf("values are nested more than %d deep", maxDepth)
-	errUTF8  = errors.New("the document is not valid UTF-8")
+	errEffort = errors.New("the patch takes too many steps: change large lists and objects as a whole, or in several patches")
+	errDepth  = fmt.Errorf("values are nested more than %d deep", maxDepth)
+	errUTF8   = errors.New("the document is not valid UTF-8")
 )
 
 // parse decodes one JSON value.
@@ -38,12 +47,12 @@ func parse(data []byte) (any, error) {
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return nil, errors.New("there is more than one JSON value")
 	}
-	return tree, checkDepth(tree, 0)
+	return tree, checkDepth(tree)
 }
 
 // format encodes a tree.
 func format(tree any) ([]byte, error) {
-	if err := checkDepth(tree, 0); err != nil {
+	if err := checkDepth(tree); err != nil {
 		return nil, err
 	}
 	var b bytes.Buffer
@@ -55,23 +64,43 @@ func format(tree any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
-func checkDepth(tree any, depth int) error {
-	if depth > maxDepth {
-		return errDepth
+// canonical returns the form that format gives to a JSON value.
+func canonical(data []byte) ([]byte, error) {
+	tree, err := parse(data)
+	if err != nil {
+		return nil, err
+	}
+	return format(tree)
+}
+
+// extent is how deeply a tree is nested, and how many items or fields the widest of
+// its lists and objects has.
+type extent struct{ depth, width int }
+
+func measure(tree any) extent {
+	var e extent
+	within := func(value any) {
+		inner := measure(value)
+		e.depth, e.width = max(e.depth, inner.depth+1), max(e.width, inner.width)
 	}
 	switch tree := tree.(type) {
 	case []any:
+		e.width = len(tree)
 		for _, item := range tree {
-			if err := checkDepth(item, depth+1); err != nil {
-				return err
-			}
+			within(item)
 		}
 	case map[string]any:
+		e.width = len(tree)
 		for _, value := range tree {
-			if err := checkDepth(value, depth+1); err != nil {
-				return err
-			}
+			within(value)
 		}
+	}
+	return e
+}
+
+func checkDepth(tree any) error {
+	if measure(tree).depth > maxDepth {
+		return errDepth
 	}
 	return nil
 }
@@ -112,43 +141,4 @@ func sameNumber(a, b json.Number) bool {
 	f, errX := strconv.ParseFloat(string(a), 64)
 	g, errY := strconv.ParseFloat(string(b), 64)
 	return errX == nil && errY == nil && f == g
-}
-
-// copier copies trees, up to a number of bytes.
-type copier struct{ left int }
-
-// copy returns a tree that shares nothing with the one given.
-func (c *copier) copy(tree any, depth int) (any, error) {
-	if depth > maxDepth {
-		return nil, errDepth
-	}
-	if c.left--; c.left < 0 {
-		return nil, errCopies
-	}
-	switch tree := tree.(type) {
-	case []any:
-		out := make([]any, len(tree))
-		for i, item := range tree {
-			var err error
-			if out[i], err = c.copy(item, depth+1); err != nil {
-				return nil, err
-			}
-		}
-		return out, nil
-	case map[string]any:
-		out := make(map[string]any, len(tree))
-		for name, value := range tree {
-			c.left -= len(name)
-			var err error
-			if out[name], err = c.copy(value, depth+1); err != nil {
-				return nil, err
-			}
-		}
-		return out, nil
-	case string:
-		c.left -= len(tree)
-	case json.Number:
-		c.left -= len(tree)
-	}
-	return tree, nil
 }
