@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -86,7 +87,9 @@ func TestInformerThroughRestart(t *testing.T) {
 	c.await(t, ctx, "the watch has seen every change", func() bool { return len(c.unseen()) == 0 })
 	endWatch()
 	require.NoError(t, <-watched)
-	require.Empty(t, c.faults)
+	end()
+	factory.Shutdown()
+	require.Empty(t, c.faulted())
 	t.Logf("%d changes, %d of them answered; the watch saw %d, in %d connections", c.done.Load(), len(c.answered), len(c.events), c.connections)
 }
 
@@ -134,7 +137,7 @@ func (c *churn) await(t *testing.T, ctx context.Context, what string, ok func() 
 		select {
 		case <-c.seen:
 		case <-ctx.Done():
-			t.Fatalf("not in time: %s; faults: %v, unseen: %v", what, c.faults, c.unseen())
+			t.Fatalf("not in time: %s; faults: %v, unseen: %v", what, c.faulted(), c.unseen())
 		}
 	}
 }
@@ -143,6 +146,12 @@ func (c *churn) fault(format string, args ...any) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.faults = append(c.faults, fmt.Sprintf(format, args...))
+}
+
+func (c *churn) faulted() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.faults)
 }
 
 // noticed returns what the informer's notices come to.
