@@ -55,11 +55,20 @@ var rooms = []room{
 	{path: "namespace/controller/controllertest", floor: 3, own: []string{"namespace/controller", "github.com/google/go-cmp/cmp"}},
 	{path: "namespace/apiserver", floor: 4, engine: kubernetes, own: []string{
 		"namespace/apiserver/authorization", "namespace/apiserver/kinds", "namespace/apiserver/internal",
+		"namespace/apiserver/internal/codec", "namespace/apiserver/internal/openapi",
 	}},
-	{path: "namespace/apiserver/authorization", floor: 4},
+	{path: "namespace/apiserver/authorization", floor: 4, engine: kubernetes},
 	{path: "namespace/apiserver/kinds", floor: 4, engine: kubernetes},
 	{path: "namespace/apiserver/internal", floor: 4, engine: kubernetes, own: []string{
-		"namespace/apiserver/authorization", "namespace/apiserver/kinds", "github.com/evanphx/json-patch/v5",
+		"namespace/apiserver/authorization", "namespace/apiserver/kinds", "namespace/apiserver/internal/codec", "namespace/apiserver/internal/openapi",
+		"github.com/evanphx/json-patch/v5",
+	}},
+	{path: "namespace/apiserver/internal/codec", floor: 4, engine: kubernetes, own: []string{
+		"namespace/apiserver/kinds", "namespace/apiserver/internal", "go.yaml.in/yaml/v2",
+	}},
+	{path: "namespace/apiserver/internal/openapi", floor: 4, engine: kubernetes, own: []string{
+		"namespace/apiserver/kinds", "namespace/apiserver/internal",
+		"github.com/google/gnostic-models/openapiv2", "github.com/google/gnostic-models/openapiv3", "google.golang.org/protobuf/proto",
 	}},
 	{path: "namespace/apiserver/quota", floor: 4, engine: kubernetes, own: []string{"namespace/apiserver/internal"}},
 	{path: "namespace/apiserver/limitrange", floor: 4, engine: kubernetes, own: []string{"namespace/apiserver/internal"}},
