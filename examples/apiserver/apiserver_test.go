@@ -244,6 +244,12 @@ func TestTokensAndGrants(t *testing.T) {
 		_, err = alice.ConfigMaps(ns).Get(t.Context(), "settings", metav1.GetOptions{})
 		require.ErrorContains(t, err, `configmaps "settings" is forbidden: User "alice" cannot get resource "configmaps" in API group "" in the namespace "`+ns+`"`)
 	}
+	told, err := admin.Events("team-b").Watch(t.Context(), metav1.ListOptions{})
+	require.NoError(t, err)
+	event := (<-told.ResultChan()).Object.(*corev1.Event)
+	told.Stop()
+	require.Equal(t, "Forbidden", event.Reason)
+	require.Contains(t, event.Message, `User "alice" cannot get`)
 	text, err := os.ReadFile(s.kubeconfig)
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(s.kubeconfig, bytes.ReplaceAll(text, []byte("token-of-alice"), []byte("guess")), 0o600))

@@ -18,6 +18,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/kinds"
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/limitrange"
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/quota"
+	"github.com/nslifecycle/nslifecycle/namespace/apiserver/refusals"
 	"github.com/nslifecycle/nslifecycle/namespace/controller"
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
 	"github.com/nslifecycle/nslifecycle/store"
@@ -113,7 +114,11 @@ func (c config) announce(w io.Writer, at net.Addr, a access) error {
 
 // serve runs the server and the controller until ctx ends.
 func (c config) serve(ctx context.Context, l net.Listener, r *registry.Registry, list []kinds.Kind, a access, log *slog.Logger) error {
-	options := apiserver.Options{Authorizer: a.authorize}
+	recorder, err := refusals.New(r, nil) // what somebody may not do is told in the namespace concerned
+	if err != nil {
+		return err
+	}
+	options := apiserver.Options{Authorizer: a.authorize, Hooks: apiserver.Hooks{Refused: recorder.Record}}
 	if a.server != nil {
 		options.Authenticate = a.authenticate
 		l = tls.NewListener(l, a.server)
@@ -132,6 +137,12 @@ func (c config) serve(ctx context.Context, l net.Listener, r *registry.Registry,
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return server.Serve(ctx, l) })
 	group.Go(func() error { return quota.Run(ctx, r, nil) })
+	group.Go(func() error {
+		if err := recorder.Run(ctx); ctx.Err() == nil {
+			return err
+		}
+		return nil
+	})
 	if c.controller {
 		group.Go(func() error { return emptier.Run(ctx) })
 	}
