@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"context"
 	"net/http"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -43,18 +44,38 @@ func (s *Server) authenticated(next http.Handler) http.Handler {
 // authorized asks whether the user may do this, before anything is looked up.
 func (s *Server) authorized(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		rt := exchangeOf(r.Context()).route
-		if s.options.Authorizer != nil {
-			decision, err := s.options.Authorizer.Authorize(r.Context(), rt.Attributes)
-			if err != nil {
-				s.log.ErrorContext(r.Context(), "authorization failed", "error", err)
-			}
-			if err != nil || !decision.Allowed {
-				s.refuse(rt.Attributes, decision.Reason)
-				s.fail(w, r, authorization.Forbidden(rt.Attributes, decision.Reason))
-				return
-			}
+		if err := s.authorize(r.Context(), exchangeOf(r.Context()).route.Attributes); err != nil {
+			s.fail(w, r, err)
+			return
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// authorize refuses what the user may not do.
+func (s *Server) authorize(ctx context.Context, a authorization.Attributes) error {
+	if s.options.Authorizer == nil {
+		return nil
+	}
+	decision, err := s.options.Authorizer.Authorize(ctx, a)
+	if err != nil {
+		s.log.ErrorContext(ctx, "authorization failed", "error", err)
+	}
+	if err == nil && decision.Allowed {
+		return nil
+	}
+	s.refuse(a, decision.Reason)
+	return authorization.Forbidden(a, decision.Reason)
+}
+
+// authorizeCreation asks whether a request that creates what is not there may do
+// that: the verb patch, by which it was let through, is not enough. A namespace is
+// created at the cluster scope, also by its name.
+func (s *Server) authorizeCreation(r *request) error {
+	a := r.Attributes
+	a.Verb = "create"
+	if r.isNamespaces() {
+		a.Namespace = ""
+	}
+	return s.authorize(r.Context(), a)
 }

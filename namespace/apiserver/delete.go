@@ -37,6 +37,9 @@ func (s *Server) deleteCollection(w http.ResponseWriter, r *request) error {
 	if only != (namespace.Preconditions{}) {
 		return badRequest(r.typeName(), "", "preconditions: they are of one object, a collection has none")
 	}
+	if r.query.list.Limit != 0 || r.query.list.Continue != "" {
+		return badRequest(r.typeName(), "", "limit and continue are not supported: a collection is deleted as a whole")
+	}
 	if err := r.writes().deleteCollection(r.Context(), r.Namespace, r.query.list.Labels, r.query.list.Fields); err != nil {
 		return err
 	}
@@ -64,6 +67,9 @@ func (s *Server) deletion(w http.ResponseWriter, r *request) (only namespace.Pre
 	}
 	r.query.dryRun = o.DryRun
 	if p := o.Preconditions; p != nil {
+		if p.UID != nil && *p.UID == "" || p.ResourceVersion != nil && *p.ResourceVersion == "" {
+			return only, badRequest(r.typeName(), clip(r.Name), "preconditions: a uid or resourceVersion that is given must not be empty")
+		}
 		if p.UID != nil {
 			only.UID = string(*p.UID)
 		}
@@ -77,8 +83,11 @@ func (s *Server) deletion(w http.ResponseWriter, r *request) (only namespace.Pre
 // merged returns the options of a body, with those of the query that it does not
 // have.
 func merged(body, query metav1.DeleteOptions) metav1.DeleteOptions {
-	if body.Preconditions == nil {
+	switch {
+	case body.Preconditions == nil:
 		body.Preconditions = query.Preconditions
+	case body.Preconditions.UID == nil && query.Preconditions != nil:
+		body.Preconditions.UID = query.Preconditions.UID
 	}
 	if body.PropagationPolicy == nil {
 		body.PropagationPolicy = query.PropagationPolicy

@@ -22,6 +22,7 @@ type exchange struct {
 	route   route // with the user, once that is known
 	stall   time.Duration
 	until   time.Time // when the connection is cut, as it was told last
+	always  bool      // deadlines of the writer count also while nothing is written: HTTP/2
 
 	code   int // zero: nothing was sent
 	bytes  int64
@@ -40,8 +41,10 @@ func exchangeOf(ctx context.Context) *exchange {
 
 // begin returns the exchange of a request, and the request to pass on.
 func (s *Server) begin(w http.ResponseWriter, r *http.Request) (*exchange, *http.Request) {
-	e := &exchange{ResponseWriter: w, control: http.NewResponseController(w), route: routeOf(r), stall: s.options.Limits.Stall}
-	e.arm()
+	e := &exchange{ResponseWriter: w, control: http.NewResponseController(w), route: routeOf(r), stall: s.options.Limits.Stall, always: r.ProtoMajor >= 2}
+	if !e.always {
+		e.arm()
+	}
 	r = r.WithContext(context.WithValue(r.Context(), exchangeKey{}, e))
 	if r.Body == nil { // of a request that came over no connection
 		r.Body = http.NoBody
@@ -64,6 +67,7 @@ func (e *exchange) Write(p []byte) (int, error) {
 	if e.code == 0 {
 		e.WriteHeader(http.StatusOK)
 	}
+	defer e.rest()
 	total := 0
 	for {
 		e.arm()
@@ -71,7 +75,7 @@ func (e *exchange) Write(p []byte) (int, error) {
 		total += n
 		e.bytes += int64(n)
 		if p = p[n:]; err != nil || len(p) == 0 {
-			return total, err
+			return total, e.lost(err)
 		}
 	}
 }
@@ -90,7 +94,19 @@ func (e *exchange) FlushError() error {
 		e.code = http.StatusOK
 	}
 	e.arm()
-	return e.control.Flush()
+	defer e.rest()
+	return e.lost(e.control.Flush())
+}
+
+// lost notes why the client did not get all of the answer.
+func (e *exchange) lost(err error) error {
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		e.reason = "the client takes nothing"
+	case err != nil && e.reason == "":
+		e.reason = "the client is gone"
+	}
+	return err
 }
 
 // Unwrap lets [http.ResponseController] reach what lies beneath.
@@ -105,6 +121,15 @@ func (e *exchange) arm() {
 	}
 	e.until = now.Add(e.stall)
 	_ = e.control.SetWriteDeadline(e.until) // not every writer has one
+}
+
+// rest lifts the time until there is more to send, where it would cut an answer
+// that waits for its next event, or a handler that takes long.
+func (e *exchange) rest() {
+	if e.always {
+		e.until = time.Time{}
+		_ = e.control.SetWriteDeadline(time.Time{})
+	}
 }
 
 // arriving is the body of a request with a time by which it must have come. Once it

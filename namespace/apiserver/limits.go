@@ -51,6 +51,7 @@ type Limits struct {
 
 // withDefaults returns l complete, or what is wrong with it.
 func (l Limits) withDefaults() (Limits, error) {
+	const most = 1 << 24 // a limiter has room for as many
 	for _, f := range []struct {
 		name     string
 		value    *int
@@ -61,6 +62,9 @@ func (l Limits) withDefaults() (Limits, error) {
 	} {
 		if *f.value < 0 {
 			return l, invalidOption("option Limits.%s is %d, it must not be negative", f.name, *f.value)
+		}
+		if *f.value > most {
+			return l, invalidOption("option Limits.%s is %d, it must not be more than %d", f.name, *f.value, most)
 		}
 		orElse(f.value, f.fallback)
 	}

@@ -20,7 +20,6 @@ func (s *Server) sendItems(w http.ResponseWriter, r *request, empty []byte, item
 	}
 	head(w, http.StatusOK, r.format.ContentType(), size)
 	buffer := pieces.Get().(*[piece]byte)
-	defer pieces.Put(buffer)
 	buf := append(buffer[:0], empty[:len(empty)-end]...)
 	for i, item := range items {
 		if len(buf)+len(item)+1 > cap(buf) {
@@ -36,5 +35,6 @@ func (s *Server) sendItems(w http.ResponseWriter, r *request, empty []byte, item
 	}
 	if _, err := w.Write(buf); err == nil {
 		w.Write(empty[len(empty)-end:])
+		pieces.Put(buffer) // not after a write that failed: HTTP/2 may still be sending from it
 	}
 }

@@ -63,7 +63,7 @@ func (s *Server) patchOnce(w http.ResponseWriter, r *request, p patch.Request, a
 	live, err := to.get(ctx, r.Namespace, r.Name)
 	current := &live
 	if apply && r.Subresource == "" && errors.Is(err, namespace.ErrNotFound) {
-		current, err = nil, nil
+		current, err = nil, s.authorizeCreation(r)
 	}
 	if err != nil {
 		return o, false, false, err

@@ -121,8 +121,8 @@ func (q *query) readDelete(p *parameters) {
 		//lint:ignore SA1019 old clients send it instead of the propagation policy
 		q.deletion.OrphanDependents = &on
 	}
-	if uid := p.one("uid"); uid != "" {
-		q.deletion.Preconditions = metav1.NewUIDPreconditions(uid)
+	if p.has("uid") {
+		q.deletion.Preconditions = metav1.NewUIDPreconditions(p.one("uid"))
 	}
 }
 

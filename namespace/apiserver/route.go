@@ -53,8 +53,11 @@ func routeOf(r *http.Request) route {
 		rt.malformed = true
 	}
 	rt.verb(r, prefix == "watch")
-	if !rt.item {
-		rt.narrow(r.URL.RawQuery)
+	switch rt.Verb {
+	case "list", "watch", "deletecollection": // of others the parameter means nothing: who may create x may not create y
+		if !rt.item {
+			rt.narrow(r.URL.RawQuery)
+		}
 	}
 	return rt
 }

@@ -63,7 +63,7 @@ func (s *Server) replace(r *request, o registry.Object) (registry.Object, error)
 			return registry.Object{}, err
 		}
 		written, err := to.update(r.Context(), r.Namespace, r.Subresource, next)
-		if !unconditional || attempt == updateAttempts || !errors.Is(err, namespace.ErrConflict) || errors.Is(err, namespace.ErrUnknownOutcome) {
+		if !unconditional || attempt == updateAttempts || o.UID != "" && o.UID != live.UID || !errors.Is(err, namespace.ErrConflict) || errors.Is(err, namespace.ErrUnknownOutcome) {
 			return written, err
 		}
 	}

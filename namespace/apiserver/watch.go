@@ -39,10 +39,17 @@ func (s *Server) watch(w http.ResponseWriter, r *request) error {
 	defer cancel()
 	st := newWatchStream(s, w, r, timeout)
 	defer st.close()
-	defer context.AfterFunc(s.traffic.open, func() {
+	ended := make(chan struct{})
+	stop := context.AfterFunc(s.traffic.open, func() {
+		defer close(ended)
 		cancel()
 		_ = st.control.SetWriteDeadline(time.Now().Add(farewell)) // it may hang in a write
-	})()
+	})
+	defer func() {
+		if !stop() {
+			<-ended // the writer must not be used after this
+		}
+	}()
 	err := s.await(r, func(context.Context) error { return st.run(ctx) })
 	if ctx.Err() != nil || errors.Is(err, registry.ErrClosed) || errors.Is(err, store.ErrClosed) {
 		return st.finish(r.Context())

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"iter"
 	"net/http"
-	"os"
 	"sync"
 	"time"
 
@@ -284,11 +283,5 @@ func (st *watchStream) fail(err error) error {
 // cut ends an answer that could not be written: the client must not take it for a
 // whole one.
 func (st *watchStream) cut() error {
-	if e := exchangeOf(st.r.Context()); e != nil {
-		e.reason = "the client is gone"
-		if errors.Is(st.err, os.ErrDeadlineExceeded) {
-			e.reason = "the client takes nothing"
-		}
-	}
 	panic(http.ErrAbortHandler)
 }
