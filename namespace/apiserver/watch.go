@@ -14,7 +14,6 @@ import (
 
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
-	"github.com/nslifecycle/nslifecycle/namespace/selector"
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
@@ -76,16 +75,10 @@ func (r *request) narrow() error {
 	if !r.item {
 		return nil
 	}
-	text := "metadata.name=" + selectorEscaper.Replace(r.Name)
-	if !r.query.list.Fields.Empty() {
-		text += "," + r.query.list.Fields.String()
-	}
 	var err error
-	r.query.list.Fields, err = selector.ParseFields(text)
+	r.query.list.Fields, err = r.query.list.Fields.And("metadata.name", r.Name)
 	return err
 }
-
-var selectorEscaper = strings.NewReplacer(`\`, `\\`, `,`, `\,`, `=`, `\=`)
 
 // begins says where a watch begins.
 type begins uint8

@@ -13,6 +13,11 @@ func badRequest(message string) error {
 	return &namespace.Error{Kind: namespace.ErrBadRequest, Message: message}
 }
 
+// tooMany refuses a selector that costs too much.
+func tooMany(what string) error {
+	return badRequest(fmt.Sprintf("the %s has too many requirements, at most %d are allowed", what, MaxRequirements))
+}
+
 // checkText refuses what no selector can be.
 func checkText(what, text string) error {
 	if len(text) > MaxLength {

@@ -7,7 +7,7 @@ import (
 )
 
 // Fields selects objects by a few of their fields. Every term must hold.
-type Fields struct{ terms []term }
+type Fields struct{ terms []term } // those of one field beside each other, none twice
 
 type term struct {
 	field, value string
@@ -17,13 +17,15 @@ type term struct {
 // ParseFields reads a field selector, such as
 // "metadata.name=x,status.phase!=Active". In a value, '\', ',' and '=' are
 // escaped by '\'. An empty text selects everything. Which fields there are is
-// up to the kind of the object ([Fields.Check]). The error is a
-// [*namespace.Error] of kind [namespace.ErrBadRequest].
+// up to the kind of the object ([Fields.Check]). More than [MaxRequirements]
+// different terms are refused. The error is a [*namespace.Error] of kind
+// [namespace.ErrBadRequest].
 func ParseFields(text string) (Fields, error) {
 	if err := checkText("field selector", text); err != nil {
 		return Fields{}, err
 	}
 	var f Fields
+	seen := map[term]bool{}
 	for _, part := range split(text) {
 		if part == "" {
 			continue
@@ -32,20 +34,55 @@ func ParseFields(text string) (Fields, error) {
 		if err != nil {
 			return Fields{}, badRequest(fmt.Sprintf("invalid field selector: %v", err))
 		}
+		if seen[t] {
+			continue
+		}
+		if len(f.terms) == MaxRequirements {
+			return Fields{}, tooMany("field selector")
+		}
+		seen[t] = true
 		f.terms = append(f.terms, t)
 	}
+	f.arrange()
 	return f, nil
 }
 
+// arrange puts the terms of one field beside each other.
+func (f Fields) arrange() {
+	slices.SortStableFunc(f.terms, func(a, b term) int { return strings.Compare(a.field, b.field) })
+}
+
 // Matches reports whether an object is selected. The function value returns a
-// field of the object, "" when it is not set.
+// field of the object, "" when it is not set; it is asked once for each field.
 func (f Fields) Matches(value func(field string) string) bool {
-	for _, t := range f.terms {
-		if (value(t.field) == t.value) == t.not {
+	var is string
+	for i, t := range f.terms {
+		if i == 0 || t.field != f.terms[i-1].field {
+			is = value(t.field)
+		}
+		if (is == t.value) == t.not {
 			return false
 		}
 	}
 	return true
+}
+
+// And returns a selector that demands also that a field has a value, which is taken
+// as it is. A value that no selector can have is [namespace.ErrBadRequest].
+func (f Fields) And(field, value string) (Fields, error) {
+	if err := checkText("value in a field selector", value); err != nil {
+		return Fields{}, err
+	}
+	demand := term{field: field, value: value}
+	g := Fields{append([]term{demand}, f.terms...)}
+	for i, t := range f.terms {
+		if t == demand {
+			g.terms = slices.Delete(g.terms, i+1, i+2)
+			break
+		}
+	}
+	g.arrange()
+	return g, nil
 }
 
 // Empty reports whether f selects everything.

@@ -7,6 +7,7 @@
 package selector
 
 import (
+	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,6 +15,11 @@ import (
 
 // MaxLength is the most bytes that a selector in text form may have.
 const MaxLength = 64 << 10
+
+// MaxRequirements is the most requirements that a selector may have; one that is
+// repeated counts once. Every object is held against all of them, on every change
+// once for every watch, while the values of a set are found in the time of a search.
+const MaxRequirements = 1000
 
 // Labels selects objects by their labels. Every requirement must hold.
 type Labels struct{ requirements []requirement }
@@ -46,7 +52,8 @@ type requirement struct {
 //	f, !g                present, absent
 //	h>5, i<7             present, an integer, and greater or less
 //
-// An empty text selects everything. The error is a [*namespace.Error] of kind
+// An empty text selects everything. More than [MaxRequirements] different
+// requirements are refused. The error is a [*namespace.Error] of kind
 // [namespace.ErrBadRequest].
 func ParseLabels(text string) (Labels, error) {
 	if err := checkText("label selector", text); err != nil {
@@ -55,6 +62,9 @@ func ParseLabels(text string) (Labels, error) {
 	p := parser{lexer: lexer{text: text}}
 	requirements, err := p.selector()
 	if err != nil {
+		if errors.Is(err, errTooMany) {
+			return Labels{}, tooMany("label selector")
+		}
 		return Labels{}, badRequest("unable to parse requirement: " + err.Error())
 	}
 	slices.SortStableFunc(requirements, func(a, b requirement) int { return strings.Compare(a.key, b.key) })
@@ -94,9 +104,9 @@ func (r *requirement) matches(labels map[string]string) bool {
 	case absent:
 		return !ok
 	case in:
-		return ok && slices.Contains(r.values, value)
+		return ok && r.has(value)
 	case notIn:
-		return !ok || !slices.Contains(r.values, value)
+		return !ok || !r.has(value)
 	case greater, less:
 		n, err := strconv.ParseInt(value, 10, 64)
 		if !ok || err != nil {
@@ -108,6 +118,11 @@ func (r *requirement) matches(labels map[string]string) bool {
 		return n < r.bound
 	}
 	return false
+}
+
+func (r *requirement) has(value string) bool {
+	_, found := slices.BinarySearch(r.values, value)
+	return found
 }
 
 func (r *requirement) write(b *strings.Builder) {

@@ -1,6 +1,7 @@
 package selector
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -65,18 +66,29 @@ func (p *parser) take() string {
 	return token
 }
 
-// selector reads all requirements.
+var errTooMany = errors.New("too many requirements")
+
+// selector reads all requirements, each once.
 func (p *parser) selector() ([]requirement, error) {
 	if p.peek() == "" {
 		return nil, nil
 	}
 	var all []requirement
+	seen := map[string]bool{}
 	for {
 		r, err := p.requirement()
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, r)
+		var text strings.Builder
+		r.write(&text)
+		if known := text.String(); !seen[known] {
+			if len(all) == MaxRequirements {
+				return nil, errTooMany
+			}
+			seen[known] = true
+			all = append(all, r)
+		}
 		switch token := p.take(); token {
 		case "":
 			return all, nil
