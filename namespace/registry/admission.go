@@ -15,8 +15,10 @@ import (
 // their words.
 //
 // Admit is called anew, with everything read again, for every attempt at a commit,
-// so it must have no effects beyond w. It is called by many goroutines at once.
-// An update that changes nothing is asked about, but commits nothing.
+// so it must have no effects beyond w: it must not write through a registry, not
+// even for a dry run, though it may read through one. It is called by many
+// goroutines at once. An update that changes nothing is asked about, but commits
+// nothing.
 //
 // A refusal that is a [*namespace.Error] is answered as it is, and so is what the
 // methods of w fail with; any other is [namespace.ErrForbidden], and says `widgets

@@ -12,20 +12,13 @@ import (
 // asks reports whether there is a chain to ask.
 func (c *core) asks() bool { return len(c.admission) > 0 }
 
-// turnAt returns the turn of a write to ns that admission is asked about.
-func (c *core) turnAt(ns string) turn {
-	if !c.asks() {
-		return turn{}
-	}
-	return turn{turns: &c.turns, namespace: ns}
-}
-
 // ask asks link by link, and has check look at what each has made of w.
 func (c *core) ask(ctx context.Context, w *Write, a *admission, check func() error) error {
 	w.attempt = a
 	defer func() { w.attempt = nil }()
+	inside := context.WithValue(ctx, insideWrite{}, true)
 	for i, link := range c.admission {
-		if err := link.Admit(ctx, w); err != nil {
+		if err := link.Admit(inside, w); err != nil {
 			if ctx.Err() != nil {
 				return stored(a.resource, a.name, err)
 			}

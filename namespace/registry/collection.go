@@ -126,17 +126,14 @@ func (s *sweep) delete(ctx context.Context, entries []store.Entry) error {
 	b := batch{entries: entries}
 	var t turn
 	if s.asked {
-		t = s.turnAt(s.namespace)
+		t = s.turnAt(ctx)
 	}
 	defer t.give()
-	conflicts, overtaken := 0, false
+	conflicts := 0
 	for attempt := range attempts {
 		if half := len(b.entries) / 2; half > 0 && conflicts >= patience && b.doubt == nil {
 			t.give()
 			return s.halves(ctx, b.entries)
-		}
-		if err := t.take(ctx, overtaken); err != nil {
-			return s.failure(&b, err)
 		}
 		txn, did, err := s.planAsked(ctx, &b)
 		switch {
@@ -148,9 +145,13 @@ func (s *sweep) delete(ctx context.Context, entries []store.Entry) error {
 		case len(txn.Do) == 0:
 			return nil
 		}
-		_, err = s.commit(ctx, txn, s.dry)
+		awaited := t.behind(txn.If, txn.Do, b.about)
+		if len(awaited) == 0 {
+			_, err = s.commit(ctx, txn, s.dry)
+		}
 		var conflict *store.ConflictError
 		switch {
+		case len(awaited) > 0:
 		case err == nil:
 			s.count(did)
 			return nil
@@ -159,9 +160,12 @@ func (s *sweep) delete(ctx context.Context, entries []store.Entry) error {
 		case !errors.As(err, &conflict):
 			return s.failure(&b, err)
 		case s.asked && !b.about(conflict.Condition.Key):
-			overtaken = true
+			awaited = []string{conflict.Condition.Key}
 		default:
 			conflicts++
+		}
+		if err := t.take(ctx, awaited); err != nil {
+			return s.failure(&b, err)
 		}
 		if err := s.again(ctx, &b, attempt); err != nil {
 			return s.failure(&b, err)

@@ -46,7 +46,6 @@ func pause(ctx context.Context, attempt int) error {
 type target struct {
 	resource, name string
 	key            string
-	turn           turn
 }
 
 // plan is what a request wants to do to an entry.
@@ -67,13 +66,11 @@ func (c *core) mutate(ctx context.Context, t target, dry bool, make func(store.E
 	if err := ended(ctx, t.resource, t.name); err != nil {
 		return store.Entry{}, false, err
 	}
-	defer t.turn.give()
-	overtaken := false // at what the entry is not
+	turn := c.turnAt(ctx)
+	defer turn.give()
+	anew := true // the entry is to be read
 	for attempt := range attempts {
-		if err := t.turn.take(ctx, overtaken); err != nil {
-			return store.Entry{}, false, stored(t.resource, t.name, err)
-		}
-		if attempt == 0 {
+		if anew {
 			if entry, err = c.store.Get(ctx, t.key); err != nil {
 				return store.Entry{}, false, stored(t.resource, t.name, err)
 			}
@@ -81,6 +78,13 @@ func (c *core) mutate(ctx context.Context, t target, dry bool, make func(store.E
 		p, err := make(entry)
 		if err != nil || p.keep {
 			return entry, false, err
+		}
+		awaited := turn.behind(p.If, p.with, nil)
+		if anew = len(awaited) > 0; anew {
+			if err := turn.take(ctx, awaited); err != nil {
+				return store.Entry{}, false, stored(t.resource, t.name, err)
+			}
+			continue
 		}
 		written, err := c.replace(ctx, entry, p, dry)
 		var conflict *store.ConflictError
@@ -93,16 +97,19 @@ func (c *core) mutate(ctx context.Context, t target, dry bool, make func(store.E
 		if err := pause(ctx, attempt); err != nil {
 			return store.Entry{}, false, stored(t.resource, t.name, err)
 		}
-		if overtaken = conflict.Condition.Key != t.key && p.again; overtaken {
-			continue // with the entry, which was still the same
-		}
-		if conflict.Condition.Key != t.key {
+		switch key := conflict.Condition.Key; {
+		case key != t.key && !p.again:
 			return store.Entry{}, false, modified(t.resource, t.name, err)
-		}
-		if conflict.Current == nil {
+		case key != t.key:
+			if err := turn.take(ctx, []string{key}); err != nil {
+				return store.Entry{}, false, stored(t.resource, t.name, err)
+			}
+			anew = true
+		case conflict.Current == nil:
 			return store.Entry{}, false, notFound(t.resource, t.name)
+		default:
+			entry = *conflict.Current
 		}
-		entry = *conflict.Current
 	}
 	return store.Entry{}, false, modified(t.resource, t.name, errBusy)
 }

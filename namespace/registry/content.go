@@ -117,7 +117,7 @@ func (c *Content) Create(ctx context.Context, ns string, o Object) (Object, erro
 	at := phase.At(time.Now())
 	var made Object // by the last attempt
 	entry, built, err := c.create(ctx, creation{
-		resource: c.resource, name: o.Name, prefix: o.GenerateName, turn: c.turnAt(ns),
+		resource: c.resource, name: o.Name, prefix: o.GenerateName,
 		build: func(name, uid string) (store.Entry, store.Txn, error) {
 			made = o
 			made.Name = name

@@ -79,7 +79,6 @@ func (c *Content) Delete(ctx context.Context, ns, name string, only namespace.Pr
 	if err := checkPreconditions(c.resource, name, only); err != nil {
 		return Object{}, err
 	}
-	t.turn = c.turnAt(ns)
 	var next Object
 	entry, gone, err := c.mutate(ctx, t, c.dry, func(entry store.Entry) (plan, error) {
 		if next, err = decodeObject(entry); err != nil {

@@ -18,7 +18,6 @@ type creation struct {
 	resource string
 	name     string // empty: generated
 	prefix   string // of a generated name
-	turn     turn
 	// build returns the entry and the transaction that creates it.
 	build func(name, uid string) (store.Entry, store.Txn, error)
 	// blocked says why another condition than that the key is absent did not hold;
@@ -40,9 +39,10 @@ func (c *core) create(ctx context.Context, want creation, dry bool) (entry store
 	if a.generated() {
 		a.at = namespace.GenerateName(want.prefix, rand.Uint64())
 	}
+	a.turn = c.turnAt(ctx)
 	defer a.turn.give()
 	for i := range attempts {
-		if err := a.turn.take(ctx, a.overtaken); err != nil {
+		if err := a.turn.take(ctx, a.awaited); err != nil {
 			return store.Entry{}, false, a.failure(err)
 		}
 		entry, done, err := a.try(ctx, dry)
@@ -67,9 +67,10 @@ type attempt struct {
 	taken int      // generated names that were taken
 	built bool     // the last commit was acknowledged
 
-	key       string              // of the entry
-	open      [][]store.Condition // those of attempts that may have been made
-	overtaken bool                // what admission had join the last commit had changed
+	key     string              // of the entry
+	open    [][]store.Condition // those of attempts that may have been made
+	turn    turn
+	awaited []string // where to take turns before the next attempt
 }
 
 func (a *attempt) generated() bool { return a.name == "" && a.prefix != "" }
@@ -90,6 +91,9 @@ func (a *attempt) try(ctx context.Context, dry bool) (store.Entry, bool, error) 
 		return a.refused(ctx, err)
 	}
 	a.key = entry.Key
+	if a.awaited = a.turn.behind(txn.If, txn.Do, nil); len(a.awaited) > 0 {
+		return store.Entry{}, false, nil
+	}
 	revision, err := a.commit(ctx, txn, dry)
 	var conflict *store.ConflictError
 	switch {
@@ -112,7 +116,11 @@ func (a *attempt) try(ctx context.Context, dry bool) (store.Entry, bool, error) 
 			return found, done, err
 		}
 	}
-	if a.overtaken = conflict.Condition.Want == store.WantRevision; a.overtaken && conflict.Current != nil || a.blocked == nil {
+	overtaken := conflict.Condition.Want == store.WantRevision // of what admission had join
+	if overtaken {
+		a.awaited = []string{conflict.Condition.Key}
+	}
+	if overtaken && conflict.Current != nil || a.blocked == nil {
 		return store.Entry{}, false, nil
 	}
 	return store.Entry{}, false, a.blocked(ctx, a.at)

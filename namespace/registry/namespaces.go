@@ -39,7 +39,7 @@ func (r *Registry) Create(ctx context.Context, n namespace.Namespace) (namespace
 	at := time.Now()
 	var made namespace.Namespace // by the last attempt
 	entry, built, err := r.create(ctx, creation{
-		resource: namespace.Resource, name: n.Name, prefix: n.GenerateName, turn: r.turnAt(""),
+		resource: namespace.Resource, name: n.Name, prefix: n.GenerateName,
 		build: func(name, uid string) (store.Entry, store.Txn, error) {
 			made = n
 			made.Name = name

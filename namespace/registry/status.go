@@ -68,7 +68,6 @@ func (c *Content) replaceObject(ctx context.Context, ns string, o Object, op Ope
 	if err != nil {
 		return Object{}, err
 	}
-	t.turn = c.turnAt(ns)
 	var next Object
 	entry, gone, err := c.mutate(ctx, t, c.dry, func(entry store.Entry) (plan, error) {
 		old, err := decodeObject(entry)

@@ -9,32 +9,40 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/nslifecycle/nslifecycle/store"
 )
 
-// Who is in nobody's way goes on; who was overtaken, and all who come after, go one
-// by one, in order; nothing is left of the line in the end.
+// Who is in nobody's way goes on; who was overtaken at a key, and all who are to write
+// it after that, go one by one, in order; nothing is left of the line in the end.
 func TestTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var all turns
-		at := func() *turn { return &turn{turns: &all, namespace: "x"} }
-		free := at()
-		require.NoError(t, free.take(t.Context(), false))
-		require.Nil(t, free.held, "there is no line")
-		first := at()
-		require.NoError(t, first.take(t.Context(), true))
-		require.NoError(t, first.take(t.Context(), true), "once is enough")
-		elsewhere := &turn{turns: &all, namespace: "y"}
-		require.NoError(t, elsewhere.take(t.Context(), false), "another namespace has its own line")
+		conditions := []store.Condition{store.At("x", 1), store.At("y", 1), store.Exists("z")}
+		writes := []store.Operation{store.Put("x", nil), store.Delete("z")}
+		first := &turn{turns: &all}
+		require.Empty(t, first.behind(conditions, writes, nil), "there is no line")
+		require.NoError(t, first.take(t.Context(), nil))
+		require.Empty(t, all.lines, "who is in nobody's way makes none")
+		require.NoError(t, first.take(t.Context(), []string{"x", "y", "z"}))
+		require.NoError(t, first.take(t.Context(), []string{"x"}), "once is enough")
+		require.Empty(t, first.behind(conditions, writes, nil), "its own line")
+		next := &turn{turns: &all}
+		require.Equal(t, []string{"x"}, next.behind(conditions, writes, nil), "what is only held, or is no revision, is not waited for")
+		require.Empty(t, next.behind(conditions, writes, func(key string) bool { return key == "x" }), "nor what the write is about")
+		require.NoError(t, next.take(t.Context(), []string{"w"}), "each key has its own line")
+		next.give()
 
 		var mu sync.Mutex
 		var order []int
 		var waiting sync.WaitGroup
 		for i := range 4 {
 			waiting.Go(func() {
-				next := at()
-				if err := next.take(t.Context(), false); err != nil {
+				next := turn{turns: &all}
+				if err := next.take(t.Context(), []string{"x"}); err != nil {
 					t.Error(err)
 				}
 				mu.Lock()
@@ -47,11 +55,11 @@ func TestTurns(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		cause := errors.New("enough")
 		waiting.Go(func() {
-			late := at()
-			if err := late.take(ctx, false); !errors.Is(err, cause) || late.held != nil {
+			late := turn{turns: &all}
+			if err := late.take(ctx, []string{"w", "x"}); !errors.Is(err, cause) || !late.has("w") || late.has("x") {
 				t.Errorf("who leaves the line got %v", err)
 			}
-			late.give() // nothing
+			late.give()
 		})
 		synctest.Wait()
 		cancel(cause)
@@ -60,16 +68,55 @@ func TestTurns(t *testing.T) {
 		first.give()
 		waiting.Wait()
 		require.Equal(t, []int{0, 1, 2, 3}, order)
-		require.Empty(t, all.line)
+		require.Empty(t, all.lines)
 	})
 }
 
-// A registry without admission, and the zero turn, never wait.
-func TestNoTurnWithoutAdmission(t *testing.T) {
-	none := (&core{}).turnAt("x")
-	require.NoError(t, none.take(t.Context(), true))
-	require.Nil(t, none.held)
-	none.give()
+// Writes that need several turns never wait for each other, in whatever order they
+// come to need them.
+func TestTurnsAtSeveralKeys(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var all turns
+		var writing sync.WaitGroup
+		taken := map[string]*int{"a": new(int), "b": new(int), "c": new(int)} // each is of who has the turn
+		for _, keys := range [][]string{{"a", "b", "c"}, {"c", "b", "a"}, {"b", "a", "c"}, {"c", "a"}} {
+			writing.Go(func() {
+				for range 50 {
+					one := turn{turns: &all}
+					for i, key := range keys {
+						if err := one.take(t.Context(), []string{key}); err != nil {
+							t.Error(err)
+						}
+						time.Sleep(time.Millisecond) // of the bubble: the others take theirs
+						for _, key := range keys[:i+1] {
+							*taken[key]++
+							if !one.has(key) {
+								t.Errorf("there is no turn at %s", key)
+							}
+						}
+					}
+					one.give()
+				}
+			})
+		}
+		writing.Wait()
+		require.Empty(t, all.lines)
+		require.Equal(t, []int{50 * (3 + 1 + 2 + 1), 50 * (2 + 2 + 3), 50 * (1 + 3 + 1 + 2)}, []int{*taken["a"], *taken["b"], *taken["c"]})
+	})
+}
+
+// A registry without admission, a write of a link, and the zero turn never wait.
+func TestNoTurn(t *testing.T) {
+	asking := &core{admission: []Admission{nil}}
+	require.NotNil(t, asking.turnAt(t.Context()).turns)
+	for _, none := range []turn{
+		(&core{}).turnAt(t.Context()), asking.turnAt(context.WithValue(t.Context(), insideWrite{}, true)),
+	} {
+		require.NoError(t, none.take(t.Context(), []string{"x"}))
+		require.Empty(t, none.held)
+		require.Empty(t, none.behind([]store.Condition{store.At("x", 1)}, []store.Operation{store.Delete("x")}, nil))
+		none.give()
+	}
 }
 
 // The text of a field is what decoding the whole document finds.
