@@ -61,6 +61,8 @@ func (a *admission) join(ctx context.Context, conditions []store.Condition, do [
 		if a.gate != nil {
 			conditions = holding(conditions, *a.gate)
 			do = a.touching(do)
+		} else { // a creation wants a gate as well: when there is one by now it is tried again
+			conditions = append(conditions, store.Absent(a.core.keys.gate(a.namespace)))
 		}
 	}
 	for _, r := range a.replaced {

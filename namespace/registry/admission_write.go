@@ -169,8 +169,9 @@ func (a *admission) list(ctx context.Context, c *Content, prefix string) ([]stor
 
 // HoldGate has the commit happen only if nobody touches the gate of the namespace
 // from now on ([Write.TouchGate]), and has Get and List read anew. Call it before the
-// reads that it is to hold. It reports whether the namespace is Active; when it is not
-// there is no gate, and nothing is held: nothing is created in it any more.
+// reads that it is to hold. It reports whether the namespace is Active. When it is not
+// there is no gate, and that is what is held: a commit that comes when there is one
+// again, of another incarnation, is tried anew.
 func (w *Write) HoldGate(ctx context.Context) (active bool, err error) {
 	a := w.attempt
 	if a == nil {
@@ -207,7 +208,8 @@ func (a *admission) lookForGate(ctx context.Context) error {
 // incarnation, so that every write that held it before ([Write.HoldGate]) is tried
 // again. An object that says what may be created, such as a quota, touches the gate
 // when it is created: no write slips through that looked before there was one. A
-// namespace that is not Active has no gate, and needs none.
+// namespace that is not Active has no gate, and needs none; that there is none is held
+// then, as by HoldGate.
 func (w *Write) TouchGate() {
 	if w.attempt != nil {
 		w.attempt.touch = true

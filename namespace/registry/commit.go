@@ -54,7 +54,7 @@ type plan struct {
 	keep  bool              // nothing is to be done
 	gone  bool              // the object is to be removed
 	with  []store.Operation // in the same commit
-	If    []store.Condition // beyond that the object is still the one that was read; revisions of other keys only
+	If    []store.Condition // beyond that the object is still the one that was read; on other keys
 	again bool              // when one of these does not hold, ask for another plan
 }
 
@@ -118,10 +118,10 @@ var errBusy = errors.New("others changed it at every attempt")
 
 // replace carries out p on entry. When the outcome of a commit is unknown it
 // reads back: what it wrote is success, what was there before is another attempt
-// under the same conditions, anything else stays unknown. A conflict about a key
-// beyond the entry is an answer also then: the entry was still the same, so that
-// nothing was made, and that key will never be of that revision again, so that
-// nothing will be.
+// under the same conditions, anything else stays unknown. A conflict about the
+// revision of a key beyond the entry is an answer also then: the entry was still the
+// same, so that nothing was made, and that key will never be of that revision again,
+// so that nothing will be. A key that was to be absent may be so again.
 func (c *core) replace(ctx context.Context, entry store.Entry, p plan, dry bool) (store.Entry, error) {
 	txn := store.Txn{If: append([]store.Condition{store.At(entry.Key, entry.Revision)}, p.If...)}
 	if p.gone {
@@ -136,7 +136,7 @@ func (c *core) replace(ctx context.Context, entry store.Entry, p plan, dry bool)
 		switch {
 		case err == nil:
 			return p.result(entry, revision, dry), nil
-		case errors.As(err, &conflict) && conflict.Condition.Key != entry.Key:
+		case errors.As(err, &conflict) && conflict.Condition.Key != entry.Key && conflict.Condition.Want == store.WantRevision:
 			return store.Entry{}, err
 		case errors.Is(err, store.ErrUnknownOutcome):
 			doubt = err

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
 )
@@ -29,13 +28,8 @@ func (p *plugin) Admit(ctx context.Context, w *registry.Write) error {
 		return err
 	}
 	active, err := w.HoldGate(ctx)
-	switch {
-	case err != nil:
+	if err != nil || !active { // that it is not is held as well
 		return err
-	case !active && w.Objects[0].Operation == registry.Create:
-		return reopened(resource, w) // the registry says so itself unless there is a gate by now
-	case !active:
-		return nil
 	}
 	if more {
 		w.TouchGate()
@@ -44,16 +38,6 @@ func (p *plugin) Admit(ctx context.Context, w *registry.Write) error {
 		return nil
 	}
 	return p.charge(ctx, w, change)
-}
-
-// reopened refuses to create what was looked at while there was no gate: another
-// incarnation of the namespace, with quotas of its own, may be there by the commit.
-func reopened(resource deleter.Resource, w *registry.Write) error {
-	name := w.Objects[0].New.Name
-	return &namespace.Error{
-		Kind: namespace.ErrConflict, Resource: resource.String(), Name: name,
-		Message: fmt.Sprintf("Operation cannot be fulfilled on %s %q: namespace %s was not active; please try again", resource, name, w.Namespace),
-	}
 }
 
 // admitQuotas checks quotas that are created or changed, and sets their status. It
