@@ -61,6 +61,9 @@ func (p paths) admit(ctx context.Context, w *registry.Write, c *registry.ObjectC
 	}
 	document := fieldpath.Of(c.New.Fields)
 	o, wrong := p.look(document)
+	if why := effort(len(o.items), limits); why != "" {
+		return forbidden(c, why)
+	}
 	if c.Operation == registry.Create && len(wrong) == 0 {
 		if err := o.setDefaults(c.New, document, limits); err != nil {
 			return err
@@ -73,14 +76,18 @@ func (p paths) admit(ctx context.Context, w *registry.Write, c *registry.ObjectC
 		}
 		return namespace.Invalid(kind, c.Type.Name().String(), c.New.Name, wrong)
 	}
-	if violations := p.check(o, limits); len(violations) > 0 {
-		resource := c.Type.Name().String()
-		return &namespace.Error{
-			Kind: namespace.ErrForbidden, Resource: resource, Name: c.New.Name,
-			Message: fmt.Sprintf("%s %q is forbidden: %s", resource, c.New.Name, aggregate(violations)),
-		}
+	if found := p.check(o, limits); len(found.texts) > 0 {
+		return forbidden(c, found.String())
 	}
 	return nil
+}
+
+func forbidden(c *registry.ObjectChange, why string) error {
+	resource := c.Type.Name().String()
+	return &namespace.Error{
+		Kind: namespace.ErrForbidden, Resource: resource, Name: c.New.Name,
+		Message: fmt.Sprintf("%s %q is forbidden: %s", resource, c.New.Name, why),
+	}
 }
 
 // of returns the limits of the namespace, by the names of the LimitRanges. What is
@@ -96,20 +103,6 @@ func of(ctx context.Context, w *registry.Write) ([]limit, error) {
 		all = append(all, limits...)
 	}
 	return all, nil
-}
-
-// aggregate lists each different text once.
-func aggregate(texts []string) string {
-	var list []string
-	for _, text := range texts {
-		if !slices.Contains(list, text) {
-			list = append(list, text)
-		}
-	}
-	if len(list) == 1 {
-		return list[0]
-	}
-	return "[" + strings.Join(list, ", ") + "]"
 }
 
 // resources are what one item, or an object of its own, asks for.
@@ -199,9 +192,9 @@ func (o *object) setDefaults(into *registry.Object, document *fieldpath.Document
 	if !found {
 		return nil
 	}
-	var told []string
+	var told note
 	for i := range o.items {
-		told = append(told, o.items[i].setDefaults(requests, maxima)...)
+		o.items[i].setDefaults(requests, maxima, &told)
 	}
 	tops := map[string]bool{}
 	for _, r := range o.items {
@@ -215,17 +208,17 @@ func (o *object) setDefaults(into *registry.Object, document *fieldpath.Document
 			return err
 		}
 	}
-	if len(told) > 0 {
+	if text := told.String(); text != "" {
 		if into.Annotations == nil {
 			into.Annotations = map[string]string{}
 		}
-		into.Annotations[annotation] = "LimitRanger plugin set: " + strings.Join(told, "; ")
+		into.Annotations[annotation] = "LimitRanger plugin set: " + text
 	}
 	return nil
 }
 
-// setDefaults returns what it has set, in Kubernetes' words.
-func (r *resources) setDefaults(requests, maxima amounts) (told []string) {
+// setDefaults tells what it has set, in Kubernetes' words.
+func (r *resources) setDefaults(requests, maxima amounts, told *note) {
 	set := func(into, from amounts) (names []string) {
 		for _, name := range from.names() {
 			if _, ok := into[name]; !ok {
@@ -239,14 +232,10 @@ func (r *resources) setDefaults(requests, maxima amounts) (told []string) {
 	if r.init {
 		what = "init " + what
 	}
-	if names := set(r.requests, requests); len(names) > 0 {
-		told = append(told, strings.Join(names, ", ")+" request for "+what)
-	}
-	if names := set(r.limits, maxima); len(names) > 0 {
-		told = append(told, strings.Join(names, ", ")+" limit for "+what)
-	}
+	told.add(set(r.requests, requests), " request for "+what)
+	told.add(set(r.limits, maxima), " limit for "+what)
 	if len(r.requests)+len(r.limits) == 0 {
-		return told
+		return
 	}
 	fields, ok := r.holder["resources"].(map[string]any)
 	if !ok {
@@ -255,7 +244,6 @@ func (r *resources) setDefaults(requests, maxima amounts) (told []string) {
 	}
 	put(fields, "requests", r.requests)
 	put(fields, "limits", r.limits)
-	return told
 }
 
 // name returns the name of an item, or where it is.

@@ -6,50 +6,50 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// check returns every violation, in Kubernetes' words.
-func (p paths) check(o object, limits []limit) (violations []string) {
+// check returns the violations, in Kubernetes' words.
+func (p paths) check(o object, limits []limit) *violations {
+	found := &violations{}
+	var total *resources
 	for _, l := range limits {
 		switch {
+		case found.more:
+			return found
 		case l.kind == container:
 			for _, item := range o.items {
-				violations = append(violations, l.check(item)...)
+				l.check(item, found)
 			}
 		case l.kind != p.kind || p.kind == "":
 		case o.own != nil:
-			violations = append(violations, l.checkOwn(*o.own)...)
+			l.checkOwn(*o.own, found)
 		default:
-			violations = append(violations, l.check(o.total())...)
+			if total == nil {
+				sum := o.total()
+				total = &sum
+			}
+			l.check(*total, found)
 		}
 	}
-	return violations
+	return found
 }
 
 // check holds resources with requests and limits against a limit.
-func (l limit) check(r resources) (violations []string) {
-	add := func(text string) {
-		if text != "" {
-			violations = append(violations, text)
-		}
-	}
+func (l limit) check(r resources, found *violations) {
 	for _, name := range l.min.names() {
-		add(l.below(name, r))
+		found.add(l.below(name, r))
 	}
 	for _, name := range l.max.names() {
-		add(l.above(name, r))
+		found.add(l.above(name, r))
 	}
 	for _, name := range l.ratio.names() {
-		add(l.apart(name, r))
+		found.add(l.apart(name, r))
 	}
-	return violations
 }
 
 // checkOwn holds the resources of a whole object against a limit: there it is the
 // requests that are bounded.
-func (l limit) checkOwn(r resources) (violations []string) {
+func (l limit) checkOwn(r resources, found *violations) {
 	for _, name := range l.min.names() {
-		if text := l.below(name, r); text != "" {
-			violations = append(violations, text)
-		}
+		found.add(l.below(name, r))
 	}
 	for _, name := range l.max.names() {
 		most := l.max[name]
@@ -57,19 +57,16 @@ func (l limit) checkOwn(r resources) (violations []string) {
 		limit, has := r.limits[name]
 		switch text := fmt.Sprintf("maximum %s usage per %s is %s", name, l.kind, most.String()); {
 		case !ok:
-			violations = append(violations, text+".  No request is specified")
+			found.add(text + ".  No request is specified")
 		case request.Cmp(most) > 0:
-			violations = append(violations, text+", but request is "+request.String())
+			found.add(text + ", but request is " + request.String())
 		case has && limit.Cmp(most) > 0:
-			violations = append(violations, text+", but limit is "+limit.String())
+			found.add(text + ", but limit is " + limit.String())
 		}
 	}
 	for _, name := range l.ratio.names() {
-		if text := l.apart(name, r); text != "" {
-			violations = append(violations, text)
-		}
+		found.add(l.apart(name, r))
 	}
-	return violations
 }
 
 func (l limit) below(name string, r resources) string {

@@ -168,6 +168,10 @@ func validate(limits []limit) (wrong []namespace.Violation) {
 			})
 		}
 		seen[l.kind] = true
+		if many := l.tooMany(); len(many) > 0 {
+			wrong = append(wrong, many...)
+			continue
+		}
 		wrong = append(wrong, l.validateNames()...)
 		wrong = append(wrong, l.validateType()...)
 		wrong = append(wrong, l.validateValues()...)
@@ -215,7 +219,7 @@ func (l limit) validateType() (wrong []namespace.Violation) {
 // validateValues holds the quantities against each other.
 func (l limit) validateValues() (wrong []namespace.Violation) {
 	all := amounts{}
-	for _, a := range []amounts{l.min, l.max, l.fallback, l.fallbackRequest, l.ratio} {
+	for _, a := range l.all() {
 		maps.Copy(all, a)
 	}
 	for _, name := range all.names() {

@@ -14,7 +14,12 @@
 // quantities by name, as in a Pod's containers.
 //
 // The texts are those of Kubernetes, and so are the checks, but that quantities are
-// compared exactly, and that all violations of all LimitRanges are in one answer.
+// compared exactly, and that the violations of all LimitRanges are in one answer, up
+// to 100 of them.
+//
+// An item of a LimitRange may name 100 resources. The items of an object, times the
+// quantities that LimitRanges have for each, may make 10,000; more is refused with
+// [namespace.ErrForbidden].
 //
 // A write is held against the LimitRanges that there are when it is looked at; one
 // that is created in the same moment may come too late for it. What is already there
