@@ -3,7 +3,7 @@ package apiserver
 import "time"
 
 // Limits bound what requests may take. Zero fields take the defaults; negative
-// ones are refused.
+// ones are refused, and times of more than a year.
 type Limits struct {
 	// Body is how many bytes the body of a request may have; default 3 MiB. More is
 	// 413.
@@ -49,6 +49,9 @@ type Limits struct {
 	Drain time.Duration
 }
 
+// longest is the most that any time may be, so that sums of them do not overflow.
+const longest = 365 * 24 * time.Hour
+
 // withDefaults returns l complete, or what is wrong with it.
 func (l Limits) withDefaults() (Limits, error) {
 	const most = 1 << 24 // a limiter has room for as many
@@ -79,6 +82,9 @@ func (l Limits) withDefaults() (Limits, error) {
 	} {
 		if *f.value < 0 {
 			return l, invalidOption("option Limits.%s is %v, it must not be negative", f.name, *f.value)
+		}
+		if *f.value > longest {
+			return l, invalidOption("option Limits.%s is %v, it must not be more than %v", f.name, *f.value, longest)
 		}
 		orElse(f.value, f.fallback)
 	}

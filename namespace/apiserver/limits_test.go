@@ -3,6 +3,7 @@ package apiserver_test
 import (
 	"context"
 	"fmt"
+	"math"
 	"net/http"
 	"strings"
 	"sync"
@@ -153,6 +154,47 @@ func TestBadLimits(t *testing.T) {
 		require.ErrorIs(t, err, namespace.ErrInvalid)
 		require.ErrorContains(t, err, "Limits."+name+" ")
 	}
+}
+
+// Times that add up to more than there is would end watches before they begin.
+func TestLongestTimes(t *testing.T) {
+	const year = 365 * 24 * time.Hour
+	e := newEnv(t, nil)
+	for name, set := range map[string]func(*apiserver.Limits) *time.Duration{
+		"Queue":        func(l *apiserver.Limits) *time.Duration { return &l.Queue },
+		"Timeout":      func(l *apiserver.Limits) *time.Duration { return &l.Timeout },
+		"Wait":         func(l *apiserver.Limits) *time.Duration { return &l.Wait },
+		"WatchTimeout": func(l *apiserver.Limits) *time.Duration { return &l.WatchTimeout },
+		"Header":       func(l *apiserver.Limits) *time.Duration { return &l.Header },
+		"Idle":         func(l *apiserver.Limits) *time.Duration { return &l.Idle },
+		"Arrive":       func(l *apiserver.Limits) *time.Duration { return &l.Arrive },
+		"Stall":        func(l *apiserver.Limits) *time.Duration { return &l.Stall },
+		"Drain":        func(l *apiserver.Limits) *time.Duration { return &l.Drain },
+	} {
+		for _, tt := range []struct {
+			value time.Duration
+			ok    bool
+		}{{year, true}, {year + 1, false}, {math.MaxInt64, false}} {
+			var l apiserver.Limits
+			*set(&l) = tt.value
+			_, err := apiserver.New(e.registry, served(), &apiserver.Options{Limits: l})
+			if tt.ok {
+				require.NoError(t, err)
+				continue
+			}
+			require.ErrorIs(t, err, namespace.ErrInvalid)
+			require.ErrorContains(t, err, "Limits."+name+" ")
+		}
+	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWire(t, &apiserver.Options{Limits: apiserver.Limits{WatchTimeout: year}})
+		w.namespace("x")
+		x := w.watch(configmapsOfX + "?watch=true")
+		time.Sleep(year - time.Hour)
+		w.put("a", "1")
+		x.expect("ADDED a 1")
+		x.end()
+	})
 }
 
 // A line says who did what, and what became of it, and nothing of what was sent.

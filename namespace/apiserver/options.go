@@ -30,7 +30,9 @@ type Options struct {
 	// Version is what GET /version answers. Zero: the version of Kubernetes whose API
 	// is served, v1.36.0; clients refuse to work with versions they do not know.
 	Version version.Info
-	// Ready is asked by GET /readyz; an error answers 500. Nil: always ready.
+	// Ready is asked by GET /readyz; an error answers 500. Requests that come while
+	// it is asked share its answer, and it has Limits.Timeout, since anybody may ask
+	// any number of times. Nil: always ready.
 	Ready func(context.Context) error
 }
 

@@ -34,6 +34,7 @@ type Server struct {
 	discovery *discovery.Documents
 	resources map[resourceKey]*resource
 	traffic   *traffic
+	ready     *readiness
 	handler   http.Handler // the whole chain
 }
 
@@ -77,6 +78,7 @@ func New(r *registry.Registry, list []kinds.Kind, o *Options) (*Server, error) {
 		return nil, err
 	}
 	s.traffic = newTraffic(s.options.Limits)
+	s.ready = &readiness{ask: s.options.Ready, timeout: s.options.Limits.Timeout}
 	s.handler = s.chain(http.HandlerFunc(s.dispatch))
 	return s, nil
 }

@@ -38,7 +38,7 @@ func (s *Server) health(w http.ResponseWriter, r *http.Request, probe string) er
 		report.WriteString("[-]shutdown failed: the server shuts down\n")
 	}
 	if probe == "readyz" && s.options.Ready != nil {
-		if err := s.options.Ready(r.Context()); err != nil {
+		if err := s.ready.check(r.Context()); err != nil {
 			s.log.WarnContext(r.Context(), "not ready", "error", err)
 			code = http.StatusInternalServerError
 			report.WriteString("[-]ready failed: reason withheld\n") // it is in the log: anybody may ask

@@ -62,9 +62,8 @@ const farewell = 5 * time.Second
 
 // watchTimeout is how long a watch lasts.
 func (s *Server) watchTimeout(r *request) time.Duration {
-	const most = 365 * 24 * time.Hour
 	if asked := r.query.timeoutSeconds; asked != nil && *asked > 0 {
-		return time.Duration(min(*asked, int64(most/time.Second))) * time.Second
+		return time.Duration(min(*asked, int64(longest/time.Second))) * time.Second
 	}
 	least := s.options.Limits.WatchTimeout
 	return least + rand.N(least)

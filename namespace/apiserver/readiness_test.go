@@ -1,0 +1,88 @@
+package apiserver_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/nslifecycle/nslifecycle/namespace/apiserver"
+)
+
+// However many ask, the host is asked once at a time, and they get its answer.
+func TestReadyIsShared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var asked atomic.Int32
+		answers := make(chan error)
+		e := newEnv(t, &apiserver.Options{Ready: func(context.Context) error {
+			asked.Add(1)
+			return <-answers
+		}})
+		for round, tt := range []struct {
+			err  error
+			code int
+		}{{nil, http.StatusOK}, {errors.New("not yet"), http.StatusInternalServerError}} {
+			var probes sync.WaitGroup
+			for range 100 {
+				probes.Go(func() { e.must(tt.code, "GET", "/readyz", "") })
+			}
+			synctest.Wait()
+			require.EqualValues(t, round+1, asked.Load())
+			answers <- tt.err
+			probes.Wait()
+			require.EqualValues(t, round+1, asked.Load())
+		}
+	})
+}
+
+// The host has its time to answer; then it is not ready.
+func TestReadyTimesOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnv(t, &apiserver.Options{Limits: apiserver.Limits{Timeout: 7 * time.Second}, Ready: func(ctx context.Context) error {
+			<-ctx.Done()
+			return context.Cause(ctx)
+		}})
+		start := time.Now()
+		var probes sync.WaitGroup
+		for range 10 {
+			probes.Go(func() { e.must(http.StatusInternalServerError, "GET", "/readyz", "") })
+		}
+		probes.Wait()
+		require.Equal(t, 7*time.Second, time.Since(start))
+	})
+}
+
+// A client that leaves while it asks for all does not have the others told that the
+// host is not ready.
+func TestReadyGoesOnForOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		let := make(chan struct{})
+		e := newEnv(t, &apiserver.Options{Ready: func(ctx context.Context) error {
+			select {
+			case <-let:
+				return nil
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		}})
+		ctx, leave := context.WithCancel(t.Context())
+		var probes sync.WaitGroup
+		probes.Go(func() {
+			e.server.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, "GET", "/readyz", nil))
+		})
+		synctest.Wait()
+		probes.Go(func() { e.must(http.StatusOK, "GET", "/readyz", "") })
+		synctest.Wait()
+		leave()
+		synctest.Wait()
+		close(let)
+		probes.Wait()
+	})
+}
