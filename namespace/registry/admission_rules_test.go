@@ -1,6 +1,7 @@
 package registry_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -254,4 +255,27 @@ func TestR12_PassesAreNotAsked(t *testing.T) {
 	require.Equal(t, 5, done)
 	_, err = e.content(widgets).DeleteCollection(e.ctx, "x", labels(t, ""), fields(t, ""))
 	require.NoError(t, err, "nothing is left to be asked about")
+}
+
+// What could not be stored today can be deleted, and no link is blamed for it.
+func TestAdmittedDeletionOfWhatIsInvalid(t *testing.T) {
+	e := admittedEnv(t, nil, link(func(context.Context, *registry.Write) error { return nil }))
+	e.create("x")
+	for _, name := range []string{"a", "b"} {
+		e.put(widgets, "x", object(name, "example.com/f"))
+		key := "/registry/widgets.example.com/x/" + name
+		entry, err := e.store.Get(e.ctx, key)
+		require.NoError(t, err)
+		invalid := bytes.Replace(entry.Value, []byte(`"finalizers"`), []byte(`"labels":{"not valid!":""},"finalizers"`), 1)
+		require.NotEqual(t, entry.Value, invalid)
+		_, err = e.store.Commit(e.ctx, store.Txn{Do: []store.Operation{store.Put(key, invalid)}})
+		require.NoError(t, err)
+	}
+	w := e.content(widgets)
+	marked, err := w.Delete(e.ctx, "x", "a", anyVersion)
+	require.NoError(t, err)
+	require.False(t, marked.DeletionTimestamp.IsZero())
+	done, err := w.DeleteCollection(e.ctx, "x", labels(t, ""), fields(t, ""))
+	require.NoError(t, err)
+	require.Equal(t, registry.Deletion{Marked: 1}, done)
 }
