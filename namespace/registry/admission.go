@@ -37,7 +37,9 @@ var ErrAdmission = errors.New("registry: admission broke a rule")
 
 // Write is what one commit is about to do: to one namespace, or to objects of one
 // type in one namespace (several, when a collection is deleted). It is valid until
-// Admit returns, and belongs to the goroutine that called Admit.
+// Admit returns, and belongs to the goroutine that called Admit. A link may change the
+// New of its changes; everything else is read-only ([ErrAdmission]), also the maps and
+// slices in it, which are not looked at again.
 type Write struct {
 	Namespace string // of the objects; for a namespace its own name; empty: cluster-scoped
 	DryRun    bool   // it is only checked; see [Registry.DryRun]
@@ -48,16 +50,14 @@ type Write struct {
 	attempt *admission
 }
 
-// NamespaceChange is what a commit does to a namespace. Old is read-only. New may
-// be changed where the client could have changed it by this operation, and
+// NamespaceChange is what a commit does to a namespace. New may be changed where the client could have changed it by this operation, and
 // nowhere else ([ErrAdmission]).
 type NamespaceChange struct {
 	Operation Operation
 	Old, New  *namespace.Namespace // no Old: it is created. No New: it is removed
 }
 
-// ObjectChange is what a commit does to an object. Type and Old are read-only. New
-// may be changed where the client could have changed it by this operation; in a
+// ObjectChange is what a commit does to an object. New may be changed where the client could have changed it by this operation; in a
 // Create or an Update also its status. Anything else is [ErrAdmission]: who it is,
 // what the registry keeps in its metadata, what a deletion leaves of it, and the
 // finalizers of an object that is being deleted.

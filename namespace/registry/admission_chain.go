@@ -12,10 +12,16 @@ import (
 // asks reports whether there is a chain to ask.
 func (c *core) asks() bool { return len(c.admission) > 0 }
 
+var (
+	errOthers   = errors.New("the objects of a write cannot be others, nor more or fewer")
+	errReadOnly = errors.New("what a write is about cannot be changed: only New can")
+)
+
 // ask asks link by link, and has check look at what each has made of w.
 func (c *core) ask(ctx context.Context, w *Write, a *admission, check func() error) error {
 	w.attempt = a
 	defer func() { w.attempt = nil }()
+	given := *w
 	inside := context.WithValue(ctx, insideWrite{}, true)
 	for i, link := range c.admission {
 		if err := link.Admit(inside, w); err != nil {
@@ -24,7 +30,11 @@ func (c *core) ask(ctx context.Context, w *Write, a *admission, check func() err
 			}
 			return a.refusal(err)
 		}
-		if err := check(); err != nil {
+		err := error(errReadOnly)
+		if w.Namespace == given.Namespace && w.DryRun == given.DryRun && w.Itself == given.Itself && w.attempt == a {
+			err = check()
+		}
+		if err != nil {
 			return fmt.Errorf("%w: link %d (%T), about %s %q: %w", ErrAdmission, i, link, a.resource, a.name, err)
 		}
 	}

@@ -41,7 +41,8 @@ func (c *Content) admit(ctx context.Context, ns string, op Operation, changes ..
 	a.own = func(key string) bool {
 		return slices.ContainsFunc(changes, func(ch change) bool { return ch.key == key })
 	}
-	if err := c.ask(ctx, w, a, func() error { return c.checkAdmitted(op, changes, w.Objects) }); err != nil {
+	given := slices.Clone(w.Objects)
+	if err := c.ask(ctx, w, a, func() error { return c.checkAdmitted(op, changes, given, w.Objects) }); err != nil {
 		return nil, err
 	}
 	for i, ch := range changes {
@@ -109,20 +110,23 @@ func (c *Content) settle(op Operation, ch change, made Object) error {
 }
 
 var (
-	errOthers   = errors.New("the objects of a write cannot be others, nor more or fewer")
 	errIdentity = errors.New("who an object is, and what the registry keeps in its metadata, cannot be changed")
 	errHeld     = errors.New("the finalizers of an object that is being deleted cannot be changed")
 	errOnly     = errors.New("only what the client could change by this operation can be changed")
 )
 
-// checkAdmitted holds what a link made of the objects against what it may.
-func (c *Content) checkAdmitted(op Operation, changes []change, made []ObjectChange) error {
+// checkAdmitted holds what a link made of the objects that it was given against what
+// it may.
+func (c *Content) checkAdmitted(op Operation, changes []change, given, made []ObjectChange) error {
 	if len(made) != len(changes) {
 		return errOthers
 	}
 	for i, ch := range changes {
 		now := made[i].New
 		switch {
+		case made[i].Operation != op || made[i].Old != given[i].Old || !made[i].Type.equal(c.typ) ||
+			ch.old != nil && (!sameOwned(made[i].Old.Meta, ch.old.Meta) || made[i].Old.TypeMeta != ch.old.TypeMeta):
+			return errReadOnly
 		case (now == nil) != (ch.next == nil):
 			return errOthers
 		case now == nil:

@@ -72,6 +72,7 @@ func (r *Registry) admit(ctx context.Context, name string, ch spaceChange) (*adm
 		old := *ch.old
 		itself.Old = &old
 	}
+	given := itself.Old
 	if ch.next != nil {
 		next := ch.next.DeepCopy()
 		itself.New = &next
@@ -83,8 +84,11 @@ func (r *Registry) admit(ctx context.Context, name string, ch spaceChange) (*adm
 		own: func(k string) bool { return k == key },
 	}
 	err := r.ask(ctx, w, a, func() error {
-		if w.Itself != itself || (itself.New == nil) != (ch.next == nil) || len(w.Objects) > 0 {
+		switch {
+		case (itself.New == nil) != (ch.next == nil) || len(w.Objects) > 0:
 			return errOthers
+		case itself.Operation != ch.op || itself.Old != given || given != nil && !sameOwned(given.Meta, ch.old.Meta):
+			return errReadOnly
 		}
 		if itself.New == nil {
 			return nil

@@ -113,6 +113,11 @@ func (t ResourceType) copy() ResourceType {
 	return t
 }
 
+func (t ResourceType) equal(o ResourceType) bool {
+	return t.Name() == o.Name() && t.Version == o.Version && t.Kind == o.Kind && t.Namespaced == o.Namespaced &&
+		t.Status == o.Status && slices.Equal(t.Fields, o.Fields)
+}
+
 // Name returns the group and the resource, as package deleter names them.
 func (t ResourceType) Name() deleter.Resource {
 	return deleter.Resource{Group: t.Group, Name: t.Resource}
