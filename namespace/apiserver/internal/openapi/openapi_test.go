@@ -3,7 +3,6 @@ package openapi_test
 import (
 	"encoding/json"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
@@ -11,15 +10,12 @@ import (
 
 	openapi_v2 "github.com/google/gnostic-models/openapiv2"
 	openapi_v3 "github.com/google/gnostic-models/openapiv3"
-	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 	pb "google.golang.org/protobuf/proto"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/kube-openapi/pkg/spec3"
 	"k8s.io/kube-openapi/pkg/util/proto"
-	"k8s.io/kube-openapi/pkg/validation/spec"
 	"sigs.k8s.io/yaml"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
@@ -63,16 +59,6 @@ func documents(t testing.TB) *openapi.Documents {
 	d, err := shared()
 	require.NoError(t, err)
 	return d
-}
-
-func get(d http.Handler, path string, headers ...string) *httptest.ResponseRecorder {
-	r := httptest.NewRequest(http.MethodGet, path, nil)
-	for i := 0; i+1 < len(headers); i += 2 {
-		r.Header.Set(headers[i], headers[i+1])
-	}
-	w := httptest.NewRecorder()
-	d.ServeHTTP(w, r)
-	return w
 }
 
 // What kubectl's apply, explain and validation read of OpenAPI v2.
@@ -248,97 +234,6 @@ func TestPaths(t *testing.T) {
 	}
 }
 
-func TestDefinitions(t *testing.T) {
-	d, err := openapi.New(append(all(), pods()))
-	require.NoError(t, err)
-	all := d.Schemas()
-	property := func(definition, name string) spec.Schema {
-		require.Contains(t, all, definition)
-		require.Contains(t, all[definition].Properties, name)
-		return all[definition].Properties[name]
-	}
-	meta := "io.k8s.apimachinery.pkg.apis.meta.v1."
-	for _, test := range []struct {
-		definition, property, key string
-		want                      any
-	}{
-		{meta + "ObjectMeta", "finalizers", "x-kubernetes-list-type", "set"},
-		{meta + "ObjectMeta", "finalizers", "x-kubernetes-patch-strategy", "merge"},
-		{meta + "ObjectMeta", "ownerReferences", "x-kubernetes-list-map-keys", []any{"uid"}},
-		{meta + "ObjectMeta", "ownerReferences", "x-kubernetes-patch-merge-key", "uid"},
-		{meta + "ObjectMeta", "managedFields", "x-kubernetes-list-type", "atomic"},
-		{"io.k8s.api.core.v1.NamespaceStatus", "conditions", "x-kubernetes-list-map-keys", []any{"type"}},
-		{"io.k8s.api.core.v1.ServiceAccount", "imagePullSecrets", "x-kubernetes-list-type", "atomic"},
-		{"io.k8s.api.core.v1.Container", "ports", "x-kubernetes-list-map-keys", []any{"containerPort", "protocol"}},
-		{"io.k8s.api.core.v1.PodSpec", "topologySpreadConstraints", "x-kubernetes-list-map-keys", []any{"topologyKey", "whenUnsatisfiable"}},
-	} {
-		t.Run(test.definition+"."+test.property, func(t *testing.T) {
-			if diff := cmp.Diff(test.want, property(test.definition, test.property).Extensions[test.key]); diff != "" {
-				t.Error(diff)
-			}
-		})
-	}
-	require.Equal(t, "date-time", all[meta+"Time"].Format)
-	require.Equal(t, spec.StringOrArray{"object"}, all[meta+"FieldsV1"].Type)
-	require.Len(t, all["io.k8s.apimachinery.pkg.api.resource.Quantity"].OneOf, 2)
-	require.Len(t, all["io.k8s.apimachinery.pkg.util.intstr.IntOrString"].OneOf, 2)
-	require.Equal(t, "byte", property("io.k8s.api.core.v1.Secret", "data").AdditionalProperties.Schema.Format)
-	require.Equal(t, []string{"involvedObject", "metadata"}, all["io.k8s.api.core.v1.Event"].Required)
-	require.Equal(t, "TCP", property("io.k8s.api.core.v1.ContainerPort", "protocol").Default)
-	require.Equal(t, "atomic", all["io.k8s.api.core.v1.LocalObjectReference"].Extensions["x-kubernetes-map-type"])
-}
-
-// An object with no schema may have any fields.
-func TestSchemasForManagedFields(t *testing.T) {
-	for _, test := range []struct {
-		name, schema, object, refused string
-	}{
-		{"no schema", "", `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"a"},"spec":{"x":[1]}}`, ""},
-		{"its schema", widgetSchema, `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"a"},"spec":{"size":1,"port":"http","note":null,"extra":{"b":1},"parts":[{"name":"x"}]}}`, ""},
-		{"an unknown field", widgetSchema, `{"apiVersion":"example.com/v1","kind":"Widget","spec":{"sise":1}}`, ".spec.sise: field not declared in schema"},
-		{"a quantity", "", `{"apiVersion":"v1","kind":"ResourceQuota","spec":{"hard":{"a":1,"b":"2Gi"}}}`, ""},
-		{"a port", "", `{"apiVersion":"v1","kind":"Pod","spec":{"containers":[{"name":"a","ports":[{"containerPort":53,"protocol":"UDP"},{"containerPort":53}]}]}}`, ""},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			d, err := openapi.New([]kinds.Kind{widgets(test.schema), kinds.ResourceQuotas(), pods()})
-			require.NoError(t, err)
-			converter, err := managedfields.NewTypeConverter(d.Schemas(), false)
-			require.NoError(t, err)
-			var o unstructured.Unstructured
-			require.NoError(t, o.UnmarshalJSON([]byte(test.object)))
-			_, err = converter.ObjectToTyped(&o)
-			if test.refused == "" {
-				require.NoError(t, err)
-				return
-			}
-			require.ErrorContains(t, err, test.refused)
-		})
-	}
-}
-
-func TestServing(t *testing.T) {
-	d := documents(t)
-	w := get(d, "/openapi/v2")
-	require.Equal(t, "application/json", w.Header().Get("Content-Type"))
-	etag := w.Header().Get("ETag")
-	require.NotEmpty(t, etag)
-	require.Contains(t, w.Header().Values("Vary"), "Accept")
-	require.Equal(t, http.StatusNotModified, get(d, "/openapi/v2", "If-None-Match", etag).Code)
-
-	w = get(d, "/openapi/v2", "Accept-Encoding", "gzip")
-	require.Equal(t, "gzip", w.Header().Get("Content-Encoding"))
-
-	w = get(d, "/openapi/v3/api/v1?hash=old")
-	require.Equal(t, http.StatusMovedPermanently, w.Code)
-	require.Equal(t, http.StatusOK, get(d, w.Header().Get("Location")).Code)
-
-	w = get(d, "/openapi/v3/api/v1", "Accept", "text/plain")
-	require.Equal(t, http.StatusNotAcceptable, w.Code)
-	require.Equal(t, http.StatusNotFound, get(d, "/openapi/v3/apis/none/v1").Code)
-	require.True(t, d.Serves("/openapi/v3/api/v1"))
-	require.False(t, d.Serves("/openapi"))
-}
-
 func TestBadInput(t *testing.T) {
 	for name, list := range map[string][]kinds.Kind{
 		"no object":                      {widgets(`[]`)},
@@ -366,61 +261,11 @@ func TestBadInput(t *testing.T) {
 	require.Equal(t, http.StatusOK, get(d, "/openapi/v3/api/v1").Code)
 }
 
-func FuzzSchema(f *testing.F) {
-	f.Add(widgetSchema)
-	f.Add(`{"type":"object","properties":{"a":{"$ref":"b"}}}`)
-	f.Add(`{"additionalProperties":{"type":"array","items":[{"type":"string"}]}}`)
-	f.Fuzz(func(t *testing.T, schema string) {
-		d, err := openapi.New([]kinds.Kind{widgets(schema)})
-		if err != nil {
-			require.ErrorIs(t, err, namespace.ErrInvalid)
-			return
-		}
-		_, err = managedfields.NewTypeConverter(d.Schemas(), false)
-		require.NoError(t, err)
-	})
-}
-
-func FuzzServe(f *testing.F) {
-	d := documents(f)
-	f.Add("/openapi/v3/api/v1?hash=x", "application/json;q=0.5,*/*;q=0.1", "gzip")
-	f.Add("/openapi/v3/../v2", "application/com.github.proto-openapi.spec.v2@v1.0+protobuf", "")
-	f.Fuzz(func(t *testing.T, path, accept, encoding string) {
-		r := httptest.NewRequest(http.MethodGet, "/", nil)
-		r.URL.Path, r.URL.RawQuery, _ = strings.Cut(path, "?")
-		r.Header.Set("Accept", accept)
-		r.Header.Set("Accept-Encoding", encoding)
-		w := httptest.NewRecorder()
-		d.ServeHTTP(w, r)
-		require.Contains(t, []int{200, 301, 404, 406}, w.Code)
-	})
-}
-
 func BenchmarkNew(b *testing.B) {
 	list := all()
 	for b.Loop() {
 		if _, err := openapi.New(list); err != nil {
 			b.Fatal(err)
 		}
-	}
-}
-
-// Documents are encoded when they are first asked for, by whoever comes.
-func TestManyAskAtOnce(t *testing.T) {
-	d, err := openapi.New([]kinds.Kind{kinds.ConfigMaps(), widgets(widgetSchema)})
-	require.NoError(t, err)
-	var wait sync.WaitGroup
-	bodies := make([]string, 8)
-	for i := range bodies {
-		wait.Go(func() {
-			for _, path := range []string{"/openapi/v3", "/openapi/v3/apis/example.com/v1", "/openapi/v2"} {
-				bodies[i] += get(d, path).Body.String()
-			}
-			d.Schemas()
-		})
-	}
-	wait.Wait()
-	for _, body := range bodies {
-		require.Equal(t, bodies[0], body)
 	}
 }

@@ -1,0 +1,201 @@
+package apiserver_test
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/nslifecycle/nslifecycle/namespace/apiserver"
+	"github.com/nslifecycle/nslifecycle/namespace/registry"
+	"github.com/nslifecycle/nslifecycle/store/memory"
+)
+
+// Closing the server ends watches as a whole answer, without an error event.
+func TestCloseEndsWatches(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWire(t, nil)
+		w.namespace("x")
+		before := w.watch(configmapsOfX + "?watch=true")
+		registryEnds := w.watch("/api/v1/namespaces?watch=true")
+		registryEnds.expect("ADDED x")
+		require.NoError(t, w.server.Close())
+		require.NoError(t, w.server.Close())
+		before.clean()
+		registryEnds.clean()
+		a := w.do("GET", configmapsOfX+"?watch=true", "")
+		require.Equal(t, http.StatusServiceUnavailable, a.Code)
+		require.NotEmpty(t, a.Header.Get("Retry-After"))
+		w.must(http.StatusOK, "GET", "/api/v1/namespaces/x", "")
+		w.must(http.StatusOK, "GET", "/livez", "")
+		require.Equal(t, http.StatusInternalServerError, w.do("GET", "/readyz", "").Code)
+	})
+}
+
+func TestRegistryCloseEndsWatches(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWire(t, nil)
+		w.namespace("x")
+		x := w.watch(configmapsOfX + "?watch=true")
+		require.NoError(t, w.registry.Close())
+		x.clean()
+	})
+}
+
+// At the end of Serve nothing is accepted any more, watches end, and what is being
+// served is waited for.
+func TestShutdown(t *testing.T) {
+	for _, patient := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			hold := newHoldingAdmission()
+			s, err := memory.New(nil)
+			require.NoError(t, err)
+			t.Cleanup(func() { s.Close() })
+			w := newWireOver(newEnvOver(t, s, &apiserver.Options{Limits: apiserver.Limits{Drain: 10 * time.Second}}, hold))
+			hold.let()
+			w.namespace("x")
+			hold.arm()
+			x := w.watch(configmapsOfX + "?watch=true")
+			code := make(chan string, 1)
+			go func() {
+				answer, err := w.client.Post("http://memory"+configmapsOfX, "application/json", strings.NewReader(`{"metadata":{"name":"a"}}`))
+				if err != nil {
+					code <- "cut off"
+					return
+				}
+				defer answer.Body.Close()
+				code <- answer.Status
+			}()
+			synctest.Wait()
+			start := time.Now()
+			w.stop()
+			x.clean()
+			_, err = w.listener.dial(t.Context(), "", "")
+			require.Error(t, err)
+			if patient {
+				time.Sleep(9 * time.Second)
+				hold.let()
+				require.Equal(t, "201 Created", <-code)
+				err := <-w.ended
+				require.NoError(t, err)
+				require.Less(t, time.Since(start), 10*time.Second)
+				w.ended <- nil
+				return
+			}
+			require.Equal(t, "cut off", <-code)
+			err = <-w.ended
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			require.ErrorContains(t, err, "requests were cut off that had not ended 10s after")
+			require.Equal(t, 10*time.Second, time.Since(start))
+			w.ended <- nil
+			hold.let()
+		})
+	}
+}
+
+// A client that takes nothing of its watch does not hold up the end of the server.
+func TestShutdownWithASlowReader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWire(t, nil)
+		w.namespace("x")
+		c, from := w.connect()
+		say(t, c, "GET "+configmapsOfX+"?watch=true HTTP/1.1\r\nHost: x\r\n\r\n")
+		_, err := http.ReadResponse(from, nil)
+		require.NoError(t, err)
+		w.put("a", "1")
+		w.put("a", "2")
+		synctest.Wait()
+		start := time.Now()
+		w.stop()
+		require.NoError(t, <-w.ended)
+		require.LessOrEqual(t, time.Since(start), 6*time.Second)
+		w.ended <- nil
+	})
+}
+
+// holdingAdmission holds writes while it is armed.
+type holdingAdmission struct {
+	mu   sync.Mutex
+	open chan struct{}
+}
+
+func newHoldingAdmission() *holdingAdmission { return &holdingAdmission{open: make(chan struct{})} }
+
+func (h *holdingAdmission) arm() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.open = make(chan struct{})
+}
+
+func (h *holdingAdmission) let() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	close(h.open)
+}
+
+// Admit implements [registry.Admission]. It ends with its request.
+func (h *holdingAdmission) Admit(ctx context.Context, _ *registry.Write) error {
+	h.mu.Lock()
+	open := h.open
+	h.mu.Unlock()
+	select {
+	case <-open:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// Under load on real connections the end of Serve leaves no goroutine behind.
+func TestShutdownUnderLoad(t *testing.T) {
+	before := runtime.NumGoroutine()
+	func() {
+		e := newEnv(t, nil)
+		e.namespace("x")
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		require.NoError(t, err)
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- e.server.Serve(ctx, l) }()
+		transport := &http.Transport{MaxIdleConnsPerHost: 100}
+		client := &http.Client{Transport: transport}
+		url := "http://" + l.Addr().String()
+		var running, started sync.WaitGroup
+		started.Add(20)
+		for i := range 20 {
+			running.Go(func() {
+				first := true
+				for n := 0; ; n++ {
+					answer, err := client.Get(url + configmapsOfX + map[bool]string{true: "?watch=true", false: ""}[i%2 == 0])
+					if first {
+						started.Done()
+						first = false
+					}
+					if err != nil || answer.StatusCode != http.StatusOK {
+						return
+					}
+					if _, err := io.Copy(io.Discard, answer.Body); err != nil {
+						t.Error("an answer was cut off: ", err)
+					}
+					answer.Body.Close()
+				}
+			})
+		}
+		started.Wait()
+		stop()
+		require.NoError(t, <-ended)
+		running.Wait()
+		transport.CloseIdleConnections()
+		require.NoError(t, e.server.Close())
+	}()
+	require.Eventually(t, func() bool { return runtime.NumGoroutine() <= before+1 }, 10*time.Second, time.Millisecond,
+		"goroutines are left: the store of the test has one")
+}
