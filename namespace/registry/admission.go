@@ -50,17 +50,19 @@ type Write struct {
 	attempt *admission
 }
 
-// NamespaceChange is what a commit does to a namespace. New may be changed where the client could have changed it by this operation, and
-// nowhere else ([ErrAdmission]).
+// NamespaceChange is what a commit does to a namespace. New may be changed where the
+// client could have changed it by this operation, and nowhere else ([ErrAdmission]).
+// As for a client, the label [namespace.NameLabel] is put back in a Create or an
+// Update, and the registry's finalizer in a Create (rule R5).
 type NamespaceChange struct {
 	Operation Operation
 	Old, New  *namespace.Namespace // no Old: it is created. No New: it is removed
 }
 
-// ObjectChange is what a commit does to an object. New may be changed where the client could have changed it by this operation; in a
-// Create or an Update also its status. Anything else is [ErrAdmission]: who it is,
-// what the registry keeps in its metadata, what a deletion leaves of it, and the
-// finalizers of an object that is being deleted.
+// ObjectChange is what a commit does to an object. New may be changed where the client
+// could have changed it by this operation; in a Create or an Update also its status.
+// Anything else is [ErrAdmission]: who it is, what the registry keeps in its metadata,
+// what a deletion leaves of it, and the finalizers of an object that is being deleted.
 type ObjectChange struct {
 	Type      ResourceType
 	Operation Operation

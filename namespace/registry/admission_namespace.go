@@ -3,6 +3,7 @@ package registry
 import (
 	"bytes"
 	"context"
+	"maps"
 	"time"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
@@ -93,7 +94,7 @@ func (r *Registry) admit(ctx context.Context, name string, ch spaceChange) (*adm
 		if itself.New == nil {
 			return nil
 		}
-		return ch.settle(*itself.New)
+		return ch.settle(itself.New)
 	})
 	if err != nil {
 		return nil, err
@@ -101,16 +102,23 @@ func (r *Registry) admit(ctx context.Context, name string, ch spaceChange) (*adm
 	return a, nil
 }
 
-// settle puts what a link made of the namespace in the place of what was asked for.
-func (ch spaceChange) settle(made namespace.Namespace) error {
-	next := ch.prepare(made)
+// settle puts what a link made of the namespace in the place of what was asked for, and
+// what a client may leave out back into it.
+func (ch spaceChange) settle(made *namespace.Namespace) error {
+	next := ch.prepare(*made)
+	if ch.op == Create || ch.op == Update {
+		made.Labels = maps.Clone(next.Labels)
+	}
+	if ch.op == Create {
+		made.Spec = next.Spec
+	}
 	if err := ch.validate(next); err != nil {
 		return err
 	}
 	if namespace.Removable(next) {
 		return errHeld
 	}
-	was, err := encodeNamespace(made)
+	was, err := encodeNamespace(*made)
 	if err != nil {
 		return err
 	}

@@ -124,7 +124,7 @@ func TestAdmissionMayNot(t *testing.T) {
 
 		{"space: name", createSpace, itself(func(n *namespace.Namespace) { n.Name = "other" })},
 		{"space: uid", createSpace, itself(func(n *namespace.Namespace) { n.UID = "u" })},
-		{"space: the token (R5)", createSpace, itself(func(n *namespace.Namespace) { n.Spec.Finalizers = finalizer.Set{} })},
+		{"space: a label of an invalid name", createSpace, itself(func(n *namespace.Namespace) { n.Labels = map[string]string{"-": ""} })},
 		{"space: phase (R2)", createSpace, itself(func(n *namespace.Namespace) { n.DeletionTimestamp = n.CreationTimestamp })},
 		{"space: another operation", deleteSpace, func(w *registry.Write) { w.Itself.Operation = registry.Update }},
 		{"space: no old one", deleteSpace, func(w *registry.Write) { w.Itself.Old = nil }},
@@ -294,4 +294,32 @@ func TestAdmittedDeletionOfWhatIsInvalid(t *testing.T) {
 	done, err := w.DeleteCollection(e.ctx, "x", labels(t, ""), fields(t, ""))
 	require.NoError(t, err)
 	require.Equal(t, registry.Deletion{Marked: 1}, done)
+}
+
+// A link may leave out of a namespace what a client may: it is put back, and the next
+// link sees it.
+func TestR5_AdmissionMayLeaveOutWhatIsPutBack(t *testing.T) {
+	var seen []string
+	e := admittedEnv(t, nil, link(func(_ context.Context, w *registry.Write) error {
+		w.Itself.New.Labels = map[string]string{"by": "link"}
+		if w.Itself.Operation == registry.Create {
+			w.Itself.New.Spec.Finalizers = finalizer.NewSet("example.com/link")
+		}
+		return nil
+	}), link(func(_ context.Context, w *registry.Write) error {
+		seen = append(seen, fmt.Sprint(w.Itself.New.Labels, w.Itself.New.Spec.Finalizers))
+		w.Itself.New.Labels[namespace.NameLabel] = "other"
+		return nil
+	}))
+	want := map[string]string{"by": "link", namespace.NameLabel: "x"}
+	made := e.create("x", "example.com/agent")
+	require.Equal(t, want, made.Labels)
+	require.Equal(t, finalizer.NewSet("example.com/link", finalizer.Kubernetes), made.Spec.Finalizers)
+	changed := named("x")
+	changed.Annotations = map[string]string{"a": "b"}
+	updated, err := e.Update(e.ctx, changed)
+	require.NoError(t, err)
+	require.Equal(t, want, updated.Labels)
+	require.Equal(t, made.Spec.Finalizers, updated.Spec.Finalizers)
+	require.Equal(t, []string{fmt.Sprint(want, made.Spec.Finalizers), fmt.Sprint(want, made.Spec.Finalizers)}, seen)
 }
