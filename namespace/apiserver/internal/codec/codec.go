@@ -43,6 +43,8 @@ type form struct {
 	columns []kinds.Column
 	header  json.RawMessage // the columns as a Table declares them
 	schema  *structure      // of a custom kind; nil: anything goes
+
+	quantities *layout // where a protobuf body has quantities; nil: nowhere
 }
 
 // New returns a codec for the kinds of list, and for namespaces. A list that
@@ -69,6 +71,9 @@ func formOf(k kinds.Kind) (*form, error) {
 		return nil, fmt.Errorf("codec: the columns of %s: %w", k.Name(), err)
 	}
 	f.header = header
+	if k.BuiltIn() {
+		f.quantities = layoutOf(k.Object)
+	}
 	if !k.BuiltIn() && len(k.Schema) > 0 {
 		if f.schema, err = structureOf(k.Schema); err != nil {
 			refusal := refuse(k, "", namespace.ErrInvalid, "kind %q: Schema: %v", k.Name(), err)

@@ -49,8 +49,12 @@ func (c *Codec) Decode(k kinds.Kind, contentType string, body []byte, v FieldVal
 	if err != nil {
 		return registry.Object{}, nil, err
 	}
+	f, err := c.form(k)
+	if err != nil {
+		return registry.Object{}, nil, err
+	}
 	if e == encodeProtobuf {
-		o, err := d.protobuf()
+		o, err := d.protobuf(f.quantities)
 		return o, nil, err
 	}
 	data, err := documentOf(e, body)
@@ -60,10 +64,6 @@ func (c *Codec) Decode(k kinds.Kind, contentType string, body []byte, v FieldVal
 	if k.BuiltIn() {
 		o, err := d.builtIn(data)
 		return o, d.warnings, err
-	}
-	f, err := c.form(k)
-	if err != nil {
-		return registry.Object{}, nil, err
 	}
 	o, err := d.custom(data, f.schema)
 	return o, d.warnings, err

@@ -20,7 +20,6 @@ type message interface {
 	Size() int
 	MarshalToSizedBuffer([]byte) (int, error)
 	Unmarshal([]byte) error
-	Reset()
 }
 
 // envelope opens the body.
@@ -42,8 +41,8 @@ func (d *decoding) envelope() (runtime.Unknown, error) {
 }
 
 // protobuf reads the body. There are no warnings: what a type does not know has no
-// name here.
-func (d *decoding) protobuf() (registry.Object, error) {
+// name here. The quantities say where the kind has some.
+func (d *decoding) protobuf(quantities *layout) (registry.Object, error) {
 	unknown, err := d.envelope()
 	if err != nil {
 		return registry.Object{}, err
@@ -56,13 +55,10 @@ func (d *decoding) protobuf() (registry.Object, error) {
 	if !ok {
 		return registry.Object{}, fmt.Errorf("codec: the Go type %T of %s has no protobuf form", typed, d.kind.Name())
 	}
-	disarmed, found := disarmProtobuf(unknown.Raw)
-	err = readable(disarmed, found, m.Unmarshal)
-	if err == nil {
-		m.Reset()
-		err = m.Unmarshal(unknown.Raw)
+	if quantities.costly(unknown.Raw) {
+		return registry.Object{}, d.unfit("", "", errCostly)
 	}
-	if err != nil {
+	if err := m.Unmarshal(unknown.Raw); err != nil {
 		return registry.Object{}, d.unfit("", "", err)
 	}
 	meta, err := metaOf(d.kind, typed)

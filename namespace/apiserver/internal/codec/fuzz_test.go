@@ -35,6 +35,9 @@ func fuzzDecode(f *testing.F, contentType string) {
 		}
 	}
 	if contentType == protobufType {
+		for _, body := range costlyMessages(f) {
+			f.Add(body, uint8(5), uint8(0)) // of builtIn: ResourceQuotas
+		}
 		fill := filler(1)
 		for i, k := range builtIn() {
 			for range 3 {

@@ -2,7 +2,6 @@ package codec
 
 import (
 	"bytes"
-	"encoding/binary"
 	"fmt"
 	"slices"
 )
@@ -89,30 +88,8 @@ func endOfString(data []byte, i int) int {
 	return len(data)
 }
 
-// disarmProtobuf is disarmJSON for a protobuf message: a quantity is a message
-// whose first field is its text.
-func disarmProtobuf(data []byte) (disarmed []byte, found bool) {
-	for i := 0; i < len(data); i++ {
-		next := bytes.IndexByte(data[i:], tag1)
-		if next < 0 {
-			break
-		}
-		i += next
-		size, n := binary.Uvarint(data[i+1:])
-		start := i + 1 + n
-		if n <= 0 || size == 0 || size > uint64(len(data)-start) {
-			continue
-		}
-		end := start + int(size)
-		if costly(data[start:end]) {
-			if !found {
-				disarmed, found = slices.Clone(data), true
-			}
-			disarm(disarmed[start:end])
-		}
-	}
-	return disarmed, found
-}
+// errCostly refuses a quantity that nobody should read.
+var errCostly = fmt.Errorf("a number of at most %d digits with an exponent of at most %d is expected", maxDigits, maxExponent)
 
 // readable refuses a document with costly quantities: decode must be able to read
 // it without the costly texts that are none.
@@ -121,7 +98,7 @@ func readable(disarmed []byte, found bool, decode func([]byte) error) error {
 		return nil
 	}
 	if err := decode(disarmed); err != nil {
-		return fmt.Errorf("a number of at most %d digits with an exponent of at most %d is expected: %w", maxDigits, maxExponent, err)
+		return fmt.Errorf("%w: %w", errCostly, err)
 	}
 	return nil
 }

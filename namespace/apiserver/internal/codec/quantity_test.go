@@ -1,12 +1,16 @@
 package codec_test
 
 import (
+	"bytes"
+	"encoding/binary"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -53,29 +57,99 @@ func TestCostlyQuantities(t *testing.T) {
 }
 
 // quotaMessage is a quota whose quantity is any text; the Go type would not hold it.
-func quotaMessage(t *testing.T, text string) []byte {
+func quotaMessage(t testing.TB, text string) []byte {
 	t.Helper()
-	field := func(tag byte, content []byte) []byte {
-		size := []byte{}
-		for n := len(content); ; n >>= 7 {
-			if n < 0x80 {
-				size = append(size, byte(n))
-				break
-			}
-			size = append(size, byte(n)|0x80)
-		}
-		return append(append([]byte{tag}, size...), content...)
-	}
-	quantity := field(0x0a, []byte(text))
-	entry := append(field(0x0a, []byte("pods")), field(0x12, quantity)...)
-	spec := field(0x0a, entry)
-	meta := metav1.ObjectMeta{Name: "x"}
-	metaBytes, err := meta.Marshal()
-	require.NoError(t, err)
-	u := runtime.Unknown{TypeMeta: runtime.TypeMeta{Kind: "ResourceQuota", APIVersion: "v1"}, Raw: append(field(0x0a, metaBytes), field(0x12, spec)...)}
+	return quotaOf(t, nil, field(0x12, field(0x0a, []byte(text))))
+}
+
+// quotaOf is a quota with fields of any kind, and one limit whose value is any bytes.
+func quotaOf(t testing.TB, before, value []byte) []byte {
+	t.Helper()
+	spec := field(0x0a, append(field(0x0a, []byte("pods")), value...))
+	return envelope(t, "ResourceQuota", slices.Concat(before, field(0x0a, field(0x0a, []byte("x"))), field(0x12, spec)))
+}
+
+func envelope(t testing.TB, kind string, raw []byte) []byte {
+	t.Helper()
+	u := runtime.Unknown{TypeMeta: runtime.TypeMeta{Kind: kind, APIVersion: "v1"}, Raw: raw}
 	data, err := u.Marshal()
 	require.NoError(t, err)
 	return append([]byte("k8s\x00"), data...)
+}
+
+func field(tag byte, content []byte) []byte {
+	return append(binary.AppendUvarint([]byte{tag}, uint64(len(content))), content...)
+}
+
+// overlong is a field whose tag and length have more bytes than they need.
+func overlong(tag byte, content []byte) []byte {
+	long := func(b byte) []byte { // the highest bits fall off
+		return append(append([]byte{b | 0x80}, bytes.Repeat([]byte{0x80}, 8)...), 0x02)
+	}
+	return slices.Concat(long(tag), long(byte(len(content))), content)
+}
+
+// costlyMessages are quotas that Kubernetes' decoders read a costly quantity from.
+func costlyMessages(t testing.TB) map[string][]byte {
+	t.Helper()
+	text := []byte("1e-2147483640")
+	quantity, costly := field(0x0a, text), field(0x12, field(0x0a, text))
+	// An unknown field: read with another tag, its content is one that hides the rest.
+	rest := len(quotaOf(t, nil, costly)) - len(quotaOf(t, nil, nil)) + 64
+	hiding := append(field(0x7a, bytes.Repeat([]byte("1"), 64)), field(0x32, binary.AppendUvarint([]byte{0x7a}, uint64(rest)))...)
+	reaching := append([]byte{0x12, byte(len(quantity))}, quantity[:2]...)
+	return map[string][]byte{
+		"tag":              quotaOf(t, nil, field(0x12, overlong(0x0a, text))),
+		"tag of two bytes": quotaOf(t, nil, field(0x12, slices.Concat([]byte{0x8a, 0, byte(len(text))}, text))),
+		"all":              quotaOf(t, nil, overlong(0x12, overlong(0x0a, text))),
+		"number":           quotaOf(t, nil, field(0x12, slices.Concat([]byte{0x8a, 0x80, 0x80, 0x80, 0x80, 0x01}, quantity[1:]))),
+		"wire type":        quotaOf(t, nil, field(0x10, quantity)),
+		"wire type 1":      quotaOf(t, nil, field(0x11, quantity)),
+		"wire type 5":      quotaOf(t, nil, field(0x15, quantity)),
+		"wire type of key": quotaOf(t, nil, append(field(0x09, []byte("cpu")), costly...)),
+		"after another":    quotaOf(t, nil, field(0x12, append(field(0x0a, []byte("1")), quantity...))),
+		"after a group":    quotaOf(t, []byte{0x7b, 0x7b, 0x08, 0x01, 0x12, 0x01, 'a', 0x7d, 1, 2, 3, 4, 0x79, 1, 2, 3, 4, 5, 6, 7, 8, 0x7c, 0x7c}, costly),
+		"hidden":           quotaOf(t, hiding, costly),
+		"behind the entry": envelope(t, "ResourceQuota", field(0x12, slices.Concat([]byte{0x0a, byte(len(reaching))}, reaching, quantity[2:]))),
+		"status":           envelope(t, "ResourceQuota", field(0x1a, field(0x12, costly))),
+	}
+}
+
+// However a message is written, its quantities are found.
+func TestCostlyMessages(t *testing.T) {
+	c := newCodec(t)
+	for name, body := range costlyMessages(t) {
+		_, _, err := c.Decode(kinds.ResourceQuotas(), protobufType, body, codec.Warn)
+		require.ErrorIs(t, err, namespace.ErrBadRequest, name)
+		require.ErrorContains(t, err, "an exponent of at most 30", name)
+		// The decoders do read it: if the text is none, they say so.
+		broken := bytes.ReplaceAll(body, []byte("1e-2147483640"), []byte("1x-2147483640"))
+		_, _, err = c.Decode(kinds.ResourceQuotas(), protobufType, broken, codec.Warn)
+		require.ErrorContains(t, err, "quantities must match", name)
+	}
+	limits := &corev1.LimitRange{ObjectMeta: metav1.ObjectMeta{Name: "x"}, Spec: corev1.LimitRangeSpec{
+		Limits: []corev1.LimitRangeItem{{}, {MaxLimitRequestRatio: corev1.ResourceList{"cpu": resource.MustParse("123456")}}},
+	}}
+	body := encode(t, peer.protobuf, kinds.LimitRanges(), limits)
+	_, _, err := c.Decode(kinds.LimitRanges(), protobufType, body, codec.Strict)
+	require.NoError(t, err)
+	_, _, err = c.Decode(kinds.LimitRanges(), protobufType, bytes.ReplaceAll(body, []byte("123456"), []byte("1e9999")), codec.Warn)
+	require.ErrorContains(t, err, "an exponent of at most 30")
+}
+
+// Neither blanks nor what could be the beginning of a field are gone through again
+// and again. It would take minutes.
+func TestEffortOfMessages(t *testing.T) {
+	c := newCodec(t)
+	for _, kind := range []kinds.Kind{kinds.ConfigMaps(), kinds.ResourceQuotas()} {
+		for _, part := range []string{"\n\xc2\x85 ", "\n\x8a\x8a\x8a\x01", "\n\xa0\x8d\x06      ", "1e"} {
+			text := bytes.Repeat([]byte(part), 3<<20/len(part))
+			for _, raw := range [][]byte{text, field(0x12, field(0x0a, append(field(0x0a, []byte("a")), field(0x12, text)...)))} {
+				_, _, err := c.Decode(kind, protobufType, envelope(t, kind.Kind, raw), codec.Warn)
+				require.ErrorIs(t, err, namespace.ErrBadRequest)
+			}
+		}
+	}
 }
 
 // The same texts are welcome where they are no quantities.
