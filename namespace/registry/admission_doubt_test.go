@@ -115,48 +115,60 @@ func (s *heldBack) Commit(ctx context.Context, txn store.Txn) (store.Revision, e
 	return 0, store.ErrUnknownOutcome
 }
 
-// A refusal after a commit in doubt is answered only if that commit was not made and
-// never will be.
+// A refusal after a commit in doubt says that the outcome is unknown, unless there is
+// a trace of the commit: also what can no longer be made may have been, and be gone.
 func TestRefusedInDoubt(t *testing.T) {
+	land := func(e *env, s *heldBack) {
+		_, err := s.Store.Commit(e.ctx, *s.txn)
+		require.NoError(e.t, err)
+	}
+	landAndDelete := func(e *env, s *heldBack) {
+		land(e, s)
+		_, err := e.content(widgets).Delete(e.ctx, "x", "a", anyVersion)
+		require.NoError(e.t, err)
+	}
+	refused := errors.New("the second time")
 	for _, row := range []struct {
 		name    string
-		between func(e *env, s *heldBack) // before the second attempt is refused
-		kind    error                     // nil: it was made
+		between func(plain *env, s *heldBack) // before the second attempt is refused
+		refusal error                         // by the link
+		why     error                         // nil: it was made
 	}{
-		{"it may still be made", func(*env, *heldBack) {}, namespace.ErrUnknownOutcome},
+		{"it may still be made", func(*env, *heldBack) {}, refused, refused},
 		{"it cannot be made any more", func(e *env, _ *heldBack) {
 			o := counter("used", 9)
 			o.Labels = map[string]string{"a": "b"}
 			_, err := e.content(counters).Update(e.ctx, "x", o)
 			require.NoError(e.t, err)
-		}, namespace.ErrForbidden},
+		}, refused, refused},
 		{"what it replaces is gone", func(e *env, _ *heldBack) {
 			_, err := e.content(counters).Delete(e.ctx, "x", "used", anyVersion)
 			require.NoError(e.t, err)
-		}, namespace.ErrForbidden},
-		{"it was made after all", func(e *env, s *heldBack) {
-			_, err := s.Store.Commit(e.ctx, *s.txn)
-			require.NoError(e.t, err)
-		}, nil},
+		}, refused, refused},
+		{"it was made and is gone", landAndDelete, refused, refused},
+		{"it was made and is gone with the namespace", func(e *env, s *heldBack) {
+			landAndDelete(e, s)
+			e.terminate("x")
+		}, nil, namespace.ErrTerminating},
+		{"it was made after all", land, refused, nil},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			m, err := memory.New(nil)
 			require.NoError(t, err)
 			t.Cleanup(func() { require.NoError(t, m.Close()) })
 			s := &heldBack{Store: m}
-			var e *env
-			refused := errors.New("the second time")
-			e = admittedEnv(t, s, counting, onWidgets(func(context.Context, *registry.Write) error {
+			plain := admittedEnv(t, m)
+			e := admittedEnv(t, s, counting, onWidgets(func(context.Context, *registry.Write) error {
 				if !s.done.Load() {
 					return nil
 				}
-				row.between(e, s)
-				return refused
+				row.between(plain, s)
+				return row.refusal
 			}))
 			e.create("x")
 			e.put(counters, "x", counter("used", 9))
 			made, err := e.content(widgets).Create(e.ctx, "x", object("a"))
-			if row.kind == nil {
+			if row.why == nil {
 				require.NoError(t, err)
 				require.Equal(t, 1, e.requireCounted("x", 9))
 				stored, err := e.content(widgets).Get(e.ctx, "x", "a")
@@ -166,8 +178,8 @@ func TestRefusedInDoubt(t *testing.T) {
 			}
 			var typed *namespace.Error
 			require.ErrorAs(t, err, &typed)
-			require.Equal(t, row.kind, typed.Kind, "%v", err)
-			require.ErrorIs(t, err, refused, "the cause is in the chain")
+			require.Equal(t, namespace.ErrUnknownOutcome, typed.Kind, "%v", err)
+			require.ErrorIs(t, err, row.why, "the cause is in the chain")
 			require.False(t, e.hasWidget("x", "a"))
 		})
 	}

@@ -67,8 +67,7 @@ type attempt struct {
 	taken int      // generated names that were taken
 	built bool     // the last commit was acknowledged
 
-	key     string              // of the entry
-	open    [][]store.Condition // those of attempts that may have been made
+	key     string // of the entry
 	turn    turn
 	awaited []string // where to take turns before the next attempt
 }
@@ -104,14 +103,13 @@ func (a *attempt) try(ctx context.Context, dry bool) (store.Entry, bool, error) 
 		return entry, true, nil
 	case errors.Is(err, store.ErrUnknownOutcome):
 		a.doubt, a.tried, a.uid = err, append(a.tried, a.uid), newUID()
-		a.open = append(a.open, txn.If)
 		return a.readBack(ctx, entry.Key, true)
 	case !errors.As(err, &conflict):
 		return store.Entry{}, false, a.failure(err)
 	case conflict.Condition.Key == entry.Key && conflict.Current != nil:
 		return a.occupied(*conflict.Current)
 	}
-	if a.doubt != nil { // it may have been made before the condition failed
+	if a.doubt != nil { // an earlier one may have been made before the condition failed
 		if found, done, err := a.readBack(ctx, entry.Key, false); done || err != nil {
 			return found, done, err
 		}
@@ -123,49 +121,23 @@ func (a *attempt) try(ctx context.Context, dry bool) (store.Entry, bool, error) 
 	if overtaken && conflict.Current != nil || a.blocked == nil {
 		return store.Entry{}, false, nil
 	}
-	return store.Entry{}, false, a.blocked(ctx, a.at)
+	if why := a.blocked(ctx, a.at); why != nil {
+		return store.Entry{}, false, a.failure(why)
+	}
+	return store.Entry{}, false, nil
 }
 
 // refused decides about a creation that is refused now, although an attempt before
-// may have been made. It was not, and never will be, when there is no trace of it
-// after one of its conditions has come to fail for ever.
+// may have been made. It was, if there is a trace of it. No trace says nothing: what
+// was made may have been deleted since, and may be why it is refused now.
 func (a *attempt) refused(ctx context.Context, why error) (store.Entry, bool, error) {
 	if a.doubt == nil {
 		return store.Entry{}, false, why
 	}
-	over, err := a.over(ctx)
-	if err != nil {
-		return store.Entry{}, false, a.failure(err)
-	}
 	if found, done, err := a.readBack(ctx, a.key, false); done || err != nil {
 		return found, done, err
 	}
-	if !over {
-		why = a.failure(why)
-	}
-	return store.Entry{}, false, why
-}
-
-// over reports whether no attempt that may have been made can still be made: each
-// asked for a revision that is past.
-func (a *attempt) over(ctx context.Context) (bool, error) {
-	for _, conditions := range a.open {
-		past := false
-		for _, c := range conditions {
-			if past || c.Want != store.WantRevision {
-				continue
-			}
-			current, err := a.read(ctx, c.Key)
-			if err != nil {
-				return false, err
-			}
-			past = !c.Holds(current)
-		}
-		if !past {
-			return false, nil
-		}
-	}
-	return true, nil
+	return store.Entry{}, false, a.failure(why)
 }
 
 // readBack looks for what an attempt may have created. Retry says that an
@@ -202,7 +174,7 @@ func (a *attempt) occupied(current store.Entry) (store.Entry, bool, error) {
 		return store.Entry{}, false, exhausted(a.resource, a.at)
 	}
 	a.at = namespace.GenerateName(a.prefix, rand.Uint64())
-	a.tried, a.open, a.doubt = nil, nil, nil // the name of those attempts is somebody else's
+	a.tried, a.doubt = nil, nil // the name of those attempts is somebody else's
 	return store.Entry{}, false, nil
 }
 
