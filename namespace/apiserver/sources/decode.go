@@ -12,33 +12,24 @@ import (
 	"strings"
 
 	yamlreader "k8s.io/apimachinery/pkg/util/yaml"
-	"sigs.k8s.io/yaml"
+	kjson "sigs.k8s.io/json"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/apiserver/internal/codec"
+	"github.com/nslifecycle/nslifecycle/namespace/apiserver/kinds"
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
 )
-
-// typeIndex finds resource types by "apiVersion, kind".
-type typeIndex map[string]registry.ResourceType
-
-func indexTypes(types []registry.ResourceType) typeIndex {
-	index := typeIndex{}
-	for _, t := range types {
-		index[t.APIVersion()+", "+t.Kind] = t
-	}
-	return index
-}
 
 // document is one object that a file describes.
 type document struct {
 	file   string
-	typ    registry.ResourceType
+	kind   kinds.Kind
 	object registry.Object
 	hash   string // of everything that the file says of it
 }
 
 // key names the object within the namespace.
-func (d document) key() string { return keyOf(d.typ, d.object.Name) }
+func (d document) key() string { return keyOf(d.kind.ResourceType, d.object.Name) }
 
 func keyOf(t registry.ResourceType, name string) string { return t.Name().String() + "/" + name }
 
@@ -47,7 +38,7 @@ const maxLists = 4 // lists within lists
 // decode returns the objects of a file, all of them or an error that matches
 // [ErrDocument].
 func (s *Syncer) decode(f File) ([]document, error) {
-	d := decoder{types: s.types, space: s.space, file: f.Name, most: s.options.MaxObjects}
+	d := decoder{codec: s.codec, types: s.types, space: s.space, file: f.Name, most: s.options.MaxObjects}
 	if err := d.read(f.Data); err != nil {
 		return nil, fmt.Errorf("%w: %s", ErrDocument, clip(err.Error()))
 	}
@@ -66,11 +57,20 @@ func clip(text string) string {
 	return text
 }
 
+// The aliases of YAML repeat what they name. The JSON form of a file may be so many
+// times its size, or so many bytes if that is more.
+const (
+	maxExpansion = 8
+	minExpansion = 1 << 20
+)
+
 type decoder struct {
+	codec     *codec.Codec
 	types     typeIndex
 	space     string
 	file      string
 	most      int
+	room      int  // bytes of JSON that the documents may still have
 	any       bool // there was a document, if only an empty list
 	documents []document
 }
@@ -93,6 +93,7 @@ func (d *decoder) read(data []byte) error {
 }
 
 func (d *decoder) yamls(data []byte) error {
+	d.room = max(minExpansion, maxExpansion*len(data))
 	reader := yamlreader.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))
 	for n := 1; ; n++ {
 		part, err := reader.Read()
@@ -121,7 +122,7 @@ func (d *decoder) json(data []byte) error {
 			return nil
 		}
 		if err == nil {
-			err = d.add(raw, 0)
+			err = d.add(raw, 0, namespace.TypeMeta{})
 		}
 		if err != nil {
 			return fmt.Errorf("document %d: %w", n, err)
@@ -130,17 +131,17 @@ func (d *decoder) json(data []byte) error {
 }
 
 func (d *decoder) yaml(part []byte) error {
-	raw, err := yaml.YAMLToJSONStrict(part)
+	if blank(part) {
+		return nil
+	}
+	raw, err := codec.Document(part)
 	if err != nil {
 		return err
 	}
-	if string(bytes.TrimSpace(raw)) != "null" {
-		return d.add(raw, 0)
+	if d.room -= len(raw); d.room < 0 {
+		return errors.New("the aliases of the file repeat too much")
 	}
-	if !blank(part) { // the reader takes what is nested too deep for it for nothing, too
-		return errors.New("it is not an object")
-	}
-	return nil
+	return d.add(raw, 0, namespace.TypeMeta{})
 }
 
 // blank reports whether a document is nothing but white space and comments.
@@ -153,91 +154,112 @@ func blank(part []byte) bool {
 	return true
 }
 
-// add takes one object, or the objects of a list.
-func (d *decoder) add(raw []byte, depth int) error {
+// head is what tells objects from lists.
+type head struct {
+	APIVersion string          `json:"apiVersion"`
+	Kind       string          `json:"kind"`
+	Items      json.RawMessage `json:"items"`
+}
+
+// add takes one object, or the objects of a list. An item of a list of one kind may
+// leave out its type.
+func (d *decoder) add(raw []byte, depth int, item namespace.TypeMeta) error {
 	if len(raw) > registry.MaxObject && depth > 0 {
 		return fmt.Errorf("an object has %d bytes, at most %d are allowed", len(raw), registry.MaxObject)
 	}
-	var o registry.Object
-	if err := json.Unmarshal(raw, &o); err != nil {
+	var h head
+	twice, err := kjson.UnmarshalStrict(raw, &h, kjson.DisallowDuplicateFields)
+	if err = errors.Join(append(twice, err)...); err != nil {
 		return err
 	}
-	if items, ok := o.Fields["items"]; ok && strings.HasSuffix(o.Kind, "List") {
-		return d.list(o.TypeMeta, items, depth)
+	if h.APIVersion == "" && h.Kind == "" {
+		h.APIVersion, h.Kind = item.APIVersion, item.Kind
 	}
-	t, ok := d.types[o.APIVersion+", "+o.Kind]
-	switch {
-	case o.APIVersion == "" || o.Kind == "":
+	if h.APIVersion == "" || h.Kind == "" {
 		return errors.New("apiVersion and kind are required")
-	case !ok:
-		return fmt.Errorf("there is no resource type of apiVersion %.80q and kind %.80q", o.APIVersion, o.Kind)
-	case !t.Namespaced:
-		return fmt.Errorf("%s are cluster-scoped: only what belongs to a namespace can be registered", t.Name())
+	}
+	if k, ok := d.types.of(h.APIVersion, h.Kind); ok {
+		return d.object(k, raw)
+	}
+	if item, ok := d.itemOf(h); ok {
+		return d.list(item, h.Items, depth)
+	}
+	return fmt.Errorf("there is no resource type of apiVersion %.80q and kind %.80q", h.APIVersion, h.Kind)
+}
+
+// object takes one object, as a server would that is sent it.
+func (d *decoder) object(k kinds.Kind, raw []byte) error {
+	o, _, err := d.codec.Decode(k, "application/json", raw, codec.Strict)
+	switch {
+	case err != nil:
+		return err
+	case !k.Namespaced:
+		return fmt.Errorf("%s are cluster-scoped: only what belongs to a namespace can be registered", k.Name())
 	case o.Name == "":
 		return fmt.Errorf("%s: metadata.name is required: names are not generated here", o.Kind)
 	case o.Namespace != "" && o.Namespace != d.space:
-		return fmt.Errorf("%s/%.80s: metadata.namespace is %.80q, but the source belongs to %q: leave it out", t.Name(), o.Name, o.Namespace, d.space)
+		return fmt.Errorf("%s/%.80s: metadata.namespace is %.80q, but the source belongs to %q: leave it out", k.Name(), o.Name, o.Namespace, d.space)
 	case len(d.documents) == d.most:
 		return fmt.Errorf("there are more than %d objects", d.most)
 	}
-	d.any = true
-	o = wanted(t, d.space, o)
+	o = wanted(k, d.space, o)
+	if k.Default != nil {
+		k.Default(&o)
+	}
+	if err := validate(k, nil, &o); err != nil {
+		return err
+	}
 	canonical, err := json.Marshal(o)
 	if err != nil {
 		return err
 	}
-	d.documents = append(d.documents, document{file: d.file, typ: t, object: o, hash: hashOf(canonical)})
+	d.any = true
+	d.documents = append(d.documents, document{file: d.file, kind: k, object: o, hash: hashOf(canonical)})
 	return nil
 }
 
-func (d *decoder) list(meta namespace.TypeMeta, items []byte, depth int) error {
+// itemOf reports whether something is a list, and of which type its items are: of
+// any (zero), or of one that is declared.
+func (d *decoder) itemOf(h head) (item namespace.TypeMeta, ok bool) {
+	if h.APIVersion == "v1" && h.Kind == "List" {
+		return item, true
+	}
+	kind, ok := strings.CutSuffix(h.Kind, "List")
+	if !ok {
+		return item, false
+	}
+	k, ok := d.types.of(h.APIVersion, kind)
+	return namespace.TypeMeta{APIVersion: h.APIVersion, Kind: kind}, ok && k.Namespaced
+}
+
+// list takes the items of a list. One that was cut off before them is none.
+func (d *decoder) list(item namespace.TypeMeta, items []byte, depth int) error {
 	if depth == maxLists {
 		return errors.New("there are lists within lists within lists")
 	}
 	var raws []json.RawMessage
-	if err := json.Unmarshal(items, &raws); err != nil {
-		return fmt.Errorf("items: %w", err)
+	if err := json.Unmarshal(items, &raws); err != nil || raws == nil {
+		return errors.New("items must be a list; write [] for none")
 	}
 	d.any = true
 	for i, raw := range raws {
-		raw, err := typed(raw, meta)
-		if err == nil {
-			err = d.add(raw, depth+1)
-		}
-		if err != nil {
+		if err := d.add(raw, depth+1, item); err != nil {
 			return fmt.Errorf("items[%d]: %w", i, err)
 		}
 	}
 	return nil
 }
 
-// typed gives an item of a typed list, such as a ConfigMapList, the type that it may
-// leave out.
-func typed(raw []byte, list namespace.TypeMeta) ([]byte, error) {
-	kind := strings.TrimSuffix(list.Kind, "List")
-	if kind == "" {
-		return raw, nil
-	}
-	var o registry.Object
-	if err := json.Unmarshal(raw, &o); err != nil {
-		return nil, err
-	}
-	if o.Kind != "" || o.APIVersion != "" {
-		return raw, nil
-	}
-	o.TypeMeta = namespace.TypeMeta{Kind: kind, APIVersion: list.APIVersion}
-	return json.Marshal(o)
-}
-
-// wanted returns what a document says, without what is the server's.
-func wanted(t registry.ResourceType, space string, o registry.Object) registry.Object {
+// wanted returns what a document says, without what is the server's. An empty status
+// is what a Go type makes of none.
+func wanted(k kinds.Kind, space string, o registry.Object) registry.Object {
 	annotations := maps.Clone(o.Annotations)
 	delete(annotations, Annotation)
 	o.Meta = namespace.Meta{
 		Name: o.Name, Namespace: space, Labels: o.Labels, Annotations: annotations,
 		OwnerReferences: slices.Clone(o.OwnerReferences), Finalizers: o.Finalizers,
 	}
-	if t.Status {
+	if k.Status || string(o.Fields["status"]) == "{}" {
 		delete(o.Fields, "status")
 	}
 	return o

@@ -8,7 +8,9 @@
 //	err = s.Run(ctx)
 //
 // Files hold YAML or JSON, several documents or lists too, of the resource types
-// that the registry declares. An object that appears in them is created, one that
+// that the registry declares. They are read as the API server reads what it is sent
+// for the same kinds ([Options].Kinds), and strictly: fields that a kind does not
+// have, or that are given twice, make a file invalid. An object that appears in them is created, one that
 // changes is updated, and one that disappears is deleted.
 //
 // # What it touches
@@ -48,6 +50,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/apiserver/internal/codec"
+	"github.com/nslifecycle/nslifecycle/namespace/apiserver/kinds"
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
 )
 
@@ -101,6 +105,13 @@ type Options struct {
 	// MaxObjects bounds the objects of the source; default 10,000. More are an error that
 	// changes nothing.
 	MaxObjects int
+	// Kinds are those that an API server over the registry serves; give it the same
+	// list. What belongs to a kind is read through its Go type or schema, completed by
+	// its Default, and held against its Validate. A type of the registry without a kind
+	// may have any fields: an object of it may then be one that no server of a built-in
+	// kind can give out as protobuf. A kind that the registry does not declare is
+	// refused.
+	Kinds []kinds.Kind
 	// Synced is told about each look of [Syncer.Run]; default: nobody is.
 	Synced func(Result, error)
 }
@@ -150,6 +161,7 @@ type Syncer struct {
 	registry *registry.Registry
 	source   Source
 	types    typeIndex
+	codec    *codec.Codec
 	space    string
 	name     string
 	options  Options
@@ -194,8 +206,16 @@ func New(r *registry.Registry, id string, src Source, o *Options) (*Syncer, erro
 	if opts.Name == "" || len(opts.Name) > maxName || !utf8.ValidString(opts.Name) {
 		return nil, invalid("the name %.80q of the source must be valid UTF-8 of 1 to %d bytes", opts.Name, maxName)
 	}
+	types, err := indexTypes(r.Types(), opts.Kinds)
+	if err != nil {
+		return nil, err
+	}
+	reader, err := codec.New(opts.Kinds)
+	if err != nil {
+		return nil, fmt.Errorf("sources: option Kinds: %w", err)
+	}
 	return &Syncer{
-		registry: r, source: src, types: indexTypes(r.Types()), space: id, name: opts.Name, options: opts,
+		registry: r, source: src, types: types, codec: reader, space: id, name: opts.Name, options: opts,
 		turn: make(chan struct{}, 1), verified: map[string]verified{},
 	}, nil
 }

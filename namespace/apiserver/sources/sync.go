@@ -145,10 +145,7 @@ var errWaiting = errors.New("the namespace is being deleted")
 // run compares what is wanted with what is there, and makes it so. It reports
 // whether the registry failed.
 func (l *look) run(ctx context.Context) (broken bool, err error) {
-	for _, t := range sortedTypes(l.types) {
-		if !t.Namespaced {
-			continue
-		}
+	for _, t := range l.types.namespaced() {
 		switch err := l.syncType(ctx, t); {
 		case errors.Is(err, errWaiting):
 			l.result.Waiting = true
@@ -158,10 +155,6 @@ func (l *look) run(ctx context.Context) (broken bool, err error) {
 		}
 	}
 	return false, errors.Join(l.problems...)
-}
-
-func sortedTypes(index typeIndex) []registry.ResourceType {
-	return slices.SortedFunc(maps.Values(index), func(a, b registry.ResourceType) int { return a.Name().Compare(b.Name()) })
 }
 
 // page is how many objects are read at once.
@@ -192,7 +185,7 @@ func (l *look) syncType(ctx context.Context, t registry.ResourceType) error {
 		o.Continue = list.Continue
 	}
 	for _, key := range slices.Sorted(maps.Keys(l.wanted)) {
-		if d := l.wanted[key]; d.typ.Name() == t.Name() && !there[key] {
+		if d := l.wanted[key]; d.kind.Name() == t.Name() && !there[key] {
 			if err := l.create(ctx, content, key, d); err != nil {
 				return err
 			}
@@ -287,6 +280,9 @@ func (l *look) update(ctx context.Context, content *registry.Content, key string
 	next.Finalizers, next.ManagedFields = old.Finalizers, old.ManagedFields
 	if len(next.OwnerReferences) == 0 {
 		next.OwnerReferences = old.OwnerReferences
+	}
+	if err := validate(d.kind, &old, &next); err != nil {
+		return l.failure(ctx, d.file, key, err)
 	}
 	o, err := content.Update(ctx, l.space, next)
 	if err != nil {

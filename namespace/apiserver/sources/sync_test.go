@@ -93,7 +93,7 @@ func TestBadDocuments(t *testing.T) {
 		"items no list":     "apiVersion: v1\nkind: List\nitems: {}",
 		"bad item":          "apiVersion: v1\nkind: List\nitems: [7]",
 		"typed item":        "apiVersion: v1\nkind: ConfigMapList\nitems: [7]",
-		"many lists":        `{"kind":"List","items":[{"kind":"List","items":[{"kind":"List","items":[{"kind":"List","items":[{"kind":"List","items":[]}]}]}]}]}`,
+		"many lists":        strings.Repeat(`{"apiVersion":"v1","kind":"List","items":[`, 5) + strings.Repeat("]}", 5),
 		"metadata no map":   "apiVersion: v1\nkind: ConfigMap\nmetadata: []",
 		"good, then bad":    docs(configmap("new", "1"), "a: ["),
 		"good, then nobody": docs(configmap("new", "1"), "apiVersion: v1\nkind: Secret\nmetadata: {name: a}"),
@@ -128,7 +128,7 @@ func TestBadSource(t *testing.T) {
 	src := fixedOf(configmap("a", "1"), "a: [")
 	s := e.syncer(src, nil)
 	_, err := s.Sync(e.ctx)
-	require.EqualError(t, err, `sources: "f1.yaml": invalid document: document 1: yaml: line 1: did not find expected node content`)
+	require.EqualError(t, err, `sources: "f1.yaml": invalid document: document 1: error converting YAML to JSON: yaml: line 1: did not find expected node content`)
 	before := e.position()
 	broken := errors.New("broken")
 	src.set(broken)

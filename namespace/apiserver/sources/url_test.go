@@ -76,7 +76,7 @@ func TestURL(t *testing.T) {
 	e.sync(s)
 	basic := "Basic dXNlcjpzZWNyZXQ="
 	require.Empty(t, cmp.Diff([]string{basic, `"v1"  ` + basic, `"v1"  ` + basic, `"v1"  ` + basic, "Mon, 02 Jan 2006 15:04:05 GMT " + basic}, srv.seen))
-	srv.document(`{"kind":"List","items":[]}`, "", "")
+	srv.document(`{"apiVersion":"v1","kind":"List","items":[]}`, "", "")
 	require.Empty(t, cmp.Diff(sources.Result{Deleted: 1}, e.sync(s)))
 }
 

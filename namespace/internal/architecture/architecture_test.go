@@ -72,7 +72,7 @@ var rooms = []room{
 	}},
 	{path: "namespace/apiserver/quota", floor: 4, engine: kubernetes, own: []string{"namespace/apiserver/internal"}},
 	{path: "namespace/apiserver/limitrange", floor: 4, engine: kubernetes, own: []string{"namespace/apiserver/internal"}},
-	{path: "namespace/apiserver/sources", floor: 4, engine: kubernetes},
+	{path: "namespace/apiserver/sources", floor: 4, engine: kubernetes, own: []string{"namespace/apiserver/kinds", "namespace/apiserver/internal/codec"}},
 	{path: "namespace/internal/architecture", floor: 5},
 }
 

@@ -1,0 +1,64 @@
+package sources
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/apiserver/kinds"
+	"github.com/nslifecycle/nslifecycle/namespace/registry"
+)
+
+// typeIndex finds the kinds of a registry by apiVersion and kind.
+type typeIndex map[namespace.TypeMeta]kinds.Kind
+
+// indexTypes takes the types of a registry, as the kinds of the list where it has
+// them. What the list has beyond that is an error.
+func indexTypes(types []registry.ResourceType, list []kinds.Kind) (typeIndex, error) {
+	index := typeIndex{}
+	for _, t := range types {
+		index[namespace.TypeMeta{APIVersion: t.APIVersion(), Kind: t.Kind}] = kinds.Custom(t)
+	}
+	for _, k := range list {
+		if k.Name() == kinds.Namespaces().Name() {
+			continue
+		}
+		declared, ok := index.of(k.APIVersion(), k.Kind)
+		if !ok || declared.Name() != k.Name() {
+			return nil, invalid("option Kinds has the kind %.80q of %.80q, which the registry does not declare as a type: give it the type, or leave out the kind",
+				k.Kind, k.APIVersion())
+		}
+		k.ResourceType = declared.ResourceType
+		index[namespace.TypeMeta{APIVersion: k.APIVersion(), Kind: k.Kind}] = k
+	}
+	return index, nil
+}
+
+func (x typeIndex) of(apiVersion, kind string) (kinds.Kind, bool) {
+	k, ok := x[namespace.TypeMeta{APIVersion: apiVersion, Kind: kind}]
+	return k, ok
+}
+
+// namespaced returns the types whose objects belong to a namespace, sorted.
+func (x typeIndex) namespaced() []registry.ResourceType {
+	var types []registry.ResourceType
+	for k := range maps.Values(x) {
+		if k.Namespaced {
+			types = append(types, k.ResourceType)
+		}
+	}
+	slices.SortFunc(types, func(a, b registry.ResourceType) int { return a.Name().Compare(b.Name()) })
+	return types
+}
+
+// validate asks a kind about an object that is to be written; old is nil at creation.
+func validate(k kinds.Kind, old, updated *registry.Object) error {
+	if k.Validate == nil {
+		return nil
+	}
+	kind := k.Kind
+	if k.Group != "" {
+		kind += "." + k.Group
+	}
+	return namespace.Invalid(kind, k.Name().String(), updated.Name, k.Validate(old, updated))
+}
