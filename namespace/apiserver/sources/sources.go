@@ -31,7 +31,9 @@
 // Whatever cannot be read deletes nothing: not a directory that is away or a server
 // that fails, and not a file that is empty, half written or invalid; what such a file
 // gave before stays as it is, also after a restart, until the file can be read or is
-// gone. A file is taken as a whole or not at all.
+// gone. What has moved into another file by then is kept too. A file that no object is
+// from yet, and that cannot be read, may be another under a new name: while there is
+// such a file, nothing is deleted. A file is taken as a whole or not at all.
 //
 // # Termination
 //
@@ -127,7 +129,7 @@ const (
 type Result struct {
 	Created, Updated, Deleted int
 	Unchanged                 int  // objects that were as they should be
-	Kept                      int  // objects of files that cannot be read now
+	Kept                      int  // objects that files that cannot be read now may have
 	Settling                  int  // files that are being written
 	Dying                     int  // objects that are to be there but still on their way out
 	Waiting                   bool // the namespace is missing or being deleted: nothing was done

@@ -43,10 +43,11 @@ func (s *Syncer) sync(ctx context.Context) (result Result, broken bool, err erro
 			return Result{Waiting: err == nil}, err != nil, err
 		}
 	}
-	l := look{Syncer: s, wanted: map[string]document{}, bad: map[string]bool{}}
+	l := look{Syncer: s, wanted: map[string]document{}, bad: map[string]bool{}, gave: map[string]bool{}}
 	l.decodeAll(files)
 	if len(l.wanted) > s.options.MaxObjects {
-		return Result{}, false, fmt.Errorf("sources: %s: %w: there are more than %d objects", s.name, ErrDocument, s.options.MaxObjects)
+		err := fmt.Errorf("sources: %s: %w: there are more than %d objects", s.name, ErrDocument, s.options.MaxObjects)
+		return l.result, false, errors.Join(append(l.problems, err)...)
 	}
 	broken, err = l.run(ctx)
 	return l.result, broken, err
@@ -95,8 +96,18 @@ type look struct {
 	*Syncer
 	wanted   map[string]document
 	bad      map[string]bool // files that could not be read
+	gave     map[string]bool // files that objects are from
+	stale    []stale
 	result   Result
 	problems []error
+}
+
+// stale is an object that is there, and not wanted any more.
+type stale struct {
+	content *registry.Content
+	key     string
+	file    string
+	meta    namespace.Meta // of what was looked at
 }
 
 func (l *look) problem(file, object string, err error) {
@@ -145,23 +156,41 @@ var errWaiting = errors.New("the namespace is being deleted")
 // run compares what is wanted with what is there, and makes it so. It reports
 // whether the registry failed.
 func (l *look) run(ctx context.Context) (broken bool, err error) {
-	for _, t := range l.types.namespaced() {
-		switch err := l.syncType(ctx, t); {
-		case errors.Is(err, errWaiting):
-			l.result.Waiting = true
-			return false, nil
-		case err != nil:
-			return true, errors.Join(append(l.problems, err)...)
-		}
+	switch err := l.syncAll(ctx); {
+	case errors.Is(err, errWaiting):
+		l.result.Waiting = true
+		return false, nil
+	case err != nil:
+		return true, errors.Join(append(l.problems, err)...)
 	}
 	return false, errors.Join(l.problems...)
+}
+
+// syncAll changes what is there, removes, then creates: what is removed may make room
+// within a limit. Nothing is removed before all is known that there is.
+func (l *look) syncAll(ctx context.Context) error {
+	missing := maps.Clone(l.wanted)
+	for _, t := range l.types.namespaced() {
+		if err := l.syncType(ctx, t, missing); err != nil {
+			return err
+		}
+	}
+	if err := l.removeAll(ctx); err != nil {
+		return err
+	}
+	for _, key := range slices.Sorted(maps.Keys(missing)) {
+		if err := l.create(ctx, key, missing[key]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // page is how many objects are read at once.
 const page = 500
 
-// syncType goes through all objects of a type, then creates what was not among them.
-func (l *look) syncType(ctx context.Context, t registry.ResourceType) error {
+// syncType goes through all objects of a type, and takes from missing what is there.
+func (l *look) syncType(ctx context.Context, t registry.ResourceType, missing map[string]document) error {
 	content, err := l.registry.Content(t.Name())
 	if err != nil {
 		return fmt.Errorf("sources: %w", err)
@@ -175,6 +204,7 @@ func (l *look) syncType(ctx context.Context, t registry.ResourceType) error {
 		for _, object := range list.Items {
 			key := keyOf(t, object.Name)
 			there[key] = true
+			delete(missing, key)
 			if err := l.compare(ctx, content, key, object); err != nil {
 				return err
 			}
@@ -183,13 +213,6 @@ func (l *look) syncType(ctx context.Context, t registry.ResourceType) error {
 			break
 		}
 		o.Continue = list.Continue
-	}
-	for _, key := range slices.Sorted(maps.Keys(l.wanted)) {
-		if d := l.wanted[key]; d.kind.Name() == t.Name() && !there[key] {
-			if err := l.create(ctx, content, key, d); err != nil {
-				return err
-			}
-		}
 	}
 	for key := range l.verified {
 		if strings.HasPrefix(key, t.Name().String()+"/") && !there[key] {
@@ -201,10 +224,30 @@ func (l *look) syncType(ctx context.Context, t registry.ResourceType) error {
 	return nil
 }
 
+// removeAll deletes what is not wanted any more, unless there is a file that cannot be
+// read and that no object is from: it may be where what seems to be gone has moved.
+func (l *look) removeAll(ctx context.Context) error {
+	for file := range l.bad {
+		if !l.gave[file] {
+			l.result.Kept += len(l.stale)
+			return nil
+		}
+	}
+	for _, s := range l.stale {
+		if err := l.remove(ctx, s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // compare holds an object that is there against what is wanted.
 func (l *look) compare(ctx context.Context, content *registry.Content, key string, o registry.Object) error {
 	d, wanted := l.wanted[key]
 	m, ours := owned(l.name, key, o)
+	if ours {
+		l.gave[m.File] = true
+	}
 	switch {
 	case !wanted && !ours:
 		return nil
@@ -214,12 +257,16 @@ func (l *look) compare(ctx context.Context, content *registry.Content, key strin
 	case !wanted && !o.DeletionTimestamp.IsZero():
 		return nil
 	case !wanted:
-		return l.remove(ctx, content, key, m, o)
+		l.stale = append(l.stale, stale{content, key, m.File, namespace.Meta{Name: o.Name, UID: o.UID, ResourceVersion: o.ResourceVersion}})
+		return nil
 	case !ours:
 		l.problem(d.file, key, ErrForeign)
 		return nil
 	case !o.DeletionTimestamp.IsZero():
 		l.result.Dying++
+		return nil
+	case l.bad[m.File] && m.File != d.file: // the file that it is from may still have it
+		l.result.Kept++
 		return nil
 	}
 	if m.File == d.file && m.Hash == d.hash && (l.verified[key] == verified{o.ResourceVersion, d.hash} || covers(o, d.object)) {
@@ -236,7 +283,11 @@ func (l *look) made(key string, d document, o registry.Object) {
 	l.verified[key] = verified{o.ResourceVersion, d.hash}
 }
 
-func (l *look) create(ctx context.Context, content *registry.Content, key string, d document) error {
+func (l *look) create(ctx context.Context, key string, d document) error {
+	content, err := l.registry.Content(d.kind.Name())
+	if err != nil {
+		return fmt.Errorf("sources: %w", err)
+	}
 	o, err := l.marked(d.object, d)
 	if err == nil {
 		o, err = content.Create(ctx, l.space, o)
@@ -302,12 +353,12 @@ func overlaid(below, above map[string]string) map[string]string {
 	return out
 }
 
-func (l *look) remove(ctx context.Context, content *registry.Content, key string, m mark, o registry.Object) error {
-	_, err := content.Delete(ctx, l.space, o.Name, namespace.Preconditions{UID: o.UID, ResourceVersion: o.ResourceVersion})
+func (l *look) remove(ctx context.Context, s stale) error {
+	_, err := s.content.Delete(ctx, l.space, s.meta.Name, namespace.Preconditions{UID: s.meta.UID, ResourceVersion: s.meta.ResourceVersion})
 	if err != nil && !errors.Is(err, namespace.ErrNotFound) {
-		return l.failure(ctx, m.File, key, err)
+		return l.failure(ctx, s.file, s.key, err)
 	}
-	delete(l.verified, key)
+	delete(l.verified, s.key)
 	l.result.Deleted++
 	return nil
 }

@@ -313,3 +313,67 @@ func TestDeletionIsFenced(t *testing.T) {
 	require.ErrorIs(t, err, namespace.ErrConflict)
 	require.Equal(t, []string{"configmaps/a "}, e.all())
 }
+
+// A file that is renamed while it settles, or that cannot be read under its new name,
+// takes nothing along.
+func TestRenameKeeps(t *testing.T) {
+	for name, unread := range map[string]sources.File{
+		"settling": {Name: "new.yaml", Err: sources.ErrSettling},
+		"bad":      {Name: "new.yaml", Data: []byte("a: [")},
+		"away":     {Name: "new.yaml", Err: errors.New("broken")},
+	} {
+		e := newEnv(t).space()
+		src := fixedOf(configmap("a", "1"), configmap("b", "1"))
+		s := e.syncer(src, nil)
+		e.sync(s)
+		a, before := e.get(configmaps, "a"), e.position()
+		src.files[0] = unread
+		for _, look := range []*sources.Syncer{s, s, e.syncer(src, nil)} {
+			result, _ := look.Sync(e.ctx)
+			require.Equal(t, 1, result.Kept, name)
+			require.Equal(t, 1, result.Unchanged, name)
+		}
+		require.Equal(t, before, e.position(), name)
+		src.files[0] = sources.File{Name: "new.yaml", Data: []byte(configmap("a", "1"))}
+		require.Empty(t, cmp.Diff(sources.Result{Updated: 1, Unchanged: 1}, e.sync(s)), name)
+		require.Equal(t, a.UID, e.get(configmaps, "a").UID, name)
+		src.files = src.files[1:]
+		require.Equal(t, 1, e.sync(s).Deleted, name)
+	}
+}
+
+// What a file gave stays as it is while the file cannot be read, also when another
+// file has the same object.
+func TestUnreadableFileKeepsItsObjects(t *testing.T) {
+	e := newEnv(t).space()
+	src := fixedOf(configmap("x", "A"), configmap("x", "B"))
+	s := e.syncer(src, nil)
+	_, err := s.Sync(e.ctx)
+	require.ErrorIs(t, err, sources.ErrDuplicate)
+	before := e.position()
+	for _, unread := range []sources.File{{Name: "f0.yaml", Data: []byte("a: [")}, {Name: "f0.yaml", Err: sources.ErrSettling}} {
+		src.files[0] = unread
+		for _, look := range []*sources.Syncer{s, e.syncer(src, nil)} {
+			result, _ := look.Sync(e.ctx)
+			require.Equal(t, 1, result.Kept)
+			require.Zero(t, result.Writes())
+		}
+	}
+	require.Equal(t, before, e.position())
+	src.files = src.files[1:]
+	require.Empty(t, cmp.Diff(sources.Result{Updated: 1}, e.sync(s)), "it is gone: the other has it")
+	require.Equal(t, []string{`configmaps/x {"v":"B"}`}, e.all())
+}
+
+// That there are too many objects does not hide what is wrong with single files.
+func TestTooManyObjectsAndProblems(t *testing.T) {
+	e := newEnv(t).space()
+	src := fixedOf(configmap("a", "1"), configmap("b", "1"), "a: [", configmap("a", "2"))
+	src.files = append(src.files, sources.File{Name: "settling.yaml", Err: sources.ErrSettling})
+	result, err := e.syncer(src, &sources.Options{MaxObjects: 1}).Sync(e.ctx)
+	require.ErrorContains(t, err, "there are more than 1 objects")
+	require.ErrorContains(t, err, `"f2.yaml": invalid document`)
+	require.ErrorIs(t, err, sources.ErrDuplicate)
+	require.Empty(t, cmp.Diff(sources.Result{Settling: 1}, result))
+	require.Empty(t, e.all())
+}
