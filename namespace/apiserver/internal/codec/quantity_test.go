@@ -65,8 +65,12 @@ func quotaMessage(t testing.TB, text string) []byte {
 // quotaOf is a quota with fields of any kind, and one limit whose value is any bytes.
 func quotaOf(t testing.TB, before, value []byte) []byte {
 	t.Helper()
+	return envelope(t, "ResourceQuota", append(before, quotaFields(value)...))
+}
+
+func quotaFields(value []byte) []byte {
 	spec := field(0x0a, append(field(0x0a, []byte("pods")), value...))
-	return envelope(t, "ResourceQuota", slices.Concat(before, field(0x0a, field(0x0a, []byte("x"))), field(0x12, spec)))
+	return append(field(0x0a, field(0x0a, []byte("x"))), field(0x12, spec)...)
 }
 
 func envelope(t testing.TB, kind string, raw []byte) []byte {
@@ -95,8 +99,7 @@ func costlyMessages(t testing.TB) map[string][]byte {
 	text := []byte("1e-2147483640")
 	quantity, costly := field(0x0a, text), field(0x12, field(0x0a, text))
 	// An unknown field: read with another tag, its content is one that hides the rest.
-	rest := len(quotaOf(t, nil, costly)) - len(quotaOf(t, nil, nil)) + 64
-	hiding := append(field(0x7a, bytes.Repeat([]byte("1"), 64)), field(0x32, binary.AppendUvarint([]byte{0x7a}, uint64(rest)))...)
+	hiding := append(field(0x7a, bytes.Repeat([]byte("1"), 64)), field(0x32, binary.AppendUvarint([]byte{0x7a}, uint64(len(quotaFields(costly)))))...)
 	reaching := append([]byte{0x12, byte(len(quantity))}, quantity[:2]...)
 	return map[string][]byte{
 		"tag":              quotaOf(t, nil, field(0x12, overlong(0x0a, text))),
