@@ -19,8 +19,9 @@ import (
 type exchange struct {
 	http.ResponseWriter
 	control *http.ResponseController
-	route   route // with the user, once that is known
-	stall   time.Duration
+	route   route  // with the user, once that is known
+	client  string // who shares room with whom; empty: not known yet
+	pace    pace
 	until   time.Time // when the connection is cut, as it was told last
 	always  bool      // deadlines of the writer count also while nothing is written: HTTP/2
 
@@ -41,7 +42,7 @@ func exchangeOf(ctx context.Context) *exchange {
 
 // begin returns the exchange of a request, and the request to pass on.
 func (s *Server) begin(w http.ResponseWriter, r *http.Request) (*exchange, *http.Request) {
-	e := &exchange{ResponseWriter: w, control: http.NewResponseController(w), route: routeOf(r), stall: s.options.Limits.Stall, always: r.ProtoMajor >= 2}
+	e := &exchange{ResponseWriter: w, control: http.NewResponseController(w), route: routeOf(r), pace: newPace(s.options.Limits), always: r.ProtoMajor >= 2}
 	if !e.always {
 		e.arm()
 	}
@@ -72,6 +73,7 @@ func (e *exchange) Write(p []byte) (int, error) {
 	for {
 		e.arm()
 		n, err := e.ResponseWriter.Write(p[:min(len(p), piece)])
+		e.pace.took(time.Now(), n)
 		total += n
 		e.bytes += int64(n)
 		if p = p[n:]; err != nil || len(p) == 0 {
@@ -95,14 +97,16 @@ func (e *exchange) FlushError() error {
 	}
 	e.arm()
 	defer e.rest()
-	return e.lost(e.control.Flush())
+	err := e.control.Flush()
+	e.pace.took(time.Now(), 0)
+	return e.lost(err)
 }
 
 // lost notes why the client did not get all of the answer.
 func (e *exchange) lost(err error) error {
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		e.reason = "the client takes nothing"
+		e.reason = "the client takes too little"
 	case err != nil && e.reason == "":
 		e.reason = "the client is gone"
 	}
@@ -112,14 +116,15 @@ func (e *exchange) lost(err error) error {
 // Unwrap lets [http.ResponseController] reach what lies beneath.
 func (e *exchange) Unwrap() http.ResponseWriter { return e.ResponseWriter }
 
-// arm moves the time at which the connection is cut, unless there is enough left of
-// the last time: it costs more than a look at the clock.
+// arm moves the time at which the connection is cut to where the pace has it, unless
+// the last time leaves about as much: it costs more than a look at the clock.
 func (e *exchange) arm() {
 	now := time.Now()
-	if e.until.Sub(now) > e.stall/2 {
+	credit := e.pace.begin(now)
+	if left := e.until.Sub(now); left > credit/2 && left <= credit {
 		return
 	}
-	e.until = now.Add(e.stall)
+	e.until = now.Add(credit)
 	_ = e.control.SetWriteDeadline(e.until) // not every writer has one
 }
 

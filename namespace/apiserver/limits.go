@@ -15,7 +15,8 @@ type Limits struct {
 	// Reads and Writes are how many requests that read, and that write, are served at
 	// once; default 400 and 200. One client has at most half of them. Further
 	// requests wait for a short time, each client in its turn, and are then answered
-	// 429. A client is a user, or where nobody is known an address.
+	// 429. A client is a user, or where nobody is known an address. A watch that is
+	// sent the state first is a request that reads until that was sent.
 	Reads, Writes int
 	// Queue is how long a request waits for its turn; default 5 s.
 	Queue time.Duration
@@ -42,9 +43,14 @@ type Limits struct {
 	// Arrive is how long the body of a request may take to arrive; default 30 s.
 	// Later is 408.
 	Arrive time.Duration
-	// Stall is how long a client may take nothing of what it is sent; default 30 s,
-	// and not checked more often than twice in that time. Then its connection is cut.
+	// Stall is how long a client may be behind with taking what it is sent; default
+	// 30 s, and not checked more often than twice in that time. Then its connection is
+	// cut. Rate is how many bytes a second it must take on average to make up for
+	// that, while there is more to send; default 128 KiB. So an answer is taken within
+	// Stall and the time that its size has at Rate, or not at all: the slot of a
+	// request is held until then, and with it the memory of the answer.
 	Stall time.Duration
+	Rate  int
 	// Drain is how long [Server.Serve] waits for requests at its end; default 30 s.
 	Drain time.Duration
 }
@@ -62,6 +68,7 @@ func (l Limits) withDefaults() (Limits, error) {
 	}{
 		{"Page", &l.Page, 10_000}, {"Reads", &l.Reads, 400}, {"Writes", &l.Writes, 200},
 		{"Watches", &l.Watches, 1000}, {"AllWatches", &l.AllWatches, 50_000}, {"HeaderBytes", &l.HeaderBytes, 64 << 10},
+		{"Rate", &l.Rate, 128 << 10},
 	} {
 		if *f.value < 0 {
 			return l, invalidOption("option Limits.%s is %d, it must not be negative", f.name, *f.value)

@@ -148,7 +148,7 @@ func TestBadLimits(t *testing.T) {
 	for name, l := range map[string]apiserver.Limits{
 		"Body": {Body: -1}, "Page": {Page: -1}, "Reads": {Reads: -1}, "Writes": {Writes: -1}, "Queue": {Queue: -1}, "Watches": {Watches: -1},
 		"AllWatches": {AllWatches: -1}, "Timeout": {Timeout: -1}, "Wait": {Wait: -1}, "WatchTimeout": {WatchTimeout: -1}, "Header": {Header: -1},
-		"HeaderBytes": {HeaderBytes: -1}, "Idle": {Idle: -1}, "Arrive": {Arrive: -1}, "Stall": {Stall: -1}, "Drain": {Drain: -1},
+		"HeaderBytes": {HeaderBytes: -1}, "Idle": {Idle: -1}, "Arrive": {Arrive: -1}, "Stall": {Stall: -1}, "Rate": {Rate: -1}, "Drain": {Drain: -1},
 	} {
 		_, err := apiserver.New(e.registry, served(), &apiserver.Options{Limits: l})
 		require.ErrorIs(t, err, namespace.ErrInvalid)

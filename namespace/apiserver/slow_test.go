@@ -134,7 +134,7 @@ func TestSlowReader(t *testing.T) {
 		synctest.Wait()
 		quick.expect("ADDED a 1", "MODIFIED a 2")
 		time.Sleep(30 * time.Second)
-		require.Contains(t, log.with("agent=slow"), `reason="the client takes nothing"`)
+		require.Contains(t, log.with("agent=slow"), `reason="the client takes too little"`)
 		require.Contains(t, log.with("agent=slow"), "code=200")
 		_, err = io.ReadAll(answer.Body)
 		require.ErrorIs(t, err, io.ErrUnexpectedEOF)

@@ -46,6 +46,7 @@ func (s *Server) limited(next http.Handler) http.Handler {
 			user = ""
 		}
 		client := flow.Client(user, r.RemoteAddr)
+		e.client = client
 		if e.route.watches() {
 			if err := s.traffic.watchers.Enter(client); err != nil {
 				s.fail(w, r, tooMany())
@@ -55,17 +56,23 @@ func (s *Server) limited(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		slot, err := s.traffic.limiter(r.Method).Acquire(r.Context(), client)
+		slot, err := acquire(r.Context(), s.traffic.limiter(r.Method), client)
 		if err != nil {
-			if errors.Is(err, flow.ErrTooMany) {
-				err = tooMany()
-			}
 			s.fail(w, r, err)
 			return
 		}
 		defer slot.Release()
 		next.ServeHTTP(w, r)
 	})
+}
+
+// acquire waits for a slot for a request of a client.
+func acquire(ctx context.Context, l *flow.Limiter, client string) (flow.Slot, error) {
+	slot, err := l.Acquire(ctx, client)
+	if errors.Is(err, flow.ErrTooMany) {
+		err = tooMany()
+	}
+	return slot, err
 }
 
 func (t *traffic) limiter(method string) *flow.Limiter {

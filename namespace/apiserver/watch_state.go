@@ -13,8 +13,16 @@ const statePage = 500
 
 // sendState sends what there is as ADDED events, a page at a time, all of one
 // snapshot, and returns the version of it. A client that asked for the state
-// explicitly is told the end by a bookmark.
+// explicitly is told the end by a bookmark. That is a list, and has the slot of one:
+// who waits for one has that of the watch already, but nobody the other way round.
 func (st *watchStream) sendState(ctx context.Context) (string, error) {
+	if e := exchangeOf(st.r.Context()); e != nil {
+		slot, err := acquire(ctx, st.server.traffic.reads, e.client)
+		if err != nil {
+			return "", err
+		}
+		defer slot.Release()
+	}
 	o := st.r.query.list
 	o.Limit, o.Continue, o.Exact = statePage, "", false
 	read := st.readPage
