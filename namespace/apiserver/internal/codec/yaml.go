@@ -25,23 +25,35 @@ func fromYAML(body []byte) ([]byte, error) {
 	if err := d.Decode(&document); err != nil && !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("error converting YAML to JSON: %w", err)
 	}
-	var another any
-	switch err := d.Decode(&another); {
-	case err == nil && another == nil: // a marker and nothing behind it
-	case err == nil:
-		return nil, errors.New("error converting YAML to JSON: there is more than one document")
-	case !errors.Is(err, io.EOF):
-		return nil, fmt.Errorf("error converting YAML to JSON: %w", err)
+	for range maxMarkers {
+		var another any
+		err := d.Decode(&another)
+		switch {
+		case errors.Is(err, io.EOF):
+			return asJSON(document, len(body))
+		case err != nil:
+			return nil, fmt.Errorf("error converting YAML to JSON: %w", err)
+		case another != nil: // else a marker and nothing behind it
+			return nil, errors.New("error converting YAML to JSON: there is more than one document")
+		}
 	}
+	return nil, fmt.Errorf("error converting YAML to JSON: there are more than %d documents", maxMarkers)
+}
+
+// asJSON returns a YAML mapping, of so many bytes, as a JSON object.
+func asJSON(document any, size int) ([]byte, error) {
 	if _, ok := document.(map[any]any); !ok {
 		return nil, errors.New("couldn't get version/kind; the document is not a YAML mapping")
 	}
-	w := yamlWriter{limit: max(minExpansion, maxExpansion*len(body))}
+	w := yamlWriter{limit: max(minExpansion, maxExpansion*size)}
 	if err := w.value(document); err != nil {
 		return nil, fmt.Errorf("error converting YAML to JSON: %w", err)
 	}
 	return w.buf, nil
 }
+
+// maxMarkers is how many documents a stream may have, though all but one be empty.
+const maxMarkers = 100
 
 // An alias repeats what it names, so that a small document can stand for a huge
 // one. The JSON form of a body may be so many times its size, or so many bytes if

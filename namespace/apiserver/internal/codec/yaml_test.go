@@ -31,6 +31,28 @@ func TestYAML(t *testing.T) {
 	}
 }
 
+// Nothing is overlooked, however far behind the document it is.
+func TestYAMLStreams(t *testing.T) {
+	k := widgets("")
+	c := newCodec(t, k)
+	const document = "metadata: {name: x}\n"
+	for _, behind := range []string{"", "---\n", "---\n---\n", "---\n# nothing\n---\nnull\n...\n---\n~\n", strings.Repeat("---\n", 50)} {
+		_, _, err := c.Decode(k, yamlType, []byte(document+behind), codec.Strict)
+		require.NoError(t, err, behind)
+		for _, another := range []string{document, "a\n", "{}\n", "0\n"} {
+			for _, tail := range []string{"", "---\n"} {
+				_, _, err = c.Decode(k, yamlType, []byte(document+behind+"---\n"+another+tail), codec.Strict)
+				require.ErrorIs(t, err, namespace.ErrBadRequest)
+				require.ErrorContains(t, err, "there is more than one document", "%s%s", behind, another)
+			}
+		}
+		_, _, err = c.Decode(k, yamlType, []byte(document+behind+"---\n{"), codec.Strict)
+		require.ErrorIs(t, err, namespace.ErrBadRequest)
+	}
+	_, _, err := c.Decode(k, yamlType, []byte(document+strings.Repeat("---\n", 200)), codec.Strict)
+	require.ErrorContains(t, err, "more than 100 documents")
+}
+
 // A small document with aliases cannot stand for a huge one.
 func TestYAMLBombs(t *testing.T) {
 	k := widgets("")
