@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -82,15 +83,19 @@ func legible(o registry.Object) error {
 	if err != nil {
 		return err
 	}
-	bad := replaced(metadata)
+	bad := illegible(metadata)
 	for _, value := range o.Fields {
-		bad = bad || replaced(value)
+		bad = bad || illegible(value)
 	}
 	if bad {
 		return errors.New("the document is not valid UTF-8")
 	}
 	return nil
 }
+
+// illegible reports whether a JSON value has, or had, a text that is not valid UTF-8.
+// What is JSON already, such as managed fields, is written as it is.
+func illegible(value []byte) bool { return !utf8.Valid(value) || replaced(value) }
 
 // replaced reports whether a JSON value, as encoding/json wrote it, had a text that
 // was not valid UTF-8: that alone is written as this escape, the character itself

@@ -293,6 +293,27 @@ func TestMomentsOutOfRange(t *testing.T) {
 	require.ErrorIs(t, err, namespace.ErrBadRequest)
 }
 
+// Managed fields are JSON within the message: nothing writes them anew.
+func TestManagedFieldsAreLegible(t *testing.T) {
+	c, k := newCodec(t), kinds.ConfigMaps()
+	for _, test := range []struct {
+		fields string
+		ok     bool
+	}{{"{\"f:data\":{\"f:\xff\":{}}}", false}, {`{"f:data":{"f:é":{}}}`, true}} {
+		sent := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "x", ManagedFields: []metav1.ManagedFieldsEntry{{
+			Manager: "m", Operation: "Update", APIVersion: "v1", FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: []byte(test.fields)},
+		}}}}
+		o, _, err := c.Decode(k, protobufType, encode(t, peer.protobuf, k, sent), codec.Warn)
+		if test.ok {
+			require.NoError(t, err)
+			require.Equal(t, test.fields, string(o.ManagedFields[0].FieldsV1))
+			continue
+		}
+		require.ErrorIs(t, err, namespace.ErrBadRequest)
+		require.ErrorContains(t, err, "not valid UTF-8")
+	}
+}
+
 // A text that spells the escape of an unreadable character is not one.
 func TestEscapesAreNoReplacements(t *testing.T) {
 	c, k := newCodec(t), kinds.ConfigMaps()
