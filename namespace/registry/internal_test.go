@@ -26,22 +26,32 @@ func TestTokens(t *testing.T) {
 		_, _, ok := decodeToken("/p/", bad)
 		require.False(t, ok, "%.40s", bad)
 	}
+	counted := encodePageToken("/p/", store.Position{Revision: 7}, "x", 3)
+	_, _, ok := decodeToken("/p/", counted)
+	require.False(t, ok, "the token of a page is none of anything else")
+	_, _, left, ok := decodePageToken("/p/", counted)
+	require.True(t, ok)
+	require.EqualValues(t, 3, left)
 }
 
 // Whatever a token says, it is refused or reads back as itself.
 func FuzzTokens(f *testing.F) {
 	f.Add(encodeToken("/p/", store.Position{Epoch: "e", Revision: 7}, "x/y"))
+	f.Add(encodePageToken("/p/", store.Position{Epoch: "e", Revision: 7}, "x/y", 3))
 	f.Add("e30")
 	f.Fuzz(func(t *testing.T, text string) {
-		position, after, ok := decodeToken("/p/", text)
+		position, after, left, ok := decodePageToken("/p/", text)
 		if !ok {
 			return
 		}
 		require.GreaterOrEqual(t, position.Revision, store.Revision(0))
-		p, k, ok := decodeToken("/p/", encodeToken("/p/", position, after))
+		require.GreaterOrEqual(t, left, int64(0))
+		require.LessOrEqual(t, left, int64(mostCounted))
+		p, k, n, ok := decodePageToken("/p/", encodePageToken("/p/", position, after, left))
 		require.True(t, ok)
 		require.Equal(t, position, p)
 		require.Equal(t, after, k)
+		require.Equal(t, left, n)
 	})
 }
 

@@ -38,7 +38,9 @@ const chunk = 500
 // List returns a page of namespaces, ordered by name. The resourceVersion of the
 // list is where a watch goes on from. Its remainingItemCount is that of the page's
 // snapshot; it is there when Limit cut the list, there are no selectors, the store
-// can count ([store.Counter]), and no more than 10,000 objects remain.
+// can count ([store.Counter]), and no more than 10,000 objects remain behind the first
+// page: they are counted there, once, and the token of each page carries how many
+// are left.
 func (r *Registry) List(ctx context.Context, o ListOptions) (namespace.List, error) {
 	items, meta, err := list(ctx, r.core, namespaceKind, namespace.Resource, r.keys.namespaces(), o)
 	return namespace.List{
@@ -67,7 +69,7 @@ func readPage[I any](ctx context.Context, c *core, resource, prefix string, o Li
 	if o.Limit < 0 {
 		return nil, namespace.ListMeta{}, badRequest(resource, "", "limit is %d, it must not be negative", o.Limit)
 	}
-	q, least, err := o.query(resource, prefix)
+	q, least, left, err := o.query(resource, prefix)
 	if err != nil {
 		return nil, namespace.ListMeta{}, err
 	}
@@ -106,9 +108,14 @@ func readPage[I any](ctx context.Context, c *core, resource, prefix string, o Li
 			return items, meta, nil
 		}
 		if len(items) == o.Limit {
-			meta.Continue = encodeToken(prefix, page.Position, strings.TrimPrefix(last, prefix))
-			if !selective {
-				meta.RemainingItemCount = c.remaining(ctx, store.Query{Prefix: prefix, After: last, At: page.Position})
+			rest := store.Query{Prefix: prefix, After: last, At: page.Position}
+			switch {
+			case selective:
+				goOn(&meta, rest, 0)
+			case o.Continue == "":
+				goOn(&meta, rest, c.remaining(ctx, rest))
+			default:
+				goOn(&meta, rest, left-int64(len(items)))
 			}
 			return items, meta, nil
 		}
@@ -116,49 +123,58 @@ func readPage[I any](ctx context.Context, c *core, resource, prefix string, o Li
 	}
 }
 
-// mostCounted is how many objects are counted behind a page at most.
+// goOn says how to go on with the rest of a listing, and how much that is if it is
+// known.
+func goOn(meta *namespace.ListMeta, rest store.Query, left int64) {
+	if left = max(left, 0); left > 0 {
+		meta.RemainingItemCount = &left
+	}
+	meta.Continue = encodePageToken(rest.Prefix, rest.At, strings.TrimPrefix(rest.After, rest.Prefix), left)
+}
+
+// mostCounted is how many objects are counted behind the first page at most.
 const mostCounted = 10_000
 
-// remaining counts what follows a page; nil when that would cost more than a page
-// may, or cannot be told: the page is good without.
-func (c *core) remaining(ctx context.Context, q store.Query) *int64 {
+// remaining counts what follows the first page; zero when there is more than may be
+// counted, or it cannot be told: the page is good without.
+func (c *core) remaining(ctx context.Context, q store.Query) int64 {
 	counter, ok := c.store.(store.Counter)
 	if !ok {
-		return nil
+		return 0
 	}
 	q.Limit = mostCounted + 1
 	n, err := counter.Count(ctx, q)
 	if err != nil || n > mostCounted {
-		return nil
+		return 0
 	}
-	left := int64(n)
-	return &left
+	return int64(n)
 }
 
-// query returns where to begin, and the revision that the snapshot must reach.
-func (o ListOptions) query(resource, prefix string) (q store.Query, least store.Revision, err error) {
+// query returns where to begin, the revision that the snapshot must reach, and how
+// many objects the page before has left, if that is known.
+func (o ListOptions) query(resource, prefix string) (q store.Query, least store.Revision, left int64, err error) {
 	q = store.Query{Prefix: prefix}
 	version, err := parseVersion(resource, o.ResourceVersion)
 	switch {
 	case err != nil:
-		return q, 0, err
+		return q, 0, 0, err
 	case o.Continue != "":
-		position, after, ok := decodeToken(prefix, o.Continue)
+		position, after, behind, ok := decodePageToken(prefix, o.Continue)
 		if !ok || after == "" || position.Revision == 0 {
-			return q, 0, badRequest(resource, "", "continue key is not valid: it was not made by an earlier page of this listing")
+			return q, 0, 0, badRequest(resource, "", "continue key is not valid: it was not made by an earlier page of this listing")
 		}
 		if version != 0 {
-			return q, 0, badRequest(resource, "", "specifying resource version is not allowed when using continue")
+			return q, 0, 0, badRequest(resource, "", "specifying resource version is not allowed when using continue")
 		}
-		q.At, q.After = position, prefix+after
+		q.At, q.After, left = position, prefix+after, behind
 	case o.Exact && version == 0:
-		return q, 0, badRequest(resource, "", "an exact resource version must be given, and not be 0")
+		return q, 0, 0, badRequest(resource, "", "an exact resource version must be given, and not be 0")
 	case o.Exact:
 		q.At = store.Position{Revision: version}
 	default:
 		least = version
 	}
-	return q, least, nil
+	return q, least, left, nil
 }
 
 func listError(resource string, o ListOptions, err error) error {

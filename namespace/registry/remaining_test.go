@@ -2,8 +2,10 @@ package registry_test
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -127,6 +129,77 @@ func TestRemainingIsBounded(t *testing.T) {
 	}
 	counting.err = errors.New("broken")
 	require.EqualValues(t, -1, page(counting))
+}
+
+// Objects are counted once for a listing; its further pages know from the token how many
+// are left, and those that are made by selectors say nothing.
+func TestRemainingIsCountedOnce(t *testing.T) {
+	s, err := memory.New(nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	counting := &counts{Store: s}
+	e := newEnvOver(t, counting)
+	e.create("x")
+	for i := range 20 {
+		e.put(widgets, "x", object(fmt.Sprint("o-", 10+i)))
+	}
+	w := e.content(widgets)
+	o := registry.ListOptions{Limit: 3}
+	for _, step := range []struct {
+		limit int
+		want  int64
+	}{{3, 17}, {5, 12}, {1, 11}, {7, 4}, {3, 1}, {1, -1}} {
+		o.Limit = step.limit
+		list, err := w.ListJSON(e.ctx, "x", o)
+		require.NoError(t, err)
+		require.Len(t, list.Items, step.limit)
+		require.Equal(t, step.want, left(list.ListMeta))
+		o.Continue = list.Continue
+	}
+	require.Empty(t, o.Continue)
+	require.Len(t, counting.asked, 1)
+
+	selected := registry.ListOptions{Limit: 2, Labels: labels(t, "!none")}
+	for range 2 {
+		list, err := w.List(e.ctx, "x", selected)
+		require.NoError(t, err)
+		require.EqualValues(t, -1, left(list.ListMeta))
+		selected.Continue = list.Continue
+	}
+	list, err := w.List(e.ctx, "x", registry.ListOptions{Limit: 2, Continue: selected.Continue})
+	require.NoError(t, err)
+	require.EqualValues(t, -1, left(list.ListMeta), "nobody has counted")
+	require.Equal(t, "o-14", list.Items[0].Name)
+	require.Len(t, counting.asked, 1)
+}
+
+// A count that a client has made up is wrong, or a bad token; nothing else.
+func TestForgedRemaining(t *testing.T) {
+	e := newEnv(t)
+	e.create("x")
+	for i := range 9 {
+		e.put(widgets, "x", object(fmt.Sprint("o-", i)))
+	}
+	w := e.content(widgets)
+	first, err := w.List(e.ctx, "x", registry.ListOptions{Limit: 2})
+	require.NoError(t, err)
+	data, err := base64.RawURLEncoding.DecodeString(first.Continue)
+	require.NoError(t, err)
+	for _, row := range []struct {
+		count string
+		want  int64 // -2: a bad token
+	}{{"7", 5}, {"2", -1}, {"1", -1}, {"0", -1}, {"10000", 9998}, {"-1", -2}, {"10001", -2}, {"9223372036854775807", -2}, {"1.5", -2}, {`"7"`, -2}} {
+		forged := strings.Replace(string(data), `"n":7`, `"n":`+row.count, 1)
+		list, err := w.List(e.ctx, "x", registry.ListOptions{Limit: 2, Continue: base64.RawURLEncoding.EncodeToString([]byte(forged))})
+		if row.want == -2 {
+			require.ErrorIs(t, err, namespace.ErrBadRequest, row.count)
+			continue
+		}
+		require.NoError(t, err)
+		require.Equal(t, row.want, left(list.ListMeta), row.count)
+		require.Equal(t, []string{"o-2", "o-3"}, objectNames(list), row.count)
+		require.NotEmpty(t, list.Continue)
+	}
 }
 
 // What lies ahead of the store tells how far the store has come.

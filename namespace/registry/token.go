@@ -19,6 +19,7 @@ type token struct {
 	Revision store.Revision `json:"r"`
 	Listing  string         `json:"l"`           // a mark of the prefix of the listing or watch
 	After    string         `json:"k,omitempty"` // the key, without that prefix
+	Left     int64          `json:"n,omitempty"` // how many objects follow that key; zero: that is not known
 }
 
 const (
@@ -28,8 +29,14 @@ const (
 
 // encodeToken returns the token for a position in the listing or watch of prefix.
 func encodeToken(prefix string, position store.Position, after string) string {
+	return encodePageToken(prefix, position, after, 0)
+}
+
+// encodePageToken returns the token to go on with after a page that so many objects
+// follow; zero: that is not known.
+func encodePageToken(prefix string, position store.Position, after string, left int64) string {
 	data, err := json.Marshal(token{
-		Version: tokenVersion, Epoch: position.Epoch, Revision: position.Revision, Listing: listingMark(prefix), After: after,
+		Version: tokenVersion, Epoch: position.Epoch, Revision: position.Revision, Listing: listingMark(prefix), After: after, Left: left,
 	})
 	if err != nil { // strings and numbers always encode
 		return ""
@@ -48,18 +55,26 @@ func listingMark(prefix string) string {
 // decodeToken reads what encodeToken wrote for the same prefix. It reports false
 // for anything else.
 func decodeToken(prefix, text string) (store.Position, string, bool) {
+	position, after, left, ok := decodePageToken(prefix, text)
+	return position, after, ok && left == 0
+}
+
+// decodePageToken reads what encodePageToken wrote for the same prefix. How many are
+// left is for information only: a client can have made it up.
+func decodePageToken(prefix, text string) (position store.Position, after string, left int64, ok bool) {
 	if len(text) > maxToken {
-		return store.Position{}, "", false
+		return store.Position{}, "", 0, false
 	}
 	data, err := base64.RawURLEncoding.DecodeString(text)
 	if err != nil {
-		return store.Position{}, "", false
+		return store.Position{}, "", 0, false
 	}
 	var t token
-	if json.Unmarshal(data, &t) != nil || t.Version != tokenVersion || t.Listing != listingMark(prefix) || t.Revision < 0 || !utf8.ValidString(t.After) {
-		return store.Position{}, "", false
+	if json.Unmarshal(data, &t) != nil || t.Version != tokenVersion || t.Listing != listingMark(prefix) || t.Revision < 0 ||
+		!utf8.ValidString(t.After) || t.Left < 0 || t.Left > mostCounted {
+		return store.Position{}, "", 0, false
 	}
-	return store.Position{Epoch: t.Epoch, Revision: t.Revision}, t.After, true
+	return store.Position{Epoch: t.Epoch, Revision: t.Revision}, t.After, t.Left, true
 }
 
 // formatVersion returns a revision as a resourceVersion.
