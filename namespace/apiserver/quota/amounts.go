@@ -91,7 +91,7 @@ func (s sum) into(a amounts, document *fieldpath.Document) (wrong []namespace.Vi
 		return []namespace.Violation{{Type: namespace.FieldInvalid, Field: at, Message: "Invalid value: " + text}}
 	}
 	for _, f := range found {
-		q, err := fieldpath.Quantity(f.Value)
+		q, err := quantity(f.Value)
 		if err != nil {
 			wrong = append(wrong, wrongQuantity(f.At, f.Value, err))
 			continue
@@ -99,6 +99,24 @@ func (s sum) into(a amounts, document *fieldpath.Document) (wrong []namespace.Vi
 		a.add(s.name, q)
 	}
 	return wrong
+}
+
+// What a quantity, and a sum of them, must be less than. A sum is kept below its limit
+// or below what there was when it was counted; with nine digits behind the point, and
+// in any format, its text stays well below what clients and servers read.
+var (
+	tooMuch    = resource.MustParse("1e21")
+	tooMuchSum = *resource.NewScaledQuantity(1, 40)
+	errTooMuch = errors.New("must be less than 1e21")
+)
+
+// quantity reads a quantity that can be added up.
+func quantity(value any) (resource.Quantity, error) {
+	q, err := fieldpath.Quantity(value)
+	if err == nil && q.Cmp(tooMuch) >= 0 {
+		err = errTooMuch
+	}
+	return q, err
 }
 
 func wrongQuantity(at string, value any, why error) namespace.Violation {

@@ -36,7 +36,7 @@ func (p *plugin) read(o *registry.Object) (state, []namespace.Violation) {
 	for name, value := range used {
 		q, err := fieldpath.Quantity(value)
 		_, limited := s.hard[name]
-		if err == nil && limited && (!countName(name) || whole(q)) {
+		if err == nil && limited && q.Cmp(tooMuchSum) < 0 && (!countName(name) || whole(q)) {
 			s.used[name] = q
 		}
 	}
@@ -54,7 +54,7 @@ func (p *plugin) limits(hard map[string]any, wrong []namespace.Violation) (amoun
 			})
 			continue
 		}
-		q, err := fieldpath.Quantity(hard[name])
+		q, err := quantity(hard[name])
 		switch {
 		case err != nil:
 			wrong = append(wrong, wrongQuantity(at, hard[name], err))
