@@ -55,9 +55,12 @@ func Run(ctx context.Context, r *registry.Registry, o *RunOptions) error {
 		switch {
 		case ctx.Err() != nil:
 			return nil
+		case err == nil:
+			delay = minDelay
+			continue
 		case errors.Is(err, ErrNotInstalled), errors.Is(err, registry.ErrClosed):
 			return err
-		case err != nil && run.Failed != nil && !errors.Is(err, namespace.ErrGone):
+		case run.Failed != nil && !errors.Is(err, namespace.ErrGone):
 			run.Failed(err)
 		}
 		if delay = min(2*delay, maxDelay); time.Since(began) > maxDelay {
@@ -125,10 +128,16 @@ func (r *runner) follow(ctx context.Context) error {
 			}
 		}
 	}
-	return nil
+	if errors.Is(context.Cause(ctx), errDue) {
+		return nil
+	}
+	return errEnded
 }
 
-var errDue = errors.New("a count of everything is due")
+var (
+	errDue   = errors.New("a count of everything is due")
+	errEnded = errors.New("quota: the watch of the quotas ended")
+)
 
 func (r *runner) count(ctx context.Context, ns string, missing bool) error {
 	changes, err := recount(ctx, r.registry, ns, missing)

@@ -65,6 +65,26 @@ func TestRunRepairs(t *testing.T) {
 	})
 }
 
+// Counts of everything that went well are no reason to look away.
+func TestRunGoesOnAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnv(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- quota.Run(ctx, e.Registry, &quota.RunOptions{Recount: 10 * time.Second}) }()
+		for i := range 12 {
+			time.Sleep(10 * time.Second) // of the bubble's clock: another count is due now
+			synctest.Wait()
+			name := fmt.Sprint("q", i)
+			e.limit(name, "configmaps", "1")
+			synctest.Wait()
+			require.Contains(t, e.status(name), `"used":{"configmaps":"0"}`)
+		}
+		cancel()
+		require.NoError(t, <-ended)
+	})
+}
+
 // A store that fails holds it up, no longer.
 func TestRunGoesOnAfterFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
