@@ -59,8 +59,8 @@ type Rule struct {
 	// of fields with dots between them, [*] for every element of a list, ['a.b'] for a
 	// name with dots, such as "spec.containers[*].resources.requests.cpu". Several types
 	// may have the same name; they are added up then. An object without anything at the
-	// path uses none; one with something else than a quantity there, or a negative one,
-	// is refused with [namespace.ErrInvalid].
+	// path uses none; one with something else than a quantity there, a negative one, or
+	// one of 1e21 and more, is refused with [namespace.ErrInvalid], as are such limits.
 	Sums map[string]string
 }
 
