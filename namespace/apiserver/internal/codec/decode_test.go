@@ -300,8 +300,10 @@ func TestManagedFieldsAreLegible(t *testing.T) {
 		fields string
 		ok     bool
 	}{{"{\"f:data\":{\"f:\xff\":{}}}", false}, {`{"f:data":{"f:é":{}}}`, true}} {
+		var fields metav1.FieldsV1
+		require.NoError(t, fields.UnmarshalJSON([]byte(test.fields)))
 		sent := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "x", ManagedFields: []metav1.ManagedFieldsEntry{{
-			Manager: "m", Operation: "Update", APIVersion: "v1", FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: []byte(test.fields)},
+			Manager: "m", Operation: "Update", APIVersion: "v1", FieldsType: "FieldsV1", FieldsV1: &fields,
 		}}}}
 		o, _, err := c.Decode(k, protobufType, encode(t, peer.protobuf, k, sent), codec.Warn)
 		if test.ok {
@@ -312,6 +314,37 @@ func TestManagedFieldsAreLegible(t *testing.T) {
 		require.ErrorIs(t, err, namespace.ErrBadRequest)
 		require.ErrorContains(t, err, "not valid UTF-8")
 	}
+}
+
+// A value that is null is empty once Kubernetes has stored it: in protobuf, as here.
+func TestNullValues(t *testing.T) {
+	c := newCodec(t)
+	const sent = `{"a":null,"b":"","c":"eA=="}`
+	for _, test := range []struct {
+		kind  kinds.Kind
+		field string
+		peer  interface {
+			runtime.Object
+			Marshal() ([]byte, error)
+			Unmarshal([]byte) error
+		}
+	}{{kinds.Secrets(), "data", &corev1.Secret{}}, {kinds.ConfigMaps(), "binaryData", &corev1.ConfigMap{}}} {
+		body := []byte(`{"metadata":{"name":"x"},"` + test.field + `":` + sent + `}`)
+		o, _, err := c.Decode(test.kind, jsonType, body, codec.Strict)
+		require.NoError(t, err)
+		require.NoError(t, json.Unmarshal(body, test.peer))
+		stored, err := test.peer.Marshal()
+		require.NoError(t, err)
+		require.NoError(t, test.peer.Unmarshal(stored))
+		want, err := json.Marshal(test.peer)
+		require.NoError(t, err)
+		require.Equal(t, string(object(t, string(want)).Fields[test.field]), string(o.Fields[test.field]))
+		require.Equal(t, `{"a":"","b":"","c":"eA=="}`, string(o.Fields[test.field]))
+	}
+	typed := &corev1.Secret{Data: map[string][]byte{"a": nil}}
+	_, err := c.Untyped(kinds.Secrets(), typed)
+	require.NoError(t, err)
+	require.Nil(t, typed.Data["a"], "it only looks")
 }
 
 // A text that spells the escape of an unreadable character is not one.

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	kjson "sigs.k8s.io/json"
@@ -70,7 +72,7 @@ func untyped(k kinds.Kind, typed runtime.Object, meta *metav1.ObjectMeta) (regis
 	o.Kind, o.APIVersion = k.Kind, k.APIVersion()
 	kept := *meta
 	*meta = metav1.ObjectMeta{} // it needs no encoding
-	data, err := marshal(typed)
+	data, err := marshal(withoutNulls(typed))
 	*meta = kept
 	if err != nil {
 		return registry.Object{}, err
@@ -85,6 +87,39 @@ func untyped(k kinds.Kind, typed runtime.Object, meta *metav1.ObjectMeta) (regis
 		o.Fields = nil
 	}
 	return o, nil
+}
+
+// withoutNulls returns typed with an empty value for each null among encoded values:
+// Kubernetes answers so, because its storage cannot tell them apart. typed stays as
+// it is.
+func withoutNulls(typed runtime.Object) runtime.Object {
+	switch o := typed.(type) {
+	case *corev1.Secret:
+		other := *o
+		other.Data = emptyForNull(o.Data)
+		return &other
+	case *corev1.ConfigMap:
+		other := *o
+		other.BinaryData = emptyForNull(o.BinaryData)
+		return &other
+	}
+	return typed
+}
+
+func emptyForNull(values map[string][]byte) map[string][]byte {
+	var out map[string][]byte
+	for key, value := range values {
+		if value == nil {
+			if out == nil {
+				out = maps.Clone(values)
+			}
+			out[key] = []byte{}
+		}
+	}
+	if out == nil {
+		return values
+	}
+	return out
 }
 
 // marshal returns the JSON form of v without escapes that only HTML needs, so
