@@ -47,8 +47,11 @@ func eventOf(t *tally, component string) *event {
 	if a.Subresource != "" {
 		resource += "/" + a.Subresource
 	}
-	e.Message = fmt.Sprintf("User %q cannot %s resource %q in API group %q in the namespace %q",
-		t.refusal.User.Name, a.Verb, resource, a.Group, a.Namespace)
+	what := fmt.Sprintf("resource %q in API group %q", resource, a.Group)
+	if resource == "" {
+		what = "resources that are not served"
+	}
+	e.Message = fmt.Sprintf("User %q cannot %s %s in the namespace %q", t.refusal.User.Name, a.Verb, what, a.Namespace)
 	if len(e.Message) > maxMessage {
 		e.Message = strings.ToValidUTF8(e.Message[:maxMessage-len("...")], "") + "..."
 	}

@@ -32,7 +32,9 @@ func record(ctx context.Context) error {
 		return err
 	}
 	defer s.Close()
-	r, err := registry.New(s, &registry.Options{Types: []registry.ResourceType{kinds.Events().ResourceType}})
+	r, err := registry.New(s, &registry.Options{Types: []registry.ResourceType{
+		kinds.Events().ResourceType, kinds.Secrets().ResourceType,
+	}})
 	if err != nil {
 		return err
 	}

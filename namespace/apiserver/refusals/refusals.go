@@ -18,6 +18,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver"
+	"github.com/nslifecycle/nslifecycle/namespace/apiserver/authorization"
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
 	"github.com/nslifecycle/nslifecycle/phase"
 )
@@ -37,8 +38,12 @@ type Options struct {
 	// Waiting is how many different refusals may wait; default 1,000. Further ones are
 	// dropped.
 	Waiting int
+	// PerUser is how many of these may be about one user; default a tenth of Waiting, at
+	// least 1.
+	PerUser int
 	// Slots is how many events the recorder has in a namespace at most; default 64. A
-	// further one takes the place of another.
+	// further one takes the place of another. Those about one user have an eighth of
+	// them, at least one, so that nobody can crowd out everybody else.
 	Slots int
 	// Dropped is called for what is not recorded, and why; nil: nobody is told. That a
 	// namespace does not exist, or is terminating, is no reason to call it.
@@ -59,13 +64,16 @@ func (o Options) withDefaults() (Options, error) {
 		name     string
 		value    *int
 		fallback int
-	}{{"Writes", &o.Writes, 10}, {"Waiting", &o.Waiting, 1000}, {"Slots", &o.Slots, 64}} {
+	}{{"Writes", &o.Writes, 10}, {"Waiting", &o.Waiting, 1000}, {"Slots", &o.Slots, 64}, {"PerUser", &o.PerUser, 0}} {
 		if *f.value < 0 {
 			return o, invalid("option %s is %d, it must not be negative", f.name, *f.value)
 		}
 		if *f.value == 0 {
 			*f.value = f.fallback
 		}
+	}
+	if o.PerUser == 0 {
+		o.PerUser = max(1, o.Waiting/10)
 	}
 	return o, nil
 }
@@ -76,7 +84,8 @@ func invalid(format string, args ...any) error {
 
 // Recorder gathers refusals and writes them down as events of type Warning and
 // reason Forbidden: one for each user, verb and resource in a namespace, with a
-// count. Make one with [New]. All methods are safe for concurrent use.
+// count. Resources that the registry does not declare, whose names anybody can make
+// up, are one together. Make one with [New]. All methods are safe for concurrent use.
 //
 // Nothing of it holds up requests; memory, the rate of writes, and the number of
 // events in a namespace are bounded. It writes to the registry, where nobody is
@@ -86,12 +95,14 @@ func invalid(format string, args ...any) error {
 type Recorder struct {
 	registry *registry.Registry
 	events   *registry.Content
+	declared map[deleter.Resource]bool
 	o        Options
 
 	mu      sync.Mutex
 	waiting map[key]*tally
-	order   []key         // of waiting, oldest first
-	wake    chan struct{} // holds a token when something waits
+	users   map[string]int // how many of waiting are about a user
+	order   []key          // of waiting, oldest first
+	wake    chan struct{}  // holds a token when something waits
 }
 
 // key is what refusals are put together by.
@@ -127,27 +138,34 @@ func New(r *registry.Registry, options *Options) (*Recorder, error) {
 	if err != nil {
 		return nil, fmt.Errorf("refusals: %w", err)
 	}
+	declared := map[deleter.Resource]bool{{Name: namespace.Resource}: true}
+	for _, t := range r.Types() {
+		declared[t.Name()] = true
+	}
 	return &Recorder{
-		registry: r, events: events, o: o, waiting: map[key]*tally{}, wake: make(chan struct{}, 1),
+		registry: r, events: events, declared: declared, o: o,
+		waiting: map[key]*tally{}, users: map[string]int{}, wake: make(chan struct{}, 1),
 	}, nil
 }
 
 // Record takes note of a refusal, to be written by [Recorder.Run]. It never
 // blocks. It is what [apiserver.Hooks.Refused] wants.
 func (rec *Recorder) Record(refusal apiserver.Refusal) {
-	a := refusal.Attributes
-	if a.Resource == "" || len(namespace.ValidateName(a.Namespace)) > 0 {
+	if refusal.Attributes.Resource == "" || len(namespace.ValidateName(refusal.Attributes.Namespace)) > 0 {
 		return
 	}
+	told := refusal
+	a := rec.served(refusal.Attributes)
+	refusal.Attributes = a
 	now := time.Now()
 	k := key{refusal.User.Name, a.Verb, a.Group, a.Resource, a.Subresource, a.Namespace}
 	rec.mu.Lock()
 	t := rec.waiting[k]
-	full := t == nil && (len(rec.waiting) >= rec.o.Waiting || k.size() > maxMessage)
+	full := t == nil && (len(rec.waiting) >= rec.o.Waiting || rec.users[k.user] >= rec.o.PerUser || k.size() > maxMessage)
 	switch {
 	case full:
 	case t == nil:
-		refusal.Attributes.Name, refusal.Attributes.Path = "", "" // of one request only
+		rec.users[k.user]++
 		rec.waiting[k] = &tally{refusal: refusal, count: 1, first: now, last: now}
 		rec.order = append(rec.order, k)
 	default:
@@ -156,13 +174,24 @@ func (rec *Recorder) Record(refusal apiserver.Refusal) {
 	}
 	rec.mu.Unlock()
 	if full {
-		rec.drop(refusal, ErrDropped)
+		rec.drop(told, ErrDropped)
 		return
 	}
 	select {
 	case rec.wake <- struct{}{}:
 	default:
 	}
+}
+
+// served returns the attributes without what is of one request only, and without the
+// names of what is not served.
+func (rec *Recorder) served(a authorization.Attributes) authorization.Attributes {
+	a.Name, a.Path = "", ""
+	known := a.Subresource == "" || a.Subresource == "status" || a.Subresource == "finalize"
+	if !known || !rec.declared[deleter.Resource{Group: a.Group, Name: a.Resource}] {
+		a.Group, a.Resource, a.Subresource = "", "", ""
+	}
+	return a
 }
 
 // Run writes what was recorded until ctx ends, and returns the cause. What waits
@@ -215,6 +244,9 @@ func (rec *Recorder) next() *tally {
 	}
 	t := rec.waiting[k]
 	delete(rec.waiting, k)
+	if rec.users[k.user]--; rec.users[k.user] == 0 {
+		delete(rec.users, k.user)
+	}
 	return t
 }
 
@@ -252,7 +284,7 @@ func (rec *Recorder) write(ctx context.Context, t *tally) error {
 
 func (rec *Recorder) try(ctx context.Context, ns string, t *tally) error {
 	e := eventOf(t, rec.o.Component)
-	name := rec.slot(e.Message)
+	name := rec.slot(t.refusal.User.Name, e.Message)
 	old, err := rec.events.Get(ctx, ns, name)
 	if errors.Is(err, namespace.ErrNotFound) {
 		o, err := e.object(name, "")
@@ -275,9 +307,14 @@ func (rec *Recorder) try(ctx context.Context, ns string, t *tally) error {
 }
 
 // slot is the name of the event for a message, the same in all processes and at all
-// times, so that counts go on.
-func (rec *Recorder) slot(message string) string {
+// times, so that counts go on. Those of a user are next to each other.
+func (rec *Recorder) slot(user, message string) string {
+	slots := uint64(rec.o.Slots)
+	return fmt.Sprintf("refused-%d", (hashOf(user)%slots+hashOf(message)%max(1, slots/8))%slots)
+}
+
+func hashOf(text string) uint64 {
 	hash := fnv.New64a()
-	hash.Write([]byte(message)) // never fails
-	return fmt.Sprintf("refused-%d", hash.Sum64()%uint64(rec.o.Slots))
+	hash.Write([]byte(text)) // never fails
+	return hash.Sum64()
 }

@@ -196,6 +196,55 @@ func TestBounds(t *testing.T) {
 	})
 }
 
+// One user, with whatever names, does not crowd out another.
+func TestOneUserCannotCrowdOutOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnv(t, refusals.Options{})
+		e.create("x")
+		e.refused("alice", "GET", "/api/v1/namespaces/x/secrets/a")
+		time.Sleep(3 * time.Second)
+		for i := range 1500 {
+			e.refused("mallory", "GET", fmt.Sprintf("/api/v1/namespaces/x/made-up-%d", i))
+			e.refused("mallory", "GET", fmt.Sprintf("/apis/made-up-%d/v1/namespaces/x/secrets", i))
+			e.refused("mallory", "GET", fmt.Sprintf("/api/v1/namespaces/x/secrets/a/made-up-%d", i))
+			e.refused("mallory", "GET", fmt.Sprintf("/api/v1/namespaces/made-up-%d/secrets", i))
+		}
+		for _, resource := range []string{"secrets", "events"} {
+			for _, method := range []string{"GET", "PUT", "POST", "PATCH", "DELETE"} {
+				e.refused("mallory", method, "/api/v1/namespaces/x/"+resource)
+				e.refused("mallory", method, "/api/v1/namespaces/x/"+resource+"/a")
+				e.refused("mallory", method, "/api/v1/namespaces/x/"+resource+"/a/status")
+			}
+		}
+		dropped := len(e.dropped)
+		require.NotZero(t, dropped)
+		e.refused("alice", "DELETE", "/api/v1/namespaces/x/secrets/a")
+		require.Len(t, e.dropped, dropped, "there is room for others")
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		recorded := e.recorded("x")
+		require.Contains(t, recorded, `1 User "alice" cannot get resource "secrets" in API group "" in the namespace "x"`)
+		require.Contains(t, recorded, `1 User "alice" cannot delete resource "secrets" in API group "" in the namespace "x"`)
+		require.LessOrEqual(t, len(recorded), 2+8)
+	})
+}
+
+// What is not served is one, whatever it is called.
+func TestWhatIsNotServed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnv(t, refusals.Options{PerUser: 1})
+		e.create("x")
+		for _, target := range []string{"widgets/a", "secrets/a/made-up", "gadgets/b/status"} {
+			e.refused("alice", "DELETE", "/api/v1/namespaces/x/"+target)
+		}
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		require.Equal(t, []string{`3 User "alice" cannot delete resources that are not served in the namespace "x"`}, e.recorded("x"))
+		e.refused("alice", "DELETE", "/api/v1/namespaces/x/secrets/a")
+		require.Empty(t, e.dropped, "what was written makes room")
+	})
+}
+
 func (e *env) version() int {
 	e.t.Helper()
 	list, err := e.List(e.t.Context(), registry.ListOptions{Limit: 1})
@@ -310,7 +359,7 @@ func TestBadInput(t *testing.T) {
 	require.ErrorIs(t, err, namespace.ErrNotFound)
 	with, err := registry.New(s, &registry.Options{Types: []registry.ResourceType{kinds.Events().ResourceType}})
 	require.NoError(t, err)
-	for name, o := range map[string]refusals.Options{"Every": {Every: -1}, "Writes": {Writes: -1}, "Waiting": {Waiting: -1}, "Slots": {Slots: -1}} {
+	for name, o := range map[string]refusals.Options{"Every": {Every: -1}, "Writes": {Writes: -1}, "Waiting": {Waiting: -1}, "PerUser": {PerUser: -1}, "Slots": {Slots: -1}} {
 		_, err = refusals.New(with, &o)
 		require.ErrorIs(t, err, namespace.ErrInvalid)
 		require.ErrorContains(t, err, name)
