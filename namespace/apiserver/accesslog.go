@@ -29,7 +29,7 @@ func (s *Server) report(r *http.Request, e *exchange, took time.Duration) {
 	if ctx := r.Context(); s.log.Enabled(ctx, slog.LevelInfo) {
 		attrs := make([]slog.Attr, 0, 10)
 		attrs = append(attrs,
-			slog.String("method", r.Method), slog.String("path", clip(r.URL.Path)), slog.String("verb", e.route.Verb),
+			slog.String("method", clip(r.Method)), slog.String("path", clip(r.URL.Path)), slog.String("verb", clip(e.route.Verb)),
 			slog.String("user", clip(e.route.User.Name)), slog.Int("code", e.code), slog.Int64("bytes", e.bytes),
 			slog.Duration("duration", took), slog.String("agent", clip(r.UserAgent())))
 		if e.route.watches() {
@@ -64,7 +64,7 @@ func (s *Server) recovered(next http.Handler) http.Handler {
 				panic(http.ErrAbortHandler)
 			}
 			s.log.ErrorContext(context.WithoutCancel(r.Context()), "a request caused a panic",
-				"panic", cause, "method", r.Method, "path", clip(r.URL.Path), "stack", string(debug.Stack()))
+				"panic", cause, "method", clip(r.Method), "path", clip(r.URL.Path), "stack", string(debug.Stack()))
 			if e.code != 0 {
 				e.reason = "panic"
 				panic(http.ErrAbortHandler)

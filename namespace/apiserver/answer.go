@@ -86,7 +86,7 @@ func (s *Server) status(err error) metav1.Status {
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	st := s.status(err)
 	if st.Code >= http.StatusInternalServerError && r.Context().Err() == nil {
-		s.log.ErrorContext(r.Context(), "request failed", "method", r.Method, "path", r.URL.Path, "code", st.Code, "error", err)
+		s.log.ErrorContext(r.Context(), "request failed", "method", clip(r.Method), "path", clip(r.URL.Path), "user", userOf(r), "code", st.Code, "error", err)
 	}
 	if e := exchangeOf(r.Context()); e != nil {
 		e.reason = clip(st.Message)
@@ -104,6 +104,14 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 		s.log.ErrorContext(r.Context(), "a status cannot be encoded", "error", err)
 	}
 	write(w, int(st.Code), format.ContentType(), body)
+}
+
+// userOf returns who sent a request, for the log.
+func userOf(r *http.Request) string {
+	if e := exchangeOf(r.Context()); e != nil {
+		return clip(e.route.User.Name)
+	}
+	return ""
 }
 
 // warn sends warnings in the header of an answer, as many as clients read.
@@ -139,10 +147,15 @@ func (s *Server) body(w http.ResponseWriter, r *request) ([]byte, error) {
 		return nil, &http.MaxBytesError{Limit: limit}
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
+	return body, bodyFault(err)
+}
+
+// bodyFault returns what is wrong with a request whose body could not be read.
+func bodyFault(err error) error {
 	var large *http.MaxBytesError
 	var known apierrors.APIStatus // it came too late
-	if err != nil && !errors.As(err, &large) && !errors.As(err, &known) {
-		return nil, apierrors.NewBadRequest("the body of the request cannot be read: " + err.Error())
+	if err == nil || errors.As(err, &large) || errors.As(err, &known) {
+		return err
 	}
-	return body, err
+	return apierrors.NewBadRequest("the body of the request cannot be read: " + err.Error())
 }

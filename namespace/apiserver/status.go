@@ -16,8 +16,16 @@ import (
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
+// errInternal is what clients are told of errors that are none of theirs: the text
+// of those may name hosts, users and files.
+var errInternal = errors.New("the server could not do it; its log has the details")
+
+// errUnknownOutcome is that for a write that may have been made.
+var errUnknownOutcome = errors.New("the outcome of the write is unknown, the server's log has the details; read the object back to see whether it was written")
+
 // failure returns the Status that a client is sent for an error. Errors that have
-// one already ([apierrors.APIStatus]) keep it; what is not known is 500.
+// one already ([apierrors.APIStatus]) keep it; what is not known is 500, and what it
+// says is for the log alone.
 func failure(err error) metav1.Status {
 	var known apierrors.APIStatus
 	var refusal *namespace.Error
@@ -32,7 +40,7 @@ func failure(err error) metav1.Status {
 	case errors.As(err, &large):
 		return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("limit is %d", large.Limit)).ErrStatus
 	case errors.Is(err, namespace.ErrUnknownOutcome):
-		return unknownOutcome(err)
+		return apierrors.NewInternalError(errUnknownOutcome).ErrStatus // no timeout: clients take those for reads that can be repeated
 	case errors.As(err, &refusal):
 		return refused(refusal)
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
@@ -40,7 +48,7 @@ func failure(err error) metav1.Status {
 	case errors.Is(err, store.ErrClosed), errors.Is(err, registry.ErrClosed):
 		return unavailable()
 	}
-	return apierrors.NewInternalError(err).ErrStatus
+	return apierrors.NewInternalError(errInternal).ErrStatus
 }
 
 // plain is a Status that says nothing but the error.
@@ -80,7 +88,7 @@ func refused(e *namespace.Error) metav1.Status {
 			}
 		}
 	}
-	return apierrors.NewInternalError(e).ErrStatus
+	return apierrors.NewInternalError(errInternal).ErrStatus
 }
 
 // details says which object was refused. Kubernetes sends none with 400 and 410.
@@ -109,14 +117,6 @@ func future(err error) metav1.Status {
 func tooLarge(message string) metav1.Status {
 	s := apierrors.NewTimeoutError(message, 1).ErrStatus
 	s.Details.Causes = []metav1.StatusCause{{Type: metav1.CauseTypeResourceVersionTooLarge, Message: "Too large resource version"}}
-	return s
-}
-
-// unknownOutcome says that a write may have been made. It is no timeout: clients
-// take those for reads that can be repeated.
-func unknownOutcome(err error) metav1.Status {
-	s := apierrors.NewInternalError(err).ErrStatus
-	s.Message += "; read the object back to see whether it was written"
 	return s
 }
 

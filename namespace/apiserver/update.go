@@ -45,8 +45,9 @@ func (r *request) checkName(o registry.Object) error {
 	return nil
 }
 
-// replace writes o in the place of what is stored. When nothing of that decides
-// about the result it is not read before.
+// replace writes o in the place of what is stored, which is read before: managed
+// fields and checks depend on it. Without a condition of the client it is written on
+// condition that it still is that, and otherwise tried again.
 func (s *Server) replace(r *request, o registry.Object) (registry.Object, error) {
 	to := r.writes()
 	unconditional := o.ResourceVersion == "" || o.ResourceVersion == "0"

@@ -31,7 +31,7 @@ func (s *Server) watch(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	if _, err := io.Copy(io.Discard, http.MaxBytesReader(w, r.Body, s.options.Limits.Body)); err != nil {
-		return err // until the body was read nobody sees that the client leaves
+		return bodyFault(err) // until the body was read nobody sees that the client leaves
 	}
 	timeout := s.watchTimeout(r)
 	ctx, cancel := context.WithTimeout(r.Context(), timeout)

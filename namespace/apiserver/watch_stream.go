@@ -261,7 +261,7 @@ func (st *watchStream) fail(err error) error {
 		status = st.expired(err)
 	}
 	if status.Code >= http.StatusInternalServerError {
-		st.server.log.ErrorContext(st.r.Context(), "watch failed", "path", clip(st.r.URL.Path), "error", err)
+		st.server.log.ErrorContext(st.r.Context(), "watch failed", "path", clip(st.r.URL.Path), "user", userOf(st.r.Request), "error", err)
 	}
 	if e := exchangeOf(st.r.Context()); e != nil {
 		e.reason = clip(status.Message)
