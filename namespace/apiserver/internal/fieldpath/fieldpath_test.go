@@ -88,7 +88,7 @@ func TestBadInput(t *testing.T) {
 		require.Error(t, err, "%.80q", path)
 	}
 	for _, text := range []string{
-		`""`, `"x"`, `true`, `{}`, `[]`, `null`, `"1e1000000000"`, `1e1000000000`, `"1e-1000000000"`, `"1E31"`, `"` + strings.Repeat("9", 65) + `"`, `"1 Gi"`,
+		`""`, `"x"`, `true`, `{}`, `[]`, `null`, `"1e1000000000"`, `1e1000000000`, `"1e-1000000000"`, `"1E31"`, `"1e-4294967296"`, `"1e4294967297"`, `"1e-3000000000"`, `"` + strings.Repeat("9", 65) + `"`, `"1 Gi"`,
 	} {
 		_, err := fieldpath.Quantity(decode(t, text))
 		require.ErrorIs(t, err, fieldpath.ErrQuantity, text)

@@ -47,13 +47,14 @@ func Quantity(value any) (resource.Quantity, error) {
 	return q, nil
 }
 
-// smallExponent looks at the part after e or E; without digits that is a suffix.
+// smallExponent looks at the part after e or E; without digits that is a suffix. Its
+// digits are read with 64 bits on every platform, as Kubernetes does.
 func smallExponent(text string) bool {
 	i := strings.IndexAny(text, "eE")
 	if i < 0 || i == len(text)-1 {
 		return true
 	}
-	exponent, err := strconv.Atoi(text[i+1:])
+	exponent, err := strconv.ParseInt(text[i+1:], 10, 64)
 	return err != nil || -maxExponent <= exponent && exponent <= maxExponent // what is no exponent fails later
 }
 
