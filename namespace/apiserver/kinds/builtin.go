@@ -65,6 +65,7 @@ func Events() Kind {
 		"involvedObject.apiVersion", "involvedObject.resourceVersion", "involvedObject.fieldPath",
 		"reason", "reportingComponent", "type",
 	}
+	k.Validate = validateEvent
 	return k
 }
 

@@ -96,6 +96,22 @@ func validateSecretType(o *registry.Object, data map[string][]byte) []namespace.
 	return wrong
 }
 
+// validateEvent refuses an event that claims to be about an object of another
+// namespace, unless it claimed so before.
+func validateEvent(old, updated *registry.Object) []namespace.Violation {
+	about := stringAt("involvedObject", "namespace")
+	ns, _ := about(*updated).(string)
+	if ns == "" || ns == updated.Namespace {
+		return nil
+	}
+	if old != nil {
+		if before, _ := about(*old).(string); before == ns {
+			return nil
+		}
+	}
+	return []namespace.Violation{invalid("involvedObject.namespace", ns, "does not match event.namespace")}
+}
+
 func validateLease(_, updated *registry.Object) []namespace.Violation {
 	var spec struct {
 		LeaseDurationSeconds, LeaseTransitions *int64

@@ -22,7 +22,7 @@ func TestValidate(t *testing.T) {
 		isFrozen                            = "Forbidden: field is immutable when `immutable` is set"
 		isNeeded                            = "Required value"
 	)
-	config, secret, lease := kinds.ConfigMaps(), kinds.Secrets(), kinds.Leases()
+	config, secret, event, lease := kinds.ConfigMaps(), kinds.Secrets(), kinds.Events(), kinds.Leases()
 	type wrong = []namespace.Violation
 	one := func(kind, field, message string) wrong {
 		return wrong{{Type: kind, Field: field, Message: message}}
@@ -65,6 +65,13 @@ func TestValidate(t *testing.T) {
 		{"SSH with an empty key", secret, "", `{"type":"kubernetes.io/ssh-auth","data":{"ssh-privatekey":""}}`, one(needed, "data[ssh-privatekey]", isNeeded)},
 		{"token of nobody", secret, "", `{"type":"kubernetes.io/service-account-token"}`, one(needed, "metadata.annotations[kubernetes.io/service-account.name]", isNeeded)},
 		{"token", secret, "", `{"metadata":{"annotations":{"kubernetes.io/service-account.name":"x"}},"type":"kubernetes.io/service-account-token"}`, nil},
+
+		{"event", event, "", `{"metadata":{"namespace":"x"},"involvedObject":{"namespace":"x","name":"a"}}`, nil},
+		{"event about no namespace", event, "", `{"metadata":{"namespace":"x"},"involvedObject":{"name":"a"}}`, nil},
+		{"event about nothing", event, "", `{"metadata":{"namespace":"x"}}`, nil},
+		{"event about another namespace", event, "", `{"metadata":{"namespace":"x"},"involvedObject":{"namespace":"y"}}`, one(invalid, "involvedObject.namespace", `Invalid value: "y": does not match event.namespace`)},
+		{"event, then about another namespace", event, `{"metadata":{"namespace":"x"},"involvedObject":{"namespace":"x"}}`, `{"metadata":{"namespace":"x"},"involvedObject":{"namespace":"y"}}`, one(invalid, "involvedObject.namespace", `Invalid value: "y": does not match event.namespace`)},
+		{"event that was about another namespace", event, `{"metadata":{"namespace":"x"},"involvedObject":{"namespace":"y"}}`, `{"metadata":{"namespace":"x"},"involvedObject":{"namespace":"y"},"count":2}`, nil},
 
 		{"lease", lease, "", `{"spec":{"leaseDurationSeconds":15,"leaseTransitions":0}}`, nil},
 		{"lease without spec", lease, "", `{}`, nil},
