@@ -223,6 +223,10 @@ func (w *Write) TouchGate() {
 // the status. An updated that equals old only holds it. An object that is being
 // deleted and loses its last finalizer is removed.
 //
+// What is replaced must follow from the state before and after the write, not from how
+// often somebody asked for it: after an unknown outcome, what somebody else has made
+// identical counts as made by this write, with what joined theirs.
+//
 // Several may replace one object: the later takes as old what Get or List return
 // by then. What was made of an older one, an object of the write itself, or an
 // object that was not read before, is refused ([ErrAdmission]); one that may not be

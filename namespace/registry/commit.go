@@ -193,8 +193,9 @@ func (p plan) result(entry store.Entry, revision store.Revision, dry bool) store
 	return store.Entry{Key: entry.Key, Value: p.value, Revision: revision}
 }
 
-// done reports whether current, of another revision than before, shows that p was
-// carried out.
+// done reports whether current, of another revision than before, shows that what p was
+// to do to the entry is done: by whomever, since identical values, uids in them, cannot
+// be told apart. The joined writes are those of who did it ([Write.Replace]).
 func (p plan) done(before store.Entry, current *store.Entry) bool {
 	if !p.gone {
 		return current != nil && bytes.Equal(current.Value, p.value)

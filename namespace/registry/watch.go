@@ -91,8 +91,9 @@ func (e Event[T]) delivered() (Event[T], error) {
 	return e, err
 }
 
-// removed returns the object as it was last, at the version of the deletion. It is
-// apart, so that only deletions move an object to the heap.
+// removed returns the object as it was last, at the version of the event: that of the
+// deletion, or in the midst of a commit the one before it. It is apart, so that only
+// deletions move an object to the heap.
 func (e *Event[T]) removed() (T, error) {
 	object, err := e.source.Before()
 	if err == nil {
