@@ -14,6 +14,10 @@ import (
 // ([Limits.Header], [Limits.Idle]), which a host that mounts the handler in a
 // server of its own must see to.
 //
+// Over a listener of [crypto/tls.NewListener] whose configuration offers it, "h2" in
+// NextProtos, HTTP/2 is served too, which clients of Kubernetes prefer: many watches
+// share a connection.
+//
 // When ctx ends the server is closed ([Server.Close]), no connection is accepted
 // any more, and requests that are being served have [Limits.Drain] to end; those
 // that have not are cut off, and the error says so. Otherwise the error is nil, or
@@ -25,6 +29,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	server := &http.Server{
 		Handler: s, ReadHeaderTimeout: limits.Header, IdleTimeout: limits.Idle, MaxHeaderBytes: limits.HeaderBytes,
 		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelWarn),
+		HTTP2:    &http.HTTP2Config{WriteByteTimeout: limits.Stall}, // what waits in a connection is of no request
 	}
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(l) }()

@@ -73,11 +73,17 @@ func newWire(t testing.TB, o *apiserver.Options) *wire {
 
 func newWireOver(e *env) *wire {
 	e.t.Helper()
+	return newWireOn(e, func(l net.Listener) net.Listener { return l })
+}
+
+// newWireOn is newWireOver with something between the connections and the server.
+func newWireOn(e *env, over func(net.Listener) net.Listener) *wire {
+	e.t.Helper()
 	ctx, stop := context.WithCancel(context.WithoutCancel(e.t.Context()))
 	w := &wire{env: e, listener: newMemoryListener(), stop: stop, ended: make(chan error, 1)}
 	transport := &http.Transport{DialContext: w.listener.dial, DisableCompression: true}
 	w.client = &http.Client{Transport: transport}
-	go func() { w.ended <- e.server.Serve(ctx, w.listener) }()
+	go func() { w.ended <- e.server.Serve(ctx, over(w.listener)) }()
 	e.t.Cleanup(func() {
 		transport.CloseIdleConnections()
 		stop()
