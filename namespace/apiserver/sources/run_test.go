@@ -16,6 +16,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/finalizer"
 	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/apiserver/kinds"
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/sources"
 	"github.com/nslifecycle/nslifecycle/namespace/controller"
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
@@ -281,21 +282,25 @@ func FuzzDecode(f *testing.F) {
 	f.Add([]byte(`{"apiVersion":"v1","kind":"List","items":[{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"}}]}`))
 	f.Add([]byte("a: &a [*a]"))
 	f.Add([]byte("--- \n---"))
+	f.Add([]byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"binaryData":{"b":"AQ=="},"immutable":true}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		e := newEnv(t).space()
-		src := &fixed{files: []sources.File{{Name: "f", Data: data}}}
-		s := e.syncer(src, nil)
-		result, err := s.Sync(e.ctx)
-		if err != nil {
-			var problem *sources.Problem
-			if !errors.As(err, &problem) {
-				t.Fatal(err)
+		for _, list := range [][]kinds.Kind{nil, {kinds.ConfigMaps()}} {
+			o := &sources.Options{Kinds: list}
+			e := newEnv(t).space()
+			src := &fixed{files: []sources.File{{Name: "f", Data: data}}}
+			s := e.syncer(src, o)
+			result, err := s.Sync(e.ctx)
+			if err != nil {
+				var problem *sources.Problem
+				if !errors.As(err, &problem) {
+					t.Fatal(err)
+				}
 			}
-		}
-		for _, again := range []*sources.Syncer{s, e.syncer(src, nil)} {
-			second, _ := again.Sync(e.ctx)
-			if second.Writes() != 0 || second.Unchanged != result.Created {
-				t.Fatalf("first %+v, then %+v", result, second)
+			for _, again := range []*sources.Syncer{s, e.syncer(src, o)} {
+				second, _ := again.Sync(e.ctx)
+				if second.Writes() != 0 || second.Unchanged != result.Created {
+					t.Fatalf("first %+v, then %+v", result, second)
+				}
 			}
 		}
 	})
