@@ -42,6 +42,9 @@ func (p *Patcher) apply(k kinds.Kind, subresource string, current *registry.Obje
 	if err != nil {
 		return registry.Object{}, nil, err
 	}
+	if err := p.ownable(k, before.Object); err != nil {
+		return registry.Object{}, nil, tooLarge(k, live.Name, "server-side apply takes too many steps: "+err.Error())
+	}
 	var out runtime.Object
 	err = guarded(func() error {
 		out, err = p.managers[endpointOf(k, subresource)].Apply(before, patch, r.FieldManager, r.Force)
@@ -90,6 +93,9 @@ func (p *Patcher) applied(k kinds.Kind, live registry.Object, body []byte) (*uns
 		return nil, refuse(k, patch.GetName(), namespace.ErrConflict,
 			"Operation cannot be fulfilled on %s %q: uid mismatch: the provided object specified uid %s, and no existing object was found",
 			k.Name(), clip(patch.GetName()), clip(uid))
+	}
+	if err := p.ownable(k, object); err != nil {
+		return nil, tooLarge(k, live.Name, "server-side apply takes too many steps: "+err.Error())
 	}
 	err = guarded(func() error {
 		_, err := p.strict.ObjectToTyped(patch)

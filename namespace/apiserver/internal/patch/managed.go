@@ -30,7 +30,7 @@ func (p *Patcher) manage(list []kinds.Kind, d *openapi.Documents) error {
 	if !slices.ContainsFunc(list, isNamespaces) {
 		list = append(slices.Clone(list), kinds.Namespaces())
 	}
-	schemas := d.Schemas()
+	schemas := p.schemas
 	var err error
 	if p.strict, err = managedfields.NewTypeConverter(schemas, false); err != nil {
 		return fmt.Errorf("the kinds cannot have managed fields: %w", err)
@@ -109,6 +109,8 @@ func newManager(k kinds.Kind, subresource string, types managedfields.TypeConver
 // Tracking begins with the first server-side apply, and what was there before is
 // owned by "before-first-apply": an object that nobody ever applied has no managed
 // fields. Kubernetes tracks from the creation on, at a price that everybody pays.
+// Tracking ends when an object gets wider than server-side apply takes it: more than
+// 10,000 fields, 2,000 items in a list that is merged, or 250 managed fields.
 func (p *Patcher) Updated(k kinds.Kind, subresource string, live, updated registry.Object, manager string, now time.Time) registry.Object {
 	m := p.managers[endpointOf(k, subresource)]
 	if !sane(live.ManagedFields) {
@@ -140,6 +142,11 @@ func (p *Patcher) update(m *managedfields.FieldManager, k kinds.Kind, live, upda
 	if err != nil {
 		return nil, err
 	}
+	for _, o := range []*unstructured.Unstructured{before, after} {
+		if err := p.ownable(k, o.Object); err != nil {
+			return nil, err
+		}
+	}
 	var out runtime.Object
 	err = guarded(func() error {
 		out, err = m.Update(before, after, manager)
@@ -156,6 +163,9 @@ func (p *Patcher) update(m *managedfields.FieldManager, k kinds.Kind, live, upda
 func sane(list []namespace.ManagedFieldsEntry) bool {
 	if len(list) == 0 {
 		return true
+	}
+	if !few(list) {
+		return false
 	}
 	data, err := json.Marshal(list)
 	if err != nil {

@@ -27,6 +27,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/managedfields"
+	"k8s.io/kube-openapi/pkg/validation/spec"
 	kjson "sigs.k8s.io/json"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
@@ -41,6 +42,9 @@ type Patcher struct {
 	codec    *codec.Codec
 	strict   managedfields.TypeConverter // of what is applied: knows every field
 	managers map[endpoint]*managedfields.FieldManager
+
+	documents *openapi.Documents
+	schemas   map[string]*spec.Schema // of documents
 }
 
 // endpoint is where a change arrives.
@@ -56,7 +60,7 @@ func New(list []kinds.Kind, c *codec.Codec, d *openapi.Documents) (*Patcher, err
 	if c == nil || d == nil {
 		return nil, &namespace.Error{Kind: namespace.ErrInvalid, Message: "a Patcher needs a codec and the descriptions of the kinds"}
 	}
-	p := &Patcher{codec: c}
+	p := &Patcher{codec: c, documents: d, schemas: d.Schemas()}
 	return p, p.manage(list, d)
 }
 

@@ -11,9 +11,9 @@ import (
 )
 
 // maxMatches bounds how many items of lists a strategic merge patch may have
-// compared with each other: the number of items that it has, times that of the
-// document.
-const maxMatches = 10_000_000
+// compared with each other: each item that it has is looked for among those of the
+// document, and among its own, which are in the list then.
+const maxMatches = 1_000_000
 
 var errMatches = errors.New("the lists of the patch and of the object are too long to be merged by key: use a merge patch")
 
@@ -31,7 +31,7 @@ func strategicMerge(k kinds.Kind, doc, body []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if items(patch)*items(original) > maxMatches {
+	if n := items(patch); n*(n+items(original)) > maxMatches {
 		return nil, errMatches
 	}
 	meta, err := strategicpatch.NewPatchMetaFromStruct(k.Object)
