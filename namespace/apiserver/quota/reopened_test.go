@@ -1,0 +1,55 @@
+package quota_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/apiserver/quota"
+	"github.com/nslifecycle/nslifecycle/store"
+)
+
+// before does something before the first commit.
+type before struct {
+	store.Store
+	do func()
+}
+
+func (s *before) Commit(ctx context.Context, txn store.Txn) (store.Revision, error) {
+	if do := s.do; do != nil {
+		s.do = nil
+		do()
+	}
+	return s.Store.Commit(ctx, txn)
+}
+
+// What looks for quotas while there is no such namespace counts in those that are there
+// by the commit.
+func TestNamespaceThatComesInBetween(t *testing.T) {
+	m := newMemory(t)
+	plain := openOver(t, m, false)
+	s := &before{Store: m}
+	e := openOver(t, s, true)
+	appear := func(most string) func() {
+		return func() {
+			n, err := plain.Registry.Create(plain.ctx, namespace.Namespace{Meta: namespace.Meta{Name: space}})
+			require.NoError(t, err)
+			require.Equal(t, space, n.Name)
+			plain.limit("q", "count/widgets.example.com", most)
+		}
+	}
+	s.do = appear("0")
+	require.ErrorIs(t, e.create(widgets, widget("a", `{}`)), namespace.ErrForbidden)
+	require.NoError(t, e.remove(quota.Resource, "q"))
+	_, err := plain.Registry.Delete(e.ctx, space, namespace.Preconditions{})
+	require.NoError(t, err)
+	_, err = plain.Finalize(e.ctx, namespace.Namespace{Meta: namespace.Meta{Name: space}})
+	require.NoError(t, err)
+
+	require.ErrorIs(t, e.create(widgets, widget("a", `{}`)), namespace.ErrNotFound, "there is none again")
+	s.do = appear("1")
+	require.NoError(t, e.create(widgets, widget("a", `{}`)))
+	require.ErrorIs(t, e.create(widgets, widget("b", `{}`)), namespace.ErrForbidden)
+}
