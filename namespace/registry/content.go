@@ -78,7 +78,7 @@ func (c *Content) List(ctx context.Context, ns string, o ListOptions) (ObjectLis
 	if err != nil {
 		return ObjectList{}, err
 	}
-	items, meta, err := list(ctx, c.core, c.kind, c.resource, prefix, o)
+	items, meta, err := list(ctx, c.core, c.kind, c.resource, prefix, c.oneKey(ns, prefix, o.Fields), o)
 	return ObjectList{
 		TypeMeta: namespace.TypeMeta{Kind: c.typ.Kind + "List", APIVersion: c.typ.APIVersion()},
 		ListMeta: meta, Items: items,
@@ -92,7 +92,7 @@ func (c *Content) Watch(ctx context.Context, ns string, o WatchOptions) iter.Seq
 	if err != nil {
 		return func(yield func(Event[Object], error) bool) { yield(Event[Object]{}, err) }
 	}
-	return watch(ctx, c.core, c.objects, c.kind, c.resource, prefix, o)
+	return watch(ctx, c.core, c.objects, c.kind, c.resource, prefix, c.oneKey(ns, prefix, o.Fields), o)
 }
 
 // Create creates an object in a namespace that is Active at that very commit

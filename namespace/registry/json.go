@@ -29,7 +29,7 @@ func (r *Registry) GetJSON(ctx context.Context, name string) (json.RawMessage, e
 // ListJSON returns the JSON form of what [Registry.List] returns. Of what is
 // stored only what selectors ask for is decoded.
 func (r *Registry) ListJSON(ctx context.Context, o ListOptions) (JSONList, error) {
-	items, meta, err := listJSON(ctx, r.core, namespaceForm, namespace.Resource, r.keys.namespaces(), o)
+	items, meta, err := listJSON(ctx, r.core, namespaceForm, namespace.Resource, r.keys.namespaces(), r.keys.oneNamespace(o.Fields), o)
 	return JSONList{
 		TypeMeta: namespace.TypeMeta{Kind: "NamespaceList", APIVersion: namespace.APIVersion},
 		ListMeta: meta, Items: items,
@@ -54,7 +54,7 @@ func (c *Content) ListJSON(ctx context.Context, ns string, o ListOptions) (JSONL
 	if err != nil {
 		return JSONList{}, err
 	}
-	items, meta, err := listJSON(ctx, c.core, objectForm(c.kind), c.resource, prefix, o)
+	items, meta, err := listJSON(ctx, c.core, objectForm(c.kind), c.resource, prefix, c.oneKey(ns, prefix, o.Fields), o)
 	return JSONList{
 		TypeMeta: namespace.TypeMeta{Kind: c.typ.Kind + "List", APIVersion: c.typ.APIVersion()},
 		ListMeta: meta, Items: items,
@@ -121,14 +121,14 @@ func getJSON[T any](ctx context.Context, c *core, f form[T], resource, name, key
 	return data, err
 }
 
-func listJSON[T any](ctx context.Context, c *core, f form[T], resource, prefix string, o ListOptions,
+func listJSON[T any](ctx context.Context, c *core, f form[T], resource, prefix, key string, o ListOptions,
 ) ([]json.RawMessage, namespace.ListMeta, error) {
 	match, err := f.match(o.Labels, o.Fields)
 	if err != nil {
 		return nil, namespace.ListMeta{}, err
 	}
-	r := reader[T]{form: f, matches: match, byFields: !o.Fields.Empty(), chunked: true}
-	return readPage(ctx, c, resource, prefix, o, match != nil, r.read)
+	r := reader[T]{form: f, matches: match, byFields: !o.Fields.Empty(), chunked: key == ""}
+	return readPage(ctx, c, resource, prefix, key, o, match != nil, r.read)
 }
 
 // reader makes JSON of entries.

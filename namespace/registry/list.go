@@ -15,7 +15,11 @@ import (
 // list everything as it is now.
 type ListOptions struct {
 	Labels selector.Labels
-	Fields selector.Fields // of namespaces: metadata.name, name, status.phase; of content: metadata.name, metadata.namespace
+	// Fields are of namespaces: metadata.name, name, status.phase; of content:
+	// metadata.name, metadata.namespace. A listing that demands one name (and of
+	// content in all namespaces one of these) reads that one object, whatever else is
+	// there: its Limit and its pages do not depend on other objects.
+	Fields selector.Fields
 	// Limit is how many objects a page may have; zero: all of them in one. Negative
 	// is [namespace.ErrBadRequest].
 	Limit int
@@ -42,28 +46,28 @@ const chunk = 500
 // page: they are counted there, once, and the token of each page carries how many
 // are left.
 func (r *Registry) List(ctx context.Context, o ListOptions) (namespace.List, error) {
-	items, meta, err := list(ctx, r.core, namespaceKind, namespace.Resource, r.keys.namespaces(), o)
+	items, meta, err := list(ctx, r.core, namespaceKind, namespace.Resource, r.keys.namespaces(), r.keys.oneNamespace(o.Fields), o)
 	return namespace.List{
 		TypeMeta: namespace.TypeMeta{Kind: "NamespaceList", APIVersion: namespace.APIVersion},
 		ListMeta: meta, Items: items,
 	}, err
 }
 
-// list reads a page of the objects below prefix.
-func list[T any](ctx context.Context, c *core, k kind[T], resource, prefix string, o ListOptions) ([]T, namespace.ListMeta, error) {
+// list reads a page of the objects below prefix; of the one at a key, if there is a key.
+func list[T any](ctx context.Context, c *core, k kind[T], resource, prefix, key string, o ListOptions) ([]T, namespace.ListMeta, error) {
 	match, err := k.match(o.Labels, o.Fields)
 	if err != nil {
 		return nil, namespace.ListMeta{}, err
 	}
-	return readPage(ctx, c, resource, prefix, o, match != nil, func(e store.Entry) (T, bool, error) {
+	return readPage(ctx, c, resource, prefix, key, o, match != nil, func(e store.Entry) (T, bool, error) {
 		object, err := k.decode(e)
 		return object, err == nil && (match == nil || match(object)), err
 	})
 }
 
 // readPage reads a page of what take makes of the entries below prefix. It takes all of
-// them unless it is selective.
-func readPage[I any](ctx context.Context, c *core, resource, prefix string, o ListOptions, selective bool,
+// them unless it is selective. If there is a key, it can take no other.
+func readPage[I any](ctx context.Context, c *core, resource, prefix, key string, o ListOptions, selective bool,
 	take func(store.Entry) (item I, ok bool, err error),
 ) ([]I, namespace.ListMeta, error) {
 	if o.Limit < 0 {
@@ -73,17 +77,17 @@ func readPage[I any](ctx context.Context, c *core, resource, prefix string, o Li
 	if err != nil {
 		return nil, namespace.ListMeta{}, err
 	}
+	if key != "" {
+		return readOne(ctx, c, resource, key, o, q, least, take)
+	}
 	items := []I{}
 	for {
 		if q.Limit = max(o.Limit-len(items), 0); q.Limit > 0 && selective {
 			q.Limit = max(q.Limit, chunk)
 		}
-		page, err := c.store.List(ctx, q)
-		if err == nil && page.Position.Revision < least {
-			err = &store.FutureError{Asked: least, Current: page.Position.Revision}
-		}
+		page, err := c.page(ctx, resource, o, q, least)
 		if err != nil {
-			return nil, namespace.ListMeta{}, listError(resource, o, err)
+			return nil, namespace.ListMeta{}, err
 		}
 		if !selective {
 			items = slices.Grow(items, len(page.Entries))
@@ -121,6 +125,18 @@ func readPage[I any](ctx context.Context, c *core, resource, prefix string, o Li
 		}
 		q.At, q.After = page.Position, last
 	}
+}
+
+// page reads a page of the store, which must have come to a revision.
+func (c *core) page(ctx context.Context, resource string, o ListOptions, q store.Query, least store.Revision) (store.Page, error) {
+	page, err := c.store.List(ctx, q)
+	if err == nil && page.Position.Revision < least {
+		err = &store.FutureError{Asked: least, Current: page.Position.Revision}
+	}
+	if err != nil {
+		return store.Page{}, listError(resource, o, err)
+	}
+	return page, nil
 }
 
 // goOn says how to go on with the rest of a listing, and how much that is if it is

@@ -133,10 +133,10 @@ type WatchOptions struct {
 // [*store.FutureError] as well. It ends with [ErrClosed] when the registry is
 // closed.
 func (r *Registry) Watch(ctx context.Context, o WatchOptions) iter.Seq2[Event[namespace.Namespace], error] {
-	return watch(ctx, r.core, r.namespaces, namespaceKind, namespace.Resource, r.keys.namespaces(), o)
+	return watch(ctx, r.core, r.namespaces, namespaceKind, namespace.Resource, r.keys.namespaces(), r.keys.oneNamespace(o.Fields), o)
 }
 
-func watch[T any](ctx context.Context, c *core, shared *broadcast.Shared[T], k kind[T], resource, prefix string, o WatchOptions,
+func watch[T any](ctx context.Context, c *core, shared *broadcast.Shared[T], k kind[T], resource, prefix, key string, o WatchOptions,
 ) iter.Seq2[Event[T], error] {
 	return func(yield func(Event[T], error) bool) {
 		match, err := k.match(o.Labels, o.Fields)
@@ -149,7 +149,7 @@ func watch[T any](ctx context.Context, c *core, shared *broadcast.Shared[T], k k
 			yield(Event[T]{}, err)
 			return
 		}
-		v := view[T]{kind: k, match: match, shared: o.Shared, yield: yield}
+		v := view[T]{kind: k, match: match, key: key, shared: o.Shared, yield: yield}
 		begin := after
 		if o.Repeat {
 			begin = v.resumption.resume(after)
@@ -214,6 +214,7 @@ func watchError(resource string, err error) error {
 type view[T any] struct {
 	kind[T]
 	match  func(T) bool // nil: everything
+	key    string       // the only one that can match; empty: any
 	shared bool         // objects are not copied
 	resumption
 	yield func(Event[T], error) bool
@@ -239,6 +240,9 @@ func (v *view[T]) change(c *broadcast.Change[T]) bool {
 
 // event returns e as the watcher sees it; the zero Event when it does not.
 func (v *view[T]) event(e *broadcast.Event[T]) (Event[T], error) {
+	if v.key != "" && v.key != e.Key { // told before anything is decoded
+		return Event[T]{}, nil
+	}
 	was, err := v.matched(e)
 	if err != nil {
 		return Event[T]{}, err
