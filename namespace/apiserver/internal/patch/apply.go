@@ -1,6 +1,7 @@
 package patch
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -53,7 +54,7 @@ func (p *Patcher) apply(k kinds.Kind, subresource string, current *registry.Obje
 	if err != nil {
 		return registry.Object{}, nil, applyError(k, live.Name, err)
 	}
-	next, warnings, err := p.decode(k, live.Name, out, r)
+	next, warnings, err := p.decode(k, live, out, r)
 	if err != nil {
 		return registry.Object{}, nil, err
 	}
@@ -109,14 +110,26 @@ func (p *Patcher) applied(k kinds.Kind, live registry.Object, body []byte) (*uns
 }
 
 // decode returns the outcome of an apply as the codec reads it.
-func (p *Patcher) decode(k kinds.Kind, name string, o runtime.Object, r Request) (registry.Object, []string, error) {
+func (p *Patcher) decode(k kinds.Kind, live registry.Object, o runtime.Object, r Request) (registry.Object, []string, error) {
 	u, ok := o.(*unstructured.Unstructured)
 	if !ok {
 		return registry.Object{}, nil, fmt.Errorf("server-side apply made a %T", o)
 	}
+	name := live.Name
 	data, err := format(u.Object)
 	if err != nil {
 		return registry.Object{}, nil, refusal(k, name, err)
+	}
+	if !k.BuiltIn() { // built-in ones have no such numbers
+		document := r.Body
+		if !json.Valid(document) { // YAML has rounded its numbers itself
+			if document, err = codec.Document(document); err != nil {
+				return registry.Object{}, nil, refusal(k, name, err)
+			}
+		}
+		if data, err = exact(k, live, document, data); err != nil {
+			return registry.Object{}, nil, err
+		}
 	}
 	if len(data) > registry.MaxObject {
 		return registry.Object{}, nil, tooLarge(k, name, fmt.Sprintf("the object has %d bytes, at most %d are allowed", len(data), registry.MaxObject))

@@ -46,19 +46,19 @@ func TestBoundsOfStrategicMerges(t *testing.T) {
 	}
 }
 
-// wide are objects that are too wide for managed fields, and what the message names.
-// Each would take many seconds, or minutes.
+// wide are objects that are too wide for managed fields, and what the message names. Some
+// would take many seconds.
 func wide() map[string]string {
 	inner, err := json.Marshal(metadata("finalizers", items(25_000, `"%d"`)))
 	if err != nil {
 		return nil
 	}
 	return map[string]string{
-		metadata("finalizers", items(100_000, `"%d"`)):                                                                    "metadata.finalizers has more than 2000 items",
-		metadata("ownerReferences", items(50_000, `{"uid":"%d"}`)):                                                        "metadata.ownerReferences has more than 2000 items",
-		metadata("labels", `{`+fields(100_000, `""`)+`}`):                                                                 "metadata.labels has more fields",
-		metadata("annotations", `{"kubectl.kubernetes.io/last-applied-configuration":`+string(inner)+`}`):                 "metadata.finalizers has more than 2000 items",
-		`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a","uid":"u"},"data":{` + fields(100_000, `""`) + `}}`: "data has more fields",
+		metadata("finalizers", items(25_000, `"%d"`)):                                                                    "metadata.finalizers has more than 2000 items",
+		metadata("ownerReferences", items(15_000, `{"uid":"%d"}`)):                                                       "metadata.ownerReferences has more than 2000 items",
+		metadata("labels", `{`+fields(20_000, `""`)+`}`):                                                                 "metadata.labels has more fields",
+		metadata("annotations", `{"kubectl.kubernetes.io/last-applied-configuration":`+string(inner)+`}`):                "metadata.finalizers has more than 2000 items",
+		`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a","uid":"u"},"data":{` + fields(20_000, `""`) + `}}`: "data has more fields",
 	}
 }
 
@@ -94,7 +94,7 @@ func TestBoundsOfApply(t *testing.T) {
 	}
 	// A list that is not merged has one owner, however long it is.
 	g := object(t, gadget)
-	body := `{"apiVersion":"example.com/v1","kind":"Gadget","metadata":{"name":"a"},"spec":{"numbers":` + items(50_000, `{"a":%d}`) + `}}`
+	body := `{"apiVersion":"example.com/v1","kind":"Gadget","metadata":{"name":"a"},"spec":{"numbers":` + items(20_000, `{"a":%d}`) + `}}`
 	_, _, err := p.Apply(t.Context(), gadgets(), "", &g, patch.Request{ContentType: applyPatch, Body: []byte(body), FieldManager: "m", Now: noon})
 	require.NoError(t, err)
 }
@@ -110,7 +110,7 @@ func TestTrackingOfWideObjectsEnds(t *testing.T) {
 		require.Empty(t, b.p.Updated(b.kind, "", *b.current, next, "n", noon).ManagedFields)
 	}
 	for _, entries := range []string{
-		`[{"manager":"m","operation":"Apply","apiVersion":"v1","fieldsType":"FieldsV1","fieldsV1":{"f:data":{` + strings.ReplaceAll(fields(100_000, `{}`), `"n`, `"f:n`) + `}}}]`,
+		`[{"manager":"m","operation":"Apply","apiVersion":"v1","fieldsType":"FieldsV1","fieldsV1":{"f:data":{` + strings.ReplaceAll(fields(20_000, `{}`), `"n`, `"f:n`) + `}}}]`,
 		items(251, `{"manager":"m%d","operation":"Apply","apiVersion":"v1","fieldsType":"FieldsV1","fieldsV1":{"f:data":{}}}`),
 	} {
 		current := object(t, configMap)

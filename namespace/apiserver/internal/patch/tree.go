@@ -8,7 +8,6 @@ import (
 	"io"
 	"maps"
 	"slices"
-	"strconv"
 	"unicode/utf8"
 )
 
@@ -120,25 +119,11 @@ func equal(a, b any, depth int) bool {
 		return ok && maps.EqualFunc(a, b, func(x, y any) bool { return equal(x, y, depth+1) })
 	case json.Number:
 		b, ok := b.(json.Number)
-		return ok && sameNumber(a, b)
+		return ok && decimal(a) == decimal(b)
 	}
 	switch b.(type) {
 	case []any, map[string]any, json.Number: // never compare these with ==
 		return false
 	}
 	return a == b
-}
-
-func sameNumber(a, b json.Number) bool {
-	if a == b {
-		return true
-	}
-	x, errX := strconv.ParseInt(string(a), 10, 64)
-	y, errY := strconv.ParseInt(string(b), 10, 64)
-	if errX == nil && errY == nil {
-		return x == y
-	}
-	f, errX := strconv.ParseFloat(string(a), 64)
-	g, errY := strconv.ParseFloat(string(b), 64)
-	return errX == nil && errY == nil && f == g
 }
