@@ -17,9 +17,6 @@ func (s *Server) list(w http.ResponseWriter, r *request) error {
 		o.Exact = true // what a list in pages from a version has always meant
 	}
 	o.Limit = min(o.Limit, s.options.Limits.Page)
-	if r.Name != "" && (r.isNamespaces() || r.Namespace != "") {
-		o.Limit = min(o.Limit, 0) // there is one at most; a continue token would tell that others come after it
-	}
 	if r.format == (codec.Format{}) {
 		return s.listRaw(w, r, o)
 	}

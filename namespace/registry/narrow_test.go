@@ -165,9 +165,9 @@ func TestNarrowedListHasTheSnapshot(t *testing.T) {
 	}
 }
 
-// A watch that is narrowed to one name does not look at changes of others: not even
+// A listing and a watch that are narrowed to one name do not look at others: not even
 // at what cannot be read.
-func TestNarrowedWatchSeesOne(t *testing.T) {
+func TestNarrowedSeesOne(t *testing.T) {
 	s, err := memory.New(nil)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, s.Close()) })
@@ -178,6 +178,9 @@ func TestNarrowedWatchSeesOne(t *testing.T) {
 	start := fmt.Sprint(e.revision())
 	_, err = s.Commit(t.Context(), store.Txn{Do: []store.Operation{store.Put("/registry/namespaces/broken", []byte("{"))}})
 	require.NoError(t, err)
+	names, _, err := e.narrowed("-", registry.ListOptions{Fields: fields(t, "metadata.name=brok")})
+	require.NoError(t, err)
+	require.Empty(t, names)
 	e.create("a")
 	e.create("a-b")
 	e.put(configmaps, "a", object("c"))
