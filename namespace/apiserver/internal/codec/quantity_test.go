@@ -141,16 +141,14 @@ func TestCostlyMessages(t *testing.T) {
 }
 
 // Neither blanks nor what could be the beginning of a field are gone through again
-// and again. It would take minutes.
+// and again.
 func TestEffortOfMessages(t *testing.T) {
 	c := newCodec(t)
-	for _, kind := range []kinds.Kind{kinds.ConfigMaps(), kinds.ResourceQuotas()} {
-		for _, part := range []string{"\n\xc2\x85 ", "\n\x8a\x8a\x8a\x01", "\n\xa0\x8d\x06      ", "1e"} {
-			text := bytes.Repeat([]byte(part), 3<<20/len(part))
-			for _, raw := range [][]byte{text, field(0x12, field(0x0a, append(field(0x0a, []byte("a")), field(0x12, text)...)))} {
-				_, _, err := c.Decode(kind, protobufType, envelope(t, kind.Kind, raw), codec.Warn)
-				require.ErrorIs(t, err, namespace.ErrBadRequest)
-			}
+	for _, part := range []string{"\n\xc2\x85\t", "1e"} {
+		text := bytes.Repeat([]byte(part), 1<<20/len(part))
+		for _, raw := range [][]byte{text, field(0x12, field(0x0a, append(field(0x0a, []byte("a")), field(0x12, text)...)))} {
+			_, _, err := c.Decode(kinds.ResourceQuotas(), protobufType, envelope(t, "ResourceQuota", raw), codec.Warn)
+			require.ErrorIs(t, err, namespace.ErrBadRequest)
 		}
 	}
 }

@@ -89,7 +89,7 @@ func TestRoundTrip(t *testing.T) {
 	t.Logf("seed %d", seed)
 	c, fill := newCodec(t), filler(seed)
 	for _, k := range builtIn() {
-		for range 8 {
+		for range 4 {
 			sent := fillObject(fill, k)
 			bodies := map[string][]byte{
 				jsonType: encode(t, peer.json, k, sent), protobufType: encode(t, peer.protobuf, k, sent),
@@ -259,7 +259,7 @@ func TestMetadataBytes(t *testing.T) {
 	seed := time.Now().UnixNano()
 	t.Logf("seed %d", seed)
 	c, k, fill := newCodec(t), kinds.ConfigMaps(), filler(seed)
-	for range 100 {
+	for range 40 {
 		o, err := c.Untyped(k, fillObject(fill, k))
 		require.NoError(t, err)
 		if o.Annotations != nil {

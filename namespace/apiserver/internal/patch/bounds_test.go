@@ -30,7 +30,7 @@ func metadata(field, value string) string {
 func TestBoundsOfStrategicMerges(t *testing.T) {
 	p := newPatcher(t)
 	const stored = `{"kind":"ServiceAccount","apiVersion":"v1","metadata":{"name":"a","uid":"u"},"secrets":[{"name":"s"}]}`
-	for n, ok := range map[int]bool{900: true, 1_000: false, 8_000: false} {
+	for n, ok := range map[int]bool{600: true, 1_000: false} {
 		for _, body := range []string{
 			`{"secrets":` + items(n, `{"name":"%d"}`) + `}`, `{"metadata":{"finalizers":` + items(n, `"a/%d"`) + `}}`,
 			`{"metadata":{"$deleteFromPrimitiveList/finalizers":` + items(n, `"a/%d"`) + `}}`,
@@ -49,16 +49,16 @@ func TestBoundsOfStrategicMerges(t *testing.T) {
 // wide are objects that are too wide for managed fields, and what the message names. Some
 // would take many seconds.
 func wide() map[string]string {
-	inner, err := json.Marshal(metadata("finalizers", items(25_000, `"%d"`)))
+	inner, err := json.Marshal(metadata("finalizers", items(4_000, `"%d"`)))
 	if err != nil {
 		return nil
 	}
 	return map[string]string{
-		metadata("finalizers", items(25_000, `"%d"`)):                                                                    "metadata.finalizers has more than 2000 items",
-		metadata("ownerReferences", items(15_000, `{"uid":"%d"}`)):                                                       "metadata.ownerReferences has more than 2000 items",
-		metadata("labels", `{`+fields(20_000, `""`)+`}`):                                                                 "metadata.labels has more fields",
+		metadata("finalizers", items(4_000, `"%d"`)):                                                                    "metadata.finalizers has more than 2000 items",
+		metadata("ownerReferences", items(5_000, `{"uid":"%d"}`)):                                                       "metadata.ownerReferences has more than 2000 items",
+		metadata("labels", `{`+fields(12_000, `""`)+`}`):                                                                 "metadata.labels has more fields",
 		metadata("annotations", `{"kubectl.kubernetes.io/last-applied-configuration":`+string(inner)+`}`):                "metadata.finalizers has more than 2000 items",
-		`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a","uid":"u"},"data":{` + fields(20_000, `""`) + `}}`: "data has more fields",
+		`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a","uid":"u"},"data":{` + fields(12_000, `""`) + `}}`: "data has more fields",
 	}
 }
 
@@ -83,7 +83,7 @@ func TestBoundsOfApply(t *testing.T) {
 		})
 	}
 	w := object(t, widget)
-	for n, message := range map[int]string{2_000: "", 2_001: "spec.parts has more than 2000 items"} {
+	for n, message := range map[int]string{1_000: "", 2_001: "spec.parts has more than 2000 items"} {
 		body := `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"a"},"spec":{"parts":` + items(n, `{"name":"%d"}`) + `}}`
 		_, _, err := p.Apply(t.Context(), widgets(), "", &w, patch.Request{ContentType: applyPatch, Body: []byte(body), FieldManager: "m", Now: noon})
 		if message == "" {
@@ -94,7 +94,7 @@ func TestBoundsOfApply(t *testing.T) {
 	}
 	// A list that is not merged has one owner, however long it is.
 	g := object(t, gadget)
-	body := `{"apiVersion":"example.com/v1","kind":"Gadget","metadata":{"name":"a"},"spec":{"numbers":` + items(20_000, `{"a":%d}`) + `}}`
+	body := `{"apiVersion":"example.com/v1","kind":"Gadget","metadata":{"name":"a"},"spec":{"numbers":` + items(5_000, `{"a":%d}`) + `}}`
 	_, _, err := p.Apply(t.Context(), gadgets(), "", &g, patch.Request{ContentType: applyPatch, Body: []byte(body), FieldManager: "m", Now: noon})
 	require.NoError(t, err)
 }
@@ -110,7 +110,7 @@ func TestTrackingOfWideObjectsEnds(t *testing.T) {
 		require.Empty(t, b.p.Updated(b.kind, "", *b.current, next, "n", noon).ManagedFields)
 	}
 	for _, entries := range []string{
-		`[{"manager":"m","operation":"Apply","apiVersion":"v1","fieldsType":"FieldsV1","fieldsV1":{"f:data":{` + strings.ReplaceAll(fields(20_000, `{}`), `"n`, `"f:n`) + `}}}]`,
+		`[{"manager":"m","operation":"Apply","apiVersion":"v1","fieldsType":"FieldsV1","fieldsV1":{"f:data":{` + strings.ReplaceAll(fields(12_000, `{}`), `"n`, `"f:n`) + `}}}]`,
 		items(251, `{"manager":"m%d","operation":"Apply","apiVersion":"v1","fieldsType":"FieldsV1","fieldsV1":{"f:data":{}}}`),
 	} {
 		current := object(t, configMap)

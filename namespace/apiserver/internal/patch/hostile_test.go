@@ -78,7 +78,7 @@ func TestHostilePatches(t *testing.T) {
 		"ServiceAccount": `{"kind":"ServiceAccount","apiVersion":"v1","metadata":{"name":"a","uid":"u","finalizers":["a.b/c"]},"secrets":[{"name":"a"}]}`,
 	}
 	applied := 0
-	for range 1_000 {
+	for range 400 {
 		k := []kinds.Kind{kinds.ConfigMaps(), kinds.ServiceAccounts(), widgets(), gadgets()}[r.IntN(4)]
 		body, err := json.Marshal(top(r, k))
 		require.NoError(t, err)
@@ -101,5 +101,5 @@ func TestHostilePatches(t *testing.T) {
 			applied++
 		}
 	}
-	require.Greater(t, applied, 20)
+	require.Greater(t, applied, 5)
 }

@@ -78,7 +78,7 @@ func TestMergeOfADifference(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 0))
-	for range 1000 {
+	for range 400 {
 		a, b := randomObject(r), randomObject(r)
 		want, patch := encoded(t, b), encoded(t, diff(a, b))
 		got, err := mergePatch(encoded(t, a), patch)
@@ -123,7 +123,7 @@ func TestOperationsOfADifference(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 0))
-	for range 1000 {
+	for range 400 {
 		a, b := randomObject(r), randomObject(r)
 		patch, err := json.Marshal(operations(a, b, ""))
 		require.NoError(t, err)
