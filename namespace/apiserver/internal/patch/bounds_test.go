@@ -54,8 +54,8 @@ func wide() map[string]string {
 		return nil
 	}
 	return map[string]string{
-		metadata("finalizers", items(4_000, `"%d"`)):                                                                    "metadata.finalizers has more than 2000 items",
-		metadata("ownerReferences", items(5_000, `{"uid":"%d"}`)):                                                       "metadata.ownerReferences has more than 2000 items",
+		metadata("finalizers", items(4_000, `"%d"`)):                                                                     "metadata.finalizers has more than 2000 items",
+		metadata("ownerReferences", items(5_000, `{"uid":"%d"}`)):                                                        "metadata.ownerReferences has more than 2000 items",
 		metadata("labels", `{`+fields(12_000, `""`)+`}`):                                                                 "metadata.labels has more fields",
 		metadata("annotations", `{"kubectl.kubernetes.io/last-applied-configuration":`+string(inner)+`}`):                "metadata.finalizers has more than 2000 items",
 		`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a","uid":"u"},"data":{` + fields(12_000, `""`) + `}}`: "data has more fields",
