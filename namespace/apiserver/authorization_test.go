@@ -74,7 +74,8 @@ func TestNarrowedListTellsNothingOfOthers(t *testing.T) {
 func TestDeletionsAreNotWiderThanAsked(t *testing.T) {
 	e := newEnv(t, nil)
 	e.namespace("x")
-	version := e.must(http.StatusCreated, "POST", maps, `{"metadata":{"name":"a"}}`).text("metadata", "resourceVersion")
+	created := e.must(http.StatusCreated, "POST", maps, `{"metadata":{"name":"a"}}`)
+	version, uid := created.text("metadata", "resourceVersion"), created.text("metadata", "uid")
 	before := e.contents()
 	for _, tt := range []struct {
 		target, body string
@@ -83,6 +84,7 @@ func TestDeletionsAreNotWiderThanAsked(t *testing.T) {
 		{maps + "?limit=1", "", http.StatusBadRequest},
 		{maps + "?continue=a", "", http.StatusBadRequest},
 		{maps + "/a?uid=other", `{"preconditions":{"resourceVersion":"` + version + `"}}`, http.StatusConflict},
+		{maps + "/a?uid=other", `{"preconditions":{"uid":"` + uid + `"}}`, http.StatusBadRequest},
 		{maps + "/a?uid=", "", http.StatusBadRequest},
 		{maps + "/a", `{"preconditions":{"uid":""}}`, http.StatusBadRequest},
 		{maps + "/a", `{"preconditions":{"resourceVersion":""}}`, http.StatusBadRequest},

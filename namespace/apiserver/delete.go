@@ -59,6 +59,9 @@ func (s *Server) deletion(w http.ResponseWriter, r *request) (only namespace.Pre
 		if o, err = s.codec.DecodeDeleteOptions(r.Header.Get("Content-Type"), body); err != nil {
 			return only, err
 		}
+		if q := r.query.deletion.Preconditions; q != nil && o.Preconditions != nil && o.Preconditions.UID != nil && *o.Preconditions.UID != *q.UID {
+			return only, badRequest(r.typeName(), clip(r.Name), "preconditions: the uid of the query and that of the body differ")
+		}
 		o = merged(o, r.query.deletion)
 	}
 	o.DryRun = slices.Concat(o.DryRun, r.query.dryRun)

@@ -79,7 +79,7 @@ func (s *Server) patchOnce(w http.ResponseWriter, r *request, p patch.Request, a
 		o, err = s.insert(r, next)
 		created, again = true, errors.Is(err, namespace.ErrExists)
 	} else {
-		demanded := next.ResourceVersion != "" && next.ResourceVersion != live.ResourceVersion
+		demanded := next.ResourceVersion != "" && next.ResourceVersion != "0" && next.ResourceVersion != live.ResourceVersion
 		if !demanded {
 			next.ResourceVersion = live.ResourceVersion
 		}

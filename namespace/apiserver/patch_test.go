@@ -1,12 +1,16 @@
 package apiserver_test
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/nslifecycle/nslifecycle/namespace/registry"
+	"github.com/nslifecycle/nslifecycle/store/memory"
 )
 
 const (
@@ -115,4 +119,36 @@ func TestManagedFieldsOfUpdates(t *testing.T) {
 	a = e.do("PATCH", maps+"/a?fieldManager=m", apply, "Content-Type", applyPatch)
 	require.Equal(t, http.StatusConflict, a.Code)
 	require.Contains(t, a.text("message"), `conflict with "editor"`)
+}
+
+// A patch that names no version, or version 0, keeps what somebody else wrote
+// meanwhile.
+func TestPatchLosesNoUpdate(t *testing.T) {
+	for _, metadata := range []string{`{}`, `{"resourceVersion":"0"}`} {
+		t.Run(metadata, func(t *testing.T) {
+			s, err := memory.New(nil)
+			require.NoError(t, err)
+			t.Cleanup(func() { require.NoError(t, s.Close()) })
+			others := newEnvOver(t, s, nil)
+			others.namespace("x")
+			others.must(http.StatusCreated, "POST", maps, `{"metadata":{"name":"a"},"data":{"k":"v"}}`)
+			e := newEnvOver(t, s, nil, &meanwhile{do: func() {
+				others.must(http.StatusOK, "PUT", maps+"/a", `{"metadata":{"name":"a"},"data":{"k":"theirs"}}`)
+			}})
+			patched := e.do("PATCH", maps+"/a", `{"metadata":`+metadata+`,"data":{"b":"2"}}`, "Content-Type", mergePatch)
+			require.Equal(t, http.StatusOK, patched.Code)
+			require.Equal(t, map[string]any{"k": "theirs", "b": "2"}, e.do("GET", maps+"/a", "").get("data"))
+		})
+	}
+}
+
+// meanwhile does something before the first commit.
+type meanwhile struct {
+	once sync.Once
+	do   func()
+}
+
+func (m *meanwhile) Admit(context.Context, *registry.Write) error {
+	m.once.Do(m.do)
+	return nil
 }

@@ -3,6 +3,7 @@ package registry_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"testing"
 
@@ -273,4 +274,32 @@ func huge() json.RawMessage {
 	}
 	value[0], value[len(value)-1] = '"', '"'
 	return value
+}
+
+// An object of no namespace is tried again when what a link holds is deleted: no
+// gate stood in its way.
+func TestClusterScopedCreateIsTriedAgain(t *testing.T) {
+	s, err := memory.New(nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	others := admittedEnv(t, s)
+	others.put(nodes, "", object("total"))
+	asked := 0
+	e := admittedEnv(t, s, link(func(ctx context.Context, w *registry.Write) error {
+		asked++
+		total, err := w.Get(ctx, nodes, "total")
+		if errors.Is(err, namespace.ErrNotFound) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if _, err := others.content(nodes).Delete(others.ctx, "", "total", namespace.Preconditions{}); err != nil {
+			return err
+		}
+		return w.Replace(total, total)
+	}))
+	_, err = e.content(nodes).Create(e.ctx, "", object("a"))
+	require.NoError(t, err)
+	require.Equal(t, 2, asked)
 }

@@ -175,8 +175,12 @@ func (c *Content) insertion(ns string, o Object) (store.Entry, store.Txn, error)
 	return store.Entry{Key: key, Value: value}, txn, nil
 }
 
-// blocked says why the gate of a namespace was closed; nil if it is open now.
+// blocked says why the gate of a namespace was closed; nil if it is open now, or
+// if no gate guards the type.
 func (c *Content) blocked(ctx context.Context, ns, name string) error {
+	if !c.typ.Namespaced {
+		return nil
+	}
 	entry, err := c.read(ctx, c.keys.namespace(ns))
 	switch {
 	case err != nil:

@@ -204,3 +204,29 @@ func TestNarrowedSeesOne(t *testing.T) {
 		break
 	}
 }
+
+// A watch of one object among many that change is told how far it is, but not
+// before it has caught up.
+func TestNarrowedWatchKeepsUp(t *testing.T) {
+	e := newEnv(t)
+	e.create("x")
+	e.put(configmaps, "x", object("a"))
+	start := e.revision()
+	for i := range 150 {
+		e.put(configmaps, "x", object(fmt.Sprint("before", i)))
+	}
+	caughtUp := e.revision()
+	told := []string{}
+	o := registry.WatchOptions{Fields: fields(t, "metadata.name=a"), ResourceVersion: fmt.Sprint(start)}
+	for event, err := range e.content(configmaps).Watch(e.ctx, "x", o) {
+		require.NoError(t, err)
+		require.Equal(t, registry.Bookmark, event.Type)
+		if told = append(told, event.ResourceVersion); len(told) == 2 {
+			break
+		}
+		for i := range 100 {
+			e.put(configmaps, "x", object(fmt.Sprint("after", i)))
+		}
+	}
+	require.Equal(t, []string{fmt.Sprint(caughtUp), fmt.Sprint(caughtUp + 100)}, told)
+}

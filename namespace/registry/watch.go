@@ -216,26 +216,49 @@ type view[T any] struct {
 	match  func(T) bool // nil: everything
 	key    string       // the only one that can match; empty: any
 	shared bool         // objects are not copied
+	synced bool         // what had happened before the watch began was delivered
+	passed int          // commits since then of which the watcher saw nothing, one after another
 	resumption
 	yield func(Event[T], error) bool
 }
 
+// unseen is after how many commits of which a watcher sees nothing it gets a
+// bookmark: the store's own ones come only where nothing happens.
+const unseen = 100
+
 // change yields the events of one commit, and reports whether to go on.
 func (v *view[T]) change(c *broadcast.Change[T]) bool {
 	if len(c.Events) == 0 {
-		return v.yield(Event[T]{Type: Bookmark, ResourceVersion: c.Resume, encodings: &c.Encodings}, nil)
+		v.synced = true
+		return v.bookmark(c)
 	}
+	seen := false
 	for i := range c.Events {
 		event, err := v.event(&c.Events[i])
 		if err != nil {
 			v.yield(Event[T]{}, err)
 			return false
 		}
-		if event.Type != 0 && !v.yield(event, nil) {
+		if event.Type == 0 {
+			continue
+		}
+		if seen = true; !v.yield(event, nil) {
 			return false
 		}
 	}
-	return true
+	if seen || !v.synced {
+		v.passed = 0
+		return true
+	}
+	if v.passed++; v.passed < unseen {
+		return true
+	}
+	return v.bookmark(c)
+}
+
+func (v *view[T]) bookmark(c *broadcast.Change[T]) bool {
+	v.passed = 0
+	return v.yield(Event[T]{Type: Bookmark, ResourceVersion: c.Resume, encodings: &c.Encodings}, nil)
 }
 
 // event returns e as the watcher sees it; the zero Event when it does not.
