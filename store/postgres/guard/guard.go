@@ -56,10 +56,10 @@ func New(s *postgres.Store, prefix string) (*Guard, error) {
 //
 // The refusals are [*namespace.Error] values: [namespace.ErrTerminating] (also
 // [namespace.ErrForbidden]) and [namespace.ErrNotFound]; tx can go on after them.
-// [namespace.ErrConflict] is a namespace that is being terminated while tx runs at
-// REPEATABLE READ or SERIALIZABLE: the server has refused it (SQLSTATE 40001, or
-// 40P01 for a deadlock with another guarded transaction); roll back and try again
-// from the start. At these levels a namespace that was created after the snapshot of
+// [namespace.ErrConflict] is a namespace that is being terminated, or whose gate was
+// rewritten (as by a new quota), while tx runs at REPEATABLE READ or SERIALIZABLE: the
+// server has refused it (SQLSTATE 40001, or 40P01 for a deadlock with another guarded
+// transaction); roll back and try again from the start. At these levels a namespace that was created after the snapshot of
 // tx is not found.
 //
 // It waits while a termination of the namespace waits for other guarded
