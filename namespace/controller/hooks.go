@@ -149,7 +149,12 @@ func (o *observer) changed(e *entry, d done) {
 	}
 	if sum := state.Sum64(); sum != e.told {
 		e.told = sum
-		o.line(level, message, slog.String("namespace", e.ref.Name), slog.String("uid", e.ref.UID),
-			slog.Int("remaining", d.result.Report.Remaining()), slog.Any("err", d.err))
+		attrs := []slog.Attr{
+			slog.String("namespace", e.ref.Name), slog.String("uid", e.ref.UID), slog.Int("remaining", d.result.Report.Remaining()),
+		}
+		if d.err != nil {
+			attrs = append(attrs, slog.Any("err", d.err))
+		}
+		o.line(level, message, attrs...)
 	}
 }
