@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -26,6 +27,8 @@ type story struct {
 	registry *registry.Registry
 	name     string
 	say      *timeline
+	looked   func()        // OpenShift has looked at its content
+	held     chan struct{} // closed by that: it knows now who holds what
 }
 
 // tell opens the store and tells the story from wherever it stands.
@@ -42,7 +45,8 @@ func tell(ctx context.Context, w io.Writer, c config, ns namespace.Namespace) (e
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
 	fmt.Fprintf(w, "data: %s\n\n", c.data)
-	t := story{config: c, registry: r, name: ns.Name, say: newTimeline(w)}
+	held := make(chan struct{})
+	t := story{config: c, registry: r, name: ns.Name, say: newTimeline(w), held: held, looked: sync.OnceFunc(func() { close(held) })}
 	return t.tell(ctx, ns)
 }
 
@@ -144,13 +148,16 @@ func (t *story) controller(party finalizer.Name, types []registry.ResourceType) 
 	return controller.New(t.registry, d, namespace.Party{Finalizer: party}, &controller.Options{
 		Hooks: controller.Hooks{PassEnded: func(_ controller.Ref, result pass.Result, err error, _ time.Duration) {
 			t.say.pass(party, result, err)
+			if party == openshift {
+				t.looked()
+			}
 		}},
 	})
 }
 
 // follow watches the namespace until it is removed, and tells each state that it
-// comes to. When nobody but OpenShift holds it, and the intruder has had its
-// answer, the archivist has its copy.
+// comes to. When nobody but OpenShift holds it, OpenShift has found what the
+// archivist holds, and the intruder has had its answer, the archivist has its copy.
 func (t *story) follow(ctx context.Context, from namespace.Namespace, refused <-chan struct{}) error {
 	last := from
 	if err := t.archived(ctx, last, refused); err != nil {
@@ -183,10 +190,12 @@ func (t *story) archived(ctx context.Context, ns namespace.Namespace, refused <-
 	if ns.Phase() == phase.Active || ns.Spec.Finalizers.Has(finalizer.Kubernetes) {
 		return nil
 	}
-	select {
-	case <-refused:
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	for _, first := range []<-chan struct{}{refused, t.held} {
+		select {
+		case <-first:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
 	}
 	released, err := release(ctx, t.registry, t.name)
 	if released {
