@@ -59,10 +59,9 @@ func (s *Server) deletion(w http.ResponseWriter, r *request) (only namespace.Pre
 		if o, err = s.codec.DecodeDeleteOptions(r.Header.Get("Content-Type"), body); err != nil {
 			return only, err
 		}
-		if q := r.query.deletion.Preconditions; q != nil && o.Preconditions != nil && o.Preconditions.UID != nil && *o.Preconditions.UID != *q.UID {
-			return only, badRequest(r.typeName(), clip(r.Name), "preconditions: the uid of the query and that of the body differ")
+		if o, err = merged(o, r.query.deletion); err != nil {
+			return only, err
 		}
-		o = merged(o, r.query.deletion)
 	}
 	o.DryRun = slices.Concat(o.DryRun, r.query.dryRun)
 	if err := optionsFault("DeleteOptions", metav1validation.ValidateDeleteOptions(&o)); err != nil {
@@ -84,13 +83,16 @@ func (s *Server) deletion(w http.ResponseWriter, r *request) (only namespace.Pre
 }
 
 // merged returns the options of a body, with those of the query that it does not
-// have.
-func merged(body, query metav1.DeleteOptions) metav1.DeleteOptions {
+// have. Two different uids are a contradiction.
+func merged(body, query metav1.DeleteOptions) (metav1.DeleteOptions, error) {
 	switch {
 	case body.Preconditions == nil:
 		body.Preconditions = query.Preconditions
-	case body.Preconditions.UID == nil && query.Preconditions != nil:
+	case query.Preconditions == nil: // which has a uid, if any
+	case body.Preconditions.UID == nil:
 		body.Preconditions.UID = query.Preconditions.UID
+	case *body.Preconditions.UID != *query.Preconditions.UID:
+		return body, badParameter("uid", "another one than that of the preconditions in the body")
 	}
 	if body.PropagationPolicy == nil {
 		body.PropagationPolicy = query.PropagationPolicy
@@ -100,5 +102,5 @@ func merged(body, query metav1.DeleteOptions) metav1.DeleteOptions {
 		//lint:ignore SA1019 as above
 		body.OrphanDependents = query.OrphanDependents
 	}
-	return body
+	return body, nil
 }

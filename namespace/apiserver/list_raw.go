@@ -3,12 +3,7 @@ package apiserver
 import (
 	"encoding/json"
 	"net/http"
-	"sync"
 )
-
-// pieces are buffers in which answers are put together that are not kept as a
-// whole. Each has room for a piece.
-var pieces = sync.Pool{New: func() any { return new([piece]byte) }}
 
 // sendItems answers with the body of an empty list, with the items put into it.
 // They are written piece by piece: the whole of a large list is never in one buffer.
@@ -19,7 +14,10 @@ func (s *Server) sendItems(w http.ResponseWriter, r *request, empty []byte, item
 		size += len(item)
 	}
 	head(w, http.StatusOK, r.format.ContentType(), size)
-	buffer := pieces.Get().(*[piece]byte)
+	buffer, ok := s.pieces.Get().(*[piece]byte)
+	if !ok { // none is free
+		buffer = new([piece]byte)
+	}
 	buf := append(buffer[:0], empty[:len(empty)-end]...)
 	for i, item := range items {
 		if len(buf)+len(item)+1 > cap(buf) {
@@ -35,6 +33,6 @@ func (s *Server) sendItems(w http.ResponseWriter, r *request, empty []byte, item
 	}
 	if _, err := w.Write(buf); err == nil {
 		w.Write(empty[len(empty)-end:])
-		pieces.Put(buffer) // not after a write that failed: HTTP/2 may still be sending from it
+		s.pieces.Put(buffer) // not after a write that failed: HTTP/2 may still be sending from it
 	}
 }

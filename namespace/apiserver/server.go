@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"runtime"
 	"slices"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/version"
 
@@ -36,6 +37,7 @@ type Server struct {
 	traffic   *traffic
 	ready     *readiness
 	handler   http.Handler // the whole chain
+	pieces    sync.Pool    // of *[piece]byte: buffers for answers that are never in memory as a whole
 }
 
 // resourceKey is how a path names a resource.
