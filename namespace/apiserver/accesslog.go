@@ -9,6 +9,8 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/nslifecycle/nslifecycle/namespace/apiserver/internal/excerpt"
 )
 
 // observed writes a line about every request at its end, and tells the host. What
@@ -29,9 +31,9 @@ func (s *Server) report(r *http.Request, e *exchange, took time.Duration) {
 	if ctx := r.Context(); s.log.Enabled(ctx, slog.LevelInfo) {
 		attrs := make([]slog.Attr, 0, 10)
 		attrs = append(attrs,
-			slog.String("method", clip(r.Method)), slog.String("path", clip(r.URL.Path)), slog.String("verb", clip(e.route.Verb)),
-			slog.String("user", clip(e.route.User.Name)), slog.Int("code", e.code), slog.Int64("bytes", e.bytes),
-			slog.Duration("duration", took), slog.String("agent", clip(r.UserAgent())))
+			slog.String("method", excerpt.Of(r.Method)), slog.String("path", excerpt.Of(r.URL.Path)), slog.String("verb", excerpt.Of(e.route.Verb)),
+			slog.String("user", excerpt.Of(e.route.User.Name)), slog.Int("code", e.code), slog.Int64("bytes", e.bytes),
+			slog.Duration("duration", took), slog.String("agent", excerpt.Of(r.UserAgent())))
 		if e.route.watches() {
 			attrs = append(attrs, slog.Int64("events", e.events))
 		}
@@ -64,7 +66,7 @@ func (s *Server) recovered(next http.Handler) http.Handler {
 				panic(http.ErrAbortHandler)
 			}
 			s.log.ErrorContext(context.WithoutCancel(r.Context()), "a request caused a panic",
-				"panic", cause, "method", clip(r.Method), "path", clip(r.URL.Path), "stack", string(debug.Stack()))
+				"panic", cause, "method", excerpt.Of(r.Method), "path", excerpt.Of(r.URL.Path), "stack", string(debug.Stack()))
 			if e.code != 0 {
 				e.reason = "panic"
 				panic(http.ErrAbortHandler)

@@ -14,6 +14,7 @@ import (
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/internal/codec"
+	"github.com/nslifecycle/nslifecycle/namespace/apiserver/internal/excerpt"
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/kinds"
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
 )
@@ -86,10 +87,10 @@ func (s *Server) status(err error) metav1.Status {
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	st := s.status(err)
 	if st.Code >= http.StatusInternalServerError && r.Context().Err() == nil {
-		s.log.ErrorContext(r.Context(), "request failed", "method", clip(r.Method), "path", clip(r.URL.Path), "user", userOf(r), "code", st.Code, "error", err)
+		s.log.ErrorContext(r.Context(), "request failed", "method", excerpt.Of(r.Method), "path", excerpt.Of(r.URL.Path), "user", userOf(r), "code", st.Code, "error", err)
 	}
 	if e := exchangeOf(r.Context()); e != nil {
-		e.reason = clip(st.Message)
+		e.reason = excerpt.Of(st.Message)
 	}
 	if st.Details != nil && st.Details.RetryAfterSeconds > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(int(st.Details.RetryAfterSeconds)))
@@ -109,7 +110,7 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 // userOf returns who sent a request, for the log.
 func userOf(r *http.Request) string {
 	if e := exchangeOf(r.Context()); e != nil {
-		return clip(e.route.User.Name)
+		return excerpt.Of(e.route.User.Name)
 	}
 	return ""
 }
@@ -137,7 +138,7 @@ func (s *Server) warn(w http.ResponseWriter, r *request, warnings []string) {
 func (s *Server) body(w http.ResponseWriter, r *request) ([]byte, error) {
 	if encoding := r.Header.Get("Content-Encoding"); encoding != "" && !strings.EqualFold(encoding, "identity") {
 		return nil, &apierrors.StatusError{ErrStatus: plain(http.StatusUnsupportedMediaType, metav1.StatusReasonUnsupportedMediaType,
-			fmt.Errorf("the body of the request has the content encoding %q: send it as it is", clip(encoding)))}
+			fmt.Errorf("the body of the request has the content encoding %q: send it as it is", excerpt.Of(encoding)))}
 	}
 	if r.Body == nil { // of a request that came over no connection
 		return nil, nil

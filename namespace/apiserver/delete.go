@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/apiserver/internal/excerpt"
 )
 
 // delete answers DELETE of one object: with the object while something holds it,
@@ -70,7 +71,7 @@ func (s *Server) deletion(w http.ResponseWriter, r *request) (only namespace.Pre
 	r.query.dryRun = o.DryRun
 	if p := o.Preconditions; p != nil {
 		if p.UID != nil && *p.UID == "" || p.ResourceVersion != nil && *p.ResourceVersion == "" {
-			return only, badRequest(r.typeName(), clip(r.Name), "preconditions: a uid or resourceVersion that is given must not be empty")
+			return only, badRequest(r.typeName(), excerpt.Of(r.Name), "preconditions: a uid or resourceVersion that is given must not be empty")
 		}
 		if p.UID != nil {
 			only.UID = string(*p.UID)

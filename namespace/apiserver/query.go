@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/nslifecycle/nslifecycle/namespace/apiserver/internal/excerpt"
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
 	"github.com/nslifecycle/nslifecycle/namespace/selector"
 )
@@ -184,7 +185,7 @@ func (p *parameters) one(name string) string {
 func (p *parameters) oneOf(name string, known ...string) string {
 	value := p.one(name)
 	if !slices.Contains(known, value) {
-		p.refuse(badParameter(name, "%q is not supported, must be one of %s", clip(value), strings.Join(known[1:], ", ")))
+		p.refuse(badParameter(name, "%q is not supported, must be one of %s", excerpt.Of(value), strings.Join(known[1:], ", ")))
 	}
 	return value
 }
@@ -196,7 +197,7 @@ func (p *parameters) int(name string) *int64 {
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
-		p.refuse(badParameter(name, "%q must be an integer", clip(text)))
+		p.refuse(badParameter(name, "%q must be an integer", excerpt.Of(text)))
 		return nil
 	}
 	return &n
@@ -220,16 +221,7 @@ func parseBool(name, text string) (bool, error) {
 	}
 	on, err := strconv.ParseBool(strings.ToLower(text))
 	if err != nil {
-		return false, badParameter(name, "%q must be true or false", clip(text))
+		return false, badParameter(name, "%q must be true or false", excerpt.Of(text))
 	}
 	return on, nil
-}
-
-// clip cuts what a client sent for a message.
-func clip(text string) string {
-	const limit = 100
-	if len(text) > limit {
-		text = text[:limit] + "..."
-	}
-	return strings.ToValidUTF8(text, "\uFFFD")
 }

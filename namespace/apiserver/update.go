@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/apiserver/internal/excerpt"
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
 )
 
@@ -38,9 +39,9 @@ func (s *Server) update(w http.ResponseWriter, r *request) error {
 func (r *request) checkName(o registry.Object) error {
 	switch {
 	case o.Name == "":
-		return badRequest(r.typeName(), r.Name, "the name of the object (%s based on URL) was undeterminable: name must be provided", clip(r.Name))
+		return badRequest(r.typeName(), r.Name, "the name of the object (%s based on URL) was undeterminable: name must be provided", excerpt.Of(r.Name))
 	case o.Name != r.Name:
-		return badRequest(r.typeName(), r.Name, "the name of the object (%s) does not match the name on the URL (%s)", clip(o.Name), clip(r.Name))
+		return badRequest(r.typeName(), r.Name, "the name of the object (%s) does not match the name on the URL (%s)", excerpt.Of(o.Name), excerpt.Of(r.Name))
 	}
 	return nil
 }

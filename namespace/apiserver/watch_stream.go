@@ -12,6 +12,7 @@ import (
 
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/internal/codec"
+	"github.com/nslifecycle/nslifecycle/namespace/apiserver/internal/excerpt"
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
 )
 
@@ -261,10 +262,10 @@ func (st *watchStream) fail(err error) error {
 		status = st.expired(err)
 	}
 	if status.Code >= http.StatusInternalServerError {
-		st.server.log.ErrorContext(st.r.Context(), "watch failed", "path", clip(st.r.URL.Path), "user", userOf(st.r.Request), "error", err)
+		st.server.log.ErrorContext(st.r.Context(), "watch failed", "path", excerpt.Of(st.r.URL.Path), "user", userOf(st.r.Request), "error", err)
 	}
 	if e := exchangeOf(st.r.Context()); e != nil {
-		e.reason = clip(status.Message)
+		e.reason = excerpt.Of(status.Message)
 	}
 	if st.start() != nil {
 		return st.cut()

@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/apiserver/internal/excerpt"
 )
 
 const (
@@ -91,7 +92,7 @@ func (g Grant) check(at string, f *faults) {
 	}
 	for i, ns := range g.Namespaces {
 		if wrong := namespace.ValidateName(ns); len(wrong) > 0 {
-			f.add(fmt.Sprintf("%s.namespaces[%d]", at, i), "%q: %s (all of them is cluster: true)", clip(ns), strings.Join(wrong, ", "))
+			f.add(fmt.Sprintf("%s.namespaces[%d]", at, i), "%q: %s (all of them is cluster: true)", excerpt.Of(ns), strings.Join(wrong, ", "))
 		}
 	}
 	for i, r := range g.Rules {
@@ -99,7 +100,7 @@ func (g Grant) check(at string, f *faults) {
 	}
 	for i, path := range g.Paths {
 		if wrong := pathFault(path); wrong != "" {
-			f.add(fmt.Sprintf("%s.paths[%d]", at, i), "%q: %s", clip(path), wrong)
+			f.add(fmt.Sprintf("%s.paths[%d]", at, i), "%q: %s", excerpt.Of(path), wrong)
 		}
 	}
 }
@@ -120,7 +121,7 @@ func (g Grant) size() int {
 func checkSubjects(at string, names []string, f *faults) {
 	for i, name := range names {
 		if wrong := textFault(name); wrong != "" {
-			f.add(fmt.Sprintf("%s[%d]", at, i), "%q: %s", clip(name), wrong)
+			f.add(fmt.Sprintf("%s[%d]", at, i), "%q: %s", excerpt.Of(name), wrong)
 		}
 	}
 }
@@ -131,12 +132,12 @@ func (r Rule) check(at string, f *faults) {
 	}
 	for i, verb := range r.Verbs {
 		if !slices.Contains(verbs, verb) {
-			f.add(fmt.Sprintf("%s.verbs[%d]", at, i), "%q: must be one of %s", clip(verb), strings.Join(verbs, ", "))
+			f.add(fmt.Sprintf("%s.verbs[%d]", at, i), "%q: must be one of %s", excerpt.Of(verb), strings.Join(verbs, ", "))
 		}
 	}
 	for i, resource := range r.Resources {
 		if wrong := resourceFault(resource); wrong != "" {
-			f.add(fmt.Sprintf("%s.resources[%d]", at, i), "%q: %s", clip(resource), wrong)
+			f.add(fmt.Sprintf("%s.resources[%d]", at, i), "%q: %s", excerpt.Of(resource), wrong)
 		}
 	}
 }
@@ -196,13 +197,4 @@ func pathFault(path string) string {
 		return "may have a * at its end only"
 	}
 	return ""
-}
-
-// clip shortens what is quoted in a message.
-func clip(text string) string {
-	const most = 80
-	if len(text) <= most {
-		return text
-	}
-	return strings.ToValidUTF8(text[:most], "") + "..."
 }

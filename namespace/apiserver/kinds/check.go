@@ -9,6 +9,7 @@ import (
 
 	"github.com/nslifecycle/nslifecycle/finalizer/syntax"
 	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/apiserver/internal/excerpt"
 )
 
 // Check reports the first declaration of list that a server cannot serve, as an
@@ -148,12 +149,10 @@ func (k Kind) checkColumns() error {
 
 func (k Kind) invalid(format string, args ...any) error {
 	return &namespace.Error{
-		Kind: namespace.ErrInvalid, Resource: clip(k.Name().String()),
-		Message: fmt.Sprintf("kind %q: ", clip(k.Name().String())) + fmt.Sprintf(format, args...),
+		Kind: namespace.ErrInvalid, Resource: excerpt.Of(k.Name().String()),
+		Message: fmt.Sprintf("kind %q: ", excerpt.Of(k.Name().String())) + fmt.Sprintf(format, args...),
 	}
 }
-
-func clip(s string) string { return s[:min(len(s), 100)] }
 
 // taken are the names that are in use, and who uses them.
 type taken struct{ kinds, names map[string]string }

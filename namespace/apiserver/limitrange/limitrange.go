@@ -30,12 +30,12 @@ package limitrange
 import (
 	"errors"
 	"fmt"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/apiserver/internal/excerpt"
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/internal/fieldpath"
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
 )
@@ -140,7 +140,7 @@ func (r Rule) parse() (out paths, err error) {
 		return out, fmt.Errorf("the Type of a whole object cannot be %s", r.Type)
 	case r.Type != "":
 		if why := typeFault(string(r.Type)); why != "" {
-			return out, fmt.Errorf("the Type %q %s", clip(string(r.Type)), why)
+			return out, fmt.Errorf("the Type %q %s", excerpt.Of(string(r.Type)), why)
 		}
 	}
 	out.kind = string(r.Type)
@@ -170,12 +170,4 @@ func (p paths) all() []fieldpath.Path {
 
 func wrongRule(format string, args ...any) error {
 	return &namespace.Error{Kind: namespace.ErrInvalid, Message: "limitrange: wrong rule: " + fmt.Sprintf(format, args...)}
-}
-
-// clip cuts a name for a message.
-func clip(s string) string {
-	if len(s) > 80 {
-		return strings.ToValidUTF8(s[:80], "") + "..."
-	}
-	return s
 }

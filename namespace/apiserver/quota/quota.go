@@ -42,6 +42,7 @@ import (
 
 	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/apiserver/internal/excerpt"
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/internal/fieldpath"
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
 )
@@ -109,7 +110,7 @@ func (p *plugin) add(rule Rule) error {
 	var sums []sum
 	for name, path := range rule.Sums {
 		if why := nameFault(name); why != "" {
-			return wrongRule("%s: the name %q %s", rule.Resource, clip(name), why)
+			return wrongRule("%s: the name %q %s", rule.Resource, excerpt.Of(name), why)
 		}
 		if countName(name) {
 			return wrongRule("%s: the name %q is that of a number of objects", rule.Resource, name)
@@ -128,12 +129,4 @@ func (p *plugin) add(rule Rule) error {
 
 func wrongRule(format string, args ...any) error {
 	return &namespace.Error{Kind: namespace.ErrInvalid, Message: "quota: wrong rule: " + fmt.Sprintf(format, args...)}
-}
-
-// clip cuts a name for a message.
-func clip(s string) string {
-	if len(s) > 80 {
-		return strings.ToValidUTF8(s[:80], "") + "..."
-	}
-	return s
 }

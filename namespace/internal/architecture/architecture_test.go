@@ -57,8 +57,8 @@ var rooms = []room{
 		"namespace/apiserver/authorization", "namespace/apiserver/kinds", "namespace/apiserver/internal",
 		"namespace/apiserver/internal/codec", "namespace/apiserver/internal/openapi",
 	}},
-	{path: "namespace/apiserver/authorization", floor: 4, engine: kubernetes},
-	{path: "namespace/apiserver/kinds", floor: 4, engine: kubernetes},
+	{path: "namespace/apiserver/authorization", floor: 4, engine: kubernetes, own: []string{"namespace/apiserver/internal"}},
+	{path: "namespace/apiserver/kinds", floor: 4, engine: kubernetes, own: []string{"namespace/apiserver/internal"}},
 	{path: "namespace/apiserver/internal", floor: 4, engine: kubernetes, own: []string{
 		"namespace/apiserver/authorization", "namespace/apiserver/kinds", "namespace/apiserver/internal/codec", "namespace/apiserver/internal/openapi",
 		"github.com/evanphx/json-patch/v5",

@@ -10,6 +10,7 @@ import (
 	kjson "sigs.k8s.io/json"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/apiserver/internal/excerpt"
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
 )
 
@@ -43,7 +44,7 @@ func (d *decoding) custom(data []byte, schema *structure) (registry.Object, erro
 		return registry.Object{}, err
 	}
 	if len(wrong) > 0 {
-		name := clip(o.Name)
+		name := excerpt.Of(o.Name)
 		return registry.Object{}, namespace.Invalid(d.qualified(), d.kind.Name().String(), name, wrong)
 	}
 	o.Fields, err = fieldsOf(data, schema, len(twice)+len(pruned) > 0)

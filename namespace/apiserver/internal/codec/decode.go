@@ -15,6 +15,7 @@ import (
 	kjson "sigs.k8s.io/json"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/apiserver/internal/excerpt"
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/kinds"
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
 )
@@ -42,7 +43,7 @@ func (c *Codec) Decode(k kinds.Kind, contentType string, body []byte, v FieldVal
 	case "", Strict, Warn, Ignore:
 	default:
 		return registry.Object{}, nil, refuse(k, "", namespace.ErrBadRequest,
-			"fieldValidation: Unsupported value: %q: supported values: \"Ignore\", \"Strict\", \"Warn\"", clip(string(v)))
+			"fieldValidation: Unsupported value: %q: supported values: \"Ignore\", \"Strict\", \"Warn\"", excerpt.Of(string(v)))
 	}
 	d := decoding{kind: k, body: body, validation: v}
 	e, err := encodingOf(contentType, k.BuiltIn())
@@ -101,7 +102,7 @@ func (c *Codec) DecodeDeleteOptions(contentType string, body []byte) (metav1.Del
 	}
 	if options.Kind != "" && options.Kind != "DeleteOptions" {
 		return metav1.DeleteOptions{}, d.unfit(options.Kind, options.APIVersion,
-			fmt.Errorf("the kind in the data (%s) does not match the expected kind (DeleteOptions)", clip(options.Kind)))
+			fmt.Errorf("the kind in the data (%s) does not match the expected kind (DeleteOptions)", excerpt.Of(options.Kind)))
 	}
 	return options, nil
 }
@@ -236,11 +237,11 @@ func (d *decoding) judge(strict []error) error {
 // expected refuses another kind or version than that of the request.
 func (d *decoding) expected(kind, apiVersion string) error {
 	if kind != "" && kind != d.kind.Kind {
-		return d.unfit(kind, apiVersion, fmt.Errorf("the kind in the data (%s) does not match the expected kind (%s)", clip(kind), d.kind.Kind))
+		return d.unfit(kind, apiVersion, fmt.Errorf("the kind in the data (%s) does not match the expected kind (%s)", excerpt.Of(kind), d.kind.Kind))
 	}
 	if apiVersion != "" && apiVersion != d.kind.APIVersion() {
 		return refuse(d.kind, "", namespace.ErrBadRequest, "the API version in the data (%s) does not match the expected API version (%s)",
-			clip(apiVersion), d.kind.APIVersion())
+			excerpt.Of(apiVersion), d.kind.APIVersion())
 	}
 	return nil
 }
@@ -284,7 +285,7 @@ func (d *decoding) unfit(kind, apiVersion string, err error) error {
 		apiVersion = d.kind.APIVersion()
 	}
 	version := apiVersion[strings.LastIndex(apiVersion, "/")+1:]
-	refusal := refuse(d.kind, "", namespace.ErrBadRequest, "%s in version %q cannot be handled as a %s: %v", clip(kind), clip(version), d.kind.Kind, err)
+	refusal := refuse(d.kind, "", namespace.ErrBadRequest, "%s in version %q cannot be handled as a %s: %v", excerpt.Of(kind), excerpt.Of(version), d.kind.Kind, err)
 	refusal.Err = err
 	return refusal
 }
@@ -312,5 +313,3 @@ func summary(body []byte) string {
 	}
 	return hex.EncodeToString(text) + more
 }
-
-func clip(s string) string { return strings.ToValidUTF8(s[:min(len(s), 100)], "\uFFFD") }

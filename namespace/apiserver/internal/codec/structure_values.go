@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/apiserver/internal/excerpt"
 )
 
 // bounds is the part of a schema that says which values of a type are allowed.
@@ -144,7 +145,7 @@ func shown(v any) string {
 		return "?"
 	}
 	if len(text) > 200 {
-		return clip(string(text)) + "..."
+		return excerpt.Of(string(text))
 	}
 	return string(text)
 }

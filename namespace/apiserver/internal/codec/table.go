@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/apiserver/internal/excerpt"
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/kinds"
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
 )
@@ -36,7 +37,7 @@ func (t TableOptions) Check() error {
 	}
 	return &namespace.Error{
 		Kind:    namespace.ErrBadRequest,
-		Message: fmt.Sprintf("includeObject must be one of None, Metadata and Object, not %q", clip(t.IncludeObject)),
+		Message: fmt.Sprintf("includeObject must be one of None, Metadata and Object, not %q", excerpt.Of(t.IncludeObject)),
 	}
 }
 

@@ -14,6 +14,8 @@ import (
 
 	"go.yaml.in/yaml/v2"
 	kyaml "sigs.k8s.io/yaml"
+
+	"github.com/nslifecycle/nslifecycle/namespace/apiserver/internal/excerpt"
 )
 
 // fromYAML returns the one document of a YAML stream as a JSON object. A field
@@ -127,7 +129,7 @@ func (w *yamlWriter) mapping(mapping map[any]any) error {
 			return err
 		}
 		if _, twice := fields[name]; twice {
-			return fmt.Errorf("key %q is already set in map", clip(name))
+			return fmt.Errorf("key %q is already set in map", excerpt.Of(name))
 		}
 		fields[name] = value
 	}
