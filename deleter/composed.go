@@ -92,7 +92,7 @@ func (c *Composed) Delete(ctx context.Context, target Target, previous Report) (
 		report.Failed = err
 		return report, err
 	}
-	found := c.look(ctx)
+	found := c.find(ctx)
 	report.Discovery, report.Parsing = found.groups, found.parsing
 	p := &pass{
 		composed: c,
@@ -130,7 +130,7 @@ type found struct {
 	hidden func(Resource) bool
 }
 
-func (c *Composed) look(ctx context.Context) found {
+func (c *Composed) find(ctx context.Context) found {
 	if c.discover == nil {
 		return c.fixed
 	}
@@ -158,9 +158,7 @@ func (f *found) read(err error, problems []error) {
 	switch {
 	case err == nil:
 	case part.tells():
-		for _, g := range part.Groups {
-			f.groups = append(f.groups, g)
-		}
+		f.groups = part.failures()
 		f.parsing = slices.DeleteFunc(slices.Clone(part.Parsing), func(err error) bool { return err == nil })
 	default:
 		f.groups = []error{err}
@@ -189,6 +187,18 @@ func partly(err error) *DiscoveryError {
 // tells reports whether e names anything that failed.
 func (e *DiscoveryError) tells() bool {
 	return e != nil && (len(e.Groups) > 0 || slices.ContainsFunc(e.Parsing, func(err error) bool { return err != nil }))
+}
+
+// failures returns what [Report].Discovery tells of e.
+func (e *DiscoveryError) failures() []error {
+	if e.Message != "" && len(e.Groups) > 0 {
+		return []error{&groupsError{message: e.Message, groups: slices.Clone(e.Groups)}}
+	}
+	var list []error
+	for _, g := range e.Groups {
+		list = append(list, g)
+	}
+	return list
 }
 
 func (e *DiscoveryError) groups() []GroupError {

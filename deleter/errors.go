@@ -12,6 +12,9 @@ var (
 	// ErrNotSupported is how a source says that it cannot do an operation at all. The
 	// composed deleter remembers it for that resource type and operation only.
 	ErrNotSupported = errors.New("operation not supported")
+	// ErrNotSupportedHere is ErrNotSupported for the target at hand only: another way
+	// is tried, and nothing is remembered. It does not match ErrNotSupported.
+	ErrNotSupportedHere = errors.New("operation not supported in this namespace")
 	// ErrInvalid is an argument or option that makes no sense; nothing was done.
 	ErrInvalid = errors.New("invalid")
 	// ErrIncarnation is how a source refuses a target that is not the namespace's
@@ -82,6 +85,8 @@ func (e *SourceError) Unwrap() error { return e.Err }
 type DiscoveryError struct {
 	Groups  []GroupError // groups whose resource types could not be discovered
 	Parsing []error      // resource types whose group or version could not be read
+	// Message tells of Groups as a whole, for the condition; empty: they are listed.
+	Message string
 }
 
 // GroupError is one group whose resource types could not be discovered.
@@ -116,6 +121,25 @@ func (e *DiscoveryError) Unwrap() []error {
 		causes = append(causes, g)
 	}
 	return append(causes, e.Parsing...)
+}
+
+// groupsError is groups that one message tells of.
+type groupsError struct {
+	message string
+	groups  []GroupError
+}
+
+func (e *groupsError) Error() string { return e.message }
+
+// Failing makes the condition count the groups, see [phase.Observation].
+func (e *groupsError) Failing() int { return len(e.groups) }
+
+func (e *groupsError) Unwrap() []error {
+	causes := make([]error, len(e.groups))
+	for i, g := range e.groups {
+		causes[i] = g
+	}
+	return causes
 }
 
 // Error returns such as "metrics.example.com: service unavailable".

@@ -22,6 +22,10 @@ type Report struct {
 	Discovery []error    // groups of resource types that could not be discovered
 	Parsing   []error    // resource types that could not be read: group, version, or source unusable
 	Failed    error      // what failed beyond the above and beyond the results
+	// Settles is how long content may still come although nothing more is asked for,
+	// because creates are not held against the namespace's end in one commit (rule R6).
+	// While it is positive nothing is final; zero: what was seen is.
+	Settles time.Duration
 }
 
 // Result is what was done to and seen of one resource type.
@@ -59,10 +63,10 @@ func (r Report) Err() error {
 	return multierr.Combine(append(errs, r.Failed)...)
 }
 
-// Empty reports whether every source answered and none has anything left: what
-// must be seen before a finalizer may go (rule R7).
+// Empty reports whether every source answered, none has anything left and nothing
+// can come any more: what must be seen before a finalizer may go (rule R7).
 func (r Report) Empty() bool {
-	return r.Err() == nil && !slices.ContainsFunc(r.Results, func(one Result) bool { return !one.Empty() })
+	return r.Err() == nil && r.Settles <= 0 && !slices.ContainsFunc(r.Results, func(one Result) bool { return !one.Empty() })
 }
 
 // Remaining returns how many objects are left, as far as known.
@@ -97,7 +101,7 @@ func (r Report) More() bool {
 // Estimate returns after what time another pass is worth while as far as graceful
 // deletion goes; zero: not known. As long as types wait for others it is the
 // shortest estimate of all, since the end of that deletion may let one begin;
-// otherwise the longest.
+// otherwise the longest. It is not shorter than Settles if nothing is left.
 func (r Report) Estimate() time.Duration {
 	var shortest, longest time.Duration
 	waiting := false
@@ -113,6 +117,9 @@ func (r Report) Estimate() time.Duration {
 	}
 	if waiting {
 		return shortest
+	}
+	if r.Remaining() == 0 {
+		longest = max(longest, r.Settles)
 	}
 	return longest
 }
@@ -156,7 +163,7 @@ func (r Report) Compact() Report {
 // Observation returns what the five conditions are made of (rule R9): lists are
 // sorted, every failure is in it.
 func (r Report) Observation() phase.Observation {
-	seen := phase.Observation{Discovery: r.Discovery, Parsing: r.Parsing}
+	seen := phase.Observation{Discovery: r.Discovery, Parsing: r.Parsing, Unsettled: r.Settles > 0}
 	held := map[string]int{}
 	for _, result := range r.Results {
 		if result.Err != nil {

@@ -119,6 +119,9 @@ func (v *visit) collection(ctx context.Context, c CollectionDeleter) bool {
 		v.known.learn(noDeleteCollection)
 		return false
 	}
+	if errors.Is(err, ErrNotSupportedHere) {
+		return false
+	}
 	if err != nil {
 		v.fail(OpDeleteCollection, "", err)
 	}

@@ -73,7 +73,20 @@ func (o Observation) discovery() Condition {
 			Reason: ReasonResourcesDiscovered, Message: "All resources successfully discovered"}
 	}
 	return Condition{Type: DiscoveryFailure, Status: True, Reason: ReasonDiscoveryFailed,
-		Message: fmt.Sprintf("Discovery failed for some groups, %d failing: %v", len(o.Discovery), joined(texts(o.Discovery)))}
+		Message: fmt.Sprintf("Discovery failed for some groups, %d failing: %v", failing(o.Discovery), joined(texts(o.Discovery)))}
+}
+
+// failing counts the failures in errs. An error that stands for several says so.
+func failing(errs []error) int {
+	n := 0
+	for _, err := range errs {
+		if several, ok := err.(interface{ Failing() int }); ok {
+			n += several.Failing()
+		} else {
+			n++
+		}
+	}
+	return n
 }
 
 func (o Observation) parsing() Condition {
@@ -133,6 +146,8 @@ func (o Observation) gap() string {
 		return "not every resource type could be discovered, deleted and listed"
 	case o.Unasked != 0:
 		return "not every resource type was asked: some wait for others to be empty"
+	case o.Unsettled:
+		return "some may still come; it will be looked at again"
 	}
 	return "some counts were negative"
 }

@@ -10,7 +10,7 @@ import (
 // Observation is what one pass saw of the content of one party in one
 // namespace. The zero Observation is: everything answered, nothing is left.
 type Observation struct {
-	Discovery  []error     // groups of resource types that could not be discovered
+	Discovery  []error     // groups of resource types that could not be discovered; one with a method Failing() int is so many
 	Parsing    []error     // resource types whose group or version could not be read
 	Content    []error     // resource types whose deletion or listing failed
 	Remaining  []Remaining // resource types that still have objects
@@ -18,6 +18,9 @@ type Observation struct {
 	// Unasked counts the resource types that were not asked at all, since they wait
 	// for others to be empty. What they hold is not known.
 	Unasked int
+	// Unsettled says that content may still come: what was seen is not final, and must
+	// be looked at again before a party lets go (rule R7).
+	Unsettled bool
 }
 
 // Remaining is how many objects of one resource type are left.
@@ -39,9 +42,9 @@ func (o Observation) Answered() bool {
 }
 
 // Partial reports whether the pass may have missed something: a source did not
-// answer or was not asked, or a count is negative.
+// answer or was not asked, content may still come, or a count is negative.
 func (o Observation) Partial() bool {
-	return !o.Answered() || o.Unasked != 0 ||
+	return !o.Answered() || o.Unasked != 0 || o.Unsettled ||
 		slices.ContainsFunc(o.Remaining, func(r Remaining) bool { return r.Count < 0 }) ||
 		slices.ContainsFunc(o.Finalizers, func(h Held) bool { return h.Count < 0 })
 }
