@@ -50,6 +50,8 @@ var rooms = []room{
 	{path: "namespace/registry/registrytest", floor: 2, own: []string{"namespace/registry"}},
 	{path: "deleter", floor: 2, own: []string{"golang.org/x/sync/errgroup", "golang.org/x/sync/semaphore", "go.uber.org/multierr"}},
 	{path: "deleter/contenttest", floor: 2, own: []string{"deleter", "github.com/google/go-cmp/cmp"}},
+	{path: "deleter/kubernetes", floor: 2, engine: clientGo, own: []string{"deleter"}},
+	{path: "deleter/kubernetes/internal", floor: 2, engine: clientGo, own: []string{"deleter", "deleter/kubernetes"}},
 	{path: "namespace/pass", floor: 3, own: []string{"go.uber.org/multierr"}},
 	{path: "namespace/controller", floor: 3, own: []string{"namespace/pass"}},
 	{path: "namespace/controller/controllertest", floor: 3, own: []string{"namespace/controller", "github.com/google/go-cmp/cmp"}},
@@ -79,6 +81,9 @@ var rooms = []room{
 // kubernetes are the prefixes of what speaks the wire format of Kubernetes. No client
 // of it is among them.
 var kubernetes = []string{"k8s.io/api/", "k8s.io/apimachinery/", "k8s.io/kube-openapi/", "k8s.io/utils/", "sigs.k8s.io/"}
+
+// clientGo are the prefixes of what speaks to a Kubernetes API as a client.
+var clientGo = []string{"k8s.io/api/", "k8s.io/apimachinery/", "k8s.io/client-go/", "k8s.io/utils/"}
 
 // forbidden edges hold whatever the floors say, unless a room lists the package as
 // one of its own.

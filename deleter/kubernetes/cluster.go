@@ -1,0 +1,74 @@
+package kubernetes
+
+import (
+	"context"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/version"
+	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/metadata"
+
+	"github.com/nslifecycle/nslifecycle/deleter"
+)
+
+// Clients are the clients of one API server. [ForConfig] makes them; tests may
+// bring the fakes of client-go.
+type Clients struct {
+	// Namespaces reads, watches and writes namespaces.
+	Namespaces corev1.NamespaceInterface
+	// Metadata lists, deletes and watches content of any type.
+	Metadata metadata.Interface
+	// Resources discovers the types of content, each in its preferred version, as
+	// [discovery.ServerPreferredNamespacedResources] does: what was found, and an
+	// error that tells of the rest.
+	Resources func(ctx context.Context) ([]*metav1.APIResourceList, error)
+	// Version tells what the server is; nil: nobody can say.
+	Version func(ctx context.Context) (*version.Info, error)
+}
+
+// Options are what a host may choose. Zero fields, and a nil *Options, stand for
+// the defaults.
+type Options struct {
+	// Only are the types of the party's content; empty: all types that the API server
+	// has. Failures to discover groups that none of them is in do not matter then.
+	Only []deleter.Resource
+	// Except are types that are left alone.
+	Except []deleter.Resource
+	// ExceptGroups are groups that are left alone, also when their discovery fails;
+	// such as those whose objects are computed and never stored.
+	ExceptGroups []string
+	// After names the types that must be empty before one of the type is deleted;
+	// default: [PodsFirst].
+	After func(deleter.Resource) []deleter.Resource
+	// OneByOne deletes object by object, each under its uid, and never a collection. It
+	// takes a request for each object, and is exact about incarnations (rule R8)
+	// whatever others do; a collection can only be fenced by a look just before.
+	OneByOne bool
+	// Wait is for how long, since it was first seen terminating, an empty namespace is
+	// looked at again instead of finalized, because the API server may have admitted a
+	// create on an old view of it. Default: as long as the stock controller, 5 s; none
+	// with an API server of this library, which says so in its version. Negative: none.
+	Wait time.Duration
+	// QuietTwice ends the wait early, when a second look, at later resource versions of
+	// every type, finds nothing either.
+	QuietTwice bool
+	// Recheck is how old a look at the namespace may be that a request relies on which
+	// can be fenced in no other way; default 1 s, negative: each looks anew.
+	Recheck time.Duration
+	// Expiry is how long a discovery is used for further passes of an incarnation; the
+	// first one of each makes a new discovery. Default 30 s, negative: each pass does.
+	Expiry time.Duration
+	// Deleter are the bounds of a pass.
+	Deleter deleter.Options
+}
+
+// PodsFirst is the order of the stock controller: everything comes after the pods,
+// lest a pod outlive what restricts it, such as a network policy (CVE-2024-7598).
+func PodsFirst(r deleter.Resource) []deleter.Resource {
+	pods := deleter.Resource{Name: "pods"}
+	if r == pods {
+		return nil
+	}
+	return []deleter.Resource{pods}
+}
