@@ -1,0 +1,210 @@
+package kubernetes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/nslifecycle/nslifecycle/deleter"
+)
+
+const (
+	// forgetAfter is for how long what is known of an incarnation is kept unused.
+	// Forgetting costs a read, and the wait for a settled view begins anew.
+	forgetAfter = 10 * time.Minute
+	// fewIncarnations is how many are kept before the first time old ones are looked for.
+	fewIncarnations = 64
+)
+
+// incarnations remembers what has been seen of terminating namespaces. It is what
+// fences content: a request goes out only on the word of a read of the namespace
+// that showed the very incarnation terminating, and recently enough. Reads are
+// shared by all that need one at the same time. It is safe for concurrent use.
+type incarnations struct {
+	get     func(ctx context.Context, name string) (*corev1.Namespace, error)
+	recheck time.Duration
+
+	mu    sync.Mutex
+	known map[incarnationKey]*incarnation
+	limit int // how many may be known before the unused are dropped
+}
+
+// incarnationKey tells incarnations apart. The name is a part of it lest a target
+// that mixes up two namespaces be taken for either.
+type incarnationKey struct {
+	name string
+	uid  types.UID
+}
+
+// incarnation is what is known of one; its fields are guarded by incarnations.mu.
+type incarnation struct {
+	reads flight[*corev1.Namespace]
+
+	used    time.Time // when somebody last asked
+	first   time.Time // when it was first seen terminating; zero: never
+	shown   time.Time // when the last read began that showed it terminating; zero: none
+	voided  time.Time // reads that began before say nothing any more
+	refused map[deleter.Resource]bool
+	quiet   map[deleter.Resource]string
+}
+
+// newIncarnations returns an empty memory over get, which must read consistently: a
+// namespace as it was at some time during the call.
+func newIncarnations(get func(ctx context.Context, name string) (*corev1.Namespace, error), recheck time.Duration) *incarnations {
+	return &incarnations{get: get, recheck: recheck, known: map[incarnationKey]*incarnation{}, limit: fewIncarnations}
+}
+
+// at returns what is known of an incarnation, and notes that it is in use. The
+// caller holds mu.
+func (in *incarnations) at(name string, uid types.UID) *incarnation {
+	now := time.Now()
+	key := incarnationKey{name, uid}
+	known := in.known[key]
+	if known == nil {
+		in.prune(now)
+		known = &incarnation{}
+		in.known[key] = known
+	}
+	known.used = now
+	return known
+}
+
+// prune drops those that nobody has asked about for long, each time that as many
+// again have come as there were left the last time.
+func (in *incarnations) prune(now time.Time) {
+	if len(in.known) < in.limit {
+		return
+	}
+	maps.DeleteFunc(in.known, func(_ incarnationKey, i *incarnation) bool { return now.Sub(i.used) > forgetAfter })
+	in.limit = max(fewIncarnations, 2*len(in.known))
+}
+
+// saw notes that a read which began at began showed ns, whatever its state. Began is
+// zero for what tells of the past only, such as the event of a watch: that may start
+// the wait for a settled view, but no request can rely upon it.
+func (in *incarnations) saw(ns *corev1.Namespace, began time.Time) {
+	if ns == nil || ns.DeletionTimestamp == nil {
+		return
+	}
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	known := in.at(ns.Name, ns.UID)
+	if known.first.IsZero() {
+		known.first = time.Now()
+	}
+	if began.After(known.shown) && began.After(known.voided) {
+		known.shown = began
+	}
+}
+
+// gone notes that an incarnation is no more: earlier reads of it are void, those
+// that are still under way included.
+func (in *incarnations) gone(name string, uid types.UID) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if known := in.known[incarnationKey{name, uid}]; known != nil {
+		known.voided, known.shown = time.Now(), time.Time{}
+	}
+}
+
+// confirm returns nil if a read that began at or after since showed the target's
+// incarnation terminating; since must not be in the future. If there was none it
+// makes one, shared with others that ask. The error matches [deleter.ErrIncarnation]
+// and says what was found, or is that of the read.
+func (in *incarnations) confirm(ctx context.Context, target deleter.Target, since time.Time) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	in.mu.Lock()
+	known := in.at(target.Namespace, types.UID(target.UID))
+	fresh := !known.shown.IsZero() && !known.shown.Before(since)
+	in.mu.Unlock()
+	if fresh {
+		return nil
+	}
+	ns, err := known.reads.do(ctx, func(ctx context.Context) (*corev1.Namespace, error) {
+		began := time.Now()
+		ns, err := in.get(ctx, target.Namespace)
+		if err != nil {
+			return nil, err
+		}
+		in.saw(ns, began)
+		return ns, nil
+	})
+	return check(target, ns, err)
+}
+
+// recent is confirm with a read that is not older than the host allows.
+func (in *incarnations) recent(ctx context.Context, target deleter.Target) error {
+	return in.confirm(ctx, target, time.Now().Add(-max(in.recheck, 0)))
+}
+
+// check tells whether a read showed the target.
+func check(target deleter.Target, ns *corev1.Namespace, err error) error {
+	switch {
+	case apierrors.IsNotFound(err) && !apierrors.IsUnexpectedServerError(err):
+		return fmt.Errorf("%w: namespace %q (uid %s) does not exist any more: %w", deleter.ErrIncarnation, target.Namespace, target.UID, err)
+	case err != nil:
+		return fmt.Errorf("whether namespace %q is still terminating cannot be told: %w", target.Namespace, err)
+	case ns == nil:
+		return fmt.Errorf("whether namespace %q is still terminating cannot be told: %w", target.Namespace, errNoAnswer)
+	case ns.Name != target.Namespace || string(ns.UID) != target.UID:
+		return fmt.Errorf("%w: namespace %q is there with uid %s, not %s", deleter.ErrIncarnation, ns.Name, ns.UID, target.UID)
+	case ns.DeletionTimestamp == nil:
+		return fmt.Errorf("%w: namespace %q (uid %s) is not being deleted", deleter.ErrIncarnation, target.Namespace, target.UID)
+	}
+	return nil
+}
+
+var errNoAnswer = errors.New("the client returned neither an object nor an error")
+
+// firstSeen returns when the target was first seen terminating, by the local clock;
+// now, if it never was.
+func (in *incarnations) firstSeen(target deleter.Target) time.Time {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	known := in.at(target.Namespace, types.UID(target.UID))
+	if known.first.IsZero() {
+		known.first = time.Now()
+	}
+	return known.first
+}
+
+// refuse notes that the target's namespace does not offer to delete collections of a
+// type; refuses tells.
+func (in *incarnations) refuse(target deleter.Target, r deleter.Resource) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	known := in.at(target.Namespace, types.UID(target.UID))
+	if known.refused == nil {
+		known.refused = map[deleter.Resource]bool{}
+	}
+	known.refused[r] = true
+}
+
+func (in *incarnations) refuses(target deleter.Target, r deleter.Resource) bool {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return in.at(target.Namespace, types.UID(target.UID)).refused[r]
+}
+
+// noteQuiet keeps the resource versions at which each type was seen empty; nil
+// forgets them. Quiet returns them. Neither changes the map.
+func (in *incarnations) noteQuiet(target deleter.Target, versions map[deleter.Resource]string) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.at(target.Namespace, types.UID(target.UID)).quiet = versions
+}
+
+func (in *incarnations) quiet(target deleter.Target) map[deleter.Resource]string {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return in.at(target.Namespace, types.UID(target.UID)).quiet
+}
