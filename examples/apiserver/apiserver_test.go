@@ -228,6 +228,34 @@ func TestWithoutController(t *testing.T) {
 	require.True(t, apierrors.IsNotFound(err), "%v", err)
 }
 
+// Further types are discovered, take any fields, and are emptied like the others.
+func TestTypes(t *testing.T) {
+	t.Parallel()
+	s := start(t, "--store", kindMemory, "--types", "60")
+	core := s.as(t, "")
+	var found metav1.APIResourceList
+	require.NoError(t, core.RESTClient().Get().AbsPath("/apis/example.com/v1").Do(t.Context()).Into(&found))
+	var names []string
+	for _, r := range found.APIResources {
+		if r.Kind[0] == 'T' {
+			names = append(names, r.Name)
+		}
+	}
+	require.Len(t, names, 60)
+	require.Subset(t, names, []string{"t001", "t060"})
+	_, err := core.Namespaces().Create(t.Context(), newNamespace("a"), metav1.CreateOptions{})
+	require.NoError(t, err)
+	path := "/apis/example.com/v1/namespaces/a/t060"
+	body := []byte(`{"apiVersion":"example.com/v1","kind":"T060","metadata":{"name":"x"},"any":{"fields":1}}`)
+	require.NoError(t, core.RESTClient().Post().AbsPath(path).Body(body).Do(t.Context()).Error())
+	text, err := core.RESTClient().Get().AbsPath(path, "x").DoRaw(t.Context())
+	require.NoError(t, err)
+	require.Contains(t, string(text), `"any":{"fields":1}`)
+	remove(t, core, "a")
+	_, err = core.RESTClient().Get().AbsPath(path, "x").DoRaw(t.Context())
+	require.True(t, apierrors.IsNotFound(err), "%v", err)
+}
+
 // With tokens and grants everybody may do what is theirs, over HTTPS.
 func TestTokensAndGrants(t *testing.T) {
 	t.Parallel()
@@ -287,6 +315,9 @@ func TestBadInput(t *testing.T) {
 		{"directory of memory", []string{"--store", "memory", "--data", dir}, "--data is for --store bolt", true},
 		{"no endpoints", []string{"--store", "etcd"}, "--store etcd needs --endpoints", true},
 		{"no address", []string{"--store", "postgres"}, "--store postgres needs --dsn", true},
+		{"fewer types than none", []string{"--types", "-1"}, "--types is -1, it must be 0 to 1000", true},
+		{"too many types", []string{"--types", "1001"}, "--types is 1001", true},
+		{"types in words", []string{"--types", "many"}, "many", true},
 		{"grants for nobody", []string{"--grants", "x"}, "--grants needs --tokens", true},
 		{"no such tokens", []string{"--tokens", filepath.Join(dir, "absent")}, "absent", false},
 		{"empty tokens", []string{"--tokens", file("empty.csv", "\n")}, "nobody would be let in", false},

@@ -19,6 +19,7 @@ type config struct {
 	kubeconfig string // a file to write; empty: none
 	tokens     string // a file to read; empty: everybody is let in
 	grants     string // a file to read; empty: who is let in may do everything
+	types      int    // how many further types of content to serve
 	controller bool
 	verbose    bool
 }
@@ -50,6 +51,7 @@ func parse(args []string, w io.Writer) (config, error) {
 	flags.StringVar(&c.kubeconfig, "write-kubeconfig", "", "a `file` to write, for kubectl's --kubeconfig")
 	flags.StringVar(&c.tokens, "tokens", "", "a `file` of lines token,user,uid,\"group,group\": only these are let in, over HTTPS")
 	flags.StringVar(&c.grants, "grants", "", "a JSON `file` that says which user or group may do what in which namespace; needs --tokens")
+	flags.IntVar(&c.types, "types", 0, "serve this `number` of further types, t001.example.com and so on, as large clusters have them")
 	flags.BoolVar(&c.controller, "controller", true, "run the controller that empties namespaces that are deleted")
 	flags.BoolVar(&c.verbose, "verbose", false, "write an access log to standard error")
 	if err := flags.Parse(args); err != nil {
@@ -80,6 +82,9 @@ func (c *config) check(flags *flag.FlagSet) error {
 		case place.kind == c.store && place.value == "" && place.kind != kindBolt:
 			return fmt.Errorf("--store %s needs --%s", c.store, place.flag)
 		}
+	}
+	if c.types < 0 || c.types > maxTypes {
+		return fmt.Errorf("--types is %d, it must be 0 to %d", c.types, maxTypes)
 	}
 	if c.grants != "" && c.tokens == "" {
 		return errors.New("--grants needs --tokens: without tokens nobody is known")

@@ -12,9 +12,13 @@ import (
 //go:embed widget.json
 var widgetSchema json.RawMessage
 
-// served are the types of content: those that kubectl knows, and one of our own.
-func served() []kinds.Kind {
-	return []kinds.Kind{
+// maxTypes is more than clusters have.
+const maxTypes = 1000
+
+// served are the types of content: those that kubectl knows, one of our own, and as
+// many further ones without a schema.
+func served(further int) []kinds.Kind {
+	list := []kinds.Kind{
 		kinds.ConfigMaps(),
 		kinds.Secrets(),
 		kinds.ServiceAccounts(),
@@ -24,6 +28,12 @@ func served() []kinds.Kind {
 		kinds.Leases(),
 		widgets(),
 	}
+	for i := range further {
+		list = append(list, kinds.Custom(registry.ResourceType{
+			Group: "example.com", Version: "v1", Resource: fmt.Sprintf("t%03d", i+1), Kind: fmt.Sprintf("T%03d", i+1), Namespaced: true,
+		}))
+	}
+	return list
 }
 
 // widgets is a type of our own, as a CustomResourceDefinition would declare it.

@@ -5,6 +5,9 @@
 //	go run ./examples/apiserver --data /tmp/nslifecycle --write-kubeconfig /tmp/nslifecycle.yaml
 //	kubectl --kubeconfig /tmp/nslifecycle.yaml create namespace development
 //
+// --types 60 serves as many further types of content, t001.example.com and so on, so
+// that there is as much to discover, list and empty as in a large cluster.
+//
 // Without --tokens everybody who reaches the port may do everything, in plain HTTP:
 // it listens on loopback. With --tokens it serves HTTPS, since clients send tokens
 // over nothing else, and --grants says who may do what.

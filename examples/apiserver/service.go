@@ -39,7 +39,7 @@ func run(ctx context.Context, w, log io.Writer, args []string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	list := served()
+	list := served(c.types)
 	r, err := newRegistry(s, list)
 	if err != nil {
 		return err
