@@ -262,8 +262,8 @@ func (c content) Delete(ctx context.Context, name string, opts metav1.DeleteOpti
 	}
 	o := b.objects[at]
 	if p := opts.Preconditions; p != nil && p.UID != nil && *p.UID != o.meta.UID {
-		return apierrors.NewConflict(c.kind.group(), name, fmt.Errorf(
-			"Precondition failed: UID in precondition: %v, UID in object meta: %v", *p.UID, o.meta.UID)) //nolint // the server's text
+		return apierrors.NewConflict(c.kind.group(), name, fmt.Errorf("%s: UID in precondition: %v, UID in object meta: %v",
+			"Precondition failed", *p.UID, o.meta.UID))
 	}
 	if !b.delete(c.api, o) {
 		b.objects = slices.Delete(b.objects, at, at+1)
