@@ -2,7 +2,6 @@ package kubernetes
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"sync"
@@ -114,7 +113,7 @@ func (in *incarnations) gone(name string, uid types.UID) {
 	}
 }
 
-// confirm returns nil if a read that began at or after since showed the target's
+// confirm returns nil if a read that began after since showed the target's
 // incarnation terminating; since must not be in the future. If there was none it
 // makes one, shared with others that ask. The error matches [deleter.ErrIncarnation]
 // and says what was found, or is that of the read.
@@ -124,7 +123,7 @@ func (in *incarnations) confirm(ctx context.Context, target deleter.Target, sinc
 	}
 	in.mu.Lock()
 	known := in.at(target.Namespace, types.UID(target.UID))
-	fresh := !known.shown.IsZero() && !known.shown.Before(since)
+	fresh := known.shown.After(since)
 	in.mu.Unlock()
 	if fresh {
 		return nil
@@ -138,7 +137,7 @@ func (in *incarnations) confirm(ctx context.Context, target deleter.Target, sinc
 		in.saw(ns, began)
 		return ns, nil
 	})
-	return check(target, ns, err)
+	return verdict(target, ns, explain(ctx, err))
 }
 
 // recent is confirm with a read that is not older than the host allows.
@@ -146,10 +145,10 @@ func (in *incarnations) recent(ctx context.Context, target deleter.Target) error
 	return in.confirm(ctx, target, time.Now().Add(-max(in.recheck, 0)))
 }
 
-// check tells whether a read showed the target.
-func check(target deleter.Target, ns *corev1.Namespace, err error) error {
+// verdict tells whether a read showed the target.
+func verdict(target deleter.Target, ns *corev1.Namespace, err error) error {
 	switch {
-	case apierrors.IsNotFound(err) && !apierrors.IsUnexpectedServerError(err):
+	case missing(err) && !apierrors.IsUnexpectedServerError(err):
 		return fmt.Errorf("%w: namespace %q (uid %s) does not exist any more: %w", deleter.ErrIncarnation, target.Namespace, target.UID, err)
 	case err != nil:
 		return fmt.Errorf("whether namespace %q is still terminating cannot be told: %w", target.Namespace, err)
@@ -162,8 +161,6 @@ func check(target deleter.Target, ns *corev1.Namespace, err error) error {
 	}
 	return nil
 }
-
-var errNoAnswer = errors.New("the client returned neither an object nor an error")
 
 // firstSeen returns when the target was first seen terminating, by the local clock;
 // now, if it never was.
