@@ -72,11 +72,15 @@ func (o Observation) discovery() Condition {
 		return Condition{Type: DiscoveryFailure, Status: False,
 			Reason: ReasonResourcesDiscovered, Message: "All resources successfully discovered"}
 	}
-	return Condition{Type: DiscoveryFailure, Status: True, Reason: ReasonDiscoveryFailed,
-		Message: fmt.Sprintf("Discovery failed for some groups, %d failing: %v", failing(o.Discovery), joined(texts(o.Discovery)))}
+	message := joined(texts(o.Discovery))
+	if n := failing(o.Discovery); n > 0 {
+		message = fmt.Sprintf("Discovery failed for some groups, %d failing: %v", n, message)
+	}
+	return Condition{Type: DiscoveryFailure, Status: True, Reason: ReasonDiscoveryFailed, Message: message}
 }
 
-// failing counts the failures in errs. An error that stands for several says so.
+// failing counts the failures in errs. An error that stands for several says so, and
+// one that is not about single groups says none.
 func failing(errs []error) int {
 	n := 0
 	for _, err := range errs {

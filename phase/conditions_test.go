@@ -81,6 +81,14 @@ func TestR9_ConditionsSayWhatWasSeen(t *testing.T) {
 			map[int]told{
 				0: {phase.True, "DiscoveryFailed", "Discovery failed for some groups, 2 failing: a: down, b: down"},
 				3: unknown[3], 4: unknown[4]}},
+		{"discovery failed for some groups, told at once", phase.Observation{Discovery: []error{counted{errors.New("a: down, b: down"), 2}}},
+			map[int]told{
+				0: {phase.True, "DiscoveryFailed", "Discovery failed for some groups, 2 failing: a: down, b: down"},
+				3: unknown[3], 4: unknown[4]}},
+		{"discovery failed as a whole", phase.Observation{Discovery: []error{counted{errors.New("connection refused"), 0}}},
+			map[int]told{
+				0: {phase.True, "DiscoveryFailed", "connection refused"},
+				3: unknown[3], 4: unknown[4]}},
 		{"parsing failed", phase.Observation{Parsing: errs("unexpected GroupVersion string: a/b/c")},
 			map[int]told{
 				1: {phase.True, "GroupVersionParsingFailed", "unexpected GroupVersion string: a/b/c"},
@@ -274,3 +282,11 @@ func BenchmarkConditions(b *testing.B) {
 		})
 	}
 }
+
+// counted is an error that stands for so many failures.
+type counted struct {
+	error
+	n int
+}
+
+func (c counted) Failing() int { return c.n }
