@@ -2,8 +2,10 @@ package kubernetes
 
 import (
 	"context"
+	"fmt"
 	"time"
 
+	corev1api "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/version"
 	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
@@ -71,4 +73,75 @@ func PodsFirst(r deleter.Resource) []deleter.Resource {
 		return nil
 	}
 	return []deleter.Resource{pods}
+}
+
+// Cluster is an API server as this library needs it. It has no goroutines and
+// nothing to close; all its methods are safe for concurrent use.
+type Cluster struct {
+	namespaces *Namespaces
+	deleter    *Deleter
+}
+
+// New makes a Cluster of clients; opts may be nil. Nothing is asked of the API server
+// yet. A missing client (all but Version are needed) and options that make no sense are
+// refused with [deleter.ErrInvalid]; the error names the field.
+func New(clients Clients, opts *Options) (*Cluster, error) {
+	for _, client := range []struct {
+		name    string
+		missing bool
+	}{
+		{"Namespaces", clients.Namespaces == nil},
+		{"Metadata", clients.Metadata == nil},
+		{"Resources", clients.Resources == nil},
+	} {
+		if client.missing {
+			return nil, fmt.Errorf("%w clients: %s is nil", deleter.ErrInvalid, client.name)
+		}
+	}
+	o := opts.withDefaults()
+	s, err := newScope(&o)
+	if err != nil {
+		return nil, err
+	}
+	compose := func() (*deleter.Composed, error) { return deleter.Discovering(sourcesOf, &o.Deleter) }
+	if _, err := compose(); err != nil {
+		return nil, err
+	}
+	in := newIncarnations(func(ctx context.Context, name string) (*corev1api.Namespace, error) {
+		return clients.Namespaces.Get(ctx, name, metav1.GetOptions{})
+	}, o.Recheck)
+	d := &Deleter{options: o, incarnations: in, catalog: &catalog{
+		clients: clients, scope: s, after: o.After, timeout: o.Deleter.CallTimeout, version: o.Wait == 0, compose: compose,
+	}}
+	d.catalog.content = func(t typeInfo) deleter.Content {
+		return newContent(t, clients.Metadata, in, d.catalog.absent, o.OneByOne)
+	}
+	return &Cluster{namespaces: newNamespaces(clients.Namespaces, in), deleter: d}, nil
+}
+
+// Namespaces returns the place where the cluster's namespaces are kept.
+func (c *Cluster) Namespaces() *Namespaces { return c.namespaces }
+
+// Deleter returns what empties the cluster's namespaces. It relies on what
+// [Cluster.Namespaces] sees of them, so that fewer reads are needed.
+func (c *Cluster) Deleter() *Deleter { return c.deleter }
+
+func (o *Options) withDefaults() Options {
+	var opts Options
+	if o != nil {
+		opts = *o
+	}
+	if opts.After == nil {
+		opts.After = PodsFirst
+	}
+	if opts.Recheck == 0 {
+		opts.Recheck = time.Second
+	}
+	if opts.Expiry == 0 {
+		opts.Expiry = 30 * time.Second
+	}
+	if opts.Deleter.CallTimeout == 0 {
+		opts.Deleter.CallTimeout = time.Minute
+	}
+	return opts
 }

@@ -1,0 +1,156 @@
+package kubernetes
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/version"
+	"k8s.io/client-go/discovery"
+	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/flowcontrol"
+
+	"github.com/nslifecycle/nslifecycle/deleter"
+)
+
+// ForConfig makes a Cluster of the API server that config is for; config is not
+// changed. All its clients share connections and, if config has a QPS or a
+// RateLimiter, that; without either the client sets no limit, and the server's own
+// flow control governs: its 429 and Retry-After are honoured. Warnings of the server
+// go to config's handler, else nowhere.
+//
+// Nothing is asked of the server yet. A config that makes no sense is
+// [deleter.ErrInvalid], as are options, see [New].
+func ForConfig(config *rest.Config, opts *Options) (*Cluster, error) {
+	if config == nil {
+		return nil, fmt.Errorf("%w config: is nil", deleter.ErrInvalid)
+	}
+	clients, err := clientsFor(ours(config))
+	if err != nil {
+		return nil, fmt.Errorf("%w config: %w", deleter.ErrInvalid, err)
+	}
+	return New(clients, opts)
+}
+
+// ours returns a copy of config with what this package wants where nothing is set.
+func ours(config *rest.Config) *rest.Config {
+	config = rest.CopyConfig(config)
+	switch {
+	case config.RateLimiter != nil || config.QPS < 0:
+	case config.QPS == 0:
+		config.QPS = -1
+	default:
+		// One limit for all clients together, not one for each.
+		config.RateLimiter = flowcontrol.NewTokenBucketRateLimiter(config.QPS, max(config.Burst, 1))
+	}
+	if config.WarningHandler == nil && config.WarningHandlerWithContext == nil {
+		config.WarningHandler = rest.NoWarnings{}
+	}
+	return config
+}
+
+func clientsFor(config *rest.Config) (Clients, error) {
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return Clients{}, err
+	}
+	typed := rest.CopyConfig(config)
+	typed.ContentType = runtime.ContentTypeProtobuf
+	typed.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
+	core, err := corev1.NewForConfigAndClient(typed, client)
+	if err != nil {
+		return Clients{}, err
+	}
+	content, err := metadata.NewForConfigAndClient(config, client)
+	if err != nil {
+		return Clients{}, err
+	}
+	d := discoverer{config, client}
+	if _, err := d.within(context.Background()); err != nil {
+		return Clients{}, err
+	}
+	return Clients{Namespaces: core.Namespaces(), Metadata: content, Resources: d.resources, Version: d.version}, nil
+}
+
+// discoverer makes discovery clients.
+type discoverer struct {
+	config *rest.Config
+	client *http.Client
+}
+
+func (d discoverer) resources(ctx context.Context) ([]*metav1.APIResourceList, error) {
+	client, err := d.within(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return discovery.ServerPreferredNamespacedResources(client)
+}
+
+func (d discoverer) version(ctx context.Context) (*version.Info, error) {
+	client, err := d.within(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return client.ServerVersion()
+}
+
+// within returns a discovery client whose requests end with ctx. Those of client-go
+// know of no context, so that nothing else ends them, or the waits between them.
+func (d discoverer) within(ctx context.Context) (*discovery.DiscoveryClient, error) {
+	base := d.client.Transport
+	if base == nil {
+		base = http.DefaultTransport
+	}
+	client := *d.client
+	client.Transport = transport{ctx, base}
+	config := *d.config
+	if config.RateLimiter != nil {
+		config.RateLimiter = limiter{config.RateLimiter, ctx}
+	}
+	made, err := discovery.NewDiscoveryClientForConfigAndClient(&config, &client)
+	if err != nil {
+		return nil, err
+	}
+	return discovery.NewDiscoveryClient(restClient{made.RESTClient(), ctx}), nil
+}
+
+// transport makes requests that end with a context of its own instead of theirs.
+type transport struct {
+	ctx  context.Context
+	base http.RoundTripper
+}
+
+func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	return t.base.RoundTrip(r.WithContext(t.ctx))
+}
+
+// limiter waits no longer than its context.
+type limiter struct {
+	flowcontrol.RateLimiter
+	ctx context.Context
+}
+
+func (l limiter) Wait(context.Context) error { return l.RateLimiter.Wait(l.ctx) }
+
+// restClient waits no longer than its context before it does what was refused again.
+type restClient struct {
+	rest.Interface
+	ctx context.Context
+}
+
+func (c restClient) Get() *rest.Request { return c.Interface.Get().BackOffWithContext(pause{c.ctx}) }
+
+// pause waits for as long as the server asks, and no longer than its context.
+type pause struct{ ctx context.Context }
+
+func (p pause) SleepWithContext(_ context.Context, d time.Duration) { _ = sleep(p.ctx, d) }
+
+func (pause) CalculateBackoffWithContext(context.Context, *url.URL) time.Duration { return 0 }
+
+func (pause) UpdateBackoffWithContext(context.Context, *url.URL, error, int) {}
