@@ -28,7 +28,11 @@ type Options struct {
 	// Hooks are told what happens.
 	Hooks Hooks
 	// Version is what GET /version answers. Zero: the version of Kubernetes whose API
-	// is served, v1.36.0; clients refuse to work with versions they do not know.
+	// is served, since clients refuse to work with versions they do not know, and that
+	// it is this library which serves it: v1.36.0+nslifecycle. The build metadata tells
+	// that creates are atomic with the namespace's gate (rule R6): whoever empties a
+	// terminating namespace need not wait for creates that may still be under way, and
+	// package deleter/kubernetes does not. Keep it in a version of your own.
 	Version version.Info
 	// Ready is asked by GET /readyz; an error answers 500. Requests that come while
 	// it is asked share its answer, and it has Limits.Timeout, since anybody may ask

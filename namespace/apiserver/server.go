@@ -67,7 +67,7 @@ func New(r *registry.Registry, list []kinds.Kind, o *Options) (*Server, error) {
 		return nil, err
 	}
 	orElse(&s.options.Version, version.Info{
-		Major: "1", Minor: "36", GitVersion: "v1.36.0",
+		Major: "1", Minor: "36", GitVersion: "v1.36.0+nslifecycle",
 		GoVersion: runtime.Version(), Compiler: runtime.Compiler, Platform: runtime.GOOS + "/" + runtime.GOARCH,
 	})
 	if s.log = s.options.Logger; s.log == nil {

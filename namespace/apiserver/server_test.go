@@ -192,7 +192,7 @@ func TestSystemPaths(t *testing.T) {
 		e.must(http.StatusOK, "GET", path, "")
 		require.Equal(t, "GET, HEAD", e.must(http.StatusMethodNotAllowed, "DELETE", path, "").Header.Get("Allow"))
 	}
-	require.Equal(t, "v1.36.0", e.must(http.StatusOK, "GET", "/version", "").text("gitVersion"))
+	require.Equal(t, "v1.36.0+nslifecycle", e.must(http.StatusOK, "GET", "/version", "").text("gitVersion"))
 	for _, path := range []string{"/", "/api/v2", "/apis/none", "/healthz/etcd", "/openapi", "/metrics"} {
 		e.do("GET", path, "").status(http.StatusNotFound, `{"reason":"NotFound","message":"the server could not find the requested resource","details":{}}`)
 	}
