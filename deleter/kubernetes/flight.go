@@ -16,7 +16,7 @@ type flight[T any] struct {
 // trip is one run, and its outcome once done is closed.
 type trip[T any] struct {
 	done  chan struct{}
-	void  bool // the caller that made it gave up: there is no outcome
+	again *trip[T] // the caller that made it gave up: what those who waited wait for now
 	value T
 	err   error
 }
@@ -26,12 +26,7 @@ type trip[T any] struct {
 // that caller's goroutine and under its context; when that ends first, the others
 // make another. When ctx ends, do returns its cause at once.
 func (f *flight[T]) do(ctx context.Context, run func(context.Context) (T, error)) (T, error) {
-	for {
-		if ctx.Err() != nil {
-			var none T
-			return none, context.Cause(ctx)
-		}
-		t := f.join()
+	for t := f.join(); ctx.Err() == nil; {
 		select {
 		case <-ctx.Done():
 			continue
@@ -42,10 +37,13 @@ func (f *flight[T]) do(ctx context.Context, run func(context.Context) (T, error)
 			}
 			<-f.turn // it was made by another meanwhile
 		}
-		if !t.void {
+		if t.again == nil {
 			return t.value, t.err
 		}
+		t = t.again
 	}
+	var none T
+	return none, context.Cause(ctx)
 }
 
 // join returns the trip that begins next.
@@ -74,14 +72,16 @@ func (f *flight[T]) begin(t *trip[T]) bool {
 
 // make makes the trip. It gives the turn back also if run panics.
 func (f *flight[T]) make(ctx context.Context, t *trip[T], run func(context.Context) (T, error)) (T, error) {
-	t.void = true
+	void := true
 	defer func() {
+		if void {
+			t.again = f.join()
+		}
 		close(t.done)
 		<-f.turn
 	}()
-	value, err := run(ctx)
-	t.value, t.err = value, err
+	t.value, t.err = run(ctx)
 	// What failed because this caller had no time left says nothing to the others.
-	t.void = err != nil && ctx.Err() != nil
-	return value, err
+	void = t.err != nil && ctx.Err() != nil
+	return t.value, t.err
 }

@@ -52,33 +52,52 @@ func TestFlightIsShared(t *testing.T) {
 	})
 }
 
-// A caller that gives up takes nobody with it: the others make another run.
+// A caller that gives up takes nobody with it: the others share another run.
 func TestFlightOutlivesTheCallerThatMadeIt(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var f flight[int32]
-		var r runs
-		var group sync.WaitGroup
-		group.Go(func() { _, _ = f.do(t.Context(), r.run) })
-		time.Sleep(time.Millisecond)
-		impatient, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
-		defer cancel()
-		for range 3 {
-			group.Go(func() {
-				_, err := f.do(impatient, r.run)
-				require.ErrorIs(t, err, context.DeadlineExceeded)
+	gaveUp := errors.New("gave up")
+	for what, give := range map[string]func(cancel context.CancelCauseFunc){
+		"its context ends": func(cancel context.CancelCauseFunc) { cancel(gaveUp) },
+		"it panics":        func(context.CancelCauseFunc) { panic(gaveUp) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var f flight[int32]
+				var r runs
+				var group sync.WaitGroup
+				var lost atomic.Int32
+				group.Go(func() { _, _ = f.do(t.Context(), r.run) })
+				synctest.Wait()
+				for range 5 {
+					group.Go(func() {
+						defer func() {
+							if recover() != nil {
+								lost.Add(1)
+							}
+						}()
+						ctx, cancel := context.WithCancelCause(t.Context())
+						defer cancel(nil)
+						n, err := f.do(ctx, func(ctx context.Context) (int32, error) {
+							n, err := r.run(ctx)
+							if n == 2 {
+								give(cancel)
+								return 0, context.Cause(ctx)
+							}
+							return n, err
+						})
+						if err != nil {
+							require.ErrorIs(t, err, gaveUp)
+							lost.Add(1)
+							return
+						}
+						require.EqualValues(t, 3, n)
+					})
+				}
+				group.Wait()
+				require.EqualValues(t, 1, lost.Load())
+				require.EqualValues(t, 3, r.begun.Load())
 			})
-		}
-		// Whether one of these or an impatient one begins the second run is left open.
-		for range 3 {
-			group.Go(func() {
-				n, err := f.do(t.Context(), r.run)
-				require.NoError(t, err)
-				require.GreaterOrEqual(t, n, int32(2))
-			})
-		}
-		group.Wait()
-		require.LessOrEqual(t, r.begun.Load(), int32(3))
-	})
+		})
+	}
 }
 
 // Failures are shared as well, but not the end of another's context.
