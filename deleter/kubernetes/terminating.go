@@ -190,4 +190,3 @@ func (f *follower) selector() string {
 	}
 	return whatTerminates
 }
-
