@@ -62,7 +62,7 @@ func (d *Deleter) stale(v *view, target deleter.Target, previous deleter.Report)
 	switch {
 	case previous.UID == "", // the first pass of the incarnation
 		previous.Settles > 0, // the pass before left nothing, so that this one may be the last
-		time.Since(v.began) > max(d.options.Expiry, 0):
+		d.options.Expiry < 0, time.Since(v.began) > d.options.Expiry:
 		return true
 	}
 	return s.settled && v.began.Before(s.at)
