@@ -1,10 +1,14 @@
 package kubernetes
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
+	"path"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -127,7 +131,37 @@ type transport struct {
 }
 
 func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
-	return t.base.RoundTrip(r.WithContext(t.ctx))
+	response, err := t.base.RoundTrip(r.WithContext(t.ctx))
+	if err != nil || response.StatusCode < http.StatusBadRequest {
+		return response, err
+	}
+	switch path.Base(r.URL.Path) {
+	case "api", "apis", "version":
+		return inPlainText(response)
+	}
+	return response, nil
+}
+
+// maxRefusal is how much of a refusal is read.
+const maxRefusal = 1 << 20
+
+// inPlainText makes a text of a Status. Where the discovery client takes the body as it
+// comes, it would report a Status as "unknown".
+func inPlainText(response *http.Response) (*http.Response, error) {
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxRefusal))
+	if closed := response.Body.Close(); err == nil {
+		err = closed
+	}
+	if err != nil {
+		return nil, err
+	}
+	var status metav1.Status
+	if json.Unmarshal(body, &status) == nil && status.Message != "" {
+		body = []byte(status.Message)
+		response.Header.Set("Content-Type", "text/plain")
+	}
+	response.Body, response.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	return response, nil
 }
 
 // limiter waits no longer than its context.
