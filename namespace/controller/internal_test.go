@@ -34,6 +34,7 @@ func TestRemembered(t *testing.T) {
 				report.Results = append(report.Results, deleter.Result{Resource: r, Err: errors.New("broken")})
 			}
 		}
+		report.Settles = time.Duration(rand.IntN(3)) * time.Second
 		got := c.recall("u", c.remember(report))
 		want := report
 		want.Results = slices.Clone(report.Results)
@@ -45,7 +46,8 @@ func TestRemembered(t *testing.T) {
 		require.Equal(t, want, got)
 		require.Equal(t, len(report.Clean), c.remember(report).cleaned())
 	}
-	require.Equal(t, deleter.Report{UID: "v"}, c.recall("v", remembered{}))
+	require.Equal(t, deleter.Report{UID: "v"}, c.recall("v", c.remember(deleter.Report{})))
+	require.Equal(t, deleter.Report{}, c.recall("v", remembered{}), "there was no pass")
 }
 
 func TestTimers(t *testing.T) {

@@ -4,16 +4,19 @@ import (
 	"errors"
 	"math/bits"
 	"slices"
+	"time"
 
 	"github.com/nslifecycle/nslifecycle/deleter"
 )
 
 // remembered is what is kept of the report of a namespace's last pass until its
-// next one: which resource types are empty for good, and what was left of the
-// others. It takes tens of bytes where a report takes thousands.
+// next one: which resource types are empty for good, what was left of the others,
+// and for how long that was not final. It takes tens of bytes where a report takes thousands.
 type remembered struct {
-	clean []uint64 // a bit for each resource type, by its number in the catalog
-	left  []left
+	clean   []uint64 // a bit for each resource type, by its number in the catalog
+	left    []left
+	settles time.Duration
+	known   bool // there was a pass
 }
 
 type left struct {
@@ -49,7 +52,7 @@ func (c *catalog) number(r deleter.Resource) uint32 {
 
 // remember keeps of r what the next pass and a wait need.
 func (c *catalog) remember(r deleter.Report) remembered {
-	var m remembered
+	m := remembered{settles: r.Settles, known: true}
 	for _, resource := range r.Clean {
 		n := c.number(resource)
 		for int(n/64) >= len(m.clean) {
@@ -72,9 +75,12 @@ func (c *catalog) remember(r deleter.Report) remembered {
 }
 
 // recall returns the report of the incarnation uid that m was kept of, as far as
-// it was kept.
+// it was kept; the zero Report if nothing was.
 func (c *catalog) recall(uid string, m remembered) deleter.Report {
-	r := deleter.Report{UID: uid}
+	if !m.known {
+		return deleter.Report{}
+	}
+	r := deleter.Report{UID: uid, Settles: m.settles}
 	for i, word := range m.clean {
 		for ; word != 0; word &= word - 1 {
 			r.Clean = append(r.Clean, c.resources[i*64+bits.TrailingZeros64(word)])
