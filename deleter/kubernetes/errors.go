@@ -85,7 +85,7 @@ func unsent(err error) bool {
 	}
 	var certificate *tls.CertificateVerificationError
 	var record tls.RecordHeaderError
-	return errors.As(err, &certificate) || errors.As(err, &record)
+	return errors.As(err, &certificate) || errors.As(err, &record) || errors.Is(err, http.ErrSchemeMismatch)
 }
 
 // refusal returns what the server said, and the kind of that; nil: there is none.

@@ -1,0 +1,357 @@
+package kubernetes
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/nslifecycle/nslifecycle/finalizer"
+	"github.com/nslifecycle/nslifecycle/namespace"
+)
+
+var (
+	theNamespaces = schema.GroupResource{Resource: "namespaces"}
+
+	asRead = namespace.Namespace{
+		Meta: namespace.Meta{Name: "a", UID: "u", ResourceVersion: "7"},
+		Spec: namespace.Spec{Finalizers: finalizer.NewSet("example.com/agent")},
+	}
+)
+
+// over returns the namespaces of a client for a server.
+func over(t testing.TB, config *rest.Config) *Namespaces {
+	t.Helper()
+	client, err := corev1client.NewForConfig(config)
+	require.NoError(t, err)
+	return namespacesOver(client.Namespaces())
+}
+
+func namespacesOver(client corev1client.NamespaceInterface) *Namespaces {
+	get := func(ctx context.Context, name string) (*corev1.Namespace, error) {
+		return client.Get(ctx, name, metav1.GetOptions{})
+	}
+	return newNamespaces(client, newIncarnations(get, time.Second))
+}
+
+// serving returns the namespaces of a server that answers with h.
+func serving(t testing.TB, h http.HandlerFunc) *Namespaces {
+	t.Helper()
+	s := httptest.NewServer(h)
+	t.Cleanup(s.Close)
+	return over(t, &rest.Config{Host: s.URL, QPS: -1})
+}
+
+func answerJSON(w http.ResponseWriter, code int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	_ = json.NewEncoder(w).Encode(v)
+}
+
+func answerStatus(w http.ResponseWriter, s *apierrors.StatusError) {
+	s.ErrStatus.Kind, s.ErrStatus.APIVersion = "Status", "v1"
+	answerJSON(w, int(s.ErrStatus.Code), s.ErrStatus)
+}
+
+func answerText(code int, kind, text string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", kind)
+		w.WriteHeader(code)
+		_, _ = io.WriteString(w, text)
+	}
+}
+
+// cutOff ends the connection in mid-answer.
+func cutOff(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Length", "1000")
+	_, _ = io.WriteString(w, `{"kind":"Namespace","metadata":{"name":"a"`)
+	w.(http.Flusher).Flush()
+	panic(http.ErrAbortHandler)
+}
+
+func noAnswer(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
+
+// anyKind are all kinds of errors.
+var anyKind = []error{
+	namespace.ErrNotFound, namespace.ErrExists, namespace.ErrConflict, namespace.ErrTerminating, namespace.ErrForbidden,
+	namespace.ErrInvalid, namespace.ErrBadRequest, namespace.ErrGone, namespace.ErrUnknownOutcome,
+}
+
+func kindOf(t *testing.T, err error) (kind error) {
+	t.Helper()
+	require.Error(t, err)
+	for _, k := range anyKind {
+		if errors.Is(err, k) {
+			require.NoError(t, kind, "two kinds of %v", err)
+			kind = k
+		}
+	}
+	return kind
+}
+
+func TestErrors(t *testing.T) {
+	t.Parallel()
+	const page = "<!DOCTYPE html><html>Sign in</html>"
+	unknown := namespace.ErrUnknownOutcome
+	for _, c := range []struct {
+		name        string
+		answer      http.HandlerFunc
+		status      *apierrors.StatusError
+		read, write error  // the kinds
+		says        string // in the message
+	}{
+		{name: "400", status: apierrors.NewBadRequest("odd"), read: namespace.ErrBadRequest, write: namespace.ErrBadRequest, says: "odd"},
+		{name: "401", status: apierrors.NewUnauthorized("who"), says: "who"},
+		{name: "403", status: apierrors.NewForbidden(theNamespaces, "a", errors.New("no")), read: namespace.ErrForbidden, write: namespace.ErrForbidden,
+			says: `namespaces "a" is forbidden: no`},
+		{name: "404", status: apierrors.NewNotFound(theNamespaces, "a"), read: namespace.ErrNotFound, write: namespace.ErrNotFound, says: `namespaces "a" not found`},
+		{name: "404 of the path", status: &apierrors.StatusError{ErrStatus: metav1.Status{Status: "Failure", Code: 404, Reason: "NotFound",
+			Message: "the server could not find the requested resource", Details: &metav1.StatusDetails{}}}, says: "could not find"},
+		{name: "404 in text", answer: answerText(404, "text/plain", "404 page not found"), says: "could not find"},
+		{name: "405", status: apierrors.NewMethodNotSupported(theNamespaces, "finalize"), says: "not supported"},
+		{name: "409", status: apierrors.NewConflict(theNamespaces, "a", errors.New("modified")), read: namespace.ErrConflict, write: namespace.ErrConflict, says: "modified"},
+		{name: "409 that exists", status: apierrors.NewAlreadyExists(theNamespaces, "a"), read: namespace.ErrExists, write: namespace.ErrExists, says: "already exists"},
+		{name: "410", status: apierrors.NewResourceExpired("too old"), read: namespace.ErrGone, write: namespace.ErrGone, says: "too old"},
+		{name: "410 gone", status: apierrors.NewGone("over"), read: namespace.ErrGone, write: namespace.ErrGone, says: "over"},
+		{name: "422", status: apierrors.NewInvalid(schema.GroupKind{Kind: "Namespace"}, "a", field.ErrorList{field.Required(field.NewPath("spec"), "x")}),
+			read: namespace.ErrInvalid, write: namespace.ErrInvalid, says: "spec: Required value: x"},
+		{name: "429", status: apierrors.NewTooManyRequestsError("busy"), says: "busy"},
+		{name: "500", status: apierrors.NewInternalError(errors.New("broken")), says: "broken"},
+		{name: "500 in a page", answer: answerText(500, "text/html", page), says: "web page"},
+		{name: "502 in a page", answer: answerText(502, "text/html", page), write: unknown, says: "web page"},
+		{name: "503", status: apierrors.NewServiceUnavailable("later"), says: "later"},
+		{name: "504", status: apierrors.NewTimeoutError("slow", 0), write: unknown, says: "slow"},
+		{name: "a page", answer: answerText(200, "text/html", page), write: unknown, says: "web page"},
+		{name: "403 in a page", answer: answerText(403, "text/html", page), says: "web page"},
+		{name: "404 in a page", answer: answerText(404, "text/html", page), says: "web page"},
+		{name: "no JSON", answer: answerText(200, "application/json", "{"), write: unknown, says: "unexpected end"},
+		{name: "another object", answer: answerText(200, "application/json", `{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a"}}`), write: unknown, says: "not the namespace"},
+		{name: "another namespace", answer: answerText(200, "application/json", `{"kind":"Namespace","apiVersion":"v1","metadata":{"name":"b"}}`), write: unknown, says: "not the namespace"},
+		{name: "nothing at all", answer: answerText(200, "application/json", `{"kind":"Namespace","apiVersion":"v1"}`), write: unknown, says: "not the namespace"},
+		{name: "cut off", answer: cutOff, write: unknown, says: "unexpected EOF"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			answer := c.answer
+			if c.status != nil {
+				answer = func(w http.ResponseWriter, _ *http.Request) { answerStatus(w, c.status) }
+			}
+			n := serving(t, answer)
+			for what, want := range map[string]error{"get": c.read, "status": c.write, "finalize": c.write} {
+				_, err := call(t.Context(), n, what)
+				require.Equal(t, want, kindOf(t, err), "%s: %v", what, err)
+				require.ErrorContains(t, err, c.says, what)
+				var refused *namespace.Error
+				if want != nil {
+					require.ErrorAs(t, err, &refused)
+					require.Equal(t, namespace.Resource, refused.Resource)
+					require.Equal(t, "a", refused.Name)
+				}
+				if c.status != nil {
+					var status *apierrors.StatusError
+					require.ErrorAs(t, err, &status, what)
+					require.Equal(t, c.status.ErrStatus.Reason, status.ErrStatus.Reason)
+				}
+				if want == namespace.ErrInvalid {
+					require.Equal(t, []namespace.Violation{{Type: "FieldValueRequired", Field: "spec", Message: "Required value: x"}}, refused.Causes)
+				}
+			}
+		})
+	}
+}
+
+// call makes one of the three requests.
+func call(ctx context.Context, n *Namespaces, what string) (namespace.Namespace, error) {
+	switch what {
+	case "get":
+		return n.Get(ctx, "a")
+	case "status":
+		return n.UpdateStatus(ctx, asRead)
+	default:
+		return n.Finalize(ctx, asRead)
+	}
+}
+
+var calls = []string{"get", "status", "finalize"}
+
+// What was never sent was not done: there is nobody, or nobody to be trusted.
+func TestNeverSent(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, listener.Close())
+	untrusted := httptest.NewUnstartedServer(http.NotFoundHandler())
+	untrusted.Config.ErrorLog = quietLog
+	untrusted.StartTLS()
+	t.Cleanup(untrusted.Close)
+	plain := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(plain.Close)
+	for name, host := range map[string]string{
+		"connection refused": "http://" + listener.Addr().String(),
+		"no such host":       "http://nobody.invalid",
+		"not trusted":        untrusted.URL,
+		"no TLS":             "https://" + plain.Listener.Addr().String(),
+	} {
+		n := over(t, &rest.Config{Host: host, QPS: -1})
+		for _, what := range calls {
+			_, err := call(t.Context(), n, what)
+			require.NoError(t, kindOf(t, err), "%s, %s: %v", name, what, err)
+		}
+	}
+}
+
+// A write whose answer is lost may have been made: the caller has to read.
+func TestLostAnswer(t *testing.T) {
+	t.Parallel()
+	n := serving(t, noAnswer)
+	for _, what := range []string{"status", "finalize"} {
+		_, err := call(t.Context(), n, what)
+		require.Equal(t, namespace.ErrUnknownOutcome, kindOf(t, err), err)
+		require.ErrorIs(t, err, io.EOF)
+	}
+}
+
+// A context that ends while the answer is awaited leaves a write unknown, and its
+// cause within reach.
+func TestEndOfContext(t *testing.T) {
+	t.Parallel()
+	stop := errors.New("stop")
+	for _, what := range calls {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		n := serving(t, func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.Copy(io.Discard, r.Body) // else nobody sees that the client leaves
+			cancel(stop)
+			<-r.Context().Done()
+		})
+		_, err := call(ctx, n, what)
+		require.ErrorIs(t, err, stop, what)
+		if what == "get" {
+			require.NoError(t, kindOf(t, err))
+		} else {
+			require.Equal(t, namespace.ErrUnknownOutcome, kindOf(t, err), what)
+		}
+		_, err = call(ctx, n, what) // it has ended before
+		require.Equal(t, stop, err, what)
+	}
+}
+
+// A server that never answers is given up.
+func TestSilentServer(t *testing.T) {
+	for _, what := range calls {
+		synctest.Test(t, func(t *testing.T) {
+			n := namespacesOver(&fakeClient{
+				get: func(ctx context.Context) (*corev1.Namespace, error) { <-ctx.Done(); return nil, ctx.Err() },
+				put: func(ctx context.Context, _ *corev1.Namespace) (*corev1.Namespace, error) {
+					<-ctx.Done()
+					return nil, ctx.Err()
+				},
+			})
+			began := time.Now()
+			_, err := call(t.Context(), n, what)
+			require.ErrorIs(t, err, errSilent)
+			require.Equal(t, answerWithin, time.Since(began))
+			require.Equal(t, what != "get", errors.Is(err, namespace.ErrUnknownOutcome))
+		})
+	}
+}
+
+func TestBadInputOfNamespaces(t *testing.T) {
+	t.Parallel()
+	n := namespacesOver(&fakeClient{}) // panics when it is asked
+	named := func(name string) namespace.Namespace {
+		ns := asRead
+		ns.Name = name
+		return ns
+	}
+	refuse := func(_ namespace.Namespace, err error) {
+		t.Helper()
+		require.Equal(t, namespace.ErrBadRequest, kindOf(t, err))
+	}
+	for _, name := range []string{"", ".", "..", "a/b", "a%2Fb", "/"} {
+		_, err := n.Get(t.Context(), name)
+		refuse(asRead, err)
+		refuse(n.UpdateStatus(t.Context(), named(name)))
+		refuse(n.Finalize(t.Context(), named(name)))
+	}
+	var none context.Context
+	refuse(n.Get(none, "a"))
+	refuse(n.UpdateStatus(none, asRead))
+	refuse(n.Finalize(none, asRead))
+	for event, err := range n.Terminating(none, "") {
+		require.Zero(t, event)
+		refuse(asRead, err)
+	}
+	// An API server takes these for "overwrite whatever is there".
+	for _, unconditional := range []namespace.Namespace{
+		{Meta: namespace.Meta{Name: "a", UID: "u"}}, {Meta: namespace.Meta{Name: "a", ResourceVersion: "7"}}, {Meta: namespace.Meta{Name: "a"}},
+	} {
+		refuse(n.UpdateStatus(t.Context(), unconditional))
+		refuse(n.Finalize(t.Context(), unconditional))
+	}
+	_, err := n.UpdateStatus(t.Context(), namespace.Namespace{Meta: namespace.Meta{Name: "a"}})
+	require.EqualError(t, err, `write the status of namespace "a": without uid and resourceVersion the write would be unconditional: write what was read`)
+}
+
+// Clients that answer with nothing are bad tests; they must not be a panic.
+func TestClientWithoutAnswers(t *testing.T) {
+	t.Parallel()
+	n := namespacesOver(&fakeClient{
+		get: func(context.Context) (*corev1.Namespace, error) { return nil, nil },
+		put: func(context.Context, *corev1.Namespace) (*corev1.Namespace, error) { return nil, nil },
+	})
+	for _, what := range calls {
+		_, err := call(t.Context(), n, what)
+		require.ErrorContains(t, err, "not the namespace", what)
+	}
+}
+
+// What is seen of an incarnation is remembered, and that it is gone.
+func TestSightings(t *testing.T) {
+	t.Parallel()
+	n := serving(t, func(w http.ResponseWriter, r *http.Request) {
+		k := toKubernetes(asRead)
+		k.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
+		if r.Method == http.MethodPut {
+			k.Spec.Finalizers = nil
+		}
+		k.Kind, k.APIVersion = "Namespace", "v1"
+		answerJSON(w, 200, k)
+	})
+	before := time.Now()
+	_, err := n.Get(t.Context(), "a")
+	require.NoError(t, err)
+	key := incarnationKey{"a", "u"}
+	require.True(t, n.seen.known[key].shown.After(before))
+	_, err = n.Finalize(t.Context(), asRead)
+	require.NoError(t, err)
+	require.Zero(t, n.seen.known[key].shown)
+}
+
+func ExampleNamespaces_errors() {
+	client := &fakeClient{get: func(context.Context) (*corev1.Namespace, error) {
+		return nil, apierrors.NewNotFound(theNamespaces, "a")
+	}}
+	_, err := namespacesOver(client).Get(context.Background(), "a")
+	fmt.Println(err)
+	fmt.Println(errors.Is(err, namespace.ErrNotFound), apierrors.IsNotFound(err))
+	// Output:
+	// namespaces "a" not found
+	// true true
+}
