@@ -1,0 +1,326 @@
+package kubernetes
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nslifecycle/nslifecycle/deleter"
+)
+
+// The types of content that tests have beside podsType.
+var (
+	oneByOneType = typeInfo{gvr: podsType.gvr, verbs: canList | canDelete}
+	unlistable   = typeInfo{gvr: podsType.gvr, verbs: canDelete | canDeleteCollection}
+)
+
+// What is listed is told as it is, in pages, with one look at the namespace.
+func TestList(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ten, zero := int64(10), int64(0)
+		due := metav1.NewTime(time.Now().Add(4 * time.Second))
+		held, going, overdue := pod("held"), pod("going"), pod("overdue")
+		held.Finalizers = []string{"example.com/a", "example.com/b"}
+		held.DeletionTimestamp, held.DeletionGracePeriodSeconds = &due, &zero
+		going.DeletionTimestamp, going.DeletionGracePeriodSeconds = &due, &ten
+		past := metav1.NewTime(time.Now().Add(-time.Hour))
+		overdue.DeletionTimestamp, overdue.DeletionGracePeriodSeconds = &past, &ten
+		a := newAPI(t, pod("plain"), held, going, overdue)
+		c := a.of(podsType, time.Second)
+
+		first, err := c.List(t.Context(), a.target, 3, "")
+		require.NoError(t, err)
+		require.Empty(t, cmp.Diff(deleter.Page{
+			Items: []deleter.Item{
+				{Name: "plain", UID: "uid-of-plain"},
+				{Name: "held", UID: "uid-of-held", Deleting: true, Finalizers: []string{"example.com/a", "example.com/b"}},
+				{Name: "going", UID: "uid-of-going", Deleting: true, Grace: 4 * time.Second},
+			},
+			Next: "3", Remaining: 1, Seen: "10",
+		}, first))
+		second, err := c.List(t.Context(), a.target, 3, first.Next)
+		require.NoError(t, err)
+		require.Empty(t, cmp.Diff(deleter.Page{Items: []deleter.Item{{Name: "overdue", UID: "uid-of-overdue", Deleting: true}}, Seen: "10"}, second))
+		require.Equal(t, []string{"GET x", "GET x/pods", "GET x/pods"}, a.asked())
+	})
+}
+
+// However far the clocks are apart, a grace period is within its bounds.
+func TestGrace(t *testing.T) {
+	now := time.Now()
+	for _, c := range []struct {
+		due    time.Duration
+		period int64
+		want   time.Duration
+	}{
+		{4 * time.Second, 10, 4 * time.Second},
+		{time.Hour, 30, 30 * time.Second},
+		{-time.Hour, 30, 0},
+		{time.Second, 0, 0},
+		{time.Second, -5, 0},
+		{time.Minute, 1 << 62, time.Minute},
+	} {
+		m := metav1.ObjectMeta{DeletionTimestamp: &metav1.Time{Time: now.Add(c.due)}, DeletionGracePeriodSeconds: &c.period}
+		require.Equal(t, c.want, graceOf(&m, now), "%+v", c)
+	}
+	require.Zero(t, graceOf(&metav1.ObjectMeta{}, now))
+	require.Zero(t, graceOf(&metav1.ObjectMeta{DeletionTimestamp: &metav1.Time{Time: now.Add(time.Hour)}}, now))
+}
+
+// A limit of zero is a page of the content's own size, not everything at once.
+func TestListLimitsPages(t *testing.T) {
+	a := newAPI(t)
+	var limit string
+	a.before = func(_ http.ResponseWriter, r *http.Request) bool {
+		limit = r.URL.Query().Get("limit")
+		require.Empty(t, r.URL.Query().Get("resourceVersion"), "not a consistent read")
+		return false
+	}
+	_, err := a.of(podsType, time.Second).List(t.Context(), a.target, 0, "")
+	require.NoError(t, err)
+	require.Equal(t, "500", limit)
+}
+
+// Only what the token is to blame for is told as the token's fault.
+func TestListTokens(t *testing.T) {
+	for _, c := range []struct {
+		what string
+		code int
+		why  metav1.StatusReason
+		next string
+		is   error
+	}{
+		{"expired", http.StatusGone, metav1.StatusReasonExpired, "t", deleter.ErrExpired},
+		{"gone", http.StatusGone, metav1.StatusReasonGone, "t", deleter.ErrExpired},
+		{"gone without a token", http.StatusGone, metav1.StatusReasonExpired, "", nil},
+		{"never was", http.StatusBadRequest, metav1.StatusReasonBadRequest, "t", deleter.ErrInvalid},
+		{"bad request without a token", http.StatusBadRequest, metav1.StatusReasonBadRequest, "", nil},
+		{"server error", http.StatusInternalServerError, metav1.StatusReasonInternalError, "t", nil},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			a := newAPI(t, pod("a"))
+			a.before = onPath("x/pods", func(w http.ResponseWriter) { refuse(w, c.code, c.why, "no") })
+			_, err := a.of(podsType, time.Second).List(t.Context(), a.target, 1, c.next)
+			var status *apierrors.StatusError
+			require.ErrorAs(t, err, &status, "the server's words are out of reach")
+			for _, kind := range []error{deleter.ErrExpired, deleter.ErrInvalid} {
+				require.Equal(t, kind == c.is, errors.Is(err, kind), "%v", err)
+			}
+		})
+	}
+}
+
+// onPath answers requests for a path under namespaces.
+func onPath(path string, answer func(http.ResponseWriter)) func(http.ResponseWriter, *http.Request) bool {
+	return func(w http.ResponseWriter, r *http.Request) bool {
+		if strings.TrimPrefix(r.URL.Path, "/api/v1/namespaces/") != path {
+			return false
+		}
+		answer(w)
+		return true
+	}
+}
+
+func TestDelete(t *testing.T) {
+	a := newAPI(t, pod("a"), pod("b"), pod("c"))
+	for _, kind := range []typeInfo{podsType, oneByOneType} {
+		c := a.of(kind, time.Hour)
+		require.NoError(t, c.incarnations.recent(t.Context(), a.target))
+		a.asked()
+		err := c.Delete(t.Context(), a.target, "a", "uid-of-b")
+		require.ErrorIs(t, err, deleter.ErrReplaced)
+		require.True(t, apierrors.IsConflict(err), "the server's words are out of reach: %v", err)
+		require.NoError(t, c.Delete(t.Context(), a.target, "missing", "uid"))
+		require.NoError(t, c.Delete(t.Context(), a.target, "missing", ""))
+		require.Equal(t, []string{"a", "b", "c"}, a.names())
+		require.Equal(t, []string{"DELETE x/pods/a", "DELETE x/pods/missing", "GET x/pods/missing"}, a.asked())
+	}
+	c := a.of(podsType, time.Hour)
+	require.NoError(t, c.Delete(t.Context(), a.target, "a", "uid-of-a"))
+	require.NoError(t, c.Delete(t.Context(), a.target, "b", ""))
+	require.Equal(t, []string{"c"}, a.names())
+	require.Equal(t, []string{"GET x", "DELETE x/pods/a", "GET x/pods/b", "GET x", "DELETE x/pods/b"}, a.asked())
+}
+
+// A conflict about something else is no replacement, and other failures are told.
+func TestDeleteFails(t *testing.T) {
+	for _, c := range []struct {
+		code int
+		why  metav1.StatusReason
+		text string
+	}{
+		{http.StatusConflict, metav1.StatusReasonConflict, "the object has been modified"},
+		{http.StatusForbidden, metav1.StatusReasonForbidden, "no"},
+		{http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed, "no"},
+		{http.StatusInternalServerError, metav1.StatusReasonInternalError, "broken"},
+	} {
+		a := newAPI(t, pod("a"))
+		a.before = onPath("x/pods/a", func(w http.ResponseWriter) { refuse(w, c.code, c.why, c.text) })
+		for _, uid := range []string{"", "uid-of-a"} {
+			err := a.of(podsType, time.Hour).Delete(t.Context(), a.target, "a", uid)
+			require.ErrorContains(t, err, c.text)
+			require.Equal(t, c.why, apierrors.ReasonForError(err))
+			require.NotErrorIs(t, err, deleter.ErrReplaced)
+			require.NotErrorIs(t, err, deleter.ErrNotSupported, "nothing may be learnt from it")
+		}
+	}
+}
+
+// An object whose uid nobody knows is deleted on the word of the look at the namespace.
+func TestDeleteWithoutUID(t *testing.T) {
+	nameless := pod("a")
+	nameless.UID = ""
+	a := newAPI(t, nameless)
+	require.NoError(t, a.of(podsType, time.Hour).Delete(t.Context(), a.target, "a", ""))
+	require.Empty(t, a.names())
+}
+
+func TestDeleteCollection(t *testing.T) {
+	a := newAPI(t, pod("a"), pod("b"))
+	a.before = func(_ http.ResponseWriter, r *http.Request) bool {
+		if r.Method == http.MethodDelete {
+			body := make([]byte, 1000)
+			n, _ := r.Body.Read(body)
+			require.JSONEq(t, `{"kind":"DeleteOptions","apiVersion":"v1","propagationPolicy":"Background"}`, string(body[:n]))
+		}
+		return false
+	}
+	deleted, more, err := a.of(podsType, time.Second).DeleteCollection(t.Context(), a.target)
+	require.NoError(t, err)
+	require.Equal(t, -1, deleted)
+	require.False(t, more)
+	require.Empty(t, a.names())
+	require.Equal(t, []string{"GET x", "DELETE x/pods"}, a.asked())
+}
+
+// What a type cannot do by its own words is not even tried.
+func TestVerbs(t *testing.T) {
+	a := newAPI(t, pod("a"))
+	_, _, err := a.of(oneByOneType, time.Second).DeleteCollection(t.Context(), a.target)
+	require.ErrorIs(t, err, deleter.ErrNotSupported)
+	c := a.of(podsType, time.Second)
+	c.oneByOne = true
+	_, _, err = c.DeleteCollection(t.Context(), a.target)
+	require.ErrorIs(t, err, deleter.ErrNotSupported)
+	err = a.of(typeInfo{gvr: podsType.gvr, verbs: canList | canDeleteCollection}, time.Second).Delete(t.Context(), a.target, "a", "")
+	require.ErrorIs(t, err, deleter.ErrNotSupported)
+	require.ErrorIs(t, a.of(oneByOneType, time.Second).Wait(t.Context(), a.target, "1"), deleter.ErrNotSupported)
+	require.Empty(t, a.asked())
+}
+
+// A type that nobody can list is never seen to be empty. (Kubernetes takes it for
+// empty, and leaves its objects behind.)
+func TestR7_TypeThatCannotBeListedIsNotEmpty(t *testing.T) {
+	a := newAPI(t, pod("a"))
+	d, err := deleter.New([]deleter.Source{{Resource: podsResource, Content: a.of(unlistable, time.Second), Final: true}}, nil)
+	require.NoError(t, err)
+	report, err := d.Delete(t.Context(), a.target, deleter.Report{})
+	require.ErrorContains(t, err, "pods can be deleted but not listed, so that nobody can see whether any are left: leave the type out with Options.Except")
+	require.NotErrorIs(t, err, deleter.ErrNotSupported)
+	require.False(t, report.Empty())
+	require.Empty(t, report.Clean)
+}
+
+// A 404 or 405 in one namespace teaches nothing about another (kubernetes/kubernetes
+// PR 93790), and in this one nothing else is tried in vain again.
+func TestCollectionsRefusedInOneNamespace(t *testing.T) {
+	for _, code := range []int{http.StatusNotFound, http.StatusMethodNotAllowed} {
+		a := newAPI(t, pod("a"), pod("b"))
+		a.before = func(w http.ResponseWriter, r *http.Request) bool {
+			if r.Method == http.MethodDelete && strings.HasSuffix(r.URL.Path, "/x/pods") {
+				reason := map[int]metav1.StatusReason{404: metav1.StatusReasonNotFound, 405: metav1.StatusReasonMethodNotAllowed}[code]
+				refuse(w, code, reason, "not here")
+				return true
+			}
+			return false
+		}
+		d, err := deleter.New([]deleter.Source{{Resource: podsResource, Content: a.of(podsType, time.Hour)}}, nil)
+		require.NoError(t, err)
+		report, err := d.Delete(t.Context(), a.target, deleter.Report{})
+		require.NoError(t, err)
+		require.True(t, report.Empty())
+		require.Equal(t, []string{
+			"GET x", "DELETE x/pods", // refused
+			"GET x/pods", "GET x", "DELETE x/pods/a", "DELETE x/pods/b", "GET x/pods", // one by one, with the stricter fence
+		}, sorted(a.asked(), 4, 6))
+
+		a.pods = []metav1.ObjectMeta{pod("c")}
+		_, err = d.Delete(t.Context(), a.target, report)
+		require.NoError(t, err)
+		require.NotContains(t, a.asked(), "DELETE x/pods", "it was refused here before")
+
+		other := a.target
+		other.Namespace = "y"
+		a.pods = []metav1.ObjectMeta{pod("d")}
+		_, err = d.Delete(t.Context(), other, deleter.Report{})
+		require.NoError(t, err)
+		require.Contains(t, a.asked(), "DELETE y/pods")
+	}
+}
+
+// sorted sorts what may come in any order.
+func sorted(requests []string, from, to int) []string {
+	if to > len(requests) {
+		return requests
+	}
+	part := requests[from:to]
+	if len(part) == 2 && part[0] > part[1] {
+		part[0], part[1] = part[1], part[0]
+	}
+	return requests
+}
+
+// A 404 for a listing may mean that the type is gone, and then there is nothing; but only
+// a discovery that began after it can tell.
+func TestListOfAMissingType(t *testing.T) {
+	broken := errors.New("discovery failed")
+	for _, c := range []struct {
+		what   string
+		absent bool
+		err    error
+		fails  bool
+	}{
+		{"the type is gone", true, nil, false},
+		{"the type is there", false, nil, true},
+		{"nobody knows", false, broken, true},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			a := newAPI(t)
+			a.before = onPath("x/pods", func(w http.ResponseWriter) { refuse(w, 404, metav1.StatusReasonNotFound, "no such thing") })
+			asked := 0
+			absent := func(context.Context, deleter.Resource) (bool, error) { asked++; return c.absent, c.err }
+			page, err := newContent(podsType, a.content, a.fences(time.Hour), absent, false).List(t.Context(), a.target, 0, "")
+			require.Equal(t, 1, asked)
+			require.Equal(t, c.fails, err != nil, "%v", err)
+			require.Equal(t, deleter.Page{}, page)
+			if c.fails {
+				require.ErrorContains(t, err, "no such thing")
+				require.True(t, apierrors.IsNotFound(err))
+			}
+			if c.err != nil {
+				require.ErrorIs(t, err, c.err)
+			}
+		})
+	}
+	t.Run("the namespace is gone", func(t *testing.T) {
+		a := newAPI(t)
+		a.before = onPath("x/pods", func(w http.ResponseWriter) {
+			a.mu.Lock()
+			a.uid = ""
+			a.mu.Unlock()
+			refuse(w, 404, metav1.StatusReasonNotFound, "no such thing")
+		})
+		absent := func(context.Context, deleter.Resource) (bool, error) { t.Error("asked"); return true, nil }
+		_, err := newContent(podsType, a.content, a.fences(time.Hour), absent, false).List(t.Context(), a.target, 0, "")
+		require.ErrorIs(t, err, deleter.ErrIncarnation)
+	})
+}
