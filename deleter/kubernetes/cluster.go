@@ -61,7 +61,8 @@ type Options struct {
 	// Expiry is how long a discovery is used for further passes of an incarnation; the
 	// first one of each makes a new discovery. Default 30 s, negative: each pass does.
 	Expiry time.Duration
-	// Deleter are the bounds of a pass.
+	// Deleter are the bounds of a pass. Parallelism is 256 by default here: clusters
+	// with many types have about 200, and each round of requests more is felt.
 	Deleter deleter.Options
 }
 
@@ -139,6 +140,9 @@ func (o *Options) withDefaults() Options {
 	}
 	if opts.Expiry == 0 {
 		opts.Expiry = 30 * time.Second
+	}
+	if opts.Deleter.Parallelism == 0 {
+		opts.Deleter.Parallelism = 256
 	}
 	if opts.Deleter.CallTimeout == 0 {
 		opts.Deleter.CallTimeout = time.Minute

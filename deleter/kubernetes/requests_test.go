@@ -1,6 +1,7 @@
 package kubernetes_test
 
 import (
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -69,6 +70,30 @@ func TestRequestsOfLaterPasses(t *testing.T) {
 	}
 	s.api.Release("n", 30, "held")
 	s.expect(t, "n", report, pass.Removed, spent{Get: 1, List: 1, Finalize: 1})
+}
+
+// In virtual time a pass takes as long as six requests one after another: the read of
+// the namespace, a deletion and a listing of the pods, the same of all others, and the
+// write that removes it. The discovery of a further namespace is made meanwhile.
+func TestPassTakesSixRequestsTime(t *testing.T) {
+	for _, types := range []int{2, 60, 200, 256} {
+		for _, each := range []int{0, 5} {
+			t.Run(fmt.Sprintf("types=%d/objects=%d", types, each), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					s := simulate(t, types, simulated.Options{Latency: 20 * time.Millisecond}, kubernetes.Options{})
+					for i, requests := range []time.Duration{8, 6, 6} { // the first discovery is waited for
+						name := fmt.Sprint("n-", i)
+						s.create(t, name, each)
+						s.delete(t, name)
+						began := time.Now()
+						s.expect(t, name, deleter.Report{}, pass.Removed,
+							spent{Get: 1, Discover: 2, DeleteCollection: types, List: types, Finalize: 1})
+						require.Equal(t, requests*20*time.Millisecond, time.Since(began))
+					}
+				})
+			})
+		}
+	}
 }
 
 // Until the time is over in which the server may still admit creates, an empty type
