@@ -3,18 +3,23 @@ package conformance
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 
 	"github.com/nslifecycle/nslifecycle/deleter/kubernetes"
+	"github.com/nslifecycle/nslifecycle/finalizer"
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/controller/controllertest"
 	"github.com/nslifecycle/nslifecycle/store"
@@ -41,6 +46,58 @@ func TestNamespacesConformWithoutSelector(t *testing.T) {
 		return h.backend(t, &rest.Config{Host: refusing(t, h.address), QPS: -1})
 	})
 }
+
+// They are it over Kubernetes' own API server, too.
+func TestKubernetesNamespacesConform(t *testing.T) {
+	config := realKubernetes(t, "admin")
+	controllertest.Run(t, func(t *testing.T) controllertest.Backend {
+		w := newWorld(t, config)
+		c, err := kubernetes.ForConfig(config, nil)
+		require.NoError(t, err)
+		t.Cleanup(func() { w.clear(c.Namespaces()) })
+		return controllertest.Backend{
+			Namespaces: c.Namespaces(),
+			Create: func(ctx context.Context, ns namespace.Namespace) (namespace.Namespace, error) {
+				k := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns.Name}}
+				for _, f := range ns.Spec.Finalizers.All() {
+					k.Spec.Finalizers = append(k.Spec.Finalizers, corev1.FinalizerName(f))
+				}
+				if _, err := w.client.CoreV1().Namespaces().Create(ctx, k, metav1.CreateOptions{}); err != nil {
+					return namespace.Namespace{}, err
+				}
+				return c.Namespaces().Get(ctx, ns.Name)
+			},
+			Delete: func(ctx context.Context, name string) error {
+				return w.client.CoreV1().Namespaces().Delete(ctx, name, metav1.DeleteOptions{})
+			},
+		}
+	})
+}
+
+// clear removes the namespaces that a case made.
+func (w *world) clear(namespaces *kubernetes.Namespaces) {
+	ctx := context.WithoutCancel(w.Context())
+	list, err := w.client.CoreV1().Namespaces().List(ctx, metav1.ListOptions{})
+	require.NoError(w, err)
+	for _, k := range list.Items {
+		if !slices.Contains(controllertestNames, k.Name) {
+			continue
+		}
+		err := w.client.CoreV1().Namespaces().Delete(ctx, k.Name, metav1.DeleteOptions{})
+		require.True(w, err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err), "%v", err)
+		ns, err := namespaces.Get(ctx, k.Name)
+		if errors.Is(err, namespace.ErrNotFound) {
+			continue // nothing held it any more
+		}
+		require.NoError(w, err)
+		ns.Spec.Finalizers = finalizer.Set{}
+		_, err = namespaces.Finalize(ctx, ns)
+		require.NoError(w, err)
+	}
+}
+
+// controllertestNames are those that controllertest gives namespaces.
+var controllertestNames = []string{"a", "b", "c", "gone", "active", "first", "second", "last"}
 
 // backend is the host as its clients see and change it. What they create is held by
 // its finalizers only.
