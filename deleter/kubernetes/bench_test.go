@@ -154,8 +154,8 @@ func BenchmarkDeletion(b *testing.B) {
 		{name: "wait=none/held=0s", opts: kubernetes.Options{Wait: -1}},
 		{name: "wait=none/held=200ms", opts: kubernetes.Options{Wait: -1}, held: 200 * time.Millisecond},
 		{name: "wait=none/held=7s", opts: kubernetes.Options{Wait: -1}, held: 7 * time.Second, seconds: true},
-		{name: "wait=5s/held=0s", opts: kubernetes.Options{Wait: 5 * time.Second}, seconds: true},
-		{name: "wait=5s/quiet-twice/held=0s", opts: kubernetes.Options{Wait: 5 * time.Second, QuietTwice: true}, seconds: true},
+		{name: "wait=default/held=0s", seconds: true},
+		{name: "wait=quiet-twice/held=0s", opts: kubernetes.Options{QuietTwice: true}},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			if testing.Short() && c.seconds {

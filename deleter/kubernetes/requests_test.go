@@ -159,3 +159,43 @@ func TestRequestsOfAStuckNamespace(t *testing.T) {
 		require.Equal(t, 5, s.api.Objects("sick"), "all but the type that fails is empty")
 	})
 }
+
+// From DELETE to removal by the controller, 60 types at 5 ms per request, in virtual
+// time: what the wait for late creates adds, and what a second look in its place does.
+func TestTimeToRemoval(t *testing.T) {
+	// The other request is the DELETE.
+	once := spent{Get: 1, Discover: 2, DeleteCollection: 60, List: 60, Finalize: 1, Other: 1}
+	twice := spent{Get: 2, Discover: 4, DeleteCollection: 60, List: 120, UpdateStatus: 1, Finalize: 1, Other: 1}
+	for _, c := range []struct {
+		name    string
+		opts    kubernetes.Options
+		version string
+		took    time.Duration
+		want    spent
+	}{
+		{"no wait", kubernetes.Options{Wait: -1}, "v1.36.0", 30 * time.Millisecond, once},
+		{"a server of this library", kubernetes.Options{}, "v1.36.0+nslifecycle", 30 * time.Millisecond, once},
+		{"any other server", kubernetes.Options{}, "v1.36.0", 5*time.Second + 25*time.Millisecond, twice},
+		{"quiet twice", kubernetes.Options{QuietTwice: true}, "v1.36.0", 100 * time.Millisecond, twice},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := simulate(t, 60, simulated.Options{Latency: 5 * time.Millisecond, GitVersion: c.version}, c.opts)
+				gone := make(chan controller.Ref)
+				s.run(t, controller.Options{Hooks: controller.Hooks{Removed: func(ref controller.Ref) { gone <- ref }}})
+				for _, name := range []string{"first", "second"} {
+					s.create(t, name, 5)
+					synctest.Wait()
+					s.api.ResetRequests()
+					s.delete(t, name)
+					began := time.Now()
+					<-gone
+					if name == "second" {
+						require.Equal(t, c.took, time.Since(began))
+						require.Empty(t, cmp.Diff(c.want, spentBy(s.api)))
+					}
+				}
+			})
+		})
+	}
+}

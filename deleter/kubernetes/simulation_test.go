@@ -32,12 +32,12 @@ type simulation struct {
 	cluster *kubernetes.Cluster
 }
 
-// simulate makes a cluster of n types. A wait of zero in opts is none: how long to wait
-// for late content is not what most tests are about.
+// simulate makes a cluster of n types. A server that does not tell a version is not
+// waited for by default: late content is not what most tests are about.
 func simulate(tb testing.TB, n int, server simulated.Options, opts kubernetes.Options) *simulation {
 	tb.Helper()
 	server.Types = simulated.Types(n)
-	if opts.Wait == 0 {
+	if opts.Wait == 0 && server.GitVersion == "" {
 		opts.Wait = -1
 	}
 	s := &simulation{types: n, api: simulated.New(server)}
