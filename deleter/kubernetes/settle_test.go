@@ -1,0 +1,181 @@
+package kubernetes_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/nslifecycle/nslifecycle/deleter"
+	"github.com/nslifecycle/nslifecycle/deleter/kubernetes"
+	"github.com/nslifecycle/nslifecycle/deleter/kubernetes/internal/simulated"
+)
+
+const (
+	stock = "v1.36.0"
+	ours  = "v1.36.0+nslifecycle"
+)
+
+// How long an empty namespace is looked at again, and how often the server is asked
+// what it is.
+func TestHowLongItSettles(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		version string
+		wait    time.Duration
+		want    time.Duration
+		asked   int
+	}{
+		{"a stock server", stock, 0, 5 * time.Second, 1},
+		{"another build", "v1.36.0+k3s1", 0, 5 * time.Second, 1},
+		{"one that says nothing", "", 0, 5 * time.Second, 1},
+		{"one of this library", ours, 0, 0, 1},
+		{"one of this library, built by another", "v1.36.0+acme.nslifecycle", 0, 0, 1},
+		{"the host's wait", stock, time.Second, time.Second, 0},
+		{"the host's wait, whatever the server", ours, time.Second, time.Second, 0},
+		{"no wait", stock, -1, 0, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, tt.version, kubernetes.Options{Wait: tt.wait})
+				for _, name := range []string{"n", "m"} {
+					w.create(t, name)
+					w.put(t, name, ofConfigs, simulated.Object{Name: "a"})
+					w.delete(t, name)
+					if tt.want == 0 {
+						w.removed(t, name, deleter.Report{})
+						continue
+					}
+					report := w.waits(t, name, deleter.Report{})
+					require.Zero(t, w.Objects(name), "content goes at once all the same")
+					require.Equal(t, tt.want, report.Settles)
+					time.Sleep(tt.want - time.Millisecond)
+					report = w.waits(t, name, report)
+					require.Equal(t, time.Millisecond, report.Settles)
+					time.Sleep(report.Settles)
+					w.removed(t, name, report)
+				}
+				require.Equal(t, tt.asked, w.Requests(simulated.Version))
+			})
+		})
+	}
+}
+
+// A server that does not say what it is counts as another's, and is asked again.
+func TestSettlingWithoutAVersion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, ours, kubernetes.Options{})
+		w.requests = func(_ context.Context, r simulated.Request) error {
+			if r.Verb == simulated.Version {
+				return errors.New("down")
+			}
+			return nil
+		}
+		w.create(t, "n")
+		w.delete(t, "n")
+		report := w.waits(t, "n", deleter.Report{})
+		require.Equal(t, 5*time.Second, report.Settles)
+		report = w.waits(t, "n", report)
+		w.set(func() { w.requests = nil })
+		// The discovery beside this pass tells; the pass after it knows.
+		report = w.waits(t, "n", report)
+		w.removed(t, "n", report)
+		require.Equal(t, 3, w.Requests(simulated.Version))
+	})
+}
+
+// What the server lets in on an old view of the namespace, up to the wait, is deleted.
+func TestR7_LateContent(t *testing.T) {
+	for name, opts := range map[string]kubernetes.Options{"wait": {}, "quiet twice": {QuietTwice: true}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, stock, opts)
+				w.create(t, "n")
+				w.delete(t, "n")
+				report := w.waits(t, "n", deleter.Report{})
+				w.put(t, "n", ofConfigs, simulated.Object{Name: "late"})
+				time.Sleep(report.Settles)
+				held := "later"
+				w.put(t, "n", ofConfigs, simulated.Object{Name: held, Finalizers: []string{"example.com/f"}})
+				report = w.waits(t, "n", report)
+				require.Equal(t, 1, w.Objects("n"))
+				require.Zero(t, report.Settles, "there is something left to wait for")
+				w.Release("n", ofConfigs, held)
+				if opts.QuietTwice {
+					report = w.waits(t, "n", report)
+					require.Equal(t, 50*time.Millisecond, report.Settles, "the first look that is empty again")
+				}
+				w.removed(t, "n", report)
+			})
+		})
+	}
+}
+
+// The wait is from when the namespace was first seen terminating by whatever this
+// process read of it, and a new process knows nothing of that.
+func TestSettlingBeginsWithTheFirstSight(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, stock, kubernetes.Options{})
+		w.create(t, "n")
+		w.delete(t, "n")
+		_, err := w.cluster.Namespaces().Get(t.Context(), "n")
+		require.NoError(t, err)
+		time.Sleep(2 * time.Second)
+		report := w.waits(t, "n", deleter.Report{})
+		require.Equal(t, 3*time.Second, report.Settles)
+		time.Sleep(report.Settles)
+		w.restart(t, kubernetes.Options{})
+		report = w.waits(t, "n", report)
+		require.Equal(t, 5*time.Second, report.Settles)
+		time.Sleep(report.Settles)
+		w.removed(t, "n", report)
+	})
+}
+
+// A second look at later versions ends the wait; where versions do not move it does not.
+func TestQuietTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, stock, kubernetes.Options{QuietTwice: true})
+		w.create(t, "n")
+		w.delete(t, "n")
+		report := w.waits(t, "n", deleter.Report{}) // writes the status, so that versions move
+		require.Equal(t, 50*time.Millisecond, report.Settles)
+		w.removed(t, "n", report)
+	})
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, stock, kubernetes.Options{QuietTwice: true})
+		w.create(t, "n")
+		w.delete(t, "n")
+		ns, err := w.cluster.Namespaces().Get(t.Context(), "n")
+		require.NoError(t, err)
+		target := deleter.Target{Namespace: ns.Name, UID: ns.UID, DeletedAt: ns.DeletionTimestamp.Time}
+		var report deleter.Report
+		for _, want := range []time.Duration{50 * time.Millisecond, 4950 * time.Millisecond, 4900 * time.Millisecond} {
+			report, err = w.cluster.Deleter().Delete(t.Context(), target, report.Compact())
+			require.NoError(t, err)
+			require.Equal(t, want, report.Settles)
+			time.Sleep(50 * time.Millisecond)
+		}
+		w.create(t, "another") // now they move
+		report, err = w.cluster.Deleter().Delete(t.Context(), target, report.Compact())
+		require.NoError(t, err)
+		require.True(t, report.Empty())
+	})
+}
+
+// Two looks that know nothing of each other are not two in a row.
+func TestQuietTwiceNeedsTheReport(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, stock, kubernetes.Options{QuietTwice: true})
+		w.create(t, "n")
+		w.delete(t, "n")
+		for range 3 {
+			w.waits(t, "n", deleter.Report{})
+			w.create(t, "moves"+time.Now().String())
+			time.Sleep(time.Second)
+		}
+	})
+}
