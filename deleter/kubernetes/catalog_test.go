@@ -1,13 +1,193 @@
 package kubernetes
 
 import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
 	"time"
+
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/metadata/fake"
+	"k8s.io/client-go/rest"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/nslifecycle/nslifecycle/deleter"
 )
 
-func target() deleter.Target { return targetOf("n") }
+func target() deleter.Target {
+	return deleter.Target{Namespace: "n", UID: "uid-of-n", DeletedAt: time.Unix(1, 0)}
+}
 
-func targetOf(name string) deleter.Target {
-	return deleter.Target{Namespace: name, UID: "uid-of-" + name, DeletedAt: time.Unix(1, 0)}
+// nowhere are clients that are never asked but for the types.
+func nowhere(resources func(context.Context) ([]*metav1.APIResourceList, error)) Clients {
+	return Clients{
+		Namespaces: struct {
+			corev1client.NamespaceInterface
+		}{},
+		Metadata:  struct{ metadata.Interface }{fake.NewSimpleMetadataClient(fake.NewTestScheme())},
+		Resources: resources,
+	}
+}
+
+// What is known of types outlives discoveries, but not changes of the types themselves.
+func TestWhatIsLearntOutlivesDiscoveries(t *testing.T) {
+	var lists []*metav1.APIResourceList
+	cluster, err := New(nowhere(func(context.Context) ([]*metav1.APIResourceList, error) { return lists, nil }), nil)
+	require.NoError(t, err)
+	c := cluster.deleter.catalog
+	discover := func(types ...*metav1.APIResourceList) *view {
+		t.Helper()
+		lists = types
+		v, err := c.fresh(t.Context())
+		require.NoError(t, err)
+		require.Same(t, v, c.latest())
+		return v
+	}
+	first := discover(served("v1", "pods"), served("example.com/v1", "widgets"))
+	same := discover(served("example.com/v1", "widgets"), served("v1", "pods"))
+	require.Same(t, first.kit, same.kit)
+	require.False(t, same.began.Before(first.began))
+
+	more := discover(served("v1", "pods", "secrets"), served("example.com/v1", "widgets"))
+	require.NotSame(t, same.kit, more.kit)
+	require.Same(t, first.composed, more.composed)
+	require.Same(t, first.sources[0].Content, more.sources[0].Content)
+	require.Len(t, more.sources, 3)
+
+	fewer := discover(served("v1", "pods"))
+	require.Same(t, first.composed, fewer.composed)
+
+	changed := discover(served("v1", "pods=list,delete", "secrets"))
+	require.NotSame(t, first.composed, changed.composed)
+	require.NotSame(t, first.sources[0].Content, changed.sources[0].Content)
+
+	for i, s := range changed.sources {
+		require.Equal(t, s.Resource, changed.final[i].Resource)
+		require.False(t, s.Final)
+		require.True(t, changed.final[i].Final)
+	}
+}
+
+func TestAbsent(t *testing.T) {
+	var err error
+	lists := []*metav1.APIResourceList{served("v1", "pods")}
+	cluster, bad := New(nowhere(func(context.Context) ([]*metav1.APIResourceList, error) { return lists, err }), nil)
+	require.NoError(t, bad)
+	c := cluster.deleter.catalog
+	absent := func(r deleter.Resource) bool {
+		t.Helper()
+		gone, err := c.absent(t.Context(), r)
+		require.NoError(t, err)
+		return gone
+	}
+	require.False(t, absent(pods))
+	require.True(t, absent(widgets))
+	err = groupsFailed("example.com/v1")
+	require.False(t, absent(widgets), "its group could not be discovered")
+	require.True(t, absent(secrets))
+	err, lists = nil, append(lists, served("a/b/c", "things"))
+	require.False(t, absent(secrets), "it may be what could not be read")
+	err = errDown
+	_, failed := c.absent(t.Context(), secrets)
+	require.ErrorIs(t, failed, errDown)
+}
+
+// A discovery that does not answer is given up, and nothing of it is believed.
+func TestDiscoveryThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cluster, err := New(nowhere(func(ctx context.Context) ([]*metav1.APIResourceList, error) {
+			<-ctx.Done()
+			return []*metav1.APIResourceList{served("v1", "pods")}, nil
+		}), &Options{Deleter: deleter.Options{CallTimeout: time.Second}})
+		require.NoError(t, err)
+		began := time.Now()
+		report, err := cluster.Deleter().Delete(t.Context(), target(), deleter.Report{})
+		require.ErrorContains(t, err, "discovery did not end within 1s")
+		require.Len(t, report.Discovery, 1)
+		require.Equal(t, time.Second, time.Since(began))
+	})
+}
+
+func TestBadOptions(t *testing.T) {
+	good := nowhere(func(context.Context) ([]*metav1.APIResourceList, error) { return nil, errors.New("unused") })
+	widget := []deleter.Resource{widgets}
+	for _, tt := range []struct {
+		name    string
+		clients Clients
+		opts    Options
+		text    string
+	}{
+		{"no namespaces", Clients{Metadata: good.Metadata, Resources: good.Resources}, Options{}, "clients: Namespaces is nil"},
+		{"no metadata", Clients{Namespaces: good.Namespaces, Resources: good.Resources}, Options{}, "clients: Metadata is nil"},
+		{"no discovery", Clients{Namespaces: good.Namespaces, Metadata: good.Metadata}, Options{}, "clients: Resources is nil"},
+		{"a type without a name", good, Options{Only: []deleter.Resource{pods, {Group: "a"}}}, "option Only[1]: "},
+		{"a type with its group in the name", good, Options{Except: []deleter.Resource{{Name: "widgets.example.com"}}}, "option Except[0]: "},
+		{"a group that is a path", good, Options{ExceptGroups: []string{"a/v1"}}, "option ExceptGroups[0]: "},
+		{"nothing is left", good, Options{Only: widget, Except: widget}, "option Only: "},
+		{"nothing is left of its groups", good, Options{Only: widget, ExceptGroups: []string{widgets.Group}}, "option Only: "},
+		{"a negative bound", good, Options{Deleter: deleter.Options{Parallelism: -1}}, "option Parallelism: "},
+		{"a negative time", good, Options{Deleter: deleter.Options{CallTimeout: -1}}, "option CallTimeout: "},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			cluster, err := New(tt.clients, &tt.opts)
+			require.Nil(t, cluster)
+			require.ErrorIs(t, err, deleter.ErrInvalid)
+			require.ErrorContains(t, err, tt.text)
+		})
+	}
+}
+
+func TestBadTargets(t *testing.T) {
+	asked := false
+	cluster, err := New(nowhere(func(context.Context) ([]*metav1.APIResourceList, error) { asked = true; return nil, nil }), nil)
+	require.NoError(t, err)
+	d := cluster.Deleter()
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	var none context.Context
+	for _, tt := range []struct {
+		name   string
+		ctx    context.Context
+		target deleter.Target
+		want   error
+	}{
+		{"no context", none, target(), deleter.ErrInvalid},
+		{"a context that has ended", ended, target(), context.Canceled},
+		{"no target", t.Context(), deleter.Target{}, deleter.ErrInvalid},
+		{"an active namespace", t.Context(), deleter.Target{Namespace: "n", UID: "u"}, deleter.ErrInvalid},
+		{"a path", t.Context(), deleter.Target{Namespace: "../n", UID: "u", DeletedAt: time.Unix(1, 0)}, deleter.ErrInvalid},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			report, err := d.Delete(tt.ctx, tt.target, deleter.Report{})
+			require.ErrorIs(t, err, tt.want)
+			require.False(t, report.Empty())
+			report, err = d.Look(tt.ctx, tt.target)
+			require.ErrorIs(t, err, tt.want)
+			require.False(t, report.Empty())
+			require.ErrorIs(t, d.Wait(tt.ctx, tt.target, deleter.Report{}), tt.want)
+		})
+	}
+	require.False(t, asked)
+	require.Empty(t, d.incarnations.known)
+}
+
+func TestBadConfigs(t *testing.T) {
+	for name, config := range map[string]*rest.Config{
+		"none":                       nil,
+		"an address of no host":      {Host: "http://a b"},
+		"a certificate not there":    {Host: "https://localhost", TLSClientConfig: rest.TLSClientConfig{CAFile: "/nowhere/ca.crt"}},
+		"a certificate that is none": {Host: "https://localhost", TLSClientConfig: rest.TLSClientConfig{CertData: []byte("x"), KeyData: []byte("y")}},
+		"two identities":             {Host: "https://localhost", Username: "a", BearerToken: "b", ExecProvider: &clientcmdapi.ExecConfig{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cluster, err := ForConfig(config, nil)
+			require.Nil(t, cluster)
+			require.ErrorIs(t, err, deleter.ErrInvalid)
+			require.ErrorContains(t, err, "config: ")
+		})
+	}
 }
