@@ -1,0 +1,87 @@
+package main
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Of two replicas one works. When it is killed, or leaves, the other takes over what
+// was begun.
+func TestElection(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, "--controller=false")
+	replica := func(name string) *process {
+		return s.agent(t, "--identity", name, "--lease-duration", "2s")
+	}
+	first := replica("first")
+	first.until(t, "leading")
+	second := replica("second")
+	second.until(t, "standing by: first leads")
+	s.create(t, "a", nil, "t001/a")
+	s.put(t, "a", "configmaps/kept", "example.com/keep")
+	ns := s.remove(t, "a")
+	first.until(t, `"a": waits for`)
+	require.NotContains(t, second.said(), `"a"`)
+
+	first.kill()
+	second.until(t, "leading")
+	second.until(t, `"a": waits for`)
+
+	third := replica("third")
+	third.until(t, "standing by: second leads")
+	second.stop(t)
+	third.until(t, "leading")
+	s.release(t, "a", "configmaps/kept")
+	s.await(t, "a", ns.ResourceVersion, gone)
+	third.until(t, `"a": is empty, finalized`)
+	third.stop(t)
+}
+
+// A leader that loses the lease stops, and stands for it again.
+func TestLeaseLost(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, "--controller=false")
+	f := newFront(t, s)
+	first := s.agent(t, "--server", f.address, "--identity", "first", "--lease-duration", "2s")
+	first.until(t, "watching")
+	f.meet(func(_ http.ResponseWriter, r *http.Request) bool {
+		if strings.Contains(r.URL.Path, "/leases") {
+			panic(http.ErrAbortHandler)
+		}
+		return true
+	})
+	first.until(t, "the lease cannot be had, will try again: ")
+	first.until(t, "the lease is lost: stopped, standing for it again")
+	second := s.agent(t, "--identity", "second", "--lease-duration", "2s")
+	second.until(t, "leading")
+	f.meet(nil)
+	first.until(t, "standing by: second leads")
+	s.create(t, "a", nil, "t001/a")
+	s.await(t, "a", s.remove(t, "a").ResourceVersion, gone)
+	second.until(t, `"a": is empty, finalized`)
+	require.NotContains(t, first.said(), `"a"`)
+	second.stop(t)
+	first.again(t, "leading", 2)
+	first.stop(t)
+}
+
+// Without an election any number works, and safely.
+func TestWithoutElection(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, "--controller=false")
+	var agents []*process
+	for range 2 {
+		a := s.agent(t, "--leader-elect=false")
+		a.until(t, "watching")
+		agents = append(agents, a)
+	}
+	s.create(t, "a", nil, "t001/a", "configmaps/a")
+	s.await(t, "a", s.remove(t, "a").ResourceVersion, gone)
+	for _, a := range agents {
+		a.stop(t)
+		require.NotContains(t, a.said(), "lead")
+	}
+}

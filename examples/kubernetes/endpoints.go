@@ -1,0 +1,55 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// endpoints begins to listen, and returns what serves health and metrics until ctx
+// ends.
+func (a *agent) endpoints(ctx context.Context) (serve func() error, err error) {
+	l, err := net.Listen("tcp", a.config.listen)
+	if err != nil {
+		return nil, fmt.Errorf("--listen: %w", err)
+	}
+	a.say("health and metrics at http://%s", l.Addr())
+	server := &http.Server{
+		Handler:           a.handler(),
+		ReadHeaderTimeout: 10 * time.Second,
+		WriteTimeout:      30 * time.Second,
+		MaxHeaderBytes:    16 << 10,
+	}
+	return func() error {
+		defer context.AfterFunc(ctx, func() { _ = server.Close() })() // Serve tells
+		if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			return err
+		}
+		return nil
+	}, nil
+}
+
+func (a *agent) handler() http.Handler {
+	mux := http.NewServeMux()
+	// The process is healthy as long as it answers: what else may fail it recovers
+	// from by itself, and no restart would help.
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, "ok\n") // the client went away
+	})
+	// A replica that stands by is ready: for its turn.
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		if reason := a.ready.get(); reason != "" {
+			http.Error(w, "not ready: "+reason, http.StatusServiceUnavailable)
+			return
+		}
+		_, _ = io.WriteString(w, "ok\n")
+	})
+	mux.Handle("GET /metrics", promhttp.HandlerFor(a.metrics.registry, promhttp.HandlerOpts{}))
+	return mux
+}

@@ -1,0 +1,90 @@
+// Kubernetes is the engine of this library as an agent of a Kubernetes cluster, or of
+// anything else that speaks its API: it empties the namespaces that are deleted and
+// hold its finalizer, type by type as discovery shows them, and then takes the
+// finalizer away. With the finalizer "kubernetes", the default, it is a drop-in for
+// the stock namespace controller, which is to be switched off; with any other it is a
+// second party beside that.
+//
+//	go run ./examples/apiserver --store memory --types 60 --write-kubeconfig /tmp/nslifecycle.yaml
+//	go run ./examples/kubernetes --kubeconfig /tmp/nslifecycle.yaml --finalizer example.com/agent
+//	kubectl --kubeconfig /tmp/nslifecycle.yaml create -f examples/kubernetes/development.json
+//	kubectl --kubeconfig /tmp/nslifecycle.yaml --namespace development create configmap settings
+//	kubectl --kubeconfig /tmp/nslifecycle.yaml delete namespace development
+//
+// What it would do is told, and nothing is done, not even a status written, by
+//
+//	go run ./examples/kubernetes --kubeconfig /tmp/nslifecycle.yaml --finalizer example.com/agent --dry-run
+//
+// In the place of the stock controller, with conditions as that writes them:
+//
+//	go run ./examples/apiserver --store memory --controller=false --write-kubeconfig /tmp/nslifecycle.yaml
+//	go run ./examples/kubernetes --kubeconfig /tmp/nslifecycle.yaml
+//
+// Any number of replicas may run: one leads, the others stand by. Without
+// --kubeconfig and --server it takes what kubectl would take, and in a pod the service
+// account of that pod. It needs these permissions: get, list and watch namespaces,
+// update namespaces/status and namespaces/finalize; get, list, watch, delete and
+// deletecollection for the types that it empties; get, create and update leases in
+// the namespace of its lease. What it may not do to one type holds up nothing but the
+// namespaces that may have objects of that type.
+//
+// Interrupted at any moment, also by kill -9, and started again, it goes on where it
+// was. Once it runs no failure ends it: it says what is wrong and what to do, tries
+// again with a growing delay, and says when all is well again. The exit code is 2 for
+// a command line that makes no sense, and 1 for what else is wrong at the start; a
+// dry run that could not look at everything has 1 too.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"k8s.io/klog/v2"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal ends it at once
+	var usage *usageError
+	switch err := start(ctx); {
+	case err == nil, errors.Is(err, flag.ErrHelp):
+	case errors.As(err, &usage):
+		fmt.Fprintln(os.Stderr, "kubernetes:", err)
+		os.Exit(2)
+	default:
+		fmt.Fprintln(os.Stderr, "kubernetes:", err)
+		os.Exit(1)
+	}
+}
+
+func start(ctx context.Context) error {
+	c, err := parse(os.Args[1:], os.Stdout)
+	if err != nil {
+		return err
+	}
+	log := slog.New(slog.DiscardHandler)
+	if c.verbose {
+		log = slog.New(slog.NewTextHandler(os.Stderr, nil))
+	}
+	klog.SetSlogLogger(log) // client-go knows no other way
+	return run(ctx, os.Stdout, log, c)
+}
+
+// run works until ctx ends, and says on w what happens. A dry run ends by itself.
+func run(ctx context.Context, w io.Writer, log *slog.Logger, c config) error {
+	a, err := newAgent(c, w, log)
+	if err != nil {
+		return err
+	}
+	if c.dryRun {
+		return a.dryRun(ctx, w)
+	}
+	return a.run(ctx)
+}

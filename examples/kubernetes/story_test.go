@@ -1,0 +1,319 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+const (
+	ours  corev1.FinalizerName = "example.com/agent"
+	stock corev1.FinalizerName = "kubernetes"
+)
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	want, err := os.ReadFile(filepath.Join("testdata", name))
+	require.NoError(t, err)
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", name, diff)
+	}
+}
+
+// TestStory tells how a namespace that two parties hold goes: the agent is one, and
+// then another agent takes the place of the stock controller.
+func TestStory(t *testing.T) {
+	t.Parallel()
+	s, ctx := newScene(t, "--controller=false"), t.Context()
+	var told strings.Builder
+	say := func(format string, args ...any) { fmt.Fprintf(&told, format+"\n", args...) }
+	show := func(ns *corev1.Namespace) {
+		say("    %q: finalizers %q, phase %s", ns.Name, ns.Spec.Finalizers, ns.Status.Phase)
+	}
+	agent := s.agent(t, "--finalizer", string(ours), "--identity", "agent-1")
+	for _, line := range []string{"finalizing", "stands", "leading", "watching"} {
+		say("agent: %s", masked(agent.until(t, line)))
+	}
+
+	say("a user creates a namespace, and objects of 6 of the 68 types")
+	text, err := os.ReadFile("development.json")
+	require.NoError(t, err)
+	var ns *corev1.Namespace
+	require.NoError(t, json.Unmarshal(text, &ns))
+	ns, err = s.core.Namespaces().Create(ctx, ns, metav1.CreateOptions{})
+	require.NoError(t, err)
+	show(ns)
+	kinds := []string{"configmaps", "secrets", "t001", "t030", "t060", "widgets"}
+	for _, kind := range kinds {
+		for _, name := range []string{"a", "b"} {
+			s.put(t, ns.Name, kind+"/"+name)
+		}
+	}
+	s.put(t, ns.Name, "configmaps/kept", "example.com/keep")
+	say("    %d objects", len(s.left(t, ns.Name, kinds...)))
+
+	say("the user deletes the namespace")
+	show(s.remove(t, ns.Name))
+	say("agent: %s", agent.until(t, "waits"))
+	say("    left: %v", s.left(t, ns.Name, kinds...))
+	ns, err = s.core.Namespaces().Get(ctx, ns.Name, metav1.GetOptions{})
+	require.NoError(t, err)
+	told.WriteString(conditions(ns))
+
+	say("the finalizer goes that holds the last object")
+	s.release(t, ns.Name, "configmaps/kept")
+	say("agent: %s", agent.until(t, "finalized"))
+	ns, err = s.core.Namespaces().Get(ctx, ns.Name, metav1.GetOptions{})
+	require.NoError(t, err)
+	show(ns)
+
+	say("another agent takes the place of the stock controller")
+	second := s.agent(t, "--identity", "agent-2")
+	say("second agent: %s", masked(second.until(t, "finalizing")))
+	say("second agent: %s", second.until(t, "removed"))
+	say("agent: %s", agent.until(t, "is gone"))
+	_, err = s.core.Namespaces().Get(ctx, ns.Name, metav1.GetOptions{})
+	say("    %v", err)
+	golden(t, "story.txt", told.String())
+	agent.stop(t)
+	second.stop(t)
+}
+
+// Beside a stock controller both empty the namespace, and it goes when both have seen
+// that nothing is left.
+func TestBesideTheStockController(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	agent := s.agent(t, "--finalizer", string(ours))
+	agent.until(t, "watching")
+	for i := range 5 {
+		name := fmt.Sprint("n", i)
+		s.create(t, name, []corev1.FinalizerName{ours, stock}, "configmaps/a", "t001/a", "t060/a")
+		s.await(t, name, s.remove(t, name).ResourceVersion, gone)
+		agent.until(t, fmt.Sprintf("%q: is empty, finalized", name))
+	}
+	agent.stop(t)
+}
+
+// As the stock controller: while an object is held, the five conditions are those
+// that Kubernetes' own writes, and then the namespace is gone.
+func TestInThePlaceOfTheStockController(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, "--controller=false")
+	agent := s.agent(t)
+	agent.until(t, "watching")
+	s.create(t, "a", nil, "configmaps/a", "t001/a", "t060/a")
+	s.put(t, "a", "configmaps/kept", "example.com/keep")
+	ns := s.remove(t, "a")
+	agent.until(t, `"a": waits for configmaps \(1 left, held by example.com/keep\)`)
+	held, err := s.core.Namespaces().Get(t.Context(), "a", metav1.GetOptions{})
+	require.NoError(t, err)
+	golden(t, "conditions.txt", conditions(held))
+	s.release(t, "a", "configmaps/kept")
+	s.await(t, "a", ns.ResourceVersion, gone)
+	agent.until(t, `"a": is empty, finalized and with that removed`)
+	agent.stop(t)
+}
+
+// Killed in the midst of a pass, and started again, it goes on to the same end.
+func TestKilledInMidPass(t *testing.T) {
+	t.Parallel()
+	const types, objects, allowed = 60, 3, 40
+	s := newScene(t, "--controller=false")
+	var kinds []string
+	s.create(t, "a", nil)
+	for i := range types {
+		kind := fmt.Sprintf("t%03d", i+1)
+		kinds = append(kinds, kind)
+		for j := range objects {
+			s.put(t, "a", fmt.Sprint(kind, "/o", j))
+		}
+	}
+	f, deletions := newFront(t, s), newGate(allowed)
+	f.meet(deletions.pass)
+	agent := s.agent(t, "--server", f.address, "--one-by-one", "--lease-duration", "2s")
+	agent.until(t, "watching")
+	ns := s.remove(t, "a")
+	<-deletions.shut // and as many have gone through, or are about to
+	agent.kill()
+	left := len(s.left(t, "a", kinds...))
+	require.Less(t, left, types*objects, "some are deleted")
+	require.GreaterOrEqual(t, left, types*objects-allowed, "some are not")
+	f.meet(nil)
+	agent = s.agent(t, "--server", f.address, "--lease-duration", "2s")
+	agent.until(t, "standing by") // the lease of the dead one lasts a while
+	s.await(t, "a", ns.ResourceVersion, gone)
+	require.NotContains(t, agent.said(), "will try again")
+	agent.stop(t)
+}
+
+// gate lets some DELETEs through, and holds all others until their clients go.
+type gate struct {
+	shut chan struct{} // closed when the first one is held
+
+	mu   sync.Mutex
+	left int
+}
+
+func newGate(allowed int) *gate { return &gate{shut: make(chan struct{}), left: allowed} }
+
+func (g *gate) pass(_ http.ResponseWriter, r *http.Request) bool {
+	if r.Method != http.MethodDelete {
+		return true
+	}
+	g.mu.Lock()
+	g.left--
+	left := g.left
+	g.mu.Unlock()
+	if left >= 0 {
+		return true
+	}
+	if left == -1 {
+		close(g.shut)
+	}
+	_, _ = io.Copy(io.Discard, r.Body) // only after its end the server sees clients go
+	<-r.Context().Done()
+	panic(http.ErrAbortHandler)
+}
+
+// A dry run tells what would be done, and does nothing: it sends nothing but GETs.
+func TestDryRun(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, "--controller=false")
+	f := newFront(t, s)
+	dry := func(flags ...string) *process {
+		p := s.agent(t, append([]string{"--dry-run", "--finalizer", string(ours), "--server", f.address}, flags...)...)
+		require.NoError(t, p.wait(), "%s%s", p.said(), &p.fault)
+		return p
+	}
+	require.Equal(t, "dry run: nothing is deleted, and nothing is written\n"+
+		"no terminating namespace has the finalizer example.com/agent\n", dry().said())
+
+	s.create(t, "full", []corev1.FinalizerName{ours, stock}, "configmaps/a", "widgets/a", "t001/a")
+	s.put(t, "full", "configmaps/kept", "example.com/keep")
+	for i := range 7 {
+		s.put(t, "full", fmt.Sprint("t002/o", i))
+	}
+	s.create(t, "bare", []corev1.FinalizerName{ours})
+	s.create(t, "of-others", []corev1.FinalizerName{stock}, "configmaps/a")
+	s.create(t, "alive", []corev1.FinalizerName{ours}, "configmaps/a")
+	for _, name := range []string{"full", "bare", "of-others"} {
+		s.remove(t, name)
+	}
+	state := func() string {
+		var all strings.Builder
+		for _, path := range []string{"/api/v1/namespaces", "/api/v1/configmaps", "/apis/example.com/v1/t002", "/apis/coordination.k8s.io/v1/leases"} {
+			text, err := s.rest.Get().AbsPath(path).DoRaw(t.Context())
+			require.NoError(t, err)
+			fmt.Fprintf(&all, "%s\n%s\n", path, text)
+		}
+		return all.String()
+	}
+	before := state()
+	golden(t, "dryrun.txt", dry().said())
+	golden(t, "dryrun-only.txt", dry("--only", "configmaps,widgets.example.com", "--except", "widgets.example.com").said())
+	require.Empty(t, cmp.Diff(before, state()))
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	require.Len(t, f.methods, 1)
+	require.NotZero(t, f.methods[http.MethodGet])
+}
+
+// What the agent is left alone with, it leaves alone.
+func TestOnly(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, "--controller=false")
+	agent := s.agent(t, "--finalizer", string(ours), "--only", "configmaps,t001.example.com")
+	agent.until(t, "watching")
+	s.create(t, "a", []corev1.FinalizerName{ours, stock}, "configmaps/a", "t001/a", "t002/a")
+	s.remove(t, "a")
+	agent.until(t, `"a": is empty, finalized; its finalizers are now \["kubernetes"\]`)
+	require.Equal(t, []string{"t002/a"}, s.left(t, "a", "configmaps", "t001", "t002"))
+	agent.stop(t)
+}
+
+// The endpoints tell what the agent does.
+func TestEndpoints(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, "--controller=false")
+	agent := s.agent(t)
+	address := strings.TrimPrefix(agent.until(t, "health and metrics at"), "health and metrics at ")
+	get := func(path string) (int, string) {
+		answer, err := http.Get(address + path)
+		require.NoError(t, err)
+		defer answer.Body.Close()
+		text, err := io.ReadAll(answer.Body)
+		require.NoError(t, err)
+		return answer.StatusCode, string(text)
+	}
+	agent.until(t, "watching")
+	for _, path := range []string{"/healthz", "/readyz"} {
+		code, text := get(path)
+		require.Equal(t, http.StatusOK, code, path)
+		require.Equal(t, "ok\n", text)
+	}
+	s.create(t, "a", nil)
+	s.put(t, "a", "configmaps/kept", "example.com/keep")
+	ns := s.remove(t, "a")
+	agent.until(t, "waits")
+	_, text := get("/metrics")
+	for _, line := range []string{
+		`nslifecycle_leader{finalizer="kubernetes"} 1`,
+		`nslifecycle_watching{finalizer="kubernetes"} 1`,
+		`nslifecycle_terminating_namespaces{finalizer="kubernetes"} 1`,
+		`nslifecycle_remaining_objects{finalizer="kubernetes"} 1`,
+		`nslifecycle_finalized_total{finalizer="kubernetes"} 0`,
+		`nslifecycle_api_requests_total{code="200",finalizer="kubernetes",method="DELETE"} `,
+	} {
+		require.Contains(t, text, "\n"+line)
+	}
+	s.release(t, "a", "configmaps/kept")
+	s.await(t, "a", ns.ResourceVersion, gone)
+	agent.until(t, `"a": is empty`)
+	_, text = get("/metrics")
+	require.Contains(t, text, "\n"+`nslifecycle_finalized_total{finalizer="kubernetes"} 1`)
+	require.Contains(t, text, "\n"+`nslifecycle_passes_total{finalizer="kubernetes",outcome="removed"} 1`)
+	require.Contains(t, text, "\n"+`nslifecycle_remaining_objects{finalizer="kubernetes"} 0`)
+	code, _ := get("/elsewhere")
+	require.Equal(t, http.StatusNotFound, code)
+	agent.stop(t)
+}
+
+// Who may not write to one type, and what stands in its way, is told; all others are
+// emptied.
+func TestForbiddenOnOneType(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, "--controller=false",
+		"--tokens", filepath.Join("testdata", "tokens.csv"), "--grants", filepath.Join("testdata", "grants.json"))
+	s.create(t, "a", nil, "configmaps/a", "secrets/a", "t001/a", "t060/a")
+	s.remove(t, "a")
+	user := s.user(t, "agent")
+
+	p := program(t, "--kubeconfig", user, "--dry-run")
+	require.Error(t, p.wait())
+	require.Equal(t, 1, p.cmd.ProcessState.ExitCode())
+	golden(t, "dryrun-forbidden.txt", p.said()+p.fault.String())
+
+	agent := program(t, "--kubeconfig", user)
+	agent.until(t, `"a": will try again: secrets: .*forbidden: User "agent" cannot .* \(grant it to the user whom the agent runs as\)`)
+	require.Equal(t, []string{"secrets/a"}, s.left(t, "a", "configmaps", "secrets", "t001", "t060"))
+	ns, err := s.core.Namespaces().Get(t.Context(), "a", metav1.GetOptions{})
+	require.NoError(t, err)
+	golden(t, "conditions-forbidden.txt", conditions(ns))
+	require.NoError(t, s.core.Secrets("a").Delete(t.Context(), "a", metav1.DeleteOptions{}))
+	_, err = s.core.Namespaces().Get(t.Context(), "a", metav1.GetOptions{})
+	require.False(t, apierrors.IsNotFound(err), "it may not know that nothing is left")
+	agent.stop(t)
+}
