@@ -128,6 +128,10 @@ func unknownVersion(err error) bool {
 }
 
 func gone(message string, err error) error {
+	var refused *namespace.Error
+	if errors.As(err, &refused) {
+		err = refused.Err // of one kind only
+	}
 	return &namespace.Error{Kind: namespace.ErrGone, Resource: namespace.Resource, Message: message, Err: err}
 }
 

@@ -1,0 +1,494 @@
+package kubernetes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/nslifecycle/nslifecycle/namespace"
+)
+
+// script is what lists and watches are answered, and a record of what
+// was asked. After its last watch the caller's loop ends with errEnough.
+type script struct {
+	lists   []any // *corev1.NamespaceList or error, in turn
+	watches []any // watch.Interface or error, in turn
+
+	listed, watched []metav1.ListOptions
+}
+
+func (s *script) namespaces() *Namespaces {
+	return namespacesOver(&fakeClient{
+		list: func(_ context.Context, o metav1.ListOptions) (*corev1.NamespaceList, error) {
+			s.listed = append(s.listed, o)
+			return next[*corev1.NamespaceList](&s.lists)
+		},
+		open: func(_ context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			s.watched = append(s.watched, o)
+			return next[watch.Interface](&s.watches)
+		},
+	})
+}
+
+func next[T any](answers *[]any) (none T, err error) {
+	if len(*answers) == 0 {
+		return none, errEnough
+	}
+	answer := (*answers)[0]
+	*answers = (*answers)[1:]
+	if err, failed := answer.(error); failed {
+		return none, err
+	}
+	return answer.(T), nil
+}
+
+// hears runs a loop to its end and compares what it yields; the last error is
+// returned.
+func (s *script) hears(t *testing.T, n *Namespaces, after string, want ...namespace.TerminationEvent) error {
+	t.Helper()
+	events, err := hear(t.Context(), n, after)
+	require.Empty(t, cmp.Diff(want, events), "%v", err)
+	return err
+}
+
+// Status writes, of others or our own, announce nothing: they would be a hot loop
+// (kubernetes/kubernetes#38612). A finalizer that is added announces, lest its party
+// never hear of it.
+func TestWatchTellsNewsOnly(t *testing.T) {
+	t.Parallel()
+	said := dying("a", "u", "12", "kubernetes")
+	said.Status.Conditions = []corev1.NamespaceCondition{{Type: "NamespaceContentRemaining", Status: "True"}}
+	s := &script{
+		lists: []any{listed("10", dying("a", "u", "9", "kubernetes"), named("odd", "o", "3"))},
+		watches: []any{scripted(false,
+			event(watch.Modified, dying("a", "u", "11", "kubernetes")),
+			event(watch.Modified, said),
+			event(watch.Modified, dying("a", "u", "13", "kubernetes", "example.com/late")),
+			event(watch.Modified, dying("a", "u", "14", "example.com/late")),
+			event(watch.Modified, dying("a", "u", "15", "example.com/late", "kubernetes")),
+			event(watch.Added, dying("b", "v", "16", "kubernetes")),
+			event(watch.Added, named("active", "w", "17", "kubernetes")),
+			event(watch.Deleted, named("active", "w", "18", "kubernetes")),
+			event(watch.Deleted, dying("a", "another", "19")),
+			event(watch.Deleted, dying("a", "u", "20")),
+			event(watch.Deleted, dying("a", "u", "21")),
+		)},
+	}
+	err := s.hears(t, s.namespaces(), "",
+		terminatingEvent("a", "u", ""), syncedEvent("10"),
+		terminatingEvent("a", "u", "13"), terminatingEvent("a", "u", "15"), terminatingEvent("b", "v", "16"), removedEvent("a", "u", "20"))
+	require.ErrorIs(t, err, errEnough)
+	require.Equal(t, []metav1.ListOptions{{FieldSelector: "status.phase=Terminating", Limit: 500}}, s.listed)
+	require.Len(t, s.watched, 2)
+	for i, version := range []string{"10", "21"} { // also what is not told is behind
+		o := s.watched[i]
+		require.GreaterOrEqual(t, *o.TimeoutSeconds, int64(300))
+		require.LessOrEqual(t, *o.TimeoutSeconds, int64(600))
+		o.TimeoutSeconds = nil
+		require.Equal(t, metav1.ListOptions{FieldSelector: "status.phase=Terminating", ResourceVersion: version, AllowWatchBookmarks: true}, o)
+	}
+}
+
+// Another incarnation of the name means that the one before is gone; the first of two
+// events has no token, since one cannot resume between them.
+func TestR8_WatchTellsIncarnationsApart(t *testing.T) {
+	t.Parallel()
+	s := &script{
+		lists: []any{listed("10", dying("a", "u", "9"), dying("b", "v", "9"), dying("c", "w", "9"))},
+		watches: []any{scripted(false,
+			event(watch.Added, dying("a", "u2", "11")),
+			event(watch.Modified, named("b", "v2", "12")),
+			event(watch.Modified, dying("b", "v2", "13")),
+			event(watch.Modified, named("c", "w", "14")), // such as after a backup was restored
+		)},
+	}
+	err := s.hears(t, s.namespaces(), "",
+		terminatingEvent("a", "u", ""), terminatingEvent("b", "v", ""), terminatingEvent("c", "w", ""), syncedEvent("10"),
+		removedEvent("a", "u", ""), terminatingEvent("a", "u2", "11"),
+		removedEvent("b", "v", "12"), terminatingEvent("b", "v2", "13"),
+		removedEvent("c", "w", "14"))
+	require.ErrorIs(t, err, errEnough)
+}
+
+func TestWatchListsInPages(t *testing.T) {
+	t.Parallel()
+	first := listed("10", dying("a", "u", "9"))
+	first.Continue = "more"
+	t.Run("all", func(t *testing.T) {
+		s := &script{lists: []any{first, listed("10", dying("b", "v", "8"))}}
+		err := s.hears(t, s.namespaces(), "", terminatingEvent("a", "u", ""), terminatingEvent("b", "v", ""), syncedEvent("10"))
+		require.ErrorIs(t, err, errEnough)
+		require.Equal(t, "more", s.listed[1].Continue)
+		require.Equal(t, whatTerminates, s.listed[1].FieldSelector)
+	})
+	t.Run("expired", func(t *testing.T) {
+		s := &script{lists: []any{first, apierrors.NewResourceExpired("continue too old")}}
+		require.ErrorIs(t, s.hears(t, s.namespaces(), "", terminatingEvent("a", "u", "")), namespace.ErrGone)
+	})
+	t.Run("repeated", func(t *testing.T) {
+		s := &script{lists: []any{first, first, first}}
+		err := s.hears(t, s.namespaces(), "", terminatingEvent("a", "u", ""), terminatingEvent("a", "u", ""))
+		require.ErrorContains(t, err, "repeats a page")
+	})
+	t.Run("resumed", func(t *testing.T) {
+		s := &script{lists: []any{first, listed("10", dying("b", "v", "8"))}, watches: []any{errEnough}}
+		require.ErrorIs(t, s.hears(t, s.namespaces(), "10"), errEnough)
+		require.Equal(t, []metav1.ListOptions{
+			{FieldSelector: whatTerminates, Limit: 500, ResourceVersion: "10", ResourceVersionMatch: "Exact"},
+			{FieldSelector: whatTerminates, Limit: 500, Continue: "more"}, // both at once are refused
+		}, s.listed)
+	})
+}
+
+var refusedSelector = apierrors.NewBadRequest(`"status.phase" is not a known field selector`)
+
+// A server that cannot select is asked for everything, and not asked twice.
+func TestSelectorIsRefused(t *testing.T) {
+	t.Parallel()
+	s := &script{
+		lists: []any{
+			refusedSelector, listed("10", named("n", "o", "1"), dying("a", "u", "9")),
+			listed("20", dying("a", "u", "9")),
+		},
+		watches: []any{scripted(false,
+			event(watch.Modified, named("n", "o", "11")),
+			event(watch.Modified, dying("n", "o", "12")),
+			event(watch.Deleted, dying("n", "o", "13")),
+		)},
+	}
+	n := s.namespaces()
+	err := s.hears(t, n, "", terminatingEvent("a", "u", ""), syncedEvent("10"), terminatingEvent("n", "o", "12"), removedEvent("n", "o", "13"))
+	require.ErrorIs(t, err, errEnough)
+	require.ErrorIs(t, s.hears(t, n, "", terminatingEvent("a", "u", ""), syncedEvent("20")), errEnough)
+	var selectors []string
+	for _, o := range append(s.listed, s.watched...) {
+		selectors = append(selectors, o.FieldSelector)
+	}
+	require.Equal(t, []string{whatTerminates, "", "", "", "", ""}, selectors)
+}
+
+// A 400 that has another reason teaches nothing.
+func TestSelectorIsNotToBlame(t *testing.T) {
+	t.Parallel()
+	s := &script{lists: []any{refusedSelector, errors.New("no connection"), listed("10")}}
+	n := s.namespaces()
+	require.ErrorIs(t, s.hears(t, n, ""), namespace.ErrBadRequest)
+	require.ErrorIs(t, s.hears(t, n, "", syncedEvent("10")), errEnough)
+	require.Equal(t, whatTerminates, s.listed[2].FieldSelector)
+}
+
+func TestSelectorIsRefusedToWatchesOnly(t *testing.T) {
+	t.Parallel()
+	s := &script{lists: []any{listed("10"), listed("11")}, watches: []any{refusedSelector}}
+	n := s.namespaces()
+	require.ErrorIs(t, s.hears(t, n, "", syncedEvent("10")), namespace.ErrGone)
+	require.ErrorIs(t, s.hears(t, n, "", syncedEvent("11")), errEnough)
+	require.Equal(t, "", s.watched[1].FieldSelector)
+}
+
+// Only terminating namespaces are kept, however many others there are and change.
+func TestMemoryIsForTerminatingNamespaces(t *testing.T) {
+	t.Parallel()
+	list, w := listed("10"), watch.NewFakeWithChanSize(3000, false)
+	for i := range 2000 {
+		list.Items = append(list.Items, *named(fmt.Sprint("n", i), fmt.Sprint("u", i), "1"))
+	}
+	list.Items = append(list.Items, *dying("a", "u", "1"), *dying("b", "v", "1"))
+	for i := range 1000 {
+		w.Add(named(fmt.Sprint("m", i), fmt.Sprint("v", i), "11"))
+		w.Modify(named(fmt.Sprint("n", i), fmt.Sprint("u", i), "12"))
+	}
+	w.Delete(dying("b", "v", "13"))
+	w.Stop()
+	s := &script{lists: []any{refusedSelector, list}, watches: []any{w}}
+	f := follower{Namespaces: s.namespaces(), known: map[string]held{}, yield: func(namespace.TerminationEvent, error) bool { return true }}
+	require.ErrorIs(t, f.follow(t.Context(), ""), errEnough)
+	require.Equal(t, map[string]held{"a": {uid: "u"}}, f.known)
+	require.Equal(t, "13", f.position)
+}
+
+// A watch that the server ends goes on where it was.
+func TestWatchIsResumedWithin(t *testing.T) {
+	t.Parallel()
+	s := &script{
+		lists: []any{listed("10", dying("a", "u", "9"))},
+		watches: []any{
+			scripted(false, event(watch.Modified, dying("a", "u", "11"))),
+			scripted(false, bookmark("15")),
+			scripted(false, event(watch.Modified, dying("a", "u", "16")), event(watch.Deleted, dying("a", "u", "17"))),
+		},
+	}
+	err := s.hears(t, s.namespaces(), "", terminatingEvent("a", "u", ""), syncedEvent("10"), syncedEvent("15"), removedEvent("a", "u", "17"))
+	require.ErrorIs(t, err, errEnough)
+	var from []string
+	for _, o := range s.watched {
+		from = append(from, o.ResourceVersion)
+	}
+	require.Equal(t, []string{"10", "11", "15", "17"}, from)
+	require.Len(t, s.listed, 1)
+}
+
+// A server that ends every watch at once must not be asked in a hot loop; one that
+// ends a quiet watch after a while may.
+func TestShortWatches(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &script{lists: []any{listed("10")}, watches: []any{scripted(false), scripted(false)}}
+		require.ErrorIs(t, s.hears(t, s.namespaces(), "", syncedEvent("10")), errShort)
+		require.Len(t, s.watched, 1)
+	})
+	synctest.Test(t, func(t *testing.T) {
+		quiet := watch.NewRaceFreeFake()
+		time.AfterFunc(shortWatch, quiet.Stop)
+		s := &script{lists: []any{listed("10")}, watches: []any{quiet}}
+		require.ErrorIs(t, s.hears(t, s.namespaces(), "", syncedEvent("10")), errEnough)
+		require.Len(t, s.watched, 2)
+	})
+}
+
+// A connection that died without a word is not waited for forever.
+func TestDeadWatchIsReplaced(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		dead := watch.NewRaceFreeFake()
+		s := &script{lists: []any{listed("10")}, watches: []any{dead}}
+		began := time.Now()
+		require.ErrorIs(t, s.hears(t, s.namespaces(), "", syncedEvent("10")), errEnough)
+		require.Equal(t, "10", s.watched[1].ResourceVersion)
+		require.True(t, dead.Stopped)
+		lasted, asked := time.Since(began), time.Duration(*s.watched[0].TimeoutSeconds)*time.Second
+		require.Less(t, asked, lasted)
+		require.Less(t, lasted, asked+watchGrace+2*time.Second)
+	})
+}
+
+func statusEvent(err *apierrors.StatusError) watch.Event {
+	return watch.Event{Type: watch.Error, Object: &err.ErrStatus}
+}
+
+func TestWatchFails(t *testing.T) {
+	t.Parallel()
+	ok := []any{listed("10")}
+	for _, c := range []struct {
+		name    string
+		lists   []any
+		watches []any
+		kind    error
+		says    string
+	}{
+		{name: "410 of the list", lists: []any{apierrors.NewResourceExpired("old")}, kind: namespace.ErrGone, says: "old"},
+		{name: "403 of the list", lists: []any{apierrors.NewForbidden(theNamespaces, "", errors.New("no"))}, kind: namespace.ErrForbidden, says: "no"},
+		{name: "500 of the list", lists: []any{apierrors.NewInternalError(errors.New("broken"))}, says: listing + ": Internal error occurred: broken"},
+		{name: "no list", lists: []any{(*corev1.NamespaceList)(nil)}, says: errNoAnswer.Error()},
+		{name: "410 of the watch", watches: []any{apierrors.NewGone("old")}, kind: namespace.ErrGone, says: "old"},
+		{name: "403 of the watch", watches: []any{apierrors.NewForbidden(theNamespaces, "", errors.New("no"))}, kind: namespace.ErrForbidden, says: "no"},
+		{name: "429 of the watch", watches: []any{apierrors.NewTooManyRequestsError("busy")}, says: watching + ": "},
+		{name: "410 in the watch", watches: []any{scripted(true, statusEvent(apierrors.NewResourceExpired("old")))}, kind: namespace.ErrGone, says: "old"},
+		{name: "500 in the watch", watches: []any{scripted(true, statusEvent(apierrors.NewInternalError(errors.New("broken"))))}, says: "broken"},
+		{name: "an error that is none", watches: []any{scripted(true, event(watch.Error, named("a", "u", "11")))}, says: "unexpected object"},
+		{name: "an error without anything", watches: []any{scripted(true, watch.Event{Type: watch.Error})}, says: "unexpected object"},
+		{name: "another kind", watches: []any{scripted(true, watch.Event{Type: watch.Added, Object: &corev1.Pod{}})}, says: `an event "ADDED" has no namespace but a *v1.Pod`},
+		{name: "no object", watches: []any{scripted(true, watch.Event{Type: watch.Added})}, says: "has no namespace but a <nil>"},
+		{name: "a nil object", watches: []any{scripted(true, watch.Event{Type: watch.Added, Object: (*corev1.Namespace)(nil)})}, says: "has no namespace"},
+		{name: "another type of event", watches: []any{scripted(true, event("EXPLODED", named("a", "u", "11")))}, says: `no event of type "EXPLODED"`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := &script{lists: c.lists, watches: c.watches}
+			if c.lists == nil {
+				s.lists = ok
+			}
+			_, err := hear(t.Context(), s.namespaces(), "")
+			require.Equal(t, c.kind, kindOf(t, err), err)
+			require.ErrorContains(t, err, c.says)
+			if len(c.watches) == 1 {
+				if w, opened := c.watches[0].(*scriptedWatch); opened {
+					require.True(t, w.over, "the watch was not stopped")
+				}
+			}
+		})
+	}
+}
+
+// Without resource versions a watch cannot be taken up again.
+func TestWatchWithoutVersions(t *testing.T) {
+	t.Parallel()
+	s := &script{lists: []any{listed("", dying("a", "u", ""))}, watches: []any{scripted(false, event(watch.Deleted, dying("a", "u", "")))}}
+	err := s.hears(t, s.namespaces(), "", terminatingEvent("a", "u", ""), syncedEvent(""), removedEvent("a", "u", ""))
+	require.ErrorIs(t, err, namespace.ErrGone)
+	require.Len(t, s.watched, 1)
+}
+
+// What was known at the token decides what is news after it.
+func TestResume(t *testing.T) {
+	t.Parallel()
+	s := &script{
+		lists: []any{listed("10", dying("a", "u", "9", "kubernetes"), dying("b", "v", "9")), listed("14")},
+		watches: []any{scripted(false,
+			event(watch.Modified, dying("a", "u", "11", "kubernetes")),
+			event(watch.Deleted, dying("b", "v", "12")),
+			bookmark("13"),
+			event(watch.Modified, dying("a", "u", "14", "kubernetes", "example.com/late")),
+			bookmark("15"),
+		)},
+	}
+	err := s.hears(t, s.namespaces(), "10",
+		removedEvent("b", "v", "12"), terminatingEvent("a", "u", "14"), syncedEvent("14"), syncedEvent("15"))
+	require.ErrorIs(t, err, errEnough)
+	require.Equal(t, metav1.ListOptions{Limit: 1}, s.listed[1])
+	require.Equal(t, "10", s.watched[0].ResourceVersion)
+}
+
+// A resumed watch is synced when it is known to be caught up, and no sooner.
+func TestResumedWatchIsSynced(t *testing.T) {
+	t.Parallel()
+	late := event(watch.Added, dying("a", "u", "11"))
+	for _, c := range []struct {
+		name      string
+		reference string
+		events    []watch.Event
+		want      []namespace.TerminationEvent
+		after     time.Duration
+	}{
+		{"at once where nothing has happened", "10", nil, []namespace.TerminationEvent{syncedEvent("10")}, 0},
+		{"by an event", "11", []watch.Event{late}, []namespace.TerminationEvent{terminatingEvent("a", "u", "11"), syncedEvent("11")}, 0},
+		{"by a bookmark beyond", "100", []watch.Event{late, bookmark("99"), bookmark("101")},
+			[]namespace.TerminationEvent{terminatingEvent("a", "u", "11"), syncedEvent("101")}, 0},
+		{"by silence", "12", []watch.Event{late}, []namespace.TerminationEvent{terminatingEvent("a", "u", "11"), syncedEvent("11")}, silence},
+		{"by silence where versions have no order", "x-y", []watch.Event{late, bookmark("x-z")},
+			[]namespace.TerminationEvent{terminatingEvent("a", "u", "11"), syncedEvent("x-z")}, silence},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &script{lists: []any{listed("10"), listed(c.reference)}, watches: []any{scripted(true, c.events...)}}
+				began := time.Now()
+				var events []namespace.TerminationEvent
+				for e, err := range s.namespaces().Terminating(t.Context(), "10") {
+					require.NoError(t, err)
+					if events = append(events, e); e.Type == namespace.EventSynced {
+						break
+					}
+				}
+				require.Equal(t, c.want, events)
+				require.Equal(t, c.after, time.Since(began))
+			})
+		})
+	}
+}
+
+func TestResumeFails(t *testing.T) {
+	t.Parallel()
+	ahead := apierrors.NewTimeoutError("Too large resource version", 1)
+	ahead.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: metav1.CauseTypeResourceVersionTooLarge}}
+	for _, c := range []struct {
+		name  string
+		lists []any
+		kind  error
+	}{
+		{"too old", []any{apierrors.NewResourceExpired("old")}, namespace.ErrGone},
+		{"gone", []any{apierrors.NewGone("old")}, namespace.ErrGone},
+		{"no version", []any{refusedSelector, refusedSelector}, namespace.ErrGone},
+		{"invalid", []any{apierrors.NewInvalid(schema.GroupKind{Kind: "ListOptions"}, "", nil)}, namespace.ErrGone},
+		{"from the future", []any{ahead}, namespace.ErrGone},
+		{"forbidden", []any{apierrors.NewForbidden(theNamespaces, "", errors.New("no"))}, namespace.ErrForbidden},
+		{"busy", []any{apierrors.NewTooManyRequestsError("busy")}, nil},
+		{"broken", []any{apierrors.NewInternalError(errors.New("broken"))}, nil},
+		{"broken when caught up", []any{listed("10"), apierrors.NewInternalError(errors.New("broken"))}, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := scripted(true).(*scriptedWatch)
+			s := &script{lists: c.lists, watches: []any{w}}
+			err := s.hears(t, s.namespaces(), "10")
+			require.Equal(t, c.kind, kindOf(t, err), err)
+			var status *apierrors.StatusError
+			require.ErrorAs(t, err, &status)
+			require.Equal(t, len(s.watched) > 0, w.over)
+		})
+	}
+}
+
+// A caller may leave at any event, and a watch that was opened is stopped then.
+func TestBreakAnywhere(t *testing.T) {
+	t.Parallel()
+	const all = 8
+	for at := 1; at <= all; at++ {
+		first := listed("10", dying("a", "u", "9"), dying("b", "v", "9"))
+		first.Continue = "more"
+		w := scripted(true, event(watch.Added, dying("c", "w", "11")), bookmark("12"), event(watch.Added, dying("c", "w2", "13")),
+			event(watch.Deleted, dying("c", "w2", "14"))).(*scriptedWatch)
+		s := &script{lists: []any{first, listed("10")}, watches: []any{w}}
+		n := 0
+		for _, err := range s.namespaces().Terminating(t.Context(), "") {
+			require.NoError(t, err)
+			if n++; n == at {
+				break
+			}
+		}
+		require.Equal(t, at, n)
+		require.Equal(t, len(s.watched) > 0, w.over)
+	}
+	// Also by a panic.
+	w := scripted(true, bookmark("12")).(*scriptedWatch)
+	s := &script{lists: []any{listed("10")}, watches: []any{w}}
+	require.PanicsWithValue(t, "left", func() {
+		for e := range s.namespaces().Terminating(t.Context(), "") {
+			if e.Token == "12" {
+				panic("left")
+			}
+		}
+	})
+	require.True(t, w.over)
+}
+
+// The end of the context ends the loop wherever it is, and its cause is told.
+func TestContextEndsAnywhere(t *testing.T) {
+	t.Parallel()
+	stop := errors.New("stop")
+	hang := func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
+	for _, phase := range []string{"before", "list", "resume", "open", "refer", "watch"} {
+		synctest.Test(t, func(t *testing.T) {
+			w := scripted(true).(*scriptedWatch)
+			opened := false
+			n := namespacesOver(&fakeClient{
+				list: func(ctx context.Context, o metav1.ListOptions) (*corev1.NamespaceList, error) {
+					exact := o.ResourceVersionMatch != ""
+					if phase == "list" || phase == "resume" && exact || phase == "refer" && o.Limit == 1 {
+						return nil, hang(ctx)
+					}
+					return listed("10"), nil
+				},
+				open: func(ctx context.Context, _ metav1.ListOptions) (watch.Interface, error) {
+					if phase == "open" {
+						return nil, hang(ctx)
+					}
+					opened = true
+					return w, nil
+				},
+			})
+			ctx, cancel := context.WithCancelCause(t.Context())
+			if phase == "before" {
+				cancel(stop)
+			}
+			time.AfterFunc(time.Second, func() { cancel(stop) })
+			after := ""
+			if phase == "resume" || phase == "refer" {
+				after = "10"
+			}
+			began := time.Now()
+			_, err := hear(ctx, n, after)
+			require.Equal(t, stop, err, phase)
+			require.Equal(t, opened, w.over, phase)
+			require.Equal(t, phase != "before", time.Since(began) == time.Second, phase)
+		})
+	}
+}
