@@ -72,7 +72,7 @@ func (n namespaces) Create(ctx context.Context, ns *corev1.Namespace, _ metav1.C
 	}
 	content := make(contents, len(n.api.kinds))
 	for i := range content {
-		content[i].feed.forgot = revision
+		content[i].feed.forgot, content[i].feed.room = revision, 256
 	}
 	n.api.rooms.Store(ns.Name, content)
 	s.put(revision, nil, ns)

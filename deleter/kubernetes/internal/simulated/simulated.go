@@ -131,7 +131,7 @@ func New(opts Options) *API {
 		k := &kind{Type: t, resource: deleter.Resource{Group: t.Group, Name: t.Resource}, index: i}
 		a.kinds, a.index[t.GroupVersionResource] = append(a.kinds, k), k
 	}
-	a.spaces.named = map[string]*space{}
+	a.spaces.named, a.spaces.feed.room = map[string]*space{}, 4*history
 	return a
 }
 

@@ -18,6 +18,7 @@ type feed[C any] struct {
 	changes  []numbered[C]
 	forgot   uint64 // the changes up to this revision are not there any more
 	watchers []*watcher[C]
+	room     int // how many events a watcher may lag behind
 }
 
 type numbered[C any] struct {
@@ -57,7 +58,7 @@ func (f *feed[C]) watch(ctx context.Context, after string, lock sync.Locker, ren
 	for len(past) > 0 && past[0].revision <= from {
 		past = past[1:]
 	}
-	w := &watcher[C]{lock: lock, feed: f, render: render, events: make(chan watch.Event, len(past)+room)}
+	w := &watcher[C]{lock: lock, feed: f, render: render, events: make(chan watch.Event, len(past)+f.room)}
 	for _, c := range past {
 		w.tell(c.change)
 	}
@@ -65,9 +66,6 @@ func (f *feed[C]) watch(ctx context.Context, after string, lock sync.Locker, ren
 	w.detach = context.AfterFunc(ctx, w.Stop)
 	return w, nil
 }
-
-// room is how many events a watcher may lag behind.
-const room = 256
 
 // watcher is a watch. Its goroutines are its user's.
 type watcher[C any] struct {
@@ -118,7 +116,7 @@ func (w *watcher[C]) Stop() {
 
 // quiet is the watch of a namespace that does not exist.
 func quiet(ctx context.Context) watch.Interface {
-	var f feed[struct{}]
+	f := feed[struct{}]{room: 1}
 	var mu sync.Mutex
 	mu.Lock()
 	defer mu.Unlock()
