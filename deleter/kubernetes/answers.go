@@ -14,6 +14,12 @@ var errNoAnswer = errors.New("the client returned neither an object nor an error
 // type or a path. A web page with a 404 says nothing.
 func missing(err error) bool { return apierrors.IsNotFound(err) && !pageOfWeb(err) }
 
+// unserved reports whether the server says that it does not do a thing where it was
+// asked to: the path is not there, or does not have the method.
+func unserved(err error) bool {
+	return missing(err) || apierrors.IsMethodNotSupported(err) && !pageOfWeb(err)
+}
+
 // expired reports whether a resource version or a page token is too old.
 func expired(err error) bool { return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) }
 

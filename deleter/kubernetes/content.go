@@ -239,7 +239,7 @@ func (c *content) DeleteCollection(ctx context.Context, target deleter.Target) (
 	switch {
 	case err == nil:
 		return -1, false, nil
-	case missing(err) || apierrors.IsMethodNotSupported(err):
+	case unserved(err):
 		c.incarnations.refuse(target, c.resource())
 		return 0, false, fmt.Errorf("collections of %s: %w: %w", c.resource(), deleter.ErrNotSupportedHere, err)
 	}

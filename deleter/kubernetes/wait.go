@@ -75,7 +75,7 @@ func (c *content) watch(ctx context.Context, target deleter.Target, from string)
 		return false, "", errNoAnswer
 	case expired(err):
 		return true, "", nil
-	case missing(err) || apierrors.IsMethodNotSupported(err):
+	case unserved(err):
 		return false, "", fmt.Errorf("watching %s: %w: %w", c.resource(), deleter.ErrNotSupportedHere, err)
 	case err != nil:
 		return false, "", explain(ctx, err)
