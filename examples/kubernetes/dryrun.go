@@ -41,6 +41,9 @@ func (a *agent) dryRun(ctx context.Context, w io.Writer) error {
 		if err := plan(w, report, err); err != nil {
 			return err
 		}
+		for _, r := range a.missing(report) {
+			fmt.Fprintln(w, "  note: there is no type", r)
+		}
 	}
 	if looked == 0 {
 		fmt.Fprintf(w, "no terminating namespace has the finalizer %s\n", a.config.finalizer)
@@ -49,6 +52,13 @@ func (a *agent) dryRun(ctx context.Context, w io.Writer) error {
 		return fmt.Errorf("%d of %d namespaces could not be looked at in full, see above", failed, looked)
 	}
 	return nil
+}
+
+// missing returns the types of --only that were not found: they may be misspelt.
+func (a *agent) missing(report deleter.Report) []deleter.Resource {
+	return slices.DeleteFunc(slices.Clone(a.config.only), func(r deleter.Resource) bool {
+		return slices.Contains(a.config.except, r) || slices.ContainsFunc(report.Results, func(one deleter.Result) bool { return one.Resource == r })
+	})
 }
 
 // deleted returns the names of all namespaces that are terminating now, sorted.

@@ -155,6 +155,6 @@ func (p *process) stop(t *testing.T) {
 func program(t *testing.T, args ...string) *process {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], args...)
-	cmd.Env = append(os.Environ(), asProgram+"=1")
+	cmd.Env = append(os.Environ(), asProgram+"=1", "KUBECONFIG="+os.DevNull) // not that of whoever runs the tests
 	return launch(t, cmd)
 }

@@ -224,6 +224,7 @@ func TestDryRun(t *testing.T) {
 	before := state()
 	golden(t, "dryrun.txt", dry().said())
 	golden(t, "dryrun-only.txt", dry("--only", "configmaps,widgets.example.com", "--except", "widgets.example.com").said())
+	require.Contains(t, dry("--only", "configmaps,widget.example.com").said(), "\n  note: there is no type widget.example.com\n")
 	require.Empty(t, cmp.Diff(before, state()))
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -235,12 +236,69 @@ func TestDryRun(t *testing.T) {
 func TestOnly(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, "--controller=false")
-	agent := s.agent(t, "--finalizer", string(ours), "--only", "configmaps,t001.example.com")
+	agent := s.agent(t, "--finalizer", string(ours), "--only", "configmaps,t001.example.com",
+		"--workers", "4", "--qps", "200", "--burst", "50")
 	agent.until(t, "watching")
 	s.create(t, "a", []corev1.FinalizerName{ours, stock}, "configmaps/a", "t001/a", "t002/a")
 	s.remove(t, "a")
 	agent.until(t, `"a": is empty, finalized; its finalizers are now \["kubernetes"\]`)
 	require.Equal(t, []string{"t002/a"}, s.left(t, "a", "configmaps", "t001", "t002"))
+	agent.stop(t)
+}
+
+// Where creates may be admitted on an old view of the namespace, an empty one is
+// looked at again: for a time, or until a second look finds nothing either.
+func TestWait(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, "--controller=false")
+	for name, flags := range map[string][]string{
+		"a-second":    {"--wait", "1s"},
+		"quiet-twice": {"--wait", "1h", "--quiet-twice"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			finalizer := "example.com/" + name
+			agent := s.agent(t, append(flags, "--finalizer", finalizer)...)
+			agent.until(t, "watching")
+			s.create(t, name, []corev1.FinalizerName{corev1.FinalizerName(finalizer), stock}, "t001/a")
+			s.remove(t, name)
+			agent.until(t, `is empty; creates may be under way, so that it is looked at again`)
+			agent.until(t, `is empty, finalized; its finalizers are now \["kubernetes"\]`)
+			agent.stop(t)
+		})
+	}
+}
+
+// Groups that cannot be discovered hold up the namespaces that may have objects of
+// theirs, and not the other types; unless they are left out.
+func TestGroupThatIsDown(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, "--controller=false")
+	f := newFront(t, s)
+	f.meet(func(w http.ResponseWriter, r *http.Request) bool {
+		switch r.URL.Path {
+		case "/api", "/apis":
+			r.Header.Set("Accept", "application/json") // group by group
+		case "/apis/example.com/v1":
+			http.Error(w, "the service is down", http.StatusServiceUnavailable)
+			return false
+		}
+		return true
+	})
+	flags := []string{"--finalizer", string(ours), "--server", f.address, "--leader-elect=false"}
+	agent := s.agent(t, flags...)
+	agent.until(t, "watching")
+	s.create(t, "a", []corev1.FinalizerName{ours, stock}, "configmaps/a", "t001/a")
+	s.remove(t, "a")
+	agent.until(t, `"a": will try again: unable to retrieve the complete list of server APIs: example.com/v1: `)
+	require.Equal(t, []string{"t001/a"}, s.left(t, "a", "configmaps", "t001"))
+	ns, err := s.core.Namespaces().Get(t.Context(), "a", metav1.GetOptions{})
+	require.NoError(t, err)
+	require.Contains(t, ns.Spec.Finalizers, ours)
+	golden(t, "conditions-discovery.txt", conditions(ns))
+	agent.stop(t)
+	agent = s.agent(t, append(flags, "--except-groups", "example.com")...)
+	agent.until(t, `"a": is empty, finalized`)
+	require.Equal(t, []string{"t001/a"}, s.left(t, "a", "configmaps", "t001"))
 	agent.stop(t)
 }
 
