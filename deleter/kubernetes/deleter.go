@@ -61,8 +61,8 @@ func (d *Deleter) stale(v *view, target deleter.Target, previous deleter.Report)
 	s := d.settling(target, previous, v)
 	switch {
 	case previous.UID == "", // the first pass of the incarnation
-		previous.Settles > 0, // the pass before left nothing, so that this one may be the last
-		d.options.Expiry < 0, time.Since(v.began) > d.options.Expiry:
+		previous.Settles > 0,                   // the pass before left nothing, so that this one may be the last
+		time.Since(v.began) > d.options.Expiry: // also if that is negative
 		return true
 	}
 	return s.settled && v.began.Before(s.at)

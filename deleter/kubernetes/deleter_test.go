@@ -107,6 +107,25 @@ func TestR7_NoDiscoveryNoEnd(t *testing.T) {
 	w.removed(t, "n", report)
 }
 
+// The first pass of an incarnation deletes what came with a new type at once, also
+// where nothing is final yet.
+func TestFirstPassDiscovers(t *testing.T) {
+	w := newWorld(t, stock, kubernetes.Options{OneByOne: true})
+	w.hidden[widgets] = true
+	w.create(t, "warm")
+	w.delete(t, "warm")
+	w.waits(t, "warm", deleter.Report{})
+	w.create(t, "n")
+	w.put(t, "n", ofConfigs, simulated.Object{Name: "a"})
+	w.put(t, "n", ofWidgets, simulated.Object{Name: "a"})
+	w.set(func() { w.hidden[widgets] = false })
+	w.delete(t, "n")
+	result, err := w.pass(t, "n", deleter.Report{})
+	require.NoError(t, err)
+	require.Zero(t, w.Objects("n"))
+	require.Equal(t, 2, result.Report.Deleted(), "by both halves of the pass")
+}
+
 func TestNothingDiscovered(t *testing.T) {
 	w := newWorld(t, "", noWait)
 	w.hidden = map[deleter.Resource]bool{pods: true, configs: true, widgets: true}
@@ -242,8 +261,19 @@ func TestOneFailingAPI(t *testing.T) {
 // The same for a group that cannot be discovered, such as one whose aggregated API
 // server is down.
 func TestOneFailingGroup(t *testing.T) {
-	w := newWorld(t, "", noWait)
-	w.failed = groupFailed
+	for name, warm := range map[string]bool{"from the start": false, "since a complete discovery": true} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, "", noWait)
+			if warm {
+				w.warm(t)
+			}
+			oneFailingGroup(t, w)
+		})
+	}
+}
+
+func oneFailingGroup(t *testing.T, w *world) {
+	w.set(func() { w.failed = groupFailed })
 	w.create(t, "n")
 	w.put(t, "n", ofWidgets, simulated.Object{Name: "a"})
 	w.delete(t, "n")

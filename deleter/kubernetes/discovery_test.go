@@ -90,6 +90,22 @@ func TestTypesOfADiscovery(t *testing.T) {
 	}
 }
 
+// However many types there are, the first version of each counts.
+func TestFirstVersionOfMany(t *testing.T) {
+	first, second := served("example.com/v2"), served("example.com/v1")
+	for i := range 100 {
+		for _, list := range []*metav1.APIResourceList{first, second} {
+			list.APIResources = append(list.APIResources, servedType(fmt.Sprintf("type%03d", i)))
+		}
+	}
+	types, _, err := scope{}.read([]*metav1.APIResourceList{first, second}, nil)
+	require.NoError(t, err)
+	require.Len(t, types, 100)
+	for _, ty := range types {
+		require.Equal(t, "v2", ty.gvr.Version)
+	}
+}
+
 var errDown = apierrors.NewServiceUnavailable("down")
 
 func groupsFailed(groupVersions ...string) *discovery.ErrGroupDiscoveryFailed {

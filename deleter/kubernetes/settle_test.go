@@ -179,3 +179,81 @@ func TestQuietTwiceNeedsTheReport(t *testing.T) {
 		}
 	})
 }
+
+// A look that was not empty undoes the one before, also for those who do not know of it.
+func TestQuietTwiceInARow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, stock, kubernetes.Options{QuietTwice: true})
+		w.create(t, "n")
+		w.delete(t, "n")
+		first := w.waits(t, "n", deleter.Report{})
+		w.put(t, "n", ofConfigs, simulated.Object{Name: "late", Finalizers: []string{"example.com/f"}})
+		require.Equal(t, 1, w.waits(t, "n", first).Remaining())
+		w.Release("n", ofConfigs, "late")
+		again := w.waits(t, "n", first)
+		w.create(t, "moves")
+		w.removed(t, "n", again)
+	})
+}
+
+// The second half of a pass, over other types than the first, is no second look.
+func TestQuietTwiceIsTwoPasses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, stock, kubernetes.Options{QuietTwice: true})
+		w.create(t, "warm")
+		w.delete(t, "warm")
+		w.waits(t, "warm", deleter.Report{})
+		w.create(t, "n")
+		w.delete(t, "n")
+		w.set(func() {
+			w.hidden[widgets] = true
+			w.requests = func(_ context.Context, r simulated.Request) error {
+				if r.Verb == simulated.List {
+					w.Put("warm", ofConfigs, simulated.Object{Name: "moves"})
+				}
+				return nil
+			}
+		})
+		report := w.waits(t, "n", deleter.Report{})
+		require.Equal(t, 50*time.Millisecond, report.Settles)
+		w.removed(t, "n", report)
+	})
+}
+
+// A pass that began before the wait was over, and ends after it, is not final.
+func TestR7_PassAcrossTheEndOfTheWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, stock, kubernetes.Options{})
+		w.create(t, "n")
+		w.delete(t, "n")
+		report := w.waits(t, "n", deleter.Report{})
+		time.Sleep(report.Settles - time.Millisecond)
+		w.set(func() {
+			w.requests = func(_ context.Context, r simulated.Request) error {
+				if r.Verb == simulated.List {
+					time.Sleep(time.Second)
+				}
+				return nil
+			}
+		})
+		report = w.waits(t, "n", report)
+		require.Equal(t, time.Millisecond, report.Settles)
+		w.removed(t, "n", report)
+	})
+}
+
+// Types that were seen empty are looked at again, not deleted again.
+func TestSecondLookDeletesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, stock, kubernetes.Options{})
+		w.create(t, "n")
+		w.delete(t, "n")
+		report := w.waits(t, "n", deleter.Report{})
+		require.Empty(t, report.Results, "it is compact")
+		time.Sleep(report.Settles)
+		w.ResetRequests()
+		w.removed(t, "n", report)
+		require.Equal(t, 3, w.Requests(simulated.List))
+		require.Zero(t, w.Requests(simulated.DeleteCollection))
+	})
+}

@@ -131,6 +131,9 @@ type transport struct {
 }
 
 func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	if t.ctx.Err() != nil {
+		return nil, context.Cause(t.ctx)
+	}
 	response, err := t.base.RoundTrip(r.WithContext(t.ctx))
 	if err != nil || response.StatusCode < http.StatusBadRequest {
 		return response, err

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
@@ -233,6 +235,10 @@ func TestVersionOverHTTP(t *testing.T) {
 	require.Equal(t, foreignServer, askServer(t.Context(), nil))
 }
 
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
 // DiscoveryInterface has no contexts, yet whatever a discovery is doing ends with its
 // caller's: a request, the wait that the server asks for, and that for the client's
 // own limit.
@@ -247,26 +253,36 @@ func TestDiscoveryEndsWithItsContext(t *testing.T) {
 			w.Header().Set("Retry-After", "3600")
 			w.WriteHeader(http.StatusTooManyRequests)
 		}, rest.Config{}},
-		{"at the client's limit", page(http.StatusOK, "application/json", `{"versions":["v1"]}`), rest.Config{QPS: 1e-4, Burst: 1}},
+		{"at the client's limit", page(http.StatusOK, "application/json", `{"versions":["v1"]}`), rest.Config{QPS: 1e-3, Burst: 1}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			ctx, cancel := context.WithCancelCause(t.Context())
-			stop := errors.New("stop")
-			site := newWebsite(t, map[string]http.HandlerFunc{"/api": func(w http.ResponseWriter, r *http.Request) {
-				if tt.name == "in a request" {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancelCause(t.Context())
+				stop := errors.New("stop")
+				requests := 0
+				tt.config.Host = "http://nowhere.example.com"
+				tt.config.Transport = roundTripper(func(r *http.Request) (*http.Response, error) {
+					requests++
+					w := httptest.NewRecorder()
+					tt.answer(w, r)
+					if err := r.Context().Err(); err != nil {
+						return nil, err
+					}
+					return w.Result(), nil
+				})
+				// The limiter would not even begin to wait for longer than it may take.
+				cluster, err := ForConfig(&tt.config, &Options{Deleter: deleter.Options{CallTimeout: time.Hour}})
+				require.NoError(t, err)
+				go func() {
+					synctest.Wait() // until nothing moves any more
 					cancel(stop)
-				} else {
-					defer cancel(stop)
-				}
-				tt.answer(w, r)
-			}})
-			tt.config.Host = site.URL
-			cluster, err := ForConfig(&tt.config, nil)
-			require.NoError(t, err)
-			_, err = cluster.Deleter().Delete(ctx, target(), deleter.Report{})
-			require.ErrorIs(t, err, stop)
-			require.Equal(t, 1, site.count("/api"))
-			require.Zero(t, site.count("/apis"))
+				}()
+				began := time.Now()
+				_, err = cluster.Deleter().Delete(ctx, target(), deleter.Report{})
+				require.ErrorIs(t, err, stop)
+				require.Equal(t, 1, requests)
+				require.Zero(t, time.Since(began))
+			})
 		})
 	}
 }
