@@ -96,6 +96,23 @@ func TestPassTakesSixRequestsTime(t *testing.T) {
 	}
 }
 
+// Without an order between types it is four: nothing comes after the pods.
+func TestPassWithoutOrderTakesFourRequestsTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := simulate(t, 200, simulated.Options{Latency: 20 * time.Millisecond},
+			kubernetes.Options{After: func(deleter.Resource) []deleter.Resource { return nil }})
+		for i, requests := range []time.Duration{6, 4} {
+			name := fmt.Sprint("n-", i)
+			s.create(t, name, 5)
+			s.delete(t, name)
+			began := time.Now()
+			s.expect(t, name, deleter.Report{}, pass.Removed,
+				spent{Get: 1, Discover: 2, DeleteCollection: 200, List: 200, Finalize: 1})
+			require.Equal(t, requests*20*time.Millisecond, time.Since(began))
+		}
+	})
+}
+
 // Until the time is over in which the server may still admit creates, an empty type
 // is looked at again, by one request, and so are the types themselves.
 func TestRequestsWhileUnsettled(t *testing.T) {
