@@ -177,6 +177,8 @@ func askServer(ctx context.Context, ask func(context.Context) (*version.Info, er
 	if ask == nil {
 		return foreignServer
 	}
+	ctx, cancel := context.WithTimeout(ctx, settleWait) // what is not known by then makes no wait shorter
+	defer cancel()
 	info, err := ask(ctx)
 	if err != nil || info == nil {
 		return unknownServer

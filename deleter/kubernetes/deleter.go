@@ -51,28 +51,29 @@ func (d *Deleter) Delete(ctx context.Context, target deleter.Target, previous de
 	case d.stale(known, target, previous):
 		report = d.overBoth(ctx, target, previous, known)
 	default:
-		report = d.over(ctx, target, previous, known)
+		report = d.over(ctx, target, previous, known, known.began)
 	}
 	return report, report.Err()
 }
 
 // stale reports whether a pass over v proves nothing without a further discovery.
 func (d *Deleter) stale(v *view, target deleter.Target, previous deleter.Report) bool {
-	s := d.settling(target, previous, v)
+	now := time.Now()
 	switch {
 	case previous.UID == "", // the first pass of the incarnation
-		previous.Settles > 0,                   // the pass before left nothing, so that this one may be the last
-		time.Since(v.began) > d.options.Expiry: // also if that is negative
+		previous.Settles > 0,                // the pass before left nothing, so that this one may be the last
+		now.Sub(v.began) > d.options.Expiry: // also if that is negative
 		return true
 	}
-	return s.settled && v.began.Before(s.at)
+	// Now the pass may be the last, but not by what was discovered before.
+	return d.settling(target, previous, v, now).settled && !d.settling(target, previous, v, v.began).settled
 }
 
 // overFresh makes a discovery, then a pass over what that finds.
 func (d *Deleter) overFresh(ctx context.Context, target deleter.Target, previous deleter.Report) deleter.Report {
 	v, err := d.catalog.fresh(ctx)
 	if err == nil {
-		return d.over(ctx, target, previous, v)
+		return d.over(ctx, target, previous, v, v.began)
 	}
 	report := deleter.Report{UID: target.UID, Clean: previous.Clean}
 	undiscovered(ctx, &report, err)
@@ -85,12 +86,13 @@ func (d *Deleter) overFresh(ctx context.Context, target deleter.Target, previous
 func (d *Deleter) overBoth(ctx context.Context, target deleter.Target, previous deleter.Report, v *view) deleter.Report {
 	var fresh *view
 	var err error
+	began := time.Now() // of the discovery, at the earliest
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		fresh, err = d.catalog.fresh(ctx)
 	}()
-	report := d.over(ctx, target, previous, v)
+	report := d.over(ctx, target, previous, v, began)
 	<-done
 	switch {
 	case err != nil:
@@ -101,14 +103,14 @@ func (d *Deleter) overBoth(ctx context.Context, target deleter.Target, previous 
 	}
 	first := report
 	first.Settles = 0 // no look before this one counts
-	report = d.over(ctx, target, first, fresh)
+	report = d.over(ctx, target, first, fresh, fresh.began)
 	addDeleted(report.Results, first.Results)
 	return report
 }
 
-// over makes a pass over v.
-func (d *Deleter) over(ctx context.Context, target deleter.Target, previous deleter.Report, v *view) deleter.Report {
-	s := d.settling(target, previous, v)
+// over makes a pass over v, on the word of a discovery that did not begin before discovered.
+func (d *Deleter) over(ctx context.Context, target deleter.Target, previous deleter.Report, v *view, discovered time.Time) deleter.Report {
+	s := d.settling(target, previous, v, discovered)
 	if previous.Settles > 0 {
 		// It saw every type empty, so that this pass does best to look before it deletes.
 		previous.Results = v.blank

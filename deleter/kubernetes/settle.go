@@ -32,16 +32,17 @@ func (o *Options) wait(s server) time.Duration {
 // settling is how far what one look sees can be relied upon.
 type settling struct {
 	at      time.Time // from when on a look sees the last of what could come
-	settled bool      // the look began later than that
+	settled bool      // the look, and the discovery that it relies upon, began no earlier
 	// quiet are the versions at which an earlier look of the same incarnation saw each
 	// type empty; nil: it did not, or that does not count.
 	quiet map[deleter.Resource]string
 }
 
-// settling begins a look at target over v.
-func (d *Deleter) settling(target deleter.Target, previous deleter.Report, v *view) settling {
+// settling begins a look at target over v that relies upon a discovery which did not
+// begin before discovered.
+func (d *Deleter) settling(target deleter.Target, previous deleter.Report, v *view, discovered time.Time) settling {
 	s := settling{at: d.incarnations.firstSeen(target).Add(d.options.wait(v.server))}
-	s.settled = !time.Now().Before(s.at)
+	s.settled = !discovered.Before(s.at)
 	if d.options.QuietTwice && !s.settled && previous.Settles > 0 {
 		s.quiet = d.incarnations.quiet(target)
 	}

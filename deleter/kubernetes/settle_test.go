@@ -87,6 +87,37 @@ func TestSettlingWithoutAVersion(t *testing.T) {
 	})
 }
 
+// One that does not answer that question does not hold up the passes for longer than the
+// answer could save. What comes after the slow discovery had looked is still found.
+func TestR7_SlowDiscovery(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, stock, kubernetes.Options{})
+		w.hidden[widgets] = true
+		w.requests = func(ctx context.Context, r simulated.Request) error {
+			if r.Verb == simulated.Version {
+				<-ctx.Done()
+				return ctx.Err()
+			}
+			return nil
+		}
+		w.create(t, "n")
+		w.delete(t, "n")
+		go func() {
+			time.Sleep(time.Second)
+			w.set(func() { w.hidden[widgets] = false })
+			w.put(t, "n", ofWidgets, simulated.Object{Name: "late", Finalizers: []string{"example.com/f"}})
+		}()
+		began := time.Now()
+		report := w.waits(t, "n", deleter.Report{})
+		require.Equal(t, 5*time.Second, time.Since(began))
+		require.Equal(t, time.Millisecond, report.Settles, "the pass began after the wait, its discovery did not")
+		report = w.waits(t, "n", report)
+		require.Equal(t, 1, report.Remaining())
+		w.Release("n", ofWidgets, "late")
+		w.removed(t, "n", report)
+	})
+}
+
 // What the server lets in on an old view of the namespace, up to the wait, is deleted.
 func TestR7_LateContent(t *testing.T) {
 	for name, opts := range map[string]kubernetes.Options{"wait": {}, "quiet twice": {QuietTwice: true}} {

@@ -59,7 +59,31 @@ func ours(config *rest.Config) *rest.Config {
 	return config
 }
 
+// keeping gives config a transport of its own if it would use the process's, which
+// keeps two connections to a host: a pass would open one for almost every request.
+func keeping(config *rest.Config) error {
+	tls, err := rest.TLSConfigFor(config)
+	if err != nil {
+		return err
+	}
+	shared, ok := http.DefaultTransport.(*http.Transport)
+	if !ok || tls != nil || config.Transport != nil || config.Dial != nil || config.Proxy != nil ||
+		config.ExecProvider != nil || config.AuthProvider != nil {
+		return nil
+	}
+	own := shared.Clone()
+	own.MaxIdleConns, own.MaxIdleConnsPerHost = 0, idleConnections
+	config.Transport = own
+	return nil
+}
+
+// idleConnections is how many requests a pass makes at once, by default.
+const idleConnections = 128
+
 func clientsFor(config *rest.Config) (Clients, error) {
+	if err := keeping(config); err != nil {
+		return Clients{}, err
+	}
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return Clients{}, err
