@@ -69,6 +69,13 @@ func answerStatus(w http.ResponseWriter, s *apierrors.StatusError) {
 	answerJSON(w, int(s.ErrStatus.Code), s.ErrStatus)
 }
 
+// overStatus is a 410 in its older form.
+func overStatus(message string) *apierrors.StatusError {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusGone, Reason: metav1.StatusReasonGone, Message: message,
+	}}
+}
+
 func answerText(code int, kind, text string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", kind)
@@ -129,7 +136,7 @@ func TestErrors(t *testing.T) {
 		{name: "409", status: apierrors.NewConflict(theNamespaces, "a", errors.New("modified")), read: namespace.ErrConflict, write: namespace.ErrConflict, says: "modified"},
 		{name: "409 that exists", status: apierrors.NewAlreadyExists(theNamespaces, "a"), read: namespace.ErrExists, write: namespace.ErrExists, says: "already exists"},
 		{name: "410", status: apierrors.NewResourceExpired("too old"), read: namespace.ErrGone, write: namespace.ErrGone, says: "too old"},
-		{name: "410 gone", status: apierrors.NewGone("over"), read: namespace.ErrGone, write: namespace.ErrGone, says: "over"},
+		{name: "410 gone", status: overStatus("over"), read: namespace.ErrGone, write: namespace.ErrGone, says: "over"},
 		{name: "422", status: apierrors.NewInvalid(schema.GroupKind{Kind: "Namespace"}, "a", field.ErrorList{field.Required(field.NewPath("spec"), "x")}),
 			read: namespace.ErrInvalid, write: namespace.ErrInvalid, says: "spec: Required value: x"},
 		{name: "429", status: apierrors.NewTooManyRequestsError("busy"), says: "busy"},

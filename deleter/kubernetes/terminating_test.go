@@ -291,7 +291,7 @@ func TestWatchFails(t *testing.T) {
 		{name: "403 of the list", lists: []any{apierrors.NewForbidden(theNamespaces, "", errors.New("no"))}, kind: namespace.ErrForbidden, says: "no"},
 		{name: "500 of the list", lists: []any{apierrors.NewInternalError(errors.New("broken"))}, says: listing + ": Internal error occurred: broken"},
 		{name: "no list", lists: []any{(*corev1.NamespaceList)(nil)}, says: errNoAnswer.Error()},
-		{name: "410 of the watch", watches: []any{apierrors.NewGone("old")}, kind: namespace.ErrGone, says: "old"},
+		{name: "410 of the watch", watches: []any{overStatus("old")}, kind: namespace.ErrGone, says: "old"},
 		{name: "403 of the watch", watches: []any{apierrors.NewForbidden(theNamespaces, "", errors.New("no"))}, kind: namespace.ErrForbidden, says: "no"},
 		{name: "429 of the watch", watches: []any{apierrors.NewTooManyRequestsError("busy")}, says: watching + ": "},
 		{name: "410 in the watch", watches: []any{scripted(true, statusEvent(apierrors.NewResourceExpired("old")))}, kind: namespace.ErrGone, says: "old"},
@@ -396,7 +396,7 @@ func TestResumeFails(t *testing.T) {
 		kind  error
 	}{
 		{"too old", []any{apierrors.NewResourceExpired("old")}, namespace.ErrGone},
-		{"gone", []any{apierrors.NewGone("old")}, namespace.ErrGone},
+		{"gone", []any{overStatus("old")}, namespace.ErrGone},
 		{"no version", []any{refusedSelector, refusedSelector}, namespace.ErrGone},
 		{"invalid", []any{apierrors.NewInvalid(schema.GroupKind{Kind: "ListOptions"}, "", nil)}, namespace.ErrGone},
 		{"from the future", []any{ahead}, namespace.ErrGone},
@@ -421,6 +421,8 @@ func TestResumeFails(t *testing.T) {
 func TestBreakAnywhere(t *testing.T) {
 	t.Parallel()
 	const all = 8
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second) // for code that tells less
+	defer cancel()
 	for at := 1; at <= all; at++ {
 		first := listed("10", dying("a", "u", "9"), dying("b", "v", "9"))
 		first.Continue = "more"
@@ -428,7 +430,7 @@ func TestBreakAnywhere(t *testing.T) {
 			event(watch.Deleted, dying("c", "w2", "14"))).(*scriptedWatch)
 		s := &script{lists: []any{first, listed("10")}, watches: []any{w}}
 		n := 0
-		for _, err := range s.namespaces().Terminating(t.Context(), "") {
+		for _, err := range s.namespaces().Terminating(ctx, "") {
 			require.NoError(t, err)
 			if n++; n == at {
 				break
@@ -441,7 +443,7 @@ func TestBreakAnywhere(t *testing.T) {
 	w := scripted(true, bookmark("12")).(*scriptedWatch)
 	s := &script{lists: []any{listed("10")}, watches: []any{w}}
 	require.PanicsWithValue(t, "left", func() {
-		for e := range s.namespaces().Terminating(t.Context(), "") {
+		for e := range s.namespaces().Terminating(ctx, "") {
 			if e.Token == "12" {
 				panic("left")
 			}
