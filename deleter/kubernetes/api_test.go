@@ -251,8 +251,9 @@ func (a *api) one(w http.ResponseWriter, r *http.Request, name string) {
 		a.t.Errorf("the deletion of %s is not in the background", name)
 	}
 	if p := options.Preconditions; p != nil && p.UID != nil && *p.UID != a.pods[i].UID {
-		refuse(w, http.StatusConflict, metav1.StatusReasonConflict, fmt.Sprintf(`Operation cannot be fulfilled on pods %q: `+
-			`Precondition failed: UID in precondition: %s, UID in object meta: %s`, name, *p.UID, a.pods[i].UID))
+		refuse(w, http.StatusConflict, metav1.StatusReasonConflict, fmt.Sprintf("Operation cannot be fulfilled on pods %q: "+
+			"the UID in the precondition (%s) does not match the UID in record (%s). The object might have been deleted and then recreated",
+			name, *p.UID, a.pods[i].UID))
 		return
 	}
 	a.pods = slices.Delete(a.pods, i, i+1)

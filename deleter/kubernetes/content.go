@@ -205,10 +205,23 @@ func (c *content) delete(ctx context.Context, target deleter.Target, name, uid s
 	switch {
 	case err == nil || missing(err):
 		return nil
-	case uid != "" && apierrors.IsConflict(err) && strings.Contains(err.Error(), "UID in precondition"):
-		return fmt.Errorf("%w: %w", deleter.ErrReplaced, err)
+	case uid != "" && apierrors.IsConflict(err) && !pageOfWeb(err):
+		return c.conflict(ctx, target, name, uid, err)
 	}
 	return explain(ctx, err)
+}
+
+// conflict tells what a conflict of a deletion under a uid was about. Servers have
+// several texts for a uid that is another, so the object is read.
+func (c *content) conflict(ctx context.Context, target deleter.Target, name, uid string, conflict error) error {
+	m, err := c.client.Namespace(target.Namespace).Get(ctx, name, metav1.GetOptions{})
+	switch {
+	case missing(err):
+		return nil
+	case err == nil && m != nil && string(m.UID) != uid:
+		return fmt.Errorf("%w: %w", deleter.ErrReplaced, conflict)
+	}
+	return explain(ctx, conflict)
 }
 
 // background makes the server remove dependents after their owners, as the stock

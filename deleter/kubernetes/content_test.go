@@ -142,13 +142,29 @@ func TestDelete(t *testing.T) {
 		require.NoError(t, c.Delete(t.Context(), a.target, "missing", "uid"))
 		require.NoError(t, c.Delete(t.Context(), a.target, "missing", ""))
 		require.Equal(t, []string{"a", "b", "c"}, a.names())
-		require.Equal(t, []string{"DELETE x/pods/a", "DELETE x/pods/missing", "GET x/pods/missing"}, a.asked())
+		require.Equal(t, []string{"DELETE x/pods/a", "GET x/pods/a", "DELETE x/pods/missing", "GET x/pods/missing"}, a.asked())
 	}
 	c := a.of(podsType, time.Hour)
 	require.NoError(t, c.Delete(t.Context(), a.target, "a", "uid-of-a"))
 	require.NoError(t, c.Delete(t.Context(), a.target, "b", ""))
 	require.Equal(t, []string{"c"}, a.names())
 	require.Equal(t, []string{"GET x", "DELETE x/pods/a", "GET x/pods/b", "GET x", "DELETE x/pods/b"}, a.asked())
+}
+
+// A conflict that is over with the object leaves nothing to do.
+func TestDeleteConflictsWithWhatIsGone(t *testing.T) {
+	a := newAPI(t, pod("a"))
+	a.before = func(w http.ResponseWriter, r *http.Request) bool {
+		if r.Method != http.MethodDelete {
+			return false
+		}
+		a.mu.Lock()
+		a.pods = nil
+		a.mu.Unlock()
+		refuse(w, http.StatusConflict, metav1.StatusReasonConflict, "somebody was faster")
+		return true
+	}
+	require.NoError(t, a.of(podsType, time.Hour).Delete(t.Context(), a.target, "a", "uid-of-a"))
 }
 
 // A conflict about something else is no replacement, and other failures are told.
@@ -164,7 +180,13 @@ func TestDeleteFails(t *testing.T) {
 		{http.StatusInternalServerError, metav1.StatusReasonInternalError, "broken"},
 	} {
 		a := newAPI(t, pod("a"))
-		a.before = onPath("x/pods/a", func(w http.ResponseWriter) { refuse(w, c.code, c.why, c.text) })
+		a.before = func(w http.ResponseWriter, r *http.Request) bool {
+			if r.Method != http.MethodDelete {
+				return false
+			}
+			refuse(w, c.code, c.why, c.text)
+			return true
+		}
 		for _, uid := range []string{"", "uid-of-a"} {
 			err := a.of(podsType, time.Hour).Delete(t.Context(), a.target, "a", uid)
 			require.ErrorContains(t, err, c.text)
