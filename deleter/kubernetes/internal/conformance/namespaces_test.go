@@ -4,11 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
 	"slices"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -98,6 +101,65 @@ func (w *world) clear(namespaces *kubernetes.Namespaces) {
 
 // controllertestNames are those that controllertest gives namespaces.
 var controllertestNames = []string{"a", "b", "c", "gone", "active", "first", "second", "last"}
+
+// However many namespaces are Active, following those that terminate is one list and
+// one watch, and what is not terminating is not sent.
+func TestWatchCost(t *testing.T) {
+	h := start(t, 0)
+	config := h.config()
+	var received atomic.Int64
+	config.WrapTransport = func(next http.RoundTripper) http.RoundTripper { return receiving{next, &received} }
+	b := h.backend(t, config)
+	for i := range 1000 {
+		_, err := b.Create(t.Context(), namespace.Namespace{Meta: namespace.Meta{Name: fmt.Sprint("active", i)}})
+		require.NoError(t, err)
+	}
+	begin := func(name string) {
+		_, err := b.Create(t.Context(), namespace.Namespace{Meta: namespace.Meta{Name: name}})
+		require.NoError(t, err)
+		require.NoError(t, b.Delete(t.Context(), name))
+	}
+	begin("first")
+	var names []string
+	for e, err := range b.Namespaces.Terminating(t.Context(), "") {
+		require.NoError(t, err)
+		names = append(names, e.Name)
+		if e.Type == namespace.EventSynced {
+			begin("second")
+		}
+		if e.Name == "second" {
+			break
+		}
+	}
+	require.Equal(t, []string{"first", "", "second"}, names)
+	require.Equal(t, 2, h.requested("GET /api/v1/namespaces"))
+	require.Less(t, received.Load(), int64(4000))
+}
+
+// receiving counts the bytes of answers.
+type receiving struct {
+	http.RoundTripper
+	bytes *atomic.Int64
+}
+
+func (r receiving) RoundTrip(request *http.Request) (*http.Response, error) {
+	answer, err := r.RoundTripper.RoundTrip(request)
+	if err == nil {
+		answer.Body = receivingBody{answer.Body, r.bytes}
+	}
+	return answer, err
+}
+
+type receivingBody struct {
+	io.ReadCloser
+	bytes *atomic.Int64
+}
+
+func (b receivingBody) Read(into []byte) (int, error) {
+	n, err := b.ReadCloser.Read(into)
+	b.bytes.Add(int64(n))
+	return n, err
+}
 
 // backend is the host as its clients see and change it. What they create is held by
 // its finalizers only.

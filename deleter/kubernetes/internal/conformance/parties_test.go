@@ -94,20 +94,31 @@ func waitingFor(into map[string]string, prefix string) map[string]string {
 func TestTwoParties(t *testing.T) {
 	h := start(t, 3)
 	h.control(t)
-	w := newWorld(t, h.config())
 	control(t, h.config(), agent, &cluster.Options{Wait: -1})
+	twoParties(newWorld(t, h.config()))
+}
+
+// The same with Kubernetes' own API server, and both parties of this library.
+func TestKubernetesTwoParties(t *testing.T) {
+	config := realKubernetes(t, "admin")
+	control(t, config, finalizer.Kubernetes, &cluster.Options{QuietTwice: true})
+	control(t, config, agent, &cluster.Options{QuietTwice: true})
+	twoParties(newWorld(t, config))
+}
+
+func twoParties(w *world) {
 	both := waitingFor(waitingFor(map[string]string{}, ""), agent+".")
 	var doomed []*corev1.Namespace
 	for i := range 5 {
-		ns := w.namespace(fmt.Sprint("n", i), agent)
-		require.ElementsMatch(t, []corev1.FinalizerName{"kubernetes", agent}, ns.Spec.Finalizers)
+		ns := w.namespace(fmt.Sprint("parties", i), agent)
+		require.ElementsMatch(w, []corev1.FinalizerName{"kubernetes", agent}, ns.Spec.Finalizers)
 		w.configMaps(ns.Name, 3)
 		w.hold(ns.Name)
 		doomed = append(doomed, w.delete(ns.Name))
 	}
 	for i, ns := range doomed {
 		doomed[i] = w.until(ns, func(ns *corev1.Namespace) bool { return cmp.Equal(both, statuses(ns)) })
-		require.Len(t, doomed[i].Spec.Finalizers, 2)
+		require.Len(w, doomed[i].Spec.Finalizers, 2)
 	}
 	for _, ns := range doomed {
 		w.letGo(ns.Name)
