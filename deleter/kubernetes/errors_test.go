@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -335,7 +336,7 @@ func TestSightings(t *testing.T) {
 	n := serving(t, func(w http.ResponseWriter, r *http.Request) {
 		k := toKubernetes(asRead)
 		k.DeletionTimestamp = &metav1.Time{Time: time.Unix(1, 0)}
-		if r.Method == http.MethodPut {
+		if strings.HasSuffix(r.URL.Path, "/finalize") {
 			k.Spec.Finalizers = nil
 		}
 		k.Kind, k.APIVersion = "Namespace", "v1"
@@ -345,7 +346,11 @@ func TestSightings(t *testing.T) {
 	_, err := n.Get(t.Context(), "a")
 	require.NoError(t, err)
 	key := incarnationKey{"a", "u"}
-	require.True(t, n.seen.known[key].shown.After(before))
+	read := n.seen.known[key].shown
+	require.True(t, read.After(before))
+	_, err = n.UpdateStatus(t.Context(), asRead)
+	require.NoError(t, err)
+	require.True(t, n.seen.known[key].shown.After(read))
 	_, err = n.Finalize(t.Context(), asRead)
 	require.NoError(t, err)
 	require.Zero(t, n.seen.known[key].shown)

@@ -92,7 +92,9 @@ func TestWatchOnTheWire(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			n := onTheWire(t, nil, c.watch)
-			events, err := hear(t.Context(), n, "")
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			events, err := hear(ctx, n, "")
 			require.Equal(t, []namespace.TerminationEvent{terminatingEvent("a", "u", ""), syncedEvent("10")}, events)
 			require.Equal(t, c.kind, kindOf(t, err), err)
 			require.ErrorContains(t, err, c.says)

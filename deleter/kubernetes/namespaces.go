@@ -95,6 +95,7 @@ func (n *Namespaces) write(
 		return namespace.Namespace{}, badRequest(ns.Name,
 			"%s %q: without uid and resourceVersion the write would be unconditional: write what was read", doing, ns.Name)
 	}
+	began := time.Now()
 	k, err := ask(ctx, func(ctx context.Context) (*corev1.Namespace, error) {
 		return put(ctx, toKubernetes(ns), metav1.UpdateOptions{})
 	})
@@ -104,6 +105,7 @@ func (n *Namespaces) write(
 	if err != nil {
 		return namespace.Namespace{}, writeFailure(doing, ns.Name, err)
 	}
+	n.seen.saw(k, began) // as good as a read
 	return fromKubernetes(k), nil
 }
 
