@@ -118,26 +118,43 @@ func (in *incarnations) gone(name string, uid types.UID) {
 // makes one, shared with others that ask. The error matches [deleter.ErrIncarnation]
 // and says what was found, or is that of the read.
 func (in *incarnations) confirm(ctx context.Context, target deleter.Target, since time.Time) error {
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
+	for ctx.Err() == nil {
+		in.mu.Lock()
+		known := in.at(target.Namespace, types.UID(target.UID))
+		fresh := known.shown.After(since)
+		in.mu.Unlock()
+		if fresh {
+			return nil
+		}
+		ns, err := known.reads.do(ctx, func(ctx context.Context) (*corev1.Namespace, error) {
+			return in.read(ctx, target.Namespace, known, since)
+		})
+		if ns != nil || err != nil {
+			return verdict(target, ns, explain(ctx, err))
+		}
 	}
+	return context.Cause(ctx)
+}
+
+// read reads the namespace. It returns nothing if meanwhile another read has shown what
+// the caller asks for; others that share this one may need a later one.
+func (in *incarnations) read(ctx context.Context, name string, known *incarnation, since time.Time) (*corev1.Namespace, error) {
 	in.mu.Lock()
-	known := in.at(target.Namespace, types.UID(target.UID))
 	fresh := known.shown.After(since)
 	in.mu.Unlock()
 	if fresh {
-		return nil
+		return nil, nil
 	}
-	ns, err := known.reads.do(ctx, func(ctx context.Context) (*corev1.Namespace, error) {
-		began := time.Now()
-		ns, err := in.get(ctx, target.Namespace)
-		if err != nil {
-			return nil, err
-		}
-		in.saw(ns, began)
-		return ns, nil
-	})
-	return verdict(target, ns, explain(ctx, err))
+	began := time.Now()
+	ns, err := in.get(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	if ns == nil {
+		return nil, errNoAnswer
+	}
+	in.saw(ns, began)
+	return ns, nil
 }
 
 // recent is confirm with a read that is not older than the host allows.
@@ -152,8 +169,6 @@ func verdict(target deleter.Target, ns *corev1.Namespace, err error) error {
 		return fmt.Errorf("%w: namespace %q (uid %s) does not exist any more: %w", deleter.ErrIncarnation, target.Namespace, target.UID, err)
 	case err != nil:
 		return fmt.Errorf("whether namespace %q is still terminating cannot be told: %w", target.Namespace, err)
-	case ns == nil:
-		return fmt.Errorf("whether namespace %q is still terminating cannot be told: %w", target.Namespace, errNoAnswer)
 	case ns.Name != target.Namespace || string(ns.UID) != target.UID:
 		return fmt.Errorf("%w: namespace %q is there with uid %s, not %s", deleter.ErrIncarnation, ns.Name, ns.UID, target.UID)
 	case ns.DeletionTimestamp == nil:
