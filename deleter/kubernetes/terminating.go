@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 
 	"github.com/nslifecycle/nslifecycle/finalizer"
 	"github.com/nslifecycle/nslifecycle/namespace"
@@ -107,8 +108,17 @@ func (f *follower) list(ctx context.Context) error {
 // resume takes up the state at a token. Without it, a status could not be told from
 // a finalizer that was added, nor a removal from one that was told already.
 func (f *follower) resume(ctx context.Context, after string) error {
+	// For a version that it has not come to a server waits, and client-go asks it again
+	// and again: that takes most of a minute, so it is found out here.
+	now, err := f.read(ctx, metav1.ListOptions{Limit: 1})
+	if err != nil {
+		return failure(listing, "", err)
+	}
+	if order, err := resourceversion.CompareResourceVersion(after, now.ResourceVersion); err == nil && order > 0 {
+		return gone(fmt.Sprintf("the server has not come to resource version %q: list anew", after), nil)
+	}
 	exactly := metav1.ListOptions{ResourceVersion: after, ResourceVersionMatch: metav1.ResourceVersionMatchExact}
-	_, err := f.pages(ctx, exactly, func(k *corev1.Namespace) error {
+	_, err = f.pages(ctx, exactly, func(k *corev1.Namespace) error {
 		f.known[k.Name] = held{k.UID, setOf(k.Spec.Finalizers)}
 		return nil
 	})

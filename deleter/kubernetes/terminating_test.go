@@ -142,9 +142,10 @@ func TestWatchListsInPages(t *testing.T) {
 		require.ErrorContains(t, err, "repeats a page")
 	})
 	t.Run("resumed", func(t *testing.T) {
-		s := &script{lists: []any{first, listed("10", dying("b", "v", "8"))}, watches: []any{errEnough}}
+		s := &script{lists: []any{listed("12"), first, listed("10", dying("b", "v", "8"))}, watches: []any{errEnough}}
 		require.ErrorIs(t, s.hears(t, s.namespaces(), "10"), errEnough)
 		require.Equal(t, []metav1.ListOptions{
+			{Limit: 1},
 			{FieldSelector: whatTerminates, Limit: 500, ResourceVersion: "10", ResourceVersionMatch: "Exact"},
 			{FieldSelector: whatTerminates, Limit: 500, Continue: "more"}, // both at once are refused
 		}, s.listed)
@@ -333,7 +334,7 @@ func TestWatchWithoutVersions(t *testing.T) {
 func TestResume(t *testing.T) {
 	t.Parallel()
 	s := &script{
-		lists: []any{listed("10", dying("a", "u", "9", "kubernetes"), dying("b", "v", "9")), listed("14")},
+		lists: []any{listed("13"), listed("10", dying("a", "u", "9", "kubernetes"), dying("b", "v", "9")), listed("14")},
 		watches: []any{scripted(false,
 			event(watch.Modified, dying("a", "u", "11", "kubernetes")),
 			event(watch.Deleted, dying("b", "v", "12")),
@@ -345,7 +346,7 @@ func TestResume(t *testing.T) {
 	err := s.hears(t, s.namespaces(), "10",
 		removedEvent("b", "v", "12"), terminatingEvent("a", "u", "14"), syncedEvent("14"), syncedEvent("15"))
 	require.ErrorIs(t, err, errEnough)
-	require.Equal(t, metav1.ListOptions{Limit: 1}, s.listed[1])
+	require.Equal(t, metav1.ListOptions{Limit: 1}, s.listed[2])
 	require.Equal(t, "10", s.watched[0].ResourceVersion)
 }
 
@@ -370,7 +371,7 @@ func TestResumedWatchIsSynced(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := &script{lists: []any{listed("10"), listed(c.reference)}, watches: []any{scripted(true, c.events...)}}
+				s := &script{lists: []any{listed("10"), listed("10"), listed(c.reference)}, watches: []any{scripted(true, c.events...)}}
 				began := time.Now()
 				var events []namespace.TerminationEvent
 				for e, err := range s.namespaces().Terminating(t.Context(), "10") {
@@ -400,6 +401,7 @@ func TestResumeFails(t *testing.T) {
 		{"no version", []any{refusedSelector, refusedSelector}, namespace.ErrGone},
 		{"invalid", []any{apierrors.NewInvalid(schema.GroupKind{Kind: "ListOptions"}, "", nil)}, namespace.ErrGone},
 		{"from the future", []any{ahead}, namespace.ErrGone},
+		{"broken at first", []any{}, nil},
 		{"forbidden", []any{apierrors.NewForbidden(theNamespaces, "", errors.New("no"))}, namespace.ErrForbidden},
 		{"busy", []any{apierrors.NewTooManyRequestsError("busy")}, nil},
 		{"broken", []any{apierrors.NewInternalError(errors.New("broken"))}, nil},
@@ -407,7 +409,10 @@ func TestResumeFails(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := scripted(true).(*scriptedWatch)
-			s := &script{lists: c.lists, watches: []any{w}}
+			s := &script{lists: append([]any{listed("11")}, c.lists...), watches: []any{w}}
+			if c.name == "broken at first" {
+				s.lists = []any{apierrors.NewInternalError(errors.New("broken"))}
+			}
 			err := s.hears(t, s.namespaces(), "10")
 			require.Equal(t, c.kind, kindOf(t, err), err)
 			var status *apierrors.StatusError
@@ -415,6 +420,15 @@ func TestResumeFails(t *testing.T) {
 			require.Equal(t, len(s.watched) > 0, w.over)
 		})
 	}
+}
+
+// A server that was restored from a backup has not come to the token: that is seen at
+// once, without the exact list for which it would wait.
+func TestResumeFromTheFuture(t *testing.T) {
+	t.Parallel()
+	s := &script{lists: []any{listed("9")}}
+	require.ErrorIs(t, s.hears(t, s.namespaces(), "10"), namespace.ErrGone)
+	require.Len(t, s.listed, 1)
 }
 
 // A caller may leave at any event, and a watch that was opened is stopped then.
@@ -457,14 +471,14 @@ func TestContextEndsAnywhere(t *testing.T) {
 	t.Parallel()
 	stop := errors.New("stop")
 	hang := func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
-	for _, phase := range []string{"before", "list", "resume", "open", "refer", "watch"} {
+	for _, phase := range []string{"before", "list", "look", "resume", "open", "refer", "watch"} {
 		synctest.Test(t, func(t *testing.T) {
 			w := scripted(true).(*scriptedWatch)
 			opened := false
 			n := namespacesOver(&fakeClient{
 				list: func(ctx context.Context, o metav1.ListOptions) (*corev1.NamespaceList, error) {
 					exact := o.ResourceVersionMatch != ""
-					if phase == "list" || phase == "resume" && exact || phase == "refer" && o.Limit == 1 {
+					if phase == "list" || phase == "look" || phase == "resume" && exact || phase == "refer" && opened {
 						return nil, hang(ctx)
 					}
 					return listed("10"), nil
@@ -483,7 +497,7 @@ func TestContextEndsAnywhere(t *testing.T) {
 			}
 			time.AfterFunc(time.Second, func() { cancel(stop) })
 			after := ""
-			if phase == "resume" || phase == "refer" {
+			if phase == "look" || phase == "resume" || phase == "refer" {
 				after = "10"
 			}
 			began := time.Now()

@@ -24,6 +24,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/deleter/kubernetes"
 	"github.com/nslifecycle/nslifecycle/finalizer"
 	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/controller"
 	"github.com/nslifecycle/nslifecycle/namespace/controller/controllertest"
 	"github.com/nslifecycle/nslifecycle/store"
 )
@@ -75,6 +76,32 @@ func TestKubernetesNamespacesConform(t *testing.T) {
 			},
 		}
 	})
+}
+
+// Tokens that cannot be resumed at begin anew, whatever a server says about them: such
+// as those of before a backup was restored.
+func TestTokensOfElsewhere(t *testing.T) {
+	h := start(t, 0)
+	b := h.backend(t, h.config())
+	tokensOfElsewhere(t, b.Namespaces)
+}
+
+func TestKubernetesTokensOfElsewhere(t *testing.T) {
+	c, err := kubernetes.ForConfig(realKubernetes(t, "admin"), nil)
+	require.NoError(t, err)
+	tokensOfElsewhere(t, c.Namespaces())
+}
+
+func tokensOfElsewhere(t *testing.T, namespaces controller.Namespaces) {
+	t.Helper()
+	for _, token := range []string{"1000000000", "x", "0", "-1", "1 ", "99999999999999999999999"} {
+		events := 0
+		for _, err := range namespaces.Terminating(t.Context(), token) {
+			require.ErrorIs(t, err, namespace.ErrGone, "%q", token)
+			events++
+		}
+		require.Equal(t, 1, events)
+	}
 }
 
 // clear removes the namespaces that a case made.
