@@ -128,3 +128,22 @@ func TestDiscoveryMessage(t *testing.T) {
 	c := phase.Conditions(nil, report.Observation(), "", time.Now())[0]
 	require.Equal(t, "Discovery failed for some groups, 2 failing: not all of the list: a, b", c.Message)
 }
+
+// mute says of one namespace that nobody can wait there.
+type mute struct{ *contenttest.Fake }
+
+func (mute) Wait(context.Context, deleter.Target, string) error {
+	return fmt.Errorf("405: %w", deleter.ErrNotSupportedHere)
+}
+
+// A wait that is refused in one namespace is no failure, and teaches nothing.
+func TestWaitNotSupportedHere(t *testing.T) {
+	content := mute{contenttest.NewFake(nil)}
+	content.Put(target(), contenttest.Object{Name: "a", Finalizers: []string{"example.com/hold"}})
+	d := compose(t, nil, source("pods", content))
+	report, err := d.Delete(t.Context(), target(), deleter.Report{})
+	require.NoError(t, err)
+	for range 2 {
+		require.ErrorIs(t, d.Wait(t.Context(), target(), report), deleter.ErrNotSupported)
+	}
+}

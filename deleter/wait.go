@@ -61,7 +61,7 @@ func gather(ctx context.Context, cancel context.CancelFunc, asked int, answers <
 		case err == nil:
 			woken = true
 			cancel()
-		case !errors.Is(err, ErrNotSupported):
+		case !errors.Is(err, ErrNotSupported) && !errors.Is(err, ErrNotSupportedHere):
 			failed = multierr.Append(failed, err)
 		}
 	}
