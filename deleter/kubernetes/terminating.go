@@ -33,8 +33,9 @@ var errStopped = errors.New("the caller has left the loop")
 // again with every finalizer that is added to spec.finalizers of a terminating one,
 // and each that is gone. Writes that change nothing of this, such as those of a
 // status, are not told. When after is the Token of an earlier event it yields what
-// happened since, and an EventSynced once that is caught up; tokens are resource
-// versions. A watch that the server ends is resumed within the loop.
+// happened since, and an EventSynced once that is caught up: as resource versions
+// tell, or else after a second of silence. Tokens are resource versions, and none is
+// beyond what was told. A watch that the server ends is resumed within the loop.
 //
 // Only terminating namespaces are read and watched (the field selector
 // status.phase=Terminating). A server that refuses the selector is watched for all
