@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/retry"
 
 	"github.com/nslifecycle/nslifecycle/deleter"
 	cluster "github.com/nslifecycle/nslifecycle/deleter/kubernetes"
@@ -138,12 +139,27 @@ func saying(message string) func(watch.EventType, *corev1.Namespace) bool {
 	}
 }
 
+// delete deletes a namespace and returns what the answer says, which is older than
+// all that controllers make of it.
 func (w *world) delete(name string) *corev1.Namespace {
 	w.Helper()
-	require.NoError(w, w.client.CoreV1().Namespaces().Delete(w.Context(), name, metav1.DeleteOptions{}))
-	ns, err := w.client.CoreV1().Namespaces().Get(w.Context(), name, metav1.GetOptions{})
-	require.NoError(w, err)
+	ns := new(corev1.Namespace)
+	require.NoError(w, w.client.CoreV1().RESTClient().Delete().Resource("namespaces").Name(name).Do(w.Context()).Into(ns))
 	return ns
+}
+
+// force takes all finalizers off a namespace, so that nothing of the test is left.
+func (w *world) force(name string) {
+	w.Helper()
+	require.NoError(w, retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		ns, err := w.client.CoreV1().Namespaces().Get(w.Context(), name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		ns.Spec.Finalizers = nil
+		_, err = w.client.CoreV1().Namespaces().Finalize(w.Context(), ns, metav1.UpdateOptions{})
+		return err
+	}))
 }
 
 func (w *world) count(gvr schema.GroupVersionResource, ns string) int {
@@ -269,6 +285,7 @@ func TestKubernetesForbiddenType(t *testing.T) {
 	})
 	require.Zero(t, w.count(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, ns.Name))
 	require.Contains(t, ns.Spec.Finalizers, corev1.FinalizerName("example.com/agent"))
+	w.force(ns.Name)
 }
 
 func resources(names ...string) (list []deleter.Resource) {
