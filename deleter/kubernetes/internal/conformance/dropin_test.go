@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -40,6 +41,11 @@ func control(t *testing.T, config *rest.Config, party finalizer.Name, o *cluster
 		require.NoError(t, <-ended)
 	})
 }
+
+// runs makes names unique: the tests of a binary that runs them again share one server.
+var runs atomic.Int64
+
+func unique(name string) string { return fmt.Sprintf("%s%d", name, runs.Add(1)) }
 
 // world is an API server in the hands of its users.
 type world struct {
@@ -185,13 +191,13 @@ func TestKubernetesDropIn(t *testing.T) {
 	w := newWorld(t, realKubernetes(t, "admin"))
 	control(t, w.config, finalizer.Kubernetes, &cluster.Options{QuietTwice: true})
 	configMaps := schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
-	widgets := schema.GroupVersionResource{Group: "dropin.example.com", Version: "v1", Resource: "widgets"}
+	widgets := schema.GroupVersionResource{Group: unique("dropin") + ".example.com", Version: "v1", Resource: "widgets"}
 	w.define(widgets.Group, widgets.Resource, "Widget")
 
-	ns := w.namespace("dropin")
+	ns := w.namespace(unique("dropin"))
 	w.configMaps(ns.Name, 20)
 	for name, finalizers := range map[string][]string{"free": nil, "held": {"example.com/hold"}} {
-		w.post("/apis/"+widgets.Group+"/v1/namespaces/dropin/widgets", map[string]any{
+		w.post("/apis/"+widgets.Group+"/v1/namespaces/"+ns.Name+"/widgets", map[string]any{
 			"apiVersion": widgets.Group + "/v1", "kind": "Widget", "metadata": map[string]any{"name": name, "finalizers": finalizers},
 		})
 	}
@@ -220,7 +226,7 @@ func TestKubernetesDropIn(t *testing.T) {
 		{"NamespaceDeletionDiscoveryFailure", "False", "ResourcesDiscovered", "All resources successfully discovered"},
 		{"NamespaceDeletionGroupVersionParsingFailure", "False", "ParsedGroupVersions", "All legacy kube types successfully parsed"},
 		{"NamespaceDeletionContentFailure", "False", "ContentDeleted", "All content successfully deleted, may be waiting on finalization"},
-		{"NamespaceContentRemaining", "True", "SomeResourcesRemain", "Some resources are remaining: widgets.dropin.example.com has 1 resource instances"},
+		{"NamespaceContentRemaining", "True", "SomeResourcesRemain", "Some resources are remaining: widgets." + widgets.Group + " has 1 resource instances"},
 		{"NamespaceFinalizersRemaining", "True", "SomeFinalizersRemain", "Some content in the namespace has finalizers remaining: example.com/hold in 1 resource instances"},
 	}, five(ns)))
 	require.Zero(t, w.count(configMaps, ns.Name))
@@ -236,15 +242,15 @@ func TestKubernetesDropIn(t *testing.T) {
 func TestKubernetesR7_NewType(t *testing.T) {
 	w := newWorld(t, realKubernetes(t, "admin"))
 	control(t, w.config, finalizer.Kubernetes, &cluster.Options{QuietTwice: true})
-	before := w.namespace("before-new-type")
+	before := w.namespace(unique("before-new-type"))
 	w.await(w.delete(before.Name), removed) // so that there is a discovery at hand
-	ns := w.namespace("new-type")
-	gadgets := schema.GroupVersionResource{Group: "newtype.example.com", Version: "v1", Resource: "gadgets"}
+	ns := w.namespace(unique("new-type"))
+	gadgets := schema.GroupVersionResource{Group: unique("newtype") + ".example.com", Version: "v1", Resource: "gadgets"}
 	w.define(gadgets.Group, gadgets.Resource, "Gadget")
-	w.post("/apis/"+gadgets.Group+"/v1/namespaces/new-type/gadgets", map[string]any{
+	w.post("/apis/"+gadgets.Group+"/v1/namespaces/"+ns.Name+"/gadgets", map[string]any{
 		"apiVersion": gadgets.Group + "/v1", "kind": "Gadget", "metadata": map[string]any{"name": "held", "finalizers": []string{"example.com/hold"}},
 	})
-	ns = w.await(w.delete(ns.Name), saying("Some resources are remaining: gadgets.newtype.example.com has 1 resource instances"))
+	ns = w.await(w.delete(ns.Name), saying("Some resources are remaining: gadgets."+gadgets.Group+" has 1 resource instances"))
 	_, err := w.meta.Resource(gadgets).Namespace(ns.Name).Patch(t.Context(), "held", types.MergePatchType,
 		[]byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
 	require.NoError(t, err)
@@ -261,17 +267,18 @@ func TestKubernetesForbiddenType(t *testing.T) {
 		}
 		return object
 	}
-	w.post("/apis/rbac.authorization.k8s.io/v1/clusterroles", role("ClusterRole", "agent", map[string]any{"rules": []any{
+	name := unique("agent")
+	w.post("/apis/rbac.authorization.k8s.io/v1/clusterroles", role("ClusterRole", name, map[string]any{"rules": []any{
 		map[string]any{"apiGroups": []string{""}, "resources": []string{"namespaces", "namespaces/status", "namespaces/finalize"}, "verbs": []string{"*"}},
 		map[string]any{"apiGroups": []string{""}, "resources": []string{"configmaps", "pods"}, "verbs": []string{"list", "watch", "delete", "deletecollection"}},
 	}}))
-	w.post("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", role("ClusterRoleBinding", "agent", map[string]any{
-		"roleRef":  map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "agent"},
+	w.post("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", role("ClusterRoleBinding", name, map[string]any{
+		"roleRef":  map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
 		"subjects": []any{map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "guest"}},
 	}))
 	control(t, realKubernetes(t, "guest"), "example.com/agent", &cluster.Options{Wait: -1, Only: resources("configmaps", "secrets")})
 
-	ns := w.namespace("forbidden", "example.com/agent")
+	ns := w.namespace(unique("forbidden"), "example.com/agent")
 	w.configMaps(ns.Name, 3)
 	ns = w.await(w.delete(ns.Name), func(_ watch.EventType, ns *corev1.Namespace) bool {
 		for _, c := range ns.Status.Conditions {
