@@ -1,11 +1,13 @@
 package main
 
 import (
+	"encoding/json"
 	"net/http"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	coordination "k8s.io/api/coordination/v1"
 )
 
 // Of two replicas one works. When it is killed, or leaves, the other takes over what
@@ -84,4 +86,24 @@ func TestWithoutElection(t *testing.T) {
 		a.stop(t)
 		require.NotContains(t, a.said(), "lead")
 	}
+}
+
+// A replica that leaves gives the lease up.
+func TestLeaseGivenUp(t *testing.T) {
+	t.Parallel()
+	s := newScene(t, "--controller=false")
+	holder := func() string {
+		var lease coordination.Lease
+		text, err := s.rest.Get().AbsPath("/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/trial").
+			SetHeader("Accept", "application/json").DoRaw(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, json.Unmarshal(text, &lease))
+		require.NotNil(t, lease.Spec.HolderIdentity)
+		return *lease.Spec.HolderIdentity
+	}
+	agent := s.agent(t, "--lease-name", "trial", "--identity", "first")
+	agent.until(t, "watching")
+	require.Equal(t, "first", holder())
+	agent.stop(t)
+	require.Empty(t, holder())
 }

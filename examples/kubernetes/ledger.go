@@ -54,7 +54,7 @@ func (l *ledger) passed(ref controller.Ref, result pass.Result, err error) {
 	case pass.Interrupted:
 		return // it goes on
 	default:
-		l.forget(ref) // nothing of the agent's, or no more
+		l.release(ref) // nothing of the agent's, or no more
 		return
 	}
 	l.mu.Lock()
@@ -77,10 +77,14 @@ func (l *ledger) removed(ref controller.Ref) {
 	}
 }
 
-func (l *ledger) forget(ref controller.Ref) {
+// release takes up that there is nothing to do for a namespace.
+func (l *ledger) release(ref controller.Ref) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	delete(l.entries, ref)
+	if r, known := l.entries[ref]; known {
+		r.holds = false
+		l.entries[ref] = r
+	}
 }
 
 // clear forgets everything: it is another replica's now.

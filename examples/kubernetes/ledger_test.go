@@ -1,0 +1,95 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/nslifecycle/nslifecycle/deleter"
+	"github.com/nslifecycle/nslifecycle/finalizer"
+	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/controller"
+	"github.com/nslifecycle/nslifecycle/namespace/pass"
+	"github.com/nslifecycle/nslifecycle/phase"
+)
+
+// What passes come to is said when it is another state, not when only numbers are
+// others.
+func TestOneLineForEachChange(t *testing.T) {
+	t.Parallel()
+	var said []string
+	l := newLedger(func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) })
+	ref := controller.Ref{Name: "a", UID: "1"}
+	left := func(n int, holders ...deleter.Holder) deleter.Result {
+		return deleter.Result{Resource: deleter.Resource{Name: "pods"}, Remaining: n, Holders: holders}
+	}
+	ns := namespace.Namespace{}
+	ns.DeletionTimestamp = phase.At(time.Unix(1000, 0))
+	step := func(outcome pass.Outcome, err error, results ...deleter.Result) {
+		l.passed(ref, pass.Result{Outcome: outcome, Namespace: ns, Report: deleter.Report{Results: results}}, err)
+	}
+	down := func(port int) error { return fmt.Errorf("read tcp 127.0.0.1:%d: connection reset", port) }
+	step(pass.Waiting, nil, left(5))
+	step(pass.Waiting, nil, left(4))
+	step(pass.Interrupted, errors.New("interrupted"))
+	held := deleter.Holder{Finalizer: "example.com/keep", Objects: 1}
+	step(pass.Waiting, nil, left(3, held))
+	step(pass.Waiting, nil, left(2, held))
+	namespaces, objects, oldest := l.terminating()
+	require.Equal(t, []int{1, 2}, []int{namespaces, objects})
+	require.True(t, oldest.Equal(time.Unix(1000, 0)))
+	step(pass.Failed, down(1))
+	step(pass.Failed, down(65535))
+	ns.Spec.Finalizers = finalizer.NewSet("kubernetes")
+	step(pass.Finalized, nil)
+	step(pass.NotHeld, nil)
+	step(pass.Finalized, nil)
+	namespaces, objects, _ = l.terminating()
+	require.Equal(t, []int{0, 0}, []int{namespaces, objects})
+	l.removed(ref)
+	l.removed(controller.Ref{Name: "of-others", UID: "2"})
+	want := []string{
+		`"a": waits for pods (5 left)`,
+		`"a": waits for pods (3 left, held by example.com/keep)`,
+		`"a": will try again: read tcp 127.0.0.1:1: connection reset`,
+		`"a": is empty, finalized; its finalizers are now ["kubernetes"]`,
+		`"a": is gone`,
+	}
+	require.Empty(t, cmp.Diff(want, said))
+	require.Empty(t, l.entries, "nothing is kept of what is gone")
+}
+
+// Many failures are told in a line that can be read.
+func TestManyFailures(t *testing.T) {
+	t.Parallel()
+	var report deleter.Report
+	for i := range 60 {
+		report.Results = append(report.Results, deleter.Result{Err: fmt.Errorf("t%03d:\n failed", i)})
+	}
+	require.Equal(t, "t000: failed; t001: failed; t002: failed; and 57 more", failures(report, report.Err()))
+	require.Equal(t, "read: lost", failures(deleter.Report{}, errors.New("read: lost")))
+}
+
+func TestReadiness(t *testing.T) {
+	t.Parallel()
+	var r readiness
+	require.Equal(t, "it has only begun", r.get())
+	for _, step := range []struct {
+		reason string
+		news   bool
+	}{
+		{"port 1 refused", true},
+		{"port 2 refused", false},
+		{"reset", true},
+		{"", true},
+		{"", false},
+		{"reset", true},
+	} {
+		require.Equal(t, step.news, r.set(step.reason), step.reason)
+		require.Equal(t, step.reason, r.get())
+	}
+}
