@@ -102,7 +102,8 @@ func (a *agent) elector(began func(context.Context)) (*leaderelection.LeaderElec
 type lock struct {
 	resourcelock.Interface
 	agent *agent
-	told  string // what was said last; empty: all is well
+	told  string // what was said last; empty: nothing that matters
+	lame  bool   // the last write or read failed
 }
 
 // Get implements [resourcelock.Interface].
@@ -124,7 +125,7 @@ func (l *lock) Create(ctx context.Context, record resourcelock.LeaderElectionRec
 	err := l.Interface.Create(ctx, record)
 	switch {
 	case err == nil:
-		l.told = ""
+		l.well()
 	case apierrors.IsNotFound(err):
 		l.failed(ctx, err, " (create that namespace, or name another by --lease-namespace)")
 	case !apierrors.IsAlreadyExists(err):
@@ -138,17 +139,26 @@ func (l *lock) Update(ctx context.Context, record resourcelock.LeaderElectionRec
 	err := l.Interface.Update(ctx, record)
 	switch {
 	case err == nil:
-		l.told = ""
+		l.well()
 	case !apierrors.IsConflict(err):
 		l.failed(ctx, err, "")
 	}
 	return err
 }
 
+// well takes up that the lease is this replica's.
+func (l *lock) well() {
+	if l.lame && l.agent.leading.Load() {
+		l.agent.say("the lease is held again")
+	}
+	l.told, l.lame = "", false
+}
+
 func (l *lock) failed(ctx context.Context, err error, advice string) {
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		return
 	}
+	l.lame = true
 	text := "the lease cannot be had, will try again: " + explain(err) + advice
 	if !l.agent.leading.Load() {
 		l.agent.ready.set(text)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -16,7 +17,7 @@ func TestElection(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, "--controller=false")
 	replica := func(name string) *process {
-		return s.agent(t, "--identity", name, "--lease-duration", "2s")
+		return s.agent(t, "--identity", name, "--lease-duration", "4s")
 	}
 	first := replica("first")
 	first.until(t, "leading")
@@ -59,15 +60,38 @@ func TestLeaseLost(t *testing.T) {
 	first.until(t, "the lease is lost: stopped, standing for it again")
 	second := s.agent(t, "--identity", "second", "--lease-duration", "2s")
 	second.until(t, "leading")
-	f.meet(nil)
-	first.until(t, "standing by: second leads")
 	s.create(t, "a", nil, "t001/a")
 	s.await(t, "a", s.remove(t, "a").ResourceVersion, gone)
 	second.until(t, `"a": is empty, finalized`)
 	require.NotContains(t, first.said(), `"a"`)
+	f.meet(nil)
+	first.again(t, "^leading|standing by: second leads", 2)
 	second.stop(t)
 	first.again(t, "leading", 2)
 	first.stop(t)
+}
+
+// A lease that could not be renewed once, and is not lost, is held again.
+func TestLeaseHeldAgain(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	f := newFront(t, s)
+	agent := s.agent(t, "--server", f.address, "--lease-duration", "5s")
+	agent.until(t, "watching")
+	var once sync.Once
+	f.meet(func(w http.ResponseWriter, r *http.Request) (through bool) {
+		through = true
+		if r.Method == http.MethodPut && strings.Contains(r.URL.Path, "/leases/") {
+			once.Do(func() {
+				through = false
+				http.Error(w, "not now", http.StatusInternalServerError)
+			})
+		}
+		return through
+	})
+	agent.until(t, "the lease cannot be had, will try again: .*not now")
+	agent.until(t, "the lease is held again|the lease is lost")
+	agent.stop(t)
 }
 
 // Without an election any number works, and safely.
