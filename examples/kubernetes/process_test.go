@@ -3,12 +3,15 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"flag"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -40,6 +43,10 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asProgram) != "" {
 		main()
 		return
+	}
+	flag.Parse() // as Run does
+	if few := 6; runtime.GOMAXPROCS(0) < few {
+		_ = flag.Set("test.parallel", strconv.Itoa(few)) // the tests wait more than they work
 	}
 	code := m.Run()
 	if built != "" {
