@@ -1,8 +1,6 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
 	_ "embed"
 	"encoding/json"
 	"fmt"
@@ -10,9 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -24,118 +20,14 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/nslifecycle/nslifecycle/examples/internal/programs"
 )
 
 //go:embed development.json
 var development []byte
 
-// The test binary is the program too, so that it can be killed.
-const asProgram = "AGENT_TEST_RUNS_THE_PROGRAM"
-
-// apiserver is the other program of the story.
-var apiserver = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "agent-test-")
-	if err != nil {
-		return "", err
-	}
-	built = dir
-	program := filepath.Join(dir, "apiserver")
-	if out, err := exec.Command("go", "build", "-o", program, "../apiserver").CombinedOutput(); err != nil {
-		return "", fmt.Errorf("%w: %s", err, out)
-	}
-	return program, nil
-})
-
-// built is the directory that the programs are in.
-var built string
-
-func TestMain(m *testing.M) {
-	if os.Getenv(asProgram) != "" {
-		main()
-		return
-	}
-	code := m.Run()
-	if built != "" {
-		_ = os.RemoveAll(built) // it is in the system's place for such
-	}
-	os.Exit(code)
-}
-
-// process is a program that runs, and what it says.
-type process struct {
-	cmd   *exec.Cmd
-	fault bytes.Buffer
-
-	mu    sync.Mutex
-	lines []string
-	more  chan struct{} // closed and replaced with every line, and at the end
-	ended bool
-}
-
-func launch(t *testing.T, cmd *exec.Cmd) *process {
-	t.Helper()
-	p := &process{cmd: cmd, more: make(chan struct{})}
-	cmd.Stderr = &p.fault
-	out, err := cmd.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, cmd.Start())
-	go p.listen(out)
-	t.Cleanup(p.kill)
-	return p
-}
-
-func (p *process) listen(r io.Reader) {
-	lines := bufio.NewScanner(r)
-	for lines.Scan() {
-		p.hear(lines.Text(), false)
-	}
-	p.hear("", true)
-}
-
-func (p *process) hear(line string, end bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.ended = end; !end {
-		p.lines = append(p.lines, line)
-	}
-	close(p.more)
-	p.more = make(chan struct{})
-}
-
-// until waits until the process has said something.
-func (p *process) until(t *testing.T, want string) string {
-	t.Helper()
-	pattern := regexp.MustCompile(want)
-	for {
-		p.mu.Lock()
-		lines, more, ended := p.lines, p.more, p.ended
-		p.mu.Unlock()
-		for _, line := range lines {
-			if pattern.MatchString(line) {
-				return line
-			}
-		}
-		if ended {
-			t.Fatalf("it never said %s:\n%s\n%s", want, strings.Join(lines, "\n"), &p.fault)
-		}
-		<-more
-	}
-}
-
-// kill ends the process as a crash would, and waits until all was heard.
-func (p *process) kill() {
-	_ = p.cmd.Process.Kill() // it may have ended
-	for {
-		p.mu.Lock()
-		more, ended := p.more, p.ended
-		p.mu.Unlock()
-		if ended {
-			break
-		}
-		<-more
-	}
-	_ = p.cmd.Wait() // it was killed, or has been waited for
-}
+func TestMain(m *testing.M) { programs.Main(m, main) }
 
 // scene is an API server, and what agents need.
 type scene struct {
@@ -145,11 +37,9 @@ type scene struct {
 
 func newScene(t *testing.T) *scene {
 	t.Helper()
-	program, err := apiserver()
-	require.NoError(t, err)
 	s := &scene{kubeconfig: filepath.Join(t.TempDir(), "kubeconfig"), data: t.TempDir()}
-	server := launch(t, exec.Command(program, "--listen", "127.0.0.1:0", "--store", "memory", "--write-kubeconfig", s.kubeconfig))
-	server.until(t, "get namespaces")
+	server := programs.Start(t, exec.Command(programs.APIServer(t), "--listen", "127.0.0.1:0", "--store", "memory", "--write-kubeconfig", s.kubeconfig))
+	server.Until(t, "get namespaces")
 	c, err := clientcmd.BuildConfigFromFlags("", s.kubeconfig)
 	require.NoError(t, err)
 	s.core, err = client.NewForConfig(c)
@@ -158,11 +48,9 @@ func newScene(t *testing.T) *scene {
 }
 
 // agent starts an agent as a process.
-func (s *scene) agent(t *testing.T, flags ...string) *process {
+func (s *scene) agent(t *testing.T, flags ...string) *programs.Process {
 	t.Helper()
-	cmd := exec.Command(os.Args[0], append([]string{"--kubeconfig", s.kubeconfig, "--data", s.data}, flags...)...)
-	cmd.Env = append(os.Environ(), asProgram+"=1")
-	return launch(t, cmd)
+	return programs.Self(t, append([]string{"--kubeconfig", s.kubeconfig, "--data", s.data}, flags...)...)
 }
 
 // stored returns how many builds the agent has for a namespace.
@@ -212,7 +100,7 @@ func TestStory(t *testing.T) {
 	var said strings.Builder
 	say := func(format string, args ...any) { fmt.Fprintf(&said, format+"\n", args...) }
 	agent := s.agent(t)
-	say("agent: %s", agent.until(t, "watching"))
+	say("agent: %s", agent.Until(t, "watching"))
 
 	say("OpenShift creates a namespace")
 	var ns *corev1.Namespace
@@ -225,10 +113,10 @@ func TestStory(t *testing.T) {
 		_, err := s.core.ConfigMaps(ns.Name).Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("c", i)}}, metav1.CreateOptions{})
 		require.NoError(t, err)
 	}
-	say("agent: %s", agent.until(t, "stored"))
+	say("agent: %s", agent.Until(t, "stored"))
 	require.Equal(t, 3, s.stored(t, ns.Name))
 
-	agent.kill()
+	agent.Kill()
 	say("the agent is killed; a user deletes the namespace")
 	// The answer is what the DELETE itself wrote: neither party has acted on it yet.
 	err = s.core.RESTClient().Delete().Resource("namespaces").Name(ns.Name).Do(ctx).Into(ns)
@@ -248,8 +136,8 @@ func TestStory(t *testing.T) {
 	say("the agent is started again: it purges its own storage, and finalizes")
 	agent = s.agent(t)
 	show(&said, s.await(t, ns.Name, ns.ResourceVersion, gone))
-	say("agent: %s", agent.until(t, "purged"))
-	say("agent: %s", agent.until(t, "finalized"))
+	say("agent: %s", agent.Until(t, "purged"))
+	say("agent: %s", agent.Until(t, "finalized"))
 	_, err = s.core.Namespaces().Get(ctx, ns.Name, metav1.GetOptions{})
 	say("    %v; builds left: %d", err, s.stored(t, ns.Name))
 
@@ -269,7 +157,7 @@ func TestKilledAnywhere(t *testing.T) {
 	before, err := s.core.Namespaces().List(ctx, metav1.ListOptions{})
 	require.NoError(t, err)
 	agent := s.agent(t, "--builds", "200")
-	agent.until(t, "watching")
+	agent.Until(t, "watching")
 	for i := range kills * each {
 		_, err := s.core.Namespaces().Create(ctx, ours(fmt.Sprintf("n%02d", i)), metav1.CreateOptions{})
 		require.NoError(t, err)
@@ -277,8 +165,8 @@ func TestKilledAnywhere(t *testing.T) {
 	for i := range kills * each {
 		require.NoError(t, s.core.Namespaces().Delete(ctx, fmt.Sprintf("n%02d", i), metav1.DeleteOptions{}))
 		if i%each == each-1 {
-			agent.until(t, "finalized") // and is at work on others
-			agent.kill()
+			agent.Until(t, "finalized") // and is at work on others
+			agent.Kill()
 			agent = s.agent(t, "--builds", "200")
 		}
 	}
@@ -311,9 +199,9 @@ func TestForcedWhileAway(t *testing.T) {
 	_, err = s.core.Namespaces().Create(ctx, ours("again"), metav1.CreateOptions{})
 	require.NoError(t, err)
 	agent := s.agent(t)
-	agent.until(t, `"never": purged 2 builds of one that has ended`)
-	agent.until(t, `"again": purged 2 builds of one that has ended`)
-	agent.until(t, `"again": stored 3 builds`)
+	agent.Until(t, `"never": purged 2 builds of one that has ended`)
+	agent.Until(t, `"again": purged 2 builds of one that has ended`)
+	agent.Until(t, `"again": stored 3 builds`)
 	require.Equal(t, 3, s.stored(t, "again"))
 	require.Zero(t, s.stored(t, "never"))
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/nslifecycle/nslifecycle/deleter"
+	"github.com/nslifecycle/nslifecycle/examples/internal/programs"
 	"github.com/nslifecycle/nslifecycle/finalizer"
 )
 
@@ -96,9 +97,9 @@ func TestExitCodes(t *testing.T) {
 		1: {"--kubeconfig", "/dev/null/file"},
 		2: {"--workers", "1"},
 	} {
-		p := program(t, args...)
-		_ = p.wait() // the code is what matters
-		require.Equal(t, code, p.cmd.ProcessState.ExitCode(), "%v", args)
+		p := programs.Self(t, args...)
+		got, fault := p.Exit()
+		require.Equal(t, code, got, "%v: %s", args, fault)
 	}
 }
 

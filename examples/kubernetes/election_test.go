@@ -9,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	coordination "k8s.io/api/coordination/v1"
+
+	"github.com/nslifecycle/nslifecycle/examples/internal/programs"
 )
 
 // Of two replicas one works. When it is killed, or leaves, the other takes over what
@@ -16,31 +18,31 @@ import (
 func TestElection(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, "--controller=false")
-	replica := func(name string) *process {
+	replica := func(name string) *programs.Process {
 		return s.agent(t, "--identity", name, "--lease-duration", "4s")
 	}
 	first := replica("first")
-	first.until(t, "leading")
+	first.Until(t, "leading")
 	second := replica("second")
-	second.until(t, "standing by: first leads")
+	second.Until(t, "standing by: first leads")
 	s.create(t, "a", nil, "t001/a")
 	s.put(t, "a", "configmaps/kept", "example.com/keep")
 	ns := s.remove(t, "a")
-	first.until(t, `"a": waits for`)
-	require.NotContains(t, second.said(), `"a"`)
+	first.Until(t, `"a": waits for`)
+	require.NotContains(t, second.Said(), `"a"`)
 
-	first.kill()
-	second.until(t, "leading")
-	second.until(t, `"a": waits for`)
+	first.Kill()
+	second.Until(t, "leading")
+	second.Until(t, `"a": waits for`)
 
 	third := replica("third")
-	third.until(t, "standing by: second leads")
-	second.stop(t)
-	third.until(t, "leading")
+	third.Until(t, "standing by: second leads")
+	stop(t, second)
+	third.Until(t, "leading")
 	s.release(t, "a", "configmaps/kept")
 	s.await(t, "a", ns.ResourceVersion, gone)
-	third.until(t, `"a": is empty, finalized`)
-	third.stop(t)
+	third.Until(t, `"a": is empty, finalized`)
+	stop(t, third)
 }
 
 // A leader that loses the lease stops, and stands for it again.
@@ -49,26 +51,26 @@ func TestLeaseLost(t *testing.T) {
 	s := newScene(t, "--controller=false")
 	f := newFront(t, s)
 	first := s.agent(t, "--server", f.address, "--identity", "first", "--lease-duration", "2s")
-	first.until(t, "watching")
+	first.Until(t, "watching")
 	f.meet(func(_ http.ResponseWriter, r *http.Request) bool {
 		if strings.Contains(r.URL.Path, "/leases") {
 			panic(http.ErrAbortHandler)
 		}
 		return true
 	})
-	first.until(t, "the lease cannot be had, will try again: ")
-	first.until(t, "the lease is lost: stopped, standing for it again")
+	first.Until(t, "the lease cannot be had, will try again: ")
+	first.Until(t, "the lease is lost: stopped, standing for it again")
 	second := s.agent(t, "--identity", "second", "--lease-duration", "2s")
-	second.until(t, "leading")
+	second.Until(t, "leading")
 	s.create(t, "a", nil, "t001/a")
 	s.await(t, "a", s.remove(t, "a").ResourceVersion, gone)
-	second.until(t, `"a": is empty, finalized`)
-	require.NotContains(t, first.said(), `"a"`)
+	second.Until(t, `"a": is empty, finalized`)
+	require.NotContains(t, first.Said(), `"a"`)
 	f.meet(nil)
-	first.again(t, "^leading|standing by: second leads", 2)
-	second.stop(t)
-	first.again(t, "leading", 2)
-	first.stop(t)
+	first.Again(t, "^leading|standing by: second leads", 2)
+	stop(t, second)
+	first.Again(t, "leading", 2)
+	stop(t, first)
 }
 
 // A lease that could not be renewed once, and is not lost, is held again.
@@ -77,7 +79,7 @@ func TestLeaseHeldAgain(t *testing.T) {
 	s := newScene(t)
 	f := newFront(t, s)
 	agent := s.agent(t, "--server", f.address, "--lease-duration", "5s")
-	agent.until(t, "watching")
+	agent.Until(t, "watching")
 	var once sync.Once
 	f.meet(func(w http.ResponseWriter, r *http.Request) (through bool) {
 		through = true
@@ -89,26 +91,26 @@ func TestLeaseHeldAgain(t *testing.T) {
 		}
 		return through
 	})
-	agent.until(t, "the lease cannot be had, will try again: .*not now")
-	agent.until(t, "the lease is held again|the lease is lost")
-	agent.stop(t)
+	agent.Until(t, "the lease cannot be had, will try again: .*not now")
+	agent.Until(t, "the lease is held again|the lease is lost")
+	stop(t, agent)
 }
 
 // Without an election any number works, and safely.
 func TestWithoutElection(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, "--controller=false")
-	var agents []*process
+	var agents []*programs.Process
 	for range 2 {
 		a := s.agent(t, "--leader-elect=false")
-		a.until(t, "watching")
+		a.Until(t, "watching")
 		agents = append(agents, a)
 	}
 	s.create(t, "a", nil, "t001/a", "configmaps/a")
 	s.await(t, "a", s.remove(t, "a").ResourceVersion, gone)
 	for _, a := range agents {
-		a.stop(t)
-		require.NotContains(t, a.said(), "lead")
+		stop(t, a)
+		require.NotContains(t, a.Said(), "lead")
 	}
 }
 
@@ -126,8 +128,8 @@ func TestLeaseGivenUp(t *testing.T) {
 		return *lease.Spec.HolderIdentity
 	}
 	agent := s.agent(t, "--lease-name", "trial", "--identity", "first")
-	agent.until(t, "watching")
+	agent.Until(t, "watching")
 	require.Equal(t, "first", holder())
-	agent.stop(t)
+	stop(t, agent)
 	require.Empty(t, holder())
 }

@@ -18,6 +18,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/nslifecycle/nslifecycle/examples/internal/programs"
 )
 
 // reserve takes an address on which connections are refused until listen is called.
@@ -49,15 +51,15 @@ func TestConnectionRefused(t *testing.T) {
 			s := newScene(t, "--controller=false")
 			address, listen := reserve(t)
 			agent := s.agent(t, append(flags, "--server", "http://"+address)...)
-			agent.until(t, `will try again: .*connection refused.* \(nobody listens there: is the API server running, is that its address\?\)`)
+			agent.Until(t, `will try again: .*connection refused.* \(nobody listens there: is the API server running, is that its address\?\)`)
 			f := &front{methods: map[string]int{}}
 			f.lead(t, s)
 			f.open(t, listen())
-			agent.until(t, "watching")
+			agent.Until(t, "watching")
 			s.create(t, "a", nil, "t001/a")
 			s.await(t, "a", s.remove(t, "a").ResourceVersion, gone)
-			require.Equal(t, 1, strings.Count(agent.said(), "refused"), "it is said once")
-			agent.stop(t)
+			require.Equal(t, 1, strings.Count(agent.Said(), "refused"), "it is said once")
+			stop(t, agent)
 		})
 	}
 }
@@ -71,7 +73,7 @@ func TestServerGoesAway(t *testing.T) {
 	f, deletions := newFront(t, s), newGate(20)
 	f.meet(deletions.pass)
 	agent := s.agent(t, "--server", f.address, "--leader-elect=false")
-	agent.until(t, "watching")
+	agent.Until(t, "watching")
 	var objects []string
 	for i := range 60 {
 		objects = append(objects, fmt.Sprintf("t%03d/a", i+1))
@@ -79,21 +81,21 @@ func TestServerGoesAway(t *testing.T) {
 	s.create(t, "a", nil, objects...)
 	ns := s.remove(t, "a")
 	<-deletions.shut
-	s.server.kill()
+	s.server.Kill()
 	f.meet(func(w http.ResponseWriter, _ *http.Request) bool {
 		http.Error(w, "no server is available", http.StatusBadGateway)
 		return false
 	})
 	f.cut()
-	agent.until(t, "namespaces cannot be watched, will try again: ")
-	agent.until(t, `"a": will try again: `)
+	agent.Until(t, "namespaces cannot be watched, will try again: ")
+	agent.Until(t, `"a": will try again: `)
 	s.start(t, "--data", kept, "--controller=false")
 	f.lead(t, s)
 	f.meet(nil)
-	agent.again(t, "watching", 2)
+	agent.Again(t, "watching", 2)
 	s.await(t, "a", ns.ResourceVersion, gone)
-	agent.until(t, `"a": is empty, finalized and with that removed`)
-	agent.stop(t)
+	agent.Until(t, `"a": is empty, finalized and with that removed`)
+	stop(t, agent)
 }
 
 // What answers with HTML is no API server; when it is one again, all is well.
@@ -124,18 +126,18 @@ func TestHTML(t *testing.T) {
 			f := newFront(t, s)
 			f.meet(page(tt.status))
 			p := s.agent(t, "--dry-run", "--server", f.address)
-			require.Error(t, p.wait())
-			require.Equal(t, 1, p.cmd.ProcessState.ExitCode())
-			require.Contains(t, p.fault.String(), "(that is no API server, or a proxy answers for it: see its address)")
+			code, fault := p.Exit()
+			require.Equal(t, 1, code)
+			require.Contains(t, fault, "(that is no API server, or a proxy answers for it: see its address)")
 
 			agent := s.agent(t, append(tt.flags, "--server", f.address)...)
-			agent.until(t, `will try again: .*that is no API server`)
+			agent.Until(t, `will try again: .*that is no API server`)
 			f.meet(nil)
-			agent.until(t, "watching")
+			agent.Until(t, "watching")
 			s.create(t, "a", nil, "t001/a")
 			ns := s.remove(t, "a")
 			s.await(t, "a", ns.ResourceVersion, gone)
-			agent.stop(t)
+			stop(t, agent)
 		})
 	}
 }
@@ -158,14 +160,14 @@ func TestNothingDiscovered(t *testing.T) {
 		return false
 	})
 	agent := s.agent(t, "--server", f.address, "--leader-elect=false")
-	agent.until(t, "watching")
+	agent.Until(t, "watching")
 	s.create(t, "a", nil, "t001/a")
 	ns := s.remove(t, "a")
-	agent.until(t, `"a": will try again: .*discovery found no resource types`)
+	agent.Until(t, `"a": will try again: .*discovery found no resource types`)
 	require.Equal(t, []string{"t001/a"}, s.left(t, "a", "t001"))
 	f.meet(nil)
 	s.await(t, "a", ns.ResourceVersion, gone)
-	agent.stop(t)
+	stop(t, agent)
 }
 
 // Credentials, certificates and addresses that are wrong are told, with what to do;
@@ -206,17 +208,17 @@ func TestNotLetIn(t *testing.T) {
 		for mode, flags := range map[string][]string{"elected": nil, "alone": {"--leader-elect=false"}} {
 			t.Run(tt.name+", "+mode, func(t *testing.T) {
 				t.Parallel()
-				agent := program(t, append(append([]string{"--listen", ""}, tt.args...), flags...)...)
-				agent.until(t, "will try again: .*"+tt.want)
-				agent.stop(t) // it was there still
+				agent := programs.Self(t, append(append([]string{"--listen", ""}, tt.args...), flags...)...)
+				agent.Until(t, "will try again: .*"+tt.want)
+				stop(t, agent) // it was there still
 			})
 		}
 		t.Run(tt.name+", dry run", func(t *testing.T) {
 			t.Parallel()
-			p := program(t, append([]string{"--dry-run"}, tt.args...)...)
-			require.Error(t, p.wait())
-			require.Equal(t, 1, p.cmd.ProcessState.ExitCode())
-			require.Regexp(t, tt.want, p.fault.String())
+			p := programs.Self(t, append([]string{"--dry-run"}, tt.args...)...)
+			code, fault := p.Exit()
+			require.Equal(t, 1, code)
+			require.Regexp(t, tt.want, fault)
 		})
 	}
 }
@@ -226,11 +228,11 @@ func TestNoPlaceForTheLease(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	agent := s.agent(t, "--lease-namespace", "later", "--lease-duration", "2s")
-	agent.until(t, `namespaces "later" not found \(create that namespace, or name another by --lease-namespace\)`)
+	agent.Until(t, `namespaces "later" not found \(create that namespace, or name another by --lease-namespace\)`)
 	_, err := s.core.Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "later"}}, metav1.CreateOptions{})
 	require.NoError(t, err)
-	agent.until(t, "watching")
-	agent.stop(t)
+	agent.Until(t, "watching")
+	stop(t, agent)
 }
 
 // An answer that gets lost on the way is no reason to end.
@@ -251,8 +253,8 @@ func TestEveryAnswerIsLostOnce(t *testing.T) {
 		return true
 	})
 	agent := s.agent(t, "--server", f.address, "--lease-duration", "2s")
-	agent.until(t, "watching")
+	agent.Until(t, "watching")
 	s.create(t, "a", nil, "configmaps/a", "t001/a", "t060/a")
 	s.await(t, "a", s.remove(t, "a").ResourceVersion, gone)
-	agent.stop(t)
+	stop(t, agent)
 }

@@ -26,12 +26,14 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/nslifecycle/nslifecycle/examples/internal/programs"
 )
 
 // scene is an API server, and what agents need.
 type scene struct {
 	kubeconfig string
-	server     *process
+	server     *programs.Process
 	connection *rest.Config
 	core       *client.CoreV1Client
 	rest       rest.Interface // without the rate limit of a client
@@ -48,14 +50,13 @@ func newScene(t *testing.T, flags ...string) *scene {
 // start starts the API server, also again.
 func (s *scene) start(t *testing.T, flags ...string) {
 	t.Helper()
-	path, err := apiserver()
-	require.NoError(t, err)
 	if len(flags) == 0 || flags[0] != "--data" {
 		flags = append([]string{"--store", "memory"}, flags...)
 	}
 	flags = append(flags, "--listen", "127.0.0.1:0", "--types", "60", "--write-kubeconfig", s.kubeconfig)
-	s.server = launch(t, exec.Command(path, flags...))
-	s.server.until(t, "get namespaces")
+	s.server = programs.Start(t, exec.Command(programs.APIServer(t), flags...))
+	s.server.Until(t, "get namespaces")
+	var err error
 	s.connection, err = clientcmd.BuildConfigFromFlags("", s.kubeconfig)
 	require.NoError(t, err)
 	s.connection.QPS = -1
@@ -65,9 +66,9 @@ func (s *scene) start(t *testing.T, flags ...string) {
 }
 
 // agent starts an agent as a process.
-func (s *scene) agent(t *testing.T, flags ...string) *process {
+func (s *scene) agent(t *testing.T, flags ...string) *programs.Process {
 	t.Helper()
-	return program(t, append([]string{"--kubeconfig", s.kubeconfig}, flags...)...)
+	return programs.Self(t, append([]string{"--kubeconfig", s.kubeconfig}, flags...)...)
 }
 
 // create creates a namespace that the finalizers hold, and an object of each type

@@ -16,6 +16,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nslifecycle/nslifecycle/examples/internal/programs"
 )
 
 const (
@@ -44,7 +46,7 @@ func TestStory(t *testing.T) {
 	}
 	agent := s.agent(t, "--finalizer", string(ours), "--identity", "agent-1")
 	for _, line := range []string{"finalizing", "stands", "leading", "watching"} {
-		say("agent: %s", masked(agent.until(t, line)))
+		say("agent: %s", masked(agent.Until(t, line)))
 	}
 
 	say("a user creates a namespace, and objects of 6 of the 68 types")
@@ -66,7 +68,7 @@ func TestStory(t *testing.T) {
 
 	say("the user deletes the namespace")
 	show(s.remove(t, ns.Name))
-	say("agent: %s", agent.until(t, "waits"))
+	say("agent: %s", agent.Until(t, "waits"))
 	say("    left: %v", s.left(t, ns.Name, kinds...))
 	ns, err = s.core.Namespaces().Get(ctx, ns.Name, metav1.GetOptions{})
 	require.NoError(t, err)
@@ -74,21 +76,21 @@ func TestStory(t *testing.T) {
 
 	say("the finalizer goes that holds the last object")
 	s.release(t, ns.Name, "configmaps/kept")
-	say("agent: %s", agent.until(t, "finalized"))
+	say("agent: %s", agent.Until(t, "finalized"))
 	ns, err = s.core.Namespaces().Get(ctx, ns.Name, metav1.GetOptions{})
 	require.NoError(t, err)
 	show(ns)
 
 	say("another agent takes the place of the stock controller")
 	second := s.agent(t, "--identity", "agent-2")
-	say("second agent: %s", masked(second.until(t, "finalizing")))
-	say("second agent: %s", second.until(t, "removed"))
-	say("agent: %s", agent.until(t, "is gone"))
+	say("second agent: %s", masked(second.Until(t, "finalizing")))
+	say("second agent: %s", second.Until(t, "removed"))
+	say("agent: %s", agent.Until(t, "is gone"))
 	_, err = s.core.Namespaces().Get(ctx, ns.Name, metav1.GetOptions{})
 	say("    %v", err)
 	golden(t, "story.txt", told.String())
-	agent.stop(t)
-	second.stop(t)
+	stop(t, agent)
+	stop(t, second)
 }
 
 // Beside a stock controller both empty the namespace, and it goes when both have seen
@@ -97,14 +99,14 @@ func TestBesideTheStockController(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	agent := s.agent(t, "--finalizer", string(ours))
-	agent.until(t, "watching")
+	agent.Until(t, "watching")
 	for i := range 5 {
 		name := fmt.Sprint("n", i)
 		s.create(t, name, []corev1.FinalizerName{ours, stock}, "configmaps/a", "t001/a", "t060/a")
 		s.await(t, name, s.remove(t, name).ResourceVersion, gone)
-		agent.until(t, fmt.Sprintf("%q: is empty, finalized", name))
+		agent.Until(t, fmt.Sprintf("%q: is empty, finalized", name))
 	}
-	agent.stop(t)
+	stop(t, agent)
 }
 
 // As the stock controller: while an object is held, the five conditions are those
@@ -113,18 +115,18 @@ func TestInThePlaceOfTheStockController(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, "--controller=false")
 	agent := s.agent(t)
-	agent.until(t, "watching")
+	agent.Until(t, "watching")
 	s.create(t, "a", nil, "configmaps/a", "t001/a", "t060/a")
 	s.put(t, "a", "configmaps/kept", "example.com/keep")
 	ns := s.remove(t, "a")
-	agent.until(t, `"a": waits for configmaps \(1 left, held by example.com/keep\)`)
+	agent.Until(t, `"a": waits for configmaps \(1 left, held by example.com/keep\)`)
 	held, err := s.core.Namespaces().Get(t.Context(), "a", metav1.GetOptions{})
 	require.NoError(t, err)
 	golden(t, "conditions.txt", conditions(held))
 	s.release(t, "a", "configmaps/kept")
 	s.await(t, "a", ns.ResourceVersion, gone)
-	agent.until(t, `"a": is empty, finalized and with that removed`)
-	agent.stop(t)
+	agent.Until(t, `"a": is empty, finalized and with that removed`)
+	stop(t, agent)
 }
 
 // Killed in the midst of a pass, and started again, it goes on to the same end.
@@ -144,19 +146,19 @@ func TestKilledInMidPass(t *testing.T) {
 	f, deletions := newFront(t, s), newGate(allowed)
 	f.meet(deletions.pass)
 	agent := s.agent(t, "--server", f.address, "--one-by-one", "--lease-duration", "2s")
-	agent.until(t, "watching")
+	agent.Until(t, "watching")
 	ns := s.remove(t, "a")
 	<-deletions.shut // and as many have gone through, or are about to
-	agent.kill()
+	agent.Kill()
 	left := len(s.left(t, "a", kinds...))
 	require.Less(t, left, types*objects, "some are deleted")
 	require.GreaterOrEqual(t, left, types*objects-allowed, "some are not")
 	f.meet(nil)
 	agent = s.agent(t, "--server", f.address, "--lease-duration", "2s")
-	agent.until(t, "standing by") // the lease of the dead one lasts a while
+	agent.Until(t, "standing by") // the lease of the dead one lasts a while
 	s.await(t, "a", ns.ResourceVersion, gone)
-	require.NotContains(t, agent.said(), "will try again")
-	agent.stop(t)
+	require.NotContains(t, agent.Said(), "will try again")
+	stop(t, agent)
 }
 
 // gate lets some DELETEs through, and holds all others until their clients go.
@@ -193,13 +195,14 @@ func TestDryRun(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, "--controller=false")
 	f := newFront(t, s)
-	dry := func(flags ...string) *process {
+	dry := func(flags ...string) *programs.Process {
 		p := s.agent(t, append([]string{"--dry-run", "--finalizer", string(ours), "--server", f.address}, flags...)...)
-		require.NoError(t, p.wait(), "%s%s", p.said(), &p.fault)
+		code, fault := p.Exit()
+		require.Zero(t, code, "%s%s", p.Said(), fault)
 		return p
 	}
 	require.Equal(t, "dry run: nothing is deleted, and nothing is written\n"+
-		"no terminating namespace has the finalizer example.com/agent\n", dry().said())
+		"no terminating namespace has the finalizer example.com/agent\n", dry().Said())
 
 	s.create(t, "full", []corev1.FinalizerName{ours, stock}, "configmaps/a", "widgets/a", "t001/a")
 	s.put(t, "full", "configmaps/kept", "example.com/keep")
@@ -222,9 +225,9 @@ func TestDryRun(t *testing.T) {
 		return all.String()
 	}
 	before := state()
-	golden(t, "dryrun.txt", dry().said())
-	golden(t, "dryrun-only.txt", dry("--only", "configmaps,widgets.example.com", "--except", "widgets.example.com").said())
-	require.Contains(t, dry("--only", "configmaps,widget.example.com").said(), "\n  note: there is no type widget.example.com\n")
+	golden(t, "dryrun.txt", dry().Said())
+	golden(t, "dryrun-only.txt", dry("--only", "configmaps,widgets.example.com", "--except", "widgets.example.com").Said())
+	require.Contains(t, dry("--only", "configmaps,widget.example.com").Said(), "\n  note: there is no type widget.example.com\n")
 	require.Empty(t, cmp.Diff(before, state()))
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -238,12 +241,12 @@ func TestOnly(t *testing.T) {
 	s := newScene(t, "--controller=false")
 	agent := s.agent(t, "--finalizer", string(ours), "--only", "configmaps,t001.example.com",
 		"--workers", "4", "--qps", "200", "--burst", "50")
-	agent.until(t, "watching")
+	agent.Until(t, "watching")
 	s.create(t, "a", []corev1.FinalizerName{ours, stock}, "configmaps/a", "t001/a", "t002/a")
 	s.remove(t, "a")
-	agent.until(t, `"a": is empty, finalized; its finalizers are now \["kubernetes"\]`)
+	agent.Until(t, `"a": is empty, finalized; its finalizers are now \["kubernetes"\]`)
 	require.Equal(t, []string{"t002/a"}, s.left(t, "a", "configmaps", "t001", "t002"))
-	agent.stop(t)
+	stop(t, agent)
 }
 
 // Where creates may be admitted on an old view of the namespace, an empty one is
@@ -258,12 +261,12 @@ func TestWait(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			finalizer := "example.com/" + name
 			agent := s.agent(t, append(flags, "--finalizer", finalizer)...)
-			agent.until(t, "watching")
+			agent.Until(t, "watching")
 			s.create(t, name, []corev1.FinalizerName{corev1.FinalizerName(finalizer), stock}, "t001/a")
 			s.remove(t, name)
-			agent.until(t, `is empty; creates may be under way, so that it is looked at again`)
-			agent.until(t, `is empty, finalized; its finalizers are now \["kubernetes"\]`)
-			agent.stop(t)
+			agent.Until(t, `is empty; creates may be under way, so that it is looked at again`)
+			agent.Until(t, `is empty, finalized; its finalizers are now \["kubernetes"\]`)
+			stop(t, agent)
 		})
 	}
 }
@@ -286,20 +289,20 @@ func TestGroupThatIsDown(t *testing.T) {
 	})
 	flags := []string{"--finalizer", string(ours), "--server", f.address, "--leader-elect=false"}
 	agent := s.agent(t, flags...)
-	agent.until(t, "watching")
+	agent.Until(t, "watching")
 	s.create(t, "a", []corev1.FinalizerName{ours, stock}, "configmaps/a", "t001/a")
 	s.remove(t, "a")
-	agent.until(t, `"a": will try again: unable to retrieve the complete list of server APIs: example.com/v1: `)
+	agent.Until(t, `"a": will try again: unable to retrieve the complete list of server APIs: example.com/v1: `)
 	require.Equal(t, []string{"t001/a"}, s.left(t, "a", "configmaps", "t001"))
 	ns, err := s.core.Namespaces().Get(t.Context(), "a", metav1.GetOptions{})
 	require.NoError(t, err)
 	require.Contains(t, ns.Spec.Finalizers, ours)
 	golden(t, "conditions-discovery.txt", conditions(ns))
-	agent.stop(t)
+	stop(t, agent)
 	agent = s.agent(t, append(flags, "--except-groups", "example.com")...)
-	agent.until(t, `"a": is empty, finalized`)
+	agent.Until(t, `"a": is empty, finalized`)
 	require.Equal(t, []string{"t001/a"}, s.left(t, "a", "configmaps", "t001"))
-	agent.stop(t)
+	stop(t, agent)
 }
 
 // The endpoints tell what the agent does.
@@ -307,7 +310,7 @@ func TestEndpoints(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, "--controller=false")
 	agent := s.agent(t)
-	address := strings.TrimPrefix(agent.until(t, "health and metrics at"), "health and metrics at ")
+	address := strings.TrimPrefix(agent.Until(t, "health and metrics at"), "health and metrics at ")
 	get := func(path string) (int, string) {
 		answer, err := http.Get(address + path)
 		require.NoError(t, err)
@@ -316,7 +319,7 @@ func TestEndpoints(t *testing.T) {
 		require.NoError(t, err)
 		return answer.StatusCode, string(text)
 	}
-	agent.until(t, "watching")
+	agent.Until(t, "watching")
 	for _, path := range []string{"/healthz", "/readyz"} {
 		code, text := get(path)
 		require.Equal(t, http.StatusOK, code, path)
@@ -325,7 +328,7 @@ func TestEndpoints(t *testing.T) {
 	s.create(t, "a", nil)
 	s.put(t, "a", "configmaps/kept", "example.com/keep")
 	ns := s.remove(t, "a")
-	agent.until(t, "waits")
+	agent.Until(t, "waits")
 	_, text := get("/metrics")
 	for _, line := range []string{
 		`nslifecycle_leader{finalizer="kubernetes"} 1`,
@@ -339,14 +342,14 @@ func TestEndpoints(t *testing.T) {
 	}
 	s.release(t, "a", "configmaps/kept")
 	s.await(t, "a", ns.ResourceVersion, gone)
-	agent.until(t, `"a": is empty`)
+	agent.Until(t, `"a": is empty`)
 	_, text = get("/metrics")
 	require.Contains(t, text, "\n"+`nslifecycle_finalized_total{finalizer="kubernetes"} 1`)
 	require.Contains(t, text, "\n"+`nslifecycle_passes_total{finalizer="kubernetes",outcome="removed"} 1`)
 	require.Contains(t, text, "\n"+`nslifecycle_remaining_objects{finalizer="kubernetes"} 0`)
 	code, _ := get("/elsewhere")
 	require.Equal(t, http.StatusNotFound, code)
-	agent.stop(t)
+	stop(t, agent)
 }
 
 // Who may not write to one type, and what stands in its way, is told; all others are
@@ -359,13 +362,13 @@ func TestForbiddenOnOneType(t *testing.T) {
 	s.remove(t, "a")
 	user := s.user(t, "agent")
 
-	p := program(t, "--kubeconfig", user, "--dry-run")
-	require.Error(t, p.wait())
-	require.Equal(t, 1, p.cmd.ProcessState.ExitCode())
-	golden(t, "dryrun-forbidden.txt", p.said()+p.fault.String())
+	p := programs.Self(t, "--kubeconfig", user, "--dry-run")
+	code, fault := p.Exit()
+	require.Equal(t, 1, code)
+	golden(t, "dryrun-forbidden.txt", p.Said()+fault)
 
-	agent := program(t, "--kubeconfig", user)
-	agent.until(t, `"a": will try again: secrets: .*forbidden: User "agent" cannot .* \(grant it to the user whom the agent runs as\)`)
+	agent := programs.Self(t, "--kubeconfig", user)
+	agent.Until(t, `"a": will try again: secrets: .*forbidden: User "agent" cannot .* \(grant it to the user whom the agent runs as\)`)
 	require.Equal(t, []string{"secrets/a"}, s.left(t, "a", "configmaps", "secrets", "t001", "t060"))
 	ns, err := s.core.Namespaces().Get(t.Context(), "a", metav1.GetOptions{})
 	require.NoError(t, err)
@@ -373,5 +376,5 @@ func TestForbiddenOnOneType(t *testing.T) {
 	require.NoError(t, s.core.Secrets("a").Delete(t.Context(), "a", metav1.DeleteOptions{}))
 	_, err = s.core.Namespaces().Get(t.Context(), "a", metav1.GetOptions{})
 	require.False(t, apierrors.IsNotFound(err), "it may not know that nothing is left")
-	agent.stop(t)
+	stop(t, agent)
 }
