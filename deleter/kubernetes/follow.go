@@ -23,8 +23,8 @@ const (
 	// watchGrace more.
 	watchFor   = 5 * time.Minute
 	watchGrace = 30 * time.Second
-	// shortWatch is how long a watch that tells nothing lasts at least, unless
-	// something is wrong.
+	// shortWatch is how long a watch lasts at least, unless something is wrong. One
+	// that brought something may be shorter, but not two in a row.
 	shortWatch = time.Second
 	// silence is how long nothing must come until a resumed watch counts as caught up
 	// where resource versions do not say so.
@@ -40,14 +40,16 @@ var (
 func (f *follower) watch(ctx context.Context) error {
 	began, from := time.Now(), f.position
 	lasts := watchFor + rand.N(watchFor)
-	within, cancel := context.WithTimeoutCause(ctx, lasts+watchGrace, errDead)
-	defer cancel()
-	w, err := f.open(within, lasts)
+	within, stop := context.WithTimeoutCause(ctx, lasts+watchGrace, errDead)
+	defer stop()
+	within, cancel := context.WithCancelCause(within)
+	defer cancel(nil)
+	w, err := f.open(within, cancel, lasts)
 	if err != nil {
 		return err
 	}
 	defer func() {
-		cancel() // ends whatever the watch waits for
+		cancel(nil) // ends whatever the watch waits for
 		stopWatch(w)
 	}()
 	if err := f.refer(ctx); err != nil {
@@ -56,43 +58,74 @@ func (f *follower) watch(ctx context.Context) error {
 	if err := f.events(within, w); err != nil && err != errDead {
 		return err
 	}
-	switch {
-	case f.position == "":
+	return f.ended(from, time.Since(began))
+}
+
+// ended reports whether a watch that the server ended may be followed by another at
+// once; if not, the caller backs off.
+func (f *follower) ended(from string, lasted time.Duration) error {
+	if f.position == "" {
 		return gone("the server gives no resource versions to resume a watch at: list anew", nil)
-	case f.position == from && time.Since(began) < shortWatch:
-		return errShort // the caller backs off
 	}
+	if lasted >= shortWatch {
+		f.hasty = false
+		return nil
+	}
+	if f.hasty || f.position == from {
+		return errShort
+	}
+	f.hasty = true
 	return nil
 }
 
-// open begins a watch.
-func (f *follower) open(ctx context.Context, lasts time.Duration) (watch.Interface, error) {
+// open begins a watch; without the selector if the server refuses that. The watch
+// lives in ctx, and cancel ends it if the server does not answer.
+func (f *follower) open(ctx context.Context, cancel context.CancelCauseFunc, lasts time.Duration) (watch.Interface, error) {
 	seconds := int64(lasts / time.Second)
 	o := metav1.ListOptions{
 		FieldSelector: f.selector(), ResourceVersion: f.position, AllowWatchBookmarks: true, TimeoutSeconds: &seconds,
 	}
+	w, err := f.begin(ctx, cancel, o)
+	if o.FieldSelector != "" && refused(err) { // what a list may select a watch need not
+		o.FieldSelector = ""
+		if plain, plainErr := f.begin(ctx, cancel, o); plainErr == nil {
+			f.all.Store(true)
+			return plain, nil
+		}
+	}
+	if err != nil {
+		return nil, failure(watching, "", err)
+	}
+	return w, nil
+}
+
+func (f *follower) begin(ctx context.Context, cancel context.CancelCauseFunc, o metav1.ListOptions) (watch.Interface, error) {
+	silent := time.AfterFunc(answerWithin, func() { cancel(errSilent) })
+	defer silent.Stop()
 	w, err := f.client.Watch(ctx, o)
 	if err == nil && w == nil {
 		err = errNoAnswer
 	}
-	if err == nil {
-		return w, nil
-	}
-	if o.FieldSelector != "" && apierrors.IsBadRequest(err) {
-		f.all.Store(true) // what a list may select a watch need not
-		return nil, gone("the server cannot select the namespaces to watch: list anew, without", err)
-	}
-	return nil, failure(watching, "", explain(ctx, err))
+	return w, explain(ctx, err)
 }
 
-// refer finds out what a resumed watch has to reach to be caught up.
+// refer finds out what a resumed watch has to reach to be caught up, and whether the
+// server has gone back, such as by the restore of a backup: then it sends nothing
+// until it has come to the position once more.
 func (f *follower) refer(ctx context.Context) error {
-	if f.synced || f.reference != "" {
+	if f.listed {
+		f.listed = false
 		return nil
 	}
 	list, err := f.read(ctx, metav1.ListOptions{Limit: 1})
 	if err != nil {
 		return failure(watching, "", err)
+	}
+	if beyond(f.position, list.ResourceVersion) {
+		return gone("the server has gone back: list anew", nil)
+	}
+	if f.synced || f.reference != "" {
+		return nil
 	}
 	f.reference = list.ResourceVersion
 	return f.catchUp()
@@ -211,11 +244,14 @@ func (f *follower) catchUp() error {
 }
 
 func reached(position, reference string) bool {
-	if position == reference {
-		return true
-	}
-	order, err := resourceversion.CompareResourceVersion(position, reference)
-	return err == nil && order >= 0
+	return position == reference || beyond(position, reference)
+}
+
+// beyond reports whether a resource version is later than another; false if they have no
+// order.
+func beyond(version, other string) bool {
+	order, err := resourceversion.CompareResourceVersion(version, other)
+	return err == nil && order > 0
 }
 
 // sync tells that everything up to the position was told.

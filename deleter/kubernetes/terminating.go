@@ -10,7 +10,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/resourceversion"
 
 	"github.com/nslifecycle/nslifecycle/finalizer"
 	"github.com/nslifecycle/nslifecycle/namespace"
@@ -71,6 +70,8 @@ type follower struct {
 	position  string          // the resource version up to which everything was told
 	reference string          // one that is caught up when it is reached; empty: not known
 	synced    bool            // it is caught up
+	listed    bool            // position is that of a list that was made just now
+	hasty     bool            // the last watch was a short one
 }
 
 // held is what is remembered of a terminating namespace.
@@ -102,7 +103,7 @@ func (f *follower) list(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	f.position = version
+	f.position, f.listed = version, true
 	return f.sync()
 }
 
@@ -115,7 +116,7 @@ func (f *follower) resume(ctx context.Context, after string) error {
 	if err != nil {
 		return failure(listing, "", err)
 	}
-	if order, err := resourceversion.CompareResourceVersion(after, now.ResourceVersion); err == nil && order > 0 {
+	if beyond(after, now.ResourceVersion) {
 		return gone(fmt.Sprintf("the server has not come to resource version %q: list anew", after), nil)
 	}
 	exactly := metav1.ListOptions{ResourceVersion: after, ResourceVersionMatch: metav1.ResourceVersionMatchExact}
@@ -177,7 +178,7 @@ func (f *follower) pages(ctx context.Context, o metav1.ListOptions, visit func(*
 // page reads one page; without the selector if the server refuses that.
 func (f *follower) page(ctx context.Context, o *metav1.ListOptions) (*corev1.NamespaceList, error) {
 	list, err := f.read(ctx, *o)
-	if o.FieldSelector == "" || o.Continue != "" || !apierrors.IsBadRequest(err) {
+	if o.FieldSelector == "" || o.Continue != "" || !refused(err) {
 		return list, err
 	}
 	plain := *o
@@ -198,6 +199,10 @@ func (f *follower) read(ctx context.Context, o metav1.ListOptions) (*corev1.Name
 	}
 	return list, err
 }
+
+// refused reports whether the API server, and not somebody in between, takes
+// a request for a wrong one.
+func refused(err error) bool { return apierrors.IsBadRequest(err) && !pageOfWeb(err) }
 
 func (f *follower) selector() string {
 	if f.all.Load() {

@@ -199,15 +199,6 @@ func TestSelectorIsNotToBlame(t *testing.T) {
 	require.Equal(t, whatTerminates, s.listed[2].FieldSelector)
 }
 
-func TestSelectorIsRefusedToWatchesOnly(t *testing.T) {
-	t.Parallel()
-	s := &script{lists: []any{listed("10"), listed("11")}, watches: []any{refusedSelector}}
-	n := s.namespaces()
-	require.ErrorIs(t, s.hears(t, n, "", syncedEvent("10")), namespace.ErrGone)
-	require.ErrorIs(t, s.hears(t, n, "", syncedEvent("11")), errEnough)
-	require.Equal(t, "", s.watched[1].FieldSelector)
-}
-
 // Only terminating namespaces are kept, however many others there are and change.
 func TestMemoryIsForTerminatingNamespaces(t *testing.T) {
 	t.Parallel()
@@ -227,45 +218,6 @@ func TestMemoryIsForTerminatingNamespaces(t *testing.T) {
 	require.ErrorIs(t, f.follow(t.Context(), ""), errEnough)
 	require.Equal(t, map[string]held{"a": {uid: "u"}}, f.known)
 	require.Equal(t, "13", f.position)
-}
-
-// A watch that the server ends goes on where it was.
-func TestWatchIsResumedWithin(t *testing.T) {
-	t.Parallel()
-	s := &script{
-		lists: []any{listed("10", dying("a", "u", "9"))},
-		watches: []any{
-			scripted(false, event(watch.Modified, dying("a", "u", "11"))),
-			scripted(false, bookmark("15")),
-			scripted(false, event(watch.Modified, dying("a", "u", "16")), event(watch.Deleted, dying("a", "u", "17"))),
-		},
-	}
-	err := s.hears(t, s.namespaces(), "", terminatingEvent("a", "u", ""), syncedEvent("10"), syncedEvent("15"), removedEvent("a", "u", "17"))
-	require.ErrorIs(t, err, errEnough)
-	var from []string
-	for _, o := range s.watched {
-		from = append(from, o.ResourceVersion)
-	}
-	require.Equal(t, []string{"10", "11", "15", "17"}, from)
-	require.Len(t, s.listed, 1)
-}
-
-// A server that ends every watch at once must not be asked in a hot loop; one that
-// ends a quiet watch after a while may.
-func TestShortWatches(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		s := &script{lists: []any{listed("10")}, watches: []any{scripted(false), scripted(false)}}
-		require.ErrorIs(t, s.hears(t, s.namespaces(), "", syncedEvent("10")), errShort)
-		require.Len(t, s.watched, 1)
-	})
-	synctest.Test(t, func(t *testing.T) {
-		quiet := watch.NewRaceFreeFake()
-		time.AfterFunc(shortWatch, quiet.Stop)
-		s := &script{lists: []any{listed("10")}, watches: []any{quiet}}
-		require.ErrorIs(t, s.hears(t, s.namespaces(), "", syncedEvent("10")), errEnough)
-		require.Len(t, s.watched, 2)
-	})
 }
 
 // A connection that died without a word is not waited for forever.

@@ -1,0 +1,193 @@
+package kubernetes
+
+import (
+	"net/http"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/nslifecycle/nslifecycle/namespace"
+)
+
+// lasting is a watch that brings some events, and ends a while after it was opened.
+func lasting(d time.Duration, events ...watch.Event) watch.Interface {
+	return &lastingWatch{scriptedWatch: scripted(true, events...).(*scriptedWatch), lasts: d}
+}
+
+type lastingWatch struct {
+	*scriptedWatch
+	lasts  time.Duration
+	opened sync.Once
+}
+
+func (w *lastingWatch) ResultChan() <-chan watch.Event {
+	w.opened.Do(func() { time.AfterFunc(w.lasts, w.Stop) })
+	return w.events
+}
+
+// A watch that the server ends goes on where it was.
+func TestWatchIsResumedWithin(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &script{
+			lists: []any{listed("10", dying("a", "u", "9")), listed("15"), listed("15"), listed("17")},
+			watches: []any{
+				lasting(shortWatch, event(watch.Modified, dying("a", "u", "11"))),
+				lasting(shortWatch, bookmark("15")),
+				lasting(shortWatch, event(watch.Modified, dying("a", "u", "16")), event(watch.Deleted, dying("a", "u", "17"))),
+			},
+		}
+		err := s.hears(t, s.namespaces(), "", terminatingEvent("a", "u", ""), syncedEvent("10"), syncedEvent("15"), removedEvent("a", "u", "17"))
+		require.ErrorIs(t, err, errEnough)
+		var from []string
+		for _, o := range s.watched {
+			from = append(from, o.ResourceVersion)
+		}
+		require.Equal(t, []string{"10", "11", "15", "17"}, from)
+		require.Len(t, s.listed, 3) // the list, and a look beside each watch after the first
+		require.Equal(t, []metav1.ListOptions{{Limit: 1}, {Limit: 1}}, s.listed[1:])
+	})
+}
+
+// A server that was restored from a backup takes a watch from the future, and says
+// nothing until it has come there: what terminates meanwhile would never be told.
+func TestServerGoesBack(t *testing.T) {
+	t.Parallel()
+	for _, after := range []string{"", "10"} {
+		synctest.Test(t, func(t *testing.T) {
+			silent := scripted(true).(*scriptedWatch)
+			s := &script{
+				lists:   []any{listed("10"), listed("9")},
+				watches: []any{lasting(time.Minute, bookmark("20")), silent},
+			}
+			want := []namespace.TerminationEvent{syncedEvent("10"), syncedEvent("20")}
+			if after != "" {
+				s.lists = []any{listed("10"), listed("10"), listed("10"), listed("9")}
+			}
+			began := time.Now()
+			err := s.hears(t, s.namespaces(), after, want...)
+			require.ErrorIs(t, err, namespace.ErrGone)
+			require.ErrorContains(t, err, "gone back")
+			require.Equal(t, time.Minute, time.Since(began))
+			require.True(t, silent.over)
+		})
+	}
+}
+
+// A server that ends every watch at once must not be asked in a hot loop, be it that
+// each brings something; one that ends a quiet watch after a while may.
+func TestShortWatches(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &script{lists: []any{listed("10")}, watches: []any{scripted(false), scripted(false)}}
+		require.ErrorIs(t, s.hears(t, s.namespaces(), "", syncedEvent("10")), errShort)
+		require.Len(t, s.watched, 1)
+	})
+	synctest.Test(t, func(t *testing.T) {
+		s := &script{lists: []any{listed("10")}, watches: []any{lasting(shortWatch)}}
+		require.ErrorIs(t, s.hears(t, s.namespaces(), "", syncedEvent("10")), errEnough)
+		require.Len(t, s.watched, 2)
+	})
+	synctest.Test(t, func(t *testing.T) {
+		s := &script{
+			lists: []any{listed("10"), listed("11"), listed("12"), listed("13"), listed("14")},
+			watches: []any{
+				scripted(false, bookmark("11")), lasting(shortWatch, bookmark("12")), // the second makes up for the first
+				scripted(false, event(watch.Added, dying("a", "u", "13"))), scripted(false, bookmark("14")), scripted(false, bookmark("15")),
+			},
+		}
+		err := s.hears(t, s.namespaces(), "", syncedEvent("10"), syncedEvent("11"), syncedEvent("12"), terminatingEvent("a", "u", "13"), syncedEvent("14"))
+		require.ErrorIs(t, err, errShort)
+	})
+}
+
+// A server that accepts a watch and never answers is given up, as it is by other
+// requests; here over a real client.
+func TestSilentWatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAPI(t)
+		a.before = func(w http.ResponseWriter, r *http.Request) bool {
+			if r.URL.Query().Get("watch") != "" {
+				<-r.Context().Done()
+				return true
+			}
+			l := listed("10")
+			l.Kind, l.APIVersion = "NamespaceList", "v1"
+			answerJSON(w, http.StatusOK, l)
+			return true
+		}
+		began := time.Now()
+		events, err := hear(t.Context(), namespacesOver(a.spaces), "")
+		require.ErrorIs(t, err, errSilent)
+		require.Equal(t, answerWithin, time.Since(began))
+		require.Equal(t, []namespace.TerminationEvent{syncedEvent("10")}, events)
+	})
+}
+
+// One that answered may be silent from then on.
+func TestAnsweredWatchIsNotGivenUp(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &script{lists: []any{listed("10")}, watches: []any{lasting(2 * answerWithin)}}
+		began := time.Now()
+		require.ErrorIs(t, s.hears(t, s.namespaces(), "", syncedEvent("10")), errEnough)
+		require.Equal(t, 2*answerWithin, time.Since(began))
+	})
+}
+
+// What a list may select a watch need not: the same watch is opened without the
+// selector, and only if that succeeds is it done without from then on.
+func TestSelectorIsRefusedToWatchesOnly(t *testing.T) {
+	t.Parallel()
+	s := &script{
+		lists: []any{listed("10", dying("a", "u", "9")), listed("12")},
+		watches: []any{refusedSelector, scripted(false,
+			event(watch.Modified, named("n", "o", "11")),
+			event(watch.Deleted, dying("a", "u", "12")),
+		)},
+	}
+	n := s.namespaces()
+	err := s.hears(t, n, "", terminatingEvent("a", "u", ""), syncedEvent("10"), removedEvent("a", "u", "12"))
+	require.ErrorIs(t, err, errEnough)
+	require.Len(t, s.watched, 3)
+	require.Equal(t, []string{whatTerminates, "", ""},
+		[]string{s.watched[0].FieldSelector, s.watched[1].FieldSelector, s.watched[2].FieldSelector})
+	require.Equal(t, "10", s.watched[1].ResourceVersion)
+	require.ErrorIs(t, s.hears(t, n, "", syncedEvent("12")), errEnough)
+	require.Equal(t, "", s.listed[1].FieldSelector)
+}
+
+// A 400 that has another reason teaches nothing, least of all one of a proxy.
+func TestSelectorIsNotToBlameInWatches(t *testing.T) {
+	t.Parallel()
+	page := apierrors.NewGenericServerResponse(http.StatusBadRequest, "get", theNamespaces, "", "<html>400 Bad Request</html>", 0, true)
+	quiet := scripted(false)
+	for _, c := range []struct {
+		name    string
+		lists   []any
+		watches []any
+		kind    error
+		asked   int // for watches
+	}{
+		{"refused without it, too", []any{listed("10")}, []any{refusedSelector, refusedSelector, quiet}, namespace.ErrBadRequest, 2},
+		{"failed without it", []any{listed("10")}, []any{refusedSelector, errEnough, quiet}, namespace.ErrBadRequest, 2},
+		{"a page", []any{listed("10")}, []any{page, quiet}, nil, 1},
+		{"a page instead of a list", []any{page, listed("10")}, nil, nil, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := &script{lists: c.lists, watches: c.watches}
+			n := s.namespaces()
+			_, err := hear(t.Context(), n, "")
+			require.Equal(t, c.kind, kindOf(t, err), err)
+			require.True(t, apierrors.IsBadRequest(err), err)
+			require.Len(t, s.watched, c.asked)
+			require.False(t, n.all.Load())
+		})
+	}
+}
