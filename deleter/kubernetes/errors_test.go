@@ -9,6 +9,8 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -77,6 +79,12 @@ func overStatus(message string) *apierrors.StatusError {
 	}}
 }
 
+// noPath is the 404 of a path that the server does not have.
+var noPath = &apierrors.StatusError{ErrStatus: metav1.Status{
+	Status: metav1.StatusFailure, Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound,
+	Message: "the server could not find the requested resource", Details: &metav1.StatusDetails{},
+}}
+
 func answerText(code int, kind, text string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", kind)
@@ -130,8 +138,7 @@ func TestErrors(t *testing.T) {
 		{name: "403", status: apierrors.NewForbidden(theNamespaces, "a", errors.New("no")), read: namespace.ErrForbidden, write: namespace.ErrForbidden,
 			says: `namespaces "a" is forbidden: no`},
 		{name: "404", status: apierrors.NewNotFound(theNamespaces, "a"), read: namespace.ErrNotFound, write: namespace.ErrNotFound, says: `namespaces "a" not found`},
-		{name: "404 of the path", status: &apierrors.StatusError{ErrStatus: metav1.Status{Status: "Failure", Code: 404, Reason: "NotFound",
-			Message: "the server could not find the requested resource", Details: &metav1.StatusDetails{}}}, says: "could not find"},
+		{name: "404 of the path", status: noPath, says: "could not find"},
 		{name: "404 in text", answer: answerText(404, "text/plain", "404 page not found"), says: "could not find"},
 		{name: "405", status: apierrors.NewMethodNotSupported(theNamespaces, "finalize"), says: "not supported"},
 		{name: "409", status: apierrors.NewConflict(theNamespaces, "a", errors.New("modified")), read: namespace.ErrConflict, write: namespace.ErrConflict, says: "modified"},
@@ -152,6 +159,7 @@ func TestErrors(t *testing.T) {
 		{name: "no JSON", answer: answerText(200, "application/json", "{"), write: unknown, says: "unexpected end"},
 		{name: "another object", answer: answerText(200, "application/json", `{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a"}}`), write: unknown, says: "not the namespace"},
 		{name: "another namespace", answer: answerText(200, "application/json", `{"kind":"Namespace","apiVersion":"v1","metadata":{"name":"b"}}`), write: unknown, says: "not the namespace"},
+		{name: "no uid", answer: answerText(200, "application/json", `{"kind":"Namespace","apiVersion":"v1","metadata":{"name":"a"}}`), write: unknown, says: `not the namespace "a" with a uid`},
 		{name: "nothing at all", answer: answerText(200, "application/json", `{"kind":"Namespace","apiVersion":"v1"}`), write: unknown, says: "not the namespace"},
 		{name: "cut off", answer: cutOff, write: unknown, says: "unexpected EOF"},
 	} {
@@ -202,22 +210,27 @@ var calls = []string{"get", "status", "finalize"}
 // What was never sent was not done: there is nobody, or nobody to be trusted.
 func TestNeverSent(t *testing.T) {
 	t.Parallel()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	require.NoError(t, listener.Close())
 	untrusted := httptest.NewUnstartedServer(http.NotFoundHandler())
 	untrusted.Config.ErrorLog = quietLog
 	untrusted.StartTLS()
 	t.Cleanup(untrusted.Close)
 	plain := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(plain.Close)
-	for name, host := range map[string]string{
-		"connection refused": "http://" + listener.Addr().String(),
-		"no such host":       "http://nobody.invalid",
-		"not trusted":        untrusted.URL,
-		"no TLS":             "https://" + plain.Listener.Addr().String(),
+	proxy := http.ProxyURL(&url.URL{Scheme: "http", Host: "proxy.invalid"})
+	nobody := func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", filepath.Join(t.TempDir(), "nobody"))
+	}
+	unnamed := &net.Dialer{Resolver: &net.Resolver{PreferGo: true, Dial: nobody}}
+	for name, config := range map[string]*rest.Config{
+		"nobody listens":  {Host: "http://a.invalid", Dial: nobody},
+		"no such host":    {Host: "http://a.invalid", Dial: unnamed.DialContext},
+		"not trusted":     {Host: untrusted.URL},
+		"no TLS":          {Host: "https://" + plain.Listener.Addr().String()},
+		"no proxy":        {Host: "http://a.invalid", Proxy: proxy, Dial: nobody},
+		"no proxy to TLS": {Host: "https://a.invalid", Proxy: proxy, Dial: nobody},
 	} {
-		n := over(t, &rest.Config{Host: host, QPS: -1})
+		config.QPS = -1
+		n := over(t, config)
 		for _, what := range calls {
 			_, err := call(t.Context(), n, what)
 			require.NoError(t, kindOf(t, err), "%s, %s: %v", name, what, err)
@@ -328,6 +341,21 @@ func TestClientWithoutAnswers(t *testing.T) {
 		_, err := call(t.Context(), n, what)
 		require.ErrorContains(t, err, "not the namespace", what)
 	}
+}
+
+// The answer to a write is the incarnation that was to be written, else nobody knows
+// what became of that.
+func TestR8_AnswerOfAnotherIncarnation(t *testing.T) {
+	t.Parallel()
+	n := serving(t, answerText(200, "application/json", `{"kind":"Namespace","apiVersion":"v1","metadata":{"name":"a","uid":"another"}}`))
+	for _, what := range []string{"status", "finalize"} {
+		_, err := call(t.Context(), n, what)
+		require.Equal(t, namespace.ErrUnknownOutcome, kindOf(t, err), what)
+		require.ErrorContains(t, err, `not the namespace "a" of uid "u"`)
+	}
+	ns, err := n.Get(t.Context(), "a")
+	require.NoError(t, err)
+	require.Equal(t, "another", ns.UID)
 }
 
 // What is seen of an incarnation is remembered, and that it is gone.

@@ -50,7 +50,7 @@ func (n *Namespaces) Get(ctx context.Context, name string) (namespace.Namespace,
 		return n.client.Get(ctx, name, metav1.GetOptions{})
 	})
 	if err == nil {
-		err = mustBe(k, name)
+		err = mustBe(k, name, "")
 	}
 	if err != nil {
 		return namespace.Namespace{}, failure(doing, name, err)
@@ -100,7 +100,7 @@ func (n *Namespaces) write(
 		return put(ctx, toKubernetes(ns), metav1.UpdateOptions{})
 	})
 	if err == nil {
-		err = mustBe(k, ns.Name)
+		err = mustBe(k, ns.Name, ns.UID)
 	}
 	if err != nil {
 		return namespace.Namespace{}, writeFailure(doing, ns.Name, err)
@@ -109,11 +109,14 @@ func (n *Namespaces) write(
 	return fromKubernetes(k), nil
 }
 
-// mustBe refuses an answer that is not the namespace that was asked for: decoders
-// make an empty one of any JSON object.
-func mustBe(k *corev1.Namespace, name string) error {
-	if k == nil || k.Name != name {
-		return fmt.Errorf("the answer is not the namespace %q", name)
+// mustBe refuses an answer that is not the namespace that was asked for, of any uid if
+// that is empty: decoders make an empty one of any JSON object.
+func mustBe(k *corev1.Namespace, name, uid string) error {
+	switch {
+	case k == nil || k.Name != name || k.UID == "":
+		return fmt.Errorf("the answer is not the namespace %q with a uid", name)
+	case uid != "" && string(k.UID) != uid:
+		return fmt.Errorf("the answer is not the namespace %q of uid %q, but of %q", name, uid, k.UID)
 	}
 	return nil
 }

@@ -252,10 +252,12 @@ func TestWatchFails(t *testing.T) {
 	}{
 		{name: "410 of the list", lists: []any{apierrors.NewResourceExpired("old")}, kind: namespace.ErrGone, says: "old"},
 		{name: "403 of the list", lists: []any{apierrors.NewForbidden(theNamespaces, "", errors.New("no"))}, kind: namespace.ErrForbidden, says: "no"},
+		{name: "404 of the list", lists: []any{noPath}, says: listing + ": the server could not find"}, // no namespace is gone
 		{name: "500 of the list", lists: []any{apierrors.NewInternalError(errors.New("broken"))}, says: listing + ": Internal error occurred: broken"},
 		{name: "no list", lists: []any{(*corev1.NamespaceList)(nil)}, says: errNoAnswer.Error()},
 		{name: "410 of the watch", watches: []any{overStatus("old")}, kind: namespace.ErrGone, says: "old"},
 		{name: "403 of the watch", watches: []any{apierrors.NewForbidden(theNamespaces, "", errors.New("no"))}, kind: namespace.ErrForbidden, says: "no"},
+		{name: "404 of the watch", watches: []any{noPath}, says: watching + ": the server could not find"},
 		{name: "429 of the watch", watches: []any{apierrors.NewTooManyRequestsError("busy")}, says: watching + ": "},
 		{name: "410 in the watch", watches: []any{scripted(true, statusEvent(apierrors.NewResourceExpired("old")))}, kind: namespace.ErrGone, says: "old"},
 		{name: "500 in the watch", watches: []any{scripted(true, statusEvent(apierrors.NewInternalError(errors.New("broken"))))}, says: "broken"},

@@ -27,7 +27,8 @@ import (
 // changed. All its clients share connections and, if config has a QPS or a
 // RateLimiter, that; without either the client sets no limit, and the server's own
 // flow control governs: its 429 and Retry-After are honoured. Warnings of the server
-// go to config's handler, else nowhere.
+// go to config's handler, else nowhere. Requests name config's UserAgent, else the one of
+// [rest.DefaultKubernetesUserAgent].
 //
 // Nothing is asked of the server yet. A config that makes no sense is
 // [deleter.ErrInvalid], as are options, see [New].
@@ -52,6 +53,9 @@ func ours(config *rest.Config) *rest.Config {
 	default:
 		// One limit for all clients together, not one for each.
 		config.RateLimiter = flowcontrol.NewTokenBucketRateLimiter(config.QPS, max(config.Burst, 1))
+	}
+	if config.UserAgent == "" {
+		config.UserAgent = rest.DefaultKubernetesUserAgent() // clients of an http client that exists set none
 	}
 	if config.WarningHandler == nil && config.WarningHandlerWithContext == nil {
 		config.WarningHandler = rest.NoWarnings{}

@@ -374,3 +374,30 @@ func TestConnectionsAreKept(t *testing.T) {
 	// One that is given back a little late makes for another.
 	require.Less(t, int(opened.Load()), 2*many)
 }
+
+// A server's log tells who asks: the program, or what the config says.
+func TestUserAgent(t *testing.T) {
+	t.Parallel()
+	for given, want := range map[string]string{"": rest.DefaultKubernetesUserAgent(), "agent/1": "agent/1"} {
+		var agents sync.Map
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			agents.Store(r.URL.Path, r.UserAgent())
+			http.NotFound(w, r)
+		}))
+		t.Cleanup(s.Close)
+		config := &rest.Config{Host: s.URL, UserAgent: given}
+		clients, err := clientsFor(ours(config))
+		require.NoError(t, err)
+		_, err = clients.Namespaces.Get(t.Context(), "a", metav1.GetOptions{})
+		require.Error(t, err)
+		_, err = clients.Metadata.Resource(podsType.gvr).Namespace("a").List(t.Context(), metav1.ListOptions{})
+		require.Error(t, err)
+		_, err = clients.Version(t.Context())
+		require.Error(t, err)
+		for _, path := range []string{"/api/v1/namespaces/a", "/api/v1/namespaces/a/pods", "/version"} {
+			agent, _ := agents.Load(path)
+			require.Equal(t, want, agent, path)
+		}
+		require.Equal(t, given, config.UserAgent)
+	}
+}
