@@ -14,7 +14,8 @@ import (
 )
 
 // The conversions lose nothing that is in the JSON of a namespace as an API server
-// writes it; what they return shares nothing with what they are given.
+// writes it, except that a finalizer of either kind which is listed twice is listed
+// once then; what they return shares nothing with what they are given.
 
 func fromKubernetes(k *corev1.Namespace) namespace.Namespace {
 	return namespace.Namespace{

@@ -59,21 +59,23 @@ func (n *Namespaces) Get(ctx context.Context, name string) (namespace.Namespace,
 	return fromKubernetes(k), nil
 }
 
-// UpdateStatus writes ns.Status and nothing else, if the namespace is still of
-// ns.UID and at ns.ResourceVersion; otherwise [namespace.ErrConflict], or
-// [namespace.ErrNotFound]. Without both it would overwrite what others wrote, and is
-// refused with [namespace.ErrBadRequest]. A write whose answer was lost is
-// [namespace.ErrUnknownOutcome]: read again. (The API server takes labels and
-// annotations with a status too; they are those of ns.ResourceVersion unless the
-// caller changed them.)
+// UpdateStatus writes ns.Status, if the namespace is still of ns.UID and at
+// ns.ResourceVersion; otherwise [namespace.ErrConflict], or [namespace.ErrNotFound].
+// Without both it would overwrite what others wrote, and is refused with
+// [namespace.ErrBadRequest]. A write whose answer was lost is
+// [namespace.ErrUnknownOutcome]: read again.
+//
+// The API server takes the labels, annotations, finalizers and ownerReferences of
+// ns.Meta from either write too. They are those of ns.ResourceVersion unless the caller
+// changed them, but that a finalizer which was listed twice is listed once then.
 func (n *Namespaces) UpdateStatus(ctx context.Context, ns namespace.Namespace) (namespace.Namespace, error) {
 	return n.write(ctx, "write the status of namespace", ns, n.client.UpdateStatus)
 }
 
-// Finalize writes ns.Spec.Finalizers and nothing else, on the same conditions and
-// with the same errors as [Namespaces.UpdateStatus]. If that leaves a terminating
-// namespace without finalizers of either kind the API server removes it in the same
-// write (rule R1).
+// Finalize writes ns.Spec.Finalizers, on the same conditions, with the same errors and
+// as little else as [Namespaces.UpdateStatus]. If that leaves a terminating namespace
+// without finalizers of either kind the API server removes it in the same write
+// (rule R1).
 func (n *Namespaces) Finalize(ctx context.Context, ns namespace.Namespace) (namespace.Namespace, error) {
 	written, err := n.write(ctx, "finalize namespace", ns, n.client.Finalize)
 	if err == nil && namespace.Removable(written) {

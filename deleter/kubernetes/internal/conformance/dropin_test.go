@@ -4,8 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
@@ -89,7 +91,7 @@ func (w *world) post(path string, object map[string]any) {
 	require.NoError(w, w.client.RESTClient().Post().AbsPath(path).SetHeader("Content-Type", "application/json").Body(body).Do(w.Context()).Error())
 }
 
-// define makes a type as a CustomResourceDefinition and waits until it is served.
+// define makes a type as a CustomResourceDefinition and waits until discovery shows it.
 func (w *world) define(group, resource, kind string) {
 	w.Helper()
 	w.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", map[string]any{
@@ -101,13 +103,25 @@ func (w *world) define(group, resource, kind string) {
 				"schema": map[string]any{"openAPIV3Schema": map[string]any{"type": "object"}}}},
 		},
 	})
-	for {
-		list, err := w.client.Discovery().ServerResourcesForGroupVersion(group + "/v1")
-		if err == nil && len(list.APIResources) > 0 {
-			return
+	for !w.discovered(group, resource) {
+		select {
+		case <-w.Context().Done():
+			require.NoError(w, context.Cause(w.Context()))
+		case <-time.After(10 * time.Millisecond):
 		}
-		require.NoError(w, w.Context().Err())
 	}
+}
+
+// discovered reports whether discovery shows a type, which is some time after it is
+// served.
+func (w *world) discovered(group, resource string) bool {
+	lists, _ := w.client.Discovery().ServerPreferredNamespacedResources() // the types of others may come and go
+	for _, list := range lists {
+		if list.GroupVersion == group+"/v1" {
+			return slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == resource })
+		}
+	}
+	return false
 }
 
 // await watches a namespace from a version on until it is so, and returns it.

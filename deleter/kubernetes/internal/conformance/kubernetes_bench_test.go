@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -11,9 +12,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
@@ -45,12 +48,20 @@ func BenchmarkKubernetes(b *testing.B) {
 			if c.name == "stock" && os.Getenv("NSLIFECYCLE_KUBECONTROLLERMANAGER") == "" {
 				b.Skip("NSLIFECYCLE_KUBECONTROLLERMANAGER names no kube-controller-manager")
 			}
-			ctx, stop := context.WithCancel(b.Context())
-			ended := make(chan error)
-			go func() { ended <- c.run(b, ctx) }()
-			deletions(b, config, objects)
+			running, stop := context.WithCancel(b.Context())
+			defer stop()
+			ctx, fail := context.WithCancelCause(b.Context())
+			defer fail(nil)
+			ended := make(chan error, 1)
+			go func() {
+				err := c.run(b, running)
+				fail(fmt.Errorf("the controller has ended: %v", err))
+				ended <- err
+			}()
+			err := deletions(ctx, b, config, objects)
 			stop()
 			require.NoError(b, <-ended)
+			require.NoError(b, err)
 		})
 	}
 }
@@ -93,33 +104,55 @@ func stock(config *rest.Config) func(*testing.B, context.Context) error {
 }
 
 // deletions measures deletions of namespaces with objects in them, one after another.
-func deletions(b *testing.B, config *rest.Config, objects int) {
+func deletions(ctx context.Context, b *testing.B, config *rest.Config, objects int) error {
 	client, err := kubernetes.NewForConfig(config)
-	require.NoError(b, err)
+	if err != nil {
+		return err
+	}
 	var sum time.Duration
-	for i := 0; b.Loop(); i++ {
-		ns, err := client.CoreV1().Namespaces().Create(b.Context(),
-			&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "bench-"}}, metav1.CreateOptions{})
-		require.NoError(b, err)
-		for j := range objects {
-			_, err := client.CoreV1().ConfigMaps(ns.Name).Create(b.Context(),
-				&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("c", j)}}, metav1.CreateOptions{})
-			require.NoError(b, err)
+	for b.Loop() {
+		ns, err := client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "bench-"}}, metav1.CreateOptions{})
+		if err != nil {
+			return err
 		}
-		events, err := client.CoreV1().Namespaces().Watch(b.Context(), metav1.ListOptions{
-			ResourceVersion: ns.ResourceVersion, FieldSelector: "metadata.name=" + ns.Name,
-		})
-		require.NoError(b, err)
-		began := time.Now()
-		require.NoError(b, client.CoreV1().Namespaces().Delete(b.Context(), ns.Name, metav1.DeleteOptions{}))
-		for e := range events.ResultChan() {
-			if e.Type == watch.Deleted {
-				break
+		for j := range objects {
+			o := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("c", j)}}
+			if _, err := client.CoreV1().ConfigMaps(ns.Name).Create(ctx, o, metav1.CreateOptions{}); err != nil {
+				return err
 			}
 		}
-		events.Stop()
-		sum += time.Since(began)
+		took, err := deletion(ctx, client.CoreV1().Namespaces(), ns)
+		if err != nil {
+			return err
+		}
+		sum += took
 	}
 	b.ReportMetric(float64(sum.Milliseconds())/float64(b.N), "ms/deletion")
 	b.ReportMetric(0, "ns/op") // creation is not what is measured
+	return nil
+}
+
+// deletion returns the time from DELETE to the removal of a namespace.
+func deletion(ctx context.Context, client corev1client.NamespaceInterface, ns *corev1.Namespace) (time.Duration, error) {
+	events, err := client.Watch(ctx, metav1.ListOptions{ResourceVersion: ns.ResourceVersion, FieldSelector: "metadata.name=" + ns.Name})
+	if err != nil {
+		return 0, err
+	}
+	defer events.Stop()
+	began := time.Now()
+	if err := client.Delete(ctx, ns.Name, metav1.DeleteOptions{}); err != nil {
+		return 0, err
+	}
+	for e := range events.ResultChan() {
+		switch e.Type {
+		case watch.Deleted:
+			return time.Since(began), nil
+		case watch.Error:
+			return 0, apierrors.FromObject(e.Object)
+		}
+	}
+	if err := context.Cause(ctx); err != nil {
+		return 0, err
+	}
+	return 0, errors.New("the watch ended before the namespace was removed")
 }

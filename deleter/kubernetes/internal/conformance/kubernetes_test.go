@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -28,15 +30,15 @@ var realServer = sync.OnceValues(startKubernetes)
 // process is the server's, once it was started.
 var process struct {
 	dir   string
-	cmd   *exec.Cmd
-	alive io.Closer // its standard input: when that ends, it ends
+	alive io.Closer     // its standard input: when that ends, it ends
+	ended chan struct{} // closed once it has
 }
 
 func TestMain(m *testing.M) {
 	code := m.Run()
-	if process.cmd != nil {
+	if process.alive != nil {
 		_ = process.alive.Close()
-		_ = process.cmd.Wait() // it was made to end
+		<-process.ended
 	}
 	if process.dir != "" {
 		_ = os.RemoveAll(process.dir)
@@ -60,10 +62,21 @@ func realKubernetes(t testing.TB, who string) *rest.Config {
 	return &rest.Config{Host: address, BearerToken: who, QPS: -1, TLSClientConfig: rest.TLSClientConfig{Insecure: true}}
 }
 
+// startKubernetes starts the server. The port that was free may be taken by then:
+// that is tried three times.
 func startKubernetes() (address string, err error) {
 	if process.dir, err = os.MkdirTemp("", "kubeapiserver-"); err != nil {
 		return "", err
 	}
+	for range 3 {
+		if address, err = startOnce(); err == nil || !strings.Contains(err.Error(), "address already in use") {
+			break
+		}
+	}
+	return address, err
+}
+
+func startOnce() (address string, err error) {
 	port, err := freePort()
 	if err != nil {
 		return "", err
@@ -75,18 +88,29 @@ func startKubernetes() (address string, err error) {
 	defer log.Close() // the process has its own
 	cmd := exec.Command(os.Getenv("NSLIFECYCLE_KUBEAPISERVER"), process.dir, port)
 	cmd.Stdout, cmd.Stderr = log, log
-	if process.alive, err = cmd.StdinPipe(); err != nil {
+	alive, err := cmd.StdinPipe()
+	if err != nil {
 		return "", err
 	}
 	if err := cmd.Start(); err != nil {
 		return "", err
 	}
-	process.cmd = cmd
+	ended := make(chan struct{})
+	ctx, cancel := context.WithTimeoutCause(context.Background(), 3*time.Minute, errors.New("the Kubernetes API server does not come up"))
+	defer cancel()
+	ctx, over := context.WithCancelCause(ctx)
+	go func() {
+		over(fmt.Errorf("the Kubernetes API server ended: %w", cmp.Or(cmd.Wait(), errors.New("without an error"))))
+		close(ended)
+	}()
 	address = "https://127.0.0.1:" + port
-	if err := ready(address); err != nil {
+	if err := ready(ctx, address); err != nil {
+		_ = alive.Close()
+		<-ended
 		said, _ := os.ReadFile(log.Name()) // the more, the better
 		return "", fmt.Errorf("%w; it said:\n%s", err, said[max(0, len(said)-4000):])
 	}
+	process.alive, process.ended = alive, ended
 	return address, nil
 }
 
@@ -100,9 +124,7 @@ func freePort() (string, error) {
 }
 
 // ready waits until the server serves all that it is to.
-func ready(address string) error {
-	ctx, cancel := context.WithTimeoutCause(context.Background(), 3*time.Minute, errors.New("the Kubernetes API server does not come up"))
-	defer cancel()
+func ready(ctx context.Context, address string) error {
 	client, err := kubernetes.NewForConfig(&rest.Config{Host: address, BearerToken: "admin", QPS: -1, TLSClientConfig: rest.TLSClientConfig{Insecure: true}})
 	if err != nil {
 		return err
