@@ -3,7 +3,6 @@ package kubernetes
 import (
 	"context"
 	"fmt"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -58,14 +57,9 @@ func (c *catalog) latest() *view {
 
 // fresh returns what a discovery finds that began after the call.
 func (c *catalog) fresh(ctx context.Context) (*view, error) {
-	return c.discoveries.do(ctx, func(ctx context.Context) (v *view, err error) {
+	return c.discoveries.do(ctx, func(ctx context.Context) (*view, error) {
 		within, cancel := context.WithTimeoutCause(ctx, c.timeout, fmt.Errorf("discovery did not end within %v", c.timeout))
 		defer cancel()
-		defer func() {
-			if value := recover(); value != nil {
-				v, err = nil, &deleter.PanicError{Value: value, Stack: debug.Stack()}
-			}
-		}()
 		return c.discover(within)
 	})
 }
@@ -84,6 +78,18 @@ func (c *catalog) absent(ctx context.Context, r deleter.Resource) (bool, error) 
 func (v *view) hides(r deleter.Resource) bool {
 	return v.failed != nil && (len(v.failed.Parsing) > 0 ||
 		slices.ContainsFunc(v.failed.Groups, func(g deleter.GroupError) bool { return g.Group == r.Group }))
+}
+
+// hidesAs reports whether the same is missing in both views, whatever the texts say of
+// the reasons.
+func (v *view) hidesAs(other *view) bool {
+	if v.failed == nil || other.failed == nil {
+		return v.failed == other.failed
+	}
+	sameGroup := func(a, b deleter.GroupError) bool { return a.Group == b.Group }
+	sameText := func(a, b error) bool { return a.Error() == b.Error() }
+	return slices.EqualFunc(v.failed.Groups, other.failed.Groups, sameGroup) &&
+		slices.EqualFunc(v.failed.Parsing, other.failed.Parsing, sameText)
 }
 
 func (k *kit) find(r deleter.Resource) (int, bool) {

@@ -107,6 +107,7 @@ func (c *content) unlisted(ctx context.Context, target deleter.Target, next stri
 	case failed != nil:
 		return deleter.Page{}, fmt.Errorf("%w; whether the type still exists cannot be told: %w", err, failed)
 	case absent:
+		c.incarnations.vanish(target, c.resource())
 		return deleter.Page{}, nil
 	}
 	return deleter.Page{}, err

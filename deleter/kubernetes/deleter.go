@@ -46,9 +46,9 @@ func (d *Deleter) Delete(ctx context.Context, target deleter.Target, previous de
 	known := d.catalog.latest()
 	var report deleter.Report
 	switch {
-	case known == nil || known.failed != nil:
+	case known == nil:
 		report = d.overFresh(ctx, target, previous)
-	case d.stale(known, target, previous):
+	case known.failed != nil || d.stale(known, target, previous):
 		report = d.overBoth(ctx, target, previous, known)
 	default:
 		report = d.over(ctx, target, previous, known, known.began)
@@ -62,7 +62,8 @@ func (d *Deleter) stale(v *view, target deleter.Target, previous deleter.Report)
 	switch {
 	case previous.UID == "", // the first pass of the incarnation
 		previous.Settles > 0,                // the pass before left nothing, so that this one may be the last
-		now.Sub(v.began) > d.options.Expiry: // also if that is negative
+		now.Sub(v.began) > d.options.Expiry, // also if that is negative
+		d.incarnations.lost(target):         // what was gone for a while may be back
 		return true
 	}
 	// Now the pass may be the last, but not by what was discovered before.
@@ -81,8 +82,8 @@ func (d *Deleter) overFresh(ctx context.Context, target deleter.Target, previous
 }
 
 // overBoth makes a discovery and a pass over v at the same time. If the discovery
-// finds the types of v and no others, the pass was one over these; else it is followed
-// by one that is.
+// finds the types of v and no others, and lacks the same, the pass was one over these;
+// else it is followed by one that is.
 func (d *Deleter) overBoth(ctx context.Context, target deleter.Target, previous deleter.Report, v *view) deleter.Report {
 	var fresh *view
 	var err error
@@ -98,7 +99,7 @@ func (d *Deleter) overBoth(ctx context.Context, target deleter.Target, previous 
 	case err != nil:
 		undiscovered(ctx, &report, err)
 		return report
-	case fresh.kit == v.kit && fresh.failed == nil || ctx.Err() != nil:
+	case fresh.kit == v.kit && fresh.hidesAs(v):
 		return report
 	}
 	first := report
@@ -116,6 +117,7 @@ func (d *Deleter) over(ctx context.Context, target deleter.Target, previous dele
 		previous.Results = v.blank
 	}
 	report, _ := v.composed.Delete(carrying(ctx, v, s.settled), target, previous) // the error is in the report
+	report.Clean = d.incarnations.lasting(target, report.Clean)
 	report.Settles = d.settles(target, s, report)
 	return report
 }
@@ -125,7 +127,7 @@ func (d *Deleter) over(ctx context.Context, target deleter.Target, previous dele
 func undiscovered(ctx context.Context, report *deleter.Report, err error) {
 	report.Settles = 0
 	if ctx.Err() == nil {
-		report.Discovery = append(slices.Clip(report.Discovery), discoveryError{err})
+		report.Discovery = []error{discoveryError{err}} // and what an earlier one lacked is no news
 	} else if report.Failed == nil {
 		report.Failed = fmt.Errorf("the pass was cut short: %w", context.Cause(ctx))
 	}

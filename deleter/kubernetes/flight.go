@@ -2,86 +2,110 @@ package kubernetes
 
 import (
 	"context"
+	"errors"
+	"runtime/debug"
 	"sync"
+
+	"github.com/nslifecycle/nslifecycle/deleter"
 )
 
-// flight lets callers that want to know the same share one request, without any
-// of them getting an answer that is older than its question. Its zero value is ready.
+// flight lets callers that want to know the same share one run, without any of them
+// getting an answer that is older than its question. Its zero value is ready.
 type flight[T any] struct {
 	mu   sync.Mutex
-	turn chan struct{} // holds one while a run is on
-	next *trip[T]      // gathers callers until it begins; nil: nobody waits
+	on   *trip[T] // the run under way; nil: none
+	next *trip[T] // gathers callers until that is over; nil: nobody waits
 }
 
 // trip is one run, and its outcome once done is closed.
 type trip[T any] struct {
-	done  chan struct{}
-	again *trip[T] // the caller that made it gave up: what those who waited wait for now
-	value T
-	err   error
+	run     func(context.Context) (T, error)
+	ctx     context.Context // of the run
+	cancel  context.CancelCauseFunc
+	callers int // who still wait; guarded by flight.mu
+	done    chan struct{}
+	value   T
+	err     error
 }
+
+// errGoexit is the outcome of a run that ended its goroutine.
+var errGoexit = errors.New("the call ended its goroutine by runtime.Goexit and returned nothing")
 
 // do returns the outcome of a run that began after do was called. Callers that come
-// while one is on wait for the next, which one of them makes for all. It is made in
-// that caller's goroutine and under its context; when that ends first, the others
-// make another. When ctx ends, do returns its cause at once.
-func (f *flight[T]) do(ctx context.Context, run func(context.Context) (T, error)) (T, error) {
-	for t := f.join(); ctx.Err() == nil; {
-		select {
-		case <-ctx.Done():
-			continue
-		case <-t.done:
-		case f.turn <- struct{}{}:
-			if f.begin(t) {
-				return f.make(ctx, t, run)
-			}
-			<-f.turn // it was made by another meanwhile
-		}
-		if t.again == nil {
-			return t.value, t.err
-		}
-		t = t.again
+// while one is on share the next, which is that of the first of them, with the values
+// of its context. The run belongs to all its callers alike: none that gives up takes it
+// from the others. When ctx ends, do returns its cause at once; only the last
+// caller of a run cancels it and waits for its end, so that no run outlives all who
+// asked for it. A panic and [runtime.Goexit] are errors.
+func (f *flight[T]) do(ctx context.Context, run func(context.Context) (T, error)) (value T, err error) {
+	if ctx.Err() != nil {
+		return value, context.Cause(ctx)
 	}
-	var none T
-	return none, context.Cause(ctx)
+	t := f.join(ctx, run)
+	select {
+	case <-t.done:
+		return t.value, t.err
+	case <-ctx.Done():
+		f.leave(t, context.Cause(ctx))
+		return value, context.Cause(ctx)
+	}
 }
 
-// join returns the trip that begins next.
-func (f *flight[T]) join() *trip[T] {
+// join makes the caller one of the run that begins next, which is at once if none is on.
+func (f *flight[T]) join(ctx context.Context, run func(context.Context) (T, error)) *trip[T] {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.turn == nil {
-		f.turn = make(chan struct{}, 1)
+	t := f.next
+	if t == nil {
+		t = &trip[T]{run: run, done: make(chan struct{})}
+		t.ctx, t.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
+		f.next = t
 	}
-	if f.next == nil {
-		f.next = &trip[T]{done: make(chan struct{})}
+	t.callers++
+	if f.on == nil {
+		f.begin()
 	}
-	return f.next
+	return t
 }
 
-// begin closes t to further callers; false: it began before, and is over.
-func (f *flight[T]) begin(t *trip[T]) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.next != t {
-		return false
+// begin begins the run that is next, if there is one. The caller holds mu.
+func (f *flight[T]) begin() {
+	f.on, f.next = f.next, nil
+	if f.on != nil {
+		go f.fly(f.on)
 	}
-	f.next = nil
-	return true
 }
 
-// make makes the trip. It gives the turn back also if run panics.
-func (f *flight[T]) make(ctx context.Context, t *trip[T], run func(context.Context) (T, error)) (T, error) {
-	void := true
+// fly makes the run, however it ends, and begins the next.
+func (f *flight[T]) fly(t *trip[T]) {
+	t.err = errGoexit // until it is known better
 	defer func() {
-		if void {
-			t.again = f.join()
+		if value := recover(); value != nil {
+			t.err = &deleter.PanicError{Value: value, Stack: debug.Stack()}
 		}
+		t.cancel(nil)
+		f.mu.Lock()
+		f.begin()
+		f.mu.Unlock()
 		close(t.done)
-		<-f.turn
 	}()
-	t.value, t.err = run(ctx)
-	// What failed because this caller had no time left says nothing to the others.
-	void = t.err != nil && ctx.Err() != nil
-	return t.value, t.err
+	t.value, t.err = t.run(t.ctx)
+}
+
+// leave takes a caller off a run. The last one ends it.
+func (f *flight[T]) leave(t *trip[T], cause error) {
+	f.mu.Lock()
+	t.callers--
+	last, began := t.callers == 0, t != f.next
+	if last && !began {
+		f.next = nil
+	}
+	f.mu.Unlock()
+	if !last {
+		return
+	}
+	t.cancel(cause)
+	if began {
+		<-t.done
+	}
 }

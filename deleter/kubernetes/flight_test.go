@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -11,6 +12,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/nslifecycle/nslifecycle/deleter"
 )
 
 // runs counts runs; each takes a second of virtual time and returns its number.
@@ -52,52 +55,162 @@ func TestFlightIsShared(t *testing.T) {
 	})
 }
 
-// A caller that gives up takes nobody with it: the others share another run.
-func TestFlightOutlivesTheCallerThatMadeIt(t *testing.T) {
-	gaveUp := errors.New("gave up")
-	for what, give := range map[string]func(cancel context.CancelCauseFunc){
-		"its context ends": func(cancel context.CancelCauseFunc) { cancel(gaveUp) },
-		"it panics":        func(context.CancelCauseFunc) { panic(gaveUp) },
-	} {
-		t.Run(what, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var f flight[int32]
-				var r runs
-				var group sync.WaitGroup
-				var lost atomic.Int32
-				group.Go(func() { _, _ = f.do(t.Context(), r.run) })
-				synctest.Wait()
-				for range 5 {
-					group.Go(func() {
-						defer func() {
-							if recover() != nil {
-								lost.Add(1)
-							}
-						}()
-						ctx, cancel := context.WithCancelCause(t.Context())
-						defer cancel(nil)
-						n, err := f.do(ctx, func(ctx context.Context) (int32, error) {
-							n, err := r.run(ctx)
-							if n == 2 {
-								give(cancel)
-								return 0, context.Cause(ctx)
-							}
-							return n, err
-						})
-						if err != nil {
-							require.ErrorIs(t, err, gaveUp)
-							lost.Add(1)
-							return
-						}
-						require.EqualValues(t, 3, n)
-					})
-				}
-				group.Wait()
-				require.EqualValues(t, 1, lost.Load())
-				require.EqualValues(t, 3, r.begun.Load())
-			})
+// Whoever gives up returns at once and takes the run from nobody: not even the caller
+// whose run it is.
+func TestFlightOutlivesWhoGivesUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var f flight[int32]
+		var r runs
+		var group sync.WaitGroup
+		gaveUp := errors.New("gave up")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		group.Go(func() {
+			began := time.Now()
+			_, err := f.do(ctx, r.run)
+			require.ErrorIs(t, err, gaveUp)
+			require.Equal(t, time.Second/2, time.Since(began))
 		})
-	}
+		synctest.Wait() // it began
+		for range 5 {
+			group.Go(func() {
+				began := time.Now()
+				n, err := f.do(t.Context(), r.run)
+				require.NoError(t, err)
+				require.EqualValues(t, 2, n)
+				require.Equal(t, 3*time.Second/2, time.Since(began))
+			})
+		}
+		time.Sleep(time.Second / 2)
+		synctest.Wait()
+		short, stop := context.WithTimeout(t.Context(), time.Second/4)
+		defer stop()
+		group.Go(func() {
+			_, err := f.do(short, r.run)
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+		})
+		cancel(gaveUp)
+		group.Wait()
+		require.EqualValues(t, 2, r.begun.Load())
+	})
+}
+
+// The caller whose run it is gives up, and the others get the outcome of that same run.
+func TestFlightOfAnotherCaller(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var f flight[int32]
+		var r runs
+		var group sync.WaitGroup
+		group.Go(func() { _, _ = f.do(t.Context(), r.run) })
+		synctest.Wait()
+		ctx, cancel := context.WithCancel(t.Context())
+		group.Go(func() {
+			_, err := f.do(ctx, func(ctx context.Context) (int32, error) { return 100 + r.begun.Add(1), sleep(ctx, time.Second) })
+			require.ErrorIs(t, err, context.Canceled)
+		})
+		synctest.Wait()
+		group.Go(func() {
+			n, err := f.do(t.Context(), r.run)
+			require.NoError(t, err)
+			require.EqualValues(t, 102, n)
+		})
+		time.Sleep(3 * time.Second / 2) // it is on
+		cancel()
+		group.Wait()
+		require.EqualValues(t, 2, r.begun.Load())
+	})
+}
+
+// However many callers without patience come before and with it, one that has more
+// waits for two runs at most: the one that was on, and its own.
+func TestFlightIsFairToThePatient(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var f flight[int32]
+		var r runs
+		slow := func(ctx context.Context) (int32, error) {
+			if err := sleep(ctx, 9*time.Second); err != nil {
+				return 0, err
+			}
+			return r.run(ctx)
+		}
+		over, stop := context.WithCancel(t.Context())
+		var group sync.WaitGroup
+		for i := range 20 {
+			group.Go(func() {
+				time.Sleep(time.Duration(i) * 17 * time.Millisecond)
+				for over.Err() == nil {
+					ctx, cancel := context.WithTimeout(over, 5*time.Second)
+					_, _ = f.do(ctx, slow)
+					cancel()
+				}
+			})
+		}
+		time.Sleep(time.Minute)
+		for range 5 {
+			began := time.Now()
+			_, err := f.do(t.Context(), slow)
+			require.NoError(t, err)
+			require.LessOrEqual(t, time.Since(began), 20*time.Second)
+		}
+		stop()
+		group.Wait()
+	})
+}
+
+// The last caller that gives up cancels the run, with its own cause, and waits for the
+// end of it; those who have come meanwhile get the next.
+func TestFlightEndsWithItsLastCaller(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		type key struct{}
+		var f flight[int]
+		var group sync.WaitGroup
+		stopped := errors.New("stopped")
+		ended := false
+		run := func(ctx context.Context) (int, error) {
+			require.Equal(t, "of the maker", ctx.Value(key{}))
+			<-ctx.Done()
+			require.ErrorIs(t, context.Cause(ctx), stopped)
+			time.Sleep(time.Second) // takes its time to end
+			ended = true
+			return 0, ctx.Err()
+		}
+		ctx, cancel := context.WithCancelCause(context.WithValue(t.Context(), key{}, "of the maker"))
+		group.Go(func() {
+			_, err := f.do(ctx, run)
+			require.ErrorIs(t, err, stopped)
+			require.True(t, ended, "the run outlives its caller")
+		})
+		synctest.Wait()
+		group.Go(func() {
+			n, err := f.do(t.Context(), func(context.Context) (int, error) { return 7, nil })
+			require.NoError(t, err)
+			require.Equal(t, 7, n)
+			require.True(t, ended, "two runs at once")
+		})
+		synctest.Wait()
+		cancel(stopped)
+		group.Wait()
+	})
+}
+
+// A run for which nobody waits any more does not begin.
+func TestFlightThatNobodyWaitsFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var f flight[int32]
+		var r runs
+		var group sync.WaitGroup
+		group.Go(func() { _, _ = f.do(t.Context(), r.run) })
+		synctest.Wait()
+		for range 3 {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second/2)
+			defer cancel()
+			group.Go(func() { _, _ = f.do(ctx, r.run) })
+		}
+		group.Wait()
+		synctest.Wait()
+		require.EqualValues(t, 1, r.begun.Load())
+		require.Nil(t, f.on)
+		require.Nil(t, f.next)
+	})
 }
 
 // Failures are shared as well, but not the end of another's context.
@@ -149,15 +262,47 @@ func TestFlightReturnsWhenTheContextEnds(t *testing.T) {
 	})
 }
 
-// A run that panics does not block those that come after it.
-func TestFlightSurvivesPanics(t *testing.T) {
-	var f flight[int]
-	require.Panics(t, func() {
-		_, _ = f.do(t.Context(), func(context.Context) (int, error) { panic("broken") })
-	})
-	n, err := f.do(t.Context(), func(context.Context) (int, error) { return 7, nil })
-	require.NoError(t, err)
-	require.Equal(t, 7, n)
+// A run that panics, or ends its goroutine, is an error for all who share it, and does
+// not block those who come after.
+func TestFlightSurvivesItsRuns(t *testing.T) {
+	broken := errors.New("broken")
+	for what, c := range map[string]struct {
+		run  func(context.Context) (int, error)
+		want func(*testing.T, error)
+	}{
+		"panic": {func(context.Context) (int, error) { panic(broken) }, func(t *testing.T, err error) {
+			var p *deleter.PanicError
+			require.ErrorAs(t, err, &p)
+			require.ErrorIs(t, err, broken)
+			require.Contains(t, string(p.Stack), "TestFlightSurvivesItsRuns")
+		}},
+		"Goexit": {func(context.Context) (int, error) { runtime.Goexit(); return 1, nil }, func(t *testing.T, err error) {
+			require.ErrorIs(t, err, errGoexit)
+		}},
+	} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var f flight[int]
+				var r runs
+				var group sync.WaitGroup
+				group.Go(func() {
+					_, _ = f.do(t.Context(), func(ctx context.Context) (int, error) { return 0, sleep(ctx, time.Second) })
+				})
+				synctest.Wait()
+				for range 5 {
+					group.Go(func() {
+						_, err := f.do(t.Context(), func(ctx context.Context) (int, error) { r.begun.Add(1); return c.run(ctx) })
+						c.want(t, err)
+					})
+				}
+				group.Wait()
+				require.EqualValues(t, 1, r.begun.Load())
+				n, err := f.do(t.Context(), func(context.Context) (int, error) { return 7, nil })
+				require.NoError(t, err)
+				require.Equal(t, 7, n)
+			})
+		})
+	}
 }
 
 // Whatever the interleaving: one run at a time, and none that began before the call.
@@ -194,4 +339,7 @@ func TestFlightUnderLoad(t *testing.T) {
 		})
 	}
 	group.Wait()
+	if f.on != nil || f.next != nil || on.Load() != 0 {
+		t.Error("a run outlives its callers")
+	}
 }

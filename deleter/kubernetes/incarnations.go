@@ -2,8 +2,10 @@ package kubernetes
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -46,13 +48,18 @@ type incarnationKey struct {
 type incarnation struct {
 	reads flight[*corev1.Namespace]
 
-	used    time.Time // when somebody last asked
-	first   time.Time // when it was first seen terminating; zero: never
-	shown   time.Time // when the last read began that showed it terminating; zero: none
-	voided  time.Time // reads that began before say nothing any more
-	refused map[deleter.Resource]bool
-	quiet   map[deleter.Resource]string
+	used     time.Time // when somebody last asked
+	first    time.Time // when it was first seen terminating; zero: never
+	shown    time.Time // when the last read began that showed it terminating; zero: none
+	voided   time.Time // reads that began before say nothing any more
+	voids    int       // how often that happened
+	refused  map[deleter.Resource]bool
+	vanished map[deleter.Resource]bool
+	quiet    map[deleter.Resource]string
 }
+
+// errGone is why a read proves nothing that shows an incarnation.
+var errGone = fmt.Errorf("%w: while the namespace was read came word that this incarnation of it is gone", deleter.ErrIncarnation)
 
 // newIncarnations returns an empty memory over get, which must read consistently: a
 // namespace as it was at some time during the call.
@@ -104,12 +111,14 @@ func (in *incarnations) saw(ns *corev1.Namespace, began time.Time) {
 }
 
 // gone notes that an incarnation is no more: earlier reads of it are void, those
-// that are still under way included.
+// that are still under way included, and what was learnt of it is dropped.
 func (in *incarnations) gone(name string, uid types.UID) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	if known := in.known[incarnationKey{name, uid}]; known != nil {
 		known.voided, known.shown = time.Now(), time.Time{}
+		known.voids++
+		known.refused, known.vanished, known.quiet = nil, nil, nil
 	}
 }
 
@@ -140,7 +149,7 @@ func (in *incarnations) confirm(ctx context.Context, target deleter.Target, sinc
 // the caller asks for; others that share this one may need a later one.
 func (in *incarnations) read(ctx context.Context, name string, known *incarnation, since time.Time) (*corev1.Namespace, error) {
 	in.mu.Lock()
-	fresh := known.shown.After(since)
+	fresh, voids := known.shown.After(since), known.voids
 	in.mu.Unlock()
 	if fresh {
 		return nil, nil
@@ -154,6 +163,11 @@ func (in *incarnations) read(ctx context.Context, name string, known *incarnatio
 		return nil, errNoAnswer
 	}
 	in.saw(ns, began)
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if known.voids != voids {
+		return nil, errGone
+	}
 	return ns, nil
 }
 
@@ -167,6 +181,8 @@ func verdict(target deleter.Target, ns *corev1.Namespace, err error) error {
 	switch {
 	case missing(err) && !apierrors.IsUnexpectedServerError(err):
 		return fmt.Errorf("%w: namespace %q (uid %s) does not exist any more: %w", deleter.ErrIncarnation, target.Namespace, target.UID, err)
+	case errors.Is(err, errGone):
+		return fmt.Errorf("namespace %q (uid %s): %w", target.Namespace, target.UID, err)
 	case err != nil:
 		return fmt.Errorf("whether namespace %q is still terminating cannot be told: %w", target.Namespace, err)
 	case ns.Name != target.Namespace || string(ns.UID) != target.UID:
@@ -205,6 +221,35 @@ func (in *incarnations) refuses(target deleter.Target, r deleter.Resource) bool 
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	return in.at(target.Namespace, types.UID(target.UID)).refused[r]
+}
+
+// vanish notes that a type was not there to be listed, so that nobody saw it empty;
+// lost reports whether there were any, and lasting returns those of a list that are not
+// among them; it does not change the list.
+func (in *incarnations) vanish(target deleter.Target, r deleter.Resource) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	known := in.at(target.Namespace, types.UID(target.UID))
+	if known.vanished == nil {
+		known.vanished = map[deleter.Resource]bool{}
+	}
+	known.vanished[r] = true
+}
+
+func (in *incarnations) lost(target deleter.Target) bool {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return len(in.at(target.Namespace, types.UID(target.UID)).vanished) > 0
+}
+
+func (in *incarnations) lasting(target deleter.Target, of []deleter.Resource) []deleter.Resource {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	vanished := in.at(target.Namespace, types.UID(target.UID)).vanished
+	if len(vanished) == 0 {
+		return of
+	}
+	return slices.DeleteFunc(slices.Clone(of), func(r deleter.Resource) bool { return vanished[r] })
 }
 
 // noteQuiet keeps the resource versions at which each type was seen empty; nil

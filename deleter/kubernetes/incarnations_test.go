@@ -163,10 +163,19 @@ func TestR8_GoneVoidsReads(t *testing.T) {
 		require.ErrorIs(t, in.recent(t.Context(), target), deleter.ErrIncarnation)
 		require.ErrorIs(t, in.confirm(t.Context(), target, time.Time{}), deleter.ErrIncarnation)
 
-		// One that is under way as the news comes shows what was before.
+		// One that is under way as the news comes shows what was before, also to the one
+		// who makes it.
 		s.ns = terminating("one")
 		s.read = func() { time.Sleep(time.Millisecond); in.gone("x", "one") }
-		require.NoError(t, in.recent(t.Context(), target), "it was so since the call")
+		var group sync.WaitGroup
+		for range 5 {
+			group.Go(func() {
+				err := in.recent(t.Context(), target)
+				require.ErrorIs(t, err, deleter.ErrIncarnation)
+				require.ErrorContains(t, err, `namespace "x" (uid one)`)
+			})
+		}
+		group.Wait()
 		s.ns, s.read = terminating("two"), nil
 		require.ErrorIs(t, in.recent(t.Context(), target), deleter.ErrIncarnation)
 	})
@@ -268,6 +277,53 @@ func TestMarksAreOfOneIncarnation(t *testing.T) {
 		require.Nil(t, in.quiet(other))
 		in.noteQuiet(target, nil)
 		require.Nil(t, in.quiet(target))
+
+		all := []deleter.Resource{podsResource, {Name: "secrets"}}
+		in.vanish(target, podsResource)
+		require.Equal(t, all[1:], in.lasting(target, all))
+		require.Equal(t, podsResource, all[0])
+		require.Equal(t, all, in.lasting(other, all))
+	})
+}
+
+// Of one that is gone nothing is kept but that it is.
+func TestNothingIsKeptOfTheGone(t *testing.T) {
+	inSpace(t, time.Second, func(t *testing.T, s *space, in *incarnations, target deleter.Target) {
+		in.refuse(target, podsResource)
+		in.vanish(target, podsResource)
+		in.noteQuiet(target, map[deleter.Resource]string{podsResource: "7"})
+		in.gone("x", "another")
+		require.True(t, in.refuses(target, podsResource))
+		in.gone("x", "one")
+		known := in.known[incarnationKey{"x", "one"}]
+		require.Nil(t, known.refused)
+		require.Nil(t, known.vanished)
+		require.Nil(t, known.quiet)
+	})
+}
+
+// What is counted as the latest look is not undone by an older one that ends later.
+func TestR8_OlderReadsAddNothing(t *testing.T) {
+	inSpace(t, time.Second, func(t *testing.T, s *space, in *incarnations, target deleter.Target) {
+		old := time.Now()
+		time.Sleep(2 * time.Second)
+		in.saw(terminating("one"), time.Now())
+		in.saw(terminating("one"), old)
+		require.NoError(t, in.recent(t.Context(), target))
+		require.Zero(t, s.count(), "the later look was forgotten")
+	})
+}
+
+// The room for incarnations doubles with those in use: what is known is not gone
+// through for each that comes.
+func TestIncarnationsAreLookedThroughRarely(t *testing.T) {
+	inSpace(t, time.Second, func(t *testing.T, s *space, in *incarnations, target deleter.Target) {
+		limits := map[int]bool{}
+		for i := range 1000 {
+			in.saw(terminating(types.UID(fmt.Sprint("now-", i))), time.Now())
+			limits[in.limit] = true
+		}
+		require.Equal(t, map[int]bool{64: true, 128: true, 256: true, 512: true, 1024: true}, limits)
 	})
 }
 

@@ -52,26 +52,18 @@ func (d *Deleter) settling(target deleter.Target, previous deleter.Report, v *vi
 // settles returns for how long what the look saw is not final; zero: it is, or
 // something is left or failed, so that there will be another look anyway.
 func (d *Deleter) settles(target deleter.Target, s settling, report deleter.Report) time.Duration {
-	if s.settled {
-		return 0
-	}
-	empty := report.Empty()
-	rest := max(time.Until(s.at), shortWait)
-	if !d.options.QuietTwice {
-		if empty {
-			return rest
-		}
-		return 0
-	}
+	rest, over := max(time.Until(s.at), shortWait), s.settled || !report.Empty()
 	switch {
-	case !empty:
-		d.incarnations.noteQuiet(target, nil)
+	case !d.options.QuietTwice && over:
+		return 0
+	case !d.options.QuietTwice:
+		return rest
+	case over || s.quiet != nil && later(report, s.quiet):
+		d.incarnations.noteQuiet(target, nil) // no further look counts on it
 		return 0
 	case s.quiet == nil:
 		d.incarnations.noteQuiet(target, versions(report))
 		return min(rest, quietPause)
-	case later(report, s.quiet):
-		return 0
 	}
 	// A type whose version does not move, since nobody writes: time has to tell.
 	return rest

@@ -1,0 +1,217 @@
+package kubernetes_test
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+
+	"github.com/nslifecycle/nslifecycle/deleter"
+	"github.com/nslifecycle/nslifecycle/deleter/kubernetes"
+	"github.com/nslifecycle/nslifecycle/deleter/kubernetes/internal/simulated"
+	"github.com/nslifecycle/nslifecycle/namespace/pass"
+)
+
+// target is a terminating namespace of the world.
+func (w *world) target(tb testing.TB, name string) deleter.Target {
+	tb.Helper()
+	ns, err := w.Namespaces().Get(tb.Context(), name, metav1.GetOptions{})
+	require.NoError(tb, err)
+	return deleter.Target{Namespace: ns.Name, UID: string(ns.UID), DeletedAt: ns.DeletionTimestamp.Time}
+}
+
+// When the time of a pass is over by the time that the discovery beside it shows a further
+// type, what was seen of the others is not all there is.
+func TestR7_NoTimeForTheSecondHalf(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, ours, kubernetes.Options{})
+		w.hidden[widgets] = true
+		w.warm(t)
+		w.create(t, "n")
+		w.put(t, "n", ofWidgets, simulated.Object{Name: "w", Finalizers: []string{"example.com/f"}})
+		w.delete(t, "n")
+		w.set(func() {
+			w.hidden[widgets] = false
+			w.requests = func(ctx context.Context, r simulated.Request) error {
+				if r.Verb == simulated.Version {
+					time.Sleep(time.Minute) // deaf to the end of its context
+				}
+				return nil
+			}
+		})
+		result, err := pass.Run(t.Context(), w.cluster.Namespaces(), w.cluster.Deleter(), owner, pass.Request{Name: "n", Patience: time.Second})
+		require.ErrorContains(t, err, "did not answer within 1s")
+		require.Equal(t, pass.Failed, result.Outcome)
+		require.True(t, result.Namespace.Spec.Finalizers.Has(owner.Finalizer))
+		require.Equal(t, 1, w.Objects("n"))
+	})
+}
+
+// The same where the discovery ends well at the very moment at which the context does.
+func TestR7_CutShortAsTheDiscoveryEnds(t *testing.T) {
+	for range 30 { // whichever of the two is noticed first
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, ours, kubernetes.Options{})
+			w.hidden[widgets] = true
+			w.warm(t)
+			w.create(t, "n")
+			w.put(t, "n", ofWidgets, simulated.Object{Name: "w"})
+			w.delete(t, "n")
+			target := w.target(t, "n")
+			ctx, cancel := context.WithCancel(t.Context())
+			w.set(func() {
+				w.hidden[widgets] = false
+				w.requests = func(_ context.Context, r simulated.Request) error {
+					if r.Verb == simulated.Version {
+						time.Sleep(time.Second) // the first half is over
+						cancel()
+					}
+					return nil
+				}
+			})
+			report, err := w.cluster.Deleter().Delete(ctx, target, deleter.Report{})
+			require.ErrorIs(t, err, context.Canceled)
+			require.False(t, report.Empty())
+		})
+	}
+}
+
+// A type that answered 404, and that no discovery showed just then, was not seen
+// empty: it is asked again once it is back.
+func TestR7_TypeThatWasGoneForAWhile(t *testing.T) {
+	for name, opts := range map[string]kubernetes.Options{"known": noWait, "discovered anew": {Wait: -1, Expiry: -1}} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, "", opts)
+			w.warm(t)
+			w.create(t, "n")
+			w.put(t, "n", ofConfigs, simulated.Object{Name: "held", Finalizers: []string{"example.com/f"}})
+			w.put(t, "n", ofWidgets, simulated.Object{Name: "w", Finalizers: []string{"example.com/f"}})
+			w.delete(t, "n")
+			w.set(func() {
+				w.hidden[widgets] = true
+				w.requests = func(_ context.Context, r simulated.Request) error {
+					if r.Resource == widgets {
+						return apierrors.NewGenericServerResponse(404, "", schema.GroupResource{}, "", "", 0, true)
+					}
+					return nil
+				}
+			})
+			report := w.waits(t, "n", deleter.Report{})
+			require.NotContains(t, report.Clean, widgets)
+			require.Contains(t, report.Clean, pods)
+			w.set(func() { w.hidden[widgets] = false; w.requests = nil })
+			report = w.waits(t, "n", report)
+			w.Release("n", ofConfigs, "held")
+			report = w.waits(t, "n", report)
+			require.Equal(t, 1, report.Remaining())
+			w.Release("n", ofWidgets, "w")
+			w.removed(t, "n", report)
+		})
+	}
+}
+
+// A discovery that ends its goroutine is a discovery that failed.
+func TestR10_DiscoveryThatEndsItsGoroutine(t *testing.T) {
+	for _, warm := range []bool{false, true} {
+		w := newWorld(t, "", noWait)
+		if warm {
+			w.warm(t)
+		}
+		w.create(t, "n")
+		w.put(t, "n", ofConfigs, simulated.Object{Name: "a"})
+		w.delete(t, "n")
+		w.set(func() {
+			w.requests = func(_ context.Context, r simulated.Request) error {
+				if r.Verb == simulated.Discover {
+					runtime.Goexit()
+				}
+				return nil
+			}
+		})
+		report, err := w.cluster.Deleter().Delete(t.Context(), w.target(t, "n"), deleter.Report{})
+		require.ErrorContains(t, err, "Goexit")
+		require.False(t, report.Empty())
+		w.set(func() { w.requests = nil })
+		w.removed(t, "n", report.Compact())
+	}
+}
+
+// While a group cannot be discovered, which may be for long, passes do not wait for the
+// discoveries that they make: what is known is emptied at once, also when discovery
+// then fails as a whole.
+func TestR10_PartialDiscoveryHoldsNothingUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "", noWait)
+		w.failed = groupFailed
+		w.create(t, "warm")
+		w.delete(t, "warm")
+		_, err := w.fails(t, "warm", deleter.Report{})
+		require.ErrorContains(t, err, "example.com/v1")
+		hang := func(_ context.Context, r simulated.Request) error {
+			if r.Verb == simulated.Discover {
+				time.Sleep(time.Second)
+			}
+			return nil
+		}
+		failing := func(group, why string) error {
+			return &discovery.ErrGroupDiscoveryFailed{Groups: map[schema.GroupVersion]error{{Group: group, Version: "v1"}: errors.New(why)}}
+		}
+		for name, c := range map[string]struct {
+			fresh error
+			says  string // in the condition
+		}{
+			"the same":     {groupFailed, "metrics.example.com/v1: down"},
+			"other texts":  {failing("metrics.example.com", "port 40123 is closed"), "metrics.example.com/v1: down"},
+			"another":      {failing("b.example.com", "down"), "b.example.com/v1: down"},
+			"all":          {errors.New("no"), "no"},
+			"nothing more": {nil, ""},
+		} {
+			w.set(func() { w.failed, w.requests = groupFailed, nil })
+			_, err := w.fails(t, "warm", deleter.Report{}) // so that this is what is known
+			require.Error(t, err)
+			w.create(t, name)
+			w.put(t, name, ofConfigs, simulated.Object{Name: "a"})
+			w.delete(t, name)
+			w.ResetRequests()
+			w.set(func() { w.failed, w.requests = c.fresh, hang })
+			go func() {
+				time.Sleep(time.Second / 2)
+				assert.Zero(t, w.Objects(name), name)
+			}()
+			if c.fresh == nil {
+				w.removed(t, name, deleter.Report{})
+			} else {
+				report, err := w.cluster.Deleter().Delete(t.Context(), w.target(t, name), deleter.Report{})
+				require.Error(t, err, name)
+				require.Len(t, report.Discovery, 1, name)
+				require.ErrorContains(t, report.Discovery[0], c.says, name)
+			}
+			require.Equal(t, 3, w.Requests(simulated.List), "what was seen empty is not looked at again")
+			time.Sleep(time.Second)
+		}
+	})
+}
+
+// Only the very error of a discovery that failed as a whole is in the condition.
+func TestR9_DiscoveryFailsAfterItWasPartial(t *testing.T) {
+	w := newWorld(t, "", noWait)
+	w.failed = groupFailed
+	w.create(t, "n")
+	w.delete(t, "n")
+	report, _ := w.fails(t, "n", deleter.Report{})
+	refused := apierrors.NewForbidden(schema.GroupResource{}, "", errors.New("no"))
+	w.set(func() { w.failed = refused })
+	result, err := w.pass(t, "n", report)
+	require.ErrorIs(t, err, refused)
+	require.Equal(t, "NamespaceDeletionDiscoveryFailure True DiscoveryFailed: "+refused.Error(),
+		messages(t, result.Namespace)[0])
+}
