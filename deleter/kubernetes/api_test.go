@@ -35,6 +35,7 @@ var (
 // works in virtual time as well.
 type api struct {
 	t       *testing.T
+	config  *rest.Config
 	content metadata.Interface
 	spaces  corev1client.NamespaceInterface
 	target  deleter.Target
@@ -68,14 +69,17 @@ func newAPI(t *testing.T, pods ...metav1.ObjectMeta) *api {
 		require.NoError(t, server.Close())
 		require.ErrorIs(t, <-served, http.ErrServerClosed)
 	})
-	config, client := &rest.Config{Host: "http://api.test", QPS: -1}, &http.Client{Transport: transport}
-	var err error
-	a.content, err = metadata.NewForConfigAndClient(config, client)
-	require.NoError(t, err)
-	core, err := corev1client.NewForConfigAndClient(config, client)
-	require.NoError(t, err)
-	a.spaces = core.Namespaces()
+	a.connect(&rest.Config{Host: "http://api.test", QPS: -1, Transport: transport})
 	return a
+}
+
+// connect makes the clients.
+func (a *api) connect(config *rest.Config) {
+	a.t.Helper()
+	a.config = config
+	clients, err := clientsFor(config, time.Minute)
+	require.NoError(a.t, err)
+	a.content, a.spaces = clients.Metadata, clients.Namespaces
 }
 
 // pipes is a listener whose connections are pipes.

@@ -56,7 +56,9 @@ type Options struct {
 	// every type, finds nothing either.
 	QuietTwice bool
 	// Recheck is how old a look at the namespace may be that a request relies on which
-	// can be fenced in no other way; default 1 s, negative: each looks anew.
+	// can be fenced in no other way; default 1 s, negative: each looks anew. The clients of
+	// [ForConfig] keep to it where the request is sent, however long it was held back;
+	// those that a host brings to [New] may take longer to send what was looked at.
 	Recheck time.Duration
 	// Expiry is how long a discovery is used for further passes of an incarnation; the
 	// first one of each makes a new discovery. Default 30 s, negative: each pass does.
@@ -84,7 +86,9 @@ type Cluster struct {
 }
 
 // New makes a Cluster of clients; opts may be nil. Nothing is asked of the API server
-// yet. A missing client (all but Version are needed) and options that make no sense are
+// yet. What the clients do between a call and its request, such as waiting for a
+// limit of theirs or for the server to take it after all, is beyond [Options.Recheck].
+// A missing client (all but Version are needed) and options that make no sense are
 // refused with [deleter.ErrInvalid]; the error names the field.
 func New(clients Clients, opts *Options) (*Cluster, error) {
 	for _, client := range []struct {
@@ -127,6 +131,10 @@ func (c *Cluster) Namespaces() *Namespaces { return c.namespaces }
 // [Cluster.Namespaces] sees of them, so that fewer reads are needed.
 func (c *Cluster) Deleter() *Deleter { return c.deleter }
 
+// parallelism is how many requests a pass makes at once, by default, and how many
+// connections are kept for them.
+const parallelism = 256
+
 func (o *Options) withDefaults() Options {
 	var opts Options
 	if o != nil {
@@ -142,7 +150,7 @@ func (o *Options) withDefaults() Options {
 		opts.Expiry = 30 * time.Second
 	}
 	if opts.Deleter.Parallelism == 0 {
-		opts.Deleter.Parallelism = 256
+		opts.Deleter.Parallelism = parallelism
 	}
 	if opts.Deleter.CallTimeout == 0 {
 		opts.Deleter.CallTimeout = time.Minute

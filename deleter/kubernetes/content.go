@@ -94,7 +94,7 @@ func (c *content) unlisted(ctx context.Context, target deleter.Target, next stri
 		return deleter.Page{}, fmt.Errorf("%w: %w", deleter.ErrExpired, err)
 	case next != "" && apierrors.IsBadRequest(err):
 		return deleter.Page{}, fmt.Errorf("%w page token: %w", deleter.ErrInvalid, err)
-	case !missing(err) || ctx.Err() != nil:
+	case !missing(err):
 		return deleter.Page{}, err
 	}
 	// The namespace, the type, or what serves it is missing. Only a discovery that began
@@ -163,7 +163,8 @@ func (c *content) Delete(ctx context.Context, target deleter.Target, name, uid s
 		return fmt.Errorf("%s can only be deleted as a collection: %w", c.resource(), deleter.ErrNotSupported)
 	}
 	if uid != "" {
-		if err := c.fenceUID(ctx, target); err != nil {
+		ctx, err := c.fenceUID(ctx, target)
+		if err != nil {
 			return err
 		}
 		return c.delete(ctx, target, name, uid)
@@ -187,14 +188,17 @@ func (c *content) Delete(ctx context.Context, target deleter.Target, name, uid s
 	return c.delete(ctx, target, name, string(m.UID))
 }
 
-// fenceUID is the fence of a deletion under a uid. A listing of objects that are
-// deleted one by one had shown whose they are; all that is asked then is that the
-// target was ever seen terminating.
-func (c *content) fenceUID(ctx context.Context, target deleter.Target) error {
+// fenceUID is the fence of a deletion under a uid, and returns the context for it. A
+// listing of objects that are deleted one by one had shown whose they are; all that is
+// asked then is that the target was ever seen terminating.
+func (c *content) fenceUID(ctx context.Context, target deleter.Target) (context.Context, error) {
 	if c.strict(target) {
-		return c.incarnations.confirm(ctx, target, time.Time{})
+		return ctx, c.incarnations.confirm(ctx, target, time.Time{})
 	}
-	return c.incarnations.recent(ctx, target)
+	if err := c.incarnations.recent(ctx, target); err != nil {
+		return nil, err
+	}
+	return c.incarnations.sending(ctx, target), nil
 }
 
 func (c *content) delete(ctx context.Context, target deleter.Target, name, uid string) error {
@@ -249,7 +253,7 @@ func (c *content) DeleteCollection(ctx context.Context, target deleter.Target) (
 	if err := c.incarnations.recent(ctx, target); err != nil {
 		return 0, false, err
 	}
-	err := c.client.Namespace(target.Namespace).DeleteCollection(ctx, background(), metav1.ListOptions{})
+	err := c.client.Namespace(target.Namespace).DeleteCollection(c.incarnations.sending(ctx, target), background(), metav1.ListOptions{})
 	switch {
 	case err == nil:
 		return -1, false, nil

@@ -176,3 +176,21 @@ func TestR7_EmptyPageOfAnUnknownNamespaceIsNoAnswer(t *testing.T) {
 	require.ErrorContains(t, err, "cannot be told")
 	require.False(t, report.Empty())
 }
+
+// A conflict that a proxy tells of says nothing about the object, whatever is there.
+func TestR8_WebPageIsNoConflict(t *testing.T) {
+	a := newAPI(t, pod("a"))
+	a.before = func(w http.ResponseWriter, r *http.Request) bool {
+		if r.Method != http.MethodDelete {
+			return false
+		}
+		w.Header().Set("Content-Type", "text/html")
+		w.WriteHeader(http.StatusConflict)
+		_, _ = w.Write([]byte("<html><body>Conflict</body></html>"))
+		return true
+	}
+	err := a.of(podsType, time.Second).Delete(t.Context(), a.target, "a", "another-uid")
+	require.Error(t, err)
+	require.NotErrorIs(t, err, deleter.ErrReplaced)
+	require.Equal(t, []string{"GET x", "DELETE x/pods/a"}, a.asked())
+}

@@ -215,3 +215,57 @@ func TestR9_DiscoveryFailsAfterItWasPartial(t *testing.T) {
 	require.Equal(t, "NamespaceDeletionDiscoveryFailure True DiscoveryFailed: "+refused.Error(),
 		messages(t, result.Namespace)[0])
 }
+
+// When a discovery fails there is another pass for that, and soon; how long the wait for
+// late creates still takes does not matter to it.
+func TestFailedDiscoverySettlesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, stock, kubernetes.Options{})
+		w.create(t, "warm")
+		w.delete(t, "warm")
+		w.waits(t, "warm", deleter.Report{})
+		w.create(t, "n")
+		w.delete(t, "n")
+		w.set(func() { w.failed = errors.New("down") })
+		report, err := w.cluster.Deleter().Delete(t.Context(), w.target(t, "n"), deleter.Report{})
+		require.ErrorContains(t, err, "down")
+		require.Zero(t, report.Settles)
+	})
+}
+
+// The wait counts from the call that tells of the namespace, not from when the types are
+// known.
+func TestSettlingBeginsWithTheCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, stock, kubernetes.Options{})
+		w.requests = func(_ context.Context, r simulated.Request) error {
+			if r.Verb == simulated.Discover {
+				time.Sleep(time.Second)
+			}
+			return nil
+		}
+		w.create(t, "n")
+		w.delete(t, "n")
+		began := time.Now()
+		report, err := w.cluster.Deleter().Delete(t.Context(), w.target(t, "n"), deleter.Report{})
+		require.NoError(t, err)
+		require.Positive(t, time.Since(began))
+		require.Equal(t, 5*time.Second-time.Since(began), report.Settles)
+	})
+}
+
+// The report of another incarnation makes nobody forgo the discovery of a first pass.
+func TestR7_ReportOfAnotherIncarnation(t *testing.T) {
+	w := newWorld(t, "", noWait)
+	w.hidden[widgets] = true
+	w.warm(t)
+	w.create(t, "n")
+	w.put(t, "n", ofWidgets, simulated.Object{Name: "a", Finalizers: []string{"example.com/f"}})
+	w.delete(t, "n")
+	w.set(func() { w.hidden[widgets] = false })
+	other := deleter.Report{UID: "another", Clean: []deleter.Resource{configs, pods, widgets}}
+	report, err := w.cluster.Deleter().Delete(t.Context(), w.target(t, "n"), other)
+	require.NoError(t, err)
+	require.Equal(t, 1, report.Remaining())
+	require.NotContains(t, report.Clean, widgets)
+}

@@ -30,13 +30,19 @@ import (
 // go to config's handler, else nowhere. Requests name config's UserAgent, else the one of
 // [rest.DefaultKubernetesUserAgent].
 //
+// A request that relies on a look at the namespace, and that the limit or a refusal
+// has held back, is sent after another look ([Options.Recheck]). One request of a
+// discovery takes no longer than config's Timeout; without one, half of the CallTimeout
+// in [Options], and 32 s. So a server that hangs, of many behind the API server, is all
+// that fails.
+//
 // Nothing is asked of the server yet. A config that makes no sense is
 // [deleter.ErrInvalid], as are options, see [New].
 func ForConfig(config *rest.Config, opts *Options) (*Cluster, error) {
 	if config == nil {
 		return nil, fmt.Errorf("%w config: is nil", deleter.ErrInvalid)
 	}
-	clients, err := clientsFor(ours(config))
+	clients, err := clientsFor(ours(config), opts.withDefaults().Deleter.CallTimeout)
 	if err != nil {
 		return nil, fmt.Errorf("%w config: %w", deleter.ErrInvalid, err)
 	}
@@ -76,22 +82,25 @@ func keeping(config *rest.Config) error {
 		return nil
 	}
 	own := shared.Clone()
-	own.MaxIdleConns, own.MaxIdleConnsPerHost = 0, idleConnections
+	own.MaxIdleConns, own.MaxIdleConnsPerHost = 0, parallelism
 	config.Transport = own
 	return nil
 }
 
-// idleConnections is how many requests a pass makes at once, by default.
-const idleConnections = 128
-
-func clientsFor(config *rest.Config) (Clients, error) {
+// clientsFor makes the clients of config. A discovery may take as long as given.
+func clientsFor(config *rest.Config, discovery time.Duration) (Clients, error) {
 	if err := keeping(config); err != nil {
 		return Clients{}, err
 	}
-	client, err := rest.HTTPClientFor(config)
+	made, err := rest.HTTPClientFor(config)
 	if err != nil {
 		return Clients{}, err
 	}
+	base := made.Transport
+	if base == nil {
+		base = http.DefaultTransport
+	}
+	client := &http.Client{Transport: looking{base}, Timeout: made.Timeout}
 	typed := rest.CopyConfig(config)
 	typed.ContentType = runtime.ContentTypeProtobuf
 	typed.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
@@ -103,7 +112,7 @@ func clientsFor(config *rest.Config) (Clients, error) {
 	if err != nil {
 		return Clients{}, err
 	}
-	d := discoverer{config, client}
+	d := discoverer{config, client, perRequest(config.Timeout, discovery)}
 	if _, err := d.within(context.Background()); err != nil {
 		return Clients{}, err
 	}
@@ -114,6 +123,7 @@ func clientsFor(config *rest.Config) (Clients, error) {
 type discoverer struct {
 	config *rest.Config
 	client *http.Client
+	limit  time.Duration // of one request
 }
 
 func (d discoverer) resources(ctx context.Context) ([]*metav1.APIResourceList, error) {
@@ -135,12 +145,8 @@ func (d discoverer) version(ctx context.Context) (*version.Info, error) {
 // within returns a discovery client whose requests end with ctx. Those of client-go
 // know of no context, so that nothing else ends them, or the waits between them.
 func (d discoverer) within(ctx context.Context) (*discovery.DiscoveryClient, error) {
-	base := d.client.Transport
-	if base == nil {
-		base = http.DefaultTransport
-	}
 	client := *d.client
-	client.Transport = transport{ctx, base}
+	client.Transport = transport{ctx, d.limit, d.client.Transport}
 	config := *d.config
 	if config.RateLimiter != nil {
 		config.RateLimiter = limiter{config.RateLimiter, ctx}
@@ -152,17 +158,19 @@ func (d discoverer) within(ctx context.Context) (*discovery.DiscoveryClient, err
 	return discovery.NewDiscoveryClient(restClient{made.RESTClient(), ctx}), nil
 }
 
-// transport makes requests that end with a context of its own instead of theirs.
+// transport makes requests that end with a context of its own instead of theirs, and
+// that may take so long.
 type transport struct {
-	ctx  context.Context
-	base http.RoundTripper
+	ctx   context.Context
+	limit time.Duration
+	base  http.RoundTripper
 }
 
 func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if t.ctx.Err() != nil {
 		return nil, context.Cause(t.ctx)
 	}
-	response, err := t.base.RoundTrip(r.WithContext(t.ctx))
+	response, err := forward(t.ctx, t.limit, t.base, r)
 	if err != nil || response.StatusCode < http.StatusBadRequest {
 		return response, err
 	}

@@ -60,7 +60,7 @@ func (w *website) count(path string) int {
 
 func (w *website) clients(t *testing.T) Clients {
 	t.Helper()
-	clients, err := clientsFor(ours(&rest.Config{Host: w.URL}))
+	clients, err := clientsFor(ours(&rest.Config{Host: w.URL}), time.Minute)
 	require.NoError(t, err)
 	return clients
 }
@@ -358,7 +358,7 @@ func TestConnectionsAreKept(t *testing.T) {
 	}
 	s.Start()
 	t.Cleanup(s.Close)
-	clients, err := clientsFor(ours(&rest.Config{Host: s.URL}))
+	clients, err := clientsFor(ours(&rest.Config{Host: s.URL}), time.Minute)
 	require.NoError(t, err)
 	for range rounds {
 		together.Add(many)
@@ -386,7 +386,7 @@ func TestUserAgent(t *testing.T) {
 		}))
 		t.Cleanup(s.Close)
 		config := &rest.Config{Host: s.URL, UserAgent: given}
-		clients, err := clientsFor(ours(config))
+		clients, err := clientsFor(ours(config), time.Minute)
 		require.NoError(t, err)
 		_, err = clients.Namespaces.Get(t.Context(), "a", metav1.GetOptions{})
 		require.Error(t, err)
