@@ -18,8 +18,8 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace"
 )
 
-// answerWithin bounds the requests for namespaces that are not watches. API servers
-// end them after a minute, so later than this no answer comes any more.
+// answerWithin bounds the requests for namespaces, of watches the opening. API servers
+// end requests after a minute, so later than this no answer comes any more.
 const answerWithin = 90 * time.Second
 
 // errSilent is why a request was given up.
