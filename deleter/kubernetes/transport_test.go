@@ -4,23 +4,19 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	apidiscovery "k8s.io/api/apidiscovery/v2"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/flowcontrol"
 
@@ -336,43 +332,6 @@ func TestConfig(t *testing.T) {
 			require.Equal(t, rest.NoWarnings{}, got.WarningHandler)
 		})
 	}
-}
-
-// A server without TLS, which has one connection for each request at a time, is not
-// connected to anew for every pass.
-func TestConnectionsAreKept(t *testing.T) {
-	const many, rounds = 50, 5
-	var together sync.WaitGroup
-	var opened atomic.Int32
-	list := metav1.PartialObjectMetadataList{TypeMeta: metav1.TypeMeta{Kind: "PartialObjectMetadataList", APIVersion: "meta.k8s.io/v1"}}
-	answer := page(http.StatusOK, "application/json", list)
-	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		together.Done()
-		together.Wait()
-		answer(w, r)
-	}))
-	s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
-		if state == http.StateNew {
-			opened.Add(1)
-		}
-	}
-	s.Start()
-	t.Cleanup(s.Close)
-	clients, err := clientsFor(ours(&rest.Config{Host: s.URL}), time.Minute)
-	require.NoError(t, err)
-	for range rounds {
-		together.Add(many)
-		var all sync.WaitGroup
-		for range many {
-			all.Go(func() {
-				_, err := clients.Metadata.Resource(schema.GroupVersionResource{Version: "v1", Resource: "pods"}).Namespace("n").List(t.Context(), metav1.ListOptions{})
-				assert.NoError(t, err)
-			})
-		}
-		all.Wait()
-	}
-	// One that is given back a little late makes for another.
-	require.Less(t, int(opened.Load()), 2*many)
 }
 
 // A server's log tells who asks: the program, or what the config says.
