@@ -23,7 +23,8 @@ type Clients struct {
 	Metadata metadata.Interface
 	// Resources discovers the types of content, each in its preferred version, as
 	// [discovery.ServerPreferredNamespacedResources] does: what was found, and an
-	// error that tells of the rest.
+	// error that tells of the rest. It bounds each of its requests, lest a single server
+	// that hangs take all the time that a discovery has (CallTimeout).
 	Resources func(ctx context.Context) ([]*metav1.APIResourceList, error)
 	// Version tells what the server is; nil: nobody can say.
 	Version func(ctx context.Context) (*version.Info, error)

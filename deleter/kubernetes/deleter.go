@@ -34,7 +34,8 @@ var (
 
 // Delete implements [deleter.Deleter]. The first pass of an incarnation goes over the
 // types that are known, while a new discovery is made; if that finds others, a second
-// pass over those follows before Delete returns.
+// pass over those follows before Delete returns. So does each pass while what is known
+// is incomplete, and the one that may be the last.
 func (d *Deleter) Delete(ctx context.Context, target deleter.Target, previous deleter.Report) (deleter.Report, error) {
 	if previous.UID != target.UID {
 		previous = deleter.Report{}

@@ -267,9 +267,11 @@ func TestSettlingBeginsWithTheCall(t *testing.T) {
 
 // The report of another incarnation makes nobody forgo the discovery of a first pass.
 func TestR7_ReportOfAnotherIncarnation(t *testing.T) {
-	w := newWorld(t, "", noWait)
+	w := newWorld(t, stock, kubernetes.Options{})
 	w.hidden[widgets] = true
-	w.warm(t)
+	w.create(t, "warm")
+	w.delete(t, "warm")
+	w.waits(t, "warm", deleter.Report{})
 	w.create(t, "n")
 	w.put(t, "n", ofWidgets, simulated.Object{Name: "a", Finalizers: []string{"example.com/f"}})
 	w.delete(t, "n")
