@@ -22,11 +22,9 @@
 //
 // Any number of replicas may run: one leads, the others stand by. Without
 // --kubeconfig and --server it takes what kubectl would take, and in a pod the service
-// account of that pod. It needs these permissions: get, list and watch namespaces,
-// update namespaces/status and namespaces/finalize; get, list, watch, delete and
-// deletecollection for the types that it empties; get, create and update leases in
-// the namespace of its lease. What it may not do to one type holds up nothing but the
-// namespaces that may have objects of that type.
+// account of that pod; the permissions that it needs are in permissions.yaml. What it
+// may not do to one type holds up nothing but the namespaces that may have objects of
+// that type.
 //
 // Interrupted at any moment, also by kill -9, and started again, it goes on where it
 // was. Once it runs no failure ends it: it says what is wrong and what to do, tries

@@ -124,10 +124,15 @@ func (w *world) discovered(group, resource string) bool {
 	return false
 }
 
+// patience is how long a test waits for what must come.
+const patience = time.Minute
+
 // await watches a namespace from a version on until it is so, and returns it.
 func (w *world) await(from *corev1.Namespace, so func(watch.EventType, *corev1.Namespace) bool) *corev1.Namespace {
 	w.Helper()
-	events, err := w.client.CoreV1().Namespaces().Watch(w.Context(), metav1.ListOptions{
+	ctx, cancel := context.WithTimeout(w.Context(), patience)
+	defer cancel()
+	events, err := w.client.CoreV1().Namespaces().Watch(ctx, metav1.ListOptions{
 		ResourceVersion: from.ResourceVersion, FieldSelector: "metadata.name=" + from.Name,
 	})
 	require.NoError(w, err)
