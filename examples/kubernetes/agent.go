@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net/http"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -28,7 +27,6 @@ type agent struct {
 	metrics    *metrics
 	ledger     *ledger
 	ready      readiness
-	leading    atomic.Bool
 	log        *slog.Logger
 	said       said
 }
@@ -88,11 +86,9 @@ func (a *agent) run(ctx context.Context) error {
 
 // lead works until ctx ends, with no regard to other replicas.
 func (a *agent) lead(ctx context.Context) error {
-	a.leading.Store(true)
 	a.metrics.leader.Set(1)
 	a.ready.set("namespaces are not watched yet")
 	defer func() {
-		a.leading.Store(false)
 		a.metrics.leader.Set(0)
 		a.metrics.watching.Set(0)
 		a.ledger.clear()

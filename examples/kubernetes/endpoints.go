@@ -20,11 +20,18 @@ func (a *agent) endpoints(ctx context.Context) (serve func() error, err error) {
 		return nil, fmt.Errorf("--listen: %w", err)
 	}
 	a.say("health and metrics at http://%s", l.Addr())
+	return a.serving(ctx, l), nil
+}
+
+// serving returns what serves on l until ctx ends. No client holds a connection for
+// long that it does not use.
+func (a *agent) serving(ctx context.Context, l net.Listener) func() error {
 	server := &http.Server{
-		Handler:           a.handler(),
-		ReadHeaderTimeout: 10 * time.Second,
-		WriteTimeout:      30 * time.Second,
-		MaxHeaderBytes:    16 << 10,
+		Handler:        a.handler(),
+		ReadTimeout:    10 * time.Second, // also of a body, which nobody reads
+		WriteTimeout:   30 * time.Second,
+		IdleTimeout:    time.Minute,
+		MaxHeaderBytes: 16 << 10,
 	}
 	return func() error {
 		defer context.AfterFunc(ctx, func() { _ = server.Close() })() // Serve tells
@@ -32,7 +39,7 @@ func (a *agent) endpoints(ctx context.Context) (serve func() error, err error) {
 			return err
 		}
 		return nil
-	}, nil
+	}
 }
 
 func (a *agent) handler() http.Handler {

@@ -1,0 +1,417 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"io"
+	"iter"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	coordination "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	core "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+
+	"github.com/nslifecycle/nslifecycle/deleter"
+	"github.com/nslifecycle/nslifecycle/finalizer"
+	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/controller"
+)
+
+// leases is an API server that has nothing but one lease. It is reached without a
+// network, so that it can be used in virtual time.
+type leases struct {
+	mu      sync.Mutex
+	lease   *coordination.Lease
+	writes  []string  // who held it after each write of the agent's
+	renewed time.Time // when the agent last wrote itself into it
+
+	// before and after are asked around each request, with the holder that it writes
+	// (none: a GET); an error of theirs is the answer. Nil: nothing happens.
+	before, after func(r *http.Request, holder *string) error
+}
+
+func (l *leases) RoundTrip(r *http.Request) (*http.Response, error) {
+	var in coordination.Lease
+	if r.Method != http.MethodGet {
+		text, err := io.ReadAll(r.Body)
+		if err != nil {
+			return nil, err
+		}
+		_ = r.Body.Close()
+		if err := json.Unmarshal(text, &in); err != nil {
+			return nil, err
+		}
+	}
+	l.mu.Lock()
+	before, after := l.before, l.after
+	l.mu.Unlock()
+	if before != nil {
+		if err := before(r, in.Spec.HolderIdentity); err != nil {
+			return nil, err
+		}
+	}
+	code, answer := l.serve(r.Method, &in)
+	if after != nil {
+		if err := after(r, in.Spec.HolderIdentity); err != nil {
+			return nil, err
+		}
+	}
+	text, err := json.Marshal(answer)
+	return &http.Response{
+		StatusCode: code,
+		Header:     http.Header{"Content-Type": {"application/json"}},
+		Body:       io.NopCloser(bytes.NewReader(text)),
+		Request:    r,
+	}, err
+}
+
+func (l *leases) serve(method string, in *coordination.Lease) (code int, answer any) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case method == http.MethodGet && l.lease == nil:
+		return status(http.StatusNotFound, metav1.StatusReasonNotFound)
+	case method == http.MethodPut && in.ResourceVersion != l.lease.ResourceVersion:
+		return status(http.StatusConflict, metav1.StatusReasonConflict)
+	case method != http.MethodGet:
+		l.put(in)
+		l.writes = append(l.writes, *in.Spec.HolderIdentity)
+		if *in.Spec.HolderIdentity != "" {
+			l.renewed = time.Now()
+		}
+	}
+	return http.StatusOK, l.lease.DeepCopy()
+}
+
+func (l *leases) put(in *coordination.Lease) {
+	version := 0
+	if l.lease != nil {
+		version, _ = strconv.Atoi(l.lease.ResourceVersion)
+	}
+	l.lease = in.DeepCopy()
+	l.lease.ResourceVersion = strconv.Itoa(version + 1)
+	l.lease.TypeMeta = metav1.TypeMeta{Kind: "Lease", APIVersion: "coordination.k8s.io/v1"}
+}
+
+// take gives the lease to another replica.
+func (l *leases) take(holder string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	lease := l.lease.DeepCopy()
+	now := metav1.NewMicroTime(time.Now())
+	lease.Spec.HolderIdentity, lease.Spec.RenewTime = &holder, &now
+	l.put(lease)
+}
+
+func (l *leases) holder() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return *l.lease.Spec.HolderIdentity
+}
+
+func (l *leases) lastRenewed() time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.renewed
+}
+
+// meet sets what happens around each request.
+func (l *leases) meet(before, after func(*http.Request, *string) error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.before, l.after = before, after
+}
+
+func status(code int, reason metav1.StatusReason) (int, any) {
+	return code, metav1.Status{
+		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},
+		Status:   metav1.StatusFailure, Reason: reason, Message: string(reason), Code: int32(code),
+	}
+}
+
+// working is work that ends a second after it is told to.
+type working struct {
+	controller.Namespaces
+	now   atomic.Bool
+	began chan struct{}
+	ended chan time.Time // told when
+}
+
+func (w *working) Terminating(ctx context.Context, _ string) iter.Seq2[namespace.TerminationEvent, error] {
+	return func(yield func(namespace.TerminationEvent, error) bool) {
+		w.now.Store(true)
+		w.began <- struct{}{}
+		<-ctx.Done()
+		told := time.Now()
+		<-time.After(time.Second)
+		w.now.Store(false)
+		w.ended <- told
+		yield(namespace.TerminationEvent{}, context.Cause(ctx))
+	}
+}
+
+// hears calls a function for all that is said.
+type hears func(string)
+
+func (h hears) Write(text []byte) (int, error) {
+	h(string(text))
+	return len(text), nil
+}
+
+// candidate is a replica whose lease lasts 15 seconds.
+type candidate struct {
+	*agent
+	*working
+	*leases
+	stop func() // ends it
+}
+
+// newCandidate makes one that leads.
+func newCandidate(t *testing.T, hear func(c *candidate, text string)) *candidate {
+	t.Helper()
+	c := &candidate{leases: &leases{}, working: &working{began: make(chan struct{}, 9), ended: make(chan time.Time, 9)}}
+	c.agent = newBareAgent(t, &rest.Config{Host: "http://leases", Transport: c.leases}, hears(func(text string) { hear(c, text) }))
+	var err error
+	nothing := struct{ deleter.Deleter }{}
+	c.agent.controller, err = controller.New(c.working, nothing, namespace.Party{Finalizer: finalizer.Kubernetes}, nil)
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), klog.New(nil)))
+	ended := make(chan error, 1)
+	go func() { ended <- c.elected(ctx) }()
+	c.stop = sync.OnceFunc(func() {
+		cancel()
+		require.NoError(t, <-ended)
+	})
+	<-c.began
+	return c
+}
+
+func newBareAgent(t *testing.T, connection *rest.Config, w io.Writer) *agent {
+	t.Helper()
+	connection.ContentType = "application/json"
+	a := &agent{connection: connection, said: said{w: w}}
+	a.config.lease = lease{elect: true, namespace: "kube-system", name: "trial", identity: "first", duration: 15 * time.Second}
+	a.ledger = newLedger(a.say)
+	var err error
+	a.metrics, err = newMetrics(finalizer.Kubernetes, a.ledger)
+	require.NoError(t, err)
+	return a
+}
+
+func quiet(*candidate, string) {}
+
+var errDown = errors.New("the server is down")
+
+// However the lease cannot be renewed, the work has ended before another replica may
+// take it.
+func TestWorkEndsBeforeTheLease(t *testing.T) {
+	t.Parallel()
+	silent := func(r *http.Request, _ *string) error {
+		<-r.Context().Done()
+		return r.Context().Err()
+	}
+	for _, tt := range []struct {
+		name          string
+		before, after func(*http.Request, *string) error
+	}{
+		{"refused", func(*http.Request, *string) error { return errDown }, nil},
+		{"silent", silent, nil},
+		{"silent to writes, and slow to reads", func(r *http.Request, holder *string) error {
+			if holder != nil {
+				return silent(r, holder)
+			}
+			<-time.After(4 * time.Second)
+			return nil
+		}, nil},
+		{"late answers", nil, func(*http.Request, *string) error {
+			<-time.After(4900 * time.Millisecond)
+			return nil
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newCandidate(t, quiet)
+				c.meet(tt.before, tt.after)
+				if tt.before == nil { // a renewal whose answer comes late is the last
+					<-time.After(4 * time.Second)
+					c.meet(func(*http.Request, *string) error { return errDown }, nil)
+				}
+				<-c.ended
+				require.Less(t, time.Since(c.lastRenewed()), 15*time.Second)
+				c.stop()
+			})
+		})
+	}
+}
+
+// A leader that fails to renew its lease gives it up after its work has ended, and so
+// does one that leaves.
+func TestLeaseGivenUpAfterWork(t *testing.T) {
+	t.Parallel()
+	for _, leaves := range []bool{true, false} {
+		t.Run("leaves "+strconv.FormatBool(leaves), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newCandidate(t, quiet)
+				given := make(chan bool, 9)
+				c.meet(func(_ *http.Request, holder *string) error {
+					switch {
+					case holder == nil:
+					case *holder == "":
+						given <- c.now.Load()
+					case !leaves:
+						return errDown
+					}
+					return nil
+				}, nil)
+				if leaves {
+					c.stop()
+				}
+				require.False(t, <-given, "at work still")
+				synctest.Wait()
+				require.Empty(t, c.holder())
+				require.EqualValues(t, 1, *c.lease.Spec.LeaseDurationSeconds)
+				c.stop()
+			})
+		})
+	}
+}
+
+// Another replica's lease is left alone, at whatever moment that takes it while this
+// one cannot renew it.
+func TestLeaseOfAnotherIsKept(t *testing.T) {
+	t.Parallel()
+	for tenths := range 150 {
+		synctest.Test(t, func(t *testing.T) {
+			c := newCandidate(t, quiet)
+			begin := time.Now()
+			var taken bool
+			c.meet(func(_ *http.Request, holder *string) error {
+				switch {
+				case taken:
+				case holder == nil && time.Since(begin) > time.Duration(tenths)*time.Second/10:
+					taken = true
+					c.take("second")
+				default:
+					return errDown
+				}
+				return nil
+			}, nil)
+			<-c.ended
+			c.stop()
+			require.NotContains(t, c.writes, "", "it was second's, after %d tenths of a second", tenths)
+		})
+	}
+}
+
+// A lease that was taken between the look at it and the release is left alone.
+func TestLeaseTakenBeforeRelease(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := newCandidate(t, func(_ *candidate, text string) { require.NotContains(t, text, "given up") })
+		c.meet(func(_ *http.Request, holder *string) error {
+			if holder != nil && *holder == "" {
+				c.take("second")
+			}
+			return nil
+		}, nil)
+		c.stop()
+		require.Equal(t, "second", c.holder())
+	})
+}
+
+// A leader that sees another one stops at once, and stands by when it has stopped.
+func TestAnotherLeads(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		stands := make(chan bool, 9)
+		c := newCandidate(t, func(c *candidate, text string) {
+			if strings.HasPrefix(text, "standing by: second leads") {
+				stands <- c.now.Load()
+			}
+		})
+		seen := make(chan time.Time, 99)
+		ready := make(chan string, 99)
+		c.meet(nil, func(_ *http.Request, holder *string) error {
+			if holder == nil && c.now.Load() {
+				seen <- time.Now()
+			}
+			if c.now.Load() {
+				ready <- c.ready.get()
+			}
+			return nil
+		})
+		c.take("second")
+		require.Equal(t, <-seen, <-c.ended)
+		require.False(t, <-stands, "at work still")
+		synctest.Wait()
+		require.Empty(t, c.ready.get())
+		require.NotContains(t, c.writes, "")
+		close(ready)
+		for reason := range ready {
+			require.NotEmpty(t, reason)
+		}
+		c.stop()
+		require.Equal(t, "second", c.holder())
+	})
+}
+
+// The lease has a connection of its own: HTTP/2 has one for all requests of a client,
+// and client-go one client for all that connect alike.
+func TestConnectionOfTheLease(t *testing.T) {
+	t.Parallel()
+	type asked struct{ path, from string }
+	requests := make(chan asked, 99)
+	l := &leases{}
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		requests <- asked{r.URL.Path, r.RemoteAddr}
+		answer, err := l.RoundTrip(r)
+		if err != nil {
+			w.WriteHeader(http.StatusInternalServerError)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(answer.StatusCode)
+		_, _ = io.Copy(w, answer.Body) // the client went away
+	}))
+	server.EnableHTTP2 = true
+	server.StartTLS()
+	defer server.Close() // again: it may
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	a := newBareAgent(t, &rest.Config{Host: server.URL, TLSClientConfig: rest.TLSClientConfig{CAData: ca}}, io.Discard)
+	work, err := core.NewForConfig(a.connection)
+	require.NoError(t, err)
+	_, _ = work.Namespaces().Get(t.Context(), "a", metav1.GetOptions{}) // there is none
+	first := <-requests
+	require.NotContains(t, first.path, "lease")
+
+	w := &working{began: make(chan struct{}, 9), ended: make(chan time.Time, 9)}
+	a.controller, err = controller.New(w, struct{ deleter.Deleter }{}, namespace.Party{Finalizer: finalizer.Kubernetes}, nil)
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), klog.New(nil)))
+	ended := make(chan error, 1)
+	go func() { ended <- a.elected(ctx) }()
+	<-w.began
+	cancel()
+	require.NoError(t, <-ended)
+	server.Close() // after the last request
+	close(requests)
+	require.NotEmpty(t, requests)
+	for r := range requests {
+		require.Contains(t, r.path, "/leases")
+		require.NotEqual(t, first.from, r.from)
+	}
+}
