@@ -161,6 +161,13 @@ func (a *api) replace(active bool) {
 	}
 }
 
+// remove takes the namespace away, with all that is in it.
+func (a *api) remove() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.uid, a.pods = "", nil
+}
+
 func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.mu.Lock()
 	request := r.Method + " " + strings.TrimPrefix(r.URL.Path, "/api/v1/namespaces/")

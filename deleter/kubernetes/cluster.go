@@ -113,9 +113,7 @@ func New(clients Clients, opts *Options) (*Cluster, error) {
 	if _, err := compose(); err != nil {
 		return nil, err
 	}
-	in := newIncarnations(func(ctx context.Context, name string) (*corev1api.Namespace, error) {
-		return clients.Namespaces.Get(ctx, name, metav1.GetOptions{})
-	}, o.Recheck)
+	in := newIncarnations(reading(clients.Namespaces, o.Deleter.CallTimeout), o.Recheck)
 	d := &Deleter{options: o, incarnations: in, catalog: &catalog{
 		clients: clients, scope: s, after: o.After, timeout: o.Deleter.CallTimeout, version: o.Wait == 0, compose: compose,
 	}}
@@ -123,6 +121,20 @@ func New(clients Clients, opts *Options) (*Cluster, error) {
 		return newContent(t, clients.Metadata, in, d.catalog.absent, o.OneByOne)
 	}
 	return &Cluster{namespaces: newNamespaces(clients.Namespaces, in), deleter: d}, nil
+}
+
+// reading returns how a namespace is read for all that need it. That has a bound of its
+// own, since no caller's deadline ends what others share.
+func reading(client corev1.NamespaceInterface, timeout time.Duration) func(context.Context, string) (*corev1api.Namespace, error) {
+	return func(ctx context.Context, name string) (*corev1api.Namespace, error) {
+		within, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("the read did not end within %v", timeout))
+		defer cancel()
+		ns, err := client.Get(within, name, metav1.GetOptions{})
+		if cause := context.Cause(within); err != nil && cause != nil {
+			err = fmt.Errorf("%w: %w", cause, err)
+		}
+		return ns, err
+	}
 }
 
 // Namespaces returns the place where the cluster's namespaces are kept.

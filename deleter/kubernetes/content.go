@@ -208,6 +208,8 @@ func (c *content) delete(ctx context.Context, target deleter.Target, name, uid s
 	}
 	err := c.client.Namespace(target.Namespace).Delete(ctx, name, options)
 	switch {
+	case errors.Is(err, deleter.ErrIncarnation):
+		return err // a look's, where the request would be sent; it may wrap a 404
 	case err == nil || missing(err):
 		return nil
 	case uid != "" && apierrors.IsConflict(err) && !pageOfWeb(err):
@@ -221,6 +223,8 @@ func (c *content) delete(ctx context.Context, target deleter.Target, name, uid s
 func (c *content) conflict(ctx context.Context, target deleter.Target, name, uid string, conflict error) error {
 	m, err := c.client.Namespace(target.Namespace).Get(ctx, name, metav1.GetOptions{})
 	switch {
+	case errors.Is(err, deleter.ErrIncarnation):
+		return err // as for the deletion
 	case missing(err):
 		return nil
 	case err == nil && m != nil && string(m.UID) != uid:
@@ -257,6 +261,8 @@ func (c *content) DeleteCollection(ctx context.Context, target deleter.Target) (
 	switch {
 	case err == nil:
 		return -1, false, nil
+	case errors.Is(err, deleter.ErrIncarnation):
+		return 0, false, err // a look's, where the request would be sent; it may wrap a 404
 	case unserved(err):
 		c.incarnations.refuse(target, c.resource())
 		return 0, false, fmt.Errorf("collections of %s: %w: %w", c.resource(), deleter.ErrNotSupportedHere, err)

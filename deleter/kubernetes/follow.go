@@ -24,7 +24,8 @@ const (
 	watchFor   = 5 * time.Minute
 	watchGrace = 30 * time.Second
 	// shortWatch is how long a watch lasts at least, unless something is wrong. One
-	// that brought something may be shorter, but not two in a row.
+	// that brought something may be shorter, but not two in a row. Nor is an error
+	// told before.
 	shortWatch = time.Second
 	// silence is how long nothing must come until a resumed watch counts as caught up
 	// where resource versions do not say so.
@@ -36,8 +37,24 @@ var (
 	errDead  = errors.New(watching + ": the server did not end the watch in time")
 )
 
-// watch tells what happens after the position until the server ends the watch.
+// watch tells what happens after the position until the server ends the watch. An
+// error is told no sooner than shortWatch after the watch began: to a caller that has
+// listed anew, or resumed at an idle server and so caught up at once, the loop seems
+// to have got on, so that it may begin its backoff anew each time.
 func (f *follower) watch(ctx context.Context) error {
+	began := time.Now()
+	err := f.watchOnce(ctx)
+	if err == nil || err == errStopped {
+		return err
+	}
+	if ended := sleep(ctx, shortWatch-time.Since(began)); ended != nil {
+		return ended
+	}
+	return err
+}
+
+// watchOnce is watch whose errors are told at once.
+func (f *follower) watchOnce(ctx context.Context) error {
 	began, from := time.Now(), f.position
 	lasts := watchFor + rand.N(watchFor)
 	within, stop := context.WithTimeoutCause(ctx, lasts+watchGrace, errDead)
@@ -62,7 +79,7 @@ func (f *follower) watch(ctx context.Context) error {
 }
 
 // ended reports whether a watch that the server ended may be followed by another at
-// once; if not, the caller backs off.
+// once; if not, it is the caller who goes on.
 func (f *follower) ended(from string, lasted time.Duration) error {
 	if f.position == "" {
 		return gone("the server gives no resource versions to resume a watch at: list anew", nil)

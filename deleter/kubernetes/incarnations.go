@@ -111,15 +111,15 @@ func (in *incarnations) saw(ns *corev1.Namespace, began time.Time) {
 }
 
 // gone notes that an incarnation is no more: earlier reads of it are void, those
-// that are still under way included, and what was learnt of it is dropped.
+// that are still under way included, even if nothing else was known of it, and what was
+// learnt of it is dropped.
 func (in *incarnations) gone(name string, uid types.UID) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	if known := in.known[incarnationKey{name, uid}]; known != nil {
-		known.voided, known.shown = time.Now(), time.Time{}
-		known.voids++
-		known.refused, known.vanished, known.quiet = nil, nil, nil
-	}
+	known := in.at(name, uid)
+	known.voided, known.shown = time.Now(), time.Time{}
+	known.voids++
+	known.refused, known.vanished, known.quiet = nil, nil, nil
 }
 
 // confirm returns nil if a read that began after since showed the target's

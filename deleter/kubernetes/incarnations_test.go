@@ -181,6 +181,19 @@ func TestR8_GoneVoidsReads(t *testing.T) {
 	})
 }
 
+// That holds also for one of which nothing was known: a read of it may be under way.
+func TestR8_GoneVoidsReadsOfTheUnknown(t *testing.T) {
+	inSpace(t, time.Hour, func(t *testing.T, s *space, in *incarnations, target deleter.Target) {
+		began := time.Now()
+		time.Sleep(time.Millisecond)
+		in.gone("x", "one")
+		in.saw(terminating("one"), began)
+		s.ns = terminating("two")
+		require.ErrorIs(t, in.recent(t.Context(), target), deleter.ErrIncarnation)
+		require.Equal(t, 1, s.count())
+	})
+}
+
 func TestR8_OnlyTheIncarnationIsConfirmed(t *testing.T) {
 	down := errors.New("connection refused")
 	active := terminating("one")

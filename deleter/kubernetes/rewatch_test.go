@@ -1,18 +1,24 @@
 package kubernetes
 
 import (
+	"context"
+	"errors"
 	"net/http"
+	"strconv"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 
+	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/controller"
 )
 
 // lasting is a watch that brings some events, and ends a while after it was opened.
@@ -74,7 +80,7 @@ func TestServerGoesBack(t *testing.T) {
 			err := s.hears(t, s.namespaces(), after, want...)
 			require.ErrorIs(t, err, namespace.ErrGone)
 			require.ErrorContains(t, err, "gone back")
-			require.Equal(t, time.Minute, time.Since(began))
+			require.Equal(t, time.Minute+shortWatch, time.Since(began))
 			require.True(t, silent.over)
 		})
 	}
@@ -107,6 +113,84 @@ func TestShortWatches(t *testing.T) {
 	})
 }
 
+// Whatever a server does to each watch at once, a controller that follows it asks
+// at a bearable rate, even though each round synced and seems to have got on.
+func TestNoHotLoopOfRounds(t *testing.T) {
+	t.Parallel()
+	const minute, mostPerRound = 60, 6
+	ended := func(events ...watch.Event) func(string) (watch.Interface, error) {
+		return func(string) (watch.Interface, error) { return scripted(false, events...), nil }
+	}
+	failed := func(err error) func(string) (watch.Interface, error) {
+		return func(string) (watch.Interface, error) { return nil, err }
+	}
+	expired := apierrors.NewResourceExpired("too old")
+	idle := func(int) string { return "10" }
+	busy := func(requests int) string { return strconv.Itoa(10 + requests) }
+	for name, c := range map[string]struct {
+		version func(requests int) string
+		open    func(version string) (watch.Interface, error)
+	}{
+		"ended":              {idle, ended()},
+		"ended, busy server": {busy, ended()},
+		"ended, no versions": {func(int) string { return "" }, ended()},
+		"ended after an event": {busy, func(version string) (watch.Interface, error) {
+			return scripted(false, bookmark(version)), nil
+		}},
+		"expired":           {idle, ended(statusEvent(expired))},
+		"broken":            {idle, ended(statusEvent(apierrors.NewInternalError(errEnough)))},
+		"opening expired":   {idle, failed(expired)},
+		"opening forbidden": {idle, failed(apierrors.NewForbidden(theNamespaces, "", errEnough))},
+		"opening fails":     {idle, failed(errEnough)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				requests := 0
+				roundTrip := func() { requests++; time.Sleep(5 * time.Millisecond) }
+				n := namespacesOver(&fakeClient{
+					list: func(context.Context, metav1.ListOptions) (*corev1.NamespaceList, error) {
+						roundTrip()
+						return listed(c.version(requests)), nil
+					},
+					open: func(context.Context, metav1.ListOptions) (watch.Interface, error) {
+						roundTrip()
+						return c.open(c.version(requests))
+					},
+				})
+				nothing, err := deleter.FromFunc(podsResource, func(context.Context, deleter.Target) (int, error) { return 0, nil })
+				require.NoError(t, err)
+				follows, err := controller.New(n, nothing, namespace.Party{Finalizer: "kubernetes"}, nil)
+				require.NoError(t, err)
+				ctx, cancel := context.WithTimeout(t.Context(), minute*time.Second)
+				defer cancel()
+				_ = follows.Run(ctx) // it ends with ctx
+				require.LessOrEqual(t, requests, minute*mostPerRound)
+				require.Greater(t, requests, 10, "it gave up")
+			})
+		})
+	}
+}
+
+// The wait of a watch that ended too soon ends with the caller's context, and with its cause.
+func TestShortWatchIsWaitedOut(t *testing.T) {
+	t.Parallel()
+	stopped := errors.New("stopped")
+	for after, want := range map[time.Duration]error{time.Hour: errShort, shortWatch / 4: stopped} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithCancelCause(t.Context())
+			defer cancel(nil)
+			defer time.AfterFunc(after, func() { cancel(stopped) }).Stop()
+			w := lasting(shortWatch / 8)
+			s := &script{lists: []any{listed("10")}, watches: []any{w}}
+			began := time.Now()
+			_, err := hear(ctx, s.namespaces(), "")
+			require.Equal(t, want, err)
+			require.Equal(t, min(after, shortWatch), time.Since(began))
+		})
+	}
+}
+
 // A server that accepts a watch and never answers is given up, as it is by other
 // requests; here over a real client.
 func TestSilentWatch(t *testing.T) {
@@ -137,7 +221,7 @@ func TestAnsweredWatchIsNotGivenUp(t *testing.T) {
 		s := &script{lists: []any{listed("10")}, watches: []any{lasting(2 * answerWithin)}}
 		began := time.Now()
 		require.ErrorIs(t, s.hears(t, s.namespaces(), "", syncedEvent("10")), errEnough)
-		require.Equal(t, 2*answerWithin, time.Since(began))
+		require.Equal(t, 2*answerWithin+shortWatch, time.Since(began)) // the next one fails as it begins
 	})
 }
 
@@ -145,22 +229,24 @@ func TestAnsweredWatchIsNotGivenUp(t *testing.T) {
 // selector, and only if that succeeds is it done without from then on.
 func TestSelectorIsRefusedToWatchesOnly(t *testing.T) {
 	t.Parallel()
-	s := &script{
-		lists: []any{listed("10", dying("a", "u", "9")), listed("12")},
-		watches: []any{refusedSelector, scripted(false,
-			event(watch.Modified, named("n", "o", "11")),
-			event(watch.Deleted, dying("a", "u", "12")),
-		)},
-	}
-	n := s.namespaces()
-	err := s.hears(t, n, "", terminatingEvent("a", "u", ""), syncedEvent("10"), removedEvent("a", "u", "12"))
-	require.ErrorIs(t, err, errEnough)
-	require.Len(t, s.watched, 3)
-	require.Equal(t, []string{whatTerminates, "", ""},
-		[]string{s.watched[0].FieldSelector, s.watched[1].FieldSelector, s.watched[2].FieldSelector})
-	require.Equal(t, "10", s.watched[1].ResourceVersion)
-	require.ErrorIs(t, s.hears(t, n, "", syncedEvent("12")), errEnough)
-	require.Equal(t, "", s.listed[1].FieldSelector)
+	synctest.Test(t, func(t *testing.T) {
+		s := &script{
+			lists: []any{listed("10", dying("a", "u", "9")), listed("12")},
+			watches: []any{refusedSelector, scripted(false,
+				event(watch.Modified, named("n", "o", "11")),
+				event(watch.Deleted, dying("a", "u", "12")),
+			)},
+		}
+		n := s.namespaces()
+		err := s.hears(t, n, "", terminatingEvent("a", "u", ""), syncedEvent("10"), removedEvent("a", "u", "12"))
+		require.ErrorIs(t, err, errEnough)
+		require.Len(t, s.watched, 3)
+		require.Equal(t, []string{whatTerminates, "", ""},
+			[]string{s.watched[0].FieldSelector, s.watched[1].FieldSelector, s.watched[2].FieldSelector})
+		require.Equal(t, "10", s.watched[1].ResourceVersion)
+		require.ErrorIs(t, s.hears(t, n, "", syncedEvent("12")), errEnough)
+		require.Equal(t, "", s.listed[1].FieldSelector)
+	})
 }
 
 // A 400 that has another reason teaches nothing, least of all one of a proxy.
@@ -181,13 +267,15 @@ func TestSelectorIsNotToBlameInWatches(t *testing.T) {
 		{"a page instead of a list", []any{page, listed("10")}, nil, nil, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := &script{lists: c.lists, watches: c.watches}
-			n := s.namespaces()
-			_, err := hear(t.Context(), n, "")
-			require.Equal(t, c.kind, kindOf(t, err), err)
-			require.True(t, apierrors.IsBadRequest(err), err)
-			require.Len(t, s.watched, c.asked)
-			require.False(t, n.all.Load())
+			synctest.Test(t, func(t *testing.T) {
+				s := &script{lists: c.lists, watches: c.watches}
+				n := s.namespaces()
+				_, err := hear(t.Context(), n, "")
+				require.Equal(t, c.kind, kindOf(t, err), err)
+				require.True(t, apierrors.IsBadRequest(err), err)
+				require.Len(t, s.watched, c.asked)
+				require.False(t, n.all.Load())
+			})
 		})
 	}
 }

@@ -139,6 +139,52 @@ func TestR8_NoLookNoRequest(t *testing.T) {
 	})
 }
 
+// That the namespace is gone where the request would be sent is no answer of the server
+// to that request: no object is taken for deleted, and no collection for refused.
+func TestR8_GoneWhereItIsSent(t *testing.T) {
+	for how := range holding(nil, nil) {
+		for what := range relying(nil, deleter.Target{}) {
+			t.Run(how+"/"+what, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					a := newAPI(t, pod("a"))
+					holding(a, func() { a.remove() })[how]()
+					c := a.of(podsType, time.Second)
+					err := relying(c, a.target)[what](t.Context())
+					require.ErrorIs(t, err, deleter.ErrIncarnation)
+					require.NotErrorIs(t, err, deleter.ErrNotSupportedHere)
+					require.False(t, c.incarnations.refuses(a.target, podsResource))
+				})
+			})
+		}
+	}
+}
+
+// The same goes for the read after a conflict, be the namespace gone or another.
+func TestR8_GoneAfterAConflict(t *testing.T) {
+	for name, change := range map[string]func(*api){
+		"gone":     (*api).remove,
+		"replaced": func(a *api) { a.replace(true) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a := newAPI(t, pod("a"))
+				a.before = func(w http.ResponseWriter, r *http.Request) bool {
+					if r.Method != http.MethodDelete {
+						return false
+					}
+					time.Sleep(15 * time.Second)
+					change(a)
+					refuse(w, http.StatusConflict, metav1.StatusReasonConflict, "another uid")
+					return true
+				}
+				err := a.of(podsType, time.Second).Delete(t.Context(), a.target, "a", "uid-of-a")
+				require.ErrorIs(t, err, deleter.ErrIncarnation)
+				require.NotErrorIs(t, err, deleter.ErrReplaced)
+			})
+		})
+	}
+}
+
 // stuck is a body that never comes.
 type stuck struct{ ctx context.Context }
 

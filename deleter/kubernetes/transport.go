@@ -31,10 +31,13 @@ import (
 // [rest.DefaultKubernetesUserAgent].
 //
 // A request that relies on a look at the namespace, and that the limit or a refusal
-// has held back, is sent after another look ([Options.Recheck]). One request of a
-// discovery takes no longer than config's Timeout; without one, half of the CallTimeout
-// in [Options], and 32 s. So a server that hangs, of many behind the API server, is all
-// that fails.
+// has held back, is sent after another look ([Options.Recheck]). With a small QPS that
+// look queues at the same limit, so that a request which has waited for longer than half
+// of the CallTimeout in [Options] may fail in that pass.
+//
+// One request of a discovery takes no longer than config's Timeout; without one, half
+// of the CallTimeout, and 32 s. So a server that hangs, of many behind the API server,
+// is all that fails.
 //
 // Nothing is asked of the server yet. A config that makes no sense is
 // [deleter.ErrInvalid], as are options, see [New].

@@ -1,0 +1,57 @@
+package kubernetes
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nslifecycle/nslifecycle/deleter"
+)
+
+// A read of the namespace that hangs, made for somebody who has all the time in the world,
+// holds up those who share it, or wait for the next, no longer than one call may take.
+func TestReadOfNamespaceIsBounded(t *testing.T) {
+	t.Parallel()
+	for _, timeout := range []time.Duration{0, 5 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			var reads atomic.Int32
+			a := newAPI(t)
+			c, err := New(Clients{
+				Metadata:  a.content,
+				Resources: func(context.Context) ([]*metav1.APIResourceList, error) { return nil, nil },
+				Namespaces: &fakeClient{get: func(ctx context.Context) (*corev1.Namespace, error) {
+					if reads.Add(1) == 1 {
+						<-ctx.Done() // a connection that went dead
+						return nil, ctx.Err()
+					}
+					return terminating("one"), nil
+				}},
+			}, &Options{Deleter: deleter.Options{CallTimeout: timeout}})
+			require.NoError(t, err)
+			if timeout == 0 {
+				timeout = time.Minute
+			}
+			in, began := c.deleter.incarnations, time.Now()
+			var group sync.WaitGroup
+			group.Go(func() {
+				err := in.recent(t.Context(), a.target)
+				require.ErrorContains(t, err, "did not end within "+timeout.String())
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+				require.NotErrorIs(t, err, deleter.ErrIncarnation)
+			})
+			synctest.Wait()
+			for range 3 {
+				group.Go(func() { require.NoError(t, in.recent(t.Context(), a.target)) })
+			}
+			group.Wait()
+			require.Equal(t, timeout, time.Since(began))
+		})
+	}
+}
