@@ -10,7 +10,9 @@ import (
 // Observation is what one pass saw of the content of one party in one
 // namespace. The zero Observation is: everything answered, nothing is left.
 type Observation struct {
-	Discovery  []error     // groups of resource types that could not be discovered; one with a method Failing() int is so many, zero: not about single groups
+	// Discovery are groups of resource types that could not be discovered. An error with
+	// a method Failing() int stands for so many; zero: it is not about single groups.
+	Discovery  []error
 	Parsing    []error     // resource types whose group or version could not be read
 	Content    []error     // resource types whose deletion or listing failed
 	Remaining  []Remaining // resource types that still have objects

@@ -3,10 +3,12 @@ package kubernetes
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	corev1api "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/version"
 	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/metadata"
@@ -147,6 +149,34 @@ func (c *Cluster) Deleter() *Deleter { return c.deleter }
 // parallelism is how many requests a pass makes at once, by default, and how many
 // connections are kept for them.
 const parallelism = 256
+
+// Content returns the objects of one type as a source has them, for hosts that
+// compose a deleter of their own: of a fixed set of types, or together with content
+// that is not in the cluster. Verbs are what the server can do with the type, as
+// discovery tells it; of these count "list", "delete", "deletecollection" and "watch".
+//
+// It is fenced and learns as the content of [Cluster.Deleter] does, but is never
+// known to be final: the wait for a settled view (Options.Wait) is the deleter's, so
+// a host that relies on it looks again itself.
+//
+// A type without a name or version, one that can be deleted in no way, and one that
+// the options leave alone are refused with [deleter.ErrInvalid].
+func (c *Cluster) Content(gvr schema.GroupVersionResource, verbs ...string) (deleter.Content, error) {
+	t := typeInfo{gvr: gvr, verbs: verbsOf(verbs)}
+	if err := t.resource().Validate(); err != nil {
+		return nil, err
+	}
+	if err := (deleter.Resource{Name: gvr.Version}).Validate(); err != nil {
+		return nil, fmt.Errorf("version of %s: %w", t.resource(), err)
+	}
+	if !t.verbs.has(canDelete) && !t.verbs.has(canDeleteCollection) {
+		return nil, fmt.Errorf("%w verbs of %s: neither delete nor deletecollection is among %q", deleter.ErrInvalid, t.resource(), strings.Join(verbs, ", "))
+	}
+	if !c.deleter.catalog.scope.has(t.resource()) {
+		return nil, fmt.Errorf("%w type %s: the options Only, Except or ExceptGroups leave it alone", deleter.ErrInvalid, t.resource())
+	}
+	return c.deleter.catalog.content(t), nil
+}
 
 func (o *Options) withDefaults() Options {
 	var opts Options
