@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/deleter/contenttest"
@@ -55,7 +56,7 @@ func (w *world) contents(o kubernetes.Options) contenttest.Backend {
 		}
 		for _, o := range list {
 			o := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: o.Name, Finalizers: o.Finalizers}}
-			if _, err := w.client.CoreV1().ConfigMaps(name).Create(ctx, o, metav1.CreateOptions{}); err != nil {
+			if err := w.createConfigMap(ctx, name, o); err != nil {
 				return nil, err
 			}
 		}
@@ -91,6 +92,19 @@ func (w *world) contents(o kubernetes.Options) contenttest.Backend {
 		},
 		UIDs: true, Notifies: true,
 	}
+}
+
+// createConfigMap creates an object in an active namespace. Kubernetes checks creates
+// against a copy that may be a moment behind: just after a namespace was made again, it
+// may still refuse for the former one, which is terminating there. That is waited out.
+func (w *world) createConfigMap(ctx context.Context, ns string, o *corev1.ConfigMap) error {
+	return wait.PollUntilContextTimeout(ctx, 10*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+		_, err := w.client.CoreV1().ConfigMaps(ns).Create(ctx, o, metav1.CreateOptions{})
+		if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+			return false, nil
+		}
+		return err == nil, err
+	})
 }
 
 func (w *world) configMapNames(ctx context.Context, ns string) ([]string, error) {
