@@ -94,6 +94,14 @@ type Notifier interface {
 	Wait(ctx context.Context, target Target, seen string) error
 }
 
+// Viewer is content that can be listed whatever the phase of its namespace: for plans,
+// and for inventories of what was left.
+type Viewer interface {
+	// View is List for an incarnation that may as well be active: the target's DeletedAt
+	// may be zero. For another incarnation it fails with [ErrIncarnation] (rule R8).
+	View(ctx context.Context, target Target, limit int, next string) (Page, error)
+}
+
 // Func is content that a plain function deletes, such as "delete from orders
 // where tenant = ...". It returns how many objects are left after that, never
 // less than zero. For a [Deleter] of that function alone see [FromFunc].

@@ -62,6 +62,10 @@ type Target struct {
 	Namespace string
 	UID       string    // the incarnation
 	DeletedAt time.Time // when the namespace became Terminating
+	// Waived are the sources that count as empty when they fail: resource types
+	// ("widgets.example.com") and groups that cannot be discovered. An operator has
+	// declared that they hold nothing of this namespace.
+	Waived []string
 }
 
 // Validate returns nil or an error that matches [ErrInvalid]: no field may be

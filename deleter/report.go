@@ -26,6 +26,9 @@ type Report struct {
 	// because creates are not held against the namespace's end in one commit (rule R6).
 	// While it is positive nothing is final; zero: what was seen is.
 	Settles time.Duration
+	// Waived are the failures of sources that count as empty by [Target].Waived. They
+	// are among no other errors of the report.
+	Waived []error
 }
 
 // Result is what was done to and seen of one resource type.

@@ -23,6 +23,9 @@ type Observation struct {
 	// Unsettled says that content may still come: what was seen is not final, and must
 	// be looked at again before a party lets go (rule R7).
 	Unsettled bool
+	// Waived are failures that count for nothing, since an operator has declared that
+	// what failed holds nothing of the namespace. The conditions tell of them.
+	Waived []error
 }
 
 // Remaining is how many objects of one resource type are left.

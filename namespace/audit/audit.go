@@ -1,0 +1,65 @@
+// Package audit keeps what operators did to namespaces beyond creating and deleting
+// them: protections, holds and waivers set and removed, finalizers dropped by force,
+// and what was left then. Records are only ever added.
+package audit
+
+import (
+	"time"
+
+	"github.com/nslifecycle/nslifecycle/finalizer"
+)
+
+// Action is what was done. The zero value is none.
+type Action string
+
+// The actions.
+const (
+	Declared Action = "declared" // a protection, hold, grace or waiver was set, changed or removed
+	Forcing  Action = "forcing"  // finalizers are about to be dropped by force; the inventory is in this record
+	Forced   Action = "forced"   // they were dropped
+	Refused  Action = "refused"  // they could not be dropped; Detail says why
+	Swept    Action = "swept"    // what was left was removed, as far as Detail says
+)
+
+// Record is one entry. It is a value; nobody changes it once written.
+type Record struct {
+	ID         string           `json:"id"` // orders records of one namespace by time; set by the log
+	Time       time.Time        `json:"time"`
+	Action     Action           `json:"action"`
+	Namespace  string           `json:"namespace"`
+	UID        string           `json:"uid"` // the incarnation
+	By         string           `json:"by,omitempty"`
+	Reason     string           `json:"reason,omitempty"`
+	Finalizers []finalizer.Name `json:"finalizers,omitempty"` // that were dropped
+	Changes    []Change         `json:"changes,omitempty"`    // of declarations
+	Follows    string           `json:"follows,omitempty"`    // the ID of the record that this one ends
+	Detail     string           `json:"detail,omitempty"`
+	Inventory  *Inventory       `json:"inventory,omitempty"`
+}
+
+// Change is one annotation that was changed.
+type Change struct {
+	Key string `json:"key"`
+	Old string `json:"old,omitempty"` // empty: there was none
+	New string `json:"new,omitempty"` // empty: it was removed
+}
+
+// Inventory is everything that was left in a namespace.
+type Inventory struct {
+	Objects  []Object  `json:"objects,omitempty"`
+	Failures []Failure `json:"failures,omitempty"` // sources that did not answer: the inventory is not complete
+}
+
+// Object is one object of an inventory.
+type Object struct {
+	Resource   string   `json:"resource"` // such as "widgets.example.com"
+	Name       string   `json:"name"`
+	UID        string   `json:"uid,omitempty"`
+	Finalizers []string `json:"finalizers,omitempty"`
+}
+
+// Failure is a source that did not answer.
+type Failure struct {
+	Source string `json:"source"`
+	Text   string `json:"text"`
+}

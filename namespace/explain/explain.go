@@ -1,0 +1,121 @@
+// Package explain answers why a namespace is still there, and what to do.
+package explain
+
+import (
+	"time"
+
+	"github.com/nslifecycle/nslifecycle/finalizer"
+	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/audit"
+	"github.com/nslifecycle/nslifecycle/namespace/parties"
+	"github.com/nslifecycle/nslifecycle/phase"
+)
+
+// Input is everything that a diagnosis is made of. Whatever is missing makes it poorer,
+// never wrong: the conditions of the namespace alone will do.
+type Input struct {
+	Name      string              // of the namespace
+	Namespace namespace.Namespace // as it is now; zero: there is none of that name
+	History   History             // what a [Recorder] saw of it; zero: nothing
+	Parties   []parties.Party     // what agents announced; nil: not known
+	Records   []audit.Record      // of that name, the oldest first
+	Now       time.Time
+}
+
+// Diagnosis is why a namespace is still there, and what to do.
+type Diagnosis struct {
+	Name     string      `json:"name"`
+	UID      string      `json:"uid,omitempty"`
+	Phase    phase.Phase `json:"phase,omitempty"` // empty: there is no such namespace
+	Stage    phase.Stage `json:"stage,omitempty"`
+	Since    time.Time   `json:"since,omitzero"` // when that phase began
+	At       time.Time   `json:"at"`
+	Summary  string      `json:"summary"`          // one sentence
+	Causes   []Cause     `json:"causes,omitempty"` // what keeps it; the true cause first
+	Progress *Progress   `json:"progress,omitempty"`
+	Holders  []Holder    `json:"holders,omitempty"`  // finalizers of the namespace, in their order
+	Objects  []Objects   `json:"objects,omitempty"`  // what is left, by type
+	Failures []Failure   `json:"failures,omitempty"` // by source and text, the last one first
+	Passes   []Pass      `json:"passes,omitempty"`   // the latest, the oldest first
+	Next     *Next       `json:"next,omitempty"`
+}
+
+// Kind is what sort of thing a cause is.
+type Kind string
+
+// Cause is one thing that keeps the namespace, and what to do about it.
+type Cause struct {
+	Kind    Kind   `json:"kind"`
+	Source  string `json:"source,omitempty"` // the resource type, group, finalizer or protection
+	Summary string `json:"summary"`          // one sentence
+	Detail  string `json:"detail,omitempty"`
+	Remedy  Remedy `json:"remedy"`
+}
+
+// Remedy is what to do about a cause.
+type Remedy struct {
+	Text    string `json:"text"`
+	Command string `json:"command,omitempty"` // for a shell; empty: there is none
+}
+
+// Progress is how far a deletion has come.
+type Progress struct {
+	Removed   int       `json:"removed"` // so far, as far as known
+	Remaining int       `json:"remaining"`
+	PerSecond float64   `json:"perSecond,omitempty"`
+	End       time.Time `json:"end,omitzero"` // by that rate; zero: cannot be told
+}
+
+// Holder is a finalizer of the namespace, and who owns it.
+type Holder struct {
+	Finalizer finalizer.Name `json:"finalizer"`
+	Since     time.Time      `json:"since,omitzero"`
+	Known     bool           `json:"known"` // its owner announced itself, now or once
+	Alive     bool           `json:"alive"` // and is there
+	LastSeen  time.Time      `json:"lastSeen,omitzero"`
+	Contact   string         `json:"contact,omitempty"`
+}
+
+// Objects is what is left of one resource type.
+type Objects struct {
+	Resource  string    `json:"resource"`
+	Remaining int       `json:"remaining"`
+	Deleting  int       `json:"deleting"`
+	Sample    []string  `json:"sample,omitempty"`
+	HeldBy    []HeldBy  `json:"heldBy,omitempty"`
+	Waiting   bool      `json:"waiting,omitempty"` // not asked: it comes after something that is not empty
+	Since     time.Time `json:"since,omitzero"`    // for how long the count has not gone down
+}
+
+// HeldBy is a finalizer that holds objects.
+type HeldBy struct {
+	Finalizer string    `json:"finalizer"`
+	Objects   int       `json:"objects"`
+	Sample    []string  `json:"sample,omitempty"`
+	Since     time.Time `json:"since,omitzero"`
+}
+
+// Failure is what failed in the same way once or several times.
+type Failure struct {
+	Source string    `json:"source"` // the resource type, the group, or what else was asked
+	Text   string    `json:"text"`
+	Count  int       `json:"count"`
+	First  time.Time `json:"first"`
+	Last   time.Time `json:"last"`
+}
+
+// Pass is one pass over the namespace.
+type Pass struct {
+	Start     time.Time     `json:"start"`
+	Took      time.Duration `json:"took"` // nanoseconds in JSON
+	Outcome   string        `json:"outcome"`
+	Deleted   int           `json:"deleted"`
+	Remaining int           `json:"remaining"`
+	Error     string        `json:"error,omitempty"`
+}
+
+// Next is when the namespace will be looked at again.
+type Next struct {
+	At     time.Time `json:"at"` // at the latest
+	Reason string    `json:"reason"`
+}

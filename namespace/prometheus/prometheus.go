@@ -1,0 +1,2 @@
+// Package prometheus counts what namespace controllers do, for Prometheus.
+package prometheus
