@@ -1,13 +1,105 @@
 package namespace
 
+import (
+	"strings"
+)
+
 // ProtectionPrefix begins the keys of the annotations that protect a namespace from
 // deletion; what follows is the name of the protection.
 const ProtectionPrefix = "protection.nslifecycle.io/"
 
+// ProtectedCause is the type of the causes of a refusal to delete a protected
+// namespace: one for each protection, whose field names the annotation.
+const ProtectedCause = "NamespaceProtected"
+
 // Protection keeps a namespace from being deleted for as long as it is there. It is an
-// annotation, {ProtectionPrefix}{Name}, so that every client can set, see and remove it.
+// annotation, {ProtectionPrefix}{Name}, so that every client can set, see and remove
+// it; its value is a JSON object:
+//
+//	protection.nslifecycle.io/legal: '{"owner":"team-a","reason":"contract until May"}'
+//
+// Everybody who may update the namespace may take it off: it keeps from accidents, not
+// from intent. It refuses the deletion of an Active namespace ([ValidateDelete]) and
+// means nothing once the namespace is terminating (rule R3).
 type Protection struct {
-	Name   string `json:"-"`
-	Owner  string `json:"owner"`  // whom to ask
-	Reason string `json:"reason"` // why it is protected
+	Name   string `json:"name"`   // as the name part of an annotation's key: at most 63 bytes
+	Owner  string `json:"owner"`  // whom to ask; at most 256 bytes
+	Reason string `json:"reason"` // why it is protected; at most 1024 bytes
+}
+
+// Protections returns the protections of a namespace, sorted by name. Those that
+// cannot be read are left out, and are told in the error: an [*Error] of kind
+// [ErrInvalid] with one cause each. They protect all the same.
+func Protections(m Meta) ([]Protection, error) {
+	return namedAnnotations(m, ProtectionPrefix, readProtection)
+}
+
+// Annotation returns the annotation that declares p. The error is an [*Error] of kind
+// [ErrInvalid] for a protection that nobody could read: one without a name, an owner
+// or a reason, or with a text that is too long or not of one line.
+func (p Protection) Annotation() (key, value string, err error) {
+	return annotation(ProtectionPrefix+p.Name, p.members())
+}
+
+func (p *Protection) members() []member {
+	return []member{
+		{name: "owner", value: &p.Owner, limit: maxWho},
+		{name: "reason", value: &p.Reason, limit: maxWhy},
+	}
+}
+
+func readProtection(name, text string) (Protection, error) {
+	p := Protection{Name: name}
+	err := readMembers(text, p.members())
+	return p, err
+}
+
+// protected returns the refusal to delete n while anything protects it, and nil
+// otherwise. What cannot be read protects as well: somebody meant it to.
+func protected(n Namespace) error {
+	if !anyProtection(n.Annotations) {
+		return nil
+	}
+	var causes []Violation
+	var told, keys []string
+	for _, key := range sortedKeys(n.Annotations) {
+		name, ok := strings.CutPrefix(key, ProtectionPrefix)
+		if !ok {
+			continue
+		}
+		text := protection(name, n.Annotations[key])
+		told = append(told, text)
+		keys = append(keys, shown(key))
+		causes = append(causes, Violation{ProtectedCause, annotationField(key), "protected by " + text})
+	}
+	return &Error{
+		Kind: ErrForbidden, Resource: Resource, Name: n.Name, Causes: causes,
+		Message: Resource + " " + quoted(n.Name) + " is forbidden: deletion is protected by " + strings.Join(told, ", ") +
+			"; remove the annotation" + plural(keys) + " " + strings.Join(keys, ", ") + " first",
+	}
+}
+
+func anyProtection(annotations map[string]string) bool {
+	for k := range annotations {
+		if strings.HasPrefix(k, ProtectionPrefix) {
+			return true
+		}
+	}
+	return false
+}
+
+// protection tells of one protection.
+func protection(name, text string) string {
+	p, err := readProtection(name, text)
+	if err != nil {
+		return shown(name) + " (its annotation cannot be read)"
+	}
+	return shown(name) + " (owner " + p.Owner + ": " + p.Reason + ")"
+}
+
+func plural(list []string) string {
+	if len(list) == 1 {
+		return ""
+	}
+	return "s"
 }
