@@ -17,12 +17,13 @@ const (
 
 // ValidateCreate reports whether n, as [PrepareCreate] returned it, may be
 // created. The error is an [*Error] of kind [ErrInvalid] with every violation, or
-// of kind [ErrBadRequest] for a document of another kind.
+// of kind [ErrBadRequest] for a document of another kind. Annotations that declare a
+// [Protection], a [Waiver], a [Hold] or a grace must be readable.
 func ValidateCreate(n Namespace) error {
 	if err := checkType(n); err != nil {
 		return err
 	}
-	vs := validateWhole(n)
+	vs := validateWhole(Meta{}, n)
 	for _, name := range n.Spec.Finalizers.All() {
 		vs = append(vs, invalidEach("spec.finalizers", string(name), name.Problems())...)
 	}
@@ -31,12 +32,13 @@ func ValidateCreate(n Namespace) error {
 }
 
 // ValidateUpdate reports whether updated, as [PrepareUpdate] returned it, may
-// take the place of old. Errors are those of [ValidateCreate].
+// take the place of old. Errors are those of [ValidateCreate]. What old declares in
+// annotations, readable or not, is no violation while it stays as it is.
 func ValidateUpdate(old, updated Namespace) error {
 	if err := checkType(updated); err != nil {
 		return err
 	}
-	vs := validateWhole(updated)
+	vs := validateWhole(old.Meta, updated)
 	vs = append(vs, validateKept(old, updated)...)
 	if !updated.Spec.Finalizers.Equal(old.Spec.Finalizers) {
 		vs = append(vs, forbidden("spec.finalizers", "only finalize may change them")) // R4
@@ -89,8 +91,10 @@ func checkType(n Namespace) error {
 	}
 }
 
-func validateWhole(n Namespace) []Violation {
+// validateWhole validates what a client sends as a whole, in the place of old.
+func validateWhole(old Meta, n Namespace) []Violation {
 	vs := ValidateMeta(n.Meta, NameRule{})
+	vs = append(vs, validateDeclared(old, n.Meta)...)
 	if n.Labels[NameLabel] != n.Name {
 		vs = append(vs, invalid("metadata.labels", n.Labels[NameLabel], "the label "+NameLabel+" must be the name of the namespace"))
 	}
