@@ -1,6 +1,9 @@
 // Package audit keeps what operators did to namespaces beyond creating and deleting
 // them: protections, holds and waivers set and removed, finalizers dropped by force,
 // and what was left then. Records are only ever added.
+//
+// A [Log] keeps them in the store of the registry, so that they are there for every
+// process, and outlive the namespaces that they tell of.
 package audit
 
 import (
@@ -18,7 +21,8 @@ const (
 	Forcing  Action = "forcing"  // finalizers are about to be dropped by force; the inventory is in this record
 	Forced   Action = "forced"   // they were dropped
 	Refused  Action = "refused"  // they could not be dropped; Detail says why
-	Swept    Action = "swept"    // what was left was removed, as far as Detail says
+	Sweeping Action = "sweeping" // what was left is about to be removed
+	Swept    Action = "swept"    // it was, as far as Detail says; the inventory, if any, is what is left still
 )
 
 // Record is one entry. It is a value; nobody changes it once written.
@@ -32,9 +36,16 @@ type Record struct {
 	Reason     string           `json:"reason,omitempty"`
 	Finalizers []finalizer.Name `json:"finalizers,omitempty"` // that were dropped
 	Changes    []Change         `json:"changes,omitempty"`    // of declarations
-	Follows    string           `json:"follows,omitempty"`    // the ID of the record that this one ends
-	Detail     string           `json:"detail,omitempty"`
-	Inventory  *Inventory       `json:"inventory,omitempty"`
+	// Follows is the ID of the record that this one goes on with: of the Forcing that a
+	// Forced or Refused ends, that a Sweeping or Swept is about, or that was left without
+	// an end when another Forcing began.
+	Follows string `json:"follows,omitempty"`
+	Detail  string `json:"detail,omitempty"`
+	// Objects and Failures count what Inventory holds; set by the log, so that a listing,
+	// which leaves inventories out, tells of them.
+	Objects   int        `json:"objects,omitempty"`
+	Failures  int        `json:"failures,omitempty"`
+	Inventory *Inventory `json:"inventory,omitempty"`
 }
 
 // Change is one annotation that was changed.

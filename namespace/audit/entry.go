@@ -1,0 +1,153 @@
+package audit
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/store"
+)
+
+// layout forms the keys:
+//
+//	/{prefix}/.audit/{name}/{id}               a record
+//	/{prefix}/.inventory/{name}/{id}/{page}    a part of its inventory, cut anywhere
+type layout struct{ root string }
+
+const (
+	defaultPrefix = "registry"
+	maxSegment    = 253
+)
+
+func newLayout(prefix string) (layout, error) {
+	if prefix == "" {
+		prefix = defaultPrefix
+	}
+	if len(prefix) > maxSegment {
+		return layout{}, invalid("", "the prefix has %d bytes, at most %d are allowed", len(prefix), maxSegment)
+	}
+	for segment := range strings.SplitSeq(prefix, "/") {
+		switch {
+		case segment == "", segment[0] == '.', !utf8.ValidString(segment),
+			strings.ContainsFunc(segment, func(c rune) bool { return c < ' ' || c == 0x7f || c == '%' }):
+			return layout{}, invalid("", "the prefix %q has a segment that is empty, begins with '.', or has a character that no key may have", prefix)
+		}
+	}
+	return layout{"/" + prefix + "/"}, nil
+}
+
+func (l layout) records(name string) string    { return l.root + ".audit/" + name + "/" }
+func (l layout) record(name, id string) string { return l.records(name) + id }
+func (l layout) pages(name, id string) string  { return l.root + ".inventory/" + name + "/" + id + "/" }
+func (l layout) page(name, id string, n int) string {
+	return fmt.Sprintf("%s%08d", l.pages(name, id), n)
+}
+
+// pageSize is how many bytes of an inventory go into one entry.
+func pageSize(keys layout, limits store.Limits) int {
+	size := 512 << 10
+	if limits.Value > 0 {
+		size = min(size, limits.Value)
+	}
+	if limits.Bytes > 0 {
+		longest := len(keys.page(strings.Repeat("n", maxSegment), newID(time.Time{}, ""), 0))
+		size = min(size, limits.Bytes-longest)
+	}
+	return max(size, 1)
+}
+
+// entry is how a record is kept: its inventory is elsewhere.
+type entry struct {
+	Record
+	Pages int `json:"pages,omitempty"` // of the inventory
+	Bytes int `json:"bytes,omitempty"` // in all of them
+}
+
+func (e entry) encode() ([]byte, error) {
+	e.Inventory = nil
+	return json.Marshal(e)
+}
+
+// entry returns what is kept of r, and the pages of its inventory.
+func (l *Log) entry(r Record) (entry, [][]byte, error) {
+	e := entry{Record: r}
+	e.Objects, e.Failures = 0, 0
+	if r.Inventory == nil {
+		return e, nil, nil
+	}
+	data, err := json.Marshal(r.Inventory)
+	if err != nil {
+		return entry{}, nil, invalid(r.Namespace, "the inventory cannot be encoded: %v", err)
+	}
+	e.Objects, e.Failures, e.Bytes = len(r.Inventory.Objects), len(r.Inventory.Failures), len(data)
+	var pages [][]byte
+	for len(data) > 0 {
+		n := min(l.page, len(data))
+		pages = append(pages, data[:n:n])
+		data = data[n:]
+	}
+	e.Pages = len(pages)
+	return e, pages, nil
+}
+
+// stamp is the time in an ID: of fixed width, so that the order of keys is that of
+// time.
+const stamp = "20060102T150405.000000000Z"
+
+const randomBytes = 8
+
+// newID returns the ID of a record of that time, later than the record that it follows
+// also if the clock of the other was ahead.
+func newID(at time.Time, follows string) string {
+	if before, ok := timeOf(follows); ok && !at.After(before) {
+		at = before.Add(1)
+	}
+	var b [randomBytes]byte
+	rand.Read(b[:]) // never fails
+	return at.UTC().Format(stamp) + "-" + hex.EncodeToString(b[:])
+}
+
+// timeOf returns the time in an ID; false: it is none.
+func timeOf(id string) (time.Time, bool) {
+	text, random, ok := strings.Cut(id, "-")
+	if !ok || len(text) != len(stamp) || len(random) != 2*randomBytes || strings.Trim(random, "0123456789abcdef") != "" {
+		return time.Time{}, false
+	}
+	at, err := time.Parse(stamp, text)
+	return at, err == nil
+}
+
+// lengths are to how many bytes values are cut, one after the other, until a record
+// fits; -1: not at all.
+func lengths() [6]int { return [...]int{-1, 4096, 1024, 256, 64, 16} }
+
+// cut returns changes with values of at most so many bytes, and a word for the rest.
+func cut(changes []Change, most int) []Change {
+	if most < 0 {
+		return changes
+	}
+	short := make([]Change, len(changes))
+	for i, c := range changes {
+		short[i] = Change{Key: c.Key, Old: cutText(c.Old, most), New: cutText(c.New, most)}
+	}
+	return short
+}
+
+func cutText(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	return fmt.Sprintf("%s... (%d bytes)", strings.ToValidUTF8(s[:most], ""), len(s))
+}
+
+func checkName(name string) error {
+	if wrong := namespace.ValidateName(name); len(wrong) > 0 {
+		return invalid("", "no namespace can have the name %.80q: %s", name, strings.Join(wrong, "; "))
+	}
+	return nil
+}

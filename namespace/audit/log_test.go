@@ -1,0 +1,347 @@
+package audit_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/nslifecycle/nslifecycle/finalizer"
+	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/audit"
+	"github.com/nslifecycle/nslifecycle/store"
+	"github.com/nslifecycle/nslifecycle/store/memory"
+	"github.com/nslifecycle/nslifecycle/store/storetest"
+)
+
+func newStore(t testing.TB, o *memory.Options) store.Store {
+	t.Helper()
+	s, err := memory.New(o)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	return s
+}
+
+func newLog(t testing.TB, s store.Store) *audit.Log {
+	t.Helper()
+	l, err := audit.New(s, nil)
+	require.NoError(t, err)
+	return l
+}
+
+func forcing(name string) audit.Record {
+	return audit.Record{Action: audit.Forcing, Namespace: name, UID: "u-1", By: "ada", Reason: "the owner is gone",
+		Finalizers: []finalizer.Name{"example.com/disks"}}
+}
+
+// inventory is one of n objects, with names that JSON has to escape.
+func inventory(n int) *audit.Inventory {
+	i := &audit.Inventory{Failures: []audit.Failure{{Source: "disks.example.com", Text: "connection refused"}}}
+	for k := range n {
+		i.Objects = append(i.Objects, audit.Object{Resource: "widgets.example.com", Name: fmt.Sprintf("w-%06d-<é>", k), UID: fmt.Sprint(k), Finalizers: []string{"example.com/a"}})
+	}
+	return i
+}
+
+func TestRecordsAreReadAsTheyWereWritten(t *testing.T) {
+	s := newStore(t, nil)
+	l := newLog(t, s)
+	r := forcing("team-a")
+	r.Inventory = inventory(3)
+	wrote, err := l.Write(t.Context(), r)
+	require.NoError(t, err)
+	require.NotEmpty(t, wrote.ID)
+	require.False(t, wrote.Time.IsZero())
+
+	got, err := newLog(t, s).Get(t.Context(), "team-a", wrote.ID)
+	require.NoError(t, err)
+	require.Empty(t, cmp.Diff(wrote, got))
+	r.ID, r.Time, r.Objects, r.Failures = wrote.ID, wrote.Time, 3, 1
+	require.Empty(t, cmp.Diff(r, got))
+
+	listed, err := l.List(t.Context(), "team-a")
+	require.NoError(t, err)
+	r.Inventory = nil
+	require.Empty(t, cmp.Diff([]audit.Record{r}, listed), "a listing leaves inventories out, and counts them")
+}
+
+func TestRecordsAreListedByTimeAndName(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLog(t, newStore(t, nil))
+		var want []string
+		for i := range 1200 { // more than one page
+			r, err := l.Write(t.Context(), audit.Record{Action: audit.Declared, Namespace: "a", UID: "u", Detail: fmt.Sprint(i)})
+			require.NoError(t, err)
+			want = append(want, r.ID)
+			time.Sleep(time.Duration(1 + rand.N(int64(time.Hour))))
+		}
+		for _, other := range []string{"a-b", "b"} {
+			_, err := l.Write(t.Context(), audit.Record{Action: audit.Declared, Namespace: other, UID: "u"})
+			require.NoError(t, err)
+		}
+		records, err := l.List(t.Context(), "a")
+		require.NoError(t, err)
+		var got []string
+		for i, r := range records {
+			require.Equal(t, fmt.Sprint(i), r.Detail)
+			got = append(got, r.ID)
+		}
+		require.Equal(t, want, got)
+		none, err := l.List(t.Context(), "nobody")
+		require.NoError(t, err)
+		require.Empty(t, none)
+	})
+}
+
+// A record never sorts before the one it follows, also if that was written under a
+// clock that was ahead.
+func TestWhatFollowsComesAfter(t *testing.T) {
+	l := newLog(t, newStore(t, nil))
+	first := forcing("a")
+	first.Time = time.Now().Add(time.Hour)
+	first, err := l.Write(t.Context(), first)
+	require.NoError(t, err)
+	next := first.ID
+	for range 3 {
+		r, err := l.Write(t.Context(), audit.Record{Action: audit.Forced, Namespace: "a", UID: "u-1", Follows: next})
+		require.NoError(t, err)
+		require.Greater(t, r.ID, next)
+		require.True(t, r.Time.Before(first.Time), "the time is the honest one")
+		next = r.ID
+	}
+}
+
+func TestInventoriesAreCutToTheStoresLimits(t *testing.T) {
+	for _, limits := range []store.Limits{
+		{Key: 512, Value: 600, Operations: 4, Bytes: 100_000},
+		{Key: 512, Value: 100_000, Operations: 4, Bytes: 1000},
+		{},
+	} {
+		t.Run(fmt.Sprintf("%+v", limits), func(t *testing.T) {
+			l := newLog(t, newStore(t, &memory.Options{Limits: limits}))
+			r := forcing("team-a")
+			r.Inventory = inventory(500)
+			wrote, err := l.Write(t.Context(), r)
+			require.NoError(t, err)
+			got, err := l.Get(t.Context(), "team-a", wrote.ID)
+			require.NoError(t, err)
+			require.Empty(t, cmp.Diff(r.Inventory, got.Inventory))
+		})
+	}
+}
+
+// A crash, or a failure that stays, at any commit leaves either the whole record or
+// none that is listed.
+func TestNoRecordIsWithoutItsInventory(t *testing.T) {
+	broken := errors.New("broken")
+	for at := 0; ; at++ {
+		inner := newStore(t, &memory.Options{Limits: store.Limits{Value: 600}})
+		s, err := storetest.Inject(inner, func(a storetest.Attempt) storetest.Fault {
+			if a.Method == "commit" && a.N >= at {
+				return storetest.Fault{Kind: storetest.Fail, Err: broken}
+			}
+			return storetest.Fault{}
+		})
+		require.NoError(t, err)
+		r := forcing("team-a")
+		r.Inventory = inventory(20)
+		wrote, err := newLog(t, s).Write(t.Context(), r)
+		l := newLog(t, inner)
+		listed, listErr := l.List(t.Context(), "team-a")
+		require.NoError(t, listErr)
+		if err == nil {
+			require.Greater(t, at, 3, "of several commits")
+			require.Len(t, listed, 1)
+			got, err := l.Get(t.Context(), "team-a", wrote.ID)
+			require.NoError(t, err)
+			require.Equal(t, r.Inventory, got.Inventory)
+			return
+		}
+		require.ErrorIs(t, err, broken)
+		require.Empty(t, listed)
+	}
+}
+
+func TestUnknownOutcomesAreReadBack(t *testing.T) {
+	for _, kind := range []storetest.Kind{storetest.Lost, storetest.Landed} {
+		t.Run(string(kind), func(t *testing.T) {
+			inner := newStore(t, nil)
+			s, err := storetest.Inject(inner, func(a storetest.Attempt) storetest.Fault {
+				if a.Method == "commit" && a.N%2 == 0 {
+					return storetest.Fault{Kind: kind}
+				}
+				return storetest.Fault{}
+			})
+			require.NoError(t, err)
+			r := forcing("team-a")
+			r.Inventory = inventory(3)
+			wrote, err := newLog(t, s).Write(t.Context(), r)
+			require.NoError(t, err)
+			listed, err := newLog(t, inner).List(t.Context(), "team-a")
+			require.NoError(t, err)
+			require.Len(t, listed, 1)
+			require.Equal(t, wrote.ID, listed[0].ID)
+		})
+	}
+}
+
+func TestWhatStaysUnknownIsSaid(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, err := storetest.Inject(newStore(t, nil), func(a storetest.Attempt) storetest.Fault {
+			return storetest.Fault{Kind: storetest.Lost}
+		})
+		require.NoError(t, err)
+		_, err = newLog(t, s).Write(t.Context(), forcing("team-a"))
+		require.ErrorIs(t, err, namespace.ErrUnknownOutcome)
+		require.ErrorIs(t, err, store.ErrUnknownOutcome)
+
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		_, err = newLog(t, s).Write(ctx, forcing("team-a"))
+		require.ErrorIs(t, err, namespace.ErrUnknownOutcome)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+	})
+}
+
+func TestOperationFitsTheRoom(t *testing.T) {
+	l := newLog(t, newStore(t, nil))
+	long := strings.Repeat("é", 5000)
+	r := audit.Record{Action: audit.Declared, Namespace: "a", UID: "u", Changes: []audit.Change{{Key: "k", Old: long, New: "short"}}}
+	whole, op, err := l.Operation(r, 0)
+	require.NoError(t, err)
+	require.Equal(t, r.Changes, whole.Changes)
+	require.Equal(t, "/registry/.audit/a/"+whole.ID, op.Key)
+	for _, room := range []int{5000, 2000, 1000, 400} {
+		short, op, err := l.Operation(r, room)
+		require.NoError(t, err)
+		require.LessOrEqual(t, len(op.Key)+len(op.Value), room)
+		require.Equal(t, "short", short.Changes[0].New)
+		require.Contains(t, short.Changes[0].Old, "... (10000 bytes)")
+	}
+	_, _, err = l.Operation(r, 100)
+	require.ErrorIs(t, err, namespace.ErrInvalid)
+	require.ErrorIs(t, err, store.ErrTooLarge)
+	require.Equal(t, long, r.Changes[0].Old, "what was given is not changed")
+}
+
+func TestDamageIsSaid(t *testing.T) {
+	s := newStore(t, &memory.Options{Limits: store.Limits{Value: 600}})
+	l := newLog(t, s)
+	r := forcing("a")
+	r.Inventory = inventory(20)
+	wrote, err := l.Write(t.Context(), r)
+	require.NoError(t, err)
+	_, err = s.Commit(t.Context(), store.Txn{Do: []store.Operation{store.Delete("/registry/.inventory/a/" + wrote.ID + "/00000001")}})
+	require.NoError(t, err)
+	_, err = l.Get(t.Context(), "a", wrote.ID)
+	require.ErrorContains(t, err, "cannot be read: the inventory has")
+	_, err = s.Commit(t.Context(), store.Txn{Do: []store.Operation{store.Put("/registry/.audit/a/"+wrote.ID, []byte("{"))}})
+	require.NoError(t, err)
+	_, err = l.List(t.Context(), "a")
+	require.ErrorContains(t, err, wrote.ID)
+}
+
+func TestBadInput(t *testing.T) {
+	s := newStore(t, nil)
+	for _, prefix := range []string{"/", "a//b", ".a", "a\x00", "\xff", "a%b", strings.Repeat("a", 254)} {
+		_, err := audit.New(s, &audit.Options{Prefix: prefix})
+		require.ErrorIs(t, err, namespace.ErrInvalid, "%q", prefix)
+	}
+	_, err := audit.New(nil, nil)
+	require.ErrorIs(t, err, namespace.ErrInvalid)
+
+	l := newLog(t, s)
+	for name, change := range map[string]func(*audit.Record){
+		"no name":          func(r *audit.Record) { r.Namespace = "" },
+		"path":             func(r *audit.Record) { r.Namespace = "a/b" },
+		"long name":        func(r *audit.Record) { r.Namespace = strings.Repeat("a", 64) },
+		"no action":        func(r *audit.Record) { r.Action = "" },
+		"unknown action":   func(r *audit.Record) { r.Action = "eaten" },
+		"no uid":           func(r *audit.Record) { r.UID = "" },
+		"own id":           func(r *audit.Record) { r.ID = "1" },
+		"follows nothing":  func(r *audit.Record) { r.Follows = "../x" },
+		"by not UTF-8":     func(r *audit.Record) { r.By = "\xff" },
+		"long by":          func(r *audit.Record) { r.By = strings.Repeat("a", audit.MaxBy+1) },
+		"long reason":      func(r *audit.Record) { r.Reason = strings.Repeat("a", audit.MaxReason+1) },
+		"long detail":      func(r *audit.Record) { r.Detail = strings.Repeat("a", audit.MaxDetail+1) },
+		"detail not UTF-8": func(r *audit.Record) { r.Detail = "a\xff" },
+		"before time":      func(r *audit.Record) { r.Time = time.Unix(-1, 0) },
+		"after time":       func(r *audit.Record) { r.Time = time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC) },
+	} {
+		r := forcing("a")
+		change(&r)
+		_, err := l.Write(t.Context(), r)
+		require.ErrorIs(t, err, namespace.ErrInvalid, name)
+		_, _, err = l.Operation(r, 0)
+		require.ErrorIs(t, err, namespace.ErrInvalid, name)
+	}
+	r := forcing("a")
+	r.Inventory = inventory(1)
+	_, _, err = l.Operation(r, 0)
+	require.ErrorIs(t, err, namespace.ErrInvalid)
+	for _, name := range []string{"", "../a", "a/b", "\xff"} {
+		_, err := l.List(t.Context(), name)
+		require.ErrorIs(t, err, namespace.ErrInvalid)
+		_, err = l.Get(t.Context(), name, "x")
+		require.ErrorIs(t, err, namespace.ErrInvalid)
+	}
+	for _, id := range []string{"", "x", "../../namespaces/a", "20060102T150405.000000000Z-0123456789abcde/"} {
+		_, err := l.Get(t.Context(), "a", id)
+		require.ErrorIs(t, err, namespace.ErrNotFound, id)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = l.Write(ctx, forcing("a"))
+	require.ErrorIs(t, err, context.Canceled)
+	require.NotErrorIs(t, err, namespace.ErrUnknownOutcome)
+	page, err := s.List(t.Context(), store.Query{})
+	require.NoError(t, err)
+	require.Empty(t, page.Entries, "nothing was written by any of it")
+}
+
+func TestActor(t *testing.T) {
+	require.Empty(t, audit.Actor(t.Context()))
+	require.Equal(t, "ada", audit.Actor(audit.WithActor(t.Context(), "ada")))
+}
+
+func FuzzGet(f *testing.F) {
+	l := newLog(f, newStore(f, nil))
+	r, err := l.Write(f.Context(), forcing("a"))
+	require.NoError(f, err)
+	f.Add("a", r.ID)
+	f.Add("a", "../a/"+r.ID)
+	f.Fuzz(func(t *testing.T, name, id string) {
+		got, err := l.Get(t.Context(), name, id)
+		if name == "a" && id == r.ID {
+			require.NoError(t, err)
+			return
+		}
+		require.Error(t, err)
+		require.Empty(t, got)
+	})
+}
+
+func BenchmarkWrite(b *testing.B) {
+	for _, n := range []int{0, 100_000} {
+		b.Run(fmt.Sprintf("%d objects", n), func(b *testing.B) {
+			l := newLog(b, newStore(b, nil))
+			r := forcing("a")
+			if n > 0 {
+				r.Inventory = inventory(n)
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := l.Write(b.Context(), r); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,118 @@
+package audit
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/store"
+)
+
+// chunk is how many records, or pages of an inventory, are read at once.
+const (
+	chunk      = 500
+	chunkPages = 8
+)
+
+// List returns the records of all namespaces that had or have this name, the oldest
+// first, without their inventories. They tell incarnations apart by UID.
+func (l *Log) List(ctx context.Context, name string) ([]Record, error) {
+	if err := checkName(name); err != nil {
+		return nil, err
+	}
+	var records []Record
+	err := l.each(ctx, l.keys.records(name), chunk, func(e store.Entry) error {
+		one, err := decode(name, e)
+		records = append(records, one.Record)
+		return err
+	})
+	return records, err
+}
+
+// Get returns one record, with its inventory, or [namespace.ErrNotFound].
+func (l *Log) Get(ctx context.Context, name, id string) (Record, error) {
+	if err := checkName(name); err != nil {
+		return Record{}, err
+	}
+	if _, ok := timeOf(id); !ok {
+		return Record{}, notFound(name, id)
+	}
+	found, err := l.store.Get(ctx, l.keys.record(name, id))
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return Record{}, notFound(name, id)
+	case err != nil:
+		return Record{}, failed(name, "read the record", err)
+	}
+	e, err := decode(name, found)
+	if err != nil || e.Pages == 0 {
+		return e.Record, err
+	}
+	e.Record.Inventory, err = l.inventory(ctx, name, id, e)
+	return e.Record, err
+}
+
+func (l *Log) inventory(ctx context.Context, name, id string, e entry) (*Inventory, error) {
+	var data bytes.Buffer
+	pages := 0
+	err := l.each(ctx, l.keys.pages(name, id), chunkPages, func(e store.Entry) error {
+		data.Write(e.Value)
+		pages++
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if pages != e.Pages || data.Len() != e.Bytes {
+		return nil, corrupt(name, id, fmt.Errorf("the inventory has %d pages with %d bytes, it was written with %d and %d", pages, data.Len(), e.Pages, e.Bytes))
+	}
+	inventory := &Inventory{}
+	if err := json.Unmarshal(data.Bytes(), inventory); err != nil {
+		return nil, corrupt(name, id, err)
+	}
+	return inventory, nil
+}
+
+// each calls do with every entry below prefix, in order, as of one moment.
+func (l *Log) each(ctx context.Context, prefix string, limit int, do func(store.Entry) error) error {
+	q := store.Query{Prefix: prefix, Limit: limit}
+	for {
+		page, err := l.store.List(ctx, q)
+		if err != nil {
+			return failed("", "read "+prefix, err)
+		}
+		for _, e := range page.Entries {
+			if err := do(e); err != nil {
+				return err
+			}
+		}
+		if !page.More || len(page.Entries) == 0 {
+			return nil
+		}
+		// Not of the first page's snapshot: what is there stays as it is, and a long
+		// history must not be gone in the middle.
+		q.After = page.Entries[len(page.Entries)-1].Key
+	}
+}
+
+func decode(name string, found store.Entry) (entry, error) {
+	var e entry
+	if err := json.Unmarshal(found.Value, &e); err != nil {
+		return entry{}, corrupt(name, found.Key, err)
+	}
+	return e, nil
+}
+
+func notFound(name, id string) error {
+	return &namespace.Error{
+		Kind: namespace.ErrNotFound, Resource: namespace.Resource, Name: name,
+		Message: fmt.Sprintf("audit: namespace %q has no record %.80q: take one of those that are listed", name, id),
+	}
+}
+
+func corrupt(name, id string, err error) error {
+	return fmt.Errorf("audit: namespace %q: the record %.400q cannot be read: %w", name, id, err)
+}

@@ -1,0 +1,91 @@
+package audit
+
+import (
+	"errors"
+	"fmt"
+	"time"
+	"unicode/utf8"
+
+	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/store"
+)
+
+// How long the texts of a [Record] may be, in bytes.
+const (
+	MaxBy     = 1 << 10
+	MaxReason = 4 << 10
+	MaxDetail = 64 << 10
+)
+
+// complete returns r with what the log sets, or why it makes no sense.
+func complete(r Record) (Record, error) {
+	if err := checkName(r.Namespace); err != nil {
+		return Record{}, err
+	}
+	switch r.Action {
+	case Declared, Forcing, Forced, Refused, Sweeping, Swept:
+	default:
+		return Record{}, invalid(r.Namespace, "the action %.80q is none of this package", string(r.Action))
+	}
+	if r.ID != "" {
+		return Record{}, invalid(r.Namespace, "the record has the ID %.80q: leave it out, the log sets it", r.ID)
+	}
+	if _, ok := timeOf(r.Follows); r.Follows != "" && !ok {
+		return Record{}, invalid(r.Namespace, "the record follows %.80q, which is no ID of a record", r.Follows)
+	}
+	for _, text := range []struct {
+		what, is string
+		least    int
+		most     int
+	}{
+		{"UID", r.UID, 1, maxSegment},
+		{"By", r.By, 0, MaxBy},
+		{"Reason", r.Reason, 0, MaxReason},
+		{"Detail", r.Detail, 0, MaxDetail},
+	} {
+		switch {
+		case len(text.is) < text.least:
+			return Record{}, invalid(r.Namespace, "%s must not be empty", text.what)
+		case len(text.is) > text.most:
+			return Record{}, invalid(r.Namespace, "%s has %d bytes, at most %d are allowed", text.what, len(text.is), text.most)
+		case !utf8.ValidString(text.is):
+			return Record{}, invalid(r.Namespace, "%s must be valid UTF-8", text.what)
+		}
+	}
+	if r.Time.IsZero() {
+		r.Time = time.Now()
+	}
+	r.Time = r.Time.UTC().Round(0)
+	if year := r.Time.Year(); year < 1970 || year > 9999 {
+		return Record{}, invalid(r.Namespace, "the time is of the year %d", year)
+	}
+	r.ID = newID(r.Time, r.Follows)
+	return r, nil
+}
+
+// invalid is a refusal of what makes no sense.
+func invalid(name, format string, args ...any) error {
+	about := ""
+	if name != "" {
+		about = fmt.Sprintf("namespace %q: ", name)
+	}
+	return &namespace.Error{Kind: namespace.ErrInvalid, Resource: namespace.Resource, Name: name, Message: "audit: " + about + fmt.Sprintf(format, args...)}
+}
+
+// failed is an error of the store, or of the context, seen from above.
+func failed(name, what string, err error) error {
+	about := what
+	if name != "" {
+		about = fmt.Sprintf("namespace %q: %s", name, what)
+	}
+	var kind error
+	switch {
+	case errors.Is(err, namespace.ErrUnknownOutcome):
+		kind = namespace.ErrUnknownOutcome
+	case errors.Is(err, store.ErrTooLarge):
+		kind = namespace.ErrInvalid
+	default:
+		return fmt.Errorf("audit: %s: %w", about, err)
+	}
+	return &namespace.Error{Kind: kind, Resource: namespace.Resource, Name: name, Err: err, Message: fmt.Sprintf("audit: %s: %v", about, err)}
+}
