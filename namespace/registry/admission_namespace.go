@@ -60,7 +60,7 @@ func (r *Registry) insertAdmitted(ctx context.Context, n namespace.Namespace, at
 	if err != nil {
 		return n, store.Entry{}, store.Txn{}, err
 	}
-	entry, txn, err := r.insertion(n)
+	entry, txn, err := r.insertion(ctx, n)
 	entry, txn, err = a.insertion(ctx, entry, txn, err)
 	return n, entry, txn, err
 }

@@ -18,6 +18,7 @@ import (
 //	/{prefix}/{type}/{name}                      content of a cluster-scoped type
 //	/{prefix}/.gate/{name}                       exists exactly while Active; holds the uid
 //	/{prefix}/.terminating/{name}                exists exactly while Terminating; holds the uid
+//	/{prefix}/.hold/{name}                       exists exactly while Active and on hold; holds when that ends, and the uid
 //
 // Whoever forms a key has checked its segments (checkSegment) before.
 type layout struct{ root string }
@@ -42,6 +43,8 @@ func (l layout) namespace(name string) string   { return l.root + namespace.Reso
 func (l layout) gate(name string) string        { return l.root + ".gate/" + name }
 func (l layout) index() string                  { return l.root + ".terminating/" }
 func (l layout) terminating(name string) string { return l.root + ".terminating/" + name }
+func (l layout) holds() string                  { return l.root + ".hold/" }
+func (l layout) hold(name string) string        { return l.root + ".hold/" + name }
 
 // content returns the prefix of all objects of a type; with a namespace, of those
 // in it.

@@ -79,7 +79,7 @@ func decodeObject(e store.Entry) (Object, error) {
 	return o, nil
 }
 
-func decodeUID(e store.Entry) (string, error) { return string(e.Value), nil }
+func decodeText(e store.Entry) (string, error) { return string(e.Value), nil }
 
 func corrupt(e store.Entry, err error) error {
 	return fmt.Errorf("registry: the entry at %q of revision %d cannot be read, somebody else wrote it: %w", e.Key, e.Revision, err)

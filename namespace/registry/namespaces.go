@@ -48,7 +48,7 @@ func (r *Registry) Create(ctx context.Context, n namespace.Namespace) (namespace
 				return store.Entry{}, store.Txn{}, err
 			}
 			if !r.asks() {
-				return r.insertion(made)
+				return r.insertion(ctx, made)
 			}
 			var entry store.Entry
 			var txn store.Txn
@@ -68,16 +68,24 @@ func (r *Registry) Create(ctx context.Context, n namespace.Namespace) (namespace
 }
 
 // insertion returns the transaction that creates n, with its gate.
-func (c *core) insertion(n namespace.Namespace) (store.Entry, store.Txn, error) {
+func (c *core) insertion(ctx context.Context, n namespace.Namespace) (store.Entry, store.Txn, error) {
 	value, err := encodeNamespace(n)
 	if err == nil {
 		err = c.roomForEnd(n, value)
 	}
 	key := c.keys.namespace(n.Name)
+	do := []store.Operation{store.Put(key, value), store.Put(c.keys.gate(n.Name), []byte(n.UID))}
 	return store.Entry{Key: key, Value: value}, store.Txn{
 		If: []store.Condition{store.Absent(key)},
-		Do: []store.Operation{store.Put(key, value), store.Put(c.keys.gate(n.Name), []byte(n.UID))},
+		Do: c.alongside(ctx, do, namespace.Namespace{}, n),
 	}, err
+}
+
+// alongside adds to do what the commit that has next take the place of old writes
+// because of what is declared about a namespace in its annotations. No old: it is
+// created.
+func (c *core) alongside(_ context.Context, do []store.Operation, old, next namespace.Namespace) []store.Operation {
+	return c.indexHold(do, old, next)
 }
 
 // Update replaces metadata that a client may set: labels, annotations,
@@ -126,18 +134,18 @@ func (r *Registry) replaceNamespace(ctx context.Context, asked namespace.Namespa
 			return plan{}, err
 		}
 		if !r.asks() {
-			return r.planNamespace(old, next, entry)
+			return r.planNamespace(ctx, old, next, entry)
 		}
 		var p plan
 		p, next, err = r.planAdmitted(ctx, op, old, next, prepare, validate,
-			func(old, next namespace.Namespace) (plan, error) { return r.planNamespace(old, next, entry) })
+			func(old, next namespace.Namespace) (plan, error) { return r.planNamespace(ctx, old, next, entry) })
 		return p, err
 	})
 	return answer(next, entry, gone, err)
 }
 
 // planNamespace returns how next takes the place of old.
-func (c *core) planNamespace(old, next namespace.Namespace, entry store.Entry) (plan, error) {
+func (c *core) planNamespace(ctx context.Context, old, next namespace.Namespace, entry store.Entry) (plan, error) {
 	if namespace.Removable(next) {
 		return plan{gone: true, with: []store.Operation{store.Delete(c.keys.terminating(next.Name))}}, nil
 	}
@@ -152,6 +160,7 @@ func (c *core) planNamespace(old, next namespace.Namespace, entry store.Entry) (
 	if added, _ := old.Spec.Finalizers.Diff(next.Spec.Finalizers); len(added) > 0 && next.Phase() == phase.Terminating {
 		p.with = []store.Operation{store.Put(c.keys.terminating(next.Name), []byte(next.UID))} // wakes its controller
 	}
+	p.with = c.alongside(ctx, p.with, old, next)
 	return p, nil
 }
 
@@ -172,18 +181,18 @@ func answer(next namespace.Namespace, entry store.Entry, gone bool, err error) (
 // since it was first asked for, Terminating. The same commit closes its gate, so
 // that no content is created in it any more (rule R6). A second deletion changes
 // nothing (rule R3). If nothing holds the namespace it is removed at once (rule
-// R1). The errors are [namespace.ErrNotFound], [namespace.ErrConflict] for
-// preconditions, and [namespace.ErrForbidden] for an immortal name, whether there
-// is such a namespace or not.
+// R1).
+//
+// A namespace with a grace ([namespace.GraceAnnotation]) is put on hold instead, and
+// returned Active; a deletion while it is on hold changes nothing, and one from the end
+// of the hold on makes it Terminating ([namespace.PrepareDelete]).
+//
+// The errors are [namespace.ErrNotFound], [namespace.ErrConflict] for preconditions,
+// and [namespace.ErrForbidden] for an immortal name, whether there is such a namespace
+// or not, for a protected namespace, and for a grace that cannot be read.
 func (r *Registry) Delete(ctx context.Context, name string, only namespace.Preconditions) (namespace.Namespace, error) {
-	if err := checkSegment(namespace.Resource, name); err != nil {
+	if err := r.checkDeletion(name, only); err != nil {
 		return namespace.Namespace{}, err
-	}
-	if err := checkPreconditions(namespace.Resource, name, only); err != nil {
-		return namespace.Namespace{}, err
-	}
-	if slices.Contains(r.immortal, name) {
-		return namespace.Namespace{}, namespace.ValidateDelete(namespace.Namespace{Meta: namespace.Meta{Name: name}}, only, name)
 	}
 	var next namespace.Namespace
 	entry, gone, err := r.mutate(ctx, r.target(name), r.dry, func(entry store.Entry) (plan, error) {
@@ -197,16 +206,36 @@ func (r *Registry) Delete(ctx context.Context, name string, only namespace.Preco
 		if old.Phase() == phase.Terminating {
 			return plan{keep: true}, nil
 		}
-		next = namespace.MarkDeleted(old, time.Now())
-		if !r.asks() {
-			return r.planDeletion(next)
+		if next, err = namespace.PrepareDelete(old, "", time.Now()); err != nil {
+			return plan{}, err
 		}
 		var p plan
+		switch {
+		case next.Phase() == phase.Active:
+			p, next, err = r.planHold(ctx, old, next, entry)
+			return p, err
+		case !r.asks():
+			return r.planDeletion(ctx, old, next)
+		}
 		p, next, err = r.planAdmitted(ctx, Delete, old, next, asMarked, func(_, _ namespace.Namespace) error { return nil },
-			func(_, next namespace.Namespace) (plan, error) { return r.planDeletion(next) })
+			func(old, next namespace.Namespace) (plan, error) { return r.planDeletion(ctx, old, next) })
 		return p, err
 	})
 	return answer(next, entry, gone, err)
+}
+
+// checkDeletion refuses the deletion of what cannot be deleted, whatever is stored.
+func (r *Registry) checkDeletion(name string, only namespace.Preconditions) error {
+	if err := checkSegment(namespace.Resource, name); err != nil {
+		return err
+	}
+	if err := checkPreconditions(namespace.Resource, name, only); err != nil {
+		return err
+	}
+	if slices.Contains(r.immortal, name) {
+		return namespace.ValidateDelete(namespace.Namespace{Meta: namespace.Meta{Name: name}}, only, name)
+	}
+	return nil
 }
 
 // asMarked returns old as it is marked, whatever else was made of it.
@@ -214,16 +243,17 @@ func asMarked(old, made namespace.Namespace) namespace.Namespace {
 	return namespace.MarkDeleted(old, made.DeletionTimestamp.Time)
 }
 
-// planDeletion returns how an Active namespace becomes next, which is terminating.
-func (c *core) planDeletion(next namespace.Namespace) (plan, error) {
+// planDeletion returns how old, an Active namespace, becomes next, which is
+// terminating.
+func (c *core) planDeletion(ctx context.Context, old, next namespace.Namespace) (plan, error) {
 	closed := store.Delete(c.keys.gate(next.Name))
 	if namespace.Removable(next) {
-		return plan{gone: true, with: []store.Operation{closed}}, nil
+		return plan{gone: true, with: c.alongside(ctx, []store.Operation{closed}, old, next)}, nil
 	}
 	value, err := encodeNamespace(next)
-	return plan{value: value, with: []store.Operation{
+	return plan{value: value, with: c.alongside(ctx, []store.Operation{
 		closed, store.Put(c.keys.terminating(next.Name), []byte(next.UID)),
-	}}, err
+	}, old, next)}, err
 }
 
 // checkAsked refuses a request whose metadata cannot name a stored object.

@@ -81,7 +81,7 @@ type core struct {
 
 	namespaces *broadcast.Shared[namespace.Namespace]
 	objects    *broadcast.Shared[Object]
-	index      *broadcast.Shared[string] // uids of terminating namespaces
+	index      *broadcast.Shared[string] // entries of .terminating and .hold
 }
 
 // New returns a registry over s. Nil options are all defaults. Options that make
@@ -150,7 +150,7 @@ func newRegistry(s store.Store, o Options) (*Registry, error) {
 		admission:  slices.Clone(o.Admission),
 		namespaces: broadcast.New(s, namespaceKind.decode, o.Queue),
 		objects:    broadcast.New(s, objectKind.decode, o.Queue),
-		index:      broadcast.New(s, decodeUID, o.Queue),
+		index:      broadcast.New(s, decodeText, o.Queue),
 	}}, nil
 }
 

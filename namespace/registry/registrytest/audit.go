@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/nslifecycle/nslifecycle/store"
@@ -97,21 +98,39 @@ func (st *state) space(name string) *space {
 	return sp
 }
 
+// beside reports whether the parts of a key are of what is kept beside namespaces and
+// their content, for longer than they exist: what operators did (package audit), and
+// who works on them (package parties).
+func beside(parts []string) bool {
+	switch parts[0] {
+	case ".audit", ".parties":
+		return len(parts) == 3
+	case ".inventory":
+		return len(parts) == 4
+	}
+	return false
+}
+
 // touched returns the name that a key belongs to; empty for cluster-scoped
 // content.
 func (st *state) touched(key string) string {
 	parts := strings.Split(strings.TrimPrefix(key, st.root), "/")
 	switch {
+	case beside(parts):
 	case len(parts) == 3, len(parts) == 2 && (parts[0] == "namespaces" || strings.HasPrefix(parts[0], ".")):
 		return parts[1]
 	}
 	return ""
 }
 
+// beside are the first segments of what other packages keep below the prefix.
+var beside = []string{".audit", ".parties", ".replicas"}
+
 func (st *state) put(key string, value []byte) {
 	parts := strings.Split(strings.TrimPrefix(key, st.root), "/")
 	text := string(value)
 	switch {
+	case slices.Contains(beside, parts[0]):
 	case len(parts) == 3 && parts[0] != "namespaces" && !strings.HasPrefix(parts[0], "."):
 		st.space(parts[1]).content[key] = parse(value)
 	case len(parts) != 2:
@@ -123,6 +142,8 @@ func (st *state) put(key string, value []byte) {
 		st.space(parts[1]).gate = &text
 	case parts[0] == ".terminating":
 		st.space(parts[1]).index = &text
+	case parts[0] == ".hold":
+		st.space(parts[1]).hold = &text
 	default:
 		st.cluster[key] = parse(value)
 	}
@@ -131,7 +152,10 @@ func (st *state) put(key string, value []byte) {
 func (st *state) remove(key string) {
 	parts := strings.Split(strings.TrimPrefix(key, st.root), "/")
 	name := st.touched(key)
-	if name == "" {
+	switch {
+	case slices.Contains(beside, parts[0]):
+		return
+	case name == "":
 		delete(st.cluster, key)
 		return
 	}
@@ -145,6 +169,8 @@ func (st *state) remove(key string) {
 		sp.gate = nil
 	case parts[0] == ".terminating":
 		sp.index = nil
+	case parts[0] == ".hold":
+		sp.hold = nil
 	}
 	if sp.empty() {
 		delete(st.spaces, name)
@@ -186,6 +212,11 @@ func (st *state) audit(change store.Change) error {
 func (st *state) allowed(e store.Event) error {
 	parts := strings.Split(strings.TrimPrefix(e.Key, st.root), "/")
 	switch {
+	case beside(parts):
+		if parts[0] != ".parties" && e.Prev != nil {
+			return fmt.Errorf("%q was changed or removed: records are only ever added", e.Key)
+		}
+	case slices.Contains(beside, parts[0]):
 	case len(parts) == 3 && e.Prev == nil && !e.Deleted:
 		if sp := st.spaces[parts[1]]; sp == nil || sp.gate == nil {
 			return fmt.Errorf("%q was created in a namespace that is not Active (R6)", e.Key)

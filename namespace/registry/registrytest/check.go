@@ -12,7 +12,9 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
+	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
@@ -21,10 +23,14 @@ import (
 //
 //   - a gate exists exactly for each Active namespace and holds its uid (rule R6),
 //   - an index entry exists exactly for each terminating one and holds its uid,
+//   - an entry in the index of holds exists exactly for each Active one with a hold that
+//     can be read, and holds its end and the uid,
 //   - the phase says what the deletion timestamp says (rule R2),
 //   - no terminating namespace or object is left that nothing holds (rule R1),
 //   - no content is in a namespace that does not exist,
 //   - documents say the name, namespace and uid of the place where they are.
+//
+// What other packages keep beside it (audit, parties, replicas) is not looked at.
 //
 // A nil store, or a prefix that no registry can have, is [store.ErrInvalid].
 func Check(ctx context.Context, s store.Store, prefix string) error {
@@ -45,12 +51,13 @@ func Check(ctx context.Context, s store.Store, prefix string) error {
 // document is what the rules look at.
 type document struct {
 	Metadata struct {
-		Name              string   `json:"name"`
-		Namespace         string   `json:"namespace"`
-		UID               string   `json:"uid"`
-		ResourceVersion   string   `json:"resourceVersion"`
-		DeletionTimestamp string   `json:"deletionTimestamp"`
-		Finalizers        []string `json:"finalizers"`
+		Name              string            `json:"name"`
+		Namespace         string            `json:"namespace"`
+		UID               string            `json:"uid"`
+		ResourceVersion   string            `json:"resourceVersion"`
+		DeletionTimestamp string            `json:"deletionTimestamp"`
+		Annotations       map[string]string `json:"annotations"`
+		Finalizers        []string          `json:"finalizers"`
 	} `json:"metadata"`
 	Spec struct {
 		Finalizers []string `json:"finalizers"`
@@ -82,11 +89,12 @@ type space struct {
 	namespace *document
 	gate      *string
 	index     *string
+	hold      *string
 	content   map[string]document // by key
 }
 
 func (sp *space) empty() bool {
-	return sp.namespace == nil && sp.gate == nil && sp.index == nil && len(sp.content) == 0
+	return sp.namespace == nil && sp.gate == nil && sp.index == nil && sp.hold == nil && len(sp.content) == 0
 }
 
 // faults returns what is wrong with a name and all that belongs to it.
@@ -102,6 +110,9 @@ func (sp *space) faults(name string) []error {
 		}
 		if sp.index != nil {
 			fault("it does not exist, but its index entry does")
+		}
+		if sp.hold != nil {
+			fault("it does not exist, but its entry in the index of holds does")
 		}
 		for _, key := range slices.Sorted(maps.Keys(sp.content)) {
 			fault("it does not exist, but it has content at %q", key)
@@ -132,12 +143,30 @@ func (sp *space) faults(name string) []error {
 			fault("the %s is of uid %q, the object of %q (R8)", e.what, *e.is, n.Metadata.UID)
 		}
 	}
+	switch want := n.hold(); {
+	case want != "" && sp.hold == nil:
+		fault("its entry in the index of holds is missing, which should be %q", want)
+	case want == "" && sp.hold != nil:
+		fault("there must be no entry in the index of holds: it is not on hold")
+	case want != "" && *sp.hold != want:
+		fault("its entry in the index of holds is %q, should be %q", *sp.hold, want)
+	}
 	for _, key := range slices.Sorted(maps.Keys(sp.content)) {
 		for _, err := range sp.content[key].contentFaults(key, name) {
 			fault("%w", err)
 		}
 	}
 	return wrong
+}
+
+// hold returns the entry that a namespace is to have in the index of holds; empty:
+// none.
+func (d document) hold() string {
+	h, held, err := namespace.HoldOf(namespace.Meta{Annotations: d.Metadata.Annotations})
+	if !held || err != nil || d.Metadata.DeletionTimestamp != "" {
+		return ""
+	}
+	return h.Until.Format(time.RFC3339Nano) + " " + d.Metadata.UID
 }
 
 // contentFaults returns what is wrong with a content object at its key.

@@ -1,0 +1,165 @@
+package registry
+
+import (
+	"context"
+	"iter"
+	"strings"
+	"time"
+
+	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/phase"
+	"github.com/nslifecycle/nslifecycle/store"
+)
+
+// DeleteAfter puts a namespace on hold until h.Until, instead of what hold it may be
+// under, and returns it as it is then: Active, with the [namespace.HoldAnnotation]. From
+// then on its deletion is due, whatever grace it has, and package hold asks for it. A
+// time that is over already is due at once.
+//
+// What keeps a namespace from being deleted keeps it from being put on hold: see
+// [Registry.Delete] for these errors. A terminating one is [namespace.ErrConflict] and
+// [namespace.ErrTerminating] (rule R3), a hold that cannot be declared is
+// [namespace.ErrInvalid]. To admission it is an Update.
+func (r *Registry) DeleteAfter(ctx context.Context, name string, h namespace.Hold, only namespace.Preconditions) (namespace.Namespace, error) {
+	if err := r.checkDeletion(name, only); err != nil {
+		return namespace.Namespace{}, err
+	}
+	if _, err := namespace.WithHold(namespace.Namespace{Meta: namespace.Meta{Name: name}}, h); err != nil {
+		return namespace.Namespace{}, err
+	}
+	return r.changeHold(ctx, name, only, func(old namespace.Namespace) (namespace.Namespace, error) {
+		if err := namespace.ValidateDelete(old, only); err != nil {
+			return namespace.Namespace{}, err
+		}
+		return namespace.WithHold(old, h)
+	})
+}
+
+// Restore takes a namespace off hold, and returns it as it is then: as if its deletion
+// had never been asked for. It may come until the deletion has begun: of the two, the
+// one that commits first wins. An annotation that cannot be read is taken off as well.
+//
+// A namespace that is not on hold is [namespace.ErrConflict], a terminating one
+// [namespace.ErrTerminating] as well (rule R3); further errors are
+// [namespace.ErrNotFound], and [namespace.ErrConflict] for preconditions. To admission
+// it is an Update.
+func (r *Registry) Restore(ctx context.Context, name string, only namespace.Preconditions) (namespace.Namespace, error) {
+	if err := checkSegment(namespace.Resource, name); err != nil {
+		return namespace.Namespace{}, err
+	}
+	if err := checkPreconditions(namespace.Resource, name, only); err != nil {
+		return namespace.Namespace{}, err
+	}
+	return r.changeHold(ctx, name, only, func(old namespace.Namespace) (namespace.Namespace, error) {
+		if _, held := old.Annotations[namespace.HoldAnnotation]; !held {
+			return namespace.Namespace{}, conflict(namespace.Resource, name, "it is not on hold, there is nothing to restore it from", nil)
+		}
+		n := old.DeepCopy()
+		delete(n.Annotations, namespace.HoldAnnotation)
+		return n, nil
+	})
+}
+
+// changeHold has what prepare makes of an Active namespace, which differs in its hold
+// only, take its place.
+func (r *Registry) changeHold(ctx context.Context, name string, only namespace.Preconditions,
+	prepare func(old namespace.Namespace) (namespace.Namespace, error),
+) (namespace.Namespace, error) {
+	var next namespace.Namespace
+	entry, gone, err := r.mutate(ctx, r.target(name), r.dry, func(entry store.Entry) (plan, error) {
+		old, err := decodeNamespace(entry)
+		if err != nil {
+			return plan{}, err
+		}
+		if err := only.Check(namespace.Resource, old.Meta); err != nil {
+			return plan{}, err
+		}
+		if old.Phase() == phase.Terminating {
+			return plan{}, conflict(namespace.Resource, name,
+				"it is being terminated since "+old.DeletionTimestamp.UTC().Format(time.RFC3339)+", a hold comes too late", namespace.ErrTerminating)
+		}
+		if next, err = prepare(old); err != nil {
+			return plan{}, err
+		}
+		var p plan
+		p, next, err = r.planHold(ctx, old, next, entry)
+		return p, err
+	})
+	return answer(next, entry, gone, err)
+}
+
+// planHold returns how next, which differs in its hold only, takes the place of old,
+// and what admission makes of it.
+func (r *Registry) planHold(ctx context.Context, old, next namespace.Namespace, entry store.Entry) (plan, namespace.Namespace, error) {
+	is, held := next.Annotations[namespace.HoldAnnotation]
+	if was, before := old.Annotations[namespace.HoldAnnotation]; is == was && held == before {
+		return plan{keep: true}, next, nil
+	}
+	if err := namespace.ValidateUpdate(old, next); err != nil {
+		return plan{}, next, err
+	}
+	if !r.asks() {
+		p, err := r.planNamespace(ctx, old, next, entry)
+		return p, next, err
+	}
+	return r.planAdmitted(ctx, Update, old, next, namespace.PrepareUpdate, namespace.ValidateUpdate,
+		func(old, next namespace.Namespace) (plan, error) { return r.planNamespace(ctx, old, next, entry) })
+}
+
+// indexHold adds to do what keeps the index of holds in step when next takes the place
+// of old. The entry of a namespace exists exactly while it is Active and its hold can
+// be read.
+func (c *core) indexHold(do []store.Operation, old, next namespace.Namespace) []store.Operation {
+	was, before := old.Annotations[namespace.HoldAnnotation]
+	is, after := next.Annotations[namespace.HoldAnnotation]
+	if !before && !after || was == is && old.UID == next.UID && old.Phase() == next.Phase() {
+		return do
+	}
+	entry, indexed := heldUntil(next)
+	if last, there := heldUntil(old); there == indexed && last == entry {
+		return do
+	}
+	key := c.keys.hold(next.Name)
+	if indexed {
+		return append(do, store.Put(key, []byte(entry)))
+	}
+	return append(do, store.Delete(key))
+}
+
+// heldUntil returns the entry of n in the index of holds, if it has one.
+func heldUntil(n namespace.Namespace) (string, bool) {
+	if n.Phase() != phase.Active {
+		return "", false
+	}
+	h, held, err := namespace.HoldOf(n.Meta)
+	if !held || err != nil {
+		return "", false
+	}
+	return h.Until.Format(time.RFC3339Nano) + " " + n.UID, true
+}
+
+// Holds yields, when after is empty, each namespace that is on hold now, then one
+// [namespace.HoldsSynced], then what happens: each that is put on hold or whose hold
+// ends at another time, and each that no longer is on hold. When after is the Token of
+// an earlier event it yields what happened since, and a HoldsSynced as soon as that is
+// caught up. Further HoldsSynced only move the token on.
+//
+// It reads the index of holds alone; what else it says of Tokens, and how it ends, is
+// that of [Registry.Terminating]. An entry of the index that somebody else wrote, and
+// that cannot be read, is a HoldSet without UID and Until.
+func (r *Registry) Holds(ctx context.Context, after string) iter.Seq2[namespace.HoldEvent, error] {
+	return follow(ctx, r.core, r.keys.holds(), after, func(e indexEvent) namespace.HoldEvent {
+		kinds := [...]namespace.HoldEventType{
+			entryPut: namespace.HoldSet, entryGone: namespace.HoldOver, synced: namespace.HoldsSynced,
+		}
+		event := namespace.HoldEvent{Type: kinds[e.kind], Name: e.name, Token: e.token}
+		text, uid, _ := strings.Cut(e.value, " ")
+		if until, err := time.Parse(time.RFC3339Nano, text); err == nil {
+			event.UID = uid
+			if event.Type == namespace.HoldSet {
+				event.Until = until
+			}
+		}
+		return event
+	})
+}
