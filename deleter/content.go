@@ -94,11 +94,13 @@ type Notifier interface {
 	Wait(ctx context.Context, target Target, seen string) error
 }
 
-// Viewer is content that can be listed whatever the phase of its namespace: for plans,
-// and for inventories of what was left.
+// Viewer is content that can be listed whatever the phase of its namespace: for plans
+// of a deletion that nobody has asked for yet ([Composed.Look]).
 type Viewer interface {
 	// View is List for an incarnation that may as well be active: the target's DeletedAt
-	// may be zero. For another incarnation it fails with [ErrIncarnation] (rule R8).
+	// may be zero ([Target.ValidateView]). For another incarnation, also one that was
+	// removed, it fails with [ErrIncarnation] (rule R8). What it lists of an active
+	// namespace is not final (rule R6).
 	View(ctx context.Context, target Target, limit int, next string) (Page, error)
 }
 

@@ -71,16 +71,22 @@ type Target struct {
 // Validate returns nil or an error that matches [ErrInvalid]: no field may be
 // empty, and the names must be valid UTF-8 without slashes and control characters.
 func (t Target) Validate() error {
-	if err := checkText("target namespace", t.Namespace); err != nil {
-		return err
-	}
-	if err := checkText("target uid", t.UID); err != nil {
+	if err := t.ValidateView(); err != nil {
 		return err
 	}
 	if t.DeletedAt.IsZero() {
 		return fmt.Errorf("%w target %s: DeletedAt is zero, but only a terminating namespace may be emptied", ErrInvalid, t.Namespace)
 	}
 	return nil
+}
+
+// ValidateView is Validate for looking only: DeletedAt may be zero, since the namespace
+// may be Active (see [Viewer]).
+func (t Target) ValidateView() error {
+	if err := checkText("target namespace", t.Namespace); err != nil {
+		return err
+	}
+	return checkText("target uid", t.UID)
 }
 
 // maxText bounds names: no longer one fits a DNS name or a Kubernetes object name.

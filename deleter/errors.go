@@ -45,6 +45,7 @@ const (
 	OpEmpty            Op = "empty"
 	OpEstimate         Op = "estimate"
 	OpWait             Op = "wait"
+	OpView             Op = "view"
 )
 
 // SourceError is a failure of one source: every error of a [Result] is one, or

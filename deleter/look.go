@@ -10,12 +10,22 @@ import (
 
 // Look reports what is in the target and deletes nothing: for plans, dry runs and
 // inventories. It lists every source to its end, all at once whatever comes after
-// what. A source that cannot list has failed, with [ErrNotSupported]. Errors are
-// those of Delete, and the report is as full as it can be in either case; it is
-// not one to be handed to Delete.
+// what. A source that cannot list has failed, with [ErrNotSupported]; of one that
+// failed on the way the result has what was seen until then. Errors are those of
+// Delete, and the report is as full as it can be in either case; it is not one to be
+// handed to Delete. [Target].Waived counts for nothing: what does not answer is told.
+//
+// If the target's DeletedAt is zero it looks at a namespace that may be Active, through
+// [Viewer]; a source that is none has failed, with [ErrNotSupported].
 func (c *Composed) Look(ctx context.Context, target Target) (Report, error) {
+	report, err := c.look(ctx, target, func(int, *visit) {})
+	return report, err
+}
+
+// look is Look that hands each visit over before it begins, with the index of its result.
+func (c *Composed) look(ctx context.Context, target Target, prepare func(i int, v *visit)) (Report, error) {
 	report := Report{UID: target.UID}
-	if err := checkCall(ctx, target); err != nil {
+	if err := checkLook(ctx, target); err != nil {
 		report.Failed = err
 		return report, err
 	}
@@ -29,8 +39,9 @@ func (c *Composed) Look(ctx context.Context, target Target) (Report, error) {
 		source, result := &found.plan.sources[i], &report.Results[i]
 		// What a source leaves that ends its goroutine.
 		*result = Result{Resource: source.Resource, Err: &SourceError{Resource: source.Resource, Op: OpList, Err: errNoReturn}}
+		v := &visit{opts: &c.opts, slots: slots, source: source, known: found.known[i], target: target}
+		prepare(i, v)
 		group.Go(func() error {
-			v := &visit{opts: &c.opts, slots: slots, source: source, known: found.known[i], target: target}
 			*result = v.look(ctx)
 			return nil
 		})
@@ -42,18 +53,45 @@ func (c *Composed) Look(ctx context.Context, target Target) (Report, error) {
 	return report, report.Err()
 }
 
+func checkLook(ctx context.Context, target Target) error {
+	if ctx == nil {
+		return fmt.Errorf("%w context: is nil", ErrInvalid)
+	}
+	if err := target.ValidateView(); err != nil {
+		return err
+	}
+	return context.Cause(ctx)
+}
+
 // look lists the type to its end.
 func (v *visit) look(ctx context.Context) Result {
 	v.result.Resource = v.source.Resource
+	op := OpList
+	if v.target.DeletedAt.IsZero() {
+		op = OpView
+		viewer, ok := v.source.Content.(Viewer)
+		if !ok {
+			v.fail(op, "", fmt.Errorf("content of a namespace that may be Active: %w", ErrNotSupported))
+			v.result.Err = v.failures.err(v.source.Resource)
+			return v.result
+		}
+		v.viewer = viewer
+	}
 	var t *tally
 	err := safely(func() (err error) {
-		t, err = v.scan(ctx, func(*tally, Page) bool { return true })
+		t, err = v.scan(ctx, func(t *tally, p Page) bool {
+			if v.keep != nil {
+				v.keep.add(t, p.Items)
+			}
+			return true
+		})
 		return err
 	})
-	if err != nil {
-		v.fail(OpList, "", err)
-	} else {
+	if t != nil {
 		t.into(&v.result)
+	}
+	if err != nil {
+		v.fail(op, "", err)
 	}
 	v.result.Err = v.failures.err(v.source.Resource)
 	return v.result

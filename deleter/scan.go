@@ -11,18 +11,31 @@ import (
 const maxRestarts = 3
 
 // scan lists page by page and counts, until the end or until goOn says no after a
-// page. When a token expires it begins anew.
+// page. When a token expires it begins anew. With an error it returns what the attempt
+// that got furthest has counted.
 func (v *visit) scan(ctx context.Context, goOn func(*tally, Page) bool) (*tally, error) {
+	var most *tally
 	for restarts := 0; ; restarts++ {
 		t := &tally{samples: v.opts.Samples}
 		err := v.pages(ctx, t, goOn)
 		if err == nil {
 			return t, nil
 		}
+		if most == nil || t.count >= most.count {
+			most = t
+		}
 		if !errors.Is(err, ErrExpired) || restarts == maxRestarts {
-			return nil, err
+			return most, err
 		}
 	}
+}
+
+// list asks for one page.
+func (v *visit) list(ctx context.Context, next string) (Page, error) {
+	if v.viewer != nil {
+		return v.viewer.View(ctx, v.target, v.opts.PageSize, next)
+	}
+	return v.source.Content.List(ctx, v.target, v.opts.PageSize, next)
 }
 
 func (v *visit) pages(ctx context.Context, t *tally, goOn func(*tally, Page) bool) error {
@@ -31,7 +44,7 @@ func (v *visit) pages(ctx context.Context, t *tally, goOn func(*tally, Page) boo
 	for first := true; ; first = false {
 		var page Page
 		err := v.call(ctx, func(ctx context.Context) (err error) {
-			page, err = v.source.Content.List(ctx, v.target, v.opts.PageSize, next)
+			page, err = v.list(ctx, next)
 			return err
 		})
 		if err != nil {

@@ -26,6 +26,8 @@ type visit struct {
 	source   *Source
 	known    *known
 	target   Target
+	viewer   Viewer  // lists instead of the content's List; nil: none
+	keep     *keeper // keeps what a look lists; nil: nobody wants it
 	before   *Result // of the pass before; nil: none
 	budget   int     // objects that may still be deleted
 	result   Result

@@ -69,6 +69,7 @@ var (
 	_ deleter.CollectionDeleter = (*Fake)(nil)
 	_ deleter.Estimator         = (*Fake)(nil)
 	_ deleter.Notifier          = (*Fake)(nil)
+	_ deleter.Viewer            = (*Fake)(nil)
 )
 
 // NewFake returns an empty Fake; nil options are the zero options.
@@ -176,7 +177,11 @@ func (f *Fake) begin(ctx context.Context, call Call) (*space, error) {
 	if ctx == nil {
 		return nil, fmt.Errorf("%w context: is nil", deleter.ErrInvalid)
 	}
-	if err := call.Target.Validate(); err != nil {
+	validate := call.Target.Validate
+	if call.Op == deleter.OpView {
+		validate = call.Target.ValidateView
+	}
+	if err := validate(); err != nil {
 		return nil, err
 	}
 	f.mu.Lock()
@@ -193,18 +198,19 @@ func (f *Fake) begin(ctx context.Context, call Call) (*space, error) {
 	if slices.Contains(f.opts.Unsupported, call.Op) {
 		return nil, fmt.Errorf("%s: %w", call.Op, deleter.ErrNotSupported)
 	}
-	return f.enter(call.Target)
+	return f.enter(call)
 }
 
 // enter returns the target's space as it is now, empty when the namespace is
 // unknown. On success f.mu is held.
-func (f *Fake) enter(target deleter.Target) (*space, error) {
+func (f *Fake) enter(call Call) (*space, error) {
+	target := call.Target
 	f.mu.Lock()
 	s := f.spaces[target.Namespace]
 	switch {
 	case s == nil:
 		return newSpace(target.UID), nil
-	case s.uid != target.UID || s.active:
+	case s.uid != target.UID || s.active && call.Op != deleter.OpView:
 		f.mu.Unlock()
 		return nil, fmt.Errorf("%w: %s is not %s, or is active", deleter.ErrIncarnation, target.Namespace, target.UID)
 	}
@@ -233,6 +239,15 @@ const tokenPrefix = "after:"
 
 // List implements [deleter.Content]. A token is the name of the last object before.
 func (f *Fake) List(ctx context.Context, target deleter.Target, limit int, next string) (deleter.Page, error) {
+	return f.page(ctx, Call{Op: deleter.OpList, Target: target}, limit, next)
+}
+
+// View implements [deleter.Viewer].
+func (f *Fake) View(ctx context.Context, target deleter.Target, limit int, next string) (deleter.Page, error) {
+	return f.page(ctx, Call{Op: deleter.OpView, Target: target}, limit, next)
+}
+
+func (f *Fake) page(ctx context.Context, call Call, limit int, next string) (deleter.Page, error) {
 	if limit < 0 {
 		return deleter.Page{}, fmt.Errorf("%w limit: must not be negative, is %d", deleter.ErrInvalid, limit)
 	}
@@ -240,7 +255,7 @@ func (f *Fake) List(ctx context.Context, target deleter.Target, limit int, next 
 	if next != "" && !ok {
 		return deleter.Page{}, fmt.Errorf("%w page token %q", deleter.ErrInvalid, next)
 	}
-	s, err := f.begin(ctx, Call{Op: deleter.OpList, Target: target})
+	s, err := f.begin(ctx, call)
 	if err != nil {
 		return deleter.Page{}, err
 	}
@@ -317,7 +332,8 @@ func (f *Fake) Estimate(ctx context.Context, target deleter.Target) (time.Durati
 
 // Wait implements [deleter.Notifier]. It takes no time of its own.
 func (f *Fake) Wait(ctx context.Context, target deleter.Target, seen string) error {
-	s, err := f.begin(ctx, Call{Op: deleter.OpWait, Target: target})
+	call := Call{Op: deleter.OpWait, Target: target}
+	s, err := f.begin(ctx, call)
 	for err == nil {
 		if strconv.Itoa(s.gone) != seen {
 			f.mu.Unlock()
@@ -326,7 +342,7 @@ func (f *Fake) Wait(ctx context.Context, target deleter.Target, seen string) err
 		changed, next := s.changed, s.nextGone()
 		f.mu.Unlock()
 		if err = await(ctx, changed, next); err == nil {
-			s, err = f.enter(target)
+			s, err = f.enter(call)
 		}
 	}
 	return err
