@@ -178,8 +178,8 @@ func annotation(key string, members []member) (string, string, error) {
 
 // readTime reads a time of a declaration.
 func readTime(name, text string) (time.Time, error) {
-	var t time.Time
-	if err := t.UnmarshalText([]byte(text)); err != nil {
+	t, err := time.Parse(time.RFC3339, text)
+	if err != nil || text[len("2006-01-02T15")] != ':' || strings.Contains(text, ",") { // both of which Parse lets pass
 		return time.Time{}, fmt.Errorf("%s must be a time such as 2026-01-02T15:04:05Z", name)
 	}
 	t = t.UTC()

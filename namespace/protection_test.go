@@ -1,0 +1,245 @@
+package namespace_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/nslifecycle/nslifecycle/finalizer"
+	"github.com/nslifecycle/nslifecycle/namespace"
+)
+
+// annotated returns metadata with annotations, which come as key and value.
+func annotated(pairs ...string) namespace.Meta {
+	m := namespace.Meta{Name: "x"}
+	if len(pairs) > 0 {
+		m.Annotations = map[string]string{}
+	}
+	for i := 0; i < len(pairs); i += 2 {
+		m.Annotations[pairs[i]] = pairs[i+1]
+	}
+	return m
+}
+
+const (
+	legal    = "protection.nslifecycle.io/legal"
+	legalIs  = `{"owner":"team-a","reason":"contract until May"}`
+	backups  = "protection.nslifecycle.io/backups"
+	backupIs = `{"owner":"ops","reason":"the last copy"}`
+)
+
+func TestProtections(t *testing.T) {
+	t.Parallel()
+	type list = []namespace.Protection
+	tests := []struct {
+		name string
+		meta namespace.Meta
+		want list
+		err  string
+	}{
+		{"none", namespace.Meta{}, nil, ""},
+		{"other annotations", annotated("a", "b", "example.com/protection.nslifecycle.io", legalIs, "protection.nslifecycle.io.example.com/a", legalIs,
+			"Protection.nslifecycle.io/a", legalIs), nil, ""},
+		{"sorted", annotated(legal, legalIs, backups, backupIs, "z", ""), list{
+			{Name: "backups", Owner: "ops", Reason: "the last copy"}, {Name: "legal", Owner: "team-a", Reason: "contract until May"}}, ""},
+		{"in any form of JSON", annotated(legal, " {\n\"reason\" : \"\\u00e9t\\u00e9\" , \"owner\":\"\\\"a\\\"\"}\t"), list{{Name: "legal", Owner: `"a"`, Reason: "été"}}, ""},
+		{"readable ones beside the others", annotated(legal, "yes", backups, backupIs), list{{Name: "backups", Owner: "ops", Reason: "the last copy"}},
+			`Namespace "x" is invalid: metadata.annotations[protection.nslifecycle.io/legal]: Invalid value: "yes": must be a JSON object with owner, reason`},
+		{"each that is not", annotated(legal, "", backups, "{}"), nil,
+			`Namespace "x" is invalid: [metadata.annotations[protection.nslifecycle.io/backups]: Invalid value: "{}": owner is required,` +
+				` metadata.annotations[protection.nslifecycle.io/legal]: Invalid value: "": must be a JSON object with owner, reason]`},
+		{"without a name", annotated("protection.nslifecycle.io/", legalIs), nil,
+			`Namespace "x" is invalid: metadata.annotations[protection.nslifecycle.io/]: Invalid value: "{\"owner\":\"team-a\",\"reason\":\"contract until May\"}": name part must be non-empty`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			kept := tt.meta.DeepCopy()
+			got, err := namespace.Protections(tt.meta)
+			require.Empty(t, cmp.Diff(tt.want, got))
+			require.Empty(t, cmp.Diff(kept, tt.meta))
+			if tt.err == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.ErrorIs(t, err, namespace.ErrInvalid)
+			require.EqualError(t, err, tt.err)
+		})
+	}
+}
+
+// What is no protection is refused with the reason, and with nothing of it taken.
+func TestProtectionIsStrict(t *testing.T) {
+	t.Parallel()
+	tests := []struct{ name, value, err string }{
+		{"empty", ``, "must be a JSON object with owner, reason"},
+		{"text", `team-a`, "must be a JSON object with owner, reason"},
+		{"null", `null`, "must be a JSON object with owner, reason"},
+		{"list", `[]`, "must be a JSON object with owner, reason"},
+		{"string", `"{}"`, "must be a JSON object with owner, reason"},
+		{"cut off", `{"owner":"a","reason":"b"`, "must be a JSON object with owner, reason"},
+		{"cut off in a name", `{"own`, "must be a JSON object with owner, reason"},
+		{"cut off in a value", `{"owner":"a`, "must be a JSON object with owner, reason"},
+		{"broken", `{"owner":"a";"reason":"b"}`, "must be a JSON object with owner, reason"},
+		{"a comma too many", `{"owner":"a","reason":"b",}`, "must be a JSON object with owner, reason"},
+		{"two values", legalIs + legalIs, "something follows the JSON object"},
+		{"trailing text", legalIs + "x", "something follows the JSON object"},
+		{"unknown member", `{"owner":"a","reason":"b","until":"May"}`, `unknown member "until": there are owner, reason`},
+		{"the name", `{"name":"legal","owner":"a","reason":"b"}`, `unknown member "name": there are owner, reason`},
+		{"another case", `{"Owner":"a","reason":"b"}`, `unknown member "Owner": there are owner, reason`},
+		{"twice", `{"owner":"a","owner":"b","reason":"c"}`, "owner is there twice"},
+		{"a number", `{"owner":1,"reason":"b"}`, "owner must be a string"},
+		{"a null", `{"owner":"a","reason":null}`, "reason must be a string"},
+		{"an object", `{"owner":{"reason":"b"},"reason":"b"}`, "owner must be a string"},
+		{"no owner", `{"reason":"b"}`, "owner is required"},
+		{"no reason", `{"owner":"a"}`, "reason is required"},
+		{"a blank owner", `{"owner":" \u00a0","reason":"b"}`, "owner is required"},
+		{"a long owner", `{"owner":"` + strings.Repeat("a", 257) + `","reason":"b"}`, "owner is too long: it may have 256 bytes and has 257"},
+		{"a long reason", `{"owner":"a","reason":"` + strings.Repeat("b", 1025) + `"}`, "reason is too long: it may have 1024 bytes and has 1025"},
+		{"too long", `{"owner":"a","reason":"b"}` + strings.Repeat(" ", 8<<10), "it may have 8192 bytes and has 8218"},
+		{"two lines", `{"owner":"a\nb","reason":"b"}`, "owner must be one line of characters that can be seen"},
+		{"a terminal's escape", `{"owner":"a","reason":"\u001b[2J"}`, "reason must be one line of characters that can be seen"},
+		{"text turned around", `{"owner":"a","reason":"\u202eb"}`, "reason must be one line of characters that can be seen"},
+		{"no UTF-8", "{\"owner\":\"\xff\",\"reason\":\"b\"}", "must be valid UTF-8"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			got, err := namespace.Protections(annotated(legal, tt.value))
+			require.Empty(t, got)
+			var refused *namespace.Error
+			require.True(t, errors.As(err, &refused), "%v", err)
+			require.ErrorIs(t, err, namespace.ErrInvalid)
+			require.Len(t, refused.Causes, 1)
+			cause := refused.Causes[0]
+			require.Equal(t, "metadata.annotations["+legal+"]", cause.Field)
+			require.Equal(t, namespace.FieldInvalid, cause.Type)
+			require.True(t, strings.HasSuffix(cause.Message, ": "+tt.err), cause.Message)
+		})
+	}
+}
+
+func TestProtectionAnnotation(t *testing.T) {
+	t.Parallel()
+	ok := namespace.Protection{Name: "legal", Owner: "team-a", Reason: "contract until May"}
+	key, value, err := ok.Annotation()
+	require.NoError(t, err)
+	require.Equal(t, legal, key)
+	require.Equal(t, legalIs, value)
+	for _, p := range []namespace.Protection{
+		ok,
+		{Name: "A_b.C", Owner: `"<&>\`, Reason: "نمی‌خواهم 日本語 👍 \u3000."},
+		{Name: strings.Repeat("a", 63), Owner: strings.Repeat("\"", 256), Reason: strings.Repeat("\\", 1024)},
+	} {
+		key, value, err := p.Annotation()
+		require.NoError(t, err)
+		got, err := namespace.Protections(annotated(key, value))
+		require.NoError(t, err)
+		require.Empty(t, cmp.Diff([]namespace.Protection{p}, got))
+	}
+	for _, tt := range []struct {
+		change func(*namespace.Protection)
+		err    string
+	}{
+		{func(p *namespace.Protection) { p.Name = "" }, `the annotation "protection.nslifecycle.io/" cannot be declared: name part must be non-empty`},
+		{func(p *namespace.Protection) { p.Name = strings.Repeat("a", 64) }, "name part must be no more than 63 bytes"},
+		{func(p *namespace.Protection) { p.Name = "a/b" }, "a valid label key must consist of"},
+		{func(p *namespace.Protection) { p.Name = "\xff" }, "name part must consist of"},
+		{func(p *namespace.Protection) { p.Owner = "" }, `the annotation "protection.nslifecycle.io/legal" cannot be declared: owner is required`},
+		{func(p *namespace.Protection) { p.Reason = "\t" }, "reason is required"},
+		{func(p *namespace.Protection) { p.Reason = "a\u2028b" }, "reason must be one line of characters that can be seen"},
+		{func(p *namespace.Protection) { p.Owner = "\xff" }, "owner must be valid UTF-8"},
+		{func(p *namespace.Protection) { p.Owner = strings.Repeat("a", 257) }, "owner is too long"},
+	} {
+		p := ok
+		tt.change(&p)
+		key, value, err := p.Annotation()
+		require.ErrorIs(t, err, namespace.ErrInvalid)
+		require.ErrorContains(t, err, tt.err)
+		require.Empty(t, key+value)
+	}
+}
+
+// protectedNamespace returns an Active namespace with annotations.
+func protectedNamespace(pairs ...string) namespace.Namespace {
+	n := named("x")
+	n.Annotations = annotated(pairs...).Annotations
+	return namespace.PrepareCreate(n, "", "uid-1", earlier)
+}
+
+func TestValidateDeleteProtected(t *testing.T) {
+	t.Parallel()
+	n := protectedNamespace(legal, legalIs, backups, backupIs, "a", "b")
+	err := namespace.ValidateDelete(n, namespace.Preconditions{UID: "uid-1"}, "default")
+	require.ErrorIs(t, err, namespace.ErrForbidden)
+	require.EqualError(t, err, `namespaces "x" is forbidden: deletion is protected by backups (owner ops: the last copy), legal (owner team-a: contract until May);`+
+		` remove the annotations protection.nslifecycle.io/backups, protection.nslifecycle.io/legal first`)
+	var refused *namespace.Error
+	require.True(t, errors.As(err, &refused))
+	require.Equal(t, "namespaces", refused.Resource)
+	require.Equal(t, "x", refused.Name)
+	require.Equal(t, violations{
+		{"NamespaceProtected", "metadata.annotations[" + backups + "]", "protected by backups (owner ops: the last copy)"},
+		{"NamespaceProtected", "metadata.annotations[" + legal + "]", "protected by legal (owner team-a: contract until May)"},
+	}, refused.Causes)
+
+	// What cannot be read protects as well, and does not get into the message.
+	n = protectedNamespace(legal, "\x1b[2J")
+	require.EqualError(t, namespace.ValidateDelete(n, namespace.Preconditions{}), `namespaces "x" is forbidden: deletion is protected by legal`+
+		` (its annotation cannot be read); remove the annotation protection.nslifecycle.io/legal first`)
+	for _, key := range []string{"protection.nslifecycle.io/", "protection.nslifecycle.io/\xff\x1b", "protection.nslifecycle.io/" + strings.Repeat("a/", 1<<10)} {
+		err = namespace.ValidateDelete(protectedNamespace(key, legalIs), namespace.Preconditions{})
+		require.ErrorIs(t, err, namespace.ErrForbidden, "%.60q", key)
+		require.NotContains(t, err.Error(), "\x1b")
+		require.NotContains(t, err.Error(), "\xff")
+		require.Less(t, len(err.Error()), 2000)
+	}
+
+	// Which namespace is meant is asked first, and what may never be deleted before.
+	n = protectedNamespace(legal, legalIs)
+	require.ErrorIs(t, namespace.ValidateDelete(n, namespace.Preconditions{UID: "other"}), namespace.ErrConflict)
+	require.EqualError(t, namespace.ValidateDelete(n, namespace.Preconditions{UID: "other"}, "x"), `namespaces "x" is forbidden: this namespace may not be deleted`)
+	delete(n.Annotations, legal)
+	require.NoError(t, namespace.ValidateDelete(n, namespace.Preconditions{}))
+}
+
+// A protection keeps a namespace from becoming terminating, and with that from being
+// removed, though nothing else holds it. One that is terminating is removed by the
+// request that takes the last finalizer, protected or not.
+func TestR1_ProtectedNamespaces(t *testing.T) {
+	t.Parallel()
+	active := protectedNamespace(legal, legalIs)
+	active.Spec.Finalizers = finalizer.Set{}
+	require.Error(t, namespace.ValidateDelete(active, namespace.Preconditions{}))
+	require.False(t, namespace.Removable(active), "it is Active")
+
+	dying := protectedNamespace()
+	dying.Finalizers = finalizer.NewSet("example.com/a")
+	dying.Spec.Finalizers = finalizer.Set{}
+	dying = namespace.MarkDeleted(dying, now)
+	require.False(t, namespace.Removable(dying))
+	asked := protectedNamespace(legal, legalIs)
+	asked.Finalizers = finalizer.Set{}
+	updated := namespace.PrepareUpdate(dying, asked)
+	require.NoError(t, namespace.ValidateUpdate(dying, updated))
+	require.Contains(t, updated.Annotations, legal)
+	require.True(t, namespace.Removable(updated))
+}
+
+// A terminating namespace stays so, since the same time, whatever protects it since.
+func TestR3_ProtectionDoesNotTurnBack(t *testing.T) {
+	t.Parallel()
+	dying := namespace.MarkDeleted(protectedNamespace(), earlier)
+	for _, value := range []string{legalIs, "unreadable"} {
+		asked := protectedNamespace(legal, value)
+		updated := namespace.PrepareUpdate(dying, asked)
+		require.Equal(t, dying.DeletionTimestamp, updated.DeletionTimestamp)
+		require.Equal(t, value == legalIs, namespace.ValidateUpdate(dying, updated) == nil)
+		require.NoError(t, namespace.ValidateDelete(updated, namespace.Preconditions{UID: "uid-1"}))
+		require.ErrorIs(t, namespace.ValidateDelete(updated, namespace.Preconditions{UID: "uid-2"}), namespace.ErrConflict)
+		require.Equal(t, updated, namespace.MarkDeleted(updated, now))
+	}
+}

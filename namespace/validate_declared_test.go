@@ -1,0 +1,133 @@
+package namespace_test
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/nslifecycle/nslifecycle/namespace"
+)
+
+// causes returns the causes of a refusal.
+func causes(t *testing.T, err error) violations {
+	t.Helper()
+	if err == nil {
+		return nil
+	}
+	require.ErrorIs(t, err, namespace.ErrInvalid)
+	var refused *namespace.Error
+	require.True(t, errors.As(err, &refused))
+	return refused.Causes
+}
+
+const holdIs = `{"until":"2026-05-06T07:08:09Z"}`
+
+// unreadable are declarations that nobody could read, by their key.
+func unreadable() map[string]string {
+	return map[string]string{
+		legal:                                    `{"owner":"team-a"}`,
+		waiverKey:                                `{}`,
+		namespace.HoldAnnotation:                 `tomorrow`,
+		namespace.GraceAnnotation:                `-1s`,
+		"Protection.nslifecycle.io/Legal":        legalIs,
+		"waiver.NSLIFECYCLE.io/a":                waiverIs,
+		"nslifecycle.io/Delete-After":            holdIs,
+		"NsLifecycle.io/deletion-grace":          "1h",
+		"protection.nslifecycle.io/none/of/them": legalIs, // which its key says, too
+	}
+}
+
+func TestValidateDeclared(t *testing.T) {
+	t.Parallel()
+	fine := []string{legal, legalIs, backups, backupIs, waiverKey, waiverIs, namespace.HoldAnnotation, holdIs, namespace.GraceAnnotation, "24h",
+		"example.com/a", "{", "nslifecycle.io/other", "{", "notprotection.nslifecycle.io/a", "{", "x/protection.nslifecycle.io", "{", "nslifecycle.io", "{"}
+	n := named("x")
+	n.Meta = annotated(fine...)
+	require.NoError(t, namespace.ValidateCreate(namespace.PrepareCreate(n, "", "u", now)))
+
+	old := namespace.PrepareCreate(named("x"), "", "u", earlier)
+	for key, value := range unreadable() {
+		asked := named("x")
+		asked.Annotations = map[string]string{key: value, "a": "b"}
+		created := causes(t, namespace.ValidateCreate(namespace.PrepareCreate(asked, "", "u", now)))
+		require.NotEmpty(t, created, key)
+		for _, was := range []namespace.Namespace{old, namespace.MarkDeleted(old, now)} {
+			require.Empty(t, cmp.Diff(created, causes(t, namespace.ValidateUpdate(was, namespace.PrepareUpdate(was, asked)))), key)
+		}
+	}
+}
+
+func TestValidateDeclaredTellsWhere(t *testing.T) {
+	t.Parallel()
+	n := named("x")
+	n.Annotations = unreadable()
+	delete(n.Annotations, "protection.nslifecycle.io/none/of/them")
+	n.Annotations["waiver.nslifecycle.io/fine"] = waiverIs
+	n.Annotations["waiver.nslifecycle.io/\xff"] = "\xff"
+	var fields []string
+	for _, v := range causes(t, namespace.ValidateCreate(namespace.PrepareCreate(n, "", "u", now))) {
+		require.Equal(t, namespace.FieldInvalid, v.Type)
+		fields = append(fields, v.Field)
+	}
+	require.Equal(t, []string{
+		"metadata.annotations", "metadata.annotations[waiver.nslifecycle.io/\uFFFD]", // not UTF-8, and told of once
+		"metadata.annotations", "metadata.annotations", "metadata.annotations",
+		"metadata.annotations[nslifecycle.io/delete-after]", "metadata.annotations[nslifecycle.io/deletion-grace]",
+		"metadata.annotations[protection.nslifecycle.io/legal]", "metadata.annotations", "metadata.annotations[waiver.nslifecycle.io/metrics]",
+	}, fields)
+
+	for key, want := range map[string]string{
+		"Protection.nslifecycle.io/Legal": `Namespace "x" is invalid: metadata.annotations: Invalid value: "Protection.nslifecycle.io/Legal":` +
+			` the key must be in lower case: "protection.nslifecycle.io/Legal"`,
+		"nslifecycle.io/Delete-After": `Namespace "x" is invalid: metadata.annotations: Invalid value: "nslifecycle.io/Delete-After":` +
+			` the key must be in lower case: "nslifecycle.io/delete-after"`,
+		legal: `Namespace "x" is invalid: metadata.annotations[protection.nslifecycle.io/legal]: Invalid value: "{\"owner\":\"team-a\"}": reason is required`,
+	} {
+		n := named("x")
+		n.Annotations = map[string]string{key: unreadable()[key]}
+		require.EqualError(t, namespace.ValidateCreate(namespace.PrepareCreate(n, "", "u", now)), want)
+	}
+}
+
+// What is stored never stands in the way of an update that leaves it as it is, or
+// takes it off.
+func TestValidateDeclaredOnlyWhatIsNew(t *testing.T) {
+	t.Parallel()
+	old := namespace.PrepareCreate(named("x"), "", "u", earlier)
+	old.Annotations = unreadable()
+	delete(old.Annotations, "protection.nslifecycle.io/none/of/them")
+	for _, old := range []namespace.Namespace{old, namespace.MarkDeleted(old, now)} {
+		asked := old.DeepCopy()
+		asked.Labels["a"] = "b"
+		require.NoError(t, namespace.ValidateUpdate(old, namespace.PrepareUpdate(old, asked)))
+		for key := range old.Annotations {
+			asked := old.DeepCopy()
+			delete(asked.Annotations, key)
+			require.NoError(t, namespace.ValidateUpdate(old, namespace.PrepareUpdate(old, asked)), key)
+			asked.Annotations[key] = "{"
+			require.Len(t, causes(t, namespace.ValidateUpdate(old, namespace.PrepareUpdate(old, asked))), 1, key)
+		}
+		require.NoError(t, namespace.ValidateStatus(old, namespace.PrepareStatus(old, named("x"))))
+		require.NoError(t, namespace.ValidateFinalize(old, namespace.PrepareFinalize(old, named("x"))))
+	}
+}
+
+// A namespace without declarations costs what it did before there were any.
+func TestDeclarationsCostNothing(t *testing.T) {
+	n := named("x")
+	n.Annotations = map[string]string{"example.com/a": "{}", "kubectl.kubernetes.io/last-applied-configuration": "{}", "nslifecycle.io/other": ""}
+	n = namespace.PrepareCreate(n, "", "uid-1", earlier)
+	require.Zero(t, testing.AllocsPerRun(100, func() {
+		_ = namespace.ValidateDelete(n, namespace.Preconditions{UID: "uid-1"}, "default")
+		_, _ = namespace.Protections(n.Meta)
+		_, _ = namespace.Waivers(n.Meta)
+	}))
+	updates := func(key string) float64 {
+		n := n.DeepCopy()
+		n.Annotations[key] = legalIs
+		return testing.AllocsPerRun(100, func() { _ = namespace.ValidateUpdate(n, n) })
+	}
+	require.Equal(t, updates("example.com/legal"), updates(legal), "one that stays as it is costs what any annotation does")
+}
