@@ -75,17 +75,17 @@ func (c *core) insertion(ctx context.Context, n namespace.Namespace) (store.Entr
 	}
 	key := c.keys.namespace(n.Name)
 	do := []store.Operation{store.Put(key, value), store.Put(c.keys.gate(n.Name), []byte(n.UID))}
-	return store.Entry{Key: key, Value: value}, store.Txn{
-		If: []store.Condition{store.Absent(key)},
-		Do: c.alongside(ctx, do, namespace.Namespace{}, n),
-	}, err
+	if err == nil {
+		do, err = c.alongside(ctx, do, namespace.Namespace{}, n, nil)
+	}
+	return store.Entry{Key: key, Value: value}, store.Txn{If: []store.Condition{store.Absent(key)}, Do: do}, err
 }
 
 // alongside adds to do what the commit that has next take the place of old writes
 // because of what is declared about a namespace in its annotations. No old: it is
-// created.
-func (c *core) alongside(_ context.Context, do []store.Operation, old, next namespace.Namespace) []store.Operation {
-	return c.indexHold(do, old, next)
+// created. Beside do it writes value.
+func (c *core) alongside(ctx context.Context, do []store.Operation, old, next namespace.Namespace, value []byte) ([]store.Operation, error) {
+	return c.declare(ctx, c.indexHold(do, old, next), old, next, value)
 }
 
 // Update replaces metadata that a client may set: labels, annotations,
@@ -147,7 +147,8 @@ func (r *Registry) replaceNamespace(ctx context.Context, asked namespace.Namespa
 // planNamespace returns how next takes the place of old.
 func (c *core) planNamespace(ctx context.Context, old, next namespace.Namespace, entry store.Entry) (plan, error) {
 	if namespace.Removable(next) {
-		return plan{gone: true, with: []store.Operation{store.Delete(c.keys.terminating(next.Name))}}, nil
+		do, err := c.alongside(ctx, []store.Operation{store.Delete(c.keys.terminating(next.Name))}, old, next, nil)
+		return plan{gone: true, with: do}, err
 	}
 	value, err := encodeNamespace(next)
 	if err != nil || bytes.Equal(value, entry.Value) {
@@ -160,8 +161,8 @@ func (c *core) planNamespace(ctx context.Context, old, next namespace.Namespace,
 	if added, _ := old.Spec.Finalizers.Diff(next.Spec.Finalizers); len(added) > 0 && next.Phase() == phase.Terminating {
 		p.with = []store.Operation{store.Put(c.keys.terminating(next.Name), []byte(next.UID))} // wakes its controller
 	}
-	p.with = c.alongside(ctx, p.with, old, next)
-	return p, nil
+	p.with, err = c.alongside(ctx, p.with, old, next, value)
+	return p, err
 }
 
 // answer is what a request that replaced a namespace returns.
@@ -248,12 +249,17 @@ func asMarked(old, made namespace.Namespace) namespace.Namespace {
 func (c *core) planDeletion(ctx context.Context, old, next namespace.Namespace) (plan, error) {
 	closed := store.Delete(c.keys.gate(next.Name))
 	if namespace.Removable(next) {
-		return plan{gone: true, with: c.alongside(ctx, []store.Operation{closed}, old, next)}, nil
+		do, err := c.alongside(ctx, []store.Operation{closed}, old, next, nil)
+		return plan{gone: true, with: do}, err
 	}
 	value, err := encodeNamespace(next)
-	return plan{value: value, with: c.alongside(ctx, []store.Operation{
+	if err != nil {
+		return plan{}, err
+	}
+	do, err := c.alongside(ctx, []store.Operation{
 		closed, store.Put(c.keys.terminating(next.Name), []byte(next.UID)),
-	}, old, next)}, err
+	}, old, next, value)
+	return plan{value: value, with: do}, err
 }
 
 // checkAsked refuses a request whose metadata cannot name a stored object.

@@ -29,6 +29,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/finalizer"
 	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/audit"
 	"github.com/nslifecycle/nslifecycle/namespace/registry/internal/broadcast"
 	"github.com/nslifecycle/nslifecycle/store"
 )
@@ -78,6 +79,7 @@ type core struct {
 	types     map[deleter.Resource]ResourceType
 	admission []Admission
 	turns     turns
+	audit     *audit.Log // of declarations
 
 	namespaces *broadcast.Shared[namespace.Namespace]
 	objects    *broadcast.Shared[Object]
@@ -130,6 +132,10 @@ func newRegistry(s store.Store, o Options) (*Registry, error) {
 	if err != nil {
 		return nil, err
 	}
+	log, err := audit.New(s, &audit.Options{Prefix: o.Prefix})
+	if err != nil {
+		return nil, err
+	}
 	types := make(map[deleter.Resource]ResourceType, len(o.Types))
 	for _, t := range o.Types {
 		if err := t.check(); err != nil {
@@ -148,6 +154,7 @@ func newRegistry(s store.Store, o Options) (*Registry, error) {
 		immortal:   slices.Clone(o.Immortal),
 		types:      types,
 		admission:  slices.Clone(o.Admission),
+		audit:      log,
 		namespaces: broadcast.New(s, namespaceKind.decode, o.Queue),
 		objects:    broadcast.New(s, objectKind.decode, o.Queue),
 		index:      broadcast.New(s, decodeText, o.Queue),

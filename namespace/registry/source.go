@@ -46,6 +46,7 @@ var (
 	_ deleter.Content           = source{}
 	_ deleter.CollectionDeleter = source{}
 	_ deleter.Notifier          = source{}
+	_ deleter.Viewer            = source{}
 )
 
 // page is how many objects a page of a listing has by default.
@@ -64,8 +65,24 @@ func (s source) List(ctx context.Context, target deleter.Target, limit int, next
 	if err := s.check(ctx, target); err != nil {
 		return deleter.Page{}, err
 	}
+	q, err := s.query(target, limit, next)
+	if err != nil {
+		return deleter.Page{}, err
+	}
+	fence, err := s.store.List(ctx, store.Query{Prefix: s.keys.terminating(target.Namespace), Limit: 1, At: q.At})
+	if err != nil {
+		return deleter.Page{}, s.listError(err)
+	}
+	if len(fence.Entries) == 0 || fence.Entries[0].Key != s.keys.terminating(target.Namespace) || string(fence.Entries[0].Value) != target.UID {
+		return deleter.Page{}, otherIncarnation(target.Namespace, target.UID)
+	}
+	return s.list(ctx, q, fence.Position)
+}
+
+// query returns the query for the page after the one that returned the token next.
+func (s source) query(target deleter.Target, limit int, next string) (store.Query, error) {
 	if limit < 0 {
-		return deleter.Page{}, invalidArgument("the limit is %d, it must not be negative", limit)
+		return store.Query{}, invalidArgument("the limit is %d, it must not be negative", limit)
 	}
 	if limit == 0 {
 		limit = page
@@ -75,23 +92,21 @@ func (s source) List(ctx context.Context, target deleter.Target, limit int, next
 	if next != "" {
 		position, after, ok := decodeToken(prefix, next)
 		if !ok || after == "" || position.Revision == 0 {
-			return deleter.Page{}, invalidArgument("the page token is not one of this source")
+			return store.Query{}, invalidArgument("the page token is not one of this source")
 		}
 		q.At, q.After = position, prefix+after
 	}
-	fence, err := s.store.List(ctx, store.Query{Prefix: s.keys.terminating(target.Namespace), Limit: 1, At: q.At})
-	if err != nil {
-		return deleter.Page{}, s.listError(err)
-	}
-	if len(fence.Entries) == 0 || fence.Entries[0].Key != s.keys.terminating(target.Namespace) || string(fence.Entries[0].Value) != target.UID {
-		return deleter.Page{}, otherIncarnation(target.Namespace, target.UID)
-	}
-	q.At = fence.Position
+	return q, nil
+}
+
+// list reads the page of the snapshot at.
+func (s source) list(ctx context.Context, q store.Query, at store.Position) (deleter.Page, error) {
+	q.At = at
 	listing, err := s.store.List(ctx, q)
 	if err != nil {
 		return deleter.Page{}, s.listError(err)
 	}
-	return s.page(listing, prefix)
+	return s.page(listing, q.Prefix)
 }
 
 func (s source) page(listing store.Page, prefix string) (deleter.Page, error) {
@@ -210,6 +225,10 @@ func (s source) check(ctx context.Context, target deleter.Target) error {
 	if err := target.Validate(); err != nil {
 		return err
 	}
+	return s.checkPlace(ctx, target)
+}
+
+func (s source) checkPlace(ctx context.Context, target deleter.Target) error {
 	if err := checkSegment(namespace.Resource, target.Namespace); err != nil {
 		return invalidArgument("%w", err)
 	}

@@ -98,25 +98,11 @@ func (st *state) space(name string) *space {
 	return sp
 }
 
-// beside reports whether the parts of a key are of what is kept beside namespaces and
-// their content, for longer than they exist: what operators did (package audit), and
-// who works on them (package parties).
-func beside(parts []string) bool {
-	switch parts[0] {
-	case ".audit", ".parties":
-		return len(parts) == 3
-	case ".inventory":
-		return len(parts) == 4
-	}
-	return false
-}
-
 // touched returns the name that a key belongs to; empty for cluster-scoped
 // content.
 func (st *state) touched(key string) string {
 	parts := strings.Split(strings.TrimPrefix(key, st.root), "/")
 	switch {
-	case beside(parts):
 	case len(parts) == 3, len(parts) == 2 && (parts[0] == "namespaces" || strings.HasPrefix(parts[0], ".")):
 		return parts[1]
 	}
@@ -124,7 +110,7 @@ func (st *state) touched(key string) string {
 }
 
 // beside are the first segments of what other packages keep below the prefix.
-var beside = []string{".audit", ".parties", ".replicas"}
+var beside = []string{".audit", ".inventory", ".parties", ".replicas"}
 
 func (st *state) put(key string, value []byte) {
 	parts := strings.Split(strings.TrimPrefix(key, st.root), "/")
@@ -212,10 +198,6 @@ func (st *state) audit(change store.Change) error {
 func (st *state) allowed(e store.Event) error {
 	parts := strings.Split(strings.TrimPrefix(e.Key, st.root), "/")
 	switch {
-	case beside(parts):
-		if parts[0] != ".parties" && e.Prev != nil {
-			return fmt.Errorf("%q was changed or removed: records are only ever added", e.Key)
-		}
 	case slices.Contains(beside, parts[0]):
 	case len(parts) == 3 && e.Prev == nil && !e.Deleted:
 		if sp := st.spaces[parts[1]]; sp == nil || sp.gate == nil {

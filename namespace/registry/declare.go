@@ -1,0 +1,84 @@
+package registry
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/audit"
+	"github.com/nslifecycle/nslifecycle/store"
+)
+
+// declaration reports whether an annotation declares what an operator has decided about
+// a namespace, so that every change of it is on record.
+func declaration(key string) bool {
+	return strings.HasPrefix(key, namespace.ProtectionPrefix) || strings.HasPrefix(key, namespace.WaiverPrefix) ||
+		key == namespace.HoldAnnotation || key == namespace.GraceAnnotation
+}
+
+// declare adds to the operations of a commit that has next take the place of old the
+// record of the declarations that it changes, if it changes any. No old: next is
+// created. The record is in the same commit, so there is none of what did not happen,
+// and nothing happens without.
+func (c *core) declare(ctx context.Context, do []store.Operation, old, next namespace.Namespace, value []byte) ([]store.Operation, error) {
+	changes := declared(old.Annotations, next.Annotations)
+	if len(changes) == 0 {
+		return do, nil
+	}
+	_, op, err := c.audit.Operation(audit.Record{
+		Action: audit.Declared, Namespace: next.Name, UID: next.UID, By: actor(ctx), Changes: changes,
+	}, c.roomBeside(next.Name, value, do))
+	if err != nil {
+		return nil, err
+	}
+	return append(do, op), nil
+}
+
+// declared returns what differs in the declarations, sorted by key.
+func declared(old, next map[string]string) []audit.Change {
+	var changes []audit.Change
+	for key, is := range next {
+		if !declaration(key) {
+			continue
+		}
+		if was, before := old[key]; !before || was != is {
+			changes = append(changes, audit.Change{Key: key, Old: was, New: is})
+		}
+	}
+	for key, was := range old {
+		if _, still := next[key]; !still && declaration(key) {
+			changes = append(changes, audit.Change{Key: key, Old: was})
+		}
+	}
+	slices.SortFunc(changes, func(a, b audit.Change) int { return strings.Compare(a.Key, b.Key) })
+	return changes
+}
+
+// actor is on whose behalf something is done, as far as it can be recorded: a name that
+// is too long is cut, since a request must not fail for it.
+func actor(ctx context.Context) string {
+	name := audit.Actor(ctx)
+	if len(name) > audit.MaxBy {
+		name = name[:audit.MaxBy]
+	}
+	return strings.ToValidUTF8(name, "")
+}
+
+// roomBeside is how many bytes a further operation may have in a commit that writes
+// value as a namespace, and do; half of it is left to what admission has join. Zero: no
+// bound.
+func (c *core) roomBeside(name string, value []byte, do []store.Operation) int {
+	room := c.limits.Value
+	if c.limits.Bytes > 0 {
+		used := len(c.keys.namespace(name)) + len(value)
+		for _, op := range do {
+			used += len(op.Key) + len(op.Value)
+		}
+		left := max((c.limits.Bytes-used)/2, 1)
+		if room == 0 || left < room {
+			room = left
+		}
+	}
+	return room
+}
