@@ -56,6 +56,15 @@ func (m member) check() error {
 // companions in several scripts.
 func hidden(r rune) bool { return !unicode.IsGraphic(r) && !unicode.Is(unicode.Join_Control, r) }
 
+// readAnnotation reads the annotation of that key into members. It is the reverse of
+// writeAnnotation.
+func readAnnotation(key, text string, members []member) error {
+	if err := checkDeclared(key); err != nil {
+		return err
+	}
+	return readMembers(text, members)
+}
+
 // readMembers reads the JSON object in text into members. It is strict: an object of
 // strings, each of the members at most once, and nothing else, neither inside nor
 // after it. Names are told apart by case.
@@ -163,8 +172,8 @@ func writeMembers(members []member) (string, error) {
 	return out.String(), nil
 }
 
-// annotation returns the annotation of that key with members.
-func annotation(key string, members []member) (string, string, error) {
+// writeAnnotation returns the annotation of that key with members.
+func writeAnnotation(key string, members []member) (string, string, error) {
 	err := checkDeclared(key)
 	var value string
 	if err == nil {
@@ -203,7 +212,7 @@ func writeTime(name string, t time.Time) (string, error) {
 // namedAnnotations returns a value for each annotation whose key begins with prefix,
 // in the order of the keys. What cannot be read is left out, and told in an [*Error]
 // of kind [ErrInvalid] with one cause each.
-func namedAnnotations[T any](m Meta, prefix string, read func(name, text string) (T, error)) ([]T, error) {
+func namedAnnotations[T any](m Meta, prefix string, read func(key, text string) (T, error)) ([]T, error) {
 	var keys []string
 	for k := range m.Annotations {
 		if strings.HasPrefix(k, prefix) {
@@ -217,15 +226,12 @@ func namedAnnotations[T any](m Meta, prefix string, read func(name, text string)
 	var all []T
 	var vs []Violation
 	for _, k := range keys {
-		err := checkDeclared(k)
-		if err == nil {
-			var v T
-			if v, err = read(k[len(prefix):], m.Annotations[k]); err == nil {
-				all = append(all, v)
-				continue
-			}
+		v, err := read(k, m.Annotations[k])
+		if err != nil {
+			vs = append(vs, unreadable(k, m.Annotations[k], err))
+			continue
 		}
-		vs = append(vs, unreadable(k, m.Annotations[k], err))
+		all = append(all, v)
 	}
 	return all, Invalid(Kind, Resource, m.Name, vs)
 }

@@ -1,8 +1,6 @@
 package namespace
 
-import (
-	"strings"
-)
+import "strings"
 
 // ProtectionPrefix begins the keys of the annotations that protect a namespace from
 // deletion; what follows is the name of the protection.
@@ -38,7 +36,7 @@ func Protections(m Meta) ([]Protection, error) {
 // [ErrInvalid] for a protection that nobody could read: one without a name, an owner
 // or a reason, or with a text that is too long or not of one line.
 func (p Protection) Annotation() (key, value string, err error) {
-	return annotation(ProtectionPrefix+p.Name, p.members())
+	return writeAnnotation(ProtectionPrefix+p.Name, p.members())
 }
 
 func (p *Protection) members() []member {
@@ -48,9 +46,9 @@ func (p *Protection) members() []member {
 	}
 }
 
-func readProtection(name, text string) (Protection, error) {
-	p := Protection{Name: name}
-	err := readMembers(text, p.members())
+func readProtection(key, text string) (Protection, error) {
+	p := Protection{Name: key[len(ProtectionPrefix):]}
+	err := readAnnotation(key, text, p.members())
 	return p, err
 }
 
@@ -63,11 +61,10 @@ func protected(n Namespace) error {
 	var causes []Violation
 	var told, keys []string
 	for _, key := range sortedKeys(n.Annotations) {
-		name, ok := strings.CutPrefix(key, ProtectionPrefix)
-		if !ok {
+		if !strings.HasPrefix(key, ProtectionPrefix) {
 			continue
 		}
-		text := protection(name, n.Annotations[key])
+		text := protection(key, n.Annotations[key])
 		told = append(told, text)
 		keys = append(keys, shown(key))
 		causes = append(causes, Violation{ProtectedCause, annotationField(key), "protected by " + text})
@@ -89,12 +86,12 @@ func anyProtection(annotations map[string]string) bool {
 }
 
 // protection tells of one protection.
-func protection(name, text string) string {
-	p, err := readProtection(name, text)
+func protection(key, text string) string {
+	p, err := readProtection(key, text)
 	if err != nil {
-		return shown(name) + " (its annotation cannot be read)"
+		return shown(p.Name) + " (its annotation cannot be read)"
 	}
-	return shown(name) + " (owner " + p.Owner + ": " + p.Reason + ")"
+	return p.Name + " (owner " + p.Owner + ": " + p.Reason + ")"
 }
 
 func plural(list []string) string {

@@ -131,7 +131,7 @@ func TestProtectionAnnotation(t *testing.T) {
 	require.Equal(t, legalIs, value)
 	for _, p := range []namespace.Protection{
 		ok,
-		{Name: "A_b.C", Owner: `"<&>\`, Reason: "نمی‌خواهم 日本語 👍 \u3000."},
+		{Name: "A_b.C", Owner: `"<&>\`, Reason: "نمی\u200cخواهم 日本語 👍 \u3000."},
 		{Name: strings.Repeat("a", 63), Owner: strings.Repeat("\"", 256), Reason: strings.Repeat("\\", 1024)},
 	} {
 		key, value, err := p.Annotation()

@@ -7,6 +7,12 @@
 // violation of what it returned. [MarkDeleted] and [Removable] say how a
 // namespace dies.
 //
+// What an operator declares about a namespace is in its annotations, so that every
+// client can set, see and remove it: a [Protection] refuses its deletion, a [Hold]
+// and a grace ([GraceOf]) delay it, a [Waiver] keeps a failing source from holding
+// it up. Creating and updating refuses declarations that nobody could read. None of
+// them turns back or holds up a namespace that is terminating.
+//
 // The design document that comments in this library name with a section is the
 // design proposal "Namespaces" of Kubernetes.
 //

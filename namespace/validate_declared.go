@@ -50,15 +50,16 @@ func declares(k string) bool {
 // validateDeclaration returns what is wrong with the declaration of key k.
 func validateDeclaration(m Meta, k string) []Violation {
 	var err error
-	if name, ok := strings.CutPrefix(k, ProtectionPrefix); ok {
-		_, err = readProtection(name, m.Annotations[k])
-	} else if name, ok := strings.CutPrefix(k, WaiverPrefix); ok {
-		_, err = readWaiver(name, m.Annotations[k])
-	} else if k == HoldAnnotation {
+	switch {
+	case strings.HasPrefix(k, ProtectionPrefix):
+		_, err = readProtection(k, m.Annotations[k])
+	case strings.HasPrefix(k, WaiverPrefix):
+		_, err = readWaiver(k, m.Annotations[k])
+	case k == HoldAnnotation:
 		_, _, err = HoldOf(m)
-	} else if k == GraceAnnotation {
+	case k == GraceAnnotation:
 		_, err = GraceOf(m)
-	} else { // it would be taken for one, and do nothing
+	default: // it would be taken for one, and do nothing
 		return []Violation{invalid("metadata.annotations", k, "the key must be in lower case: "+lowered(k))}
 	}
 	var refused *Error

@@ -35,7 +35,8 @@ func unreadable() map[string]string {
 		"waiver.NSLIFECYCLE.io/a":                waiverIs,
 		"nslifecycle.io/Delete-After":            holdIs,
 		"NsLifecycle.io/deletion-grace":          "1h",
-		"protection.nslifecycle.io/none/of/them": legalIs, // which its key says, too
+		"protection.nslifecycle.io/none/of/them": legalIs,
+		"protection.nslifecycle.io/\u212a":       legalIs, // the sign for Kelvin, a k in lower case
 	}
 }
 
@@ -64,6 +65,7 @@ func TestValidateDeclaredTellsWhere(t *testing.T) {
 	n := named("x")
 	n.Annotations = unreadable()
 	delete(n.Annotations, "protection.nslifecycle.io/none/of/them")
+	delete(n.Annotations, "protection.nslifecycle.io/\u212a")
 	n.Annotations["waiver.nslifecycle.io/fine"] = waiverIs
 	n.Annotations["waiver.nslifecycle.io/\xff"] = "\xff"
 	var fields []string

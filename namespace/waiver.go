@@ -48,7 +48,7 @@ func (w Waiver) Annotation() (key, value string, err error) {
 	if err != nil {
 		return "", "", badDeclaration(key, err)
 	}
-	return annotation(key, w.members(&until))
+	return writeAnnotation(key, w.members(&until))
 }
 
 func (w *Waiver) members(until *string) []member {
@@ -60,9 +60,9 @@ func (w *Waiver) members(until *string) []member {
 	}
 }
 
-func readWaiver(name, text string) (Waiver, error) {
-	w, until := Waiver{Name: name}, ""
-	err := readMembers(text, w.members(&until))
+func readWaiver(key, text string) (Waiver, error) {
+	w, until := Waiver{Name: key[len(WaiverPrefix):]}, ""
+	err := readAnnotation(key, text, w.members(&until))
 	if err == nil {
 		err = checkSource(w.Source)
 	}

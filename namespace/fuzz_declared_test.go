@@ -1,0 +1,89 @@
+package namespace_test
+
+import (
+	"strings"
+	"testing"
+	"unicode"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/nslifecycle/nslifecycle/namespace"
+)
+
+// FuzzDeclarations checks that whatever can be read as a declaration can be written
+// and read again as the same, and shows only what people can see; and that creating,
+// updating and deleting agree on what can be read.
+func FuzzDeclarations(f *testing.F) {
+	for _, value := range []string{
+		legalIs, waiverIs, backupIs, `{}`, `{"owner":1}`, `{"owner":"a","owner":"b","reason":"c"}`, `null`, legalIs + legalIs, `{"owner":"\u202e","reason":"\ud800"}`,
+		`{"source":"pods","by":"a","reason":"b","until":"0000-01-01T00:00:00+01:00"}`, `{"source":"pods","by":"a","reason":"b","until":"2026-01-02T3:04:05Z"}`,
+	} {
+		f.Add("legal", value)
+	}
+	f.Add("", legalIs)
+	f.Add("a/b", legalIs)
+	f.Add("\xff", "\xff")
+	f.Fuzz(func(t *testing.T, name, value string) {
+		key := namespace.ProtectionPrefix + name
+		m := annotated(key, value, namespace.WaiverPrefix+name, value)
+		fuzzProtection(t, m)
+		fuzzWaiver(t, m)
+		fuzzRequests(t, key, value)
+	})
+}
+
+func fuzzProtection(t *testing.T, m namespace.Meta) {
+	protections, err := namespace.Protections(m)
+	if err != nil {
+		require.ErrorIs(t, err, namespace.ErrInvalid)
+		require.Empty(t, protections)
+		return
+	}
+	require.Len(t, protections, 1)
+	require.True(t, plain(protections[0].Owner) && plain(protections[0].Reason), "%q", protections[0])
+	key, value, err := protections[0].Annotation()
+	require.NoError(t, err)
+	again, err := namespace.Protections(annotated(key, value))
+	require.NoError(t, err)
+	require.Empty(t, cmp.Diff(protections, again))
+}
+
+func fuzzWaiver(t *testing.T, m namespace.Meta) {
+	waivers, err := namespace.Waivers(m)
+	if err != nil {
+		require.ErrorIs(t, err, namespace.ErrInvalid)
+		require.Empty(t, waivers)
+		return
+	}
+	require.Len(t, waivers, 1)
+	w := waivers[0]
+	require.True(t, plain(w.Source) && plain(w.By) && plain(w.Reason), "%q", w)
+	require.False(t, w.Until.IsZero())
+	key, value, err := w.Annotation()
+	require.NoError(t, err)
+	again, err := namespace.Waivers(annotated(key, value))
+	require.NoError(t, err)
+	require.Empty(t, cmp.Diff(waivers, again))
+}
+
+// plain reports whether s shows nothing but itself.
+func plain(s string) bool {
+	return strings.TrimSpace(s) != "" && !strings.ContainsFunc(s, func(r rune) bool {
+		return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)
+	})
+}
+
+func fuzzRequests(t *testing.T, key, value string) {
+	n := protectedNamespace(key, value)
+	_, unread := namespace.Protections(n.Meta)
+	created := namespace.ValidateCreate(n)
+	require.Equal(t, unread == nil, created == nil, "%v, %v", unread, created)
+	if created == nil {
+		require.NoError(t, namespace.ValidateUpdate(n, n))
+	}
+	err := namespace.ValidateDelete(n, namespace.Preconditions{})
+	require.ErrorIs(t, err, namespace.ErrForbidden)
+	require.NotContains(t, err.Error(), "\x1b")
+	require.NoError(t, namespace.ValidateDelete(namespace.MarkDeleted(n, now), namespace.Preconditions{}))
+}
