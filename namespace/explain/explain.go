@@ -1,4 +1,16 @@
 // Package explain answers why a namespace is still there, and what to do.
+//
+// [Explain] is a pure function: it makes a [Diagnosis] of whatever is known. The
+// conditions of the namespace alone will do, also those that a stock Kubernetes wrote;
+// a [Recorder] beside the controller adds what it saw (progress, failures with their
+// counts, the objects by name), package parties adds who owns the finalizers, package
+// audit what operators did. An [Explainer] gathers all of that for one name.
+//
+// A diagnosis names the true cause first: DESIGN.md says how causes are ranked. Every
+// cause has a remedy. It reads as text ([Diagnosis.Text]), as JSON, and as a page of
+// its own ([Diagnosis.HTML]).
+//
+// Nothing here writes anything, to the namespace or elsewhere.
 package explain
 
 import (
@@ -14,7 +26,7 @@ import (
 // Input is everything that a diagnosis is made of. Whatever is missing makes it poorer,
 // never wrong: the conditions of the namespace alone will do.
 type Input struct {
-	Name      string              // of the namespace
+	Name      string              // of the namespace; empty: that of Namespace
 	Namespace namespace.Namespace // as it is now; zero: there is none of that name
 	History   History             // what a [Recorder] saw of it; zero: nothing
 	Parties   []parties.Party     // what agents announced; nil: not known
@@ -22,7 +34,8 @@ type Input struct {
 	Now       time.Time
 }
 
-// Diagnosis is why a namespace is still there, and what to do.
+// Diagnosis is why a namespace is still there, and what to do. Its strings are as they
+// were found: only [Diagnosis.Text] and [Diagnosis.HTML] make them safe to be shown.
 type Diagnosis struct {
 	Name     string      `json:"name"`
 	UID      string      `json:"uid,omitempty"`
@@ -40,16 +53,14 @@ type Diagnosis struct {
 	Next     *Next       `json:"next,omitempty"`
 }
 
-// Kind is what sort of thing a cause is.
-type Kind string
-
 // Cause is one thing that keeps the namespace, and what to do about it.
 type Cause struct {
-	Kind    Kind   `json:"kind"`
-	Source  string `json:"source,omitempty"` // the resource type, group, finalizer or protection
-	Summary string `json:"summary"`          // one sentence
-	Detail  string `json:"detail,omitempty"`
-	Remedy  Remedy `json:"remedy"`
+	Kind    Kind      `json:"kind"`
+	Source  string    `json:"source,omitempty"` // the resource type, group, finalizer or protection
+	Summary string    `json:"summary"`          // one sentence
+	Detail  string    `json:"detail,omitempty"`
+	Since   time.Time `json:"since,omitzero"` // zero: not known
+	Remedy  Remedy    `json:"remedy"`
 }
 
 // Remedy is what to do about a cause.
@@ -60,8 +71,9 @@ type Remedy struct {
 
 // Progress is how far a deletion has come.
 type Progress struct {
-	Removed   int       `json:"removed"` // so far, as far as known
-	Remaining int       `json:"remaining"`
+	Removed   int       `json:"removed"`           // so far, as far as known
+	Remaining int       `json:"remaining"`         // as far as known
+	AtLeast   bool      `json:"atLeast,omitempty"` // there is more than Remaining; nobody has counted to the end
 	PerSecond float64   `json:"perSecond,omitempty"`
 	End       time.Time `json:"end,omitzero"` // by that rate; zero: cannot be told
 }
@@ -69,10 +81,12 @@ type Progress struct {
 // Holder is a finalizer of the namespace, and who owns it.
 type Holder struct {
 	Finalizer finalizer.Name `json:"finalizer"`
+	Object    bool           `json:"object,omitempty"` // it is one of metadata.finalizers
 	Since     time.Time      `json:"since,omitzero"`
 	Known     bool           `json:"known"` // its owner announced itself, now or once
 	Alive     bool           `json:"alive"` // and is there
 	LastSeen  time.Time      `json:"lastSeen,omitzero"`
+	LastPass  time.Time      `json:"lastPass,omitzero"` // when its owner last ended a pass, as far as recorded
 	Contact   string         `json:"contact,omitempty"`
 }
 
@@ -83,8 +97,11 @@ type Objects struct {
 	Deleting  int       `json:"deleting"`
 	Sample    []string  `json:"sample,omitempty"`
 	HeldBy    []HeldBy  `json:"heldBy,omitempty"`
-	Waiting   bool      `json:"waiting,omitempty"` // not asked: it comes after something that is not empty
-	Since     time.Time `json:"since,omitzero"`    // for how long the count has not gone down
+	Waiting   bool      `json:"waiting,omitempty"`   // not asked: it comes after something that is not empty
+	AtLeast   bool      `json:"atLeast,omitempty"`   // there was too much to count
+	Returning bool      `json:"returning,omitempty"` // it is deleted again and again, and does not get less
+	Since     time.Time `json:"since,omitzero"`      // for how long the count has not gone down
+	Counted   time.Time `json:"counted,omitzero"`    // when; older than the last pass if the source failed since
 }
 
 // HeldBy is a finalizer that holds objects.
@@ -97,6 +114,7 @@ type HeldBy struct {
 
 // Failure is what failed in the same way once or several times.
 type Failure struct {
+	Kind   Kind      `json:"kind"`   // the cause that it is
 	Source string    `json:"source"` // the resource type, the group, or what else was asked
 	Text   string    `json:"text"`
 	Count  int       `json:"count"`
@@ -106,12 +124,13 @@ type Failure struct {
 
 // Pass is one pass over the namespace.
 type Pass struct {
-	Start     time.Time     `json:"start"`
-	Took      time.Duration `json:"took"` // nanoseconds in JSON
-	Outcome   string        `json:"outcome"`
-	Deleted   int           `json:"deleted"`
-	Remaining int           `json:"remaining"`
-	Error     string        `json:"error,omitempty"`
+	Start     time.Time      `json:"start"`
+	Took      time.Duration  `json:"took"` // nanoseconds in JSON
+	Party     finalizer.Name `json:"party,omitempty"`
+	Outcome   string         `json:"outcome"`
+	Deleted   int            `json:"deleted"`
+	Remaining int            `json:"remaining"`
+	Error     string         `json:"error,omitempty"`
 }
 
 // Next is when the namespace will be looked at again.

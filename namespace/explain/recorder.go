@@ -1,6 +1,169 @@
 package explain
 
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/nslifecycle/nslifecycle/finalizer"
+	"github.com/nslifecycle/nslifecycle/namespace/controller"
+	"github.com/nslifecycle/nslifecycle/namespace/pass"
+)
+
+// RecorderOptions bound what a [Recorder] keeps. A nil *RecorderOptions and zero fields
+// stand for the defaults; what is negative counts as zero.
+type RecorderOptions struct {
+	Passes int           // the latest of each namespace; default 32
+	Ended  int           // namespaces that were removed; default 1024
+	Forget time.Duration // for how long those are kept; default 1 h
+}
+
+// The other bounds of what is kept of one namespace.
+const (
+	maxFailures = 64  // different ones
+	maxTypes    = 64  // resource types with something left
+	maxHolders  = 16  // finalizers in each
+	maxSample   = 5   // names in each sample
+	maxName     = 253 // bytes of a name
+	maxText     = 400 // bytes of a failure
+)
+
 // Recorder keeps the latest passes of each namespace that is terminating. Make one
 // with [NewRecorder], and give its Hooks to the controller. It is safe for concurrent
 // use.
-type Recorder struct{}
+//
+// What it keeps of a namespace is bounded, whatever the namespace holds: DESIGN.md has
+// the figures. A namespace that was removed is kept for a while, so that what happened
+// to it can be told.
+type Recorder struct {
+	opts RecorderOptions
+
+	mu      sync.Mutex
+	entries map[controller.Ref]*entry
+	ended   []controller.Ref // the oldest first
+}
+
+// NewRecorder returns a recorder that has seen nothing. A nil opts stands for the
+// defaults.
+func NewRecorder(opts *RecorderOptions) *Recorder {
+	r := &Recorder{entries: map[controller.Ref]*entry{}}
+	if opts != nil {
+		r.opts = *opts
+	}
+	if r.opts.Passes <= 0 {
+		r.opts.Passes = 32
+	}
+	if r.opts.Ended <= 0 {
+		r.opts.Ended = 1024
+	}
+	if r.opts.Forget <= 0 {
+		r.opts.Forget = time.Hour
+	}
+	return r
+}
+
+// Hooks returns what a controller is to tell. Each controller needs hooks of its own:
+// call it once for each. Where controllers of several parties tell one recorder,
+// [Recorder.HooksOf] lets a diagnosis tell them apart.
+func (r *Recorder) Hooks() controller.Hooks { return r.HooksOf("") }
+
+// HooksOf is Hooks for the controller of that party.
+func (r *Recorder) HooksOf(party finalizer.Name) controller.Hooks {
+	v := &voice{recorder: r, party: party}
+	return controller.Hooks{
+		Queued:      v.queued,
+		PassStarted: v.started,
+		PassEnded:   v.passed,
+		Retried:     v.retried,
+		Finalized:   v.finalized,
+		Removed:     v.removed,
+	}
+}
+
+// voice is one controller that tells a recorder.
+type voice struct {
+	recorder *Recorder
+	party    finalizer.Name
+}
+
+// of returns what is kept of ref, and of this controller's part in it; the recorder
+// must be locked.
+func (v *voice) of(ref controller.Ref) (*entry, *part) {
+	e := v.recorder.entries[ref]
+	if e == nil {
+		e = &entry{}
+		v.recorder.entries[ref] = e
+	}
+	at := slices.IndexFunc(e.parts, func(p *part) bool { return p.voice == v })
+	if at < 0 {
+		at = len(e.parts)
+		e.parts = append(e.parts, &part{voice: v})
+	}
+	return e, e.parts[at]
+}
+
+func (v *voice) queued(ref controller.Ref) {
+	now := time.Now()
+	v.recorder.mu.Lock()
+	defer v.recorder.mu.Unlock()
+	_, p := v.of(ref)
+	p.queued, p.running, p.next = now, time.Time{}, Next{}
+}
+
+func (v *voice) started(ref controller.Ref) {
+	now := time.Now()
+	v.recorder.mu.Lock()
+	defer v.recorder.mu.Unlock()
+	_, p := v.of(ref)
+	p.queued, p.running, p.next = time.Time{}, now, Next{}
+}
+
+func (v *voice) passed(ref controller.Ref, result pass.Result, err error, took time.Duration) {
+	now := time.Now()
+	v.recorder.mu.Lock()
+	defer v.recorder.mu.Unlock()
+	e, p := v.of(ref)
+	p.queued, p.running = time.Time{}, time.Time{}
+	e.learn(p, v.recorder.opts.Passes, result, err, now, took)
+}
+
+func (v *voice) retried(ref controller.Ref, delay time.Duration, reason controller.Reason) {
+	now := time.Now()
+	v.recorder.mu.Lock()
+	defer v.recorder.mu.Unlock()
+	_, p := v.of(ref)
+	p.next = Next{At: now.Add(delay), Reason: string(reason)}
+}
+
+func (v *voice) finalized(ref controller.Ref) {
+	v.recorder.mu.Lock()
+	defer v.recorder.mu.Unlock()
+	_, p := v.of(ref)
+	p.done = true
+}
+
+func (v *voice) removed(ref controller.Ref) {
+	now := time.Now()
+	v.recorder.mu.Lock()
+	defer v.recorder.mu.Unlock()
+	e := v.recorder.entries[ref]
+	if e == nil || !e.ended.IsZero() {
+		return
+	}
+	e.end(now)
+	v.recorder.ended = append(v.recorder.ended, ref)
+	v.recorder.forget(now)
+}
+
+// forget drops the removed ones that are too old or too many.
+func (r *Recorder) forget(now time.Time) {
+	n := 0
+	for _, ref := range r.ended {
+		if len(r.ended)-n <= r.opts.Ended && now.Sub(r.entries[ref].ended) <= r.opts.Forget {
+			break
+		}
+		delete(r.entries, ref)
+		n++
+	}
+	r.ended = slices.Delete(r.ended, 0, n)
+}

@@ -1,0 +1,143 @@
+package explain
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/nslifecycle/nslifecycle/finalizer"
+	"github.com/nslifecycle/nslifecycle/phase"
+)
+
+// told returns the conditions of that type, of whichever party, that are True.
+func (b *builder) told(t phase.ConditionType) []phase.Condition {
+	var list []phase.Condition
+	for _, c := range b.in.Namespace.Status.Conditions {
+		if _, is := split(c.Type); is == t && c.Status == phase.True {
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+// split returns the party that wrote a condition of type t, [finalizer.Kubernetes] for a
+// plain one, and the plain type.
+func split(t phase.ConditionType) (finalizer.Name, phase.ConditionType) {
+	if at := strings.LastIndexByte(string(t), '.'); at >= 0 {
+		return finalizer.Name(t[:at]), t[at+1:]
+	}
+	return finalizer.Kubernetes, t
+}
+
+// recorded reports whether what the condition tells was recorded, and is known better.
+func (b *builder) recorded(c phase.Condition) bool {
+	h := b.in.History
+	if !slices.ContainsFunc(h.Passes, func(p Pass) bool { return p.Outcome == "failed" || p.Outcome == "waiting" }) {
+		return false
+	}
+	party, _ := split(c.Type)
+	return slices.Contains(h.Parties, party) || party == finalizer.Kubernetes && len(h.Parties) == 0
+}
+
+// conditions explains the failures that the conditions tell of and no pass that was
+// recorded. Known are the failures that were.
+func (b *builder) conditions(known []Failure) {
+	for _, t := range []struct {
+		condition phase.ConditionType
+		kind      Kind
+		source    string
+	}{
+		{phase.DiscoveryFailure, DiscoveryFailed, sourceDiscovery},
+		{phase.GroupVersionParsingFailure, ParsingFailed, sourceParsing},
+		{"NamespaceDeletionGVParsingFailure", ParsingFailed, sourceParsing},
+		{phase.ContentFailure, SourceFailed, sourceDeleter},
+	} {
+		for _, c := range b.told(t.condition) {
+			if b.recorded(c) || slices.ContainsFunc(known, func(f Failure) bool { return strings.Contains(c.Message, f.Text) }) {
+				continue
+			}
+			kind := t.kind
+			switch {
+			case kind == SourceFailed && strings.Contains(c.Message, "unexpected items still remain"):
+				kind = Returning
+			case kind == SourceFailed && (strings.Contains(c.Message, "deadline exceeded") || strings.Contains(c.Message, "did not answer within")):
+				kind = SourceSlow
+			}
+			f := Failure{Kind: kind, Source: t.source, Text: brief(message(c.Message), maxText), First: c.LastTransitionTime.Time}
+			f.Source = sourceIn(f, c)
+			b.cause(b.failure(f))
+		}
+	}
+}
+
+// message strips what a condition's message begins with and says nothing.
+func message(s string) string {
+	for _, p := range []string{"Failed to delete all resource types, ", "Discovery failed for some groups, "} {
+		if rest, ok := strings.CutPrefix(s, p); ok {
+			if _, after, ok := strings.Cut(rest, ": "); ok {
+				return after
+			}
+		}
+	}
+	if s == "" {
+		return "it does not say how"
+	}
+	return s
+}
+
+// sourceIn returns the source that a condition's message names at its beginning, as this
+// library's do ("widgets.example.com: list: refused"), else that of f.
+func sourceIn(f Failure, c phase.Condition) string {
+	first, _, ok := strings.Cut(f.Text, ": ")
+	if ok && first != "" && len(first) <= 2*maxName && !strings.ContainsAny(first, " /\t\n\"") && strings.ToLower(first) == first {
+		return first
+	}
+	if party, _ := split(c.Type); party != finalizer.Kubernetes {
+		return f.Source + " of " + string(party)
+	}
+	return f.Source
+}
+
+// remainingIn reads "Some resources are remaining: pods. has 2 resource instances, ...".
+func remainingIn(message string) []Objects {
+	var list []Objects
+	for _, part := range phrases(message) {
+		name, rest, ok := strings.Cut(part, " has ")
+		n, ok2 := instances(rest)
+		if !ok || !ok2 {
+			continue
+		}
+		list = append(list, Objects{Resource: brief(strings.TrimSuffix(name, "."), 2*maxName), Remaining: n})
+	}
+	return list
+}
+
+// heldIn reads "... finalizers remaining: a/b in 3 resource instances, ...".
+func heldIn(message string) []HeldBy {
+	var list []HeldBy
+	for _, part := range phrases(message) {
+		name, rest, ok := strings.Cut(part, " in ")
+		n, ok2 := instances(rest)
+		if !ok || !ok2 {
+			continue
+		}
+		list = append(list, HeldBy{Finalizer: brief(name, 2*maxName), Objects: n})
+	}
+	return list
+}
+
+func phrases(message string) []string {
+	_, list, ok := strings.Cut(message, ": ")
+	if !ok {
+		return nil
+	}
+	list, _, _ = strings.Cut(list, ";")
+	parts := strings.Split(list, ", ")
+	return parts[:min(len(parts), maxTypes)]
+}
+
+func instances(s string) (int, bool) {
+	digits, ok := strings.CutSuffix(s, " resource instances")
+	n, err := strconv.Atoi(digits)
+	return n, ok && err == nil && n > 0
+}

@@ -1,0 +1,162 @@
+package explain
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nslifecycle/nslifecycle/finalizer"
+	"github.com/nslifecycle/nslifecycle/phase"
+)
+
+// objects returns what is left: what was recorded, and beyond it what the conditions
+// tell.
+func (b *builder) objects() []Objects {
+	list := slices.Clone(b.in.History.Objects)
+	for _, c := range b.told(phase.ContentRemaining) {
+		if b.recorded(c) {
+			continue
+		}
+		for _, o := range remainingIn(c.Message) {
+			if !slices.ContainsFunc(list, func(known Objects) bool { return known.Resource == o.Resource }) {
+				o.Since = c.LastTransitionTime.Time
+				list = append(list, o)
+			}
+		}
+	}
+	return list
+}
+
+// progress sums up what is left and what has gone.
+func (b *builder) progress() *Progress {
+	h := b.in.History
+	p := &Progress{Removed: h.Removed, PerSecond: h.PerSecond}
+	for _, o := range b.d.Objects {
+		p.Remaining = plus(p.Remaining, o.Remaining)
+		p.AtLeast = p.AtLeast || o.AtLeast
+	}
+	p.AtLeast = p.AtLeast || slices.ContainsFunc(b.d.Objects, func(o Objects) bool { return o.Waiting })
+	if p.PerSecond > 0 && p.Remaining > 0 && !p.AtLeast {
+		if left := float64(p.Remaining) / p.PerSecond; left < float64(100*365*24*time.Hour/time.Second) {
+			p.End = b.d.At.Add(time.Duration(left * float64(time.Second))).Truncate(time.Second)
+		}
+	}
+	return p
+}
+
+// content explains the objects that are left.
+func (b *builder) content() {
+	b.held()
+	failing := func(resource string) bool {
+		return slices.ContainsFunc(b.d.Causes, func(c Cause) bool { return c.Source == resource })
+	}
+	var stopping, moving, waiting, plain []Objects
+	for _, o := range b.d.Objects {
+		switch {
+		case o.Waiting:
+			waiting = append(waiting, o)
+		case o.Remaining <= 0 || failing(o.Resource):
+		case o.Returning:
+			b.cause(b.returning(o))
+		case len(o.HeldBy) > 0: // told by finalizer
+		case o.Deleting >= o.Remaining:
+			stopping = append(stopping, o)
+		case b.in.History.PerSecond > 0 || o.AtLeast:
+			moving = append(moving, o)
+		default:
+			plain = append(plain, o)
+		}
+	}
+	if len(stopping) > 0 {
+		b.cause(b.stopping(stopping))
+	}
+	if len(moving) > 0 {
+		b.cause(b.moving(moving))
+	}
+	if len(plain) > 0 && !b.holdsObjects() {
+		b.cause(b.remaining(plain))
+	}
+	if len(waiting) > 0 {
+		b.cause(b.ordered(waiting))
+	}
+}
+
+// holdsObjects reports whether the conditions name finalizers that hold objects, which
+// then explain what is left.
+func (b *builder) holdsObjects() bool { return b.has(Held) && len(b.in.History.Objects) == 0 }
+
+// held explains the finalizers that hold objects, each once.
+func (b *builder) held() {
+	type where struct {
+		Objects
+		by HeldBy
+	}
+	by := map[string][]where{}
+	var order []string
+	for _, o := range b.d.Objects {
+		for _, h := range o.HeldBy {
+			if _, known := by[h.Finalizer]; !known {
+				order = append(order, h.Finalizer)
+			}
+			by[h.Finalizer] = append(by[h.Finalizer], where{o, h})
+		}
+	}
+	for _, f := range order {
+		c := Cause{Kind: Held, Source: f}
+		total, places := 0, []string(nil)
+		for _, w := range by[f] {
+			total = plus(total, w.by.Objects)
+			places = append(places, fmt.Sprintf("%s in %s%s", count(w.by.Objects), w.Resource, names(w.by.Sample, w.by.Objects)))
+			c.Since = earlier(c.Since, w.by.Since)
+		}
+		c.Summary = fmt.Sprintf("finalizer %s holds %s: %s", f, objects(total), strings.Join(places, "; "))
+		c.Detail = b.ownerOf(finalizer.Name(f))
+		c.Remedy = b.remedyHeld(f, by[f][0].Resource)
+		b.cause(c)
+	}
+	for _, c := range b.told(phase.FinalizersRemaining) {
+		if b.recorded(c) {
+			continue
+		}
+		for _, h := range heldIn(c.Message) {
+			if _, known := by[h.Finalizer]; known {
+				continue
+			}
+			b.cause(Cause{
+				Kind: Held, Source: h.Finalizer, Since: c.LastTransitionTime.Time,
+				Summary: fmt.Sprintf("finalizer %s holds %s", h.Finalizer, objects(h.Objects)),
+				Detail:  b.ownerOf(finalizer.Name(h.Finalizer)),
+				Remedy:  b.remedyHeld(h.Finalizer, b.firstRemaining()),
+			})
+		}
+	}
+}
+
+func (b *builder) firstRemaining() string {
+	for _, o := range b.d.Objects {
+		if o.Remaining > 0 {
+			return o.Resource
+		}
+	}
+	return ""
+}
+
+// ownerOf says what is known of the owner of a finalizer that holds objects.
+func (b *builder) ownerOf(f finalizer.Name) string {
+	h := b.holder(f)
+	switch {
+	case !h.Known:
+		return ""
+	case h.Alive:
+		return "its owner is there" + contact(h.Contact)
+	}
+	return fmt.Sprintf("its owner was last seen %s ago%s", human(b.age(h.LastSeen)), contact(h.Contact))
+}
+
+func contact(who string) string {
+	if who == "" {
+		return ""
+	}
+	return " (contact: " + who + ")"
+}

@@ -1,0 +1,280 @@
+package explain
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nslifecycle/nslifecycle/deleter"
+	"github.com/nslifecycle/nslifecycle/finalizer"
+	"github.com/nslifecycle/nslifecycle/namespace/pass"
+)
+
+// entry is what a recorder keeps of one incarnation.
+type entry struct {
+	parts    []*part // one for each controller that told of it
+	passes   []step  // a ring: the oldest at first, once it is full
+	oldest   int
+	total    int
+	deleted  time.Time // its deletionTimestamp
+	began    time.Time
+	ended    time.Time
+	failures []Failure // the last one last
+	conflict int
+}
+
+// part is what one controller told of it.
+type part struct {
+	voice   *voice
+	queued  time.Time
+	running time.Time
+	next    Next
+	done    bool
+	types   []kind // by resource
+	gone    int    // objects of types that are empty now
+	failing []Failure
+	waived  []string
+	settles time.Duration
+}
+
+// step is one pass, packed.
+type step struct {
+	start     int64 // nanoseconds since 1970
+	took      time.Duration
+	deleted   int
+	remaining int
+	removed   int // so far
+	err       string
+	party     finalizer.Name
+	outcome   pass.Outcome
+}
+
+// kind is what is left of one resource type.
+type kind struct {
+	Objects
+	resource deleter.Resource
+	asked    int // objects that it was told to have deleted so far
+	most     int // objects that were there at one time
+	low      int // the least that was left
+	since    int // objects deleted since then
+	rounds   int // passes that deleted some since then
+}
+
+// removed returns how many objects of the type have gone, as far as known.
+func (k *kind) removed() int { return max(k.asked-k.Deleting, k.most-k.Remaining, 0) }
+
+// learn takes in a pass that has ended.
+func (e *entry) learn(p *part, most int, result pass.Result, err error, now time.Time, took time.Duration) {
+	if e.began.IsZero() {
+		e.began = now.Add(-took)
+	}
+	if at := result.Namespace.DeletionTimestamp.Time; !at.IsZero() {
+		e.deleted = at
+	}
+	looked := result.Outcome == pass.Waiting || result.Outcome == pass.Failed || result.Outcome == pass.Interrupted ||
+		result.Outcome == pass.Finalized || result.Outcome == pass.Removed
+	if looked {
+		p.count(result.Report, now)
+	}
+	if result.Outcome != pass.Interrupted {
+		e.fail(p, failuresOf(result, err), now)
+		p.waived = textsOf(result.Report.Waived)
+		p.settles = result.Report.Settles
+	}
+	p.done = p.done || result.Outcome == pass.Finalized || result.Outcome == pass.Removed || result.Outcome == pass.NotHeld
+	if result.Outcome == pass.Waiting || result.Outcome == pass.Failed {
+		p.done = false
+	}
+	s := step{
+		start: now.Add(-took).UnixNano(), took: took, deleted: result.Report.Deleted(), remaining: p.remaining(), removed: e.removed(),
+		party: p.voice.party, outcome: result.Outcome,
+	}
+	if err != nil {
+		s.err = brief(err.Error(), maxText)
+		if last := e.last(); last != nil && last.err == s.err {
+			s.err = last.err // one copy will do
+		}
+	}
+	e.push(s, most)
+}
+
+func (e *entry) last() *step {
+	if len(e.passes) == 0 {
+		return nil
+	}
+	return &e.passes[(e.oldest+len(e.passes)-1)%len(e.passes)]
+}
+
+func (e *entry) push(s step, most int) {
+	e.total++
+	if len(e.passes) < most {
+		e.passes = append(e.passes, s)
+		return
+	}
+	e.passes[e.oldest] = s
+	e.oldest = (e.oldest + 1) % len(e.passes)
+}
+
+// steps returns the passes, the oldest first.
+func (e *entry) steps() []step { return slices.Concat(e.passes[e.oldest:], e.passes[:e.oldest]) }
+
+func (e *entry) removed() int {
+	n := 0
+	for _, p := range e.parts {
+		n = plus(n, p.removed())
+	}
+	return n
+}
+
+func (p *part) removed() int {
+	n := p.gone
+	for i := range p.types {
+		n = plus(n, p.types[i].removed())
+	}
+	return n
+}
+
+func (p *part) remaining() int {
+	n := 0
+	for i := range p.types {
+		n = plus(n, p.types[i].Remaining)
+	}
+	return n
+}
+
+// plus adds b to a, up to the largest number.
+func plus(a, b int) int {
+	if sum := a + b; sum >= a || b < 0 {
+		return sum
+	}
+	return int(^uint(0) >> 1)
+}
+
+// count takes in what a report says is left. A type that did not answer keeps what was
+// counted before.
+func (p *part) count(report deleter.Report, now time.Time) {
+	if len(report.Results) == 0 && report.Err() != nil {
+		return
+	}
+	before := p.types
+	p.types = make([]kind, 0, min(len(before)+1, maxTypes))
+	for i := range report.Results {
+		r := &report.Results[i]
+		at, was := slices.BinarySearchFunc(before, r.Resource, func(k kind, r deleter.Resource) int { return k.resource.Compare(r) })
+		var k kind
+		if was {
+			k = before[at]
+			before[at].resource = deleter.Resource{} // taken
+		}
+		k.take(r, now)
+		if k.Remaining <= 0 && !k.Waiting {
+			p.gone = plus(p.gone, k.removed())
+			continue
+		}
+		if len(p.types) < maxTypes {
+			p.types = append(p.types, k)
+		}
+	}
+	for i := range before { // those that are not in the report: empty for good, or hidden
+		if before[i].resource.Name == "" {
+			continue
+		}
+		if knownClean(report, before[i].resource) {
+			before[i].Remaining, before[i].Deleting = 0, 0
+			p.gone = plus(p.gone, before[i].removed())
+		} else if len(p.types) < maxTypes && report.Err() != nil {
+			p.types = append(p.types, before[i])
+		}
+	}
+	slices.SortFunc(p.types, func(a, b kind) int { return a.resource.Compare(b.resource) })
+}
+
+func knownClean(report deleter.Report, resource deleter.Resource) bool {
+	_, ok := slices.BinarySearchFunc(report.Clean, resource, deleter.Resource.Compare)
+	return ok
+}
+
+// take takes in the result of one type.
+func (k *kind) take(r *deleter.Result, now time.Time) {
+	fresh := k.resource.Name == ""
+	if fresh {
+		k.resource, k.Resource, k.Since = r.Resource, brief(r.Resource.String(), 2*maxName), now
+	}
+	if k.Waiting = r.Waiting; k.Waiting {
+		return
+	}
+	if r.Err != nil && r.Remaining < k.Remaining {
+		return
+	}
+	k.Counted = now
+	k.asked = plus(k.asked, max(r.Deleted, 0))
+	k.most = max(k.most, r.Remaining)
+	k.Remaining, k.Deleting, k.AtLeast = max(r.Remaining, 0), max(r.Deleting, 0), r.More
+	k.Sample = sample(k.Sample, r.Sample)
+	k.hold(r.Holders, now)
+	switch {
+	case fresh || r.Remaining < k.low || r.More || k.low == 0:
+		if !fresh && r.Remaining < k.low || k.low == 0 {
+			k.Since = now
+		}
+		k.low, k.since, k.rounds = r.Remaining, 0, 0
+	case r.Deleted > 0:
+		k.since = plus(k.since, r.Deleted)
+		k.rounds++
+	}
+	k.Returning = k.rounds >= 3 && k.since >= k.Remaining
+}
+
+// hold takes in which finalizers hold objects.
+func (k *kind) hold(holders []deleter.Holder, now time.Time) {
+	before := k.HeldBy
+	k.HeldBy = nil
+	for _, h := range holders {
+		if h.Objects <= 0 || len(k.HeldBy) == maxHolders {
+			continue
+		}
+		held := HeldBy{Finalizer: brief(h.Finalizer, 2*maxName), Objects: h.Objects, Since: now}
+		var names []string
+		for _, b := range before {
+			if b.Finalizer == held.Finalizer {
+				held.Finalizer, held.Since, names = b.Finalizer, b.Since, b.Sample
+			}
+		}
+		held.Sample = sample(names, h.Sample)
+		k.HeldBy = append(k.HeldBy, held)
+	}
+}
+
+// sample returns a bounded copy of names: old, if that is the same.
+func sample(old, names []string) []string {
+	names = names[:min(len(names), maxSample)]
+	if slices.Equal(old, names) {
+		return old
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	list := make([]string, len(names))
+	for i, name := range names {
+		list[i] = brief(name, maxName)
+	}
+	return list
+}
+
+// brief returns a copy of s that is no longer than that many bytes, and holds on to
+// nothing else.
+func brief(s string, most int) string {
+	if len(s) <= most {
+		return strings.Clone(s)
+	}
+	return strings.ToValidUTF8(s[:most-len("...")], "") + "..."
+}
+
+// end drops what nobody asks of a namespace that was removed.
+func (e *entry) end(now time.Time) {
+	e.ended = now
+	for _, p := range e.parts {
+		p.gone, p.types = plus(p.removed(), p.remaining()), nil
+		p.queued, p.running, p.next, p.failing, p.waived = time.Time{}, time.Time{}, Next{}, nil, nil
+	}
+}

@@ -1,0 +1,202 @@
+package explain
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nslifecycle/nslifecycle/deleter"
+	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/pass"
+)
+
+// The sources of failures that are no resource type and no group.
+const (
+	sourceDiscovery = "discovery"
+	sourceParsing   = "parsing"
+	sourceDeleter   = "the deleter"
+	sourceStorage   = "the namespace itself"
+	coreGroup       = "core group"
+)
+
+// failuresOf returns what failed in a pass, each source and text once. Only Kind, Source
+// and Text are set.
+func failuresOf(result pass.Result, err error) []Failure {
+	var list []Failure
+	add := func(kind Kind, source, text string) {
+		f := Failure{Kind: kind, Source: brief(source, 2*maxName), Text: brief(text, maxText)}
+		same := func(g Failure) bool { return g.Source == f.Source && g.Text == f.Text }
+		if len(list) < maxFailures && !slices.ContainsFunc(list, same) {
+			list = append(list, f)
+		}
+	}
+	report := result.Report
+	for _, err := range report.Discovery {
+		each(err, func(err error) {
+			var group deleter.GroupError
+			if errors.As(err, &group) {
+				add(DiscoveryFailed, cmp.Or(group.Group, coreGroup), text(group.Err))
+				return
+			}
+			add(DiscoveryFailed, sourceDiscovery, text(err))
+		})
+	}
+	for _, err := range report.Parsing {
+		add(ParsingFailed, sourceParsing, text(err))
+	}
+	for i := range report.Results {
+		r := &report.Results[i]
+		each(r.Err, func(err error) { addSource(add, r, err) })
+	}
+	known := len(list) > 0
+	each(report.Failed, func(err error) { addPass(add, err, known) })
+	each(err, func(err error) {
+		if !told(report, err) {
+			addPass(add, err, known)
+		}
+	})
+	return list
+}
+
+// addSource adds a failure of one resource type.
+func addSource(add func(Kind, string, string), r *deleter.Result, err error) {
+	kind, say := SourceFailed, text(err)
+	var source *deleter.SourceError
+	if errors.As(err, &source) && source != nil {
+		say = text(source.Err)
+		if source.Op != "" {
+			say = string(source.Op) + ": " + say // without the object: a hundred of them fail in one way
+		}
+	}
+	switch {
+	case errors.Is(err, deleter.ErrUnexpected) && r.Deleted > 0:
+		kind = Returning
+	case slow(err):
+		kind = SourceSlow
+	}
+	add(kind, r.Resource.String(), say)
+}
+
+// addPass adds what failed beyond the sources.
+func addPass(add func(Kind, string, string), err error, known bool) {
+	say := text(err)
+	var panicked *pass.PanicError
+	switch {
+	case errors.Is(err, namespace.ErrConflict):
+		add(Conflicts, sourceStorage, say)
+	case strings.HasPrefix(say, "read: "), strings.HasPrefix(say, "write status: "), strings.HasPrefix(say, "finalize: "):
+		add(StorageFailed, sourceStorage, say)
+	case errors.As(err, &panicked) && panicked.In != sourceDeleter:
+		add(StorageFailed, sourceStorage, say)
+	case slow(err):
+		if !known { // otherwise it is told which source it was
+			add(SourceSlow, sourceDeleter, say)
+		}
+	default:
+		add(SourceFailed, sourceDeleter, say)
+	}
+}
+
+// slow reports whether err is the end of somebody's patience.
+func slow(err error) bool {
+	var late *pass.PatienceError
+	return errors.As(err, &late) || errors.Is(err, context.DeadlineExceeded)
+}
+
+// told reports whether err is one of those that the report has at its place.
+func told(report deleter.Report, err error) bool {
+	var source *deleter.SourceError
+	var group deleter.GroupError
+	var found *deleter.DiscoveryError
+	if errors.As(err, &source) || errors.As(err, &group) || errors.As(err, &found) {
+		return report.Err() != nil
+	}
+	is := func(known error) bool { return text(known) == text(err) }
+	for _, list := range [][]error{report.Discovery, report.Parsing} {
+		if slices.ContainsFunc(list, is) {
+			return true
+		}
+	}
+	return report.Failed != nil && is(report.Failed)
+}
+
+// each calls f for every error that err combines.
+func each(err error, f func(error)) {
+	if err == nil {
+		return
+	}
+	if list, ok := combined(err); ok {
+		for _, one := range list {
+			each(one, f)
+		}
+		return
+	}
+	f(err)
+}
+
+// combined returns what err is made of, if it is several errors and nothing else. What
+// only adds words to several is opened too; the words are lost.
+func combined(err error) ([]error, bool) {
+	switch err.(type) {
+	case *deleter.SourceError, deleter.GroupError, *pass.PanicError, *deleter.PanicError, *namespace.Error:
+		return nil, false
+	}
+	if several, ok := err.(interface{ Unwrap() []error }); ok {
+		if list := several.Unwrap(); len(list) > 1 && !wraps(err, list) {
+			return list, true
+		}
+		return nil, false
+	}
+	if under := errors.Unwrap(err); under != nil {
+		if strings.HasPrefix(text(err), "pass for namespace ") {
+			return []error{under}, true
+		}
+	}
+	return nil, false
+}
+
+// wraps reports whether err is a sentence about list ("%w: %w") and not a list of them.
+func wraps(err error, list []error) bool {
+	return strings.Contains(fmt.Sprintf("%T", err), "fmt.")
+}
+
+func text(err error) string {
+	if err == nil {
+		return "unknown error"
+	}
+	return cmp.Or(err.Error(), "unknown error")
+}
+
+func textsOf(errs []error) []string {
+	var list []string
+	for _, err := range errs[:min(len(errs), maxFailures)] {
+		list = append(list, brief(text(err), maxText))
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+// fail counts what failed in the pass that has ended now.
+func (e *entry) fail(p *part, now []Failure, at time.Time) {
+	for i := range now {
+		f := &now[i]
+		if f.Kind == Conflicts {
+			e.conflict++
+		}
+		f.Count, f.First, f.Last = 1, at, at
+		same := slices.IndexFunc(e.failures, func(g Failure) bool { return g.Source == f.Source && g.Text == f.Text })
+		if same >= 0 {
+			g := e.failures[same]
+			f.Count, f.First, f.Source, f.Text = plus(g.Count, 1), g.First, g.Source, g.Text
+			e.failures = slices.Delete(e.failures, same, same+1)
+		} else if len(e.failures) == maxFailures {
+			e.failures = slices.Delete(e.failures, 0, 1)
+		}
+		e.failures = append(e.failures, *f)
+	}
+	p.failing = now
+}

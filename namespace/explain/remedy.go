@@ -1,0 +1,164 @@
+package explain
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/nslifecycle/nslifecycle/namespace/audit"
+)
+
+var remedyUnattended = Remedy{Text: "Start the controller of its finalizers, or see why it does not get to this one (its log, its replicas, its queue)."}
+
+// remedyFailure is what to do about a source that fails.
+func (b *builder) remedyFailure(kind Kind, source string) Remedy {
+	waiver := " If it holds nothing of this namespace, a waiver lets the deletion go on."
+	switch kind {
+	case DiscoveryFailed:
+		r := Remedy{Text: "Bring the API that serves it back, or remove its registration." + waiver, Command: b.kubectl("get", "apiservices")}
+		if source == sourceDiscovery {
+			r.Text = "See why resource types cannot be discovered."
+		} else if source == coreGroup {
+			r.Command = b.kubectl("api-resources", "--namespaced")
+		} else if resource(source) {
+			r.Command = b.kubectl("api-resources", "--api-group="+source)
+		}
+		return r
+	case ParsingFailed:
+		return Remedy{Text: "Correct the group and version under which it is registered.", Command: b.kubectl("api-resources", "--namespaced")}
+	case Conflicts:
+		return Remedy{
+			Text:    "Find out who else writes the namespace all the time, and stop it.",
+			Command: b.kubectl("get", "namespace", b.d.Name, "-o", "yaml", "--show-managed-fields"),
+		}
+	case StorageFailed:
+		return Remedy{Text: "Bring the place where namespaces are kept back; it will be tried again by itself.", Command: b.kubectl("get", "namespace", b.d.Name)}
+	case Returning:
+		return b.remedyReturning(source)
+	case SourceSlow:
+		r := Remedy{Text: "See why it is slow; it will be asked again, with more patience each time." + waiver}
+		r.Command = b.get(source)
+		return r
+	}
+	return Remedy{Text: "See why it fails and mend that; it will be tried again by itself." + waiver, Command: b.get(source)}
+}
+
+// get is the command that lists a resource type; empty if source is none.
+func (b *builder) get(source string) string {
+	if !resource(source) {
+		return ""
+	}
+	return b.kubectl("get", source, "-n", b.d.Name)
+}
+
+// resource reports whether source looks like a resource type or a group.
+func resource(source string) bool {
+	if source == "" || strings.HasPrefix(source, "-") || source == sourceDiscovery || source == sourceParsing {
+		return false
+	}
+	return !strings.ContainsFunc(source, func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '.' || r == '-')
+	})
+}
+
+func (b *builder) remedyReturning(source string) Remedy {
+	return Remedy{
+		Text:    "Stop whatever creates it (a creator that does not ask the gate, or an object that is not deleted when asked).",
+		Command: b.get(source),
+	}
+}
+
+// remedyHeld is what to do about a finalizer that holds objects of a type.
+func (b *builder) remedyHeld(f, source string) Remedy {
+	r := Remedy{Text: fmt.Sprintf("See that the owner of %s runs and does its work; if it is gone for good, take the finalizer off these objects.", f)}
+	if resource(source) {
+		r.Command = b.kubectl("get", source, "-n", b.d.Name, "-o", "custom-columns=NAME:.metadata.name,FINALIZERS:.metadata.finalizers")
+	}
+	return r
+}
+
+// remedyOwner is what to do about a finalizer of the namespace.
+func (b *builder) remedyOwner(h Holder) Remedy {
+	if h.Known && h.Alive {
+		return Remedy{Text: "Wait, or ask its owner" + contact(h.Contact) + "; its log says what it waits for."}
+	}
+	path := "{.spec.finalizers}"
+	text := fmt.Sprintf("Start the owner of %s again%s. If it is gone for good, drop the finalizer on the record (force.Drop).", h.Finalizer, contact(h.Contact))
+	if h.Object {
+		path = "{.metadata.finalizers}"
+		text = fmt.Sprintf("Start the owner of %s again%s. If it is gone for good, take the finalizer off with an update.", h.Finalizer, contact(h.Contact))
+	}
+	return Remedy{Text: text, Command: b.kubectl("get", "namespace", b.d.Name, "-o", "jsonpath="+path)}
+}
+
+// remedyRemovable is what to do about a namespace that nothing holds.
+func (b *builder) remedyRemovable() Remedy {
+	return Remedy{
+		Text:    "Send its finalize once more (PUT finalize with no finalizers): the write removes it.",
+		Command: b.kubectl("get", "namespace", b.d.Name, "-o", "jsonpath={.metadata.finalizers}{.spec.finalizers}"),
+	}
+}
+
+// inventoryID returns the record that has the inventory of the last force.
+func (b *builder) inventoryID() string {
+	for _, r := range slices.Backward(b.in.Records) {
+		if r.Action == audit.Forcing && r.UID == b.forced.UID {
+			return r.ID
+		}
+	}
+	return b.forced.ID
+}
+
+// inventory sums up an inventory by type.
+func inventory(left *audit.Inventory) string {
+	var types []Objects
+	for _, o := range left.Objects {
+		at := slices.IndexFunc(types, func(t Objects) bool { return t.Resource == o.Resource })
+		if at < 0 {
+			at = len(types)
+			types = append(types, Objects{Resource: o.Resource})
+		}
+		types[at].Remaining++
+		if len(types[at].Sample) < maxSample {
+			types[at].Sample = append(types[at].Sample, o.Name)
+		}
+	}
+	text := amounts(types)
+	if len(types) == 0 {
+		text = "nothing"
+	}
+	if n := len(left.Failures); n > 0 {
+		text += fmt.Sprintf(" (and what %s did not tell)", plural(n, "source", "sources"))
+	}
+	return text
+}
+
+// kubectl returns a command for a POSIX shell; empty if an argument has characters that
+// no command should be pasted with.
+func (b *builder) kubectl(args ...string) string {
+	words := []string{"kubectl"}
+	for i, a := range args {
+		if !printable(a) || i > 0 && strings.HasPrefix(a, "-") && a == b.d.Name {
+			return ""
+		}
+		words = append(words, quote(a))
+	}
+	return strings.Join(words, " ")
+}
+
+func printable(s string) bool {
+	return s != "" && utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return r != ' ' && (!unicode.IsGraphic(r) || unicode.IsSpace(r)) })
+}
+
+// quote quotes s for a POSIX shell, if that is needed.
+func quote(s string) string {
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._-/:=,@+", r)
+	}
+	if s != "" && !strings.ContainsFunc(s, func(r rune) bool { return !plain(r) }) {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}

@@ -1,0 +1,244 @@
+package explain
+
+import (
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/nslifecycle/nslifecycle/phase"
+)
+
+// width is how many columns the text tries to keep to. Commands are not broken.
+const width = 80
+
+// Text returns the diagnosis for a terminal or a log: what and for how long, then why
+// and what to do, then the rest. Whatever in it comes from outside is made safe:
+// control characters, terminal escapes, line breaks and marks that change the direction
+// of text are shown as escapes ("\n", "\u202e"). It ends with a line break.
+func (d Diagnosis) Text() string {
+	w := &writer{now: d.At}
+	w.line("", d.headline())
+	if sub := d.subline(); sub != "" {
+		w.line("  ", sub)
+	}
+	w.section("WHY")
+	for i, c := range d.Causes {
+		w.cause(i+1, c)
+	}
+	d.textProgress(w)
+	d.textHolders(w)
+	d.textObjects(w)
+	d.textFailures(w)
+	if d.Next != nil {
+		when := "now"
+		if wait := d.Next.At.Sub(d.At); wait > 0 {
+			when = "in " + human(wait)
+		}
+		w.section("NEXT")
+		w.line("  ", fmt.Sprintf("%s at the latest, %s (%s)", when, clock(d.Next.At, d.At), d.Next.Reason))
+	}
+	return w.b.String()
+}
+
+// headline says name, phase, stage, and for how long.
+func (d Diagnosis) headline() string {
+	name := fmt.Sprintf("namespace %s: ", d.Name)
+	switch {
+	case d.Phase == "":
+		return name + "gone"
+	case d.Stage != "":
+		return fmt.Sprintf("%s%s for %s (%s)", name, d.Phase, human(d.At.Sub(d.Since)), d.Stage)
+	}
+	return fmt.Sprintf("%s%s for %s", name, d.Phase, human(d.At.Sub(d.Since)))
+}
+
+func (d Diagnosis) subline() string {
+	var parts []string
+	if d.UID != "" {
+		parts = append(parts, "uid "+d.UID)
+	}
+	if d.Phase == phase.Terminating {
+		parts = append(parts, "deleted "+full(d.Since))
+	}
+	return strings.Join(append(parts, "now "+full(d.At)), ", ")
+}
+
+func full(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
+
+func (d Diagnosis) textProgress(w *writer) {
+	p := d.Progress
+	if p == nil || d.Phase != "" && p.Removed == 0 && p.Remaining == 0 {
+		return
+	}
+	w.section("PROGRESS")
+	text := number(p.Removed) + " removed"
+	if d.Phase != "" {
+		text += fmt.Sprintf(", %s%s remaining", least(p.AtLeast), number(p.Remaining))
+	}
+	if p.PerSecond > 0 {
+		text += fmt.Sprintf(", %s/s", rate(p.PerSecond))
+	}
+	if !p.End.IsZero() {
+		text += fmt.Sprintf(", done in about %s (%s)", human(p.End.Sub(d.At)), clock(p.End, d.At))
+	}
+	w.line("  ", text)
+}
+
+func rate(n float64) string {
+	if n >= 10 {
+		return number(int(min(n, 1e15)))
+	}
+	return fmt.Sprintf("%.2g", n)
+}
+
+func (d Diagnosis) textHolders(w *writer) {
+	if len(d.Holders) == 0 {
+		return
+	}
+	w.section("HELD BY")
+	for _, h := range d.Holders {
+		w.line("  ", string(h.Finalizer)+": "+h.state(d.At))
+	}
+}
+
+// state says what is known of the owner of the finalizer.
+func (h Holder) state(now time.Time) string {
+	var parts []string
+	if h.Object {
+		parts = append(parts, "in metadata.finalizers")
+	}
+	switch {
+	case h.Known && h.Alive:
+		parts = append(parts, "owner there")
+	case h.Known:
+		parts = append(parts, "owner missing since "+clock(h.LastSeen, now))
+	default:
+		parts = append(parts, "owner not announced")
+	}
+	if !h.LastPass.IsZero() {
+		parts = append(parts, "last pass "+human(now.Sub(h.LastPass))+" ago")
+	}
+	if h.Contact != "" {
+		parts = append(parts, "contact "+h.Contact)
+	}
+	return strings.Join(parts, ", ")
+}
+
+func (d Diagnosis) textObjects(w *writer) {
+	if len(d.Objects) == 0 {
+		return
+	}
+	w.section("OBJECTS")
+	for _, o := range d.Objects {
+		w.line("  ", o.state(d.At))
+		for _, h := range o.HeldBy {
+			since := ""
+			if !h.Since.IsZero() {
+				since = fmt.Sprintf(" since %s (%s)", clock(h.Since, d.At), human(d.At.Sub(h.Since)))
+			}
+			w.line("    ", fmt.Sprintf("%s holds %s%s%s", h.Finalizer, number(h.Objects), names(h.Sample, h.Objects), since))
+		}
+	}
+}
+
+func (o Objects) state(now time.Time) string {
+	if o.Waiting {
+		return o.Resource + ": not asked yet"
+	}
+	text := fmt.Sprintf("%s: %s%s remaining", o.Resource, least(o.AtLeast), number(o.Remaining))
+	if o.Deleting > 0 {
+		text += fmt.Sprintf(", %s being deleted", number(o.Deleting))
+	}
+	text += names(o.Sample, o.Remaining)
+	if since := now.Sub(o.Since); !o.Since.IsZero() && since >= time.Second {
+		text += ", not less for " + human(since)
+	}
+	return text
+}
+
+func (d Diagnosis) textFailures(w *writer) {
+	if len(d.Failures) == 0 {
+		return
+	}
+	w.section("FAILURES")
+	for _, f := range d.Failures {
+		w.line("  ", fmt.Sprintf("%s: %s", f.Source, f.Text))
+		w.line("    ", fmt.Sprintf("%s, first %s, last %s (%s ago)", plural(f.Count, "time", "times"), clock(f.First, d.At), clock(f.Last, d.At),
+			human(d.At.Sub(f.Last))))
+	}
+}
+
+// writer writes lines of the text.
+type writer struct {
+	b   strings.Builder
+	now time.Time
+}
+
+func (w *writer) section(title string) { w.b.WriteString("\n" + title + "\n") }
+
+// line writes text, broken at spaces to the width, each line after the indent and all
+// but the first a little further in.
+func (w *writer) line(indent, text string) { w.wrap(indent, indent+"  ", text) }
+
+func (w *writer) wrap(first, rest, text string) {
+	indent, column, fresh := first, 0, true
+	for word := range strings.SplitSeq(clean(text), " ") {
+		n := utf8.RuneCountInString(word)
+		switch {
+		case fresh:
+			w.b.WriteString(indent)
+			column, fresh = len(indent), false
+		case column+1+n > width:
+			w.b.WriteString("\n" + rest)
+			column = len(rest)
+		default:
+			w.b.WriteByte(' ')
+			column++
+		}
+		w.b.WriteString(word)
+		column += n
+	}
+	w.b.WriteByte('\n')
+}
+
+func (w *writer) cause(n int, c Cause) {
+	mark := fmt.Sprintf("%3d. ", n)
+	since := ""
+	if !c.Since.IsZero() {
+		since = ", since " + clock(c.Since, w.now)
+	}
+	w.wrap(mark, "     ", c.Summary+since)
+	if c.Detail != "" {
+		w.wrap("     ", "     ", c.Detail)
+	}
+	w.wrap("     -> ", "        ", c.Remedy.Text)
+	if c.Remedy.Command != "" {
+		w.b.WriteString("        $ " + clean(c.Remedy.Command) + "\n")
+	}
+}
+
+// clean returns s with everything that a terminal might obey, or that would make text
+// read other than it is, as escapes.
+func clean(s string) string {
+	safe := func(r rune) bool {
+		return r == ' ' || unicode.IsGraphic(r) && !unicode.IsSpace(r) && r != utf8.RuneError
+	}
+	if !strings.ContainsFunc(s, func(r rune) bool { return !safe(r) }) {
+		return s
+	}
+	var b strings.Builder
+	for i, r := range s {
+		switch {
+		case safe(r):
+			b.WriteRune(r)
+		case r == utf8.RuneError && !strings.HasPrefix(s[i:], string(utf8.RuneError)):
+			fmt.Fprintf(&b, `\x%02x`, s[i])
+		default:
+			quoted := fmt.Sprintf("%+q", r)
+			b.WriteString(quoted[1 : len(quoted)-1])
+		}
+	}
+	return b.String()
+}
