@@ -1,0 +1,210 @@
+package registry_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/nslifecycle/nslifecycle/deleter"
+	"github.com/nslifecycle/nslifecycle/finalizer"
+	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/registry"
+	"github.com/nslifecycle/nslifecycle/store/memory"
+	"github.com/nslifecycle/nslifecycle/store/storetest"
+)
+
+func TestRemove(t *testing.T) {
+	for _, phase := range []string{"active", "terminating", "gone"} {
+		t.Run(phase, func(t *testing.T) {
+			e := newEnv(t)
+			e.create("x")
+			free := e.put(widgets, "x", object("free"))
+			held := e.put(widgets, "x", object("held", "example.com/a", "example.com/b"))
+			if phase != "active" {
+				e.terminate("x")
+			}
+			if phase == "gone" {
+				e.release("x") // by force; the steps below remove what that leaves
+			}
+			gone, err := e.Remove(e.ctx, widgets, "x", "free", free.UID, nil)
+			require.NoError(t, err)
+			require.True(t, gone)
+			for i, step := range []struct {
+				release []finalizer.Name
+				gone    bool
+				left    int
+			}{
+				{nil, false, 2},
+				{[]finalizer.Name{"example.com/a", "example.com/none"}, false, 1},
+				{nil, false, 1},
+				{[]finalizer.Name{"example.com/b"}, true, 0},
+				{nil, true, 0}, // again
+			} {
+				gone, err := e.Remove(e.ctx, widgets, "x", "held", held.UID, step.release)
+				require.NoError(t, err, i)
+				require.Equal(t, step.gone, gone, i)
+				o, err := e.content(widgets).Get(e.ctx, "x", "held")
+				if step.gone {
+					require.ErrorIs(t, err, namespace.ErrNotFound, i)
+					continue
+				}
+				require.NoError(t, err, i)
+				require.Equal(t, step.left, o.Finalizers.Len(), i)
+				require.False(t, o.DeletionTimestamp.IsZero(), i)
+			}
+		})
+	}
+}
+
+// What bears the name of an object that was left, in a namespace that was made again,
+// is none of it.
+func TestR8_RemoveTouchesNothingOfAnotherIncarnation(t *testing.T) {
+	e := newEnv(t)
+	e.create("x")
+	old := e.put(widgets, "x", object("w"))
+	_, err := e.content(widgets).Delete(e.ctx, "x", "w", anyVersion)
+	require.NoError(t, err)
+	e.terminate("x")
+	e.release("x")
+	e.create("x")
+	e.put(widgets, "x", object("w", "example.com/a"))
+	before := e.revision()
+	gone, err := e.Remove(e.ctx, widgets, "x", "w", old.UID, []finalizer.Name{"example.com/a"})
+	require.NoError(t, err)
+	require.True(t, gone)
+	require.Equal(t, before, e.revision(), "nothing was written")
+}
+
+func TestRemoveWhoseOutcomeIsUnknown(t *testing.T) {
+	for _, kind := range []storetest.Kind{storetest.Lost, storetest.Landed, storetest.Conflict} {
+		inner, err := memory.New(nil)
+		require.NoError(t, err)
+		begun := false
+		s, err := storetest.Inject(inner, func(a storetest.Attempt) storetest.Fault {
+			if begun && a.Method == "commit" && a.N%2 == 0 {
+				return storetest.Fault{Kind: kind}
+			}
+			return storetest.Fault{}
+		})
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, s.Close()) })
+		e := newEnvOver(t, s)
+		e.create("x")
+		for i := range 4 {
+			o := e.put(widgets, "x", object(fmt.Sprint("w", i), "example.com/a"))
+			begun = true
+			gone, err := e.Remove(e.ctx, widgets, "x", o.Name, o.UID, []finalizer.Name{"example.com/a"})
+			begun = false
+			require.NoError(t, err, kind)
+			require.True(t, gone, kind)
+			_, err = e.content(widgets).Get(e.ctx, "x", o.Name)
+			require.ErrorIs(t, err, namespace.ErrNotFound)
+		}
+	}
+}
+
+func TestRemoveInADryRun(t *testing.T) {
+	e := newEnv(t)
+	e.create("x")
+	o := e.put(widgets, "x", object("w"))
+	gone, err := e.DryRun().Remove(e.ctx, widgets, "x", "w", o.UID, nil)
+	require.NoError(t, err)
+	require.True(t, gone)
+	_, err = e.content(widgets).Get(e.ctx, "x", "w")
+	require.NoError(t, err)
+}
+
+func TestRemoveBadInput(t *testing.T) {
+	e := newEnv(t)
+	e.create("x")
+	for name, tc := range map[string]struct {
+		resource      deleter.Resource
+		ns, name, uid string
+		want          error
+	}{
+		"no type":        {deleter.Resource{}, "x", "w", "u", namespace.ErrNotFound},
+		"not declared":   {deleter.Resource{Name: "gadgets"}, "x", "w", "u", namespace.ErrNotFound},
+		"no namespace":   {widgets, "", "w", "u", namespace.ErrBadRequest},
+		"path":           {widgets, "x/y", "w", "u", namespace.ErrBadRequest},
+		"path as name":   {widgets, "x", "../y", "u", namespace.ErrBadRequest},
+		"no name":        {widgets, "x", "", "u", namespace.ErrBadRequest},
+		"no uid":         {widgets, "x", "w", "", namespace.ErrBadRequest},
+		"cluster-scoped": {nodes, "x", "w", "u", namespace.ErrBadRequest},
+	} {
+		gone, err := e.Remove(e.ctx, tc.resource, tc.ns, tc.name, tc.uid, nil)
+		require.ErrorIs(t, err, tc.want, name)
+		require.False(t, gone, name)
+	}
+}
+
+// A view tells what is in an incarnation whatever its phase, page by page of one
+// snapshot, and nothing of another one (rule R8).
+func TestR8_ViewIsOfOneIncarnation(t *testing.T) {
+	e := newEnv(t)
+	sources, err := e.Sources(widgets)
+	require.NoError(t, err)
+	viewer := sources[0].Content.(deleter.Viewer)
+	n := e.create("x")
+	e.create("x-y") // whose key begins with the same bytes
+	for i := range 5 {
+		e.put(widgets, "x", object(fmt.Sprint("w", i)))
+	}
+	target := deleter.Target{Namespace: "x", UID: n.UID}
+	page, err := viewer.View(e.ctx, target, 2, "")
+	require.NoError(t, err)
+	require.Len(t, page.Items, 2)
+	e.terminate("x")
+	_, err = e.content(widgets).Delete(e.ctx, "x", "w4", anyVersion)
+	require.NoError(t, err)
+	page, err = viewer.View(e.ctx, target, 0, page.Next)
+	require.NoError(t, err)
+	require.Len(t, page.Items, 3, "of the snapshot of the first page")
+	page, err = viewer.View(e.ctx, target, 0, "")
+	require.NoError(t, err)
+	require.Len(t, page.Items, 4)
+
+	for name, other := range map[string]deleter.Target{
+		"another incarnation": {Namespace: "x", UID: "u"},
+		"none":                {Namespace: "y", UID: n.UID},
+		"a prefix":            {Namespace: "x-", UID: n.UID},
+	} {
+		_, err = viewer.View(e.ctx, other, 0, "")
+		require.ErrorIs(t, err, deleter.ErrIncarnation, name)
+	}
+	for name, bad := range map[string]deleter.Target{"no name": {UID: "u"}, "no uid": {Namespace: "x"}, "hidden": {Namespace: ".x", UID: "u"}} {
+		_, err = viewer.View(e.ctx, bad, 0, "")
+		require.ErrorIs(t, err, deleter.ErrInvalid, name)
+	}
+	_, err = viewer.View(e.ctx, target, -1, "")
+	require.ErrorIs(t, err, deleter.ErrInvalid)
+	_, err = viewer.View(e.ctx, target, 0, "!")
+	require.ErrorIs(t, err, deleter.ErrInvalid)
+	for _, i := range []int{0, 1, 2, 3} {
+		_, err = e.content(widgets).Delete(e.ctx, "x", fmt.Sprint("w", i), anyVersion)
+		require.NoError(t, err)
+	}
+	e.release("x")
+	_, err = viewer.View(e.ctx, target, 0, "")
+	require.ErrorIs(t, err, deleter.ErrIncarnation)
+}
+
+// An inventory of an Active namespace goes through View.
+func TestInventoryOfAnActiveNamespace(t *testing.T) {
+	e := newEnv(t)
+	n := e.create("x")
+	o := e.put(widgets, "x", registry.Object{Meta: namespace.Meta{Name: "w", Finalizers: finalizer.NewSet("example.com/a")}})
+	sources, err := e.Sources()
+	require.NoError(t, err)
+	composed, err := deleter.New(sources, nil)
+	require.NoError(t, err)
+	for _, deleted := range []time.Time{{}, time.Now()} {
+		if !deleted.IsZero() {
+			e.terminate("x")
+		}
+		inventory, err := composed.Inventory(e.ctx, deleter.Target{Namespace: "x", UID: n.UID, DeletedAt: deleted})
+		require.NoError(t, err)
+		require.Equal(t, []deleter.Object{{Resource: widgets, Item: deleter.Item{Name: "w", UID: o.UID, Finalizers: []string{"example.com/a"}}}}, inventory.Objects)
+	}
+}
