@@ -37,16 +37,14 @@ type Explainer struct {
 }
 
 // New returns an explainer of the namespaces that are kept there. A nil opts stands for
-// none of what is optional. Without namespaces it fails with [namespace.ErrBadRequest].
-func New(namespaces Namespaces, opts *Options) (*Explainer, error) {
-	if namespaces == nil {
-		return nil, badRequest("an explainer needs namespaces")
-	}
+// none of what is optional. Without namespaces it answers every question with
+// [namespace.ErrBadRequest].
+func New(namespaces Namespaces, opts *Options) *Explainer {
 	e := &Explainer{namespaces: namespaces}
 	if opts != nil {
 		e.options = *opts
 	}
-	return e, nil
+	return e
 }
 
 func badRequest(message string) error {
@@ -56,8 +54,11 @@ func badRequest(message string) error {
 // Explain explains the namespace of that name as it is now. That there is none is a
 // diagnosis, not an error. An error says that the namespace could not be read.
 func (e *Explainer) Explain(ctx context.Context, name string) (Diagnosis, error) {
-	if ctx == nil {
+	switch {
+	case ctx == nil:
 		return Diagnosis{}, badRequest("an explanation needs a context")
+	case e.namespaces == nil:
+		return Diagnosis{}, badRequest("an explainer needs namespaces")
 	}
 	if name == "" {
 		return Diagnosis{}, badRequest("an explanation needs the name of a namespace")
