@@ -61,6 +61,7 @@ func (l *loop) leave(e *entry) {
 	l.unwait(e)
 	l.timers.remove(e)
 	*e = entry{ref: e.ref, slot: -1, nearest: farthest, listing: e.listing, state: foreign, told: e.told}
+	l.observer.left(e.ref)
 }
 
 // divide asks the division for all namespaces again. What is queued is asked for when

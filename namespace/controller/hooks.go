@@ -30,6 +30,9 @@ type Hooks struct {
 	PassEnded func(ref Ref, result pass.Result, err error, took time.Duration)
 	// Retried: the namespace will be looked at again after delay at the latest.
 	Retried func(ref Ref, delay time.Duration, reason Reason)
+	// Left: the namespace is another controller's ([Options.Division]). Nothing but its
+	// removal is told of it any more until it is Queued again.
+	Left func(ref Ref)
 	// Finalized: a pass has removed the party's finalizer.
 	Finalized func(ref Ref)
 	// Removed: the incarnation is gone from storage. It is told once for each
@@ -95,6 +98,12 @@ func (o *observer) ended(ref Ref, d done) {
 func (o *observer) retried(ref Ref, delay time.Duration, reason Reason) {
 	if o.hooks.Retried != nil {
 		o.call("Retried", func() { o.hooks.Retried(ref, delay, reason) })
+	}
+}
+
+func (o *observer) left(ref Ref) {
+	if o.hooks.Left != nil {
+		o.call("Left", func() { o.hooks.Left(ref) })
 	}
 }
 

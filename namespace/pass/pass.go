@@ -68,6 +68,7 @@ type Result struct {
 	Namespace namespace.Namespace // as last read or written; the zero Namespace if it was never seen
 	Report    deleter.Report      // what the deleter said; the zero Report if it was not asked
 	After     time.Duration       // when to look again by the estimate; zero: no estimate, back off
+	Conflicts int                 // how many of its writes were refused because somebody else had written
 }
 
 // Outcome is how a pass ended.

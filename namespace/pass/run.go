@@ -65,6 +65,7 @@ type run struct {
 	req        Request
 	result     Result
 	seen       namespace.Observed
+	waived     []error // what the deleter waived; nil once that is not in force any more
 }
 
 func (p *run) validate(ctx context.Context) error {
@@ -144,7 +145,7 @@ func (p *run) read(ctx context.Context) (stop bool, err error) {
 // the context's, when that ended before the deleter had answered.
 func (p *run) look(ctx context.Context) error {
 	ns := p.result.Namespace
-	target := deleter.Target{Namespace: ns.Name, UID: ns.UID, DeletedAt: ns.DeletionTimestamp.Time}
+	target := deleter.Target{Namespace: ns.Name, UID: ns.UID, DeletedAt: ns.DeletionTimestamp.Time, Waived: inForce(ns, time.Now())}
 	within, cancel := ctx, context.CancelFunc(func() {})
 	if p.req.Patience > 0 {
 		within, cancel = context.WithTimeoutCause(ctx, p.req.Patience, &PatienceError{p.req.Patience})
@@ -158,7 +159,7 @@ func (p *run) look(ctx context.Context) error {
 	if err != nil && within.Err() != nil {
 		err = multierr.Append(context.Cause(within), err)
 	}
-	p.seen = observe(ns.UID, report, err)
+	p.seen, p.waived = observe(ns.UID, report, err), report.Waived
 	return nil
 }
 
@@ -178,6 +179,9 @@ func (p *run) settle(ctx context.Context) error {
 	for range attempts {
 		if err = p.write(ctx); err == nil || !disturbed(err) {
 			break
+		}
+		if errors.Is(err, namespace.ErrConflict) {
+			p.result.Conflicts++
 		}
 		stop, readErr := p.read(ctx)
 		if readErr != nil {
@@ -201,7 +205,9 @@ func disturbed(err error) bool {
 
 // write decides about the namespace as last read and carries that out.
 func (p *run) write(ctx context.Context) error {
-	decision := namespace.Decide(p.result.Namespace, p.party, p.seen, time.Now())
+	now := time.Now()
+	p.lapse(now)
+	decision := namespace.Decide(p.result.Namespace, p.party, p.seen, now)
 	p.result.Outcome, p.result.After = Waiting, decision.After
 	// Nobody will read the status of a namespace that the next write removes.
 	if decision.StatusChanged && !decision.Remove {

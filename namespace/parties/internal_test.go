@@ -1,0 +1,60 @@
+package parties
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/nslifecycle/nslifecycle/store"
+)
+
+// Whatever is in the store, a listing makes sense of it or passes over it.
+func FuzzFold(f *testing.F) {
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	f.Add("example.com/agent/a", []byte(`{"label":"one","seen":"2026-01-01T00:00:00Z","since":"2026-01-01T00:00:00Z","patience":"30s"}`))
+	f.Add("kubernetes/a", []byte(`{"label":"one","seen":"0001-01-01T00:00:00Z","left":true,"patience":"-1s"}`))
+	f.Add("//", []byte(`{"seen":"9999-12-31T23:59:59Z","patience":"9999999h"}`))
+	f.Add("", []byte(`[]`))
+	f.Fuzz(func(t *testing.T, key string, data []byte) {
+		const prefix = "/registry/.parties/"
+		entries := []store.Entry{{Key: prefix + key, Value: data}, {Key: prefix + key + "a", Value: data}}
+		parties := fold(entries, prefix, now)
+		for _, p := range parties {
+			require.NoError(t, p.Finalizer.Validate())
+			require.NotEmpty(t, p.Instances)
+			require.False(t, p.LastSeen.IsZero())
+			latest := time.Time{}
+			for _, i := range p.Instances {
+				require.Equal(t, p.Alive, i.Alive)
+				require.False(t, i.Left && i.Alive)
+				require.LessOrEqual(t, len(i.Label), maxLabel)
+				if i.LastSeen.After(latest) || latest.IsZero() {
+					latest = i.LastSeen
+				}
+			}
+			require.True(t, latest.Equal(p.LastSeen))
+			require.True(t, p.Alive || len(p.Instances) == 1)
+			require.LessOrEqual(t, len(p.Contact), maxContact)
+			_, err := json.Marshal(p)
+			require.NoError(t, err)
+		}
+	})
+}
+
+// What is written is read again.
+func TestEntry(t *testing.T) {
+	at := time.Date(2026, 1, 1, 0, 0, 0, 5e6, time.UTC)
+	v := value{Label: "one", Contact: `<"&\`, Since: at, Seen: at.Add(time.Second), Patience: "1m30s", Left: true}
+	data, err := v.encode()
+	require.NoError(t, err)
+	got, ok := decode(data)
+	require.True(t, ok)
+	require.Empty(t, cmp.Diff(v, got))
+	require.Equal(t, 90*time.Second, got.patience())
+	for _, odd := range []string{"", "x", "0s", "-1s", "25h", "9999999h"} {
+		require.Equal(t, defaultPatience, value{Patience: odd}.patience(), odd)
+	}
+}
