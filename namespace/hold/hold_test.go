@@ -1,0 +1,372 @@
+package hold_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/hold"
+)
+
+func TestDeletesWhatIsDue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.held("before", time.Hour)
+		stop := w.run(w, hold.Options{})
+		w.held("after", 2*time.Hour)
+		w.held("restored", 2*time.Hour)
+		w.held("longer", 2*time.Hour)
+		w.held("shorter", 100*time.Hour)
+		w.held("over", -time.Hour)
+		w.terminating("over")
+		time.Sleep(time.Hour - 1)
+		w.active("before")
+		time.Sleep(1)
+		w.terminating("before")
+		w.restore("restored")
+		w.hold("longer", 3*time.Hour)
+		w.hold("shorter", time.Minute)
+		time.Sleep(time.Minute)
+		w.terminating("shorter")
+		time.Sleep(59 * time.Minute)
+		w.terminating("after")
+		w.active("restored", "longer")
+		time.Sleep(2 * time.Hour)
+		w.terminating("longer")
+		time.Sleep(1000 * time.Hour)
+		w.active("restored")
+		require.Equal(t, []string{"deleted after", "deleted before", "deleted longer", "deleted over", "deleted shorter"}, w.diary.take())
+		stop()
+		require.Equal(t, 5, strings.Count(w.log.String(), "\n"), "one line for each:\n%s", w.log.String())
+	})
+}
+
+// What a DELETE of a namespace with a grace began is carried out, although DELETE of it
+// means to wait.
+func TestCarriesOutAGrace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.run(w, hold.Options{})
+		n := namespace.Namespace{Meta: namespace.Meta{Name: "x", Annotations: map[string]string{namespace.GraceAnnotation: "24h"}}}
+		_, err := w.Create(t.Context(), n)
+		require.NoError(t, err)
+		_, err = w.Delete(t.Context(), "x", anything)
+		require.NoError(t, err)
+		time.Sleep(24*time.Hour - 1)
+		w.active("x")
+		time.Sleep(1)
+		w.terminating("x")
+	})
+}
+
+// Of a restoration and the deletion that is due, the one that commits first wins: here
+// the restoration comes between the two steps of the deletion.
+func TestR8_RestoreThatCameFirstWins(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.held("restored", time.Hour)
+		w.held("moved", time.Hour)
+		w.held("again", time.Hour)
+		w.run(&intercepted{Namespaces: w, delete: func(ctx context.Context, name string) error {
+			switch name {
+			case "restored":
+				w.restore(name)
+			case "moved":
+				w.hold(name, time.Hour)
+			case "again": // another of the same name, which is not on hold
+				n, err := w.Get(ctx, name)
+				if err != nil || n.Labels["second"] != "" {
+					return err
+				}
+				_, err = w.Delete(ctx, name, anything)
+				require.NoError(t, err)
+				_, err = w.Finalize(ctx, namespace.Namespace{Meta: namespace.Meta{Name: name}})
+				require.NoError(t, err)
+				second := namespace.Namespace{Meta: namespace.Meta{Name: name, Labels: map[string]string{"second": "true"}}}
+				_, err = w.Create(ctx, second)
+				require.NoError(t, err)
+			}
+			return nil
+		}}, hold.Options{})
+		time.Sleep(time.Hour)
+		w.active("restored", "moved", "again")
+		require.Empty(t, w.diary.take())
+		time.Sleep(time.Hour - 1)
+		w.active("restored", "moved", "again")
+	})
+}
+
+// Any number of processes may run it: each deletion is begun once, and told by who began
+// it.
+func TestR11_ProcessesBesideEachOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		var want []string
+		for i := range 40 {
+			w.held(fmt.Sprintf("n%02d", i), time.Duration(i/10)*time.Minute)
+			want = append(want, fmt.Sprintf("deleted n%02d", i))
+		}
+		for range 4 {
+			w.run(w, hold.Options{})
+		}
+		time.Sleep(time.Hour)
+		require.Equal(t, want, w.diary.take())
+	})
+}
+
+// A process that ends, at whatever step, leaves nothing behind that another one lacks.
+func TestR11_CrashAndRestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.held("x", time.Hour)
+		w.held("y", 2*time.Hour)
+		reached := make(chan struct{})
+		stop := w.run(&intercepted{Namespaces: w, delete: func(ctx context.Context, _ string) error {
+			close(reached)
+			<-ctx.Done() // the process is killed before the deletion was asked for
+			return context.Cause(ctx)
+		}}, hold.Options{Patience: 24 * time.Hour})
+		<-reached
+		stop()
+		w.active("x", "y")
+		time.Sleep(24 * time.Hour)
+		w.active("x", "y")
+		require.Empty(t, w.diary.take(), "the end of a process is no failure")
+		w.run(w, hold.Options{})
+		w.terminating("x", "y")
+	})
+}
+
+// A deletion that is refused is told of once, and tried again: after what refused it is
+// gone it succeeds within MaxDelay.
+func TestRefusedIsToldOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.held("x", time.Hour)
+		refusal := &namespace.Error{Kind: namespace.ErrForbidden, Message: "protected by a"}
+		tries := 0
+		w.run(&intercepted{Namespaces: w, delete: func(context.Context, string) error {
+			tries++
+			if refusal == nil {
+				return nil
+			}
+			return refusal
+		}}, hold.Options{})
+		time.Sleep(25 * time.Hour)
+		require.Equal(t, []string{"refused x: protected by a"}, w.diary.take())
+		require.Greater(t, tries, 24*60)
+		require.Less(t, tries, 24*60*2, "backoff, and no hot loop")
+		refusal = &namespace.Error{Kind: namespace.ErrForbidden, Message: "protected by b"}
+		time.Sleep(time.Hour)
+		require.Equal(t, []string{"refused x: protected by b"}, w.diary.take())
+		w.active("x")
+		refusal = nil
+		time.Sleep(time.Minute)
+		w.terminating("x")
+		require.Equal(t, []string{"deleted x"}, w.diary.take())
+		require.Equal(t, []string{
+			`level=WARN msg="the hold of a namespace is over, its deletion was refused; it will be tried again" namespace=x err="protected by a"`,
+			`level=WARN msg="the hold of a namespace is over, its deletion was refused; it will be tried again" namespace=x err="protected by b"`,
+			`level=INFO msg="the hold of a namespace is over, its deletion has begun" namespace=x`,
+		}, strings.Split(strings.TrimSpace(w.log.String()), "\n"))
+	})
+}
+
+// What fails and what hangs does not hold up what is healthy, and is tried again.
+func TestR10_TheSickHoldUpNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		for i := range 20 {
+			w.held(fmt.Sprint("failing", i), time.Hour)
+			w.held(fmt.Sprint("hanging", i), time.Hour)
+		}
+		w.held("healthy", 2*time.Hour)
+		sick := true
+		w.run(&intercepted{Namespaces: w, get: func(ctx context.Context, name string) error {
+			switch {
+			case sick && strings.HasPrefix(name, "failing"):
+				return errors.New("broken")
+			case sick && strings.HasPrefix(name, "hanging"):
+				<-ctx.Done()
+				return context.Cause(ctx)
+			}
+			return nil
+		}}, hold.Options{Workers: 4})
+		time.Sleep(2 * time.Hour)
+		w.terminating("healthy")
+		told := w.diary.take()
+		require.Len(t, told, 41, "each once: %v", told)
+		sick = false
+		time.Sleep(3 * time.Minute)
+		require.Len(t, w.diary.take(), 40)
+	})
+}
+
+// Holds that were set, moved and taken off while the watch was lost are known when it is
+// back, also when everything has to be listed anew.
+func TestWatchIsLost(t *testing.T) {
+	for _, end := range []error{errors.New("broken"), namespace.ErrGone} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t)
+			w.held("restored", time.Hour)
+			w.held("moved", time.Hour)
+			w.held("kept", time.Hour)
+			down, lost := false, make(chan struct{})
+			w.run(&intercepted{Namespaces: w, holds: func(after string) iter.Seq2[namespace.HoldEvent, error] {
+				return func(yield func(namespace.HoldEvent, error) bool) {
+					if down {
+						yield(namespace.HoldEvent{}, end)
+						return
+					}
+					ctx, cancel := context.WithCancel(t.Context())
+					defer cancel()
+					go func() {
+						select {
+						case <-lost:
+							cancel()
+						case <-ctx.Done():
+						}
+					}()
+					for event, err := range w.Holds(ctx, after) {
+						if err != nil {
+							err = end
+						}
+						if !yield(event, err) {
+							return
+						}
+					}
+				}
+			}}, hold.Options{})
+			synctest.Wait()
+			down = true
+			close(lost)
+			time.Sleep(10 * time.Minute)
+			w.restore("restored")
+			w.hold("moved", time.Hour)
+			w.held("new", 20*time.Minute)
+			time.Sleep(10 * time.Minute)
+			require.Len(t, w.diary.take(), 1, "the loss is told of once")
+			down, lost = false, make(chan struct{})
+			time.Sleep(10 * time.Minute)
+			w.terminating("new")
+			time.Sleep(30 * time.Minute)
+			w.terminating("kept")
+			w.active("restored", "moved")
+			time.Sleep(time.Hour)
+			w.terminating("moved")
+			w.active("restored")
+			require.Equal(t, []string{"deleted kept", "deleted moved", "deleted new"}, w.diary.take())
+			require.Equal(t, 1, strings.Count(w.log.String(), "watch of the holds of namespaces resumed"))
+		})
+	}
+}
+
+// An entry of the index that says nothing, or something else than the namespace, deletes
+// nothing: the annotation says what is due.
+func TestTheAnnotationDecides(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.held("later", time.Hour)
+		_, err := w.Create(t.Context(), namespace.Namespace{Meta: namespace.Meta{Name: "never"}})
+		require.NoError(t, err)
+		w.held("due", 0)
+		w.run(&intercepted{Namespaces: w, holds: func(string) iter.Seq2[namespace.HoldEvent, error] {
+			return func(yield func(namespace.HoldEvent, error) bool) {
+				for _, name := range []string{"later", "never", "due", "missing"} {
+					if !yield(namespace.HoldEvent{Type: namespace.HoldSet, Name: name}, nil) {
+						return
+					}
+				}
+				yield(namespace.HoldEvent{Type: namespace.HoldsSynced}, nil)
+			}
+		}}, hold.Options{})
+		w.terminating("due")
+		w.active("later", "never")
+		time.Sleep(time.Hour - 1)
+		w.active("later", "never")
+		time.Sleep(2)
+		w.terminating("later")
+		w.active("never")
+	})
+}
+
+// Where the place's clock is behind, the deletion is asked for until it is due there.
+func TestClockIsBehindElsewhere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.held("x", time.Hour)
+		behind := time.Now().Add(time.Hour + 10*time.Minute)
+		tries := 0
+		w.run(answering{Namespaces: w, delete: func(ctx context.Context, name string, only namespace.Preconditions) (namespace.Namespace, error) {
+			if tries++; time.Now().Before(behind) {
+				return w.Get(ctx, name)
+			}
+			return w.Delete(ctx, name, only)
+		}}, hold.Options{})
+		time.Sleep(time.Hour + 9*time.Minute)
+		w.active("x")
+		require.Empty(t, w.diary.take(), "nothing is wrong")
+		time.Sleep(2 * time.Minute)
+		w.terminating("x")
+		require.Less(t, tries, 30)
+	})
+}
+
+type answering struct {
+	hold.Namespaces
+	delete func(ctx context.Context, name string, only namespace.Preconditions) (namespace.Namespace, error)
+}
+
+func (a answering) Delete(ctx context.Context, name string, only namespace.Preconditions) (namespace.Namespace, error) {
+	return a.delete(ctx, name, only)
+}
+
+// A hook that panics ends Run with its panic, and nothing runs on (the bubble would not
+// end otherwise).
+func TestHookThatPanics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.held("x", 0)
+		require.PanicsWithValue(t, "hook", func() {
+			_ = hold.Run(t.Context(), w, &hold.Options{Hooks: hold.Hooks{Deleted: func(hold.Ref) { panic("hook") }}})
+		})
+	})
+}
+
+func TestBadInput(t *testing.T) {
+	w := newWorld(t)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, tc := range []struct {
+		name       string
+		ctx        context.Context
+		namespaces hold.Namespaces
+		options    *hold.Options
+		want       string
+	}{
+		{"no context", nil, w, nil, "hold: a context is required"},
+		{"no namespaces", ended, nil, nil, "hold: the namespaces are nil"},
+		{"negative workers", ended, w, &hold.Options{Workers: -1}, "hold: Options.Workers must be at least 2, got -1"},
+		{"one worker", ended, w, &hold.Options{Workers: 1}, "hold: Options.Workers must be at least 2, got 1"},
+		{"negative patience", ended, w, &hold.Options{Patience: -1}, "hold: Options.Patience cannot be negative, got -1ns"},
+		{"negative first delay", ended, w, &hold.Options{MinDelay: -1}, "hold: Options.MinDelay cannot be negative, got -1ns"},
+		{"negative longest delay", ended, w, &hold.Options{MaxDelay: -1}, "hold: Options.MaxDelay cannot be negative, got -1ns"},
+		{"delays", ended, w, &hold.Options{MinDelay: 2, MaxDelay: 1}, "hold: Options.MinDelay (2ns) cannot exceed Options.MaxDelay (1ns)"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			err := hold.Run(tc.ctx, tc.namespaces, tc.options)
+			require.ErrorIs(t, err, namespace.ErrBadRequest)
+			require.EqualError(t, err, tc.want)
+		})
+	}
+	require.NoError(t, hold.Run(ended, w, nil), "a context that has ended ends it at once")
+	require.NoError(t, hold.Run(ended, w, &hold.Options{MinDelay: time.Hour}), "a first delay above the default of the longest")
+}
