@@ -7,6 +7,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/authorization"
+	"github.com/nslifecycle/nslifecycle/namespace/audit"
 )
 
 // chain wraps what every request goes through around next, the first one
@@ -37,7 +38,11 @@ func (s *Server) authenticated(next http.Handler) http.Handler {
 			user = authorization.User{Name: "system:anonymous", Groups: []string{"system:unauthenticated"}}
 		}
 		exchangeOf(r.Context()).route.User = user
-		next.ServeHTTP(w, r.WithContext(authorization.WithUser(r.Context(), user)))
+		ctx := authorization.WithUser(r.Context(), user)
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			ctx = audit.WithActor(ctx, user.Name) // for the records of what it declares
+		}
+		next.ServeHTTP(w, r.WithContext(ctx))
 	})
 }
 

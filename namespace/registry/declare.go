@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/audit"
@@ -63,6 +64,20 @@ func actor(ctx context.Context) string {
 		name = name[:audit.MaxBy]
 	}
 	return strings.ToValidUTF8(name, "")
+}
+
+// holder is the actor as the hold can name it that the deletion of n may set; empty if
+// it cannot: a deletion must not fail for that either.
+func holder(ctx context.Context, n namespace.Namespace) string {
+	if _, ok := n.Annotations[namespace.GraceAnnotation]; !ok {
+		return ""
+	}
+	by := actor(ctx)
+	longest := namespace.Hold{Until: time.Unix(0, 0), By: by, Reason: strings.Repeat(" ", 256)}
+	if _, _, err := longest.Annotation(); err != nil {
+		return ""
+	}
+	return by
 }
 
 // roomBeside is how many bytes a further operation may have in a commit that writes

@@ -198,3 +198,21 @@ func TestALongActorIsCut(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, strings.Repeat("é", audit.MaxBy/2), e.records("a")[0].By)
 }
+
+// Nobody is kept from a deletion by what he is called.
+func TestAGraceTellsWhoAskedForTheDeletion(t *testing.T) {
+	e := newEnv(t)
+	for i, tc := range []struct{ actor, by string }{
+		{"", ""}, {"ada", "ada"}, {"a\nb\xff", "a\nb"}, {strings.Repeat("\x00", audit.MaxBy), ""},
+	} {
+		name := fmt.Sprint("a", i)
+		_, err := e.Create(t.Context(), annotated(named(name), namespace.GraceAnnotation, "1h"))
+		require.NoError(t, err)
+		n, err := e.Delete(audit.WithActor(t.Context(), tc.actor), name, anyVersion)
+		require.NoError(t, err)
+		hold, held, err := namespace.HoldOf(n.Meta)
+		require.NoError(t, err)
+		require.True(t, held)
+		require.Equal(t, tc.by, hold.By)
+	}
+}

@@ -207,7 +207,7 @@ func (r *Registry) Delete(ctx context.Context, name string, only namespace.Preco
 		if old.Phase() == phase.Terminating {
 			return plan{keep: true}, nil
 		}
-		if next, err = namespace.PrepareDelete(old, "", time.Now()); err != nil {
+		if next, err = namespace.PrepareDelete(old, holder(ctx, old), time.Now()); err != nil {
 			return plan{}, err
 		}
 		var p plan
