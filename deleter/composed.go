@@ -89,10 +89,11 @@ func (c *Composed) Delete(ctx context.Context, target Target, previous Report) (
 	}
 	report := Report{UID: target.UID, Clean: previous.Clean}
 	if err := checkCall(ctx, target); err != nil {
+		report.LastSeen = previous.Sights()
 		report.Failed = err
 		return report, err
 	}
-	found := c.find(ctx)
+	found := c.find(ctx, &waiver{target.Waived, previous})
 	report.Discovery, report.Parsing = found.groups, found.parsing
 	p := &pass{
 		composed: c,
@@ -104,9 +105,14 @@ func (c *Composed) Delete(ctx context.Context, target Target, previous Report) (
 	}
 	report.Results = p.run(ctx, found.hidden)
 	report.Clean = c.clean.share(p.cleanAfter(report.Results))
+	report.LastSeen = p.lastSeen(found.hidden)
 	if ctx.Err() != nil {
+		report.Discovery = slices.Concat(found.groups, found.waived)
+		sortErrors(report.Discovery)
 		report.Failed = fmt.Errorf("the pass was cut short: %w", context.Cause(ctx))
+		return report, report.Err()
 	}
+	report.Waived = append(found.waived, p.waive(report.Results)...)
 	return report, report.Err()
 }
 
@@ -126,11 +132,13 @@ type found struct {
 	known   []*known
 	groups  []error
 	parsing []error
+	waived  []error // groups that count as found without types
 	// hidden reports whether a type that is not in the plan may exist nevertheless.
 	hidden func(Resource) bool
 }
 
-func (c *Composed) find(ctx context.Context) found {
+// find finds the sources. Groups that w waives hide nothing; it may be nil.
+func (c *Composed) find(ctx context.Context, w *waiver) found {
 	if c.discover == nil {
 		return c.fixed
 	}
@@ -144,7 +152,7 @@ func (c *Composed) find(ctx context.Context) found {
 	}
 	p, problems := newPlan(sources)
 	f := found{plan: p, known: c.memory.recall(p.sources)}
-	f.read(err, problems)
+	f.read(err, problems, w)
 	if cycle := p.cycle(); cycle != nil {
 		f.groups = append(f.groups, cycle)
 	}
@@ -152,12 +160,13 @@ func (c *Composed) find(ctx context.Context) found {
 }
 
 // read sorts the outcome of discovery into what failed, and what that may hide.
-func (f *found) read(err error, problems []error) {
+func (f *found) read(err error, problems []error, w *waiver) {
 	part := partly(err)
 	everything := false
 	switch {
 	case err == nil:
 	case part.tells():
+		part, f.waived = w.groups(part, f.plan)
 		f.groups = part.failures()
 		f.parsing = slices.DeleteFunc(slices.Clone(part.Parsing), func(err error) bool { return err == nil })
 	default:
@@ -165,6 +174,9 @@ func (f *found) read(err error, problems []error) {
 		everything = true
 	}
 	f.parsing = append(f.parsing, problems...)
+	if len(f.waived) > 0 && len(f.plan.sources)+len(f.groups)+len(f.parsing) == 0 {
+		f.groups = []error{ErrNothingDiscovered} // a waiver of all there is would make it empty unseen
+	}
 	sortErrors(f.groups)
 	sortErrors(f.parsing)
 	everything = everything || len(f.parsing) > 0

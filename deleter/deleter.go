@@ -8,7 +8,8 @@
 // can delete is a [Func].
 //
 // Whatever fails, a Deleter fails closed (rule R7): it answers without an error
-// only if every source answered. DESIGN.md beside this file says how and why.
+// only if every source answered, or is waived: declared by an operator, with a reason and
+// an end, to hold nothing of the namespace ([Target].Waived). DESIGN.md beside this file says how and why.
 package deleter
 
 import (
@@ -63,8 +64,10 @@ type Target struct {
 	UID       string    // the incarnation
 	DeletedAt time.Time // when the namespace became Terminating
 	// Waived are the sources that count as empty when they fail: resource types
-	// ("widgets.example.com") and groups that cannot be discovered. An operator has
-	// declared that they hold nothing of this namespace.
+	// ("widgets.example.com"), and groups that cannot be discovered. An operator has
+	// declared that they hold nothing of this namespace. They are asked all the same,
+	// and what answers, or was seen to have something left, is not waived. A [Deleter]
+	// may ignore it: then what fails has failed.
 	Waived []string
 }
 
@@ -111,7 +114,7 @@ func checkText(what, s string) error {
 // Deleter deletes all content of one party in one namespace.
 //
 // Delete asks for the deletion of everything there is and reports what remains
-// after that. It returns nil only if every source answered; the error carries
+// after that. It returns nil only if every source answered or is waived; the error carries
 // every cause and the report is as full as it can be in either case. Previous is
 // the report of the pass before for the same target (what [Report.Compact] keeps
 // of it will do), or the zero Report: types that it knows to be empty for good are

@@ -155,6 +155,29 @@ func (e GroupError) Error() string {
 // Unwrap returns the cause.
 func (e GroupError) Unwrap() error { return e.Err }
 
+// Failing returns which source err is a failure of, as [Target].Waived names it: a
+// resource type ("widgets.example.com"), or a group that could not be discovered. It is
+// empty for an error that is about neither, and for the core group.
+func Failing(err error) string {
+	source, _ := failing(err)
+	return source
+}
+
+func failing(err error) (source string, group bool) {
+	var of *SourceError
+	if errors.As(err, &of) {
+		if of == nil {
+			return "", false
+		}
+		return of.Resource.String(), false
+	}
+	var g GroupError
+	if errors.As(err, &g) {
+		return g.Group, true
+	}
+	return "", false
+}
+
 // CycleError is sources that come after one another in a circle, so that none of
 // them could ever start. It matches [ErrInvalid].
 type CycleError struct {

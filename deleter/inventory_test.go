@@ -57,13 +57,15 @@ type answer struct {
 func (s *scripted) List(context.Context, deleter.Target, int, string) (deleter.Page, error) {
 	a := s.answers[s.calls]
 	s.calls++
+	s.misbehave(a.err)
 	return a.page, a.err
 }
 
+// pageTo is a page of objects that are being deleted.
 func pageTo(next string, names ...string) answer {
 	p := deleter.Page{Next: next}
 	for _, name := range names {
-		p.Items = append(p.Items, deleter.Item{Name: name, UID: "uid-" + name})
+		p.Items = append(p.Items, deleter.Item{Name: name, UID: "uid-" + name, Deleting: true})
 	}
 	return answer{page: p}
 }

@@ -29,7 +29,7 @@ func (c *Composed) look(ctx context.Context, target Target, prepare func(i int, 
 		report.Failed = err
 		return report, err
 	}
-	found := c.find(ctx)
+	found := c.find(ctx, nil)
 	report.Discovery, report.Parsing = found.groups, found.parsing
 	report.Results = make([]Result, len(found.plan.sources))
 	slots := semaphore.NewWeighted(int64(c.opts.Parallelism))

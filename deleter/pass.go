@@ -22,14 +22,16 @@ type pass struct {
 
 	mu     sync.Mutex // guards what follows
 	states []state
-	ready  []int // sources that may be settled now
-	spare  bool  // a worker has been started and has not begun
+	ready  []int   // sources that may be settled now
+	lost   []Sight // what was left of types that failed, as far as their results do not tell
+	spare  bool    // a worker has been started and has not begun
 }
 
 // state is where one source is in a pass.
 type state struct {
 	waits   int  // how many of those it comes after have not been settled
 	blocked bool // one of those is not empty, failed, did not start, or may be hidden
+	waived  bool // it failed, and counts as empty
 }
 
 // run visits each source as soon as everything that it comes after is empty,
@@ -106,7 +108,7 @@ func (p *pass) starts(ctx context.Context, i int) bool {
 // settle passes the outcome of source i on to those that come after it, and notes
 // those that have everything they wait for.
 func (p *pass) settle(i int) {
-	empty := !p.states[i].blocked && p.results[i].Empty()
+	empty := !p.states[i].blocked && (p.results[i].Empty() || p.states[i].waived)
 	for _, next := range p.plan.then[i] {
 		p.states[next].waits--
 		p.states[next].blocked = p.states[next].blocked || !empty
@@ -120,18 +122,21 @@ func (p *pass) settle(i int) {
 // its own, another worker takes over.
 func (p *pass) visit(ctx context.Context, i int) {
 	source, result := &p.plan.sources[i], &p.results[i]
+	v := &visit{
+		opts: &p.composed.opts, slots: p.slots, source: source, known: p.known[i], target: p.target,
+		before: p.previous.result(source.Resource),
+	}
 	result.Err = &SourceError{Resource: source.Resource, Err: errNoReturn}
 	returned := false
 	defer func() {
+		if result.Err != nil {
+			p.failed(ctx, i, v.lastSeen(p.previous.seen(source.Resource)))
+		}
 		if !returned {
 			p.workers.Go(func() { p.work(ctx, i) })
 		}
 	}()
 	err := safely(func() error {
-		v := &visit{
-			opts: &p.composed.opts, slots: p.slots, source: source, known: p.known[i], target: p.target,
-			before: p.previous.result(source.Resource),
-		}
 		*result = v.run(ctx)
 		return nil
 	})

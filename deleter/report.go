@@ -27,8 +27,13 @@ type Report struct {
 	// While it is positive nothing is final; zero: what was seen is.
 	Settles time.Duration
 	// Waived are the failures of sources that count as empty by [Target].Waived. They
-	// are among no other errors of the report.
+	// are among no other errors of the report; the result of a type that one is about
+	// has nothing in it. A pass that was cut short waives nothing.
 	Waived []error
+	// LastSeen are the types of which the report does not tell what is left, since they
+	// failed, were not asked or could not be discovered, but of which something was left
+	// when that could last be told; sorted. They are not waived.
+	LastSeen []Sight
 }
 
 // Result is what was done to and seen of one resource type.
@@ -57,7 +62,7 @@ type Holder struct {
 func (r Result) Empty() bool { return r.Err == nil && !r.Waiting && !r.More && r.Remaining == 0 }
 
 // Err returns everything that failed, every cause within reach of [errors.Is]
-// and [errors.As]; nil if every source that was asked answered.
+// and [errors.As]; nil if every source that was asked answered, or is waived.
 func (r Report) Err() error {
 	errs := slices.Concat(r.Discovery, r.Parsing)
 	for _, result := range r.Results {
@@ -66,8 +71,8 @@ func (r Report) Err() error {
 	return multierr.Combine(append(errs, r.Failed)...)
 }
 
-// Empty reports whether every source answered, none has anything left and nothing
-// can come any more: what must be seen before a finalizer may go (rule R7).
+// Empty reports whether every source answered or is waived, none has anything left and
+// nothing can come any more: what must be seen before a finalizer may go (rule R7).
 func (r Report) Empty() bool {
 	return r.Err() == nil && r.Settles <= 0 && !slices.ContainsFunc(r.Results, func(one Result) bool { return !one.Empty() })
 }
@@ -159,7 +164,7 @@ func (r Report) Compact() Report {
 			kept = append(kept, result)
 		}
 	}
-	r.Results = kept
+	r.Results, r.Waived = kept, nil
 	return r
 }
 
@@ -167,6 +172,13 @@ func (r Report) Compact() Report {
 // sorted, every failure is in it.
 func (r Report) Observation() phase.Observation {
 	seen := phase.Observation{Discovery: r.Discovery, Parsing: r.Parsing, Unsettled: r.Settles > 0}
+	for _, err := range r.Waived {
+		if _, group := failing(err); group {
+			seen.WaivedDiscovery = append(seen.WaivedDiscovery, err)
+		} else {
+			seen.Waived = append(seen.Waived, err)
+		}
+	}
 	held := map[string]int{}
 	for _, result := range r.Results {
 		if result.Err != nil {

@@ -47,6 +47,7 @@ func (v *visit) pages(ctx context.Context, t *tally, goOn func(*tally, Page) boo
 			page, err = v.list(ctx, next)
 			return err
 		})
+		v.sight = max(v.sight, plus(t.count+len(page.Items), max(page.Remaining, 0))) // also of a page that came too late
 		if err != nil {
 			return err
 		}

@@ -30,6 +30,8 @@ type visit struct {
 	keep     *keeper // keeps what a look lists; nil: nobody wants it
 	before   *Result // of the pass before; nil: none
 	budget   int     // objects that may still be deleted
+	sight    int     // objects that a listing showed, at most
+	told     bool    // a listing after all deletions has told what is left
 	result   Result
 	failures failures
 }
@@ -168,6 +170,9 @@ func (v *visit) deleteCollections(ctx context.Context, c CollectionDeleter) (cou
 		})
 		v.result.Deleted += max(deleted, 0)
 		v.budget -= max(deleted, 0)
+		if more {
+			v.sight = max(v.sight, 1)
+		}
 		if deleted < 0 {
 			counted = false
 			v.budget -= v.opts.MaxDeletes/16 + 1
@@ -264,6 +269,7 @@ func (v *visit) whatRemains(ctx context.Context, tooMuch bool) (*tally, bool) {
 // finish takes over what the last listing saw.
 func (v *visit) finish(ctx context.Context, t *tally) {
 	t.into(&v.result)
+	v.told = true
 	if t.unexpected > 0 && !v.result.More && v.failures.none() {
 		err := fmt.Errorf("%w in namespace: %s: %d without finalizer, grace period or deletion mark (%s)",
 			ErrUnexpected, v.target.Namespace, t.unexpected, strings.Join(t.surprises, ", "))

@@ -2,6 +2,7 @@ package phase
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -70,7 +71,7 @@ func (o Observation) conditions() [5]Condition {
 func (o Observation) discovery() Condition {
 	if len(o.Discovery) == 0 {
 		return Condition{Type: DiscoveryFailure, Status: False,
-			Reason: ReasonResourcesDiscovered, Message: "All resources successfully discovered"}
+			Reason: ReasonResourcesDiscovered, Message: "All resources successfully discovered" + waived(o.WaivedDiscovery)}
 	}
 	message := joined(texts(o.Discovery))
 	if n := failing(o.Discovery); n > 0 {
@@ -105,7 +106,7 @@ func (o Observation) parsing() Condition {
 func (o Observation) content() Condition {
 	if len(o.Content) == 0 {
 		return Condition{Type: ContentFailure, Status: False, Reason: ReasonContentDeleted,
-			Message: "All content successfully deleted, may be waiting on finalization"}
+			Message: "All content successfully deleted, may be waiting on finalization" + waived(o.Waived)}
 	}
 	return Condition{Type: ContentFailure, Status: True, Reason: ReasonContentDeletionFailed,
 		Message: fmt.Sprintf("Failed to delete all resource types, %d remaining: %v", len(o.Content), joined(texts(o.Content)))}
@@ -122,7 +123,7 @@ func (o Observation) contentRemaining() Condition {
 		c.Message = "No remaining resources were seen, but " + o.gap()
 	default:
 		c.Status, c.Reason = False, ReasonContentRemoved
-		c.Message = "All content successfully removed"
+		c.Message = "All content successfully removed" + waived(o.Waived, o.WaivedDiscovery)
 	}
 	return c
 }
@@ -138,9 +139,33 @@ func (o Observation) finalizersRemaining() Condition {
 		c.Message = "No remaining finalizers were seen, but " + o.gap()
 	default:
 		c.Status, c.Reason = False, ReasonContentHasNoFinalizers
-		c.Message = "All content-preserving finalizers finished"
+		c.Message = "All content-preserving finalizers finished" + waived(o.Waived, o.WaivedDiscovery)
 	}
 	return c
+}
+
+// Bounds of what a condition tells of waived failures.
+const (
+	maxWaived     = 16
+	maxWaivedText = 512
+)
+
+// waived tells of failures that are waived, at the end of a message which claims what is
+// true but for them; empty if there are none.
+func waived(lists ...[]error) string {
+	all := texts(slices.Concat(lists...))
+	if len(all) == 0 {
+		return ""
+	}
+	told := all[:min(len(all), maxWaived)]
+	for i, text := range told {
+		told[i] = cut(text, maxWaivedText)
+	}
+	message := "; waived: " + joined(told)
+	if more := len(all) - len(told); more > 0 {
+		message += fmt.Sprintf(" and %d more", more)
+	}
+	return message
 }
 
 // gap says why the pass may have missed something.
@@ -158,14 +183,18 @@ func (o Observation) gap() string {
 
 // bounded returns a message that can be stored: valid UTF-8, and not too long.
 func bounded(message string) string {
-	const cut = " (cut)"
-	message = strings.ToValidUTF8(message, string(utf8.RuneError))
-	if len(message) <= MaxMessage {
-		return message
+	return cut(strings.ToValidUTF8(message, string(utf8.RuneError)), MaxMessage)
+}
+
+// cut returns as much of s as fits into so many bytes, at a rune's end if it is UTF-8.
+func cut(s string, most int) string {
+	const mark = " (cut)"
+	if len(s) <= most {
+		return s
 	}
-	end := MaxMessage - len(cut)
-	for end > 0 && !utf8.RuneStart(message[end]) {
+	end := most - len(mark)
+	for end > 0 && !utf8.RuneStart(s[end]) {
 		end--
 	}
-	return message[:end] + cut
+	return s[:end] + mark
 }

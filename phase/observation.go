@@ -24,8 +24,9 @@ type Observation struct {
 	// be looked at again before a party lets go (rule R7).
 	Unsettled bool
 	// Waived are failures that count for nothing, since an operator has declared that
-	// what failed holds nothing of the namespace. The conditions tell of them.
-	Waived []error
+	// what failed holds nothing of the namespace; WaivedDiscovery are those of groups that
+	// could not be discovered. The conditions tell of them.
+	Waived, WaivedDiscovery []error
 }
 
 // Remaining is how many objects of one resource type are left.
@@ -41,7 +42,7 @@ type Held struct {
 	Count     int
 }
 
-// Answered reports whether nothing that was asked failed.
+// Answered reports whether nothing that was asked failed, but for what is waived.
 func (o Observation) Answered() bool {
 	return len(o.Discovery)+len(o.Parsing)+len(o.Content) == 0
 }
@@ -54,8 +55,8 @@ func (o Observation) Partial() bool {
 		slices.ContainsFunc(o.Finalizers, func(h Held) bool { return h.Count < 0 })
 }
 
-// Empty reports whether everything was asked, everything answered, and nothing
-// is left: only then may a party let go (rule R7).
+// Empty reports whether everything was asked, everything answered or is waived, and
+// nothing is left: only then may a party let go (rule R7).
 func (o Observation) Empty() bool {
 	return !o.Partial() &&
 		!slices.ContainsFunc(o.Remaining, func(r Remaining) bool { return r.Count != 0 }) &&

@@ -1,0 +1,149 @@
+package deleter
+
+import (
+	"context"
+	"slices"
+)
+
+// Sight is what was seen of a resource type.
+type Sight struct {
+	Resource Resource
+	Objects  int // how many were left of it, or at least so many
+}
+
+// Sights returns what was left of each type when that could last be told, be it by this
+// pass or an earlier one; sorted, without types that had nothing left. A [Deleter] that
+// answers without having asked its sources hands them on, as Report.LastSeen.
+func (r Report) Sights() []Sight {
+	var sights []Sight
+	for _, s := range r.LastSeen {
+		if n := r.seen(s.Resource); n > 0 {
+			sights = append(sights, Sight{s.Resource, n})
+		}
+	}
+	for _, result := range r.Results {
+		if n := r.seen(result.Resource); n > 0 {
+			sights = append(sights, Sight{result.Resource, n})
+		}
+	}
+	return sorted(sights)
+}
+
+func sorted(sights []Sight) []Sight {
+	slices.SortStableFunc(sights, func(a, b Sight) int { return a.Resource.Compare(b.Resource) })
+	return slices.CompactFunc(sights, func(a, b Sight) bool { return a.Resource == b.Resource })
+}
+
+// seen returns how many objects were left of resource when that could last be told.
+func (r Report) seen(resource Resource) int {
+	n := 0
+	if i, ok := slices.BinarySearchFunc(r.LastSeen, resource, func(s Sight, r Resource) int { return s.Resource.Compare(r) }); ok {
+		n = r.LastSeen[i].Objects
+	}
+	if result := r.result(resource); result != nil {
+		n = max(n, result.Remaining)
+	}
+	return n
+}
+
+// waiver is what a pass may waive.
+type waiver struct {
+	names    []string
+	previous Report
+}
+
+// groups divides what discovery told of into what failed and what is waived. A group is
+// waived if it is named, and no type is known to have had objects that it may hide.
+// The core group has no name, and is never waived.
+func (w *waiver) groups(part *DiscoveryError, p *plan) (failed *DiscoveryError, waived []error) {
+	if w == nil || len(w.names) == 0 {
+		return part, nil
+	}
+	failed = &DiscoveryError{Parsing: part.Parsing}
+	for _, g := range part.Groups {
+		if g.Group != "" && slices.Contains(w.names, g.Group) && !w.hides(g.Group, p) {
+			waived = append(waived, g)
+		} else {
+			failed.Groups = append(failed.Groups, g)
+		}
+	}
+	if len(waived) == 0 {
+		return part, nil
+	}
+	sortErrors(waived)
+	return failed, waived // without part's message, which tells of them all
+}
+
+// hides reports whether types of group that p does not have were seen with objects.
+func (w *waiver) hides(group string, p *plan) bool {
+	hidden := func(r Resource) bool {
+		_, found := p.index[r]
+		return !found && r.Group == group && w.previous.seen(r) > 0
+	}
+	return slices.ContainsFunc(w.previous.LastSeen, func(s Sight) bool { return hidden(s.Resource) }) ||
+		slices.ContainsFunc(w.previous.Results, func(r Result) bool { return hidden(r.Resource) })
+}
+
+// failed notes that source i failed, and how many objects were seen of it. It is waived
+// if none was, the target says so, and the pass goes on.
+func (p *pass) failed(ctx context.Context, i, seen int) {
+	r := &p.results[i]
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if seen > r.Remaining {
+		p.lost = append(p.lost, Sight{r.Resource, seen})
+	}
+	p.states[i].waived = seen == 0 && r.Remaining == 0 && !r.More && ctx.Err() == nil &&
+		slices.Contains(p.target.Waived, r.Resource.String())
+}
+
+// waive takes the failures that are waived out of results, and returns them.
+func (p *pass) waive(results []Result) []error {
+	if len(p.target.Waived) == 0 {
+		return nil
+	}
+	var waived []error
+	for i := range results {
+		r := &results[i]
+		if p.states[p.plan.index[r.Resource]].waived {
+			waived = append(waived, r.Err)
+			*r = Result{Resource: r.Resource}
+		}
+	}
+	return waived
+}
+
+// lastSeen returns [Report].LastSeen of the pass.
+func (p *pass) lastSeen(hidden func(Resource) bool) []Sight {
+	sights := p.lost
+	carry := func(r Resource) {
+		seen := p.previous.seen(r)
+		if seen <= 0 || p.previous.clean(r) {
+			return
+		}
+		if i, found := p.plan.index[r]; found && p.results[i].Waiting || !found && hidden(r) {
+			sights = append(sights, Sight{r, seen})
+		}
+	}
+	for _, s := range p.previous.LastSeen {
+		carry(s.Resource)
+	}
+	for i := range p.previous.Results {
+		carry(p.previous.Results[i].Resource)
+	}
+	return sorted(sights)
+}
+
+// lastSeen returns how many objects of a type that failed were left when that could last
+// be told, which before the pass were so many.
+func (v *visit) lastSeen(before int) int {
+	r := &v.result
+	if v.told {
+		return r.Remaining
+	}
+	n := max(before, v.sight, r.Remaining, r.Deleted, r.Deleting, len(r.Sample))
+	for _, h := range r.Holders {
+		n = max(n, h.Objects, len(h.Sample))
+	}
+	return n
+}
