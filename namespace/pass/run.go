@@ -65,7 +65,6 @@ type run struct {
 	req        Request
 	result     Result
 	seen       namespace.Observed
-	waived     []error // what the deleter waived; nil once that is not in force any more
 }
 
 func (p *run) validate(ctx context.Context) error {
@@ -159,7 +158,7 @@ func (p *run) look(ctx context.Context) error {
 	if err != nil && within.Err() != nil {
 		err = multierr.Append(context.Cause(within), err)
 	}
-	p.seen, p.waived = observe(ns.UID, report, err), report.Waived
+	p.seen = observe(ns.UID, report, err)
 	return nil
 }
 

@@ -1,0 +1,64 @@
+package pass
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"go.uber.org/multierr"
+
+	"github.com/nslifecycle/nslifecycle/deleter"
+	"github.com/nslifecycle/nslifecycle/namespace"
+)
+
+// ErrNotWaived is that a deleter took a failing source for empty although no waiver of
+// the namespace says so, or none does any more by the time of the decision.
+var ErrNotWaived = errors.New("no waiver of the namespace is in force")
+
+// inForce returns the sources that waivers of ns waive at this time. Waivers that
+// cannot be read waive nothing.
+func inForce(ns namespace.Namespace, now time.Time) []string {
+	waivers, _ := namespace.Waivers(ns.Meta)
+	var sources []string
+	for _, w := range waivers {
+		if !w.Expired(now) && !slices.Contains(sources, w.Source) {
+			sources = append(sources, w.Source)
+		}
+	}
+	return sources
+}
+
+// lapse makes failures of what was waived when the waivers that it relies upon are not
+// in force: they ended while the pass went on, or were taken off.
+func (p *run) lapse(now time.Time) {
+	seen := &p.seen
+	if len(seen.Waived)+len(seen.WaivedDiscovery) == 0 {
+		return
+	}
+	sources := inForce(p.result.Namespace, now)
+	var lapsed error
+	divide := func(waived []error) (still, failed []error) {
+		for _, err := range waived {
+			if source := deleter.Failing(err); source != "" && slices.Contains(sources, source) {
+				still = append(still, err)
+				continue
+			}
+			err = fmt.Errorf("%w: %w", err, ErrNotWaived)
+			failed, lapsed = append(failed, err), multierr.Append(lapsed, err)
+		}
+		return still, failed
+	}
+	var groups, content []error
+	seen.WaivedDiscovery, groups = divide(seen.WaivedDiscovery)
+	seen.Waived, content = divide(seen.Waived)
+	if lapsed == nil {
+		return
+	}
+	seen.Discovery = slices.Concat(seen.Discovery, groups)
+	seen.Content = slices.Concat(seen.Content, content)
+	seen.Failed = multierr.Append(seen.Failed, lapsed)
+	report := &p.result.Report
+	report.Waived = slices.Concat(seen.WaivedDiscovery, seen.Waived)
+	report.Failed = multierr.Append(report.Failed, lapsed)
+}

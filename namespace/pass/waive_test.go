@@ -1,0 +1,277 @@
+package pass_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/nslifecycle/nslifecycle/deleter"
+	"github.com/nslifecycle/nslifecycle/deleter/contenttest"
+	"github.com/nslifecycle/nslifecycle/finalizer"
+	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/controller/controllertest"
+	"github.com/nslifecycle/nslifecycle/namespace/pass"
+	"github.com/nslifecycle/nslifecycle/phase"
+)
+
+var errDown = errors.New("down")
+
+// down is a deleter whose one source fails, for as long as takes.
+func down(t *testing.T, after time.Duration, before func()) deleter.Deleter {
+	t.Helper()
+	f := contenttest.NewFake(&contenttest.FakeOptions{Latency: after, Fault: func(context.Context, contenttest.Call) error {
+		if before != nil {
+			before()
+		}
+		return errDown
+	}})
+	d, err := deleter.New([]deleter.Source{{Resource: widgets, Content: f, Final: true}}, nil)
+	require.NoError(t, err)
+	return d
+}
+
+// waive puts a waiver on the namespace, until so long from now.
+func waive(t *testing.T, h *controllertest.Host, name, source string, length time.Duration) {
+	t.Helper()
+	key, value, err := namespace.Waiver{Name: "test", Source: source, By: "ada", Reason: "uninstalled", Until: time.Now().Add(length)}.Annotation()
+	require.NoError(t, err)
+	annotate(t, h, name, map[string]string{key: value})
+}
+
+func annotate(t *testing.T, h *controllertest.Host, name string, annotations map[string]string) {
+	t.Helper()
+	ns := hosted(t, h, name)
+	ns.Annotations = annotations
+	_, err := h.Update(t.Context(), ns)
+	require.NoError(t, err)
+}
+
+// A waiver in force lets the finalizer go although the source fails, and the report says so.
+func TestR7_WaivedSourceLetsGo(t *testing.T) {
+	h := new(controllertest.Host)
+	terminate(t, h, "a", finalizer.Kubernetes, origin.Finalizer)
+	waive(t, h, "a", widgets.String(), time.Hour)
+	result, err := run(t, h, down(t, 0, nil), kubernetes, "a")
+	require.NoError(t, err)
+	require.Equal(t, pass.Finalized, result.Outcome)
+	require.Len(t, result.Report.Waived, 1)
+	require.ErrorIs(t, result.Report.Waived[0], errDown)
+	require.Empty(t, result.Report.Clean)
+	stored := hosted(t, h, "a")
+	const waived = "; waived: widgets.example.com: list: down"
+	require.Contains(t, message(stored, phase.ContentFailure), "All content successfully deleted, may be waiting on finalization"+"; waived: widgets.example.com: ")
+	require.Contains(t, message(stored, phase.ContentRemaining), waived)
+	require.Contains(t, message(stored, phase.FinalizersRemaining), waived)
+	for _, status := range statuses(stored) {
+		require.Equal(t, phase.False, status)
+	}
+}
+
+// R7: a waiver that is over, malformed, for another source or of another namespace or
+// incarnation counts for nothing.
+func TestR7_WaiversThatDoNotCount(t *testing.T) {
+	for name, prepare := range map[string]func(h *controllertest.Host){
+		"none":    func(*controllertest.Host) {},
+		"expired": func(h *controllertest.Host) { waive(t, h, "a", widgets.String(), -time.Second) },
+		"malformed": func(h *controllertest.Host) {
+			annotate(t, h, "a", map[string]string{namespace.WaiverPrefix + "test": `{"source":"widgets.example.com"}`})
+		},
+		"another source": func(h *controllertest.Host) { waive(t, h, "a", "example.com", time.Hour) },
+		"another namespace": func(h *controllertest.Host) {
+			terminate(t, h, "b")
+			waive(t, h, "b", widgets.String(), time.Hour)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := new(controllertest.Host)
+			terminate(t, h, "a")
+			prepare(h)
+			result, err := run(t, h, down(t, 0, nil), kubernetes, "a")
+			require.ErrorIs(t, err, errDown)
+			require.Equal(t, pass.Failed, result.Outcome)
+			require.Empty(t, result.Report.Waived)
+			stored := hosted(t, h, "a")
+			require.True(t, stored.Spec.Finalizers.Has(finalizer.Kubernetes))
+			require.Equal(t, phase.True, statuses(stored)[phase.ContentFailure])
+			require.Equal(t, phase.Unknown, statuses(stored)[phase.ContentRemaining])
+		})
+	}
+}
+
+// One that cannot be read takes nothing from those that can.
+func TestReadableWaiversCount(t *testing.T) {
+	h := new(controllertest.Host)
+	terminate(t, h, "a")
+	waive(t, h, "a", widgets.String(), time.Hour)
+	ns := hosted(t, h, "a")
+	ns.Annotations[namespace.WaiverPrefix+"broken"] = "{"
+	annotate(t, h, "a", ns.Annotations)
+	result, err := run(t, h, down(t, 0, nil), kubernetes, "a")
+	require.NoError(t, err)
+	require.Equal(t, pass.Removed, result.Outcome)
+}
+
+// R7: a waiver that ends while the pass goes on does not outlive its end.
+func TestR7_WaiverEndsDuringThePass(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, tt := range []struct {
+			length  time.Duration
+			outcome pass.Outcome
+		}{
+			{10 * time.Second, pass.Failed}, // it ends at the very moment of the decision
+			{10*time.Second + 1, pass.Failed},
+			{11 * time.Second, pass.Removed},
+		} {
+			h := new(controllertest.Host)
+			terminate(t, h, "a")
+			waive(t, h, "a", widgets.String(), tt.length) // to the second
+			began := time.Now()
+			result, err := run(t, h, down(t, 5*time.Second, nil), kubernetes, "a") // two calls
+			require.Equal(t, 10*time.Second, time.Since(began))
+			require.Equal(t, tt.outcome, result.Outcome, "waived for %v", tt.length)
+			if tt.outcome == pass.Removed {
+				require.NoError(t, err)
+				continue
+			}
+			require.ErrorIs(t, err, errDown)
+			require.ErrorIs(t, err, pass.ErrNotWaived)
+			require.Empty(t, result.Report.Waived)
+			require.False(t, result.Report.Empty())
+			stored := hosted(t, h, "a")
+			require.Equal(t, phase.True, statuses(stored)[phase.ContentFailure], "R9: the conditions tell of it")
+			require.Equal(t, phase.Unknown, statuses(stored)[phase.ContentRemaining])
+		}
+	})
+}
+
+// R7: a waiver that was taken off while the pass went on counts no more, since the write
+// that finds it gone reads again.
+func TestR7_WaiverTakenOffDuringThePass(t *testing.T) {
+	h := new(controllertest.Host)
+	terminate(t, h, "a")
+	waive(t, h, "a", widgets.String(), time.Hour)
+	result, err := run(t, h, down(t, 0, func() { annotate(t, h, "a", nil) }), kubernetes, "a")
+	require.ErrorIs(t, err, pass.ErrNotWaived)
+	require.Equal(t, pass.Failed, result.Outcome)
+	require.True(t, hosted(t, h, "a").Spec.Finalizers.Has(finalizer.Kubernetes))
+}
+
+// R8: a waiver of one incarnation is none of the next.
+func TestR8_WaiverOfAnotherIncarnation(t *testing.T) {
+	h := new(controllertest.Host)
+	terminate(t, h, "a")
+	waive(t, h, "a", widgets.String(), time.Hour)
+	replaced := false
+	result, err := run(t, h, down(t, 0, func() {
+		if !replaced {
+			replaced = true
+			setFinalizers(t, h, "a")
+			terminate(t, h, "a")
+		}
+	}), kubernetes, "a")
+	require.NoError(t, err)
+	require.Equal(t, pass.Replaced, result.Outcome)
+	require.True(t, hosted(t, h, "a").Spec.Finalizers.Has(finalizer.Kubernetes))
+	_, err = run(t, h, down(t, 0, nil), kubernetes, "a")
+	require.ErrorIs(t, err, errDown)
+}
+
+// R7: what a deleter says is waived counts only if a waiver says so; of several those
+// that have none are failures.
+func TestR7_NobodyElseWaives(t *testing.T) {
+	group := deleter.GroupError{Group: "example.com", Err: errDown}
+	source := &deleter.SourceError{Resource: widgets, Err: errDown}
+	for _, tt := range []struct {
+		name   string
+		waived []error
+		source string // of the waiver that there is
+		still  int    // how many are waived
+		failed phase.ConditionType
+	}{
+		{"a type, and no waiver", []error{source}, "other", 0, phase.ContentFailure},
+		{"a group, and no waiver", []error{group}, "other", 0, phase.DiscoveryFailure},
+		{"an error of no source", []error{errDown}, widgets.String(), 0, phase.ContentFailure},
+		{"the core group", []error{deleter.GroupError{Err: errDown}}, "other", 0, phase.DiscoveryFailure},
+		{"a type beside one", []error{group, source}, "example.com", 1, phase.ContentFailure},
+		{"a group beside one", []error{group, source}, widgets.String(), 1, phase.DiscoveryFailure},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			h := new(controllertest.Host)
+			terminate(t, h, "a")
+			waive(t, h, "a", tt.source, time.Hour)
+			result, err := run(t, h, sees(deleter.Report{Waived: tt.waived}, nil), kubernetes, "a")
+			require.ErrorIs(t, err, pass.ErrNotWaived)
+			require.Equal(t, pass.Failed, result.Outcome)
+			require.Len(t, result.Report.Waived, tt.still)
+			stored := hosted(t, h, "a")
+			require.True(t, stored.Spec.Finalizers.Has(finalizer.Kubernetes))
+			for c, status := range statuses(stored) {
+				want := phase.False
+				if c == tt.failed {
+					want = phase.True
+				} else if c == phase.ContentRemaining || c == phase.FinalizersRemaining {
+					want = phase.Unknown
+				}
+				require.Equal(t, want, status, c)
+			}
+		})
+	}
+}
+
+// R7: a deleter that knows nothing of waivers fails closed.
+func TestR7_DeleterWithoutWaivers(t *testing.T) {
+	h := new(controllertest.Host)
+	terminate(t, h, "a")
+	waive(t, h, "a", widgets.String(), time.Hour)
+	failed := &deleter.SourceError{Resource: widgets, Err: errDown}
+	asked := []string(nil)
+	d := deleterFunc(func(_ context.Context, target deleter.Target, _ deleter.Report) (deleter.Report, error) {
+		asked = target.Waived
+		return deleter.Report{Results: []deleter.Result{{Resource: widgets, Err: failed}}}, failed
+	})
+	_, err := run(t, h, d, kubernetes, "a")
+	require.ErrorIs(t, err, errDown)
+	require.Equal(t, []string{widgets.String()}, asked)
+	require.True(t, hosted(t, h, "a").Spec.Finalizers.Has(finalizer.Kubernetes))
+}
+
+// A pass that is interrupted or runs out of patience waives nothing.
+func TestR7_InterruptedPassWaivesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := new(controllertest.Host)
+		terminate(t, h, "a")
+		waive(t, h, "a", widgets.String(), time.Hour)
+		result, err := pass.Run(t.Context(), h, down(t, 5*time.Second, nil), kubernetes, pass.Request{Name: "a", Patience: 7 * time.Second})
+		require.ErrorContains(t, err, "did not answer within 7s")
+		require.Equal(t, pass.Failed, result.Outcome)
+		require.Empty(t, result.Report.Waived)
+		ctx, cancel := context.WithTimeout(t.Context(), 7*time.Second)
+		defer cancel()
+		result, err = pass.Run(ctx, h, down(t, 5*time.Second, nil), kubernetes, pass.Request{Name: "a"})
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.Equal(t, pass.Interrupted, result.Outcome)
+		require.Empty(t, result.Report.Waived)
+		require.True(t, hosted(t, h, "a").Spec.Finalizers.Has(finalizer.Kubernetes))
+	})
+}
+
+// R12: with waivers a namespace ends although a source never answers.
+func TestR12_WaivedSourceThatNeverAnswers(t *testing.T) {
+	h := new(controllertest.Host)
+	terminate(t, h, "a")
+	d := down(t, 0, nil)
+	var previous deleter.Report
+	for range 3 {
+		result, err := pass.Run(t.Context(), h, d, kubernetes, pass.Request{Name: "a", Previous: previous})
+		require.ErrorIs(t, err, errDown)
+		previous = result.Report
+	}
+	waive(t, h, "a", widgets.String(), time.Hour)
+	result, err := pass.Run(t.Context(), h, d, kubernetes, pass.Request{Name: "a", Previous: previous})
+	require.NoError(t, err)
+	require.Equal(t, pass.Removed, result.Outcome)
+}
