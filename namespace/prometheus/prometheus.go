@@ -1,2 +1,0 @@
-// Package prometheus counts what namespace controllers do, for Prometheus.
-package prometheus
