@@ -159,6 +159,7 @@ func (d *diary) hooks() hold.Hooks {
 type intercepted struct {
 	hold.Namespaces
 	get    func(ctx context.Context, name string) error
+	got    func(name string)
 	delete func(ctx context.Context, name string) error
 	holds  func(after string) iter.Seq2[namespace.HoldEvent, error] // nil result: as it is
 }
@@ -169,7 +170,11 @@ func (i *intercepted) Get(ctx context.Context, name string) (namespace.Namespace
 			return namespace.Namespace{}, err
 		}
 	}
-	return i.Namespaces.Get(ctx, name)
+	n, err := i.Namespaces.Get(ctx, name)
+	if i.got != nil {
+		i.got(name)
+	}
+	return n, err
 }
 
 func (i *intercepted) Delete(ctx context.Context, name string, only namespace.Preconditions) (namespace.Namespace, error) {

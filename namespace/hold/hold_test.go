@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -188,25 +189,105 @@ func TestR10_TheSickHoldUpNobody(t *testing.T) {
 			w.held(fmt.Sprint("failing", i), time.Hour)
 			w.held(fmt.Sprint("hanging", i), time.Hour)
 		}
-		w.held("healthy", 2*time.Hour)
+		w.held("healthy", 2*time.Hour+7*time.Second)
 		sick := true
+		var hanging atomic.Int64
 		w.run(&intercepted{Namespaces: w, get: func(ctx context.Context, name string) error {
 			switch {
 			case sick && strings.HasPrefix(name, "failing"):
 				return errors.New("broken")
 			case sick && strings.HasPrefix(name, "hanging"):
+				hanging.Add(1)
+				defer hanging.Add(-1)
 				<-ctx.Done()
 				return context.Cause(ctx)
 			}
 			return nil
 		}}, hold.Options{Workers: 4})
-		time.Sleep(2 * time.Hour)
+		time.Sleep(2*time.Hour + 7*time.Second)
 		w.terminating("healthy")
+		require.Positive(t, hanging.Load(), "the sick are tried again meanwhile")
 		told := w.diary.take()
 		require.Len(t, told, 41, "each once: %v", told)
 		sick = false
 		time.Sleep(3 * time.Minute)
 		require.Len(t, w.diary.take(), 40)
+	})
+}
+
+// What failed once is tried again after MinDelay, also while there is more to do for the
+// first time than the workers can.
+func TestR10_FurtherTriesHaveAWorker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.held("unlucky", 0)
+		for i := range 200 {
+			w.held(fmt.Sprint("n", i), time.Minute)
+		}
+		broken := true
+		w.run(&intercepted{Namespaces: w, get: func(_ context.Context, name string) error {
+			if name == "unlucky" && broken {
+				broken = false
+				time.Sleep(time.Minute - 100*time.Millisecond)
+				return errors.New("broken")
+			}
+			time.Sleep(time.Second)
+			return nil
+		}}, hold.Options{Workers: 2, Patience: time.Hour})
+		time.Sleep(time.Minute + 3*time.Second)
+		w.terminating("unlucky")
+		told := w.diary.take()
+		require.Less(t, len(told), 10, "there is more to do: %v", told)
+	})
+}
+
+// A hold that is moved while it is looked at ends when it says now, not when it said.
+func TestMovedWhileItIsRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.held("x", time.Hour)
+		reads := 0
+		w.run(&intercepted{Namespaces: w, get: func(ctx context.Context, name string) error {
+			if reads++; reads == 1 {
+				w.hold(name, 10*time.Hour)
+			}
+			return nil
+		}, got: func(name string) {
+			if reads == 1 {
+				w.hold(name, time.Minute)
+				time.Sleep(time.Second) // the watch tells meanwhile
+			}
+		}}, hold.Options{})
+		time.Sleep(time.Hour + time.Minute)
+		w.terminating("x")
+		require.Equal(t, 2, reads)
+	})
+}
+
+// What is on hold no longer is not looked at.
+func TestRestoredCostsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.held("before", time.Hour)
+		w.held("after", time.Hour)
+		w.held("trying", 0)
+		reads := map[string]int{}
+		stop := w.run(&intercepted{Namespaces: w, get: func(_ context.Context, name string) error {
+			reads[name]++
+			return errors.New("broken")
+		}}, hold.Options{})
+		time.Sleep(time.Minute)
+		w.restore("before")
+		time.Sleep(time.Hour)
+		w.restore("after")
+		w.restore("trying")
+		synctest.Wait()
+		tried := reads["trying"]
+		require.Positive(t, tried)
+		time.Sleep(10 * time.Hour)
+		stop()
+		require.Zero(t, reads["before"])
+		require.Equal(t, tried, reads["trying"])
 	})
 }
 
@@ -220,9 +301,14 @@ func TestWatchIsLost(t *testing.T) {
 			w.held("moved", time.Hour)
 			w.held("kept", time.Hour)
 			down, lost := false, make(chan struct{})
-			w.run(&intercepted{Namespaces: w, holds: func(after string) iter.Seq2[namespace.HoldEvent, error] {
+			reads := map[string]int{}
+			var tokens []string
+			w.run(&intercepted{Namespaces: w, get: func(_ context.Context, name string) error {
+				reads[name]++
+				return nil
+			}, holds: func(after string) iter.Seq2[namespace.HoldEvent, error] {
 				return func(yield func(namespace.HoldEvent, error) bool) {
-					if down {
+					if tokens = append(tokens, after); down {
 						yield(namespace.HoldEvent{}, end)
 						return
 					}
@@ -265,6 +351,13 @@ func TestWatchIsLost(t *testing.T) {
 			w.active("restored")
 			require.Equal(t, []string{"deleted kept", "deleted moved", "deleted new"}, w.diary.take())
 			require.Equal(t, 1, strings.Count(w.log.String(), "watch of the holds of namespaces resumed"))
+			require.Zero(t, reads["restored"])
+			require.Empty(t, tokens[0])
+			if errors.Is(end, namespace.ErrGone) {
+				require.Empty(t, strings.Join(tokens, ""), "a token that is gone is not sent again")
+			} else {
+				require.NotEmpty(t, tokens[1])
+			}
 		})
 	}
 }
