@@ -1,0 +1,209 @@
+package controller_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/nslifecycle/nslifecycle/deleter"
+	"github.com/nslifecycle/nslifecycle/deleter/contenttest"
+	"github.com/nslifecycle/nslifecycle/namespace/controller"
+)
+
+// clockedLog is a log whose lines begin with the time since it was made, to the minute.
+func clockedLog() (*slog.Logger, *journal) {
+	began, lines := time.Now(), new(journal)
+	return slog.New(slog.NewTextHandler(lines, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		switch a.Key {
+		case slog.TimeKey:
+			return slog.String("after", a.Value.Time().Sub(began).Truncate(time.Minute).String())
+		case "uid":
+			return slog.Attr{}
+		}
+		return a
+	}})), lines
+}
+
+// day is a namespace that is stuck, with what a test may do to it.
+type day struct {
+	*world
+	t        *testing.T
+	name     string
+	failing  []*atomic.Bool // by type of content
+	diary    *diary
+	log      *journal
+	release  func()
+	finalize func()
+}
+
+// newDay has a namespace with content of three types, of which the first has an object
+// that a finalizer holds, and a controller that is at work on it.
+func newDay(t *testing.T) *day {
+	d := &day{t: t, name: "a", diary: newDiary(), failing: []*atomic.Bool{new(atomic.Bool), new(atomic.Bool), new(atomic.Bool)}}
+	d.world = newWorld(t, len(d.failing), func(i int) contenttest.FakeOptions {
+		return contenttest.FakeOptions{Fault: func(_ context.Context, call contenttest.Call) error {
+			if d.failing[i].Load() && call.Op == deleter.OpList {
+				return errors.New("connection refused")
+			}
+			return nil
+		}}
+	})
+	target := d.create(t, d.name)
+	d.fakes[0].Put(target, contenttest.Object{Name: "held", Finalizers: []string{"example.com/f"}})
+	for i, fake := range d.fakes[1:] { // so that these are asked in each pass too
+		fake.Put(target, contenttest.Object{Name: fmt.Sprint("held-", i), Finalizers: []string{"example.com/f"}})
+	}
+	d.release = func() {
+		d.fakes[0].Release(target, "held")
+		for i, fake := range d.fakes[1:] {
+			fake.Release(target, fmt.Sprint("held-", i))
+		}
+	}
+	return d
+}
+
+// begin deletes the namespace beside a controller.
+func (d *day) begin() {
+	logger, lines := clockedLog()
+	d.log = lines
+	run(d.t, d.host, d.deleter, kubernetes, controller.Options{Hooks: d.diary.hooks(), Logger: logger})
+	d.delete(d.t, d.name)
+	synctest.Wait()
+}
+
+// lasts lets the namespace be stuck for a while, with many passes.
+func (d *day) lasts(hours int) {
+	before := len(d.diary.of("ended", d.name))
+	time.Sleep(time.Duration(hours) * time.Hour)
+	synctest.Wait()
+	require.Greater(d.t, len(d.diary.of("ended", d.name))-before, hours*60*3/4, "it was not looked at again")
+}
+
+// logged requires exactly these lines.
+func (d *day) logged(want ...string) {
+	d.t.Helper()
+	synctest.Wait()
+	got := strings.Split(strings.TrimSuffix(d.log.String(), "\n"), "\n")
+	require.Empty(d.t, cmp.Diff(want, got))
+}
+
+const (
+	logTerminating = `level=INFO msg="namespace is terminating" namespace=a`
+	logLeft        = `level=INFO msg="namespace has content left" namespace=a remaining=3`
+	logRemoved     = `level=INFO msg="namespace removed" namespace=a`
+)
+
+// logFailed is the line of a pass in which these types failed.
+func logFailed(remaining int, types ...int) string {
+	var causes []string
+	for _, i := range types {
+		causes = append(causes, resource(i).String()+": list: connection refused")
+	}
+	return fmt.Sprintf(`level=WARN msg="namespace could not be emptied; it will be tried again" namespace=a remaining=%d err="pass for namespace \"a\": %s"`,
+		remaining, strings.Join(causes, "; "))
+}
+
+// A namespace that is stuck for a day is two lines in the log: that it is terminating,
+// and why it stays.
+func TestR10_LogOfObjectHeldForADay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDay(t)
+		d.begin()
+		d.lasts(24)
+		d.logged("after=0s "+logTerminating, "after=0s "+logLeft)
+		d.release()
+		d.logged("after=0s "+logTerminating, "after=0s "+logLeft, "after=24h0m0s "+logRemoved)
+	})
+}
+
+func TestR10_LogOfSourceFailingForADay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDay(t)
+		d.failing[1].Store(true)
+		d.begin()
+		d.lasts(24)
+		d.logged("after=0s "+logTerminating, "after=0s "+logFailed(2, 1))
+	})
+}
+
+// A source that fails, recovers, and fails again in another way is one line each time.
+func TestR10_LogOfSourcesComingAndGoing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDay(t)
+		want := []string{"after=0s " + logTerminating}
+		change := func(at, line string, failing ...int) {
+			t.Helper()
+			for i, f := range d.failing {
+				f.Store(false)
+				for _, j := range failing {
+					f.Store(f.Load() || i == j)
+				}
+			}
+			if d.log == nil {
+				d.begin()
+			}
+			d.lasts(4)
+			want = append(want, "after="+at+" "+line)
+			got := strings.Split(strings.TrimSpace(d.log.String()), "\n")
+			require.Len(t, got, len(want), d.log.String())
+			// A change is noticed with the next pass, which is within a minute.
+			require.Empty(t, cmp.Diff(want[len(want)-1], got[len(got)-1]))
+		}
+		change("0s", logFailed(2, 1), 1)
+		change("4h0m0s", logLeft)
+		change("8h0m0s", logFailed(2, 1), 1)
+		change("12h0m0s", logFailed(1, 1, 2), 1, 2)
+		change("16h0m0s", logFailed(2, 2), 2)
+		change("20h0m0s", logLeft)
+	})
+}
+
+// Once its own work is done, a namespace that another party holds for a day is one line
+// more.
+func TestR10_LogOfAnotherPartyForADay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDay(t)
+		d.setFinalizers(t, d.name, kubernetes.Finalizer, origin.Finalizer)
+		d.release()
+		d.begin()
+		time.Sleep(24 * time.Hour)
+		want := []string{"after=0s " + logTerminating, `after=0s level=INFO msg="namespace finalized; others hold it still" namespace=a remaining=0`}
+		d.logged(want...)
+		d.setFinalizers(t, d.name)
+		d.logged(append(want, "after=24h0m0s "+logRemoved)...)
+	})
+}
+
+// Each namespace that is stuck is told of for itself, and costs the same few lines.
+func TestR10_LogIsPerNamespace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const many = 10
+		w := newWorld(t, 1, func(int) contenttest.FakeOptions {
+			return contenttest.FakeOptions{Fault: func(context.Context, contenttest.Call) error { return errors.New("connection refused") }}
+		})
+		logger, lines := clockedLog()
+		diary := newDiary()
+		run(t, w.host, w.deleter, kubernetes, controller.Options{Hooks: diary.hooks(), Logger: logger})
+		for _, name := range names("tenant", many) {
+			w.create(t, name)
+			w.delete(t, name)
+		}
+		time.Sleep(24 * time.Hour)
+		synctest.Wait()
+		require.Greater(t, len(diary.of("ended", "")), many*24*60*3/4)
+		require.Equal(t, 2*many, strings.Count(lines.String(), "\n"))
+		for _, name := range names("tenant", many) {
+			require.Equal(t, 1, strings.Count(lines.String(), "terminating\" namespace="+name+"\n"), name)
+			require.Equal(t, 1, strings.Count(lines.String(), "again\" namespace="+name+" "), name)
+		}
+	})
+}
