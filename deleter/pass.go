@@ -130,7 +130,7 @@ func (p *pass) visit(ctx context.Context, i int) {
 	returned := false
 	defer func() {
 		if result.Err != nil {
-			p.failed(ctx, i, v.lastSeen(p.previous.seen(source.Resource)))
+			p.failed(i, v.lastSeen(p.previous.seen(source.Resource)))
 		}
 		if !returned {
 			p.workers.Go(func() { p.work(ctx, i) })

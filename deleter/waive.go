@@ -1,9 +1,6 @@
 package deleter
 
-import (
-	"context"
-	"slices"
-)
+import "slices"
 
 // Sight is what was seen of a resource type.
 type Sight struct {
@@ -85,16 +82,15 @@ func (w *waiver) hides(group string, p *plan) bool {
 }
 
 // failed notes that source i failed, and how many objects were seen of it. It is waived
-// if none was, the target says so, and the pass goes on.
-func (p *pass) failed(ctx context.Context, i, seen int) {
+// if none was and the target says so, unless the pass is cut short.
+func (p *pass) failed(i, seen int) {
 	r := &p.results[i]
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if seen > r.Remaining {
 		p.lost = append(p.lost, Sight{r.Resource, seen})
 	}
-	p.states[i].waived = seen == 0 && r.Remaining == 0 && !r.More && ctx.Err() == nil &&
-		slices.Contains(p.target.Waived, r.Resource.String())
+	p.states[i].waived = seen == 0 && slices.Contains(p.target.Waived, r.Resource.String())
 }
 
 // waive takes the failures that are waived out of results, and returns them.
@@ -118,7 +114,7 @@ func (p *pass) lastSeen(hidden func(Resource) bool) []Sight {
 	sights := p.lost
 	carry := func(r Resource) {
 		seen := p.previous.seen(r)
-		if seen <= 0 || p.previous.clean(r) {
+		if seen <= 0 {
 			return
 		}
 		if i, found := p.plan.index[r]; found && p.results[i].Waiting || !found && hidden(r) {
@@ -144,6 +140,9 @@ func (v *visit) lastSeen(before int) int {
 	n := max(before, v.sight, r.Remaining, r.Deleted, r.Deleting, len(r.Sample))
 	for _, h := range r.Holders {
 		n = max(n, h.Objects, len(h.Sample))
+	}
+	if r.More {
+		n = max(n, 1)
 	}
 	return n
 }

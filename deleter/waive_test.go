@@ -84,6 +84,12 @@ func TestR7_WaiverHidesNothingSeen(t *testing.T) {
 		seen int // what LastSeen tells; zero: the result does
 	}{
 		{"a deletion fails", plain{fake(fails(errBoom, del), one)}, 0},
+		{"one of two deletions fails", plain{fake(&contenttest.FakeOptions{Fault: func(_ context.Context, c contenttest.Call) error {
+			if c.Object == "a" {
+				return errBoom
+			}
+			return nil
+		}}, one, contenttest.Object{Name: "b"})}, 0},
 		{"a collection fails", fake(fails(errBoom, collection), one), 0},
 		{"nothing is deleted", stubborn{fake(nil, one)}, 0},
 		{"held, and the estimate fails", graceless{fake(fails(errBoom, estimate), contenttest.Object{Name: "a", Grace: time.Hour})}, 0},
@@ -100,6 +106,7 @@ func TestR7_WaiverHidesNothingSeen(t *testing.T) {
 		{"nothing left, but held", &oddEmptier{deleter.Result{Holders: []deleter.Holder{{Finalizer: "example.com/hold", Objects: 2}}}}, 2},
 		{"nothing left, but being deleted", &oddEmptier{deleter.Result{Deleting: 4}}, 4},
 		{"nothing left, but some deleted, and an error", &failingEmptier{deleter.Result{Deleted: 5}}, 5},
+		{"nothing left, but more, and an error", &failingEmptier{deleter.Result{More: true}}, 1},
 		{"nothing left, but a name, and an error", &failingEmptier{deleter.Result{Sample: []string{"a"}}}, 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
