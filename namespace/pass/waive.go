@@ -40,7 +40,7 @@ func (p *run) lapse(now time.Time) {
 	var lapsed error
 	divide := func(waived []error) (still, failed []error) {
 		for _, err := range waived {
-			if source := deleter.Failing(err); source != "" && slices.Contains(sources, source) {
+			if slices.Contains(sources, deleter.Failing(err)) {
 				still = append(still, err)
 				continue
 			}
