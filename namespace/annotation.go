@@ -20,7 +20,7 @@ import (
 // The bounds of what an operator may declare in one annotation, in bytes.
 const (
 	maxDeclaration = 8 << 10 // of the whole value
-	maxWho         = 256     // of whom to ask
+	maxWho         = 512     // of whom to ask, which may be the name of a service account
 	maxWhy         = 1 << 10 // of a reason
 	maxSource      = 512     // of a resource type or a group
 	maxMoment      = 64      // of a time
@@ -55,6 +55,21 @@ func (m member) check() error {
 // hidden reports whether r cannot be seen, or hides others. Joiners are letters'
 // companions in several scripts.
 func hidden(r rune) bool { return !unicode.IsGraphic(r) && !unicode.Is(unicode.Join_Control, r) }
+
+// fitting returns what a member may say of s: a request must not fail for the name of
+// who sent it.
+func fitting(s string, limit int) string {
+	s = strings.Map(func(r rune) rune {
+		if hidden(r) {
+			return -1
+		}
+		return r
+	}, strings.ToValidUTF8(s, ""))
+	if len(s) > limit {
+		s = strings.ToValidUTF8(s[:limit], "")
+	}
+	return strings.TrimSpace(s)
+}
 
 // readAnnotation reads the annotation of that key into members. It is the reverse of
 // writeAnnotation.

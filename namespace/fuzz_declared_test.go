@@ -3,6 +3,7 @@ package namespace_test
 import (
 	"strings"
 	"testing"
+	"time"
 	"unicode"
 
 	"github.com/google/go-cmp/cmp"
@@ -21,6 +22,9 @@ func FuzzDeclarations(f *testing.F) {
 	} {
 		f.Add("legal", value)
 	}
+	for _, value := range []string{holdIs, `{"until":"2026-05-06T07:08:09.5+01:00","by":"ada","reason":"b"}`, "24h", "-1s", "1e9h"} {
+		f.Add("a", value)
+	}
 	f.Add("", legalIs)
 	f.Add("a/b", legalIs)
 	f.Add("\xff", "\xff")
@@ -29,6 +33,7 @@ func FuzzDeclarations(f *testing.F) {
 		m := annotated(key, value, namespace.WaiverPrefix+name, value)
 		fuzzProtection(t, m)
 		fuzzWaiver(t, m)
+		fuzzHold(t, annotated(namespace.HoldAnnotation, value, namespace.GraceAnnotation, value))
 		fuzzRequests(t, key, value)
 	})
 }
@@ -65,6 +70,28 @@ func fuzzWaiver(t *testing.T, m namespace.Meta) {
 	again, err := namespace.Waivers(annotated(key, value))
 	require.NoError(t, err)
 	require.Empty(t, cmp.Diff(waivers, again))
+}
+
+func fuzzHold(t *testing.T, m namespace.Meta) {
+	if grace, err := namespace.GraceOf(m); err != nil {
+		require.ErrorIs(t, err, namespace.ErrInvalid)
+	} else {
+		require.GreaterOrEqual(t, grace, time.Duration(0))
+	}
+	h, held, err := namespace.HoldOf(m)
+	require.True(t, held)
+	if err != nil {
+		require.ErrorIs(t, err, namespace.ErrInvalid)
+		require.Zero(t, h)
+		return
+	}
+	require.False(t, h.Until.IsZero())
+	require.True(t, (h.By == "" || plain(h.By)) && (h.Reason == "" || plain(h.Reason)), "%q", h)
+	key, value, err := h.Annotation()
+	require.NoError(t, err)
+	again, _, err := namespace.HoldOf(annotated(key, value))
+	require.NoError(t, err)
+	require.Empty(t, cmp.Diff(h, again))
 }
 
 // plain reports whether s shows nothing but itself.

@@ -1,13 +1,9 @@
 package namespace
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/nslifecycle/nslifecycle/phase"
 )
@@ -20,9 +16,6 @@ const (
 	// long, instead of making it Terminating at once.
 	GraceAnnotation = "nslifecycle.io/deletion-grace"
 )
-
-// maxHold is the greatest size of the value of a [HoldAnnotation], in bytes.
-const maxHold = 4 << 10
 
 // Hold is a deletion that was asked for and has not begun: the namespace is Active, and
 // becomes Terminating at Until unless the hold is taken off before. It is an
@@ -37,74 +30,50 @@ type Hold struct {
 // Due reports whether the hold is over: from Until on.
 func (h Hold) Due(now time.Time) bool { return !now.Before(h.Until) }
 
-// Annotation returns h as the annotation that sets it. A hold without an end, one that
-// is longer than 4 KiB, and text that is not valid UTF-8 are refused with [ErrInvalid].
+// Annotation returns h as the annotation that sets it. The error is an [*Error] of kind
+// [ErrInvalid] for a hold without an end, and for text that is too long (512 bytes of By,
+// 1024 of Reason) or not of one line.
 func (h Hold) Annotation() (key, value string, err error) {
-	switch {
-	case h.Until.IsZero():
-		return "", "", invalidHold("", "", "until is required: when the deletion is to begin")
-	case !utf8.ValidString(h.By):
-		return "", "", invalidHold("", h.By, "by must be valid UTF-8")
-	case !utf8.ValidString(h.Reason):
-		return "", "", invalidHold("", h.Reason, "reason must be valid UTF-8")
+	until, err := writeTime("until", h.Until)
+	if err != nil {
+		return "", "", badDeclaration(HoldAnnotation, err)
 	}
-	h.Until = h.Until.UTC()
-	data, err := json.Marshal(h)
-	if err != nil { // a year that has no more than four digits
-		return "", "", invalidHold("", "", err.Error())
-	}
-	if len(data) > maxHold {
-		return "", "", invalidHold("", "", longHold)
-	}
-	return HoldAnnotation, string(data), nil
+	return writeAnnotation(HoldAnnotation, h.members(&until))
 }
-
-var longHold = fmt.Sprintf("may not be more than %d bytes", maxHold)
 
 // HoldOf returns the hold that the metadata of a namespace declares, and whether there
 // is one. The error, an [*Error] of kind [ErrInvalid] with one cause, is of an
-// annotation that is there and cannot be read: unknown fields are refused, until is
+// annotation that is there and cannot be read: unknown members are refused, until is
 // required. It holds nothing up, and nothing is deleted because of it.
 func HoldOf(m Meta) (Hold, bool, error) {
 	value, ok := m.Annotations[HoldAnnotation]
 	if !ok {
 		return Hold{}, false, nil
 	}
-	h, why := decodeHold(value)
-	if why != "" {
-		return Hold{}, true, invalidHold(m.Name, value, why)
+	h, err := readHold(value)
+	if err != nil {
+		return Hold{}, true, Invalid(Kind, Resource, m.Name, []Violation{unreadable(HoldAnnotation, value, err)})
 	}
 	return h, true, nil
 }
 
-// decodeHold returns the hold in the value of an annotation, or what is wrong with it.
-func decodeHold(value string) (h Hold, why string) {
-	switch {
-	case len(value) > maxHold:
-		return Hold{}, longHold
-	case !utf8.ValidString(value):
-		return Hold{}, "must be valid UTF-8"
+func (h *Hold) members(until *string) []member {
+	return []member{
+		{name: "until", value: until, limit: maxMoment},
+		{name: "by", value: &h.By, limit: maxWho, optional: true},
+		{name: "reason", value: &h.Reason, limit: maxWhy, optional: true},
 	}
-	d := json.NewDecoder(strings.NewReader(value))
-	d.DisallowUnknownFields()
-	err := d.Decode(&h)
-	if err == nil {
-		if _, more := d.Token(); !errors.Is(more, io.EOF) {
-			err = errors.New("something follows the object")
-		}
-	}
-	if err != nil {
-		return Hold{}, `must be an object such as {"until":"2030-01-02T15:04:05Z","by":"...","reason":"..."}: ` + err.Error()
-	}
-	if h.Until.IsZero() {
-		return Hold{}, "until is required: when the deletion is to begin"
-	}
-	h.Until = h.Until.UTC()
-	return h, ""
 }
 
-func invalidHold(name, value, why string) error {
-	return Invalid(Kind, Resource, name, []Violation{invalid("metadata.annotations["+HoldAnnotation+"]", value, why)})
+func readHold(text string) (h Hold, err error) {
+	var until string
+	if err = readAnnotation(HoldAnnotation, text, h.members(&until)); err == nil {
+		h.Until, err = readTime("until", until)
+	}
+	if err != nil {
+		return Hold{}, err
+	}
+	return h, nil
 }
 
 // GraceOf returns for how long a DELETE puts a namespace with this metadata on hold;
@@ -134,7 +103,8 @@ func GraceOf(m Meta) (time.Duration, error) {
 //   - as it is, while it is on hold and has a grace, and if it is Terminating (rule R3)
 //
 // A namespace whose grace cannot be read is refused with [ErrForbidden], unless its hold
-// is over: nobody knows how much time it was to have.
+// is over: nobody knows how much time it was to have. What a hold cannot say of somebody's
+// name is left out of it: hidden characters, and what is beyond 512 bytes.
 func PrepareDelete(n Namespace, by string, now time.Time) (Namespace, error) {
 	if n.Phase() == phase.Terminating {
 		return n.DeepCopy(), nil
@@ -157,7 +127,7 @@ func PrepareDelete(n Namespace, by string, now time.Time) (Namespace, error) {
 		return n.DeepCopy(), nil
 	}
 	return WithHold(n, Hold{
-		Until: upToSecond(now.Add(grace)), By: by,
+		Until: upToSecond(now.Add(grace)), By: fitting(by, maxWho),
 		Reason: fmt.Sprintf("DELETE was asked for, and the namespace has a grace of %v", grace),
 	})
 }

@@ -21,7 +21,7 @@ const ProtectedCause = "NamespaceProtected"
 // means nothing once the namespace is terminating (rule R3).
 type Protection struct {
 	Name   string `json:"name"`   // as the name part of an annotation's key: at most 63 bytes
-	Owner  string `json:"owner"`  // whom to ask; at most 256 bytes
+	Owner  string `json:"owner"`  // whom to ask; at most 512 bytes
 	Reason string `json:"reason"` // why it is protected; at most 1024 bytes
 }
 

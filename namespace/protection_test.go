@@ -97,7 +97,7 @@ func TestProtectionIsStrict(t *testing.T) {
 		{"no owner", `{"reason":"b"}`, "owner is required"},
 		{"no reason", `{"owner":"a"}`, "reason is required"},
 		{"a blank owner", `{"owner":" \u00a0","reason":"b"}`, "owner is required"},
-		{"a long owner", `{"owner":"` + strings.Repeat("a", 257) + `","reason":"b"}`, "owner is too long: it may have 256 bytes and has 257"},
+		{"a long owner", `{"owner":"` + strings.Repeat("a", 513) + `","reason":"b"}`, "owner is too long: it may have 512 bytes and has 513"},
 		{"a long reason", `{"owner":"a","reason":"` + strings.Repeat("b", 1025) + `"}`, "reason is too long: it may have 1024 bytes and has 1025"},
 		{"too long", `{"owner":"a","reason":"b"}` + strings.Repeat(" ", 8<<10), "it may have 8192 bytes and has 8218"},
 		{"two lines", `{"owner":"a\nb","reason":"b"}`, "owner must be one line of characters that can be seen"},
@@ -129,10 +129,13 @@ func TestProtectionAnnotation(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, legal, key)
 	require.Equal(t, legalIs, value)
+	_, value, err = namespace.Protection{Name: "a", Owner: "a & b <a@example.com>", Reason: "é"}.Annotation()
+	require.NoError(t, err)
+	require.Equal(t, `{"owner":"a & b <a@example.com>","reason":"é"}`, value, "for people")
 	for _, p := range []namespace.Protection{
 		ok,
 		{Name: "A_b.C", Owner: `"<&>\`, Reason: "نمی\u200cخواهم 日本語 👍 \u3000."},
-		{Name: strings.Repeat("a", 63), Owner: strings.Repeat("\"", 256), Reason: strings.Repeat("\\", 1024)},
+		{Name: strings.Repeat("a", 63), Owner: strings.Repeat("\"", 512), Reason: strings.Repeat("\\", 1024)},
 	} {
 		key, value, err := p.Annotation()
 		require.NoError(t, err)
@@ -152,7 +155,7 @@ func TestProtectionAnnotation(t *testing.T) {
 		{func(p *namespace.Protection) { p.Reason = "\t" }, "reason is required"},
 		{func(p *namespace.Protection) { p.Reason = "a\u2028b" }, "reason must be one line of characters that can be seen"},
 		{func(p *namespace.Protection) { p.Owner = "\xff" }, "owner must be valid UTF-8"},
-		{func(p *namespace.Protection) { p.Owner = strings.Repeat("a", 257) }, "owner is too long"},
+		{func(p *namespace.Protection) { p.Owner = strings.Repeat("a", 513) }, "owner is too long"},
 	} {
 		p := ok
 		tt.change(&p)

@@ -71,7 +71,7 @@ func TestWaiverIsStrict(t *testing.T) {
 		{"source", `"apps/v1"`, "source must be a resource type such as"},
 		{"source", `"no type"`, "source must be a resource type such as"},
 		{"source", `"` + strings.Repeat("a", 513) + `"`, "source is too long"},
-		{"by", `"` + strings.Repeat("a", 257) + `"`, "by is too long"},
+		{"by", `"` + strings.Repeat("a", 513) + `"`, "by is too long"},
 	} {
 		got, err := namespace.Waivers(annotated(waiverKey, with(tt.member, tt.value)))
 		require.Empty(t, got, tt)

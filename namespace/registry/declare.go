@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/audit"
@@ -66,18 +65,12 @@ func actor(ctx context.Context) string {
 	return strings.ToValidUTF8(name, "")
 }
 
-// holder is the actor as the hold can name it that the deletion of n may set; empty if
-// it cannot: a deletion must not fail for that either.
+// holder is the actor for the hold that the deletion of n may set.
 func holder(ctx context.Context, n namespace.Namespace) string {
 	if _, ok := n.Annotations[namespace.GraceAnnotation]; !ok {
 		return ""
 	}
-	by := actor(ctx)
-	longest := namespace.Hold{Until: time.Unix(0, 0), By: by, Reason: strings.Repeat(" ", 256)}
-	if _, _, err := longest.Annotation(); err != nil {
-		return ""
-	}
-	return by
+	return actor(ctx)
 }
 
 // roomBeside is how many bytes a further operation may have in a commit that writes

@@ -203,7 +203,7 @@ func TestALongActorIsCut(t *testing.T) {
 func TestAGraceTellsWhoAskedForTheDeletion(t *testing.T) {
 	e := newEnv(t)
 	for i, tc := range []struct{ actor, by string }{
-		{"", ""}, {"ada", "ada"}, {"a\nb\xff", "a\nb"}, {strings.Repeat("\x00", audit.MaxBy), ""},
+		{"", ""}, {"ada", "ada"}, {"a\nb\xff", "ab"}, {strings.Repeat("\x00", audit.MaxBy), ""}, {strings.Repeat("é", audit.MaxBy), strings.Repeat("é", 256)},
 	} {
 		name := fmt.Sprint("a", i)
 		_, err := e.Create(t.Context(), annotated(named(name), namespace.GraceAnnotation, "1h"))

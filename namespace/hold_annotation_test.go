@@ -1,0 +1,88 @@
+package namespace_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/nslifecycle/nslifecycle/namespace"
+)
+
+func TestHoldAnnotation(t *testing.T) {
+	t.Parallel()
+	for want, h := range map[string]namespace.Hold{
+		holdIs: {Until: now},
+		`{"until":"2026-05-06T07:08:09Z","by":"ada","reason":"moved to \"b\""}`: {Until: now, By: "ada", Reason: `moved to "b"`},
+		`{"until":"2026-05-06T07:08:09.5Z","reason":"é"}`:                       {Until: now.Add(time.Second / 2), Reason: "é"},
+	} {
+		key, value, err := namespace.Hold{Until: h.Until.In(time.FixedZone("", 3600)), By: h.By, Reason: h.Reason}.Annotation()
+		require.NoError(t, err)
+		require.Equal(t, namespace.HoldAnnotation, key)
+		require.Equal(t, want, value)
+		got, held, err := namespace.HoldOf(annotated(key, value))
+		require.NoError(t, err)
+		require.True(t, held)
+		require.Empty(t, cmp.Diff(h, got))
+	}
+	for text, h := range map[string]namespace.Hold{
+		"until is required":      {},
+		"until must be between":  {Until: year12000.Time},
+		"by must be valid UTF-8": {Until: now, By: "\xff"},
+		"by is required":         {Until: now, By: " "}, // one that is there says something
+		"reason must be one line of characters that can be seen": {Until: now, Reason: "a\x1b[2J"},
+		"reason is too long": {Until: now, Reason: strings.Repeat("a", 1025)},
+	} {
+		key, value, err := h.Annotation()
+		require.ErrorIs(t, err, namespace.ErrInvalid)
+		require.ErrorContains(t, err, `the annotation "nslifecycle.io/delete-after" cannot be declared: `+text)
+		require.Empty(t, key+value)
+	}
+}
+
+func TestHoldOf(t *testing.T) {
+	t.Parallel()
+	_, held, err := namespace.HoldOf(namespace.Meta{})
+	require.NoError(t, err)
+	require.False(t, held)
+	for value, text := range map[string]string{
+		"":                        "must be a JSON object with until, by (optional), reason (optional)",
+		`"2026-05-06T07:08:09Z"`:  "must be a JSON object with until, by (optional), reason (optional)",
+		`{}`:                      "until is required",
+		`{"by":"ada"}`:            "until is required",
+		`{"until":null}`:          "until must be a string",
+		`{"until":"tomorrow"}`:    "until must be a time such as 2026-01-02T15:04:05Z",
+		`{"Until":"2026"}`:        `unknown member "Until": there are until, by (optional), reason (optional)`,
+		holdIs + "x":              "something follows the JSON object",
+		`{"until":"","until":""}`: "until is there twice",
+	} {
+		h, held, err := namespace.HoldOf(annotated(namespace.HoldAnnotation, value))
+		require.True(t, held)
+		require.Zero(t, h)
+		require.ErrorIs(t, err, namespace.ErrInvalid)
+		require.True(t, strings.HasSuffix(err.Error(), ": "+text), err.Error())
+		require.Contains(t, err.Error(), `Namespace "x" is invalid: metadata.annotations[nslifecycle.io/delete-after]: Invalid value: `)
+	}
+}
+
+// A deletion never fails for the name of who asked for it.
+func TestPrepareDeleteNamesWhoAsked(t *testing.T) {
+	t.Parallel()
+	n := protectedNamespace(namespace.GraceAnnotation, "1h")
+	for by, want := range map[string]string{
+		"":                                   "",
+		"system:serviceaccount:ops:cleaner":  "system:serviceaccount:ops:cleaner",
+		"a\nb\xff\u202e ":                    "ab",
+		strings.Repeat("\x00", 10):           "",
+		"x" + strings.Repeat("\u00e9", 1000): "x" + strings.Repeat("\u00e9", 255),
+	} {
+		next, err := namespace.PrepareDelete(n, by, now)
+		require.NoError(t, err)
+		h, held, err := namespace.HoldOf(next.Meta)
+		require.NoError(t, err)
+		require.True(t, held)
+		require.Equal(t, want, h.By)
+	}
+}
