@@ -4,10 +4,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
-	"github.com/nslifecycle/nslifecycle/finalizer"
 	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/phase"
 )
 
 // failures explains what failed in the last pass, by source, and returns it.
@@ -38,33 +37,60 @@ func (b *builder) failures() []Failure {
 // failure explains one source that fails.
 func (b *builder) failure(f Failure) Cause {
 	c := Cause{Kind: f.Kind, Source: f.Source, Since: f.First}
-	often := ""
-	if f.Count > 1 {
-		often = fmt.Sprintf(" (%s times)", number(f.Count))
-	}
+	what := ""
 	switch f.Kind {
 	case DiscoveryFailed:
-		c.Summary = fmt.Sprintf("the resource types of %s cannot be discovered%s: %s", f.Source, often, f.Text)
-		if f.Source == sourceDiscovery {
-			c.Summary = fmt.Sprintf("resource types cannot be discovered%s: %s", often, f.Text)
+		what = "the resource types of " + f.Source + " cannot be discovered"
+		if strings.HasPrefix(f.Source, sourceDiscovery) {
+			what = "resource types cannot be discovered"
 		}
 	case ParsingFailed:
-		c.Summary = fmt.Sprintf("a resource type cannot be read%s: %s", often, f.Text)
+		what = "a resource type cannot be read"
 	case SourceSlow:
-		c.Summary = fmt.Sprintf("%s does not answer in time%s: %s", f.Source, often, f.Text)
+		what = f.Source + " does not answer in time"
 	case Returning:
-		c.Summary = fmt.Sprintf("%s comes back as fast as it is deleted%s: %s", f.Source, often, f.Text)
+		what = f.Source + " is there again after it was deleted"
 	case Conflicts:
-		c.Summary = fmt.Sprintf("others write the namespace faster than a pass can%s: %s", often, f.Text)
+		what = "others write the namespace faster than a pass can"
 	case StorageFailed:
-		c.Summary = fmt.Sprintf("the place where namespaces are kept fails%s: %s", often, f.Text)
+		what = "the place where namespaces are kept fails"
 	default:
 		c.Kind = SourceFailed
-		c.Summary = fmt.Sprintf("%s fails%s: %s", f.Source, often, f.Text)
+		what = f.Source + " fails"
+		if strings.HasPrefix(f.Source, sourceDeleter) {
+			what = "content cannot be deleted"
+		}
 	}
-	c.Detail = b.expired(f.Source)
-	c.Remedy = b.remedyFailure(c.Kind, f.Source)
+	c.Summary = what + ": " + f.Text
+	details := []string{}
+	if f.Count > 1 {
+		details = append(details, plural(f.Count, "time", "times"))
+	}
+	if c.Kind == Conflicts {
+		details = append(details, b.lastWriter())
+	}
+	c.Detail = sentence(append(details, b.expired(f.Source))...)
+	c.Remedy = b.remedyFailure(c.Kind, f.Source, f.Text)
 	return c
+}
+
+// sentence joins what is not empty.
+func sentence(parts ...string) string {
+	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), ", ")
+}
+
+// lastWriter tells who wrote the namespace last.
+func (b *builder) lastWriter() string {
+	var last namespace.ManagedFieldsEntry
+	for _, m := range b.in.Namespace.ManagedFields {
+		if m.Manager != "" && m.Time.After(last.Time.Time) {
+			last = m
+		}
+	}
+	if last.Manager == "" {
+		return ""
+	}
+	return "last written by " + brief(last.Manager, maxName)
 }
 
 // expired tells of a waiver of that source that counts no more.
@@ -81,7 +107,7 @@ func (b *builder) expired(source string) string {
 func (b *builder) returning(o Objects) Cause {
 	return Cause{
 		Kind: Returning, Source: o.Resource, Since: o.Since,
-		Summary: fmt.Sprintf("%s comes back as fast as it is deleted: %s left%s", o.Resource, count(o.Remaining), names(o.Sample, o.Remaining)),
+		Summary: fmt.Sprintf("%s comes back as fast as it is deleted: %s left%s", o.Resource, number(o.Remaining), names(o.Sample, o.Remaining)),
 		Remedy:  b.remedyReturning(o.Resource),
 	}
 }
@@ -100,12 +126,17 @@ func (b *builder) stopping(list []Objects) Cause {
 func (b *builder) moving(list []Objects) Cause {
 	p := b.d.Progress
 	c := Cause{Kind: Moving, Source: list[0].Resource}
-	c.Summary = fmt.Sprintf("content is being deleted: %s removed, %s%s left", count(p.Removed), least(p.AtLeast), count(p.Remaining))
-	if !p.End.IsZero() {
+	c.Summary = fmt.Sprintf("content is being deleted: %s removed, %s%s left", number(p.Removed), least(p.AtLeast), number(p.Remaining))
+	switch {
+	case !p.End.IsZero() && p.AtLeast:
+		c.Summary += ", for at least another " + human(p.End.Sub(b.d.At))
+	case !p.End.IsZero():
 		c.Summary += ", done in about " + human(p.End.Sub(b.d.At))
 	}
-	c.Detail = amounts(list)
-	c.Remedy = Remedy{Text: "Wait; it goes on by itself."}
+	if len(list) > 1 {
+		c.Detail = amounts(list)
+	}
+	c.Remedy = remedyWait
 	return c
 }
 
@@ -132,131 +163,28 @@ func (b *builder) ordered(list []Objects) Cause {
 	}
 }
 
-func (b *builder) settling() Cause {
-	return Cause{
-		Kind:    Settling,
-		Summary: fmt.Sprintf("nothing is left, but content may still come for %s, so it is looked at again", human(b.in.History.Settles)),
-		Remedy:  Remedy{Text: "Wait; it goes on by itself."},
-	}
-}
-
-// holders explains the finalizers of the namespace.
-func (b *builder) holders() {
-	ns := b.in.Namespace
-	for _, f := range ns.Spec.Finalizers.Names() {
-		b.d.Holders = append(b.d.Holders, b.holder(f))
-	}
-	for _, f := range ns.Finalizers.Names() {
-		h := b.holder(f)
-		h.Object = true
-		b.d.Holders = append(b.d.Holders, h)
-	}
-	for _, h := range b.d.Holders {
-		if !b.works(h) {
-			b.absentOwner(h)
-		}
-	}
-}
-
-// works reports whether somebody is known to work on it for the finalizer, so that the
-// causes tell what keeps its owner.
-func (b *builder) works(h Holder) bool {
-	if !h.LastPass.IsZero() && (!h.Known || h.Alive || h.LastPass.After(h.LastSeen)) {
-		return true
-	}
-	if h.Known && !h.Alive || h.Object {
-		return false
-	}
-	if len(b.in.History.Parties) == 0 && b.in.History.Total > 0 && h.Finalizer == finalizer.Kubernetes {
-		return true // told by a recorder that does not know whose passes it saw
-	}
-	told := slices.ContainsFunc(b.in.Namespace.Status.Conditions, func(c condition) bool {
-		party, _ := split(c.Type)
-		return party == h.Finalizer
-	})
-	return told && !h.Known
-}
-
-// absentOwner explains a finalizer whose owner is not known to work on it.
-func (b *builder) absentOwner(h Holder) {
-	c := Cause{Source: string(h.Finalizer), Since: h.Since, Remedy: b.remedyOwner(h)}
-	where := ""
-	if h.Object {
-		where = " (in metadata.finalizers)"
-	}
+// settle explains that nothing is left, and something may still come.
+func (b *builder) settle(failing bool) {
+	h := b.in.History
+	c := Cause{Kind: Settling, Remedy: remedyWait}
 	switch {
-	case h.Known && h.Alive:
-		c.Kind = OwnerAtWork
-		c.Summary = fmt.Sprintf("%s%s has not let go yet; its owner is there%s", h.Finalizer, where, contact(h.Contact))
-	case h.Known:
-		c.Kind, c.Since = OwnerMissing, h.LastSeen
-		c.Summary = fmt.Sprintf("the owner of %s%s is missing: last seen %s ago%s", h.Finalizer, where, human(b.age(h.LastSeen)), contact(h.Contact))
-	case h.Finalizer == finalizer.Kubernetes && b.in.History.Total == 0:
-		return // nobody works on it: that is told of the namespace
-	case b.in.Parties != nil:
-		c.Kind = OwnerUnknown
-		c.Summary = fmt.Sprintf("%s%s holds it, and no owner of it ever announced itself", h.Finalizer, where)
+	case failing || b.d.Progress.Remaining > 0:
+		return
+	case h.Settles > 0:
+		c.Summary = fmt.Sprintf("nothing is left, but content may still come for %s, so it is looked at again", human(h.Settles))
+	case h.Total == 0 && b.unsure("some may still come"):
+		c.Summary = "nothing is left, but content may still come, so it is looked at again"
 	default:
-		c.Kind = OwnerUnknown
-		c.Summary = fmt.Sprintf("%s%s holds it; who owns it is not known here", h.Finalizer, where)
+		return
 	}
 	b.cause(c)
 }
 
-// How long nothing may happen before somebody is told.
-const (
-	startGrace = 30 * time.Second // until the first pass
-	idleGrace  = 2 * time.Minute  // beyond the time of the next pass
-)
-
-// attendance explains that nobody works on the namespace.
-func (b *builder) attendance() {
-	h, ns := b.in.History, b.in.Namespace
-	age := b.age(b.d.Since)
-	held := ns.Spec.Finalizers.Len() + ns.Finalizers.Len()
-	switch {
-	case held == 0:
-		b.cause(Cause{
-			Kind: Removable, Since: b.d.Since, Summary: "nothing holds it any more, and yet it was not removed",
-			Remedy: b.remedyRemovable(),
-		})
-	case !h.Queued.IsZero() && b.age(h.Queued) > startGrace:
-		b.cause(Cause{
-			Kind: Queued, Since: h.Queued, Summary: fmt.Sprintf("it has been waiting for a worker for %s", human(b.age(h.Queued))),
-			Remedy: Remedy{Text: "Give the controller more workers (Options.Workers) or more replicas; see what its passes are busy with."},
-		})
-	case !h.Running.IsZero() && b.age(h.Running) > startGrace:
-		b.cause(Cause{
-			Kind: SourceSlow, Source: sourceDeleter, Since: h.Running,
-			Summary: fmt.Sprintf("the pass that runs has been waiting for answers for %s", human(b.age(h.Running))),
-			Remedy:  b.remedyFailure(SourceSlow, sourceDeleter),
-		})
-	case h.Total == 0 && len(ns.Status.Conditions) == 0 && h.Queued.IsZero() && h.Running.IsZero() && ns.Spec.Finalizers.Len() > 0:
-		b.unattended(age)
-	case h.Total > 0 && h.Next != nil && b.age(h.Next.At) > idleGrace && len(b.d.Causes) == 0:
-		b.cause(Cause{
-			Kind: Unattended, Since: h.Next.At,
-			Summary: fmt.Sprintf("nobody works on it: the next pass was due %s ago", human(b.age(h.Next.At))),
-			Remedy:  remedyUnattended,
-		})
-	}
-}
-
-func (b *builder) unattended(age time.Duration) {
-	if age <= startGrace {
-		b.cause(Cause{
-			Kind: Starting, Since: b.d.Since, Summary: "its deletion has just begun; the first pass is due",
-			Remedy: Remedy{Text: "Wait; it goes on by itself."},
-		})
-		return
-	}
-	if b.has(OwnerMissing) {
-		return // which says why
-	}
-	b.cause(Cause{
-		Kind: Unattended, Since: b.d.Since,
-		Summary: fmt.Sprintf("nobody works on it: there was no pass in the %s since it was deleted", human(age)),
-		Remedy:  remedyUnattended,
+// unsure reports whether the content is unknown by the conditions, for that reason.
+func (b *builder) unsure(reason string) bool {
+	return slices.ContainsFunc(b.in.Namespace.Status.Conditions, func(c phase.Condition) bool {
+		_, t := split(c.Type)
+		return t == phase.ContentRemaining && c.Status == phase.Unknown && strings.Contains(c.Message, reason)
 	})
 }
 
@@ -267,7 +195,6 @@ func (b *builder) waived() {
 		if w.Expired(b.in.Now) {
 			continue
 		}
-		failed := slices.ContainsFunc(b.in.History.Waived, func(s string) bool { return strings.Contains(s, w.Source) })
 		c := Cause{
 			Kind: Waived, Source: w.Source,
 			Summary: fmt.Sprintf("a failure of %s counts for nothing until %s, by the word of %s: %s", w.Source, clock(w.Until, b.d.At), w.By, w.Reason),
@@ -276,11 +203,21 @@ func (b *builder) waived() {
 				Command: b.kubectl("annotate", "namespace", b.d.Name, namespace.WaiverPrefix+w.Name+"-"),
 			},
 		}
-		if failed {
-			c.Detail = "it failed in the last pass, and was waived"
+		if text, failed := b.waivedFailure(w.Source); failed {
+			c.Detail = "it failed in the last pass: " + text
 		}
 		b.cause(c)
 	}
+}
+
+// waivedFailure returns the failure of that source that was waived in the last pass.
+func (b *builder) waivedFailure(source string) (string, bool) {
+	for _, text := range b.in.History.Waived {
+		if rest, ok := strings.CutPrefix(text, source+": "); ok {
+			return rest, true
+		}
+	}
+	return "", false
 }
 
 func (b *builder) unknown() Cause {

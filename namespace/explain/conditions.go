@@ -1,10 +1,12 @@
 package explain
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/finalizer"
 	"github.com/nslifecycle/nslifecycle/phase"
 )
@@ -58,13 +60,13 @@ func (b *builder) conditions(known []Failure) {
 			}
 			kind := t.kind
 			switch {
-			case kind == SourceFailed && strings.Contains(c.Message, "unexpected items still remain"):
+			case kind == SourceFailed && strings.Contains(c.Message, deleter.ErrUnexpected.Error()):
 				kind = Returning
 			case kind == SourceFailed && (strings.Contains(c.Message, "deadline exceeded") || strings.Contains(c.Message, "did not answer within")):
 				kind = SourceSlow
 			}
 			f := Failure{Kind: kind, Source: t.source, Text: brief(message(c.Message), maxText), First: c.LastTransitionTime.Time}
-			f.Source = sourceIn(f, c)
+			f.name(c)
 			b.cause(b.failure(f))
 		}
 	}
@@ -75,27 +77,38 @@ func message(s string) string {
 	for _, p := range []string{"Failed to delete all resource types, ", "Discovery failed for some groups, "} {
 		if rest, ok := strings.CutPrefix(s, p); ok {
 			if _, after, ok := strings.Cut(rest, ": "); ok {
-				return after
+				s = after
 			}
 		}
 	}
-	if s == "" {
-		return "it does not say how"
-	}
-	return s
+	s = strings.TrimPrefix(s, "unable to retrieve the complete list of server APIs: ")
+	return cmp.Or(s, "it does not say how")
 }
 
-// sourceIn returns the source that a condition's message names at its beginning, as this
-// library's do ("widgets.example.com: list: refused"), else that of f.
-func sourceIn(f Failure, c phase.Condition) string {
-	first, _, ok := strings.Cut(f.Text, ": ")
-	if ok && first != "" && len(first) <= 2*maxName && !strings.ContainsAny(first, " /\t\n\"") && strings.ToLower(first) == first {
-		return first
+// name sets the source that the text of a failure names, and takes it off the text if it
+// is what that begins with: "widgets.example.com: list: refused" as this library writes
+// it, "metrics.k8s.io/v1beta1: unavailable" or "... for gvr: /v1, Resource=pods" as
+// Kubernetes does.
+func (f *Failure) name(c phase.Condition) {
+	if _, after, ok := strings.Cut(f.Text, "Resource="); ok && f.Kind != DiscoveryFailed {
+		end := strings.IndexFunc(after, func(r rune) bool { return r != '-' && (r < '0' || r > '9') && (r < 'a' || r > 'z') })
+		if end < 0 {
+			end = len(after)
+		}
+		if end > 0 {
+			f.Source = after[:end]
+			return
+		}
+	}
+	first, rest, ok := strings.Cut(f.Text, ": ")
+	group, _, _ := strings.Cut(first, "/") // from its version
+	if ok && resource(group) && len(group) <= 2*maxName {
+		f.Source, f.Text = group, rest
+		return
 	}
 	if party, _ := split(c.Type); party != finalizer.Kubernetes {
-		return f.Source + " of " + string(party)
+		f.Source += " of " + string(party)
 	}
-	return f.Source
 }
 
 // remainingIn reads "Some resources are remaining: pods. has 2 resource instances, ...".

@@ -3,7 +3,6 @@ package explain
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/nslifecycle/nslifecycle/finalizer"
@@ -31,16 +30,20 @@ func (b *builder) objects() []Objects {
 // progress sums up what is left and what has gone.
 func (b *builder) progress() *Progress {
 	h := b.in.History
-	p := &Progress{Removed: h.Removed, PerSecond: h.PerSecond}
+	p := &Progress{Removed: h.Removed, Passes: h.Total}
+	unknown := false
 	for _, o := range b.d.Objects {
-		p.Remaining = plus(p.Remaining, o.Remaining)
-		p.AtLeast = p.AtLeast || o.AtLeast
+		p.Remaining = plus(p.Remaining, max(o.Remaining, 0))
+		p.AtLeast = p.AtLeast || o.AtLeast || o.Waiting
+		unknown = unknown || o.Waiting
 	}
-	p.AtLeast = p.AtLeast || slices.ContainsFunc(b.d.Objects, func(o Objects) bool { return o.Waiting })
-	if p.PerSecond > 0 && p.Remaining > 0 && !p.AtLeast {
-		if left := float64(p.Remaining) / p.PerSecond; left < float64(100*365*24*time.Hour/time.Second) {
-			p.End = b.d.At.Add(time.Duration(left * float64(time.Second))).Truncate(time.Second)
-		}
+	if n := len(h.Passes); n == 0 || b.age(h.Passes[n-1].Start.Add(h.Passes[n-1].Took)) > idleGrace {
+		return p // whatever the rate was, it is over
+	}
+	p.PerSecond = h.PerSecond
+	const most = 100 * 365 * 24 * time.Hour
+	if left := float64(p.Remaining) / p.PerSecond; p.Remaining > 0 && !unknown && left < most.Seconds() {
+		p.End = b.d.At.Add(time.Duration(left * float64(time.Second))).Truncate(time.Second)
 	}
 	return p
 }
@@ -107,10 +110,13 @@ func (b *builder) held() {
 		total, places := 0, []string(nil)
 		for _, w := range by[f] {
 			total = plus(total, w.by.Objects)
-			places = append(places, fmt.Sprintf("%s in %s%s", count(w.by.Objects), w.Resource, names(w.by.Sample, w.by.Objects)))
+			places = append(places, fmt.Sprintf("%s of %s%s", number(w.by.Objects), w.Resource, names(w.by.Sample, w.by.Objects)))
 			c.Since = earlier(c.Since, w.by.Since)
 		}
-		c.Summary = fmt.Sprintf("finalizer %s holds %s: %s", f, objects(total), strings.Join(places, "; "))
+		c.Summary = fmt.Sprintf("finalizer %s holds %s", f, listed(places, maxSample))
+		if len(places) > 1 {
+			c.Summary = fmt.Sprintf("finalizer %s holds %s: %s", f, objects(total), listed(places, maxSample))
+		}
 		c.Detail = b.ownerOf(finalizer.Name(f))
 		c.Remedy = b.remedyHeld(f, by[f][0].Resource)
 		b.cause(c)
@@ -140,23 +146,4 @@ func (b *builder) firstRemaining() string {
 		}
 	}
 	return ""
-}
-
-// ownerOf says what is known of the owner of a finalizer that holds objects.
-func (b *builder) ownerOf(f finalizer.Name) string {
-	h := b.holder(f)
-	switch {
-	case !h.Known:
-		return ""
-	case h.Alive:
-		return "its owner is there" + contact(h.Contact)
-	}
-	return fmt.Sprintf("its owner was last seen %s ago%s", human(b.age(h.LastSeen)), contact(h.Contact))
-}
-
-func contact(who string) string {
-	if who == "" {
-		return ""
-	}
-	return " (contact: " + who + ")"
 }

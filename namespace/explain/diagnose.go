@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/nslifecycle/nslifecycle/finalizer"
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/audit"
 	"github.com/nslifecycle/nslifecycle/phase"
@@ -88,52 +87,52 @@ func (b *builder) age(t time.Time) time.Duration {
 	return max(b.in.Now.Sub(t), 0)
 }
 
+// maxCauses bounds what a diagnosis tells; what ranks last is left out.
+const maxCauses = 64
+
+// The reasons of a [Next] that is now.
+const (
+	nextRunning = "running"
+	nextQueued  = "queued"
+)
+
 // finish ranks the causes and sums up.
 func (b *builder) finish() {
-	if len(b.d.Causes) == 0 {
+	d, h := &b.d, b.in.History
+	if len(d.Causes) == 0 {
 		b.cause(b.unknown())
 	}
-	slices.SortStableFunc(b.d.Causes, func(x, y Cause) int { return cmp.Compare(x.Kind.rank(), y.Kind.rank()) })
-	b.d.Passes = b.in.History.Passes
-	b.d.Failures = b.in.History.Failures
-	b.d.Next = b.in.History.Next
-	b.d.Summary = b.d.Causes[0].Summary
+	slices.SortStableFunc(d.Causes, func(x, y Cause) int { return cmp.Compare(x.Kind.rank(), y.Kind.rank()) })
+	d.Causes = d.Causes[:min(len(d.Causes), maxCauses)]
+	if d.Progress != nil && d.Causes[0].Kind.stuck() {
+		d.Progress.End = time.Time{} // it does not depend on how fast the rest goes
+	}
+	d.Passes, d.Failures, d.Next = h.Passes, h.Failures, h.Next
+	switch {
+	case b.d.Phase != phase.Terminating:
+		d.Next = nil
+	case !h.Running.IsZero():
+		d.Next = &Next{At: h.Running, Reason: nextRunning}
+	case !h.Queued.IsZero():
+		d.Next = &Next{At: h.Queued, Reason: nextQueued}
+	}
+	d.Summary = d.Causes[0].Summary
 }
 
 // terminating explains what keeps a namespace that is being deleted.
 func (b *builder) terminating() {
-	h := b.in.History
 	b.d.Objects = b.objects()
 	b.d.Progress = b.progress()
 	failing := b.failures()
 	b.conditions(failing)
 	b.content()
+	b.settle(len(failing) > 0)
 	b.holders()
 	b.attendance()
 	b.waived()
-	if h.Settles > 0 && b.d.Progress.Remaining == 0 && len(failing) == 0 {
-		b.cause(b.settling())
-	}
 	if b.forced != nil {
 		b.cause(b.force())
 	}
-}
-
-// party returns the owner of the finalizer as it announced itself; nil if it did not.
-func (b *builder) holder(f finalizer.Name) Holder {
-	h := Holder{Finalizer: f, Since: b.d.Since}
-	for _, p := range b.in.Parties {
-		if p.Finalizer == f {
-			h.Known, h.Alive, h.LastSeen, h.Contact = true, p.Alive, p.LastSeen, p.Contact
-		}
-	}
-	for _, p := range slices.Backward(b.in.History.Passes) {
-		if p.Party == f && p.Outcome != "interrupted" {
-			h.LastPass = p.Start.Add(p.Took)
-			break
-		}
-	}
-	return h
 }
 
 // active explains a namespace that nobody has deleted, or that cannot be.
@@ -158,7 +157,7 @@ func (b *builder) gone() {
 	h := b.in.History
 	b.cause(b.absent())
 	if h.Removed > 0 || h.Total > 0 {
-		b.d.Progress = &Progress{Removed: h.Removed}
+		b.d.Progress = &Progress{Removed: h.Removed, Passes: h.Total}
 	}
 	if b.forced != nil {
 		b.cause(b.force())

@@ -157,36 +157,40 @@ func (p *part) count(report deleter.Report, now time.Time) {
 		return
 	}
 	before := p.types
+	taken := make([]bool, len(before))
 	p.types = make([]kind, 0, min(len(before)+1, maxTypes))
 	for i := range report.Results {
 		r := &report.Results[i]
 		at, was := slices.BinarySearchFunc(before, r.Resource, func(k kind, r deleter.Resource) int { return k.resource.Compare(r) })
 		var k kind
-		if was {
-			k = before[at]
-			before[at].resource = deleter.Resource{} // taken
+		if was && !taken[at] {
+			k, taken[at] = before[at], true
 		}
 		k.take(r, now)
-		if k.Remaining <= 0 && !k.Waiting {
-			p.gone = plus(p.gone, k.removed())
-			continue
-		}
-		if len(p.types) < maxTypes {
-			p.types = append(p.types, k)
-		}
+		p.keep(k)
 	}
-	for i := range before { // those that are not in the report: empty for good, or hidden
-		if before[i].resource.Name == "" {
-			continue
-		}
-		if knownClean(report, before[i].resource) {
-			before[i].Remaining, before[i].Deleting = 0, 0
-			p.gone = plus(p.gone, before[i].removed())
-		} else if len(p.types) < maxTypes && report.Err() != nil {
-			p.types = append(p.types, before[i])
+	for i, k := range before {
+		switch {
+		case taken[i]:
+		case knownClean(report, k.resource):
+			k.Remaining, k.Deleting, k.Waiting = 0, 0, false
+			p.keep(k)
+		case report.Err() != nil: // it may be hidden
+			p.keep(k)
 		}
 	}
 	slices.SortFunc(p.types, func(a, b kind) int { return a.resource.Compare(b.resource) })
+}
+
+// keep keeps k while something is left of it, and else only how much there was.
+func (p *part) keep(k kind) {
+	if k.Remaining > 0 || k.Waiting {
+		if len(p.types) < maxTypes {
+			p.types = append(p.types, k)
+		}
+		return
+	}
+	p.gone = plus(p.gone, k.removed())
 }
 
 func knownClean(report deleter.Report, resource deleter.Resource) bool {
@@ -203,11 +207,11 @@ func (k *kind) take(r *deleter.Result, now time.Time) {
 	if k.Waiting = r.Waiting; k.Waiting {
 		return
 	}
+	k.asked = plus(k.asked, max(r.Deleted, 0))
 	if r.Err != nil && r.Remaining < k.Remaining {
-		return
+		return // it has not looked to the end
 	}
 	k.Counted = now
-	k.asked = plus(k.asked, max(r.Deleted, 0))
 	k.most = max(k.most, r.Remaining)
 	k.Remaining, k.Deleting, k.AtLeast = max(r.Remaining, 0), max(r.Deleting, 0), r.More
 	k.Sample = sample(k.Sample, r.Sample)

@@ -75,7 +75,8 @@ type Progress struct {
 	Remaining int       `json:"remaining"`         // as far as known
 	AtLeast   bool      `json:"atLeast,omitempty"` // there is more than Remaining; nobody has counted to the end
 	PerSecond float64   `json:"perSecond,omitempty"`
-	End       time.Time `json:"end,omitzero"` // by that rate; zero: cannot be told
+	End       time.Time `json:"end,omitzero"`     // by that rate, and later if AtLeast; zero: cannot be told
+	Passes    int       `json:"passes,omitempty"` // so far, as far as recorded
 }
 
 // Holder is a finalizer of the namespace, and who owns it.
@@ -135,6 +136,6 @@ type Pass struct {
 
 // Next is when the namespace will be looked at again.
 type Next struct {
-	At     time.Time `json:"at"` // at the latest
+	At     time.Time `json:"at"` // at the latest; in the past: it runs or is queued since then, or is overdue
 	Reason string    `json:"reason"`
 }

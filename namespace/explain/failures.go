@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -138,30 +137,26 @@ func each(err error, f func(error)) {
 	f(err)
 }
 
-// combined returns what err is made of, if it is several errors and nothing else. What
-// only adds words to several is opened too; the words are lost.
+// combined returns what err is made of, if it is a list of errors and no sentence of
+// its own. The words that a pass puts before its errors are lost.
 func combined(err error) ([]error, bool) {
-	switch err.(type) {
-	case *deleter.SourceError, deleter.GroupError, *pass.PanicError, *deleter.PanicError, *namespace.Error:
+	if under := errors.Unwrap(err); under != nil && strings.HasPrefix(text(err), "pass for namespace ") {
+		return []error{under}, true
+	}
+	several, ok := err.(interface{ Unwrap() []error })
+	if !ok {
 		return nil, false
 	}
-	if several, ok := err.(interface{ Unwrap() []error }); ok {
-		if list := several.Unwrap(); len(list) > 1 && !wraps(err, list) {
-			return list, true
-		}
-		return nil, false
+	list := several.Unwrap()
+	if _, groups := err.(interface{ Failing() int }); groups && len(list) > 0 {
+		return list, true
 	}
-	if under := errors.Unwrap(err); under != nil {
-		if strings.HasPrefix(text(err), "pass for namespace ") {
-			return []error{under}, true
-		}
+	texts := make([]string, len(list))
+	for i, one := range list {
+		texts[i] = text(one)
 	}
-	return nil, false
-}
-
-// wraps reports whether err is a sentence about list ("%w: %w") and not a list of them.
-func wraps(err error, list []error) bool {
-	return strings.Contains(fmt.Sprintf("%T", err), "fmt.")
+	all := text(err)
+	return list, len(list) > 1 && (all == strings.Join(texts, "; ") || all == strings.Join(texts, "\n"))
 }
 
 func text(err error) string {

@@ -48,8 +48,9 @@ func (r *Recorder) History(name, uid string) History {
 	if uid == "" {
 		var latest time.Time
 		for known, e := range r.entries {
-			if known.Name == name && !e.touched().Before(latest) {
-				ref, latest = known, e.touched()
+			at := e.touched()
+			if known.Name == name && (at.After(latest) || at.Equal(latest) && known.UID > ref.UID) {
+				ref, latest = known, at
 			}
 		}
 	}
@@ -175,8 +176,18 @@ func (e *entry) rate() float64 {
 		}
 	}
 	took := last.end().Sub(from).Seconds()
-	if took <= 0 || last.removed <= base {
+	if took <= 0 || last.removed <= base || e.stalled() {
 		return 0
 	}
 	return float64(last.removed-base) / took
+}
+
+// stalled reports whether nothing has gone in the latest passes.
+func (e *entry) stalled() bool {
+	const latest = 3
+	n := len(e.passes)
+	if n <= latest {
+		return false
+	}
+	return e.passes[(e.oldest+n-1-latest)%n].removed >= e.last().removed
 }

@@ -61,8 +61,6 @@ func number(n int) string {
 	return sign + s
 }
 
-func count(n int) string { return number(n) }
-
 func plural(n int, one, many string) string { return number(n) + " " + verb(n, one, many) }
 
 func verb(n int, one, many string) string {

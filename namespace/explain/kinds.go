@@ -65,3 +65,12 @@ func (k Kind) stuck() bool {
 	r := k.rank()
 	return r >= OwnerMissing.rank() && r <= Queued.rank()
 }
+
+// saysSince reports whether the summary of such a cause tells for how long.
+func (k Kind) saysSince() bool {
+	switch k {
+	case NotTerminating, Forced, Gone, OwnerMissing, Unattended, Queued, Starting:
+		return true
+	}
+	return false
+}

@@ -10,15 +10,17 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/audit"
 )
 
+var remedyWait = Remedy{Text: "Wait; it goes on by itself."}
+
 var remedyUnattended = Remedy{Text: "Start the controller of its finalizers, or see why it does not get to this one (its log, its replicas, its queue)."}
 
 // remedyFailure is what to do about a source that fails.
-func (b *builder) remedyFailure(kind Kind, source string) Remedy {
+func (b *builder) remedyFailure(kind Kind, source, text string) Remedy {
 	waiver := " If it holds nothing of this namespace, a waiver lets the deletion go on."
 	switch kind {
 	case DiscoveryFailed:
 		r := Remedy{Text: "Bring the API that serves it back, or remove its registration." + waiver, Command: b.kubectl("get", "apiservices")}
-		if source == sourceDiscovery {
+		if strings.HasPrefix(source, sourceDiscovery) {
 			r.Text = "See why resource types cannot be discovered."
 		} else if source == coreGroup {
 			r.Command = b.kubectl("api-resources", "--namespaced")
@@ -41,6 +43,12 @@ func (b *builder) remedyFailure(kind Kind, source string) Remedy {
 		r := Remedy{Text: "See why it is slow; it will be asked again, with more patience each time." + waiver}
 		r.Command = b.get(source)
 		return r
+	}
+	if strings.Contains(text, "forbidden") && resource(source) {
+		return Remedy{
+			Text:    "Let the controller list and delete it (run this as the controller); it will be tried again by itself.",
+			Command: b.kubectl("auth", "can-i", "delete", source, "-n", b.d.Name),
+		}
 	}
 	return Remedy{Text: "See why it fails and mend that; it will be tried again by itself." + waiver, Command: b.get(source)}
 }

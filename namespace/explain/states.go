@@ -6,10 +6,7 @@ import (
 	"strings"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
-	"github.com/nslifecycle/nslifecycle/phase"
 )
-
-type condition = phase.Condition
 
 // protections returns every protection, also those that cannot be read, sorted by name:
 // each of them refuses.

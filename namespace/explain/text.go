@@ -20,7 +20,7 @@ const width = 80
 func (d Diagnosis) Text() string {
 	w := &writer{now: d.At}
 	w.line("", d.headline())
-	if sub := d.subline(); sub != "" {
+	for _, sub := range d.sublines() {
 		w.line("  ", sub)
 	}
 	w.section("WHY")
@@ -31,45 +31,38 @@ func (d Diagnosis) Text() string {
 	d.textHolders(w)
 	d.textObjects(w)
 	d.textFailures(w)
-	if d.Next != nil {
-		when := "now"
-		if wait := d.Next.At.Sub(d.At); wait > 0 {
-			when = "in " + human(wait)
-		}
-		w.section("NEXT")
-		w.line("  ", fmt.Sprintf("%s at the latest, %s (%s)", when, clock(d.Next.At, d.At), d.Next.Reason))
-	}
+	d.textNext(w)
 	return w.b.String()
 }
 
 // headline says name, phase, stage, and for how long.
 func (d Diagnosis) headline() string {
-	name := fmt.Sprintf("namespace %s: ", d.Name)
-	switch {
-	case d.Phase == "":
-		return name + "gone"
-	case d.Stage != "":
-		return fmt.Sprintf("%s%s for %s (%s)", name, d.Phase, human(d.At.Sub(d.Since)), d.Stage)
+	if d.Phase == "" {
+		return fmt.Sprintf("namespace %s: gone", d.Name)
 	}
-	return fmt.Sprintf("%s%s for %s", name, d.Phase, human(d.At.Sub(d.Since)))
+	stage := ""
+	if d.Stage != "" {
+		stage = fmt.Sprintf(" (%s)", d.Stage)
+	}
+	return fmt.Sprintf("namespace %s: %s%s for %s", d.Name, d.Phase, stage, human(d.At.Sub(d.Since)))
 }
 
-func (d Diagnosis) subline() string {
-	var parts []string
-	if d.UID != "" {
-		parts = append(parts, "uid "+d.UID)
-	}
+func (d Diagnosis) sublines() []string {
+	when := "now " + full(d.At)
 	if d.Phase == phase.Terminating {
-		parts = append(parts, "deleted "+full(d.Since))
+		when = "deleted " + full(d.Since) + ", " + when
 	}
-	return strings.Join(append(parts, "now "+full(d.At)), ", ")
+	if d.UID == "" {
+		return []string{when}
+	}
+	return []string{when, "uid " + d.UID}
 }
 
 func full(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
 
 func (d Diagnosis) textProgress(w *writer) {
 	p := d.Progress
-	if p == nil || d.Phase != "" && p.Removed == 0 && p.Remaining == 0 {
+	if p == nil || p.Removed == 0 && p.Remaining == 0 && p.Passes == 0 {
 		return
 	}
 	w.section("PROGRESS")
@@ -81,7 +74,14 @@ func (d Diagnosis) textProgress(w *writer) {
 		text += fmt.Sprintf(", %s/s", rate(p.PerSecond))
 	}
 	if !p.End.IsZero() {
-		text += fmt.Sprintf(", done in about %s (%s)", human(p.End.Sub(d.At)), clock(p.End, d.At))
+		done := "done in about "
+		if p.AtLeast {
+			done = "not done before "
+		}
+		text += fmt.Sprintf(", %s%s (%s)", done, human(p.End.Sub(d.At)), clock(p.End, d.At))
+	}
+	if p.Passes > 0 {
+		text += fmt.Sprintf(", in %s", plural(p.Passes, "pass", "passes"))
 	}
 	w.line("  ", text)
 }
@@ -111,7 +111,7 @@ func (h Holder) state(now time.Time) string {
 	}
 	switch {
 	case h.Known && h.Alive:
-		parts = append(parts, "owner there")
+		parts = append(parts, "owner alive")
 	case h.Known:
 		parts = append(parts, "owner missing since "+clock(h.LastSeen, now))
 	default:
@@ -170,6 +170,22 @@ func (d Diagnosis) textFailures(w *writer) {
 	}
 }
 
+// textNext says when it will be looked at again.
+func (d Diagnosis) textNext(w *writer) {
+	if d.Next == nil {
+		return
+	}
+	w.section("NEXT PASS")
+	switch wait := d.Next.At.Sub(d.At); {
+	case d.Next.Reason == nextRunning || d.Next.Reason == nextQueued:
+		w.line("  ", fmt.Sprintf("now (%s for %s)", d.Next.Reason, human(-wait)))
+	case wait > 0:
+		w.line("  ", fmt.Sprintf("in %s at the latest, %s (%s)", human(wait), clock(d.Next.At, d.At), d.Next.Reason))
+	default:
+		w.line("  ", fmt.Sprintf("was due %s ago, %s (%s)", human(-wait), clock(d.Next.At, d.At), d.Next.Reason))
+	}
+}
+
 // writer writes lines of the text.
 type writer struct {
 	b   strings.Builder
@@ -204,14 +220,12 @@ func (w *writer) wrap(first, rest, text string) {
 }
 
 func (w *writer) cause(n int, c Cause) {
-	mark := fmt.Sprintf("%3d. ", n)
-	since := ""
-	if !c.Since.IsZero() {
-		since = ", since " + clock(c.Since, w.now)
-	}
-	w.wrap(mark, "     ", c.Summary+since)
+	w.wrap(fmt.Sprintf("%3d. ", n), "     ", c.Summary)
 	if c.Detail != "" {
 		w.wrap("     ", "     ", c.Detail)
+	}
+	if !c.Since.IsZero() && !c.Kind.saysSince() {
+		w.wrap("     ", "     ", fmt.Sprintf("since %s (%s)", clock(c.Since, w.now), human(w.now.Sub(c.Since))))
 	}
 	w.wrap("     -> ", "        ", c.Remedy.Text)
 	if c.Remedy.Command != "" {
