@@ -92,13 +92,15 @@ func (b *builder) remedyOwner(h Holder) Remedy {
 	if h.Known && h.Alive {
 		return Remedy{Text: "Wait, or ask its owner" + contact(h.Contact) + "; its log says what it waits for."}
 	}
-	path := "{.spec.finalizers}"
-	text := fmt.Sprintf("Start the owner of %s again%s. If it is gone for good, drop the finalizer on the record (force.Drop).", h.Finalizer, contact(h.Contact))
-	if h.Object {
-		path = "{.metadata.finalizers}"
-		text = fmt.Sprintf("Start the owner of %s again%s. If it is gone for good, take the finalizer off with an update.", h.Finalizer, contact(h.Contact))
+	r := Remedy{
+		Text:    "Start its owner again. If that is gone for good, drop the finalizer on the record (force.Drop).",
+		Command: b.kubectl("get", "namespace", b.d.Name, "-o", "jsonpath={.spec.finalizers}"),
 	}
-	return Remedy{Text: text, Command: b.kubectl("get", "namespace", b.d.Name, "-o", "jsonpath="+path)}
+	if h.Object {
+		r.Text = "Start its owner again. If that is gone for good, take the finalizer off with an update."
+		r.Command = b.kubectl("get", "namespace", b.d.Name, "-o", "jsonpath={.metadata.finalizers}")
+	}
+	return r
 }
 
 // remedyRemovable is what to do about a namespace that nothing holds.

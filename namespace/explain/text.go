@@ -221,11 +221,12 @@ func (w *writer) wrap(first, rest, text string) {
 
 func (w *writer) cause(n int, c Cause) {
 	w.wrap(fmt.Sprintf("%3d. ", n), "     ", c.Summary)
-	if c.Detail != "" {
-		w.wrap("     ", "     ", c.Detail)
-	}
+	since := ""
 	if !c.Since.IsZero() && !c.Kind.saysSince() {
-		w.wrap("     ", "     ", fmt.Sprintf("since %s (%s)", clock(c.Since, w.now), human(w.now.Sub(c.Since))))
+		since = fmt.Sprintf("since %s (%s)", clock(c.Since, w.now), human(w.now.Sub(c.Since)))
+	}
+	if more := sentence(since, c.Detail); more != "" {
+		w.wrap("     ", "     ", more)
 	}
 	w.wrap("     -> ", "        ", c.Remedy.Text)
 	if c.Remedy.Command != "" {
