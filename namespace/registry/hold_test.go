@@ -1,0 +1,654 @@
+package registry_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/nslifecycle/nslifecycle/finalizer"
+	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/registry"
+	"github.com/nslifecycle/nslifecycle/phase"
+	"github.com/nslifecycle/nslifecycle/store"
+	"github.com/nslifecycle/nslifecycle/store/memory"
+)
+
+// graced creates a namespace that DELETE puts on hold for so long.
+func (e *env) graced(name, grace string) namespace.Namespace {
+	e.t.Helper()
+	n, err := e.Create(e.ctx, annotated(named(name), namespace.GraceAnnotation, grace))
+	require.NoError(e.t, err)
+	return n
+}
+
+// hold puts a namespace on hold.
+func (e *env) hold(name string, d time.Duration) namespace.Namespace {
+	e.t.Helper()
+	n, err := e.DeleteAfter(e.ctx, name, namespace.Hold{Until: time.Now().Add(d), By: "ops", Reason: "unused"}, anyVersion)
+	require.NoError(e.t, err)
+	return n
+}
+
+// indexed returns the entry in the index of holds; empty: none.
+func (e *env) indexed(name string) string {
+	e.t.Helper()
+	entry, err := e.store.Get(e.ctx, "/registry/.hold/"+name)
+	if errors.Is(err, store.ErrNotFound) {
+		return ""
+	}
+	require.NoError(e.t, err)
+	return string(entry.Value)
+}
+
+// annotate sets an annotation as kubectl annotate does, or takes it off if it is empty.
+func (e *env) annotate(name, key, value string) (namespace.Namespace, error) {
+	e.t.Helper()
+	n := e.get(name)
+	if n.Annotations == nil {
+		n.Annotations = map[string]string{}
+	}
+	if n.Annotations[key] = value; value == "" {
+		delete(n.Annotations, key)
+	}
+	return e.Update(e.ctx, n)
+}
+
+func holdUntil(t testing.TB, at time.Time) string {
+	_, value, err := namespace.Hold{Until: at}.Annotation()
+	require.NoError(t, err)
+	return value
+}
+
+// DELETE of a namespace with a grace begins a hold; while that goes on it changes
+// nothing, and from its end on it deletes.
+func TestDeleteWithGrace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnv(t)
+		made := e.graced("x", "24h")
+		n := e.terminate("x")
+		require.Equal(t, phase.Active, n.Status.Phase)
+		hold, held, err := namespace.HoldOf(n.Meta)
+		require.NoError(t, err)
+		require.True(t, held)
+		require.Equal(t, time.Now().Add(24*time.Hour).UTC(), hold.Until)
+		require.Equal(t, "DELETE was asked for, and the namespace has a grace of 24h0m0s", hold.Reason)
+		require.Equal(t, n, e.get("x"), "it is answered as it is stored")
+		require.Equal(t, hold.Until.Format(time.RFC3339Nano)+" "+made.UID, e.indexed("x"))
+		e.put(widgets, "x", object("a")) // it is Active
+
+		time.Sleep(24*time.Hour - 1)
+		before := e.revision()
+		require.Equal(t, n, e.terminate("x"), "a second DELETE changes nothing")
+		require.Equal(t, before, e.revision())
+		_, err = e.Delete(e.ctx, "x", namespace.Preconditions{ResourceVersion: made.ResourceVersion})
+		require.ErrorIs(t, err, namespace.ErrConflict, "preconditions are looked at first")
+		_, err = e.Delete(e.ctx, "x", namespace.Preconditions{UID: "other"})
+		require.ErrorIs(t, err, namespace.ErrConflict)
+
+		time.Sleep(1)
+		before = e.revision()
+		n, err = e.Delete(e.ctx, "x", namespace.Preconditions{UID: made.UID, ResourceVersion: n.ResourceVersion})
+		require.NoError(t, err)
+		require.Equal(t, phase.Terminating, n.Phase())
+		require.Contains(t, n.Annotations, namespace.HoldAnnotation, "it stays, as history")
+		require.Empty(t, e.indexed("x"))
+		require.Equal(t, before+1, e.revision(), "all of it is one commit")
+	})
+}
+
+// What a DELETE makes of a namespace that is on hold, or has a grace, or both, as far as
+// they can be read.
+func TestDeleteOnHold(t *testing.T) {
+	const unreadable = "soon"
+	for _, tc := range []struct {
+		name, grace string
+		hold        string // empty, unreadable, or a duration from now
+		want        string // "Terminating", "held" for the grace, "same", or an error
+	}{
+		{"nothing", "", "", "Terminating"},
+		{"on hold, but without a grace", "", "1h", "Terminating"},
+		{"due, without a grace", "", "-1h", "Terminating"},
+		{"a hold that cannot be read", "", unreadable, "Terminating"},
+		{"grace", "2h", "", "held"},
+		{"no grace", "0s", "", "Terminating"},
+		{"no grace, on hold", "0s", "1h", "Terminating"},
+		{"grace, on hold", "2h", "1h", "same"},
+		{"grace, due now", "2h", "0s", "Terminating"},
+		{"grace, due", "2h", "-1h", "Terminating"},
+		{"grace, and a hold that cannot be read", "2h", unreadable, "held"},
+		{"a grace that cannot be read", unreadable, "", `namespaces "x" is forbidden: `},
+		{"a grace that cannot be read, on hold", unreadable, "1h", `namespaces "x" is forbidden: `},
+		{"a grace that cannot be read, due", unreadable, "-1h", "Terminating"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e := newEnv(t)
+				hold := tc.hold
+				if d, err := time.ParseDuration(hold); err == nil {
+					hold = holdUntil(t, time.Now().Add(d))
+				}
+				e.place(t, annotated(named("x"), namespace.GraceAnnotation, tc.grace, namespace.HoldAnnotation, hold))
+				before := e.get("x")
+				n, err := e.Delete(e.ctx, "x", anyVersion)
+				switch tc.want {
+				case "Terminating":
+					require.NoError(t, err)
+					require.Equal(t, phase.Terminating, n.Phase())
+					require.Empty(t, e.indexed("x"))
+				case "held":
+					require.NoError(t, err)
+					h, _, err := namespace.HoldOf(n.Meta)
+					require.NoError(t, err)
+					require.Equal(t, time.Now().Add(2*time.Hour).UTC(), h.Until)
+				case "same":
+					require.NoError(t, err)
+					require.Equal(t, before, n)
+					require.NotEmpty(t, e.indexed("x"))
+				default:
+					require.ErrorIs(t, err, namespace.ErrForbidden)
+					require.ErrorContains(t, err, tc.want)
+					var refusal *namespace.Error
+					require.ErrorAs(t, err, &refusal)
+					require.Equal(t, "metadata.annotations["+namespace.GraceAnnotation+"]", refusal.Causes[0].Field)
+					require.Equal(t, before, e.get("x"))
+				}
+			})
+		})
+	}
+}
+
+// place stores a namespace whose annotations nobody has checked, as an older release or
+// another program may have left it; empty ones are left out.
+func (e *env) place(t testing.TB, n namespace.Namespace) {
+	wanted := n.Annotations
+	n.Annotations = map[string]string{}
+	unchecked := map[string]string{}
+	for key, value := range wanted {
+		readable := map[string]string{key: value}
+		_, _, noHold := namespace.HoldOf(namespace.Meta{Annotations: readable})
+		_, noGrace := namespace.GraceOf(namespace.Meta{Annotations: readable})
+		switch {
+		case value == "":
+		case noHold != nil, noGrace != nil:
+			unchecked[key] = value
+		default:
+			n.Annotations[key] = value
+		}
+	}
+	_, err := e.Create(e.ctx, n)
+	require.NoError(t, err)
+	entry, err := e.store.Get(e.ctx, "/registry/namespaces/"+n.Name)
+	require.NoError(t, err)
+	text := string(entry.Value)
+	for key, value := range unchecked {
+		if strings.Contains(text, `"annotations":{`) {
+			text = strings.Replace(text, `"annotations":{`, fmt.Sprintf(`"annotations":{%q:%q,`, key, value), 1)
+		} else {
+			text = strings.Replace(text, `"labels":`, fmt.Sprintf(`"annotations":{%q:%q},"labels":`, key, value), 1)
+		}
+	}
+	_, err = e.store.Commit(e.ctx, store.Txn{Do: []store.Operation{store.Put(entry.Key, []byte(text))}})
+	require.NoError(t, err)
+	for key, value := range unchecked {
+		require.Equal(t, value, e.get(n.Name).Annotations[key])
+	}
+}
+
+func TestDeleteAfterAndRestore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnv(t)
+		made := e.create("x")
+		until := time.Now().Add(time.Hour)
+		n, err := e.DeleteAfter(e.ctx, "x", namespace.Hold{Until: until, By: "ops", Reason: "unused"}, namespace.Preconditions{UID: made.UID, ResourceVersion: made.ResourceVersion})
+		require.NoError(t, err)
+		require.Equal(t, n, e.get("x"))
+		h, _, err := namespace.HoldOf(n.Meta)
+		require.NoError(t, err)
+		require.Equal(t, namespace.Hold{Until: until.UTC(), By: "ops", Reason: "unused"}, h)
+		before := e.revision()
+		require.Equal(t, n, e.hold("x", time.Hour), "the same hold again")
+		require.Equal(t, before, e.revision(), "writes nothing")
+		e.hold("x", time.Minute)
+		require.True(t, strings.HasPrefix(e.indexed("x"), time.Now().Add(time.Minute).UTC().Format(time.RFC3339)))
+		time.Sleep(2 * time.Minute) // due, and nobody has deleted it yet
+		before = e.revision()
+		n, err = e.Restore(e.ctx, "x", namespace.Preconditions{UID: made.UID})
+		require.NoError(t, err)
+		require.Equal(t, before+1, e.revision())
+		require.Empty(t, e.indexed("x"))
+		n.ResourceVersion = made.ResourceVersion
+		require.Equal(t, made, n, "as if it had never been on hold")
+	})
+}
+
+func TestHoldRefusals(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnv(t)
+		e.create("default")
+		e.create("x")
+		e.create("dying")
+		e.terminate("dying")
+		e.create("protected")
+		_, err := e.annotate("protected", namespace.ProtectionPrefix+"billing", `{"owner":"billing","reason":"invoices"}`)
+		require.NoError(t, err)
+		before := e.revision()
+		soon := namespace.Hold{Until: time.Now().Add(time.Hour)}
+		after := func(name string, h namespace.Hold, only namespace.Preconditions) error {
+			_, err := e.DeleteAfter(e.ctx, name, h, only)
+			return err
+		}
+		restore := func(name string, only namespace.Preconditions) error {
+			_, err := e.Restore(e.ctx, name, only)
+			return err
+		}
+		ended, cancel := context.WithCancel(e.ctx)
+		cancel()
+		for i, tc := range []struct {
+			err, kind error
+			text      string
+		}{
+			{after("default", soon, anyVersion), namespace.ErrForbidden, "this namespace may not be deleted"},
+			{after("kube-system", soon, anyVersion), namespace.ErrForbidden, "this namespace may not be deleted"},
+			{after("missing", soon, anyVersion), namespace.ErrNotFound, `namespaces "missing" not found`},
+			{after("protected", soon, anyVersion), namespace.ErrForbidden, "billing"},
+			{after("dying", soon, anyVersion), namespace.ErrTerminating, "a hold comes too late"},
+			{after("dying", soon, anyVersion), namespace.ErrConflict, "it is being terminated since 2000-01-01T00:00:00Z"},
+			{after("x", soon, namespace.Preconditions{UID: "other"}), namespace.ErrConflict, "Precondition failed: UID"},
+			{after("x", soon, namespace.Preconditions{ResourceVersion: "1"}), namespace.ErrConflict, "Precondition failed: ResourceVersion"},
+			{after("x", soon, namespace.Preconditions{ResourceVersion: "one"}), namespace.ErrBadRequest, "one"},
+			{after("x", namespace.Hold{}, anyVersion), namespace.ErrInvalid, "until"},
+			{after("x", namespace.Hold{Until: soon.Until, By: "\xff"}, anyVersion), namespace.ErrInvalid, "UTF-8"},
+			{after("x", namespace.Hold{Until: soon.Until, Reason: strings.Repeat("long", 1<<14)}, anyVersion), namespace.ErrInvalid, "reason"},
+			{after("x", namespace.Hold{Until: soon.Until.AddDate(9000, 0, 0)}, anyVersion), namespace.ErrInvalid, "until"},
+			{after("", soon, anyVersion), namespace.ErrBadRequest, "must not be empty"},
+			{after("../x", soon, anyVersion), namespace.ErrBadRequest, "must not begin with '.'"},
+			{after("a/b", soon, anyVersion), namespace.ErrBadRequest, "may not contain '/'"},
+			{restore("x", anyVersion), namespace.ErrConflict, "it is not on hold"},
+			{restore("missing", anyVersion), namespace.ErrNotFound, `namespaces "missing" not found`},
+			{restore("dying", anyVersion), namespace.ErrTerminating, "a hold comes too late"},
+			{restore("dying", anyVersion), namespace.ErrConflict, "a hold comes too late"},
+			{restore("x", namespace.Preconditions{UID: "other"}), namespace.ErrConflict, "Precondition failed: UID"},
+			{restore("x", namespace.Preconditions{ResourceVersion: "one"}), namespace.ErrBadRequest, "one"},
+			{restore("", anyVersion), namespace.ErrBadRequest, "must not be empty"},
+			{restore("a%", anyVersion), namespace.ErrBadRequest, "may not contain '%'"},
+			{func() error { _, err := e.DeleteAfter(ended, "x", soon, anyVersion); return err }(), context.Canceled, ""},
+			{func() error { _, err := e.Restore(ended, "x", anyVersion); return err }(), context.Canceled, ""},
+		} {
+			require.ErrorIs(t, tc.err, tc.kind, i)
+			require.ErrorContains(t, tc.err, tc.text, i)
+		}
+		require.Equal(t, before, e.revision(), "nothing was written")
+	})
+}
+
+// A protection refuses to begin a hold, and refuses when one that was set before it is
+// over; it keeps nobody from restoring.
+func TestProtectedOnHold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnv(t)
+		e.graced("x", "1h")
+		protect := func(value string) {
+			_, err := e.annotate("x", namespace.ProtectionPrefix+"billing", value)
+			require.NoError(t, err)
+		}
+		protect(`{"owner":"billing","reason":"invoices"}`)
+		_, err := e.Delete(e.ctx, "x", anyVersion)
+		require.ErrorIs(t, err, namespace.ErrForbidden)
+		require.Empty(t, e.indexed("x"))
+		protect("")
+		e.terminate("x")
+		protect(`{"owner":"billing","reason":"invoices"}`)
+		time.Sleep(time.Hour)
+		_, err = e.Delete(e.ctx, "x", anyVersion)
+		require.ErrorIs(t, err, namespace.ErrForbidden, "it is due, but protected")
+		require.NotEmpty(t, e.indexed("x"))
+		_, err = e.Restore(e.ctx, "x", anyVersion)
+		require.NoError(t, err)
+		require.Empty(t, e.indexed("x"))
+	})
+}
+
+// Whatever changes the annotation has the index follow in the same commit.
+func TestIndexFollowsTheAnnotation(t *testing.T) {
+	e := newEnv(t)
+	at := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
+	n, err := e.Create(e.ctx, annotated(named("x"), namespace.HoldAnnotation, holdUntil(t, at)))
+	require.NoError(t, err)
+	require.Equal(t, "2030-01-02T03:04:05Z "+n.UID, e.indexed("x"), "it was created on hold")
+	step := func(want string, do func() (namespace.Namespace, error)) {
+		t.Helper()
+		before := e.revision()
+		_, err := do()
+		require.NoError(t, err)
+		require.LessOrEqual(t, e.revision(), before+1)
+		require.Equal(t, want, e.indexed("x"))
+	}
+	set := func(value string) func() (namespace.Namespace, error) {
+		return func() (namespace.Namespace, error) { return e.annotate("x", namespace.HoldAnnotation, value) }
+	}
+	step("2031-01-02T03:04:05.5Z "+n.UID, set(`{"until":"2031-01-02T04:04:05.5+01:00"}`))
+	step("2031-01-02T03:04:05.5Z "+n.UID, set(`{"until":"2031-01-02T03:04:05.5Z","by":"ops"}`))
+	status := named("x")
+	status.Status.Conditions = []phase.Condition{{Type: "T", Status: phase.True}}
+	step("2031-01-02T03:04:05.5Z "+n.UID, func() (namespace.Namespace, error) { return e.UpdateStatus(e.ctx, status) })
+	step("2031-01-02T03:04:05.5Z "+n.UID, func() (namespace.Namespace, error) { return e.Finalize(e.ctx, named("x")) })
+	step("", set(""))
+	step("2030-01-02T03:04:05Z "+n.UID, set(holdUntil(t, at)))
+	// Nothing holds it: it is removed by its deletion, and its entry with it.
+	step("", func() (namespace.Namespace, error) { return e.Delete(e.ctx, "x", anyVersion) })
+	require.False(t, e.has("x"))
+	again := e.create("x")
+	require.Empty(t, e.indexed("x"), "the next of this name is not on hold")
+	step("2030-01-02T03:04:05Z "+again.UID, set(holdUntil(t, at)))
+}
+
+// A hold that is malformed cannot be set; one that is stored is in nobody's way.
+func TestMalformedHold(t *testing.T) {
+	e := newEnv(t)
+	e.create("x")
+	_, err := e.annotate("x", namespace.HoldAnnotation, "tomorrow")
+	var refusal *namespace.Error
+	require.ErrorAs(t, err, &refusal)
+	require.ErrorIs(t, err, namespace.ErrInvalid)
+	require.Equal(t, "metadata.annotations["+namespace.HoldAnnotation+"]", refusal.Causes[0].Field)
+	_, err = e.Create(e.ctx, annotated(named("y"), namespace.GraceAnnotation, "-1h"))
+	require.ErrorIs(t, err, namespace.ErrInvalid)
+
+	e.place(t, annotated(named("old"), namespace.HoldAnnotation, "tomorrow", namespace.GraceAnnotation, "a day"))
+	require.Empty(t, e.indexed("old"))
+	_, err = e.annotate("old", "example.com/a", "b")
+	require.NoError(t, err, "an unrelated update")
+	require.Empty(t, e.indexed("old"))
+	_, err = e.Restore(e.ctx, "old", anyVersion)
+	require.NoError(t, err)
+	require.NotContains(t, e.get("old").Annotations, namespace.HoldAnnotation)
+	e.place(t, annotated(named("older"), namespace.HoldAnnotation, "tomorrow"))
+	e.hold("older", time.Hour)
+	require.NotEmpty(t, e.indexed("older"))
+}
+
+// A dry run answers what would be, and writes nothing, neither the namespace nor the
+// index.
+func TestHoldDryRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnv(t)
+		e.graced("x", "1h")
+		before := e.revision()
+		n, err := e.DryRun().Delete(e.ctx, "x", anyVersion)
+		require.NoError(t, err)
+		require.Equal(t, phase.Active, n.Phase())
+		require.Contains(t, n.Annotations, namespace.HoldAnnotation)
+		_, err = e.DryRun().DeleteAfter(e.ctx, "x", namespace.Hold{Until: time.Now()}, anyVersion)
+		require.NoError(t, err)
+		_, err = e.DryRun().Restore(e.ctx, "x", anyVersion)
+		require.ErrorIs(t, err, namespace.ErrConflict, "it is not on hold")
+		require.Equal(t, before, e.revision())
+		e.terminate("x")
+		before = e.revision()
+		n, err = e.DryRun().Restore(e.ctx, "x", anyVersion)
+		require.NoError(t, err)
+		require.NotContains(t, n.Annotations, namespace.HoldAnnotation)
+		time.Sleep(time.Hour)
+		n, err = e.DryRun().Delete(e.ctx, "x", anyVersion)
+		require.NoError(t, err)
+		require.Equal(t, phase.Terminating, n.Phase(), "it is due")
+		require.Equal(t, before, e.revision())
+		require.NotEmpty(t, e.indexed("x"))
+	})
+}
+
+// To admission the begin of a hold and its end are updates, which it may change and
+// refuse; what it leaves of the annotation is what the index says.
+func TestHoldAdmission(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, err := memory.New(nil)
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, s.Close()) })
+		var seen []string
+		at := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
+		r, err := registry.New(s, &registry.Options{Admission: []registry.Admission{link(func(_ context.Context, w *registry.Write) error {
+			seen = append(seen, w.Itself.Operation.String())
+			if w.Itself.Operation != registry.Update || w.Itself.New == nil {
+				return nil
+			}
+			switch {
+			case w.Namespace == "refused":
+				return errors.New("not now")
+			case w.Namespace == "moved" && w.Itself.New.Annotations[namespace.HoldAnnotation] != "":
+				w.Itself.New.Annotations[namespace.HoldAnnotation] = holdUntil(t, at)
+			}
+			return nil
+		})}})
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, r.Close()) })
+		e := &env{Registry: r, t: t, ctx: t.Context(), store: s}
+		for _, name := range []string{"x", "moved", "refused"} {
+			e.graced(name, "1h")
+		}
+		seen = nil
+		e.terminate("x")
+		e.terminate("x")
+		_, err = e.Restore(e.ctx, "x", anyVersion)
+		require.NoError(t, err)
+		e.hold("x", 0)
+		e.terminate("x")
+		require.Equal(t, []string{"UPDATE", "UPDATE", "UPDATE", "DELETE"}, seen, "what changes nothing is not asked about")
+		n := e.terminate("moved")
+		require.Equal(t, "2030-01-02T03:04:05Z "+n.UID, e.indexed("moved"))
+		_, err = e.Delete(e.ctx, "refused", anyVersion)
+		require.ErrorIs(t, err, namespace.ErrForbidden)
+		require.Empty(t, e.indexed("refused"))
+	})
+}
+
+// holds runs Holds and notes what it yields.
+func holds(ctx context.Context, e *env, after string, l *log) {
+	kinds := map[namespace.HoldEventType]string{
+		namespace.HoldSet: "set", namespace.HoldOver: "over", namespace.HoldsSynced: "synced",
+	}
+	for event, err := range e.Holds(ctx, after) {
+		l.mu.Lock()
+		if err != nil {
+			l.err = err
+		} else {
+			line := strings.TrimSpace(kinds[event.Type] + " " + event.Name)
+			if !event.Until.IsZero() {
+				line += event.Until.Format(" 15:04")
+			}
+			if event.UID == "" && event.Name != "" {
+				line += " ?"
+			}
+			l.lines = append(l.lines, line)
+			l.versions = append(l.versions, event.Token)
+		}
+		l.mu.Unlock()
+	}
+}
+
+func TestHolds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnv(t)
+		for _, name := range []string{"a", "b", "c", "d"} {
+			e.create(name)
+		}
+		e.hold("a", time.Hour)
+		e.hold("b", 2*time.Hour)
+		e.terminate("d")
+		ctx, cancel := context.WithCancel(e.ctx)
+		var l log
+		go holds(ctx, e, "", &l)
+		synctest.Wait()
+		require.Equal(t, []string{"set a 01:00", "set b 02:00", "synced"}, l.take())
+		require.Equal(t, []string{"", ""}, l.versions[:2], "nowhere to resume yet")
+		e.hold("c", 3*time.Hour)
+		synctest.Wait()
+		require.Equal(t, []string{"set c 03:00"}, l.take())
+		resume := l.versions[len(l.versions)-1]
+		e.hold("a", 4*time.Hour)
+		_, err := e.Restore(e.ctx, "b", anyVersion)
+		require.NoError(t, err)
+		e.terminate("c")
+		synctest.Wait()
+		require.Equal(t, []string{"set a 04:00", "over b", "over c"}, l.take())
+		_, err = e.annotate("a", "example.com/other", "x")
+		require.NoError(t, err)
+		e.release("c")
+		synctest.Wait()
+		require.Empty(t, l.take(), "nothing of this is about a hold")
+		_, err = e.store.Commit(e.ctx, store.Txn{Do: []store.Operation{store.Put("/registry/.hold/strange", []byte("what?"))}})
+		require.NoError(t, err)
+		synctest.Wait()
+		require.Equal(t, []string{"set strange ?"}, l.take())
+		_, err = e.store.Commit(e.ctx, store.Txn{Do: []store.Operation{store.Delete("/registry/.hold/strange")}})
+		require.NoError(t, err)
+		cancel()
+		synctest.Wait()
+		require.ErrorIs(t, l.err, context.Canceled)
+
+		var again log
+		ctx, cancel = context.WithCancel(e.ctx)
+		defer cancel()
+		go holds(ctx, e, resume, &again)
+		synctest.Wait()
+		require.Equal(t, []string{"set a 04:00", "over b", "over c", "set strange ?", "over strange ?", "synced"}, again.take())
+	})
+}
+
+// A token is that of one index: it is not taken for that of another.
+func TestHoldTokens(t *testing.T) {
+	e := newEnv(t)
+	for event, err := range e.Terminating(e.ctx, "") {
+		require.NoError(t, err)
+		for _, token := range []string{event.Token, "nonsense", strings.Repeat("x", 1<<20)} {
+			n := 0
+			for _, err := range e.Holds(e.ctx, token) {
+				n++
+				require.ErrorIs(t, err, namespace.ErrBadRequest)
+			}
+			require.Equal(t, 1, n)
+		}
+		break
+	}
+	require.NoError(t, e.Close())
+	for event, err := range e.Holds(e.ctx, "") {
+		if event.Type != namespace.HoldsSynced {
+			require.ErrorIs(t, err, registry.ErrClosed)
+		}
+	}
+}
+
+// A hold does not make a namespace anything but Active, and takes nothing of it away.
+func TestR2_OnHoldIsActive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnv(t)
+		e.graced("x", "1h")
+		for range 2 {
+			n := e.terminate("x")
+			require.Equal(t, phase.Active, n.Status.Phase)
+			require.True(t, n.DeletionTimestamp.IsZero())
+		}
+		e.hold("x", -time.Hour)
+		require.Equal(t, phase.Active, e.get("x").Status.Phase, "due is not deleted")
+		require.Empty(t, e.get("x").Stage())
+	})
+}
+
+// Finalizers of a namespace on hold may all be gone: it is removed when it is deleted, not
+// before (R1), and with it its entry.
+func TestR1_OnHoldIsNotRemoved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnv(t)
+		e.graced("x", "1h")
+		e.terminate("x")
+		e.release("x")
+		require.Equal(t, phase.Active, e.get("x").Phase())
+		require.NotEmpty(t, e.indexed("x"))
+		time.Sleep(time.Hour)
+		before := e.revision()
+		e.terminate("x")
+		require.False(t, e.has("x"))
+		require.Equal(t, before+1, e.revision())
+		require.Empty(t, e.indexed("x"))
+	})
+}
+
+// Once it is Terminating no hold brings it back or stops it, whatever its annotation says.
+func TestR3_HoldOfATerminatingNamespaceMeansNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnv(t)
+		e.graced("x", "1h")
+		e.terminate("x")
+		time.Sleep(time.Hour)
+		deleted := e.terminate("x")
+		time.Sleep(time.Minute)
+		for _, value := range []string{"", holdUntil(t, time.Now().Add(time.Hour)), holdUntil(t, time.Now())} {
+			n, err := e.annotate("x", namespace.HoldAnnotation, value)
+			require.NoError(t, err)
+			require.Equal(t, deleted.DeletionTimestamp, n.DeletionTimestamp)
+			require.Empty(t, e.indexed("x"))
+			n = e.terminate("x")
+			require.Equal(t, phase.Terminating, n.Phase())
+			require.Equal(t, deleted.DeletionTimestamp, n.DeletionTimestamp)
+			_, err = e.Restore(e.ctx, "x", anyVersion)
+			require.ErrorIs(t, err, namespace.ErrTerminating)
+		}
+		e.release("x")
+		require.False(t, e.has("x"))
+	})
+}
+
+// Nothing of holds touches spec.finalizers.
+func TestR4_HoldsKeepFinalizers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnv(t)
+		made := e.create("x", "example.com/agent")
+		e.hold("x", time.Hour)
+		_, err := e.Restore(e.ctx, "x", anyVersion)
+		require.NoError(t, err)
+		require.Equal(t, made.Spec.Finalizers, e.get("x").Spec.Finalizers)
+		require.Equal(t, finalizer.NewSet("example.com/agent", "kubernetes"), e.get("x").Spec.Finalizers)
+	})
+}
+
+// Content may be created until the deletion has begun, and not from then on: the commit
+// that ends a hold closes the gate.
+func TestR6_HoldEndsWithTheGate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnv(t)
+		e.graced("x", "1h")
+		e.terminate("x")
+		time.Sleep(2 * time.Hour)
+		e.put(widgets, "x", object("late")) // due, but its deletion has not begun
+		e.terminate("x")
+		_, err := e.content(widgets).Create(e.ctx, "x", object("too-late"))
+		require.ErrorIs(t, err, namespace.ErrTerminating)
+	})
+}
+
+// A hold is of one incarnation: what was asked of one never reaches another.
+func TestR8_HoldIsOfOneIncarnation(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnv(t)
+		first := e.create("x")
+		held := e.hold("x", time.Hour)
+		e.terminate("x") // without a grace: at once
+		e.release("x")
+		second := e.create("x")
+		require.Empty(t, e.indexed("x"))
+		only := namespace.Preconditions{UID: first.UID}
+		_, err := e.Delete(e.ctx, "x", namespace.Preconditions{UID: first.UID, ResourceVersion: held.ResourceVersion})
+		require.ErrorIs(t, err, namespace.ErrConflict)
+		_, err = e.DeleteAfter(e.ctx, "x", namespace.Hold{Until: time.Now()}, only)
+		require.ErrorIs(t, err, namespace.ErrConflict)
+		e.hold("x", time.Minute)
+		_, err = e.Restore(e.ctx, "x", only)
+		require.ErrorIs(t, err, namespace.ErrConflict)
+		require.True(t, strings.HasSuffix(e.indexed("x"), " "+second.UID))
+	})
+}
