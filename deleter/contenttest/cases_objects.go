@@ -23,6 +23,11 @@ func checkCapabilities(p *probe) error {
 		_, err := e.Estimate(p.ctx, target)
 		hasEstimates = !errors.Is(err, deleter.ErrNotSupported)
 	}
+	v, hasViews := p.Content.(deleter.Viewer)
+	if hasViews {
+		_, err := v.View(p.ctx, target, 0, "")
+		hasViews = !errors.Is(err, deleter.ErrNotSupported)
+	}
 	_, hasWait := p.Content.(deleter.Notifier)
 	for _, one := range []struct {
 		name          string
@@ -31,6 +36,7 @@ func checkCapabilities(p *probe) error {
 		{"Collections", p.Collections, hasCollections},
 		{"Estimates", p.Estimates, hasEstimates},
 		{"Notifies", p.Notifies, p.Notifies && hasWait},
+		{"Views", p.Views, hasViews},
 	} {
 		if one.declared != one.has {
 			return fmt.Errorf("the backend declares %s: %t, but for %T it is %t", one.name, one.declared, p.Content, one.has)

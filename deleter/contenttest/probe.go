@@ -69,25 +69,33 @@ func (p *probe) there(target deleter.Target, after string, want ...string) error
 
 // list reads all pages of at most limit objects.
 func (p *probe) list(target deleter.Target, limit int) ([]deleter.Item, error) {
+	return p.pages("List", p.Content.List, target, limit)
+}
+
+// lister is List, or View.
+type lister func(ctx context.Context, target deleter.Target, limit int, next string) (deleter.Page, error)
+
+// pages calls the method of that name until its listing ends.
+func (p *probe) pages(method string, list lister, target deleter.Target, limit int) ([]deleter.Item, error) {
 	var items []deleter.Item
 	next := ""
 	for pages := 1; ; pages++ {
-		page, err := p.Content.List(p.ctx, target, limit, next)
+		page, err := list(p.ctx, target, limit, next)
 		if err != nil {
-			return nil, fmt.Errorf("List of page %d, limit %d, token %q failed: %w", pages, limit, next, err)
+			return nil, fmt.Errorf("%s of page %d, limit %d, token %q failed: %w", method, pages, limit, next, err)
 		}
 		if limit > 0 && len(page.Items) > limit {
-			return nil, fmt.Errorf("List with limit %d returned %d objects", limit, len(page.Items))
+			return nil, fmt.Errorf("%s with limit %d returned %d objects", method, limit, len(page.Items))
 		}
 		items = append(items, page.Items...)
 		if page.Remaining < 0 {
-			return nil, fmt.Errorf("List returned Remaining %d", page.Remaining)
+			return nil, fmt.Errorf("%s returned Remaining %d", method, page.Remaining)
 		}
 		if page.Next == "" {
 			return items, nil
 		}
 		if pages > 1000 {
-			return nil, fmt.Errorf("List with limit %d goes on after %d pages of a few objects; token now %q", limit, pages, page.Next)
+			return nil, fmt.Errorf("%s with limit %d goes on after %d pages of a few objects; token now %q", method, limit, pages, page.Next)
 		}
 		next = page.Next
 	}

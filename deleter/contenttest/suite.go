@@ -35,6 +35,7 @@ type Backend struct {
 	Collections bool // Content is a [deleter.CollectionDeleter]
 	Estimates   bool // Content is an [deleter.Estimator]
 	Notifies    bool // Content is a [deleter.Notifier]
+	Views       bool // Content is a [deleter.Viewer]
 }
 
 // deadline is how long a case may take: broken content tends to hang.
@@ -121,6 +122,10 @@ func allCases() []testCase {
 		{"wait for what has gone", "what goes between the listing and the wait must not be missed", notifies, checkWaitBefore},
 		{"wait until the end", "a wait that returns for nothing makes a hot loop; one that ignores its context hangs the controller", notifies, checkWaitEnds},
 		{"estimate", "a negative time makes no sense, and an estimate must not fail for content that is held", estimates, checkEstimate},
+		{"view", "a plan must tell what would be deleted, and change nothing", views, checkView},
+		{"view held", "an inventory must tell what holds the objects that are left", both(views, finalizers), checkViewHeld},
+		{"R8 view of other incarnations", "an inventory of one incarnation must not name objects of another: it is swept later", views, checkViewOtherIncarnations},
+		{"view bad input", "names that make no sense must not reach anything else", views, checkViewBadInput},
 		{"bad input", "names that make no sense must not reach anything else, and must be told from failures", nil, checkBadInput},
 		{"cancelled", "a pass that was stopped changes nothing any more", nil, checkCancelled},
 		{"at once", "passes of several controllers run at the same time (rule R11)", nil, checkAtOnce},

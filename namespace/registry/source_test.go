@@ -64,7 +64,7 @@ func backend(e *env) contenttest.Backend {
 		Release: func(ctx context.Context, target deleter.Target, name string) error {
 			return e.releaseObject(ctx, target.Namespace, name)
 		},
-		UIDs: true, Collections: true, Notifies: true,
+		UIDs: true, Collections: true, Notifies: true, Views: true,
 	}
 }
 
