@@ -1,0 +1,75 @@
+package main
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+
+	"github.com/nslifecycle/nslifecycle/deleter"
+	"github.com/nslifecycle/nslifecycle/finalizer"
+	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/controller"
+	"github.com/nslifecycle/nslifecycle/namespace/parties"
+	"github.com/nslifecycle/nslifecycle/store"
+)
+
+// agent is a party: a process that deletes content of some types, and owns a finalizer.
+type agent struct {
+	finalizer finalizer.Name
+	contact   string
+	deleter   *deleter.Composed
+	end       func(crash bool) // nothing, if it does not run
+}
+
+func (w *world) newAgent(f finalizer.Name, contact string, names []string) (*agent, error) {
+	of := make([]deleter.Resource, len(names))
+	for i, name := range names {
+		if _, err := w.source(name); err != nil {
+			return nil, err
+		}
+		of[i] = resource(name)
+	}
+	d, err := deleter.Discovering(func(context.Context) ([]deleter.Source, error) { return w.discover(of) },
+		&deleter.Options{CallTimeout: w.tempo.Patience / 4})
+	return &agent{finalizer: f, contact: contact, deleter: d, end: func(bool) {}}, err
+}
+
+// start makes the agent announce itself, and work, until it is ended.
+func (w *world) start(a *agent) error {
+	c, err := controller.New(contested{w.registry, w}, a.deleter, namespace.Party{Finalizer: a.finalizer}, &controller.Options{
+		MaxDelay: w.tempo.MaxDelay,
+		Patience: w.tempo.Patience,
+		Hooks:    w.recorder.HooksOf(a.finalizer),
+	})
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(w.ctx)
+	line := &wire{Store: w.store}
+	var running sync.WaitGroup
+	running.Go(func() { _ = c.Run(ctx) }) // ends with ctx only
+	running.Go(func() {
+		// It ends with ctx, or with the wire; nobody is left to tell then.
+		_ = parties.Announce(ctx, line, a.finalizer, &parties.Options{Contact: a.contact, Label: "agent-0", Beat: w.tempo.Beat})
+	})
+	a.end = func(crash bool) {
+		line.cut.Store(crash)
+		cancel()
+		running.Wait()
+	}
+	return nil
+}
+
+// wire is how an agent reaches the store; cut, it can not even say that it leaves.
+type wire struct {
+	store.Store
+	cut atomic.Bool
+}
+
+// Commit implements [store.Store].
+func (l *wire) Commit(ctx context.Context, txn store.Txn) (store.Revision, error) {
+	if l.cut.Load() {
+		return 0, store.ErrClosed
+	}
+	return l.Store.Commit(ctx, txn)
+}

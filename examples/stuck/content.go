@@ -1,0 +1,219 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nslifecycle/nslifecycle/deleter"
+	"github.com/nslifecycle/nslifecycle/namespace/registry"
+)
+
+// content is what a content source of a registry can do.
+type content interface {
+	deleter.Content
+	deleter.CollectionDeleter
+	deleter.Notifier
+}
+
+// faulty is content that fails, or does not answer at all, when a script says so.
+type faulty struct {
+	content
+	mu      sync.Mutex
+	failure error
+	hangs   bool
+}
+
+func (f *faulty) set(failure error, hangs bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.failure, f.hangs = failure, hangs
+}
+
+// turn waits or fails as the source does now.
+func (f *faulty) turn(ctx context.Context) error {
+	f.mu.Lock()
+	failure, hangs := f.failure, f.hangs
+	f.mu.Unlock()
+	if hangs {
+		<-ctx.Done()
+		return context.Cause(ctx)
+	}
+	return failure
+}
+
+// List implements [deleter.Content].
+func (f *faulty) List(ctx context.Context, target deleter.Target, limit int, next string) (deleter.Page, error) {
+	if err := f.turn(ctx); err != nil {
+		return deleter.Page{}, err
+	}
+	return f.content.List(ctx, target, limit, next)
+}
+
+// Delete implements [deleter.Content].
+func (f *faulty) Delete(ctx context.Context, target deleter.Target, name, uid string) error {
+	if err := f.turn(ctx); err != nil {
+		return err
+	}
+	return f.content.Delete(ctx, target, name, uid)
+}
+
+// DeleteCollection implements [deleter.CollectionDeleter].
+func (f *faulty) DeleteCollection(ctx context.Context, target deleter.Target) (int, bool, error) {
+	if err := f.turn(ctx); err != nil {
+		return 0, false, err
+	}
+	return f.content.DeleteCollection(ctx, target)
+}
+
+// outside is content that is kept somewhere else than the registry: its creations ask
+// no gate.
+type outside struct {
+	registry *registry.Registry
+
+	mu      sync.Mutex
+	objects map[string][]deleter.Item // by namespace, sorted by name
+	serial  int
+	pace    int  // objects that it deletes in a second; zero: at once
+	returns bool // somebody puts back whatever is deleted
+}
+
+func newOutside(r *registry.Registry) *outside {
+	return &outside{registry: r, objects: map[string][]deleter.Item{}}
+}
+
+func (o *outside) add(ns string, n int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.put(ns, n)
+}
+
+func (o *outside) put(ns string, n int) {
+	for range n {
+		o.serial++
+		item := deleter.Item{Name: fmt.Sprintf("object-%06d", o.serial), UID: fmt.Sprint("outside-", o.serial)}
+		o.objects[ns] = append(o.objects[ns], item)
+	}
+}
+
+func (o *outside) behave(pace int, returns bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.pace, o.returns = pace, returns
+}
+
+func (o *outside) count(ns string) int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return len(o.objects[ns])
+}
+
+// fence refuses a target that is not what the namespace is now (rule R8).
+func (o *outside) fence(ctx context.Context, target deleter.Target) error {
+	if err := target.Validate(); err != nil {
+		return err
+	}
+	ns, err := o.registry.Get(ctx, target.Namespace)
+	if err != nil {
+		return err
+	}
+	if ns.UID != target.UID || ns.DeletionTimestamp.IsZero() {
+		return deleter.ErrIncarnation
+	}
+	return nil
+}
+
+// List implements [deleter.Content].
+func (o *outside) List(ctx context.Context, target deleter.Target, limit int, next string) (deleter.Page, error) {
+	if err := o.fence(ctx, target); err != nil {
+		return deleter.Page{}, err
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	items := o.objects[target.Namespace]
+	from, found := slices.BinarySearchFunc(items, next, func(i deleter.Item, name string) int { return strings.Compare(i.Name, name) })
+	if found {
+		from++
+	}
+	to := min(len(items), from+cmp.Or(limit, 500))
+	page := deleter.Page{Items: slices.Clone(items[from:to]), Remaining: len(items) - to}
+	if page.Remaining > 0 {
+		page.Next = items[to-1].Name
+	}
+	return page, nil
+}
+
+// Delete implements [deleter.Content].
+func (o *outside) Delete(ctx context.Context, target deleter.Target, name, uid string) error {
+	if err := o.fence(ctx, target); err != nil {
+		return err
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	items := o.objects[target.Namespace]
+	i := slices.IndexFunc(items, func(i deleter.Item) bool { return i.Name == name })
+	switch {
+	case i < 0:
+	case uid != "" && items[i].UID != uid:
+		return deleter.ErrReplaced
+	default:
+		o.objects[target.Namespace] = slices.Delete(items, i, i+1)
+	}
+	return nil
+}
+
+// DeleteCollection implements [deleter.CollectionDeleter].
+func (o *outside) DeleteCollection(ctx context.Context, target deleter.Target) (int, bool, error) {
+	if err := o.fence(ctx, target); err != nil {
+		return 0, false, err
+	}
+	const beat = 50 * time.Millisecond
+	o.mu.Lock()
+	pace, n := o.pace, len(o.objects[target.Namespace])
+	o.mu.Unlock()
+	if pace > 0 {
+		n = int(float64(pace) * beat.Seconds())
+		if err := sleep(ctx, beat); err != nil {
+			return 0, false, err
+		}
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	n = o.cut(target.Namespace, n)
+	return n, pace > 0 && len(o.objects[target.Namespace]) > 0, nil
+}
+
+// cut removes the first n objects, which may come back as others of the same names.
+func (o *outside) cut(ns string, n int) int {
+	n = min(n, len(o.objects[ns]))
+	if !o.returns {
+		o.objects[ns] = slices.Clone(o.objects[ns][n:])
+		return n
+	}
+	for i := range n {
+		o.serial++
+		o.objects[ns][i].UID = fmt.Sprint("outside-", o.serial)
+	}
+	return n
+}
+
+// Wait implements [deleter.Notifier]: it cannot tell.
+func (o *outside) Wait(context.Context, deleter.Target, string) error {
+	return deleter.ErrNotSupported
+}
+
+// sleep returns ctx's cause if that ends before d is over.
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/nslifecycle/nslifecycle/examples/internal/programs"
+)
+
+func TestMain(m *testing.M) { programs.Main(m, main) }
+
+var update = flag.Bool("update", false, "write testdata anew")
+
+// TestExhibits plays every exhibit in virtual time, and holds what a visitor reads to
+// testdata. The first diagnosis must name the true cause first, and after its remedy
+// each must end well, as its script says.
+func TestExhibits(t *testing.T) {
+	all, err := exhibits()
+	require.NoError(t, err)
+	for i, e := range all {
+		t.Run(e.Name, func(t *testing.T) {
+			var out bytes.Buffer
+			synctest.Test(t, func(t *testing.T) {
+				w, err := newWorld(t.Context(), usual)
+				require.NoError(t, err)
+				defer func() { require.NoError(t, w.close()) }()
+				s := show{world: w, tell: &teller{w: &out, full: true}, settle: synctest.Wait}
+				s.tell.title(i+1, len(all), e)
+				require.NoError(t, s.play(e.Steps), "so far:\n%s", &out)
+				require.NotEmpty(t, s.seen[0].Causes)
+				require.Equal(t, e.Cause, s.seen[0].Causes[0].Kind, "the first cause of\n%s", &out)
+				require.NotEmpty(t, s.seen[0].Causes[0].Remedy.Text)
+			})
+			golden(t, filepath.Join("testdata", e.Name+".txt"), out.String())
+		})
+	}
+}
+
+// What differs from run to run: uids, and when what failed is tried again, which is a
+// little random. Line breaks follow from the lengths of these.
+var masks = []struct {
+	pattern *regexp.Regexp
+	mask    string
+}{
+	{regexp.MustCompile(`uid [0-9a-f-]{36}`), "uid UID"},
+	{regexp.MustCompile(`\b[0-9,]+ (times?|pass(es)?)\b`), "N $1"},
+	{regexp.MustCompile(`last [-0-9: ]+ UTC \([a-z0-9 ]+ ago\)`), "last T"},
+	{regexp.MustCompile(`last pass [a-z0-9 ]+ ago`), "last pass T ago"},
+	{regexp.MustCompile(`in [a-z0-9 ]+ at the latest, [-0-9: ]+ UTC`), "in T at the latest"},
+	{regexp.MustCompile(`[0-9,]+ removed, 12 remaining, [0-9,.]+/s`), "N removed, 12 remaining"}, // content that returns
+}
+
+// paragraphs returns those of text, without line breaks and masked.
+func paragraphs(text string) []string {
+	list := strings.Split(text, "\n\n")
+	for i, p := range list {
+		list[i] = strings.Join(strings.Fields(p), " ")
+		for _, m := range masks {
+			list[i] = m.pattern.ReplaceAllString(list[i], m.mask)
+		}
+	}
+	return list
+}
+
+// golden holds got to a file, but for what is masked.
+func golden(t *testing.T, file, got string) {
+	t.Helper()
+	want, err := os.ReadFile(file)
+	diff := cmp.Diff(paragraphs(string(want)), paragraphs(got))
+	switch {
+	case err == nil && diff == "":
+	case *update:
+		require.NoError(t, os.WriteFile(file, []byte(got), 0o644))
+	default:
+		t.Errorf("%s (-want +got); go test ./examples/stuck -update writes it anew:\n%s", file, diff)
+	}
+}
