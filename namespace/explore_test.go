@@ -100,6 +100,8 @@ var scenarios = []struct {
 	left budget
 }{
 	{"two parties and a crash", [2]int{0, 1}, budget{contents: 2, incarnations: 1, crashes: 1}},
+	{"two replicas of one party and protections", [2]int{0, 0}, budget{incarnations: 2, crashes: 1, declarations: 2}},
+	{"two parties, a late one and protections", [2]int{0, 1}, budget{incarnations: 1, writes: 1, declarations: 2}},
 	{"two parties and a recreation", [2]int{0, 1}, budget{contents: 1, incarnations: 2}},
 	{"two parties, a late one and a crash", [2]int{0, 1}, budget{incarnations: 1, writes: 1, crashes: 1}},
 	{"two replicas of one party", [2]int{0, 0}, budget{contents: 1, incarnations: 2, crashes: 1}},
@@ -136,7 +138,7 @@ func TestR1_R3_R4_R6_R7_R8_R11_R12_Exploration(t *testing.T) {
 // Packing a namespace into a state must lose nothing that a step depends on.
 func TestModelPacks(t *testing.T) {
 	t.Parallel()
-	e, err := explore(newModel([2]int{0, 1}), state{left: budget{contents: 1, incarnations: 1, failures: 1}})
+	e, err := explore(newModel([2]int{0, 1}), state{left: budget{contents: 1, incarnations: 1, failures: 1, declarations: 1}})
 	require.NoError(t, err)
 	for _, s := range e.states {
 		if s.ns.uid != 0 {
@@ -224,6 +226,17 @@ func TestExplorationFindsMutants(t *testing.T) {
 		{"an update takes the deletion back", updates(func(n *namespace.Namespace, asked namespace.Namespace) {
 			n.DeletionTimestamp = asked.DeletionTimestamp
 		}), "R3:"},
+		{"deletes what is protected", func(m *model) { m.deletable = func(namespace.Namespace) error { return nil } }, "protection:"},
+		{"refuses to delete what is terminating and protected", func(m *model) {
+			deletable := m.deletable
+			m.deletable = func(n namespace.Namespace) error {
+				n.DeletionTimestamp = phase.Time{}
+				return deletable(n)
+			}
+		}, "R3:"},
+		{"never removes what is protected", func(m *model) {
+			m.removable = func(n namespace.Namespace) bool { return namespace.Removable(n) && n.Annotations[legal] == "" }
+		}, "R12:"},
 		{"deletion is not fenced", func(m *model) { m.unfenced = true }, "R8:"},
 		{"creation is not gated", func(m *model) { m.ungated = true }, "R6:"},
 		{"finalize does not compare", func(m *model) { m.unswapped = true }, "R4:"},

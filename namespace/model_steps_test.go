@@ -216,12 +216,8 @@ func (m *model) ungatedSteps(s state, add adder) {
 // namespaceSteps are the client's deletion of the namespace and its creation anew.
 func (m *model) namespaceSteps(s state, add adder) {
 	if s.ns.uid != 0 {
-		to := s
-		n := namespace.MarkDeleted(m.unpack(s.ns), modelAt)
-		if pack(n) != s.ns {
-			broken := m.write(&to, n, nobody)
-			add("the client deletes the namespace", false, to, broken)
-		}
+		m.deletionSteps(s, add)
+		m.declarationSteps(s, add)
 		return
 	}
 	if s.left.incarnations == 0 {
@@ -237,6 +233,39 @@ func (m *model) namespaceSteps(s state, add adder) {
 		broken := errors.Join(namespace.ValidateCreate(n), m.write(&to, n, nobody))
 		add(fmt.Sprintf("the client creates the namespace with %v", asked.Names()), false, to, broken)
 	}
+}
+
+// deletionSteps are the client's deletion of the namespace, unless it is refused.
+func (m *model) deletionSteps(s state, add adder) {
+	to := s
+	old := m.unpack(s.ns)
+	refused := m.deletable(old)
+	switch n := namespace.MarkDeleted(old, modelAt); {
+	case pack(n) != s.ns && refused == nil:
+		broken := m.write(&to, n, nobody)
+		add("the client deletes the namespace", false, to, broken)
+	case pack(n) == s.ns && refused != nil:
+		add("the client deletes the namespace again", false, to, fmt.Errorf("R3: a second deletion was refused: %w", refused))
+	}
+}
+
+// declarationSteps are an operator's update that protects the namespace, or takes the
+// protection off.
+func (m *model) declarationSteps(s state, add adder) {
+	if s.left.declarations == 0 {
+		return
+	}
+	to := s
+	to.left.declarations--
+	old := m.unpack(s.ns)
+	asked := old.DeepCopy()
+	asked.Annotations = nil
+	if !s.ns.protected {
+		asked.Annotations = map[string]string{legal: legalIs}
+	}
+	n := m.update(old, asked)
+	broken := errors.Join(namespace.ValidateUpdate(old, n), m.write(&to, n, nobody))
+	add(fmt.Sprintf("an operator has the namespace protected: %t", !s.ns.protected), false, to, broken)
 }
 
 // clientSteps are the client's read and, later, what it does with it: it adds the

@@ -53,10 +53,11 @@ func (s sight) observation() phase.Observation {
 
 // object is the namespace as stored, packed so that states can be compared.
 type object struct {
-	uid     uint8    // the incarnation; zero: there is none
-	deleted bool     // deletionTimestamp is set
-	held    [2]uint8 // spec.finalizers in order: party number plus one; zero: none
-	told    [2]sight // what the conditions of each party say
+	uid       uint8    // the incarnation; zero: there is none
+	deleted   bool     // deletionTimestamp is set
+	protected bool     // it has a protection
+	held      [2]uint8 // spec.finalizers in order: party number plus one; zero: none
+	told      [2]sight // what the conditions of each party say
 }
 
 func (o object) terminating() bool { return o.uid != 0 && o.deleted }
@@ -76,6 +77,9 @@ func (o object) unpack() namespace.Namespace {
 	}
 	n := namespace.PrepareCreate(namespace.Namespace{Meta: namespace.Meta{Name: "x"}}, finalizer.Kubernetes, fmt.Sprint("uid-", o.uid), modelAt)
 	n.Spec.Finalizers = finalizer.NewSet(names...)
+	if o.protected {
+		n.Annotations = map[string]string{legal: legalIs}
+	}
 	if o.deleted {
 		n = namespace.MarkDeleted(n, modelAt)
 	}
@@ -94,6 +98,7 @@ func pack(n namespace.Namespace) object {
 	var o object
 	_, _ = fmt.Sscanf(n.UID, "uid-%d", &o.uid)
 	o.deleted = !n.DeletionTimestamp.IsZero()
+	o.protected = n.Annotations[legal] != ""
 	for i, name := range n.Spec.Finalizers.All() {
 		for p := range parties {
 			if parties[p].Finalizer == name {
@@ -159,7 +164,7 @@ type process struct {
 }
 
 // budget bounds what else may happen.
-type budget struct{ contents, incarnations, writes, failures, crashes uint8 }
+type budget struct{ contents, incarnations, writes, failures, crashes, declarations uint8 }
 
 // state is everything there is. It is comparable.
 type state struct {
@@ -186,6 +191,7 @@ type model struct {
 	decide    func(namespace.Namespace, namespace.Party, namespace.Observed, time.Time) namespace.Decision
 	removable func(namespace.Namespace) bool
 	update    func(old, updated namespace.Namespace) namespace.Namespace
+	deletable func(namespace.Namespace) error
 	unfenced  bool // content is deleted without looking at the incarnation
 	ungated   bool // content is created some time after the gate was seen open
 	unswapped bool // finalize does not compare before it swaps
@@ -195,7 +201,8 @@ type model struct {
 // newModel returns the model of the real rules.
 func newModel(who [2]int) *model {
 	return &model{who: who, decide: namespace.Decide, removable: namespace.Removable, update: namespace.PrepareUpdate,
-		unpacked: map[object]namespace.Namespace{}}
+		deletable: func(n namespace.Namespace) error { return namespace.ValidateDelete(n, namespace.Preconditions{}) },
+		unpacked:  map[object]namespace.Namespace{}}
 }
 
 // unpack remembers what [object.unpack] returned. Nobody changes it: that nothing
@@ -231,6 +238,9 @@ func (m *model) safe(s state, was, is object, by int) error {
 	}
 	if was.deleted && !is.deleted {
 		return errors.New("R3: the deletion was undone")
+	}
+	if was.protected && !was.deleted && is.deleted {
+		return errors.New("protection: the deletion began although the namespace was protected")
 	}
 	for p := range parties {
 		if was.has(p) && !is.has(p) && by != p {
