@@ -72,8 +72,12 @@ func addSource(add func(Kind, string, string), r *deleter.Result, err error) {
 		}
 	}
 	switch {
-	case errors.Is(err, deleter.ErrUnexpected) && r.Deleted > 0:
-		kind = Returning
+	case errors.Is(err, deleter.ErrUnexpected):
+		// Without the counts and names: they differ each time, and the objects are told.
+		say = deleter.ErrUnexpected.Error() + ", and nothing holds them"
+		if r.Deleted > 0 {
+			kind = Returning
+		}
 	case slow(err):
 		kind = SourceSlow
 	}

@@ -74,11 +74,11 @@ func (d Diagnosis) textProgress(w *writer) {
 		text += fmt.Sprintf(", %s/s", rate(p.PerSecond))
 	}
 	if !p.End.IsZero() {
-		done := "done in about "
+		done := "done about "
 		if p.AtLeast {
 			done = "not done before "
 		}
-		text += fmt.Sprintf(", %s%s (%s)", done, human(p.End.Sub(d.At)), clock(p.End, d.At))
+		text += fmt.Sprintf(", %s%s (in %s)", done, clock(p.End, d.At), human(p.End.Sub(d.At)))
 	}
 	if p.Passes > 0 {
 		text += fmt.Sprintf(", in %s", plural(p.Passes, "pass", "passes"))
