@@ -1,3 +1,155 @@
 // Package force drops finalizers of a terminating namespace whose owners will not do
 // it, on the record: what is left is listed and kept before, and can be swept after.
+//
+// [Drop] takes named finalizers off a namespace. Before, it takes an inventory of
+// everything that is left and writes it to the audit log, together with who does it and
+// why; without that record nothing is dropped. After, [Sweep] removes what the
+// inventory names, object by object, each only if it still has the uid that it had.
+// Both may be called again after any failure or crash, by anybody, and finish then what
+// was begun.
+//
+// Nobody's rule is weakened by it:
+//
+//   - R1: a namespace that is left without finalizers of either kind is removed by the
+//     write that takes the last one off, as ever. Finalizers of the object itself
+//     (metadata.finalizers) are not touched.
+//   - R2, R3: only what is terminating already is forced. An Active namespace is refused:
+//     DELETE it first, so that protections and holds have their say.
+//   - R4: finalizers are taken off by finalize alone.
+//   - R5: what is added at creation is not concerned.
+//   - R6: no content is created; there is no gate any more.
+//   - R7: no party drops its finalizer unseen; an operator does, by name, with a reason.
+//     Finalizers that are not named stay, and their parties must see everything empty.
+//     Sources that did not answer refuse the call, unless that is accepted, on record.
+//   - R8: a request is for one incarnation, by uid. The write is on condition of what was
+//     read of it. A sweep goes by the uid of each object, so that a namespace that was
+//     made again keeps everything.
+//   - R9: conditions are not written; the next pass of whoever is left writes them.
+//   - R10: conflicts are retried within a bound; one object or type that fails in a sweep
+//     does not hold up the others.
+//   - R11: any number of callers may do the same at the same time: they write more
+//     records, and drop or remove nothing more.
+//   - R12: what ends a namespace whose owner is gone for good.
 package force
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/nslifecycle/nslifecycle/deleter"
+	"github.com/nslifecycle/nslifecycle/finalizer"
+	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/audit"
+)
+
+// Namespaces is where the namespaces are kept. registry.Registry is one, and so is
+// what deleter/kubernetes has for a cluster.
+type Namespaces interface {
+	Get(ctx context.Context, name string) (namespace.Namespace, error)
+	Finalize(ctx context.Context, n namespace.Namespace) (namespace.Namespace, error)
+}
+
+// Inventory lists what is in a namespace. [*deleter.Composed] does.
+type Inventory interface {
+	Inventory(ctx context.Context, target deleter.Target) (deleter.Inventory, error)
+}
+
+// Content removes what was left, as registry.Registry.Remove does: one object, only if
+// it has that uid still, and the finalizers named in release off it first. It reports
+// whether no object of that uid is there any more.
+type Content interface {
+	Remove(ctx context.Context, resource deleter.Resource, ns, name, uid string, release []finalizer.Name) (gone bool, err error)
+}
+
+// Log keeps the records. [*audit.Log] does.
+type Log interface {
+	audit.Writer
+	audit.Reader
+}
+
+var (
+	_ Inventory = (*deleter.Composed)(nil)
+	_ Log       = (*audit.Log)(nil)
+)
+
+var (
+	// ErrIncomplete refuses what an inventory that is not complete does not allow: see
+	// [Request].
+	ErrIncomplete = errors.New("the inventory is not complete")
+	// ErrUnrecorded is of something that was done, as the record before it says, but
+	// whose end could not be recorded: the same call again does that.
+	ErrUnrecorded = errors.New("done, but its end is not on record; call again with the same request")
+)
+
+// closing bounds how long the record of an end may take when the caller's context has
+// ended: what was done is to be on record all the same.
+const closing = 10 * time.Second
+
+// detached returns a context for the record of an end.
+func detached(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), closing)
+}
+
+// refuse returns a refusal of what was asked about a namespace.
+func refuse(kind error, name, format string, args ...any) error {
+	return &namespace.Error{Kind: kind, Resource: namespace.Resource, Name: name,
+		Message: fmt.Sprintf("force: namespace %.80q: ", name) + fmt.Sprintf(format, args...)}
+}
+
+func failed(name, what string, err error) error {
+	return fmt.Errorf("force: namespace %q: %s: %w", name, what, err)
+}
+
+// checkName refuses a name that no namespace can have.
+func checkName(name string) error {
+	if wrong := namespace.ValidateName(name); len(wrong) > 0 {
+		return refuse(namespace.ErrInvalid, name, "no namespace can have this name: %s", strings.Join(wrong, "; "))
+	}
+	return nil
+}
+
+// checkWhy refuses a request that does not say who asks, and why.
+func checkWhy(name, by, reason string) error {
+	for _, text := range []struct {
+		what, is string
+		most     int
+	}{{"By", by, audit.MaxBy}, {"Reason", reason, audit.MaxReason}} {
+		switch {
+		case strings.TrimSpace(text.is) == "":
+			return refuse(namespace.ErrInvalid, name, "%s is required: it is put on record", text.what)
+		case len(text.is) > text.most:
+			return refuse(namespace.ErrInvalid, name, "%s has %d bytes, at most %d are allowed", text.what, len(text.is), text.most)
+		case !utf8.ValidString(text.is):
+			return refuse(namespace.ErrInvalid, name, "%s must be valid UTF-8", text.what)
+		}
+	}
+	return nil
+}
+
+// checkFinalizers refuses names that no finalizer can have, and the same one twice.
+func checkFinalizers(name, what string, finalizers []finalizer.Name) error {
+	seen := make(map[finalizer.Name]bool, len(finalizers))
+	for _, f := range finalizers {
+		if err := f.Validate(); err != nil {
+			return refuse(namespace.ErrInvalid, name, "%s: %v", what, err)
+		}
+		if seen[f] {
+			return refuse(namespace.ErrInvalid, name, "%s names %q twice", what, f)
+		}
+		seen[f] = true
+	}
+	return nil
+}
+
+// short cuts a text to what a record's detail may have.
+func short(text string) string {
+	const most = 4 << 10
+	if len(text) > most {
+		text = text[:most] + "..."
+	}
+	return strings.ToValidUTF8(text, "\uFFFD")
+}

@@ -1,0 +1,102 @@
+package force
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/nslifecycle/nslifecycle/finalizer"
+	"github.com/nslifecycle/nslifecycle/namespace"
+)
+
+// attempts bounds how often the write is tried while others write too, or while nobody
+// can tell whether it was made.
+const attempts = 16
+
+// doubt is a write that may have been made.
+type doubt struct {
+	err  error
+	held []finalizer.Name // what it was to take off
+}
+
+// finalize takes the finalizers off, on condition of what was read (rule R8), and fills
+// in the result. Without an error none of them is held any more. With
+// [namespace.ErrUnknownOutcome] nobody knows, with any other they are as they were.
+func (d *drop) finalize(ctx context.Context, result *Result) error {
+	var in doubt
+	for attempt := range attempts {
+		if err := pause(ctx, attempt); err != nil {
+			return d.unresolved(in, err)
+		}
+		n, held, err := d.read(ctx)
+		switch {
+		case err != nil && in.err == nil:
+			return err
+		case err != nil:
+			continue
+		case len(held) == 0:
+			result.Dropped, result.Removed = in.held, n == nil
+			if n != nil {
+				result.Namespace = *n
+			}
+			return nil
+		}
+		written, err := d.namespaces.Finalize(ctx, without(*n, held))
+		switch {
+		case err == nil:
+			result.Namespace, result.Dropped, result.Removed = written, held, namespace.Removable(written)
+			return nil
+		case errors.Is(err, namespace.ErrConflict), errors.Is(err, namespace.ErrNotFound):
+		case refused(err):
+			return d.unresolved(in, err)
+		default:
+			in = doubt{err: err, held: held}
+		}
+	}
+	return d.unresolved(in, errBusy)
+}
+
+var errBusy = errors.New("others changed it at every attempt; try again")
+
+// refused reports whether err is an answer: the write was not made, and will not be.
+func refused(err error) bool {
+	var answer *namespace.Error
+	return errors.As(err, &answer) && !errors.Is(err, namespace.ErrUnknownOutcome)
+}
+
+// unresolved is err, or that nothing is known if a write may have been made.
+func (d *drop) unresolved(in doubt, err error) error {
+	if in.err != nil {
+		err = errors.Join(namespace.ErrUnknownOutcome, in.err, err)
+	}
+	return failed(d.req.Name, "take the finalizers off", err)
+}
+
+// without returns n without some of its spec.finalizers.
+func without(n namespace.Namespace, names []finalizer.Name) namespace.Namespace {
+	n = n.DeepCopy()
+	for _, f := range names {
+		n.Spec.Finalizers = n.Spec.Finalizers.Without(f)
+	}
+	return n
+}
+
+// pause waits a little before another attempt: nothing at first, then up to some
+// milliseconds.
+func pause(ctx context.Context, attempt int) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if attempt < 2 {
+		return nil
+	}
+	timer := time.NewTimer(rand.N(min(time.Millisecond<<min(attempt-2, 6), 50*time.Millisecond)))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

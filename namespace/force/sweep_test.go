@@ -1,0 +1,234 @@
+package force_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/nslifecycle/nslifecycle/deleter"
+	"github.com/nslifecycle/nslifecycle/finalizer"
+	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/audit"
+	"github.com/nslifecycle/nslifecycle/namespace/force"
+)
+
+// forced is a namespace that was dropped by force, with n objects left.
+func (w *world) forced(name string, n int) (namespace.Namespace, force.SweepRequest) {
+	w.t.Helper()
+	ns := w.stuck(name, n)
+	result, err := w.drop(request(ns))
+	require.NoError(w.t, err)
+	return ns, force.SweepRequest{Name: name, ID: result.ID, By: "bob", Reason: "nobody needs it", Release: []finalizer.Name{dead}}
+}
+
+func TestSweep(t *testing.T) {
+	w := newWorld(t, newStore(t))
+	_, req := w.forced("x", 50)
+	told := []force.SweepProgress{}
+	req.Progress = func(p force.SweepProgress) { told = append(told, p) }
+	result, err := w.sweep(req)
+	require.NoError(t, err)
+	require.Equal(t, force.SweepProgress{Objects: 50, Gone: 50}, result.SweepProgress)
+	require.Empty(t, result.Left)
+	require.Empty(t, w.names("x"))
+	require.Len(t, told, 50)
+	for i, p := range told {
+		require.Equal(t, i+1, p.Gone)
+	}
+	require.Equal(t, []string{"forcing", "forced 0", "sweeping 0", "swept 0"}, w.actions("x"))
+	record, err := w.log.Get(t.Context(), "x", result.ID)
+	require.NoError(t, err)
+	require.Equal(t, "50 of 50 objects are gone", record.Detail)
+	require.Equal(t, "bob", record.By)
+	require.Nil(t, record.Inventory)
+
+	again, err := w.sweep(req)
+	require.NoError(t, err)
+	require.Equal(t, result.SweepProgress, again.SweepProgress)
+}
+
+// What finalizers hold that were not released stays, and is on record.
+func TestSweepWithoutRelease(t *testing.T) {
+	w := newWorld(t, newStore(t))
+	_, req := w.forced("x", 4)
+	req.Release = nil
+	result, err := w.sweep(req)
+	require.NoError(t, err)
+	require.Equal(t, force.SweepProgress{Objects: 4, Gone: 2, Held: 2}, result.SweepProgress)
+	require.Equal(t, []string{"w001", "w003"}, w.names("x"))
+	record, err := w.log.Get(t.Context(), "x", result.ID)
+	require.NoError(t, err)
+	require.Equal(t, result.Left, record.Inventory.Objects)
+	require.Equal(t, "2 of 4 objects are gone; 2 are held by finalizers, 0 failed, 0 were not reached", record.Detail)
+}
+
+func TestDryRunOfSweep(t *testing.T) {
+	w := newWorld(t, newStore(t))
+	_, req := w.forced("x", 4)
+	req.DryRun = true
+	result, err := w.sweep(req)
+	require.NoError(t, err)
+	require.Len(t, result.Left, 4)
+	require.Len(t, w.names("x"), 4)
+	require.Len(t, w.actions("x"), 2)
+}
+
+// Only what was dropped by force is swept.
+func TestSweepAsksForADropThatWasFinished(t *testing.T) {
+	w := newWorld(t, newStore(t))
+	_, req := w.forced("x", 1)
+	records, err := w.log.List(t.Context(), "x")
+	require.NoError(t, err)
+	req.ID = records[1].ID
+	_, err = w.sweep(req)
+	require.ErrorIs(t, err, namespace.ErrConflict)
+	require.ErrorContains(t, err, `one of "forced"`)
+
+	ns := w.stuck("y", 1)
+	log := &brokenLog{Log: w.log, left: 1, err: errors.New("disk full")}
+	result, err := force.Drop(t.Context(), w.registry, w.content, log, request(ns))
+	require.ErrorIs(t, err, force.ErrUnrecorded)
+	req.Name, req.ID = "y", result.ID
+	_, err = w.sweep(req)
+	require.ErrorIs(t, err, namespace.ErrConflict)
+	require.ErrorContains(t, err, "finish the Drop first")
+	_, err = w.drop(request(ns))
+	require.NoError(t, err)
+	_, err = w.sweep(req)
+	require.NoError(t, err)
+	require.Empty(t, w.names("y"))
+}
+
+// A namespace that was made again, with objects of the same names, keeps everything.
+func TestR8_ASweepTouchesNothingOfAnotherIncarnation(t *testing.T) {
+	w := newWorld(t, newStore(t))
+	_, req := w.forced("x", 3)
+	// Objects that were left are in the way of their names; two go before.
+	for _, name := range []string{"w000", "w002"} {
+		c, err := w.registry.Content(widgets)
+		require.NoError(t, err)
+		_, err = c.Delete(t.Context(), "x", name, namespace.Preconditions{})
+		require.NoError(t, err)
+	}
+	w.create("x", 0, dead)
+	w.widget("x", 0)
+	w.widget("x", 2)
+	result, err := w.sweep(req)
+	require.NoError(t, err)
+	require.Equal(t, 3, result.Gone)
+	require.Equal(t, []string{"w000", "w002"}, w.names("x"))
+}
+
+// fakeContent removes objects as a function says.
+type fakeContent func(name string) (bool, error)
+
+func (f fakeContent) Remove(_ context.Context, _ deleter.Resource, _, name, _ string, _ []finalizer.Name) (bool, error) {
+	return f(name)
+}
+
+// What fails does not hold up the others, and is told once for each type.
+func TestR10_AnObjectThatFailsDoesNotHoldUpOthers(t *testing.T) {
+	w := newWorld(t, newStore(t))
+	_, req := w.forced("x", 5)
+	broken := errors.New("connection refused")
+	req.Parallel = 1
+	result, err := force.Sweep(t.Context(), fakeContent(func(name string) (bool, error) {
+		if name < "w003" {
+			return false, broken
+		}
+		return true, nil
+	}), w.log, req)
+	require.ErrorIs(t, err, broken)
+	require.Equal(t, force.SweepProgress{Objects: 5, Gone: 2, Failed: 3}, result.SweepProgress)
+	require.Equal(t, []audit.Failure{{Source: "widgets.example.com", Text: `widgets.example.com "w000" (and 2 others of its type): connection refused`}}, result.Failures)
+	record, err := w.log.Get(t.Context(), "x", result.ID)
+	require.NoError(t, err)
+	require.Equal(t, result.Failures, record.Inventory.Failures)
+	require.Len(t, record.Inventory.Objects, 3)
+}
+
+// A sweep that is cut short says how far it came, and goes on when it is called again.
+func TestSweepIsResumed(t *testing.T) {
+	w := newWorld(t, newStore(t))
+	_, req := w.forced("x", 20)
+	ctx, cancel := context.WithCancel(t.Context())
+	req.Parallel = 1
+	req.Progress = func(p force.SweepProgress) {
+		if p.Gone == 7 {
+			cancel()
+		}
+	}
+	result, err := force.Sweep(ctx, watched{w, w.registry}, w.log, req)
+	require.ErrorIs(t, err, context.Canceled)
+	require.Equal(t, 7, result.Gone)
+	require.Len(t, w.names("x"), 13)
+	record, err := w.log.Get(t.Context(), "x", result.ID)
+	require.NoError(t, err)
+	require.Contains(t, record.Detail, "7 of 20 objects are gone; 0 are held by finalizers, 0 failed, 13 were not reached")
+
+	result, err = w.sweep(req)
+	require.NoError(t, err)
+	require.Equal(t, 20, result.Gone)
+	require.Empty(t, w.names("x"))
+}
+
+// An object that had no uid cannot be told from another.
+func TestObjectsWithoutUIDAreLeft(t *testing.T) {
+	w := newWorld(t, newStore(t))
+	ns := w.stuck("x", 0)
+	drop, err := force.Drop(t.Context(), w.registry, inventoryFunc(func(context.Context, deleter.Target) (deleter.Inventory, error) {
+		return deleter.Inventory{Objects: []deleter.Object{{Resource: widgets, Item: deleter.Item{Name: "w"}}}}, nil
+	}), w.log, request(ns))
+	require.NoError(t, err)
+	result, err := w.sweep(force.SweepRequest{Name: "x", ID: drop.ID, By: "b", Reason: "r"})
+	require.ErrorContains(t, err, "it has no uid")
+	require.Equal(t, 1, result.Failed)
+}
+
+// Any number of callers at once drop and remove nothing more than one does, and every
+// effect is on record before.
+func TestR11_ManyAtOnce(t *testing.T) {
+	w := newWorld(t, newStore(t))
+	w.create("x", 10, dead, alive)
+	ns := w.terminate("x")
+	w.create("y", 5)
+	req := request(ns)
+	req.Finalizers = []finalizer.Name{dead, finalizer.Kubernetes}
+	var group sync.WaitGroup
+	ids, errs := make([]string, 8), make([]error, 8)
+	for i := range ids {
+		group.Go(func() {
+			result, err := force.Drop(w.ctx(), w.registry, w.content, w.log, req)
+			if errs[i] = err; err != nil {
+				return
+			}
+			if ids[i] = result.ID; len(result.Dropped) == 0 {
+				return
+			}
+			_, errs[i] = force.Sweep(w.ctx(), w.registry, w.log,
+				force.SweepRequest{Name: "x", ID: result.ID, By: fmt.Sprint(i), Reason: "r", Release: []finalizer.Name{dead}})
+		})
+	}
+	group.Wait()
+	for i, err := range errs {
+		require.NoError(t, err, i)
+	}
+	n, err := w.registry.Get(t.Context(), "x")
+	require.NoError(t, err)
+	require.Equal(t, []finalizer.Name{alive}, n.Spec.Finalizers.Names(), "the party that was not named still holds it")
+	require.Empty(t, w.names("x"))
+	require.Len(t, w.names("y"), 5)
+	forced := 0
+	records, err := w.log.List(t.Context(), "x")
+	require.NoError(t, err)
+	for _, r := range records {
+		if r.Action == audit.Forced {
+			forced++
+		}
+	}
+	require.GreaterOrEqual(t, forced, 1)
+}
