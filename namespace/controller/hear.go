@@ -98,7 +98,7 @@ func (l *loop) drop(e *entry) {
 	case e.state == foreign:
 		l.observer.gone(e.ref) // its own controller logs it
 	default:
-		l.observer.removed(e.ref)
+		l.observer.removed(e.ref, nil)
 	}
 	if e.state != running {
 		l.unwait(e)

@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"hash/fnv"
 	"log/slog"
+	"slices"
 	"time"
 
+	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/namespace/pass"
 )
 
@@ -113,9 +115,14 @@ func (o *observer) finalized(ref Ref) {
 	}
 }
 
-// removed tells that a namespace of this controller is gone.
-func (o *observer) removed(ref Ref) {
-	o.line(slog.LevelInfo, "namespace removed", slog.String("namespace", ref.Name), slog.String("uid", ref.UID))
+// removed tells that a namespace of this controller is gone, and which sources' failures
+// the pass waived that removed it, if any.
+func (o *observer) removed(ref Ref, waived []string) {
+	attrs := []slog.Attr{slog.String("namespace", ref.Name), slog.String("uid", ref.UID)}
+	if len(waived) > 0 {
+		attrs = append(attrs, slog.Any("waived", waived))
+	}
+	o.line(slog.LevelInfo, "namespace removed", attrs...)
 	o.gone(ref)
 }
 
@@ -156,14 +163,31 @@ func (o *observer) changed(e *entry, d done) {
 			state.Write([]byte("\x00" + r.Resource.String()))
 		}
 	}
+	waived := waivedSources(d.result.Report)
+	for _, source := range waived {
+		state.Write([]byte("\x01" + source))
+	}
 	if sum := state.Sum64(); sum != e.told {
 		e.told = sum
 		attrs := []slog.Attr{
 			slog.String("namespace", e.ref.Name), slog.String("uid", e.ref.UID), slog.Int("remaining", d.result.Report.Remaining()),
+		}
+		if len(waived) > 0 {
+			attrs = append(attrs, slog.Any("waived", waived))
 		}
 		if d.err != nil {
 			attrs = append(attrs, slog.Any("err", d.err))
 		}
 		o.line(level, message, attrs...)
 	}
+}
+
+// waivedSources names the sources whose failures a pass waived, nil if it waived none.
+func waivedSources(r deleter.Report) []string {
+	var sources []string
+	for _, err := range r.Waived {
+		sources = append(sources, deleter.Failing(err))
+	}
+	slices.Sort(sources)
+	return slices.Compact(sources)
 }

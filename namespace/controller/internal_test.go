@@ -33,6 +33,9 @@ func TestRemembered(t *testing.T) {
 			case 2:
 				report.Results = append(report.Results, deleter.Result{Resource: r, Err: errors.New("broken")})
 			}
+			if rand.IntN(4) == 0 {
+				report.LastSeen = append(report.LastSeen, deleter.Sight{Resource: r, Objects: 1 + rand.IntN(9)})
+			}
 		}
 		report.Settles = time.Duration(rand.IntN(3)) * time.Second
 		got := c.recall("u", c.remember(report))

@@ -19,6 +19,8 @@ type remembered struct {
 	known   bool // there was a pass
 }
 
+// left is what was left of one type. Of a sight, which stands for one entry of
+// [deleter.Report].LastSeen, only remaining and number are set.
 type left struct {
 	seen      string
 	remaining int
@@ -26,6 +28,7 @@ type left struct {
 	number    uint32
 	more      bool
 	failed    bool
+	sight     bool
 }
 
 // errBefore stands in a recalled report for an error of the pass before.
@@ -70,6 +73,9 @@ func (c *catalog) remember(r deleter.Report) remembered {
 			failed:    result.Err != nil,
 		})
 	}
+	for _, s := range r.LastSeen {
+		m.left = append(m.left, left{remaining: s.Objects, number: c.number(s.Resource), sight: true})
+	}
 	m.clean, m.left = slices.Clip(m.clean), slices.Clip(m.left)
 	return m
 }
@@ -88,6 +94,10 @@ func (c *catalog) recall(uid string, m remembered) deleter.Report {
 	}
 	slices.SortFunc(r.Clean, deleter.Resource.Compare)
 	for _, l := range m.left {
+		if l.sight {
+			r.LastSeen = append(r.LastSeen, deleter.Sight{Resource: c.resources[l.number], Objects: l.remaining})
+			continue
+		}
 		result := deleter.Result{
 			Resource:  c.resources[l.number],
 			Remaining: l.remaining,

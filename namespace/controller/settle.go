@@ -15,8 +15,11 @@ func (l *loop) report(d done) {
 	if d.result.Outcome == pass.Finalized || d.result.Outcome == pass.Removed {
 		l.observer.finalized(d.attempt.ref)
 	}
-	if d.attempt.orphaned || d.result.Outcome == pass.Removed {
-		l.observer.removed(d.attempt.ref)
+	switch {
+	case d.result.Outcome == pass.Removed:
+		l.observer.removed(d.attempt.ref, waivedSources(d.result.Report))
+	case d.attempt.orphaned:
+		l.observer.removed(d.attempt.ref, nil)
 	}
 }
 

@@ -1,0 +1,131 @@
+package controller_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/require"
+
+	"github.com/nslifecycle/nslifecycle/deleter"
+	"github.com/nslifecycle/nslifecycle/deleter/contenttest"
+	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/controller"
+)
+
+// waivable is a world of two types; the second fails while down says so.
+func waivable(t *testing.T) (w *world, down *atomic.Bool) {
+	down = new(atomic.Bool)
+	w = newWorld(t, 2, func(i int) contenttest.FakeOptions {
+		return contenttest.FakeOptions{Fault: func(_ context.Context, call contenttest.Call) error {
+			if i == 1 && down.Load() && call.Op == deleter.OpList {
+				return errors.New("connection refused")
+			}
+			return nil
+		}}
+	})
+	return w, down
+}
+
+// waive declares that the second type of a world holds nothing of the namespace.
+func (w *world) waive(t *testing.T, name string, length time.Duration) {
+	t.Helper()
+	ns, err := w.host.Get(t.Context(), name)
+	require.NoError(t, err)
+	key, value, err := namespace.Waiver{Name: "test", Source: resource(1).String(), By: "ada", Reason: "uninstalled", Until: time.Now().Add(length)}.Annotation()
+	require.NoError(t, err)
+	ns.Annotations = map[string]string{key: value}
+	_, err = w.host.Update(t.Context(), ns)
+	require.NoError(t, err)
+}
+
+// A waived source is asked in every pass, for as long as the waiver lasts; that it is
+// waived, and that it no longer is, is one line in the log each time.
+func TestR7_WaiverBeginsAndEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, down := waivable(t)
+		down.Store(true)
+		target := w.create(t, "a")
+		w.fakes[0].Put(target, contenttest.Object{Name: "held", Finalizers: []string{"example.com/f"}})
+		logger, lines := clockedLog()
+		run(t, w.host, w.deleter, kubernetes, controller.Options{Logger: logger})
+		w.delete(t, "a")
+		time.Sleep(4 * time.Hour)
+		w.waive(t, "a", 8*time.Hour)
+		time.Sleep(time.Hour)
+		w.fakes[1].ResetCalls()
+		time.Sleep(6 * time.Hour)
+		require.Greater(t, w.fakes[1].Calls(), 6*60*3/4, "it is asked all the same")
+		time.Sleep(5 * time.Hour)
+		require.False(t, w.gone("a"))
+		w.fakes[0].Release(target, "held")
+		time.Sleep(8 * time.Hour)
+		require.False(t, w.gone("a"), "the waiver is over")
+		w.waive(t, "a", time.Hour)
+		time.Sleep(time.Hour)
+		require.True(t, w.gone("a"))
+
+		failed := func(remaining string) string {
+			return `level=WARN msg="namespace could not be emptied; it will be tried again" namespace=a remaining=` + remaining +
+				` err="pass for namespace \"a\": things001.example.com: list: connection refused"`
+		}
+		want := []string{
+			logTerminating,
+			failed("1"),
+			`level=INFO msg="namespace has content left" namespace=a remaining=1 waived=[things001.example.com]`,
+			failed("1"),
+			`level=INFO msg="namespace removed" namespace=a waived=[things001.example.com]`,
+		}
+		var got []string
+		for _, line := range strings.Split(strings.TrimSpace(lines.String()), "\n") {
+			_, line, _ = strings.Cut(line, " ") // without the time
+			got = append(got, line)
+		}
+		require.Empty(t, cmp.Diff(want, got))
+	})
+}
+
+// R7: what a controller saw left of a source stands against a waiver, for as long as that
+// does not answer.
+func TestR7_ControllerRemembersWhatAWaiverWouldHide(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, down := waivable(t)
+		target := w.create(t, "a")
+		w.fakes[1].Put(target, contenttest.Object{Name: "held", Finalizers: []string{"example.com/f"}})
+		run(t, w.host, w.deleter, kubernetes, controller.Options{})
+		w.delete(t, "a")
+		synctest.Wait()
+		require.Equal(t, []string{"held"}, w.fakes[1].Names(target))
+		down.Store(true)
+		time.Sleep(time.Hour)
+		w.waive(t, "a", 24*time.Hour)
+		time.Sleep(8 * time.Hour)
+		require.False(t, w.gone("a"), "the object is there still")
+		down.Store(false)
+		w.fakes[1].Release(target, "held")
+		time.Sleep(time.Hour)
+		require.True(t, w.gone("a"))
+	})
+}
+
+// R8: a waiver of one namespace takes nothing from another that the same source fails for.
+func TestR8_WaiverBesideAnotherNamespace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, down := waivable(t)
+		down.Store(true)
+		run(t, w.host, w.deleter, kubernetes, controller.Options{})
+		for _, name := range []string{"a", "b"} {
+			w.create(t, name)
+			w.delete(t, name)
+		}
+		w.waive(t, "a", 24*time.Hour)
+		time.Sleep(time.Hour)
+		require.True(t, w.gone("a"))
+		require.False(t, w.gone("b"))
+	})
+}
