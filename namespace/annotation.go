@@ -40,6 +40,8 @@ func (m member) check() error {
 	switch v := *m.value; {
 	case v == "" && m.optional:
 		return nil
+	case strings.TrimSpace(v) == "" && m.optional:
+		return fmt.Errorf("%s must say something, or be left out", m.name)
 	case strings.TrimSpace(v) == "":
 		return fmt.Errorf("%s is required", m.name)
 	case len(v) > m.limit:
@@ -119,7 +121,7 @@ func readMember(d *json.Decoder, members []member, seen []bool) error {
 	i := slices.IndexFunc(members, func(m member) bool { return m.name == name })
 	switch {
 	case i < 0:
-		return fmt.Errorf("unknown member %s: there are %s", strings.ToValidUTF8(quoted(cut(name)), ""), listed(members))
+		return fmt.Errorf("unknown member %s: there are %s", quoted(cut(name)), listed(members))
 	case seen[i]:
 		return fmt.Errorf("%s is there twice", name)
 	}

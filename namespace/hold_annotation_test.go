@@ -28,12 +28,12 @@ func TestHoldAnnotation(t *testing.T) {
 		require.Empty(t, cmp.Diff(h, got))
 	}
 	for text, h := range map[string]namespace.Hold{
-		"until is required":      {},
-		"until must be between":  {Until: year12000.Time},
-		"by must be valid UTF-8": {Until: now, By: "\xff"},
-		"by is required":         {Until: now, By: " "}, // one that is there says something
+		"until is required":                                      {},
+		"until must be between":                                  {Until: year12000.Time},
+		"by must be valid UTF-8":                                 {Until: now, By: "\xff"},
+		"by must say something, or be left out":                  {Until: now, By: " "},
 		"reason must be one line of characters that can be seen": {Until: now, Reason: "a\x1b[2J"},
-		"reason is too long": {Until: now, Reason: strings.Repeat("a", 1025)},
+		"reason is too long":                                     {Until: now, Reason: strings.Repeat("a", 1025)},
 	} {
 		key, value, err := h.Annotation()
 		require.ErrorIs(t, err, namespace.ErrInvalid)

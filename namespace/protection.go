@@ -18,7 +18,8 @@ const ProtectedCause = "NamespaceProtected"
 //
 // Everybody who may update the namespace may take it off: it keeps from accidents, not
 // from intent. It refuses the deletion of an Active namespace ([ValidateDelete]) and
-// means nothing once the namespace is terminating (rule R3).
+// means nothing once the namespace is terminating (rule R3). A host that deletes
+// without asking ValidateDelete, as Kubernetes itself does, is not kept from it.
 type Protection struct {
 	Name   string `json:"name"`   // as the name part of an annotation's key: at most 63 bytes
 	Owner  string `json:"owner"`  // whom to ask; at most 512 bytes
