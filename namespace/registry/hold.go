@@ -112,7 +112,7 @@ func (r *Registry) planHold(ctx context.Context, old, next namespace.Namespace, 
 func (c *core) indexHold(do []store.Operation, old, next namespace.Namespace) []store.Operation {
 	was, before := old.Annotations[namespace.HoldAnnotation]
 	is, after := next.Annotations[namespace.HoldAnnotation]
-	if !before && !after || was == is && old.UID == next.UID && old.Phase() == next.Phase() {
+	if !before && !after || was == is && old.Phase() == next.Phase() {
 		return do
 	}
 	entry, indexed := heldUntil(next)
