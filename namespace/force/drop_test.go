@@ -377,3 +377,27 @@ func TestBadInput(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, ns, after)
 }
+
+// What was done is on record also if the caller gave up in the meantime.
+func TestTheEndIsOnRecordAlthoughTheContextEnded(t *testing.T) {
+	w := newWorld(t, newStore(t))
+	ns := w.stuck("x", 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	result, err := force.Drop(ctx, thenCancelled{w.registry, cancel}, w.content, w.log, request(ns))
+	require.NoError(t, err)
+	require.True(t, result.Removed)
+	require.Error(t, ctx.Err())
+	require.Equal(t, []string{"forcing", "forced 0"}, w.actions("x"))
+}
+
+// thenCancelled ends a context when finalizers were taken off.
+type thenCancelled struct {
+	force.Namespaces
+	cancel context.CancelFunc
+}
+
+func (c thenCancelled) Finalize(ctx context.Context, n namespace.Namespace) (namespace.Namespace, error) {
+	n, err := c.Namespaces.Finalize(ctx, n)
+	c.cancel()
+	return n, err
+}
