@@ -21,6 +21,12 @@ const (
 	stuck    = `{"metadata":{"name":"a","namespace":"x","uid":"w","deletionTimestamp":"2020-01-01T00:00:00Z"}}`
 	versions = `{"metadata":{"name":"a","namespace":"x","uid":"w","resourceVersion":"1"}}`
 
+	onHold     = `{"metadata":{"name":"x","uid":"u","annotations":{"nslifecycle.io/delete-after":"{\"until\":\"2030-01-02T03:04:05Z\"}"}},"status":{"phase":"Active"}}`
+	unreadable = `{"metadata":{"name":"x","uid":"u","annotations":{"nslifecycle.io/delete-after":"soon"}},"status":{"phase":"Active"}}`
+	heldDying  = `{"metadata":{"name":"x","uid":"u","deletionTimestamp":"2020-01-01T00:00:00Z","annotations":{"nslifecycle.io/delete-after":"{\"until\":\"2030-01-02T03:04:05Z\"}"}},"spec":{"finalizers":["kubernetes"]},"status":{"phase":"Terminating"}}`
+	until      = "2030-01-02T03:04:05Z u"
+
+	hold    = "/p/.hold/x"
 	object  = "/p/namespaces/x"
 	gate    = "/p/.gate/x"
 	index   = "/p/.terminating/x"
@@ -78,6 +84,15 @@ func TestCheck(t *testing.T) {
 		{"another's index entry", put(object, dying, index, "v"), `the index entry is of uid "v"`},
 		{"a gate alone", put(gate, "u"), "it does not exist, but its gate does (R6)"},
 		{"an index entry alone", put(index, "u"), "it does not exist, but its index entry does"},
+		{"on hold", put(object, onHold, gate, "u", hold, until), ""},
+		{"a hold that cannot be read", put(object, unreadable, gate, "u"), ""},
+		{"on hold once, terminating", put(object, heldDying, index, "u"), ""},
+		{"no entry in the index of holds", put(object, onHold, gate, "u"), "its entry in the index of holds is missing"},
+		{"an entry in the index of holds too many", put(object, active, gate, "u", hold, until), "there must be no entry in the index of holds"},
+		{"an entry in the index of holds while terminating", put(object, heldDying, index, "u", hold, until), "there must be no entry in the index of holds"},
+		{"another's entry in the index of holds", put(object, onHold, gate, "u", hold, "2030-01-02T03:04:05Z v"), `is "2030-01-02T03:04:05Z v", should be "2030-01-02T03:04:05Z u"`},
+		{"an entry in the index of holds alone", put(hold, until), "it does not exist, but its entry in the index of holds does"},
+		{"what others keep", put("/p/.audit/x/1", "?", "/p/.audit/x/1/2", "?", "/p/.parties/example.com/a/b", "?", "/p/.replicas/a/b", "?"), ""},
 		{"an orphan", put(content, widget), `it does not exist, but it has content at "/p/widgets/x/a"`},
 		{"a phase that lies", put(object, lying, gate, "u"), `the phase is "Terminating", should be "Active" (R2)`},
 		{"not removed", put(object, released, index, "u"), "it is not removed (R1)"},
@@ -119,6 +134,8 @@ func TestAudit(t *testing.T) {
 		{"back to life", []store.Txn{create, terminate, and(create, remove(index)), remove(object, gate)}, "the deletion timestamp at \"/p/namespaces/x\" changed"},
 		{"a new incarnation at once", []store.Txn{create, put(object, another, gate, "v"), remove(object, gate)}, "became another incarnation"},
 		{"a gate that closes late", []store.Txn{create, put(object, dying, index, "u"), remove(gate), gone}, "there must be no gate"},
+		{"on hold, then deleted", []store.Txn{put(object, onHold, gate, "u", hold, until), and(put(object, heldDying, index, "u"), remove(gate, hold)), gone}, ""},
+		{"a hold that is restored late", []store.Txn{put(object, onHold, gate, "u", hold, until), put(object, active), remove(hold), remove(object, gate)}, "there must be no entry in the index of holds"},
 		{"an orphan for a moment", []store.Txn{create, put(content, widget), terminate, gone, remove(content)}, "it does not exist, but it has content"},
 		{"from one incarnation to another", []store.Txn{create, put(content, widget), terminate, and(gone, put(content, widget)), put(object, another, gate, "v")}, "it does not exist"},
 	} {
