@@ -53,8 +53,9 @@ func failuresOf(result pass.Result, err error) []Failure {
 	}
 	known := len(list) > 0
 	each(report.Failed, func(err error) { addPass(add, err, known) })
+	told := toldIn(report)
 	each(err, func(err error) {
-		if !told(report, err) {
+		if !told(err) {
 			addPass(add, err, known)
 		}
 	})
@@ -110,21 +111,20 @@ func slow(err error) bool {
 	return errors.As(err, &late) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// told reports whether err is one of those that the report has at its place.
-func told(report deleter.Report, err error) bool {
-	var source *deleter.SourceError
-	var group deleter.GroupError
-	var found *deleter.DiscoveryError
-	if errors.As(err, &source) || errors.As(err, &group) || errors.As(err, &found) {
-		return report.Err() != nil
+// toldIn returns whether an error is one of those that the report has at its place.
+func toldIn(report deleter.Report) func(error) bool {
+	known := map[string]bool{}
+	add := func(err error) { known[text(err)] = true }
+	for _, err := range slices.Concat(report.Discovery, report.Parsing, []error{report.Failed}) {
+		each(err, add)
 	}
-	is := func(known error) bool { return text(known) == text(err) }
-	for _, list := range [][]error{report.Discovery, report.Parsing} {
-		if slices.ContainsFunc(list, is) {
-			return true
-		}
+	for i := range report.Results {
+		each(report.Results[i].Err, add)
 	}
-	return report.Failed != nil && is(report.Failed)
+	return func(err error) bool {
+		var found *deleter.DiscoveryError
+		return known[text(err)] || len(known) > 0 && errors.As(err, &found)
+	}
 }
 
 // each calls f for every error that err combines.

@@ -137,6 +137,9 @@ func (p *part) tell(h *History) {
 	for _, k := range p.types {
 		o := k.Objects
 		o.Sample, o.HeldBy = slices.Clone(o.Sample), slices.Clone(o.HeldBy)
+		for i := range o.HeldBy {
+			o.HeldBy[i].Sample = slices.Clone(o.HeldBy[i].Sample)
+		}
 		h.Objects = append(h.Objects, o)
 	}
 	for _, f := range p.failing {

@@ -13,9 +13,12 @@ import (
 // RecorderOptions bound what a [Recorder] keeps. A nil *RecorderOptions and zero fields
 // stand for the defaults; what is negative counts as zero.
 type RecorderOptions struct {
-	Passes int           // the latest of each namespace; default 32
-	Ended  int           // namespaces that were removed; default 1024
-	Forget time.Duration // for how long those are kept; default 1 h
+	// Namespaces that are terminating; default 10,000. Beyond, those of which nothing was
+	// heard for long are forgotten, which may be gone without anybody having told.
+	Namespaces int
+	Passes     int           // the latest of each namespace; default 32
+	Ended      int           // namespaces that were removed; default 1024
+	Forget     time.Duration // for how long those are kept; default 1 h
 }
 
 // The other bounds of what is kept of one namespace.
@@ -49,6 +52,9 @@ func NewRecorder(opts *RecorderOptions) *Recorder {
 	r := &Recorder{entries: map[controller.Ref]*entry{}}
 	if opts != nil {
 		r.opts = *opts
+	}
+	if r.opts.Namespaces <= 0 {
+		r.opts.Namespaces = 10_000
 	}
 	if r.opts.Passes <= 0 {
 		r.opts.Passes = 32
@@ -91,6 +97,7 @@ type voice struct {
 func (v *voice) of(ref controller.Ref) (*entry, *part) {
 	e := v.recorder.entries[ref]
 	if e == nil {
+		v.recorder.room()
 		e = &entry{}
 		v.recorder.entries[ref] = e
 	}
@@ -102,8 +109,32 @@ func (v *voice) of(ref controller.Ref) (*entry, *part) {
 	return e, e.parts[at]
 }
 
+// room makes room for one more namespace: of a few that come first in the map, which
+// are others each time, the one goes of which nothing was heard for the longest time.
+func (r *Recorder) room() {
+	const few = 16
+	if len(r.entries)-len(r.ended) < r.opts.Namespaces {
+		return
+	}
+	var oldest controller.Ref
+	var at time.Time
+	n := 0
+	for ref, e := range r.entries {
+		if !e.ended.IsZero() {
+			continue
+		}
+		if touched := e.touched(); n == 0 || touched.Before(at) {
+			oldest, at = ref, touched
+		}
+		if n++; n == few {
+			break
+		}
+	}
+	delete(r.entries, oldest)
+}
+
 func (v *voice) queued(ref controller.Ref) {
-	now := time.Now()
+	now := time.Now().UTC()
 	v.recorder.mu.Lock()
 	defer v.recorder.mu.Unlock()
 	_, p := v.of(ref)
@@ -111,7 +142,7 @@ func (v *voice) queued(ref controller.Ref) {
 }
 
 func (v *voice) started(ref controller.Ref) {
-	now := time.Now()
+	now := time.Now().UTC()
 	v.recorder.mu.Lock()
 	defer v.recorder.mu.Unlock()
 	_, p := v.of(ref)
@@ -119,7 +150,7 @@ func (v *voice) started(ref controller.Ref) {
 }
 
 func (v *voice) passed(ref controller.Ref, result pass.Result, err error, took time.Duration) {
-	now := time.Now()
+	now := time.Now().UTC()
 	v.recorder.mu.Lock()
 	defer v.recorder.mu.Unlock()
 	e, p := v.of(ref)
@@ -128,7 +159,7 @@ func (v *voice) passed(ref controller.Ref, result pass.Result, err error, took t
 }
 
 func (v *voice) retried(ref controller.Ref, delay time.Duration, reason controller.Reason) {
-	now := time.Now()
+	now := time.Now().UTC()
 	v.recorder.mu.Lock()
 	defer v.recorder.mu.Unlock()
 	_, p := v.of(ref)
@@ -143,7 +174,7 @@ func (v *voice) finalized(ref controller.Ref) {
 }
 
 func (v *voice) removed(ref controller.Ref) {
-	now := time.Now()
+	now := time.Now().UTC()
 	v.recorder.mu.Lock()
 	defer v.recorder.mu.Unlock()
 	e := v.recorder.entries[ref]

@@ -1,0 +1,377 @@
+package explain_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/nslifecycle/nslifecycle/deleter"
+	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/controller"
+	"github.com/nslifecycle/nslifecycle/namespace/controller/controllertest"
+	"github.com/nslifecycle/nslifecycle/namespace/explain"
+	"github.com/nslifecycle/nslifecycle/namespace/pass"
+	"github.com/nslifecycle/nslifecycle/phase"
+)
+
+var (
+	pods    = deleter.Resource{Name: "pods"}
+	widgets = deleter.Resource{Group: "example.com", Name: "widgets"}
+	shop    = controller.Ref{Name: "shop", UID: "u-1"}
+)
+
+// passed tells hooks of a pass that took a second.
+func passed(h controller.Hooks, ref controller.Ref, outcome pass.Outcome, err error, report deleter.Report) {
+	h.PassStarted(ref)
+	time.Sleep(time.Second)
+	ns := namespace.Namespace{Meta: namespace.Meta{Name: ref.Name, UID: ref.UID, DeletionTimestamp: phase.At(time.Unix(946684800, 0))}}
+	h.PassEnded(ref, pass.Result{Outcome: outcome, Namespace: ns, Report: report}, err, time.Second)
+}
+
+func counted(resource deleter.Resource, deleted, remaining, deleting int) deleter.Report {
+	return deleter.Report{Results: []deleter.Result{{Resource: resource, Deleted: deleted, Remaining: remaining, Deleting: deleting}}}
+}
+
+func TestRecorderCountsWhatHasGone(t *testing.T) {
+	for _, c := range []struct {
+		name               string
+		reports            []deleter.Report
+		removed, remaining int
+	}{
+		{"deleted at once", []deleter.Report{counted(pods, 10, 0, 0)}, 10, 0},
+		{"marked, not gone", []deleter.Report{counted(pods, 10, 10, 10)}, 0, 10},
+		{"marked, then gone in part", []deleter.Report{counted(pods, 10, 10, 10), counted(pods, 0, 4, 4)}, 6, 4},
+		{"marked, then gone", []deleter.Report{counted(pods, 10, 10, 10), counted(pods, 0, 0, 0)}, 10, 0},
+		{"a source that cannot count", []deleter.Report{counted(pods, 0, 10, 0), counted(pods, 0, 3, 0)}, 7, 3},
+		{"empty for good", []deleter.Report{counted(pods, 10, 10, 10), {Clean: []deleter.Resource{pods}}}, 10, 0},
+		{"in pages", []deleter.Report{counted(pods, 100, 200, 0), counted(pods, 100, 100, 0), counted(pods, 100, 0, 0)}, 300, 0},
+		{"then another type", []deleter.Report{counted(pods, 10, 0, 0), counted(widgets, 5, 2, 0)}, 15, 2},
+		{"a failure hides nothing", []deleter.Report{counted(pods, 0, 10, 0), {Results: []deleter.Result{{Resource: pods, Err: errors.New("x")}}}}, 0, 10},
+		{"a hidden group hides nothing", []deleter.Report{counted(widgets, 0, 10, 0), {Discovery: []error{deleter.GroupError{Group: "example.com", Err: errors.New("x")}}}}, 0, 10},
+		{"a type that was withdrawn", []deleter.Report{counted(widgets, 0, 10, 0), {}}, 0, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := explain.NewRecorder(nil)
+				h := r.Hooks()
+				for _, report := range c.reports {
+					passed(h, shop, pass.Waiting, nil, report)
+				}
+				got := r.History("shop", "u-1")
+				require.Equal(t, c.removed, got.Removed)
+				remaining := 0
+				for _, o := range got.Objects {
+					remaining += o.Remaining
+				}
+				require.Equal(t, c.remaining, remaining)
+				require.Equal(t, c.remaining, got.Passes[len(got.Passes)-1].Remaining)
+				require.Equal(t, len(c.reports), got.Total)
+			})
+		})
+	}
+}
+
+func TestRecorderTellsSinceWhen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := explain.NewRecorder(nil)
+		h := r.Hooks()
+		begin := time.Now().UTC()
+		drained := func(remaining int, holders ...string) deleter.Report {
+			report := counted(pods, 0, remaining, 0)
+			for _, f := range holders {
+				report.Results[0].Holders = append(report.Results[0].Holders, deleter.Holder{Finalizer: f, Objects: 1})
+			}
+			return report
+		}
+		passed(h, shop, pass.Waiting, nil, drained(3, "a/a"))        // 1 s
+		passed(h, shop, pass.Waiting, nil, drained(2, "a/a", "b/b")) // 2 s
+		passed(h, shop, pass.Waiting, nil, drained(2, "a/a", "b/b")) // 3 s
+		passed(h, shop, pass.Waiting, nil, drained(5, "b/b"))        // 4 s
+		o := r.History("shop", "u-1").Objects[0]
+		require.Equal(t, begin.Add(2*time.Second), o.Since)
+		require.Equal(t, begin.Add(4*time.Second), o.Counted)
+		require.Len(t, o.HeldBy, 1)
+		require.Equal(t, begin.Add(2*time.Second), o.HeldBy[0].Since)
+		passed(h, shop, pass.Waiting, nil, drained(5, "a/a", "b/b")) // 5 s
+		require.Equal(t, begin.Add(5*time.Second), r.History("shop", "u-1").Objects[0].HeldBy[0].Since, "it had let go meanwhile")
+	})
+}
+
+func TestRecorderSeesContentThatReturns(t *testing.T) {
+	returning := func(t *testing.T, reports ...deleter.Report) (is bool) {
+		synctest.Test(t, func(t *testing.T) {
+			r := explain.NewRecorder(nil)
+			h := r.Hooks()
+			for _, report := range reports {
+				passed(h, shop, pass.Waiting, nil, report)
+			}
+			is = r.History("shop", "u-1").Objects[0].Returning
+		})
+		return is
+	}
+	same := counted(pods, 12, 12, 0)
+	more := counted(pods, 10_000, 500, 0)
+	more.Results[0].More = true
+	require.True(t, returning(t, same, same, same, same))
+	require.False(t, returning(t, same, same, same), "too early to tell")
+	require.False(t, returning(t, counted(pods, 9, 4, 0), counted(pods, 1, 3, 0), counted(pods, 1, 2, 0), counted(pods, 1, 1, 0)), "it gets less")
+	require.False(t, returning(t, more, more, more, more, more), "a look at the beginning counts nothing")
+	require.False(t, returning(t, counted(pods, 12, 12, 12), counted(pods, 0, 12, 12), counted(pods, 0, 12, 12), counted(pods, 0, 12, 12)), "it is marked, and held")
+}
+
+// Failures that a pass really ends with, by what caused them.
+func TestRecorderTellsFailuresApart(t *testing.T) {
+	broken := errors.New("broken")
+	fails := func(report deleter.Report, err error) deleter.Deleter { return answer{report, err} }
+	source := func(resource deleter.Resource, op deleter.Op, err error) error {
+		return &deleter.SourceError{Resource: resource, Op: op, Object: "a", Others: 99, Err: err}
+	}
+	of := func(results ...deleter.Result) deleter.Report { return deleter.Report{Results: results} }
+	several, err := deleter.Discovering(func(context.Context) ([]deleter.Source, error) {
+		return nil, &deleter.DiscoveryError{Message: "two are down", Groups: []deleter.GroupError{{Group: "a.example.com", Err: broken}, {Group: "", Err: broken}}}
+	}, nil)
+	require.NoError(t, err)
+	for _, c := range []struct {
+		name      string
+		deleter   deleter.Deleter
+		op        controllertest.Op // that fails in what keeps namespaces
+		err       error
+		want      []explain.Failure // the last one first
+		conflicts int
+	}{
+		{"a source", fails(of(deleter.Result{Resource: widgets, Err: source(widgets, deleter.OpDelete, broken)}), nil), "", nil,
+			[]explain.Failure{{Kind: explain.SourceFailed, Source: "widgets.example.com", Text: "delete: broken"}}, 0},
+		{"a source, in several ways", fails(of(deleter.Result{Resource: pods, Err: errors.Join(source(pods, deleter.OpList, broken), source(pods, deleter.OpDelete, broken))}), nil), "", nil,
+			[]explain.Failure{{Kind: explain.SourceFailed, Source: "pods", Text: "delete: broken"}, {Kind: explain.SourceFailed, Source: "pods", Text: "list: broken"}}, 0},
+		{"a source with a deadline", fails(of(deleter.Result{Resource: pods, Err: source(pods, deleter.OpList, fmt.Errorf("no answer: %w", context.DeadlineExceeded))}), nil), "", nil,
+			[]explain.Failure{{Kind: explain.SourceSlow, Source: "pods", Text: "list: no answer: context deadline exceeded"}}, 0},
+		{"what is left unexpectedly", fails(of(deleter.Result{Resource: pods, Remaining: 1, Err: source(pods, "", fmt.Errorf("%w in shop: 1", deleter.ErrUnexpected))}), nil), "", nil,
+			[]explain.Failure{{Kind: explain.SourceFailed, Source: "pods", Text: "unexpected items still remain, and nothing holds them"}}, 0},
+		{"what is left although it was deleted", fails(of(deleter.Result{Resource: pods, Deleted: 1, Remaining: 1, Err: source(pods, "", fmt.Errorf("%w in shop: 1", deleter.ErrUnexpected))}), nil), "", nil,
+			[]explain.Failure{{Kind: explain.Returning, Source: "pods", Text: "unexpected items still remain, and nothing holds them"}}, 0},
+		{"groups", several, "", nil, []explain.Failure{
+			{Kind: explain.DiscoveryFailed, Source: "core group", Text: "broken"}, {Kind: explain.DiscoveryFailed, Source: "a.example.com", Text: "broken"}}, 0},
+		{"discovery as a whole", fails(deleter.Report{Discovery: []error{broken}}, broken), "", nil,
+			[]explain.Failure{{Kind: explain.DiscoveryFailed, Source: "discovery", Text: "broken"}}, 0},
+		{"parsing", fails(deleter.Report{Parsing: []error{broken}}, broken), "", nil,
+			[]explain.Failure{{Kind: explain.ParsingFailed, Source: "parsing", Text: "broken"}}, 0},
+		{"the deleter", fails(deleter.Report{}, broken), "", nil,
+			[]explain.Failure{{Kind: explain.SourceFailed, Source: "the deleter", Text: "broken"}}, 0},
+		{"the deleter, in its report", fails(deleter.Report{Failed: broken}, broken), "", nil,
+			[]explain.Failure{{Kind: explain.SourceFailed, Source: "the deleter", Text: "broken"}}, 0},
+		{"the deleter hangs", hangs{}, "", nil,
+			[]explain.Failure{{Kind: explain.SourceSlow, Source: "the deleter", Text: "the deleter did not answer within 1m0s"}}, 0},
+		{"the deleter panics", nil, "", nil,
+			[]explain.Failure{{Kind: explain.SourceFailed, Source: "the deleter", Text: "the deleter panicked: oh"}}, 0},
+		{"reading", fails(deleter.Report{}, nil), controllertest.OpGet, broken,
+			[]explain.Failure{{Kind: explain.StorageFailed, Source: "the namespace itself", Text: "read: broken"}}, 0},
+		{"the status", fails(counted(pods, 0, 1, 0), nil), controllertest.OpUpdateStatus, broken,
+			[]explain.Failure{{Kind: explain.StorageFailed, Source: "the namespace itself", Text: "write status: broken"}}, 0},
+		{"finalizing", fails(deleter.Report{}, nil), controllertest.OpFinalize, broken,
+			[]explain.Failure{{Kind: explain.StorageFailed, Source: "the namespace itself", Text: "finalize: broken"}}, 0},
+		{"conflicts", fails(deleter.Report{}, nil), controllertest.OpFinalize, namespace.ErrConflict,
+			[]explain.Failure{{Kind: explain.Conflicts, Source: "the namespace itself", Text: "finalize: conflict"}}, 1},
+		{"a source and the status", fails(of(deleter.Result{Resource: pods, Err: source(pods, deleter.OpList, broken)}), nil), controllertest.OpUpdateStatus, broken,
+			[]explain.Failure{{Kind: explain.StorageFailed, Source: "the namespace itself", Text: "write status: broken"}, {Kind: explain.SourceFailed, Source: "pods", Text: "list: broken"}}, 0},
+		{"a panic of what keeps namespaces", fails(deleter.Report{}, nil), controllertest.OpGet, nil,
+			[]explain.Failure{{Kind: explain.StorageFailed, Source: "the namespace itself", Text: "the place where namespaces are kept panicked: oh"}}, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				host := new(controllertest.Host)
+				_, err := host.Create(t.Context(), namespace.Namespace{Meta: namespace.Meta{Name: "shop"}})
+				require.NoError(t, err)
+				ns, err := host.Delete(t.Context(), "shop")
+				require.NoError(t, err)
+				d := c.deleter
+				if d == nil {
+					d = panics{}
+				}
+				namespaces := &controllertest.Intercept{Namespaces: host, Before: func(_ context.Context, op controllertest.Op, _ string) error {
+					switch {
+					case op != c.op:
+						return nil
+					case c.err == nil:
+						panic("oh")
+					}
+					return c.err
+				}}
+				result, err := pass.Run(t.Context(), namespaces, d, namespace.Party{Finalizer: "kubernetes"}, pass.Request{Name: "shop", Patience: time.Minute})
+				require.Equal(t, pass.Failed, result.Outcome)
+
+				r := explain.NewRecorder(nil)
+				ref := controller.Ref{Name: "shop", UID: ns.UID}
+				for range 2 {
+					r.Hooks().PassEnded(ref, result, err, 0)
+				}
+				h := r.History("shop", ns.UID)
+				for i := range c.want {
+					c.want[i].Count, c.want[i].First, c.want[i].Last = 2, time.Now().UTC(), time.Now().UTC()
+				}
+				require.Equal(t, c.want, h.Failures)
+				require.Equal(t, 2*c.conflicts, h.Conflicts)
+				sources := map[string]bool{}
+				for _, f := range c.want {
+					sources[f.Source] = true
+				}
+				require.Len(t, h.Failing, len(sources))
+			})
+		})
+	}
+}
+
+// answer always answers the same.
+type answer struct {
+	report deleter.Report
+	err    error
+}
+
+func (a answer) Delete(context.Context, deleter.Target, deleter.Report) (deleter.Report, error) {
+	return a.report, a.err
+}
+
+type hangs struct{}
+
+func (hangs) Delete(ctx context.Context, _ deleter.Target, _ deleter.Report) (deleter.Report, error) {
+	<-ctx.Done()
+	return deleter.Report{}, context.Cause(ctx)
+}
+
+type panics struct{}
+
+func (panics) Delete(context.Context, deleter.Target, deleter.Report) (deleter.Report, error) {
+	panic("oh")
+}
+
+func TestRecorderForgets(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := explain.NewRecorder(&explain.RecorderOptions{Ended: 2, Forget: time.Hour})
+		h := r.Hooks()
+		ref := func(i int) controller.Ref { return controller.Ref{Name: fmt.Sprint("ns-", i), UID: "u"} }
+		for i := range 4 {
+			passed(h, ref(i), pass.Removed, nil, counted(pods, 2, 0, 0))
+			h.Removed(ref(i))
+			h.Removed(ref(i))
+		}
+		h.Removed(controller.Ref{Name: "another's", UID: "u"})
+		require.Len(t, r.Histories(), 2, "of those that were removed the latest")
+		got := r.History("ns-3", "")
+		require.Equal(t, time.Now().UTC(), got.Ended)
+		require.Equal(t, 2, got.Removed)
+		require.Equal(t, "it was removed 1m ago, 3s after its deletion", strings.TrimSpace(func() string {
+			got.Deleted = got.Ended.Add(-3 * time.Second)
+			return explain.Explain(explain.Input{Name: "ns-3", History: got, Now: time.Now().Add(time.Minute)}).Summary
+		}()))
+		time.Sleep(2 * time.Hour)
+		require.Empty(t, r.Histories())
+		require.Zero(t, r.History("ns-3", ""))
+	})
+}
+
+// A controller that stops never tells what becomes of its namespaces.
+func TestRecorderIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := explain.NewRecorder(&explain.RecorderOptions{Namespaces: 10, Passes: 3})
+		h := r.Hooks()
+		for i := range 100 {
+			passed(h, controller.Ref{Name: fmt.Sprint("ns-", i), UID: "u"}, pass.Waiting, nil, counted(pods, 1, 1, 0))
+		}
+		require.Len(t, r.Histories(), 10)
+		require.NotZero(t, r.History("ns-99", "u"))
+
+		for i := range 5 {
+			report := deleter.Report{}
+			for j := range 200 {
+				name := fmt.Sprintf("%d-%d-%s", j, i, strings.Repeat("x", 1000))
+				result := deleter.Result{Resource: deleter.Resource{Name: name}, Remaining: 5, Err: errors.New(name + strings.Repeat("é", 1000))}
+				for k := range 100 {
+					result.Sample = append(result.Sample, name)
+					result.Holders = append(result.Holders, deleter.Holder{Finalizer: fmt.Sprint(k, name), Objects: 1})
+				}
+				report.Results = append(report.Results, result)
+			}
+			passed(h, shop, pass.Failed, report.Err(), report)
+		}
+		got := r.History("shop", "u-1")
+		require.Len(t, got.Passes, 3)
+		require.Equal(t, 5, got.Total)
+		require.Len(t, got.Failures, 64)
+		require.Len(t, got.Objects, 64)
+		require.Len(t, got.Objects[0].HeldBy, 16)
+		require.Len(t, got.Objects[0].Sample, 5)
+		require.LessOrEqual(t, len(got.Objects[0].Resource), 506)
+		require.LessOrEqual(t, len(got.Failures[0].Text), 400)
+		require.LessOrEqual(t, len(got.Passes[0].Error), 400)
+	})
+}
+
+func TestRecorderTellsPartiesApart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := explain.NewRecorder(nil)
+		one, other := r.HooksOf("kubernetes"), r.HooksOf(origin)
+		passed(one, shop, pass.Waiting, nil, counted(pods, 0, 3, 3))
+		passed(other, shop, pass.Failed, errors.New("x"), deleter.Report{Failed: errors.New("x")})
+		one.Retried(shop, 5*time.Second, controller.ReasonRemaining)
+		other.Retried(shop, 3*time.Second, controller.ReasonFailed)
+		h := r.History("shop", "u-1")
+		require.Equal(t, []string{"the deleter"}, h.Failing)
+		require.Len(t, h.Objects, 1)
+		require.Equal(t, explain.Next{At: time.Now().UTC().Add(3 * time.Second), Reason: "failed"}, *h.Next)
+
+		passed(one, shop, pass.Finalized, nil, counted(pods, 0, 0, 0))
+		one.Finalized(shop)
+		h = r.History("shop", "u-1")
+		require.Equal(t, []string{"the deleter"}, h.Failing, "the other's")
+		require.Empty(t, h.Objects)
+		require.Equal(t, 3, h.Removed)
+		ns := dying(origin)
+		ns.DeletionTimestamp = phase.At(time.Now())
+		d := explain.Explain(explain.Input{Namespace: ns, History: h, Now: time.Now()})
+		require.WithinDuration(t, time.Now().Add(-time.Second), d.Holders[0].LastPass, 0)
+	})
+}
+
+// What a history holds is a copy.
+func TestHistoryIsACopy(t *testing.T) {
+	r := explain.NewRecorder(nil)
+	h := r.Hooks()
+	report := counted(pods, 0, 1, 0)
+	report.Results[0].Sample = []string{"a"}
+	report.Results[0].Holders = []deleter.Holder{{Finalizer: "a/b", Objects: 1, Sample: []string{"a"}}}
+	h.PassEnded(shop, pass.Result{Outcome: pass.Waiting, Report: report}, nil, 0)
+	got := r.History("shop", "u-1")
+	got.Objects[0].Sample[0], got.Objects[0].HeldBy[0].Sample[0], got.Passes[0].Outcome = "x", "x", "x"
+	again := r.History("shop", "u-1")
+	require.Equal(t, []string{"a"}, again.Objects[0].Sample)
+	require.Equal(t, []string{"a"}, again.Objects[0].HeldBy[0].Sample)
+	require.Equal(t, "waiting", again.Passes[0].Outcome)
+}
+
+func TestRecorderIsSafeForConcurrentUse(t *testing.T) {
+	r := explain.NewRecorder(nil)
+	done := make(chan struct{})
+	for i := range 4 {
+		go func() {
+			defer func() { done <- struct{}{} }()
+			h := r.Hooks()
+			for n := range 200 {
+				h.Queued(shop)
+				h.PassStarted(shop)
+				h.PassEnded(shop, pass.Result{Outcome: pass.Waiting, Report: counted(pods, 1, n, i)}, nil, 0)
+				h.Retried(shop, time.Second, controller.ReasonRemaining)
+				_ = r.History("shop", "")
+				_ = r.Histories()
+			}
+		}()
+	}
+	for range 4 {
+		<-done
+	}
+	require.Equal(t, 800, r.History("shop", "u-1").Total)
+}
