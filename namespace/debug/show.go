@@ -1,0 +1,181 @@
+package debug
+
+import (
+	"fmt"
+	"html/template"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/nslifecycle/nslifecycle/namespace/explain"
+	"github.com/nslifecycle/nslifecycle/phase"
+)
+
+// functions are what templates show values with.
+var functions = template.FuncMap{
+	"show": func(v any) string { return visible(fmt.Sprint(v)) }, "moment": moment, "stamp": stamp, "age": age,
+	"in": in, "short": short, "grouped": grouped, "percent": percent, "rate": rate, "stage": stageText,
+	"severity": severity, "kind": kindText, "holder": holderClass, "less": func(n int) int { return n - 1 },
+}
+
+// visible returns s with everything written out that would not be seen, or would change
+// how the text around it is read: control and format characters, such as those that
+// turn the direction of writing, and what is not UTF-8.
+func visible(s string) string {
+	if !strings.ContainsFunc(s, hidden) && utf8.ValidString(s) {
+		return s
+	}
+	var b strings.Builder
+	for i, r := range s {
+		switch {
+		case r == utf8.RuneError && !strings.HasPrefix(s[i:], string(utf8.RuneError)):
+			fmt.Fprintf(&b, `\x%02x`, s[i])
+		case hidden(r):
+			fmt.Fprintf(&b, `\u%04x`, r)
+		default:
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+func hidden(r rune) bool {
+	return r != '\n' && (unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || unicode.Is(unicode.Zl, r) || unicode.Is(unicode.Zp, r))
+}
+
+// quoted returns a name for a sentence.
+func quoted(name string) string { return strconv.Quote(visible(name)) }
+
+// moment returns t for people.
+func moment(t time.Time) string {
+	if t.IsZero() {
+		return "never"
+	}
+	return t.UTC().Format("2006-01-02 15:04:05 UTC")
+}
+
+// stamp returns t for the datetime attribute.
+func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+
+// age returns for how long something has been so at the time at.
+func age(since, at time.Time) string {
+	if since.IsZero() {
+		return "unknown"
+	}
+	return long(at.Sub(since))
+}
+
+// in returns how long it is from at until t.
+func in(t, at time.Time) string {
+	if !t.After(at) {
+		return "now"
+	}
+	return "in " + long(t.Sub(at))
+}
+
+// long returns a duration in its two greatest units.
+func long(d time.Duration) string {
+	const day = 24 * time.Hour
+	d = max(d, 0)
+	switch {
+	case d < time.Minute:
+		return fmt.Sprintf("%d s", d/time.Second)
+	case d < time.Hour:
+		return fmt.Sprintf("%d min %d s", d/time.Minute, d%time.Minute/time.Second)
+	case d < day:
+		return fmt.Sprintf("%d h %d min", d/time.Hour, d%time.Hour/time.Minute)
+	}
+	return fmt.Sprintf("%d d %d h", d/day, d%day/time.Hour)
+}
+
+// short returns a duration with three figures.
+func short(d time.Duration) string {
+	switch {
+	case d < 0:
+		return "0 s"
+	case d < time.Millisecond:
+		return fmt.Sprintf("%d µs", d.Microseconds())
+	case d < time.Second:
+		return fmt.Sprintf("%d ms", d.Milliseconds())
+	case d < time.Minute:
+		return fmt.Sprintf("%.1f s", d.Seconds())
+	}
+	return long(d)
+}
+
+// grouped returns n with its thousands apart.
+func grouped(n int) string {
+	s := strconv.Itoa(n)
+	start := 0
+	if n < 0 {
+		start = 1
+	}
+	for i := len(s) - 3; i > start; i -= 3 {
+		s = s[:i] + "\u202f" + s[i:] // a thin space that does not break
+	}
+	return s
+}
+
+// percent returns how much of the deletion is done; it says 100 only when all is.
+func percent(p *explain.Progress) int {
+	switch {
+	case p == nil || p.Removed <= 0 && p.Remaining > 0:
+		return 0
+	case p.Remaining <= 0:
+		return 100
+	}
+	done := 100 * float64(p.Removed) / (float64(p.Removed) + float64(p.Remaining))
+	return min(int(math.Floor(done)), 99)
+}
+
+func rate(perSecond float64) string {
+	switch {
+	case perSecond >= 10:
+		return grouped(int(math.Round(perSecond))) + "/s"
+	case perSecond >= 0.1:
+		return fmt.Sprintf("%.1f/s", perSecond)
+	}
+	return fmt.Sprintf("%.1f/min", perSecond*60)
+}
+
+func stageText(s phase.Stage) string {
+	switch s {
+	case phase.DeletingContent:
+		return "deleting content"
+	case phase.WaitingForFinalizers:
+		return "waiting for finalizers"
+	case phase.ReadyToRemove:
+		return "ready to remove"
+	}
+	return visible(string(s))
+}
+
+// severity says how a cause is coloured: calm, if it goes on by itself or is as it was
+// asked for; else somebody has to do something about it.
+func severity(k explain.Kind) string {
+	switch k {
+	case explain.OwnerAtWork, explain.Stopping, explain.Moving, explain.Settling, explain.Ordered, explain.Starting,
+		explain.NotTerminating, explain.Gone:
+		return "calm"
+	case explain.Protected, explain.OnHold, explain.Waived, explain.Forced, explain.Remaining, explain.Queued,
+		explain.OwnerUnknown, explain.Held, explain.SourceSlow:
+		return "warn"
+	}
+	return "bad"
+}
+
+func kindText(k explain.Kind) string { return visible(strings.ReplaceAll(string(k), "-", " ")) }
+
+// holderClass says how a finalizer is coloured by what is known of its owner.
+func holderClass(h explain.Holder) string {
+	switch {
+	case h.Alive:
+		return "good"
+	case h.Known:
+		return "bad"
+	}
+	return "none"
+}
