@@ -91,6 +91,7 @@ func (a *agent) lead(ctx context.Context) error {
 	defer func() {
 		a.metrics.leader.Set(0)
 		a.metrics.watching.Set(0)
+		a.metrics.controller.Clear()
 		a.ledger.clear()
 	}()
 	return a.controller.Run(ctx)
@@ -98,13 +99,12 @@ func (a *agent) lead(ctx context.Context) error {
 
 // hooks tell the metrics and the ledger what happens.
 func (a *agent) hooks() controller.Hooks {
-	return controller.Hooks{
-		PassEnded: func(ref controller.Ref, result pass.Result, err error, took time.Duration) {
-			a.metrics.passed(result.Outcome, took)
+	return controller.Join(a.metrics.controller.Hooks(), controller.Hooks{
+		PassEnded: func(ref controller.Ref, result pass.Result, err error, _ time.Duration) {
 			a.ledger.passed(ref, result, err)
 		},
 		Removed: a.ledger.removed,
-	}
+	})
 }
 
 // said is where lines go.

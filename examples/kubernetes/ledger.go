@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/namespace/controller"
@@ -23,10 +22,9 @@ type ledger struct {
 
 // record is what is known of one incarnation.
 type record struct {
-	state   string // what was said, but for numbers
-	holds   bool   // the agent's finalizer is there still
-	deleted time.Time
-	left    int // objects
+	state string // what was said, but for numbers
+	holds bool   // the agent's finalizer is there still
+	left  int    // objects
 }
 
 func newLedger(say func(format string, args ...any)) *ledger {
@@ -35,7 +33,7 @@ func newLedger(say func(format string, args ...any)) *ledger {
 
 // passed takes up what a pass came to.
 func (l *ledger) passed(ref controller.Ref, result pass.Result, err error) {
-	r := record{deleted: result.Namespace.DeletionTimestamp.Time, left: result.Report.Remaining()}
+	r := record{left: result.Report.Remaining()}
 	text := ""
 	switch result.Outcome {
 	case pass.Waiting:
@@ -94,22 +92,16 @@ func (l *ledger) clear() {
 	clear(l.entries)
 }
 
-// terminating returns how many namespaces the agent holds, how many objects are left
-// in them, and since when the oldest of them is terminating.
-func (l *ledger) terminating() (namespaces, objects int, oldest time.Time) {
+// remaining returns how many objects are left in the namespaces that the agent holds.
+func (l *ledger) remaining() (objects int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, r := range l.entries {
-		if !r.holds {
-			continue
-		}
-		namespaces++
-		objects += r.left
-		if oldest.IsZero() || r.deleted.Before(oldest) {
-			oldest = r.deleted
+		if r.holds {
+			objects += r.left
 		}
 	}
-	return namespaces, objects, oldest
+	return objects
 }
 
 // waiting tells what a namespace waits for: what makes it another state, and the whole.

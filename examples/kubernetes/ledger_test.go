@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
@@ -14,7 +13,6 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/controller"
 	"github.com/nslifecycle/nslifecycle/namespace/pass"
-	"github.com/nslifecycle/nslifecycle/phase"
 )
 
 // What passes come to is said when it is another state, not when only numbers are
@@ -28,7 +26,6 @@ func TestOneLineForEachChange(t *testing.T) {
 		return deleter.Result{Resource: deleter.Resource{Name: "pods"}, Remaining: n, Holders: holders}
 	}
 	ns := namespace.Namespace{}
-	ns.DeletionTimestamp = phase.At(time.Unix(1000, 0))
 	step := func(outcome pass.Outcome, err error, results ...deleter.Result) {
 		l.passed(ref, pass.Result{Outcome: outcome, Namespace: ns, Report: deleter.Report{Results: results}}, err)
 	}
@@ -39,17 +36,14 @@ func TestOneLineForEachChange(t *testing.T) {
 	held := deleter.Holder{Finalizer: "example.com/keep", Objects: 1}
 	step(pass.Waiting, nil, left(3, held))
 	step(pass.Waiting, nil, left(2, held))
-	namespaces, objects, oldest := l.terminating()
-	require.Equal(t, []int{1, 2}, []int{namespaces, objects})
-	require.True(t, oldest.Equal(time.Unix(1000, 0)))
+	require.Equal(t, 2, l.remaining())
 	step(pass.Failed, down(1))
 	step(pass.Failed, down(65535))
 	ns.Spec.Finalizers = finalizer.NewSet("kubernetes")
 	step(pass.Finalized, nil)
 	step(pass.NotHeld, nil)
 	step(pass.Finalized, nil)
-	namespaces, objects, _ = l.terminating()
-	require.Equal(t, []int{0, 0}, []int{namespaces, objects})
+	require.Zero(t, l.remaining())
 	l.removed(ref)
 	l.removed(controller.Ref{Name: "of-others", UID: "2"})
 	want := []string{

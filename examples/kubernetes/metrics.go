@@ -1,39 +1,31 @@
 package main
 
 import (
-	"time"
-
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"github.com/nslifecycle/nslifecycle/finalizer"
-	"github.com/nslifecycle/nslifecycle/namespace/pass"
+	namespaces "github.com/nslifecycle/nslifecycle/namespace/prometheus"
 )
 
-// metrics is what the agent counts.
+// metrics is what the agent counts: what any controller does, and what only an agent
+// does.
 type metrics struct {
-	registry  *prometheus.Registry
-	passes    *prometheus.CounterVec
-	seconds   prometheus.Histogram
-	finalized prometheus.Counter
-	leader    prometheus.Gauge
-	watching  prometheus.Gauge
-	requests  *prometheus.CounterVec
+	registry   *prometheus.Registry
+	controller *namespaces.Collector
+	leader     prometheus.Gauge
+	watching   prometheus.Gauge
+	requests   *prometheus.CounterVec
 }
 
 func newMetrics(f finalizer.Name, l *ledger) (*metrics, error) {
+	controller, err := namespaces.New(f, nil)
+	if err != nil {
+		return nil, err
+	}
 	m := &metrics{
-		registry: prometheus.NewRegistry(),
-		passes: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "nslifecycle_passes_total", Help: "Passes over terminating namespaces, by what they came to.",
-		}, []string{"outcome"}),
-		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "nslifecycle_pass_seconds", Help: "How long passes took.",
-			Buckets: prometheus.ExponentialBuckets(0.005, 2, 15), // to 82 s
-		}),
-		finalized: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "nslifecycle_finalized_total", Help: "Namespaces that the finalizer was removed from.",
-		}),
+		registry:   prometheus.NewRegistry(),
+		controller: controller,
 		leader: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "nslifecycle_leader", Help: "1 while this replica does the work.",
 		}),
@@ -44,45 +36,23 @@ func newMetrics(f finalizer.Name, l *ledger) (*metrics, error) {
 			Name: "nslifecycle_api_requests_total", Help: "Requests to the API server, by method and HTTP status (none: no answer).",
 		}, []string{"method", "code"}),
 	}
-	gauge := func(name, help string, value func() float64) prometheus.Collector {
-		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value)
-	}
+	remaining := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "nslifecycle_remaining_objects", Help: "Objects left in the terminating namespaces that the finalizer holds, as far as known.",
+	}, func() float64 { return float64(l.remaining()) })
 	own := prometheus.WrapRegistererWith(prometheus.Labels{"finalizer": string(f)}, m.registry)
-	for _, c := range []prometheus.Collector{
-		m.passes, m.seconds, m.finalized, m.leader, m.watching, m.requests,
-		gauge("nslifecycle_terminating_namespaces", "Terminating namespaces that the finalizer holds, as of their last passes.", func() float64 {
-			n, _, _ := l.terminating()
-			return float64(n)
-		}),
-		gauge("nslifecycle_remaining_objects", "Objects left in them, as far as known.", func() float64 {
-			_, n, _ := l.terminating()
-			return float64(n)
-		}),
-		gauge("nslifecycle_oldest_seconds", "For how long the oldest of them has been terminating; 0: there is none.", func() float64 {
-			_, _, since := l.terminating()
-			if since.IsZero() {
-				return 0
-			}
-			return time.Since(since).Seconds()
-		}),
-	} {
+	for _, c := range []prometheus.Collector{m.leader, m.watching, m.requests, remaining} {
 		if err := own.Register(c); err != nil {
 			return nil, err
 		}
 	}
-	if err := m.registry.Register(collectors.NewGoCollector()); err != nil {
-		return nil, err
+	for _, c := range []prometheus.Collector{
+		m.controller, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+	} {
+		if err := m.registry.Register(c); err != nil {
+			return nil, err
+		}
 	}
-	return m, m.registry.Register(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-}
-
-// passed counts a pass.
-func (m *metrics) passed(outcome pass.Outcome, took time.Duration) {
-	m.passes.WithLabelValues(outcome.String()).Inc()
-	m.seconds.Observe(took.Seconds())
-	if outcome == pass.Finalized || outcome == pass.Removed {
-		m.finalized.Inc()
-	}
+	return m, nil
 }
 
 // asked counts a request.

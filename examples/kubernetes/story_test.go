@@ -333,9 +333,9 @@ func TestEndpoints(t *testing.T) {
 	for _, line := range []string{
 		`nslifecycle_leader{finalizer="kubernetes"} 1`,
 		`nslifecycle_watching{finalizer="kubernetes"} 1`,
-		`nslifecycle_terminating_namespaces{finalizer="kubernetes"} 1`,
+		`namespace_terminating{finalizer="kubernetes",stage="DeletingContent"} 1`,
 		`nslifecycle_remaining_objects{finalizer="kubernetes"} 1`,
-		`nslifecycle_finalized_total{finalizer="kubernetes"} 0`,
+		`namespace_passes_total{finalizer="kubernetes",outcome="removed"} 0`,
 		`nslifecycle_api_requests_total{code="200",finalizer="kubernetes",method="DELETE"} `,
 	} {
 		require.Contains(t, text, "\n"+line)
@@ -344,8 +344,7 @@ func TestEndpoints(t *testing.T) {
 	s.await(t, "a", ns.ResourceVersion, gone)
 	agent.Until(t, `"a": is empty`)
 	_, text = get("/metrics")
-	require.Contains(t, text, "\n"+`nslifecycle_finalized_total{finalizer="kubernetes"} 1`)
-	require.Contains(t, text, "\n"+`nslifecycle_passes_total{finalizer="kubernetes",outcome="removed"} 1`)
+	require.Contains(t, text, "\n"+`namespace_passes_total{finalizer="kubernetes",outcome="removed"} 1`)
 	require.Contains(t, text, "\n"+`nslifecycle_remaining_objects{finalizer="kubernetes"} 0`)
 	code, _ := get("/elsewhere")
 	require.Equal(t, http.StatusNotFound, code)

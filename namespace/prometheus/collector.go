@@ -103,7 +103,7 @@ func newDescs(labels client.Labels) descs {
 		oldest: client.NewDesc("namespace_terminating_oldest_seconds",
 			"For how long the oldest of them has been terminating; 0: there is none.", nil, labels),
 		deleted: client.NewDesc("namespace_objects_deleted_total",
-			"Objects deleted, or newly marked as being deleted, by resource type.", []string{"resource"}, labels),
+			"Objects deleted, or newly marked as being deleted, by resource type, as far as the sources count them.", []string{"resource"}, labels),
 		failing: client.NewDesc("namespace_sources_failing",
 			"Terminating namespaces in whose last pass the source of that resource type failed.", []string{"resource"}, labels),
 	}

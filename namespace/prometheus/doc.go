@@ -18,7 +18,8 @@
 //	namespace_finalize_conflicts_total                    counter    writes refused because somebody else had written
 //	namespace_deletion_duration_seconds                   histogram  from DELETE to removal
 //
-// No label holds the name of a namespace. Resource types are few in a host that lists
+// Objects are counted as far as the sources count them: a Kubernetes API that deletes a
+// whole collection does not say how many objects that were. No label holds the name of a namespace. Resource types are few in a host that lists
 // them and many in one that discovers them: the first [Options.Resources] that have
 // something to tell get a label of their own, the rest is "other". What fails beyond the
 // resource types is told as the resources "(discovery)", "(parsing)" and "(deleter)".
