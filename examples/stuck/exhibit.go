@@ -93,6 +93,21 @@ func parse(name, text string) (exhibit, error) {
 	return e, e.check()
 }
 
+// remedy is where the remedy begins.
+func (e exhibit) remedy() int {
+	return slices.IndexFunc(e.Steps, func(s step) bool { return s.Verb == remedy })
+}
+
+// namespace is the one that is stuck.
+func (e exhibit) namespace() string {
+	for _, s := range e.Steps {
+		if s.Verb == explained {
+			return s.Words[0]
+		}
+	}
+	return ""
+}
+
 // check refuses an exhibit that could not be shown, or does not end well.
 func (e exhibit) check() error {
 	for key, value := range map[string]string{"title": e.Title, "pain": e.Pain, "seen": e.Seen, "cause": string(e.Cause)} {
@@ -100,8 +115,7 @@ func (e exhibit) check() error {
 			return fmt.Errorf("1: it has no %s", key)
 		}
 	}
-	at := map[string]int{}
-	for i, s := range e.Steps {
+	for _, s := range e.Steps {
 		known, ok := verbs[s.Verb]
 		if !ok && s.Verb != tell && s.Verb != remedy {
 			return fmt.Errorf("%d: there is no step %q", s.Line, s.Verb)
@@ -109,12 +123,10 @@ func (e exhibit) check() error {
 		if ok && (len(s.Words) < known.least || known.most >= 0 && len(s.Words) > known.most) {
 			return fmt.Errorf("%d: %s has %d words: %q", s.Line, s.Verb, len(s.Words), s.Words)
 		}
-		at[s.Verb] = i
 	}
 	first := slices.IndexFunc(e.Steps, func(s step) bool { return s.Verb == explained })
-	cure, cured := at[remedy]
 	ends := len(e.Steps) > 0 && slices.Contains([]string{"gone", "active", "left", "explain"}, e.Steps[len(e.Steps)-1].Verb)
-	if first < 0 || !cured || cure < first || !ends {
+	if first < 0 || e.remedy() < first || !ends {
 		return fmt.Errorf("1: it must explain, remedy, and end with what has become of it")
 	}
 	return nil

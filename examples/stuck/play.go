@@ -34,6 +34,9 @@ func (s *show) play(steps []step) error {
 func (s *show) take(next step) error {
 	switch next.Verb {
 	case tell:
+		if s.tell.quiet {
+			s.tell.space()
+		}
 		s.tell.paragraph("", next.Words)
 		return nil
 	case remedy:
@@ -68,6 +71,8 @@ func (s *show) take(next step) error {
 type teller struct {
 	w    io.Writer
 	full bool // all that a diagnosis says, not only why the namespace is there
+
+	quiet bool // nothing of what the library says
 
 	blank bool // the last line is
 }
@@ -112,17 +117,26 @@ func (t *teller) space() {
 
 // asked writes what was asked of the library.
 func (t *teller) asked(words []string) {
+	if t.quiet {
+		return
+	}
 	t.space()
 	fmt.Fprintf(t.w, "  $ %s\n", strings.Join(words, " "))
 }
 
 func (t *teller) refusal(err error) {
+	if t.quiet {
+		return
+	}
 	t.paragraph("  ", strings.Fields("refused: "+err.Error()))
 	t.space()
 }
 
 // diagnosis writes what is the matter with a namespace, and why.
 func (t *teller) diagnosis(text string) {
+	if t.quiet {
+		return
+	}
 	if parts := strings.SplitN(text, "\n\n", 3); !t.full && len(parts) == 3 {
 		text = parts[0] + "\n" + parts[1]
 	}

@@ -46,6 +46,8 @@ var verbs = map[string]verb{
 	"grace":     {(*world).grace, 2, 2},
 	"restore":   {(*world).restore, 1, 1},
 	"waive":     {(*world).waive, 5, 5},
+	"force":     {(*world).force, 4, 4},
+	"sweep":     {(*world).sweep, 3, 3},
 	"wait":      {(*world).wait, 1, 1},
 	"gone":      {(*world).gone, 1, 1},
 	"active":    {(*world).active, 1, 1},
@@ -116,7 +118,7 @@ func (w *world) elsewhere(words []string) error {
 		if err != nil {
 			return err
 		}
-		o.behave(pace, false)
+		o.behave(pace/max(1, w.tempo.Slow), false)
 	default:
 		return fmt.Errorf("a type can be returning, or have a pace, but not be %q", words[1])
 	}

@@ -25,6 +25,7 @@ type tempo struct {
 	MaxDelay time.Duration // of controllers
 	Patience time.Duration // of controllers, with sources; a quarter of it for each call
 	Beat     time.Duration // of agents that announce themselves
+	Slow     int           // what has a pace is so many times slower; zero: as fast as it is
 }
 
 // usual is the tempo of services, for tests in virtual time.
@@ -32,6 +33,9 @@ var usual = tempo{MaxDelay: time.Minute, Patience: time.Minute, Beat: 10 * time.
 
 // hurried is the tempo of the program: a visitor does not wait for a day.
 var hurried = tempo{Wait: 2 * time.Second, MaxDelay: 400 * time.Millisecond, Patience: 500 * time.Millisecond, Beat: 100 * time.Millisecond}
+
+// leisurely is the tempo of the browser, where a visitor looks around.
+var leisurely = tempo{Wait: 2 * time.Second, MaxDelay: 3 * time.Second, Patience: 2 * time.Second, Beat: time.Second, Slow: 50}
 
 // world is what an exhibit plays in: a store of its own, a registry over it, and agents
 // that empty namespaces.
@@ -45,6 +49,7 @@ type world struct {
 	audit    *audit.Log
 	agents   map[finalizer.Name]*agent
 	others   []func() // end whoever else is at work
+	forced   string   // the record of the last force
 
 	mu      sync.Mutex
 	sources map[deleter.Resource]*faulty
@@ -97,7 +102,7 @@ func newWorld(ctx context.Context, pace tempo) (*world, error) {
 	w.beside(func(ctx context.Context) { _ = hold.Run(ctx, r, nil) }) // ends with ctx only
 	w.explain = explain.New(r, &explain.Options{
 		Recorder: w.recorder,
-		Records:  records.List,
+		Records:  w.records,
 		Parties:  func(ctx context.Context) ([]parties.Party, error) { return parties.List(ctx, s, nil) },
 	})
 	sources, err := r.Sources()

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/nslifecycle/nslifecycle/deleter"
+	"github.com/nslifecycle/nslifecycle/finalizer"
+	"github.com/nslifecycle/nslifecycle/namespace/audit"
+	"github.com/nslifecycle/nslifecycle/namespace/force"
+)
+
+// force NAMESPACE FINALIZER BY REASON
+func (w *world) force(words []string) error {
+	ns, err := w.registry.Get(w.ctx, words[0])
+	if err != nil {
+		return err
+	}
+	content, err := w.everything()
+	if err != nil {
+		return err
+	}
+	result, err := force.Drop(w.ctx, w.registry, content, w.audit, force.Request{
+		Name: ns.Name, UID: ns.UID, Finalizers: []finalizer.Name{finalizer.Name(words[1])}, By: words[2], Reason: words[3],
+	})
+	w.forced = result.ID
+	return err
+}
+
+// sweep NAMESPACE BY REASON
+func (w *world) sweep(words []string) error {
+	result, err := force.Sweep(w.ctx, w.registry, w.audit, force.SweepRequest{
+		Name: words[0], ID: w.forced, By: words[1], Reason: words[2],
+	})
+	if err == nil && len(result.Left) > 0 {
+		err = fmt.Errorf("%d objects are left: %v", len(result.Left), result.Failures)
+	}
+	return err
+}
+
+// records returns what operators did to a namespace, with what was left by force.
+func (w *world) records(ctx context.Context, name string) ([]audit.Record, error) {
+	list, err := w.audit.List(ctx, name)
+	for i, r := range list {
+		if r.Action != audit.Forcing && r.Action != audit.Swept {
+			continue
+		}
+		if list[i], err = w.audit.Get(ctx, name, r.ID); err != nil {
+			return nil, err
+		}
+	}
+	return list, err
+}
+
+// everything is the content of all agents, for inventories.
+func (w *world) everything() (*deleter.Composed, error) {
+	var of []deleter.Resource
+	for _, t := range types {
+		of = append(of, t.Name())
+	}
+	return deleter.Discovering(func(context.Context) ([]deleter.Source, error) { return w.discover(of) }, nil)
+}
