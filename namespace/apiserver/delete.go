@@ -13,7 +13,8 @@ import (
 )
 
 // delete answers DELETE of one object: with the object while something holds it,
-// and with a Status when it is gone. A namespace is always answered with itself.
+// and with a Status when it is gone. A namespace is always answered with itself, and
+// with a warning when it was put on hold.
 func (s *Server) delete(w http.ResponseWriter, r *request) error {
 	only, err := s.deletion(w, r)
 	if err != nil {
@@ -22,6 +23,9 @@ func (s *Server) delete(w http.ResponseWriter, r *request) error {
 	o, err := r.writes().delete(r.Context(), r.Namespace, r.Name, only)
 	if err != nil {
 		return err
+	}
+	if r.isNamespaces() {
+		s.warn(w, r, onHold(o.Meta))
 	}
 	if r.isNamespaces() || !o.DeletionTimestamp.IsZero() {
 		return s.answer(w, r, http.StatusOK, o)
