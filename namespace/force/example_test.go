@@ -56,14 +56,14 @@ func Example() {
 	fmt.Printf("swept: %d of %d\n", swept.Gone, swept.Objects)
 
 	for _, one := range must(records.List(ctx, "team-a")) {
-		fmt.Println(one.Action, "by", one.By+":", one.Detail)
+		fmt.Printf("%s by %s (%d objects)\n", one.Action, one.By, one.Objects)
 	}
 	// Output:
 	// dropped: [example.com/uninstalled kubernetes] removed: true
 	// left: widgets.example.com w [example.com/uninstalled]
 	// swept: 1 of 1
-	// forcing by ada:
-	// forced by ada: the namespace is removed
-	// sweeping by ada:
-	// swept by ada: 1 of 1 objects are gone
+	// forcing by ada (1 objects)
+	// forced by ada (0 objects)
+	// sweeping by ada (0 objects)
+	// swept by ada (0 objects)
 }
