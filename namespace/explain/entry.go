@@ -29,7 +29,6 @@ type part struct {
 	queued  time.Time
 	running time.Time
 	next    Next
-	done    bool
 	types   []kind // by resource
 	gone    int    // objects of types that are empty now
 	failing []Failure
@@ -63,37 +62,51 @@ type kind struct {
 // removed returns how many objects of the type have gone, as far as known.
 func (k *kind) removed() int { return max(k.asked-k.Deleting, k.most-k.Remaining, 0) }
 
-// learn takes in a pass that has ended.
-func (e *entry) learn(p *part, most int, result pass.Result, err error, now time.Time, took time.Duration) {
-	if e.began.IsZero() {
-		e.began = now.Add(-took)
+// end is the end of a pass.
+type end struct {
+	result   pass.Result
+	err      error
+	at       time.Time
+	took     time.Duration
+	failures []Failure
+	waived   []string
+	text     string // of err
+}
+
+// read reads the errors.
+func (d *end) read() {
+	if d.err != nil {
+		d.text = brief(d.err.Error(), maxText)
 	}
-	if at := result.Namespace.DeletionTimestamp.Time; !at.IsZero() {
+	if d.result.Outcome != pass.Interrupted {
+		d.failures = failuresOf(d.result, d.err)
+		d.waived = textsOf(d.result.Report.Waived)
+	}
+}
+
+// learn takes in a pass that has ended.
+func (e *entry) learn(p *part, most int, d *end) {
+	outcome, report := d.result.Outcome, d.result.Report
+	if e.began.IsZero() {
+		e.began = d.at.Add(-d.took)
+	}
+	if at := d.result.Namespace.DeletionTimestamp.Time; !at.IsZero() {
 		e.deleted = at
 	}
-	looked := result.Outcome == pass.Waiting || result.Outcome == pass.Failed || result.Outcome == pass.Interrupted ||
-		result.Outcome == pass.Finalized || result.Outcome == pass.Removed
-	if looked {
-		p.count(result.Report, now)
+	switch outcome {
+	case pass.Waiting, pass.Failed, pass.Interrupted, pass.Finalized, pass.Removed:
+		p.count(report, d.at)
 	}
-	if result.Outcome != pass.Interrupted {
-		e.fail(p, failuresOf(result, err), now)
-		p.waived = textsOf(result.Report.Waived)
-		p.settles = result.Report.Settles
-	}
-	p.done = p.done || result.Outcome == pass.Finalized || result.Outcome == pass.Removed || result.Outcome == pass.NotHeld
-	if result.Outcome == pass.Waiting || result.Outcome == pass.Failed {
-		p.done = false
+	if outcome != pass.Interrupted {
+		e.fail(p, d.failures, d.at)
+		p.waived, p.settles = d.waived, report.Settles
 	}
 	s := step{
-		start: now.Add(-took).UnixNano(), took: took, deleted: result.Report.Deleted(), remaining: p.remaining(), removed: e.removed(),
-		party: p.voice.party, outcome: result.Outcome,
+		start: d.at.Add(-d.took).UnixNano(), took: d.took, deleted: report.Deleted(), remaining: p.remaining(), removed: e.removed(),
+		party: p.voice.party, outcome: outcome, err: d.text,
 	}
-	if err != nil {
-		s.err = brief(err.Error(), maxText)
-		if last := e.last(); last != nil && last.err == s.err {
-			s.err = last.err // one copy will do
-		}
+	if last := e.last(); last != nil && last.err == s.err {
+		s.err = last.err // one copy will do
 	}
 	e.push(s, most)
 }
@@ -157,6 +170,9 @@ func (p *part) count(report deleter.Report, now time.Time) {
 		return
 	}
 	before := p.types
+	if len(report.Results) == 0 && len(before) == 0 {
+		return
+	}
 	taken := make([]bool, len(before))
 	p.types = make([]kind, 0, min(len(before)+1, maxTypes))
 	for i := range report.Results {

@@ -104,6 +104,7 @@ func party(f finalizer.Name, alive bool) parties.Party {
 // Each case names all causes in their order, and words of the first one's summary and
 // remedy.
 func TestCauses(t *testing.T) {
+	seen := map[explain.Kind]bool{}
 	for _, c := range []struct {
 		name    string
 		in      explain.Input
@@ -224,6 +225,8 @@ func TestCauses(t *testing.T) {
 			[]explain.Kind{explain.Queued}, "waiting for a worker for 5m", "Workers"},
 		{"the first pass hangs", explain.Input{Namespace: dying("kubernetes"), History: explain.History{UID: "u-1", Running: ago(50 * time.Second)}},
 			[]explain.Kind{explain.SourceSlow}, "waiting for answers for 50s", ""},
+		{"nothing is known to keep it", explain.Input{Namespace: dying("kubernetes"), History: looked(explain.History{}, "waiting")},
+			[]explain.Kind{explain.Unknown}, "what keeps it is not known here", "kubectl get namespace shop -o yaml"},
 		{"nothing holds it", explain.Input{Namespace: with(dying(), "", phase.Observation{})}, []explain.Kind{explain.Removable}, "nothing holds it any more", "finalize"},
 		{"the history of another incarnation", explain.Input{Namespace: dying("kubernetes"), History: func() explain.History {
 			h := failing(explain.SourceFailed, "x", "y")
@@ -256,7 +259,13 @@ func TestCauses(t *testing.T) {
 			require.Contains(t, first.Summary, c.summary)
 			require.Contains(t, first.Remedy.Text+" "+first.Remedy.Command, c.remedy)
 			require.Equal(t, first.Summary, d.Summary)
+			for _, k := range c.want {
+				seen[k] = true
+			}
 		})
+	}
+	for _, k := range explain.Kinds() {
+		require.True(t, seen[k], "no case has %q", k)
 	}
 }
 

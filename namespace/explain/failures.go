@@ -53,6 +53,9 @@ func failuresOf(result pass.Result, err error) []Failure {
 	}
 	known := len(list) > 0
 	each(report.Failed, func(err error) { addPass(add, err, known) })
+	if err == nil {
+		return list
+	}
 	told := toldIn(report)
 	each(err, func(err error) {
 		if !told(err) {

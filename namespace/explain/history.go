@@ -34,8 +34,7 @@ type History struct {
 	Queued    time.Time     // since when it waits for a worker; zero: it does not
 	Running   time.Time     // since when a pass runs; zero: none does
 	Next      *Next         // nil: it is looked at now, or nothing is known
-	Done      []finalizer.Name
-	Ended     time.Time // when it was removed; zero: it was not, as far as known
+	Ended     time.Time     // when it was removed; zero: it was not, as far as known
 }
 
 // History returns what was seen of that incarnation of the namespace; of the latest
@@ -130,9 +129,6 @@ func (e *entry) history(ref controller.Ref) History {
 func (p *part) tell(h *History) {
 	if party := p.voice.party; party != "" && !slices.Contains(h.Parties, party) {
 		h.Parties = append(h.Parties, party)
-	}
-	if p.done && p.voice.party != "" {
-		h.Done = append(h.Done, p.voice.party)
 	}
 	for _, k := range p.types {
 		o := k.Objects

@@ -81,7 +81,6 @@ func (r *Recorder) HooksOf(party finalizer.Name) controller.Hooks {
 		PassStarted: v.started,
 		PassEnded:   v.passed,
 		Retried:     v.retried,
-		Finalized:   v.finalized,
 		Removed:     v.removed,
 	}
 }
@@ -151,11 +150,13 @@ func (v *voice) started(ref controller.Ref) {
 
 func (v *voice) passed(ref controller.Ref, result pass.Result, err error, took time.Duration) {
 	now := time.Now().UTC()
+	end := end{result: result, err: err, at: now, took: took}
+	end.read() // errors are the host's code: not while the recorder is locked
 	v.recorder.mu.Lock()
 	defer v.recorder.mu.Unlock()
 	e, p := v.of(ref)
 	p.queued, p.running = time.Time{}, time.Time{}
-	e.learn(p, v.recorder.opts.Passes, result, err, now, took)
+	e.learn(p, v.recorder.opts.Passes, &end)
 }
 
 func (v *voice) retried(ref controller.Ref, delay time.Duration, reason controller.Reason) {
@@ -164,13 +165,6 @@ func (v *voice) retried(ref controller.Ref, delay time.Duration, reason controll
 	defer v.recorder.mu.Unlock()
 	_, p := v.of(ref)
 	p.next = Next{At: now.Add(delay), Reason: string(reason)}
-}
-
-func (v *voice) finalized(ref controller.Ref) {
-	v.recorder.mu.Lock()
-	defer v.recorder.mu.Unlock()
-	_, p := v.of(ref)
-	p.done = true
 }
 
 func (v *voice) removed(ref controller.Ref) {

@@ -325,7 +325,6 @@ func TestRecorderTellsPartiesApart(t *testing.T) {
 		require.Equal(t, explain.Next{At: time.Now().UTC().Add(3 * time.Second), Reason: "failed"}, *h.Next)
 
 		passed(one, shop, pass.Finalized, nil, counted(pods, 0, 0, 0))
-		one.Finalized(shop)
 		h = r.History("shop", "u-1")
 		require.Equal(t, []string{"the deleter"}, h.Failing, "the other's")
 		require.Empty(t, h.Objects)

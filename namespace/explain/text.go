@@ -19,7 +19,7 @@ const width = 80
 // of text are shown as escapes ("\n", "\u202e"). It ends with a line break.
 func (d Diagnosis) Text() string {
 	w := &writer{now: d.At}
-	w.line("", d.headline())
+	w.b.WriteString(clean(d.headline()) + "\n")
 	for _, sub := range d.sublines() {
 		w.line("  ", sub)
 	}
@@ -200,7 +200,7 @@ func (w *writer) line(indent, text string) { w.wrap(indent, indent+"  ", text) }
 
 func (w *writer) wrap(first, rest, text string) {
 	indent, column, fresh := first, 0, true
-	for word := range strings.SplitSeq(clean(text), " ") {
+	for word := range strings.FieldsSeq(clean(text)) {
 		n := utf8.RuneCountInString(word)
 		switch {
 		case fresh:

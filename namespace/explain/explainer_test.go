@@ -1,0 +1,124 @@
+package explain_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/nslifecycle/nslifecycle/deleter"
+	"github.com/nslifecycle/nslifecycle/finalizer"
+	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/audit"
+	"github.com/nslifecycle/nslifecycle/namespace/controller"
+	"github.com/nslifecycle/nslifecycle/namespace/controller/controllertest"
+	"github.com/nslifecycle/nslifecycle/namespace/explain"
+	"github.com/nslifecycle/nslifecycle/namespace/parties"
+)
+
+// From DELETE to removal, beside a controller.
+func TestExplainerBesideAController(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		host := new(controllertest.Host)
+		recorder := explain.NewRecorder(nil)
+		broken := errors.New("connection refused")
+		failure := broken
+		d, err := deleter.FromFunc(widgets, func(context.Context, deleter.Target) (int, error) { return 0, failure })
+		require.NoError(t, err)
+		c, err := controller.New(host, d, namespace.Party{Finalizer: finalizer.Kubernetes}, &controller.Options{Hooks: recorder.HooksOf(finalizer.Kubernetes)})
+		require.NoError(t, err)
+		ended := make(chan error)
+		go func() { ended <- c.Run(ctx) }()
+
+		asked := 0
+		e := explain.New(host, &explain.Options{
+			Recorder: recorder,
+			Parties:  func(context.Context) ([]parties.Party, error) { asked++; return nil, broken },
+			Records:  func(context.Context, string) ([]audit.Record, error) { asked++; return nil, broken },
+		})
+		ask := func() explain.Diagnosis {
+			t.Helper()
+			synctest.Wait()
+			d, err := e.Explain(ctx, "shop")
+			require.NoError(t, err, "what is optional may fail")
+			return d
+		}
+		require.Equal(t, explain.Gone, ask().Causes[0].Kind)
+		_, err = host.Create(ctx, namespace.Namespace{Meta: namespace.Meta{Name: "shop"}})
+		require.NoError(t, err)
+		require.Equal(t, explain.NotTerminating, ask().Causes[0].Kind)
+		_, err = host.Delete(ctx, "shop")
+		require.NoError(t, err)
+		time.Sleep(10 * time.Minute)
+
+		got := ask()
+		require.Equal(t, []explain.Kind{explain.SourceFailed}, kinds(got), got.Text())
+		require.Equal(t, "widgets.example.com fails: empty: connection refused", got.Summary)
+		require.NotNil(t, got.Next)
+		require.True(t, got.Next.At.After(time.Now()))
+		require.Equal(t, "failed", got.Next.Reason)
+		require.Equal(t, got.Progress.Passes, got.Failures[0].Count)
+		require.Len(t, got.Passes, min(32, got.Progress.Passes))
+
+		failure = nil
+		time.Sleep(2 * time.Minute)
+		got = ask()
+		require.Equal(t, []explain.Kind{explain.Gone}, kinds(got))
+		require.Contains(t, got.Summary, "it was removed")
+		require.Equal(t, 8, asked)
+		stop()
+		require.NoError(t, <-ended)
+	})
+}
+
+// The record of a force is shown with its inventory.
+func TestExplainerReadsTheInventory(t *testing.T) {
+	host := new(controllertest.Host)
+	full := forced()[0]
+	bare := full
+	bare.Inventory = nil
+	list := []audit.Record{bare, forced()[1]}
+	e := explain.New(host, &explain.Options{
+		Records: func(context.Context, string) ([]audit.Record, error) { return list, nil },
+		Record: func(_ context.Context, name, id string) (audit.Record, error) {
+			require.Equal(t, []string{"shop", "r1"}, []string{name, id})
+			return full, nil
+		},
+	})
+	d, err := e.Explain(t.Context(), "shop")
+	require.NoError(t, err)
+	require.Contains(t, d.Causes[1].Detail, "2 of pods (a, b)")
+	require.Nil(t, list[0].Inventory, "the list is another's")
+}
+
+func TestExplainerBadInput(t *testing.T) {
+	host := new(controllertest.Host)
+	broken := errors.New("broken")
+	for _, c := range []struct {
+		name string
+		ctx  context.Context
+		e    *explain.Explainer
+		ns   string
+		want error
+	}{
+		{"no context", nil, explain.New(host, nil), "shop", namespace.ErrBadRequest},
+		{"no name", t.Context(), explain.New(host, nil), "", namespace.ErrBadRequest},
+		{"no namespaces", t.Context(), explain.New(nil, nil), "shop", namespace.ErrBadRequest},
+		{"namespaces that fail", t.Context(), explain.New(&controllertest.Intercept{Namespaces: host, Before: func(context.Context, controllertest.Op, string) error { return broken }}, nil), "shop", broken},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			d, err := c.e.Explain(c.ctx, c.ns)
+			require.ErrorIs(t, err, c.want)
+			require.Zero(t, d)
+		})
+	}
+	for _, name := range []string{"..", "a/b", "\xff", string(make([]byte, 1000))} {
+		d, err := explain.New(host, nil).Explain(t.Context(), name)
+		require.NoError(t, err, "a name that cannot exist is one that does not")
+		require.Equal(t, []explain.Kind{explain.Gone}, kinds(d))
+	}
+}
