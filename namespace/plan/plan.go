@@ -7,25 +7,30 @@ import (
 
 	"github.com/nslifecycle/nslifecycle/finalizer"
 	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/phase"
 )
 
-// Plan is what the deletion of a namespace would do.
+// Plan is what the deletion of a namespace would do. Make one with [Of].
 type Plan struct {
 	Name        string                 `json:"name"`
 	UID         string                 `json:"uid"`
+	Phase       phase.Phase            `json:"phase"` // Terminating: DELETE changes nothing, Types are what is left
 	At          time.Time              `json:"at"`
 	Refusal     string                 `json:"refusal,omitempty"` // why DELETE would be refused now; empty: it would not
 	Protections []namespace.Protection `json:"protections,omitempty"`
-	Grace       time.Duration          `json:"grace,omitempty"` // for so long it would be on hold first
-	Finalizers  []finalizer.Name       `json:"finalizers,omitempty"`
-	Types       []Type                 `json:"types"`              // what would be deleted, those with content first
-	Failures    []Failure              `json:"failures,omitempty"` // what did not answer: the plan is not complete
+	Grace       time.Duration          `json:"grace,omitempty"`      // for so long it would be on hold first; nanoseconds in JSON
+	Hold        *namespace.Hold        `json:"hold,omitempty"`       // it is on hold already
+	Finalizers  []finalizer.Name       `json:"finalizers,omitempty"` // each of whose owners must agree
+	Own         []finalizer.Name       `json:"own,omitempty"`        // metadata.finalizers, which hold it too
+	Types       []Type                 `json:"types"`                // what would be deleted, those with content first
+	Failures    []Failure              `json:"failures,omitempty"`   // what did not answer: the plan is not complete
 }
 
 // Type is one resource type of a plan.
 type Type struct {
 	Resource string   `json:"resource"`
 	Objects  int      `json:"objects"`
+	More     bool     `json:"more,omitempty"` // there may be more than these
 	Sample   []string `json:"sample,omitempty"`
 	HeldBy   []HeldBy `json:"heldBy,omitempty"`
 }
@@ -38,6 +43,18 @@ type HeldBy struct {
 
 // Failure is a source that did not answer.
 type Failure struct {
-	Source string `json:"source"`
+	Source string `json:"source"` // a resource type or a group; empty: the look as a whole
 	Text   string `json:"text"`
+}
+
+// Complete reports whether every source answered.
+func (p Plan) Complete() bool { return len(p.Failures) == 0 }
+
+// Objects returns how many objects would be deleted, as far as known.
+func (p Plan) Objects() int {
+	n := 0
+	for _, t := range p.Types {
+		n += t.Objects
+	}
+	return n
 }

@@ -1,0 +1,138 @@
+package plan
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nslifecycle/nslifecycle/deleter"
+	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/phase"
+)
+
+// Namespaces is where the namespaces are kept. registry.Registry is one.
+type Namespaces interface {
+	Get(ctx context.Context, name string) (namespace.Namespace, error)
+}
+
+// Looker tells what is in a namespace without deleting anything. [*deleter.Composed] is
+// one.
+type Looker interface {
+	Look(ctx context.Context, target deleter.Target) (deleter.Report, error)
+}
+
+var _ Looker = (*deleter.Composed)(nil)
+
+// Options tunes [Of]. Zero fields take the defaults.
+type Options struct {
+	// Immortal are the names of namespaces that cannot be deleted, as the registry has
+	// them. Nil is the registry's default: "default", "kube-system", "kube-public"; empty
+	// and not nil is none.
+	Immortal []string
+}
+
+// Of returns the plan for a namespace as it is now: whether its deletion would be
+// refused, for how long it would be on hold, whose finalizers hold it, and what would be
+// deleted. It reads only. Sources that do not answer, or that cannot look at a namespace
+// that is Active ([deleter.Viewer]), are in the plan as failures: it says what it does
+// not know. Of a terminating namespace it tells what is left.
+//
+// Nothing is locked: what happens after the look is not in the plan. If the name goes to
+// another incarnation meanwhile, the sources refuse to tell of it (rule R8).
+//
+// The errors are those of Get, such as [namespace.ErrNotFound]; [namespace.ErrInvalid]
+// for a name or arguments that make no sense; and the cause of a context that ended.
+func Of(ctx context.Context, namespaces Namespaces, looker Looker, name string, options *Options) (Plan, error) {
+	switch {
+	case ctx == nil || namespaces == nil || looker == nil:
+		return Plan{}, invalid(name, "the context, the namespaces and the looker are required")
+	case len(namespace.ValidateName(name)) > 0:
+		return Plan{}, invalid(name, "no namespace can have this name: %s", strings.Join(namespace.ValidateName(name), "; "))
+	}
+	immortal := []string{"default", "kube-system", "kube-public"}
+	if options != nil && options.Immortal != nil {
+		immortal = options.Immortal
+	}
+	n, err := namespaces.Get(ctx, name)
+	if err != nil {
+		return Plan{}, fmt.Errorf("plan: read namespace %q: %w", name, err)
+	}
+	p := of(n, immortal, time.Now())
+	report, err := looker.Look(ctx, deleter.Target{Namespace: name, UID: n.UID, DeletedAt: n.DeletionTimestamp.Time})
+	if ctx.Err() != nil {
+		return Plan{}, fmt.Errorf("plan: look at namespace %q: %w", name, context.Cause(ctx))
+	}
+	p.see(report, err)
+	return p, nil
+}
+
+func invalid(name, format string, args ...any) error {
+	return &namespace.Error{Kind: namespace.ErrInvalid, Resource: namespace.Resource, Name: name,
+		Message: fmt.Sprintf("plan: namespace %.80q: ", name) + fmt.Sprintf(format, args...)}
+}
+
+// of is what the namespace itself tells.
+func of(n namespace.Namespace, immortal []string, at time.Time) Plan {
+	p := Plan{
+		Name: n.Name, UID: n.UID, Phase: n.Phase(), At: at.UTC().Round(0), Types: []Type{},
+		Finalizers: n.Spec.Finalizers.Names(), Own: n.Finalizers.Names(),
+	}
+	// Protections that cannot be read protect all the same: the refusal names them.
+	p.Protections, _ = namespace.Protections(n.Meta)
+	if p.Phase == phase.Terminating {
+		return p
+	}
+	if hold, held, err := namespace.HoldOf(n.Meta); held && err == nil {
+		p.Hold = &hold
+	}
+	if err := namespace.ValidateDelete(n, namespace.Preconditions{}, immortal...); err != nil {
+		p.Refusal = err.Error()
+	}
+	if next, err := namespace.PrepareDelete(n, "", at); err != nil && p.Refusal == "" {
+		p.Refusal = err.Error()
+	} else if err == nil && p.Hold == nil && next.Phase() == phase.Active {
+		p.Grace, _ = namespace.GraceOf(n.Meta) // it was read just now
+	}
+	return p
+}
+
+// see adds what is in the namespace.
+func (p *Plan) see(report deleter.Report, err error) {
+	for _, errs := range [][]error{report.Discovery, report.Parsing, {report.Failed}} {
+		for _, err := range errs {
+			p.fail(deleter.Failing(err), err)
+		}
+	}
+	for _, r := range report.Results {
+		p.fail(r.Resource.String(), r.Err)
+		if r.Err != nil && r.Remaining == 0 {
+			continue
+		}
+		t := Type{Resource: r.Resource.String(), Objects: r.Remaining, More: r.More || r.Err != nil, Sample: slices.Clone(r.Sample)}
+		for _, h := range r.Holders {
+			t.HeldBy = append(t.HeldBy, HeldBy{h.Finalizer, h.Objects})
+		}
+		p.Types = append(p.Types, t)
+	}
+	if len(p.Failures) == 0 {
+		p.fail("", err)
+	}
+	slices.SortStableFunc(p.Types, func(a, b Type) int {
+		switch empty := a.Objects == 0; {
+		case empty == (b.Objects == 0):
+			return strings.Compare(a.Resource, b.Resource)
+		case empty:
+			return 1
+		}
+		return -1
+	})
+}
+
+func (p *Plan) fail(source string, err error) {
+	if err == nil {
+		return
+	}
+	p.Failures = append(p.Failures, Failure{Source: source, Text: err.Error()})
+}
