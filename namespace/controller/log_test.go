@@ -36,13 +36,12 @@ func clockedLog() (*slog.Logger, *journal) {
 // day is a namespace that is stuck, with what a test may do to it.
 type day struct {
 	*world
-	t        *testing.T
-	name     string
-	failing  []*atomic.Bool // by type of content
-	diary    *diary
-	log      *journal
-	release  func()
-	finalize func()
+	t       *testing.T
+	name    string
+	failing []*atomic.Bool // by type of content
+	diary   *diary
+	log     *journal
+	release func() // lets go of all objects
 }
 
 // newDay has a namespace with content of three types, of which the first has an object

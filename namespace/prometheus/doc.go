@@ -18,13 +18,17 @@
 //	namespace_finalize_conflicts_total                    counter    writes refused because somebody else had written
 //	namespace_deletion_duration_seconds                   histogram  from DELETE to removal
 //
-// Objects are counted as far as the sources count them: a Kubernetes API that deletes a
-// whole collection does not say how many objects that were. No label holds the name of a namespace. Resource types are few in a host that lists
+// No label holds the name of a namespace. Resource types are few in a host that lists
 // them and many in one that discovers them: the first [Options.Resources] that have
 // something to tell get a label of their own, the rest is "other". What fails beyond the
 // resource types is told as the resources "(discovery)", "(parsing)" and "(deleter)".
+// Objects are counted as far as the sources count them: a Kubernetes API that deletes a
+// whole collection does not say how many objects that were.
+//
+// Of several replicas that divide the work each tells of the namespaces that are its own,
+// so sums over them are right. A replica that stops working and stays, as one that has
+// lost a lease, is to call [Collector.Clear].
 //
 // Beside this package, in the same folder, are a dashboard for Grafana (dashboard.json)
-// and alert rules (alerts.yaml). Who counts of several replicas that divide the work: each
-// what is its own, so sums are right.
+// and alert rules (alerts.yaml).
 package prometheus
