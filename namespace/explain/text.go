@@ -31,7 +31,10 @@ func (d Diagnosis) Text() string {
 	d.textHolders(w)
 	d.textObjects(w)
 	d.textFailures(w)
-	d.textNext(w)
+	if next := d.next(); next != "" {
+		w.section("NEXT PASS")
+		w.line("  ", next)
+	}
 	return w.b.String()
 }
 
@@ -61,11 +64,16 @@ func (d Diagnosis) sublines() []string {
 func full(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
 
 func (d Diagnosis) textProgress(w *writer) {
-	p := d.Progress
-	if p == nil || p.Removed == 0 && p.Remaining == 0 && p.Passes == 0 {
+	if p := d.Progress; p == nil || p.Removed == 0 && p.Remaining == 0 && p.Passes == 0 {
 		return
 	}
 	w.section("PROGRESS")
+	w.line("  ", d.progress())
+}
+
+// progress says how far a deletion has come.
+func (d Diagnosis) progress() string {
+	p := d.Progress
 	text := number(p.Removed) + " removed"
 	if d.Phase != "" {
 		text += fmt.Sprintf(", %s%s remaining", least(p.AtLeast), number(p.Remaining))
@@ -83,7 +91,7 @@ func (d Diagnosis) textProgress(w *writer) {
 	if p.Passes > 0 {
 		text += fmt.Sprintf(", in %s", plural(p.Passes, "pass", "passes"))
 	}
-	w.line("  ", text)
+	return text
 }
 
 func rate(n float64) string {
@@ -170,19 +178,18 @@ func (d Diagnosis) textFailures(w *writer) {
 	}
 }
 
-// textNext says when it will be looked at again.
-func (d Diagnosis) textNext(w *writer) {
+// next says when it will be looked at again; empty: nobody knows.
+func (d Diagnosis) next() string {
 	if d.Next == nil {
-		return
+		return ""
 	}
-	w.section("NEXT PASS")
 	switch wait := d.Next.At.Sub(d.At); {
 	case d.Next.Reason == nextRunning || d.Next.Reason == nextQueued:
-		w.line("  ", fmt.Sprintf("now (%s for %s)", d.Next.Reason, human(-wait)))
+		return fmt.Sprintf("now (%s for %s)", d.Next.Reason, human(-wait))
 	case wait > 0:
-		w.line("  ", fmt.Sprintf("in %s at the latest, %s (%s)", human(wait), clock(d.Next.At, d.At), d.Next.Reason))
+		return fmt.Sprintf("in %s at the latest, %s (%s)", human(wait), clock(d.Next.At, d.At), d.Next.Reason)
 	default:
-		w.line("  ", fmt.Sprintf("was due %s ago, %s (%s)", human(-wait), clock(d.Next.At, d.At), d.Next.Reason))
+		return fmt.Sprintf("was due %s ago, %s (%s)", human(-wait), clock(d.Next.At, d.At), d.Next.Reason)
 	}
 }
 
@@ -221,17 +228,23 @@ func (w *writer) wrap(first, rest, text string) {
 
 func (w *writer) cause(n int, c Cause) {
 	w.wrap(fmt.Sprintf("%3d. ", n), "     ", c.Summary)
-	since := ""
-	if !c.Since.IsZero() && !c.Kind.saysSince() {
-		since = fmt.Sprintf("since %s (%s)", clock(c.Since, w.now), human(w.now.Sub(c.Since)))
-	}
-	if more := sentence(since, c.Detail); more != "" {
+	if more := c.when(w.now); more != "" {
 		w.wrap("     ", "     ", more)
 	}
 	w.wrap("     -> ", "        ", c.Remedy.Text)
 	if c.Remedy.Command != "" {
 		w.b.WriteString("        $ " + clean(c.Remedy.Command) + "\n")
 	}
+}
+
+// when says since when the cause is there, unless its summary does, and what else is
+// known of it.
+func (c Cause) when(now time.Time) string {
+	since := ""
+	if !c.Since.IsZero() && !c.Kind.saysSince() {
+		since = fmt.Sprintf("since %s (%s)", clock(c.Since, now), human(now.Sub(c.Since)))
+	}
+	return sentence(since, c.Detail)
 }
 
 // clean returns s with everything that a terminal might obey, or that would make text
