@@ -3,6 +3,7 @@ package explain_test
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -26,8 +27,13 @@ func TestExplainerBesideAController(t *testing.T) {
 		host := new(controllertest.Host)
 		recorder := explain.NewRecorder(nil)
 		broken := errors.New("connection refused")
-		failure := broken
-		d, err := deleter.FromFunc(widgets, func(context.Context, deleter.Target) (int, error) { return 0, failure })
+		var mended atomic.Bool
+		d, err := deleter.FromFunc(widgets, func(context.Context, deleter.Target) (int, error) {
+			if mended.Load() {
+				return 0, nil
+			}
+			return 0, broken
+		})
 		require.NoError(t, err)
 		c, err := controller.New(host, d, namespace.Party{Finalizer: finalizer.Kubernetes}, &controller.Options{Hooks: recorder.HooksOf(finalizer.Kubernetes)})
 		require.NoError(t, err)
@@ -64,7 +70,7 @@ func TestExplainerBesideAController(t *testing.T) {
 		require.Equal(t, got.Progress.Passes, got.Failures[0].Count)
 		require.Len(t, got.Passes, min(32, got.Progress.Passes))
 
-		failure = nil
+		mended.Store(true)
 		time.Sleep(2 * time.Minute)
 		got = ask()
 		require.Equal(t, []explain.Kind{explain.Gone}, kinds(got))
