@@ -73,7 +73,10 @@ type ObjectChange struct {
 type Operation uint8
 
 // The operations. An Update or Finalize that takes the last finalizer from what is
-// being deleted removes it: it has no New then.
+// being deleted removes it: it has no New then. What puts a namespace on hold and takes
+// it off again is an Update, also where a client asked for its deletion
+// ([Registry.DeleteAfter], [namespace.GraceAnnotation]); the Delete comes when the hold
+// is over.
 const (
 	Create Operation = iota + 1
 	Update
