@@ -20,6 +20,8 @@ import (
 //	/{prefix}/.terminating/{name}                exists exactly while Terminating; holds the uid
 //	/{prefix}/.hold/{name}                       exists exactly while Active and on hold; holds when that ends, and the uid
 //
+// Beside them are records of what was declared (package audit, which forms their keys).
+//
 // Whoever forms a key has checked its segments (checkSegment) before.
 type layout struct{ root string }
 

@@ -95,6 +95,10 @@ func (c *core) alongside(ctx context.Context, do []store.Operation, old, next na
 // is there is replaced. An update that changes nothing writes nothing. One that
 // takes the last finalizer from a terminating namespace removes it (rule R1), and
 // returns it as it was last.
+//
+// A change of what annotations declare (protections, waivers, holds and graces) is put on
+// record by the same commit, under the name that audit.WithActor has set; so it is by every other
+// write that makes one.
 func (r *Registry) Update(ctx context.Context, n namespace.Namespace) (namespace.Namespace, error) {
 	return r.replaceNamespace(ctx, n, Update, namespace.PrepareUpdate, namespace.ValidateUpdate)
 }

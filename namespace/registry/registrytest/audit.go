@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
+	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
@@ -16,6 +18,8 @@ import (
 //
 //   - content was only ever created while its namespace was Active (rule R6),
 //   - a deletion timestamp never changed (rule R3),
+//   - what is declared about a namespace (protections, holds, graces, waivers) changed
+//     only with a record of that in the same commit, and records were only ever added,
 //   - an incarnation ended only by removal; as no content outlives its namespace,
 //     none of one incarnation was found in another (rule R8).
 //
@@ -169,6 +173,9 @@ func (st *state) audit(change store.Change) error {
 		if err := st.allowed(e); err != nil {
 			return err
 		}
+		if name, declares := st.declares(e); declares && !st.records(change, name) {
+			return fmt.Errorf("%q was written with other declarations than before, and no record of that is in the commit", e.Key)
+		}
 	}
 	for _, e := range change.Events {
 		if e.Deleted {
@@ -194,10 +201,46 @@ func (st *state) audit(change store.Change) error {
 	return errors.Join(st.strange...)
 }
 
+// declares reports whether an event changes what the annotations of a namespace declare.
+func (st *state) declares(e store.Event) (name string, declares bool) {
+	name, ok := strings.CutPrefix(e.Key, st.root+"namespaces/")
+	if !ok || e.Deleted {
+		return "", false
+	}
+	var was document
+	if e.Prev != nil {
+		was = parseNamespace(e.Prev.Value)
+	}
+	return name, !maps.Equal(was.declarations(), parseNamespace(e.Value).declarations())
+}
+
+// records reports whether a record of a name is in the commit.
+func (st *state) records(change store.Change, name string) bool {
+	return slices.ContainsFunc(change.Events, func(e store.Event) bool {
+		return !e.Deleted && strings.HasPrefix(e.Key, st.root+".audit/"+name+"/")
+	})
+}
+
+// declarations are the annotations that declare something about the namespace.
+func (d document) declarations() map[string]string {
+	of := map[string]string{}
+	for key, value := range d.Metadata.Annotations {
+		if key == namespace.HoldAnnotation || key == namespace.GraceAnnotation ||
+			strings.HasPrefix(key, namespace.ProtectionPrefix) || strings.HasPrefix(key, namespace.WaiverPrefix) {
+			of[key] = value
+		}
+	}
+	return of
+}
+
 // allowed holds one event against the state before its commit.
 func (st *state) allowed(e store.Event) error {
 	parts := strings.Split(strings.TrimPrefix(e.Key, st.root), "/")
 	switch {
+	case parts[0] == ".audit" || parts[0] == ".inventory":
+		if e.Prev != nil {
+			return fmt.Errorf("%q was changed or removed: records are only ever added", e.Key)
+		}
 	case slices.Contains(beside, parts[0]):
 	case len(parts) == 3 && e.Prev == nil && !e.Deleted:
 		if sp := st.spaces[parts[1]]; sp == nil || sp.gate == nil {

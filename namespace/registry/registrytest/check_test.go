@@ -31,6 +31,7 @@ const (
 	gate    = "/p/.gate/x"
 	index   = "/p/.terminating/x"
 	content = "/p/widgets/x/a"
+	record  = "/p/.audit/x/1"
 )
 
 func put(pairs ...string) store.Txn {
@@ -134,8 +135,13 @@ func TestAudit(t *testing.T) {
 		{"back to life", []store.Txn{create, terminate, and(create, remove(index)), remove(object, gate)}, "the deletion timestamp at \"/p/namespaces/x\" changed"},
 		{"a new incarnation at once", []store.Txn{create, put(object, another, gate, "v"), remove(object, gate)}, "became another incarnation"},
 		{"a gate that closes late", []store.Txn{create, put(object, dying, index, "u"), remove(gate), gone}, "there must be no gate"},
-		{"on hold, then deleted", []store.Txn{put(object, onHold, gate, "u", hold, until), and(put(object, heldDying, index, "u"), remove(gate, hold)), gone}, ""},
-		{"a hold that is restored late", []store.Txn{put(object, onHold, gate, "u", hold, until), put(object, active), remove(hold), remove(object, gate)}, "there must be no entry in the index of holds"},
+		{"on hold, then deleted", []store.Txn{put(object, onHold, gate, "u", hold, until, record, "{}"), and(put(object, heldDying, index, "u"), remove(gate, hold)), gone}, ""},
+		{"a hold that is restored late", []store.Txn{put(object, onHold, gate, "u", hold, until, record, "{}"), put(object, active, record+"1", "{}"), remove(hold), remove(object, gate)}, "there must be no entry in the index of holds"},
+		{"declared off the record", []store.Txn{put(object, onHold, gate, "u", hold, until), remove(object, gate, hold)}, "no record of that is in the commit"},
+		{"taken back off the record", []store.Txn{put(object, onHold, gate, "u", hold, until, record, "{}"), and(put(object, active), remove(hold)), remove(object, gate)}, "no record of that is in the commit"},
+		{"another's record", []store.Txn{put(object, onHold, gate, "u", hold, until, "/p/.audit/y/1", "{}"), remove(object, gate, hold)}, "no record of that is in the commit"},
+		{"a record that goes", []store.Txn{put(record, "{}"), remove(record)}, "records are only ever added"},
+		{"an inventory that is changed", []store.Txn{put("/p/.inventory/x/1/0", "{}"), put("/p/.inventory/x/1/0", "[]")}, "records are only ever added"},
 		{"an orphan for a moment", []store.Txn{create, put(content, widget), terminate, gone, remove(content)}, "it does not exist, but it has content"},
 		{"from one incarnation to another", []store.Txn{create, put(content, widget), terminate, and(gone, put(content, widget)), put(object, another, gate, "v")}, "it does not exist"},
 	} {
