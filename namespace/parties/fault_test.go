@@ -49,6 +49,11 @@ func TestR10_StoreAway(t *testing.T) {
 				time.Sleep(2 * beat)
 				require.True(t, listed(t, s)[0].Alive)
 				require.Contains(t, a.hooks(), "announced")
+				a.line.set(down) // the next failure is the first again
+				a.line.tries()
+				time.Sleep(2 * beat)
+				tries = a.line.tries()
+				require.LessOrEqual(t, tries[1].Sub(tries[0]), beat/8)
 			})
 		})
 	}
@@ -161,12 +166,18 @@ func TestLeavingWithoutAStore(t *testing.T) {
 func TestStoreClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(t)
-		a := announce(t, s, agent, nil)
+		ended := make(chan error, 1)
+		go func() { ended <- parties.Announce(t.Context(), s, agent, nil) }()
 		synctest.Wait()
 		require.NoError(t, s.Close())
 		time.Sleep(beat)
 		synctest.Wait()
-		require.ErrorIs(t, a.stop(), store.ErrClosed)
+		select {
+		case err := <-ended:
+			require.ErrorIs(t, err, store.ErrClosed)
+		default:
+			t.Fatal("it goes on, in vain")
+		}
 	})
 }
 
@@ -323,4 +334,49 @@ func TestManyParties(t *testing.T) {
 	list := listed(t, s)
 	require.Len(t, list, many)
 	require.EqualValues(t, "example.com/agent-1299", list[many-1].Finalizer)
+}
+
+// What goes because there is too much is what was silent for longest.
+func TestTheLivingStay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(t)
+		for i := range 1000 {
+			put(t, s, fmt.Sprintf("%s%s/%024d", entries, agent, i), `{"label":"dead","seen":"2000-01-01T00:00:00Z"}`)
+		}
+		put(t, s, entries+string(agent)+"/living", `{"label":"living","seen":"2000-01-01T00:00:00Z","patience":"1h"}`)
+		announce(t, s, agent, &parties.Options{Label: "new"})
+		synctest.Wait()
+		require.Equal(t, 256, count(t, s))
+		var labels []string
+		for _, i := range listed(t, s)[0].Instances {
+			labels = append(labels, i.Label)
+		}
+		require.Contains(t, labels, "living")
+		require.Contains(t, labels, "new")
+	})
+}
+
+// One that comes back at the moment at which it is removed stays.
+func TestBackAtTheLastMoment(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(t)
+		key := entries + string(agent) + "/paused"
+		beats := func() {
+			seen := time.Now().UTC().Format(time.RFC3339Nano)
+			put(t, s, key, `{"label":"paused","since":"`+seen+`","seen":"`+seen+`"}`)
+		}
+		beats()
+		a := announce(t, s, agent, nil)
+		removals := 0
+		a.line.intercept(func(txn store.Txn) {
+			if txn.Do[0].Delete {
+				removals++
+				beats()
+			}
+		})
+		time.Sleep(10 * patience)
+		synctest.Wait()
+		require.Greater(t, removals, 1)
+		require.Equal(t, 2, count(t, s))
+	})
 }

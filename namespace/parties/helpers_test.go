@@ -40,6 +40,7 @@ type line struct {
 	store.Store
 	mu      sync.Mutex
 	state   state
+	before  func(store.Txn) // each commit
 	commits []time.Time
 }
 
@@ -73,7 +74,11 @@ func (l *line) List(ctx context.Context, q store.Query) (store.Page, error) {
 func (l *line) Commit(ctx context.Context, txn store.Txn) (store.Revision, error) {
 	l.mu.Lock()
 	l.commits = append(l.commits, time.Now())
+	before := l.before
 	l.mu.Unlock()
+	if before != nil {
+		before(txn)
+	}
 	s, err := l.pass(ctx)
 	if err != nil {
 		return 0, err
@@ -83,6 +88,12 @@ func (l *line) Commit(ctx context.Context, txn store.Txn) (store.Revision, error
 		return 0, store.ErrUnknownOutcome
 	}
 	return revision, err
+}
+
+func (l *line) intercept(before func(store.Txn)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.before = before
 }
 
 // tries returns when commits were tried since the last call.
