@@ -40,6 +40,7 @@ type content struct {
 var (
 	_ deleter.CollectionDeleter = (*content)(nil)
 	_ deleter.Notifier          = (*content)(nil)
+	_ deleter.Viewer            = (*content)(nil)
 )
 
 // newContent returns the content of a type. Absent reports whether a discovery that
@@ -59,25 +60,19 @@ func (c *content) List(ctx context.Context, target deleter.Target, limit int, ne
 	if err := checkArguments(ctx, target); err != nil {
 		return deleter.Page{}, err
 	}
-	if limit < 0 {
-		return deleter.Page{}, fmt.Errorf("%w limit %d: must not be negative", deleter.ErrInvalid, limit)
-	}
-	if !c.verbs.has(canList) {
-		return deleter.Page{}, fmt.Errorf("%s can be deleted but not listed, so that nobody can see whether any are left: "+
-			"leave the type out with Options.Except", c.resource())
+	if err := c.checkList(limit); err != nil {
+		return deleter.Page{}, err
 	}
 	if err := c.incarnations.recent(ctx, target); err != nil {
 		return deleter.Page{}, err
 	}
-	if limit == 0 {
-		limit = ownLimit
-	}
-	list, err := c.client.Namespace(target.Namespace).List(ctx, metav1.ListOptions{Limit: int64(limit), Continue: next})
-	if err == nil && list == nil {
-		err = errNoAnswer
-	}
+	list, err := c.request(ctx, target, limit, next)
 	if err != nil {
-		return c.unlisted(ctx, target, next, explain(ctx, err))
+		page, gone, err := c.unlisted(ctx, target, next, err, c.incarnations.confirm)
+		if gone {
+			c.incarnations.vanish(target, c.resource())
+		}
+		return page, err
 	}
 	if len(list.Items) > 0 && c.strict(target) {
 		if err := c.incarnations.confirm(ctx, target, time.Now()); err != nil {
@@ -87,30 +82,55 @@ func (c *content) List(ctx context.Context, target deleter.Target, limit int, ne
 	return pageOf(list), nil
 }
 
-// unlisted is what List answers when the server did not.
-func (c *content) unlisted(ctx context.Context, target deleter.Target, next string, err error) (deleter.Page, error) {
+func (c *content) checkList(limit int) error {
+	if limit < 0 {
+		return fmt.Errorf("%w limit %d: must not be negative", deleter.ErrInvalid, limit)
+	}
+	if !c.verbs.has(canList) {
+		return fmt.Errorf("%s can be deleted but not listed, so that nobody can see whether any are left: "+
+			"leave the type out with Options.Except", c.resource())
+	}
+	return nil
+}
+
+// request asks for a page.
+func (c *content) request(ctx context.Context, target deleter.Target, limit int, next string) (*metav1.PartialObjectMetadataList, error) {
+	if limit == 0 {
+		limit = ownLimit
+	}
+	list, err := c.client.Namespace(target.Namespace).List(ctx, metav1.ListOptions{Limit: int64(limit), Continue: next})
+	if err == nil && list == nil {
+		err = errNoAnswer
+	}
+	return list, explain(ctx, err)
+}
+
+// unlisted is what List answers when the server did not. Gone says that there is no such
+// type; confirm is what tells whether the target is there.
+func (c *content) unlisted(
+	ctx context.Context, target deleter.Target, next string, err error, confirm func(context.Context, deleter.Target, time.Time) error,
+) (page deleter.Page, gone bool, _ error) {
 	switch {
 	case next != "" && expired(err):
-		return deleter.Page{}, fmt.Errorf("%w: %w", deleter.ErrExpired, err)
+		return page, false, fmt.Errorf("%w: %w", deleter.ErrExpired, err)
 	case next != "" && apierrors.IsBadRequest(err):
-		return deleter.Page{}, fmt.Errorf("%w page token: %w", deleter.ErrInvalid, err)
+		return page, false, fmt.Errorf("%w page token: %w", deleter.ErrInvalid, err)
 	case !missing(err):
-		return deleter.Page{}, err
+		return page, false, err
 	}
 	// The namespace, the type, or what serves it is missing. Only a discovery that began
 	// after the refusal can tell that it is the type.
-	if gone := c.incarnations.confirm(ctx, target, time.Now()); errors.Is(gone, deleter.ErrIncarnation) {
-		return deleter.Page{}, gone
+	if late := confirm(ctx, target, time.Now()); errors.Is(late, deleter.ErrIncarnation) {
+		return page, false, late
 	}
 	absent, failed := c.absent(ctx, c.resource())
 	switch {
 	case failed != nil:
-		return deleter.Page{}, fmt.Errorf("%w; whether the type still exists cannot be told: %w", err, failed)
+		return page, false, fmt.Errorf("%w; whether the type still exists cannot be told: %w", err, failed)
 	case absent:
-		c.incarnations.vanish(target, c.resource())
-		return deleter.Page{}, nil
+		return page, true, nil
 	}
-	return deleter.Page{}, err
+	return page, false, err
 }
 
 func pageOf(list *metav1.PartialObjectMetadataList) deleter.Page {

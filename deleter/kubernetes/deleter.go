@@ -41,7 +41,7 @@ func (d *Deleter) Delete(ctx context.Context, target deleter.Target, previous de
 		previous = deleter.Report{}
 	}
 	if err := checkArguments(ctx, target); err != nil {
-		return deleter.Report{UID: target.UID, Clean: previous.Clean, Failed: err}, err
+		return deleter.Report{UID: target.UID, Clean: previous.Clean, LastSeen: previous.Sights(), Failed: err}, err
 	}
 	d.incarnations.firstSeen(target) // from now on, at the latest
 	known := d.catalog.latest()
@@ -77,7 +77,7 @@ func (d *Deleter) overFresh(ctx context.Context, target deleter.Target, previous
 	if err == nil {
 		return d.over(ctx, target, previous, v, v.began)
 	}
-	report := deleter.Report{UID: target.UID, Clean: previous.Clean}
+	report := deleter.Report{UID: target.UID, Clean: previous.Clean, LastSeen: previous.Sights()}
 	undiscovered(ctx, &report, err)
 	return report
 }
@@ -155,22 +155,6 @@ func (d *Deleter) Wait(ctx context.Context, target deleter.Target, report delete
 		return fmt.Errorf("waiting for content to go: no discovery was made yet: %w", deleter.ErrNotSupported)
 	}
 	return v.composed.Wait(ctx, target, report)
-}
-
-// Look reports what is in the target and deletes nothing, see [deleter.Composed.Look].
-// It makes a discovery first.
-func (d *Deleter) Look(ctx context.Context, target deleter.Target) (deleter.Report, error) {
-	report := deleter.Report{UID: target.UID}
-	if err := checkArguments(ctx, target); err != nil {
-		report.Failed = err
-		return report, err
-	}
-	v, err := d.catalog.fresh(ctx)
-	if err != nil {
-		undiscovered(ctx, &report, err)
-		return report, report.Err()
-	}
-	return v.composed.Look(carrying(ctx, v, false), target)
 }
 
 // carried is what a pass brings along for the composed deleter, which outlives

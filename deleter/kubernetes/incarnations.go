@@ -51,6 +51,7 @@ type incarnation struct {
 	used     time.Time // when somebody last asked
 	first    time.Time // when it was first seen terminating; zero: never
 	shown    time.Time // when the last read began that showed it terminating; zero: none
+	present  time.Time // when the last read began that showed it, whatever its phase; zero: none
 	voided   time.Time // reads that began before say nothing any more
 	voids    int       // how often that happened
 	refused  map[deleter.Resource]bool
@@ -117,7 +118,7 @@ func (in *incarnations) gone(name string, uid types.UID) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	known := in.at(name, uid)
-	known.voided, known.shown = time.Now(), time.Time{}
+	known.voided, known.shown, known.present = time.Now(), time.Time{}, time.Time{}
 	known.voids++
 	known.refused, known.vanished, known.quiet = nil, nil, nil
 }
@@ -136,7 +137,7 @@ func (in *incarnations) confirm(ctx context.Context, target deleter.Target, sinc
 			return nil
 		}
 		ns, err := known.reads.do(ctx, func(ctx context.Context) (*corev1.Namespace, error) {
-			return in.read(ctx, target.Namespace, known, since)
+			return in.read(ctx, target.Namespace, known, &known.shown, since)
 		})
 		if ns != nil || err != nil {
 			return verdict(target, ns, explain(ctx, err))
@@ -145,11 +146,32 @@ func (in *incarnations) confirm(ctx context.Context, target deleter.Target, sinc
 	return context.Cause(ctx)
 }
 
+// exists is confirm for an incarnation that may as well be active.
+func (in *incarnations) exists(ctx context.Context, target deleter.Target, since time.Time) error {
+	for ctx.Err() == nil {
+		in.mu.Lock()
+		known := in.at(target.Namespace, types.UID(target.UID))
+		fresh := known.present.After(since)
+		in.mu.Unlock()
+		if fresh {
+			return nil
+		}
+		ns, err := known.reads.do(ctx, func(ctx context.Context) (*corev1.Namespace, error) {
+			return in.read(ctx, target.Namespace, known, &known.present, since)
+		})
+		if ns != nil || err != nil {
+			return same(target, ns, explain(ctx, err))
+		}
+	}
+	return context.Cause(ctx)
+}
+
 // read reads the namespace. It returns nothing if meanwhile another read has shown what
-// the caller asks for; others that share this one may need a later one.
-func (in *incarnations) read(ctx context.Context, name string, known *incarnation, since time.Time) (*corev1.Namespace, error) {
+// the caller asks for, at the time that is kept in shown; others that share this one may
+// need a later one, or one that shows more.
+func (in *incarnations) read(ctx context.Context, name string, known *incarnation, shown *time.Time, since time.Time) (*corev1.Namespace, error) {
 	in.mu.Lock()
-	fresh, voids := known.shown.After(since), known.voids
+	fresh, voids := shown.After(since), known.voids
 	in.mu.Unlock()
 	if fresh {
 		return nil, nil
@@ -168,6 +190,10 @@ func (in *incarnations) read(ctx context.Context, name string, known *incarnatio
 	if known.voids != voids {
 		return nil, errGone
 	}
+	// A note of another incarnation that is there is not worth its memory.
+	if found := in.known[incarnationKey{ns.Name, ns.UID}]; found == known && began.After(known.present) {
+		known.present = began
+	}
 	return ns, nil
 }
 
@@ -176,21 +202,38 @@ func (in *incarnations) recent(ctx context.Context, target deleter.Target) error
 	return in.confirm(ctx, target, time.Now().Add(-max(in.recheck, 0)))
 }
 
-// verdict tells whether a read showed the target.
+// verdict tells whether a read showed the target terminating.
 func verdict(target deleter.Target, ns *corev1.Namespace, err error) error {
+	if err := same(target, ns, err); err != nil {
+		return err
+	}
+	if ns.DeletionTimestamp == nil {
+		return fmt.Errorf("%w: namespace %q (uid %s) is not being deleted", deleter.ErrIncarnation, target.Namespace, target.UID)
+	}
+	return nil
+}
+
+// same tells whether a read showed the target, whatever its phase.
+func same(target deleter.Target, ns *corev1.Namespace, err error) error {
 	switch {
 	case missing(err) && !apierrors.IsUnexpectedServerError(err):
 		return fmt.Errorf("%w: namespace %q (uid %s) does not exist any more: %w", deleter.ErrIncarnation, target.Namespace, target.UID, err)
 	case errors.Is(err, errGone):
 		return fmt.Errorf("namespace %q (uid %s): %w", target.Namespace, target.UID, err)
 	case err != nil:
-		return fmt.Errorf("whether namespace %q is still terminating cannot be told: %w", target.Namespace, err)
+		return fmt.Errorf("whether namespace %q is still %s cannot be told: %w", target.Namespace, expected(target), err)
 	case ns.Name != target.Namespace || string(ns.UID) != target.UID:
 		return fmt.Errorf("%w: namespace %q is there with uid %s, not %s", deleter.ErrIncarnation, ns.Name, ns.UID, target.UID)
-	case ns.DeletionTimestamp == nil:
-		return fmt.Errorf("%w: namespace %q (uid %s) is not being deleted", deleter.ErrIncarnation, target.Namespace, target.UID)
 	}
 	return nil
+}
+
+// expected is what the namespace of a target should be.
+func expected(target deleter.Target) string {
+	if target.DeletedAt.IsZero() {
+		return "uid " + target.UID
+	}
+	return "terminating"
 }
 
 // firstSeen returns when the target was first seen terminating, by the local clock;

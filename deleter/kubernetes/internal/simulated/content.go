@@ -2,6 +2,8 @@ package simulated
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -269,6 +271,42 @@ func (c content) Delete(ctx context.Context, name string, opts metav1.DeleteOpti
 		b.objects = slices.Delete(b.objects, at, at+1)
 	}
 	return nil
+}
+
+// Patch implements [metadata.ResourceInterface] for merge patches of finalizers. A uid or
+// a resource version in it must be the object's.
+func (c content) Patch(
+	ctx context.Context, name string, of types.PatchType, data []byte, _ metav1.PatchOptions, _ ...string,
+) (*metav1.PartialObjectMetadata, error) {
+	b, err := c.at(ctx, Patch, name)
+	if err != nil {
+		return nil, err
+	}
+	if b == nil {
+		return nil, apierrors.NewNotFound(c.kind.group(), name)
+	}
+	defer b.mu.Unlock()
+	at, ok := b.find(name)
+	if !ok {
+		return nil, apierrors.NewNotFound(c.kind.group(), name)
+	}
+	var patch metav1.PartialObjectMetadata
+	if err := json.Unmarshal(data, &patch); err != nil || of != types.MergePatchType {
+		return nil, apierrors.NewBadRequest("only merge patches of metadata are understood")
+	}
+	o := b.objects[at]
+	if patch.UID != "" && patch.UID != o.meta.UID || patch.ResourceVersion != "" && patch.ResourceVersion != o.meta.ResourceVersion {
+		return nil, apierrors.NewConflict(c.kind.group(), name, errors.New("the object has been modified"))
+	}
+	if len(patch.Finalizers) == 0 {
+		b.release(c.api, at)
+		return o.meta.DeepCopy(), nil
+	}
+	meta, revision := o.changed(c.api)
+	meta.Finalizers = patch.Finalizers
+	o.meta = meta
+	b.feed.add(revision, watch.Event{Type: watch.Modified, Object: meta})
+	return meta.DeepCopy(), nil
 }
 
 // DeleteCollection implements [metadata.ResourceInterface].

@@ -39,6 +39,7 @@ const (
 	DeleteCollection
 	UpdateStatus
 	Finalize
+	Patch
 	Discover
 	Version
 
@@ -46,7 +47,7 @@ const (
 )
 
 var verbNames = [verbs]string{
-	"get", "list", "watch", "create", "delete", "deletecollection", "update status", "finalize", "discover", "version",
+	"get", "list", "watch", "create", "delete", "deletecollection", "update status", "finalize", "patch", "discover", "version",
 }
 
 // String returns the verb in lower case.

@@ -1,0 +1,201 @@
+package kubernetes_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+
+	"github.com/nslifecycle/nslifecycle/deleter"
+	"github.com/nslifecycle/nslifecycle/deleter/kubernetes"
+	"github.com/nslifecycle/nslifecycle/deleter/kubernetes/internal/simulated"
+	"github.com/nslifecycle/nslifecycle/finalizer"
+	"github.com/nslifecycle/nslifecycle/namespace/force"
+)
+
+// What a cluster is to package force.
+var (
+	_ force.Content   = (*kubernetes.Cluster)(nil)
+	_ force.Inventory = (*kubernetes.Deleter)(nil)
+)
+
+// uid is that of a pod in the world.
+func (w *world) uid(tb testing.TB, ns, name string) string {
+	tb.Helper()
+	m, err := w.Metadata().Resource(schema.GroupVersionResource{Version: "v1", Resource: "pods"}).Namespace(ns).Get(tb.Context(), name, metav1.GetOptions{})
+	require.NoError(tb, err)
+	return string(m.UID)
+}
+
+// An object goes by its uid alone, whatever the phase of its namespace, and with the
+// finalizers that are named.
+func TestRemove(t *testing.T) {
+	w := newWorld(t, ours, kubernetes.Options{})
+	w.create(t, "n")
+	w.put(t, "n", ofPods, simulated.Object{Name: "plain"}, simulated.Object{Name: "stays"},
+		simulated.Object{Name: "held", Finalizers: []string{"example.com/a", "example.com/b"}})
+	release := func(names ...finalizer.Name) []finalizer.Name { return names }
+
+	gone, err := w.cluster.Remove(t.Context(), pods, "n", "plain", w.uid(t, "n", "plain"), nil)
+	require.NoError(t, err)
+	require.True(t, gone)
+	held := w.uid(t, "n", "held")
+	for _, names := range [][]finalizer.Name{nil, release("example.com/other"), release("example.com/a", "example.com/other")} {
+		gone, err = w.cluster.Remove(t.Context(), pods, "n", "held", held, names)
+		require.NoError(t, err)
+		require.False(t, gone, "another finalizer holds it, after %v", names)
+	}
+	gone, err = w.cluster.Remove(t.Context(), pods, "n", "held", held, release("example.com/b"))
+	require.NoError(t, err)
+	require.True(t, gone, "the other one was taken off before")
+	gone, err = w.cluster.Remove(t.Context(), pods, "n", "held", held, nil)
+	require.NoError(t, err)
+	require.True(t, gone, "what is gone already is gone")
+	require.Equal(t, 1, w.Objects("n"))
+}
+
+// R8: an object of another uid is not touched, nor its finalizers.
+func TestR8_RemoveOfAnotherObject(t *testing.T) {
+	w := newWorld(t, ours, kubernetes.Options{})
+	w.create(t, "n")
+	w.put(t, "n", ofPods, simulated.Object{Name: "p", Finalizers: []string{"example.com/a"}})
+	gone, err := w.cluster.Remove(t.Context(), pods, "n", "p", "another", []finalizer.Name{"example.com/a"})
+	require.NoError(t, err)
+	require.True(t, gone, "the one that is meant is gone")
+	require.Equal(t, 1, w.Objects("n"))
+	require.Zero(t, w.Requests(simulated.Patch))
+	m, err := w.Metadata().Resource(schema.GroupVersionResource{Version: "v1", Resource: "pods"}).Namespace("n").Get(t.Context(), "p", metav1.GetOptions{})
+	require.NoError(t, err)
+	require.Nil(t, m.DeletionTimestamp)
+	require.Equal(t, []string{"example.com/a"}, m.Finalizers)
+
+	gone, err = w.cluster.Remove(t.Context(), pods, "nowhere", "p", "another", nil)
+	require.NoError(t, err)
+	require.True(t, gone, "a namespace that is gone took it along")
+}
+
+// R10: a finalizer that others keep changing is given up after a few looks, and what
+// fails is told.
+func TestRemoveFails(t *testing.T) {
+	down := errors.New("down")
+	for _, tt := range []struct {
+		name     string
+		verb     simulated.Verb
+		err      error
+		requests int
+	}{
+		{"the deletion", simulated.Delete, down, 1},
+		{"the look", simulated.Get, down, 1},
+		{"the patch", simulated.Patch, down, 1},
+		{"each patch conflicts", simulated.Patch, apierrors.NewConflict(schema.GroupResource{Resource: "pods"}, "p", down), 6},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorld(t, ours, kubernetes.Options{})
+			w.create(t, "n")
+			w.put(t, "n", ofPods, simulated.Object{Name: "p", Finalizers: []string{"example.com/a"}})
+			uid := w.uid(t, "n", "p")
+			w.ResetRequests()
+			w.set(func() {
+				w.requests = func(_ context.Context, r simulated.Request) error {
+					if r.Verb == tt.verb && r.Resource == pods {
+						return tt.err
+					}
+					return nil
+				}
+			})
+			gone, err := w.cluster.Remove(t.Context(), pods, "n", "p", uid, []finalizer.Name{"example.com/a"})
+			require.Error(t, err)
+			require.False(t, gone)
+			require.Equal(t, tt.requests, w.Requests(tt.verb))
+			w.set(func() { w.requests = nil })
+			gone, err = w.cluster.Remove(t.Context(), pods, "n", "p", uid, []finalizer.Name{"example.com/a"})
+			require.NoError(t, err)
+			require.True(t, gone, "the same call goes on")
+		})
+	}
+}
+
+// A 404 of the path says nothing about the object: the type is looked up anew.
+func TestRemoveOfTypesThatMove(t *testing.T) {
+	path := &apierrors.StatusError{ErrStatus: metav1.Status{Code: 404, Reason: metav1.StatusReasonNotFound, Message: "the server could not find the requested resource"}}
+	newly := func(t *testing.T) *world {
+		w := newWorld(t, ours, kubernetes.Options{})
+		w.warm(t)
+		w.create(t, "n")
+		w.put(t, "n", ofWidgets, simulated.Object{Name: "w"})
+		w.set(func() {
+			w.requests = func(_ context.Context, r simulated.Request) error {
+				if r.Resource == widgets {
+					return path
+				}
+				return nil
+			}
+		})
+		return w
+	}
+	w := newly(t)
+	gone, err := w.cluster.Remove(t.Context(), widgets, "n", "w", "u", nil)
+	require.ErrorIs(t, err, path, "discovery still shows it")
+	require.False(t, gone)
+
+	w = newly(t)
+	w.set(func() { w.hidden[widgets] = true })
+	gone, err = w.cluster.Remove(t.Context(), widgets, "n", "w", "u", nil)
+	require.NoError(t, err)
+	require.True(t, gone, "a type that does not exist has no objects")
+
+	w = newly(t)
+	w.set(func() {
+		w.hidden[widgets] = true
+		w.failed = &discovery.ErrGroupDiscoveryFailed{Groups: map[schema.GroupVersion]error{{Group: "example.com", Version: "v1"}: errors.New("down")}}
+	})
+	gone, err = w.cluster.Remove(t.Context(), widgets, "n", "w", "u", nil)
+	require.ErrorContains(t, err, "cannot be told")
+	require.False(t, gone, "it may exist unseen")
+	w.set(func() { w.failed = errors.New("down") })
+	gone, err = w.cluster.Remove(t.Context(), widgets, "n", "w", "u", nil)
+	require.ErrorContains(t, err, "cannot be told")
+	require.False(t, gone)
+}
+
+func TestBadInputOfRemove(t *testing.T) {
+	w := newWorld(t, ours, kubernetes.Options{Except: []deleter.Resource{configs}})
+	w.create(t, "n")
+	w.put(t, "n", ofPods, simulated.Object{Name: "p"})
+	uid := w.uid(t, "n", "p")
+	w.ResetRequests()
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	var none context.Context
+	long := strings.Repeat("a", 2000)
+	for _, tt := range []struct {
+		name, ns, object, uid string
+		ctx                   context.Context
+		resource              deleter.Resource
+		want                  error
+	}{
+		{"no context", "n", "p", uid, none, pods, deleter.ErrInvalid},
+		{"a context that has ended", "n", "p", uid, ended, pods, context.Canceled},
+		{"no type", "n", "p", uid, t.Context(), deleter.Resource{}, deleter.ErrInvalid},
+		{"a type that is left alone", "n", "p", uid, t.Context(), configs, deleter.ErrInvalid},
+		{"no namespace", "", "p", uid, t.Context(), pods, deleter.ErrInvalid},
+		{"a path", "../n", "p", uid, t.Context(), pods, deleter.ErrInvalid},
+		{"no name", "n", "", uid, t.Context(), pods, deleter.ErrInvalid},
+		{"a path of a name", "n", "../p", uid, t.Context(), pods, deleter.ErrInvalid},
+		{"invalid UTF-8", "n", "p\xff", uid, t.Context(), pods, deleter.ErrInvalid},
+		{"oversized", "n", long, uid, t.Context(), pods, deleter.ErrInvalid},
+		{"no uid", "n", "p", "", t.Context(), pods, deleter.ErrInvalid},
+	} {
+		gone, err := w.cluster.Remove(tt.ctx, tt.resource, tt.ns, tt.object, tt.uid, nil)
+		require.ErrorIs(t, err, tt.want, tt.name)
+		require.False(t, gone, tt.name)
+	}
+	require.Zero(t, w.Requests())
+	require.Equal(t, 1, w.Objects("n"))
+}

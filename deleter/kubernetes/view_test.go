@@ -1,0 +1,175 @@
+package kubernetes_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+
+	"github.com/nslifecycle/nslifecycle/deleter"
+	"github.com/nslifecycle/nslifecycle/deleter/kubernetes"
+	"github.com/nslifecycle/nslifecycle/deleter/kubernetes/internal/simulated"
+	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/pass"
+)
+
+// active is a namespace of the world that nobody has deleted.
+func (w *world) active(tb testing.TB, name string) deleter.Target {
+	tb.Helper()
+	ns, err := w.cluster.Namespaces().Get(tb.Context(), name)
+	require.NoError(tb, err)
+	return deleter.Target{Namespace: name, UID: ns.UID}
+}
+
+// An Active namespace can be looked at, and listed with everything in it.
+func TestInventoryOfActive(t *testing.T) {
+	w := newWorld(t, ours, kubernetes.Options{Deleter: deleter.Options{PageSize: 2}})
+	w.create(t, "n")
+	w.put(t, "n", ofPods, simulated.Object{Name: "a"}, simulated.Object{Name: "b"}, simulated.Object{Name: "c", Finalizers: []string{"example.com/f"}})
+	w.put(t, "n", ofWidgets, simulated.Object{Name: "w"})
+	target := w.active(t, "n")
+	inventory, err := w.cluster.Deleter().Inventory(t.Context(), target)
+	require.NoError(t, err)
+	require.Len(t, inventory.Objects, 4)
+	for i, want := range []string{"a", "b", "c", "w"} {
+		require.Equal(t, want, inventory.Objects[i].Name)
+		require.NotEmpty(t, inventory.Objects[i].UID)
+	}
+	require.Equal(t, []string{"example.com/f"}, inventory.Objects[2].Finalizers)
+	report, err := w.cluster.Deleter().Look(t.Context(), target)
+	require.NoError(t, err)
+	require.Equal(t, 4, report.Remaining())
+	require.Equal(t, 4, w.Objects("n"))
+	require.Zero(t, w.Requests(simulated.Delete, simulated.DeleteCollection))
+	_, err = w.cluster.Deleter().Delete(t.Context(), target, deleter.Report{})
+	require.ErrorIs(t, err, deleter.ErrInvalid)
+
+	w.delete(t, "n")
+	for _, target := range []deleter.Target{target, w.target(t, "n")} {
+		inventory, err = w.cluster.Deleter().Inventory(t.Context(), target)
+		require.NoError(t, err)
+		require.Len(t, inventory.Objects, 4)
+	}
+}
+
+// R8: a namespace that was made again while it was listed shows nothing of either.
+func TestR8_ViewWhileReplaced(t *testing.T) {
+	w := newWorld(t, ours, kubernetes.Options{})
+	w.create(t, "n")
+	target := w.active(t, "n")
+	_, err := w.cluster.Deleter().Look(t.Context(), target) // so that it was seen once
+	require.NoError(t, err)
+	replaced := false
+	w.set(func() {
+		w.requests = func(_ context.Context, r simulated.Request) error {
+			if r.Verb == simulated.List && !replaced {
+				replaced = true
+				w.delete(t, "n")
+				ns, err := w.cluster.Namespaces().Get(t.Context(), "n")
+				require.NoError(t, err)
+				ns.Spec.Finalizers = ns.Spec.Finalizers.Without("kubernetes")
+				_, err = w.cluster.Namespaces().Finalize(t.Context(), ns)
+				require.NoError(t, err)
+				w.create(t, "n")
+				w.put(t, "n", ofPods, simulated.Object{Name: "new"})
+			}
+			return nil
+		}
+	})
+	w.restart(t, kubernetes.Options{Deleter: deleter.Options{Parallelism: 1}})
+	inventory, err := w.cluster.Deleter().Inventory(t.Context(), target)
+	require.ErrorIs(t, err, deleter.ErrIncarnation)
+	require.Empty(t, inventory.Objects)
+	require.True(t, replaced)
+}
+
+// R8: a uid that is not there, or no more, cannot be looked at, also if it was before.
+func TestR8_ViewOfAnotherIncarnation(t *testing.T) {
+	w := newWorld(t, ours, kubernetes.Options{})
+	w.create(t, "n")
+	w.put(t, "n", ofPods, simulated.Object{Name: "p"})
+	target := w.active(t, "n")
+	another := target
+	another.UID = "another"
+	nowhere := deleter.Target{Namespace: "nowhere", UID: target.UID}
+	for _, late := range []deleter.Target{another, nowhere} {
+		inventory, err := w.cluster.Deleter().Inventory(t.Context(), late)
+		require.ErrorIs(t, err, deleter.ErrIncarnation)
+		require.Empty(t, inventory.Objects)
+	}
+	_, err := w.cluster.Deleter().Look(t.Context(), target)
+	require.NoError(t, err)
+	w.delete(t, "n")
+	var report deleter.Report
+	for range 3 {
+		var result pass.Result
+		if result, err = w.pass(t, "n", report); result.Outcome == pass.Removed {
+			break
+		}
+		report = result.Report
+	}
+	require.NoError(t, err)
+	inventory, err := w.cluster.Deleter().Inventory(t.Context(), target)
+	require.ErrorIs(t, err, deleter.ErrIncarnation, "it was removed")
+	require.Empty(t, inventory.Objects)
+}
+
+// What discovery does not tell of is told of by a look.
+func TestLookWithoutDiscovery(t *testing.T) {
+	down := errors.New("down")
+	w := newWorld(t, ours, kubernetes.Options{})
+	w.create(t, "n")
+	w.set(func() { w.failed = down })
+	inventory, err := w.cluster.Deleter().Inventory(t.Context(), w.active(t, "n"))
+	require.ErrorIs(t, err, down)
+	require.ErrorIs(t, inventory.Report.Err(), down)
+}
+
+// waived makes a namespace with a waiver.
+func (w *world) waived(tb testing.TB, name, source string) {
+	tb.Helper()
+	key, value, err := namespace.Waiver{Name: "test", Source: source, By: "ada", Reason: "uninstalled", Until: time.Now().Add(time.Hour)}.Annotation()
+	require.NoError(tb, err)
+	_, err = w.Namespaces().Create(tb.Context(), &corev1.Namespace{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{key: value}},
+	}, metav1.CreateOptions{})
+	require.NoError(tb, err)
+}
+
+// R7: a group whose discovery fails is waived for the namespaces that say so, unless
+// something was seen of it; everything else is emptied first.
+func TestR7_WaivedGroup(t *testing.T) {
+	down := errors.New("service unavailable")
+	w := newWorld(t, ours, kubernetes.Options{Expiry: -1})
+	for _, name := range []string{"a", "b", "seen"} {
+		if name == "b" {
+			w.create(t, name)
+		} else {
+			w.waived(t, name, "example.com")
+		}
+		w.put(t, name, ofConfigs, simulated.Object{Name: "c"})
+		if name == "seen" {
+			w.put(t, name, ofWidgets, simulated.Object{Name: "w", Finalizers: []string{"example.com/f"}})
+		}
+		w.delete(t, name)
+	}
+	seen := w.waits(t, "seen", deleter.Report{})
+	w.set(func() {
+		w.hidden[widgets] = true
+		w.failed = &discovery.ErrGroupDiscoveryFailed{Groups: map[schema.GroupVersion]error{{Group: "example.com", Version: "v1"}: down}}
+	})
+	_, err := w.fails(t, "b", deleter.Report{})
+	require.ErrorIs(t, err, down)
+	for range 2 {
+		seen, err = w.fails(t, "seen", seen)
+		require.ErrorIs(t, err, down)
+	}
+	require.Equal(t, []deleter.Sight{{Resource: widgets, Objects: 1}}, seen.LastSeen)
+	w.removed(t, "a", deleter.Report{})
+}
