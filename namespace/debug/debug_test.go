@@ -19,6 +19,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/debug"
 	"github.com/nslifecycle/nslifecycle/namespace/explain"
 	"github.com/nslifecycle/nslifecycle/namespace/parties"
+	"github.com/nslifecycle/nslifecycle/phase"
 )
 
 func TestBadInput(t *testing.T) {
@@ -308,6 +309,40 @@ func TestAgeOfAnotherIncarnation(t *testing.T) {
 	text := get(h, "/?format=text").Body.String()
 	require.Contains(t, text, "10 min")
 	require.NotContains(t, text, "2 d 2 h")
+}
+
+// What happens between the reads that an index takes leaves nothing on it that is not so.
+func TestBetweenReads(t *testing.T) {
+	stale := going("one", time.Now().Add(-50*time.Hour))
+	again := going("one", time.Now().Add(-10*time.Minute))
+	again.UID = "another"
+	active := going("one", time.Now())
+	active.UID, active.Phase = "another", phase.Active
+	for name, meanwhile := range map[string]func(*place){
+		"made again and terminating": func(p *place) { p.set(again) },
+		"made again":                 func(p *place) { p.set(active) },
+		"gone":                       func(p *place) { p.remove("one") },
+	} {
+		t.Run(name+" after the listing", func(t *testing.T) {
+			p := newPlace(stale)
+			p.meantime = func() { meanwhile(p) }
+			h := newHandler(t, p, p, nil)
+			require.NotContains(t, get(h, "/?format=json").Body.String(), `"name"`)
+		})
+	}
+	t.Run("gone after its age was read", func(t *testing.T) {
+		p := newPlace(stale)
+		h := newHandler(t, p, removed{p}, nil)
+		require.NotContains(t, get(h, "/?format=json").Body.String(), `"name"`)
+	})
+}
+
+// removed explains what was removed just now.
+type removed struct{ *place }
+
+func (r removed) Explain(ctx context.Context, name string) (explain.Diagnosis, error) {
+	r.remove(name)
+	return r.place.Explain(ctx, name)
 }
 
 func TestNothing(t *testing.T) {

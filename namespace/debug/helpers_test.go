@@ -21,13 +21,15 @@ import (
 
 // place is where namespaces are kept in tests, and who explains them.
 type place struct {
-	mu      sync.Mutex
-	items   map[string]explain.Diagnosis
-	holds   []namespace.HoldEvent
-	gets    int
-	explain int
-	fail    error  // what everything fails with
-	block   func() // called by Explain, if set
+	mu       sync.Mutex
+	items    map[string]explain.Diagnosis
+	holds    []namespace.HoldEvent
+	gets     int
+	explain  int
+	fail     error     // what everything fails with
+	block    func()    // called by Explain, if set
+	meantime func()    // called once names were listed, if set
+	at       time.Time // when diagnoses are made; zero: now
 }
 
 func newPlace(diagnoses ...explain.Diagnosis) *place {
@@ -43,6 +45,13 @@ func (p *place) set(d explain.Diagnosis) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.items[d.Name] = d
+}
+
+// only leaves nothing but d.
+func (p *place) only(d explain.Diagnosis) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.items = map[string]explain.Diagnosis{d.Name: d}
 }
 
 func (p *place) remove(name string) {
@@ -107,6 +116,9 @@ func (p *place) Terminating(ctx context.Context, _ string) iter.Seq2[namespace.T
 				return
 			}
 		}
+		if p.meantime != nil {
+			p.meantime()
+		}
 		if yield(namespace.TerminationEvent{Type: namespace.EventSynced}, nil) {
 			<-ctx.Done()
 			yield(namespace.TerminationEvent{}, context.Cause(ctx))
@@ -129,7 +141,9 @@ func (p *place) Explain(_ context.Context, name string) (explain.Diagnosis, erro
 	case !ok:
 		return explain.Diagnosis{Name: name, At: time.Now(), Summary: "There is no namespace of that name."}, nil
 	}
-	d.At = time.Now()
+	if d.At = p.at; p.at.IsZero() {
+		d.At = time.Now()
+	}
 	return d, nil
 }
 

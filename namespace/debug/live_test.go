@@ -283,6 +283,24 @@ func TestQuietViewer(t *testing.T) {
 	})
 }
 
+func TestNothingNew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPlace(going("one", time.Now()))
+		p.at = time.Now()
+		h := newHandler(t, p, p, nil)
+		ctx, leave := context.WithCancel(t.Context())
+		w := newWire()
+		done := view(ctx, h, w, oneEvents)
+		synctest.Wait()
+		w.take()
+		time.Sleep(14 * time.Second)
+		synctest.Wait()
+		require.Empty(t, w.take(), "it is as it was")
+		leave()
+		<-done
+	})
+}
+
 func TestClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPlace(going("one", time.Now()))

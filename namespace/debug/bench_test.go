@@ -1,0 +1,32 @@
+package debug_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+// An index of as many namespaces as are listed; a hundred of them are explained.
+func BenchmarkIndex(b *testing.B) {
+	p := newPlace()
+	for i := range 10_000 {
+		p.set(going(fmt.Sprintf("n%05d", i), time.Now()))
+	}
+	h := newHandler(b, p, p, nil)
+	for range 10 {
+		get(h, "/") // all ages are known
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		get(h, "/")
+	}
+}
+
+func BenchmarkPage(b *testing.B) {
+	place, options := scene(time.Now())
+	h := newHandler(b, place, place, options)
+	b.ReportAllocs()
+	for b.Loop() {
+		get(h, "/?namespace=analytics")
+	}
+}
