@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -28,10 +29,11 @@ var anything = namespace.Preconditions{}
 // world is a registry, and what became known of it.
 type world struct {
 	*registry.Registry
-	t     testing.TB
-	store store.Store
-	diary diary
-	log   strings.Builder
+	t      testing.TB
+	store  store.Store
+	diary  diary
+	log    strings.Builder
+	logger *slog.Logger
 }
 
 func newWorld(t testing.TB) *world {
@@ -49,7 +51,14 @@ func newWorldOver(t testing.TB, s store.Store) *world {
 		require.NoError(t, r.Close())
 		require.NoError(t, s.Close())
 	})
-	return &world{Registry: r, t: t, store: s}
+	w := &world{Registry: r, t: t, store: s}
+	w.logger = slog.New(slog.NewTextHandler(&w.log, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		if a.Key == slog.TimeKey || a.Key == "uid" {
+			return slog.Attr{}
+		}
+		return a
+	}}))
+	return w
 }
 
 // held creates a namespace that is on hold for so long.
@@ -101,14 +110,7 @@ func (w *world) terminating(names ...string) {
 func (w *world) run(n hold.Namespaces, o hold.Options) (stop func()) {
 	w.t.Helper()
 	o.Hooks = w.diary.hooks()
-	if o.Logger == nil {
-		o.Logger = slog.New(slog.NewTextHandler(&w.log, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
-			if a.Key == slog.TimeKey || a.Key == "uid" {
-				return slog.Attr{}
-			}
-			return a
-		}}))
-	}
+	o.Logger = w.logger
 	ctx, cancel := context.WithCancel(w.t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- hold.Run(ctx, n, &o) }()
@@ -153,6 +155,33 @@ func (d *diary) hooks() hold.Hooks {
 		Failed:  func(ref hold.Ref, err error) { d.add("failed %s: %v", ref.Name, err) },
 		Lost:    func(err error) { d.add("lost: %v", err) },
 	}
+}
+
+// counts tells how often what was named.
+type counts struct {
+	mu    sync.Mutex
+	times map[string]int
+}
+
+func (c *counts) add(name string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.times == nil {
+		c.times = map[string]int{}
+	}
+	c.times[name]++
+}
+
+func (c *counts) of(name string) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.times[name]
+}
+
+func (c *counts) names() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Sorted(maps.Keys(c.times))
 }
 
 // intercepted are namespaces between which and Run a test stands. Nil is not asked.

@@ -30,7 +30,7 @@ func TestDeletesWhatIsDue(t *testing.T) {
 		w.terminating("over")
 		time.Sleep(time.Hour - 1)
 		w.active("before")
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		w.terminating("before")
 		w.restore("restored")
 		w.hold("longer", 3*time.Hour)
@@ -63,7 +63,7 @@ func TestCarriesOutAGrace(t *testing.T) {
 		require.NoError(t, err)
 		time.Sleep(24*time.Hour - 1)
 		w.active("x")
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		w.terminating("x")
 	})
 }
@@ -152,24 +152,26 @@ func TestRefusedIsToldOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.held("x", time.Hour)
-		refusal := &namespace.Error{Kind: namespace.ErrForbidden, Message: "protected by a"}
-		tries := 0
+		var refusal atomic.Pointer[namespace.Error]
+		refuse := func(why string) { refusal.Store(&namespace.Error{Kind: namespace.ErrForbidden, Message: why}) }
+		refuse("protected by a")
+		var tries atomic.Int64
 		w.run(&intercepted{Namespaces: w, delete: func(context.Context, string) error {
-			tries++
-			if refusal == nil {
-				return nil
+			tries.Add(1)
+			if r := refusal.Load(); r != nil {
+				return r
 			}
-			return refusal
+			return nil
 		}}, hold.Options{})
 		time.Sleep(25 * time.Hour)
 		require.Equal(t, []string{"refused x: protected by a"}, w.diary.take())
-		require.Greater(t, tries, 24*60)
-		require.Less(t, tries, 24*60*2, "backoff, and no hot loop")
-		refusal = &namespace.Error{Kind: namespace.ErrForbidden, Message: "protected by b"}
+		require.Greater(t, tries.Load(), int64(24*60))
+		require.Less(t, tries.Load(), int64(24*60*2), "backoff, and no hot loop")
+		refuse("protected by b")
 		time.Sleep(time.Hour)
 		require.Equal(t, []string{"refused x: protected by b"}, w.diary.take())
 		w.active("x")
-		refusal = nil
+		refusal.Store(nil)
 		time.Sleep(time.Minute)
 		w.terminating("x")
 		require.Equal(t, []string{"deleted x"}, w.diary.take())
@@ -190,13 +192,13 @@ func TestR10_TheSickHoldUpNobody(t *testing.T) {
 			w.held(fmt.Sprint("hanging", i), time.Hour)
 		}
 		w.held("healthy", 2*time.Hour+7*time.Second)
-		sick := true
+		var healed atomic.Bool
 		var hanging atomic.Int64
 		w.run(&intercepted{Namespaces: w, get: func(ctx context.Context, name string) error {
 			switch {
-			case sick && strings.HasPrefix(name, "failing"):
+			case !healed.Load() && strings.HasPrefix(name, "failing"):
 				return errors.New("broken")
-			case sick && strings.HasPrefix(name, "hanging"):
+			case !healed.Load() && strings.HasPrefix(name, "hanging"):
 				hanging.Add(1)
 				defer hanging.Add(-1)
 				<-ctx.Done()
@@ -209,7 +211,7 @@ func TestR10_TheSickHoldUpNobody(t *testing.T) {
 		require.Positive(t, hanging.Load(), "the sick are tried again meanwhile")
 		told := w.diary.take()
 		require.Len(t, told, 41, "each once: %v", told)
-		sick = false
+		healed.Store(true)
 		time.Sleep(3 * time.Minute)
 		require.Len(t, w.diary.take(), 40)
 	})
@@ -224,10 +226,9 @@ func TestR10_FurtherTriesHaveAWorker(t *testing.T) {
 		for i := range 200 {
 			w.held(fmt.Sprint("n", i), time.Minute)
 		}
-		broken := true
+		var tried atomic.Bool
 		w.run(&intercepted{Namespaces: w, get: func(_ context.Context, name string) error {
-			if name == "unlucky" && broken {
-				broken = false
+			if name == "unlucky" && !tried.Swap(true) {
 				time.Sleep(time.Minute - 100*time.Millisecond)
 				return errors.New("broken")
 			}
@@ -246,21 +247,21 @@ func TestMovedWhileItIsRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.held("x", time.Hour)
-		reads := 0
-		w.run(&intercepted{Namespaces: w, get: func(ctx context.Context, name string) error {
-			if reads++; reads == 1 {
+		var reads atomic.Int64
+		w.run(&intercepted{Namespaces: w, get: func(_ context.Context, name string) error {
+			if reads.Add(1) == 1 {
 				w.hold(name, 10*time.Hour)
 			}
 			return nil
 		}, got: func(name string) {
-			if reads == 1 {
+			if reads.Load() == 1 {
 				w.hold(name, time.Minute)
 				time.Sleep(time.Second) // the watch tells meanwhile
 			}
 		}}, hold.Options{})
 		time.Sleep(time.Hour + time.Minute)
 		w.terminating("x")
-		require.Equal(t, 2, reads)
+		require.Equal(t, int64(2), reads.Load())
 	})
 }
 
@@ -271,9 +272,9 @@ func TestRestoredCostsNothing(t *testing.T) {
 		w.held("before", time.Hour)
 		w.held("after", time.Hour)
 		w.held("trying", 0)
-		reads := map[string]int{}
+		var reads counts
 		stop := w.run(&intercepted{Namespaces: w, get: func(_ context.Context, name string) error {
-			reads[name]++
+			reads.add(name)
 			return errors.New("broken")
 		}}, hold.Options{})
 		time.Sleep(time.Minute)
@@ -282,12 +283,12 @@ func TestRestoredCostsNothing(t *testing.T) {
 		w.restore("after")
 		w.restore("trying")
 		synctest.Wait()
-		tried := reads["trying"]
+		tried := reads.of("trying")
 		require.Positive(t, tried)
 		time.Sleep(10 * time.Hour)
 		stop()
-		require.Zero(t, reads["before"])
-		require.Equal(t, tried, reads["trying"])
+		require.Zero(t, reads.of("before"))
+		require.Equal(t, tried, reads.of("trying"))
 	})
 }
 
@@ -300,27 +301,29 @@ func TestWatchIsLost(t *testing.T) {
 			w.held("restored", time.Hour)
 			w.held("moved", time.Hour)
 			w.held("kept", time.Hour)
-			down, lost := false, make(chan struct{})
-			reads := map[string]int{}
-			var tokens []string
+			var down atomic.Bool
+			lost := make(chan struct{})
+			var reads, tokens counts
 			w.run(&intercepted{Namespaces: w, get: func(_ context.Context, name string) error {
-				reads[name]++
+				reads.add(name)
 				return nil
 			}, holds: func(after string) iter.Seq2[namespace.HoldEvent, error] {
 				return func(yield func(namespace.HoldEvent, error) bool) {
-					if tokens = append(tokens, after); down {
+					if tokens.add(after); down.Load() {
 						yield(namespace.HoldEvent{}, end)
 						return
 					}
 					ctx, cancel := context.WithCancel(t.Context())
 					defer cancel()
-					go func() {
-						select {
-						case <-lost:
-							cancel()
-						case <-ctx.Done():
-						}
-					}()
+					if after == "" && tokens.of("") == 1 { // this one is lost
+						go func() {
+							select {
+							case <-lost:
+								cancel()
+							case <-ctx.Done():
+							}
+						}()
+					}
 					for event, err := range w.Holds(ctx, after) {
 						if err != nil {
 							err = end
@@ -332,7 +335,7 @@ func TestWatchIsLost(t *testing.T) {
 				}
 			}}, hold.Options{})
 			synctest.Wait()
-			down = true
+			down.Store(true)
 			close(lost)
 			time.Sleep(10 * time.Minute)
 			w.restore("restored")
@@ -340,7 +343,7 @@ func TestWatchIsLost(t *testing.T) {
 			w.held("new", 20*time.Minute)
 			time.Sleep(10 * time.Minute)
 			require.Len(t, w.diary.take(), 1, "the loss is told of once")
-			down, lost = false, make(chan struct{})
+			down.Store(false)
 			time.Sleep(10 * time.Minute)
 			w.terminating("new")
 			time.Sleep(30 * time.Minute)
@@ -351,12 +354,11 @@ func TestWatchIsLost(t *testing.T) {
 			w.active("restored")
 			require.Equal(t, []string{"deleted kept", "deleted moved", "deleted new"}, w.diary.take())
 			require.Equal(t, 1, strings.Count(w.log.String(), "watch of the holds of namespaces resumed"))
-			require.Zero(t, reads["restored"])
-			require.Empty(t, tokens[0])
+			require.Zero(t, reads.of("restored"))
 			if errors.Is(end, namespace.ErrGone) {
-				require.Empty(t, strings.Join(tokens, ""), "a token that is gone is not sent again")
+				require.Equal(t, []string{""}, tokens.names(), "a token that is gone is not sent again")
 			} else {
-				require.NotEmpty(t, tokens[1])
+				require.Len(t, tokens.names(), 2, "it is resumed, then listed anew")
 			}
 		})
 	}
@@ -385,7 +387,7 @@ func TestTheAnnotationDecides(t *testing.T) {
 		w.active("later", "never")
 		time.Sleep(time.Hour - 1)
 		w.active("later", "never")
-		time.Sleep(2)
+		time.Sleep(2 * time.Nanosecond)
 		w.terminating("later")
 		w.active("never")
 	})
@@ -397,9 +399,9 @@ func TestClockIsBehindElsewhere(t *testing.T) {
 		w := newWorld(t)
 		w.held("x", time.Hour)
 		behind := time.Now().Add(time.Hour + 10*time.Minute)
-		tries := 0
+		var tries atomic.Int64
 		w.run(answering{Namespaces: w, delete: func(ctx context.Context, name string, only namespace.Preconditions) (namespace.Namespace, error) {
-			if tries++; time.Now().Before(behind) {
+			if tries.Add(1); time.Now().Before(behind) {
 				return w.Get(ctx, name)
 			}
 			return w.Delete(ctx, name, only)
@@ -409,7 +411,7 @@ func TestClockIsBehindElsewhere(t *testing.T) {
 		require.Empty(t, w.diary.take(), "nothing is wrong")
 		time.Sleep(2 * time.Minute)
 		w.terminating("x")
-		require.Less(t, tries, 30)
+		require.Less(t, tries.Load(), int64(30))
 	})
 }
 

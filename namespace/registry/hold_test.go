@@ -91,7 +91,7 @@ func TestDeleteWithGrace(t *testing.T) {
 		_, err = e.Delete(e.ctx, "x", namespace.Preconditions{UID: "other"})
 		require.ErrorIs(t, err, namespace.ErrConflict)
 
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		before = e.revision()
 		n, err = e.Delete(e.ctx, "x", namespace.Preconditions{UID: made.UID, ResourceVersion: n.ResourceVersion})
 		require.NoError(t, err)
