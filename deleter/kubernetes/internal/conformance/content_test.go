@@ -83,7 +83,7 @@ func (h *host) contents(t *testing.T, kind schema.GroupVersionResource, o kubern
 		Release: func(ctx context.Context, target deleter.Target, name string) error {
 			return release(ctx, objects, target.Namespace, name)
 		},
-		UIDs: true,
+		UIDs: true, Views: true,
 	}
 }
 

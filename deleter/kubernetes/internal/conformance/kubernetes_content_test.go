@@ -90,7 +90,7 @@ func (w *world) contents(o kubernetes.Options) contenttest.Backend {
 		Release: func(ctx context.Context, target deleter.Target, name string) error {
 			return w.releaseConfigMap(ctx, target.Namespace, name)
 		},
-		UIDs: true, Notifies: true,
+		UIDs: true, Notifies: true, Views: true,
 	}
 }
 
