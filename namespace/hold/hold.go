@@ -13,6 +13,9 @@
 // as a protection. Such a namespace stays on hold, its deletion is tried again from time
 // to time, and becomes effective once nothing keeps it any more.
 //
+// A hold that is waited for costs about 230 bytes in each process, and nothing else: no
+// goroutine, no timer, no request.
+//
 // # Clocks
 //
 // The end of a hold is a time of day. It is compared with the clock of the process that
