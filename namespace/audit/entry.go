@@ -76,7 +76,6 @@ func (e entry) encode() ([]byte, error) {
 // entry returns what is kept of r, and the pages of its inventory.
 func (l *Log) entry(r Record) (entry, [][]byte, error) {
 	e := entry{Record: r}
-	e.Objects, e.Failures = 0, 0
 	if r.Inventory == nil {
 		return e, nil, nil
 	}

@@ -213,9 +213,10 @@ func TestWhatStaysUnknownIsSaid(t *testing.T) {
 func TestOperationFitsTheRoom(t *testing.T) {
 	l := newLog(t, newStore(t, nil))
 	long := strings.Repeat("é", 5000)
-	r := audit.Record{Action: audit.Declared, Namespace: "a", UID: "u", Changes: []audit.Change{{Key: "k", Old: long, New: "short"}}}
+	r := audit.Record{Action: audit.Declared, Namespace: "a", UID: "u", Objects: 7, Changes: []audit.Change{{Key: "k", Old: long, New: "short"}}}
 	whole, op, err := l.Operation(r, 0)
 	require.NoError(t, err)
+	require.Zero(t, whole.Objects, "the log counts, nobody else")
 	require.Equal(t, r.Changes, whole.Changes)
 	require.Equal(t, "/registry/.audit/a/"+whole.ID, op.Key)
 	for _, room := range []int{5000, 2000, 1000, 400} {

@@ -59,7 +59,7 @@ func complete(r Record) (Record, error) {
 	if year := r.Time.Year(); year < 1970 || year > 9999 {
 		return Record{}, invalid(r.Namespace, "the time is of the year %d", year)
 	}
-	r.ID = newID(r.Time, r.Follows)
+	r.ID, r.Objects, r.Failures = newID(r.Time, r.Follows), 0, 0
 	return r, nil
 }
 

@@ -15,7 +15,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/force"
 )
 
-func TestDrop(t *testing.T) {
+func TestR12_DropEndsANamespaceWhoseOwnerIsGone(t *testing.T) {
 	w := newWorld(t, newStore(t))
 	ns := w.stuck("x", 3)
 	result, err := w.drop(request(ns))
@@ -32,7 +32,7 @@ func TestDrop(t *testing.T) {
 	require.Equal(t, "its owner was uninstalled", record.Reason)
 	require.Equal(t, ns.UID, record.UID)
 	require.Len(t, record.Inventory.Objects, 3)
-	require.Equal(t, audit.Object{Resource: "widgets.example.com", Name: "w001", UID: record.Inventory.Objects[1].UID,
+	require.Equal(t, audit.Object{Resource: "widgets.example.com", Name: "w000001", UID: record.Inventory.Objects[1].UID,
 		Finalizers: []string{string(dead)}}, record.Inventory.Objects[1])
 	require.Empty(t, record.Inventory.Failures)
 

@@ -76,7 +76,7 @@ func (w *world) create(name string, n int, finalizers ...finalizer.Name) namespa
 
 func (w *world) widget(ns string, i int) registry.Object {
 	w.t.Helper()
-	o := registry.Object{Meta: namespace.Meta{Name: fmt.Sprintf("w%03d", i)}}
+	o := registry.Object{Meta: namespace.Meta{Name: fmt.Sprintf("w%06d", i)}}
 	if i%2 == 1 {
 		o.Finalizers = finalizer.NewSet(dead)
 	}

@@ -48,7 +48,9 @@ type SweepResult struct {
 // terminating, gone, or made again. Each object is removed only if it still has the uid
 // that is in the inventory, so that nothing of another incarnation is touched (rule R8);
 // one that had no uid is left, since nobody can tell it from another. What a source that
-// did not answer then may hold is not in the inventory, so it is not swept either.
+// did not answer then may hold is not in the inventory, so it is not swept either. In a
+// registry what is left shows in a namespace that is made again under the name: sweep
+// before.
 //
 // That it begins is put on record first ([audit.Sweeping]), and what it did last
 // ([audit.Swept], with an inventory of what is left, if anything is). An object that

@@ -59,7 +59,7 @@ func TestSweepWithoutRelease(t *testing.T) {
 	result, err := w.sweep(req)
 	require.NoError(t, err)
 	require.Equal(t, force.SweepProgress{Objects: 4, Gone: 2, Held: 2}, result.SweepProgress)
-	require.Equal(t, []string{"w001", "w003"}, w.names("x"))
+	require.Equal(t, []string{"w000001", "w000003"}, w.names("x"))
 	record, err := w.log.Get(t.Context(), "x", result.ID)
 	require.NoError(t, err)
 	require.Equal(t, result.Left, record.Inventory.Objects)
@@ -108,7 +108,7 @@ func TestR8_ASweepTouchesNothingOfAnotherIncarnation(t *testing.T) {
 	w := newWorld(t, newStore(t))
 	_, req := w.forced("x", 3)
 	// Objects that were left are in the way of their names; two go before.
-	for _, name := range []string{"w000", "w002"} {
+	for _, name := range []string{"w000000", "w000002"} {
 		c, err := w.registry.Content(widgets)
 		require.NoError(t, err)
 		_, err = c.Delete(t.Context(), "x", name, namespace.Preconditions{})
@@ -120,7 +120,7 @@ func TestR8_ASweepTouchesNothingOfAnotherIncarnation(t *testing.T) {
 	result, err := w.sweep(req)
 	require.NoError(t, err)
 	require.Equal(t, 3, result.Gone)
-	require.Equal(t, []string{"w000", "w002"}, w.names("x"))
+	require.Equal(t, []string{"w000000", "w000002"}, w.names("x"))
 }
 
 // fakeContent removes objects as a function says.
@@ -137,14 +137,14 @@ func TestR10_AnObjectThatFailsDoesNotHoldUpOthers(t *testing.T) {
 	broken := errors.New("connection refused")
 	req.Parallel = 1
 	result, err := force.Sweep(t.Context(), fakeContent(func(name string) (bool, error) {
-		if name < "w003" {
+		if name < "w000003" {
 			return false, broken
 		}
 		return true, nil
 	}), w.log, req)
 	require.ErrorIs(t, err, broken)
 	require.Equal(t, force.SweepProgress{Objects: 5, Gone: 2, Failed: 3}, result.SweepProgress)
-	require.Equal(t, []audit.Failure{{Source: "widgets.example.com", Text: `widgets.example.com "w000" (and 2 others of its type): connection refused`}}, result.Failures)
+	require.Equal(t, []audit.Failure{{Source: "widgets.example.com", Text: `widgets.example.com "w000000" (and 2 others of its type): connection refused`}}, result.Failures)
 	record, err := w.log.Get(t.Context(), "x", result.ID)
 	require.NoError(t, err)
 	require.Equal(t, result.Failures, record.Inventory.Failures)
