@@ -28,6 +28,11 @@ func (b *builder) failures() []Failure {
 		if sum.Source == "" {
 			sum = Failure{Kind: SourceFailed, Source: source, Text: "it failed in the last pass"}
 		}
+		for _, s := range h.Streaks {
+			if s.Source == source {
+				sum.Count, sum.First = s.Passes, s.Since
+			}
+		}
 		now = append(now, sum)
 		b.cause(b.failure(sum))
 	}
@@ -64,7 +69,7 @@ func (b *builder) failure(f Failure) Cause {
 	c.Summary = what + ": " + f.Text
 	details := []string{}
 	if f.Count > 1 {
-		details = append(details, plural(f.Count, "time", "times"))
+		details = append(details, fmt.Sprintf("in %s passes", number(f.Count)))
 	}
 	if c.Kind == Conflicts {
 		details = append(details, b.lastWriter())

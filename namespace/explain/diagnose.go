@@ -103,6 +103,9 @@ func (b *builder) finish() {
 		b.cause(b.unknown())
 	}
 	slices.SortStableFunc(d.Causes, func(x, y Cause) int { return cmp.Compare(x.Kind.rank(), y.Kind.rank()) })
+	if at := slices.IndexFunc(d.Causes, func(c Cause) bool { return c.Kind == Forced }); at > 0 && !b.exists && b.leftovers() {
+		d.Causes[0], d.Causes[at] = d.Causes[at], d.Causes[0] // what was left is all that is left to do
+	}
 	d.Causes = d.Causes[:min(len(d.Causes), maxCauses)]
 	if d.Progress != nil && d.Causes[0].Kind.stuck() {
 		d.Progress.End = time.Time{} // it does not depend on how fast the rest goes

@@ -29,9 +29,9 @@ type part struct {
 	queued  time.Time
 	running time.Time
 	next    Next
-	types   []kind // by resource
-	gone    int    // objects of types that are empty now
-	failing []Failure
+	types   []kind   // by resource
+	gone    int      // objects of types that are empty now
+	streaks []Streak // of what failed in the last pass
 	waived  []string
 	settles time.Duration
 }
@@ -295,6 +295,6 @@ func (e *entry) end(now time.Time) {
 	e.ended = now
 	for _, p := range e.parts {
 		p.gone, p.types = plus(p.removed(), p.remaining()), nil
-		p.queued, p.running, p.next, p.failing, p.waived = time.Time{}, time.Time{}, Next{}, nil, nil
+		p.queued, p.running, p.next, p.streaks, p.waived = time.Time{}, time.Time{}, Next{}, nil, nil
 	}
 }

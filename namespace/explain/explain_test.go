@@ -242,7 +242,9 @@ func TestCauses(t *testing.T) {
 			return w
 		}())}, []explain.Kind{explain.SourceFailed}, "widgets.example.com fails", ""},
 
-		{"forced, and gone", explain.Input{Name: "shop", Records: forced()}, []explain.Kind{explain.Gone, explain.Forced}, "finalizers of it were dropped by force 20m ago", ""},
+		{"forced, and gone", explain.Input{Name: "shop", Records: forced()}, []explain.Kind{explain.Forced, explain.Gone}, "ann dropped openshift.com/origin by force 20m ago", "force.Sweep"},
+		{"forced, swept and gone", explain.Input{Name: "shop", Records: append(forced(), audit.Record{Action: audit.Swept, UID: "u-1"})},
+			[]explain.Kind{explain.Gone, explain.Forced}, "finalizers of it were dropped by force 20m ago", ""},
 		{"forced, and there", explain.Input{Namespace: with(dying(origin), string(origin), broken), Records: forced()},
 			[]explain.Kind{explain.SourceFailed, explain.Forced}, "widgets.example.com fails", ""},
 		{"forced in another life", explain.Input{Namespace: func() namespace.Namespace {
@@ -281,7 +283,7 @@ func forced() []audit.Record {
 
 func TestForcedTellsWhatWasLeft(t *testing.T) {
 	d := explain.Explain(explain.Input{Name: "shop", Records: forced(), Now: now})
-	c := d.Causes[1]
+	c := d.Causes[0]
 	require.Equal(t, "ann dropped openshift.com/origin by force 20m ago: the agent was uninstalled", c.Summary)
 	require.Equal(t, "left then: 2 of pods (a, b) (and what 1 source did not tell)", c.Detail)
 	require.Contains(t, c.Remedy.Text, "force.Sweep with the record r1")
@@ -340,7 +342,7 @@ WHY
         the record (force.Drop).
         $ kubectl get namespace shop -o 'jsonpath={.spec.finalizers}'
   2. widgets.example.com fails: list: connection refused
-     since 11:10:00 UTC (50m), 7 times
+     since 11:10:00 UTC (50m), in 7 passes
      -> See why it fails and mend that; it will be tried again by itself. If it
         holds nothing of this namespace, a waiver lets the deletion go on.
         $ kubectl get widgets.example.com -n shop

@@ -97,7 +97,7 @@ func TestExplainerReadsTheInventory(t *testing.T) {
 	})
 	d, err := e.Explain(t.Context(), "shop")
 	require.NoError(t, err)
-	require.Contains(t, d.Causes[1].Detail, "2 of pods (a, b)")
+	require.Contains(t, d.Causes[0].Detail, "2 of pods (a, b)")
 	require.Nil(t, list[0].Inventory, "the list is another's")
 }
 

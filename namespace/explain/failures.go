@@ -200,5 +200,23 @@ func (e *entry) fail(p *part, now []Failure, at time.Time) {
 		}
 		e.failures = append(e.failures, *f)
 	}
-	p.failing = now
+	p.streak(now, at)
+}
+
+// streak notes since when each source that failed now has done so without a break.
+func (p *part) streak(now []Failure, at time.Time) {
+	before := p.streaks
+	p.streaks = nil
+	for _, f := range now {
+		is := func(s Streak) bool { return s.Source == f.Source }
+		if slices.ContainsFunc(p.streaks, is) {
+			continue
+		}
+		s := Streak{Source: f.Source, Since: at}
+		if i := slices.IndexFunc(before, is); i >= 0 {
+			s = before[i]
+		}
+		s.Passes = plus(s.Passes, 1)
+		p.streaks = append(p.streaks, s)
+	}
 }

@@ -23,8 +23,9 @@ type History struct {
 	Objects []Objects        // as of the last pass that looked
 	// Failures are the last one first, and bounded.
 	Failures []Failure
-	// Failing are the sources that failed in the last pass.
+	// Failing are the sources that failed in the last pass, and Streaks since when.
 	Failing []string
+	Streaks []Streak
 	// Waived are the failures that counted for nothing in the last pass.
 	Waived []string
 	// Conflicts counts passes that were lost to the writes of others.
@@ -35,6 +36,13 @@ type History struct {
 	Running   time.Time     // since when a pass runs; zero: none does
 	Next      *Next         // nil: it is looked at now, or nothing is known
 	Ended     time.Time     // when it was removed; zero: it was not, as far as known
+}
+
+// Streak is a source that failed in every pass since then.
+type Streak struct {
+	Source string
+	Since  time.Time
+	Passes int
 }
 
 // History returns what was seen of that incarnation of the namespace; of the latest
@@ -138,9 +146,10 @@ func (p *part) tell(h *History) {
 		}
 		h.Objects = append(h.Objects, o)
 	}
-	for _, f := range p.failing {
-		h.Failing = append(h.Failing, f.Source)
+	for _, s := range p.streaks {
+		h.Failing = append(h.Failing, s.Source)
 	}
+	h.Streaks = append(h.Streaks, p.streaks...)
 	h.Waived = append(h.Waived, p.waived...)
 	h.Settles = max(h.Settles, p.settles)
 	h.Queued, h.Running = earlier(h.Queued, p.queued), earlier(h.Running, p.running)

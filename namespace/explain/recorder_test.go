@@ -336,6 +336,32 @@ func TestRecorderTellsPartiesApart(t *testing.T) {
 	})
 }
 
+// A source that has answered in between fails since then only.
+func TestRecorderTellsStreaks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := explain.NewRecorder(nil)
+		h := r.Hooks()
+		begin := time.Now().UTC()
+		report := func(err error) deleter.Report {
+			return deleter.Report{Results: []deleter.Result{{Resource: pods, Err: err}}}
+		}
+		for _, err := range []error{errors.New("a"), nil, errors.New("b"), errors.New("c"), errors.Join(errors.New("a"), errors.New("b"))} {
+			passed(h, shop, pass.Failed, nil, report(err))
+		}
+		passed(h, shop, pass.Interrupted, context.Canceled, report(nil))
+		got := r.History("shop", "u-1")
+		require.Equal(t, []string{"pods"}, got.Failing)
+		require.Equal(t, []explain.Streak{{Source: "pods", Since: begin.Add(3 * time.Second), Passes: 3}}, got.Streaks)
+		c := explain.Explain(explain.Input{Namespace: func() namespace.Namespace {
+			ns := dying("kubernetes")
+			ns.DeletionTimestamp = phase.At(begin)
+			return ns
+		}(), History: got, Now: time.Now()}).Causes[0]
+		require.Equal(t, begin.Add(3*time.Second), c.Since)
+		require.Equal(t, "in 3 passes", c.Detail)
+	})
+}
+
 // What a history holds is a copy.
 func TestHistoryIsACopy(t *testing.T) {
 	r := explain.NewRecorder(nil)

@@ -118,8 +118,13 @@ func (b *builder) force() Cause {
 	}
 	c.Detail = strings.Join(details, "; ")
 	c.Remedy = Remedy{Text: fmt.Sprintf("Remove what was left: force.Sweep with the record %s.", b.inventoryID())}
-	if b.swept != nil || b.left != nil && len(b.left.Objects)+len(b.left.Failures) == 0 {
+	if !b.leftovers() {
 		c.Remedy.Text = "Nothing more is to be done for it."
 	}
 	return c
+}
+
+// leftovers reports whether something may be there still that force has left.
+func (b *builder) leftovers() bool {
+	return b.forced != nil && b.swept == nil && (b.left == nil || len(b.left.Objects)+len(b.left.Failures) > 0)
 }

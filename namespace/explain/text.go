@@ -78,7 +78,7 @@ func (d Diagnosis) progress() string {
 	if d.Phase != "" {
 		text += fmt.Sprintf(", %s%s remaining", least(p.AtLeast), number(p.Remaining))
 	}
-	if p.PerSecond > 0 {
+	if p.PerSecond > 0 && (p.Remaining > 0 || p.AtLeast) {
 		text += fmt.Sprintf(", %s/s", rate(p.PerSecond))
 	}
 	if !p.End.IsZero() {
