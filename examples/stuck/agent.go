@@ -50,7 +50,9 @@ func (w *world) start(a *agent) error {
 	running.Go(func() { _ = c.Run(ctx) }) // ends with ctx only
 	running.Go(func() {
 		// It ends with ctx, or with the wire; nobody is left to tell then.
-		_ = parties.Announce(ctx, line, a.finalizer, &parties.Options{Contact: a.contact, Label: "agent-0", Beat: w.tempo.Beat})
+		_ = parties.Announce(ctx, line, a.finalizer, &parties.Options{
+			Contact: a.contact, Label: "agent-0", Beat: w.tempo.Beat, Patience: 3 * w.tempo.Beat,
+		})
 	})
 	a.end = func(crash bool) {
 		line.cut.Store(crash)

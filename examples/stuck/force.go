@@ -6,7 +6,6 @@ import (
 
 	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/finalizer"
-	"github.com/nslifecycle/nslifecycle/namespace/audit"
 	"github.com/nslifecycle/nslifecycle/namespace/force"
 )
 
@@ -36,20 +35,6 @@ func (w *world) sweep(words []string) error {
 		err = fmt.Errorf("%d objects are left: %v", len(result.Left), result.Failures)
 	}
 	return err
-}
-
-// records returns what operators did to a namespace, with what was left by force.
-func (w *world) records(ctx context.Context, name string) ([]audit.Record, error) {
-	list, err := w.audit.List(ctx, name)
-	for i, r := range list {
-		if r.Action != audit.Forcing && r.Action != audit.Swept {
-			continue
-		}
-		if list[i], err = w.audit.Get(ctx, name, r.ID); err != nil {
-			return nil, err
-		}
-	}
-	return list, err
 }
 
 // everything is the content of all agents, for inventories.

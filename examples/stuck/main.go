@@ -1,7 +1,7 @@
 // Command stuck is a museum of namespaces that are stuck in Terminating: it makes each
 // of them in memory, shows how the library explains it, and applies the remedy.
 //
-//	go run ./examples/stuck                           # all of them, in about a minute
+//	go run ./examples/stuck                           # all of them, in a few seconds
 //	go run ./examples/stuck --only failing-discovery
 //	go run ./examples/stuck --listen 127.0.0.1:8080   # in the browser, live
 //
@@ -9,6 +9,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"flag"
@@ -17,6 +18,7 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"sync"
 	"syscall"
 )
 
@@ -81,14 +83,46 @@ func run(ctx context.Context, w io.Writer, args []string) error {
 		}
 		return nil
 	case c.listen != "":
-		return errors.New("not open yet")
+		return listen(ctx, w, c.listen, all)
+	}
+	if err := walk(ctx, w, all, c.full); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(w, "\nWaits were cut short. --full shows more of each, --listen 127.0.0.1:8080 all of them live in the browser.")
+	return err
+}
+
+// walk plays all exhibits at the same time, and tells of one after the other.
+func walk(ctx context.Context, w io.Writer, all []exhibit, full bool) error {
+	ctx, stop := context.WithCancel(ctx)
+	var playing sync.WaitGroup
+	defer playing.Wait()
+	defer stop()
+	type story struct {
+		text bytes.Buffer
+		err  error
+		done chan struct{}
+	}
+	stories := make([]story, len(all))
+	for i, e := range all {
+		s := &stories[i]
+		s.done = make(chan struct{})
+		playing.Go(func() {
+			defer close(s.done)
+			tell := &teller{w: &s.text, full: full, blank: i == 0}
+			tell.space()
+			tell.title(i+1, len(all), e)
+			s.err = visit(ctx, e, tell)
+		})
 	}
 	for i, e := range all {
-		tell := &teller{w: w, full: c.full, blank: i == 0}
-		tell.space()
-		tell.title(i+1, len(all), e)
-		if err := visit(ctx, e, tell); err != nil {
-			return fmt.Errorf("%s: %w", e.Name, err)
+		s := &stories[i]
+		<-s.done
+		if _, err := s.text.WriteTo(w); err != nil {
+			return err
+		}
+		if s.err != nil {
+			return fmt.Errorf("%s: %w", e.Name, s.err)
 		}
 	}
 	return nil

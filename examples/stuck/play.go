@@ -50,7 +50,7 @@ func (s *show) take(next step) error {
 		s.tell.refusal(err)
 		return nil
 	case explained:
-		d, err := s.world.explain.Explain(s.world.ctx, next.Words[0])
+		d, err := s.world.diagnose(s.world.ctx, next.Words[0])
 		if err == nil {
 			s.seen = append(s.seen, d)
 			s.tell.asked([]string{explained, next.Words[0]})

@@ -49,6 +49,7 @@ var verbs = map[string]verb{
 	"force":     {(*world).force, 4, 4},
 	"sweep":     {(*world).sweep, 3, 3},
 	"wait":      {(*world).wait, 1, 1},
+	"skip":      {(*world).skip, 1, 1},
 	"gone":      {(*world).gone, 1, 1},
 	"active":    {(*world).active, 1, 1},
 	"left":      {(*world).left, 3, 3},
@@ -294,6 +295,16 @@ func (w *world) wait(words []string) error {
 		d = min(d, w.tempo.Wait)
 	}
 	return sleep(w.ctx, d)
+}
+
+// skip DURATION
+func (w *world) skip(words []string) error {
+	d, err := time.ParseDuration(words[0])
+	if err == nil && w.tempo.Wait > 0 {
+		w.skipped.Add(int64(d))
+		return nil
+	}
+	return w.wait(words)
 }
 
 // gone waits until the namespace is removed.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nslifecycle/nslifecycle/deleter"
@@ -35,7 +36,7 @@ var usual = tempo{MaxDelay: time.Minute, Patience: time.Minute, Beat: 10 * time.
 var hurried = tempo{Wait: 2 * time.Second, MaxDelay: 400 * time.Millisecond, Patience: 500 * time.Millisecond, Beat: 100 * time.Millisecond}
 
 // leisurely is the tempo of the browser, where a visitor looks around.
-var leisurely = tempo{Wait: 2 * time.Second, MaxDelay: 3 * time.Second, Patience: 2 * time.Second, Beat: time.Second, Slow: 50}
+var leisurely = tempo{Wait: 2 * time.Second, MaxDelay: 3 * time.Second, Patience: 20 * time.Second, Beat: time.Second, Slow: 25}
 
 // world is what an exhibit plays in: a store of its own, a registry over it, and agents
 // that empty namespaces.
@@ -50,6 +51,7 @@ type world struct {
 	agents   map[finalizer.Name]*agent
 	others   []func() // end whoever else is at work
 	forced   string   // the record of the last force
+	skipped  atomic.Int64
 
 	mu      sync.Mutex
 	sources map[deleter.Resource]*faulty
@@ -102,8 +104,9 @@ func newWorld(ctx context.Context, pace tempo) (*world, error) {
 	w.beside(func(ctx context.Context) { _ = hold.Run(ctx, r, nil) }) // ends with ctx only
 	w.explain = explain.New(r, &explain.Options{
 		Recorder: w.recorder,
-		Records:  w.records,
-		Parties:  func(ctx context.Context) ([]parties.Party, error) { return parties.List(ctx, s, nil) },
+		Records:  records.List,
+		Record:   records.Get,
+		Parties:  w.parties,
 	})
 	sources, err := r.Sources()
 	if err != nil {
@@ -124,6 +127,27 @@ func (w *world) close() error {
 		a.end(false)
 	}
 	return errors.Join(w.registry.Close(), w.store.Close())
+}
+
+func (w *world) parties(ctx context.Context) ([]parties.Party, error) {
+	return parties.List(ctx, w.store, nil)
+}
+
+// diagnose explains a namespace. Where nobody is at work, and time was skipped for that,
+// it is explained as of so much later.
+func (w *world) diagnose(ctx context.Context, name string) (explain.Diagnosis, error) {
+	skipped := time.Duration(w.skipped.Load())
+	if skipped == 0 {
+		return w.explain.Explain(ctx, name)
+	}
+	ns, err := w.registry.Get(ctx, name)
+	if err != nil {
+		return explain.Diagnosis{}, err
+	}
+	known, err := w.parties(ctx)
+	return explain.Explain(explain.Input{
+		Name: name, Namespace: ns, History: w.recorder.History(name, ns.UID), Parties: known, Now: time.Now().Add(skipped),
+	}), err
 }
 
 // beside runs f until the world ends.
