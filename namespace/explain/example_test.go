@@ -36,5 +36,5 @@ func ExampleExplain() {
 	//         $ kubectl api-resources --api-group=metrics.example.com
 	//
 	// HELD BY
-	//   kubernetes: owner not announced
+	//   kubernetes: owner not known here
 }

@@ -84,6 +84,7 @@ type Holder struct {
 	Finalizer finalizer.Name `json:"finalizer"`
 	Object    bool           `json:"object,omitempty"` // it is one of metadata.finalizers
 	Since     time.Time      `json:"since,omitzero"`
+	Asked     bool           `json:"asked"` // what agents announced is known; otherwise the next four tell nothing
 	Known     bool           `json:"known"` // its owner announced itself, now or once
 	Alive     bool           `json:"alive"` // and is there
 	LastSeen  time.Time      `json:"lastSeen,omitzero"`

@@ -29,7 +29,7 @@ func (b *builder) holders() {
 
 // holder returns what is known of a finalizer and its owner.
 func (b *builder) holder(f finalizer.Name) Holder {
-	h := Holder{Finalizer: f, Since: b.d.Since}
+	h := Holder{Finalizer: f, Since: b.d.Since, Asked: b.in.Parties != nil}
 	for _, p := range b.in.Parties {
 		if p.Finalizer == f {
 			h.Known, h.Alive, h.LastSeen, h.Contact = true, p.Alive, p.LastSeen, p.Contact

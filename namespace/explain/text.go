@@ -122,8 +122,10 @@ func (h Holder) state(now time.Time) string {
 		parts = append(parts, "owner alive")
 	case h.Known:
 		parts = append(parts, "owner missing since "+clock(h.LastSeen, now))
-	default:
-		parts = append(parts, "owner not announced")
+	case h.Asked:
+		parts = append(parts, "owner never announced itself")
+	case h.LastPass.IsZero():
+		parts = append(parts, "owner not known here")
 	}
 	if !h.LastPass.IsZero() {
 		parts = append(parts, "last pass "+human(now.Sub(h.LastPass))+" ago")
