@@ -1,6 +1,7 @@
 // Package audit keeps what operators did to namespaces beyond creating and deleting
 // them: protections, holds and waivers set and removed, finalizers dropped by force,
-// and what was left then. Records are only ever added.
+// and what was left then. Records are only ever added: nothing here removes any, and they
+// grow with what operators declare, not with what controllers do.
 //
 // A [Log] keeps them in the store of the registry, so that they are there for every
 // process, and outlive the namespaces that they tell of.

@@ -152,12 +152,17 @@ func (l *Log) add(ctx context.Context, key string, value []byte) error {
 	return unresolved(doubt, nil)
 }
 
+var errBusy = errors.New("it stayed so at every attempt")
+
 // unresolved is err, or that nothing is known if an attempt may have been made.
 func unresolved(doubt, err error) error {
 	if doubt == nil {
 		return err
 	}
-	return errors.Join(namespace.ErrUnknownOutcome, doubt, err)
+	if err == nil {
+		err = errBusy
+	}
+	return fmt.Errorf("%w: %w; %w", namespace.ErrUnknownOutcome, doubt, err)
 }
 
 // pause waits before another attempt: up to some milliseconds.

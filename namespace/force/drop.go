@@ -169,7 +169,7 @@ func (d *drop) inventory(ctx context.Context, n namespace.Namespace) (audit.Inve
 	kept := keep(listed, err)
 	if len(kept.Failures) > 0 && !d.req.Incomplete {
 		return kept, failed(n.Name, fmt.Sprintf("nothing was dropped, %d source(s) did not answer; repair them, or set Incomplete to do it without", len(kept.Failures)),
-			errors.Join(ErrIncomplete, err))
+			because(ErrIncomplete, err))
 	}
 	return kept, nil
 }
@@ -226,7 +226,7 @@ func (d *drop) end(ctx context.Context, action audit.Action, follows, detail str
 		record.Finalizers = dropped
 	}
 	if _, err := d.log.Write(ctx, record); err != nil {
-		return failed(d.req.Name, "the record "+follows, errors.Join(ErrUnrecorded, err))
+		return failed(d.req.Name, "the record "+follows, because(ErrUnrecorded, err))
 	}
 	return nil
 }

@@ -68,7 +68,7 @@ func refused(err error) bool {
 // unresolved is err, or that nothing is known if a write may have been made.
 func (d *drop) unresolved(in doubt, err error) error {
 	if in.err != nil {
-		err = errors.Join(namespace.ErrUnknownOutcome, in.err, err)
+		err = because(namespace.ErrUnknownOutcome, in.err, err)
 	}
 	return failed(d.req.Name, "take the finalizers off", err)
 }

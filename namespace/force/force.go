@@ -104,6 +104,16 @@ func failed(name, what string, err error) error {
 	return fmt.Errorf("force: namespace %q: %s: %w", name, what, err)
 }
 
+// because returns err with what caused it, in one line; nil causes are left out.
+func because(err error, causes ...error) error {
+	for _, cause := range causes {
+		if cause != nil {
+			err = fmt.Errorf("%w: %w", err, cause)
+		}
+	}
+	return err
+}
+
 // checkName refuses a name that no namespace can have.
 func checkName(name string) error {
 	if wrong := namespace.ValidateName(name); len(wrong) > 0 {

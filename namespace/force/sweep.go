@@ -159,7 +159,7 @@ func (s *sweep) end(ctx context.Context, result *SweepResult, err error) error {
 	}
 	record, err = s.log.Write(ctx, record)
 	if err != nil {
-		return failed(s.req.Name, "the sweep of "+s.req.ID, errors.Join(ErrUnrecorded, err))
+		return failed(s.req.Name, "the sweep of "+s.req.ID, because(ErrUnrecorded, err))
 	}
 	result.ID = record.ID
 	return nil
