@@ -1,0 +1,101 @@
+package deleter_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/nslifecycle/nslifecycle/deleter"
+	"github.com/nslifecycle/nslifecycle/deleter/contenttest"
+)
+
+// Groups that cannot be discovered are waived by their names.
+func TestR7_WaivedDiscovery(t *testing.T) {
+	group := func(name string) deleter.GroupError {
+		return deleter.GroupError{Group: name, Err: errors.New(name + " is down")}
+	}
+	behindHidden := deleter.Source{Resource: core("behind"), Content: fake(nil, contenttest.Object{Name: "a"}), Final: true,
+		After: []deleter.Resource{{Group: "a.example.com", Name: "widgets"}}}
+	some := []deleter.Source{source("pods", fake(nil)), behindHidden}
+	for _, tt := range []struct {
+		name    string
+		found   []deleter.Source
+		err     error
+		waived  []string
+		want    []string // what is waived
+		failed  []string // what discovery reports
+		waiting bool     // what comes after a type that may be hidden
+	}{
+		{"the group", some, &deleter.DiscoveryError{Groups: []deleter.GroupError{group("a.example.com")}},
+			[]string{"a.example.com"}, []string{"a.example.com: a.example.com is down"}, nil, false},
+		{"another group", some, &deleter.DiscoveryError{Groups: []deleter.GroupError{group("a.example.com")}},
+			[]string{"b.example.com", "widgets.a.example.com", ""}, nil, []string{"a.example.com: a.example.com is down"}, true},
+		{"one of two", some, &deleter.DiscoveryError{Groups: []deleter.GroupError{group("b.example.com"), group("a.example.com")}, Message: "not all of the list: a, b"},
+			[]string{"a.example.com"}, []string{"a.example.com: a.example.com is down"}, []string{"b.example.com: b.example.com is down"}, false},
+		{"both, that one message tells of", some, &deleter.DiscoveryError{Groups: []deleter.GroupError{group("b.example.com"), group("a.example.com")}, Message: "not all of the list: a, b"},
+			[]string{"a.example.com", "b.example.com"}, []string{"a.example.com: a.example.com is down", "b.example.com: b.example.com is down"}, nil, false},
+		{"the core group has no name", some, &deleter.DiscoveryError{Groups: []deleter.GroupError{{Err: errBoom}}},
+			[]string{"", "core group"}, nil, []string{"core group: boom"}, false},
+		{"a type that cannot be read hides all", some, &deleter.DiscoveryError{Groups: []deleter.GroupError{group("a.example.com")}, Parsing: []error{errBoom}},
+			[]string{"a.example.com"}, []string{"a.example.com: a.example.com is down"}, []string{"boom"}, true},
+		{"the whole failed", some, errBoom, []string{"a.example.com", "boom", ""}, nil, []string{"boom"}, true},
+		{"more than groups failed", some, errors.Join(errBoom, &deleter.DiscoveryError{Groups: []deleter.GroupError{group("a.example.com")}}),
+			[]string{"a.example.com"}, nil, []string{"boom\ndiscovery failed in part: a.example.com: a.example.com is down"}, true},
+		{"nothing else was found", nil, &deleter.DiscoveryError{Groups: []deleter.GroupError{group("a.example.com")}},
+			[]string{"a.example.com"}, []string{"a.example.com: a.example.com is down"}, []string{deleter.ErrNothingDiscovered.Error()}, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			d, err := deleter.Discovering(func(context.Context) ([]deleter.Source, error) { return tt.found, tt.err }, nil)
+			require.NoError(t, err)
+			report, err := d.Delete(t.Context(), waiving(tt.waived...), deleter.Report{})
+			texts := func(errs ...error) (list []string) {
+				for _, err := range errs {
+					list = append(list, err.Error())
+				}
+				return list
+			}
+			require.Equal(t, tt.want, texts(report.Waived...))
+			require.Equal(t, tt.failed, texts(append(report.Discovery, report.Parsing...)...))
+			require.Equal(t, len(tt.failed) > 0, err != nil)
+			require.Equal(t, len(tt.failed) == 0, report.Empty())
+			require.Len(t, report.Observation().WaivedDiscovery, len(tt.want))
+			if tt.found != nil {
+				require.Equal(t, tt.waiting, result(t, report, "behind").Waiting)
+			}
+		})
+	}
+}
+
+// R7: a group is not waived while types that it hides were seen with objects.
+func TestR7_WaivedDiscoveryHidesNothingSeen(t *testing.T) {
+	widgets := deleter.Source{Resource: deleter.Resource{Group: "a.example.com", Name: "widgets"}, Final: true,
+		Content: fake(nil, contenttest.Object{Name: "w", Finalizers: []string{"example.com/hold"}})}
+	pods := source("pods", fake(nil))
+	down := &deleter.DiscoveryError{Groups: []deleter.GroupError{{Group: "a.example.com", Err: errBoom}}}
+	found, failure := []deleter.Source{pods, widgets}, error(nil)
+	d, err := deleter.Discovering(func(context.Context) ([]deleter.Source, error) { return found, failure }, nil)
+	require.NoError(t, err)
+	report, err := d.Delete(t.Context(), waiving("a.example.com"), deleter.Report{})
+	require.NoError(t, err)
+	require.Equal(t, 1, report.Remaining())
+
+	found, failure = found[:1], down
+	for range 3 {
+		report, err = d.Delete(t.Context(), waiving("a.example.com"), report.Compact())
+		require.ErrorIs(t, err, errBoom)
+		require.Empty(t, report.Waived)
+		require.Equal(t, []deleter.Sight{{Resource: widgets.Resource, Objects: 1}}, report.LastSeen)
+	}
+	// A discovery without failures that lacks the type says that it does not exist.
+	failure = nil
+	report, err = d.Delete(t.Context(), waiving("a.example.com"), report)
+	require.NoError(t, err)
+	require.True(t, report.Empty())
+	require.Empty(t, report.LastSeen)
+	failure = down
+	report, err = d.Delete(t.Context(), waiving("a.example.com"), report)
+	require.NoError(t, err)
+	require.Len(t, report.Waived, 1)
+}
