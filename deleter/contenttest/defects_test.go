@@ -271,4 +271,3 @@ var defects = []defect{
 		}
 	}},
 }
-
