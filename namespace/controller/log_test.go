@@ -185,7 +185,7 @@ func TestR10_LogOfAnotherPartyForADay(t *testing.T) {
 // Each namespace that is stuck is told of for itself, and costs the same few lines.
 func TestR10_LogIsPerNamespace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const many = 10
+		const many = 3
 		w := newWorld(t, 1, func(int) contenttest.FakeOptions {
 			return contenttest.FakeOptions{Fault: func(context.Context, contenttest.Call) error { return errors.New("connection refused") }}
 		})
