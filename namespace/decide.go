@@ -47,6 +47,9 @@ type Decision struct {
 // next. It has no other inputs, changes none of them, and shares nothing with
 // them.
 //
+// What seen.Waived tells of counts for nothing but in the conditions' texts: whoever
+// observed it has made sure that an operator's waivers were in force.
+//
 // The pass must have begun after the namespace became Terminating (rule R7); then
 // no new content can have come (rule R6), and the order of doing is: write
 // Status if StatusChanged, write Finalizers if Finalize, both on condition that

@@ -29,6 +29,12 @@ const attempts = 6
 // wrote too, the pass reads again and decides again with what d saw; it stops if
 // the incarnation has changed (rule R8).
 //
+// Waivers ([namespace.Waivers]) of the namespace as read that have not ended and can be
+// read reach d as [deleter.Target].Waived. What d waived counts only if the waivers for
+// it are in force still when the pass decides, by the clock and in the namespace as it is
+// then; else it has failed ([ErrNotWaived]). So rule R7 reads: every source answered, or
+// is waived by an operator, with a reason and an end.
+//
 // The error is not nil exactly if the outcome is [Failed] or [Interrupted]. It
 // holds every cause for [errors.Is] and [errors.As]: the deleter's, a
 // [*PanicError] if the deleter panicked, and those of the writes. Whatever failed,
