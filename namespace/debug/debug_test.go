@@ -187,7 +187,7 @@ func TestIndex(t *testing.T) {
 	w := get(h, "/?format=json")
 	require.Equal(t, "application/json", w.Header().Get("Content-Type"))
 	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &got))
-	require.Equal(t, [3]int{1284, 6, 2}, [3]int{got.Active, got.Terminating, got.OnHold})
+	require.Equal(t, [3]int{1284, 7, 2}, [3]int{got.Active, got.Terminating, got.OnHold})
 	require.Empty(t, got.Notes)
 	var names []string
 	for i, n := range got.Namespaces {
@@ -196,7 +196,7 @@ func TestIndex(t *testing.T) {
 			require.False(t, n.Since.Before(got.Namespaces[i-1].Since), "not the oldest first")
 		}
 	}
-	require.Len(t, names, 6)
+	require.Len(t, names, 7)
 	require.Equal(t, []string{"team-payments-staging", "analytics", hostile}, names[:3])
 	require.Equal(t, "owner-missing", got.Namespaces[0].Cause.Kind)
 	require.Equal(t, 3, got.Namespaces[1].Causes)
@@ -204,11 +204,15 @@ func TestIndex(t *testing.T) {
 	require.Equal(t, "kubernetes", got.Parties[1].Finalizer)
 
 	text := get(h, "/?format=text").Body.String()
-	require.Contains(t, text, "1284 active, 6 terminating, 2 on hold at ")
+	require.Contains(t, text, "1284 active, 7 terminating, 2 on hold at ")
 	require.Regexp(t, `(?m)^team-payments-staging +2 d 4 h +waiting for finalizers +100% +The owner`, text)
+
+	require.Regexp(t, `(?m)^search-index +26 min \d s +deleting content +- +The`, text, "it is not known to be done")
 
 	page := get(h, "/").Body.String()
 	require.Contains(t, page, `<progress max="100" value="88">`)
+	require.Contains(t, page, "318 removed, what is left is not known")
+	require.Equal(t, 1, strings.Count(page, "100 %</b>"), "only what is over is")
 	require.Contains(t, page, `<span class="tag bad">owner missing</span>`)
 	require.Contains(t, page, `and 2 more`)
 }

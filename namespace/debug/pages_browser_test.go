@@ -114,7 +114,7 @@ func testLiveInBrowser(t *testing.T, b *browser) {
 	place.set(going("just-now", time.Now().Add(-72*time.Hour)))
 	index.until(`document.querySelector("tbody th").textContent === "just-now"`)
 	require.Equal(t, true, index.eval(`document.activeElement === kept && kept.textContent === "pr-10482"`), "the focus was lost")
-	require.Equal(t, "7", index.eval(`document.querySelectorAll(".tiles dd")[1].textContent`))
+	require.Equal(t, "8", index.eval(`document.querySelectorAll(".tiles dd")[1].textContent`))
 
 	analytics := stuck(time.Now())
 	analytics.Causes[0].Summary = "reports.example.com <answers> again"
@@ -126,7 +126,7 @@ func testLiveInBrowser(t *testing.T, b *browser) {
 
 	place.remove("just-now")
 	index.until(`document.querySelector("tbody th").textContent === "team-payments-staging"`)
-	require.Equal(t, float64(6), index.eval(`document.querySelectorAll("#terminating + table tbody tr").length`))
+	require.Equal(t, float64(7), index.eval(`document.querySelectorAll("#terminating + table tbody tr").length`))
 	for _, tab := range []*tab{index, page} {
 		tab.clean()
 		tab.visit("about:blank")
@@ -171,7 +171,7 @@ func testWithoutScripts(t *testing.T, b *browser) {
 	tab.call("Emulation.setScriptExecutionDisabled", map[string]any{"value": true}, nil)
 	tab.visit(base)
 	require.Equal(t, "as of when it was loaded", tab.eval(`document.getElementById("live").textContent`))
-	require.Equal(t, float64(6), tab.eval(`document.querySelectorAll("#terminating + table tbody tr").length`))
+	require.Equal(t, float64(7), tab.eval(`document.querySelectorAll("#terminating + table tbody tr").length`))
 	tab.clean()
 }
 

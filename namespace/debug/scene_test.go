@@ -40,6 +40,11 @@ func scene(now time.Time) (whole, *debug.Options) {
 	large.Causes = []explain.Cause{{Kind: explain.Moving, Summary: "38 760 objects of 3 types are left, and they get less."}}
 	large.Holders = []explain.Holder{alive}
 
+	hidden := going("search-index", ago(26*time.Minute))
+	hidden.Progress = &explain.Progress{Removed: 318}
+	hidden.Causes = []explain.Cause{{Kind: explain.DiscoveryFailed, Summary: "The resource types of metrics.example.com cannot be discovered."}}
+	hidden.Holders = []explain.Holder{alive}
+
 	young := going("pr-10482", ago(3*time.Second))
 	young.Causes = []explain.Cause{{Kind: explain.Starting, Summary: "Its deletion has just begun."}}
 	young.Progress, young.Holders = &explain.Progress{Removed: 4, Remaining: 9}, []explain.Holder{alive}
@@ -50,7 +55,7 @@ func scene(now time.Time) (whole, *debug.Options) {
 	long.Causes[0] = explain.Cause{Kind: explain.Held, Summary: "4 persistentvolumeclaims are held by kubernetes.io/pvc-protection."}
 	long.Holders = []explain.Holder{alive, {Finalizer: "openshift.com/origin"}}
 
-	p := newPlace(team, stuck(now, alive, lost), large, young, odd, long)
+	p := newPlace(team, stuck(now, alive, lost), large, hidden, young, odd, long)
 	p.holds = []namespace.HoldEvent{
 		{Type: namespace.HoldSet, Name: "customer-4711", UID: "7", Until: now.Add(23 * time.Hour)},
 		{Type: namespace.HoldSet, Name: "old-wiki", UID: "8", Until: now.Add(40 * time.Minute)},

@@ -17,7 +17,7 @@ import (
 // functions are what templates show values with.
 var functions = template.FuncMap{
 	"show": func(v any) string { return visible(fmt.Sprint(v)) }, "moment": moment, "stamp": stamp, "age": age,
-	"in": in, "short": short, "grouped": grouped, "percent": percent, "rate": rate, "stage": stageText,
+	"in": in, "short": short, "grouped": grouped, "progress": progress, "rate": rate, "stage": stageText,
 	"severity": severity, "kind": kindText, "holder": holderClass, "less": func(n int) int { return n - 1 },
 }
 
@@ -119,16 +119,30 @@ func grouped(n int) string {
 	return s
 }
 
-// percent returns how much of the deletion is done; it says 100 only when all is.
-func percent(p *explain.Progress) int {
-	switch {
-	case p == nil || p.Removed <= 0 && p.Remaining > 0:
-		return 0
-	case p.Remaining <= 0:
-		return 100
+// bar is a progress as it is drawn.
+type bar struct {
+	explain.Progress
+	Known   bool // how much is left
+	Percent int  // of the objects that were there
+}
+
+// progress returns how a progress is drawn; nil: not at all. That nothing was seen of
+// what is left says nothing while content counts as not gone: some source has not
+// answered, or has not been asked. Only what is over is at 100 per cent.
+func progress(p *explain.Progress, stage phase.Stage) *bar {
+	if p == nil {
+		return nil
 	}
-	done := 100 * float64(p.Removed) / (float64(p.Removed) + float64(p.Remaining))
-	return min(int(math.Floor(done)), 99)
+	b := &bar{Progress: *p}
+	b.Known = p.Remaining > 0 || stage != phase.DeletingContent
+	switch {
+	case b.Known && p.Remaining <= 0:
+		b.Percent = 100
+	case b.Known && p.Removed > 0:
+		done := 100 * float64(p.Removed) / (float64(p.Removed) + float64(p.Remaining))
+		b.Percent = min(int(math.Floor(done)), 99)
+	}
+	return b
 }
 
 func rate(perSecond float64) string {

@@ -55,12 +55,13 @@ func (r row) Why() string {
 	return "no cause is known"
 }
 
-// done returns the progress in per cent.
+// done returns the progress in per cent, as far as it is known.
 func (r row) done() string {
-	if r.Progress == nil {
+	b := progress(r.Progress, r.Stage)
+	if b == nil || !b.Known {
 		return "-"
 	}
-	return fmt.Sprintf("%d%%", percent(r.Progress))
+	return fmt.Sprintf("%d%%", b.Percent)
 }
 
 func orDash(s string) string {
