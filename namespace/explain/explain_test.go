@@ -198,6 +198,8 @@ func TestCauses(t *testing.T) {
 			[]explain.Kind{explain.OwnerMissing}, "the owner of openshift.com/origin is missing: last seen 2h ago (contact: #team)", "force.Drop"},
 		{"a missing owner explains its own failure", explain.Input{Namespace: with(dying(origin), string(origin), broken), Parties: []parties.Party{party(origin, false)}},
 			[]explain.Kind{explain.OwnerMissing, explain.SourceFailed}, "the owner of openshift.com/origin is missing", ""},
+		{"an owner that is missing by its word, and at work", explain.Input{Namespace: dying("kubernetes"), History: lef(podsHeld), Parties: []parties.Party{party("kubernetes", false)}},
+			[]explain.Kind{explain.Held}, "", ""},
 		{"an owner that never was", explain.Input{Namespace: with(dying(origin), "", phase.Observation{}), Parties: []parties.Party{}},
 			[]explain.Kind{explain.OwnerUnknown}, "no owner of it ever announced itself", "force.Drop"},
 		{"an owner of whom nothing is known", explain.Input{Namespace: with(dying(origin), "", phase.Observation{})},
@@ -221,6 +223,11 @@ func TestCauses(t *testing.T) {
 			h.Next = &explain.Next{At: ago(time.Hour)}
 			return h
 		}()}, []explain.Kind{explain.Unattended, explain.SourceFailed}, "the next pass was due 1h ago", ""},
+		{"another replica has it now", explain.Input{Namespace: dying("kubernetes"), Parties: []parties.Party{party("kubernetes", true)}, History: func() explain.History {
+			h := failing(explain.SourceFailed, "widgets.example.com", "list: refused")
+			h.Next = &explain.Next{At: ago(time.Hour)}
+			return h
+		}()}, []explain.Kind{explain.SourceFailed}, "widgets.example.com fails", ""},
 		{"nobody has a worker for it", explain.Input{Namespace: dying("kubernetes"), History: explain.History{UID: "u-1", Queued: ago(5 * time.Minute)}},
 			[]explain.Kind{explain.Queued}, "waiting for a worker for 5m", "Workers"},
 		{"the first pass hangs", explain.Input{Namespace: dying("kubernetes"), History: explain.History{UID: "u-1", Running: ago(50 * time.Second)}},
@@ -296,6 +303,8 @@ func TestForcedTellsWhatWasLeft(t *testing.T) {
 
 func TestExpiredWaiverIsTold(t *testing.T) {
 	w := waiver
+	other := explain.Explain(explain.Input{Namespace: annotated(with(dying("kubernetes"), "", broken), w), Now: now})
+	require.NotContains(t, other.Causes[0].Detail, "waiver", "it is not over")
 	w.Until = ago(10 * time.Minute)
 	d := explain.Explain(explain.Input{Namespace: annotated(with(dying("kubernetes"), "", broken), w), Now: now})
 	require.Contains(t, d.Causes[0].Detail, "its waiver w by ann ended 10m ago")

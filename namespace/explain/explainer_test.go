@@ -81,6 +81,20 @@ func TestExplainerBesideAController(t *testing.T) {
 	})
 }
 
+// That nobody has announced itself is known, and not the same as not to know.
+func TestExplainerWithoutParties(t *testing.T) {
+	host := new(controllertest.Host)
+	_, err := host.Create(t.Context(), namespace.Namespace{Meta: namespace.Meta{Name: "shop"}, Spec: namespace.Spec{Finalizers: finalizer.NewSet(origin)}})
+	require.NoError(t, err)
+	_, err = host.Delete(t.Context(), "shop")
+	require.NoError(t, err)
+	e := explain.New(host, &explain.Options{Parties: func(context.Context) ([]parties.Party, error) { return nil, nil }})
+	d, err := e.Explain(t.Context(), "shop")
+	require.NoError(t, err)
+	require.True(t, d.Holders[0].Asked)
+	require.Contains(t, d.Text(), "openshift.com/origin: owner never announced itself")
+}
+
 // The record of a force is shown with its inventory.
 func TestExplainerReadsTheInventory(t *testing.T) {
 	host := new(controllertest.Host)

@@ -54,6 +54,8 @@ func TestRecorderCountsWhatHasGone(t *testing.T) {
 		{"then another type", []deleter.Report{counted(pods, 10, 0, 0), counted(widgets, 5, 2, 0)}, 15, 2},
 		{"a failure hides nothing", []deleter.Report{counted(pods, 0, 10, 0), {Results: []deleter.Result{{Resource: pods, Err: errors.New("x")}}}}, 0, 10},
 		{"a hidden group hides nothing", []deleter.Report{counted(widgets, 0, 10, 0), {Discovery: []error{deleter.GroupError{Group: "example.com", Err: errors.New("x")}}}}, 0, 10},
+		{"a hidden group beside one that answers", []deleter.Report{counted(widgets, 0, 10, 0), {
+			Results: []deleter.Result{{Resource: pods}}, Discovery: []error{deleter.GroupError{Group: "example.com", Err: errors.New("x")}}}}, 0, 10},
 		{"a type that was withdrawn", []deleter.Report{counted(widgets, 0, 10, 0), {}}, 0, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -167,6 +169,8 @@ func TestRecorderTellsFailuresApart(t *testing.T) {
 			[]explain.Failure{{Kind: explain.SourceFailed, Source: "the deleter", Text: "broken"}}, 0},
 		{"the deleter hangs", hangs{}, "", nil,
 			[]explain.Failure{{Kind: explain.SourceSlow, Source: "the deleter", Text: "the deleter did not answer within 1m0s"}}, 0},
+		{"a source hangs", hangs{widgets}, "", nil,
+			[]explain.Failure{{Kind: explain.SourceSlow, Source: "widgets.example.com", Text: "list: the deleter did not answer within 1m0s"}}, 0},
 		{"the deleter panics", nil, "", nil,
 			[]explain.Failure{{Kind: explain.SourceFailed, Source: "the deleter", Text: "the deleter panicked: oh"}}, 0},
 		{"reading", fails(deleter.Report{}, nil), controllertest.OpGet, broken,
@@ -236,11 +240,16 @@ func (a answer) Delete(context.Context, deleter.Target, deleter.Report) (deleter
 	return a.report, a.err
 }
 
-type hangs struct{}
+// hangs never answers, and says which source it was if that has a name.
+type hangs struct{ source deleter.Resource }
 
-func (hangs) Delete(ctx context.Context, _ deleter.Target, _ deleter.Report) (deleter.Report, error) {
+func (h hangs) Delete(ctx context.Context, _ deleter.Target, _ deleter.Report) (deleter.Report, error) {
 	<-ctx.Done()
-	return deleter.Report{}, context.Cause(ctx)
+	if h.source.Name == "" {
+		return deleter.Report{}, context.Cause(ctx)
+	}
+	err := &deleter.SourceError{Resource: h.source, Op: deleter.OpList, Err: context.Cause(ctx)}
+	return deleter.Report{Results: []deleter.Result{{Resource: h.source, Err: err}}}, err
 }
 
 type panics struct{}
@@ -359,6 +368,46 @@ func TestRecorderTellsStreaks(t *testing.T) {
 		}(), History: got, Now: time.Now()}).Causes[0]
 		require.Equal(t, begin.Add(3*time.Second), c.Since)
 		require.Equal(t, "in 3 passes", c.Detail)
+	})
+}
+
+// Without a uid the latest of a name is told, the same one every time.
+func TestHistoryOfTheLatest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := explain.NewRecorder(nil)
+		h := r.Hooks()
+		for _, uid := range []string{"u-3", "u-1"} {
+			passed(h, controller.Ref{Name: "shop", UID: uid}, pass.Waiting, nil, deleter.Report{})
+		}
+		require.Equal(t, "u-1", r.History("shop", "").UID)
+		h.Queued(controller.Ref{Name: "shop", UID: "u-2"})
+		for range 30 {
+			require.Equal(t, "u-2", r.History("shop", "").UID, "of two at the same moment")
+		}
+		require.Zero(t, r.History("shop", "u-9"))
+	})
+}
+
+// The rate is that of the last minutes, and none when nothing goes any more.
+func TestRate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := explain.NewRecorder(&explain.RecorderOptions{Passes: 1000})
+		h := r.Hooks()
+		left := 10_000
+		for range 600 { // in the first ten minutes one in a second
+			left--
+			passed(h, shop, pass.Waiting, nil, counted(pods, 1, left, 0))
+		}
+		require.InDelta(t, 1, r.History("shop", "u-1").PerSecond, 0.01)
+		for range 600 { // then ten
+			left -= 10
+			passed(h, shop, pass.Waiting, nil, counted(pods, 10, left, 0))
+		}
+		require.InDelta(t, 10, r.History("shop", "u-1").PerSecond, 0.1, "the first minutes are forgotten")
+		for range 3 {
+			passed(h, shop, pass.Waiting, nil, counted(pods, 0, left, 0))
+		}
+		require.Zero(t, r.History("shop", "u-1").PerSecond)
 	})
 }
 
