@@ -91,6 +91,7 @@ func TestRemoveFails(t *testing.T) {
 		requests int
 	}{
 		{"the deletion", simulated.Delete, down, 1},
+		{"a conflict about something else", simulated.Delete, apierrors.NewConflict(schema.GroupResource{Resource: "pods"}, "p", down), 1},
 		{"the look", simulated.Get, down, 1},
 		{"the patch", simulated.Patch, down, 1},
 		{"each patch conflicts", simulated.Patch, apierrors.NewConflict(schema.GroupResource{Resource: "pods"}, "p", down), 6},
@@ -124,6 +125,7 @@ func TestRemoveFails(t *testing.T) {
 // A 404 of the path says nothing about the object: the type is looked up anew.
 func TestRemoveOfTypesThatMove(t *testing.T) {
 	path := &apierrors.StatusError{ErrStatus: metav1.Status{Code: 404, Reason: metav1.StatusReasonNotFound, Message: "the server could not find the requested resource"}}
+	failure := error(path)
 	newly := func(t *testing.T) *world {
 		w := newWorld(t, ours, kubernetes.Options{})
 		w.warm(t)
@@ -132,7 +134,7 @@ func TestRemoveOfTypesThatMove(t *testing.T) {
 		w.set(func() {
 			w.requests = func(_ context.Context, r simulated.Request) error {
 				if r.Resource == widgets {
-					return path
+					return failure
 				}
 				return nil
 			}
@@ -143,6 +145,12 @@ func TestRemoveOfTypesThatMove(t *testing.T) {
 	gone, err := w.cluster.Remove(t.Context(), widgets, "n", "w", "u", nil)
 	require.ErrorIs(t, err, path, "discovery still shows it")
 	require.False(t, gone)
+
+	failure = apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "w")
+	gone, err = newly(t).cluster.Remove(t.Context(), widgets, "n", "w", "u", nil)
+	require.ErrorIs(t, err, failure, "a namespace of that name is another thing")
+	require.False(t, gone)
+	failure = path
 
 	w = newly(t)
 	w.set(func() { w.hidden[widgets] = true })

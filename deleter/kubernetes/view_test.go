@@ -71,10 +71,10 @@ func TestR8_ViewWhileReplaced(t *testing.T) {
 			if r.Verb == simulated.List && !replaced {
 				replaced = true
 				w.delete(t, "n")
-				ns, err := w.cluster.Namespaces().Get(t.Context(), "n")
+				ns, err := w.Namespaces().Get(t.Context(), "n", metav1.GetOptions{})
 				require.NoError(t, err)
-				ns.Spec.Finalizers = ns.Spec.Finalizers.Without("kubernetes")
-				_, err = w.cluster.Namespaces().Finalize(t.Context(), ns)
+				ns.Spec.Finalizers = nil
+				_, err = w.Namespaces().Finalize(t.Context(), ns, metav1.UpdateOptions{})
 				require.NoError(t, err)
 				w.create(t, "n")
 				w.put(t, "n", ofPods, simulated.Object{Name: "new"})
@@ -172,4 +172,17 @@ func TestR7_WaivedGroup(t *testing.T) {
 	}
 	require.Equal(t, []deleter.Sight{{Resource: widgets, Objects: 1}}, seen.LastSeen)
 	w.removed(t, "a", deleter.Report{})
+
+	// What was seen is handed on where nothing is asked.
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	target := w.target(t, "seen")
+	report, err := w.cluster.Deleter().Delete(ended, target, seen)
+	require.ErrorIs(t, err, context.Canceled)
+	require.Equal(t, seen.LastSeen, report.LastSeen)
+	w.restart(t, kubernetes.Options{})
+	w.set(func() { w.failed = down })
+	report, err = w.cluster.Deleter().Delete(t.Context(), target, report)
+	require.ErrorIs(t, err, down)
+	require.Equal(t, seen.LastSeen, report.LastSeen)
 }

@@ -1,0 +1,72 @@
+package kubernetes
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/nslifecycle/nslifecycle/deleter"
+)
+
+// become makes the namespace another incarnation as soon as pods were listed.
+func (a *api) become(uid types.UID) {
+	a.after = func(r *http.Request) {
+		if r.URL.Path == "/api/v1/namespaces/x/pods" {
+			a.mu.Lock()
+			defer a.mu.Unlock()
+			a.uid = uid
+		}
+	}
+}
+
+// R8: whether the namespace came before the listing or after it, a page shows nothing of
+// another incarnation.
+func TestR8_ViewIsFenced(t *testing.T) {
+	for _, uid := range []string{"one", "two"} {
+		t.Run(uid, func(t *testing.T) {
+			a := newAPI(t, pod("p"))
+			a.active = true
+			a.become("two")
+			target := deleter.Target{Namespace: "x", UID: uid}
+			page, err := a.of(podsType, time.Second).View(t.Context(), target, 0, "")
+			require.ErrorIs(t, err, deleter.ErrIncarnation)
+			require.Empty(t, page.Items)
+		})
+	}
+}
+
+// Any earlier read will do before a listing, unless word came that the incarnation is
+// gone; after it there must be a new one.
+func TestViewReads(t *testing.T) {
+	a := newAPI(t, pod("p"))
+	a.active = true
+	target := deleter.Target{Namespace: "x", UID: "one"}
+	c := a.of(podsType, time.Second)
+	for _, want := range [][]string{{"GET x", "GET x/pods", "GET x"}, {"GET x/pods", "GET x"}} {
+		page, err := c.View(t.Context(), target, 0, "")
+		require.NoError(t, err)
+		require.Len(t, page.Items, 1)
+		require.Equal(t, want, a.asked())
+	}
+	c.incarnations.gone("x", "one")
+	_, err := c.View(t.Context(), target, 0, "")
+	require.NoError(t, err)
+	require.Equal(t, []string{"GET x", "GET x/pods", "GET x"}, a.asked())
+	_, err = c.List(t.Context(), a.target, 0, "")
+	require.ErrorIs(t, err, deleter.ErrIncarnation, "what is Active can be viewed, not listed")
+}
+
+// What another incarnation shows is not kept for the one that was asked about.
+func TestR8_ViewLearnsNothingOfOthers(t *testing.T) {
+	a := newAPI(t, pod("p"))
+	a.active = true
+	c := a.of(podsType, time.Second)
+	for range 2 {
+		_, err := c.View(t.Context(), deleter.Target{Namespace: "x", UID: "another"}, 0, "")
+		require.ErrorIs(t, err, deleter.ErrIncarnation)
+		require.Equal(t, []string{"GET x"}, a.asked())
+	}
+}
