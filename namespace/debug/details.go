@@ -85,6 +85,15 @@ func (n *details) Phase() string {
 	return string(n.Diagnosis.Phase)
 }
 
+// Headline is the summary, unless the first cause says the same.
+func (n *details) Headline() string {
+	d := n.Diagnosis
+	if len(d.Causes) > 0 && d.Causes[0].Summary == d.Summary {
+		return ""
+	}
+	return d.Summary
+}
+
 // Timeline draws the passes.
 func (n *details) Timeline() timeline { return newTimeline(n.Diagnosis.Passes) }
 

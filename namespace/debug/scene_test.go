@@ -25,11 +25,11 @@ func scene(now time.Time) (whole, *debug.Options) {
 	lost := explain.Holder{Finalizer: "billing.example.com/invoices", Known: true, LastSeen: ago(51 * time.Hour), Contact: "billing@example.com"}
 
 	team := going("team-payments-staging", ago(52*time.Hour))
-	team.Summary = "It has been Terminating for 2 d 4 h: all content is gone, and the owner of the finalizer billing.example.com/invoices has been missing for 2 d 3 h."
+	team.Summary = "It has been Terminating for 2d 4h: all content is gone, and the owner of the finalizer billing.example.com/invoices has been missing for 2d 3h."
 	team.Stage = phase.WaitingForFinalizers
 	team.Causes = []explain.Cause{{
 		Kind: explain.OwnerMissing, Source: "billing.example.com/invoices",
-		Summary: "The owner of the finalizer billing.example.com/invoices was last seen 2 d 3 h ago.",
+		Summary: "The owner of the finalizer billing.example.com/invoices was last seen 2d 3h ago.",
 		Remedy:  explain.Remedy{Text: "Start it again; ask billing@example.com."},
 	}}
 	team.Holders = []explain.Holder{lost}
@@ -37,7 +37,7 @@ func scene(now time.Time) (whole, *debug.Options) {
 
 	large := going("load-test-2026-11", ago(14*time.Minute))
 	large.Progress = &explain.Progress{Removed: 61_240, Remaining: 38_760, PerSecond: 78.4, End: now.Add(8 * time.Minute)}
-	large.Causes = []explain.Cause{{Kind: explain.Moving, Summary: "38 760 objects of 3 types are left, and they get less."}}
+	large.Causes = []explain.Cause{{Kind: explain.Moving, Summary: "38,760 objects of 3 types are left, and they get less."}}
 	large.Holders = []explain.Holder{alive}
 
 	hidden := going("search-index", ago(26*time.Minute))
@@ -67,10 +67,10 @@ func stuck(now time.Time, holders ...explain.Holder) explain.Diagnosis {
 	ago := func(d time.Duration) time.Time { return now.Add(-d) }
 	d := going("analytics", ago(3*time.Hour+12*time.Minute))
 	d.UID = "0c9e8f0e-33a5-4a86-9e0e-3f3a4f9b1f10"
-	d.Summary = "It has been Terminating for 3 h 12 min: reports.example.com cannot be listed, and 2 widgets are held by a finalizer."
+	d.Summary = "It has been Terminating for 3h 12m: reports.example.com cannot be listed, and 2 widgets are held by a finalizer."
 	d.Holders = holders
 	d.Causes = []explain.Cause{{
-		Kind: explain.SourceFailed, Source: "reports.example.com", Summary: "reports.example.com has failed 31 times in 3 h 11 min.",
+		Kind: explain.SourceFailed, Source: "reports.example.com", Summary: "reports.example.com has failed 31 times in 3h 11m.",
 		Detail: "Get \"https://10.3.0.17:443/apis/example.com/v1/namespaces/analytics/reports\": dial tcp 10.3.0.17:443: connect: connection refused",
 		Remedy: explain.Remedy{
 			Text:    "Bring the service back, or declare by a waiver that it holds nothing of this namespace.",

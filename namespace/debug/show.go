@@ -76,32 +76,39 @@ func in(t, at time.Time) string {
 	return "in " + long(t.Sub(at))
 }
 
-// long returns a duration in its two greatest units.
+// long returns a duration in its two greatest units, as diagnoses have it: "3h 12m".
 func long(d time.Duration) string {
 	const day = 24 * time.Hour
 	d = max(d, 0)
 	switch {
 	case d < time.Minute:
-		return fmt.Sprintf("%d s", d/time.Second)
+		return two(d/time.Second, "s", 0, "")
 	case d < time.Hour:
-		return fmt.Sprintf("%d min %d s", d/time.Minute, d%time.Minute/time.Second)
+		return two(d/time.Minute, "m", d%time.Minute/time.Second, "s")
 	case d < day:
-		return fmt.Sprintf("%d h %d min", d/time.Hour, d%time.Hour/time.Minute)
+		return two(d/time.Hour, "h", d%time.Hour/time.Minute, "m")
 	}
-	return fmt.Sprintf("%d d %d h", d/day, d%day/time.Hour)
+	return two(d/day, "d", d%day/time.Hour, "h")
+}
+
+func two(n time.Duration, unit string, rest time.Duration, of string) string {
+	if rest == 0 {
+		return strconv.Itoa(int(n)) + unit
+	}
+	return fmt.Sprintf("%d%s %d%s", n, unit, rest, of)
 }
 
 // short returns a duration with three figures.
 func short(d time.Duration) string {
 	switch {
 	case d < 0:
-		return "0 s"
+		return "0s"
 	case d < time.Millisecond:
-		return fmt.Sprintf("%d µs", d.Microseconds())
+		return fmt.Sprintf("%dµs", d.Microseconds())
 	case d < time.Second:
-		return fmt.Sprintf("%d ms", d.Milliseconds())
+		return fmt.Sprintf("%dms", d.Milliseconds())
 	case d < time.Minute:
-		return fmt.Sprintf("%.1f s", d.Seconds())
+		return fmt.Sprintf("%.1fs", d.Seconds())
 	}
 	return long(d)
 }
@@ -114,7 +121,7 @@ func grouped(n int) string {
 		start = 1
 	}
 	for i := len(s) - 3; i > start; i -= 3 {
-		s = s[:i] + "\u202f" + s[i:] // a thin space that does not break
+		s = s[:i] + "," + s[i:]
 	}
 	return s
 }
