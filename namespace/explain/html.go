@@ -30,7 +30,7 @@ type view struct {
 	Headline string
 	Lines    []string
 	NextPass string
-	Percent  int // removed; -1: nobody knows
+	Percent  int // removed; -1: nobody knows, or nothing is left as far as known
 }
 
 // HTML writes the diagnosis as a page of its own: no script, no assets, everything from
@@ -39,7 +39,7 @@ type view struct {
 // error is that of w.
 func (d Diagnosis) HTML(w io.Writer) error {
 	v := view{Diagnosis: d, Style: template.CSS(style), Headline: d.headline(), Lines: d.sublines(), NextPass: d.next(), Percent: -1}
-	if p := d.Progress; p != nil && !p.AtLeast && p.Removed >= 0 && p.Remaining >= 0 && plus(p.Removed, p.Remaining) > 0 {
+	if p := d.Progress; p != nil && !p.AtLeast && p.Removed >= 0 && p.Remaining > 0 {
 		v.Percent = int(100 * (float64(p.Removed) / (float64(p.Removed) + float64(p.Remaining))))
 	}
 	var b bytes.Buffer // so that a page is written as a whole, or not at all
