@@ -64,6 +64,9 @@ func TestR8_ViewLearnsNothingOfOthers(t *testing.T) {
 	a := newAPI(t, pod("p"))
 	a.active = true
 	c := a.of(podsType, time.Second)
+	_, err := c.View(t.Context(), deleter.Target{Namespace: "x", UID: "one"}, 0, "")
+	require.NoError(t, err)
+	a.asked()
 	for range 2 {
 		_, err := c.View(t.Context(), deleter.Target{Namespace: "x", UID: "another"}, 0, "")
 		require.ErrorIs(t, err, deleter.ErrIncarnation)
