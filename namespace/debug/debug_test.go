@@ -240,7 +240,7 @@ func TestNamespacePage(t *testing.T) {
 	require.Equal(t, 1, strings.Count(get(h, "/?namespace=same").Body.String(), same.Summary), "it is said twice")
 	text := get(h, "/?namespace=analytics&format=text").Body.String()
 	require.Contains(t, text, "reports.example.com has failed 31 times in 3h 11m.")
-	require.Regexp(t, `refused +jane@example.com +the cluster it was on is gone`, text)
+	require.Regexp(t, `refused +operator@example.com +the cluster it was on is gone`, text)
 }
 
 // What fails is said on the page, and the rest of it is there.

@@ -123,7 +123,7 @@ func records(now time.Time) func(context.Context, string) ([]audit.Record, error
 		var list []audit.Record
 		for i, action := range []audit.Action{audit.Declared, audit.Forcing, audit.Refused} {
 			r := audit.Record{
-				ID: fmt.Sprint(i), Time: now.Add(time.Duration(i-4) * time.Minute), Action: action, Namespace: name, UID: "1", By: "jane@example.com",
+				ID: fmt.Sprint(i), Time: now.Add(time.Duration(i-4) * time.Minute), Action: action, Namespace: name, UID: "1", By: "operator@example.com",
 			}
 			switch action {
 			case audit.Declared:
