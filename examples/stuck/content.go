@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -18,6 +19,7 @@ type content interface {
 	deleter.Content
 	deleter.CollectionDeleter
 	deleter.Notifier
+	deleter.Viewer
 }
 
 // faulty is content that fails, or does not answer at all, when a script says so.
@@ -70,6 +72,14 @@ func (f *faulty) DeleteCollection(ctx context.Context, target deleter.Target) (i
 	return f.content.DeleteCollection(ctx, target)
 }
 
+// View implements [deleter.Viewer].
+func (f *faulty) View(ctx context.Context, target deleter.Target, limit int, next string) (deleter.Page, error) {
+	if err := f.turn(ctx); err != nil {
+		return deleter.Page{}, err
+	}
+	return f.content.View(ctx, target, limit, next)
+}
+
 // outside is content that is kept somewhere else than the registry: its creations ask
 // no gate.
 type outside struct {
@@ -112,16 +122,14 @@ func (o *outside) count(ns string) int {
 	return len(o.objects[ns])
 }
 
-// fence refuses a target that is not what the namespace is now (rule R8).
-func (o *outside) fence(ctx context.Context, target deleter.Target) error {
-	if err := target.Validate(); err != nil {
-		return err
-	}
+// fence refuses a target that is not what the namespace is now (rule R8), and terminating
+// if it must be.
+func (o *outside) fence(ctx context.Context, target deleter.Target, terminating bool) error {
 	ns, err := o.registry.Get(ctx, target.Namespace)
 	if err != nil {
 		return err
 	}
-	if ns.UID != target.UID || ns.DeletionTimestamp.IsZero() {
+	if ns.UID != target.UID || terminating && ns.DeletionTimestamp.IsZero() {
 		return deleter.ErrIncarnation
 	}
 	return nil
@@ -129,12 +137,24 @@ func (o *outside) fence(ctx context.Context, target deleter.Target) error {
 
 // List implements [deleter.Content].
 func (o *outside) List(ctx context.Context, target deleter.Target, limit int, next string) (deleter.Page, error) {
-	if err := o.fence(ctx, target); err != nil {
+	if err := errors.Join(target.Validate(), o.fence(ctx, target, true)); err != nil {
 		return deleter.Page{}, err
 	}
+	return o.page(target.Namespace, limit, next), nil
+}
+
+// View implements [deleter.Viewer].
+func (o *outside) View(ctx context.Context, target deleter.Target, limit int, next string) (deleter.Page, error) {
+	if err := o.fence(ctx, target, false); err != nil {
+		return deleter.Page{}, err
+	}
+	return o.page(target.Namespace, limit, next), nil
+}
+
+func (o *outside) page(ns string, limit int, next string) deleter.Page {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	items := o.objects[target.Namespace]
+	items := o.objects[ns]
 	from, found := slices.BinarySearchFunc(items, next, func(i deleter.Item, name string) int { return strings.Compare(i.Name, name) })
 	if found {
 		from++
@@ -144,12 +164,12 @@ func (o *outside) List(ctx context.Context, target deleter.Target, limit int, ne
 	if page.Remaining > 0 {
 		page.Next = items[to-1].Name
 	}
-	return page, nil
+	return page
 }
 
 // Delete implements [deleter.Content].
 func (o *outside) Delete(ctx context.Context, target deleter.Target, name, uid string) error {
-	if err := o.fence(ctx, target); err != nil {
+	if err := errors.Join(target.Validate(), o.fence(ctx, target, true)); err != nil {
 		return err
 	}
 	o.mu.Lock()
@@ -168,7 +188,7 @@ func (o *outside) Delete(ctx context.Context, target deleter.Target, name, uid s
 
 // DeleteCollection implements [deleter.CollectionDeleter].
 func (o *outside) DeleteCollection(ctx context.Context, target deleter.Target) (int, bool, error) {
-	if err := o.fence(ctx, target); err != nil {
+	if err := errors.Join(target.Validate(), o.fence(ctx, target, true)); err != nil {
 		return 0, false, err
 	}
 	const beat = 50 * time.Millisecond
@@ -191,7 +211,7 @@ func (o *outside) DeleteCollection(ctx context.Context, target deleter.Target) (
 func (o *outside) cut(ns string, n int) int {
 	n = min(n, len(o.objects[ns]))
 	if !o.returns {
-		o.objects[ns] = slices.Clone(o.objects[ns][n:])
+		o.objects[ns] = o.objects[ns][n:]
 		return n
 	}
 	for i := range n {

@@ -38,6 +38,7 @@ const (
 	remedy    = "remedy"
 	refused   = "refused"
 	explained = "explain"
+	planned   = "plan"
 )
 
 // exhibits returns all of them in the order in which they are shown.

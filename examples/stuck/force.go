@@ -7,6 +7,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/finalizer"
 	"github.com/nslifecycle/nslifecycle/namespace/force"
+	"github.com/nslifecycle/nslifecycle/namespace/plan"
 )
 
 // force NAMESPACE FINALIZER BY REASON
@@ -37,7 +38,17 @@ func (w *world) sweep(words []string) error {
 	return err
 }
 
-// everything is the content of all agents, for inventories.
+// plan is what would be deleted with a namespace, and what would refuse that.
+func (w *world) plan(name string) (string, error) {
+	content, err := w.everything()
+	if err != nil {
+		return "", err
+	}
+	p, err := plan.Of(w.ctx, w.registry, content, name, nil)
+	return p.Text(), err
+}
+
+// everything is the content of all agents, for inventories and plans.
 func (w *world) everything() (*deleter.Composed, error) {
 	var of []deleter.Resource
 	for _, t := range types {

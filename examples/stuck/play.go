@@ -58,6 +58,14 @@ func (s *show) take(next step) error {
 		}
 		return err
 	}
+	if next.Verb == planned {
+		text, err := s.world.plan(next.Words[0])
+		if err == nil {
+			s.tell.asked([]string{planned, next.Words[0]})
+			s.tell.text(text)
+		}
+		return err
+	}
 	if err := verbs[next.Verb].do(s.world, next.Words); err != nil {
 		return err
 	}
@@ -134,11 +142,16 @@ func (t *teller) refusal(err error) {
 
 // diagnosis writes what is the matter with a namespace, and why.
 func (t *teller) diagnosis(text string) {
-	if t.quiet {
-		return
-	}
 	if parts := strings.SplitN(text, "\n\n", 3); !t.full && len(parts) == 3 {
 		text = parts[0] + "\n" + parts[1]
+	}
+	t.text(text)
+}
+
+// text writes lines as they are.
+func (t *teller) text(text string) {
+	if t.quiet {
+		return
 	}
 	for line := range strings.Lines(strings.TrimSpace(text)) {
 		fmt.Fprintln(t.w, strings.TrimRight("  "+line, " \n"))

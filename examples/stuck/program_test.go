@@ -20,6 +20,7 @@ import (
 // TestProgram runs the program as users do: every exhibit is shown, in order, and ends
 // well, or the program would have failed.
 func TestProgram(t *testing.T) {
+	t.Parallel()
 	all, err := exhibits()
 	require.NoError(t, err)
 	p := programs.Self(t)
@@ -52,6 +53,7 @@ func TestOnlyAndList(t *testing.T) {
 // TestMuseum visits the museum in the browser's way, in virtual time: every exhibit gets
 // stuck and is explained, gets on by its remedy, and can be had again.
 func TestMuseum(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		all, err := exhibits()
@@ -109,6 +111,7 @@ func visitPage(t *testing.T, handler http.Handler, method, path string, code int
 
 // TestListen opens the museum as a program, looks in, and closes it.
 func TestListen(t *testing.T) {
+	t.Parallel()
 	p := programs.Self(t, "--listen", "127.0.0.1:0")
 	_, address, _ := strings.Cut(p.Until(t, "the museum is open"), "open: ")
 	answer, err := http.Get(address)

@@ -54,6 +54,7 @@ var verbs = map[string]verb{
 	"active":    {(*world).active, 1, 1},
 	"left":      {(*world).left, 3, 3},
 	refused:     {nil, 2, -1},
+	planned:     {nil, 1, 1},
 	explained:   {nil, 1, 1},
 }
 

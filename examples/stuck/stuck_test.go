@@ -26,8 +26,12 @@ var update = flag.Bool("update", false, "write testdata anew")
 func TestExhibits(t *testing.T) {
 	all, err := exhibits()
 	require.NoError(t, err)
+	kept, err := filepath.Glob("testdata/*.txt")
+	require.NoError(t, err)
+	require.Len(t, kept, len(all), "one for each exhibit")
 	for i, e := range all {
 		t.Run(e.Name, func(t *testing.T) {
+			t.Parallel()
 			var out bytes.Buffer
 			synctest.Test(t, func(t *testing.T) {
 				w, err := newWorld(t.Context(), usual)
