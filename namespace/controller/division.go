@@ -60,7 +60,7 @@ func (l *loop) ask(method string, f func(Division)) {
 func (l *loop) leave(e *entry) {
 	l.unwait(e)
 	l.timers.remove(e)
-	*e = entry{ref: e.ref, slot: -1, nearest: farthest, listing: e.listing, state: foreign, told: e.told}
+	*e = entry{ref: e.ref, slot: -1, nearest: farthest, clouded: farthest, listing: e.listing, state: foreign, told: e.told}
 	l.observer.left(e.ref)
 }
 

@@ -297,19 +297,55 @@ func TestR12_LaterWavesAreNoticed(t *testing.T) {
 	})
 }
 
-// Content that comes back as often as it is deleted is not chased without end.
+// Content that comes back as often as it is deleted is not chased without end,
+// whether or not something fails meanwhile.
 func TestR10_ContentThatComesBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, 1, nil)
-		d := deleterFunc(func(_ context.Context, target deleter.Target, _ deleter.Report) (deleter.Report, error) {
-			return deleter.Report{UID: target.UID, Results: []deleter.Result{{Resource: resource(0), Deleted: 3, Remaining: 3}}}, nil
+	left := deleter.Result{Resource: resource(0), Deleted: 3, Remaining: 3}
+	unexplained := left
+	unexplained.Err = deleter.ErrUnexpected
+	back := deleter.Result{Resource: resource(0), Deleted: 3}
+	for name, results := range map[string][]deleter.Result{
+		"nothing fails":     {left},
+		"nothing holds it":  {unexplained},
+		"another one fails": {back, {Resource: resource(1), Err: errors.New("down")}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, 1, nil)
+				d := deleterFunc(func(_ context.Context, target deleter.Target, _ deleter.Report) (deleter.Report, error) {
+					report := deleter.Report{UID: target.UID, Results: results}
+					return report, report.Err()
+				})
+				diary := newDiary()
+				run(t, w.host, d, kubernetes, controller.Options{Hooks: diary.hooks()})
+				w.create(t, "a")
+				w.delete(t, "a")
+				time.Sleep(time.Minute)
+				require.Less(t, len(diary.of("ended", "a")), 20)
+			})
 		})
-		diary := newDiary()
-		run(t, w.host, d, kubernetes, controller.Options{Hooks: diary.hooks()})
+	}
+}
+
+// While one type fails, another that is large gets on without delay.
+func TestR12_LargeBesideFailing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const passes = 50
+		w := newWorld(t, 1, nil)
+		left := passes
+		d := deleterFunc(func(_ context.Context, target deleter.Target, _ deleter.Report) (deleter.Report, error) {
+			left = max(left-1, 0)
+			report := deleter.Report{UID: target.UID, Results: []deleter.Result{
+				{Resource: resource(0), Deleted: min(left, 1), Remaining: left},
+				{Resource: resource(1), Err: errors.New("down")},
+			}}
+			return report, report.Err()
+		})
+		run(t, w.host, d, kubernetes, controller.Options{})
 		w.create(t, "a")
 		w.delete(t, "a")
-		time.Sleep(time.Minute)
-		require.Less(t, len(diary.of("ended", "a")), 20)
+		time.Sleep(time.Second)
+		require.Zero(t, left)
 	})
 }
 

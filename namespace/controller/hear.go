@@ -46,7 +46,7 @@ func (l *loop) heard(n news) {
 func (l *loop) terminating(ref Ref, listing bool) {
 	e := l.entries[ref.Name]
 	if e == nil {
-		e = &entry{ref: ref, slot: -1, nearest: farthest, listing: l.listing}
+		e = &entry{ref: ref, slot: -1, nearest: farthest, clouded: farthest, listing: l.listing}
 		l.entries[ref.Name] = e
 		if l.enqueue(e); e.state == queued {
 			l.observer.line(slog.LevelInfo, "namespace is terminating", slog.String("namespace", ref.Name), slog.String("uid", ref.UID))
@@ -63,7 +63,7 @@ func (l *loop) terminating(ref Ref, listing bool) {
 			l.terminating(ref, listing)
 			return
 		}
-		*e = entry{ref: ref, attempt: e.attempt, state: e.state, slot: e.slot, due: e.due, nearest: farthest, listing: l.listing}
+		*e = entry{ref: ref, attempt: e.attempt, state: e.state, slot: e.slot, due: e.due, nearest: farthest, clouded: farthest, listing: l.listing}
 	case e.removed:
 		// Told of late.
 	case e.forgotten:

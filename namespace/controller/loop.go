@@ -20,6 +20,7 @@ type entry struct {
 	remembered remembered
 	due        time.Duration // when its timer fires
 	nearest    distance      // the shortest that a full look saw
+	clouded    distance      // the shortest that a pass saw that failed in part
 	told       uint64        // the state that was logged last
 	slot       int32         // in the timers; -1: none
 	listing    uint32        // the last listing that had it

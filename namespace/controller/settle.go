@@ -72,7 +72,7 @@ func (l *loop) next(e *entry, d done) {
 	case d.result.Outcome == pass.Finalized || d.result.Outcome == pass.NotHeld:
 		// Nothing to do until a finalizer is added, of which an event tells; it begins
 		// anew then.
-		e.tries, e.nearest = 0, farthest
+		e.tries, e.nearest, e.clouded = 0, farthest, farthest
 	default:
 		l.later(e, d, progress)
 	}
@@ -95,8 +95,10 @@ func (l *loop) learn(e *entry, d done) (progress bool) {
 		if now := distanceOf(report); now.less(e.nearest) {
 			e.nearest, closer = now, true
 		}
-	} else if report.Deleted() > 0 {
-		closer = true // how far it is cannot be told
+	} else if now := distanceOf(report); report.Deleted() > 0 && (report.More() || now.less(e.clouded)) {
+		// How far it is cannot be told, only that what was seen got less, or that there is
+		// too much to see.
+		e.clouded, closer = now, true
 	}
 	if late := (*pass.PatienceError)(nil); errors.As(d.err, &late) {
 		e.patience = more(e.patience)
