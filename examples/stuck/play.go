@@ -142,7 +142,7 @@ func (t *teller) refusal(err error) {
 
 // diagnosis writes what is the matter with a namespace, and why.
 func (t *teller) diagnosis(text string) {
-	if parts := strings.SplitN(text, "\n\n", 3); !t.full && len(parts) == 3 {
+	if parts := strings.Split(text, "\n\n"); !t.full && len(parts) > 1 {
 		text = parts[0] + "\n" + parts[1]
 	}
 	t.text(text)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/nslifecycle/nslifecycle/finalizer"
 	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/explain"
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
 )
 
@@ -49,6 +50,7 @@ var verbs = map[string]verb{
 	"force":     {(*world).force, 4, 4},
 	"sweep":     {(*world).sweep, 3, 3},
 	"wait":      {(*world).wait, 1, 1},
+	"outsider":  {(*world).outsider, 0, 0},
 	"skip":      {(*world).skip, 1, 1},
 	"gone":      {(*world).gone, 1, 1},
 	"active":    {(*world).active, 1, 1},
@@ -296,6 +298,14 @@ func (w *world) wait(words []string) error {
 		d = min(d, w.tempo.Wait)
 	}
 	return sleep(w.ctx, d)
+}
+
+// outsider: who explains has seen nothing but the namespace itself.
+func (w *world) outsider([]string) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.explain = explain.New(w.registry, nil)
+	return nil
 }
 
 // skip DURATION

@@ -46,7 +46,6 @@ type world struct {
 	store    *memory.Store
 	registry *registry.Registry
 	recorder *explain.Recorder
-	explain  *explain.Explainer
 	audit    *audit.Log
 	agents   map[finalizer.Name]*agent
 	others   []func() // end whoever else is at work
@@ -54,6 +53,7 @@ type world struct {
 	skipped  atomic.Int64
 
 	mu      sync.Mutex
+	explain *explain.Explainer
 	sources map[deleter.Resource]*faulty
 	after   map[deleter.Resource][]deleter.Resource
 	hidden  map[string]error // groups that cannot be discovered
@@ -138,7 +138,10 @@ func (w *world) parties(ctx context.Context) ([]parties.Party, error) {
 func (w *world) diagnose(ctx context.Context, name string) (explain.Diagnosis, error) {
 	skipped := time.Duration(w.skipped.Load())
 	if skipped == 0 {
-		return w.explain.Explain(ctx, name)
+		w.mu.Lock()
+		explainer := w.explain
+		w.mu.Unlock()
+		return explainer.Explain(ctx, name)
 	}
 	ns, err := w.registry.Get(ctx, name)
 	if err != nil {
