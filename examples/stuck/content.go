@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -125,6 +124,12 @@ func (o *outside) count(ns string) int {
 // fence refuses a target that is not what the namespace is now (rule R8), and terminating
 // if it must be.
 func (o *outside) fence(ctx context.Context, target deleter.Target, terminating bool) error {
+	if !terminating && target.DeletedAt.IsZero() {
+		target.DeletedAt = time.Now() // it may be
+	}
+	if err := target.Validate(); err != nil {
+		return err
+	}
 	ns, err := o.registry.Get(ctx, target.Namespace)
 	if err != nil {
 		return err
@@ -137,10 +142,10 @@ func (o *outside) fence(ctx context.Context, target deleter.Target, terminating 
 
 // List implements [deleter.Content].
 func (o *outside) List(ctx context.Context, target deleter.Target, limit int, next string) (deleter.Page, error) {
-	if err := errors.Join(target.Validate(), o.fence(ctx, target, true)); err != nil {
+	if err := o.fence(ctx, target, true); err != nil {
 		return deleter.Page{}, err
 	}
-	return o.page(target.Namespace, limit, next), nil
+	return o.page(target.Namespace, limit, next)
 }
 
 // View implements [deleter.Viewer].
@@ -148,29 +153,39 @@ func (o *outside) View(ctx context.Context, target deleter.Target, limit int, ne
 	if err := o.fence(ctx, target, false); err != nil {
 		return deleter.Page{}, err
 	}
-	return o.page(target.Namespace, limit, next), nil
+	return o.page(target.Namespace, limit, next)
 }
 
-func (o *outside) page(ns string, limit int, next string) deleter.Page {
+// after begins the token of a page; the name that it comes after follows.
+const after = "after "
+
+func (o *outside) page(ns string, limit int, next string) (deleter.Page, error) {
+	name, token := strings.CutPrefix(next, after)
+	if limit < 0 || next != "" && !token {
+		return deleter.Page{}, fmt.Errorf("%w limit %d or page token %q", deleter.ErrInvalid, limit, next)
+	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	items := o.objects[ns]
-	from, found := slices.BinarySearchFunc(items, next, func(i deleter.Item, name string) int { return strings.Compare(i.Name, name) })
+	from, found := slices.BinarySearchFunc(items, name, func(i deleter.Item, name string) int { return strings.Compare(i.Name, name) })
 	if found {
 		from++
 	}
 	to := min(len(items), from+cmp.Or(limit, 500))
 	page := deleter.Page{Items: slices.Clone(items[from:to]), Remaining: len(items) - to}
 	if page.Remaining > 0 {
-		page.Next = items[to-1].Name
+		page.Next = after + items[to-1].Name
 	}
-	return page
+	return page, nil
 }
 
 // Delete implements [deleter.Content].
 func (o *outside) Delete(ctx context.Context, target deleter.Target, name, uid string) error {
-	if err := errors.Join(target.Validate(), o.fence(ctx, target, true)); err != nil {
+	if err := o.fence(ctx, target, true); err != nil {
 		return err
+	}
+	if name == "" {
+		return fmt.Errorf("%w object: it has no name", deleter.ErrInvalid)
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -188,7 +203,7 @@ func (o *outside) Delete(ctx context.Context, target deleter.Target, name, uid s
 
 // DeleteCollection implements [deleter.CollectionDeleter].
 func (o *outside) DeleteCollection(ctx context.Context, target deleter.Target) (int, bool, error) {
-	if err := errors.Join(target.Validate(), o.fence(ctx, target, true)); err != nil {
+	if err := o.fence(ctx, target, true); err != nil {
 		return 0, false, err
 	}
 	const beat = 50 * time.Millisecond
