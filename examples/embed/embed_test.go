@@ -4,11 +4,16 @@ import (
 	"bytes"
 	"os"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 
+	"github.com/nslifecycle/nslifecycle/finalizer"
+	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/controller/controllertest"
+	"github.com/nslifecycle/nslifecycle/phase"
 )
 
 func TestOutput(t *testing.T) {
@@ -27,4 +32,67 @@ func TestTenants(t *testing.T) {
 		host := newTenants()
 		return controllertest.Backend{Namespaces: host, Create: host.create, Delete: host.remove}
 	})
+}
+
+// What operators declare about a tenant is kept to: protections refuse its deletion, a
+// grace puts it on hold.
+func TestDeclarations(t *testing.T) {
+	key, value, err := namespace.Protection{Name: "legal", Owner: "team-a", Reason: "contract until May"}.Annotation()
+	require.NoError(t, err)
+	for name, tt := range map[string]struct {
+		annotations map[string]string
+		after       time.Duration // the deletion begins
+		refused     error
+	}{
+		"none":       {nil, 0, nil},
+		"protection": {map[string]string{key: value}, 0, namespace.ErrForbidden},
+		"grace":      {map[string]string{namespace.GraceAnnotation: "1h"}, time.Hour, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				host := newTenants()
+				_, err := host.create(t.Context(), namespace.Namespace{Meta: namespace.Meta{Name: "acme", Annotations: tt.annotations}})
+				require.NoError(t, err)
+				state := func() namespace.Namespace {
+					ns, err := host.Get(t.Context(), "acme")
+					require.NoError(t, err)
+					return ns
+				}
+				require.ErrorIs(t, host.remove(t.Context(), "acme"), tt.refused)
+				if tt.refused != nil {
+					require.Equal(t, phase.Active, state().Phase())
+					return
+				}
+				if tt.after > 0 {
+					before := state()
+					require.Equal(t, phase.Active, before.Phase())
+					_, held, err := namespace.HoldOf(before.Meta)
+					require.NoError(t, err)
+					require.True(t, held)
+					require.NoError(t, host.remove(t.Context(), "acme"))
+					require.Equal(t, before, state(), "while it is on hold nothing changes")
+					time.Sleep(tt.after + time.Second) // holds end at full seconds
+					require.NoError(t, host.remove(t.Context(), "acme"))
+				}
+				deleted := state()
+				require.Equal(t, phase.Terminating, deleted.Phase())
+				time.Sleep(time.Second)
+				require.NoError(t, host.remove(t.Context(), "acme"))
+				require.Equal(t, deleted, state(), "rule R3")
+			})
+		})
+	}
+}
+
+// What nothing holds is removed by its deletion (rule R1).
+func TestR1_RemovedAtOnce(t *testing.T) {
+	host := newTenants()
+	ns, err := host.create(t.Context(), namespace.Namespace{Meta: namespace.Meta{Name: "acme"}})
+	require.NoError(t, err)
+	ns.Spec.Finalizers = finalizer.Set{}
+	_, err = host.Finalize(t.Context(), ns)
+	require.NoError(t, err)
+	require.NoError(t, host.remove(t.Context(), "acme"))
+	_, err = host.Get(t.Context(), "acme")
+	require.ErrorIs(t, err, namespace.ErrNotFound)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"maps"
 	"strconv"
 	"sync"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/finalizer"
 	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/phase"
 )
 
 // tenants is the host's own table, with the documents of each tenant. It could as
@@ -64,7 +66,9 @@ func (t *tenants) insert(name, document string) error {
 	return nil
 }
 
-// remove makes a tenant terminating; the library does the rest.
+// remove asks for the deletion of a tenant, unless something protects it. It is
+// terminating then, and the library does the rest; or on hold, if it has a grace, and
+// whoever asks again when that is over begins the deletion.
 func (t *tenants) remove(_ context.Context, name string) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -72,9 +76,15 @@ func (t *tenants) remove(_ context.Context, name string) error {
 	if !ok {
 		return refused(namespace.ErrNotFound, name)
 	}
-	if row.ns.DeletionTimestamp.IsZero() {
-		ns := t.write(row, namespace.MarkDeleted(row.ns, time.Now()))
-		t.tell(namespace.EventTerminating, ns)
+	if err := namespace.ValidateDelete(row.ns, namespace.Preconditions{}); err != nil {
+		return err
+	}
+	next, err := namespace.PrepareDelete(row.ns, "", time.Now())
+	if err != nil {
+		return err
+	}
+	if next.Phase() != row.ns.Phase() || !maps.Equal(next.Annotations, row.ns.Annotations) {
+		t.put(row, next)
 	}
 	return nil
 }
@@ -96,6 +106,23 @@ func (t *tenants) write(row *tenant, ns namespace.Namespace) namespace.Namespace
 	ns.ResourceVersion = strconv.FormatInt(t.version, 10)
 	row.ns = ns
 	return ns.DeepCopy()
+}
+
+// put stores next in the place of what row has, and tells controllers what they have
+// to know. A tenant that nothing holds any more is removed (rule R1). The caller holds
+// the lock.
+func (t *tenants) put(row *tenant, next namespace.Namespace) namespace.Namespace {
+	old := row.ns
+	next = t.write(row, next)
+	added, _ := old.Spec.Finalizers.Diff(next.Spec.Finalizers)
+	switch {
+	case namespace.Removable(next):
+		delete(t.rows, next.Name)
+		t.tell(namespace.EventRemoved, next)
+	case next.Phase() == phase.Terminating && (old.Phase() != phase.Terminating || len(added) > 0):
+		t.tell(namespace.EventTerminating, next)
+	}
+	return next
 }
 
 // tell adds to what controllers are told. The caller holds the lock.
@@ -137,8 +164,7 @@ func (t *tenants) Finalize(ctx context.Context, ns namespace.Namespace) (namespa
 	return t.replace(ctx, ns, namespace.PrepareFinalize, namespace.ValidateFinalize)
 }
 
-// replace is a compare-and-swap that ends in removal when nothing holds the tenant
-// any more (rule R1).
+// replace is a compare-and-swap.
 func (t *tenants) replace(ctx context.Context, asked namespace.Namespace,
 	prepare func(old, asked namespace.Namespace) namespace.Namespace, validate func(old, next namespace.Namespace) error,
 ) (namespace.Namespace, error) {
@@ -159,16 +185,7 @@ func (t *tenants) replace(ctx context.Context, asked namespace.Namespace,
 	if err := validate(old, next); err != nil {
 		return namespace.Namespace{}, err
 	}
-	next = t.write(row, next)
-	added, _ := old.Spec.Finalizers.Diff(next.Spec.Finalizers)
-	switch {
-	case namespace.Removable(next):
-		delete(t.rows, next.Name)
-		t.tell(namespace.EventRemoved, next)
-	case len(added) > 0 && !next.DeletionTimestamp.IsZero():
-		t.tell(namespace.EventTerminating, next)
-	}
-	return next, nil
+	return t.put(row, next), nil
 }
 
 // Terminating implements controller.Namespaces.
