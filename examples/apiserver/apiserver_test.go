@@ -22,20 +22,13 @@ import (
 	client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/nslifecycle/nslifecycle/examples/internal/programs"
 	"github.com/nslifecycle/nslifecycle/store"
 	"github.com/nslifecycle/nslifecycle/store/postgres/pgtest"
 )
 
 // The test binary is the program too, so that it can be sent signals.
-const asProgram = "APISERVER_TEST_RUNS_THE_PROGRAM"
-
-func TestMain(m *testing.M) {
-	if os.Getenv(asProgram) != "" {
-		main()
-		return
-	}
-	os.Exit(m.Run())
-}
+func TestMain(m *testing.M) { programs.Main(m, main) }
 
 // service is the program, running in this process.
 type service struct {
@@ -77,7 +70,12 @@ func (s *service) stop(t *testing.T) {
 // current one.
 func (s *service) as(t *testing.T, user string) *client.CoreV1Client {
 	t.Helper()
-	rules := &clientcmd.ClientConfigLoadingRules{ExplicitPath: s.kubeconfig}
+	return as(t, s.kubeconfig, user)
+}
+
+func as(t *testing.T, kubeconfig, user string) *client.CoreV1Client {
+	t.Helper()
+	rules := &clientcmd.ClientConfigLoadingRules{ExplicitPath: kubeconfig}
 	c, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: user}).ClientConfig()
 	require.NoError(t, err)
 	core, err := client.NewForConfig(c)
@@ -326,6 +324,7 @@ func TestBadInput(t *testing.T) {
 		{"bad grants", []string{"--tokens", tokens, "--grants", file("grants.json", `{"grants":[{"users":["a"]}]}`)}, "grants[0]", false},
 		{"busy port", []string{"--data", dir, "--listen", busy.Addr().String()}, "address already in use", false},
 		{"bad port", []string{"--data", dir, "--listen", "127.0.0.1:port"}, "--listen", false},
+		{"busy port for debug pages", []string{"--data", dir, "--listen", "127.0.0.1:0", "--debug-listen", busy.Addr().String()}, "--debug-listen: ", false},
 		{"a file for a directory", []string{"--data", file("file", "")}, "--data", false},
 		{"locked", []string{"--data", locked}, store.ErrInUse.Error(), false},
 		{"nobody at the address", []string{"--store", "postgres", "--dsn", "postgres://nobody@127.0.0.1:1/none?sslmode=disable&connect_timeout=2"}, "refused", false},

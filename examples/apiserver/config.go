@@ -20,6 +20,7 @@ type config struct {
 	tokens     string // a file to read; empty: everybody is let in
 	grants     string // a file to read; empty: who is let in may do everything
 	types      int    // how many further types of content to serve
+	debug      string // the address of the debug pages; empty: nowhere
 	controller bool
 	verbose    bool
 }
@@ -52,6 +53,7 @@ func parse(args []string, w io.Writer) (config, error) {
 	flags.StringVar(&c.tokens, "tokens", "", "a `file` of lines token,user,uid,\"group,group\": only these are let in, over HTTPS")
 	flags.StringVar(&c.grants, "grants", "", "a JSON `file` that says which user or group may do what in which namespace; needs --tokens")
 	flags.IntVar(&c.types, "types", 0, "serve this `number` of further types, t001.example.com and so on, as large clusters have them")
+	flags.StringVar(&c.debug, "debug-listen", "", "also serve pages on this `address` that show what keeps namespaces; whoever reaches it may read them, so it should be one of loopback; port 0 takes a free one (default: nowhere)")
 	flags.BoolVar(&c.controller, "controller", true, "run the controller that empties namespaces that are deleted")
 	flags.BoolVar(&c.verbose, "verbose", false, "write an access log to standard error")
 	if err := flags.Parse(args); err != nil {

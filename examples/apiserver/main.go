@@ -8,6 +8,10 @@
 // --types 60 serves as many further types of content, t001.example.com and so on, so
 // that there is as much to discover, list and empty as in a large cluster.
 //
+// What is deleted with a grace (the annotation nslifecycle.io/deletion-grace) is on hold
+// first, and deleted when that is over. --debug-listen 127.0.0.1:8081 serves pages that
+// show what keeps namespaces, at http://127.0.0.1:8081/debug/namespaces/.
+//
 // Without --tokens everybody who reaches the port may do everything, in plain HTTP:
 // it listens on loopback. With --tokens it serves HTTPS, since clients send tokens
 // over nothing else, and --grants says who may do what.

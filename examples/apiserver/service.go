@@ -11,18 +11,23 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/nslifecycle/nslifecycle/deleter"
-	"github.com/nslifecycle/nslifecycle/finalizer"
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver"
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/kinds"
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/limitrange"
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/quota"
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/refusals"
-	"github.com/nslifecycle/nslifecycle/namespace/controller"
+	"github.com/nslifecycle/nslifecycle/namespace/hold"
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
 	"github.com/nslifecycle/nslifecycle/store"
 )
+
+// backend is where everything is kept, and what is.
+type backend struct {
+	store    store.Store
+	registry *registry.Registry
+	kinds    []kinds.Kind
+}
 
 // run serves until ctx ends. What to do next is said on w, the log goes to log.
 func run(ctx context.Context, w, log io.Writer, args []string) (err error) {
@@ -48,15 +53,44 @@ func run(ctx context.Context, w, log io.Writer, args []string) (err error) {
 	if err := prepare(ctx, r); err != nil {
 		return err
 	}
-	l, err := net.Listen("tcp", c.listen)
+	at, err := c.listeners()
 	if err != nil {
-		return fmt.Errorf("--listen: %w", err)
-	}
-	defer l.Close() // Serve has closed it before, if it came to that
-	if err := c.announce(w, l.Addr(), a); err != nil {
 		return err
 	}
-	return c.serve(ctx, l, r, list, a, slog.New(slog.NewTextHandler(log, nil)))
+	defer at.close()
+	if err := c.announce(w, at, a); err != nil {
+		return err
+	}
+	return c.serve(ctx, at, backend{s, r, list}, a, slog.New(slog.NewTextHandler(log, nil)))
+}
+
+// listeners are where the program is reached.
+type listeners struct {
+	api   net.Listener
+	debug net.Listener // nil: nowhere
+}
+
+// listeners begins to listen.
+func (c config) listeners() (at listeners, err error) {
+	if at.api, err = net.Listen("tcp", c.listen); err != nil {
+		return listeners{}, fmt.Errorf("--listen: %w", err)
+	}
+	if c.debug == "" {
+		return at, nil
+	}
+	if at.debug, err = net.Listen("tcp", c.debug); err != nil {
+		_ = at.api.Close() // nobody has come yet
+		return listeners{}, fmt.Errorf("--debug-listen: %w", err)
+	}
+	return at, nil
+}
+
+// close closes what was not served, or not to the end: the servers close what they serve.
+func (at listeners) close() {
+	_ = at.api.Close()
+	if at.debug != nil {
+		_ = at.debug.Close()
+	}
 }
 
 // newRegistry declares the types, and what is asked about every write: the limits
@@ -91,12 +125,15 @@ func prepare(ctx context.Context, r *registry.Registry) error {
 }
 
 // announce says how to reach the server.
-func (c config) announce(w io.Writer, at net.Addr, a access) error {
-	address := "http://" + at.String()
+func (c config) announce(w io.Writer, at listeners, a access) error {
+	address := "http://" + at.api.Addr().String()
 	if a.server != nil {
-		address = "https://" + at.String()
+		address = "https://" + at.api.Addr().String()
 	}
 	fmt.Fprintln(w, "serving on", address)
+	if at.debug != nil {
+		fmt.Fprintf(w, "debug pages on http://%s%s\n", at.debug.Addr(), debugPath)
+	}
 	if c.kubeconfig != "" {
 		if err := writeKubeconfig(c.kubeconfig, address, a); err != nil {
 			return fmt.Errorf("--write-kubeconfig: %w", err)
@@ -112,8 +149,9 @@ func (c config) announce(w io.Writer, at net.Addr, a access) error {
 	return nil
 }
 
-// serve runs the server and the controller until ctx ends.
-func (c config) serve(ctx context.Context, l net.Listener, r *registry.Registry, list []kinds.Kind, a access, log *slog.Logger) error {
+// serve runs the server, and what belongs to it, until ctx ends.
+func (c config) serve(ctx context.Context, at listeners, b backend, a access, log *slog.Logger) error {
+	l, r, list := at.api, b.registry, b.kinds
 	recorder, err := refusals.New(r, nil) // what somebody may not do is told in the namespace concerned
 	if err != nil {
 		return err
@@ -137,6 +175,7 @@ func (c config) serve(ctx context.Context, l net.Listener, r *registry.Registry,
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return server.Serve(ctx, l) })
 	group.Go(func() error { return quota.Run(ctx, r, nil) })
+	group.Go(func() error { return hold.Run(ctx, r, &hold.Options{Logger: log}) })
 	group.Go(func() error {
 		if err := recorder.Run(ctx); ctx.Err() == nil {
 			return err
@@ -145,19 +184,10 @@ func (c config) serve(ctx context.Context, l net.Listener, r *registry.Registry,
 	})
 	if c.controller {
 		group.Go(func() error { return emptier.Run(ctx) })
+		group.Go(func() error { return present(ctx, b.store, log) })
+	}
+	if at.debug != nil {
+		group.Go(func() error { return b.debug(ctx, at.debug, emptier.passes) })
 	}
 	return group.Wait()
-}
-
-// newController returns what empties namespaces that are deleted.
-func newController(r *registry.Registry, log *slog.Logger) (*controller.Controller, error) {
-	sources, err := r.Sources() // all types
-	if err != nil {
-		return nil, err
-	}
-	d, err := deleter.New(sources, nil)
-	if err != nil {
-		return nil, err
-	}
-	return controller.New(r, d, namespace.Party{Finalizer: finalizer.Kubernetes}, &controller.Options{Logger: log})
 }

@@ -1,0 +1,65 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/nslifecycle/nslifecycle/deleter"
+	"github.com/nslifecycle/nslifecycle/finalizer"
+	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/controller"
+	"github.com/nslifecycle/nslifecycle/namespace/explain"
+	"github.com/nslifecycle/nslifecycle/namespace/parties"
+	"github.com/nslifecycle/nslifecycle/namespace/registry"
+	"github.com/nslifecycle/nslifecycle/store"
+)
+
+// party is that of the controller.
+var party = namespace.Party{Finalizer: finalizer.Kubernetes}
+
+// recorded is a controller, and what it was seen to do.
+type recorded struct {
+	*controller.Controller
+	passes *explain.Recorder
+}
+
+// newController returns what empties namespaces that are deleted.
+func newController(r *registry.Registry, log *slog.Logger) (recorded, error) {
+	sources, err := r.Sources() // all types
+	if err != nil {
+		return recorded{}, err
+	}
+	d, err := deleter.New(sources, nil)
+	if err != nil {
+		return recorded{}, err
+	}
+	passes := explain.NewRecorder(nil)
+	c, err := controller.New(r, d, party, &controller.Options{Hooks: passes.HooksOf(party.Finalizer), Logger: log})
+	return recorded{c, passes}, err
+}
+
+// present says in the store, until ctx ends, that the controller is there, so that a
+// namespace that waits for it can tell. Nothing depends on it.
+func present(ctx context.Context, s store.Store, log *slog.Logger) error {
+	failing := false
+	hooks := parties.Hooks{
+		Announced: func() {
+			if failing {
+				log.Info("the controller is announced again")
+			}
+			failing = false
+		},
+		Failed: func(err error) {
+			if !failing {
+				log.Warn("the controller cannot be announced, will try again", "error", err)
+			}
+			failing = true
+		},
+	}
+	err := parties.Announce(ctx, s, party.Finalizer, &parties.Options{Hooks: hooks})
+	if err != nil && ctx.Err() != nil {
+		log.Warn("that the controller has left could not be said: it will be missing", "error", err)
+		return nil
+	}
+	return err
+}
