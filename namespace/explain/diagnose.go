@@ -43,8 +43,8 @@ type builder struct {
 	d      Diagnosis
 	exists bool
 	forced *audit.Record // the last force of this incarnation (of the last one, if it is gone)
-	left   *audit.Inventory
-	swept  *audit.Record
+	begun  *audit.Record // that force before it, with the inventory; nil: it is not known
+	swept  *audit.Record // the last sweep of that inventory
 }
 
 // records finds what operators did to this incarnation.
@@ -53,23 +53,39 @@ func (b *builder) records() {
 	if !b.exists {
 		uid = b.in.History.UID
 	}
-	for i := range b.in.Records {
-		r := &b.in.Records[i]
-		if uid != "" && r.UID != uid {
-			continue
-		}
-		switch r.Action {
-		case audit.Forcing:
-			b.left = r.Inventory
-		case audit.Forced:
-			b.forced, b.swept = r, nil
-			if r.Inventory != nil {
-				b.left = r.Inventory
-			}
-		case audit.Swept:
-			b.swept = r
+	records := b.in.Records
+	forced := lastForced(records, uid)
+	if forced < 0 {
+		return
+	}
+	b.forced = &records[forced]
+	if at := begunBy(records, *b.forced); at >= 0 {
+		b.begun = &records[at]
+	}
+	for i, r := range records {
+		if r.Action == audit.Swept && r.UID == b.forced.UID && r.Follows == b.forced.Follows {
+			b.swept = &records[i]
 		}
 	}
+}
+
+// lastForced returns where the last record of finalizers that were dropped is, of that
+// incarnation, or of any if uid is empty; -1: there is none.
+func lastForced(records []audit.Record, uid string) int {
+	for i, r := range slices.Backward(records) {
+		if r.Action == audit.Forced && (uid == "" || r.UID == uid) {
+			return i
+		}
+	}
+	return -1
+}
+
+// begunBy returns where the record that forced ends is, which has the inventory; -1: it
+// is not there. Other calls may have begun in between, and have been refused.
+func begunBy(records []audit.Record, forced audit.Record) int {
+	return slices.IndexFunc(records, func(r audit.Record) bool {
+		return r.Action == audit.Forcing && r.UID == forced.UID && r.ID == forced.Follows
+	})
 }
 
 func (b *builder) cause(c Cause) { b.d.Causes = append(b.d.Causes, c) }
@@ -103,12 +119,15 @@ func (b *builder) finish() {
 		b.cause(b.unknown())
 	}
 	slices.SortStableFunc(d.Causes, func(x, y Cause) int { return cmp.Compare(x.Kind.rank(), y.Kind.rank()) })
-	if at := slices.IndexFunc(d.Causes, func(c Cause) bool { return c.Kind == Forced }); at > 0 && !b.exists && b.leftovers() {
+	if at := slices.IndexFunc(d.Causes, func(c Cause) bool { return c.Kind == Forced }); at > 0 && !b.exists && b.unfinished() {
 		d.Causes[0], d.Causes[at] = d.Causes[at], d.Causes[0] // what was left is all that is left to do
 	}
 	d.Causes = d.Causes[:min(len(d.Causes), maxCauses)]
 	if d.Progress != nil && d.Causes[0].Kind.stuck() {
 		d.Progress.End = time.Time{} // it does not depend on how fast the rest goes
+	}
+	if b.has(Returning) {
+		d.Progress = nil // what is deleted again and again is no progress
 	}
 	d.Passes, d.Failures, d.Next = h.Passes, h.Failures, h.Next
 	switch {

@@ -43,9 +43,9 @@ type Diagnosis struct {
 	Stage    phase.Stage `json:"stage,omitempty"`
 	Since    time.Time   `json:"since,omitzero"` // when that phase began
 	At       time.Time   `json:"at"`
-	Summary  string      `json:"summary"`          // one sentence
-	Causes   []Cause     `json:"causes,omitempty"` // what keeps it; the true cause first
-	Progress *Progress   `json:"progress,omitempty"`
+	Summary  string      `json:"summary"`            // one sentence
+	Causes   []Cause     `json:"causes,omitempty"`   // what keeps it; the true cause first
+	Progress *Progress   `json:"progress,omitempty"` // nil: there is none, as of content that comes back
 	Holders  []Holder    `json:"holders,omitempty"`  // finalizers of the namespace, in their order
 	Objects  []Objects   `json:"objects,omitempty"`  // what is left, by type
 	Failures []Failure   `json:"failures,omitempty"` // by source and text, the last one first

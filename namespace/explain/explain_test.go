@@ -2,6 +2,7 @@ package explain_test
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -250,7 +251,7 @@ func TestCauses(t *testing.T) {
 		}())}, []explain.Kind{explain.SourceFailed}, "widgets.example.com fails", ""},
 
 		{"forced, and gone", explain.Input{Name: "shop", Records: forced()}, []explain.Kind{explain.Forced, explain.Gone}, "ann dropped openshift.com/origin by force 20m ago", "force.Sweep"},
-		{"forced, swept and gone", explain.Input{Name: "shop", Records: append(forced(), audit.Record{Action: audit.Swept, UID: "u-1"})},
+		{"forced, swept and gone", explain.Input{Name: "shop", Records: append(complete(), audit.Record{Action: audit.Swept, UID: "u-1", Follows: "r1"})},
 			[]explain.Kind{explain.Gone, explain.Forced}, "finalizers of it were dropped by force 20m ago", ""},
 		{"forced, and there", explain.Input{Namespace: with(dying(origin), string(origin), broken), Records: forced()},
 			[]explain.Kind{explain.SourceFailed, explain.Forced}, "widgets.example.com fails", ""},
@@ -288,6 +289,13 @@ func forced() []audit.Record {
 	}
 }
 
+// complete is forced, of which every source told.
+func complete() []audit.Record {
+	records := forced()
+	records[0].Inventory.Failures = nil
+	return records
+}
+
 func TestForcedTellsWhatWasLeft(t *testing.T) {
 	d := explain.Explain(explain.Input{Name: "shop", Records: forced(), Now: now})
 	c := d.Causes[0]
@@ -295,10 +303,56 @@ func TestForcedTellsWhatWasLeft(t *testing.T) {
 	require.Equal(t, "left then: 2 of pods (a, b) (and what 1 source did not tell)", c.Detail)
 	require.Contains(t, c.Remedy.Text, "force.Sweep with the record r1")
 
-	swept := append(forced(), audit.Record{ID: "r3", Time: ago(time.Minute), Action: audit.Swept, UID: "u-1", Detail: "2 of 2 removed"})
+	swept := append(complete(), audit.Record{ID: "r3", Time: ago(time.Minute), Action: audit.Swept, UID: "u-1", Follows: "r1", Detail: "2 of 2 removed"})
 	c = explain.Explain(explain.Input{Name: "shop", Records: swept, Now: now}).Causes[1]
 	require.Contains(t, c.Detail, "swept 1m ago: 2 of 2 removed")
 	require.NotContains(t, c.Remedy.Text, "Sweep")
+}
+
+// Something is left until a sweep of the right inventory has left nothing of it, and that
+// inventory had everything.
+func TestForcedUntilNothingIsLeft(t *testing.T) {
+	const sweep, over, look = "force.Sweep with the record r1", "Nothing more is to be done for it.", "1 source did not tell then"
+	record := func(id string, action audit.Action, follows string, left int) audit.Record {
+		return audit.Record{ID: id, Time: ago(time.Minute), Action: action, UID: "u-1", Follows: follows, Objects: left}
+	}
+	// As a log lists them: with counts, without inventories.
+	listed := func(objects, failures int, more ...audit.Record) []audit.Record {
+		records := complete()
+		records[0].Inventory, records[0].Objects, records[0].Failures = nil, objects, failures
+		return append(records, more...)
+	}
+	for name, c := range map[string]struct {
+		records []audit.Record
+		want    string
+	}{
+		"not swept":                       {complete(), sweep},
+		"swept":                           {append(complete(), record("r3", audit.Swept, "r1", 0)), over},
+		"a sweep that removed nothing":    {append(complete(), record("r3", audit.Swept, "r1", 2)), sweep},
+		"swept at last":                   {append(complete(), record("r3", audit.Swept, "r1", 2), record("r4", audit.Swept, "r1", 0)), over},
+		"swept, and sources did not tell": {append(forced(), record("r3", audit.Swept, "r1", 0)), look},
+		"a sweep of another force":        {append(complete(), record("r3", audit.Swept, "r0", 0)), sweep},
+		"a later force was refused":       {append(complete(), record("r3", audit.Forcing, "", 9), record("r4", audit.Refused, "r3", 0)), sweep},
+		"a later force is not over":       {append(complete(), record("r3", audit.Forcing, "", 9)), sweep},
+		"two at once": {
+			append([]audit.Record{complete()[0], record("r1b", audit.Forcing, "", 9)}, complete()[1], record("r4", audit.Refused, "r1b", 0)), sweep,
+		},
+		"nothing was left":               {listed(0, 0), over},
+		"listed":                         {listed(2, 0), sweep},
+		"listed, sources did not tell":   {listed(0, 1), look},
+		"listed and swept":               {listed(2, 0, record("r3", audit.Swept, "r1", 0)), over},
+		"without the record of what was": {complete()[1:], sweep},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := explain.Explain(explain.Input{Name: "shop", Records: c.records, Now: now})
+			at := slices.IndexFunc(d.Causes, func(c explain.Cause) bool { return c.Kind == explain.Forced })
+			require.Contains(t, d.Causes[at].Remedy.Text, c.want)
+			require.Equal(t, c.want != over, at == 0, "what is left to do comes first")
+			if name == "two at once" {
+				require.Contains(t, d.Causes[0].Detail, "2 of pods (a, b)")
+			}
+		})
+	}
 }
 
 func TestExpiredWaiverIsTold(t *testing.T) {
@@ -329,6 +383,17 @@ func TestNoEndWhileStuck(t *testing.T) {
 	require.Zero(t, explain.Explain(in).Progress.End)
 	in = explain.Input{Namespace: dying("kubernetes"), History: h, Now: now.Add(time.Hour)}
 	require.Zero(t, explain.Explain(in).Progress.PerSecond, "the rate of an hour ago")
+}
+
+// What is deleted again and again counts each time: it is no progress.
+func TestNoProgressOfWhatComesBack(t *testing.T) {
+	h := lef(explain.Objects{Resource: "pods", Remaining: 12, Returning: true})
+	h.Removed, h.PerSecond = 4242, 57
+	d := explain.Explain(explain.Input{Namespace: dying("kubernetes"), History: h, Now: now})
+	require.Nil(t, d.Progress)
+	require.NotContains(t, d.Text(), "4,242")
+	h.Objects[0].Returning = false
+	require.Equal(t, 4242, explain.Explain(explain.Input{Namespace: dying("kubernetes"), History: h, Now: now}).Progress.Removed)
 }
 
 func TestText(t *testing.T) {

@@ -81,14 +81,18 @@ func (e *Explainer) Explain(ctx context.Context, name string) (Diagnosis, error)
 			in.Parties = known
 		}
 	}
-	in.Records = e.records(ctx, name)
+	uid := ns.UID
+	if uid == "" {
+		uid = in.History.UID
+	}
+	in.Records = e.records(ctx, name, uid)
 	in.Now = time.Now()
 	return Explain(in), nil
 }
 
-// records returns the audit records of the namespace, the last forced one with its
-// inventory.
-func (e *Explainer) records(ctx context.Context, name string) []audit.Record {
+// records returns the audit records of the namespace, with the inventory of the last
+// force of that incarnation (uid empty: of any).
+func (e *Explainer) records(ctx context.Context, name, uid string) []audit.Record {
 	if e.options.Records == nil {
 		return nil
 	}
@@ -96,14 +100,14 @@ func (e *Explainer) records(ctx context.Context, name string) []audit.Record {
 	if err != nil || e.options.Record == nil {
 		return records
 	}
-	for i := len(records) - 1; i >= 0; i-- {
-		if records[i].Action != audit.Forcing {
-			continue
-		}
+	forced := lastForced(records, uid)
+	if forced < 0 {
+		return records
+	}
+	if i := begunBy(records, records[forced]); i >= 0 {
 		if full, err := e.options.Record(ctx, name, records[i].ID); err == nil {
 			records = append(append(records[:i:i], full), records[i+1:]...)
 		}
-		break
 	}
 	return records
 }

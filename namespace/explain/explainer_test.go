@@ -101,7 +101,8 @@ func TestExplainerReadsTheInventory(t *testing.T) {
 	full := forced()[0]
 	bare := full
 	bare.Inventory = nil
-	list := []audit.Record{bare, forced()[1]}
+	// The force that counts is not the last that began.
+	list := []audit.Record{bare, {ID: "r1b", Action: audit.Forcing, UID: "u-1"}, forced()[1], {ID: "r3", Action: audit.Refused, UID: "u-1", Follows: "r1b"}}
 	e := explain.New(host, &explain.Options{
 		Records: func(context.Context, string) ([]audit.Record, error) { return list, nil },
 		Record: func(_ context.Context, name, id string) (audit.Record, error) {

@@ -111,14 +111,16 @@ func (b *builder) remedyRemovable() Remedy {
 	}
 }
 
-// inventoryID returns the record that has the inventory of the last force.
-func (b *builder) inventoryID() string {
-	for _, r := range slices.Backward(b.in.Records) {
-		if r.Action == audit.Forcing && r.UID == b.forced.UID {
-			return r.ID
-		}
+// remedyForced is what to do about what force has left.
+func (b *builder) remedyForced() Remedy {
+	objects, untold := b.leftovers()
+	switch {
+	case objects > 0:
+		return Remedy{Text: fmt.Sprintf("Remove what was left: force.Sweep with the record %s.", b.forced.Follows)}
+	case untold > 0:
+		return Remedy{Text: plural(untold, "source", "sources") + " did not tell then what they hold, so no sweep knows: see what is left there, and remove it."}
 	}
-	return b.forced.ID
+	return Remedy{Text: "Nothing more is to be done for it."}
 }
 
 // inventory sums up an inventory by type.

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/audit"
 )
 
 // protections returns every protection, also those that cannot be read, sorted by name:
@@ -110,21 +111,44 @@ func (b *builder) force() Cause {
 	c := Cause{Kind: Forced, Source: listed(list, maxSample), Since: r.Time}
 	c.Summary = fmt.Sprintf("%s dropped %s by force %s ago: %s", orSomebody(r.By), listed(list, maxSample), human(b.age(r.Time)), r.Reason)
 	var details []string
-	if b.left != nil {
-		details = append(details, "left then: "+inventory(b.left))
+	if b.begun != nil && b.begun.Inventory != nil {
+		details = append(details, "left then: "+inventory(b.begun.Inventory))
 	}
 	if b.swept != nil {
 		details = append(details, strings.TrimSpace(fmt.Sprintf("swept %s ago: %s", human(b.age(b.swept.Time)), b.swept.Detail)))
 	}
 	c.Detail = strings.Join(details, "; ")
-	c.Remedy = Remedy{Text: fmt.Sprintf("Remove what was left: force.Sweep with the record %s.", b.inventoryID())}
-	if !b.leftovers() {
-		c.Remedy.Text = "Nothing more is to be done for it."
-	}
+	c.Remedy = b.remedyForced()
 	return c
 }
 
-// leftovers reports whether something may be there still that force has left.
-func (b *builder) leftovers() bool {
-	return b.forced != nil && b.swept == nil && (b.left == nil || len(b.left.Objects)+len(b.left.Failures) > 0)
+// leftovers returns how many objects may be there still that force has left, and how
+// many sources did not tell then, whose objects no sweep knows. Without the record of
+// what was left, something was.
+func (b *builder) leftovers() (objects, untold int) {
+	switch {
+	case b.forced == nil:
+		return 0, 0
+	case b.begun == nil:
+		return 1, 0
+	}
+	objects, untold = counts(*b.begun)
+	if b.swept != nil {
+		objects, _ = counts(*b.swept)
+	}
+	return objects, untold
+}
+
+// unfinished reports whether something is to be done about what force has left.
+func (b *builder) unfinished() bool {
+	objects, untold := b.leftovers()
+	return objects > 0 || untold > 0
+}
+
+// counts returns how much is in the inventory of r, which a listing leaves out.
+func counts(r audit.Record) (objects, failures int) {
+	if r.Inventory == nil {
+		return r.Objects, r.Failures
+	}
+	return len(r.Inventory.Objects), len(r.Inventory.Failures)
 }
