@@ -95,7 +95,7 @@ type Notifier interface {
 }
 
 // Viewer is content that can be listed whatever the phase of its namespace: for plans
-// of a deletion that nobody has asked for yet ([Composed.Look]).
+// of a deletion that nobody has asked for yet, and for inventories ([Composed.Look]).
 type Viewer interface {
 	// View is List for an incarnation that may as well be active: the target's DeletedAt
 	// may be zero ([Target.ValidateView]). For another incarnation, also one that was

@@ -139,14 +139,17 @@ func TestLookAtActive(t *testing.T) {
 	require.Equal(t, []string{"a", "b"}, pods.Names(target()))
 }
 
-// With a time of deletion a look is what it always was: nothing needs to be viewable.
-func TestLookAtTerminatingLists(t *testing.T) {
-	pods := fake(nil, contenttest.Object{Name: "a"})
-	report, err := compose(t, nil, source("pods", pods)).Look(t.Context(), target())
+// With a time of deletion nothing needs to be viewable; what is, is viewed all the same,
+// since a view is surely of one incarnation (rule R8).
+func TestLookAtTerminating(t *testing.T) {
+	pods, jobs := fake(nil, contenttest.Object{Name: "a"}), fake(nil, contenttest.Object{Name: "b"})
+	report, err := compose(t, nil, source("pods", pods), source("jobs", plain{jobs})).Look(t.Context(), target())
 	require.NoError(t, err)
-	require.Equal(t, 1, report.Remaining())
-	require.Equal(t, 1, pods.Calls(list))
-	require.Zero(t, pods.Calls(deleter.OpView))
+	require.Equal(t, 2, report.Remaining())
+	require.Equal(t, 1, pods.Calls(deleter.OpView))
+	require.Zero(t, pods.Calls(list))
+	require.Equal(t, 1, jobs.Calls(list))
+	require.Zero(t, jobs.Calls(deleter.OpView))
 }
 
 // R8: a look at an incarnation shows nothing of another.

@@ -15,8 +15,9 @@ import (
 // Delete, and the report is as full as it can be in either case; it is not one to be
 // handed to Delete. [Target].Waived counts for nothing: what does not answer is told.
 //
-// If the target's DeletedAt is zero it looks at a namespace that may be Active, through
-// [Viewer]; a source that is none has failed, with [ErrNotSupported].
+// Content that is a [Viewer] is viewed, whatever the phase: what it shows is of this
+// incarnation for certain (rule R8). If the target's DeletedAt is zero, so that it may be
+// Active, a source that is none has failed, with [ErrNotSupported]; else it is listed.
 func (c *Composed) Look(ctx context.Context, target Target) (Report, error) {
 	report, err := c.look(ctx, target, func(int, *visit) {})
 	return report, err
@@ -67,15 +68,14 @@ func checkLook(ctx context.Context, target Target) error {
 func (v *visit) look(ctx context.Context) Result {
 	v.result.Resource = v.source.Resource
 	op := OpList
-	if v.target.DeletedAt.IsZero() {
+	viewer, ok := v.source.Content.(Viewer)
+	if v.viewer = viewer; ok || v.target.DeletedAt.IsZero() {
 		op = OpView
-		viewer, ok := v.source.Content.(Viewer)
-		if !ok {
-			v.fail(op, "", fmt.Errorf("content of a namespace that may be Active: %w", ErrNotSupported))
-			v.result.Err = v.failures.err(v.source.Resource)
-			return v.result
-		}
-		v.viewer = viewer
+	}
+	if !ok && op == OpView {
+		v.fail(op, "", fmt.Errorf("content of a namespace that may be Active: %w", ErrNotSupported))
+		v.result.Err = v.failures.err(v.source.Resource)
+		return v.result
 	}
 	var t *tally
 	err := safely(func() (err error) {

@@ -207,3 +207,37 @@ func TestBadInputOfRemove(t *testing.T) {
 	require.Zero(t, w.Requests())
 	require.Equal(t, 1, w.Objects("n"))
 }
+
+// An inventory of a namespace that was removed and made again while it was taken has
+// nothing of the new one, also of types that are deleted by collection: a sweep would
+// delete it.
+func TestR8_AnInventoryIsOfOneIncarnation(t *testing.T) {
+	w := newWorld(t, ours, kubernetes.Options{})
+	w.create(t, "n")
+	w.delete(t, "n")
+	old := w.cluster.Namespaces()
+	ns, err := old.Get(t.Context(), "n")
+	require.NoError(t, err)
+	w.restart(t, kubernetes.Options{Deleter: deleter.Options{Parallelism: 1}})
+	replaced := false
+	w.set(func() {
+		w.requests = func(_ context.Context, r simulated.Request) error {
+			if r.Verb != simulated.List || replaced {
+				return nil
+			}
+			replaced = true
+			n := ns.DeepCopy()
+			n.Spec.Finalizers = finalizer.Set{}
+			_, err := old.Finalize(t.Context(), n)
+			require.NoError(t, err)
+			w.create(t, "n")
+			w.put(t, "n", ofPods, simulated.Object{Name: "new"})
+			w.put(t, "n", ofWidgets, simulated.Object{Name: "new"})
+			return nil
+		}
+	})
+	inventory, err := w.cluster.Deleter().Inventory(t.Context(), deleter.Target{Namespace: "n", UID: ns.UID, DeletedAt: ns.DeletionTimestamp.Time})
+	require.ErrorIs(t, err, deleter.ErrIncarnation)
+	require.True(t, replaced)
+	require.Empty(t, inventory.Objects)
+}
