@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"net"
 	"net/http"
 	"time"
@@ -18,11 +17,18 @@ const debugPath = "/debug/namespaces/"
 
 // debug serves the debug pages on l until ctx ends: what keeps namespaces, by what the
 // controller was seen to do, who announced itself, and what operators declared.
-func (b backend) debug(ctx context.Context, l net.Listener, passes *explain.Recorder) error {
-	pages, err := b.pages(passes)
+func (b backend) debug(ctx context.Context, l net.Listener, recorder *explain.Recorder) error {
+	log, err := audit.New(b.store, nil)
 	if err != nil {
 		return err
 	}
+	known := func(ctx context.Context) ([]parties.Party, error) { return parties.List(ctx, b.store, nil) }
+	explainer := explain.New(b.registry, &explain.Options{Recorder: recorder, Parties: known, Records: log.List, Record: log.Get})
+	pages, err := debug.New(b.registry, explainer, &debug.Options{Parties: known, Records: log.List})
+	if err != nil {
+		return err
+	}
+	defer pages.Close() // ends what keeps open pages up to date
 	mux := http.NewServeMux()
 	mux.Handle(debugPath, pages)
 	server := &http.Server{
@@ -33,31 +39,23 @@ func (b backend) debug(ctx context.Context, l net.Listener, passes *explain.Reco
 		MaxHeaderBytes:    16 << 10,
 		BaseContext:       func(net.Listener) context.Context { return ctx }, // nobody is answered longer
 	}
+	return serveUntil(ctx, server, l)
+}
+
+// serveUntil serves on l until ctx ends. Who is slow then is cut off.
+func serveUntil(ctx context.Context, server *http.Server, l net.Listener) error {
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(l) }()
 	select {
-	case err = <-served:
-		served <- nil // said here
+	case err := <-served:
+		return err
 	case <-ctx.Done():
 	}
-	_ = pages.Close() // always nil
 	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
 	if server.Shutdown(drain) != nil {
-		_ = server.Close() // who is slow is cut off
+		_ = server.Close() // what it says is about listeners, which are closed
 	}
-	if end := <-served; !errors.Is(end, http.ErrServerClosed) {
-		err = errors.Join(err, end)
-	}
-	return err
-}
-
-func (b backend) pages(passes *explain.Recorder) (*debug.Handler, error) {
-	log, err := audit.New(b.store, nil)
-	if err != nil {
-		return nil, err
-	}
-	known := func(ctx context.Context) ([]parties.Party, error) { return parties.List(ctx, b.store, nil) }
-	explainer := explain.New(b.registry, &explain.Options{Recorder: passes, Parties: known, Records: log.List, Record: log.Get})
-	return debug.New(b.registry, explainer, &debug.Options{Parties: known, Records: log.List})
+	<-served // as it was closed
+	return nil
 }

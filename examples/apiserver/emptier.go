@@ -20,7 +20,7 @@ var party = namespace.Party{Finalizer: finalizer.Kubernetes}
 // recorded is a controller, and what it was seen to do.
 type recorded struct {
 	*controller.Controller
-	passes *explain.Recorder
+	recorder *explain.Recorder
 }
 
 // newController returns what empties namespaces that are deleted.
@@ -33,9 +33,9 @@ func newController(r *registry.Registry, log *slog.Logger) (recorded, error) {
 	if err != nil {
 		return recorded{}, err
 	}
-	passes := explain.NewRecorder(nil)
-	c, err := controller.New(r, d, party, &controller.Options{Hooks: passes.HooksOf(party.Finalizer), Logger: log})
-	return recorded{c, passes}, err
+	recorder := explain.NewRecorder(nil)
+	c, err := controller.New(r, d, party, &controller.Options{Hooks: recorder.HooksOf(party.Finalizer), Logger: log})
+	return recorded{c, recorder}, err
 }
 
 // present says in the store, until ctx ends, that the controller is there, so that a

@@ -187,7 +187,7 @@ func (c config) serve(ctx context.Context, at listeners, b backend, a access, lo
 		group.Go(func() error { return present(ctx, b.store, log) })
 	}
 	if at.debug != nil {
-		group.Go(func() error { return b.debug(ctx, at.debug, emptier.passes) })
+		group.Go(func() error { return b.debug(ctx, at.debug, emptier.recorder) })
 	}
 	return group.Wait()
 }
