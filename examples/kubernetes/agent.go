@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -15,6 +16,8 @@ import (
 	"github.com/nslifecycle/nslifecycle/deleter/kubernetes"
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/controller"
+	"github.com/nslifecycle/nslifecycle/namespace/debug"
+	why "github.com/nslifecycle/nslifecycle/namespace/explain"
 	"github.com/nslifecycle/nslifecycle/namespace/pass"
 )
 
@@ -26,6 +29,9 @@ type agent struct {
 	controller *controller.Controller
 	metrics    *metrics
 	ledger     *ledger
+	passes     *why.Recorder
+	pages      *debug.Handler // nil: they are not served
+	leading    atomic.Bool
 	ready      readiness
 	log        *slog.Logger
 	said       said
@@ -36,7 +42,7 @@ func newAgent(c config, w io.Writer, log *slog.Logger) (*agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &agent{config: c, connection: connection, log: log, said: said{w: w}}
+	a := &agent{config: c, connection: connection, passes: why.NewRecorder(nil), log: log, said: said{w: w}}
 	a.ledger = newLedger(a.say)
 	if a.metrics, err = newMetrics(c.finalizer, a.ledger); err != nil {
 		return nil, err
@@ -59,6 +65,12 @@ func newAgent(c config, w io.Writer, log *slog.Logger) (*agent, error) {
 		Hooks:   a.hooks(),
 		Logger:  log,
 	})
+	if err != nil {
+		return nil, err
+	}
+	if c.pages {
+		a.pages, err = a.newPages()
+	}
 	return a, err
 }
 
@@ -87,8 +99,10 @@ func (a *agent) run(ctx context.Context) error {
 // lead works until ctx ends, with no regard to other replicas.
 func (a *agent) lead(ctx context.Context) error {
 	a.metrics.leader.Set(1)
+	a.leading.Store(true)
 	a.ready.set("namespaces are not watched yet")
 	defer func() {
+		a.leading.Store(false)
 		a.metrics.leader.Set(0)
 		a.metrics.watching.Set(0)
 		a.metrics.controller.Clear()
@@ -97,9 +111,9 @@ func (a *agent) lead(ctx context.Context) error {
 	return a.controller.Run(ctx)
 }
 
-// hooks tell the metrics and the ledger what happens.
+// hooks tell the metrics, the debug pages and the ledger what happens.
 func (a *agent) hooks() controller.Hooks {
-	return controller.Join(a.metrics.controller.Hooks(), controller.Hooks{
+	return controller.Join(a.metrics.controller.Hooks(), a.passes.HooksOf(a.config.finalizer), controller.Hooks{
 		PassEnded: func(ref controller.Ref, result pass.Result, err error, _ time.Duration) {
 			a.ledger.passed(ref, result, err)
 		},

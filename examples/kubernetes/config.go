@@ -34,7 +34,9 @@ type config struct {
 	burst        int     // zero: one
 	lease        lease
 	listen       string // empty: no endpoints
+	pages        bool   // beside the endpoints
 	dryRun       bool
+	explain      string // the namespace to explain; empty: none
 	verbose      bool
 }
 
@@ -87,7 +89,9 @@ func (c *config) define(flags *flag.FlagSet) {
 	flags.DurationVar(&c.lease.duration, "lease-duration", 15*time.Second, "for how `long` the lease of a leader that went silent holds; whole seconds")
 	flags.StringVar(&c.lease.identity, "identity", "", "the `name` of this replica (default: made of the host's)")
 	flags.StringVar(&c.listen, "listen", "127.0.0.1:0", "the `address` to serve /healthz, /readyz and /metrics on; port 0 takes a free one; empty: nowhere")
+	flags.BoolVar(&c.pages, "debug-pages", true, "serve pages there too that show what keeps namespaces, to whoever reaches it")
 	flags.BoolVar(&c.dryRun, "dry-run", false, "tell what would be deleted, write nothing, and end")
+	flags.StringVar(&c.explain, "explain", "", "tell what keeps the `namespace` and what is in it, write nothing, and end")
 	flags.BoolVar(&c.verbose, "verbose", false, "write a log to standard error")
 }
 
@@ -108,8 +112,13 @@ func (c *config) check(flags *flag.FlagSet) error {
 		return fmt.Errorf("--burst is %d, it must not be negative", c.burst)
 	case c.burst > 0 && c.qps == 0:
 		return errors.New("--burst needs --qps: without it there is no limit")
+	case c.dryRun && c.explain != "":
+		return errors.New("--dry-run and --explain both end: ask for one of them")
 	case c.quietTwice && c.wait < 0:
 		return fmt.Errorf("--quiet-twice ends a wait, and --wait is %v", c.wait)
+	}
+	if wrong := validation.IsDNS1123Label(c.explain); c.explain != "" && len(wrong) > 0 {
+		return fmt.Errorf("--explain is %q: %s", c.explain, wrong[0])
 	}
 	return c.lease.check(c.finalizer)
 }

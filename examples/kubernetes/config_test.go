@@ -50,6 +50,8 @@ func TestBadInput(t *testing.T) {
 		{"short lease", []string{"--lease-duration", "999ms"}, "--lease-duration is 999ms, it must be whole seconds"},
 		{"broken lease", []string{"--lease-duration", "1500ms"}, "--lease-duration is 1.5s"},
 		{"negative lease", []string{"--lease-duration", "-1s"}, "--lease-duration is -1s"},
+		{"no such name", []string{"--explain", "a/b"}, `--explain is "a/b"`},
+		{"two ends", []string{"--dry-run", "--explain", "a"}, "--dry-run and --explain both end"},
 		{"a lease for ever", []string{"--lease-duration", "2400h"}, "--lease-duration is 2400h0m0s"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

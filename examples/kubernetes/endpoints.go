@@ -12,14 +12,17 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// endpoints begins to listen, and returns what serves health and metrics until ctx
-// ends.
+// endpoints begins to listen, and returns what serves health, metrics and debug pages
+// until ctx ends.
 func (a *agent) endpoints(ctx context.Context) (serve func() error, err error) {
 	l, err := net.Listen("tcp", a.config.listen)
 	if err != nil {
 		return nil, fmt.Errorf("--listen: %w", err)
 	}
 	a.say("health and metrics at http://%s", l.Addr())
+	if a.pages != nil {
+		a.say("debug pages at http://%s%s", l.Addr(), pagesPath)
+	}
 	return a.serving(ctx, l), nil
 }
 
@@ -32,8 +35,12 @@ func (a *agent) serving(ctx context.Context, l net.Listener) func() error {
 		WriteTimeout:   30 * time.Second,
 		IdleTimeout:    time.Minute,
 		MaxHeaderBytes: 16 << 10,
+		BaseContext:    func(net.Listener) context.Context { return ctx }, // nobody is answered longer
 	}
 	return func() error {
+		if a.pages != nil {
+			defer func() { _ = a.pages.Close() }() // always nil
+		}
 		defer context.AfterFunc(ctx, func() { _ = server.Close() })() // Serve tells
 		if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 			return err
@@ -58,5 +65,8 @@ func (a *agent) handler() http.Handler {
 		_, _ = io.WriteString(w, "ok\n")
 	})
 	mux.Handle("GET /metrics", promhttp.HandlerFor(a.metrics.registry, promhttp.HandlerOpts{}))
+	if a.pages != nil {
+		mux.Handle(pagesPath, a.pages)
+	}
 	return mux
 }

@@ -15,6 +15,13 @@
 //
 //	go run ./examples/kubernetes --kubeconfig /tmp/nslifecycle.yaml --finalizer example.com/agent --dry-run
 //
+// What keeps a namespace is told, also without doing anything, by
+//
+//	go run ./examples/kubernetes --kubeconfig /tmp/nslifecycle.yaml --explain development
+//
+// and on pages of the agent that runs, beside its health and metrics, at the address
+// that it says; they know more, since they have seen its passes.
+//
 // In the place of the stock controller, with conditions as that writes them:
 //
 //	go run ./examples/apiserver --store memory --controller=false --write-kubeconfig /tmp/nslifecycle.yaml
@@ -75,14 +82,18 @@ func start(ctx context.Context) error {
 	return run(ctx, os.Stdout, log, c)
 }
 
-// run works until ctx ends, and says on w what happens. A dry run ends by itself.
+// run works until ctx ends, and says on w what happens. A dry run and an explanation end
+// by themselves.
 func run(ctx context.Context, w io.Writer, log *slog.Logger, c config) error {
 	a, err := newAgent(c, w, log)
 	if err != nil {
 		return err
 	}
-	if c.dryRun {
+	switch {
+	case c.dryRun:
 		return a.dryRun(ctx, w)
+	case c.explain != "":
+		return a.tell(ctx, w)
 	}
 	return a.run(ctx)
 }

@@ -1,0 +1,57 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/debug"
+	why "github.com/nslifecycle/nslifecycle/namespace/explain"
+	preview "github.com/nslifecycle/nslifecycle/namespace/plan"
+)
+
+// pagesPath is where the debug pages are.
+const pagesPath = "/debug/namespaces/"
+
+// newPages makes the debug pages. What they read is asked of the API server, and counts
+// for --qps; so they are modest.
+func (a *agent) newPages() (*debug.Handler, error) {
+	return debug.New(a.cluster.Namespaces(), a, &debug.Options{
+		Title:    "Namespaces that " + string(a.config.finalizer) + " holds",
+		Interval: 5 * time.Second,
+		Rows:     50,
+	})
+}
+
+// Explain implements [debug.Explainer]: by what this replica sees while it leads, else by
+// what the namespace itself tells, since another replica works then.
+func (a *agent) Explain(ctx context.Context, name string) (why.Diagnosis, error) {
+	var known why.Options
+	if a.leading.Load() {
+		known.Recorder = a.passes
+	}
+	return why.New(a.cluster.Namespaces(), &known).Explain(ctx, name)
+}
+
+// tell explains one namespace: what keeps it, and what is in it. It reads, and that is all.
+func (a *agent) tell(ctx context.Context, w io.Writer) error {
+	d, err := a.Explain(ctx, a.config.explain)
+	if err != nil {
+		return errors.New(explain(err))
+	}
+	if _, err := io.WriteString(w, d.Text()); err != nil {
+		return err
+	}
+	p, err := preview.Of(ctx, a.cluster.Namespaces(), a.cluster.Deleter(), a.config.explain, nil)
+	switch {
+	case errors.Is(err, namespace.ErrNotFound): // the diagnosis says so
+		return nil
+	case err != nil:
+		return errors.New(explain(err))
+	}
+	_, err = fmt.Fprintf(w, "\n%s", p.Text())
+	return err
+}
