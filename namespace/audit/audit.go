@@ -1,7 +1,11 @@
 // Package audit keeps what operators did to namespaces beyond creating and deleting
 // them: protections, holds and waivers set and removed, finalizers dropped by force,
-// and what was left then. Records are only ever added: nothing here removes any, and they
-// grow with what operators declare, not with what controllers do.
+// and what was left then. A record never changes. They grow with what operators declare,
+// not with what controllers do; [Log.Forget] removes old ones.
+//
+// What is not here: a finalize request that drops finalizers is what controllers make
+// all the time, so it leaves no record. Let nobody but them make it; package force is
+// the way for everybody else.
 //
 // A [Log] keeps them in the store of the registry, so that they are there for every
 // process, and outlive the namespaces that they tell of.
@@ -28,15 +32,18 @@ const (
 
 // Record is one entry. It is a value; nobody changes it once written.
 type Record struct {
-	ID         string           `json:"id"` // orders records of one namespace by time; set by the log
-	Time       time.Time        `json:"time"`
-	Action     Action           `json:"action"`
-	Namespace  string           `json:"namespace"`
-	UID        string           `json:"uid"` // the incarnation
+	ID        string    `json:"id"`   // set by the log
+	Time      time.Time `json:"time"` // by the clock of whoever wrote it
+	Action    Action    `json:"action"`
+	Namespace string    `json:"namespace"`
+	UID       string    `json:"uid"` // the incarnation
+	// By is on whose behalf it was done: whom a server has authenticated ([WithActor]),
+	// else the claim of the caller, empty if there was none. Who is named in Changes is a
+	// claim in any case.
 	By         string           `json:"by,omitempty"`
 	Reason     string           `json:"reason,omitempty"`
 	Finalizers []finalizer.Name `json:"finalizers,omitempty"` // that were dropped
-	Changes    []Change         `json:"changes,omitempty"`    // of declarations
+	Changes    []Change         `json:"changes,omitempty"`    // of declarations; long ones are cut
 	// Follows is the ID of the record that this one goes on with: of the Forcing that a
 	// Forced or Refused ends, that a Sweeping or Swept is about, or that was left without
 	// an end when another Forcing began.

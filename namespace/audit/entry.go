@@ -41,9 +41,10 @@ func newLayout(prefix string) (layout, error) {
 	return layout{"/" + prefix + "/"}, nil
 }
 
-func (l layout) records(name string) string    { return l.root + ".audit/" + name + "/" }
-func (l layout) record(name, id string) string { return l.records(name) + id }
-func (l layout) pages(name, id string) string  { return l.root + ".inventory/" + name + "/" + id + "/" }
+func (l layout) records(name string) string     { return l.root + ".audit/" + name + "/" }
+func (l layout) record(name, id string) string  { return l.records(name) + id }
+func (l layout) inventories(name string) string { return l.root + ".inventory/" + name + "/" }
+func (l layout) pages(name, id string) string   { return l.inventories(name) + id + "/" }
 func (l layout) page(name, id string, n int) string {
 	return fmt.Sprintf("%s%08d", l.pages(name, id), n)
 }
@@ -55,7 +56,7 @@ func pageSize(keys layout, limits store.Limits) int {
 		size = min(size, limits.Value)
 	}
 	if limits.Bytes > 0 {
-		longest := len(keys.page(strings.Repeat("n", maxSegment), newID(time.Time{}, ""), 0))
+		longest := len(keys.page(strings.Repeat("n", maxSegment), newID(time.Time{}), 0))
 		size = min(size, limits.Bytes-longest)
 	}
 	return max(size, 1)
@@ -95,17 +96,13 @@ func (l *Log) entry(r Record) (entry, [][]byte, error) {
 }
 
 // stamp is the time in an ID: of fixed width, so that the order of keys is that of
-// time.
+// time. Clocks differ, so it is not that of the records.
 const stamp = "20060102T150405.000000000Z"
 
 const randomBytes = 8
 
-// newID returns the ID of a record of that time, later than the record that it follows
-// also if the clock of the other was ahead.
-func newID(at time.Time, follows string) string {
-	if before, ok := timeOf(follows); ok && !at.After(before) {
-		at = before.Add(1)
-	}
+// newID returns the ID of a record of that time.
+func newID(at time.Time) string {
 	var b [randomBytes]byte
 	rand.Read(b[:]) // never fails
 	return at.UTC().Format(stamp) + "-" + hex.EncodeToString(b[:])
@@ -121,14 +118,38 @@ func timeOf(id string) (time.Time, bool) {
 	return at, err == nil
 }
 
-// lengths are to how many bytes values are cut, one after the other, until a record
-// fits; -1: not at all.
-func lengths() [6]int { return [...]int{-1, 4096, 1024, 256, 64, 16} }
+// MaxChanges is how many bytes a record with changes has at most, as it is kept.
+const MaxChanges = 64 << 10
+
+// fit encodes a record with changes in at most room bytes: values are cut, of more than
+// a few kilobytes always, and then the last changes are left out, which Detail says.
+// False: not even one change fits.
+func fit(r Record, room int) (Record, []byte, bool, error) {
+	try := func(r Record) ([]byte, bool, error) {
+		value, err := (entry{Record: r}).encode()
+		return value, err == nil && len(value) <= room, err
+	}
+	all := r.Changes
+	for _, most := range [...]int{4096, 1024, 256, 64, 16} {
+		r.Changes = cut(all, most)
+		if value, fits, err := try(r); fits || err != nil {
+			return r, value, fits, err
+		}
+	}
+	for n := len(all) / 2; n > 0; n /= 2 {
+		r.Changes = r.Changes[:n]
+		r.Detail = fmt.Sprintf("and %d more changes, for which there is no room", len(all)-n)
+		if value, fits, err := try(r); fits || err != nil {
+			return r, value, fits, err
+		}
+	}
+	return r, nil, false, nil
+}
 
 // cut returns changes with values of at most so many bytes, and a word for the rest.
 func cut(changes []Change, most int) []Change {
-	if most < 0 {
-		return changes
+	if len(changes) == 0 {
+		return nil
 	}
 	short := make([]Change, len(changes))
 	for i, c := range changes {

@@ -94,9 +94,11 @@ func (l *Log) Write(ctx context.Context, r Record) (Record, error) {
 }
 
 // Operation returns the record as [Log.Write] would keep it, and the operation that
-// does: for a record that is to be in the same commit as what it tells of. Of changes
-// too long for room bytes (zero: no bound) values are cut; if that is not enough the
-// error is [namespace.ErrInvalid]. So is a record with an inventory.
+// does: for a record that is to be in the same commit as what it tells of. It has at most
+// room bytes (zero, or more than that: [MaxChanges]): values of changes are cut, and if
+// that is not enough changes are left out, which Detail then tells instead of what it
+// had. If not even one fits the error is [namespace.ErrInvalid]. So is a record with an
+// inventory.
 func (l *Log) Operation(r Record, room int) (Record, store.Operation, error) {
 	r, err := complete(r)
 	if err != nil {
@@ -106,21 +108,20 @@ func (l *Log) Operation(r Record, room int) (Record, store.Operation, error) {
 		return Record{}, store.Operation{}, invalid(r.Namespace, "a record with an inventory does not fit into one commit: write it before")
 	}
 	key := l.keys.record(r.Namespace, r.ID)
-	for _, most := range lengths() {
-		short := r
-		short.Changes = cut(r.Changes, most)
-		value, err := (entry{Record: short}).encode()
-		if err != nil {
-			return Record{}, store.Operation{}, invalid(r.Namespace, "the record cannot be encoded: %v", err)
-		}
-		if room <= 0 || len(key)+len(value) <= room {
-			return short, store.Put(key, value), nil
+	if room <= 0 || room > MaxChanges {
+		room = MaxChanges
+	}
+	short, value, fits, err := fit(r, room-len(key))
+	switch {
+	case err != nil:
+		return Record{}, store.Operation{}, invalid(r.Namespace, "the record cannot be encoded: %v", err)
+	case !fits:
+		return Record{}, store.Operation{}, &namespace.Error{
+			Kind: namespace.ErrInvalid, Resource: namespace.Resource, Name: r.Namespace, Err: store.ErrTooLarge,
+			Message: fmt.Sprintf("audit: namespace %q: the store leaves no room for the record of this change (%d bytes)", r.Namespace, room),
 		}
 	}
-	return Record{}, store.Operation{}, &namespace.Error{
-		Kind: namespace.ErrInvalid, Resource: namespace.Resource, Name: r.Namespace, Err: store.ErrTooLarge,
-		Message: fmt.Sprintf("audit: namespace %q: the store leaves no room for the record of this change (%d bytes)", r.Namespace, room),
-	}
+	return short, store.Put(key, value), nil
 }
 
 // attempts bounds how often the write of one entry is tried while its outcome is

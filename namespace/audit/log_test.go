@@ -72,12 +72,12 @@ func TestRecordsAreReadAsTheyWereWritten(t *testing.T) {
 	require.Empty(t, cmp.Diff([]audit.Record{r}, listed), "a listing leaves inventories out, and counts them")
 }
 
-func TestRecordsAreListedByTimeAndName(t *testing.T) {
+func TestRecordsAreListedByName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLog(t, newStore(t, nil))
 		var want []string
 		for i := range 1200 { // more than one page
-			r, err := l.Write(t.Context(), audit.Record{Action: audit.Declared, Namespace: "a", UID: "u", Detail: fmt.Sprint(i)})
+			r, err := l.Write(t.Context(), audit.Record{Action: audit.Swept, Namespace: "a", UID: "u", Detail: fmt.Sprint(i)})
 			require.NoError(t, err)
 			want = append(want, r.ID)
 			time.Sleep(time.Duration(1 + rand.N(int64(time.Hour))))
@@ -100,22 +100,107 @@ func TestRecordsAreListedByTimeAndName(t *testing.T) {
 	})
 }
 
-// A record never sorts before the one it follows, also if that was written under a
-// clock that was ahead.
-func TestWhatFollowsComesAfter(t *testing.T) {
+// Clocks differ: the order is that of the commits.
+func TestRecordsAreListedAsTheyWereCommitted(t *testing.T) {
 	l := newLog(t, newStore(t, nil))
-	first := forcing("a")
-	first.Time = time.Now().Add(time.Hour)
-	first, err := l.Write(t.Context(), first)
-	require.NoError(t, err)
-	next := first.ID
-	for range 3 {
-		r, err := l.Write(t.Context(), audit.Record{Action: audit.Forced, Namespace: "a", UID: "u-1", Follows: next})
+	now := time.Now()
+	for i, ahead := range []time.Duration{0, -time.Second, time.Hour, time.Minute, -time.Hour} {
+		_, err := l.Write(t.Context(), audit.Record{Action: audit.Forced, Namespace: "a", UID: "u-1", Time: now.Add(ahead), Detail: fmt.Sprint(i)})
 		require.NoError(t, err)
-		require.Greater(t, r.ID, next)
-		require.True(t, r.Time.Before(first.Time), "the time is the honest one")
-		next = r.ID
 	}
+	records, err := l.List(t.Context(), "a")
+	require.NoError(t, err)
+	require.Len(t, records, 5)
+	for i, r := range records {
+		require.Equal(t, fmt.Sprint(i), r.Detail)
+	}
+	require.Equal(t, now.Add(time.Hour).UTC().Round(0), records[2].Time, "the time is what the clock said")
+}
+
+// Whoever may update a namespace can have any number of declarations recorded: a listing
+// stays bounded, and nothing else is lost among them.
+func TestListIsBounded(t *testing.T) {
+	l := newLog(t, newStore(t, nil))
+	write := func(action audit.Action, i int) {
+		_, err := l.Write(t.Context(), audit.Record{Action: action, Namespace: "a", UID: "u", Detail: fmt.Sprint(i)})
+		require.NoError(t, err)
+	}
+	write(audit.Forcing, 0)
+	const all = 3*audit.MaxDeclared + 7
+	for i := range all {
+		write(audit.Declared, i)
+		if i == all/2 {
+			write(audit.Forced, 0)
+		}
+	}
+	records, err := l.List(t.Context(), "a")
+	require.NoError(t, err)
+	require.Len(t, records, audit.MaxDeclared+2)
+	require.Equal(t, []audit.Action{audit.Forcing, audit.Forced}, []audit.Action{records[0].Action, records[1].Action})
+	for i, r := range records[2:] {
+		require.Equal(t, fmt.Sprint(all-audit.MaxDeclared+i), r.Detail)
+	}
+}
+
+func TestForget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(t, &memory.Options{Limits: store.Limits{Value: 600}})
+		left := 0
+		failing, err := storetest.Inject(s, func(a storetest.Attempt) storetest.Fault {
+			if left--; a.Method == "commit" && left < 0 {
+				return storetest.Fault{Kind: storetest.Fail}
+			}
+			return storetest.Fault{}
+		})
+		require.NoError(t, err)
+		l := newLog(t, s)
+		r := forcing("a")
+		r.Inventory = inventory(20)
+		write := func() audit.Record {
+			wrote, err := l.Write(t.Context(), r)
+			require.NoError(t, err)
+			return wrote
+		}
+		old := write()
+		left = 3
+		_, err = newLog(t, failing).Write(t.Context(), r) // leaves a part of an inventory
+		require.Error(t, err)
+		time.Sleep(2 * time.Hour)
+		between := time.Now()
+		kept := write()
+		other := forcing("a-b")
+		_, err = l.Write(t.Context(), other)
+		require.NoError(t, err)
+		time.Sleep(2 * time.Hour)
+
+		_, err = l.Forget(t.Context(), "a", time.Now())
+		require.ErrorIs(t, err, namespace.ErrInvalid, "what may be being written")
+		_, err = l.Forget(t.Context(), "a/b", between)
+		require.ErrorIs(t, err, namespace.ErrInvalid)
+		left = 2
+		_, err = newLog(t, failing).Forget(t.Context(), "a", between)
+		require.Error(t, err, "cut short")
+		n, err := l.Forget(t.Context(), "a", between)
+		require.NoError(t, err)
+		require.Zero(t, n, "the record went first")
+
+		_, err = l.Get(t.Context(), "a", old.ID)
+		require.ErrorIs(t, err, namespace.ErrNotFound)
+		got, err := l.Get(t.Context(), "a", kept.ID)
+		require.NoError(t, err)
+		require.Equal(t, r.Inventory, got.Inventory)
+		page, err := s.List(t.Context(), store.Query{Prefix: "/registry/.inventory/a/"})
+		require.NoError(t, err)
+		for _, e := range page.Entries {
+			require.Contains(t, e.Key, kept.ID, "no pages are left of what is forgotten")
+		}
+		records, err := l.List(t.Context(), "a-b")
+		require.NoError(t, err)
+		require.Len(t, records, 1)
+		n, err = l.Forget(t.Context(), "a", between.Add(time.Minute))
+		require.NoError(t, err)
+		require.Equal(t, 1, n)
+	})
 }
 
 func TestInventoriesAreCutToTheStoresLimits(t *testing.T) {
@@ -217,7 +302,7 @@ func TestOperationFitsTheRoom(t *testing.T) {
 	whole, op, err := l.Operation(r, 0)
 	require.NoError(t, err)
 	require.Zero(t, whole.Objects, "the log counts, nobody else")
-	require.Equal(t, r.Changes, whole.Changes)
+	require.Equal(t, strings.Repeat("é", 2048)+"... (10000 bytes)", whole.Changes[0].Old, "a few kilobytes will do in any case")
 	require.Equal(t, "/registry/.audit/a/"+whole.ID, op.Key)
 	for _, room := range []int{5000, 2000, 1000, 400} {
 		short, op, err := l.Operation(r, room)
@@ -230,6 +315,22 @@ func TestOperationFitsTheRoom(t *testing.T) {
 	require.ErrorIs(t, err, namespace.ErrInvalid)
 	require.ErrorIs(t, err, store.ErrTooLarge)
 	require.Equal(t, long, r.Changes[0].Old, "what was given is not changed")
+}
+
+// However much is declared, its record is small, and the change is not refused for it.
+func TestRecordsOfChangesAreBounded(t *testing.T) {
+	l := newLog(t, newStore(t, nil))
+	r := audit.Record{Action: audit.Declared, Namespace: "a", UID: "u"}
+	for i := range 4000 {
+		r.Changes = append(r.Changes, audit.Change{Key: fmt.Sprintf("waiver.nslifecycle.io/w%d", i), Old: strings.Repeat("o", 64), New: strings.Repeat("n", 64)})
+	}
+	short, op, err := l.Operation(r, 10<<20)
+	require.NoError(t, err)
+	require.LessOrEqual(t, len(op.Key)+len(op.Value), audit.MaxChanges)
+	require.Less(t, len(short.Changes), 4000)
+	require.Greater(t, len(short.Changes), 100)
+	require.Equal(t, fmt.Sprintf("and %d more changes, for which there is no room", 4000-len(short.Changes)), short.Detail)
+	require.Len(t, r.Changes, 4000)
 }
 
 func TestDamageIsSaid(t *testing.T) {
@@ -269,6 +370,8 @@ func TestBadInput(t *testing.T) {
 		"own id":           func(r *audit.Record) { r.ID = "1" },
 		"follows nothing":  func(r *audit.Record) { r.Follows = "../x" },
 		"by not UTF-8":     func(r *audit.Record) { r.By = "\xff" },
+		"by of two lines":  func(r *audit.Record) { r.By = "root\nforced by nobody" },
+		"hidden reason":    func(r *audit.Record) { r.Reason = "a\u202eb" },
 		"long by":          func(r *audit.Record) { r.By = strings.Repeat("a", audit.MaxBy+1) },
 		"long reason":      func(r *audit.Record) { r.Reason = strings.Repeat("a", audit.MaxReason+1) },
 		"long detail":      func(r *audit.Record) { r.Detail = strings.Repeat("a", audit.MaxDetail+1) },
@@ -305,6 +408,17 @@ func TestBadInput(t *testing.T) {
 	page, err := s.List(t.Context(), store.Query{})
 	require.NoError(t, err)
 	require.Empty(t, page.Entries, "nothing was written by any of it")
+}
+
+func TestPrintable(t *testing.T) {
+	for name, want := range map[string]string{
+		"ada": "ada", "a\nb\x00\u202e": "ab", "é\xff": "é", strings.Repeat("é", audit.MaxBy): strings.Repeat("é", audit.MaxBy/2),
+		"a" + strings.Repeat("é", audit.MaxBy): "a" + strings.Repeat("é", audit.MaxBy/2-1),
+	} {
+		require.Equal(t, want, audit.Printable(name))
+		_, _, err := newLog(t, newStore(t, nil)).Operation(audit.Record{Action: audit.Declared, Namespace: "a", UID: "u", By: audit.Printable(name)}, 0)
+		require.NoError(t, err)
+	}
 }
 
 func TestActor(t *testing.T) {

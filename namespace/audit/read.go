@@ -2,10 +2,12 @@ package audit
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/store"
@@ -13,23 +15,61 @@ import (
 
 // chunk is how many records, or pages of an inventory, are read at once.
 const (
-	chunk      = 500
+	chunk      = 100
 	chunkPages = 8
 )
 
-// List returns the records of all namespaces that had or have this name, the oldest
-// first, without their inventories. They tell incarnations apart by UID.
+// MaxDeclared is how many records of declarations [Log.List] returns at most: anybody
+// who may update a namespace adds to them.
+const MaxDeclared = 200
+
+// List returns the records of all namespaces that had or have this name, in the order in
+// which they were committed, whatever the clocks said, and without their inventories. Of
+// those that are [Declared] it returns the last ones only, [MaxDeclared]. They tell
+// incarnations apart by UID.
 func (l *Log) List(ctx context.Context, name string) ([]Record, error) {
 	if err := checkName(name); err != nil {
 		return nil, err
 	}
-	var records []Record
+	var found []committed
+	declared := 0
 	err := l.each(ctx, l.keys.records(name), chunk, func(e store.Entry) error {
 		one, err := decode(name, e)
-		records = append(records, one.Record)
+		found = append(found, committed{one.Record, e.Revision})
+		if one.Action == Declared {
+			declared++
+		}
+		if declared >= 2*MaxDeclared {
+			found, declared = latest(found), MaxDeclared
+		}
 		return err
 	})
+	found = latest(found)
+	records := make([]Record, len(found))
+	for i, one := range found {
+		records[i] = one.Record
+	}
 	return records, err
+}
+
+// committed is a record with the commit that wrote it.
+type committed struct {
+	Record
+	at store.Revision
+}
+
+// latest returns records in the order of their commits, of declarations the last ones.
+func latest(records []committed) []committed {
+	slices.SortStableFunc(records, func(a, b committed) int { return cmp.Compare(b.at, a.at) })
+	declared := 0
+	records = slices.DeleteFunc(records, func(r committed) bool {
+		if r.Action == Declared {
+			declared++
+		}
+		return r.Action == Declared && declared > MaxDeclared
+	})
+	slices.Reverse(records)
+	return records
 }
 
 // Get returns one record, with its inventory, or [namespace.ErrNotFound].

@@ -3,7 +3,9 @@ package audit
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
@@ -37,11 +39,12 @@ func complete(r Record) (Record, error) {
 		what, is string
 		least    int
 		most     int
+		lines    bool // it may have several
 	}{
-		{"UID", r.UID, 1, maxSegment},
-		{"By", r.By, 0, MaxBy},
-		{"Reason", r.Reason, 0, MaxReason},
-		{"Detail", r.Detail, 0, MaxDetail},
+		{"UID", r.UID, 1, maxSegment, false},
+		{"By", r.By, 0, MaxBy, false},
+		{"Reason", r.Reason, 0, MaxReason, false},
+		{"Detail", r.Detail, 0, MaxDetail, true},
 	} {
 		switch {
 		case len(text.is) < text.least:
@@ -50,6 +53,8 @@ func complete(r Record) (Record, error) {
 			return Record{}, invalid(r.Namespace, "%s has %d bytes, at most %d are allowed", text.what, len(text.is), text.most)
 		case !utf8.ValidString(text.is):
 			return Record{}, invalid(r.Namespace, "%s must be valid UTF-8", text.what)
+		case !text.lines && strings.ContainsFunc(text.is, hidden):
+			return Record{}, invalid(r.Namespace, "%s must be of one line, without control characters", text.what)
 		}
 	}
 	if r.Time.IsZero() {
@@ -59,8 +64,26 @@ func complete(r Record) (Record, error) {
 	if year := r.Time.Year(); year < 1970 || year > 9999 {
 		return Record{}, invalid(r.Namespace, "the time is of the year %d", year)
 	}
-	r.ID, r.Objects, r.Failures = newID(r.Time, r.Follows), 0, 0
+	r.ID, r.Objects, r.Failures = newID(r.Time), 0, 0
 	return r, nil
+}
+
+// hidden reports what does not show, or not in its place, where a record is printed.
+func hidden(r rune) bool { return !unicode.IsGraphic(r) && !unicode.Is(unicode.Join_Control, r) }
+
+// Printable returns a name as a record's By may have it: without control characters, and
+// cut.
+func Printable(name string) string {
+	name = strings.Map(func(r rune) rune {
+		if r == utf8.RuneError || hidden(r) {
+			return -1
+		}
+		return r
+	}, name)
+	if len(name) > MaxBy {
+		name = strings.ToValidUTF8(name[:MaxBy], "")
+	}
+	return name
 }
 
 // invalid is a refusal of what makes no sense.

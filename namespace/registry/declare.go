@@ -55,15 +55,9 @@ func declared(old, next map[string]string) []audit.Change {
 	return changes
 }
 
-// actor is on whose behalf something is done, as far as it can be recorded: a name that
-// is too long is cut, since a request must not fail for it.
-func actor(ctx context.Context) string {
-	name := audit.Actor(ctx)
-	if len(name) > audit.MaxBy {
-		name = name[:audit.MaxBy]
-	}
-	return strings.ToValidUTF8(name, "")
-}
+// actor is on whose behalf something is done, as far as it can be recorded: a request
+// must not fail for a name that cannot.
+func actor(ctx context.Context) string { return audit.Printable(audit.Actor(ctx)) }
 
 // holder is the actor for the hold that the deletion of n may set.
 func holder(ctx context.Context, n namespace.Namespace) string {

@@ -19,7 +19,8 @@ import (
 //   - content was only ever created while its namespace was Active (rule R6),
 //   - a deletion timestamp never changed (rule R3),
 //   - what is declared about a namespace (protections, holds, graces, waivers) changed
-//     only with a record of that in the same commit, and records were only ever added,
+//     only with a record of that in the same commit, and no record ever changed; it may
+//     have been forgotten by a commit that does nothing else,
 //   - an incarnation ended only by removal; as no content outlives its namespace,
 //     none of one incarnation was found in another (rule R8).
 //
@@ -173,6 +174,9 @@ func (st *state) audit(change store.Change) error {
 		if err := st.allowed(e); err != nil {
 			return err
 		}
+		if e.Deleted && st.record(e.Key) && !st.forgets(change) {
+			return fmt.Errorf("%q was removed by a commit that does more: records are forgotten by themselves", e.Key)
+		}
 		if name, declares := st.declares(e); declares && !st.records(change, name) {
 			return fmt.Errorf("%q was written with other declarations than before, and no record of that is in the commit", e.Key)
 		}
@@ -221,6 +225,16 @@ func (st *state) records(change store.Change, name string) bool {
 	})
 }
 
+// record reports whether a key is of a record, or of its inventory.
+func (st *state) record(key string) bool {
+	return strings.HasPrefix(key, st.root+".audit/") || strings.HasPrefix(key, st.root+".inventory/")
+}
+
+// forgets reports whether a commit removes records and does nothing else.
+func (st *state) forgets(change store.Change) bool {
+	return !slices.ContainsFunc(change.Events, func(e store.Event) bool { return !e.Deleted || !st.record(e.Key) })
+}
+
 // declarations are the annotations that declare something about the namespace.
 func (d document) declarations() map[string]string {
 	of := map[string]string{}
@@ -237,9 +251,9 @@ func (d document) declarations() map[string]string {
 func (st *state) allowed(e store.Event) error {
 	parts := strings.Split(strings.TrimPrefix(e.Key, st.root), "/")
 	switch {
-	case parts[0] == ".audit" || parts[0] == ".inventory":
-		if e.Prev != nil {
-			return fmt.Errorf("%q was changed or removed: records are only ever added", e.Key)
+	case st.record(e.Key):
+		if e.Prev != nil && !e.Deleted {
+			return fmt.Errorf("%q was changed: records stay as they were written", e.Key)
 		}
 	case slices.Contains(beside, parts[0]):
 	case len(parts) == 3 && e.Prev == nil && !e.Deleted:

@@ -140,8 +140,9 @@ func TestAudit(t *testing.T) {
 		{"declared off the record", []store.Txn{put(object, onHold, gate, "u", hold, until), remove(object, gate, hold)}, "no record of that is in the commit"},
 		{"taken back off the record", []store.Txn{put(object, onHold, gate, "u", hold, until, record, "{}"), and(put(object, active), remove(hold)), remove(object, gate)}, "no record of that is in the commit"},
 		{"another's record", []store.Txn{put(object, onHold, gate, "u", hold, until, "/p/.audit/y/1", "{}"), remove(object, gate, hold)}, "no record of that is in the commit"},
-		{"a record that goes", []store.Txn{put(record, "{}"), remove(record)}, "records are only ever added"},
-		{"an inventory that is changed", []store.Txn{put("/p/.inventory/x/1/0", "{}"), put("/p/.inventory/x/1/0", "[]")}, "records are only ever added"},
+		{"a record that is forgotten", []store.Txn{put(record, "{}"), remove(record)}, ""},
+		{"a record that goes with something else", []store.Txn{put(record, "{}", object, onHold, gate, "u", hold, until), remove(record, object, gate, hold)}, "by a commit that does more"},
+		{"an inventory that is changed", []store.Txn{put("/p/.inventory/x/1/0", "{}"), put("/p/.inventory/x/1/0", "[]")}, "records stay as they were written"},
 		{"an orphan for a moment", []store.Txn{create, put(content, widget), terminate, gone, remove(content)}, "it does not exist, but it has content"},
 		{"from one incarnation to another", []store.Txn{create, put(content, widget), terminate, and(gone, put(content, widget)), put(object, another, gate, "v")}, "it does not exist"},
 	} {
