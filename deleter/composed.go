@@ -176,6 +176,7 @@ func (f *found) read(err error, problems []error, w *waiver) {
 	f.parsing = append(f.parsing, problems...)
 	if len(f.waived) > 0 && len(f.plan.sources)+len(f.groups)+len(f.parsing) == 0 {
 		f.groups = []error{ErrNothingDiscovered} // a waiver of all there is would make it empty unseen
+		everything = true
 	}
 	sortErrors(f.groups)
 	sortErrors(f.parsing)

@@ -64,10 +64,13 @@ type Target struct {
 	UID       string    // the incarnation
 	DeletedAt time.Time // when the namespace became Terminating
 	// Waived are the sources that count as empty when they fail: resource types
-	// ("widgets.example.com"), and groups that cannot be discovered. An operator has
-	// declared that they hold nothing of this namespace. They are asked all the same,
-	// and what answers, or was seen to have something left, is not waived. A [Deleter]
-	// may ignore it: then what fails has failed.
+	// ("widgets.example.com"), and groups that cannot be discovered. A name that may be
+	// read as both ("metrics.example.com": the type metrics of example.com, and a group)
+	// stands for both. An operator has declared that they hold nothing of this namespace.
+	// They are asked all the same, and what answers is not waived, nor what was seen to
+	// have something left: its failure is an [UnwaivedError]. That is known from this
+	// pass and the report of the one before; another process knows only what it sees
+	// itself. A [Deleter] may ignore it: then what fails has failed.
 	Waived []string
 }
 

@@ -178,6 +178,24 @@ func failing(err error) (source string, group bool) {
 	return "", false
 }
 
+// UnwaivedError is why the failure of a source that [Target].Waived names has failed all
+// the same: something was seen of it. It is in the [SourceError] or [GroupError] of that.
+type UnwaivedError struct {
+	Objects int // how many were left of it when that could last be told, or at least so many
+	Err     error
+}
+
+// Error returns such as "down (not waived: 5 objects were left of it when it last told)".
+func (e *UnwaivedError) Error() string {
+	if e.Objects == 1 {
+		return fmt.Sprintf("%v (not waived: 1 object was left of it when it last told)", e.Err)
+	}
+	return fmt.Sprintf("%v (not waived: %d objects were left of it when it last told)", e.Err, e.Objects)
+}
+
+// Unwrap returns the cause.
+func (e *UnwaivedError) Unwrap() error { return e.Err }
+
 // CycleError is sources that come after one another in a circle, so that none of
 // them could ever start. It matches [ErrInvalid].
 type CycleError struct {

@@ -23,7 +23,9 @@ type Options struct {
 	// Samples is how many object names a report carries, of a type and of each of its
 	// finalizers. Default 5.
 	Samples int
-	// CallTimeout bounds each call to a source, and discovery. Default one minute.
+	// CallTimeout bounds each call to a source, and discovery. Default one minute. A
+	// source that hangs has failed after that, and may be waived ([Target].Waived) only if
+	// the pass goes on then: one that is cut short before, or at that moment, waives nothing.
 	CallTimeout time.Duration
 }
 

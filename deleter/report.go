@@ -28,7 +28,7 @@ type Report struct {
 	Settles time.Duration
 	// Waived are the failures of sources that count as empty by [Target].Waived. They
 	// are among no other errors of the report; the result of a type that one is about
-	// has nothing in it. A pass that was cut short waives nothing.
+	// has nothing in it but how much was Deleted. A pass that was cut short waives nothing.
 	Waived []error
 	// LastSeen are the types of which the report does not tell what is left, since they
 	// failed, were not asked or could not be discovered, but of which something was left

@@ -1,6 +1,10 @@
 package deleter
 
-import "slices"
+import (
+	"slices"
+
+	"go.uber.org/multierr"
+)
 
 // Sight is what was seen of a resource type.
 type Sight struct {
@@ -39,6 +43,9 @@ func (r Report) seen(resource Resource) int {
 	}
 	if result := r.result(resource); result != nil {
 		n = max(n, result.Remaining)
+		if result.More {
+			n = max(n, 1)
+		}
 	}
 	return n
 }
@@ -57,32 +64,41 @@ func (w *waiver) groups(part *DiscoveryError, p *plan) (failed *DiscoveryError, 
 		return part, nil
 	}
 	failed = &DiscoveryError{Parsing: part.Parsing}
+	named := false
 	for _, g := range part.Groups {
-		if g.Group != "" && slices.Contains(w.names, g.Group) && !w.hides(g.Group, p) {
-			waived = append(waived, g)
-		} else {
+		if g.Group == "" || !slices.Contains(w.names, g.Group) {
 			failed.Groups = append(failed.Groups, g)
+			continue
 		}
+		named = true
+		if n := w.hidden(g.Group, p); n > 0 {
+			g.Err = &UnwaivedError{n, g.Err}
+			failed.Groups = append(failed.Groups, g)
+			continue
+		}
+		waived = append(waived, g)
 	}
-	if len(waived) == 0 {
+	if !named {
 		return part, nil
 	}
 	sortErrors(waived)
 	return failed, waived // without part's message, which tells of them all
 }
 
-// hides reports whether types of group that p does not have were seen with objects.
-func (w *waiver) hides(group string, p *plan) bool {
-	hidden := func(r Resource) bool {
-		_, found := p.index[r]
-		return !found && r.Group == group && w.previous.seen(r) > 0
+// hidden returns how many objects were seen of the types of group that p does not have.
+func (w *waiver) hidden(group string, p *plan) int {
+	n := 0
+	for _, s := range w.previous.Sights() {
+		if _, found := p.index[s.Resource]; !found && s.Resource.Group == group {
+			n = plus(n, s.Objects)
+		}
 	}
-	return slices.ContainsFunc(w.previous.LastSeen, func(s Sight) bool { return hidden(s.Resource) }) ||
-		slices.ContainsFunc(w.previous.Results, func(r Result) bool { return hidden(r.Resource) })
+	return n
 }
 
 // failed notes that source i failed, and how many objects were seen of it. It is waived
-// if none was and the target says so, unless the pass is cut short.
+// if none was and the target says so, unless the pass is cut short; if some were, its
+// error tells that the target says so for nothing.
 func (p *pass) failed(i, seen int) {
 	r := &p.results[i]
 	p.mu.Lock()
@@ -90,7 +106,29 @@ func (p *pass) failed(i, seen int) {
 	if seen > r.Remaining {
 		p.lost = append(p.lost, Sight{r.Resource, seen})
 	}
-	p.states[i].waived = seen == 0 && slices.Contains(p.target.Waived, r.Resource.String())
+	switch named := slices.Contains(p.target.Waived, r.Resource.String()); {
+	case named && seen == 0:
+		p.states[i].waived = true
+	case named:
+		r.Err = unwaived(r.Err, seen)
+	}
+}
+
+// unwaived returns err, of a source of which so many objects were seen, as the failure
+// of one that is waived for nothing.
+func unwaived(err error, seen int) error {
+	var all error
+	for _, one := range multierr.Errors(err) {
+		if of, ok := one.(*SourceError); ok {
+			told := *of
+			told.Err = &UnwaivedError{seen, of.Err}
+			one = &told
+		} else {
+			one = &UnwaivedError{seen, one}
+		}
+		all = multierr.Append(all, one)
+	}
+	return all
 }
 
 // waive takes the failures that are waived out of results, and returns them.
@@ -103,7 +141,7 @@ func (p *pass) waive(results []Result) []error {
 		r := &results[i]
 		if p.states[p.plan.index[r.Resource]].waived {
 			waived = append(waived, r.Err)
-			*r = Result{Resource: r.Resource}
+			*r = Result{Resource: r.Resource, Deleted: r.Deleted}
 		}
 	}
 	return waived

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/stretchr/testify/require"
 
 	"github.com/nslifecycle/nslifecycle/deleter"
@@ -98,4 +100,47 @@ func TestR7_WaivedDiscoveryHidesNothingSeen(t *testing.T) {
 	report, err = d.Delete(t.Context(), waiving("a.example.com"), report)
 	require.NoError(t, err)
 	require.Len(t, report.Waived, 1)
+}
+
+// R7: a pass that could tell of nothing at all forgets nothing of what others saw.
+func TestR7_NothingDiscoveredForgetsNothing(t *testing.T) {
+	widgets := deleter.Source{Resource: deleter.Resource{Group: "a.example.com", Name: "widgets"}, Final: true,
+		Content: fake(nil, contenttest.Object{Name: "w", Finalizers: []string{"example.com/hold"}})}
+	down := func(group string) error {
+		return &deleter.DiscoveryError{Groups: []deleter.GroupError{{Group: group, Err: errBoom}}}
+	}
+	found, failure := []deleter.Source{widgets}, error(nil)
+	d, err := deleter.Discovering(func(context.Context) ([]deleter.Source, error) { return found, failure }, nil)
+	require.NoError(t, err)
+	both := waiving("a.example.com", "b.example.com")
+	report, err := d.Delete(t.Context(), both, deleter.Report{})
+	require.NoError(t, err)
+	require.Equal(t, 1, report.Remaining())
+
+	found, failure = nil, down("b.example.com")
+	seen := []deleter.Sight{{Resource: widgets.Resource, Objects: 1}}
+	report, err = d.Delete(t.Context(), both, report)
+	require.ErrorIs(t, err, deleter.ErrNothingDiscovered)
+	require.Equal(t, seen, report.LastSeen)
+	found, failure = []deleter.Source{source("pods", fake(nil))}, down("a.example.com")
+	report, err = d.Delete(t.Context(), both, report)
+	require.EqualError(t, err, "a.example.com: boom (not waived: 1 object was left of it when it last told)")
+	require.Equal(t, seen, report.LastSeen)
+	require.Empty(t, report.Waived)
+}
+
+// A group whose waiver does not count is told for itself, whatever one message tells of all.
+func TestUnwaivedGroupBesideAMessage(t *testing.T) {
+	widgets := deleter.Resource{Group: "a.example.com", Name: "widgets"}
+	failure := &deleter.DiscoveryError{Message: "not all of the list", Groups: []deleter.GroupError{{Group: "a.example.com", Err: errBoom}}}
+	d, err := deleter.Discovering(func(context.Context) ([]deleter.Source, error) {
+		return []deleter.Source{source("pods", fake(nil))}, failure
+	}, nil)
+	require.NoError(t, err)
+	before := deleter.Report{UID: target().UID, LastSeen: []deleter.Sight{{Resource: widgets, Objects: 3}}}
+	_, err = d.Delete(t.Context(), waiving("b.example.com"), before)
+	require.EqualError(t, err, "not all of the list")
+	_, err = d.Delete(t.Context(), waiving("a.example.com"), before)
+	require.EqualError(t, err, "a.example.com: boom (not waived: 3 objects were left of it when it last told)")
+	require.Empty(t, cmp.Diff([]deleter.GroupError{{Group: "a.example.com", Err: errBoom}}, failure.Groups, cmpopts.EquateErrors()), "the host's error is its own")
 }

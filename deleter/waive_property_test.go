@@ -74,6 +74,27 @@ func (w *witness) DeleteCollection(ctx context.Context, target deleter.Target) (
 	return n, more, err
 }
 
+// tells is a witness that empties itself, some objects a call.
+type tells struct{ *witness }
+
+func (w tells) Empty(ctx context.Context, target deleter.Target) (deleter.Result, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err := w.fails(); err != nil {
+		return deleter.Result{}, err
+	}
+	n, more, err := w.Fake.DeleteCollection(ctx, target)
+	result := deleter.Result{Deleted: max(n, 0), More: more}
+	if !more {
+		result.Remaining = len(w.Names(target))
+	}
+	w.shown = result.Remaining
+	if more {
+		w.shown = 1 // of which the result has no count
+	}
+	return result, err
+}
+
 // waivedWorld is a random acyclic set of sources that fail now and then.
 type waivedWorld struct {
 	sources   []deleter.Source
@@ -83,7 +104,7 @@ type waivedWorld struct {
 func newWaivedWorld(r *rand.Rand) *waivedWorld {
 	w := &waivedWorld{witnesses: map[deleter.Resource]*witness{}}
 	for i := range 1 + r.IntN(8) {
-		f := contenttest.NewFake(&contenttest.FakeOptions{Uncounted: r.IntN(4) == 0})
+		f := contenttest.NewFake(&contenttest.FakeOptions{Uncounted: r.IntN(4) == 0, Batch: r.IntN(3)})
 		for j := range r.IntN(4) {
 			o := contenttest.Object{Name: fmt.Sprint("o", j)}
 			if r.IntN(3) == 0 {
@@ -94,8 +115,11 @@ func newWaivedWorld(r *rand.Rand) *waivedWorld {
 		one := &witness{Fake: f, r: rand.New(rand.NewPCG(r.Uint64(), 0)), ill: r.IntN(10)}
 		s := source(fmt.Sprint("t", i), one)
 		s.Final = r.IntN(2) == 0
-		if r.IntN(3) == 0 {
+		switch r.IntN(4) {
+		case 0:
 			s.Content = plain{one}
+		case 1:
+			s.Content = tells{one}
 		}
 		for j := range i {
 			if r.IntN(4) == 0 {

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/multierr"
 
 	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/deleter/contenttest"
@@ -105,9 +106,9 @@ func TestR7_WaiverHidesNothingSeen(t *testing.T) {
 		{"a function that counts, and fails", deleter.Func(func(context.Context, deleter.Target) (int, error) { return 3, errBoom }), 0},
 		{"nothing left, but held", &oddEmptier{deleter.Result{Holders: []deleter.Holder{{Finalizer: "example.com/hold", Objects: 2}}}}, 2},
 		{"nothing left, but being deleted", &oddEmptier{deleter.Result{Deleting: 4}}, 4},
-		{"nothing left, but some deleted, and an error", &failingEmptier{deleter.Result{Deleted: 5}}, 5},
-		{"nothing left, but more, and an error", &failingEmptier{deleter.Result{More: true}}, 1},
-		{"nothing left, but a name, and an error", &failingEmptier{deleter.Result{Sample: []string{"a"}}}, 1},
+		{"nothing left, but some deleted, and an error", &failingEmptier{deleter.Result{Deleted: 5}, errBoom}, 5},
+		{"nothing left, but more, and an error", &failingEmptier{deleter.Result{More: true}, errBoom}, 1},
+		{"nothing left, but a name, and an error", &failingEmptier{deleter.Result{Sample: []string{"a"}}, errBoom}, 1},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			behind := fake(nil, one)
@@ -154,10 +155,13 @@ func (o *oddEmptier) List(context.Context, deleter.Target, int, string) (deleter
 }
 func (o *oddEmptier) Delete(context.Context, deleter.Target, string, string) error { return nil }
 
-type failingEmptier struct{ result deleter.Result }
+type failingEmptier struct {
+	result deleter.Result
+	err    error
+}
 
 func (o *failingEmptier) Empty(context.Context, deleter.Target) (deleter.Result, error) {
-	return o.result, errBoom
+	return o.result, o.err
 }
 
 func (o *failingEmptier) List(context.Context, deleter.Target, int, string) (deleter.Page, error) {
@@ -218,6 +222,95 @@ func TestR7_WaiverHidesNothingSeenBefore(t *testing.T) {
 		require.Empty(t, report.LastSeen)
 		require.Equal(t, []deleter.Resource{core("sick")}, report.Clean)
 	}
+}
+
+// R7: a source that had more than it could count stands against a waiver like one that
+// counted.
+func TestR7_WaiverHidesNoMore(t *testing.T) {
+	for _, compact := range []bool{false, true} {
+		sick := &failingEmptier{result: deleter.Result{Deleted: 1000, More: true}}
+		d := compose(t, nil, source("sick", sick))
+		report, err := d.Delete(t.Context(), waiving("sick"), deleter.Report{})
+		require.NoError(t, err)
+		sick.result, sick.err = deleter.Result{}, errBoom
+		for range 3 {
+			if compact {
+				report = report.Compact()
+			}
+			report, err = d.Delete(t.Context(), waiving("sick"), report)
+			require.ErrorIs(t, err, errBoom)
+			require.Empty(t, report.Waived)
+			require.Equal(t, []deleter.Sight{{Resource: core("sick"), Objects: 1}}, report.LastSeen)
+		}
+	}
+}
+
+// The error of a source whose waiver does not count says so, and why.
+func TestUnwaived(t *testing.T) {
+	down := false
+	sick := fake(&contenttest.FakeOptions{Fault: func(context.Context, contenttest.Call) error {
+		if down {
+			return errBoom
+		}
+		return nil
+	}}, contenttest.Object{Name: "a", Finalizers: []string{"example.com/hold"}}, contenttest.Object{Name: "b", Finalizers: []string{"example.com/hold"}})
+	d := compose(t, nil, source("sick", sick))
+	report, err := d.Delete(t.Context(), target(), deleter.Report{})
+	require.NoError(t, err)
+	down = true
+	unwaived := func(err error) *deleter.UnwaivedError {
+		var u *deleter.UnwaivedError
+		errors.As(err, &u)
+		return u
+	}
+	report, err = d.Delete(t.Context(), waiving("other"), report)
+	require.Nil(t, unwaived(err), "nobody waives it")
+	for range 2 {
+		report, err = d.Delete(t.Context(), waiving("sick"), report)
+		require.ErrorIs(t, err, errBoom)
+		require.EqualError(t, err, "sick: list: boom (not waived: 2 objects were left of it when it last told)")
+		require.Equal(t, 2, unwaived(err).Objects)
+		require.Equal(t, "sick", deleter.Failing(err))
+	}
+	sick.Release(target(), "a")
+	down = false
+	report, err = d.Delete(t.Context(), waiving("sick"), report)
+	require.NoError(t, err)
+	down = true
+	_, err = d.Delete(t.Context(), waiving("sick"), report)
+	require.EqualError(t, err, "sick: list: boom (not waived: 1 object was left of it when it last told)")
+
+	// Of a source that fails in several ways each error says so.
+	several := fake(&contenttest.FakeOptions{Fault: func(_ context.Context, c contenttest.Call) error { return errors.New(string(c.Op) + " fails") }})
+	report, err = compose(t, nil, source("sick", several)).Delete(t.Context(), waiving("sick"),
+		deleter.Report{UID: target().UID, LastSeen: []deleter.Sight{{Resource: core("sick"), Objects: 3}}})
+	require.Error(t, err)
+	for _, one := range multierr.Errors(report.Results[0].Err) {
+		require.NotNil(t, unwaived(one))
+	}
+	require.Len(t, multierr.Errors(report.Results[0].Err), 2)
+}
+
+// What was deleted before a waived source failed is told all the same.
+func TestWaivedAfterDeletions(t *testing.T) {
+	d := compose(t, nil, source("sick", halfDone{}))
+	report, err := d.Delete(t.Context(), waiving("sick"), deleter.Report{})
+	require.NoError(t, err)
+	require.True(t, report.Empty())
+	require.Len(t, report.Waived, 1)
+	require.Equal(t, 7, report.Deleted())
+	require.Empty(t, cmp.Diff(deleter.Result{Resource: core("sick"), Deleted: 7}, result(t, report, "sick")))
+}
+
+// halfDone deletes a collection, of which nothing is left, and fails.
+type halfDone struct{}
+
+func (halfDone) List(context.Context, deleter.Target, int, string) (deleter.Page, error) {
+	return deleter.Page{}, nil
+}
+func (halfDone) Delete(context.Context, deleter.Target, string, string) error { return nil }
+func (halfDone) DeleteCollection(context.Context, deleter.Target) (int, bool, error) {
+	return 7, false, errBoom
 }
 
 // A source that was seen to be empty by its last answer may be waived.
