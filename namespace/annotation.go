@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -285,6 +284,3 @@ func shown(s string) string {
 	}
 	return strconv.Quote(cut(s))
 }
-
-// sortedKeys returns the keys of m in order.
-func sortedKeys(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) }

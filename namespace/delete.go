@@ -34,7 +34,8 @@ func (p Preconditions) Check(resource string, m Meta) error {
 // ValidateDelete reports whether the deletion of n may be asked for: its name is
 // not among the immortal ones (an [*Error] of kind [ErrForbidden]), it is the one that
 // p asks for ([ErrConflict]), and while it is Active nothing protects it ([ErrForbidden],
-// with a cause of type [ProtectedCause] for every [Protection], readable or not). What
+// with a cause of type [ProtectedCause] for every [Protection], readable or not, up to
+// 100, of which the message names 10). What
 // is terminating goes on doing so, whatever is declared since (rule R3).
 func ValidateDelete(n Namespace, p Preconditions, immortal ...string) error {
 	if slices.Contains(immortal, n.Name) {

@@ -10,12 +10,19 @@ import (
 
 // The annotations of a delayed deletion.
 const (
-	// HoldAnnotation says when an Active namespace will be deleted: a [Hold] as JSON.
+	// HoldAnnotation says when an Active namespace will be deleted: a [Hold] as JSON. Who
+	// may set it may delete the namespace, with a time that is over or is soon. Package
+	// apiserver asks its Authorizer for the verb delete as well; whoever lets others update
+	// namespaces in another way, by the Go API say, must look at it too.
 	HoldAnnotation = "nslifecycle.io/delete-after"
 	// GraceAnnotation is a duration ("24h"): DELETE puts the namespace on hold for so
-	// long, instead of making it Terminating at once.
+	// long, instead of making it Terminating at once. What ends the hold is package hold:
+	// where nobody runs it, a namespace stays on hold until somebody deletes it once more.
 	GraceAnnotation = "nslifecycle.io/deletion-grace"
 )
+
+// MaxGrace is the longest grace. Nobody remembers a DELETE for longer.
+const MaxGrace = 365 * 24 * time.Hour
 
 // Hold is a deletion that was asked for and has not begun: the namespace is Active, and
 // becomes Terminating at Until unless the hold is taken off before. It is an
@@ -77,19 +84,19 @@ func readHold(text string) (h Hold, err error) {
 }
 
 // GraceOf returns for how long a DELETE puts a namespace with this metadata on hold;
-// zero: not at all. A [GraceAnnotation] that is no duration, or a negative one, is an
-// [*Error] of kind [ErrInvalid] with one cause.
+// zero: not at all. A [GraceAnnotation] that is no duration, or a negative one, or one
+// above [MaxGrace], is an [*Error] of kind [ErrInvalid] with one cause.
 func GraceOf(m Meta) (time.Duration, error) {
 	value, ok := m.Annotations[GraceAnnotation]
 	if !ok {
 		return 0, nil
 	}
 	grace, err := time.ParseDuration(value)
-	if err == nil && grace >= 0 {
+	if err == nil && grace >= 0 && grace <= MaxGrace {
 		return grace, nil
 	}
 	return 0, Invalid(Kind, Resource, m.Name, []Violation{
-		invalid("metadata.annotations["+GraceAnnotation+"]", value, `must be a duration such as "90m" or "24h", and not negative`),
+		invalid("metadata.annotations["+GraceAnnotation+"]", value, `must be a duration such as "90m" or "24h": not negative, and at most 8760h`),
 	})
 }
 

@@ -16,12 +16,12 @@ func TestGraceOf(t *testing.T) {
 	grace, err := namespace.GraceOf(namespace.Meta{})
 	require.NoError(t, err)
 	require.Zero(t, grace)
-	for value, want := range map[string]time.Duration{"24h": 24 * time.Hour, "1h30m": 90 * time.Minute, "0s": 0, "0": 0} {
+	for value, want := range map[string]time.Duration{"24h": 24 * time.Hour, "1h30m": 90 * time.Minute, "0s": 0, "0": 0, "8760h": namespace.MaxGrace} {
 		grace, err := namespace.GraceOf(annotated(namespace.GraceAnnotation, value))
 		require.NoError(t, err, value)
 		require.Equal(t, want, grace)
 	}
-	for _, value := range []string{"", "24", "-1s", "a day", "1d", "\xff", "9999999999h"} {
+	for _, value := range []string{"", "24", "-1s", "a day", "1d", "\xff", "9999999999h", "8760h0m1s"} {
 		grace, err := namespace.GraceOf(annotated(namespace.GraceAnnotation, value))
 		require.ErrorIs(t, err, namespace.ErrInvalid, value)
 		require.Zero(t, grace)

@@ -1,6 +1,10 @@
 package namespace
 
-import "strings"
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
 
 // ProtectionPrefix begins the keys of the annotations that protect a namespace from
 // deletion; what follows is the name of the protection.
@@ -9,6 +13,13 @@ const ProtectionPrefix = "protection.nslifecycle.io/"
 // ProtectedCause is the type of the causes of a refusal to delete a protected
 // namespace: one for each protection, whose field names the annotation.
 const ProtectedCause = "NamespaceProtected"
+
+// The most protections of one namespace that a refusal names in its message, and in its
+// causes.
+const (
+	maxTold   = 10
+	maxCauses = 100
+)
 
 // Protection keeps a namespace from being deleted for as long as it is there. It is an
 // annotation, {ProtectionPrefix}{Name}, so that every client can set, see and remove
@@ -56,34 +67,35 @@ func readProtection(key, text string) (Protection, error) {
 // protected returns the refusal to delete n while anything protects it, and nil
 // otherwise. What cannot be read protects as well: somebody meant it to.
 func protected(n Namespace) error {
-	if !anyProtection(n.Annotations) {
+	var keys []string
+	for key := range n.Annotations {
+		if strings.HasPrefix(key, ProtectionPrefix) {
+			keys = append(keys, key)
+		}
+	}
+	if len(keys) == 0 {
 		return nil
 	}
+	slices.Sort(keys)
+	others := ""
+	if more := len(keys) - maxTold; more > 0 {
+		others = fmt.Sprintf(" and %d more", more)
+	}
 	var causes []Violation
-	var told, keys []string
-	for _, key := range sortedKeys(n.Annotations) {
-		if !strings.HasPrefix(key, ProtectionPrefix) {
-			continue
-		}
+	var told, named []string
+	for i, key := range keys[:min(len(keys), maxCauses)] {
 		text := protection(key, n.Annotations[key])
-		told = append(told, text)
-		keys = append(keys, shown(key))
+		if i < maxTold {
+			told = append(told, text)
+			named = append(named, shown(key))
+		}
 		causes = append(causes, Violation{ProtectedCause, annotationField(key), "protected by " + text})
 	}
 	return &Error{
 		Kind: ErrForbidden, Resource: Resource, Name: n.Name, Causes: causes,
-		Message: Resource + " " + quoted(n.Name) + " is forbidden: deletion is protected by " + strings.Join(told, ", ") +
-			"; remove the annotation" + plural(keys) + " " + strings.Join(keys, ", ") + " first",
+		Message: Resource + " " + quoted(n.Name) + " is forbidden: deletion is protected by " + strings.Join(told, ", ") + others +
+			"; remove the annotation" + plural(named) + " " + strings.Join(named, ", ") + others + " first",
 	}
-}
-
-func anyProtection(annotations map[string]string) bool {
-	for k := range annotations {
-		if strings.HasPrefix(k, ProtectionPrefix) {
-			return true
-		}
-	}
-	return false
 }
 
 // protection tells of one protection.

@@ -2,6 +2,7 @@ package namespace_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -200,6 +201,20 @@ func TestValidateDeleteProtected(t *testing.T) {
 		require.NotContains(t, err.Error(), "\xff")
 		require.Less(t, len(err.Error()), 2000)
 	}
+
+	// Many are told by their number.
+	many := map[string]string{}
+	for i := range 4500 {
+		many[fmt.Sprintf("protection.nslifecycle.io/p%04d", i)] = legalIs
+	}
+	n = protectedNamespace()
+	n.Annotations = many
+	err = namespace.ValidateDelete(n, namespace.Preconditions{})
+	require.ErrorAs(t, err, &refused)
+	require.Len(t, refused.Causes, 100)
+	require.Less(t, len(err.Error()), 2000)
+	require.ErrorContains(t, err, "p0009 (owner team-a: contract until May) and 4490 more; remove the annotations protection.nslifecycle.io/p0000, ")
+	require.True(t, strings.HasSuffix(err.Error(), ", protection.nslifecycle.io/p0009 and 4490 more first"), err.Error())
 
 	// Which namespace is meant is asked first, and what may never be deleted before.
 	n = protectedNamespace(legal, legalIs)

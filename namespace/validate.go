@@ -1,6 +1,7 @@
 package namespace
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -18,7 +19,9 @@ const (
 // ValidateCreate reports whether n, as [PrepareCreate] returned it, may be
 // created. The error is an [*Error] of kind [ErrInvalid] with every violation, or
 // of kind [ErrBadRequest] for a document of another kind. Annotations that declare a
-// [Protection], a [Waiver], a [Hold] or a grace must be readable.
+// [Protection], a [Waiver], a [Hold] or a grace must be readable, and a hold must not be
+// over at the time of the creation: what an export of a namespace still says would delete
+// the new one.
 func ValidateCreate(n Namespace) error {
 	if err := checkType(n); err != nil {
 		return err
@@ -26,6 +29,10 @@ func ValidateCreate(n Namespace) error {
 	vs := validateWhole(Meta{}, n)
 	for _, name := range n.Spec.Finalizers.All() {
 		vs = append(vs, invalidEach("spec.finalizers", string(name), name.Problems())...)
+	}
+	if h, held, err := HoldOf(n.Meta); held && err == nil && h.Due(n.CreationTimestamp.Time) {
+		vs = append(vs, unreadable(HoldAnnotation, n.Annotations[HoldAnnotation],
+			errors.New("until is over already, the namespace would be deleted at once: leave it out")))
 	}
 	vs = append(vs, validatePhase(n)...)
 	return n.invalid(append(vs, validateSize(n)...))

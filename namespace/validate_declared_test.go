@@ -2,7 +2,9 @@ package namespace_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
@@ -46,7 +48,7 @@ func TestValidateDeclared(t *testing.T) {
 		"example.com/a", "{", "nslifecycle.io/other", "{", "notprotection.nslifecycle.io/a", "{", "x/protection.nslifecycle.io", "{", "nslifecycle.io", "{"}
 	n := named("x")
 	n.Meta = annotated(fine...)
-	require.NoError(t, namespace.ValidateCreate(namespace.PrepareCreate(n, "", "u", now)))
+	require.NoError(t, namespace.ValidateCreate(namespace.PrepareCreate(n, "", "u", earlier)))
 
 	old := namespace.PrepareCreate(named("x"), "", "u", earlier)
 	for key, value := range unreadable() {
@@ -132,4 +134,49 @@ func TestDeclarationsCostNothing(t *testing.T) {
 		return testing.AllocsPerRun(100, func() { _ = namespace.ValidateUpdate(n, n) })
 	}
 	require.Equal(t, updates("example.com/legal"), updates(legal), "one that stays as it is costs what any annotation does")
+}
+
+// What is created is not deleted by what it was created with: a hold that is over already
+// comes from an export of a namespace that was.
+func TestCreateWithAHoldThatIsOver(t *testing.T) {
+	t.Parallel()
+	for offset, refused := range map[time.Duration]bool{-time.Hour: true, 0: true, time.Second: false, time.Hour: false} {
+		key, value, err := namespace.Hold{Until: now.Add(offset)}.Annotation()
+		require.NoError(t, err)
+		n := named("x")
+		n.Annotations = map[string]string{key: value}
+		made := namespace.PrepareCreate(n, "", "uid", now)
+		err = namespace.ValidateCreate(made)
+		if !refused {
+			require.NoError(t, err)
+			require.NoError(t, namespace.ValidateUpdate(made, made))
+			continue
+		}
+		require.ErrorIs(t, err, namespace.ErrInvalid)
+		var refusal *namespace.Error
+		require.ErrorAs(t, err, &refusal)
+		require.Len(t, refusal.Causes, 1)
+		require.Equal(t, "metadata.annotations[nslifecycle.io/delete-after]", refusal.Causes[0].Field)
+		require.ErrorContains(t, err, "until is over already")
+		without := namespace.PrepareCreate(named("x"), "", "uid", now)
+		require.NoError(t, namespace.ValidateUpdate(without, namespace.PrepareUpdate(without, n)), "what is there may be deleted at once")
+	}
+}
+
+// The hold that a DELETE sets has room beside annotations that are full.
+func TestFullAnnotationsOnHold(t *testing.T) {
+	t.Parallel()
+	n := named("x")
+	n.Annotations = map[string]string{namespace.GraceAnnotation: "1h"}
+	n.Annotations["a"] = strings.Repeat("x", namespace.MaxAnnotations-len(namespace.GraceAnnotation)-len("1h")-len("a"))
+	n = namespace.PrepareCreate(n, "", "uid", now)
+	require.NoError(t, namespace.ValidateCreate(n))
+	held, err := namespace.PrepareDelete(n, "ada", now)
+	require.NoError(t, err)
+	require.Contains(t, held.Annotations, namespace.HoldAnnotation)
+	require.NoError(t, namespace.ValidateUpdate(n, held))
+	held.Annotations["b"] = ""
+	require.ErrorContains(t, namespace.ValidateUpdate(n, held), "metadata.annotations: Too long")
+	n.Annotations = map[string]string{namespace.HoldAnnotation: strings.Repeat("x", namespace.MaxAnnotations+(8<<10))}
+	require.ErrorContains(t, namespace.ValidateUpdate(n, n), "metadata.annotations: Too long", "not any hold")
 }

@@ -15,7 +15,8 @@ import (
 // The sizes that a client's request must keep.
 const (
 	// MaxAnnotations is the greatest total size of the keys and values of all
-	// annotations of one object, in bytes.
+	// annotations of one object, in bytes. A hold ([HoldAnnotation]) of up to 8 KiB has
+	// room beside them, so that a DELETE that sets it does not fail for others.
 	MaxAnnotations = 256 << 10
 	// MaxSize is the greatest total size of all strings in the metadata of one
 	// namespace or content object, in bytes, and again in the finalizers of a
@@ -89,6 +90,9 @@ func validateAnnotations(annotations map[string]string) []Violation {
 	size := 0
 	for _, k := range slices.Sorted(maps.Keys(annotations)) {
 		size += len(k) + len(annotations[k])
+		if k == HoldAnnotation {
+			size -= min(len(k)+len(annotations[k]), maxDeclaration)
+		}
 		// Keys are qualified names in which the case of the prefix does not matter.
 		vs = append(vs, invalidEach(field, k, syntax.QualifiedName(strings.ToLower(k)))...)
 		vs = append(vs, text(field+"["+cut(k)+"]", annotations[k])...)

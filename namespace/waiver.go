@@ -7,7 +7,7 @@ import (
 )
 
 // WaiverPrefix begins the keys of the annotations that waive a failing source; what
-// follows is the name of the waiver.
+// follows is the name of the waiver. Who may update a namespace may waive.
 const WaiverPrefix = "waiver.nslifecycle.io/"
 
 // Waiver is an operator's word that a source which fails holds nothing of a namespace.

@@ -19,12 +19,16 @@ func (s *Server) create(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
+	s.warn(w, r, r.onHold(made.Meta))
 	return s.answer(w, r, http.StatusCreated, made)
 }
 
 // insert creates an object.
 func (s *Server) insert(r *request, o registry.Object) (registry.Object, error) {
 	if err := r.validate(nil, &o); err != nil {
+		return registry.Object{}, err
+	}
+	if err := s.authorizeHold(r, nil, o); err != nil {
 		return registry.Object{}, err
 	}
 	return r.writes().create(r.Context(), r.Namespace, o)

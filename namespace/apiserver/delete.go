@@ -24,9 +24,7 @@ func (s *Server) delete(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	if r.isNamespaces() {
-		s.warn(w, r, onHold(o.Meta))
-	}
+	s.warn(w, r, r.onHold(o.Meta))
 	if r.isNamespaces() || !o.DeletionTimestamp.IsZero() {
 		return s.answer(w, r, http.StatusOK, o)
 	}

@@ -1,10 +1,15 @@
 package apiserver_test
 
 import (
+	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/nslifecycle/nslifecycle/namespace/apiserver"
+	"github.com/nslifecycle/nslifecycle/namespace/apiserver/authorization"
 )
 
 // DELETE of a namespace with a grace answers it as it is then, Active and on hold, and
@@ -18,7 +23,7 @@ func TestDeletionOnHold(t *testing.T) {
 		require.Contains(t, a.Body, `"phase":"Active"`)
 		require.Contains(t, a.Body, `"nslifecycle.io/delete-after":`)
 		require.Len(t, a.Header.Values("Warning"), 1)
-		require.Regexp(t, `^299 - "namespaces \\"x\\" is not deleted yet: it is on hold until 2\d\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ; take off the annotation nslifecycle.io/delete-after to restore it"$`,
+		require.Regexp(t, `^299 - "namespaces \\"x\\" is not deleted yet: it is on hold until 2\d\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ; to restore it take off the annotation nslifecycle.io/delete-after, to delete it now take off nslifecycle.io/deletion-grace and DELETE it again"$`,
 			a.Header.Get("Warning"))
 	}
 	a := e.must(http.StatusOK, "PATCH", at, `{"metadata":{"annotations":{"nslifecycle.io/delete-after":"{\"until\":\"2020-01-02T03:04:05Z\"}"}}}`,
@@ -27,4 +32,136 @@ func TestDeletionOnHold(t *testing.T) {
 	a = e.must(http.StatusOK, "DELETE", at, "")
 	require.Contains(t, a.Body, `"phase":"Terminating"`)
 	require.Empty(t, a.Header.Values("Warning"), "its time had come")
+}
+
+// keepers returns the options of a server where the header User says who it is: labeler
+// may write namespaces, owner may delete x as well.
+func keepers(t *testing.T) *apiserver.Options {
+	t.Helper()
+	write := []authorization.Rule{{Verbs: []string{"get", "create", "update", "patch"}, Resources: []string{"namespaces", "namespaces/finalize"}}}
+	g, err := authorization.New([]authorization.Grant{
+		{Users: []string{"labeler", "owner"}, Cluster: true, Rules: write},
+		{Users: []string{"owner"}, Namespaces: []string{"x"}, Rules: []authorization.Rule{{Verbs: []string{"delete"}, Resources: []string{"namespaces"}}}},
+	})
+	require.NoError(t, err)
+	return &apiserver.Options{Authorizer: g, Authenticate: func(r *http.Request) (authorization.User, error) {
+		return authorization.User{Name: r.Header.Get("User")}, nil
+	}}
+}
+
+const (
+	laterHold = `"nslifecycle.io/delete-after":"{\"until\":\"2130-01-02T03:04:05Z\"}"`
+	pastHold  = `"nslifecycle.io/delete-after":"{\"until\":\"2020-01-02T03:04:05Z\"}"`
+)
+
+// What is on hold is deleted in the end: who may not delete a namespace may not put it on
+// hold, nor move the end of a hold, by whatever request. What is on hold may be written
+// otherwise, and restored.
+func TestHoldNeedsDelete(t *testing.T) {
+	e := newEnv(t, keepers(t))
+	requests := func(user, annotations string) []answer {
+		body := declaring(annotations)
+		return []answer{
+			e.do("PUT", x, body, "User", user),
+			e.do("PATCH", x, body, "User", user, "Content-Type", merge),
+			e.do("PATCH", x, body, "User", user, "Content-Type", "application/strategic-merge-patch+json"),
+			e.do("PATCH", x+"?fieldManager=m&force=true", body, "User", user, "Content-Type", "application/apply-patch+yaml"),
+		}
+	}
+	refused := func(answers ...answer) {
+		t.Helper()
+		for _, a := range answers {
+			require.Equal(t, http.StatusForbidden, a.Code, a.Body)
+			require.Contains(t, a.text("message"), `User "labeler" cannot delete resource "namespaces" in API group ""`)
+		}
+	}
+	refused(e.do("POST", all, declaring(laterHold), "User", "labeler"),
+		e.do("PATCH", x+"?fieldManager=m", declaring(laterHold), "User", "labeler", "Content-Type", "application/apply-patch+yaml"))
+	require.Empty(t, e.contents())
+	generated := strings.Replace(declaring(laterHold), `"name":"x"`, `"generateName":"x"`, 1)
+	require.Equal(t, http.StatusForbidden, e.do("POST", all, generated, "User", "owner").Code, "it may delete x alone")
+
+	e.must(http.StatusCreated, "POST", all, declaring(legal), "User", "labeler")
+	before := e.contents()
+	refused(requests("labeler", laterHold)...)
+	refused(requests("labeler", pastHold)...)
+	refused(e.do("PUT", x+"?dryRun=All", declaring(laterHold), "User", "labeler"))
+	require.Equal(t, before, e.contents())
+	for _, a := range requests("owner", laterHold) {
+		require.Equal(t, http.StatusOK, a.Code, a.Body)
+	}
+	version := e.do("GET", x, "", "User", "owner").text("metadata", "resourceVersion")
+	refused(requests("labeler", pastHold)...)
+	for _, a := range requests("labeler", laterHold+`,"a":"b"`) {
+		require.Equal(t, http.StatusOK, a.Code, "it leaves the hold as it is: %s", a.Body)
+	}
+	old := strings.Replace(declaring(laterHold), `"name":"x"`, `"name":"x","resourceVersion":"`+version+`"`, 1)
+	e.do("PUT", x, old, "User", "labeler").status(http.StatusConflict, `{"reason":"Conflict","details":{"name":"x","kind":"namespaces"},`+
+		`"message":"Operation cannot be fulfilled on namespaces \"x\": the object has been modified; please apply your changes to the latest version and try again"}`)
+	e.must(http.StatusOK, "PUT", x+"/finalize", strings.Replace(declaring(pastHold), `"metadata"`, `"spec":{"finalizers":["kubernetes"]},"metadata"`, 1), "User", "labeler")
+	e.must(http.StatusOK, "PUT", x, declaring(`"a":"b"`), "User", "labeler")
+}
+
+// A hold between the read and the write of a request is seen: what is written on condition
+// of a version that was not read is not written.
+func TestHoldNeedsDeleteOfWhatIsReplaced(t *testing.T) {
+	e := newEnv(t, keepers(t))
+	e.must(http.StatusCreated, "POST", all, declaring(laterHold), "User", "owner")
+	guess := strings.Replace(declaring(laterHold), `"name":"x"`, `"name":"x","resourceVersion":"1000"`, 1)
+	for _, a := range []answer{
+		e.do("PUT", x, guess, "User", "labeler"),
+		e.do("PATCH", x, guess, "User", "labeler", "Content-Type", merge),
+	} {
+		require.Equal(t, http.StatusConflict, a.Code, a.Body)
+	}
+}
+
+// A namespace that is created on hold is answered with the warning of DELETE, and one whose
+// hold is over already, as from an export, is not created.
+func TestCreatedOnHold(t *testing.T) {
+	e := newEnv(t, nil)
+	e.do("POST", all, declaring(pastHold)).status(http.StatusUnprocessableEntity, `{"reason":"Invalid",
+		"message":"Namespace \"x\" is invalid: metadata.annotations[nslifecycle.io/delete-after]: Invalid value: \"{\\\"until\\\":\\\"2020-01-02T03:04:05Z\\\"}\": until is over already, the namespace would be deleted at once: leave it out",
+		"details":{"name":"x","kind":"Namespace","causes":[{"reason":"FieldValueInvalid","field":"metadata.annotations[nslifecycle.io/delete-after]",
+			"message":"Invalid value: \"{\\\"until\\\":\\\"2020-01-02T03:04:05Z\\\"}\": until is over already, the namespace would be deleted at once: leave it out"}]}}`)
+	require.Empty(t, e.contents())
+	const want = `299 - "namespaces \"x\" is not deleted yet: it is on hold until 2130-01-02T03:04:05Z; to restore it take off the annotation nslifecycle.io/delete-after, to delete it now DELETE it"`
+	a := e.must(http.StatusCreated, "POST", all+"?dryRun=All", declaring(laterHold))
+	require.Equal(t, []string{want}, a.Header.Values("Warning"))
+	a = e.must(http.StatusCreated, "PATCH", x+"?fieldManager=m", declaring(laterHold), "Content-Type", "application/apply-patch+yaml")
+	require.Equal(t, []string{want}, a.Header.Values("Warning"))
+	a = e.must(http.StatusCreated, "POST", x+"/configmaps", `{"metadata":{"name":"c","annotations":{`+laterHold+`}}}`)
+	require.Empty(t, a.Header.Values("Warning"), "content is not on hold")
+}
+
+// Who takes a declaration off that keeps a namespace from deletion, or calls a deletion
+// off, is told, as a PUT of what was written down before does it without a word.
+func TestTakenOffIsTold(t *testing.T) {
+	e := newEnv(t, nil)
+	e.must(http.StatusCreated, "POST", all, declaring(laterHold, legal, backups, `"a":"b"`))
+	held := `299 - "namespaces \"x\" is on hold no longer: it will not be deleted at 2130-01-02T03:04:05Z"`
+	both := `299 - "namespaces \"x\" is protected from deletion no longer by backups, legal"`
+	dry := e.must(http.StatusOK, "PUT", x+"?dryRun=All", declaring(`"a":"b"`))
+	require.Equal(t, []string{held, both}, dry.Header.Values("Warning"))
+	a := e.must(http.StatusOK, "PATCH", x, `{"metadata":{"annotations":{"nslifecycle.io/delete-after":null,"a":null}}}`, "Content-Type", merge)
+	require.Equal(t, []string{held}, a.Header.Values("Warning"))
+	a = e.must(http.StatusOK, "PUT", x, declaring(legal))
+	require.Equal(t, []string{`299 - "namespaces \"x\" is protected from deletion no longer by backups"`}, a.Header.Values("Warning"))
+	a = e.must(http.StatusOK, "PUT", x, declaring(`"protection.nslifecycle.io/legal":"{\"owner\":\"b\",\"reason\":\"c\"}"`))
+	require.Empty(t, a.Header.Values("Warning"), "it is protected still")
+	a = e.must(http.StatusOK, "PUT", x+"/finalize", `{"metadata":{"name":"x"},"spec":{"finalizers":["kubernetes"]}}`)
+	require.Empty(t, a.Header.Values("Warning"))
+
+	many := make([]string, 30)
+	for i := range many {
+		many[i] = strings.Replace(legal, "legal", fmt.Sprintf("p%02d", i), 1)
+	}
+	e.must(http.StatusOK, "PUT", x, declaring(many...))
+	a = e.must(http.StatusOK, "PUT", x, declaring(legal))
+	require.Equal(t, []string{`299 - "namespaces \"x\" is protected from deletion no longer by p00, p01, p02, p03, p04, p05, p06, p07, p08, p09 and 20 more"`}, a.Header.Values("Warning"))
+	e.must(http.StatusOK, "PUT", x, declaring(`"a":"b"`))
+	e.must(http.StatusOK, "DELETE", x, "")
+	e.must(http.StatusOK, "PUT", x, declaring(laterHold, legal))
+	a = e.must(http.StatusOK, "PUT", x, declaring(`"a":"b"`))
+	require.Empty(t, a.Header.Values("Warning"), "they meant nothing any more (R3)")
 }

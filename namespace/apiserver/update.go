@@ -28,7 +28,7 @@ func (s *Server) update(w http.ResponseWriter, r *request) error {
 	if err := r.checkName(o); err != nil {
 		return err
 	}
-	written, err := s.replace(r, o)
+	written, err := s.replace(w, r, o)
 	if err != nil {
 		return err
 	}
@@ -49,7 +49,7 @@ func (r *request) checkName(o registry.Object) error {
 // replace writes o in the place of what is stored, which is read before: managed
 // fields and checks depend on it. Without a condition of the client it is written on
 // condition that it still is that, and otherwise tried again.
-func (s *Server) replace(r *request, o registry.Object) (registry.Object, error) {
+func (s *Server) replace(w http.ResponseWriter, r *request, o registry.Object) (registry.Object, error) {
 	to := r.writes()
 	unconditional := o.ResourceVersion == "" || o.ResourceVersion == "0"
 	for attempt := 1; ; attempt++ {
@@ -64,7 +64,13 @@ func (s *Server) replace(r *request, o registry.Object) (registry.Object, error)
 		if err := r.validate(&live, &next); err != nil {
 			return registry.Object{}, err
 		}
+		if err := s.authorizeHold(r, &live, next); err != nil {
+			return registry.Object{}, err
+		}
 		written, err := to.update(r.Context(), r.Namespace, r.Subresource, next)
+		if err == nil {
+			s.warn(w, r, r.takenOff(live.Meta, written.Meta))
+		}
 		if !unconditional || attempt == updateAttempts || o.UID != "" && o.UID != live.UID || !errors.Is(err, namespace.ErrConflict) || errors.Is(err, namespace.ErrUnknownOutcome) {
 			return written, err
 		}

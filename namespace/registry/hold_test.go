@@ -165,21 +165,27 @@ func TestDeleteOnHold(t *testing.T) {
 func (e *env) place(t testing.TB, n namespace.Namespace) {
 	wanted := n.Annotations
 	n.Annotations = map[string]string{}
-	unchecked := map[string]string{}
+	unchecked, due := map[string]string{}, ""
 	for key, value := range wanted {
 		readable := map[string]string{key: value}
-		_, _, noHold := namespace.HoldOf(namespace.Meta{Annotations: readable})
+		h, held, noHold := namespace.HoldOf(namespace.Meta{Annotations: readable})
 		_, noGrace := namespace.GraceOf(namespace.Meta{Annotations: readable})
 		switch {
 		case value == "":
 		case noHold != nil, noGrace != nil:
 			unchecked[key] = value
+		case held && h.Due(time.Now()):
+			due = value
 		default:
 			n.Annotations[key] = value
 		}
 	}
 	_, err := e.Create(e.ctx, n)
 	require.NoError(t, err)
+	if due != "" {
+		_, err = e.annotate(n.Name, namespace.HoldAnnotation, due)
+		require.NoError(t, err)
+	}
 	entry, err := e.store.Get(e.ctx, "/registry/namespaces/"+n.Name)
 	require.NoError(t, err)
 	text := string(entry.Value)
