@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"log/slog"
@@ -156,18 +157,8 @@ func (o *observer) changed(e *entry, d done) {
 	default:
 		message = "namespace was not found as the watch told of it"
 	}
-	state := fnv.New64a()
-	state.Write([]byte(message))
-	for _, r := range d.result.Report.Results {
-		if r.Err != nil {
-			state.Write([]byte("\x00" + r.Resource.String()))
-		}
-	}
 	waived := waivedSources(d.result.Report)
-	for _, source := range waived {
-		state.Write([]byte("\x01" + source))
-	}
-	if sum := state.Sum64(); sum != e.told {
+	if sum := stateOf(message, d.result.Report, waived); sum != e.told {
 		e.told = sum
 		attrs := []slog.Attr{
 			slog.String("namespace", e.ref.Name), slog.String("uid", e.ref.UID), slog.Int("remaining", d.result.Report.Remaining()),
@@ -179,6 +170,56 @@ func (o *observer) changed(e *entry, d done) {
 			attrs = append(attrs, slog.Any("err", d.err))
 		}
 		o.line(level, message, attrs...)
+	}
+}
+
+// stateOf sums up what a change of is worth a line in the log: which sources fail, not how
+// they do.
+func stateOf(message string, r deleter.Report, waived []string) uint64 {
+	state := fnv.New64a()
+	mark := func(mark, text string) {
+		state.Write([]byte(mark))
+		state.Write([]byte(text))
+	}
+	mark("", message)
+	failed := func(err error, source string) {
+		mark("\x00", source)
+		if unwaived := (*deleter.UnwaivedError)(nil); errors.As(err, &unwaived) {
+			mark("\x01", "")
+		}
+	}
+	for _, one := range r.Results {
+		if one.Err != nil {
+			failed(one.Err, one.Resource.String())
+		}
+	}
+	for _, err := range r.Discovery {
+		each(err, func(err error) {
+			mark("\x02", "")
+			failed(err, deleter.Failing(err))
+		})
+	}
+	if len(r.Parsing) > 0 {
+		mark("\x03", "")
+	}
+	if r.Failed != nil {
+		mark("\x04", "")
+	}
+	for _, source := range waived {
+		mark("\x05", source)
+	}
+	return state.Sum64()
+}
+
+// each calls f for every error that err combines.
+func each(err error, f func(error)) {
+	several, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		f(err)
+		return
+	}
+	for _, one := range several.Unwrap() {
+		each(one, f)
 	}
 }
 

@@ -206,3 +206,55 @@ func TestR10_LogIsPerNamespace(t *testing.T) {
 		}
 	})
 }
+
+// What cannot be discovered or read, and what fails beyond the sources, is a line when it
+// changes, like the sources themselves.
+func TestR10_LogOfWhatFailsBesideSources(t *testing.T) {
+	group := func(name string) error { return deleter.GroupError{Group: name, Err: errors.New("down")} }
+	reports := []struct {
+		report deleter.Report
+		err    string // empty: nothing new
+	}{
+		{deleter.Report{Discovery: []error{group("a.example.com")}}, "a.example.com: down"},
+		{deleter.Report{Discovery: []error{deleter.GroupError{Group: "a.example.com", Err: errors.New("still down")}}}, ""},
+		{deleter.Report{Discovery: []error{group("b.example.com")}}, "b.example.com: down"},
+		{deleter.Report{Discovery: []error{group("b.example.com"), group("c.example.com")}}, "b.example.com: down; c.example.com: down"},
+		{deleter.Report{Discovery: []error{errors.Join(group("b.example.com"), group("c.example.com"))}}, ""},
+		{deleter.Report{Discovery: []error{errors.Join(group("b.example.com"), group("d.example.com"))}}, "b.example.com: down\\nd.example.com: down"},
+		{deleter.Report{Discovery: []error{errors.New("all is down")}}, "all is down"},
+		{deleter.Report{Parsing: []error{errors.New("odd")}}, "odd"},
+		{deleter.Report{Failed: errors.New("broken")}, "broken"},
+		{deleter.Report{Failed: errors.New("broken still")}, ""},
+		{deleter.Report{Parsing: []error{errors.New("odd")}, Failed: errors.New("broken")}, "odd; broken"},
+	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1, nil)
+		logger, lines := clockedLog()
+		var at atomic.Int32
+		d := told(func(target deleter.Target) deleter.Report {
+			report := reports[at.Load()].report
+			report.UID = target.UID
+			return report
+		})
+		run(t, w.host, d, kubernetes, controller.Options{Logger: logger})
+		w.create(t, "a")
+		w.delete(t, "a")
+		want := []string{logTerminating}
+		for i, r := range reports {
+			at.Store(int32(i))
+			time.Sleep(4 * time.Hour)
+			if r.err != "" {
+				want = append(want, `level=WARN msg="namespace could not be emptied; it will be tried again" namespace=a remaining=0 err="pass for namespace \"a\": `+r.err+`"`)
+			}
+			require.Empty(t, cmp.Diff(want, untimed(lines)))
+		}
+	})
+}
+
+// told is a deleter that answers with reports.
+type told func(deleter.Target) deleter.Report
+
+func (f told) Delete(_ context.Context, target deleter.Target, _ deleter.Report) (deleter.Report, error) {
+	report := f(target)
+	return report, report.Err()
+}

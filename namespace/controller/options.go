@@ -26,7 +26,8 @@ type Options struct {
 	Long time.Duration
 	// Patience is how long the sources may take to answer in one pass before they
 	// count as failed; default 1 min. It doubles with each pass of a namespace that
-	// was not enough, so that a slow source is finished with at last (rule R12).
+	// was not enough, so that a slow source is finished with at last (rule R12), and
+	// lasts until a pass has needed less than the ordinary one.
 	Patience time.Duration
 	// MinDelay and MaxDelay are the first and the longest delay of the exponential
 	// backoff, for each namespace on its own; defaults 5 ms and 60 s. The delay is cut

@@ -102,8 +102,8 @@ func (l *loop) learn(e *entry, d done) (progress bool) {
 	}
 	if late := (*pass.PatienceError)(nil); errors.As(d.err, &late) {
 		e.patience = more(e.patience)
-	} else if d.result.Outcome != pass.Interrupted {
-		e.patience = 0
+	} else if d.result.Outcome != pass.Interrupted && d.took < l.options.Patience {
+		e.patience = 0 // otherwise the next pass would have too little of it again
 	}
 	// Content that comes back as fast as it is deleted is no reason to hurry.
 	if closer {

@@ -81,12 +81,7 @@ func TestR7_WaiverBeginsAndEnds(t *testing.T) {
 			failed("1"),
 			`level=INFO msg="namespace removed" namespace=a waived=[things001.example.com]`,
 		}
-		var got []string
-		for _, line := range strings.Split(strings.TrimSpace(lines.String()), "\n") {
-			_, line, _ = strings.Cut(line, " ") // without the time
-			got = append(got, line)
-		}
-		require.Empty(t, cmp.Diff(want, got))
+		require.Empty(t, cmp.Diff(want, untimed(lines)))
 	})
 }
 
@@ -128,4 +123,85 @@ func TestR8_WaiverBesideAnotherNamespace(t *testing.T) {
 		require.True(t, w.gone("a"))
 		require.False(t, w.gone("b"))
 	})
+}
+
+// A waived source that hangs costs one line in the log for each change of state, though
+// the first pass had too little patience to wait for its failure.
+func TestR7_LogOfWaivedSourceThatHangs(t *testing.T) {
+	failed := func(causes ...string) string {
+		return `level=WARN msg="namespace could not be emptied; it will be tried again" namespace=a remaining=1 err="pass for namespace \"a\": ` + strings.Join(causes, "; ") + `"`
+	}
+	const (
+		source    = "things001.example.com: "
+		impatient = "the deleter did not answer within "
+		hangs     = "no answer within 1m0s: context deadline exceeded"
+		waived    = `level=INFO msg="namespace has content left" namespace=a remaining=1 waived=[things001.example.com]`
+	)
+	// The first pass has too little patience, the second looks only, the third deletes too
+	// and has too little again. From then on there is enough.
+	first := failed(impatient+"40s", source+"delete collection: "+impatient+"40s", source+"list: "+impatient+"40s", "the pass was cut short: "+impatient+"40s")
+	third := failed(impatient+"1m20s", source+"delete collection: "+hangs, source+"list: "+impatient+"1m20s", "the pass was cut short: "+impatient+"1m20s")
+	for _, tt := range []struct {
+		waived bool
+		want   []string
+	}{
+		{true, []string{logTerminating, first, waived, third, waived}},
+		{false, []string{logTerminating, first, failed(source + "list: " + hangs)}},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, 2, func(i int) contenttest.FakeOptions {
+				if i == 1 {
+					return contenttest.FakeOptions{Latency: 24 * time.Hour}
+				}
+				return contenttest.FakeOptions{}
+			})
+			target := w.create(t, "a")
+			w.fakes[0].Put(target, contenttest.Object{Name: "held", Finalizers: []string{"example.com/f"}})
+			if tt.waived {
+				w.waive(t, "a", 48*time.Hour)
+			}
+			logger, lines := clockedLog()
+			run(t, w.host, w.deleter, kubernetes, controller.Options{Logger: logger, Patience: 40 * time.Second})
+			w.delete(t, "a")
+			time.Sleep(24 * time.Hour)
+			require.Empty(t, cmp.Diff(tt.want, untimed(lines)))
+			w.fakes[0].Release(target, "held")
+			time.Sleep(time.Hour)
+			require.Equal(t, tt.waived, w.gone("a"))
+		})
+	}
+}
+
+// A waiver that comes too late, since objects were seen, is told as one that does not count.
+func TestLogOfWaiverThatDoesNotCount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, down := waivable(t)
+		target := w.create(t, "a")
+		w.fakes[1].Put(target, contenttest.Object{Name: "held", Finalizers: []string{"example.com/f"}})
+		logger, lines := clockedLog()
+		run(t, w.host, w.deleter, kubernetes, controller.Options{Logger: logger})
+		w.delete(t, "a")
+		time.Sleep(time.Hour)
+		down.Store(true)
+		time.Sleep(time.Hour)
+		w.waive(t, "a", 24*time.Hour)
+		time.Sleep(8 * time.Hour)
+		const failed = `level=WARN msg="namespace could not be emptied; it will be tried again" namespace=a remaining=0 err="pass for namespace \"a\": things001.example.com: list: connection refused`
+		require.Empty(t, cmp.Diff([]string{
+			logTerminating,
+			`level=INFO msg="namespace has content left" namespace=a remaining=1`,
+			failed + `"`,
+			failed + ` (not waived: 1 object was left of it when it last told)"`,
+		}, untimed(lines)))
+	})
+}
+
+// untimed returns the lines of a log without their times.
+func untimed(j *journal) []string {
+	var list []string
+	for _, line := range strings.Split(strings.TrimSpace(j.String()), "\n") {
+		_, line, _ = strings.Cut(line, " ")
+		list = append(list, line)
+	}
+	return list
 }
