@@ -35,6 +35,7 @@ func waivable(t *testing.T) (w *world, down *atomic.Bool) {
 // waive declares that the second type of a world holds nothing of the namespace.
 func (w *world) waive(t *testing.T, name string, length time.Duration) {
 	t.Helper()
+	synctest.Wait() // for the passes that write it too
 	ns, err := w.host.Get(t.Context(), name)
 	require.NoError(t, err)
 	key, value, err := namespace.Waiver{Name: "test", Source: resource(1).String(), By: "ada", Reason: "uninstalled", Until: time.Now().Add(length)}.Annotation()

@@ -91,11 +91,12 @@ func addSource(add func(Kind, string, string), r *deleter.Result, err error) {
 // addPass adds what failed beyond the sources.
 func addPass(add func(Kind, string, string), err error, known bool) {
 	say := text(err)
+	var storage *pass.StorageError
 	var panicked *pass.PanicError
 	switch {
 	case errors.Is(err, namespace.ErrConflict):
 		add(Conflicts, sourceStorage, say)
-	case strings.HasPrefix(say, "read: "), strings.HasPrefix(say, "write status: "), strings.HasPrefix(say, "finalize: "):
+	case errors.As(err, &storage):
 		add(StorageFailed, sourceStorage, say)
 	case errors.As(err, &panicked) && panicked.In != sourceDeleter:
 		add(StorageFailed, sourceStorage, say)

@@ -56,6 +56,8 @@ func TestRecorderTellsFailuresApart(t *testing.T) {
 			[]explain.Failure{{Kind: explain.ParsingFailed, Source: "parsing", Text: "broken"}}, 0},
 		{"the deleter", fails(deleter.Report{}, broken), "", nil,
 			[]explain.Failure{{Kind: explain.SourceFailed, Source: "the deleter", Text: "broken"}}, 0},
+		{"the deleter, with the words of a pass", fails(deleter.Report{}, errors.New("read: broken")), "", nil,
+			[]explain.Failure{{Kind: explain.SourceFailed, Source: "the deleter", Text: "read: broken"}}, 0},
 		{"the deleter, in its report", fails(deleter.Report{Failed: broken}, broken), "", nil,
 			[]explain.Failure{{Kind: explain.SourceFailed, Source: "the deleter", Text: "broken"}}, 0},
 		{"the deleter hangs", hangs{}, "", nil,

@@ -25,6 +25,19 @@ func (e *PanicError) Unwrap() error {
 	return err
 }
 
+// StorageError is a read or a write of the namespace that failed, as opposed to the
+// deletion of its content.
+type StorageError struct {
+	Op  string // "read", "write status" or "finalize"
+	Err error
+}
+
+// Error implements error.
+func (e *StorageError) Error() string { return fmt.Sprintf("%s: %v", e.Op, e.Err) }
+
+// Unwrap returns the cause.
+func (e *StorageError) Unwrap() error { return e.Err }
+
 // PatienceError tells that the deleter did not answer within [Request.Patience].
 type PatienceError struct{ Patience time.Duration }
 

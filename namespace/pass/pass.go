@@ -58,7 +58,9 @@ type Request struct {
 	Previous deleter.Report
 	// Patience is how long the deleter may take. After that its context is
 	// cancelled, and the conditions tell of what did not answer. Zero: as long as
-	// the context of the pass lives.
+	// the context of the pass lives. A source that hangs can be waived only when it has
+	// failed before that: where a call to it may take as long as Patience, or longer
+	// ([deleter.Options].CallTimeout), it never is.
 	Patience time.Duration
 }
 

@@ -31,13 +31,14 @@ const attempts = 6
 //
 // Waivers ([namespace.Waivers]) of the namespace as read that have not ended and can be
 // read reach d as [deleter.Target].Waived. What d waived counts only if the waivers for
-// it are in force still when the pass decides, by the clock and in the namespace as it is
-// then; else it has failed ([ErrNotWaived]). So rule R7 reads: every source answered, or
+// it are in force still when the pass decides and, if it writes the conditions then, when
+// that is done: by the clock, and in the namespace as it is then; else it has failed ([ErrNotWaived]). So rule R7 reads: every source answered, or
 // is waived by an operator, with a reason and an end.
 //
 // The error is not nil exactly if the outcome is [Failed] or [Interrupted]. It
 // holds every cause for [errors.Is] and [errors.As]: the deleter's, a
-// [*PanicError] if the deleter panicked, and those of the writes. Whatever failed,
+// [*PanicError] if the deleter panicked, and a [*StorageError] for each read or write of
+// the namespace that failed. Whatever failed,
 // the conditions were written as true to what the pass saw, or the error says why
 // they could not be (rule R9). A request that makes no sense is refused with
 // [namespace.ErrBadRequest] before anything is read.
@@ -127,7 +128,7 @@ func (p *run) read(ctx context.Context) (stop bool, err error) {
 		p.result.Outcome = Gone
 		return true, nil
 	case err != nil:
-		return false, fmt.Errorf("read: %w", err)
+		return false, &StorageError{"read", err}
 	}
 	p.result.Namespace = ns
 	if p.req.UID == "" {
@@ -219,6 +220,9 @@ func (p *run) write(ctx context.Context) error {
 		if err := p.writeStatus(ctx, decision); err != nil {
 			return err
 		}
+		if decision.Finalize && p.lapse(time.Now()) {
+			return p.write(ctx) // a waiver did not outlast the write: what it waived has failed
+		}
 	}
 	if !decision.Finalize {
 		return nil
@@ -227,7 +231,7 @@ func (p *run) write(ctx context.Context) error {
 	ns.Spec.Finalizers = decision.Finalizers
 	written, err := p.namespaces.Finalize(ctx, ns)
 	if err != nil {
-		err = fmt.Errorf("finalize: %w", err)
+		err = &StorageError{"finalize", err}
 		if decision.Remove && decision.StatusChanged && !disturbed(err) && ctx.Err() == nil {
 			// It stays after all, so its conditions must be true.
 			err = multierr.Append(err, p.writeStatus(ctx, decision))
@@ -246,7 +250,7 @@ func (p *run) writeStatus(ctx context.Context, decision namespace.Decision) erro
 	ns.Status = decision.Status
 	written, err := p.namespaces.UpdateStatus(ctx, ns)
 	if err != nil {
-		return fmt.Errorf("write status: %w", err)
+		return &StorageError{"write status", err}
 	}
 	p.result.Namespace = written
 	return nil

@@ -30,35 +30,51 @@ func inForce(ns namespace.Namespace, now time.Time) []string {
 }
 
 // lapse makes failures of what was waived when the waivers that it relies upon are not
-// in force: they ended while the pass went on, or were taken off.
-func (p *run) lapse(now time.Time) {
+// in force: they ended while the pass went on, or were taken off. It reports whether
+// there were any.
+func (p *run) lapse(now time.Time) bool {
 	seen := &p.seen
 	if len(seen.Waived)+len(seen.WaivedDiscovery) == 0 {
-		return
+		return false
 	}
 	sources := inForce(p.result.Namespace, now)
-	var lapsed error
 	divide := func(waived []error) (still, failed []error) {
 		for _, err := range waived {
 			if slices.Contains(sources, deleter.Failing(err)) {
 				still = append(still, err)
 				continue
 			}
-			err = fmt.Errorf("%w: %w", err, ErrNotWaived)
-			failed, lapsed = append(failed, err), multierr.Append(lapsed, err)
+			failed = append(failed, fmt.Errorf("%w: %w", err, ErrNotWaived))
 		}
 		return still, failed
 	}
 	var groups, content []error
 	seen.WaivedDiscovery, groups = divide(seen.WaivedDiscovery)
 	seen.Waived, content = divide(seen.Waived)
-	if lapsed == nil {
-		return
+	if len(groups)+len(content) == 0 {
+		return false
 	}
 	seen.Discovery = slices.Concat(seen.Discovery, groups)
 	seen.Content = slices.Concat(seen.Content, content)
-	seen.Failed = multierr.Append(seen.Failed, lapsed)
+	seen.Failed = multierr.Append(seen.Failed, multierr.Combine(slices.Concat(groups, content)...))
 	report := &p.result.Report
 	report.Waived = slices.Concat(seen.WaivedDiscovery, seen.Waived)
-	report.Failed = multierr.Append(report.Failed, lapsed)
+	report.Discovery = seen.Discovery
+	restore(report, content)
+	return true
+}
+
+// restore puts failures of resource types that are not waived after all to the results
+// of these, or to what else failed if they have none.
+func restore(report *deleter.Report, failed []error) {
+	report.Results = slices.Clone(report.Results)
+	for _, err := range failed {
+		source := deleter.Failing(err)
+		at := slices.IndexFunc(report.Results, func(r deleter.Result) bool { return r.Resource.String() == source })
+		if at < 0 {
+			report.Failed = multierr.Append(report.Failed, err)
+			continue
+		}
+		report.Results[at].Err = multierr.Append(report.Results[at].Err, err)
+	}
 }

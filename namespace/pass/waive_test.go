@@ -3,11 +3,13 @@ package pass_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/multierr"
 
 	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/deleter/contenttest"
@@ -156,7 +158,46 @@ func TestR7_WaiverEndsDuringThePass(t *testing.T) {
 			require.ErrorIs(t, err, pass.ErrNotWaived)
 			require.Empty(t, result.Report.Waived)
 			require.False(t, result.Report.Empty())
+			require.ErrorIs(t, result.Report.Results[0].Err, pass.ErrNotWaived, "it is the type's own failure again")
+			require.ErrorIs(t, result.Report.Results[0].Err, errDown)
+			require.NoError(t, result.Report.Failed)
 			stored := hosted(t, h, "a")
+			require.Equal(t, phase.True, statuses(stored)[phase.ContentFailure], "R9: the conditions tell of it")
+			require.Equal(t, phase.Unknown, statuses(stored)[phase.ContentRemaining])
+		}
+	})
+}
+
+// R7: a waiver that ends while the conditions are written lets nothing go.
+func TestR7_WaiverEndsWhileTheStatusIsWritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, tt := range []struct {
+			length  time.Duration
+			outcome pass.Outcome
+		}{
+			{30 * time.Second, pass.Failed}, // it ends at the very moment at which the write is over
+			{31 * time.Second, pass.Finalized},
+		} {
+			h := new(controllertest.Host)
+			terminate(t, h, "a", finalizer.Kubernetes, origin.Finalizer)
+			waive(t, h, "a", widgets.String(), tt.length)
+			slow := &controllertest.Intercept{Namespaces: h, Before: func(_ context.Context, op controllertest.Op, _ string) error {
+				if op == controllertest.OpUpdateStatus {
+					time.Sleep(20 * time.Second)
+				}
+				return nil
+			}}
+			result, err := run(t, slow, down(t, 10*time.Second, nil), kubernetes, "a")
+			require.Equal(t, tt.outcome, result.Outcome, "waived for %v", tt.length)
+			stored := hosted(t, h, "a")
+			require.Equal(t, tt.outcome == pass.Failed, stored.Spec.Finalizers.Has(finalizer.Kubernetes))
+			if tt.outcome == pass.Finalized {
+				require.NoError(t, err)
+				continue
+			}
+			require.ErrorIs(t, err, errDown)
+			require.ErrorIs(t, err, pass.ErrNotWaived)
+			require.Empty(t, result.Report.Waived)
 			require.Equal(t, phase.True, statuses(stored)[phase.ContentFailure], "R9: the conditions tell of it")
 			require.Equal(t, phase.Unknown, statuses(stored)[phase.ContentRemaining])
 		}
@@ -218,10 +259,22 @@ func TestR7_NobodyElseWaives(t *testing.T) {
 			h := new(controllertest.Host)
 			terminate(t, h, "a")
 			waive(t, h, "a", tt.source, time.Hour)
-			result, err := run(t, h, sees(deleter.Report{Waived: tt.waived}, nil), kubernetes, "a")
+			handed := deleter.Report{Results: []deleter.Result{{Resource: widgets, Deleted: 2}}, Waived: tt.waived}
+			result, err := run(t, h, sees(handed, nil), kubernetes, "a")
 			require.ErrorIs(t, err, pass.ErrNotWaived)
 			require.Equal(t, pass.Failed, result.Outcome)
 			require.Len(t, result.Report.Waived, tt.still)
+			failed := result.Report.Results[0].Err
+			if tt.failed == phase.DiscoveryFailure {
+				require.NoError(t, failed)
+				failed = multierr.Combine(result.Report.Discovery...)
+			} else {
+				require.Empty(t, result.Report.Discovery)
+				failed = multierr.Append(failed, result.Report.Failed)
+			}
+			require.ErrorIs(t, failed, pass.ErrNotWaived)
+			require.Equal(t, 1, strings.Count(result.Report.Err().Error(), pass.ErrNotWaived.Error()), "each failure is told once")
+			require.NoError(t, handed.Results[0].Err, "a report is never changed")
 			stored := hosted(t, h, "a")
 			require.True(t, stored.Spec.Finalizers.Has(finalizer.Kubernetes))
 			for c, status := range statuses(stored) {
