@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -31,11 +32,16 @@ type Options struct {
 	// them. Nil is the registry's default: "default", "kube-system", "kube-public"; empty
 	// and not nil is none.
 	Immortal []string
+	// Unguarded says that the namespaces are kept by a host which does not look at the
+	// annotations of this library, such as a stock Kubernetes: protections, graces and
+	// holds are in the plan, and nothing comes of them.
+	Unguarded bool
 }
 
-// Of returns the plan for a namespace as it is now: whether its deletion would be
-// refused, for how long it would be on hold, whose finalizers hold it, and what would be
-// deleted. It reads only. Sources that do not answer, or that cannot look at a namespace
+// Of returns the plan for a namespace as it is now: what DELETE would lead to, whose
+// finalizers hold it, and what would be deleted. What it says of DELETE follows from the
+// namespace and the options: links of an admission chain, or webhooks, may refuse it all
+// the same, and the host may keep users from it. It reads only. Sources that do not answer, or that cannot look at a namespace
 // that is Active ([deleter.Viewer]), are in the plan as failures: it says what it does
 // not know. Of a terminating namespace it tells what is left.
 //
@@ -51,15 +57,18 @@ func Of(ctx context.Context, namespaces Namespaces, looker Looker, name string, 
 	case len(namespace.ValidateName(name)) > 0:
 		return Plan{}, invalid(name, "no namespace can have this name: %s", strings.Join(namespace.ValidateName(name), "; "))
 	}
-	immortal := []string{"default", "kube-system", "kube-public"}
-	if options != nil && options.Immortal != nil {
-		immortal = options.Immortal
+	var o Options
+	if options != nil {
+		o = *options
+	}
+	if o.Immortal == nil {
+		o.Immortal = []string{"default", "kube-system", "kube-public"}
 	}
 	n, err := namespaces.Get(ctx, name)
 	if err != nil {
 		return Plan{}, fmt.Errorf("plan: read namespace %q: %w", name, err)
 	}
-	p := of(n, immortal, time.Now())
+	p := of(n, o, time.Now())
 	report, err := looker.Look(ctx, deleter.Target{Namespace: name, UID: n.UID, DeletedAt: n.DeletionTimestamp.Time})
 	if ctx.Err() != nil {
 		return Plan{}, fmt.Errorf("plan: look at namespace %q: %w", name, context.Cause(ctx))
@@ -74,28 +83,49 @@ func invalid(name, format string, args ...any) error {
 }
 
 // of is what the namespace itself tells.
-func of(n namespace.Namespace, immortal []string, at time.Time) Plan {
+func of(n namespace.Namespace, o Options, at time.Time) Plan {
 	p := Plan{
-		Name: n.Name, UID: n.UID, Phase: n.Phase(), At: at.UTC().Round(0), Types: []Type{},
+		Name: n.Name, UID: n.UID, Phase: n.Phase(), At: at.UTC().Round(0), Types: []Type{}, Unguarded: o.Unguarded,
 		Finalizers: n.Spec.Finalizers.Names(), Own: n.Finalizers.Names(),
 	}
 	// Protections that cannot be read protect all the same: the refusal names them.
 	p.Protections, _ = namespace.Protections(n.Meta)
 	if p.Phase == phase.Terminating {
+		p.Delete = Nothing
 		return p
 	}
 	if hold, held, err := namespace.HoldOf(n.Meta); held && err == nil {
 		p.Hold = &hold
 	}
-	if err := namespace.ValidateDelete(n, namespace.Preconditions{}, immortal...); err != nil {
-		p.Refusal = err.Error()
+	if o.Unguarded {
+		n.Annotations = nil
 	}
-	if next, err := namespace.PrepareDelete(n, "", at); err != nil && p.Refusal == "" {
-		p.Refusal = err.Error()
-	} else if err == nil && p.Hold == nil && next.Phase() == phase.Active {
-		p.Grace, _ = namespace.GraceOf(n.Meta) // it was read just now
+	if err := p.delete(n, o.Immortal, at); err != nil {
+		p.Delete, p.Refusal = Refused, err.Error()
 	}
 	return p
+}
+
+// delete tells what DELETE of n, which is Active, would lead to; the error would be the
+// answer.
+func (p *Plan) delete(n namespace.Namespace, immortal []string, at time.Time) error {
+	refused := namespace.ValidateDelete(n, namespace.Preconditions{}, immortal...)
+	next, err := namespace.PrepareDelete(n, "", at)
+	switch {
+	case err != nil:
+		return cmp.Or(refused, err)
+	case next.Phase() == phase.Terminating:
+		p.Delete = Terminates
+	case next.Annotations[namespace.HoldAnnotation] == n.Annotations[namespace.HoldAnnotation]:
+		p.Delete = Nothing
+	default:
+		p.Delete = Holds
+		p.Grace, _ = namespace.GraceOf(n.Meta) // PrepareDelete has read it, and has made the hold
+		if hold, _, _ := namespace.HoldOf(next.Meta); refused == nil {
+			p.Until = hold.Until
+		}
+	}
+	return refused
 }
 
 // see adds what is in the namespace.

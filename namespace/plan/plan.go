@@ -10,16 +10,30 @@ import (
 	"github.com/nslifecycle/nslifecycle/phase"
 )
 
+// Outcome is what DELETE of a namespace leads to. The zero value is none.
+type Outcome string
+
+// The outcomes.
+const (
+	Terminates Outcome = "terminates" // it becomes Terminating; if nothing holds it, it is removed at once
+	Holds      Outcome = "holds"      // it is put on hold, since it has a grace; see Until
+	Nothing    Outcome = "nothing"    // it is answered, and stays as it is: Terminating, or on hold with a grace
+	Refused    Outcome = "refused"    // see Refusal
+)
+
 // Plan is what the deletion of a namespace would do. Make one with [Of].
 type Plan struct {
 	Name        string                 `json:"name"`
 	UID         string                 `json:"uid"`
 	Phase       phase.Phase            `json:"phase"` // Terminating: DELETE changes nothing, Types are what is left
 	At          time.Time              `json:"at"`
-	Refusal     string                 `json:"refusal,omitempty"` // why DELETE would be refused now; empty: it would not
+	Delete      Outcome                `json:"delete"`              // what DELETE would lead to now
+	Refusal     string                 `json:"refusal,omitempty"`   // why DELETE would be refused; empty: it would not
+	Until       time.Time              `json:"until,omitzero"`      // the end of the hold that DELETE would begin; zero: it would begin none
+	Unguarded   bool                   `json:"unguarded,omitempty"` // nothing enforces what annotations declare, see Options
 	Protections []namespace.Protection `json:"protections,omitempty"`
-	Grace       time.Duration          `json:"grace,omitempty"`      // for so long it would be on hold first; nanoseconds in JSON
-	Hold        *namespace.Hold        `json:"hold,omitempty"`       // it is on hold already
+	Grace       time.Duration          `json:"grace,omitempty"`      // for how long DELETE puts it on hold, once nothing refuses that; nanoseconds in JSON
+	Hold        *namespace.Hold        `json:"hold,omitempty"`       // it is on hold already, which DELETE waits for if it is to do Nothing
 	Finalizers  []finalizer.Name       `json:"finalizers,omitempty"` // each of whose owners must agree
 	Own         []finalizer.Name       `json:"own,omitempty"`        // metadata.finalizers, which hold it too
 	Types       []Type                 `json:"types"`                // what would be deleted, those with content first

@@ -5,9 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
@@ -35,6 +38,7 @@ var (
 // world is a registry with content, seen through a store that refuses every write.
 type world struct {
 	*registry.Registry
+	store  store.Store
 	t      testing.TB
 	frozen *registry.Registry
 	looker *deleter.Composed
@@ -51,7 +55,7 @@ func newWorld(t testing.TB, more ...deleter.Source) *world {
 		t.Cleanup(func() { require.NoError(t, r.Close()) })
 		return r
 	}
-	w := &world{open(s), t, open(readOnly{s}), nil}
+	w := &world{open(s), s, t, open(readOnly{s}), nil}
 	sources, err := w.frozen.Sources()
 	require.NoError(t, err)
 	w.looker, err = deleter.New(append(sources, more...), nil)
@@ -121,6 +125,7 @@ func TestPlan(t *testing.T) {
 			Name: "team-a", UID: ns.UID, Phase: phase.Active, At: time.Now().UTC().Round(0),
 			Refusal: `namespaces "team-a" is forbidden: deletion is protected by legal (owner ada: contract until May); ` +
 				`remove the annotation protection.nslifecycle.io/legal first`,
+			Delete:      plan.Refused,
 			Protections: []namespace.Protection{legal},
 			Grace:       24 * time.Hour,
 			Finalizers:  []finalizer.Name{"example.com/disks", "kubernetes"},
@@ -143,38 +148,177 @@ func TestPlan(t *testing.T) {
 	})
 }
 
-// The plan says what DELETE would: refused, on hold, or terminating.
+// declarations are what a namespace may declare about its deletion.
+type declarations struct {
+	grace   string
+	hold    time.Duration // from its creation on; zero: none
+	protect bool
+	broken  string // what the grace becomes after that
+}
+
+// declare creates the namespace x.
+func (w *world) declare(d declarations) {
+	w.t.Helper()
+	var all []interface {
+		Annotation() (key, value string, err error)
+	}
+	if d.hold != 0 {
+		all = append(all, namespace.Hold{Until: time.Now().Add(d.hold), By: "ops", Reason: "unused"})
+	}
+	if d.protect {
+		all = append(all, namespace.Protection{Name: "legal", Owner: "ada", Reason: "contract"})
+	}
+	annotations := declared(w.t, all...)
+	if d.grace != "" {
+		annotations[namespace.GraceAnnotation] = d.grace
+	}
+	w.create("x", annotations)
+	if d.broken == "" {
+		return
+	}
+	const key = "/registry/namespaces/x"
+	entry, err := w.store.Get(w.t.Context(), key)
+	require.NoError(w.t, err)
+	value := strings.Replace(string(entry.Value), strconv.Quote(d.grace), strconv.Quote(d.broken), 1)
+	require.NotEqual(w.t, string(entry.Value), value)
+	_, err = w.store.Commit(w.t.Context(), store.Txn{Do: []store.Operation{store.Put(key, []byte(value))}})
+	require.NoError(w.t, err)
+}
+
+// The plan says what DELETE does then.
 func TestPlanSaysWhatDeleteDoes(t *testing.T) {
-	until := time.Now().Add(time.Hour).UTC().Round(time.Second)
-	hold := declared(t, namespace.Hold{Until: until})
-	graced := declared(t, namespace.Hold{Until: until})
-	graced[namespace.GraceAnnotation] = "1h"
 	for name, tc := range map[string]struct {
-		annotations map[string]string
-		grace       time.Duration
-		hold        bool
-		refused     bool
-		immortal    []string
+		declarations
+		after    time.Duration
+		delete   bool // it is deleted before
+		want     plan.Outcome
+		heading  string
+		fact     string
+		hold     bool
+		graceFor time.Duration
 	}{
-		"plain":           {},
-		"zero grace":      {annotations: map[string]string{namespace.GraceAnnotation: "0s"}},
-		"grace":           {annotations: map[string]string{namespace.GraceAnnotation: "1h"}, grace: time.Hour},
-		"on hold":         {annotations: hold, hold: true},
-		"on hold already": {annotations: graced, hold: true},
-		"immortal":        {refused: true, immortal: []string{"x"}},
+		"plain":      {want: plan.Terminates, heading: "deleting namespace x would delete 1 object of 1 type"},
+		"zero grace": {declarations: declarations{grace: "0s"}, want: plan.Terminates},
+		"grace": {declarations: declarations{grace: "1h"}, want: plan.Holds, graceFor: time.Hour,
+			heading: "deleting namespace x would put it on hold first, and then delete 1 object of 1 type", fact: "  grace:       it would be on hold for 1h0m0s, until 2000-01-01T01:00:00Z\n"},
+		"grace, deleted": {declarations: declarations{grace: "1h"}, delete: true, want: plan.Nothing, hold: true},
+		"on hold": {declarations: declarations{hold: time.Hour}, want: plan.Terminates, hold: true,
+			heading: "deleting namespace x would delete", fact: "  on hold:     until 2000-01-01T01:00:00Z; DELETE does not wait for that\n"},
+		"on hold with grace": {declarations: declarations{grace: "1h", hold: time.Hour}, want: plan.Nothing, hold: true,
+			heading: "deleting namespace x changes nothing while it is on hold; it has 1 object of 1 type", fact: "  on hold:     until 2000-01-01T01:00:00Z; then it is due to be deleted\n"},
+		"on hold with zero grace": {declarations: declarations{grace: "0s", hold: time.Hour}, want: plan.Terminates, hold: true},
+		"due": {declarations: declarations{hold: time.Hour}, after: time.Hour, want: plan.Terminates, hold: true,
+			fact: "  on hold:     until 2000-01-01T01:00:00Z, which is over\n"},
+		"due with grace":              {declarations: declarations{grace: "1h", hold: time.Hour}, after: time.Hour, want: plan.Terminates, hold: true},
+		"grace that cannot be read":   {declarations: declarations{grace: "1h", broken: "1d"}, want: plan.Refused, heading: "namespace x cannot be deleted now"},
+		"the same, on hold":           {declarations: declarations{grace: "1h", broken: "1d", hold: time.Hour}, want: plan.Refused, hold: true},
+		"the same, due":               {declarations: declarations{grace: "1h", broken: "1d", hold: time.Hour}, after: 2 * time.Hour, want: plan.Terminates, hold: true},
+		"protected":                   {declarations: declarations{protect: true}, want: plan.Refused},
+		"protected, on hold and due":  {declarations: declarations{protect: true, hold: time.Hour}, after: time.Hour, want: plan.Refused, hold: true},
+		"terminating":                 {delete: true, want: plan.Nothing, heading: "namespace x is being deleted"},
+		"terminating, once with hold": {declarations: declarations{hold: time.Hour}, delete: true, want: plan.Nothing},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
-			w.create("x", tc.annotations)
-			p := w.plan("x", &plan.Options{Immortal: append([]string{}, tc.immortal...)})
-			require.Equal(t, tc.grace, p.Grace)
-			require.Equal(t, tc.hold, p.Hold != nil)
-			require.Equal(t, tc.refused, p.Refusal != "")
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.declare(tc.declarations)
+				w.put(widgets, "x", "w")
+				if tc.delete {
+					_, err := w.Registry.Delete(t.Context(), "x", namespace.Preconditions{})
+					require.NoError(t, err)
+				}
+				time.Sleep(tc.after)
+				p := w.plan("x", nil)
+				require.Equal(t, tc.want, p.Delete)
+				require.Equal(t, tc.graceFor, p.Grace)
+				require.Equal(t, tc.hold, p.Hold != nil)
+				require.Contains(t, p.Text(), tc.heading)
+				require.Contains(t, p.Text(), tc.fact)
+
+				before, err := w.Get(t.Context(), "x")
+				require.NoError(t, err)
+				after, err := w.Registry.Delete(t.Context(), "x", namespace.Preconditions{})
+				got := plan.Terminates
+				switch hold, held, _ := namespace.HoldOf(after.Meta); {
+				case err != nil:
+					got = plan.Refused
+					require.EqualError(t, err, p.Refusal)
+				case cmp.Equal(before, after):
+					got = plan.Nothing
+				case after.Phase() == phase.Active:
+					got = plan.Holds
+					require.True(t, held)
+					require.Equal(t, hold.Until, p.Until)
+				}
+				require.Equal(t, got, p.Delete, "what DELETE does")
+				require.Equal(t, got == plan.Refused, p.Refusal != "")
+				require.Equal(t, got == plan.Holds, !p.Until.IsZero())
+			})
 		})
 	}
+}
+
+// What a host says of immortal names is told.
+func TestPlanOfImmortalNamespaces(t *testing.T) {
 	w := newWorld(t)
 	w.create("default", nil)
+	w.create("x", nil)
 	require.Contains(t, w.plan("default", nil).Refusal, "this namespace may not be deleted")
+	require.Equal(t, plan.Terminates, w.plan("default", &plan.Options{Immortal: []string{}}).Delete)
+	require.Equal(t, plan.Refused, w.plan("x", &plan.Options{Immortal: []string{"x"}}).Delete)
+	require.Equal(t, plan.Refused, w.plan("x", &plan.Options{Immortal: []string{"x"}, Unguarded: true}).Delete)
+}
+
+// A host that is not this library's enforces nothing that annotations declare.
+func TestPlanOfAnUnguardedNamespace(t *testing.T) {
+	w := newWorld(t)
+	w.declare(declarations{grace: "1h", protect: true, hold: time.Hour})
+	p := w.plan("x", &plan.Options{Unguarded: true})
+	require.Equal(t, plan.Terminates, p.Delete)
+	require.Empty(t, p.Refusal)
+	require.Zero(t, p.Grace)
+	require.Len(t, p.Protections, 1)
+	require.NotNil(t, p.Hold)
+	require.Contains(t, p.Text(), "deleting namespace x would delete 0 objects")
+	require.Contains(t, p.Text(), "  unguarded:   nothing there enforces what the annotations declare\n")
+	w.create("y", nil)
+	require.NotContains(t, w.plan("y", &plan.Options{Unguarded: true}).Text(), "unguarded")
+}
+
+// A source that failed on its way has told something: there may be more.
+func TestPlanOfATypeThatFailedOnTheWay(t *testing.T) {
+	ns := namespace.Namespace{Meta: namespace.Meta{Name: "x", UID: "u"}}
+	p, err := plan.Of(t.Context(), fixed(ns), looker{Results: []deleter.Result{
+		{Resource: widgets, Remaining: 3, Err: errors.New("page 2: gone")},
+		{Resource: configmaps, Remaining: 3, More: true},
+		{Resource: deleter.Resource{Name: "secrets"}, Remaining: 3},
+	}}, "x", nil)
+	require.NoError(t, err)
+	more := map[string]bool{}
+	for _, one := range p.Types {
+		more[one.Resource] = one.More
+	}
+	require.Equal(t, map[string]bool{"widgets.example.com": true, "configmaps": true, "secrets": false}, more)
+	require.Contains(t, p.Text(), "widgets.example.com  3+")
+}
+
+// Long texts keep to about 90 columns, whatever is in them.
+func TestLongTextsAreWrapped(t *testing.T) {
+	w := newWorld(t, deleter.Source{Resource: deleter.Resource{Name: "disks"}, Content: failing{errors.New(strings.Repeat("the disks do not answer, ", 10) + strings.Repeat("x", 100))}})
+	var all []interface {
+		Annotation() (key, value string, err error)
+	}
+	for _, name := range []string{"legal", "orders"} {
+		all = append(all, namespace.Protection{Name: name, Owner: name + "@example.com", Reason: strings.Repeat("it is needed ", 8)})
+	}
+	w.create("x", declared(t, all...))
+	text := w.plan("x", nil).Text()
+	for line := range strings.Lines(text) {
+		require.True(t, utf8.RuneCountInString(line) <= 91 || len(strings.Fields(line)) == 1, "%q", line)
+	}
+	require.Contains(t, text, "\n  refused:     namespaces \"x\" is forbidden: deletion is protected by legal (owner\n"+
+		"               legal@example.com: it is needed")
+	require.Contains(t, text, "\n  disks: ")
 }
 
 func TestPlanOfATerminatingNamespace(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"text/tabwriter"
 	"time"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/nslifecycle/nslifecycle/finalizer"
 	"github.com/nslifecycle/nslifecycle/phase"
@@ -27,7 +28,7 @@ func (p Plan) Text() string {
 			if source == "" {
 				source = "the look"
 			}
-			fmt.Fprintf(&b, "  %s: %s\n", plain(source), plain(f.Text))
+			wrap(&b, "  ", "    ", plain(source)+": "+plain(f.Text))
 		}
 	}
 	return b.String()
@@ -46,30 +47,84 @@ func (p Plan) head(b *strings.Builder) {
 		fmt.Fprintf(b, "namespace %s is being deleted, %s left\n", plain(p.Name), what)
 	case p.Refusal != "":
 		fmt.Fprintf(b, "namespace %s cannot be deleted now; it has %s\n", plain(p.Name), what)
+	case p.Delete == Nothing:
+		fmt.Fprintf(b, "deleting namespace %s changes nothing while it is on hold; it has %s\n", plain(p.Name), what)
+	case p.Delete == Holds:
+		fmt.Fprintf(b, "deleting namespace %s would put it on hold first, and then delete %s\n", plain(p.Name), what)
 	default:
 		fmt.Fprintf(b, "deleting namespace %s would delete %s\n", plain(p.Name), what)
 	}
 }
 
 func (p Plan) facts(b *strings.Builder) {
+	fact := func(name, text string) {
+		wrap(b, fmt.Sprintf("  %-13s", name+":"), strings.Repeat(" ", 15), text)
+	}
 	if p.Refusal != "" {
-		fmt.Fprintf(b, "  refused:     %s\n", plain(p.Refusal))
+		fact("refused", plain(p.Refusal))
 	}
 	for _, one := range p.Protections {
-		fmt.Fprintf(b, "  protected:   %s (owner %s: %s)\n", plain(one.Name), plain(one.Owner), plain(one.Reason))
+		fact("protected", fmt.Sprintf("%s (owner %s: %s)", plain(one.Name), plain(one.Owner), plain(one.Reason)))
 	}
 	if p.Hold != nil {
-		fmt.Fprintf(b, "  on hold:     until %s\n", p.Hold.Until.UTC().Format(time.RFC3339))
+		fact("on hold", "until "+moment(p.Hold.Until)+p.waits())
 	}
 	if p.Grace > 0 {
-		fmt.Fprintf(b, "  grace:       it would be on hold for %v first\n", p.Grace)
+		until := ""
+		if !p.Until.IsZero() {
+			until = ", until " + moment(p.Until)
+		}
+		fact("grace", fmt.Sprintf("it would be on hold for %v%s", p.Grace, until))
+	}
+	if p.Unguarded && (len(p.Protections) > 0 || p.Hold != nil) {
+		fact("unguarded", "nothing there enforces what the annotations declare")
 	}
 	if len(p.Finalizers) > 0 {
-		fmt.Fprintf(b, "  finalizers:  %s\n", list(p.Finalizers))
+		fact("finalizers", list(p.Finalizers))
 	}
 	if len(p.Own) > 0 {
-		fmt.Fprintf(b, "  and its own: %s\n", list(p.Own))
+		fact("and its own", list(p.Own))
 	}
+}
+
+// waits says how DELETE goes with the hold.
+func (p Plan) waits() string {
+	switch {
+	case p.Hold.Due(p.At):
+		return ", which is over"
+	case p.Delete == Nothing:
+		return "; then it is due to be deleted"
+	case p.Delete == Terminates:
+		return "; DELETE does not wait for that"
+	}
+	return ""
+}
+
+func moment(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+
+// width is how many columns the text tries to keep to, outside of its table.
+const width = 90
+
+// wrap writes text after first, broken at spaces to the width; further lines come after
+// rest.
+func wrap(b *strings.Builder, first, rest, text string) {
+	b.WriteString(first)
+	column, fresh := len(first), true
+	for word := range strings.SplitSeq(text, " ") {
+		n := utf8.RuneCountInString(word)
+		switch {
+		case fresh:
+		case column+1+n > width:
+			b.WriteString("\n" + rest)
+			column = len(rest)
+		default:
+			b.WriteByte(' ')
+			column++
+		}
+		b.WriteString(word)
+		column, fresh = column+n, false
+	}
+	b.WriteByte('\n')
 }
 
 // table lists the types with objects.
