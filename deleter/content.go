@@ -99,7 +99,7 @@ type Notifier interface {
 type Viewer interface {
 	// View is List for an incarnation that may as well be active: the target's DeletedAt
 	// may be zero ([Target.ValidateView]). For another incarnation, also one that was
-	// removed, it fails with [ErrIncarnation] (rule R8). What it lists of an active
+	// removed or never was, it fails with [ErrIncarnation] (rule R8). What it lists of an active
 	// namespace is not final (rule R6).
 	View(ctx context.Context, target Target, limit int, next string) (Page, error)
 }

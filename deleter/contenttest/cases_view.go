@@ -140,6 +140,20 @@ func checkViewOtherIncarnations(p *probe) error {
 	return nil
 }
 
+func checkViewNoIncarnation(p *probe) error {
+	target, err := p.seed("viewed-there", "apple")
+	if err != nil {
+		return err
+	}
+	target.Namespace = "viewed-never"
+	for _, target := range []deleter.Target{target, undated(target)} {
+		if items, err := p.view(target, 0); !errors.Is(err, deleter.ErrIncarnation) {
+			return fmt.Errorf("View of a namespace that is not there should fail with ErrIncarnation, got %d objects and: %w", len(items), orNil(err))
+		}
+	}
+	return nil
+}
+
 func checkViewBadInput(p *probe) error {
 	good, err := p.seed("viewed-good", "apple")
 	if err != nil {

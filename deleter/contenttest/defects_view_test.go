@@ -79,6 +79,15 @@ var viewDefects = []defect{
 			return page, err
 		}
 	}},
+	{"R8 view of no incarnation", "takes it for an empty one", func(m *mutant, _ *Backend) {
+		m.view = func(ctx context.Context, target deleter.Target, limit int, next string) (deleter.Page, error) {
+			page, err := m.Fake.View(ctx, target, limit, next)
+			if errors.Is(err, deleter.ErrIncarnation) && m.spaces[target.Namespace] == nil {
+				return deleter.Page{}, nil
+			}
+			return page, err
+		}
+	}},
 	{"view bad input", "takes a negative limit for none", func(m *mutant, _ *Backend) {
 		m.view = func(ctx context.Context, target deleter.Target, limit int, next string) (deleter.Page, error) {
 			return m.Fake.View(ctx, target, max(limit, 0), next)

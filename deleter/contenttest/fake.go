@@ -55,7 +55,7 @@ type FakeOptions struct {
 // make it inside.
 //
 // A namespace comes into being with its first [Fake.Put]; a target that the fake has never
-// heard of has no content. A Fake is safe for concurrent use.
+// heard of has no content, and cannot be viewed. A Fake is safe for concurrent use.
 type Fake struct {
 	opts   FakeOptions
 	mu     sync.Mutex
@@ -202,12 +202,15 @@ func (f *Fake) begin(ctx context.Context, call Call) (*space, error) {
 }
 
 // enter returns the target's space as it is now, empty when the namespace is
-// unknown. On success f.mu is held.
+// unknown and not viewed. On success f.mu is held.
 func (f *Fake) enter(call Call) (*space, error) {
 	target := call.Target
 	f.mu.Lock()
 	s := f.spaces[target.Namespace]
 	switch {
+	case s == nil && call.Op == deleter.OpView:
+		f.mu.Unlock()
+		return nil, fmt.Errorf("%w: %s is not there", deleter.ErrIncarnation, target.Namespace)
 	case s == nil:
 		return newSpace(target.UID), nil
 	case s.uid != target.UID || s.active && call.Op != deleter.OpView:

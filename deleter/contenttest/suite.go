@@ -125,6 +125,7 @@ func allCases() []testCase {
 		{"view", "a plan must tell what would be deleted, and change nothing", views, checkView},
 		{"view held", "an inventory must tell what holds the objects that are left", both(views, finalizers), checkViewHeld},
 		{"R8 view of other incarnations", "an inventory of one incarnation must not name objects of another: it is swept later", views, checkViewOtherIncarnations},
+		{"R8 view of no incarnation", "a plan or an inventory of a namespace that is not there must not say that nothing would be lost", views, checkViewNoIncarnation},
 		{"view bad input", "names that make no sense must not reach anything else", views, checkViewBadInput},
 		{"bad input", "names that make no sense must not reach anything else, and must be told from failures", nil, checkBadInput},
 		{"cancelled", "a pass that was stopped changes nothing any more", nil, checkCancelled},

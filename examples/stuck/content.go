@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/nslifecycle/nslifecycle/deleter"
+	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
 )
 
@@ -131,6 +133,9 @@ func (o *outside) fence(ctx context.Context, target deleter.Target, terminating 
 		return err
 	}
 	ns, err := o.registry.Get(ctx, target.Namespace)
+	if errors.Is(err, namespace.ErrNotFound) {
+		return fmt.Errorf("%w: %w", deleter.ErrIncarnation, err)
+	}
 	if err != nil {
 		return err
 	}

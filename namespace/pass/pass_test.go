@@ -213,6 +213,9 @@ func TestErrorsKeepTheirCauses(t *testing.T) {
 	require.ErrorAs(t, err, &source)
 	require.ErrorContains(t, err, `pass for namespace "a"`)
 	require.ErrorContains(t, err, "write status: disk full")
+	var storage *pass.StorageError
+	require.ErrorAs(t, err, &storage)
+	require.Equal(t, pass.StorageError{Op: "write status", Err: full}, *storage)
 }
 
 func TestPanics(t *testing.T) {
