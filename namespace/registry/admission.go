@@ -74,9 +74,10 @@ type Operation uint8
 
 // The operations. An Update or Finalize that takes the last finalizer from what is
 // being deleted removes it: it has no New then. What puts a namespace on hold and takes
-// it off again is an Update, also where a client asked for its deletion
-// ([Registry.DeleteAfter], [namespace.GraceAnnotation]); the Delete comes when the hold
-// is over.
+// it off again is an Update. Where a client asked for its deletion
+// ([Registry.DeleteAfter], [namespace.GraceAnnotation]) that is asked about before, as a
+// Delete in a dry run; the Delete itself comes when the hold is over, from whoever runs
+// package hold. A hold that is set by the annotation is an Update alone.
 const (
 	Create Operation = iota + 1
 	Update

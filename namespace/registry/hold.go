@@ -2,7 +2,10 @@ package registry
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"iter"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,21 +17,23 @@ import (
 // DeleteAfter puts a namespace on hold until h.Until, instead of what hold it may be
 // under, and returns it as it is then: Active, with the [namespace.HoldAnnotation]. From
 // then on its deletion is due, whatever grace it has, and package hold asks for it. A
-// time that is over already is due at once.
+// time that is over already is due at once. So whoever may set a hold, by this or by
+// [Registry.Update], may delete.
 //
 // What keeps a namespace from being deleted keeps it from being put on hold: see
 // [Registry.Delete] for these errors. A terminating one is [namespace.ErrConflict] and
-// [namespace.ErrTerminating] (rule R3), a hold that cannot be declared is
-// [namespace.ErrInvalid]. To admission it is an Update.
+// [namespace.ErrTerminating] (rule R3), a hold that cannot be declared, or for which the
+// store has no room, is [namespace.ErrInvalid]. Admission is asked as for a Delete that
+// begins a hold.
 func (r *Registry) DeleteAfter(ctx context.Context, name string, h namespace.Hold, only namespace.Preconditions) (namespace.Namespace, error) {
 	if err := r.checkDeletion(name, only); err != nil {
 		return namespace.Namespace{}, err
 	}
-	if _, err := namespace.WithHold(namespace.Namespace{Meta: namespace.Meta{Name: name}}, h); err != nil {
+	if _, _, err := h.Annotation(); err != nil {
 		return namespace.Namespace{}, err
 	}
 	return r.changeHold(ctx, name, only, func(old namespace.Namespace) (namespace.Namespace, error) {
-		if err := namespace.ValidateDelete(old, only); err != nil {
+		if err := namespace.ValidateDelete(old, namespace.Preconditions{}); err != nil {
 			return namespace.Namespace{}, err
 		}
 		return namespace.WithHold(old, h)
@@ -52,7 +57,11 @@ func (r *Registry) Restore(ctx context.Context, name string, only namespace.Prec
 	}
 	return r.changeHold(ctx, name, only, func(old namespace.Namespace) (namespace.Namespace, error) {
 		if _, held := old.Annotations[namespace.HoldAnnotation]; !held {
-			return namespace.Namespace{}, conflict(namespace.Resource, name, "it is not on hold, there is nothing to restore it from", nil)
+			index, err := r.holdEntry(ctx, name)
+			if err == nil && index == "" {
+				err = conflict(namespace.Resource, name, "it is not on hold, there is nothing to restore it from", nil)
+			}
+			return old, err
 		}
 		n := old.DeepCopy()
 		delete(n.Annotations, namespace.HoldAnnotation)
@@ -89,21 +98,81 @@ func (r *Registry) changeHold(ctx context.Context, name string, only namespace.P
 }
 
 // planHold returns how next, which differs in its hold only, takes the place of old,
-// and what admission makes of it.
+// and what admission makes of it. Whether it differs or not, the index is in step then:
+// an older release, or a backup, may have left it otherwise.
 func (r *Registry) planHold(ctx context.Context, old, next namespace.Namespace, entry store.Entry) (plan, namespace.Namespace, error) {
-	is, held := next.Annotations[namespace.HoldAnnotation]
-	if was, before := old.Annotations[namespace.HoldAnnotation]; is == was && held == before {
-		return plan{keep: true}, next, nil
-	}
-	if err := namespace.ValidateUpdate(old, next); err != nil {
+	index, err := r.holdEntry(ctx, old.Name)
+	if err != nil {
 		return plan{}, next, err
 	}
+	p := plan{keep: true}
+	is, held := next.Annotations[namespace.HoldAnnotation]
+	if was, before := old.Annotations[namespace.HoldAnnotation]; is != was || held != before {
+		if p, next, err = r.planHeld(ctx, old, next, entry); err != nil {
+			return plan{}, next, err
+		}
+	}
+	op := r.holdOperation(next)
+	written := slices.ContainsFunc(p.with, func(o store.Operation) bool { return o.Key == op.Key })
+	if !written && string(op.Value) != index {
+		if p.keep {
+			p = plan{value: entry.Value}
+		}
+		p.with = append(p.with, op)
+	}
+	return p, next, nil
+}
+
+// planHeld is planHold of a hold that does differ. The rest of the namespace is not held
+// against the rules for updates: what is stored must not keep it from being deleted.
+func (r *Registry) planHeld(ctx context.Context, old, next namespace.Namespace, entry store.Entry) (plan, namespace.Namespace, error) {
+	commit := func(old, next namespace.Namespace) (plan, error) { return r.planNamespace(ctx, old, next, entry) }
 	if !r.asks() {
-		p, err := r.planNamespace(ctx, old, next, entry)
+		p, err := commit(old, next)
 		return p, next, err
 	}
-	return r.planAdmitted(ctx, Update, old, next, namespace.PrepareUpdate, namespace.ValidateUpdate,
-		func(old, next namespace.Namespace) (plan, error) { return r.planNamespace(ctx, old, next, entry) })
+	_, held := next.Annotations[namespace.HoldAnnotation]
+	if held {
+		// Its deletion is asked for now, and by whom is known. What the links have join that
+		// deletion is left to the end of the hold.
+		_, _, err := r.DryRun().planAdmitted(ctx, Delete, old, namespace.MarkDeleted(old, time.Now()), asMarked, anything,
+			func(_, _ namespace.Namespace) (plan, error) { return plan{keep: true}, nil })
+		if err != nil {
+			return plan{}, next, err
+		}
+	}
+	p, made, err := r.planAdmitted(ctx, Update, old, next, namespace.PrepareUpdate, sinceThen(old, next), commit)
+	if err != nil {
+		return plan{}, next, err
+	}
+	if _, is, err := namespace.HoldOf(made.Meta); is != held || err != nil {
+		what := "admission took the hold off again"
+		if !held {
+			what = "admission put it on hold again"
+		}
+		return plan{}, next, &namespace.Error{
+			Kind: namespace.ErrForbidden, Resource: namespace.Resource, Name: old.Name, Err: ErrAdmission,
+			Message: fmt.Sprintf("%s %q is forbidden: %s", namespace.Resource, old.Name, what),
+		}
+	}
+	return p, made, nil
+}
+
+// sinceThen returns [namespace.ValidateUpdate] without what is wrong with next already.
+func sinceThen(old, next namespace.Namespace) func(old, made namespace.Namespace) error {
+	var known *namespace.Error
+	if !errors.As(namespace.ValidateUpdate(old, next), &known) {
+		return namespace.ValidateUpdate
+	}
+	return func(old, made namespace.Namespace) error {
+		err := namespace.ValidateUpdate(old, made)
+		var wrong *namespace.Error
+		if !errors.As(err, &wrong) || wrong.Kind != namespace.ErrInvalid {
+			return err
+		}
+		return namespace.Invalid(namespace.Kind, namespace.Resource, made.Name, slices.DeleteFunc(wrong.Causes,
+			func(v namespace.Violation) bool { return slices.Contains(known.Causes, v) }))
+	}
 }
 
 // indexHold adds to do what keeps the index of holds in step when next takes the place
@@ -115,15 +184,28 @@ func (c *core) indexHold(do []store.Operation, old, next namespace.Namespace) []
 	if !before && !after || was == is && old.Phase() == next.Phase() {
 		return do
 	}
-	entry, indexed := heldUntil(next)
-	if last, there := heldUntil(old); there == indexed && last == entry {
-		return do
+	return append(do, c.holdOperation(next))
+}
+
+// holdOperation is what puts the index of holds in step with n.
+func (c *core) holdOperation(n namespace.Namespace) store.Operation {
+	key := c.keys.hold(n.Name)
+	if entry, indexed := heldUntil(n); indexed {
+		return store.Put(key, []byte(entry))
 	}
-	key := c.keys.hold(next.Name)
-	if indexed {
-		return append(do, store.Put(key, []byte(entry)))
+	return store.Delete(key)
+}
+
+// holdEntry returns the entry of a namespace in the index of holds; empty: none.
+func (c *core) holdEntry(ctx context.Context, name string) (string, error) {
+	entry, err := c.read(ctx, c.keys.hold(name))
+	if err != nil {
+		return "", stored(namespace.Resource, name, err)
 	}
-	return append(do, store.Delete(key))
+	if entry == nil {
+		return "", nil
+	}
+	return string(entry.Value), nil
 }
 
 // heldUntil returns the entry of n in the index of holds, if it has one.

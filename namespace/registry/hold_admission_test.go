@@ -3,15 +3,20 @@ package registry_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/nslifecycle/nslifecycle/finalizer"
 	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/audit"
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
 	"github.com/nslifecycle/nslifecycle/phase"
+	"github.com/nslifecycle/nslifecycle/store"
 	"github.com/nslifecycle/nslifecycle/store/memory"
 )
 
@@ -45,8 +50,9 @@ func TestHoldDryRun(t *testing.T) {
 	})
 }
 
-// To admission the begin of a hold and its end are updates, which it may change and
-// refuse; what it leaves of the annotation is what the index says.
+// To admission the begin of a hold is a deletion that is asked about, and then an update,
+// which it may change and refuse; its end is an update. What it leaves of the annotation
+// is what the index says.
 func TestHoldAdmission(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := memory.New(nil)
@@ -80,11 +86,131 @@ func TestHoldAdmission(t *testing.T) {
 		require.NoError(t, err)
 		e.hold("x", 0)
 		e.terminate("x")
-		require.Equal(t, []string{"UPDATE", "UPDATE", "UPDATE", "DELETE"}, seen, "what changes nothing is not asked about")
+		require.Equal(t, []string{"DELETE", "UPDATE", "UPDATE", "DELETE", "UPDATE", "DELETE"}, seen, "what changes nothing is not asked about")
 		n := e.terminate("moved")
 		require.Equal(t, "2030-01-02T03:04:05Z "+n.UID, e.indexed("moved"))
 		_, err = e.Delete(e.ctx, "refused", anyVersion)
 		require.ErrorIs(t, err, namespace.ErrForbidden)
 		require.Empty(t, e.indexed("refused"))
 	})
+}
+
+// Who may not delete a namespace may not have it put on hold either: the chain is asked
+// about the deletion while it is known who asks for it. What it has join that is not
+// written: nothing is deleted yet.
+func TestAdmissionSeesTheDeletionThatAHoldBegins(t *testing.T) {
+	e := admittedEnv(t, nil, link(func(ctx context.Context, w *registry.Write) error {
+		if w.Itself == nil || w.Itself.Operation != registry.Delete {
+			return nil
+		}
+		if audit.Actor(ctx) == "mallory" {
+			return errors.New("not you")
+		}
+		if !w.DryRun {
+			return nil
+		}
+		w.TouchGate()
+		o, err := w.Get(ctx, configmaps, "count")
+		if err != nil {
+			return err
+		}
+		changed := o
+		changed.Labels = map[string]string{"deleted": "true"}
+		return w.Replace(o, changed)
+	}))
+	n := annotated(named("x"), namespace.GraceAnnotation, "1h")
+	n.Spec.Finalizers = finalizer.NewSet("example.com/agent")
+	_, err := e.Create(e.ctx, n)
+	require.NoError(t, err)
+	count := e.put(configmaps, "x", object("count"))
+	gate, err := e.store.Get(e.ctx, "/registry/.gate/x")
+	require.NoError(t, err)
+	before := e.revision()
+	mallory := audit.WithActor(e.ctx, "mallory")
+	_, err = e.Delete(mallory, "x", anyVersion)
+	requireError(t, err, namespace.ErrForbidden, `namespaces "x" is forbidden: not you`)
+	_, err = e.DeleteAfter(mallory, "x", namespace.Hold{Until: time.Now()}, anyVersion)
+	requireError(t, err, namespace.ErrForbidden, `namespaces "x" is forbidden: not you`)
+	require.Equal(t, before, e.revision())
+	e.terminate("x")
+	require.Equal(t, before+1, e.revision())
+	require.NotEmpty(t, e.indexed("x"))
+	_, err = e.Delete(mallory, "x", anyVersion)
+	require.NoError(t, err, "it changes nothing")
+	still, err := e.content(configmaps).Get(e.ctx, "x", "count")
+	require.NoError(t, err)
+	require.Equal(t, count, still)
+	same, err := e.store.Get(e.ctx, "/registry/.gate/x")
+	require.NoError(t, err)
+	require.Equal(t, gate, same)
+	_, err = e.Restore(mallory, "x", anyVersion)
+	require.NoError(t, err)
+}
+
+// A chain that undoes a hold, or a restoration, does not do so without a word: nobody
+// would know that the deletion does not come, or comes.
+func TestAdmissionThatUndoesAHold(t *testing.T) {
+	var undo func(annotations map[string]string)
+	e := admittedEnv(t, nil, link(func(_ context.Context, w *registry.Write) error {
+		if w.Itself != nil && w.Itself.Operation == registry.Update && undo != nil {
+			undo(w.Itself.New.Annotations)
+		}
+		return nil
+	}))
+	e.graced("x", "1h")
+	refused := func(_ namespace.Namespace, err error, text string) {
+		t.Helper()
+		requireError(t, err, namespace.ErrForbidden, `namespaces "x" is forbidden: `+text)
+		require.ErrorIs(t, err, registry.ErrAdmission)
+	}
+	undo = func(annotations map[string]string) { delete(annotations, namespace.HoldAnnotation) }
+	before := e.revision()
+	n, err := e.Delete(e.ctx, "x", anyVersion)
+	refused(n, err, "admission took the hold off again")
+	n, err = e.DeleteAfter(e.ctx, "x", namespace.Hold{Until: time.Now()}, anyVersion)
+	refused(n, err, "admission took the hold off again")
+	require.Equal(t, before, e.revision())
+	undo = nil
+	hold := e.terminate("x").Annotations[namespace.HoldAnnotation]
+	undo = func(annotations map[string]string) { annotations[namespace.HoldAnnotation] = hold }
+	n, err = e.Restore(e.ctx, "x", anyVersion)
+	refused(n, err, "admission put it on hold again")
+	require.Equal(t, before+1, e.revision())
+}
+
+// What was stored by other rules than those of today keeps nobody from asking for the
+// deletion, or calling it off; what admission adds is held against those of today.
+func TestHoldOfWhatIsInvalidToday(t *testing.T) {
+	for _, admitted := range []bool{false, true} {
+		t.Run(fmt.Sprint("admission ", admitted), func(t *testing.T) {
+			label := ""
+			e := newEnv(t)
+			if admitted {
+				e = admittedEnv(t, nil, link(func(_ context.Context, w *registry.Write) error {
+					if label != "" && w.Itself != nil && w.Itself.Operation == registry.Update {
+						w.Itself.New.Labels[label] = ""
+					}
+					return nil
+				}))
+			}
+			e.graced("x", "1h")
+			entry, err := e.store.Get(e.ctx, "/registry/namespaces/x")
+			require.NoError(t, err)
+			text := strings.Replace(string(entry.Value), `"labels":{`, `"labels":{"bad key!":"v",`, 1)
+			_, err = e.store.Commit(e.ctx, store.Txn{Do: []store.Operation{store.Put(entry.Key, []byte(text))}})
+			require.NoError(t, err)
+			e.terminate("x")
+			require.NotEmpty(t, e.indexed("x"))
+			e.hold("x", time.Hour)
+			_, err = e.Restore(e.ctx, "x", anyVersion)
+			require.NoError(t, err)
+			require.Equal(t, "v", e.get("x").Labels["bad key!"])
+			if label = "also bad!"; admitted {
+				_, err = e.Delete(e.ctx, "x", anyVersion)
+				require.ErrorIs(t, err, registry.ErrAdmission)
+				require.ErrorContains(t, err, "also bad!")
+				require.NotContains(t, err.Error(), "bad key!")
+			}
+		})
+	}
 }

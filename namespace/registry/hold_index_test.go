@@ -102,10 +102,60 @@ func TestHoldTokens(t *testing.T) {
 		}
 		break
 	}
+	e.create("x")
 	require.NoError(t, e.Close())
+	var types []namespace.HoldEventType
+	var errs []error
 	for event, err := range e.Holds(e.ctx, "") {
-		if event.Type != namespace.HoldsSynced {
-			require.ErrorIs(t, err, registry.ErrClosed)
-		}
+		types, errs = append(types, event.Type), append(errs, err)
 	}
+	require.Equal(t, []namespace.HoldEventType{namespace.HoldsSynced, 0}, types)
+	require.NoError(t, errs[0])
+	require.ErrorIs(t, errs[1], registry.ErrClosed)
+}
+
+// An index that is out of step, left so by an older release or a restored backup, is put
+// in step by whoever asks for a hold, for its end, or for the deletion, and by every write
+// of the annotation.
+func TestIndexOutOfStep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnv(t)
+		const key = "/registry/.hold/x"
+		made := e.graced("x", "1h")
+		hold := namespace.Hold{Until: time.Now().Add(time.Hour), By: "ops"}
+		want := hold.Until.UTC().Format(time.RFC3339Nano) + " " + made.UID
+		after := func() error { return second(e.DeleteAfter(e.ctx, "x", hold, anyVersion)) }
+		require.NoError(t, after())
+		for name, do := range map[string]func() error{
+			"the same hold": after,
+			"DELETE":        func() error { return second(e.Delete(e.ctx, "x", anyVersion)) },
+			"by another": func() error {
+				h := hold
+				h.By = e.get("x").ResourceVersion
+				return second(e.DeleteAfter(e.ctx, "x", h, anyVersion))
+			},
+			"an update of the annotation": func() error {
+				return second(e.annotate("x", namespace.HoldAnnotation, " "+e.get("x").Annotations[namespace.HoldAnnotation]))
+			},
+		} {
+			for _, op := range []store.Operation{store.Delete(key), store.Put(key, []byte("2010-01-01T00:00:00Z other"))} {
+				_, err := e.store.Commit(e.ctx, store.Txn{Do: []store.Operation{op}})
+				require.NoError(t, err)
+				before := e.revision()
+				require.NoError(t, do(), name)
+				require.Equal(t, want, e.indexed("x"), name)
+				require.Equal(t, before+1, e.revision(), name)
+			}
+		}
+		_, err := e.Restore(e.ctx, "x", anyVersion)
+		require.NoError(t, err)
+		_, err = e.store.Commit(e.ctx, store.Txn{Do: []store.Operation{store.Put(key, []byte(want))}})
+		require.NoError(t, err)
+		before := e.revision()
+		require.NoError(t, second(e.DryRun().Restore(e.ctx, "x", anyVersion)))
+		require.Equal(t, before, e.revision())
+		require.NoError(t, second(e.Restore(e.ctx, "x", anyVersion)))
+		require.Empty(t, e.indexed("x"))
+		require.ErrorIs(t, second(e.Restore(e.ctx, "x", anyVersion)), namespace.ErrConflict, "now there is nothing")
+	})
 }

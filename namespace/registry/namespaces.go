@@ -190,11 +190,15 @@ func answer(next namespace.Namespace, entry store.Entry, gone bool, err error) (
 //
 // A namespace with a grace ([namespace.GraceAnnotation]) is put on hold instead, and
 // returned Active; a deletion while it is on hold changes nothing, and one from the end
-// of the hold on makes it Terminating ([namespace.PrepareDelete]).
+// of the hold on makes it Terminating ([namespace.PrepareDelete]). Package hold asks for
+// that one: some process must run it. Admission is asked about the Delete first, as in a
+// dry run, and then about the Update that sets the hold; one that takes the hold off
+// again is [namespace.ErrForbidden] and [ErrAdmission].
 //
 // The errors are [namespace.ErrNotFound], [namespace.ErrConflict] for preconditions,
 // and [namespace.ErrForbidden] for an immortal name, whether there is such a namespace
-// or not, for a protected namespace, and for a grace that cannot be read.
+// or not, for a protected namespace, and for a grace that cannot be read; and
+// [namespace.ErrInvalid] where the store has no room for a hold.
 func (r *Registry) Delete(ctx context.Context, name string, only namespace.Preconditions) (namespace.Namespace, error) {
 	if err := r.checkDeletion(name, only); err != nil {
 		return namespace.Namespace{}, err
@@ -222,7 +226,7 @@ func (r *Registry) Delete(ctx context.Context, name string, only namespace.Preco
 		case !r.asks():
 			return r.planDeletion(ctx, old, next)
 		}
-		p, next, err = r.planAdmitted(ctx, Delete, old, next, asMarked, func(_, _ namespace.Namespace) error { return nil },
+		p, next, err = r.planAdmitted(ctx, Delete, old, next, asMarked, anything,
 			func(old, next namespace.Namespace) (plan, error) { return r.planDeletion(ctx, old, next) })
 		return p, err
 	})
@@ -242,6 +246,9 @@ func (r *Registry) checkDeletion(name string, only namespace.Preconditions) erro
 	}
 	return nil
 }
+
+// anything finds nothing wrong with what is made of old.
+func anything(_, _ namespace.Namespace) error { return nil }
 
 // asMarked returns old as it is marked, whatever else was made of it.
 func asMarked(old, made namespace.Namespace) namespace.Namespace {
