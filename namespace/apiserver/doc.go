@@ -29,6 +29,11 @@
 // looked up. Admission is the registry's ([registry.Options]), and part of the commit;
 // its links find the user with [authorization.UserFrom].
 //
+// A write that puts a namespace on hold, or moves the end of its hold, needs the verb
+// delete as well ([namespace.HoldAnnotation]). What is on hold, by a grace or otherwise, is
+// deleted in the end by package hold: some process must run it on the same registry.
+// Waivers and protections need no more than the verb that writes them.
+//
 // Not served: garbage collection by ownerReferences (the propagation policy of a
 // deletion is accepted, and nothing follows from it), watches over WebSocket, CBOR.
 package apiserver

@@ -17,7 +17,8 @@ type Options struct {
 	// Authenticate says who sent a request. An error refuses it with 401. Nil:
 	// everybody is "system:anonymous".
 	Authenticate func(*http.Request) (authorization.User, error)
-	// Authorizer decides what they may do. Nil: EVERYBODY MAY DO EVERYTHING, which is
+	// Authorizer decides what they may do. It is asked about the verb of the request, and
+	// once more where that creates by applying, or puts a namespace on hold. Nil: EVERYBODY MAY DO EVERYTHING, which is
 	// right only where nobody but its owner can reach the server.
 	Authorizer authorization.Authorizer
 	// Limits bound what requests may take.

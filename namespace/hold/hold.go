@@ -13,6 +13,14 @@
 // as a protection. Such a namespace stays on hold, its deletion is tried again from time
 // to time, and becomes effective once nothing keeps it any more.
 //
+// A namespace that somebody writes between each read and the deletion of what was read
+// stays on hold for as long: an attempt begins anew a few times at once, and then after
+// the backoff, and the first pause of the writer is enough.
+//
+// Whoever may set a hold may delete the namespace so, as this package asks with its own
+// rights: see [namespace.HoldAnnotation]. Some process must run it where graces and holds
+// are used, otherwise they never end.
+//
 // A hold that is waited for costs about 230 bytes in each process, and nothing else: no
 // goroutine, no timer, no request.
 //
@@ -85,11 +93,11 @@ type Hooks struct {
 	// Deleted: this process has begun the deletion of a namespace whose hold was over.
 	Deleted func(ref Ref)
 	// Refused: the deletion was refused, by a protection, say ([namespace.ErrForbidden]
-	// or [namespace.ErrInvalid]). It is told once, until the text of the error changes,
-	// and will be tried again.
+	// or [namespace.ErrInvalid]). It is told once of a hold, until the causes of the error
+	// change (one without causes: its text), and will be tried again.
 	Refused func(ref Ref, err error)
-	// Failed: the deletion could not be asked for. It is told once, and will be tried
-	// again.
+	// Failed: the deletion could not be asked for. It is told once of a hold, and will be
+	// tried again.
 	Failed func(ref Ref, err error)
 	// Lost: the watch of the holds ended, and will be had again. It is told once, until
 	// that has happened.
@@ -107,7 +115,8 @@ const (
 )
 
 // Run deletes namespaces whose hold is over, until ctx ends; then it returns nil, and
-// nothing that it started runs on. No failure ends it. Missing arguments and options out
+// nothing that it started runs on. No failure ends it. It deletes what is on hold whoever
+// has put it there, which every update of a namespace can. Missing arguments and options out
 // of range are refused with [namespace.ErrBadRequest].
 func Run(ctx context.Context, n Namespaces, o *Options) error {
 	switch {

@@ -182,6 +182,59 @@ func TestRefusedIsToldOnce(t *testing.T) {
 	})
 }
 
+// What is refused and fails by turns is told of once each, and a refusal is the same one as
+// long as its causes are, whatever it says.
+func TestRefusedAndFailedByTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.held("x", time.Hour)
+		var tries atomic.Int64
+		var field atomic.Value
+		field.Store("metadata.annotations[protection.nslifecycle.io/a]")
+		w.run(&intercepted{Namespaces: w, delete: func(context.Context, string) error {
+			n := tries.Add(1)
+			if n%2 == 0 {
+				return errors.New("broken")
+			}
+			return &namespace.Error{
+				Kind: namespace.ErrForbidden, Message: fmt.Sprint("no, for the ", n),
+				Causes: []namespace.Violation{{Type: namespace.ProtectedCause, Field: field.Load().(string), Message: fmt.Sprint(n)}},
+			}
+		}}, hold.Options{})
+		time.Sleep(25 * time.Hour)
+		require.Equal(t, []string{"failed x: broken", "refused x: no, for the 1"}, w.diary.take())
+		require.Greater(t, tries.Load(), int64(24*60))
+		require.Equal(t, 2, strings.Count(w.log.String(), "\n"))
+		field.Store("metadata.annotations[protection.nslifecycle.io/b]")
+		time.Sleep(time.Hour)
+		require.Len(t, w.diary.take(), 1, "it is another refusal")
+		w.hold("x", time.Hour)
+		time.Sleep(2 * time.Hour)
+		require.Len(t, w.diary.take(), 2, "it is another hold")
+	})
+}
+
+// A refusal of a hold that was moved meanwhile is not taken for one of the hold as it is.
+func TestRefusedWhileItWasMoved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.held("x", time.Hour)
+		moved := false
+		w.run(&intercepted{Namespaces: w, delete: func(_ context.Context, name string) error {
+			if !moved {
+				moved = true
+				w.hold(name, time.Hour)
+				time.Sleep(time.Second) // the watch tells meanwhile
+			}
+			return &namespace.Error{Kind: namespace.ErrForbidden, Message: "no"}
+		}}, hold.Options{})
+		time.Sleep(time.Hour + time.Minute)
+		require.Equal(t, []string{"refused x: no"}, w.diary.take())
+		time.Sleep(10 * time.Hour)
+		require.Equal(t, []string{"refused x: no"}, w.diary.take())
+	})
+}
+
 // What fails and what hangs does not hold up what is healthy, and is tried again.
 func TestR10_TheSickHoldUpNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

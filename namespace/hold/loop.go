@@ -2,6 +2,9 @@ package hold
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
 	"log/slog"
 	"sync"
 	"time"
@@ -19,7 +22,8 @@ type entry struct {
 	state   state
 	tries   uint8  // since its hold is over
 	listing uint32 // the last listing that had it
-	told    string // what was told last of it
+	refused uint64 // the refusal that was told last of its hold, see refusal
+	failed  bool   // that it failed was told of its hold
 	anew    bool   // its hold has changed while it ran
 	over    bool   // it is on hold no longer
 }
@@ -181,8 +185,12 @@ func (l *loop) rest(e *entry, until time.Time) {
 	l.ends.set(e, until)
 }
 
-// tell tells what an attempt came to, unless that was told before.
+// tell tells what an attempt came to, unless that was told before of the same hold.
 func (l *loop) tell(d done) {
+	e := d.entry
+	if e.anew { // what is told is of the hold that was
+		e = &entry{}
+	}
 	hooks, attrs := l.options.Hooks, []slog.Attr{slog.String("namespace", d.ref.Name), slog.String("uid", d.ref.UID)}
 	if d.err != nil {
 		attrs = append(attrs, slog.Any("err", d.err))
@@ -194,22 +202,37 @@ func (l *loop) tell(d done) {
 			hooks.Deleted(d.ref)
 		}
 	case keptOut:
-		if text := "refused: " + d.err.Error(); d.entry.told != text {
-			d.entry.told = text
+		if which := refusal(d.err); e.refused != which {
+			e.refused = which
 			l.line(slog.LevelWarn, "the hold of a namespace is over, its deletion was refused; it will be tried again", attrs)
 			if hooks.Refused != nil {
 				hooks.Refused(d.ref, d.err)
 			}
 		}
 	case failed:
-		if l.ctx.Err() == nil && d.entry.told != "failed" {
-			d.entry.told = "failed"
+		if l.ctx.Err() == nil && !e.failed {
+			e.failed = true
 			l.line(slog.LevelWarn, "the hold of a namespace is over, its deletion failed; it will be tried again", attrs)
 			if hooks.Failed != nil {
 				hooks.Failed(d.ref, d.err)
 			}
 		}
 	}
+}
+
+// refusal tells refusals apart: by their causes, where they have any, since their texts
+// may name what changes all the time.
+func refusal(err error) uint64 {
+	h := fnv.New64a()
+	var refused *namespace.Error
+	if errors.As(err, &refused) && len(refused.Causes) > 0 {
+		for _, c := range refused.Causes {
+			fmt.Fprintf(h, "%s\n%s\n", c.Type, c.Field)
+		}
+	} else {
+		h.Write([]byte(err.Error()))
+	}
+	return h.Sum64()
 }
 
 func (l *loop) line(level slog.Level, message string, attrs []slog.Attr) {
@@ -260,7 +283,7 @@ func (l *loop) held(event namespace.HoldEvent) {
 	if e.ref == ref && e.until.Equal(event.Until) {
 		return
 	}
-	e.ref, e.until, e.told = ref, event.Until, ""
+	e.ref, e.until, e.refused, e.failed = ref, event.Until, 0, false
 	switch e.state {
 	case resting:
 		l.rest(e, e.until)
