@@ -1,6 +1,7 @@
 package registry_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -10,7 +11,10 @@ import (
 
 	"github.com/nslifecycle/nslifecycle/finalizer"
 	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/audit"
 	"github.com/nslifecycle/nslifecycle/phase"
+	"github.com/nslifecycle/nslifecycle/store"
+	"github.com/nslifecycle/nslifecycle/store/memory"
 )
 
 // A hold does not make a namespace anything but Active, and takes nothing of it away.
@@ -121,4 +125,41 @@ func TestR8_HoldIsOfOneIncarnation(t *testing.T) {
 		require.ErrorIs(t, err, namespace.ErrConflict)
 		require.True(t, strings.HasSuffix(e.indexed("x"), " "+second.UID))
 	})
+}
+
+// A DELETE that begins a hold adds to the namespace. There is room for that however large
+// the namespace is, and for the updates that come after it.
+func TestR12_AHoldHasRoom(t *testing.T) {
+	for _, limits := range []store.Limits{{}, {Value: 4000}, {Bytes: 6000}} {
+		synctest.Test(t, func(t *testing.T) {
+			s, err := memory.New(&memory.Options{Limits: limits})
+			require.NoError(t, err)
+			t.Cleanup(func() { require.NoError(t, s.Close()) })
+			e := newEnvOver(t, s)
+			size := namespace.MaxAnnotations
+			if limits != (store.Limits{}) {
+				size = 6000
+			}
+			for ; !e.has("x"); size-- {
+				n := annotated(named("x"), namespace.GraceAnnotation, "1h")
+				n.Annotations["a"] = strings.Repeat("x", size)
+				_, err := e.Create(e.ctx, n)
+				require.True(t, err == nil || errors.Is(err, namespace.ErrInvalid), err)
+			}
+			n, err := e.Delete(audit.WithActor(e.ctx, "<ops>"), "x", anyVersion)
+			require.NoError(t, err, limits)
+			_, held, err := namespace.HoldOf(n.Meta)
+			require.NoError(t, err)
+			require.True(t, held)
+			_, err = e.annotate("x", namespace.GraceAnnotation, "2h")
+			require.NoError(t, err, "the hold does not keep it from being written")
+			_, err = e.annotate("x", "b", strings.Repeat("x", 100))
+			require.ErrorIs(t, err, namespace.ErrInvalid, "nothing else has more room for it")
+
+			time.Sleep(2 * time.Hour)
+			require.Equal(t, phase.Terminating, e.terminate("x").Status.Phase)
+			e.release("x")
+			require.False(t, e.has("x"))
+		})
+	}
 }

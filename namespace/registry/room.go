@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"encoding/json"
 	"fmt"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
@@ -43,11 +44,25 @@ func (c *core) largest(key int) int {
 // roomForEnd refuses an Active namespace that takes more than three quarters of
 // what the store allows: the rest is for the deletion timestamp and for the
 // conditions of the parties, which must be written before it can go (rules R9 and
-// R12).
+// R12). A hold is in the rest as well, up to half of that: a DELETE may set it.
 func (c *core) roomForEnd(n namespace.Namespace, value []byte) error {
 	if !n.DeletionTimestamp.IsZero() {
 		return nil
 	}
 	key := len(c.keys.root) + len(namespace.Resource) + len("/") + len(n.Name)
-	return c.roomFor(namespace.Resource, n.Name, key, value, c.largest(key)/4)
+	rest := c.largest(key) / 4
+	return c.roomFor(namespace.Resource, n.Name, key, value, rest-min(holdSize(n), rest/2))
+}
+
+// holdSize returns how many bytes the hold of n takes in its document; zero: it has none.
+func holdSize(n namespace.Namespace) int {
+	hold, held := n.Annotations[namespace.HoldAnnotation]
+	if !held {
+		return 0
+	}
+	value, err := json.Marshal(hold)
+	if err != nil { // of a string: never
+		return 0
+	}
+	return len(`"":,`) + len(namespace.HoldAnnotation) + len(value)
 }
