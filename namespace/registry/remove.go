@@ -18,9 +18,11 @@ import (
 // terminating, gone, or made again: no object of another uid is touched, hence none of
 // another incarnation (rule R8). For a cluster-scoped type ns is empty.
 //
-// Admission is not asked, as it is not by a pass: what is left must be able to go (rule
-// R12). An empty uid is [namespace.ErrBadRequest], a type that is not declared
-// [namespace.ErrNotFound].
+// Where the namespace is Active, made again by now, admission is asked as by
+// [Content.Delete], so that what counts goes on counting right, and what it refuses stays;
+// so it is for a cluster-scoped type. Everywhere else it is not, as it is not by a pass:
+// what is left must be able to go (rule R12). An empty uid is [namespace.ErrBadRequest],
+// a type that is not declared [namespace.ErrNotFound].
 func (r *Registry) Remove(ctx context.Context, resource deleter.Resource, ns, name, uid string, release []finalizer.Name) (gone bool, err error) {
 	c, err := r.Content(resource)
 	if err != nil {
@@ -34,35 +36,62 @@ func (r *Registry) Remove(ctx context.Context, resource deleter.Resource, ns, na
 		return false, badRequest(c.resource, name, "the uid is empty: say which object of that name is meant")
 	}
 	other := false
+	var refused error // which may be of any kind
 	_, gone, err = c.mutate(ctx, t, c.dry, func(entry store.Entry) (plan, error) {
-		p, same, err := planRemoval(entry, uid, release)
-		other = !same
+		r, err := planRemoval(entry, uid, release)
+		if other = r.other; err != nil || r.keep || !c.asks() {
+			return r.plan, err
+		}
+		p, err := c.planAskedRemoval(ctx, ns, r, entry)
+		refused = err
 		return p, err
 	})
-	if errors.Is(err, namespace.ErrNotFound) {
+	if refused == nil && errors.Is(err, namespace.ErrNotFound) {
 		return true, nil
 	}
 	return gone || other && err == nil, err
 }
 
-// planRemoval returns how the object of an entry is deleted, and whether it is the one
-// that is meant.
-func planRemoval(entry store.Entry, uid string, release []finalizer.Name) (p plan, same bool, err error) {
-	o, err := decodeObject(entry)
-	if err != nil {
-		return plan{}, true, err
+// removal is how an object is deleted.
+type removal struct {
+	plan
+	other     bool   // it is not the one that is meant
+	old, next Object // as it is, and what is left of it if anything is
+}
+
+func planRemoval(entry store.Entry, uid string, release []finalizer.Name) (r removal, err error) {
+	if r.old, err = decodeObject(entry); err != nil {
+		return r, err
 	}
-	if o.UID != uid {
-		return plan{keep: true}, false, nil
+	if r.old.UID != uid {
+		r.keep, r.other = true, true
+		return r, nil
 	}
-	before := o.Finalizers
+	r.next = r.old
 	for _, name := range release {
-		o.Finalizers = o.Finalizers.Without(name)
+		r.next.Finalizers = r.next.Finalizers.Without(name)
 	}
-	p, err = planObjectDeletion(&o, time.Now())
-	if err == nil && p.keep && !o.Finalizers.Equal(before) { // marked before
-		p = plan{}
-		p.value, err = encodeObject(o)
+	r.plan, err = planObjectDeletion(&r.next, time.Now())
+	if err == nil && r.keep && !r.next.Finalizers.Equal(r.old.Finalizers) { // marked before
+		r.plan = plan{}
+		r.value, err = encodeObject(r.next)
 	}
-	return p, true, err
+	return r, err
+}
+
+// planAskedRemoval has the chain asked where there is a gate, and the removal happen only
+// without a gate where there is none.
+func (c *Content) planAskedRemoval(ctx context.Context, ns string, r removal, entry store.Entry) (plan, error) {
+	if ns != "" {
+		gate := c.keys.gate(ns)
+		is, err := c.read(ctx, gate)
+		if err != nil {
+			return plan{}, stored(namespace.Resource, ns, err)
+		}
+		if is == nil {
+			r.If, r.again = append(r.If, store.Absent(gate)), true
+			return r.plan, nil
+		}
+	}
+	return c.planAdmittedDeletion(ctx, ns, r.plan, entry, r.old, r.next)
 }

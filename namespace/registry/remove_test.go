@@ -1,6 +1,7 @@
 package registry_test
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/finalizer"
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
+	"github.com/nslifecycle/nslifecycle/store"
 	"github.com/nslifecycle/nslifecycle/store/memory"
 	"github.com/nslifecycle/nslifecycle/store/storetest"
 )
@@ -207,4 +209,100 @@ func TestInventoryOfAnActiveNamespace(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, []deleter.Object{{Resource: widgets, Item: deleter.Item{Name: "w", UID: o.UID, Finalizers: []string{"example.com/a"}}}}, inventory.Objects)
 	}
+}
+
+// In a namespace that is Active, the chain is asked as by any deletion: what counts goes
+// on counting right. Everywhere else it is not (rule R12).
+func TestRemoveAsksAdmissionWhereThereIsAGate(t *testing.T) {
+	var asked []string
+	refuse := fmt.Errorf("not this one: %w", namespace.ErrNotFound)
+	e := admittedEnv(t, nil, link(func(_ context.Context, w *registry.Write) error {
+		for _, o := range w.Objects {
+			if o.Type.Resource != "widgets" || o.Operation == registry.Create {
+				continue
+			}
+			text := fmt.Sprintf("%v %s", o.Operation, o.Old.Name)
+			if o.New != nil {
+				text += fmt.Sprintf(", %d finalizers left", o.New.Finalizers.Len())
+			}
+			asked = append(asked, text)
+			if o.Old.Name == "kept" {
+				return refuse
+			}
+		}
+		return nil
+	}))
+	e.create("x")
+	remove := func(o registry.Object, release ...finalizer.Name) bool {
+		t.Helper()
+		asked = nil
+		gone, err := e.Remove(e.ctx, widgets, "x", o.Name, o.UID, release)
+		require.NoError(t, err)
+		return gone
+	}
+	free := e.put(widgets, "x", object("free"))
+	held := e.put(widgets, "x", object("held", "example.com/a", "example.com/b"))
+	kept := e.put(widgets, "x", object("kept"))
+
+	require.True(t, remove(free))
+	require.Equal(t, []string{"DELETE free"}, asked)
+	require.False(t, remove(held))
+	require.Equal(t, []string{"DELETE held, 2 finalizers left"}, asked)
+	require.False(t, remove(held))
+	require.Empty(t, asked, "nothing is done")
+	require.False(t, remove(held, "example.com/a"))
+	require.Equal(t, []string{"DELETE held, 1 finalizers left"}, asked)
+	require.True(t, remove(held, "example.com/b"))
+	require.Equal(t, []string{"DELETE held"}, asked)
+	gone, err := e.Remove(e.ctx, widgets, "x", kept.Name, kept.UID, nil)
+	require.ErrorIs(t, err, refuse)
+	require.False(t, gone)
+	asked = nil
+	gone, err = e.Remove(e.ctx, widgets, "x", kept.Name, "another", nil)
+	require.NoError(t, err)
+	require.True(t, gone)
+	require.Empty(t, asked, "another object is none of the chain's business")
+
+	e.terminate("x")
+	require.True(t, remove(kept))
+	require.Empty(t, asked)
+}
+
+// What is removed where there is no gate is removed only if there is none still: else a
+// quota of a namespace that was made again meanwhile would count it for ever.
+func TestRemoveWhileTheNamespaceIsMadeAgain(t *testing.T) {
+	m, err := memory.New(nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, m.Close()) })
+	s := &onceBefore{Store: m}
+	e := admittedEnv(t, s, counting)
+	e.create("x")
+	o := e.put(widgets, "x", object("w"))
+	e.terminate("x")
+	e.release("x")
+	s.do = func() {
+		e.create("x")
+		e.put(counters, "x", counter("c", 3))
+		e.put(widgets, "x", object("v"))
+		require.Equal(t, 1, e.requireCounted("x", 3))
+	}
+	gone, err := e.Remove(e.ctx, widgets, "x", "w", o.UID, nil)
+	require.NoError(t, err)
+	require.True(t, gone)
+	require.Nil(t, s.do, "it happened in between")
+	require.Equal(t, 1, e.requireCounted("x", 3))
+}
+
+// onceBefore does something before the next commit.
+type onceBefore struct {
+	store.Store
+	do func()
+}
+
+func (s *onceBefore) Commit(ctx context.Context, txn store.Txn) (store.Revision, error) {
+	if do := s.do; do != nil {
+		s.do = nil
+		do()
+	}
+	return s.Store.Commit(ctx, txn)
 }
