@@ -29,7 +29,7 @@ func (w *world) force(words []string) error {
 
 // sweep NAMESPACE BY REASON
 func (w *world) sweep(words []string) error {
-	result, err := force.Sweep(w.ctx, w.registry, w.audit, force.SweepRequest{
+	result, err := force.Sweep(w.ctx, w.registry, w.registry, w.audit, force.SweepRequest{
 		Name: words[0], ID: w.forced, By: words[1], Reason: words[2],
 	})
 	if err == nil && len(result.Left) > 0 {

@@ -19,6 +19,13 @@ const (
 	MaxDetail = 64 << 10
 )
 
+// Check reports why a record makes no sense: what [Log.Write] would say before it writes
+// anything.
+func Check(r Record) error {
+	_, err := complete(r)
+	return err
+}
+
 // complete returns r with what the log sets, or why it makes no sense.
 func complete(r Record) (Record, error) {
 	if err := checkName(r.Namespace); err != nil {

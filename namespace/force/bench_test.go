@@ -22,7 +22,7 @@ func BenchmarkDropAndSweep(b *testing.B) {
 				b.StartTimer()
 				result, err := force.Drop(b.Context(), w.registry, w.content, w.log, request(ns))
 				require.NoError(b, err)
-				swept, err := force.Sweep(b.Context(), w.registry, w.log, force.SweepRequest{
+				swept, err := force.Sweep(b.Context(), w.registry, w.registry, w.log, force.SweepRequest{
 					Name: "x", ID: result.ID, By: "b", Reason: "r", Release: []finalizer.Name{dead},
 				})
 				require.NoError(b, err)

@@ -144,7 +144,7 @@ func TestSweepSurvivesCrashes(t *testing.T) {
 		_, req := after.forced("x", 3)
 		after.create("y", 2)
 		c.armed.Store(true)
-		_, err := force.Sweep(t.Context(), before.registry, before.log, req)
+		_, err := force.Sweep(t.Context(), before.registry, before.registry, before.log, req)
 		crashed := c.over.Load()
 		if !crashed {
 			require.NoError(t, err)

@@ -19,8 +19,10 @@ type Request struct {
 	Name       string
 	UID        string           // the incarnation that is meant (rule R8)
 	Finalizers []finalizer.Name // of spec.finalizers; the namespace must have all of them
-	By         string           // who does it
-	Reason     string           // why
+	// By is who does it. If the context says that ([audit.WithActor]) it may be left out,
+	// and nobody else may be named; else it is a claim.
+	By     string
+	Reason string // why
 	// Incomplete accepts that sources do not answer, so that what they hold is not in
 	// the inventory. That is on record.
 	Incomplete bool
@@ -44,43 +46,48 @@ type Result struct {
 //
 // The same call again, after a failure or a crash at any moment, finishes what was
 // begun: finalizers that are held still are dropped after a new inventory, those that
-// are gone are put on record as such; one that was finished returns what it did. When
-// others have taken them all off meanwhile nothing is left to be done: Dropped is empty
-// then, and there is no error.
+// are gone are put on record as such, also if some of them went otherwise; one that was
+// finished returns what it did. When others have taken them all off between the record
+// and the write nothing is left to be done: Dropped is empty then, and there is no error.
 //
 // The errors: [namespace.ErrInvalid] for a request that makes no sense, without By and
 // Reason too; [namespace.ErrNotFound], [namespace.ErrConflict] for another incarnation
-// or a finalizer that the namespace does not have, [namespace.ErrForbidden] for one that
-// is not terminating; [ErrIncomplete]; those of the log, which leave everything as it
-// was; those of Finalize; [namespace.ErrUnknownOutcome] if not even a second look told
+// or a finalizer that the namespace does not have, also if that came about while the
+// inventory was taken; [namespace.ErrForbidden] for one that is not terminating, and for
+// a By that is not who asks; [ErrIncomplete]; those of the log, which leave everything as
+// it was; those of Finalize; [namespace.ErrUnknownOutcome] if not even a second look told
 // whether they were dropped; and [ErrUnrecorded].
 func Drop(ctx context.Context, namespaces Namespaces, content Inventory, log Log, req Request) (Result, error) {
 	d := drop{namespaces: namespaces, content: content, log: log, req: req}
 	if err := d.validate(ctx); err != nil {
 		return Result{}, err
 	}
-	n, held, err := d.read(ctx)
-	if err != nil {
-		return Result{}, err
-	}
-	earlier, err := d.earlier(ctx) // after the read: the record of what that shows is there
+	n, held, earlier, err := d.look(ctx)
 	if err != nil {
 		return Result{}, err
 	}
 	if len(held) == 0 {
 		return d.afterwards(ctx, n, earlier)
 	}
-	if err := d.check(*n, held); err != nil {
+	if err := d.check(*n, held, earlier); err != nil {
 		return Result{}, err
 	}
-	inventory, err := d.inventory(ctx, *n)
-	if err != nil || req.DryRun {
-		result := Result{Inventory: inventory, Namespace: *n}
-		if err == nil {
-			result.Dropped = held
-			result.Removed = namespace.Removable(without(*n, held))
-		}
-		return result, err
+	inventory, wrong := d.inventory(ctx, *n)
+	// What was listed is of this incarnation only if that is there still (rule R8).
+	n, held, earlier, err = d.look(ctx)
+	switch {
+	case err != nil:
+		return Result{}, err
+	case len(held) == 0:
+		return d.afterwards(ctx, n, earlier)
+	}
+	result := Result{Inventory: inventory, Namespace: *n}
+	switch {
+	case wrong != nil:
+		return result, wrong
+	case req.DryRun:
+		result.Dropped, result.Removed = held, namespace.Removable(without(*n, held))
+		return result, nil
 	}
 	return d.drop(ctx, inventory, earlier)
 }
@@ -94,7 +101,7 @@ type drop struct {
 	other      string // the uid that the name has now, if that is another one
 }
 
-func (d *drop) validate(ctx context.Context) error {
+func (d *drop) validate(ctx context.Context) (err error) {
 	name := d.req.Name
 	switch {
 	case ctx == nil:
@@ -114,13 +121,26 @@ func (d *drop) validate(ctx context.Context) error {
 	if err := checkFinalizers(name, "Finalizers", d.req.Finalizers); err != nil {
 		return err
 	}
-	if err := checkWhy(name, d.req.By, d.req.Reason); err != nil {
+	if d.req.By, err = asker(ctx, name, d.req.By); err != nil {
+		return err
+	}
+	if err := checkWhy(d.record(audit.Forcing, "", "")); err != nil {
 		return err
 	}
 	if ctx.Err() != nil {
 		return failed(name, "not begun", context.Cause(ctx))
 	}
 	return nil
+}
+
+// look returns the namespace and what of it is held, see read, and the earlier call.
+func (d *drop) look(ctx context.Context) (*namespace.Namespace, []finalizer.Name, *begun, error) {
+	n, held, err := d.read(ctx)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	earlier, err := d.earlier(ctx) // after the read: the record of what that shows is there
+	return n, held, earlier, err
 }
 
 // read returns the namespace, if the incarnation exists, and which of the named
@@ -146,13 +166,14 @@ func (d *drop) read(ctx context.Context) (*namespace.Namespace, []finalizer.Name
 	return &n, held, nil
 }
 
-// check refuses what may not be forced.
-func (d *drop) check(n namespace.Namespace, held []finalizer.Name) error {
+// check refuses what may not be forced. When a call is finished that was begun some of
+// the finalizers may have gone since.
+func (d *drop) check(n namespace.Namespace, held []finalizer.Name, earlier *begun) error {
 	if n.Phase() != phase.Terminating {
 		return refuse(namespace.ErrForbidden, n.Name, "it is %s: DELETE it first; only what is being deleted is forced", n.Phase())
 	}
 	for _, f := range d.req.Finalizers {
-		if !slices.Contains(held, f) {
+		if !earlier.open() && !slices.Contains(held, f) {
 			return refuse(namespace.ErrConflict, n.Name, "it does not have the finalizer %q; it has %s", f, list(n.Spec.Finalizers.Names()))
 		}
 	}
@@ -178,7 +199,7 @@ func (d *drop) inventory(ctx context.Context, n namespace.Namespace) (audit.Inve
 func (d *drop) drop(ctx context.Context, inventory audit.Inventory, earlier *begun) (Result, error) {
 	record := d.record(audit.Forcing, "", "")
 	record.Inventory = &inventory
-	if earlier != nil && earlier.end == nil {
+	if earlier.open() {
 		record.Follows = earlier.record.ID
 	}
 	if len(inventory.Failures) > 0 {
@@ -225,10 +246,14 @@ func (d *drop) end(ctx context.Context, action audit.Action, follows, detail str
 	if action == audit.Forced {
 		record.Finalizers = dropped
 	}
-	if _, err := d.log.Write(ctx, record); err != nil {
-		return failed(d.req.Name, "the record "+follows, because(ErrUnrecorded, err))
+	_, err := d.log.Write(ctx, record)
+	switch {
+	case err == nil:
+		return nil
+	case action == audit.Forced:
+		err = because(ErrUnrecorded, err)
 	}
-	return nil
+	return failed(d.req.Name, "put on record how "+follows+" ended", err)
 }
 
 // list names finalizers.

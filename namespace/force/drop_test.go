@@ -155,32 +155,57 @@ func (f failing) List(context.Context, deleter.Target, int, string) (deleter.Pag
 }
 
 // A request is for one incarnation, also if the name is taken by another one while it
-// is carried out.
+// is carried out: an inventory that may have something of that one is not put on record,
+// so that nobody can sweep by it.
 func TestR8_AnotherIncarnationIsNotForced(t *testing.T) {
 	w := newWorld(t, newStore(t))
 	old := w.stuck("x", 0)
-	remake := func() {
-		old.Spec.Finalizers = finalizer.Set{}
-		old.ResourceVersion = ""
-		_, err := w.registry.Finalize(w.ctx(), old)
-		require.NoError(t, err)
-		w.stuck("x", 1)
-	}
 	req := request(old)
 	_, err := force.Drop(t.Context(), watched{w, w.registry}, inventoryFunc(func(ctx context.Context, target deleter.Target) (deleter.Inventory, error) {
-		inventory, err := w.content.Inventory(ctx, target)
-		remake()
-		return inventory, err
+		w.finalize(old)
+		now := w.stuck("x", 1)
+		return w.content.Inventory(ctx, deleter.Target{Namespace: "x", UID: now.UID}) // content that does not see the difference
 	}), w.log, req)
-	require.NoError(t, err)
+	require.ErrorIs(t, err, namespace.ErrConflict)
+	require.ErrorContains(t, err, "it has the uid")
 	now, err := w.registry.Get(t.Context(), "x")
 	require.NoError(t, err)
 	require.Equal(t, []finalizer.Name{dead, finalizer.Kubernetes}, now.Spec.Finalizers.Names())
-	require.Equal(t, []string{"forcing", "refused 0"}, w.actions("x"))
+	require.Empty(t, w.actions("x"))
 
 	_, err = w.drop(req)
 	require.ErrorIs(t, err, namespace.ErrConflict)
 	require.ErrorContains(t, err, "it has the uid")
+}
+
+// Between the record and the write the name may be taken as well; the record is honest.
+func TestR8_AnotherIncarnationAfterTheRecord(t *testing.T) {
+	w := newWorld(t, newStore(t))
+	old := w.stuck("x", 1)
+	result, err := force.Drop(t.Context(), w.registry, w.content, afterForcing{w.log, func() {
+		w.finalize(old)
+		w.stuck("x", 0)
+	}}, request(old))
+	require.NoError(t, err)
+	require.Empty(t, result.Dropped)
+	require.Equal(t, []string{"forcing", "refused 0"}, w.actions("x"))
+	now, err := w.registry.Get(t.Context(), "x")
+	require.NoError(t, err)
+	require.Equal(t, []finalizer.Name{dead, finalizer.Kubernetes}, now.Spec.Finalizers.Names())
+}
+
+// afterForcing does something when the first record was written.
+type afterForcing struct {
+	*audit.Log
+	do func()
+}
+
+func (l afterForcing) Write(ctx context.Context, r audit.Record) (audit.Record, error) {
+	r, err := l.Log.Write(ctx, r)
+	if r.Action == audit.Forcing {
+		l.do()
+	}
+	return r, err
 }
 
 type inventoryFunc func(ctx context.Context, target deleter.Target) (deleter.Inventory, error)
@@ -195,10 +220,7 @@ func TestDropWhileAnOwnerComesBack(t *testing.T) {
 	w := newWorld(t, newStore(t))
 	ns := w.stuck("x", 0)
 	_, err := force.Drop(t.Context(), watched{w, w.registry}, inventoryFunc(func(ctx context.Context, target deleter.Target) (deleter.Inventory, error) {
-		back := ns.DeepCopy()
-		back.Spec.Finalizers = back.Spec.Finalizers.Without(dead)
-		_, err := w.registry.Finalize(ctx, back)
-		require.NoError(t, err)
+		w.finalize(ns, finalizer.Kubernetes)
 		return w.content.Inventory(ctx, target)
 	}), w.log, request(ns))
 	require.NoError(t, err)
@@ -330,6 +352,7 @@ func TestBadInput(t *testing.T) {
 		"nobody":               {func(r *force.Request) { r.By = " " }, namespace.ErrInvalid},
 		"no reason":            {func(r *force.Request) { r.Reason = "\n" }, namespace.ErrInvalid},
 		"not UTF-8":            {func(r *force.Request) { r.Reason = "\xff" }, namespace.ErrInvalid},
+		"two lines":            {func(r *force.Request) { r.By = "root\nforced by nobody" }, namespace.ErrInvalid},
 		"long":                 {func(r *force.Request) { r.By = string(make([]byte, audit.MaxBy+1)) }, namespace.ErrInvalid},
 		"another":              {func(r *force.Request) { r.UID = "u" }, namespace.ErrConflict},
 		"not found":            {func(r *force.Request) { r.Name = "y" }, namespace.ErrNotFound},
@@ -356,6 +379,8 @@ func TestBadInput(t *testing.T) {
 		"no name":  func(r *force.SweepRequest) { r.Name = "" },
 		"nobody":   func(r *force.SweepRequest) { r.By = "" },
 		"why":      func(r *force.SweepRequest) { r.Reason = "" },
+		"hidden":   func(r *force.SweepRequest) { r.Reason = "a\u202eb" },
+		"timeout":  func(r *force.SweepRequest) { r.CallTimeout = -1 },
 		"parallel": func(r *force.SweepRequest) { r.Parallel = -1 },
 		"release":  func(r *force.SweepRequest) { r.Release = []finalizer.Name{""} },
 	} {
@@ -366,11 +391,11 @@ func TestBadInput(t *testing.T) {
 	}
 	_, err = w.sweep(sweep)
 	require.ErrorIs(t, err, namespace.ErrNotFound)
-	_, err = force.Sweep(t.Context(), nil, nil, sweep)
+	_, err = force.Sweep(t.Context(), nil, nil, nil, sweep)
 	require.ErrorIs(t, err, namespace.ErrInvalid)
-	_, err = force.Sweep(none, w.registry, w.log, sweep)
+	_, err = force.Sweep(none, w.registry, w.registry, w.log, sweep)
 	require.ErrorIs(t, err, namespace.ErrInvalid)
-	_, err = force.Sweep(ctx, w.registry, w.log, sweep)
+	_, err = force.Sweep(ctx, w.registry, w.registry, w.log, sweep)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.Empty(t, w.actions("x"))
 	after, err := w.registry.Get(t.Context(), "x")

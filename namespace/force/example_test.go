@@ -49,7 +49,7 @@ func Example() {
 		fmt.Println("left:", o.Resource, o.Name, o.Finalizers)
 	}
 
-	swept := must(force.Sweep(ctx, r, records, force.SweepRequest{
+	swept := must(force.Sweep(ctx, r, r, records, force.SweepRequest{
 		Name: ns.Name, ID: dropped.ID, By: "ada", Reason: "nobody needs it",
 		Release: []finalizer.Name{"example.com/uninstalled"},
 	}))

@@ -22,14 +22,24 @@
 //     Finalizers that are not named stay, and their parties must see everything empty.
 //     Sources that did not answer refuse the call, unless that is accepted, on record.
 //   - R8: a request is for one incarnation, by uid. The write is on condition of what was
-//     read of it. A sweep goes by the uid of each object, so that a namespace that was
-//     made again keeps everything.
+//     read of it, and the inventory is of that incarnation: it was there before and after.
+//     A sweep goes by the uid of each object. An object that was left and that a namespace
+//     made again has taken over, by an update, has that uid still; so a sweep is refused
+//     then, unless that is accepted, on record.
 //   - R9: conditions are not written; the next pass of whoever is left writes them.
 //   - R10: conflicts are retried within a bound; one object or type that fails in a sweep
-//     does not hold up the others.
+//     does not hold up the others, and neither does one that is slow.
 //   - R11: any number of callers may do the same at the same time: they write more
 //     records, and drop or remove nothing more.
 //   - R12: what ends a namespace whose owner is gone for good.
+//
+// On a cluster the controller of the namespace goes on with its passes meanwhile, and a
+// pass that deletes a collection names no uids: one that is under way when the namespace
+// is removed and made again may reach into the new one. Stop that controller first, or
+// have it delete one by one (OneByOne of package deleter/kubernetes).
+//
+// Only what goes through this package is on record. A finalize request of somebody else
+// is not: let nobody but controllers make them.
 package force
 
 import (
@@ -38,7 +48,6 @@ import (
 	"fmt"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/finalizer"
@@ -46,10 +55,16 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/audit"
 )
 
-// Namespaces is where the namespaces are kept. registry.Registry is one, and so is
-// what deleter/kubernetes has for a cluster.
-type Namespaces interface {
+// Getter reads a namespace as it is now.
+type Getter interface {
 	Get(ctx context.Context, name string) (namespace.Namespace, error)
+}
+
+// Namespaces is where the namespaces are kept. registry.Registry is one, and so is
+// what deleter/kubernetes has for a cluster. A Finalize that may have been made although
+// there is an error is to fail with [namespace.ErrUnknownOutcome].
+type Namespaces interface {
+	Getter
 	Finalize(ctx context.Context, n namespace.Namespace) (namespace.Namespace, error)
 }
 
@@ -122,20 +137,28 @@ func checkName(name string) error {
 	return nil
 }
 
-// checkWhy refuses a request that does not say who asks, and why.
-func checkWhy(name, by, reason string) error {
-	for _, text := range []struct {
-		what, is string
-		most     int
-	}{{"By", by, audit.MaxBy}, {"Reason", reason, audit.MaxReason}} {
-		switch {
-		case strings.TrimSpace(text.is) == "":
-			return refuse(namespace.ErrInvalid, name, "%s is required: it is put on record", text.what)
-		case len(text.is) > text.most:
-			return refuse(namespace.ErrInvalid, name, "%s has %d bytes, at most %d are allowed", text.what, len(text.is), text.most)
-		case !utf8.ValidString(text.is):
-			return refuse(namespace.ErrInvalid, name, "%s must be valid UTF-8", text.what)
+// asker returns who asks: whom a server has authenticated, if it has. Nobody asks in
+// the name of somebody else.
+func asker(ctx context.Context, name, by string) (string, error) {
+	actor := audit.Printable(audit.Actor(ctx))
+	switch {
+	case actor == "":
+		return by, nil
+	case by != "" && by != actor:
+		return "", refuse(namespace.ErrForbidden, name, "By is %.80q, but it is %.80q who asks: leave it out", by, actor)
+	}
+	return actor, nil
+}
+
+// checkWhy refuses a record of a request that does not say who asks, and why.
+func checkWhy(r audit.Record) error {
+	for what, is := range map[string]string{"By": r.By, "Reason": r.Reason} {
+		if strings.TrimSpace(is) == "" {
+			return refuse(namespace.ErrInvalid, r.Namespace, "%s is required: it is put on record", what)
 		}
+	}
+	if err := audit.Check(r); err != nil {
+		return refuse(namespace.ErrInvalid, r.Namespace, "it cannot be put on record: %v", err)
 	}
 	return nil
 }

@@ -94,6 +94,15 @@ func (w *world) terminate(name string) namespace.Namespace {
 	return ns
 }
 
+// finalize leaves a namespace with these finalizers only, as its owners do.
+func (w *world) finalize(ns namespace.Namespace, left ...finalizer.Name) {
+	w.t.Helper()
+	ns = ns.DeepCopy()
+	ns.Spec.Finalizers = finalizer.NewSet(left...)
+	_, err := w.registry.Finalize(w.ctx(), ns)
+	require.NoError(w.t, err)
+}
+
 // stuck is a terminating namespace that an owner who is gone holds, and the default
 // finalizer.
 func (w *world) stuck(name string, n int) namespace.Namespace {
@@ -153,7 +162,7 @@ func (w *world) drop(req force.Request) (force.Result, error) {
 }
 
 func (w *world) sweep(req force.SweepRequest) (force.SweepResult, error) {
-	return force.Sweep(w.ctx(), watched{w, w.registry}, w.log, req)
+	return force.Sweep(w.ctx(), w.registry, watched{w, w.registry}, w.log, req)
 }
 
 // watched holds every effect against what is on record then: the record precedes it.

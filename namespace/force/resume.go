@@ -15,6 +15,8 @@ type begun struct {
 	end    *audit.Record
 }
 
+func (b *begun) open() bool { return b != nil && b.end == nil }
+
 // earlier returns the last call on record that was for the same and was not refused: nil
 // if there was none.
 func (d *drop) earlier(ctx context.Context) (*begun, error) {
@@ -66,7 +68,10 @@ func (d *drop) afterwards(ctx context.Context, n *namespace.Namespace, earlier *
 	if err != nil {
 		return Result{}, failed(d.req.Name, "read what is on record", err)
 	}
-	result := Result{ID: record.ID, Dropped: slices.Clone(record.Finalizers), Removed: n == nil}
+	result := Result{Dropped: slices.Clone(record.Finalizers), Removed: n == nil}
+	if !d.req.DryRun {
+		result.ID = record.ID
+	}
 	if record.Inventory != nil {
 		result.Inventory = *record.Inventory
 	}
@@ -80,7 +85,7 @@ func (d *drop) afterwards(ctx context.Context, n *namespace.Namespace, earlier *
 	if d.req.DryRun {
 		return result, nil
 	}
-	const detail = "they are gone: dropped by the call that did not get to say so, or taken off by others since"
+	const detail = "found gone by this caller: dropped by the call that did not get to say so, or taken off by others since, such as their owners"
 	return result, d.end(ctx, audit.Forced, record.ID, detail, result.Dropped)
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/nslifecycle/nslifecycle/finalizer"
 	"github.com/nslifecycle/nslifecycle/namespace"
@@ -15,15 +16,21 @@ import (
 type SweepRequest struct {
 	Name    string
 	ID      string           // of the record with the inventory: [Result].ID
-	By      string           // who does it
+	By      string           // who does it, as in [Request]
 	Reason  string           // why
 	Release []finalizer.Name // finalizers to be taken off the objects, whoever owns them
+	// Recreated accepts that the namespace was made again, and may use by now what was
+	// left: an update of an object keeps its uid. That is on record.
+	Recreated bool
 	// DryRun answers what would be removed, and does and writes nothing.
 	DryRun bool
 	// Parallel is how many objects are removed at once; default 8.
 	Parallel int
+	// CallTimeout bounds the removal of one object; default one minute.
+	CallTimeout time.Duration
 	// Progress is told how far it is after every object, one call at a time. It must be
-	// quick. Nil: nobody is told.
+	// quick. Nil: nobody is told. If it panics it is told nothing more, which is among the
+	// errors.
 	Progress func(SweepProgress)
 }
 
@@ -31,7 +38,7 @@ type SweepRequest struct {
 type SweepProgress struct {
 	Objects int // of the inventory
 	Gone    int // not there any more
-	Held    int // deleted, and held by finalizers that were not released
+	Held    int // deleted, and there still: held by finalizers that were not released, or ending gracefully
 	Failed  int // could not be removed
 }
 
@@ -39,18 +46,25 @@ type SweepProgress struct {
 // reached.
 type SweepResult struct {
 	SweepProgress
-	ID       string          // of the record that says so; empty in a dry run
-	Left     []audit.Object  // everything that is not gone, in the order of the inventory
-	Failures []audit.Failure // what failed, one for each resource type
+	ID   string         // of the record that says so; empty in a dry run
+	Left []audit.Object // everything that is not gone, in the order of the inventory
+	// Failures are what failed, one for each resource type, and the sources that did not
+	// answer when the inventory was taken: what they hold is not known, and not swept.
+	Failures []audit.Failure
 }
 
 // Sweep removes what the inventory of a [Drop] names, whether the namespace is still
 // terminating, gone, or made again. Each object is removed only if it still has the uid
-// that is in the inventory, so that nothing of another incarnation is touched (rule R8);
-// one that had no uid is left, since nobody can tell it from another. What a source that
-// did not answer then may hold is not in the inventory, so it is not swept either. In a
-// registry what is left shows in a namespace that is made again under the name: sweep
-// before.
+// that is in the inventory, so that nothing that another incarnation has made is touched
+// (rule R8); one that had no uid is left, since nobody can tell it from another. What a
+// source that did not answer then may hold is not in the inventory, so it is not swept
+// either. What is left shows in a namespace that is made again under the name, and may be
+// taken over there: sweep before. A sweep of a name that is taken when it begins is
+// refused unless [SweepRequest].Recreated accepts that.
+//
+// Types take turns, in no other order (deleter.Source.After does not count): one that is
+// slow takes its share of the calls only, and one that fails several times in a row comes
+// last.
 //
 // That it begins is put on record first ([audit.Sweeping]), and what it did last
 // ([audit.Swept], with an inventory of what is left, if anything is). An object that
@@ -58,12 +72,13 @@ type SweepResult struct {
 // on: what is gone costs one read each.
 //
 // The errors: [namespace.ErrInvalid] for a request that makes no sense;
-// [namespace.ErrNotFound] without such a record; [namespace.ErrConflict] for one that is
-// not of a Drop that was finished; those of the log, which leave everything as it was;
-// those of the objects, joined, and the cause of a context that ended, both beside a full
-// result; and [ErrUnrecorded].
-func Sweep(ctx context.Context, content Content, log Log, req SweepRequest) (SweepResult, error) {
-	s := sweep{content: content, log: log, req: req}
+// [namespace.ErrForbidden] for a By that is not who asks; [namespace.ErrNotFound] without
+// such a record; [namespace.ErrConflict] for one that is not of a Drop that was finished,
+// and for a namespace that was made again; those of the log and of the read of the
+// namespace, which leave everything as it was; those of the objects, joined, and the
+// cause of a context that ended, both beside a full result; and [ErrUnrecorded].
+func Sweep(ctx context.Context, namespaces Getter, content Content, log Log, req SweepRequest) (SweepResult, error) {
+	s := sweep{namespaces: namespaces, content: content, log: log, req: req}
 	if err := s.validate(ctx); err != nil {
 		return SweepResult{}, err
 	}
@@ -71,15 +86,15 @@ func Sweep(ctx context.Context, content Content, log Log, req SweepRequest) (Swe
 	if err != nil {
 		return SweepResult{}, err
 	}
-	if forcing.Inventory != nil {
-		s.objects = forcing.Inventory.Objects
+	accepted, err := s.recreated(ctx, forcing.UID)
+	if err != nil {
+		return SweepResult{}, err
 	}
-	s.uid, s.states = forcing.UID, make([]state, len(s.objects))
-	s.progress.Objects = len(s.objects)
+	s.take(forcing)
 	if req.DryRun {
 		return s.result(), nil
 	}
-	if _, err := log.Write(ctx, s.record(audit.Sweeping, "")); err != nil {
+	if _, err := log.Write(ctx, s.record(audit.Sweeping, accepted)); err != nil {
 		return s.result(), failed(req.Name, "nothing was removed, since it could not be put on record", err)
 	}
 	err = s.run(ctx)
@@ -87,15 +102,17 @@ func Sweep(ctx context.Context, content Content, log Log, req SweepRequest) (Swe
 	return result, errors.Join(err, s.end(ctx, &result, err))
 }
 
-func (s *sweep) validate(ctx context.Context) error {
+func (s *sweep) validate(ctx context.Context) (err error) {
 	name := s.req.Name
 	switch {
 	case ctx == nil:
 		return refuse(namespace.ErrInvalid, name, "the context is nil")
-	case s.content == nil || s.log == nil:
-		return refuse(namespace.ErrInvalid, name, "where the content and the records are is required")
+	case s.namespaces == nil || s.content == nil || s.log == nil:
+		return refuse(namespace.ErrInvalid, name, "where the namespaces, the content and the records are is required")
 	case s.req.Parallel < 0:
 		return refuse(namespace.ErrInvalid, name, "Parallel is %d, it must not be negative", s.req.Parallel)
+	case s.req.CallTimeout < 0:
+		return refuse(namespace.ErrInvalid, name, "CallTimeout is %v, it must not be negative", s.req.CallTimeout)
 	}
 	if err := checkName(name); err != nil {
 		return err
@@ -103,7 +120,11 @@ func (s *sweep) validate(ctx context.Context) error {
 	if err := checkFinalizers(name, "Release", s.req.Release); err != nil {
 		return err
 	}
-	if err := checkWhy(name, s.req.By, s.req.Reason); err != nil {
+	if s.req.By, err = asker(ctx, name, s.req.By); err != nil {
+		return err
+	}
+	s.uid = "u" // any will do for the check
+	if err := checkWhy(s.record(audit.Sweeping, "")); err != nil {
 		return err
 	}
 	if ctx.Err() != nil {
@@ -133,6 +154,22 @@ func (s *sweep) find(ctx context.Context) (audit.Record, error) {
 	return forcing, nil
 }
 
+// recreated refuses a name that another incarnation has by now, or says that this was
+// accepted.
+func (s *sweep) recreated(ctx context.Context, uid string) (accepted string, err error) {
+	n, err := s.namespaces.Get(ctx, s.req.Name)
+	switch {
+	case errors.Is(err, namespace.ErrNotFound), err == nil && n.UID == uid:
+		return "", nil
+	case err != nil:
+		return "", failed(s.req.Name, "see whether it was made again", err)
+	case !s.req.Recreated:
+		return "", refuse(namespace.ErrConflict, s.req.Name,
+			"it was made again, with the uid %q, and may use what was left; look, and set Recreated to remove it all the same", n.UID)
+	}
+	return fmt.Sprintf("the namespace was made again, with the uid %q, which was accepted", n.UID), nil
+}
+
 func (s *sweep) record(action audit.Action, detail string) audit.Record {
 	return audit.Record{
 		Action: action, Namespace: s.req.Name, UID: s.uid, By: s.req.By, Reason: s.req.Reason,
@@ -147,14 +184,17 @@ func (s *sweep) end(ctx context.Context, result *SweepResult, err error) error {
 	p := result.SweepProgress
 	detail := fmt.Sprintf("%d of %d objects are gone", p.Gone, p.Objects)
 	if p.Gone < p.Objects {
-		detail += fmt.Sprintf("; %d are held by finalizers, %d failed, %d were not reached",
+		detail += fmt.Sprintf("; %d are held, %d failed, %d were not reached",
 			p.Held, p.Failed, p.Objects-p.Gone-p.Held-p.Failed)
+	}
+	if n := len(s.unknown); n > 0 {
+		detail += fmt.Sprintf("; %d source(s) did not answer when the inventory was taken", n)
 	}
 	if err != nil {
 		detail += ": " + err.Error()
 	}
 	record := s.record(audit.Swept, short(detail))
-	if len(result.Left) > 0 {
+	if len(result.Left)+len(result.Failures) > 0 {
 		record.Inventory = &audit.Inventory{Objects: result.Left, Failures: result.Failures}
 	}
 	record, err = s.log.Write(ctx, record)

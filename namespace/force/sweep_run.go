@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/namespace/audit"
@@ -15,17 +16,62 @@ import (
 
 // sweep is one call.
 type sweep struct {
-	content Content
-	log     Log
-	req     SweepRequest
-	uid     string // of the incarnation
-	objects []audit.Object
+	namespaces Getter
+	content    Content
+	log        Log
+	req        SweepRequest
+	uid        string // of the incarnation
+	objects    []audit.Object
+	unknown    []audit.Failure // sources that the inventory is without
 
 	mu       sync.Mutex
-	next     int // the first object that nobody has taken
+	types    []*turn
 	states   []state
 	progress SweepProgress
 	faults   []fault
+	panicked error // of Progress
+}
+
+// turn is what is left to do of one resource type.
+type turn struct {
+	resource string
+	left     []int // objects that nobody has taken
+	taken    int
+	calls    int // under way
+	failures int // in a row
+}
+
+// enough is how many failures in a row have a type come last.
+const enough = 3
+
+// before compares whose turn it is: that of a type that does not fail, with the fewest
+// calls under way, and with the fewest made.
+func (t *turn) before(other *turn) int {
+	return cmp.Or(
+		cmp.Compare(t.failures/enough, other.failures/enough),
+		cmp.Compare(t.calls, other.calls),
+		cmp.Compare(t.taken, other.taken),
+	)
+}
+
+// take takes in the inventory of a record.
+func (s *sweep) take(forcing audit.Record) {
+	s.uid = forcing.UID
+	if forcing.Inventory == nil {
+		return
+	}
+	s.objects, s.unknown = forcing.Inventory.Objects, forcing.Inventory.Failures
+	s.states = make([]state, len(s.objects))
+	s.progress.Objects = len(s.objects)
+	at := map[string]*turn{}
+	for i, o := range s.objects {
+		t := at[o.Resource]
+		if t == nil {
+			t = &turn{resource: o.Resource}
+			at[o.Resource], s.types = t, append(s.types, t)
+		}
+		t.left = append(t.left, i)
+	}
 }
 
 // state is what became of an object.
@@ -52,15 +98,15 @@ func (s *sweep) run(ctx context.Context) error {
 	for range min(cmp.Or(s.req.Parallel, 8), len(s.objects)) {
 		workers.Go(func() {
 			for ctx.Err() == nil {
-				i, ok := s.take()
-				if !ok {
+				t, i := s.next()
+				if t == nil {
 					return
 				}
 				is, err := s.remove(ctx, s.objects[i])
 				if err != nil && ctx.Err() != nil {
 					return // perhaps removed, perhaps not: not reached
 				}
-				s.tell(i, is, err)
+				s.tell(t, i, is, err)
 			}
 		})
 	}
@@ -70,29 +116,53 @@ func (s *sweep) run(ctx context.Context) error {
 	if ctx.Err() != nil {
 		errs = append(errs, failed(s.req.Name, "the sweep was cut short", context.Cause(ctx)))
 	}
+	if s.panicked != nil {
+		errs = append(errs, failed(s.req.Name, "tell the progress", s.panicked))
+	}
 	for _, f := range s.faults {
 		errs = append(errs, failed(s.req.Name, "remove "+f.text(), f.first))
 	}
 	return errors.Join(errs...)
 }
 
-func (s *sweep) take() (int, bool) {
+// next hands out an object, and the type whose turn it is; nil: nothing is left.
+func (s *sweep) next() (*turn, int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	i := s.next
-	s.next++
-	return i, i < len(s.objects)
+	var t *turn
+	for _, other := range s.types {
+		if len(other.left) > 0 && (t == nil || other.before(t) < 0) {
+			t = other
+		}
+	}
+	if t == nil {
+		return nil, 0
+	}
+	i := t.left[0]
+	t.left = t.left[1:]
+	t.taken++
+	t.calls++
+	return t, i
 }
 
 var errNoUID = errors.New("it has no uid, so that it cannot be told from another of that name; look at it and delete it by hand")
 
-func (s *sweep) remove(ctx context.Context, o audit.Object) (state, error) {
+func (s *sweep) remove(ctx context.Context, o audit.Object) (is state, err error) {
 	if o.UID == "" {
 		return broken, errNoUID
 	}
+	timeout := cmp.Or(s.req.CallTimeout, time.Minute)
+	within, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("no answer within %v: %w", timeout, context.DeadlineExceeded))
+	defer cancel()
 	name, group, _ := strings.Cut(o.Resource, ".") // names of resources have no dots
-	done, err := s.content.Remove(ctx, deleter.Resource{Group: group, Name: name}, s.req.Name, o.Name, o.UID, s.req.Release)
+	done := false
+	err = safely(func() (err error) {
+		done, err = s.content.Remove(within, deleter.Resource{Group: group, Name: name}, s.req.Name, o.Name, o.UID, s.req.Release)
+		return err
+	})
 	switch {
+	case err != nil && within.Err() != nil && !errors.Is(err, context.Cause(within)):
+		return broken, fmt.Errorf("%w: %w", context.Cause(within), err)
 	case err != nil:
 		return broken, err
 	case done:
@@ -101,10 +171,22 @@ func (s *sweep) remove(ctx context.Context, o audit.Object) (state, error) {
 	return held, nil
 }
 
+// safely returns a panic of f as an error.
+func safely(f func() error) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("it panicked: %v", r)
+		}
+	}()
+	return f()
+}
+
 // tell notes what became of an object.
-func (s *sweep) tell(i int, is state, err error) {
+func (s *sweep) tell(t *turn, i int, is state, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	t.calls--
+	t.failures++
 	s.states[i] = is
 	switch is {
 	case gone:
@@ -115,8 +197,11 @@ func (s *sweep) tell(i int, is state, err error) {
 		s.progress.Failed++
 		s.fault(s.objects[i], err)
 	}
-	if s.req.Progress != nil {
-		s.req.Progress(s.progress)
+	if is != broken {
+		t.failures = 0
+	}
+	if s.req.Progress != nil && s.panicked == nil {
+		s.panicked = safely(func() error { s.req.Progress(s.progress); return nil })
 	}
 }
 
@@ -144,6 +229,9 @@ func (s *sweep) result() SweepResult {
 		if s.states[i] != gone {
 			r.Left = append(r.Left, o)
 		}
+	}
+	for _, f := range s.unknown {
+		r.Failures = append(r.Failures, audit.Failure{Source: f.Source, Text: short("did not answer when the inventory was taken: " + f.Text)})
 	}
 	for _, f := range s.faults {
 		r.Failures = append(r.Failures, audit.Failure{Source: f.resource, Text: short(fmt.Sprintf("%s: %v", f.text(), f.first))})

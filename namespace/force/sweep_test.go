@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -63,7 +65,7 @@ func TestSweepWithoutRelease(t *testing.T) {
 	record, err := w.log.Get(t.Context(), "x", result.ID)
 	require.NoError(t, err)
 	require.Equal(t, result.Left, record.Inventory.Objects)
-	require.Equal(t, "2 of 4 objects are gone; 2 are held by finalizers, 0 failed, 0 were not reached", record.Detail)
+	require.Equal(t, "2 of 4 objects are gone; 2 are held, 0 failed, 0 were not reached", record.Detail)
 }
 
 func TestDryRunOfSweep(t *testing.T) {
@@ -103,24 +105,72 @@ func TestSweepAsksForADropThatWasFinished(t *testing.T) {
 	require.Empty(t, w.names("y"))
 }
 
-// A namespace that was made again, with objects of the same names, keeps everything.
-func TestR8_ASweepTouchesNothingOfAnotherIncarnation(t *testing.T) {
+// A namespace that was made again keeps what it has made itself, also under the same
+// names. What it took over has the uid that it had: so the sweep asks before.
+func TestR8_ASweepOfANamespaceThatWasMadeAgain(t *testing.T) {
 	w := newWorld(t, newStore(t))
 	_, req := w.forced("x", 3)
 	// Objects that were left are in the way of their names; two go before.
+	c, err := w.registry.Content(widgets)
+	require.NoError(t, err)
 	for _, name := range []string{"w000000", "w000002"} {
-		c, err := w.registry.Content(widgets)
-		require.NoError(t, err)
 		_, err = c.Delete(t.Context(), "x", name, namespace.Preconditions{})
 		require.NoError(t, err)
 	}
-	w.create("x", 0, dead)
+	again := w.create("x", 0, dead)
 	w.widget("x", 0)
 	w.widget("x", 2)
+	for _, dry := range []bool{true, false} {
+		req.DryRun = dry
+		_, err = w.sweep(req)
+		require.ErrorIs(t, err, namespace.ErrConflict)
+		require.ErrorContains(t, err, again.UID)
+	}
+	require.Len(t, w.names("x"), 3)
+	require.Len(t, w.actions("x"), 2)
+
+	req.Recreated = true
 	result, err := w.sweep(req)
 	require.NoError(t, err)
 	require.Equal(t, 3, result.Gone)
 	require.Equal(t, []string{"w000000", "w000002"}, w.names("x"))
+	records, err := w.log.List(t.Context(), "x")
+	require.NoError(t, err)
+	require.Contains(t, records[2].Detail, again.UID)
+	require.Contains(t, records[2].Detail, "which was accepted")
+
+	broken := errors.New("connection refused")
+	_, err = force.Sweep(t.Context(), unreadable{broken}, w.registry, w.log, req)
+	require.ErrorIs(t, err, broken)
+	require.Len(t, w.actions("x"), 4)
+}
+
+type unreadable struct{ err error }
+
+func (u unreadable) Get(context.Context, string) (namespace.Namespace, error) {
+	return namespace.Namespace{}, u.err
+}
+
+// What did not answer when the inventory was taken is not swept, and nobody is told that
+// it was.
+func TestSweepOfAnIncompleteInventory(t *testing.T) {
+	w := newWorld(t, newStore(t))
+	ns := w.stuck("x", 1)
+	content, err := deleter.New([]deleter.Source{{Resource: widgets, Content: failing{err: errors.New("down")}}}, nil)
+	require.NoError(t, err)
+	drop := request(ns)
+	drop.Incomplete = true
+	dropped, err := force.Drop(t.Context(), w.registry, content, w.log, drop)
+	require.NoError(t, err)
+	result, err := w.sweep(force.SweepRequest{Name: "x", ID: dropped.ID, By: "b", Reason: "r"})
+	require.NoError(t, err)
+	require.Equal(t, []audit.Failure{{Source: "widgets.example.com",
+		Text: "did not answer when the inventory was taken: " + dropped.Inventory.Failures[0].Text}}, result.Failures)
+	record, err := w.log.Get(t.Context(), "x", result.ID)
+	require.NoError(t, err)
+	require.Equal(t, "0 of 0 objects are gone; 1 source(s) did not answer when the inventory was taken", record.Detail)
+	require.Equal(t, result.Failures, record.Inventory.Failures)
+	require.Equal(t, 1, record.Failures)
 }
 
 // fakeContent removes objects as a function says.
@@ -136,7 +186,7 @@ func TestR10_AnObjectThatFailsDoesNotHoldUpOthers(t *testing.T) {
 	_, req := w.forced("x", 5)
 	broken := errors.New("connection refused")
 	req.Parallel = 1
-	result, err := force.Sweep(t.Context(), fakeContent(func(name string) (bool, error) {
+	result, err := force.Sweep(t.Context(), w.registry, fakeContent(func(name string) (bool, error) {
 		if name < "w000003" {
 			return false, broken
 		}
@@ -151,6 +201,87 @@ func TestR10_AnObjectThatFailsDoesNotHoldUpOthers(t *testing.T) {
 	require.Len(t, record.Inventory.Objects, 3)
 }
 
+// leaves puts on record that so many objects of each type were left, in that order.
+func (w *world) leaves(n int, types ...string) force.SweepRequest {
+	w.t.Helper()
+	r := audit.Record{Action: audit.Forcing, Namespace: "x", UID: "u", Inventory: &audit.Inventory{}}
+	for _, resource := range types {
+		for i := range n {
+			r.Inventory.Objects = append(r.Inventory.Objects, audit.Object{Resource: resource, Name: fmt.Sprint(resource, i), UID: "u"})
+		}
+	}
+	r, err := w.log.Write(w.ctx(), r)
+	require.NoError(w.t, err)
+	_, err = w.log.Write(w.ctx(), audit.Record{Action: audit.Forced, Namespace: "x", UID: "u", Follows: r.ID})
+	require.NoError(w.t, err)
+	return force.SweepRequest{Name: "x", ID: r.ID, By: "b", Reason: "r"}
+}
+
+// A type whose calls hang takes its share of them only: all others are done before any
+// call of it has run out of time.
+func TestR10_ATypeThatHangsDoesNotHoldUpOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, newStore(t))
+		req := w.leaves(20, "hanging", "quick", "slow")
+		began, others := time.Now(), 0
+		req.Progress = func(p force.SweepProgress) {
+			if p.Gone == 40 && p.Failed == 0 {
+				others = p.Gone
+			}
+		}
+		result, err := force.Sweep(t.Context(), w.registry, removeFunc(func(ctx context.Context, name string) (bool, error) {
+			switch name[:4] {
+			case "hang":
+				<-ctx.Done()
+				return false, errors.New("gave up")
+			case "slow":
+				time.Sleep(time.Second)
+			}
+			return true, nil
+		}), w.log, req)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorContains(t, err, "no answer within 1m0s: context deadline exceeded: gave up")
+		require.Equal(t, 40, others)
+		require.Equal(t, force.SweepProgress{Objects: 60, Gone: 40, Failed: 20}, result.SweepProgress)
+		require.LessOrEqual(t, time.Since(began), 5*time.Minute)
+	})
+}
+
+// One call at a time: types take turns, and one that fails comes last.
+func TestSweepTakesTurns(t *testing.T) {
+	w := newWorld(t, newStore(t))
+	req := w.leaves(5, "a", "b")
+	req.Parallel = 1
+	var order []string
+	_, err := force.Sweep(t.Context(), w.registry, removeFunc(func(_ context.Context, name string) (bool, error) {
+		order = append(order, name)
+		if name[0] == 'a' {
+			panic("nil map")
+		}
+		return true, nil
+	}), w.log, req)
+	require.ErrorContains(t, err, "it panicked: nil map")
+	require.Equal(t, []string{"a0", "b0", "a1", "b1", "a2", "b2", "b3", "b4", "a3", "a4"}, order)
+}
+
+func TestProgressThatPanics(t *testing.T) {
+	w := newWorld(t, newStore(t))
+	req := w.leaves(5, "a")
+	told := 0
+	req.Progress = func(force.SweepProgress) { told++; panic("closed") }
+	result, err := force.Sweep(t.Context(), w.registry, fakeContent(func(string) (bool, error) { return true, nil }), w.log, req)
+	require.ErrorContains(t, err, "tell the progress: it panicked: closed")
+	require.Equal(t, 5, result.Gone)
+	require.Equal(t, 1, told)
+	require.NotEmpty(t, result.ID)
+}
+
+type removeFunc func(ctx context.Context, name string) (bool, error)
+
+func (f removeFunc) Remove(ctx context.Context, _ deleter.Resource, _, name, _ string, _ []finalizer.Name) (bool, error) {
+	return f(ctx, name)
+}
+
 // A sweep that is cut short says how far it came, and goes on when it is called again.
 func TestSweepIsResumed(t *testing.T) {
 	w := newWorld(t, newStore(t))
@@ -162,13 +293,13 @@ func TestSweepIsResumed(t *testing.T) {
 			cancel()
 		}
 	}
-	result, err := force.Sweep(ctx, watched{w, w.registry}, w.log, req)
+	result, err := force.Sweep(ctx, w.registry, watched{w, w.registry}, w.log, req)
 	require.ErrorIs(t, err, context.Canceled)
 	require.Equal(t, 7, result.Gone)
 	require.Len(t, w.names("x"), 13)
 	record, err := w.log.Get(t.Context(), "x", result.ID)
 	require.NoError(t, err)
-	require.Contains(t, record.Detail, "7 of 20 objects are gone; 0 are held by finalizers, 0 failed, 13 were not reached")
+	require.Contains(t, record.Detail, "7 of 20 objects are gone; 0 are held, 0 failed, 13 were not reached")
 
 	result, err = w.sweep(req)
 	require.NoError(t, err)
@@ -209,7 +340,7 @@ func TestR11_ManyAtOnce(t *testing.T) {
 			if ids[i] = result.ID; len(result.Dropped) == 0 {
 				return
 			}
-			_, errs[i] = force.Sweep(w.ctx(), w.registry, w.log,
+			_, errs[i] = force.Sweep(w.ctx(), w.registry, w.registry, w.log,
 				force.SweepRequest{Name: "x", ID: result.ID, By: fmt.Sprint(i), Reason: "r", Release: []finalizer.Name{dead}})
 		})
 	}
