@@ -3,7 +3,6 @@ package parties
 import (
 	"encoding/json"
 	"time"
-	"unicode/utf8"
 )
 
 // value is what an entry holds.
@@ -27,7 +26,7 @@ func decode(data []byte) (v value, ok bool) {
 	if len(data) > maxValue || json.Unmarshal(data, &v) != nil {
 		return value{}, false
 	}
-	ok = len(v.Label) <= maxLabel && len(v.Contact) <= maxContact && !v.Seen.IsZero() && utf8.ValidString(v.Label+v.Contact)
+	ok = !v.Seen.IsZero() && checkText("label", v.Label, maxLabel) == nil && checkText("contact", v.Contact, maxContact) == nil
 	return v, ok
 }
 

@@ -2,6 +2,7 @@ package parties
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 	"time"
 
@@ -17,6 +18,7 @@ func FuzzFold(f *testing.F) {
 	f.Add("example.com/agent/a", []byte(`{"label":"one","seen":"2026-01-01T00:00:00Z","since":"2026-01-01T00:00:00Z","patience":"30s"}`))
 	f.Add("kubernetes/a", []byte(`{"label":"one","seen":"0001-01-01T00:00:00Z","left":true,"patience":"-1s"}`))
 	f.Add("//", []byte(`{"seen":"9999-12-31T23:59:59Z","patience":"9999999h"}`))
+	f.Add("kubernetes/a", []byte(`{"label":"a\u001b[2J","seen":"2026-01-01T00:00:00Z","contact":"b\n\u0007"}`))
 	f.Add("", []byte(`[]`))
 	f.Fuzz(func(t *testing.T, key string, data []byte) {
 		const prefix = "/registry/.parties/"
@@ -30,14 +32,14 @@ func FuzzFold(f *testing.F) {
 			for _, i := range p.Instances {
 				require.Equal(t, p.Alive, i.Alive)
 				require.False(t, i.Left && i.Alive)
-				require.LessOrEqual(t, len(i.Label), maxLabel)
+				require.NoError(t, checkText("label", i.Label, maxLabel))
 				if i.LastSeen.After(latest) || latest.IsZero() {
 					latest = i.LastSeen
 				}
 			}
 			require.True(t, latest.Equal(p.LastSeen))
 			require.True(t, p.Alive || len(p.Instances) == 1)
-			require.LessOrEqual(t, len(p.Contact), maxContact)
+			require.NoError(t, checkText("contact", p.Contact, maxContact))
 			_, err := json.Marshal(p)
 			require.NoError(t, err)
 		}
@@ -56,5 +58,26 @@ func TestEntry(t *testing.T) {
 	require.Equal(t, 90*time.Second, got.patience())
 	for _, odd := range []string{"", "x", "0s", "-1s", "25h", "9999999h"} {
 		require.Equal(t, defaultPatience, value{Patience: odd}.patience(), odd)
+	}
+}
+
+// What could not be announced is not read: people are shown it in terminals.
+func TestEntryRefused(t *testing.T) {
+	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	for _, text := range []string{"a\x1b[2J", "a\nb", "\x00", "\x7f", "\u009b2J"} {
+		for _, v := range []value{{Label: text, Seen: at}, {Label: "one", Contact: text, Seen: at}} {
+			data, err := v.encode()
+			require.NoError(t, err)
+			_, ok := decode(data)
+			require.False(t, ok, "%+q", v)
+		}
+	}
+	for _, v := range []value{
+		{Label: strings.Repeat("a", maxLabel+1), Seen: at}, {Contact: strings.Repeat("a", maxContact+1), Seen: at}, {Label: "one"},
+	} {
+		data, err := v.encode()
+		require.NoError(t, err)
+		_, ok := decode(data)
+		require.False(t, ok)
 	}
 }

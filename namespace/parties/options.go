@@ -5,6 +5,7 @@ import (
 	"os"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/nslifecycle/nslifecycle/finalizer"
@@ -19,13 +20,13 @@ type Options struct {
 	// segments; default "registry", as registry.Options.Prefix has it.
 	Prefix string
 	// Contact is whom to ask about the party: an address, a channel, a page. At most
-	// 1024 bytes of UTF-8; default: nobody.
+	// 1024 bytes of UTF-8 without control characters; default: nobody.
 	Contact string
 	// Label tells people which instance this is; default the host's name and the
-	// process's number. At most 253 bytes of UTF-8.
+	// process's number. At most 253 bytes of UTF-8 without control characters.
 	Label string
 	// Beat is how often an instance shows that it lives; default 10 s, or a third of
-	// Patience if that is less. Each costs a write.
+	// Patience if that is less; at least 100 ms. Each costs a write.
 	Beat time.Duration
 	// Patience is after how much silence an instance is missing; default 30 s, or three
 	// Beats if that is more; at least two Beats, at most a day.
@@ -50,6 +51,7 @@ const (
 	defaultBeat     = 10 * time.Second
 	defaultPatience = 30 * time.Second
 
+	minBeat     = 100 * time.Millisecond
 	maxPatience = 24 * time.Hour
 	maxLabel    = 253
 	maxContact  = 1024
@@ -88,6 +90,8 @@ func (o *Options) timing() error {
 		return invalid("Options.Beat cannot be negative, got %v", o.Beat)
 	case o.Patience < 0:
 		return invalid("Options.Patience cannot be negative, got %v", o.Patience)
+	case o.Beat > 0 && o.Beat < minBeat:
+		return invalid("Options.Beat (%v) must be at least %v: each costs a write", o.Beat, minBeat)
 	case o.Beat > maxPatience/2:
 		return invalid("Options.Beat (%v) cannot exceed %v, half of the greatest Patience", o.Beat, maxPatience/2)
 	case o.Patience > maxPatience:
@@ -96,7 +100,7 @@ func (o *Options) timing() error {
 	if o.Beat == 0 {
 		o.Beat = defaultBeat
 		if o.Patience > 0 {
-			o.Beat = min(o.Beat, max(o.Patience/3, 1))
+			o.Beat = min(o.Beat, max(o.Patience/3, minBeat))
 		}
 	}
 	if o.Patience == 0 {
@@ -130,7 +134,7 @@ func checkText(what, text string, most int) error {
 		return invalid("%s has %d bytes, at most %d are allowed", what, len(text), most)
 	case !utf8.ValidString(text):
 		return invalid("%s %q is not valid UTF-8", what, text)
-	case strings.ContainsFunc(text, func(c rune) bool { return c < ' ' || c == 0x7f }):
+	case strings.ContainsFunc(text, unicode.IsControl):
 		return invalid("%s %q has a control character", what, text)
 	}
 	return nil
