@@ -16,10 +16,11 @@ import (
 // Collector counts what the controllers of one party do. It is a
 // [client.Collector]: register it once. All methods are safe for concurrent use.
 //
-// It keeps about 150 bytes for each namespace that is terminating and the
-// controller's, until that is removed.
+// It keeps about 150 bytes for each namespace that is terminating and that the party
+// holds, or held when this process first looked, until that is removed.
 type Collector struct {
-	descs descs
+	finalizer finalizer.Name
+	descs     descs
 
 	work      client.Histogram
 	deletion  client.Histogram
@@ -31,35 +32,44 @@ type Collector struct {
 	mu         sync.Mutex
 	namespaces map[controller.Ref]entry
 	queued     int
-	stages     [3]int
+	stages     [len(stages)]int
 	resources  resources
+	failures   []int // of the pass that is told of, kept for the next
 }
 
 // descs describe what is computed when it is asked for.
 type descs struct {
-	depth, terminating, oldest, deleted, failing *client.Desc
+	depth, terminating, oldest, deleted, failing, failingFor *client.Desc
 }
 
 // entry is what is known of a terminating namespace.
 type entry struct {
 	deleted time.Time // zero: not known yet
-	failing []int     // indices of the resources that failed in the last pass, ascending
+	failing []failure // the resources that failed in the last pass, by index
+	owner   *feed     // who took it up last
 	stage   uint8     // an index of stages
 	queued  bool
+}
+
+// failure is a resource that failed in the last pass, and in all since then.
+type failure struct {
+	index int
+	since time.Time
 }
 
 // stages are those of a terminating namespace, in order.
 var stages = [...]phase.Stage{phase.DeletingContent, phase.WaitingForFinalizers, phase.ReadyToRemove}
 
-func stageOf(ns namespace.Namespace) uint8 {
-	held := ns.Spec.Finalizers.Len() + ns.Meta.Finalizers.Len()
-	switch phase.StageOf(ns.DeletionTimestamp.Time, held, ns.Status.Conditions) {
-	case phase.WaitingForFinalizers:
+// stageOf returns the stage as the party has it, which is not that of the namespace
+// while others delete content: what a party has let go of must not look like its own.
+func (c *Collector) stageOf(ns namespace.Namespace) uint8 {
+	switch {
+	case ns.Spec.Finalizers.Has(c.finalizer):
+		return 0
+	case ns.Spec.Finalizers.Len()+ns.Meta.Finalizers.Len() > 0:
 		return 1
-	case phase.ReadyToRemove:
-		return 2
 	}
-	return 0
+	return 2
 }
 
 // New returns a collector for the party that owns f. Nil opts are all defaults. An
@@ -75,7 +85,7 @@ func New(f finalizer.Name, opts *Options) (*Collector, error) {
 	}
 	labels := client.Labels{"finalizer": string(f)}
 	c := &Collector{
-		descs: newDescs(labels),
+		finalizer: f, descs: newDescs(labels),
 		work: client.NewHistogram(client.HistogramOpts{
 			Name: "namespace_controller_work_duration_seconds", Help: "How long passes over terminating namespaces took.",
 			ConstLabels: labels, Buckets: options.WorkBuckets,
@@ -99,13 +109,15 @@ func New(f finalizer.Name, opts *Options) (*Collector, error) {
 func newDescs(labels client.Labels) descs {
 	return descs{
 		depth:       client.NewDesc("namespace_controller_queue_depth", "Terminating namespaces that wait for a worker.", nil, labels),
-		terminating: client.NewDesc("namespace_terminating", "Terminating namespaces by stage, as of their last passes.", []string{"stage"}, labels),
+		terminating: client.NewDesc("namespace_terminating", "Terminating namespaces by stage, as the party's last passes saw them.", []string{"stage"}, labels),
 		oldest: client.NewDesc("namespace_terminating_oldest_seconds",
-			"For how long the oldest of them has been terminating; 0: there is none.", nil, labels),
+			"For how long the oldest namespace of a stage has been terminating; 0: there is none.", []string{"stage"}, labels),
 		deleted: client.NewDesc("namespace_objects_deleted_total",
 			"Objects deleted, or newly marked as being deleted, by resource type, as far as the sources count them.", []string{"resource"}, labels),
 		failing: client.NewDesc("namespace_sources_failing",
 			"Terminating namespaces in whose last pass the source of that resource type failed.", []string{"resource"}, labels),
+		failingFor: client.NewDesc("namespace_sources_failing_seconds",
+			"For how long the source of that resource type has failed one of them without a break, at most; 0: it fails none.", []string{"resource"}, labels),
 	}
 }
 
@@ -135,7 +147,7 @@ func (c *Collector) countPasses(labels client.Labels) {
 
 // Describe implements [client.Collector].
 func (c *Collector) Describe(ch chan<- *client.Desc) {
-	for _, d := range []*client.Desc{c.descs.depth, c.descs.terminating, c.descs.oldest, c.descs.deleted, c.descs.failing} {
+	for _, d := range []*client.Desc{c.descs.depth, c.descs.terminating, c.descs.oldest, c.descs.deleted, c.descs.failing, c.descs.failingFor} {
 		ch <- d
 	}
 	for _, m := range c.counted() {
@@ -174,28 +186,39 @@ func (c *Collector) snapshot(now time.Time) []client.Metric {
 	gauge := func(d *client.Desc, v float64, labels ...string) client.Metric {
 		return client.MustNewConstMetric(d, client.GaugeValue, v, labels...)
 	}
-	var oldest time.Duration
-	for _, e := range c.namespaces {
-		if !e.deleted.IsZero() {
-			oldest = max(oldest, now.Sub(e.deleted))
-		}
-	}
-	all := []client.Metric{
-		gauge(c.descs.depth, float64(c.queued)),
-		gauge(c.descs.oldest, oldest.Seconds()),
-	}
+	oldest, failingFor := c.ages(now)
+	all := []client.Metric{gauge(c.descs.depth, float64(c.queued))}
 	for i, stage := range stages {
-		all = append(all, gauge(c.descs.terminating, float64(c.stages[i]), string(stage)))
+		all = append(all,
+			gauge(c.descs.terminating, float64(c.stages[i]), string(stage)),
+			gauge(c.descs.oldest, oldest[i].Seconds(), string(stage)))
 	}
-	for _, r := range c.resources.list {
+	for i, r := range c.resources.list {
 		if r.deleted > 0 {
 			all = append(all, client.MustNewConstMetric(c.descs.deleted, client.CounterValue, r.deleted, r.label))
 		}
 		if r.failed {
-			all = append(all, gauge(c.descs.failing, float64(r.failing), r.label))
+			all = append(all,
+				gauge(c.descs.failing, float64(r.failing), r.label),
+				gauge(c.descs.failingFor, failingFor[i].Seconds(), r.label))
 		}
 	}
 	return all
+}
+
+// ages returns for how long the oldest namespace of each stage has been terminating,
+// and each resource has failed one of them, at most.
+func (c *Collector) ages(now time.Time) (oldest [len(stages)]time.Duration, failing []time.Duration) {
+	failing = make([]time.Duration, len(c.resources.list))
+	for _, e := range c.namespaces {
+		if !e.deleted.IsZero() {
+			oldest[e.stage] = max(oldest[e.stage], now.Sub(e.deleted))
+		}
+		for _, f := range e.failing {
+			failing[f.index] = max(failing[f.index], now.Sub(f.since))
+		}
+	}
+	return oldest, failing
 }
 
 // Clear forgets the namespaces, as when the controller has ended and another process

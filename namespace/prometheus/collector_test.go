@@ -4,9 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -79,7 +77,9 @@ func TestAtFirst(t *testing.T) {
 		`namespace_terminating{stage="DeletingContent"} 0`,
 		`namespace_terminating{stage="ReadyToRemove"} 0`,
 		`namespace_terminating{stage="WaitingForFinalizers"} 0`,
-		"namespace_terminating_oldest_seconds 0",
+		`namespace_terminating_oldest_seconds{stage="DeletingContent"} 0`,
+		`namespace_terminating_oldest_seconds{stage="ReadyToRemove"} 0`,
+		`namespace_terminating_oldest_seconds{stage="WaitingForFinalizers"} 0`,
 	}, export(t, agent, nil).text(t)))
 }
 
@@ -110,13 +110,13 @@ func TestController(t *testing.T) {
 		values := e.values(t)
 		require.Contains(t, values, `namespace_objects_deleted_total{resource="widgets.example.com"} 2`)
 		require.Contains(t, values, `namespace_terminating{stage="DeletingContent"} 1`)
-		require.Contains(t, values, "namespace_terminating_oldest_seconds 0.5")
+		require.Contains(t, values, oldest+`{stage="DeletingContent"} 0.5`)
 		require.Equal(t, []string{"namespace_controller_queue_depth 0"}, e.of(t, "namespace_controller_queue_depth"))
 
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		values = e.values(t)
-		require.Contains(t, values, "namespace_terminating_oldest_seconds 3600.5")
+		require.Contains(t, values, oldest+`{stage="DeletingContent"} 3600.5`)
 		require.Regexp(t, `namespace_passes_total\{outcome="waiting"\} [6-9]\d`, strings.Join(values, "\n"))
 		require.Regexp(t, `namespace_controller_retries_total\{reason="remaining"\} [6-9]\d`, strings.Join(values, "\n"))
 
@@ -300,153 +300,6 @@ func TestClear(t *testing.T) {
 	h.Removed(ref) // of a pass that was under way
 	h.Left(ref)
 	require.Equal(t, want, e.values(t))
-}
-
-// half is a division of two controllers that can be turned.
-type half struct {
-	mu      sync.Mutex
-	even    bool
-	changed chan struct{}
-}
-
-func (d *half) Owns(name string) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return (name[len(name)-1]%2 == 0) == d.even
-}
-
-func (d *half) Changed() <-chan struct{} {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.changed
-}
-
-func (d *half) turn() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.even = !d.even
-	close(d.changed)
-	d.changed = make(chan struct{})
-}
-
-// Of several replicas each tells what is its own, also after the work has changed hands:
-// every namespace is in the sum once, and so is its end.
-func TestDivision(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, nil)
-		divisions := []*half{{even: true, changed: make(chan struct{})}, {changed: make(chan struct{})}}
-		var replicas []exported
-		for _, d := range divisions {
-			e := export(t, agent, nil)
-			w.run(t, controller.Options{Hooks: e.Hooks(), Division: d})
-			replicas = append(replicas, e)
-		}
-		const many = 7
-		var targets []deleter.Target
-		for i := range many {
-			targets = append(targets, w.terminate(t, fmt.Sprint("tenant-", i), "x"))
-		}
-		sum := func(name string, want ...string) {
-			t.Helper()
-			synctest.Wait()
-			for i, e := range replicas {
-				require.Equal(t, []string{name + " " + want[i]}, e.of(t, strings.Split(name, "{")[0])[:1])
-			}
-		}
-		const deleting = `namespace_terminating{stage="DeletingContent"}`
-		sum(deleting, "4", "3")
-		for _, d := range divisions {
-			d.turn()
-		}
-		time.Sleep(time.Hour)
-		sum(deleting, "3", "4")
-		for _, target := range targets {
-			w.content.Release(target, "x")
-		}
-		time.Sleep(time.Hour)
-		sum(deleting, "0", "0")
-		sum("namespace_deletion_duration_seconds_count", "3", "4")
-		sum("namespace_controller_queue_depth", "0", "0")
-	})
-}
-
-// Whatever is told in whatever order, nothing is counted below zero, what is told
-// agrees with itself, and nothing is left when all is gone.
-func TestAnyOrder(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	random := rand.New(rand.NewPCG(seed, 0))
-	e := export(t, agent, &prometheus.Options{Resources: 3})
-	h := e.Hooks()
-	ref := func() controller.Ref {
-		return controller.Ref{Name: fmt.Sprint(random.IntN(5)), UID: fmt.Sprint(random.IntN(2))}
-	}
-	for range 3000 {
-		r := ref()
-		switch random.IntN(7) {
-		case 0, 1:
-			h.Queued(r)
-		case 2:
-			h.PassStarted(r)
-		case 3, 4:
-			res := result(r, pass.Outcome(random.IntN(11)), failing(things(random.IntN(5)), things(random.IntN(5))))
-			if random.IntN(2) == 0 {
-				res.Namespace.Spec.Finalizers = finalizer.Set{}
-			}
-			h.PassEnded(r, res, nil, time.Second)
-		case 5:
-			h.Left(r)
-		case 6:
-			h.Removed(r)
-		}
-		if random.IntN(30) == 0 {
-			for _, line := range e.text(t) {
-				require.NotContains(t, line, " -")
-			}
-		}
-	}
-	for name := range 5 {
-		for uid := range 2 {
-			h.Removed(controller.Ref{Name: fmt.Sprint(name), UID: fmt.Sprint(uid)})
-		}
-	}
-	for _, line := range e.values(t) {
-		for _, gauge := range []string{"namespace_terminating", "namespace_controller_queue_depth", "namespace_sources_failing"} {
-			require.NotContains(t, line, gauge)
-		}
-	}
-}
-
-// Prometheus may ask while controllers work.
-func TestConcurrently(t *testing.T) {
-	e := export(t, agent, nil)
-	var all sync.WaitGroup
-	for i := range 4 {
-		h := e.Hooks()
-		all.Go(func() {
-			for j := range 500 {
-				ref := controller.Ref{Name: fmt.Sprint(i, j%50), UID: "1"}
-				h.Queued(ref)
-				h.PassStarted(ref)
-				h.PassEnded(ref, result(ref, pass.Failed, failing(things(j))), nil, time.Second)
-				h.Retried(ref, time.Second, controller.ReasonFailed)
-				h.Removed(ref)
-			}
-		})
-	}
-	all.Go(func() {
-		for range 20 {
-			_, err := e.registry.Gather()
-			require.NoError(t, err)
-		}
-	})
-	all.Go(func() {
-		for range 100 {
-			e.Clear()
-		}
-	})
-	all.Wait()
-	require.Contains(t, e.values(t), `namespace_passes_total{outcome="failed"} 2000`)
 }
 
 var _ client.Collector = (*prometheus.Collector)(nil)

@@ -9,27 +9,37 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/pass"
 )
 
-// Hooks are what feeds c. Several controllers of the party may have them, together they
-// are counted as one then. [controller.Join] joins them with others.
+// Hooks are what feeds c; call it once for each controller. Several controllers of the
+// party in one process, also such that divide the work, are counted as one: a namespace
+// is that of the one which took it up last, and only that one can leave it.
+// [controller.Join] joins them with others.
 func (c *Collector) Hooks() controller.Hooks {
+	f := &feed{c}
 	return controller.Hooks{
-		Queued:      func(ref controller.Ref) { c.queue(ref, true) },
-		PassStarted: func(ref controller.Ref) { c.queue(ref, false) },
+		Queued:      func(ref controller.Ref) { f.queue(ref, true) },
+		PassStarted: func(ref controller.Ref) { f.queue(ref, false) },
 		PassEnded:   c.ended,
 		Retried:     c.retried,
-		Left:        c.left,
+		Left:        f.left,
 		Removed:     c.removed,
 	}
 }
 
+// feed is one controller that tells c.
+type feed struct{ c *Collector }
+
 // queue takes up that the namespace waits for a worker, or no longer does. One that
 // was never heard of is terminating, or it would not be queued.
-func (c *Collector) queue(ref controller.Ref, queued bool) {
+func (f *feed) queue(ref controller.Ref, queued bool) {
+	c := f.c
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e, known := c.namespaces[ref]
 	if !known {
 		c.stages[0]++
+	}
+	if queued || !known { // a pass may begin with one that has become another's
+		e.owner = f
 	}
 	c.wait(&e, queued)
 	c.namespaces[ref] = e
@@ -62,35 +72,43 @@ func (c *Collector) ended(ref controller.Ref, result pass.Result, _ error, took 
 	if !known {
 		return // it left, or is gone
 	}
-	switch result.Outcome {
-	case pass.Gone, pass.Active, pass.Replaced:
+	switch {
+	case result.Outcome == pass.Active, result.Outcome == pass.Replaced,
+		result.Outcome == pass.NotHeld && e.deleted.IsZero(): // never the party's; if it becomes that, it is queued
 		c.forget(ref)
 		return
-	case pass.Interrupted: // what had not answered yet has not failed
-	default:
+	case result.Outcome == pass.Interrupted: // what had not answered yet has not failed
+	default: // Gone too: that it was removed is told next
 		c.fail(&e, result.Report)
 	}
 	if ns := result.Namespace; ns.UID == ref.UID && !ns.DeletionTimestamp.IsZero() {
 		e.deleted = ns.DeletionTimestamp.Time
 		c.stages[e.stage]--
-		e.stage = stageOf(ns)
+		e.stage = c.stageOf(ns)
 		c.stages[e.stage]++
 	}
 	c.namespaces[ref] = e
 }
 
-// fail takes up which resources failed.
+// fail takes up which resources failed. Those that did so before keep their time.
 func (c *Collector) fail(e *entry, report deleter.Report) {
-	for _, i := range e.failing {
-		c.resources.list[i].failing--
+	c.failures = c.resources.failures(report, c.failures[:0])
+	if slices.EqualFunc(e.failing, c.failures, func(f failure, index int) bool { return f.index == index }) {
+		return
 	}
-	e.failing = c.resources.failures(report, e.failing[:0])
-	for _, i := range e.failing {
-		c.resources.list[i].failing++
-		c.resources.list[i].failed = true
+	before := e.failing
+	for _, f := range before {
+		c.resources.list[f.index].failing--
 	}
-	if len(e.failing) == 0 {
-		e.failing = nil
+	e.failing = nil
+	for _, index := range c.failures {
+		one := failure{index, time.Now()}
+		if i := slices.IndexFunc(before, func(f failure) bool { return f.index == index }); i >= 0 {
+			one = before[i]
+		}
+		e.failing = append(e.failing, one)
+		c.resources.list[index].failing++
+		c.resources.list[index].failed = true
 	}
 }
 
@@ -102,10 +120,12 @@ func (c *Collector) retried(_ controller.Ref, _ time.Duration, reason controller
 	c.others.retries.Inc()
 }
 
-func (c *Collector) left(ref controller.Ref) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.forget(ref)
+func (f *feed) left(ref controller.Ref) {
+	f.c.mu.Lock()
+	defer f.c.mu.Unlock()
+	if f.c.namespaces[ref].owner == f {
+		f.c.forget(ref)
+	}
 }
 
 func (c *Collector) removed(ref controller.Ref) {

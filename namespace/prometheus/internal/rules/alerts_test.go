@@ -59,7 +59,7 @@ var cases = []struct {
 		`namespace_controller_queue_depth{` + kubernetes + `a"} 0+0x60
 		namespace_terminating{` + kubernetes + `a",stage="DeletingContent"} 3+0x60
 		namespace_terminating{` + kubernetes + `a",stage="WaitingForFinalizers"} 0+0x60
-		namespace_terminating_oldest_seconds{` + kubernetes + `a"} 20+0x60
+		namespace_terminating_oldest_seconds{` + kubernetes + `a",stage="DeletingContent"} 20+0x60
 		namespace_passes_total{` + kubernetes + `a",outcome="failed"} 7+0x60
 		namespace_passes_total{` + kubernetes + `a",outcome="removed"} 0+5x60
 		namespace_finalize_conflicts_total{` + kubernetes + `a"} 0+6x60
@@ -69,21 +69,21 @@ var cases = []struct {
 	{
 		"stuck, not long enough",
 		`namespace_controller_queue_depth{` + kubernetes + `a"} 0+0x120
-		namespace_terminating_oldest_seconds{` + kubernetes + `a"} 0+60x120`,
+		namespace_terminating_oldest_seconds{` + kubernetes + `a",stage="DeletingContent"} 0+60x120`,
 		time.Hour + 5*time.Minute, nil,
 	},
 	{
 		"stuck for an hour, as one of two replicas tells",
 		`namespace_controller_queue_depth{` + kubernetes + `a"} 0+0x120
-		namespace_terminating_oldest_seconds{` + kubernetes + `a"} 0+60x120
-		namespace_terminating_oldest_seconds{` + kubernetes + `b"} 0+0x120`,
+		namespace_terminating_oldest_seconds{` + kubernetes + `a",stage="DeletingContent"} 0+60x120
+		namespace_terminating_oldest_seconds{` + kubernetes + `b",stage="DeletingContent"} 0+0x120`,
 		time.Hour + 6*time.Minute,
 		[]firing{{"NamespaceStuckTerminating", "kubernetes", "A namespace has been terminating for 1h 6m 0s."}},
 	},
 	{
 		"stuck for a day",
 		`namespace_controller_queue_depth{` + kubernetes + `a"} 0+0x20
-		namespace_terminating_oldest_seconds{` + kubernetes + `a"} 90000+60x20`,
+		namespace_terminating_oldest_seconds{` + kubernetes + `a",stage="DeletingContent"} 90000+60x20`,
 		5 * time.Minute,
 		[]firing{
 			{"NamespaceStuckForADay", "kubernetes", "A namespace has been terminating for 1d 1h 5m 0s."},
@@ -95,7 +95,10 @@ var cases = []struct {
 		`namespace_controller_queue_depth{` + kubernetes + `a"} 0+0x60
 		namespace_sources_failing{` + kubernetes + `a",resource="widgets.example.com"} 2+0x60
 		namespace_sources_failing{` + kubernetes + `b",resource="widgets.example.com"} 1+0x60
+		namespace_sources_failing_seconds{finalizer="example.com/agent",job="agent",instance="a",resource="widgets.example.com"} 0+60x60
 		namespace_sources_failing{` + kubernetes + `b",resource="pods"} 0+0x60
+		namespace_sources_failing_seconds{` + kubernetes + `a",resource="widgets.example.com"} 0+60x60
+		namespace_sources_failing_seconds{` + kubernetes + `b",resource="widgets.example.com"} 0+0x60
 		namespace_passes_total{` + kubernetes + `a",outcome="failed"} 0+3x60`,
 		40 * time.Minute,
 		[]firing{{"NamespaceSourceFailing", "kubernetes", "The source widgets.example.com fails in 3 terminating namespaces."}},
@@ -103,7 +106,8 @@ var cases = []struct {
 	{
 		"a source failed for a moment",
 		`namespace_controller_queue_depth{` + kubernetes + `a"} 0+0x60
-		namespace_sources_failing{` + kubernetes + `a",resource="widgets.example.com"} 2+0x10 0+0x10 2+0x10`,
+		namespace_sources_failing{` + kubernetes + `a",resource="widgets.example.com"} 2+0x10 0+0x10 2+0x10
+		namespace_sources_failing_seconds{` + kubernetes + `a",resource="widgets.example.com"} 0+60x10 0+0x10 0+60x10`,
 		30 * time.Minute, nil,
 	},
 	{
@@ -112,25 +116,49 @@ var cases = []struct {
 		namespace_sources_failing{` + kubernetes + `a",resource="widgets.example.com"} 0+0x60
 		namespace_passes_total{` + kubernetes + `a",outcome="failed"} 0+3x60`,
 		40 * time.Minute,
-		[]firing{{"NamespacePassesFailing", "kubernetes", "Passes over terminating namespaces fail, and no source is to blame."}},
+		[]firing{{"NamespacePassesFailing", "kubernetes", "100% of the passes over terminating namespaces fail, and no source is to blame."}},
 	},
 	{
 		"passes of one party fail, and a source of another",
 		`namespace_controller_queue_depth{` + kubernetes + `a"} 0+0x60
 		namespace_sources_failing{finalizer="example.com/agent",job="agent",instance="a",resource="widgets.example.com"} 1+0x60
+		namespace_sources_failing_seconds{finalizer="example.com/agent",job="agent",instance="a",resource="widgets.example.com"} 0+60x60
 		namespace_passes_total{` + kubernetes + `a",outcome="failed"} 0+3x60`,
 		40 * time.Minute,
 		[]firing{
-			{"NamespacePassesFailing", "kubernetes", "Passes over terminating namespaces fail, and no source is to blame."},
+			{"NamespacePassesFailing", "kubernetes", "100% of the passes over terminating namespaces fail, and no source is to blame."},
 			{"NamespaceSourceFailing", "example.com/agent", "The source widgets.example.com fails in 1 terminating namespaces."},
 		},
 	},
 	{
-		"waiting for others",
+		"waiting for others, who are stuck",
 		`namespace_controller_queue_depth{` + kubernetes + `a"} 0+0x90
-		namespace_terminating{` + kubernetes + `a",stage="WaitingForFinalizers"} 2+0x90`,
-		62 * time.Minute,
-		[]firing{{"NamespaceWaitsForOthers", "kubernetes", "2 empty namespaces wait for other parties."}},
+		namespace_terminating_oldest_seconds{` + kubernetes + `a",stage="DeletingContent"} 0+0x90
+		namespace_terminating_oldest_seconds{` + kubernetes + `a",stage="WaitingForFinalizers"} 0+60x90`,
+		66 * time.Minute,
+		[]firing{{"NamespaceWaitsForOthers", "kubernetes", "A namespace that kubernetes has let go of has been terminating for 1h 6m 0s."}},
+	},
+	{
+		"waiting for others, who always take a minute",
+		`namespace_controller_queue_depth{` + kubernetes + `a"} 0+0x180
+		namespace_terminating{` + kubernetes + `a",stage="WaitingForFinalizers"} 2+0x180
+		namespace_terminating_oldest_seconds{` + kubernetes + `a",stage="WaitingForFinalizers"} 60+0x180`,
+		3 * time.Hour, nil,
+	},
+	{
+		"a busy host with a source that fails now and then",
+		`namespace_controller_queue_depth{` + kubernetes + `a"} 0+0x180
+		namespace_sources_failing{` + kubernetes + `a",resource="pods"} 3+0x180
+		namespace_sources_failing_seconds{` + kubernetes + `a",resource="pods"} 40+0x180`,
+		3 * time.Hour, nil,
+	},
+	{
+		"a busy host of whose passes a few fail, or conflict",
+		`namespace_controller_queue_depth{` + kubernetes + `a"} 0+0x60
+		namespace_passes_total{` + kubernetes + `a",outcome="failed"} 0+60x60
+		namespace_passes_total{` + kubernetes + `a",outcome="removed"} 0+6000x60
+		namespace_finalize_conflicts_total{` + kubernetes + `a"} 0+90x60`,
+		time.Hour, nil,
 	},
 	{
 		"the queue stands",
@@ -163,7 +191,8 @@ var cases = []struct {
 		"a storm of conflicts",
 		`namespace_controller_queue_depth{` + kubernetes + `a"} 0+0x60
 		namespace_finalize_conflicts_total{` + kubernetes + `a"} 0+90x60
-		namespace_finalize_conflicts_total{` + kubernetes + `b"} 0+60x60`,
+		namespace_finalize_conflicts_total{` + kubernetes + `b"} 0+60x60
+		namespace_passes_total{` + kubernetes + `a",outcome="waiting"} 0+60x60`,
 		40 * time.Minute,
 		[]firing{{"NamespaceConflictStorm", "kubernetes", "2.5 writes a second conflict with those of somebody else."}},
 	},
@@ -172,6 +201,19 @@ var cases = []struct {
 		`up{job="agent"} 0+0x60`,
 		11 * time.Minute,
 		[]firing{{"NamespaceControllerAbsent", "", "No controller of namespaces is there."}},
+	},
+	{
+		"one party's controller is gone, another's is there",
+		`namespace_controller_queue_depth{` + kubernetes + `a"} 0+0x10 stale
+		namespace_controller_queue_depth{finalizer="example.com/agent",job="other",instance="b"} 0+0x120`,
+		2 * time.Hour,
+		[]firing{{"NamespaceControllerAbsent", "kubernetes", "No controller of kubernetes is there."}},
+	},
+	{
+		"a controller that was replaced by one elsewhere",
+		`namespace_controller_queue_depth{` + kubernetes + `a"} 0+0x10 stale
+		namespace_controller_queue_depth{finalizer="kubernetes",job="other",instance="b"} _x12 0+0x120`,
+		time.Hour, nil,
 	},
 	{
 		"a controller that was restarted",

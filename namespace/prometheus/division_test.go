@@ -1,0 +1,83 @@
+package prometheus_test
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/nslifecycle/nslifecycle/deleter"
+	"github.com/nslifecycle/nslifecycle/namespace/controller"
+)
+
+// half is a division of two controllers that can be turned.
+type half struct {
+	mu      sync.Mutex
+	even    bool
+	changed chan struct{}
+}
+
+func (d *half) Owns(name string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return (name[len(name)-1]%2 == 0) == d.even
+}
+
+func (d *half) Changed() <-chan struct{} {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.changed
+}
+
+func (d *half) turn() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.even = !d.even
+	close(d.changed)
+	d.changed = make(chan struct{})
+}
+
+// Of several replicas each tells what is its own, also after the work has changed hands:
+// every namespace is in the sum once, and so is its end.
+func TestDivision(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		divisions := []*half{{even: true, changed: make(chan struct{})}, {changed: make(chan struct{})}}
+		var replicas []exported
+		for _, d := range divisions {
+			e := export(t, agent, nil)
+			w.run(t, controller.Options{Hooks: e.Hooks(), Division: d})
+			replicas = append(replicas, e)
+		}
+		const many = 7
+		var targets []deleter.Target
+		for i := range many {
+			targets = append(targets, w.terminate(t, fmt.Sprint("tenant-", i), "x"))
+		}
+		sum := func(name string, want ...string) {
+			t.Helper()
+			synctest.Wait()
+			for i, e := range replicas {
+				require.Equal(t, []string{name + " " + want[i]}, e.of(t, strings.Split(name, "{")[0])[:1])
+			}
+		}
+		const deleting = `namespace_terminating{stage="DeletingContent"}`
+		sum(deleting, "4", "3")
+		for _, d := range divisions {
+			d.turn()
+		}
+		time.Sleep(time.Hour)
+		sum(deleting, "3", "4")
+		for _, target := range targets {
+			w.content.Release(target, "x")
+		}
+		time.Sleep(time.Hour)
+		sum(deleting, "0", "0")
+		sum("namespace_deletion_duration_seconds_count", "3", "4")
+		sum("namespace_controller_queue_depth", "0", "0")
+	})
+}

@@ -1,0 +1,139 @@
+package prometheus_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/nslifecycle/nslifecycle/deleter"
+	"github.com/nslifecycle/nslifecycle/finalizer"
+	"github.com/nslifecycle/nslifecycle/namespace/controller"
+	"github.com/nslifecycle/nslifecycle/namespace/pass"
+	"github.com/nslifecycle/nslifecycle/phase"
+)
+
+const (
+	terminating = "namespace_terminating"
+	durations   = "namespace_deletion_duration_seconds"
+)
+
+// since returns what a pass came to over a namespace that was deleted so long ago and
+// that these finalizers hold now.
+func since(ref controller.Ref, age time.Duration, outcome pass.Outcome, holders ...finalizer.Name) pass.Result {
+	r := result(ref, outcome, deleter.Report{})
+	r.Namespace.DeletionTimestamp = phase.Time{Time: time.Now().Add(-age)}
+	r.Namespace.Spec.Finalizers = finalizer.NewSet(holders...)
+	return r
+}
+
+// A namespace that the party never held is none of its business, however long it is
+// stuck, until the party's finalizer is added.
+func TestNeverHeld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := export(t, agent, nil)
+		h, ref := e.Hooks(), controller.Ref{Name: "a", UID: "1"}
+		h.Queued(ref)
+		h.PassStarted(ref)
+		h.PassEnded(ref, since(ref, time.Hour, pass.NotHeld, "example.com/late"), nil, 0)
+		for _, line := range append(e.of(t, terminating), e.of(t, oldest)...) {
+			require.Regexp(t, " 0$", line)
+		}
+		h.Queued(ref)
+		h.PassStarted(ref)
+		h.PassEnded(ref, since(ref, time.Hour, pass.Waiting, agent), nil, 0)
+		require.Contains(t, e.of(t, terminating), terminating+`{stage="DeletingContent"} 1`)
+		require.Contains(t, e.of(t, oldest), oldest+`{stage="DeletingContent"} 3600`)
+	})
+}
+
+// One that the party has let go of waits for others, also where those still delete
+// content, and whoever looks again; its end is measured.
+func TestLetGo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := export(t, agent, nil)
+		h, ref := e.Hooks(), controller.Ref{Name: "a", UID: "1"}
+		h.Queued(ref)
+		r := since(ref, time.Hour, pass.Finalized, "example.com/late")
+		r.Namespace.Status.Conditions = []phase.Condition{{Type: phase.ContentRemaining, Status: phase.True}}
+		h.PassEnded(ref, r, nil, 0)
+		waits := []string{
+			terminating + `{stage="DeletingContent"} 0`, terminating + `{stage="ReadyToRemove"} 0`, terminating + `{stage="WaitingForFinalizers"} 1`,
+		}
+		require.Equal(t, waits, e.of(t, terminating))
+		require.Contains(t, e.of(t, oldest), oldest+`{stage="WaitingForFinalizers"} 3600`)
+		r.Outcome = pass.NotHeld
+		h.Queued(ref)
+		h.PassEnded(ref, r, nil, 0)
+		require.Equal(t, waits, e.of(t, terminating))
+		h.Removed(ref)
+		require.Equal(t, []string{durations + "_sum 3600"}, e.of(t, durations+"_sum"))
+	})
+}
+
+// The last pass of a party often finds the namespace gone: that is how others end it.
+func TestGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := export(t, agent, nil)
+		h, ref := e.Hooks(), controller.Ref{Name: "a", UID: "1"}
+		h.Queued(ref)
+		failed := since(ref, time.Hour, pass.Failed, agent)
+		failed.Report = failing(things(1))
+		h.PassEnded(ref, failed, failed.Report.Err(), time.Second)
+		h.Queued(ref)
+		h.PassStarted(ref)
+		h.PassEnded(ref, pass.Result{Outcome: pass.Gone}, nil, 0)
+		require.Equal(t, []string{`namespace_sources_failing{resource="things0001.example.com"} 0`}, e.of(t, "namespace_sources_failing"))
+		h.Removed(ref)
+		require.Equal(t, []string{durations + "_sum 3600"}, e.of(t, durations+"_sum"))
+		require.Equal(t, []string{durations + "_count 1"}, e.of(t, durations+"_count"))
+		for _, line := range append(e.of(t, terminating), e.of(t, oldest)...) {
+			require.Regexp(t, " 0$", line)
+		}
+	})
+}
+
+// Of two controllers in one process the one that has lost a namespace may hear of that
+// after the other has taken it up, with a pass under way.
+func TestHandOver(t *testing.T) {
+	e := export(t, agent, nil)
+	one, two, ref := e.Hooks(), e.Hooks(), controller.Ref{Name: "a", UID: "1"}
+	one.Queued(ref)
+	two.Queued(ref)
+	one.PassStarted(ref)
+	one.PassEnded(ref, result(ref, pass.Waiting, deleter.Report{}), nil, time.Second)
+	one.Left(ref)
+	require.Contains(t, e.of(t, terminating), terminating+`{stage="DeletingContent"} 1`)
+	two.PassStarted(ref)
+	one.Removed(ref)
+	two.Removed(ref)
+	require.Contains(t, e.of(t, terminating), terminating+`{stage="DeletingContent"} 0`)
+	require.Equal(t, []string{durations + "_count 1"}, e.of(t, durations+"_count"), "its end is one")
+}
+
+// For how long a source fails is told of one namespace: many that it fails once each
+// are another thing.
+func TestFailingFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := export(t, agent, nil)
+		h := e.Hooks()
+		told := func(ref controller.Ref, report deleter.Report, want ...string) {
+			t.Helper()
+			h.Queued(ref)
+			h.PassEnded(ref, result(ref, pass.Failed, report), report.Err(), time.Second)
+			require.Equal(t, want, e.of(t, "namespace_sources_failing_seconds"))
+			time.Sleep(time.Minute)
+		}
+		a, b := controller.Ref{Name: "a", UID: "1"}, controller.Ref{Name: "b", UID: "1"}
+		one, two := `namespace_sources_failing_seconds{resource="things0001.example.com"} `, `namespace_sources_failing_seconds{resource="things0002.example.com"} `
+		told(a, failing(things(1)), one+"0")
+		told(a, deleter.Report{}, one+"0")
+		told(b, failing(things(1)), one+"0")
+		told(a, failing(things(1)), one+"60")
+		told(a, failing(things(2), things(1)), one+"120", two+"0")
+		told(b, deleter.Report{}, one+"120", two+"60")
+		h.Removed(a)
+		require.Equal(t, []string{one + "0", two + "0"}, e.of(t, "namespace_sources_failing_seconds"))
+	})
+}
