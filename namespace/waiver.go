@@ -16,7 +16,13 @@ const WaiverPrefix = "waiver.nslifecycle.io/"
 //	waiver.nslifecycle.io/metrics: '{"source":"metrics.example.com","by":"ada","reason":"uninstalled","until":"2026-01-02T15:04:05Z"}'
 //
 // It counts until Until, for passes over that namespace only, and only while the
-// source fails: what answers is believed.
+// source fails: what answers is believed. It does not count for a source of which objects
+// were seen, until that answers; the failure then says so. A controller knows what it
+// saw itself in its last pass and before: another process, or the same one after a start,
+// knows nothing of that.
+//
+// A Source that may be read as both, as "metrics.example.com" is the resource type metrics
+// of the group example.com and a group, stands for both.
 type Waiver struct {
 	Name   string    `json:"name"`   // as the name part of an annotation's key: at most 63 bytes
 	Source string    `json:"source"` // a resource type ("widgets.example.com") or a group that cannot be discovered

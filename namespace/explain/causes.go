@@ -36,6 +36,7 @@ func (b *builder) failures() []Failure {
 		now = append(now, sum)
 		b.cause(b.failure(sum))
 	}
+	b.failing = now
 	return now
 }
 
@@ -75,7 +76,7 @@ func (b *builder) failure(f Failure) Cause {
 		details = append(details, b.lastWriter())
 	}
 	c.Detail = sentence(append(details, b.expired(f.Source))...)
-	c.Remedy = b.remedyFailure(c.Kind, f.Source, f.Text)
+	c.Remedy = b.remedyFailure(c.Kind, f)
 	return c
 }
 
@@ -193,11 +194,17 @@ func (b *builder) unsure(reason string) bool {
 	})
 }
 
-// waived tells of failures that count for nothing.
+// waived tells of waivers: those that count, and those that do not.
 func (b *builder) waived() {
 	waivers, _ := namespace.Waivers(b.in.Namespace.Meta)
 	for _, w := range waivers {
 		if w.Expired(b.in.Now) {
+			continue
+		}
+		text, counted := b.waivedFailure(w.Source)
+		at := slices.IndexFunc(b.failing, func(f Failure) bool { return f.Source == w.Source })
+		if !counted && at >= 0 {
+			b.cause(b.unwaived(w, b.failing[at]))
 			continue
 		}
 		c := Cause{
@@ -208,11 +215,25 @@ func (b *builder) waived() {
 				Command: b.kubectl("annotate", "namespace", b.d.Name, namespace.WaiverPrefix+w.Name+"-"),
 			},
 		}
-		if text, failed := b.waivedFailure(w.Source); failed {
+		if counted {
 			c.Detail = "it failed in the last pass: " + text
 		}
 		b.cause(c)
 	}
+}
+
+// unwaived tells of a waiver of a source that failed all the same.
+func (b *builder) unwaived(w namespace.Waiver, f Failure) Cause {
+	c := Cause{Kind: Waived, Source: w.Source}
+	what := fmt.Sprintf("the waiver %s of %s by %s (%s)", w.Name, w.Source, w.By, w.Reason)
+	if f.Unwaived > 0 {
+		c.Summary = fmt.Sprintf("%s does not count: %s left of it when it last told", what, plural(f.Unwaived, "object was", "objects were"))
+		c.Remedy = Remedy{Text: "Bring the source back, so that it tells what is left.", Command: b.get(w.Source)}
+		return c
+	}
+	c.Summary = what + " has not counted: the last pass was cut short, had begun before it, or knew nothing of waivers"
+	c.Remedy = Remedy{Text: "Wait for the next pass; if that fails in the same way, see whether the deleter of the host knows waivers, and waits for its sources to fail."}
+	return c
 }
 
 // waivedFailure returns the failure of that source that was waived in the last pass.

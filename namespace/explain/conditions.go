@@ -67,9 +67,22 @@ func (b *builder) conditions(known []Failure) {
 			}
 			f := Failure{Kind: kind, Source: t.source, Text: brief(message(c.Message), maxText), First: c.LastTransitionTime.Time}
 			f.name(c)
+			f.Unwaived = unwaivedIn(f.Text)
+			b.failing = append(b.failing, f)
 			b.cause(b.failure(f))
 		}
 	}
+}
+
+// unwaivedIn reads "... (not waived: 2 objects were left of it when it last told)".
+func unwaivedIn(text string) int {
+	_, rest, _ := strings.Cut(text, "(not waived: ")
+	digits, _, _ := strings.Cut(rest, " object")
+	n, err := strconv.Atoi(digits)
+	if err != nil {
+		return 0
+	}
+	return max(n, 0)
 }
 
 // message strips what a condition's message begins with and says nothing.

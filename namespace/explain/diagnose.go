@@ -45,6 +45,8 @@ type builder struct {
 	forced *audit.Record // the last force of this incarnation (of the last one, if it is gone)
 	begun  *audit.Record // that force before it, with the inventory; nil: it is not known
 	swept  *audit.Record // the last sweep of that inventory
+	// failing is what failed in the last pass, or by the conditions: one for each source.
+	failing []Failure
 }
 
 // records finds what operators did to this incarnation.

@@ -122,6 +122,9 @@ type Failure struct {
 	Count  int       `json:"count"`
 	First  time.Time `json:"first"`
 	Last   time.Time `json:"last"`
+	// Unwaived is how many objects were left of the source when it last told, or at least
+	// so many, so that a waiver of it does not count; zero: nobody waives it, or it counts.
+	Unwaived int `json:"unwaived,omitempty"`
 }
 
 // Pass is one pass over the namespace.

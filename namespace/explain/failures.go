@@ -26,8 +26,11 @@ const (
 // and Text are set.
 func failuresOf(result pass.Result, err error) []Failure {
 	var list []Failure
-	add := func(kind Kind, source, text string) {
+	add := func(kind Kind, source, text string, err error) {
 		f := Failure{Kind: kind, Source: brief(source, 2*maxName), Text: brief(text, maxText)}
+		if unwaived := (*deleter.UnwaivedError)(nil); errors.As(err, &unwaived) {
+			f.Unwaived = unwaived.Objects
+		}
 		same := func(g Failure) bool { return g.Source == f.Source && g.Text == f.Text }
 		if len(list) < maxFailures && !slices.ContainsFunc(list, same) {
 			list = append(list, f)
@@ -38,14 +41,14 @@ func failuresOf(result pass.Result, err error) []Failure {
 		each(err, func(err error) {
 			var group deleter.GroupError
 			if errors.As(err, &group) {
-				add(DiscoveryFailed, cmp.Or(group.Group, coreGroup), text(group.Err))
+				add(DiscoveryFailed, cmp.Or(group.Group, coreGroup), text(group.Err), err)
 				return
 			}
-			add(DiscoveryFailed, sourceDiscovery, text(err))
+			add(DiscoveryFailed, sourceDiscovery, text(err), err)
 		})
 	}
 	for _, err := range report.Parsing {
-		add(ParsingFailed, sourceParsing, text(err))
+		add(ParsingFailed, sourceParsing, text(err), err)
 	}
 	for i := range report.Results {
 		r := &report.Results[i]
@@ -65,8 +68,11 @@ func failuresOf(result pass.Result, err error) []Failure {
 	return list
 }
 
+// adder takes a failure: its kind, source and text, and the error that it is.
+type adder func(kind Kind, source, text string, err error)
+
 // addSource adds a failure of one resource type.
-func addSource(add func(Kind, string, string), r *deleter.Result, err error) {
+func addSource(add adder, r *deleter.Result, err error) {
 	kind, say := SourceFailed, text(err)
 	var source *deleter.SourceError
 	if errors.As(err, &source) && source != nil {
@@ -85,27 +91,27 @@ func addSource(add func(Kind, string, string), r *deleter.Result, err error) {
 	case slow(err):
 		kind = SourceSlow
 	}
-	add(kind, r.Resource.String(), say)
+	add(kind, r.Resource.String(), say, err)
 }
 
 // addPass adds what failed beyond the sources.
-func addPass(add func(Kind, string, string), err error, known bool) {
+func addPass(add adder, err error, known bool) {
 	say := text(err)
 	var storage *pass.StorageError
 	var panicked *pass.PanicError
 	switch {
 	case errors.Is(err, namespace.ErrConflict):
-		add(Conflicts, sourceStorage, say)
+		add(Conflicts, sourceStorage, say, err)
 	case errors.As(err, &storage):
-		add(StorageFailed, sourceStorage, say)
+		add(StorageFailed, sourceStorage, say, err)
 	case errors.As(err, &panicked) && panicked.In != sourceDeleter:
-		add(StorageFailed, sourceStorage, say)
+		add(StorageFailed, sourceStorage, say, err)
 	case slow(err):
 		if !known { // otherwise it is told which source it was
-			add(SourceSlow, sourceDeleter, say)
+			add(SourceSlow, sourceDeleter, say, err)
 		}
 	default:
-		add(SourceFailed, sourceDeleter, say)
+		add(SourceFailed, sourceDeleter, say, err)
 	}
 }
 

@@ -138,7 +138,7 @@ func (b *builder) attendance() {
 		b.cause(Cause{
 			Kind: SourceSlow, Source: sourceDeleter, Since: h.Running,
 			Summary: fmt.Sprintf("the pass that runs has been waiting for answers for %s", human(b.age(h.Running))),
-			Remedy:  b.remedyFailure(SourceSlow, sourceDeleter, ""),
+			Remedy:  b.remedyFailure(SourceSlow, Failure{Source: sourceDeleter}),
 		})
 	case h.Total == 0 && len(ns.Status.Conditions) == 0:
 		b.unattended(idle)

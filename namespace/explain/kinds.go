@@ -38,7 +38,7 @@ const (
 	Ordered     Kind = "ordered"       // a type waits for others to be empty
 	Remaining   Kind = "remaining"     // content is left, nobody knows why
 	Starting    Kind = "starting"      // its deletion has just begun
-	Waived      Kind = "waived"        // a failure counts for nothing, by an operator's word
+	Waived      Kind = "waived"        // a failure counts for nothing by an operator's word, or why it does not
 	Unknown     Kind = "unknown"
 )
 

@@ -15,8 +15,12 @@ var remedyWait = Remedy{Text: "Wait; it goes on by itself."}
 var remedyUnattended = Remedy{Text: "Start the controller of its finalizers, or see why it does not get to this one (its log, its replicas, its queue)."}
 
 // remedyFailure is what to do about a source that fails.
-func (b *builder) remedyFailure(kind Kind, source, text string) Remedy {
+func (b *builder) remedyFailure(kind Kind, f Failure) Remedy {
+	source, text := f.Source, f.Text
 	waiver := " If it holds nothing of this namespace, a waiver lets the deletion go on."
+	if f.Unwaived > 0 {
+		waiver = " Only its answer can tell; no waiver stands in for that."
+	}
 	switch kind {
 	case DiscoveryFailed:
 		r := Remedy{Text: "Bring the API that serves it back, or remove its registration." + waiver, Command: b.kubectl("get", "apiservices")}
