@@ -27,7 +27,9 @@ const MaxGrace = 365 * 24 * time.Hour
 // Hold is a deletion that was asked for and has not begun: the namespace is Active, and
 // becomes Terminating at Until unless the hold is taken off before. It is an
 // annotation, [HoldAnnotation], so that every client can set, see and remove it. That of
-// a namespace that is Terminating means nothing any more (rule R3).
+// a namespace that is Terminating means nothing any more (rule R3). By is a claim, unless
+// a DELETE of an authenticated client has set the hold; who wrote the annotation is on
+// record (package audit).
 type Hold struct {
 	Until  time.Time `json:"until"`
 	By     string    `json:"by,omitempty"`
