@@ -81,3 +81,36 @@ func TestDivision(t *testing.T) {
 		sum("namespace_controller_queue_depth", "0", "0")
 	})
 }
+
+// Two controllers of one process that divide the work share a collector: nothing is lost
+// or told twice when it changes hands.
+func TestDivisionInOneProcess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, e := newWorld(t, nil), export(t, agent, nil)
+		divisions := []*half{{even: true, changed: make(chan struct{})}, {changed: make(chan struct{})}}
+		for _, d := range divisions {
+			w.run(t, controller.Options{Hooks: e.Hooks(), Division: d})
+		}
+		const many = 7
+		var targets []deleter.Target
+		for i := range many {
+			targets = append(targets, w.terminate(t, fmt.Sprint("tenant-", i), "x"))
+		}
+		for range 10 {
+			time.Sleep(time.Hour)
+			synctest.Wait()
+			require.Contains(t, e.of(t, terminating), fmt.Sprintf(terminating+`{stage="DeletingContent"} %d`, many))
+			for _, d := range divisions {
+				d.turn()
+			}
+		}
+		for _, target := range targets {
+			w.content.Release(target, "x")
+		}
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		require.Contains(t, e.of(t, terminating), terminating+`{stage="DeletingContent"} 0`)
+		require.Equal(t, []string{fmt.Sprint(durations+"_count ", many)}, e.of(t, durations+"_count"))
+		require.Equal(t, []string{"namespace_controller_queue_depth 0"}, e.of(t, "namespace_controller_queue_depth"))
+	})
+}
