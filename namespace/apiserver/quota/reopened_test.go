@@ -53,3 +53,17 @@ func TestNamespaceThatComesInBetween(t *testing.T) {
 	require.NoError(t, e.create(widgets, widget("a", `{}`)))
 	require.ErrorIs(t, e.create(widgets, widget("b", `{}`)), namespace.ErrForbidden)
 }
+
+// What a sweep removes from a namespace that is Active is counted no longer.
+func TestRemovedIsNotCounted(t *testing.T) {
+	e := newEnv(t)
+	e.limit("q", "count/widgets.example.com", "1")
+	require.NoError(t, e.create(widgets, widget("a", `{}`)))
+	require.ErrorIs(t, e.create(widgets, widget("b", `{}`)), namespace.ErrForbidden)
+	o, err := e.content(widgets).Get(e.ctx, space, "a")
+	require.NoError(t, err)
+	gone, err := e.Remove(e.ctx, widgets, space, "a", o.UID, nil)
+	require.NoError(t, err)
+	require.True(t, gone)
+	require.NoError(t, e.create(widgets, widget("b", `{}`)))
+}
