@@ -216,6 +216,33 @@ func TestR7_WaiverTakenOffDuringThePass(t *testing.T) {
 	require.True(t, hosted(t, h, "a").Spec.Finalizers.Has(finalizer.Kubernetes))
 }
 
+// R7: a waiver of what was seen to have objects does not count, and the conditions say so.
+func TestR7_WaiverOfWhatWasSeen(t *testing.T) {
+	h := new(controllertest.Host)
+	terminate(t, h, "a")
+	waive(t, h, "a", widgets.String(), time.Hour)
+	failure := error(nil)
+	d, err := deleter.New([]deleter.Source{{Resource: widgets, Content: deleter.Func(func(context.Context, deleter.Target) (int, error) {
+		if failure != nil {
+			return 0, failure
+		}
+		return 5, nil
+	})}}, nil)
+	require.NoError(t, err)
+	var previous deleter.Report
+	for i, want := range []pass.Outcome{pass.Waiting, pass.Failed, pass.Failed} {
+		result, err := pass.Run(t.Context(), h, d, kubernetes, pass.Request{Name: "a", Previous: previous})
+		require.Equal(t, want, result.Outcome, "pass %d: %v", i, err)
+		previous, failure = result.Report.Compact(), errDown
+	}
+	const want = "down (not waived: 5 objects were left of it when it last told)"
+	require.Contains(t, message(hosted(t, h, "a"), phase.ContentFailure), want)
+	// Another process knows nothing of that.
+	result, err := pass.Run(t.Context(), h, d, kubernetes, pass.Request{Name: "a"})
+	require.NoError(t, err)
+	require.Equal(t, pass.Removed, result.Outcome)
+}
+
 // R8: a waiver of one incarnation is none of the next.
 func TestR8_WaiverOfAnotherIncarnation(t *testing.T) {
 	h := new(controllertest.Host)
