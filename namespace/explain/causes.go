@@ -9,11 +9,16 @@ import (
 	"github.com/nslifecycle/nslifecycle/phase"
 )
 
-// failures explains what failed in the last pass, by source, and returns it.
+// failures explains what failed in the last pass, by source, and returns it; what the
+// conditions know better is left to them.
 func (b *builder) failures() []Failure {
 	h := b.in.History
 	var now []Failure
 	for _, source := range h.Failing {
+		current, at := b.failingNow(source)
+		if !current && at.IsZero() {
+			continue
+		}
 		var sum Failure
 		for _, f := range h.Failures { // the last one first
 			if f.Source != source {
@@ -34,7 +39,11 @@ func (b *builder) failures() []Failure {
 			}
 		}
 		now = append(now, sum)
-		b.cause(b.failure(sum))
+		c := b.failure(sum)
+		if !current {
+			c.Detail = sentence(c.Detail, "as of "+clock(at, b.d.At))
+		}
+		b.cause(c)
 	}
 	b.failing = now
 	return now
@@ -113,7 +122,7 @@ func (b *builder) expired(source string) string {
 func (b *builder) returning(o Objects) Cause {
 	return Cause{
 		Kind: Returning, Source: o.Resource, Since: o.Since,
-		Summary: fmt.Sprintf("%s comes back as fast as it is deleted: %s left%s", o.Resource, number(o.Remaining), names(o.Sample, o.Remaining)),
+		Summary: fmt.Sprintf("%s comes back as fast as it is deleted: %s left%s%s", o.Resource, number(o.Remaining), names(o.Sample, o.Remaining), o.asOf(b.d.At)),
 		Remedy:  b.remedyReturning(o.Resource),
 	}
 }
@@ -121,38 +130,49 @@ func (b *builder) returning(o Objects) Cause {
 func (b *builder) stopping(list []Objects) Cause {
 	return Cause{
 		Kind: Stopping, Source: list[0].Resource, Since: oldest(list),
-		Summary: "objects are being deleted gracefully: " + amounts(list),
+		Summary: "objects are being deleted gracefully: " + amounts(list, b.d.At),
 		Remedy: Remedy{
 			Text:    "Wait; the next pass starts when they have gone. If they never go, see what runs them.",
-			Command: b.kubectl("get", list[0].Resource, "-n", b.d.Name),
+			Command: b.get(list[0].Resource),
 		},
 	}
 }
 
 func (b *builder) moving(list []Objects) Cause {
-	p := b.d.Progress
-	c := Cause{Kind: Moving, Source: list[0].Resource}
-	c.Summary = fmt.Sprintf("content is being deleted: %s removed, %s%s left", number(p.Removed), least(p.AtLeast), number(p.Remaining))
-	switch {
-	case !p.End.IsZero() && p.AtLeast:
-		c.Summary += ", for at least another " + human(p.End.Sub(b.d.At))
-	case !p.End.IsZero():
-		c.Summary += ", done in about " + human(p.End.Sub(b.d.At))
+	c := Cause{Kind: Moving, Source: list[0].Resource, Remedy: remedyWait}
+	left, atLeast := 0, false
+	for _, o := range list {
+		left, atLeast = plus(left, o.Remaining), atLeast || o.AtLeast
 	}
+	c.Summary = fmt.Sprintf("content is being deleted: %s removed, %s%s left", number(b.d.Progress.Removed), least(atLeast), number(left))
 	if len(list) > 1 {
-		c.Detail = amounts(list)
+		c.Detail = amounts(list, b.d.At)
 	}
-	c.Remedy = remedyWait
 	return c
+}
+
+// foretell adds to what moves when it ends, if that can be told.
+func (b *builder) foretell() {
+	p := b.d.Progress
+	for i := range b.d.Causes {
+		c := &b.d.Causes[i]
+		switch {
+		case c.Kind != Moving || p == nil || p.End.IsZero():
+		case p.AtLeast:
+			c.Summary += ", for at least another " + human(p.End.Sub(b.d.At))
+		default:
+			c.Summary += ", done in about " + human(p.End.Sub(b.d.At))
+		}
+	}
 }
 
 func (b *builder) remaining(list []Objects) Cause {
 	return Cause{
 		Kind: Remaining, Source: list[0].Resource, Since: oldest(list),
-		Summary: "content is left: " + amounts(list),
+		Summary: "content is left: " + amounts(list, b.d.At),
 		Remedy: Remedy{
 			Text:    "See what is left, and whether it goes.",
-			Command: b.kubectl("get", list[0].Resource, "-n", b.d.Name),
+			Command: b.get(list[0].Resource),
 		},
 	}
 }
@@ -176,9 +196,9 @@ func (b *builder) settle(failing bool) {
 	switch {
 	case failing || b.d.Progress.Remaining > 0:
 		return
-	case h.Settles > 0:
+	case h.Settles > 0 && b.anyCurrent():
 		c.Summary = fmt.Sprintf("nothing is left, but content may still come for %s, so it is looked at again", human(h.Settles))
-	case h.Total == 0 && b.unsure("some may still come"):
+	case !b.anyCurrent() && b.unsure("some may still come"):
 		c.Summary = "nothing is left, but content may still come, so it is looked at again"
 	default:
 		return

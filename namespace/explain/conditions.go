@@ -33,17 +33,14 @@ func split(t phase.ConditionType) (finalizer.Name, phase.ConditionType) {
 
 // recorded reports whether what the condition tells was recorded, and is known better.
 func (b *builder) recorded(c phase.Condition) bool {
-	h := b.in.History
-	if !slices.ContainsFunc(h.Passes, func(p Pass) bool { return p.Outcome == "failed" || p.Outcome == "waiting" }) {
-		return false
-	}
 	party, _ := split(c.Type)
-	return slices.Contains(h.Parties, party) || party == finalizer.Kubernetes && len(h.Parties) == 0
+	return b.current(party)
 }
 
 // conditions explains the failures that the conditions tell of and no pass that was
 // recorded. Known are the failures that were.
 func (b *builder) conditions(known []Failure) {
+	nameless := len(b.in.History.Parties) == 0 // they may be of any party
 	for _, t := range []struct {
 		condition phase.ConditionType
 		kind      Kind
@@ -55,7 +52,7 @@ func (b *builder) conditions(known []Failure) {
 		{phase.ContentFailure, SourceFailed, sourceDeleter},
 	} {
 		for _, c := range b.told(t.condition) {
-			if b.recorded(c) || slices.ContainsFunc(known, func(f Failure) bool { return strings.Contains(c.Message, f.Text) }) {
+			if b.recorded(c) {
 				continue
 			}
 			kind := t.kind
@@ -67,6 +64,9 @@ func (b *builder) conditions(known []Failure) {
 			}
 			f := Failure{Kind: kind, Source: t.source, Text: brief(message(c.Message), maxText), First: c.LastTransitionTime.Time}
 			f.name(c)
+			if nameless && slices.ContainsFunc(known, func(g Failure) bool { return g.Source == f.Source && g.Text == f.Text }) {
+				continue
+			}
 			f.Unwaived = unwaivedIn(f.Text)
 			b.failing = append(b.failing, f)
 			b.cause(b.failure(f))

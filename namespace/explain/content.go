@@ -12,7 +12,13 @@ import (
 // objects returns what is left: what was recorded, and beyond it what the conditions
 // tell.
 func (b *builder) objects() []Objects {
-	list := slices.Clone(b.in.History.Objects)
+	var list []Objects
+	for _, o := range b.in.History.Objects {
+		if o, ok := b.known(o); ok {
+			list = append(list, o)
+		}
+	}
+	b.counted = len(list)
 	for _, c := range b.told(phase.ContentRemaining) {
 		if b.recorded(c) {
 			continue
@@ -65,7 +71,7 @@ func (b *builder) content() {
 		case len(o.HeldBy) > 0: // told by finalizer
 		case o.Deleting >= o.Remaining:
 			stopping = append(stopping, o)
-		case b.in.History.PerSecond > 0 || o.AtLeast:
+		case b.d.Progress.PerSecond > 0 || o.AtLeast && !o.Old:
 			moving = append(moving, o)
 		default:
 			plain = append(plain, o)
@@ -87,7 +93,7 @@ func (b *builder) content() {
 
 // holdsObjects reports whether the conditions name finalizers that hold objects, which
 // then explain what is left.
-func (b *builder) holdsObjects() bool { return b.has(Held) && len(b.in.History.Objects) == 0 }
+func (b *builder) holdsObjects() bool { return b.has(Held) && b.counted == 0 }
 
 // held explains the finalizers that hold objects, each once.
 func (b *builder) held() {
@@ -110,7 +116,7 @@ func (b *builder) held() {
 		total, places := 0, []string(nil)
 		for _, w := range by[f] {
 			total = plus(total, w.by.Objects)
-			places = append(places, fmt.Sprintf("%s of %s%s", number(w.by.Objects), w.Resource, names(w.by.Sample, w.by.Objects)))
+			places = append(places, fmt.Sprintf("%s of %s%s%s", number(w.by.Objects), w.Resource, names(w.by.Sample, w.by.Objects), w.asOf(b.d.At)))
 			c.Since = earlier(c.Since, w.by.Since)
 		}
 		c.Summary = fmt.Sprintf("finalizer %s holds %s", f, listed(places, maxSample))

@@ -39,12 +39,13 @@ func Explain(in Input) Diagnosis {
 
 // builder makes one diagnosis.
 type builder struct {
-	in     Input
-	d      Diagnosis
-	exists bool
-	forced *audit.Record // the last force of this incarnation (of the last one, if it is gone)
-	begun  *audit.Record // that force before it, with the inventory; nil: it is not known
-	swept  *audit.Record // the last sweep of that inventory
+	in      Input
+	d       Diagnosis
+	exists  bool
+	counted int           // of the objects, those that were recorded
+	forced  *audit.Record // the last force of this incarnation (of the last one, if it is gone)
+	begun   *audit.Record // that force before it, with the inventory; nil: it is not known
+	swept   *audit.Record // the last sweep of that inventory
 	// failing is what failed in the last pass, or by the conditions: one for each source.
 	failing []Failure
 }
@@ -131,6 +132,7 @@ func (b *builder) finish() {
 	if b.has(Returning) {
 		d.Progress = nil // what is deleted again and again is no progress
 	}
+	b.foretell()
 	d.Passes, d.Failures, d.Next = h.Passes, h.Failures, h.Next
 	switch {
 	case b.d.Phase != phase.Terminating:

@@ -13,6 +13,7 @@ import (
 // entry is what a recorder keeps of one incarnation.
 type entry struct {
 	parts    []*part // one for each controller that told of it
+	gone     int     // objects that those saw go that tell no more
 	passes   []step  // a ring: the oldest at first, once it is full
 	oldest   int
 	total    int
@@ -21,19 +22,6 @@ type entry struct {
 	ended    time.Time
 	failures []Failure // the last one last
 	conflict int
-}
-
-// part is what one controller told of it.
-type part struct {
-	voice   *voice
-	queued  time.Time
-	running time.Time
-	next    Next
-	types   []kind   // by resource
-	gone    int      // objects of types that are empty now
-	streaks []Streak // of what failed in the last pass
-	waived  []string
-	settles time.Duration
 }
 
 // step is one pass, packed.
@@ -101,6 +89,14 @@ func (e *entry) learn(p *part, most int, d *end) {
 		e.fail(p, d.failures, d.at)
 		p.waived, p.settles = d.waived, report.Settles
 	}
+	room := maxNames
+	for _, other := range e.parts {
+		if other != p {
+			room -= other.names()
+		}
+	}
+	p.trim(room)
+	p.looks(outcome, d.at)
 	s := step{
 		start: d.at.Add(-d.took).UnixNano(), took: d.took, deleted: report.Deleted(), remaining: p.remaining(), removed: e.removed(),
 		party: p.voice.party, outcome: outcome, err: d.text,
@@ -132,7 +128,7 @@ func (e *entry) push(s step, most int) {
 func (e *entry) steps() []step { return slices.Concat(e.passes[e.oldest:], e.passes[:e.oldest]) }
 
 func (e *entry) removed() int {
-	n := 0
+	n := e.gone
 	for _, p := range e.parts {
 		n = plus(n, p.removed())
 	}
@@ -193,6 +189,8 @@ func (p *part) count(report deleter.Report, now time.Time) {
 			p.keep(k)
 		case report.Err() != nil: // it may be hidden
 			p.keep(k)
+		default: // it is not served any more
+			p.gone = plus(p.gone, k.removed())
 		}
 	}
 	slices.SortFunc(p.types, func(a, b kind) int { return a.resource.Compare(b.resource) })
@@ -203,8 +201,8 @@ func (p *part) keep(k kind) {
 	if k.Remaining > 0 || k.Waiting {
 		if len(p.types) < maxTypes {
 			p.types = append(p.types, k)
+			return
 		}
-		return
 	}
 	p.gone = plus(p.gone, k.removed())
 }
@@ -294,7 +292,8 @@ func brief(s string, most int) string {
 func (e *entry) end(now time.Time) {
 	e.ended = now
 	for _, p := range e.parts {
-		p.gone, p.types = plus(p.removed(), p.remaining()), nil
-		p.queued, p.running, p.next, p.streaks, p.waived = time.Time{}, time.Time{}, Next{}, nil, nil
+		left := p.remaining()
+		p.drop()
+		p.gone = plus(p.gone, left)
 	}
 }

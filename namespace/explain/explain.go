@@ -94,16 +94,18 @@ type Holder struct {
 
 // Objects is what is left of one resource type.
 type Objects struct {
-	Resource  string    `json:"resource"`
-	Remaining int       `json:"remaining"`
-	Deleting  int       `json:"deleting"`
-	Sample    []string  `json:"sample,omitempty"`
-	HeldBy    []HeldBy  `json:"heldBy,omitempty"`
-	Waiting   bool      `json:"waiting,omitempty"`   // not asked: it comes after something that is not empty
-	AtLeast   bool      `json:"atLeast,omitempty"`   // there was too much to count
-	Returning bool      `json:"returning,omitempty"` // it is deleted again and again, and does not get less
-	Since     time.Time `json:"since,omitzero"`      // for how long the count has not gone down
-	Counted   time.Time `json:"counted,omitzero"`    // when; older than the last pass if the source failed since
+	Party     finalizer.Name `json:"party,omitempty"` // whose passes counted it; empty: not known
+	Resource  string         `json:"resource"`
+	Remaining int            `json:"remaining"`
+	Deleting  int            `json:"deleting"`
+	Sample    []string       `json:"sample,omitempty"`
+	HeldBy    []HeldBy       `json:"heldBy,omitempty"`
+	Waiting   bool           `json:"waiting,omitempty"`   // not asked: it comes after something that is not empty
+	AtLeast   bool           `json:"atLeast,omitempty"`   // there was too much to count
+	Returning bool           `json:"returning,omitempty"` // it is deleted again and again, and does not get less
+	Since     time.Time      `json:"since,omitzero"`      // for how long the count has not gone down
+	Counted   time.Time      `json:"counted,omitzero"`    // when; zero: not known
+	Old       bool           `json:"old,omitempty"`       // that was before the last pass, or nobody tells any more: it may be otherwise now
 }
 
 // HeldBy is a finalizer that holds objects.

@@ -228,7 +228,7 @@ func TestCauses(t *testing.T) {
 			h := failing(explain.SourceFailed, "widgets.example.com", "list: refused")
 			h.Next = &explain.Next{At: ago(time.Hour)}
 			return h
-		}()}, []explain.Kind{explain.SourceFailed}, "widgets.example.com fails", ""},
+		}()}, []explain.Kind{explain.SourceFailed, explain.OwnerAtWork}, "widgets.example.com fails", ""},
 		{"nobody has a worker for it", explain.Input{Namespace: dying("kubernetes"), History: explain.History{UID: "u-1", Queued: ago(5 * time.Minute)}},
 			[]explain.Kind{explain.Queued}, "waiting for a worker for 5m", "Workers"},
 		{"the first pass hangs", explain.Input{Namespace: dying("kubernetes"), History: explain.History{UID: "u-1", Running: ago(50 * time.Second)}},

@@ -219,7 +219,7 @@ func (p *part) streak(now []Failure, at time.Time) {
 		if slices.ContainsFunc(p.streaks, is) {
 			continue
 		}
-		s := Streak{Source: f.Source, Since: at}
+		s := Streak{Party: p.voice.party, Source: f.Source, Since: at}
 		if i := slices.IndexFunc(before, is); i >= 0 {
 			s = before[i]
 		}

@@ -32,14 +32,18 @@ type History struct {
 	Conflicts int
 	Settles   time.Duration // how long content may still come, as of the last pass
 	PerSecond float64       // objects removed, of late
-	Queued    time.Time     // since when it waits for a worker; zero: it does not
-	Running   time.Time     // since when a pass runs; zero: none does
-	Next      *Next         // nil: it is looked at now, or nothing is known
-	Ended     time.Time     // when it was removed; zero: it was not, as far as known
+	// Voices are what the controllers said last, by which what was recorded of them is
+	// known to be of the present; nil: the next three say it for all of them.
+	Voices  []Voice
+	Queued  time.Time // since when it waits for a worker; zero: it does not
+	Running time.Time // since when a pass runs; zero: none does
+	Next    *Next     // nil: it is looked at now, or nothing is known
+	Ended   time.Time // when it was removed; zero: it was not, as far as known
 }
 
 // Streak is a source that failed in every pass since then.
 type Streak struct {
+	Party  finalizer.Name // whose pass it was; empty: not told
 	Source string
 	Since  time.Time
 	Passes int
@@ -135,11 +139,13 @@ func (e *entry) history(ref controller.Ref) History {
 
 // tell adds the part of one controller.
 func (p *part) tell(h *History) {
+	h.Voices = append(h.Voices, p.say())
 	if party := p.voice.party; party != "" && !slices.Contains(h.Parties, party) {
 		h.Parties = append(h.Parties, party)
 	}
 	for _, k := range p.types {
 		o := k.Objects
+		o.Party = p.voice.party
 		o.Sample, o.HeldBy = slices.Clone(o.Sample), slices.Clone(o.HeldBy)
 		for i := range o.HeldBy {
 			o.HeldBy[i].Sample = slices.Clone(o.HeldBy[i].Sample)

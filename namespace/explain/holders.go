@@ -13,12 +13,10 @@ import (
 func (b *builder) holders() {
 	ns := b.in.Namespace
 	for _, f := range ns.Spec.Finalizers.Names() {
-		b.d.Holders = append(b.d.Holders, b.holder(f))
+		b.d.Holders = append(b.d.Holders, b.holder(f, false))
 	}
 	for _, f := range ns.Finalizers.Names() {
-		h := b.holder(f)
-		h.Object = true
-		b.d.Holders = append(b.d.Holders, h)
+		b.d.Holders = append(b.d.Holders, b.holder(f, true))
 	}
 	for _, h := range b.d.Holders {
 		if c, ok := b.owner(h); ok {
@@ -28,29 +26,20 @@ func (b *builder) holders() {
 }
 
 // holder returns what is known of a finalizer and its owner.
-func (b *builder) holder(f finalizer.Name) Holder {
-	h := Holder{Finalizer: f, Since: b.d.Since, Asked: b.in.Parties != nil}
+func (b *builder) holder(f finalizer.Name, object bool) Holder {
+	h := Holder{Finalizer: f, Object: object, Since: b.d.Since, Asked: b.in.Parties != nil}
 	for _, p := range b.in.Parties {
 		if p.Finalizer == f {
 			h.Known, h.Alive, h.LastSeen, h.Contact = true, p.Alive, p.LastSeen, p.Contact
 		}
 	}
 	for _, p := range slices.Backward(b.in.History.Passes) {
-		if b.whose(p) == f {
+		if owner(p.Party) == f && !object { // a party works on its own in the spec
 			h.LastPass = p.Start.Add(p.Took)
 			break
 		}
 	}
 	return h
-}
-
-// whose returns the party of a pass: that of the default finalizer, where the recorder
-// was not told ([Recorder.Hooks]).
-func (b *builder) whose(p Pass) finalizer.Name {
-	if p.Party == "" {
-		return finalizer.Kubernetes
-	}
-	return p.Party
 }
 
 // owner explains a finalizer by its owner, unless the owner is known to work on it:
@@ -61,16 +50,21 @@ func (b *builder) owner(h Holder) (Cause, bool) {
 	if h.Object {
 		name += " (in metadata.finalizers)"
 	}
+	silent, overdue := b.voice(h.Finalizer)
+	overdue = overdue && !h.Object && b.overdue(silent)
 	switch {
 	case h.Known && !h.Alive && !h.LastPass.After(h.LastSeen.Add(idleGrace)):
 		c.Kind, c.Since = OwnerMissing, h.LastSeen
 		c.Summary = fmt.Sprintf("the owner of %s is missing: last seen %s ago%s", name, human(b.age(h.LastSeen)), contact(h.Contact))
-	case !h.LastPass.IsZero():
+	case !h.LastPass.IsZero() && !(overdue && h.Known):
 		return c, false
 	case h.Known && h.Alive:
 		c.Kind = OwnerAtWork
 		c.Summary = fmt.Sprintf("%s has not let go yet; its owner is alive%s", name, contact(h.Contact))
-		return c, !b.speaks(h.Finalizer)
+		if overdue {
+			c.Detail = fmt.Sprintf("the pass that was due here %s ago did not come: another process may have taken over", human(b.age(silent.due())))
+		}
+		return c, overdue || !b.speaks(h.Finalizer)
 	case b.speaks(h.Finalizer) && !h.Object:
 		return c, false
 	case h.Finalizer == finalizer.Kubernetes && !h.Object && b.in.History.Total == 0:
@@ -96,7 +90,7 @@ func (b *builder) speaks(f finalizer.Name) bool {
 
 // ownerOf says what is known of the owner of a finalizer that holds objects.
 func (b *builder) ownerOf(f finalizer.Name) string {
-	h := b.holder(f)
+	h := b.holder(f, true)
 	switch {
 	case !h.Known:
 		return ""
@@ -142,18 +136,28 @@ func (b *builder) attendance() {
 		})
 	case h.Total == 0 && len(ns.Status.Conditions) == 0:
 		b.unattended(idle)
-	case idle && h.Next != nil && b.age(h.Next.At) > idleGrace && !b.alive():
-		b.cause(Cause{
-			Kind: Unattended, Since: h.Next.At,
-			Summary: fmt.Sprintf("nobody works on it here any more: the next pass was due %s ago", human(b.age(h.Next.At))),
-			Remedy:  remedyUnattended,
-		})
+	default:
+		b.silent()
 	}
 }
 
-// alive reports whether the owner of any finalizer is there.
-func (b *builder) alive() bool {
-	return slices.ContainsFunc(b.d.Holders, func(h Holder) bool { return h.Alive })
+// silent explains that a controller that worked on it here has gone quiet, and no other
+// is known to have taken over.
+func (b *builder) silent() {
+	for _, v := range b.voices() {
+		f := owner(v.Party)
+		if !b.overdue(v) || !b.in.Namespace.Spec.Finalizers.Has(f) || b.holder(f, false).Alive || b.movedOn(f, v.Heard) {
+			continue
+		}
+		what := "the next pass was due"
+		if v.Next == nil {
+			what = "it was last heard of"
+		}
+		b.cause(Cause{
+			Kind: Unattended, Source: string(f), Since: v.due(), Remedy: remedyUnattended,
+			Summary: fmt.Sprintf("nobody works on it here any more: %s %s ago", what, human(b.age(v.due()))),
+		})
+	}
 }
 
 // unattended explains that no pass was seen at all.
@@ -167,7 +171,7 @@ func (b *builder) unattended(idle bool) {
 			Kind: Unattended, Since: b.d.Since, Remedy: remedyUnattended,
 			Summary: fmt.Sprintf("nobody works on it: there was no pass in the %s since it was deleted", human(age)),
 		}
-		if f := b.in.Namespace.Spec.Finalizers.Names()[0]; b.in.Parties != nil && !b.holder(f).Known {
+		if f := b.in.Namespace.Spec.Finalizers.Names()[0]; b.in.Parties != nil && !b.holder(f, false).Known {
 			c.Detail = fmt.Sprintf("no owner of %s ever announced itself", f)
 		}
 		b.cause(c)

@@ -100,12 +100,20 @@ func listed(list []string, most int) string {
 }
 
 // amounts returns how many of which types are left, with samples.
-func amounts(list []Objects) string {
+func amounts(list []Objects, now time.Time) string {
 	var parts []string
 	for _, o := range list {
-		parts = append(parts, fmt.Sprintf("%s%s of %s%s", least(o.AtLeast), number(o.Remaining), o.Resource, names(o.Sample, o.Remaining)))
+		parts = append(parts, fmt.Sprintf("%s%s of %s%s%s", least(o.AtLeast), number(o.Remaining), o.Resource, names(o.Sample, o.Remaining), o.asOf(now)))
 	}
 	return listed(parts, maxSample)
+}
+
+// asOf says when it was counted, if that is old.
+func (o Objects) asOf(now time.Time) string {
+	if !o.Old {
+		return ""
+	}
+	return ", as of " + clock(o.Counted, now)
 }
 
 // oldest returns since when the first of them has not got less.

@@ -27,6 +27,7 @@ const (
 	maxTypes    = 64  // resource types with something left
 	maxHolders  = 16  // finalizers in each
 	maxSample   = 5   // names in each sample
+	maxNames    = 256 // of finalizers and objects, in all of them
 	maxName     = 253 // bytes of a name
 	maxText     = 400 // bytes of a failure
 )
@@ -44,6 +45,7 @@ type Recorder struct {
 	mu      sync.Mutex
 	entries map[controller.Ref]*entry
 	ended   []controller.Ref // the oldest first
+	voices  int              // hooks that were given out
 }
 
 // NewRecorder returns a recorder that has seen nothing. A nil opts stands for the
@@ -69,43 +71,25 @@ func NewRecorder(opts *RecorderOptions) *Recorder {
 }
 
 // Hooks returns what a controller is to tell. Each controller needs hooks of its own:
-// call it once for each. Where controllers of several parties tell one recorder,
-// [Recorder.HooksOf] lets a diagnosis tell them apart.
+// call it once for each, and again for one that takes the place of another: what that
+// one said last is dropped then, namespace by namespace. Where controllers of several
+// parties tell one recorder, use [Recorder.HooksOf], so that they are told apart.
 func (r *Recorder) Hooks() controller.Hooks { return r.HooksOf("") }
 
 // HooksOf is Hooks for the controller of that party.
 func (r *Recorder) HooksOf(party finalizer.Name) controller.Hooks {
-	v := &voice{recorder: r, party: party}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.voices++
+	v := &voice{recorder: r, party: party, number: r.voices}
 	return controller.Hooks{
 		Queued:      v.queued,
 		PassStarted: v.started,
 		PassEnded:   v.passed,
 		Retried:     v.retried,
+		Left:        v.left,
 		Removed:     v.removed,
 	}
-}
-
-// voice is one controller that tells a recorder.
-type voice struct {
-	recorder *Recorder
-	party    finalizer.Name
-}
-
-// of returns what is kept of ref, and of this controller's part in it; the recorder
-// must be locked.
-func (v *voice) of(ref controller.Ref) (*entry, *part) {
-	e := v.recorder.entries[ref]
-	if e == nil {
-		v.recorder.room()
-		e = &entry{}
-		v.recorder.entries[ref] = e
-	}
-	at := slices.IndexFunc(e.parts, func(p *part) bool { return p.voice == v })
-	if at < 0 {
-		at = len(e.parts)
-		e.parts = append(e.parts, &part{voice: v})
-	}
-	return e, e.parts[at]
 }
 
 // room makes room for one more namespace: of a few that come first in the map, which
@@ -136,7 +120,8 @@ func (v *voice) queued(ref controller.Ref) {
 	now := time.Now().UTC()
 	v.recorder.mu.Lock()
 	defer v.recorder.mu.Unlock()
-	_, p := v.of(ref)
+	_, p := v.of(ref, now)
+	p.taken()
 	p.queued, p.running, p.next = now, time.Time{}, Next{}
 }
 
@@ -144,26 +129,47 @@ func (v *voice) started(ref controller.Ref) {
 	now := time.Now().UTC()
 	v.recorder.mu.Lock()
 	defer v.recorder.mu.Unlock()
-	_, p := v.of(ref)
+	_, p := v.of(ref, now)
+	p.taken()
 	p.queued, p.running, p.next = time.Time{}, now, Next{}
 }
 
 func (v *voice) passed(ref controller.Ref, result pass.Result, err error, took time.Duration) {
 	now := time.Now().UTC()
 	end := end{result: result, err: err, at: now, took: took}
-	end.read() // errors are the host's code: not while the recorder is locked
+	v.rest(ref, now)
+	end.read() // errors are the host's code: not while the recorder is locked, and they may panic
 	v.recorder.mu.Lock()
 	defer v.recorder.mu.Unlock()
-	e, p := v.of(ref)
-	p.queued, p.running = time.Time{}, time.Time{}
+	e, p := v.of(ref, now)
 	e.learn(p, v.recorder.opts.Passes, &end)
+}
+
+// rest notes that no pass runs.
+func (v *voice) rest(ref controller.Ref, now time.Time) {
+	v.recorder.mu.Lock()
+	defer v.recorder.mu.Unlock()
+	_, p := v.of(ref, now)
+	p.queued, p.running, p.next = time.Time{}, time.Time{}, Next{}
+}
+
+func (v *voice) left(ref controller.Ref) {
+	now := time.Now().UTC()
+	v.recorder.mu.Lock()
+	defer v.recorder.mu.Unlock()
+	if e := v.recorder.entries[ref]; e != nil {
+		if p := e.partOf(v); p != nil {
+			p.drop()
+			p.heard, p.left = now, true
+		}
+	}
 }
 
 func (v *voice) retried(ref controller.Ref, delay time.Duration, reason controller.Reason) {
 	now := time.Now().UTC()
 	v.recorder.mu.Lock()
 	defer v.recorder.mu.Unlock()
-	_, p := v.of(ref)
+	_, p := v.of(ref, now)
 	p.next = Next{At: now.Add(delay), Reason: string(reason)}
 }
 

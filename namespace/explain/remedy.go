@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -141,7 +142,7 @@ func inventory(left *audit.Inventory) string {
 			types[at].Sample = append(types[at].Sample, o.Name)
 		}
 	}
-	text := amounts(types)
+	text := amounts(types, time.Time{})
 	if len(types) == 0 {
 		text = "nothing"
 	}

@@ -161,7 +161,7 @@ func (o Objects) state(now time.Time) string {
 	if o.Deleting > 0 {
 		text += fmt.Sprintf(", %s being deleted", number(o.Deleting))
 	}
-	text += names(o.Sample, o.Remaining)
+	text += names(o.Sample, o.Remaining) + o.asOf(now)
 	if since := now.Sub(o.Since); !o.Since.IsZero() && since >= time.Second {
 		text += ", not less for " + human(since)
 	}
