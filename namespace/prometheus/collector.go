@@ -222,7 +222,8 @@ func (c *Collector) ages(now time.Time) (oldest [len(stages)]time.Duration, fail
 }
 
 // Clear forgets the namespaces, as when the controller has ended and another process
-// goes on with its work. Counters stay.
+// goes on with its work. Counters stay. Of several controllers that share c, those that go
+// on tell of theirs again with their next passes.
 func (c *Collector) Clear() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

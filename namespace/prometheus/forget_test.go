@@ -112,6 +112,24 @@ func TestHandOver(t *testing.T) {
 	require.Equal(t, []string{durations + "_count 1"}, e.of(t, durations+"_count"), "its end is one")
 }
 
+// The controller that has lost a namespace may hear of its end before the first pass of
+// the other, which brought it about, is told of.
+func TestHandOverAtTheEnd(t *testing.T) {
+	e := export(t, agent, nil)
+	one, two, ref := e.Hooks(), e.Hooks(), controller.Ref{Name: "a", UID: "1"}
+	one.Queued(ref)
+	one.Left(ref)
+	two.Queued(ref)
+	two.PassStarted(ref)
+	one.Removed(ref)
+	two.PassEnded(ref, since(ref, time.Hour, pass.Removed), nil, time.Second)
+	two.Removed(ref)
+	require.Equal(t, []string{durations + "_count 1"}, e.of(t, durations+"_count"))
+	for _, line := range e.of(t, terminating) {
+		require.Regexp(t, " 0$", line)
+	}
+}
+
 // For how long a source fails is told of one namespace: many that it fails once each
 // are another thing.
 func TestFailingFor(t *testing.T) {

@@ -21,7 +21,7 @@ func (c *Collector) Hooks() controller.Hooks {
 		PassEnded:   c.ended,
 		Retried:     c.retried,
 		Left:        f.left,
-		Removed:     c.removed,
+		Removed:     f.removed,
 	}
 }
 
@@ -128,12 +128,16 @@ func (f *feed) left(ref controller.Ref) {
 	}
 }
 
-func (c *Collector) removed(ref controller.Ref) {
+func (f *feed) removed(ref controller.Ref) {
+	c := f.c
 	c.mu.Lock()
 	e := c.namespaces[ref]
-	c.forget(ref)
+	unknown := e.deleted.IsZero() // somebody else's, or it was gone before its first pass
+	if !unknown || e.owner == f {
+		c.forget(ref)
+	} // else its owner tells too, perhaps of the pass that removed it
 	c.mu.Unlock()
-	if !e.deleted.IsZero() { // somebody else's, or it was gone before its first pass
+	if !unknown {
 		c.deletion.Observe(max(0, time.Since(e.deleted).Seconds()))
 	}
 }
