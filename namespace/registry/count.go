@@ -9,7 +9,9 @@ import (
 
 // Count returns how many namespaces are Active and how many are Terminating, both as
 // of one revision. It reads no namespace: gates and the index are counted, by the store
-// itself if it can ([store.Counter]), else by listing their keys.
+// itself if it can ([store.Counter]), else by listing their keys. Counting is not free:
+// most stores go through every key, so its cost grows with the number of namespaces, and
+// who asks often keeps the answer for a while.
 func (r *Registry) Count(ctx context.Context) (active, terminating int, err error) {
 	now, err := r.store.List(ctx, store.Query{Prefix: r.keys.index(), Limit: 1})
 	if err != nil {
