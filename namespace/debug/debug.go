@@ -17,7 +17,11 @@
 // The handler writes nothing and answers only GET and HEAD. It does not ask who asks:
 // the host guards it, as it would guard pprof, since the pages show names, contacts
 // and errors. Nothing on the pages comes from elsewhere, and a strict
-// Content-Security-Policy holds them to that.
+// Content-Security-Policy holds them to that. Other sites may link to the pages; whatever
+// else they make a browser ask for is refused, as far as the browser tells (it does by
+// the header Sec-Fetch-Site). The Host of a request is not looked at: a host that guards
+// the pages only by where it listens, such as on localhost, must refuse every Host but its
+// own, or a site whose name is made to resolve to that address reads them.
 package debug
 
 import (
@@ -67,13 +71,19 @@ type Options struct {
 	// Title is what the pages are headed with, such as the name of the service; default
 	// "Namespaces".
 	Title string
-	// Interval is how often open pages are brought up to date; default 2 s.
+	// Interval is how often open pages are brought up to date; default 2 s. Pages of
+	// which only ages have changed are brought up to date every 15 s, and namespaces are
+	// counted every 15 s.
 	Interval time.Duration
 	// Patience is how long one page may take to be gathered; default 10 s. What did not
-	// answer by then is said on it.
+	// answer by then is said on it. It is also how long a request waits for its turn when
+	// others are being gathered; it is answered with 503 then. Patience ends the contexts of
+	// what the handler asks: what does not keep to its context delays its page for as long
+	// as it likes, and Close as well.
 	Patience time.Duration
 	// Rows is how many terminating namespaces the index explains, those that are
 	// terminating for longest; default 100.
+	// What an explainer asks for each of them, [Sharing] keeps down.
 	Rows int
 	// Viewers is how many pages may be kept up to date at once; default 64. Further ones
 	// are as of when they were asked for.
@@ -95,6 +105,7 @@ type Handler struct {
 	options    Options
 	pages      *template.Template
 	ages       ages
+	tally      lastTally
 	hub        hub
 	gathering  chan struct{} // holds one element for each page that is being gathered
 }

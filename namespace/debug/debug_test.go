@@ -259,6 +259,7 @@ func TestWhatDoesNotAnswer(t *testing.T) {
 	require.Contains(t, w.Body.String(), "the audit records could not be read: it panicked: no records")
 
 	place.failWith(fails)
+	h = newHandler(t, place, place, options) // which has counted nothing yet
 	w = get(h, "/")
 	require.Equal(t, http.StatusOK, w.Code)
 	require.Contains(t, w.Body.String(), "not all terminating namespaces could be listed")

@@ -28,7 +28,7 @@ type details struct {
 func (h *Handler) namespace(ctx context.Context, name string) *details {
 	d, err := h.explain(ctx, name)
 	switch {
-	case errors.Is(err, namespace.ErrNotFound), errors.Is(err, namespace.ErrBadRequest):
+	case errors.Is(err, namespace.ErrNotFound), errors.Is(err, namespace.ErrBadRequest) && namespace.ValidateName(name) != nil:
 		return &details{Diagnosis: explain.Diagnosis{Name: name, At: time.Now().UTC(), Summary: "There is no namespace of that name."}}
 	case err != nil:
 		return &details{

@@ -30,6 +30,7 @@ type place struct {
 	block    func()    // called by Explain, if set
 	meantime func()    // called once names were listed, if set
 	at       time.Time // when diagnoses are made; zero: now
+	restless bool      // each diagnosis has another cause
 }
 
 func newPlace(diagnoses ...explain.Diagnosis) *place {
@@ -131,6 +132,9 @@ func (p *place) Explain(_ context.Context, name string) (explain.Diagnosis, erro
 	p.explain++
 	d, ok := p.items[name]
 	fail, block := p.fail, p.block
+	if p.restless && ok {
+		d.Causes = []explain.Cause{{Kind: explain.Conflicts, Summary: fmt.Sprint("conflict ", p.explain)}}
+	}
 	p.mu.Unlock()
 	if block != nil {
 		block()

@@ -3,6 +3,7 @@ package debug
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"net/http"
 	"slices"
 	"sync"
@@ -18,12 +19,19 @@ type hub struct {
 
 	mu      sync.Mutex
 	viewers map[*viewer]struct{}
-	latest  map[string][]byte  // by topic: what its viewers were told last
-	stop    context.CancelFunc // ends the goroutine; nil: there is none
-	wake    chan struct{}      // tells that goroutine of a new topic
+	latest  map[string]*reading // by topic: what was read last
+	stop    context.CancelFunc  // ends the goroutine; nil: there is none
+	wake    chan struct{}       // tells that goroutine of a new topic
 	running sync.WaitGroup
 	closed  chan struct{}
 	ended   bool
+}
+
+// reading is what was read of a topic.
+type reading struct {
+	fragment []byte
+	still    [sha256.Size]byte // of what it tells
+	told     time.Time         // when viewers were told of that last
 }
 
 // viewer is one open page.
@@ -35,7 +43,7 @@ type viewer struct {
 func (b *hub) init(render func(context.Context, string) ([]byte, error), interval time.Duration, most int) {
 	b.render, b.interval, b.most = render, interval, most
 	b.viewers = map[*viewer]struct{}{}
-	b.latest = map[string][]byte{}
+	b.latest = map[string]*reading{}
 	b.closed = make(chan struct{})
 }
 
@@ -133,10 +141,18 @@ func (b *hub) topics(all bool) []string {
 	return slices.Compact(topics)
 }
 
+// publish tells the viewers of a topic what was read. What has only got older is told
+// from time to time: the page is as of when it was told.
 func (b *hub) publish(ctx context.Context, topic string, fragment []byte) {
+	fresh := &reading{fragment, sha256.Sum256(still(fragment)), time.Now()}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if ctx.Err() != nil || bytes.Equal(b.latest[topic], fragment) {
+	before := b.latest[topic]
+	switch {
+	case ctx.Err() != nil || before != nil && bytes.Equal(before.fragment, fragment):
+		return
+	case before != nil && before.still == fresh.still && fresh.told.Sub(before.told) < quietest:
+		before.fragment = fragment // for viewers that come now
 		return
 	}
 	told := false
@@ -147,7 +163,7 @@ func (b *hub) publish(ctx context.Context, topic string, fragment []byte) {
 		}
 	}
 	if told { // else the last viewer left meanwhile
-		b.latest[topic] = fragment
+		b.latest[topic] = fresh
 	}
 }
 
@@ -161,20 +177,28 @@ func notify(c chan struct{}) {
 func (b *hub) fragment(v *viewer) []byte {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.latest[v.topic]
+	if r := b.latest[v.topic]; r != nil {
+		return r.fragment
+	}
+	return nil
 }
 
 const (
 	// slowest is how long one write to a viewer may take; who is slower is dropped, and
 	// may come again.
 	slowest = 10 * time.Second
-	// quietest is how long nothing is written to a viewer, at most.
+	// quietest is how long nothing is written to a viewer, at most; what has only got
+	// older since is not written more often.
 	quietest = 15 * time.Second
 )
 
 // serve tells a viewer what changes, as server-sent events, until it goes away. A viewer
 // that is slow misses what was outdated meanwhile.
 func (b *hub) serve(w http.ResponseWriter, r *http.Request, topic string) {
+	if !flushes(w) {
+		http.Error(w, "updates cannot be passed on here: the writer of the response cannot flush", http.StatusNotImplemented)
+		return
+	}
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no") // a proxy would hold events back
 	if r.Method == http.MethodHead {

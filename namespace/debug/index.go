@@ -28,6 +28,7 @@ const (
 type index struct {
 	At          time.Time       `json:"at"`
 	Active      *int            `json:"active,omitempty"` // nil: nobody counts them
+	Counted     time.Time       `json:"counted,omitzero"` // when; not every turn
 	Terminating int             `json:"terminating"`
 	AtLeast     bool            `json:"atLeast,omitempty"` // there are more terminating than were counted
 	Rows        []row           `json:"namespaces"`        // terminating ones, the oldest first
@@ -41,6 +42,7 @@ type index struct {
 type row struct {
 	Name     string            `json:"name"`
 	UID      string            `json:"uid"`
+	At       time.Time         `json:"at"` // when it was explained
 	Since    time.Time         `json:"since"`
 	Stage    phase.Stage       `json:"stage,omitempty"`
 	Progress *explain.Progress `json:"progress,omitempty"`
@@ -59,6 +61,7 @@ type held struct {
 
 // index gathers the index. What does not answer is noted on it.
 func (h *Handler) index(ctx context.Context) *index {
+	ctx = withShared(ctx)
 	x := &index{At: time.Now().UTC(), Rows: []row{}}
 	refs := h.terminating(ctx, x)
 	h.count(ctx, x)
@@ -68,12 +71,16 @@ func (h *Handler) index(ctx context.Context) *index {
 	if unread > 0 {
 		x.note("the ages of %d terminating namespaces are not known yet; they are read bit by bit while a page is open", unread)
 	}
-	if len(oldest) > h.options.Rows {
-		x.note("%d are terminating; the %d that are so for longest are shown", len(oldest), h.options.Rows)
+	if n := len(oldest); n > h.options.Rows {
+		if unread > 0 || x.AtLeast || n < x.Terminating {
+			x.note("of the %d terminating namespaces whose age is known the %d that are so for longest are shown", n, h.options.Rows)
+		} else {
+			x.note("%d are terminating; the %d that are so for longest are shown", n, h.options.Rows)
+		}
 		oldest = oldest[:h.options.Rows]
 	}
 	x.Rows = make([]row, len(oldest))
-	each(len(oldest), func(i int) { x.Rows[i] = h.row(ctx, oldest[i]) })
+	each(len(oldest), func(i int) { x.Rows[i] = h.row(ctx, x, oldest[i]) })
 	x.Rows = slices.DeleteFunc(x.Rows, func(r row) bool { return r.gone })
 	return x
 }
@@ -114,27 +121,6 @@ func (h *Handler) terminating(ctx context.Context, x *index) (refs []ref) {
 	return refs
 }
 
-func (h *Handler) count(ctx context.Context, x *index) {
-	counter, ok := h.namespaces.(Counter)
-	if !ok {
-		return
-	}
-	err := safely(func() error {
-		active, terminating, err := counter.Count(ctx)
-		if err != nil {
-			return err
-		}
-		x.Active = &active
-		if x.AtLeast { // else what is listed below is later and agrees with the table
-			x.Terminating, x.AtLeast = max(terminating, x.Terminating), false
-		}
-		return nil
-	})
-	if err != nil {
-		x.note("namespaces could not be counted: %v", err)
-	}
-}
-
 func (h *Handler) holds(ctx context.Context, x *index) {
 	place, ok := h.namespaces.(Holds)
 	if !ok {
@@ -173,7 +159,7 @@ func (h *Handler) agents(ctx context.Context, x *index) {
 		return
 	}
 	err := safely(func() (err error) {
-		x.Agents, err = h.options.Parties(ctx)
+		x.Agents, err = sharedBy(ctx).parties(ctx, h.options.Parties)
 		return err
 	})
 	if err != nil {
@@ -185,8 +171,8 @@ func (h *Handler) agents(ctx context.Context, x *index) {
 	}
 }
 
-func (h *Handler) row(ctx context.Context, a aged) row {
-	r := row{Name: a.name, UID: a.uid, Since: a.since.UTC()}
+func (h *Handler) row(ctx context.Context, x *index, a aged) row {
+	r := row{Name: a.name, UID: a.uid, At: x.At, Since: a.since.UTC()}
 	d, err := h.explain(ctx, a.name)
 	switch {
 	case err != nil:
@@ -196,7 +182,7 @@ func (h *Handler) row(ctx context.Context, a aged) row {
 		r.gone = true
 		return r
 	}
-	r.UID, r.Since, r.Stage, r.Progress, r.Holders, r.Causes = d.UID, d.Since.UTC(), d.Stage, d.Progress, d.Holders, len(d.Causes)
+	r.At, r.UID, r.Since, r.Stage, r.Progress, r.Holders, r.Causes = d.At.UTC(), d.UID, d.Since.UTC(), d.Stage, d.Progress, d.Holders, len(d.Causes)
 	if len(d.Causes) > 0 {
 		r.Cause = &d.Causes[0]
 	}

@@ -140,6 +140,7 @@ func TestLive(t *testing.T) {
 func TestViewersShareReads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPlace(going("one", time.Now()))
+		p.restless = true
 		h := newHandler(t, p, p, nil)
 		for range 2 {
 			ctx, leave := context.WithCancel(t.Context())
@@ -201,6 +202,7 @@ func TestTooManyViewers(t *testing.T) {
 func TestSlowViewer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPlace(going("one", time.Now()))
+		p.restless = true
 		h := newHandler(t, p, p, nil)
 		ctx, leave := context.WithCancel(t.Context())
 		slow, quick := newWire(), newWire()
@@ -223,6 +225,7 @@ func TestSlowViewer(t *testing.T) {
 func TestSlowViewerMissesTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPlace(going("one", time.Now()))
+		p.restless = true
 		h := newHandler(t, p, p, nil)
 		ctx, leave := context.WithCancel(t.Context())
 		w := &pausing{wire: newWire()}
@@ -315,12 +318,13 @@ func TestClose(t *testing.T) {
 	})
 }
 
-// mute can neither flush nor bound its writes.
+// mute cannot be written to, and cannot bound its writes.
 type mute struct{ header http.Header }
 
 func (m mute) Header() http.Header           { return m.header }
 func (m mute) WriteHeader(int)               {}
 func (m mute) Write([]byte) (n int, e error) { return 0, errors.New("gone") }
+func (m mute) Flush()                        {}
 
 func TestViewerThatIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/nslifecycle/nslifecycle/namespace"
 )
 
 // shown is a server of the scene, and where its pages are.
@@ -41,13 +43,18 @@ func TestBrowser(t *testing.T) {
 
 // testLooks shows the pages as operators would see them.
 func testLooks(t *testing.T, b *browser) {
-	_, _, base := shown(t, 50*time.Millisecond)
+	place, _, base := shown(t, 50*time.Millisecond)
+	late := forgotten(time.Now())
+	place.set(late)
+	place.mu.Lock()
+	place.holds = append(place.holds, namespace.HoldEvent{Type: namespace.HoldSet, Name: "a-forgotten-hold", UID: "9", Until: late.Next.At})
+	place.mu.Unlock()
 	looks := map[string]look{
 		"desktop": desktop, "phone": phone,
 		"dark": {width: 1280, height: 900, dark: true}, "phone-dark": {width: 360, height: 760, phone: true, dark: true},
 	}
 	pages := []struct{ name, query string }{
-		{"index", ""}, {"analytics", "?namespace=analytics"}, {"hostile", "?namespace=" + url.QueryEscape(hostile)}, {"unknown", "?namespace=nobody"},
+		{"index", ""}, {"analytics", "?namespace=analytics"}, {"hostile", "?namespace=" + url.QueryEscape(hostile)}, {"forgotten", "?namespace=forgotten"}, {"unknown", "?namespace=nobody"},
 	}
 	for name, l := range looks {
 		t.Run(name, func(t *testing.T) {

@@ -104,6 +104,23 @@ func stuck(now time.Time, holders ...explain.Holder) explain.Diagnosis {
 	return d
 }
 
+// forgotten is a namespace that nobody looks at any more.
+func forgotten(now time.Time) explain.Diagnosis {
+	ago := func(d time.Duration) time.Time { return now.Add(-d) }
+	d := going("forgotten", ago(30*time.Hour))
+	d.Causes = []explain.Cause{{
+		Kind: explain.Unattended, Summary: "Nobody works on it here any more: the next pass was due 23h ago.",
+		Remedy: explain.Remedy{Text: "Start the controller of its finalizers."},
+	}}
+	d.Next = &explain.Next{At: ago(23 * time.Hour), Reason: "failed"}
+	d.Passes = []explain.Pass{{Start: ago(23*time.Hour + time.Minute), Took: time.Second, Outcome: "failed", Remaining: 19, Error: "no answer"}}
+	d.Objects = []explain.Objects{
+		{Resource: "configmaps", Remaining: 12, Counted: ago(23*time.Hour + 2*time.Minute), Sample: []string{"app-1"}},
+		{Resource: "pods", Remaining: 7, Deleting: 7, Counted: ago(23 * time.Hour), Returning: true},
+	}
+	return d
+}
+
 func agents(now time.Time) func(context.Context) ([]parties.Party, error) {
 	return func(context.Context) ([]parties.Party, error) {
 		return []parties.Party{

@@ -67,7 +67,12 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "no namespace can have such a name", http.StatusNotFound)
 		return
 	}
-	switch format := query.Get("format"); format {
+	format := query.Get("format")
+	if foreign(r, format) {
+		http.Error(w, "other sites may lead to these pages, and ask for nothing else", http.StatusForbidden)
+		return
+	}
+	switch format {
 	case "", "html", "json", "text":
 		h.serveView(w, r, name, format)
 	case "events":
@@ -78,12 +83,12 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) {
 }
 
 func (h *Handler) serveView(w http.ResponseWriter, r *http.Request, name, format string) {
-	select {
-	case h.gathering <- struct{}{}:
-		defer func() { <-h.gathering }()
-	case <-r.Context().Done():
+	if !h.enter(r.Context()) {
+		w.Header().Set("Retry-After", "30")
+		http.Error(w, "too many pages are being gathered already", http.StatusServiceUnavailable)
 		return
 	}
+	defer func() { <-h.gathering }()
 	v := h.view(r.Context(), name)
 	if r.Context().Err() != nil {
 		return // nobody waits for it
@@ -115,6 +120,18 @@ func (h *Handler) serveView(w http.ResponseWriter, r *http.Request, name, format
 	w.WriteHeader(v.status())
 	if r.Method != http.MethodHead {
 		_, _ = body.WriteTo(w) // the client went away
+	}
+}
+
+// enter waits, no longer than patience lasts, until one more page may be gathered.
+func (h *Handler) enter(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, h.options.Patience)
+	defer cancel()
+	select {
+	case h.gathering <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
 	}
 }
 

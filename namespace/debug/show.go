@@ -1,6 +1,7 @@
 package debug
 
 import (
+	"bytes"
 	"fmt"
 	"html/template"
 	"math"
@@ -16,8 +17,8 @@ import (
 
 // functions are what templates show values with.
 var functions = template.FuncMap{
-	"show": func(v any) string { return visible(fmt.Sprint(v)) }, "moment": moment, "stamp": stamp, "age": age,
-	"in": in, "short": short, "grouped": grouped, "progress": progress, "rate": rate, "stage": stageText,
+	"show": func(v any) string { return visible(fmt.Sprint(v)) }, "moment": moment, "stamp": stamp, "asOf": asOf,
+	"age": ageHTML, "in": inHTML, "due": due, "next": next, "outdated": outdated, "short": short, "grouped": grouped, "progress": progress, "rate": rate, "stage": stageText,
 	"severity": severity, "kind": kindText, "holder": holderClass, "less": func(n int) int { return n - 1 },
 }
 
@@ -66,6 +67,67 @@ func age(since, at time.Time) string {
 		return "unknown"
 	}
 	return long(at.Sub(since))
+}
+
+// aging begins an element whose text changes by time alone; see [still].
+const aging = `<span class="age`
+
+// agedHTML returns an element whose text, which nothing needs to be escaped in, changes by
+// time alone.
+func agedHTML(class, text string) template.HTML {
+	return template.HTML(aging + class + `">` + text + "</span>")
+}
+
+func asOf(t time.Time) template.HTML            { return agedHTML("", moment(t)) }
+func ageHTML(since, at time.Time) template.HTML { return agedHTML("", age(since, at)) }
+func inHTML(t, at time.Time) template.HTML      { return agedHTML("", in(t, at)) }
+
+// still returns a fragment without the texts that time alone changes: two fragments
+// that differ in nothing else tell the same.
+func still(fragment []byte) []byte {
+	var out []byte
+	for {
+		before, rest, found := bytes.Cut(fragment, []byte(aging))
+		out = append(out, before...)
+		if !found {
+			return out
+		}
+		end := max(bytes.IndexByte(rest, '>'), 0)
+		out = append(out, rest[:end]...)
+		fragment = rest[end+max(bytes.IndexByte(rest[end:], '<'), 0):]
+	}
+}
+
+// overdueAfter is how late something may be until that is told: nothing that works
+// backs off for longer.
+const overdueAfter = 2 * time.Minute
+
+// due returns when something happens that should happen at t.
+func due(t, at time.Time) template.HTML {
+	if late := at.Sub(t); late > overdueAfter {
+		return agedHTML(" bad", long(late)+" ago, overdue")
+	}
+	return inHTML(t, at)
+}
+
+// next returns when a namespace is looked at next.
+func next(n explain.Next, at time.Time) template.HTML {
+	if n.Reason == "running" || n.Reason == "queued" { // it is, or will be at once
+		if since := at.Sub(n.At); since >= time.Second {
+			return agedHTML("", "now, for "+long(since))
+		}
+		return agedHTML("", "now")
+	}
+	return due(n.At, at)
+}
+
+// outdated reports whether objects were not counted in the last pass, or a while ago.
+func outdated(o explain.Objects, passes []explain.Pass, at time.Time) bool {
+	if o.Counted.IsZero() {
+		return false
+	}
+	n := len(passes)
+	return at.Sub(o.Counted) > overdueAfter || n > 0 && o.Counted.Before(passes[n-1].Start)
 }
 
 // in returns how long it is from at until t.

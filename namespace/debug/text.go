@@ -22,14 +22,14 @@ func (x *index) writeText(w io.Writer) error {
 	}
 	fmt.Fprintf(&b, " at %s\n", moment(x.At))
 	for _, note := range x.Notes {
-		fmt.Fprintf(&b, "Note: %s\n", visible(note))
+		fmt.Fprintf(&b, "Note: %s\n", cell(note))
 	}
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	if len(x.Rows) > 0 {
 		fmt.Fprintf(t, "\nNAMESPACE\tAGE\tSTAGE\tDONE\tWHY\n")
 	}
 	for _, r := range x.Rows {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", cell(r.Name), age(r.Since, x.At), orDash(stageText(r.Stage)), r.done(), cell(r.Why()))
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", cell(r.Name), age(r.Since, r.At), orDash(stageText(r.Stage)), r.done(), cell(r.Why()))
 	}
 	if len(x.Holds) > 0 {
 		fmt.Fprintf(t, "\nON HOLD\tUNTIL\n")
@@ -79,7 +79,7 @@ func (n *details) writeText(w io.Writer) error {
 	var b strings.Builder
 	b.WriteString(n.Diagnosis.Text())
 	for _, note := range n.Notes {
-		fmt.Fprintf(&b, "Note: %s\n", visible(note))
+		fmt.Fprintf(&b, "Note: %s\n", cell(note))
 	}
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	if len(n.Records) > 0 {
