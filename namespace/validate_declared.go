@@ -16,7 +16,7 @@ const declarations = "nslifecycle.io"
 func validateDeclared(old, m Meta) []Violation {
 	var keys []string
 	for k, v := range m.Annotations {
-		if !declares(k) || !utf8.ValidString(v) { // which ValidateMeta tells
+		if !Declares(k) || !utf8.ValidString(v) { // which ValidateMeta tells
 			continue
 		}
 		if was, ok := old.Annotations[k]; !ok || was != v {
@@ -31,9 +31,10 @@ func validateDeclared(old, m Meta) []Violation {
 	return vs
 }
 
-// declares reports whether k is the key of a declaration, whatever the case of its
-// letters.
-func declares(k string) bool {
+// Declares reports whether k is the key of an annotation that declares something about a
+// namespace: a [Protection], a [Waiver], a [Hold] or a grace. It does so whatever the case
+// of the letters, although only keys in lower case count.
+func Declares(k string) bool {
 	slash := strings.IndexByte(k, '/')
 	from := slash - len(declarations)
 	if from < 0 || !strings.EqualFold(k[from:slash], declarations) {

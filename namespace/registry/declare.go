@@ -10,13 +10,6 @@ import (
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
-// declaration reports whether an annotation declares what an operator has decided about
-// a namespace, so that every change of it is on record.
-func declaration(key string) bool {
-	return strings.HasPrefix(key, namespace.ProtectionPrefix) || strings.HasPrefix(key, namespace.WaiverPrefix) ||
-		key == namespace.HoldAnnotation || key == namespace.GraceAnnotation
-}
-
 // declare adds to the operations of a commit that has next take the place of old the
 // record of the declarations that it changes, if it changes any. No old: next is
 // created. The record is in the same commit, so there is none of what did not happen,
@@ -39,7 +32,7 @@ func (c *core) declare(ctx context.Context, do []store.Operation, old, next name
 func declared(old, next map[string]string) []audit.Change {
 	var changes []audit.Change
 	for key, is := range next {
-		if !declaration(key) {
+		if !namespace.Declares(key) {
 			continue
 		}
 		if was, before := old[key]; !before || was != is {
@@ -47,7 +40,7 @@ func declared(old, next map[string]string) []audit.Change {
 		}
 	}
 	for key, was := range old {
-		if _, still := next[key]; !still && declaration(key) {
+		if _, still := next[key]; !still && namespace.Declares(key) {
 			changes = append(changes, audit.Change{Key: key, Old: was})
 		}
 	}
