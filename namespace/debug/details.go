@@ -94,6 +94,9 @@ func (n *details) Headline() string {
 	return d.Summary
 }
 
+// Counted is when the oldest of what is told was counted, if that is long ago.
+func (n *details) Counted() *oldCount { return oldestCount(&n.Diagnosis) }
+
 // Timeline draws the passes.
 func (n *details) Timeline() timeline { return newTimeline(n.Diagnosis.Passes) }
 

@@ -46,8 +46,9 @@ type row struct {
 	Since    time.Time         `json:"since"`
 	Stage    phase.Stage       `json:"stage,omitempty"`
 	Progress *explain.Progress `json:"progress,omitempty"`
-	Cause    *explain.Cause    `json:"cause,omitempty"` // the first
-	Causes   int               `json:"causes"`          // how many there are
+	Counted  time.Time         `json:"counted,omitzero"` // of what is left, the oldest; zero: all lately
+	Cause    *explain.Cause    `json:"cause,omitempty"`  // the first
+	Causes   int               `json:"causes"`           // how many there are
 	Holders  []explain.Holder  `json:"holders,omitempty"`
 	Error    string            `json:"error,omitempty"` // why it could not be explained
 	gone     bool
@@ -183,10 +184,21 @@ func (h *Handler) row(ctx context.Context, x *index, a aged) row {
 		return r
 	}
 	r.At, r.UID, r.Since, r.Stage, r.Progress, r.Holders, r.Causes = d.At.UTC(), d.UID, d.Since.UTC(), d.Stage, d.Progress, d.Holders, len(d.Causes)
+	if old := oldestCount(&d); old != nil {
+		r.Counted = old.Counted
+	}
 	if len(d.Causes) > 0 {
 		r.Cause = &d.Causes[0]
 	}
 	return r
+}
+
+// OldCount is Counted for a template; nil: there is none.
+func (r row) OldCount() *oldCount {
+	if r.Counted.IsZero() {
+		return nil
+	}
+	return &oldCount{r.Counted, r.At}
 }
 
 func (h *Handler) explain(ctx context.Context, name string) (d explain.Diagnosis, err error) {

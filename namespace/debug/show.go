@@ -121,6 +121,20 @@ func next(n explain.Next, at time.Time) template.HTML {
 	return due(n.At, at)
 }
 
+// oldCount is when objects were counted that were not counted lately, at the time At.
+type oldCount struct{ Counted, At time.Time }
+
+// oldestCount returns the oldest count that is outdated of what is left; nil: there is none.
+func oldestCount(d *explain.Diagnosis) *oldCount {
+	var found *oldCount
+	for _, o := range d.Objects {
+		if outdated(o, d.Passes, d.At) && (found == nil || o.Counted.Before(found.Counted)) {
+			found = &oldCount{o.Counted.UTC(), d.At}
+		}
+	}
+	return found
+}
+
 // outdated reports whether objects were not counted in the last pass, or a while ago.
 func outdated(o explain.Objects, passes []explain.Pass, at time.Time) bool {
 	if o.Counted.IsZero() {

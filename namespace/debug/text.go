@@ -55,11 +55,15 @@ func (r row) Why() string {
 	return "no cause is known"
 }
 
-// done returns the progress in per cent, as far as it is known.
+// done returns the progress in per cent, as far as it is known, and how old it is if
+// some of it was not counted lately.
 func (r row) done() string {
 	b := progress(r.Progress, r.Stage)
 	if b == nil || !b.Known {
 		return "-"
+	}
+	if !r.Counted.IsZero() {
+		return fmt.Sprintf("%d%% (%s ago)", b.Percent, age(r.Counted, r.At))
 	}
 	return fmt.Sprintf("%d%%", b.Percent)
 }

@@ -59,8 +59,21 @@ func TestOldCounts(t *testing.T) {
 	page := get(h, "/?namespace=one").Body.String()
 	require.Regexp(t, `class="number">7 <span class="more">as of <time [^>]*><span class="age">23h</span> ago</time></span></td>`, page)
 	require.Regexp(t, `class="number">6 <span class="more">as of <time [^>]*><span class="age">1m 5s</span> ago</time></span></td>`, page)
-	require.Contains(t, page, `class="number">5 <span class="tag bad">comes back</span></td>`)
+	require.Contains(t, page, `class="number">5</td>`)
+	require.Contains(t, page, `<bdi>fresh</bdi> <span class="tag bad">comes back</span></th>`)
 	require.Contains(t, page, `class="number">4</td>`)
+	require.Contains(t, page, `The latest pass</summary>`)
+
+	const old = `, some of it counted <time`
+	require.Contains(t, page, old)
+	require.Contains(t, get(h, "/").Body.String(), old)
+	require.Contains(t, get(h, "/?format=json").Body.String(), `"counted": "`+now.Add(-23*time.Hour).UTC().Format(time.RFC3339Nano))
+	require.Contains(t, get(h, "/?format=text").Body.String(), "  25% (23h ago)  ")
+	d.Objects = d.Objects[2:]
+	p.set(d)
+	for _, target := range []string{"/", "/?namespace=one"} {
+		require.NotContains(t, get(h, target).Body.String(), "some of it counted")
+	}
 }
 
 // Ages are of when a namespace was explained, as what is said of it is.
