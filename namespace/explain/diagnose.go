@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
-	"github.com/nslifecycle/nslifecycle/namespace/audit"
 	"github.com/nslifecycle/nslifecycle/phase"
 )
 
@@ -42,53 +41,11 @@ type builder struct {
 	in      Input
 	d       Diagnosis
 	exists  bool
-	counted int           // of the objects, those that were recorded
-	forced  *audit.Record // the last force of this incarnation (of the last one, if it is gone)
-	begun   *audit.Record // that force before it, with the inventory; nil: it is not known
-	swept   *audit.Record // the last sweep of that inventory
+	counted int     // of the objects, those that were recorded
+	forces  []force // those that are told
+	urgent  int     // of the causes, those that come first whatever their rank
 	// failing is what failed in the last pass, or by the conditions: one for each source.
 	failing []Failure
-}
-
-// records finds what operators did to this incarnation.
-func (b *builder) records() {
-	uid := b.d.UID
-	if !b.exists {
-		uid = b.in.History.UID
-	}
-	records := b.in.Records
-	forced := lastForced(records, uid)
-	if forced < 0 {
-		return
-	}
-	b.forced = &records[forced]
-	if at := begunBy(records, *b.forced); at >= 0 {
-		b.begun = &records[at]
-	}
-	for i, r := range records {
-		if r.Action == audit.Swept && r.UID == b.forced.UID && r.Follows == b.forced.Follows {
-			b.swept = &records[i]
-		}
-	}
-}
-
-// lastForced returns where the last record of finalizers that were dropped is, of that
-// incarnation, or of any if uid is empty; -1: there is none.
-func lastForced(records []audit.Record, uid string) int {
-	for i, r := range slices.Backward(records) {
-		if r.Action == audit.Forced && (uid == "" || r.UID == uid) {
-			return i
-		}
-	}
-	return -1
-}
-
-// begunBy returns where the record that forced ends is, which has the inventory; -1: it
-// is not there. Other calls may have begun in between, and have been refused.
-func begunBy(records []audit.Record, forced audit.Record) int {
-	return slices.IndexFunc(records, func(r audit.Record) bool {
-		return r.Action == audit.Forcing && r.UID == forced.UID && r.ID == forced.Follows
-	})
 }
 
 func (b *builder) cause(c Cause) { b.d.Causes = append(b.d.Causes, c) }
@@ -121,10 +78,7 @@ func (b *builder) finish() {
 	if len(d.Causes) == 0 {
 		b.cause(b.unknown())
 	}
-	slices.SortStableFunc(d.Causes, func(x, y Cause) int { return cmp.Compare(x.Kind.rank(), y.Kind.rank()) })
-	if at := slices.IndexFunc(d.Causes, func(c Cause) bool { return c.Kind == Forced }); at > 0 && !b.exists && b.unfinished() {
-		d.Causes[0], d.Causes[at] = d.Causes[at], d.Causes[0] // what was left is all that is left to do
-	}
+	slices.SortStableFunc(d.Causes[b.urgent:], func(x, y Cause) int { return cmp.Compare(x.Kind.rank(), y.Kind.rank()) })
 	d.Causes = d.Causes[:min(len(d.Causes), maxCauses)]
 	if d.Progress != nil && d.Causes[0].Kind.stuck() {
 		d.Progress.End = time.Time{} // it does not depend on how fast the rest goes
@@ -156,9 +110,7 @@ func (b *builder) terminating() {
 	b.holders()
 	b.attendance()
 	b.waived()
-	if b.forced != nil {
-		b.cause(b.force())
-	}
+	b.forced()
 }
 
 // active explains a namespace that nobody has deleted, or that cannot be.
@@ -173,19 +125,21 @@ func (b *builder) active() {
 	if len(b.d.Causes) == 0 {
 		b.cause(b.notTerminating())
 	}
-	if b.forced != nil {
-		b.cause(b.force())
-	}
+	b.forced()
 }
 
 // gone explains a name that nobody has.
 func (b *builder) gone() {
 	h := b.in.History
+	over := func(f force) bool { return !f.unfinished() }
+	b.forces = slices.Concat(slices.DeleteFunc(slices.Clone(b.forces), over), slices.DeleteFunc(b.forces, force.unfinished))
+	b.forced()
+	b.urgent = len(b.forces) // what was left is all that is left to do
+	for b.urgent > 0 && over(b.forces[b.urgent-1]) {
+		b.urgent--
+	}
 	b.cause(b.absent())
 	if h.Removed > 0 || h.Total > 0 {
 		b.d.Progress = &Progress{Removed: h.Removed, Passes: h.Total}
-	}
-	if b.forced != nil {
-		b.cause(b.force())
 	}
 }

@@ -34,6 +34,7 @@ func ExampleExplain() {
 	//      -> Bring the API that serves it back, or remove its registration. If it
 	//         holds nothing of this namespace, a waiver lets the deletion go on.
 	//         $ kubectl api-resources --api-group=metrics.example.com
+	//         # kubectl annotate namespace shop waiver.nslifecycle.io/<NAME>='{"source":"metrics.example.com","by":"<WHO>","reason":"<WHY>","until":"<YYYY-MM-DDThh:mm:ssZ>"}'
 	//
 	// HELD BY
 	//   kubernetes: owner not known here

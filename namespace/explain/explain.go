@@ -67,6 +67,9 @@ type Cause struct {
 type Remedy struct {
 	Text    string `json:"text"`
 	Command string `json:"command,omitempty"` // for a shell; empty: there is none
+	// Template is another command, or call, with <PLACEHOLDERS>: it neither runs nor
+	// compiles before they are filled in. Empty: there is none.
+	Template string `json:"template,omitempty"`
 }
 
 // Progress is how far a deletion has come.

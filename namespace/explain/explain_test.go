@@ -2,7 +2,6 @@ package explain_test
 
 import (
 	"errors"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -259,7 +258,7 @@ func TestCauses(t *testing.T) {
 			ns := living()
 			ns.UID = "u-2"
 			return ns
-		}(), Records: forced()}, []explain.Kind{explain.NotTerminating}, "nobody has asked", ""},
+		}(), Records: append(complete(), audit.Record{Action: audit.Swept, UID: "u-1", Follows: "r1"})}, []explain.Kind{explain.NotTerminating}, "nobody has asked", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.in.Now = now
@@ -276,82 +275,6 @@ func TestCauses(t *testing.T) {
 	}
 	for _, k := range explain.Kinds() {
 		require.True(t, seen[k], "no case has %q", k)
-	}
-}
-
-func forced() []audit.Record {
-	return []audit.Record{
-		{ID: "r1", Time: ago(21 * time.Minute), Action: audit.Forcing, UID: "u-1", Inventory: &audit.Inventory{
-			Objects:  []audit.Object{{Resource: "pods", Name: "a"}, {Resource: "pods", Name: "b"}},
-			Failures: []audit.Failure{{Source: "widgets.example.com", Text: "refused"}},
-		}},
-		{ID: "r2", Time: ago(20 * time.Minute), Action: audit.Forced, UID: "u-1", By: "ann", Reason: "the agent was uninstalled", Finalizers: []finalizer.Name{origin}, Follows: "r1"},
-	}
-}
-
-// complete is forced, of which every source told.
-func complete() []audit.Record {
-	records := forced()
-	records[0].Inventory.Failures = nil
-	return records
-}
-
-func TestForcedTellsWhatWasLeft(t *testing.T) {
-	d := explain.Explain(explain.Input{Name: "shop", Records: forced(), Now: now})
-	c := d.Causes[0]
-	require.Equal(t, "ann dropped openshift.com/origin by force 20m ago: the agent was uninstalled", c.Summary)
-	require.Equal(t, "left then: 2 of pods (a, b) (and what 1 source did not tell)", c.Detail)
-	require.Contains(t, c.Remedy.Text, "force.Sweep with the record r1")
-
-	swept := append(complete(), audit.Record{ID: "r3", Time: ago(time.Minute), Action: audit.Swept, UID: "u-1", Follows: "r1", Detail: "2 of 2 removed"})
-	c = explain.Explain(explain.Input{Name: "shop", Records: swept, Now: now}).Causes[1]
-	require.Contains(t, c.Detail, "swept 1m ago: 2 of 2 removed")
-	require.NotContains(t, c.Remedy.Text, "Sweep")
-}
-
-// Something is left until a sweep of the right inventory has left nothing of it, and that
-// inventory had everything.
-func TestForcedUntilNothingIsLeft(t *testing.T) {
-	const sweep, over, look = "force.Sweep with the record r1", "Nothing more is to be done for it.", "1 source did not tell then"
-	record := func(id string, action audit.Action, follows string, left int) audit.Record {
-		return audit.Record{ID: id, Time: ago(time.Minute), Action: action, UID: "u-1", Follows: follows, Objects: left}
-	}
-	// As a log lists them: with counts, without inventories.
-	listed := func(objects, failures int, more ...audit.Record) []audit.Record {
-		records := complete()
-		records[0].Inventory, records[0].Objects, records[0].Failures = nil, objects, failures
-		return append(records, more...)
-	}
-	for name, c := range map[string]struct {
-		records []audit.Record
-		want    string
-	}{
-		"not swept":                       {complete(), sweep},
-		"swept":                           {append(complete(), record("r3", audit.Swept, "r1", 0)), over},
-		"a sweep that removed nothing":    {append(complete(), record("r3", audit.Swept, "r1", 2)), sweep},
-		"swept at last":                   {append(complete(), record("r3", audit.Swept, "r1", 2), record("r4", audit.Swept, "r1", 0)), over},
-		"swept, and sources did not tell": {append(forced(), record("r3", audit.Swept, "r1", 0)), look},
-		"a sweep of another force":        {append(complete(), record("r3", audit.Swept, "r0", 0)), sweep},
-		"a later force was refused":       {append(complete(), record("r3", audit.Forcing, "", 9), record("r4", audit.Refused, "r3", 0)), sweep},
-		"a later force is not over":       {append(complete(), record("r3", audit.Forcing, "", 9)), sweep},
-		"two at once": {
-			append([]audit.Record{complete()[0], record("r1b", audit.Forcing, "", 9)}, complete()[1], record("r4", audit.Refused, "r1b", 0)), sweep,
-		},
-		"nothing was left":               {listed(0, 0), over},
-		"listed":                         {listed(2, 0), sweep},
-		"listed, sources did not tell":   {listed(0, 1), look},
-		"listed and swept":               {listed(2, 0, record("r3", audit.Swept, "r1", 0)), over},
-		"without the record of what was": {complete()[1:], sweep},
-	} {
-		t.Run(name, func(t *testing.T) {
-			d := explain.Explain(explain.Input{Name: "shop", Records: c.records, Now: now})
-			at := slices.IndexFunc(d.Causes, func(c explain.Cause) bool { return c.Kind == explain.Forced })
-			require.Contains(t, d.Causes[at].Remedy.Text, c.want)
-			require.Equal(t, c.want != over, at == 0, "what is left to do comes first")
-			if name == "two at once" {
-				require.Contains(t, d.Causes[0].Detail, "2 of pods (a, b)")
-			}
-		})
 	}
 }
 
@@ -415,11 +338,13 @@ WHY
      -> Start its owner again. If that is gone for good, drop the finalizer on
         the record (force.Drop).
         $ kubectl get namespace shop -o 'jsonpath={.spec.finalizers}'
+        # force.Drop(ctx, namespaces, content, log, force.Request{Name: "shop", UID: "u-1", Finalizers: []finalizer.Name{"openshift.com/origin"}, By: <WHO>, Reason: <WHY>})
   2. widgets.example.com fails: list: connection refused
      since 11:10:00 UTC (50m), in 7 passes
      -> See why it fails and mend that; it will be tried again by itself. If it
         holds nothing of this namespace, a waiver lets the deletion go on.
         $ kubectl get widgets.example.com -n shop
+        # kubectl annotate namespace shop waiver.nslifecycle.io/<NAME>='{"source":"widgets.example.com","by":"<WHO>","reason":"<WHY>","until":"<YYYY-MM-DDThh:mm:ssZ>"}'
   3. finalizer example.com/drain holds 2 of pods (a, b)
      since 11:00:00 UTC (1h)
      -> See that the owner of example.com/drain runs and does its work; if it is

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
@@ -90,8 +91,8 @@ func (e *Explainer) Explain(ctx context.Context, name string) (Diagnosis, error)
 	return Explain(in), nil
 }
 
-// records returns the audit records of the namespace, with the inventory of the last
-// force of that incarnation (uid empty: of any).
+// records returns the audit records of the namespace, with what was left by each force
+// that is told of that incarnation (uid empty: of any).
 func (e *Explainer) records(ctx context.Context, name, uid string) []audit.Record {
 	if e.options.Records == nil {
 		return nil
@@ -100,13 +101,13 @@ func (e *Explainer) records(ctx context.Context, name, uid string) []audit.Recor
 	if err != nil || e.options.Record == nil {
 		return records
 	}
-	forced := lastForced(records, uid)
-	if forced < 0 {
-		return records
-	}
-	if i := begunBy(records, records[forced]); i >= 0 {
-		if full, err := e.options.Record(ctx, name, records[i].ID); err == nil {
-			records = append(append(records[:i:i], full), records[i+1:]...)
+	records = slices.Clone(records) // the list is another's
+	for _, f := range worthTelling(forcesIn(records), uid, func(force) bool { return false }) {
+		if f.begun == nil || f.begun.Inventory != nil {
+			continue
+		}
+		if full, err := e.options.Record(ctx, name, f.begun.ID); err == nil {
+			*f.begun = full
 		}
 	}
 	return records

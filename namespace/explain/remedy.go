@@ -8,6 +8,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/nslifecycle/nslifecycle/finalizer"
+	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/audit"
 )
 
@@ -18,19 +20,22 @@ var remedyUnattended = Remedy{Text: "Start the controller of its finalizers, or 
 // remedyFailure is what to do about a source that fails.
 func (b *builder) remedyFailure(kind Kind, f Failure) Remedy {
 	source, text := f.Source, f.Text
-	waiver := " If it holds nothing of this namespace, a waiver lets the deletion go on."
-	if f.Unwaived > 0 {
+	waiver, template := "", ""
+	switch {
+	case f.Unwaived > 0:
 		waiver = " Only its answer can tell; no waiver stands in for that."
+	case resource(source):
+		waiver, template = " If it holds nothing of this namespace, a waiver lets the deletion go on.", b.waive(source)
 	}
 	switch kind {
 	case DiscoveryFailed:
-		r := Remedy{Text: "Bring the API that serves it back, or remove its registration." + waiver, Command: b.kubectl("get", "apiservices")}
+		r := Remedy{Text: "Bring the API that serves it back, or remove its registration." + waiver, Command: b.kubectl("get", "apiservices"), Template: template}
 		if strings.HasPrefix(source, sourceDiscovery) {
 			r.Text = "See why resource types cannot be discovered."
 		} else if source == coreGroup {
 			r.Command = b.kubectl("api-resources", "--namespaced")
 		} else if resource(source) {
-			r.Command = b.kubectl("api-resources", "--api-group="+source)
+			r.Command = b.kubectl("api-resources", groupOption+source)
 		}
 		return r
 	case ParsingFailed:
@@ -45,9 +50,10 @@ func (b *builder) remedyFailure(kind Kind, f Failure) Remedy {
 	case Returning:
 		return b.remedyReturning(source)
 	case SourceSlow:
-		r := Remedy{Text: "See why it is slow; it will be asked again, with more patience each time." + waiver}
-		r.Command = b.get(source)
-		return r
+		return Remedy{
+			Text:    "See why it is slow; it will be asked again, with more patience each time." + waiver,
+			Command: b.get(source), Template: template,
+		}
 	}
 	if strings.Contains(text, "forbidden") && resource(source) {
 		return Remedy{
@@ -55,7 +61,24 @@ func (b *builder) remedyFailure(kind Kind, f Failure) Remedy {
 			Command: b.kubectl("auth", "can-i", "delete", source, "-n", b.d.Name),
 		}
 	}
-	return Remedy{Text: "See why it fails and mend that; it will be tried again by itself." + waiver, Command: b.get(source)}
+	return Remedy{Text: "See why it fails and mend that; it will be tried again by itself." + waiver, Command: b.get(source), Template: template}
+}
+
+// waive is the command that waives failures of a resource type or group. Its
+// placeholders are redirections, so that a shell does not run it as it is.
+func (b *builder) waive(source string) string {
+	begin := b.kubectl("annotate", "namespace", b.d.Name)
+	if begin == "" {
+		return ""
+	}
+	return fmt.Sprintf(`%s %s<NAME>='{"source":"%s","by":"<WHO>","reason":"<WHY>","until":"<YYYY-MM-DDThh:mm:ssZ>"}'`,
+		begin, namespace.WaiverPrefix, source)
+}
+
+// drop is the call that drops a finalizer by force.
+func (b *builder) drop(f finalizer.Name) string {
+	return fmt.Sprintf("force.Drop(ctx, namespaces, content, log, force.Request{Name: %q, UID: %q, Finalizers: []finalizer.Name{%q}, By: <WHO>, Reason: <WHY>})",
+		b.d.Name, b.d.UID, f)
 }
 
 // get is the command that lists a resource type; empty if source is none.
@@ -99,9 +122,10 @@ func (b *builder) remedyOwner(h Holder) Remedy {
 	}
 	r := Remedy{
 		Text:    "Start its owner again. If that is gone for good, drop the finalizer on the record (force.Drop).",
-		Command: b.kubectl("get", "namespace", b.d.Name, "-o", "jsonpath={.spec.finalizers}"),
+		Command: b.kubectl("get", "namespace", b.d.Name, "-o", "jsonpath={.spec.finalizers}"), Template: b.drop(h.Finalizer),
 	}
 	if h.Object {
+		r.Template = ""
 		r.Text = "Start its owner again. If that is gone for good, take the finalizer off with an update."
 		r.Command = b.kubectl("get", "namespace", b.d.Name, "-o", "jsonpath={.metadata.finalizers}")
 	}
@@ -114,18 +138,6 @@ func (b *builder) remedyRemovable() Remedy {
 		Text:    "Send its finalize once more (PUT finalize with no finalizers): the write removes it.",
 		Command: b.kubectl("get", "namespace", b.d.Name, "-o", "jsonpath={.metadata.finalizers}{.spec.finalizers}"),
 	}
-}
-
-// remedyForced is what to do about what force has left.
-func (b *builder) remedyForced() Remedy {
-	objects, untold := b.leftovers()
-	switch {
-	case objects > 0:
-		return Remedy{Text: fmt.Sprintf("Remove what was left: force.Sweep with the record %s.", b.forced.Follows)}
-	case untold > 0:
-		return Remedy{Text: plural(untold, "source", "sources") + " did not tell then what they hold, so no sweep knows: see what is left there, and remove it."}
-	}
-	return Remedy{Text: "Nothing more is to be done for it."}
 }
 
 // inventory sums up an inventory by type.
@@ -152,12 +164,22 @@ func inventory(left *audit.Inventory) string {
 	return text
 }
 
+// options are those that commands have. Any other word that begins like one comes from
+// outside.
+var options = []string{"-n", "-o", "--namespaced", "--show-managed-fields"}
+
+const groupOption = "--api-group="
+
 // kubectl returns a command for a POSIX shell; empty if an argument has characters that
-// no command should be pasted with.
+// no command should be pasted with, or is an option that is not among ours.
 func (b *builder) kubectl(args ...string) string {
 	words := []string{"kubectl"}
-	for i, a := range args {
-		if !printable(a) || i > 0 && strings.HasPrefix(a, "-") && a == b.d.Name {
+	if strings.HasPrefix(b.d.Name, "-") {
+		return ""
+	}
+	for _, a := range args {
+		ours := slices.Contains(options, a) || strings.HasPrefix(a, groupOption)
+		if !printable(a) || strings.HasPrefix(a, "-") && !ours {
 			return ""
 		}
 		words = append(words, quote(a))

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
-	"github.com/nslifecycle/nslifecycle/namespace/audit"
 )
 
 // protections returns every protection, also those that cannot be read, sorted by name:
@@ -87,9 +86,12 @@ func (b *builder) absent() Cause {
 	h := b.in.History
 	c := Cause{Kind: Gone, Since: h.Ended, Summary: "there is no such namespace", Remedy: Remedy{Text: "Nothing is to be done."}}
 	switch {
-	case b.forced != nil && h.Ended.IsZero():
-		c.Since = b.forced.Time
-		c.Summary = fmt.Sprintf("there is no such namespace; finalizers of it were dropped by force %s ago", human(b.age(b.forced.Time)))
+	case len(b.forces) > 0 && h.Ended.IsZero():
+		c.Since = b.forces[0].last().Time
+		for _, f := range b.forces {
+			c.Since = later(c.Since, f.last().Time)
+		}
+		c.Summary = fmt.Sprintf("there is no such namespace; finalizers of it were dropped by force %s ago", human(b.age(c.Since)))
 	case !h.Ended.IsZero() && !h.Deleted.IsZero():
 		c.Summary = fmt.Sprintf("it was removed %s ago, %s after its deletion", human(b.age(h.Ended)), human(h.Ended.Sub(h.Deleted)))
 	case !h.Ended.IsZero():
@@ -99,56 +101,4 @@ func (b *builder) absent() Cause {
 		c.Detail = fmt.Sprintf("%s removed in %s", objects(h.Removed), plural(h.Total, "pass", "passes"))
 	}
 	return c
-}
-
-// force tells of finalizers that were dropped by force, and of what was left then.
-func (b *builder) force() Cause {
-	r := b.forced
-	var list []string
-	for _, f := range r.Finalizers {
-		list = append(list, string(f))
-	}
-	c := Cause{Kind: Forced, Source: listed(list, maxSample), Since: r.Time}
-	c.Summary = fmt.Sprintf("%s dropped %s by force %s ago: %s", orSomebody(r.By), listed(list, maxSample), human(b.age(r.Time)), r.Reason)
-	var details []string
-	if b.begun != nil && b.begun.Inventory != nil {
-		details = append(details, "left then: "+inventory(b.begun.Inventory))
-	}
-	if b.swept != nil {
-		details = append(details, strings.TrimSpace(fmt.Sprintf("swept %s ago: %s", human(b.age(b.swept.Time)), b.swept.Detail)))
-	}
-	c.Detail = strings.Join(details, "; ")
-	c.Remedy = b.remedyForced()
-	return c
-}
-
-// leftovers returns how many objects may be there still that force has left, and how
-// many sources did not tell then, whose objects no sweep knows. Without the record of
-// what was left, something was.
-func (b *builder) leftovers() (objects, untold int) {
-	switch {
-	case b.forced == nil:
-		return 0, 0
-	case b.begun == nil:
-		return 1, 0
-	}
-	objects, untold = counts(*b.begun)
-	if b.swept != nil {
-		objects, _ = counts(*b.swept)
-	}
-	return objects, untold
-}
-
-// unfinished reports whether something is to be done about what force has left.
-func (b *builder) unfinished() bool {
-	objects, untold := b.leftovers()
-	return objects > 0 || untold > 0
-}
-
-// counts returns how much is in the inventory of r, which a listing leaves out.
-func counts(r audit.Record) (objects, failures int) {
-	if r.Inventory == nil {
-		return r.Objects, r.Failures
-	}
-	return len(r.Inventory.Objects), len(r.Inventory.Failures)
 }

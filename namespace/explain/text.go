@@ -237,6 +237,9 @@ func (w *writer) cause(n int, c Cause) {
 	if c.Remedy.Command != "" {
 		w.b.WriteString("        $ " + clean(c.Remedy.Command) + "\n")
 	}
+	if c.Remedy.Template != "" {
+		w.b.WriteString("        # " + clean(c.Remedy.Template) + "\n")
+	}
 }
 
 // when says since when the cause is there, unless its summary does, and what else is
