@@ -1,6 +1,7 @@
 package debug_test
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -38,6 +39,7 @@ func TestBrowser(t *testing.T) {
 	t.Run("lost connection", func(t *testing.T) { testLostConnection(t, b) })
 	t.Run("hidden", func(t *testing.T) { testHidden(t, b) })
 	t.Run("without scripts", func(t *testing.T) { testWithoutScripts(t, b) })
+	t.Run("other sites", func(t *testing.T) { testOtherSitesInBrowser(t, b) })
 	t.Run("policy", func(t *testing.T) { testPolicy(t, b) })
 }
 
@@ -180,6 +182,46 @@ func testWithoutScripts(t *testing.T, b *browser) {
 	require.Equal(t, "as of when it was loaded", tab.eval(`document.getElementById("live").textContent`))
 	require.Equal(t, float64(7), tab.eval(`document.querySelectorAll("#terminating + table tbody tr").length`))
 	tab.clean()
+}
+
+// Another site that is open in the same browser gets nothing and costs nothing, but may
+// lead here.
+func testOtherSitesInBrowser(t *testing.T, b *browser) {
+	p := newPlace(going("one", time.Now()))
+	h := newHandler(t, p, p, nil)
+	answers := make(chan int, 16)
+	pages := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		seen := httptest.NewRecorder()
+		h.ServeHTTP(seen, r)
+		answers <- seen.Code
+		for name, values := range seen.Header() {
+			w.Header()[name] = values
+		}
+		w.WriteHeader(seen.Code)
+		_, _ = w.Write(seen.Body.Bytes())
+	}))
+	defer pages.Close()
+	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		_, _ = w.Write([]byte("<link rel=icon href='data:,'><a href='" + pages.URL + "/?namespace=one'>there</a>"))
+	}))
+	defer other.Close()
+	tab := b.open(t, desktop)
+	tab.visit(strings.Replace(other.URL, "127.0.0.1", "localhost", 1))
+	for _, request := range []string{
+		`new Promise((done) => { const s = new EventSource("%s/?format=events"); s.onerror = () => { s.close(); done(); }; })`,
+		`fetch("%s/?format=json", {mode: "no-cors"}).catch(() => {})`,
+		`fetch("%s/?format=text").catch(() => {})`,
+		`fetch("%s/", {mode: "no-cors"}).catch(() => {})`,
+	} {
+		tab.eval("(async () => { await (" + fmt.Sprintf(request, pages.URL) + "); })()")
+		require.Equal(t, http.StatusForbidden, <-answers, request)
+	}
+	gets, explained := p.calls()
+	require.Equal(t, [2]int{}, [2]int{gets, explained})
+	tab.eval(`document.querySelector("a").click()`)
+	require.Equal(t, http.StatusOK, <-answers, "a link")
+	tab.visit("about:blank")
 }
 
 // What the policy forbids is told by the browser, so that the other tests would fail.

@@ -1,6 +1,8 @@
 package debug
 
 import (
+	"bytes"
+	"html/template"
 	"math"
 	"testing"
 	"time"
@@ -74,6 +76,29 @@ func TestProgress(t *testing.T) {
 		require.Equal(t, c.known, got.Known, "%+v", c)
 		require.Equal(t, c.percent, got.Percent, "%+v", c)
 	}
+}
+
+// What time alone changes is left out, and nothing else: not what looks like it.
+func TestStill(t *testing.T) {
+	one, two := time.Unix(0, 0), time.Unix(3600*24*9, 0)
+	for _, c := range []struct {
+		a, b template.HTML
+		same bool
+	}{
+		{asOf(one), asOf(two), true},
+		{ageHTML(one, one), ageHTML(one, two), true},
+		{due(two, two), due(two, two.Add(-time.Hour)), true},
+		{due(one, one), due(one, two), false},
+		{"a" + asOf(one), "b" + asOf(one), false},
+		{asOf(one) + "a", asOf(two) + "b", false},
+		{asOf(one) + "a" + asOf(one), asOf(two) + "a" + asOf(two), true},
+		{aging, aging + "x", false},
+		{aging + `">`, aging + `">x`, false},
+		{template.HTML(template.HTMLEscapeString(string(asOf(one)))), template.HTML(template.HTMLEscapeString(string(asOf(two)))), false},
+	} {
+		require.Equal(t, c.same, bytes.Equal(still([]byte(c.a)), still([]byte(c.b))), "%s and %s", c.a, c.b)
+	}
+	require.Empty(t, still(nil))
 }
 
 func TestTimeline(t *testing.T) {
