@@ -138,6 +138,17 @@ func (b *builder) stopping(list []Objects) Cause {
 	}
 }
 
+func (b *builder) stalled(list []Objects) Cause {
+	return Cause{
+		Kind: Stalled, Source: list[0].Resource, Since: oldest(list),
+		Summary: "objects do not go, and no finalizer says why: " + amounts(list, b.d.At),
+		Remedy: Remedy{
+			Text:    "See what runs them and stop that, or what refuses to delete them; waiting will not help.",
+			Command: b.get(list[0].Resource),
+		},
+	}
+}
+
 func (b *builder) moving(list []Objects) Cause {
 	c := Cause{Kind: Moving, Source: list[0].Resource, Remedy: remedyWait}
 	left, atLeast := 0, false

@@ -60,7 +60,7 @@ func (b *builder) content() {
 	failing := func(resource string) bool {
 		return slices.ContainsFunc(b.d.Causes, func(c Cause) bool { return c.Source == resource })
 	}
-	var stopping, moving, waiting, plain []Objects
+	var stopping, moving, waiting, plain, stalled []Objects
 	for _, o := range b.d.Objects {
 		switch {
 		case o.Waiting:
@@ -69,6 +69,8 @@ func (b *builder) content() {
 		case o.Returning:
 			b.cause(b.returning(o))
 		case len(o.HeldBy) > 0: // told by finalizer
+		case b.stalls(o):
+			stalled = append(stalled, o)
 		case o.Deleting >= o.Remaining:
 			stopping = append(stopping, o)
 		case b.d.Progress.PerSecond > 0 || o.AtLeast && !o.Old:
@@ -76,6 +78,9 @@ func (b *builder) content() {
 		default:
 			plain = append(plain, o)
 		}
+	}
+	if len(stalled) > 0 {
+		b.cause(b.stalled(stalled))
 	}
 	if len(stopping) > 0 {
 		b.cause(b.stopping(stopping))
@@ -89,6 +94,11 @@ func (b *builder) content() {
 	if len(waiting) > 0 {
 		b.cause(b.ordered(waiting))
 	}
+}
+
+// stalls reports whether it was seen for long that nothing of it goes.
+func (b *builder) stalls(o Objects) bool {
+	return !o.Counted.IsZero() && !o.Old && !o.AtLeast && b.age(o.Since) > stallGrace
 }
 
 // holdsObjects reports whether the conditions name finalizers that hold objects, which

@@ -22,6 +22,7 @@ func Explain(in Input) Diagnosis {
 			b.in.History = History{}
 		}
 	}
+	b.d.Notes = in.Notes
 	b.records()
 	switch b.d.Phase {
 	case phase.Terminating:
@@ -30,7 +31,11 @@ func Explain(in Input) Diagnosis {
 	case phase.Active:
 		b.active()
 	default:
-		b.gone()
+		if in.Unread != "" && !b.exists {
+			b.unread()
+		} else {
+			b.gone()
+		}
 	}
 	b.finish()
 	return b.d
@@ -110,6 +115,27 @@ func (b *builder) terminating() {
 	b.holders()
 	b.attendance()
 	b.waived()
+	b.forced()
+}
+
+// unread explains a namespace that cannot be read, by what was recorded of it: it is
+// terminating then.
+func (b *builder) unread() {
+	h := b.in.History
+	if h.UID != "" {
+		b.d.UID, b.d.Phase, b.d.Since = h.UID, phase.Terminating, h.Deleted
+		if h.Deleted.IsZero() {
+			b.d.Since = h.Began
+		}
+	}
+	b.d.Objects = b.objects()
+	b.d.Progress = b.progress()
+	failing := b.failures()
+	if !b.has(StorageFailed) {
+		b.cause(b.failure(Failure{Kind: StorageFailed, Source: sourceStorage, Text: brief(b.in.Unread, maxText)}))
+	}
+	b.content()
+	b.settle(len(failing) > 0)
 	b.forced()
 }
 

@@ -31,6 +31,8 @@ type Input struct {
 	History   History             // what a [Recorder] saw of it; zero: nothing
 	Parties   []parties.Party     // what agents announced; nil: not known
 	Records   []audit.Record      // of that name, the oldest first
+	Unread    string              // why Namespace could not be read; empty: it was, or there is none
+	Notes     []string            // what else could not be found out
 	Now       time.Time
 }
 
@@ -51,6 +53,7 @@ type Diagnosis struct {
 	Failures []Failure   `json:"failures,omitempty"` // by source and text, the last one first
 	Passes   []Pass      `json:"passes,omitempty"`   // the latest, the oldest first
 	Next     *Next       `json:"next,omitempty"`
+	Notes    []string    `json:"notes,omitempty"` // what could not be found out, so that this is poorer
 }
 
 // Cause is one thing that keeps the namespace, and what to do about it.

@@ -182,6 +182,11 @@ func TestCauses(t *testing.T) {
 			[]explain.Kind{explain.Returning}, "pods comes back as fast as it is deleted: 4 left", "kubectl get pods"},
 		{"stopping", explain.Input{Namespace: dying("kubernetes"), History: lef(explain.Objects{Resource: "pods", Remaining: 4, Deleting: 4})},
 			[]explain.Kind{explain.Stopping}, "4 of pods", ""},
+		{"stopping for hours", explain.Input{Namespace: dying("kubernetes"), History: lef(
+			explain.Objects{Resource: "pods", Remaining: 4, Deleting: 4, Since: ago(2 * time.Hour), Counted: ago(5 * time.Second)},
+			explain.Objects{Resource: "jobs", Remaining: 1, Since: ago(3 * time.Hour), Counted: ago(5 * time.Second)},
+			explain.Objects{Resource: "claims", Remaining: 1, Deleting: 1, Since: ago(30 * time.Minute), Counted: ago(5 * time.Second)},
+		)}, []explain.Kind{explain.Stalled, explain.Stopping}, "objects do not go, and no finalizer says why: 4 of pods, 1 of jobs", "kubectl get pods -n shop"},
 		{"large and moving", explain.Input{Namespace: dying("kubernetes"), History: func() explain.History {
 			h := lef(explain.Objects{Resource: "pods", Remaining: 3000})
 			h.Removed, h.PerSecond = 97000, 100

@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,7 +20,7 @@ type Namespaces interface {
 }
 
 // Options are what else an [Explainer] may ask; each is optional. What fails to answer
-// is left out, and the diagnosis is poorer.
+// is left out: the diagnosis is poorer, and its notes say so.
 type Options struct {
 	Recorder *Recorder
 	// Parties are the agents that announced themselves, see package parties.
@@ -53,7 +54,8 @@ func badRequest(message string) error {
 }
 
 // Explain explains the namespace of that name as it is now. That there is none is a
-// diagnosis, not an error. An error says that the namespace could not be read.
+// diagnosis, not an error. An error says that the namespace could not be read, and that
+// nothing was recorded of it that would do instead.
 func (e *Explainer) Explain(ctx context.Context, name string) (Diagnosis, error) {
 	switch {
 	case ctx == nil:
@@ -65,9 +67,6 @@ func (e *Explainer) Explain(ctx context.Context, name string) (Diagnosis, error)
 		return Diagnosis{}, badRequest("an explanation needs the name of a namespace")
 	}
 	ns, err := e.namespaces.Get(ctx, name)
-	if err != nil && !errors.Is(err, namespace.ErrNotFound) {
-		return Diagnosis{}, fmt.Errorf("explain namespace %q: %w", name, err)
-	}
 	if err != nil {
 		ns = namespace.Namespace{}
 	}
@@ -75,29 +74,50 @@ func (e *Explainer) Explain(ctx context.Context, name string) (Diagnosis, error)
 	if e.options.Recorder != nil {
 		in.History = e.options.Recorder.History(name, ns.UID)
 	}
-	if e.options.Parties != nil {
-		if known, err := e.options.Parties(ctx); err == nil && known == nil {
-			in.Parties = []parties.Party{}
-		} else if err == nil {
-			in.Parties = known
+	if err != nil && !errors.Is(err, namespace.ErrNotFound) {
+		if h := in.History; ctx.Err() != nil || h.UID == "" || !h.Ended.IsZero() {
+			return Diagnosis{}, fmt.Errorf("explain namespace %q: %w", name, err)
 		}
+		in.Unread = text(err)
+		in.note("the namespace could not be read, so this is what was recorded of it", err)
 	}
-	uid := ns.UID
-	if uid == "" {
-		uid = in.History.UID
-	}
-	in.Records = e.records(ctx, name, uid)
+	e.parties(ctx, &in)
+	in.Records = e.records(ctx, &in, cmp.Or(ns.UID, in.History.UID))
 	in.Now = time.Now()
 	return Explain(in), nil
 }
 
+// note notes what could not be found out.
+func (in *Input) note(what string, err error) {
+	in.Notes = append(in.Notes, what+": "+brief(text(err), maxText))
+}
+
+// parties asks who announced itself.
+func (e *Explainer) parties(ctx context.Context, in *Input) {
+	if e.options.Parties == nil {
+		return
+	}
+	known, err := e.options.Parties(ctx)
+	switch {
+	case err != nil:
+		in.note("who owns the finalizers could not be found out", err)
+	case known == nil:
+		in.Parties = []parties.Party{}
+	default:
+		in.Parties = known
+	}
+}
+
 // records returns the audit records of the namespace, with what was left by each force
 // that is told of that incarnation (uid empty: of any).
-func (e *Explainer) records(ctx context.Context, name, uid string) []audit.Record {
+func (e *Explainer) records(ctx context.Context, in *Input, uid string) []audit.Record {
 	if e.options.Records == nil {
 		return nil
 	}
-	records, err := e.options.Records(ctx, name)
+	records, err := e.options.Records(ctx, in.Name)
+	if err != nil {
+		in.note("the audit records could not be read", err)
+	}
 	if err != nil || e.options.Record == nil {
 		return records
 	}
@@ -106,9 +126,12 @@ func (e *Explainer) records(ctx context.Context, name, uid string) []audit.Recor
 		if f.begun == nil || f.begun.Inventory != nil {
 			continue
 		}
-		if full, err := e.options.Record(ctx, name, f.begun.ID); err == nil {
-			*f.begun = full
+		full, err := e.options.Record(ctx, in.Name, f.begun.ID)
+		if err != nil {
+			in.note("what force left could not be read, record "+f.begun.ID, err)
+			continue
 		}
+		*f.begun = full
 	}
 	return records
 }

@@ -18,6 +18,8 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/controller/controllertest"
 	"github.com/nslifecycle/nslifecycle/namespace/explain"
 	"github.com/nslifecycle/nslifecycle/namespace/parties"
+	"github.com/nslifecycle/nslifecycle/namespace/pass"
+	"github.com/nslifecycle/nslifecycle/phase"
 )
 
 // From DELETE to removal, beside a controller.
@@ -67,6 +69,10 @@ func TestExplainerBesideAController(t *testing.T) {
 		require.NotNil(t, got.Next)
 		require.True(t, got.Next.At.After(time.Now()))
 		require.Equal(t, "failed", got.Next.Reason)
+		require.Equal(t, []string{
+			"who owns the finalizers could not be found out: connection refused", "the audit records could not be read: connection refused",
+		}, got.Notes)
+		require.Contains(t, got.Text(), "NOTES\n  who owns the finalizers")
 		require.Equal(t, got.Progress.Passes, got.Failures[0].Count)
 		require.Len(t, got.Passes, min(32, got.Progress.Passes))
 
@@ -142,4 +148,38 @@ func TestExplainerBadInput(t *testing.T) {
 		require.NoError(t, err, "a name that cannot exist is one that does not")
 		require.Equal(t, []explain.Kind{explain.Gone}, kinds(d))
 	}
+}
+
+// Where the namespace cannot be read, what was recorded of it is told, and that.
+func TestExplainerWithoutTheStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		down := errors.New("disk full")
+		place := &controllertest.Intercept{Namespaces: new(controllertest.Host), Before: func(context.Context, controllertest.Op, string) error { return down }}
+		r := explain.NewRecorder(nil)
+		h := r.HooksOf(finalizer.Kubernetes)
+		passed(h, shop, pass.Failed, nil, deleter.Report{Failed: &pass.StorageError{Err: down}, Results: counted(pods, 0, 3, 3).Results})
+		h.Retried(shop, time.Minute, controller.ReasonFailed)
+		begun := complete()[0]
+		e := explain.New(place, &explain.Options{
+			Recorder: r,
+			Records:  func(context.Context, string) ([]audit.Record, error) { return []audit.Record{begun}, nil },
+		})
+		d, err := e.Explain(t.Context(), "shop")
+		require.NoError(t, err)
+		require.Equal(t, []explain.Kind{explain.StorageFailed, explain.Stopping}, kinds(d), "whether that was forced is not known")
+		require.Equal(t, phase.Terminating, d.Phase)
+		require.Equal(t, "u-1", d.UID)
+		require.Equal(t, []string{"the namespace could not be read, so this is what was recorded of it: disk full"}, d.Notes)
+
+		_, err = e.Explain(t.Context(), "other")
+		require.ErrorIs(t, err, down, "of which nothing was recorded")
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		_, err = e.Explain(ctx, "shop")
+		require.Error(t, err)
+		h.Removed(shop)
+		_, err = e.Explain(t.Context(), "shop")
+		require.ErrorIs(t, err, down, "what is there now is not known")
+		require.Contains(t, explain.Explain(explain.Input{Name: "shop", Unread: "disk full", Now: now}).Text(), "namespace shop: not known\n")
+	})
 }

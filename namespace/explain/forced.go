@@ -137,9 +137,9 @@ func (b *builder) records() {
 }
 
 // holds reports whether the namespace is there with all finalizers that were to be
-// dropped.
+// dropped, or may be.
 func (b *builder) holds(f force) bool {
-	return b.exists && f.uid() == b.d.UID && !slices.ContainsFunc(f.first().Finalizers, func(name finalizer.Name) bool {
+	return b.in.Unread != "" || b.exists && f.uid() == b.d.UID && !slices.ContainsFunc(f.first().Finalizers, func(name finalizer.Name) bool {
 		return !b.in.Namespace.Spec.Finalizers.Has(name)
 	})
 }

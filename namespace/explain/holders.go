@@ -111,6 +111,7 @@ func contact(who string) string {
 const (
 	startGrace = 30 * time.Second // until the first pass
 	idleGrace  = 2 * time.Minute  // beyond the time of the next pass
+	stallGrace = time.Hour        // until what is being deleted gracefully has begun to go
 )
 
 // attendance explains that nobody works on the namespace, or not yet.

@@ -27,6 +27,7 @@ const (
 	Returning       Kind = "content-returns"  // content comes back as fast as it is deleted
 	Held            Kind = "object-held"      // a finalizer holds objects
 	Conflicts       Kind = "conflict-storm"   // others write faster than the pass
+	Stalled         Kind = "stalled"          // objects have not got less for long, and nobody says why
 	OwnerUnknown    Kind = "owner-unknown"    // the owner of a finalizer never announced itself
 	Queued          Kind = "queued"           // it waits for a worker for long
 
@@ -45,7 +46,7 @@ const (
 var ranks = []Kind{
 	Protected, OnHold, NotTerminating, Gone,
 	OwnerMissing, Unattended, Removable, StorageFailed, DiscoveryFailed, ParsingFailed, SourceFailed, SourceSlow,
-	Returning, Held, Conflicts, OwnerUnknown, Queued,
+	Returning, Held, Conflicts, Stalled, OwnerUnknown, Queued,
 	OwnerAtWork, Stopping, Moving, Settling, Ordered, Remaining, Starting, Forced, Waived, Unknown,
 }
 

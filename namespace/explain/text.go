@@ -35,11 +35,20 @@ func (d Diagnosis) Text() string {
 		w.section("NEXT PASS")
 		w.line("  ", next)
 	}
+	if len(d.Notes) > 0 {
+		w.section("NOTES")
+	}
+	for _, note := range d.Notes {
+		w.line("  ", note)
+	}
 	return w.b.String()
 }
 
 // headline says name, phase, stage, and for how long.
 func (d Diagnosis) headline() string {
+	if d.Phase == "" && len(d.Causes) > 0 && d.Causes[0].Kind == StorageFailed {
+		return fmt.Sprintf("namespace %s: not known", d.Name)
+	}
 	if d.Phase == "" {
 		return fmt.Sprintf("namespace %s: gone", d.Name)
 	}
