@@ -55,7 +55,7 @@ var masks = []struct {
 	pattern *regexp.Regexp
 	mask    string
 }{
-	{regexp.MustCompile(`uid [0-9a-f-]{36}`), "uid UID"},
+	{regexp.MustCompile(`(uid |UID: ")[0-9a-f-]{36}`), "${1}UID"},
 	{regexp.MustCompile(`[0-9]{8}T[0-9.]+Z-[0-9a-f]{16}`), "RECORD"},
 	{regexp.MustCompile(`\b[0-9,]+ (times?|pass(es)?)\b`), "N $1"},
 	{regexp.MustCompile(`last [-0-9: ]+ UTC \([a-z0-9 ]+ ago\)`), "last T"},

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -99,6 +100,43 @@ func BenchmarkMemory(b *testing.B) {
 				runtime.KeepAlive(r)
 			}
 		})
+	}
+}
+
+// The memory of a namespace whose names and errors are as long and as many as they can be.
+func BenchmarkHostileMemory(b *testing.B) {
+	long := func(parts ...any) string { return fmt.Sprint(parts...) + strings.Repeat("x", 600) }
+	worst := func(n, pass int) (report deleter.Report) {
+		for i := range 64 {
+			result := deleter.Result{Resource: deleter.Resource{Name: long(n, i)}, Remaining: 16, Err: errors.New(long(n, i, pass))}
+			for j := range 16 {
+				holder := deleter.Holder{Finalizer: long(n, i, j), Objects: 1}
+				for s := range 5 {
+					holder.Sample = append(holder.Sample, long(n, i, j, s, pass))
+				}
+				result.Holders = append(result.Holders, holder)
+			}
+			report.Results = append(report.Results, result)
+		}
+		return report
+	}
+	const namespaces = 10
+	for b.Loop() {
+		var before, after runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		r := explain.NewRecorder(nil)
+		h := r.Hooks()
+		for n := range namespaces {
+			for p := range 33 {
+				report := worst(n, p)
+				h.PassEnded(controller.Ref{Name: fmt.Sprint(n), UID: "u"}, pass.Result{Outcome: pass.Failed, Report: report}, errors.New(long(p)), time.Second)
+			}
+		}
+		runtime.GC()
+		runtime.ReadMemStats(&after)
+		b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/namespaces, "bytes/namespace")
+		runtime.KeepAlive(r)
 	}
 }
 
