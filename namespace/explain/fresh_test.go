@@ -358,3 +358,33 @@ func TestRecorderBoundsNames(t *testing.T) {
 	require.LessOrEqual(t, told, 256)
 	require.Greater(t, told, 200)
 }
+
+// Names that were recorded are told as old ones where the conditions say the same.
+func TestOldNamesBesideConditions(t *testing.T) {
+	by := func(f string) explain.HeldBy { return explain.HeldBy{Finalizer: f, Objects: 2, Sample: []string{"a", "b"}} }
+	in := explain.Input{Namespace: with(dying(finalizer.Kubernetes), "", held), Now: now}
+	in.History = lef(explain.Objects{Resource: "pods", Remaining: 3, HeldBy: []explain.HeldBy{by("example.com/backup"), by("example.com/drain")}})
+	in.History.Next = &explain.Next{At: ago(time.Hour)}
+	d := explain.Explain(in)
+	require.Len(t, d.Objects, 1)
+	require.True(t, d.Objects[0].Old)
+	require.Equal(t, []explain.HeldBy{by("example.com/backup")}, d.Objects[0].HeldBy, "the other has let go since")
+	require.Equal(t, "finalizer example.com/backup holds 2 of pods (a, b), as of 11:59:55 UTC", d.Causes[1].Summary, "%s", d.Text())
+
+	in.History.Objects[0].Remaining = 5
+	d = explain.Explain(in)
+	require.Len(t, d.Objects, 1)
+	require.Equal(t, 3, d.Objects[0].Remaining, "the conditions know better")
+	require.Empty(t, d.Objects[0].Sample)
+	require.Equal(t, "finalizer example.com/backup holds 2 objects", d.Causes[1].Summary)
+}
+
+// The same words of another party are another failure; those of a nameless controller
+// may be of any.
+func TestSameFailureOfAnotherParty(t *testing.T) {
+	in := explain.Input{Namespace: with(dying(finalizer.Kubernetes, origin), string(origin), broken), Now: now}
+	in.History = failing(explain.SourceFailed, "widgets.example.com", "list: connection refused")
+	require.Equal(t, []explain.Kind{explain.SourceFailed}, kinds(explain.Explain(in)))
+	in.History.Parties, in.History.Passes[0].Party = []finalizer.Name{finalizer.Kubernetes}, finalizer.Kubernetes
+	require.Equal(t, []explain.Kind{explain.SourceFailed, explain.SourceFailed}, kinds(explain.Explain(in)))
+}
