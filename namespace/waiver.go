@@ -26,7 +26,7 @@ const WaiverPrefix = "waiver.nslifecycle.io/"
 type Waiver struct {
 	Name   string    `json:"name"`   // as the name part of an annotation's key: at most 63 bytes
 	Source string    `json:"source"` // a resource type ("widgets.example.com") or a group that cannot be discovered
-	By     string    `json:"by"`     // who says so; at most 512 bytes
+	By     string    `json:"by"`     // who says so, as they claim: who wrote it is on record; at most 512 bytes
 	Reason string    `json:"reason"` // why; at most 1024 bytes
 	Until  time.Time `json:"until"`  // when it ends
 }

@@ -27,7 +27,7 @@ func (s *Server) authorizeHold(r *request, old *registry.Object, next registry.O
 			return apierrors.NewConflict(schema.GroupResource{Resource: namespace.Resource}, next.Name,
 				errors.New("the object has been modified; please apply your changes to the latest version and try again"))
 		}
-		if was, before := old.Annotations[namespace.HoldAnnotation]; before && was == hold {
+		if was, before := old.Annotations[namespace.HoldAnnotation]; before && was == hold || !old.DeletionTimestamp.IsZero() { // R3
 			return nil
 		}
 	}

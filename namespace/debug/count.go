@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// countAge is how old a count may be that is shown. A store may have to go through all
-// namespaces to count them, which is too much for every turn of an open page.
+// countAge is how old a count may be on a page that is kept up to date. A store may have
+// to go through all namespaces to count them, which is too much for every turn of it;
+// whoever asks once is told how many there are now.
 const countAge = 15 * time.Second
 
 // tally is how many namespaces there were when they were counted last.
@@ -37,13 +38,13 @@ func (l *lastTally) set(t tally) {
 }
 
 // count tells how many namespaces there are, if the place counts them.
-func (h *Handler) count(ctx context.Context, x *index) {
+func (h *Handler) count(ctx context.Context, x *index, oldest time.Duration) {
 	counter, ok := h.namespaces.(Counter)
 	if !ok {
 		return
 	}
 	t := h.tally.get()
-	if x.At.Sub(t.at) >= countAge {
+	if x.At.Sub(t.at) >= oldest {
 		t.at = x.At
 		err := safely(func() (err error) {
 			t.active, t.terminating, err = counter.Count(ctx)

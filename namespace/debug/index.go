@@ -60,12 +60,13 @@ type held struct {
 	Until time.Time `json:"until"`
 }
 
-// index gathers the index. What does not answer is noted on it.
-func (h *Handler) index(ctx context.Context) *index {
+// index gathers the index, with a count that is oldestCount old at most. What does not
+// answer is noted on it.
+func (h *Handler) index(ctx context.Context, oldestCount time.Duration) *index {
 	ctx = withShared(ctx)
 	x := &index{At: time.Now().UTC(), Rows: []row{}}
 	refs := h.terminating(ctx, x)
-	h.count(ctx, x)
+	h.count(ctx, x, oldestCount)
 	h.holds(ctx, x)
 	h.agents(ctx, x)
 	oldest, unread := h.oldest(ctx, x, refs)

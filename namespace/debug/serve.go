@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"time"
 	"unicode/utf8"
 )
 
@@ -89,7 +90,7 @@ func (h *Handler) serveView(w http.ResponseWriter, r *http.Request, name, format
 		return
 	}
 	defer func() { <-h.gathering }()
-	v := h.view(r.Context(), name)
+	v := h.view(r.Context(), name, 0)
 	if r.Context().Err() != nil {
 		return // nobody waits for it
 	}
@@ -135,12 +136,13 @@ func (h *Handler) enter(ctx context.Context) bool {
 	}
 }
 
-// view gathers the index, or the page of a namespace.
-func (h *Handler) view(ctx context.Context, name string) view {
+// view gathers the index, with a count that is oldestCount old at most, or the page of
+// a namespace.
+func (h *Handler) view(ctx context.Context, name string, oldestCount time.Duration) view {
 	ctx, cancel := context.WithTimeout(ctx, h.options.Patience)
 	defer cancel()
 	if name == "" {
-		return h.index(ctx)
+		return h.index(ctx, oldestCount)
 	}
 	return h.namespace(ctx, name)
 }
@@ -163,7 +165,7 @@ func (h *Handler) writePage(w io.Writer, v view, nonce string) error {
 // fragment gathers and renders what open pages of a topic are brought up to date with.
 // A topic is the name of a namespace, or empty for the index.
 func (h *Handler) fragment(ctx context.Context, topic string) ([]byte, error) {
-	v := h.view(ctx, topic)
+	v := h.view(ctx, topic, countAge)
 	var b bytes.Buffer
 	if err := h.pages.ExecuteTemplate(&b, v.template(), v); err != nil {
 		return nil, err

@@ -41,9 +41,10 @@ type Options struct {
 // Of returns the plan for a namespace as it is now: what DELETE would lead to, whose
 // finalizers hold it, and what would be deleted. What it says of DELETE follows from the
 // namespace and the options: links of an admission chain, or webhooks, may refuse it all
-// the same, and the host may keep users from it. It reads only. Sources that do not answer, or that cannot look at a namespace
-// that is Active ([deleter.Viewer]), are in the plan as failures: it says what it does
-// not know. Of a terminating namespace it tells what is left.
+// the same, and the host may keep users from it. It reads only. Sources that do not
+// answer, or that cannot look at a namespace that is Active ([deleter.Viewer]), are in the
+// plan as failures: it says what it does not know. Of a terminating namespace it tells
+// what is left.
 //
 // Nothing is locked: what happens after the look is not in the plan. If the name goes to
 // another incarnation meanwhile, the sources refuse to tell of it (rule R8).
@@ -85,7 +86,7 @@ func invalid(name, format string, args ...any) error {
 // of is what the namespace itself tells.
 func of(n namespace.Namespace, o Options, at time.Time) Plan {
 	p := Plan{
-		Name: n.Name, UID: n.UID, Phase: n.Phase(), At: at.UTC().Round(0), Types: []Type{}, Unguarded: o.Unguarded,
+		Name: n.Name, UID: n.UID, Phase: n.Phase(), At: at.UTC().Round(0), Types: []Type{},
 		Finalizers: n.Spec.Finalizers.Names(), Own: n.Finalizers.Names(),
 	}
 	// Protections that cannot be read protect all the same: the refusal names them.
@@ -98,12 +99,23 @@ func of(n namespace.Namespace, o Options, at time.Time) Plan {
 		p.Hold = &hold
 	}
 	if o.Unguarded {
+		p.Unguarded = declares(n)
 		n.Annotations = nil
 	}
 	if err := p.delete(n, o.Immortal, at); err != nil {
 		p.Delete, p.Refusal = Refused, err.Error()
 	}
 	return p
+}
+
+// declares reports whether any annotation of n is a declaration.
+func declares(n namespace.Namespace) bool {
+	for key := range n.Annotations {
+		if namespace.Declares(key) {
+			return true
+		}
+	}
+	return false
 }
 
 // delete tells what DELETE of n, which is Active, would lead to; the error would be the

@@ -30,7 +30,7 @@ type Plan struct {
 	Delete      Outcome                `json:"delete"`              // what DELETE would lead to now
 	Refusal     string                 `json:"refusal,omitempty"`   // why DELETE would be refused; empty: it would not
 	Until       time.Time              `json:"until,omitzero"`      // the end of the hold that DELETE would begin; zero: it would begin none
-	Unguarded   bool                   `json:"unguarded,omitempty"` // nothing enforces what annotations declare, see Options
+	Unguarded   bool                   `json:"unguarded,omitempty"` // annotations declare something that nothing enforces, see Options
 	Protections []namespace.Protection `json:"protections,omitempty"`
 	Grace       time.Duration          `json:"grace,omitempty"`      // for how long DELETE puts it on hold, once nothing refuses that; nanoseconds in JSON
 	Hold        *namespace.Hold        `json:"hold,omitempty"`       // it is on hold already, which DELETE waits for if it is to do Nothing

@@ -281,6 +281,8 @@ func TestPlanOfAnUnguardedNamespace(t *testing.T) {
 	require.NotNil(t, p.Hold)
 	require.Contains(t, p.Text(), "deleting namespace x would delete 0 objects")
 	require.Contains(t, p.Text(), "  unguarded:   nothing there enforces what the annotations declare\n")
+	w.create("z", map[string]string{namespace.GraceAnnotation: "1h"})
+	require.Contains(t, w.plan("z", &plan.Options{Unguarded: true}).Text(), "unguarded")
 	w.create("y", nil)
 	require.NotContains(t, w.plan("y", &plan.Options{Unguarded: true}).Text(), "unguarded")
 }

@@ -76,7 +76,7 @@ func (p Plan) facts(b *strings.Builder) {
 		}
 		fact("grace", fmt.Sprintf("it would be on hold for %v%s", p.Grace, until))
 	}
-	if p.Unguarded && (len(p.Protections) > 0 || p.Hold != nil) {
+	if p.Unguarded {
 		fact("unguarded", "nothing there enforces what the annotations declare")
 	}
 	if len(p.Finalizers) > 0 {
