@@ -32,7 +32,9 @@ type Request struct {
 
 // Result is what [Drop] did.
 type Result struct {
-	ID        string              // of the record that [Sweep] goes by; empty in a dry run
+	// ID is of the record that [Sweep] goes by. It is set only if something was dropped,
+	// by this call or by an earlier one that it finished; never in a dry run.
+	ID        string
 	Inventory audit.Inventory     // what was left before
 	Dropped   []finalizer.Name    // in a dry run: those that would be
 	Removed   bool                // nothing holds the namespace any more: it is gone
@@ -48,7 +50,8 @@ type Result struct {
 // begun: finalizers that are held still are dropped after a new inventory, those that
 // are gone are put on record as such, also if some of them went otherwise; one that was
 // finished returns what it did. When others have taken them all off between the record
-// and the write nothing is left to be done: Dropped is empty then, and there is no error.
+// and the write nothing is left to be done: Dropped and ID are empty then, and there is
+// no error. If those others were another such call, this one finishes that.
 //
 // The errors: [namespace.ErrInvalid] for a request that makes no sense, without By and
 // Reason too; [namespace.ErrNotFound], [namespace.ErrConflict] for another incarnation
@@ -80,6 +83,9 @@ func Drop(ctx context.Context, namespaces Namespaces, content Inventory, log Log
 		return Result{}, err
 	case len(held) == 0:
 		return d.afterwards(ctx, n, earlier)
+	}
+	if err := d.check(*n, held, earlier); err != nil {
+		return Result{}, err // an owner is back: it is not as the request says
 	}
 	result := Result{Inventory: inventory, Namespace: *n}
 	switch {
@@ -209,7 +215,7 @@ func (d *drop) drop(ctx context.Context, inventory audit.Inventory, earlier *beg
 	if err != nil {
 		return Result{Inventory: inventory}, failed(d.req.Name, "nothing was dropped, since it could not be put on record", err)
 	}
-	result := Result{ID: record.ID, Inventory: inventory}
+	result := Result{Inventory: inventory}
 	err = d.finalize(ctx, &result)
 	switch {
 	case errors.Is(err, namespace.ErrUnknownOutcome):
@@ -217,9 +223,25 @@ func (d *drop) drop(ctx context.Context, inventory audit.Inventory, earlier *beg
 	case err != nil:
 		return result, errors.Join(err, d.end(ctx, audit.Refused, record.ID, err.Error(), nil))
 	case len(result.Dropped) == 0:
-		return result, d.end(ctx, audit.Refused, record.ID, "others have taken them off meanwhile", nil)
+		return d.beaten(ctx, result, record.ID)
 	}
+	result.ID = record.ID
 	return result, d.end(ctx, audit.Forced, record.ID, ending(result), result.Dropped)
+}
+
+// beaten answers a call that found nothing to take off any more after its record. It may
+// be that another such call took them off, and did not get to say so.
+func (d *drop) beaten(ctx context.Context, result Result, id string) (Result, error) {
+	if err := d.end(ctx, audit.Refused, id, "others have taken them off meanwhile", nil); err != nil {
+		return result, err
+	}
+	ctx, cancel := detached(ctx)
+	defer cancel()
+	n, held, earlier, err := d.look(ctx)
+	if err != nil || len(held) > 0 || earlier == nil {
+		return result, err
+	}
+	return d.afterwards(ctx, n, earlier)
 }
 
 // ending says what became of the namespace.

@@ -3,6 +3,7 @@ package force_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -188,6 +189,7 @@ func TestR8_AnotherIncarnationAfterTheRecord(t *testing.T) {
 	}}, request(old))
 	require.NoError(t, err)
 	require.Empty(t, result.Dropped)
+	require.Empty(t, result.ID, "of nothing that could be swept")
 	require.Equal(t, []string{"forcing", "refused 0"}, w.actions("x"))
 	now, err := w.registry.Get(t.Context(), "x")
 	require.NoError(t, err)
@@ -215,14 +217,27 @@ func (f inventoryFunc) Inventory(ctx context.Context, target deleter.Target) (de
 }
 
 // Others may take some of the named finalizers off meanwhile: what is left is dropped,
-// and what was dropped is on record.
+// and what was dropped is on record. Before the record that is a conflict.
 func TestDropWhileAnOwnerComesBack(t *testing.T) {
 	w := newWorld(t, newStore(t))
+	for _, dry := range []bool{true, false} {
+		name := fmt.Sprintf("early-%v", dry)
+		early := w.stuck(name, 0)
+		req := request(early)
+		req.DryRun = dry
+		_, err := force.Drop(t.Context(), w.registry, inventoryFunc(func(ctx context.Context, target deleter.Target) (deleter.Inventory, error) {
+			w.finalize(early, finalizer.Kubernetes)
+			return w.content.Inventory(ctx, target)
+		}), w.log, req)
+		require.ErrorIs(t, err, namespace.ErrConflict)
+		require.ErrorContains(t, err, `does not have the finalizer "example.com/dead"`)
+		require.Empty(t, w.actions(name))
+	}
+
 	ns := w.stuck("x", 0)
-	_, err := force.Drop(t.Context(), watched{w, w.registry}, inventoryFunc(func(ctx context.Context, target deleter.Target) (deleter.Inventory, error) {
+	_, err := force.Drop(t.Context(), watched{w, w.registry}, w.content, afterForcing{w.log, func() {
 		w.finalize(ns, finalizer.Kubernetes)
-		return w.content.Inventory(ctx, target)
-	}), w.log, request(ns))
+	}}, request(ns))
 	require.NoError(t, err)
 	records, err := w.log.List(t.Context(), "x")
 	require.NoError(t, err)

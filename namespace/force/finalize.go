@@ -48,7 +48,7 @@ func (d *drop) finalize(ctx context.Context, result *Result) error {
 		case err == nil:
 			result.Namespace, result.Dropped, result.Removed = written, held, namespace.Removable(written)
 			return nil
-		case errors.Is(err, namespace.ErrUnknownOutcome), ctx.Err() != nil:
+		case errors.Is(err, namespace.ErrUnknownOutcome), ctx.Err() != nil && !refused(err):
 			last = tried{err: err, held: held, unknown: true}
 		case errors.Is(err, namespace.ErrConflict), errors.Is(err, namespace.ErrNotFound):
 		case refused(err):

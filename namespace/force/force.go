@@ -152,9 +152,9 @@ func asker(ctx context.Context, name, by string) (string, error) {
 
 // checkWhy refuses a record of a request that does not say who asks, and why.
 func checkWhy(r audit.Record) error {
-	for what, is := range map[string]string{"By": r.By, "Reason": r.Reason} {
-		if strings.TrimSpace(is) == "" {
-			return refuse(namespace.ErrInvalid, r.Namespace, "%s is required: it is put on record", what)
+	for _, text := range [...]struct{ what, is string }{{"By", r.By}, {"Reason", r.Reason}} {
+		if strings.TrimSpace(text.is) == "" {
+			return refuse(namespace.ErrInvalid, r.Namespace, "%s is required: it is put on record", text.what)
 		}
 	}
 	if err := audit.Check(r); err != nil {

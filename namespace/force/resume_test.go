@@ -209,3 +209,49 @@ func TestWhoAsks(t *testing.T) {
 		require.Equal(t, "mallory", r.By)
 	}
 }
+
+// Another call drops them between this one's record and its write, and ends before it can
+// say so: this one finishes it, so that what is left can be swept.
+func TestACallThatWasBeatenFinishesTheOther(t *testing.T) {
+	w := newWorld(t, newStore(t))
+	ns := w.stuck("x", 0)
+	var other audit.Record
+	result, err := force.Drop(t.Context(), w.registry, w.content, afterForcing{w.log, func() {
+		other = w.wrote(request(ns), audit.Forcing, "")
+		w.finalize(ns)
+	}}, request(ns))
+	require.NoError(t, err)
+	require.Equal(t, other.ID, result.ID)
+	require.Equal(t, ns.Spec.Finalizers.Names(), result.Dropped)
+	require.True(t, result.Removed)
+	require.Equal(t, []string{"forcing", "forcing", "refused 0", "forced 1"}, w.actions("x"))
+	_, err = w.sweep(force.SweepRequest{Name: "x", ID: result.ID, By: "b", Reason: "r"})
+	require.NoError(t, err)
+}
+
+// An answer is one also if the context ends with it.
+func TestAnAnswerAsTheContextEnds(t *testing.T) {
+	for _, kind := range []error{namespace.ErrConflict, namespace.ErrForbidden} {
+		w := newWorld(t, newStore(t))
+		ns := w.stuck("x", 1)
+		ctx, cancel := context.WithCancel(t.Context())
+		_, err := force.Drop(ctx, faulty{w.registry, func(int) error {
+			cancel()
+			return &namespace.Error{Kind: kind, Message: "no"}
+		}}, w.content, w.log, request(ns))
+		require.Error(t, err)
+		require.NotErrorIs(t, err, namespace.ErrUnknownOutcome)
+		require.Equal(t, []string{"forcing", "refused 0"}, w.actions("x"))
+	}
+}
+
+// Of two things that are missing the first is named, each time.
+func TestWhatIsMissingIsNamedInOrder(t *testing.T) {
+	w := newWorld(t, newStore(t))
+	req := request(w.stuck("x", 0))
+	req.By, req.Reason = "", ""
+	for range 32 {
+		_, err := w.drop(req)
+		require.ErrorContains(t, err, "By is required")
+	}
+}
