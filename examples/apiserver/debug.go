@@ -23,7 +23,8 @@ func (b backend) debug(ctx context.Context, l net.Listener, recorder *explain.Re
 		return err
 	}
 	known := func(ctx context.Context) ([]parties.Party, error) { return parties.List(ctx, b.store, nil) }
-	explainer := explain.New(b.registry, &explain.Options{Recorder: recorder, Parties: known, Records: log.List, Record: log.Get})
+	sources := debug.Sharing(&explain.Options{Recorder: recorder, Parties: known, Records: log.List, Record: log.Get})
+	explainer := explain.New(b.registry, sources)
 	pages, err := debug.New(b.registry, explainer, &debug.Options{Parties: known, Records: log.List})
 	if err != nil {
 		return err

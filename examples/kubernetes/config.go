@@ -89,7 +89,7 @@ func (c *config) define(flags *flag.FlagSet) {
 	flags.DurationVar(&c.lease.duration, "lease-duration", 15*time.Second, "for how `long` the lease of a leader that went silent holds; whole seconds")
 	flags.StringVar(&c.lease.identity, "identity", "", "the `name` of this replica (default: made of the host's)")
 	flags.StringVar(&c.listen, "listen", "127.0.0.1:0", "the `address` to serve /healthz, /readyz and /metrics on; port 0 takes a free one; empty: nowhere")
-	flags.BoolVar(&c.pages, "debug-pages", true, "serve pages there too that show what keeps namespaces, to whoever reaches it")
+	flags.BoolVar(&c.pages, "debug-pages", false, "serve pages there too that show what keeps namespaces, with names of objects, to whoever reaches it")
 	flags.BoolVar(&c.dryRun, "dry-run", false, "tell what would be deleted, write nothing, and end")
 	flags.StringVar(&c.explain, "explain", "", "tell what keeps the `namespace` and what is in it, write nothing, and end")
 	flags.BoolVar(&c.verbose, "verbose", false, "write a log to standard error")

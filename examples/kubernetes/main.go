@@ -19,8 +19,8 @@
 //
 //	go run ./examples/kubernetes --kubeconfig /tmp/nslifecycle.yaml --explain development
 //
-// and on pages of the agent that runs, beside its health and metrics, at the address
-// that it says; they know more, since they have seen its passes.
+// and, with --debug-pages, on pages of the agent that runs, beside its health and
+// metrics, at the address that it says; they know more, since they have seen its passes.
 //
 // In the place of the stock controller, with conditions as that writes them:
 //

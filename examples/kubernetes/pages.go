@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
+
+	"k8s.io/client-go/discovery"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/debug"
@@ -36,6 +39,17 @@ func (a *agent) Explain(ctx context.Context, name string) (why.Diagnosis, error)
 	return why.New(a.cluster.Namespaces(), &known).Explain(ctx, name)
 }
 
+// guarded reports whether the API server is one of this library, which heeds what
+// annotations declare; a stock Kubernetes does not.
+func (a *agent) guarded() bool {
+	client, err := discovery.NewDiscoveryClientForConfig(a.connection)
+	if err != nil {
+		return false
+	}
+	version, err := client.ServerVersion()
+	return err == nil && strings.HasSuffix(version.GitVersion, "+nslifecycle")
+}
+
 // tell explains one namespace: what keeps it, and what is in it. It reads, and that is all.
 func (a *agent) tell(ctx context.Context, w io.Writer) error {
 	d, err := a.Explain(ctx, a.config.explain)
@@ -45,7 +59,7 @@ func (a *agent) tell(ctx context.Context, w io.Writer) error {
 	if _, err := io.WriteString(w, d.Text()); err != nil {
 		return err
 	}
-	p, err := preview.Of(ctx, a.cluster.Namespaces(), a.cluster.Deleter(), a.config.explain, nil)
+	p, err := preview.Of(ctx, a.cluster.Namespaces(), a.cluster.Deleter(), a.config.explain, &preview.Options{Unguarded: !a.guarded()})
 	switch {
 	case errors.Is(err, namespace.ErrNotFound): // the diagnosis says so
 		return nil

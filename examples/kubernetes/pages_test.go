@@ -48,7 +48,7 @@ func TestDebugPages(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, "--controller=false",
 		"--tokens", filepath.Join("testdata", "tokens.csv"), "--grants", filepath.Join("testdata", "grants.json"))
-	flags := []string{"--kubeconfig", s.user(t, "agent"), "--finalizer", string(ours), "--except", "secrets"}
+	flags := []string{"--kubeconfig", s.user(t, "agent"), "--finalizer", string(ours), "--except", "secrets", "--debug-pages"}
 	leader := programs.Self(t, append(flags, "--identity", "one")...)
 	leader.Until(t, "watching")
 	second := programs.Self(t, append(flags, "--identity", "two")...)
@@ -109,11 +109,11 @@ func TestExplainAfterTheLead(t *testing.T) {
 	}
 }
 
-// Who wants no debug pages has none.
+// Who does not ask for debug pages has none: they tell the names of objects.
 func TestNoDebugPages(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, "--controller=false")
-	agent := s.agent(t, "--debug-pages=false")
+	agent := s.agent(t)
 	agent.Until(t, "watching")
 	address := strings.TrimPrefix(agent.Until(t, "health and metrics at"), "health and metrics at ")
 	answer, err := http.Get(address + pagesPath)

@@ -169,6 +169,17 @@ func TestHostileNames(t *testing.T) {
 	}
 }
 
+// The text of a namespace says what was declared.
+func TestTextOfRecords(t *testing.T) {
+	p := newPlace(going("one", time.Now()))
+	h := newHandler(t, p, p, &debug.Options{Records: func(context.Context, string) ([]audit.Record, error) {
+		return []audit.Record{{Action: audit.Declared, Detail: "cut", Changes: []audit.Change{
+			{Key: "a", New: "x"}, {Key: "b", Old: "x", New: "y"}, {Key: "c", Old: "x"},
+		}}}, nil
+	}})
+	require.Contains(t, get(h, "/?format=text&namespace=one").Body.String(), "set a, changed b, removed c, cut\n")
+}
+
 func TestIndex(t *testing.T) {
 	place, options := scene(time.Now())
 	h := newHandler(t, place, place, options)

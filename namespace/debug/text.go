@@ -5,6 +5,8 @@ import (
 	"io"
 	"strings"
 	"text/tabwriter"
+
+	"github.com/nslifecycle/nslifecycle/namespace/audit"
 )
 
 // writeText writes the index as a table.
@@ -90,11 +92,30 @@ func (n *details) writeText(w io.Writer) error {
 		fmt.Fprintf(t, "\nTIME\tACTION\tBY\tREASON\tDETAIL\n")
 	}
 	for _, r := range n.Records {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", moment(r.Time), cell(string(r.Action)), orDash(cell(r.By)), orDash(cell(r.Reason)), orDash(cell(r.Detail)))
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", moment(r.Time), cell(string(r.Action)), orDash(cell(r.By)), orDash(cell(r.Reason)), orDash(cell(told(r))))
 	}
 	if err := t.Flush(); err != nil {
 		return err
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// told is what a record tells beyond who and why.
+func told(r audit.Record) string {
+	var all []string
+	for _, c := range r.Changes {
+		what := "changed "
+		switch {
+		case c.Old == "":
+			what = "set "
+		case c.New == "":
+			what = "removed "
+		}
+		all = append(all, what+c.Key)
+	}
+	if r.Detail != "" {
+		all = append(all, r.Detail)
+	}
+	return strings.Join(all, ", ")
 }
