@@ -25,7 +25,8 @@
 //     read of it, and the inventory is of that incarnation: it was there before and after.
 //     A sweep goes by the uid of each object. An object that was left and that a namespace
 //     made again has taken over, by an update, has that uid still; so a sweep is refused
-//     then, unless that is accepted, on record.
+//     then, and stops when it notices, unless that is accepted, on record. It asks now and
+//     then, not with every object: what is taken over since it asked last may go.
 //   - R9: conditions are not written; the next pass of whoever is left writes them.
 //   - R10: conflicts are retried within a bound; one object or type that fails in a sweep
 //     does not hold up the others, and neither does one that is slow.

@@ -59,8 +59,10 @@ type SweepResult struct {
 // (rule R8); one that had no uid is left, since nobody can tell it from another. What a
 // source that did not answer then may hold is not in the inventory, so it is not swept
 // either. What is left shows in a namespace that is made again under the name, and may be
-// taken over there: sweep before. A sweep of a name that is taken when it begins is
-// refused unless [SweepRequest].Recreated accepts that.
+// taken over there: sweep before. A sweep of a name that is taken is refused unless
+// [SweepRequest].Recreated accepts that. It asks when it begins, and again before every
+// 64th object and after each second; if the name is taken by then it stops. What it has
+// removed since it asked last, and the calls under way, may have been taken over.
 //
 // Types take turns, in no other order (deleter.Source.After does not count): one that is
 // slow takes its share of the calls only, and one that fails several times in a row comes
@@ -74,9 +76,10 @@ type SweepResult struct {
 // The errors: [namespace.ErrInvalid] for a request that makes no sense;
 // [namespace.ErrForbidden] for a By that is not who asks; [namespace.ErrNotFound] without
 // such a record; [namespace.ErrConflict] for one that is not of a Drop that was finished,
-// and for a namespace that was made again; those of the log and of the read of the
-// namespace, which leave everything as it was; those of the objects, joined, and the
-// cause of a context that ended, both beside a full result; and [ErrUnrecorded].
+// and for a namespace that was made again; those of the log and of the first read of the
+// namespace, which leave everything as it was; those of the objects, joined, and what cut
+// it short (the cause of a context that ended, a later read that failed, a namespace that
+// was made again meanwhile), both beside a full result; and [ErrUnrecorded].
 func Sweep(ctx context.Context, namespaces Getter, content Content, log Log, req SweepRequest) (SweepResult, error) {
 	s := sweep{namespaces: namespaces, content: content, log: log, req: req}
 	if err := s.validate(ctx); err != nil {
@@ -91,6 +94,7 @@ func Sweep(ctx context.Context, namespaces Getter, content Content, log Log, req
 		return SweepResult{}, err
 	}
 	s.take(forcing)
+	s.accepted = accepted != ""
 	if req.DryRun {
 		return s.result(), nil
 	}
@@ -189,6 +193,9 @@ func (s *sweep) end(ctx context.Context, result *SweepResult, err error) error {
 	}
 	if n := len(s.unknown); n > 0 {
 		detail += fmt.Sprintf("; %d source(s) did not answer when the inventory was taken", n)
+	}
+	if s.since != "" {
+		detail += "; " + s.since
 	}
 	if err != nil {
 		detail += ": " + err.Error()

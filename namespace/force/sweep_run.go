@@ -29,7 +29,11 @@ type sweep struct {
 	states   []state
 	progress SweepProgress
 	faults   []fault
-	panicked error // of Progress
+	panicked error     // of Progress
+	handed   int       // objects since it was asked whether the name is taken
+	asked    time.Time // when
+	accepted bool      // that the name is taken: nobody asks any more
+	since    string    // that this came about after the sweep began
 }
 
 // turn is what is left to do of one resource type.
@@ -94,12 +98,19 @@ type fault struct {
 
 // run goes through the objects, several at once, and returns what failed.
 func (s *sweep) run(ctx context.Context) error {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	s.asked = time.Now()
 	var workers sync.WaitGroup
 	for range min(cmp.Or(s.req.Parallel, 8), len(s.objects)) {
 		workers.Go(func() {
 			for ctx.Err() == nil {
 				t, i := s.next()
 				if t == nil {
+					return
+				}
+				if err := s.ask(ctx); err != nil {
+					stop(err) // also what is under way
 					return
 				}
 				is, err := s.remove(ctx, s.objects[i])
@@ -145,14 +156,54 @@ func (s *sweep) next() (*turn, int) {
 	return t, i
 }
 
+// How many objects, and how long, until it is asked again whether the name is taken.
+const (
+	askEach  = 64
+	askAfter = time.Second
+)
+
+// ask returns why the sweep must not go on, see recreated: now and then, since each time
+// costs a read.
+func (s *sweep) ask(ctx context.Context) error {
+	if !s.due() {
+		return nil
+	}
+	ctx, cancel := s.within(ctx)
+	defer cancel()
+	accepted, err := s.recreated(ctx, s.uid)
+	if err != nil || accepted == "" {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.accepted, s.since = true, accepted
+	return nil
+}
+
+func (s *sweep) due() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.handed++
+	if s.accepted || s.handed < askEach && time.Since(s.asked) < askAfter {
+		return false
+	}
+	s.handed, s.asked = 0, time.Now()
+	return true
+}
+
+// within bounds one call.
+func (s *sweep) within(ctx context.Context) (context.Context, context.CancelFunc) {
+	timeout := cmp.Or(s.req.CallTimeout, time.Minute)
+	return context.WithTimeoutCause(ctx, timeout, fmt.Errorf("no answer within %v: %w", timeout, context.DeadlineExceeded))
+}
+
 var errNoUID = errors.New("it has no uid, so that it cannot be told from another of that name; look at it and delete it by hand")
 
 func (s *sweep) remove(ctx context.Context, o audit.Object) (is state, err error) {
 	if o.UID == "" {
 		return broken, errNoUID
 	}
-	timeout := cmp.Or(s.req.CallTimeout, time.Minute)
-	within, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("no answer within %v: %w", timeout, context.DeadlineExceeded))
+	within, cancel := s.within(ctx)
 	defer cancel()
 	name, group, _ := strings.Cut(o.Resource, ".") // names of resources have no dots
 	done := false

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -362,4 +363,99 @@ func TestR11_ManyAtOnce(t *testing.T) {
 		}
 	}
 	require.GreaterOrEqual(t, forced, 1)
+}
+
+// takenAfter is namespaces where a name is taken again once so many objects went.
+type takenAfter struct {
+	n    int64
+	gone *atomic.Int64
+	err  error // of the reads from then on; nil: none
+}
+
+func (n takenAfter) Get(_ context.Context, name string) (namespace.Namespace, error) {
+	switch {
+	case n.gone.Load() < n.n:
+		return namespace.Namespace{}, &namespace.Error{Kind: namespace.ErrNotFound}
+	case n.err != nil:
+		return namespace.Namespace{}, n.err
+	}
+	return namespace.Namespace{Meta: namespace.Meta{Name: name, UID: "again"}}, nil
+}
+
+// A name that is taken again in the middle is noticed after some objects, or some time.
+func TestR8_ASweepStopsWhenTheNamespaceIsMadeAgain(t *testing.T) {
+	for name, c := range map[string]struct {
+		each time.Duration // that an object takes
+		most int           // that go after the name was taken
+	}{"quick": {0, 64}, "slow": {400 * time.Millisecond, 3}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, newStore(t))
+				req := w.leaves(300, "a")
+				req.Parallel = 1
+				var gone atomic.Int64
+				result, err := force.Sweep(t.Context(), takenAfter{n: 100, gone: &gone}, fakeContent(func(string) (bool, error) {
+					time.Sleep(c.each)
+					gone.Add(1)
+					return true, nil
+				}), w.log, req)
+				require.ErrorIs(t, err, namespace.ErrConflict)
+				require.ErrorContains(t, err, `with the uid "again"`)
+				require.GreaterOrEqual(t, result.Gone, 100)
+				require.LessOrEqual(t, result.Gone, 100+c.most)
+				require.Zero(t, result.Failed, "what was not reached has not failed")
+				require.Len(t, result.Left, 300-result.Gone)
+				record, err := w.log.Get(t.Context(), "x", result.ID)
+				require.NoError(t, err)
+				require.Contains(t, record.Detail, fmt.Sprintf("%d were not reached: ", 300-result.Gone))
+				require.Contains(t, record.Detail, `it was made again, with the uid "again"`)
+
+				gone.Store(0)
+				req.Recreated = true
+				result, err = force.Sweep(t.Context(), takenAfter{n: 100, gone: &gone}, fakeContent(func(string) (bool, error) {
+					gone.Add(1)
+					return true, nil
+				}), w.log, req)
+				require.NoError(t, err)
+				require.Equal(t, 300, result.Gone)
+				record, err = w.log.Get(t.Context(), "x", result.ID)
+				require.NoError(t, err)
+				require.Contains(t, record.Detail, `was made again, with the uid "again", which was accepted`)
+			})
+		})
+	}
+}
+
+// Where nobody can tell whether the name is taken the sweep does not go on.
+func TestR8_ASweepThatCannotSee(t *testing.T) {
+	w := newWorld(t, newStore(t))
+	req := w.leaves(200, "a")
+	var gone atomic.Int64
+	broken := errors.New("connection refused")
+	result, err := force.Sweep(t.Context(), takenAfter{1, &gone, broken}, fakeContent(func(string) (bool, error) {
+		gone.Add(1)
+		return true, nil
+	}), w.log, req)
+	require.ErrorIs(t, err, broken)
+	require.Less(t, result.Gone, 200)
+}
+
+// What was under way when the context ended is not reached, rather than failed.
+func TestWhatIsCutOffHasNotFailed(t *testing.T) {
+	w := newWorld(t, newStore(t))
+	req := w.leaves(3, "a")
+	req.Parallel = 1
+	ctx, cancel := context.WithCancel(t.Context())
+	result, err := force.Sweep(ctx, w.registry, removeFunc(func(ctx context.Context, name string) (bool, error) {
+		if name == "a1" {
+			cancel()
+		}
+		return true, ctx.Err()
+	}), w.log, req)
+	require.ErrorIs(t, err, context.Canceled)
+	require.Equal(t, force.SweepProgress{Objects: 3, Gone: 1}, result.SweepProgress)
+	require.Empty(t, result.Failures)
+	record, err := w.log.Get(t.Context(), "x", result.ID)
+	require.NoError(t, err)
+	require.Contains(t, record.Detail, "1 of 3 objects are gone; 0 are held, 0 failed, 2 were not reached: ")
 }
