@@ -361,7 +361,9 @@ func TestRecorderBoundsNames(t *testing.T) {
 
 // Names that were recorded are told as old ones where the conditions say the same.
 func TestOldNamesBesideConditions(t *testing.T) {
-	by := func(f string) explain.HeldBy { return explain.HeldBy{Finalizer: f, Objects: 2, Sample: []string{"a", "b"}} }
+	by := func(f string) explain.HeldBy {
+		return explain.HeldBy{Finalizer: f, Objects: 2, Sample: []string{"a", "b"}}
+	}
 	in := explain.Input{Namespace: with(dying(finalizer.Kubernetes), "", held), Now: now}
 	in.History = lef(explain.Objects{Resource: "pods", Remaining: 3, HeldBy: []explain.HeldBy{by("example.com/backup"), by("example.com/drain")}})
 	in.History.Next = &explain.Next{At: ago(time.Hour)}
