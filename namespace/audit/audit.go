@@ -28,6 +28,10 @@ const (
 	Refused  Action = "refused"  // they could not be dropped; Detail says why
 	Sweeping Action = "sweeping" // what was left is about to be removed
 	Swept    Action = "swept"    // it was, as far as Detail says; the inventory, if any, is what is left still
+
+	// Unreadable is what [Log.List] has in the place of a record that is damaged: with the
+	// ID and the time that its key tells, no UID, and Detail says why. Nobody writes it.
+	Unreadable Action = "unreadable"
 )
 
 // Record is one entry. It is a value; nobody changes it once written.

@@ -344,10 +344,28 @@ func TestDamageIsSaid(t *testing.T) {
 	require.NoError(t, err)
 	_, err = l.Get(t.Context(), "a", wrote.ID)
 	require.ErrorContains(t, err, "cannot be read: the inventory has")
-	_, err = s.Commit(t.Context(), store.Txn{Do: []store.Operation{store.Put("/registry/.audit/a/"+wrote.ID, []byte("{"))}})
+	next, err := l.Write(t.Context(), forcing("a"))
 	require.NoError(t, err)
-	_, err = l.List(t.Context(), "a")
-	require.ErrorContains(t, err, wrote.ID)
+	for _, value := range []string{"{", "null", "{}", `"x"`, `{"id":"` + wrote.ID + `","namespace":"b"}`} {
+		_, err = s.Commit(t.Context(), store.Txn{Do: []store.Operation{
+			store.Put("/registry/.audit/a/"+wrote.ID, []byte(value)),
+			store.Put("/registry/.audit/a/notes", []byte("of somebody else")),
+			store.Put("/registry/.audit/a/"+next.ID+"/x", []byte("{}")),
+		}})
+		require.NoError(t, err)
+		records, err := l.List(t.Context(), "a")
+		require.NoError(t, err, "one that is damaged does not hide the others")
+		require.Len(t, records, 2, "keys of no record are skipped")
+		require.Equal(t, next.ID, records[0].ID)
+		damaged := records[1]
+		require.Contains(t, damaged.Detail, "the record \""+wrote.ID+"\" cannot be read: ")
+		damaged.Detail = ""
+		require.Equal(t, audit.Record{ID: wrote.ID, Time: wrote.Time, Action: audit.Unreadable, Namespace: "a"}, damaged)
+		_, err = l.Get(t.Context(), "a", wrote.ID)
+		require.ErrorContains(t, err, wrote.ID)
+	}
+	_, err = l.Write(t.Context(), audit.Record{Action: audit.Unreadable, Namespace: "a", UID: "u"})
+	require.ErrorIs(t, err, namespace.ErrInvalid, "nobody writes it")
 }
 
 func TestBadInput(t *testing.T) {

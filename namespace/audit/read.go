@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/store"
@@ -26,15 +27,26 @@ const MaxDeclared = 200
 // List returns the records of all namespaces that had or have this name, in the order in
 // which they were committed, whatever the clocks said, and without their inventories. Of
 // those that are [Declared] it returns the last ones only, [MaxDeclared]. They tell
-// incarnations apart by UID.
+// incarnations apart by UID. One that is damaged does not hide the others: it is listed as
+// [Unreadable]. Entries whose keys are of no record are skipped. With an error the list is
+// what was read before.
 func (l *Log) List(ctx context.Context, name string) ([]Record, error) {
 	if err := checkName(name); err != nil {
 		return nil, err
 	}
 	var found []committed
 	declared := 0
-	err := l.each(ctx, l.keys.records(name), chunk, func(e store.Entry) error {
-		one, err := decode(name, e)
+	root := l.keys.records(name)
+	err := l.each(ctx, root, chunk, func(e store.Entry) error {
+		id := strings.TrimPrefix(e.Key, root)
+		at, ok := timeOf(id)
+		if !ok {
+			return nil // not ours
+		}
+		one, err := decode(name, id, e)
+		if err != nil {
+			one.Record = Record{ID: id, Time: at, Action: Unreadable, Namespace: name, Detail: err.Error()}
+		}
 		found = append(found, committed{one.Record, e.Revision})
 		if one.Action == Declared {
 			declared++
@@ -42,7 +54,7 @@ func (l *Log) List(ctx context.Context, name string) ([]Record, error) {
 		if declared >= 2*MaxDeclared {
 			found, declared = latest(found), MaxDeclared
 		}
-		return err
+		return nil
 	})
 	found = latest(found)
 	records := make([]Record, len(found))
@@ -87,7 +99,7 @@ func (l *Log) Get(ctx context.Context, name, id string) (Record, error) {
 	case err != nil:
 		return Record{}, failed(name, "read the record", err)
 	}
-	e, err := decode(name, found)
+	e, err := decode(name, id, found)
 	if err != nil || e.Pages == 0 {
 		return e.Record, err
 	}
@@ -138,10 +150,14 @@ func (l *Log) each(ctx context.Context, prefix string, limit int, do func(store.
 	}
 }
 
-func decode(name string, found store.Entry) (entry, error) {
+// decode returns what is kept under an ID.
+func decode(name, id string, found store.Entry) (entry, error) {
 	var e entry
 	if err := json.Unmarshal(found.Value, &e); err != nil {
-		return entry{}, corrupt(name, found.Key, err)
+		return entry{}, corrupt(name, id, err)
+	}
+	if e.ID != id || e.Record.Namespace != name {
+		return entry{}, corrupt(name, id, fmt.Errorf("it says that it is the record %.80q of %.80q", e.ID, e.Record.Namespace))
 	}
 	return e, nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/audit"
 	"github.com/nslifecycle/nslifecycle/namespace/force"
+	"github.com/nslifecycle/nslifecycle/store"
 )
 
 // wrote puts a record of a request on record, as a caller that did not get further.
@@ -254,4 +255,22 @@ func TestWhatIsMissingIsNamedInOrder(t *testing.T) {
 		_, err := w.drop(req)
 		require.ErrorContains(t, err, "By is required")
 	}
+}
+
+// What is damaged, or of somebody else, among the records of a name does not hold it for
+// good: nor does it hide what can be read.
+func TestARecordThatCannotBeRead(t *testing.T) {
+	w := newWorld(t, newStore(t))
+	ns := w.stuck("x", 1)
+	_, err := w.store.Commit(t.Context(), store.Txn{Do: []store.Operation{
+		store.Put("/registry/.audit/x/20060102T150405.000000000Z-0123456789abcdef", []byte("{")),
+		store.Put("/registry/.audit/x/notes", []byte("of somebody else")),
+	}})
+	require.NoError(t, err)
+	result, err := w.drop(request(ns))
+	require.NoError(t, err)
+	_, err = w.sweep(force.SweepRequest{Name: "x", ID: result.ID, By: "b", Reason: "r", Release: []finalizer.Name{dead}})
+	require.NoError(t, err)
+	require.Empty(t, w.names("x"))
+	require.Equal(t, []string{"unreadable", "forcing", "forced 1", "sweeping 1", "swept 1"}, w.actions("x"))
 }
