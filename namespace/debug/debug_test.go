@@ -180,6 +180,17 @@ func TestTextOfRecords(t *testing.T) {
 	require.Contains(t, get(h, "/?format=text&namespace=one").Body.String(), "set a, changed b, removed c, cut\n")
 }
 
+// The page of a namespace has all of the diagnosis.
+func TestPageOfTheWholeDiagnosis(t *testing.T) {
+	d := going("one", time.Now())
+	d.Notes = []string{"nobody could tell"}
+	d.Causes = []explain.Cause{{Kind: explain.Held, Summary: "held", Remedy: explain.Remedy{Template: "kubectl annotate <BY>"}}}
+	p := newPlace(d)
+	page := get(newHandler(t, p, p, nil), "/?namespace=one").Body.String()
+	require.Contains(t, page, "nobody could tell")
+	require.Contains(t, page, "kubectl annotate &lt;BY&gt;")
+}
+
 func TestIndex(t *testing.T) {
 	place, options := scene(time.Now())
 	h := newHandler(t, place, place, options)
