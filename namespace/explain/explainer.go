@@ -122,16 +122,20 @@ func (e *Explainer) records(ctx context.Context, in *Input, uid string) []audit.
 		return records
 	}
 	records = slices.Clone(records) // the list is another's
+	forgotten := map[string]bool{}  // since it was listed
 	for _, f := range worthTelling(forcesIn(records), uid, func(force) bool { return false }) {
 		if f.begun == nil || f.begun.Inventory != nil {
 			continue
 		}
 		full, err := e.options.Record(ctx, in.Name, f.begun.ID)
+		if errors.Is(err, namespace.ErrNotFound) {
+			forgotten[f.begun.ID] = true
+		}
 		if err != nil {
 			in.note("what force left could not be read, record "+f.begun.ID, err)
 			continue
 		}
 		*f.begun = full
 	}
-	return records
+	return slices.DeleteFunc(records, func(r audit.Record) bool { return forgotten[r.ID] })
 }

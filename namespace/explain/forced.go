@@ -80,10 +80,13 @@ func forcesIn(records []audit.Record) []force {
 
 // left returns how many objects may be there still that force has left, and how many
 // sources did not tell then, whose objects no sweep knows. Without the record of what
-// was left, something was.
+// was left, something was, unless a sweep says otherwise.
 func (f force) left() (objects, untold int) {
-	if f.begun == nil {
+	switch {
+	case f.begun == nil && f.swept == nil:
 		return 1, 0
+	case f.begun == nil:
+		return counts(*f.swept)
 	}
 	objects, untold = counts(*f.begun)
 	if f.swept != nil {
@@ -188,6 +191,8 @@ func (f force) remedy() Remedy {
 		again = "Call force.Drop again with the same request, which puts on record what became of it. "
 	}
 	switch {
+	case f.begun == nil && objects+untold > 0:
+		return Remedy{Text: fmt.Sprintf("The record %s of what was left was forgotten, or cannot be read, so no sweep can go by it: see what is left under that name, and remove it.", f.id())}
 	case objects > 0:
 		return Remedy{Text: fmt.Sprintf("%sRemove what was left: force.Sweep with the record %s.", again, f.id())}
 	case untold > 0:

@@ -1,6 +1,7 @@
 package explain_test
 
 import (
+	"context"
 	"slices"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/finalizer"
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/audit"
+	"github.com/nslifecycle/nslifecycle/namespace/controller/controllertest"
 	"github.com/nslifecycle/nslifecycle/namespace/explain"
 )
 
@@ -75,7 +77,15 @@ func TestForcedUntilNothingIsLeft(t *testing.T) {
 		"listed":                         {listed(2, 0), sweep},
 		"listed, sources did not tell":   {listed(0, 1), look},
 		"listed and swept":               {listed(2, 0, record("r3", audit.Swept, "r1", 0)), over},
-		"without the record of what was": {complete()[1:], sweep},
+		"without the record of what was": {complete()[1:], "The record r1 of what was left was forgotten, or cannot be read, so no sweep can go by it"},
+		"without it, swept":              {append(complete()[1:], record("r3", audit.Swept, "r1", 0)), over},
+		"without it, swept in part":      {append(complete()[1:], record("r3", audit.Swept, "r1", 2)), "no sweep can go by it"},
+		"damaged": {
+			append([]audit.Record{{ID: "r1", Time: ago(time.Hour), Action: audit.Unreadable, Namespace: "shop", Detail: "x"}}, complete()[1:]...), "no sweep can go by it",
+		},
+		"another one is damaged": {
+			append([]audit.Record{{ID: "r0", Time: ago(time.Hour), Action: audit.Unreadable, Namespace: "shop", Detail: "x"}}, complete()...), sweep,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := explain.Explain(explain.Input{Name: "shop", Records: c.records, Now: now})
@@ -164,4 +174,23 @@ func TestEachForceIsTold(t *testing.T) {
 		many[i].UID = "u" + string(rune('a'+i/2))
 	}
 	require.Len(t, ofForce(explain.Explain(explain.Input{Name: "shop", Records: many, Now: now})), 16)
+}
+
+// A record that was forgotten since it was listed is none to sweep by.
+func TestForcedWhoseRecordIsForgotten(t *testing.T) {
+	listed := complete()
+	listed[0].Inventory, listed[0].Objects = nil, 2
+	e := explain.New(new(controllertest.Host), &explain.Options{
+		Records: func(context.Context, string) ([]audit.Record, error) { return listed, nil },
+		Record: func(context.Context, string, string) (audit.Record, error) {
+			return audit.Record{}, &namespace.Error{Kind: namespace.ErrNotFound, Message: "no such record"}
+		},
+	})
+	d, err := e.Explain(t.Context(), "shop")
+	require.NoError(t, err)
+	c := ofForce(d)[0]
+	require.Contains(t, c.Remedy.Text, "The record r1 of what was left was forgotten")
+	require.NotContains(t, c.Remedy.Text, "force.Sweep")
+	require.Len(t, listed, 2, "the list is another's")
+	require.Equal(t, "r1", listed[0].ID)
 }
