@@ -32,16 +32,16 @@ const attempts = 6
 // Waivers ([namespace.Waivers]) of the namespace as read that have not ended and can be
 // read reach d as [deleter.Target].Waived. What d waived counts only if the waivers for
 // it are in force still when the pass decides and, if it writes the conditions then, when
-// that is done: by the clock, and in the namespace as it is then; else it has failed ([ErrNotWaived]). So rule R7 reads: every source answered, or
-// is waived by an operator, with a reason and an end.
+// that is done: by the clock, and in the namespace as it is then. Else it has failed
+// ([ErrNotWaived]). So rule R7 reads: every source answered, or is waived by an operator,
+// with a reason and an end.
 //
 // The error is not nil exactly if the outcome is [Failed] or [Interrupted]. It
 // holds every cause for [errors.Is] and [errors.As]: the deleter's, a
 // [*PanicError] if the deleter panicked, and a [*StorageError] for each read or write of
-// the namespace that failed. Whatever failed,
-// the conditions were written as true to what the pass saw, or the error says why
-// they could not be (rule R9). A request that makes no sense is refused with
-// [namespace.ErrBadRequest] before anything is read.
+// the namespace that failed. Whatever failed, the conditions were written as true to what
+// the pass saw, or the error says why they could not be (rule R9). A request that makes no
+// sense is refused with [namespace.ErrBadRequest] before anything is read.
 //
 // Run is safe for concurrent use if namespaces and d are.
 func Run(ctx context.Context, namespaces Namespaces, d deleter.Deleter, party namespace.Party, req Request) (result Result, err error) {
