@@ -18,8 +18,9 @@ type Options struct {
 	// everybody is "system:anonymous".
 	Authenticate func(*http.Request) (authorization.User, error)
 	// Authorizer decides what they may do. It is asked about the verb of the request, and
-	// once more where that creates by applying, or puts a namespace on hold. Nil: EVERYBODY MAY DO EVERYTHING, which is
-	// right only where nobody but its owner can reach the server.
+	// once more where that creates by applying, or puts a namespace on hold. Nil:
+	// EVERYBODY MAY DO EVERYTHING, which is right only where nobody but its owner can reach
+	// the server.
 	Authorizer authorization.Authorizer
 	// Limits bound what requests may take.
 	Limits Limits
