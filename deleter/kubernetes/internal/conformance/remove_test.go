@@ -95,7 +95,7 @@ func TestRemoveOnKubernetes(t *testing.T) {
 	cluster, err := kubernetes.ForConfig(w.config, nil)
 	require.NoError(t, err)
 	configMaps := deleter.Resource{Name: "configmaps"}
-	ns := w.namespace("swept").Name
+	ns := w.namespace(unique("swept")).Name
 	require.NoError(t, w.createConfigMap(t.Context(), ns, &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: "held", Finalizers: []string{string(held), "example.com/other"}},
 	}))
