@@ -32,6 +32,7 @@ type agent struct {
 	passes     *why.Recorder
 	pages      *debug.Handler // nil: they are not served
 	leading    atomic.Bool
+	version    atomic.Pointer[string] // of the API server, once it told
 	ready      readiness
 	log        *slog.Logger
 	said       said

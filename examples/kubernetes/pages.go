@@ -32,7 +32,7 @@ func (a *agent) newPages() (*debug.Handler, error) {
 // Explain implements [debug.Explainer]: by what this replica sees while it leads, else by
 // what the namespace itself tells, since another replica works then.
 func (a *agent) Explain(ctx context.Context, name string) (why.Diagnosis, error) {
-	var known why.Options
+	known := why.Options{Unguarded: !a.guarded()}
 	if a.leading.Load() {
 		known.Recorder = a.passes
 	}
@@ -40,14 +40,21 @@ func (a *agent) Explain(ctx context.Context, name string) (why.Diagnosis, error)
 }
 
 // guarded reports whether the API server is one of this library, which heeds what
-// annotations declare; a stock Kubernetes does not.
+// annotations declare; a stock Kubernetes does not. It is asked once.
 func (a *agent) guarded() bool {
+	if known := a.version.Load(); known != nil {
+		return strings.HasSuffix(*known, "+nslifecycle")
+	}
 	client, err := discovery.NewDiscoveryClientForConfig(a.connection)
 	if err != nil {
 		return false
 	}
 	version, err := client.ServerVersion()
-	return err == nil && strings.HasSuffix(version.GitVersion, "+nslifecycle")
+	if err != nil {
+		return false
+	}
+	a.version.Store(&version.GitVersion)
+	return strings.HasSuffix(version.GitVersion, "+nslifecycle")
 }
 
 // tell explains one namespace: what keeps it, and what is in it. It reads, and that is all.

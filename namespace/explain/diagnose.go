@@ -142,11 +142,18 @@ func (b *builder) unread() {
 // active explains a namespace that nobody has deleted, or that cannot be.
 func (b *builder) active() {
 	ns := b.in.Namespace
-	for _, p := range protections(ns.Meta) {
-		b.cause(b.protected(p))
-	}
-	if hold, ok, err := namespace.HoldOf(ns.Meta); ok || err != nil {
-		b.cause(b.onHold(hold, err))
+	protected := protections(ns.Meta)
+	hold, held, err := namespace.HoldOf(ns.Meta)
+	switch declared := len(protected) > 0 || held; {
+	case declared && b.in.Unguarded:
+		b.d.Notes = append(slices.Clip(b.d.Notes), "nothing there enforces the protections and the hold that its annotations declare")
+	case declared:
+		for _, p := range protected {
+			b.cause(b.protected(p))
+		}
+		if held {
+			b.cause(b.onHold(hold, err))
+		}
 	}
 	if len(b.d.Causes) == 0 {
 		b.cause(b.notTerminating())

@@ -33,6 +33,7 @@ type Input struct {
 	Records   []audit.Record      // of that name, the oldest first
 	Unread    string              // why Namespace could not be read; empty: it was, or there is none
 	Notes     []string            // what else could not be found out
+	Unguarded bool                // see [Options]
 	Now       time.Time
 }
 

@@ -29,6 +29,10 @@ type Options struct {
 	Records func(ctx context.Context, name string) ([]audit.Record, error)
 	// Record is one record with its inventory, for what was left after force.
 	Record func(ctx context.Context, name, id string) (audit.Record, error)
+	// Unguarded says that the namespaces are kept by a host which does not look at the
+	// annotations of this library, such as a stock Kubernetes: protections and holds keep
+	// nothing there.
+	Unguarded bool
 }
 
 // Explainer gathers what is known of a namespace and explains it. Make one with
@@ -70,7 +74,7 @@ func (e *Explainer) Explain(ctx context.Context, name string) (Diagnosis, error)
 	if err != nil {
 		ns = namespace.Namespace{}
 	}
-	in := Input{Name: name, Namespace: ns}
+	in := Input{Name: name, Namespace: ns, Unguarded: e.options.Unguarded}
 	if e.options.Recorder != nil {
 		in.History = e.options.Recorder.History(name, ns.UID)
 	}

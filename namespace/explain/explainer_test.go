@@ -183,3 +183,16 @@ func TestExplainerWithoutTheStore(t *testing.T) {
 		require.Contains(t, explain.Explain(explain.Input{Name: "shop", Unread: "disk full", Now: now}).Text(), "namespace shop: not known\n")
 	})
 }
+
+// A host that looks at no annotations is not said to keep what they protect.
+func TestUnguarded(t *testing.T) {
+	key, value, err := namespace.Protection{Name: "legal", Owner: "law", Reason: "contract"}.Annotation()
+	require.NoError(t, err)
+	ns := namespace.Namespace{Meta: namespace.Meta{Name: "shop", UID: "u", Annotations: map[string]string{key: value}}}
+	notes := []string{"something"}
+	d := explain.Explain(explain.Input{Namespace: ns, Notes: notes, Unguarded: true, Now: time.Now()})
+	require.Equal(t, explain.NotTerminating, d.Causes[0].Kind)
+	require.Equal(t, []string{"something", "nothing there enforces the protections and the hold that its annotations declare"}, d.Notes)
+	d = explain.Explain(explain.Input{Namespace: ns, Now: time.Now()})
+	require.Equal(t, explain.Protected, d.Causes[0].Kind)
+}
