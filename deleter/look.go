@@ -80,6 +80,7 @@ func (v *visit) look(ctx context.Context) Result {
 	var t *tally
 	err := safely(func() (err error) {
 		t, err = v.scan(ctx, func(t *tally, p Page) bool {
+			t.add(p.Items...)
 			if v.keep != nil {
 				v.keep.add(t, p.Items)
 			}

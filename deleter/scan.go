@@ -4,20 +4,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
 // maxRestarts bounds how often a listing begins anew because its token expired.
 const maxRestarts = 3
 
-// scan lists page by page and counts, until the end or until goOn says no after a
-// page. When a token expires it begins anew. With an error it returns what the attempt
-// that got furthest has counted.
-func (v *visit) scan(ctx context.Context, goOn func(*tally, Page) bool) (*tally, error) {
+// scan lists page by page, until the end or until take returns false; take adds the
+// items of a page to the tally. When a token expires, the listing starts over. With an
+// error scan returns the tally of the attempt that counted most.
+func (v *visit) scan(ctx context.Context, take func(*tally, Page) bool) (*tally, error) {
 	var most *tally
 	for restarts := 0; ; restarts++ {
 		t := &tally{samples: v.opts.Samples}
-		err := v.pages(ctx, t, goOn)
+		err := v.pages(ctx, t, take)
 		if err == nil {
 			return t, nil
 		}
@@ -38,7 +39,7 @@ func (v *visit) list(ctx context.Context, next string) (Page, error) {
 	return v.source.Content.List(ctx, v.target, v.opts.PageSize, next)
 }
 
-func (v *visit) pages(ctx context.Context, t *tally, goOn func(*tally, Page) bool) error {
+func (v *visit) pages(ctx context.Context, t *tally, take func(*tally, Page) bool) error {
 	next := ""
 	var tokens circle
 	for first := true; ; first = false {
@@ -55,13 +56,11 @@ func (v *visit) pages(ctx context.Context, t *tally, goOn func(*tally, Page) boo
 			// The first page's mark: what goes between two pages must wake a Notifier too.
 			t.seen = page.Seen
 		}
-		for _, item := range page.Items {
-			if item.Name == "" {
-				return errNoName
-			}
-			t.add(item)
+		if i := slices.IndexFunc(page.Items, func(item Item) bool { return item.Name == "" }); i >= 0 {
+			t.add(page.Items[:i]...)
+			return errNoName
 		}
-		more := goOn(t, page)
+		more := take(t, page)
 		switch {
 		case page.Next == "":
 			return nil

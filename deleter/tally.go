@@ -29,7 +29,14 @@ const otherFinalizers = "(other finalizers)"
 // goes reports whether the deletion of the object is under way.
 func (i Item) goes() bool { return i.Deleting || i.Grace > 0 }
 
-func (t *tally) add(item Item) {
+// add counts items.
+func (t *tally) add(items ...Item) {
+	for i := range items {
+		t.addOne(items[i])
+	}
+}
+
+func (t *tally) addOne(item Item) {
 	t.count++
 	t.names = sample(t.names, item.Name, t.samples)
 	t.grace = max(t.grace, item.Grace)
@@ -81,13 +88,18 @@ func sample(names []string, name string, most int) []string {
 	return slices.Insert(names, at, name)
 }
 
-// into writes what was counted to r.
+// into writes the counts, the estimate and the mark of the listing to r.
 func (t *tally) into(r *Result) {
+	t.counts(r)
+	r.Estimate = t.grace
+	r.Seen = t.seen
+}
+
+// counts writes the counts to r.
+func (t *tally) counts(r *Result) {
 	slices.SortFunc(t.holders, func(a, b Holder) int { return cmp.Compare(a.Finalizer, b.Finalizer) })
 	r.Remaining = t.count
 	r.Deleting = t.deleting
 	r.Holders = t.holders
 	r.Sample = t.names
-	r.Estimate = t.grace
-	r.Seen = t.seen
 }

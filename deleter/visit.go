@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sync/semaphore"
@@ -69,7 +68,7 @@ func (v *visit) atOnce(ctx context.Context, e Emptier) bool {
 	if err == nil {
 		err = r.check()
 	}
-	r.Remaining = max(r.Remaining, 0)
+	r.Remaining = max(r.shown(), 0)
 	r.Deleted = max(r.Deleted, 0)
 	r.Deleting = max(r.Deleting, 0)
 	r.Estimate = max(r.Estimate, 0)
@@ -99,16 +98,31 @@ func (r Result) check() error {
 	return nil
 }
 
+// shown returns the least number of remaining objects that the counts and names of r
+// allow: more than Remaining if an [Emptier] contradicts itself.
+func (r Result) shown() int {
+	n := max(r.Remaining, r.Deleting, len(r.Sample))
+	for _, h := range r.Holders {
+		n = max(n, h.Objects, len(h.Sample))
+	}
+	return n
+}
+
 // collection deletes by whole collections; false means that the source refused.
 // It takes two calls, or one if a look shows that there is nothing to delete.
 func (v *visit) collection(ctx context.Context, c CollectionDeleter) bool {
 	guess := v.before == nil
+	first := &tally{}
 	if v.looksFirst() {
-		t, err := v.scan(ctx, func(t *tally, _ Page) bool { return t.deleting == t.count })
+		t, err := v.scan(ctx, func(t *tally, p Page) bool {
+			t.add(p.Items...)
+			return t.deleting == t.count
+		})
 		if err != nil {
-			v.fail(OpList, "", err)
+			v.cannotList(err, t)
 			return true
 		}
+		first = t
 		if guess {
 			v.known.found(t.count == 0)
 			guess = false
@@ -119,6 +133,7 @@ func (v *visit) collection(ctx context.Context, c CollectionDeleter) bool {
 		}
 	}
 	counted, more, err := v.deleteCollections(ctx, c)
+	spent := more && v.budget <= 0
 	if errors.Is(err, ErrNotSupported) {
 		v.known.learn(noDeleteCollection)
 		return false
@@ -129,7 +144,7 @@ func (v *visit) collection(ctx context.Context, c CollectionDeleter) bool {
 	if err != nil {
 		v.fail(OpDeleteCollection, "", err)
 	}
-	t, ok := v.whatRemains(ctx, more && v.result.Deleted > 0)
+	t, ok := v.whatRemains(ctx, spent && v.result.Deleted > 0, v.undeleted(first, counted, more))
 	if !ok {
 		return true
 	}
@@ -137,11 +152,28 @@ func (v *visit) collection(ctx context.Context, c CollectionDeleter) bool {
 		v.known.found(t.count == 0 && v.result.Deleted == 0)
 	}
 	// A source that cannot count may still get on; the next pass can compare.
-	if more && !counted && t.unexpected > 0 && (v.before == nil || t.count < v.before.Remaining) {
+	if spent && !counted && t.unexpected > 0 && (v.before == nil || t.count < v.before.Remaining) {
 		v.result.More = true
 	}
 	v.finish(ctx, t)
 	return true
+}
+
+// undeleted returns a tally of objects that the pass saw and does not know to be deleted,
+// after deletion by whole collections: first is a listing before it, more reports
+// whether the source said that more is left.
+func (v *visit) undeleted(first *tally, counted, more bool) *tally {
+	if counted && v.result.Deleted == 0 && first.count > 0 {
+		return first
+	}
+	left := &tally{}
+	if counted {
+		left.count = max(first.count-v.result.Deleted, 0)
+	}
+	if more {
+		left.count = max(left.count, 1)
+	}
+	return left
 }
 
 // looksFirst reports whether to list before deleting.
@@ -159,15 +191,18 @@ func (v *visit) looksFirst() bool {
 }
 
 // deleteCollections repeats DeleteCollection while that gets on and the budget
-// lasts. It reports whether all calls could count, and whether more is left.
+// lasts. It reports whether all calls could count, and whether the source said that
+// more is left.
 func (v *visit) deleteCollections(ctx context.Context, c CollectionDeleter) (counted, more bool, err error) {
 	counted = true
 	for {
 		var deleted int
+		var rest bool
 		err = v.call(ctx, func(ctx context.Context) (err error) {
-			deleted, more, err = c.DeleteCollection(ctx, v.target)
+			deleted, rest, err = c.DeleteCollection(ctx, v.target)
 			return err
 		})
+		more = rest || err != nil && more
 		v.result.Deleted += max(deleted, 0)
 		v.budget -= max(deleted, 0)
 		if more {
@@ -178,7 +213,7 @@ func (v *visit) deleteCollections(ctx context.Context, c CollectionDeleter) (cou
 			v.budget -= v.opts.MaxDeletes/16 + 1
 		}
 		if err != nil || !more || deleted == 0 || v.budget <= 0 {
-			return counted, more && v.budget <= 0, err
+			return counted, more, err
 		}
 	}
 }
@@ -186,32 +221,34 @@ func (v *visit) deleteCollections(ctx context.Context, c CollectionDeleter) (cou
 // oneByOne lists and deletes each object that is not being deleted yet.
 func (v *visit) oneByOne(ctx context.Context) {
 	asked, left := 0, false
-	t, err := v.scan(ctx, func(_ *tally, p Page) bool {
-		n, rest := v.deletePage(ctx, p.Items)
+	t, err := v.scan(ctx, func(t *tally, p Page) bool {
+		n, rest := v.deletePage(ctx, t, p.Items)
 		asked += n
 		left = rest || v.budget <= 0 && p.Next != ""
 		return !left && ctx.Err() == nil
 	})
 	if err != nil {
-		v.fail(OpList, "", err)
+		v.cannotList(err, t)
 		return
 	}
 	if asked > 0 {
 		var ok bool
-		if t, ok = v.whatRemains(ctx, left && v.result.Deleted > 0); !ok {
+		if t, ok = v.whatRemains(ctx, left && v.result.Deleted > 0, t); !ok {
 			return
 		}
 	}
 	v.finish(ctx, t)
 }
 
-// deletePage deletes the objects of one page, several at once. It returns how
-// many it asked for, and whether some were left because the budget is spent.
-func (v *visit) deletePage(ctx context.Context, items []Item) (asked int, left bool) {
+// deletePage deletes the objects of one page, several at once, and adds to t the
+// objects that are not known to be gone then: finalizers hold them, or the source did
+// not delete them. It returns how many deletions it asked for, and whether the budget
+// ended before the page.
+func (v *visit) deletePage(ctx context.Context, t *tally, items []Item) (asked int, left bool) {
 	var group errgroup.Group
 	group.SetLimit(v.opts.ObjectParallelism)
-	var deleted atomic.Int64
-	for _, item := range items {
+	deleted := make([]bool, len(items)) // each is written by the deletion of its item alone
+	for i, item := range items {
 		if item.goes() || v.known.refuses(noDelete) || ctx.Err() != nil {
 			continue
 		}
@@ -223,7 +260,7 @@ func (v *visit) deletePage(ctx context.Context, items []Item) (asked int, left b
 		asked++
 		group.Go(func() error {
 			// An error whose own methods panic must not end the program either.
-			err := safely(func() error { v.deleteOne(ctx, item, &deleted); return nil })
+			err := safely(func() error { deleted[i] = v.deleteOne(ctx, item); return nil })
 			if err != nil {
 				v.fail(OpDelete, item.Name, err)
 			}
@@ -231,16 +268,24 @@ func (v *visit) deletePage(ctx context.Context, items []Item) (asked int, left b
 		})
 	}
 	_ = group.Wait() // deleteOne notes failures itself
-	v.result.Deleted += int(deleted.Load())
+	for i, item := range items {
+		if deleted[i] {
+			v.result.Deleted++
+		}
+		if !deleted[i] || len(item.Finalizers) > 0 {
+			t.add(item)
+		}
+	}
 	return asked, left
 }
 
-func (v *visit) deleteOne(ctx context.Context, item Item, deleted *atomic.Int64) {
+// deleteOne reports whether the source deleted the object, or marked it as being deleted.
+func (v *visit) deleteOne(ctx context.Context, item Item) (deleted bool) {
 	err := errNoReturn
 	defer func() {
 		switch {
 		case err == nil:
-			deleted.Add(1)
+			deleted = true
 		case errors.Is(err, ErrNotSupported):
 			v.known.learn(noDelete)
 		case errors.Is(err, ErrReplaced):
@@ -252,18 +297,33 @@ func (v *visit) deleteOne(ctx context.Context, item Item, deleted *atomic.Int64)
 	err = v.call(ctx, func(ctx context.Context) error {
 		return v.source.Content.Delete(ctx, v.target, item.Name, item.UID)
 	})
+	return deleted
 }
 
 // whatRemains lists what is left after deletion: all of it, or if there was too
-// much for one pass only the beginning, as the next pass goes on anyway.
-func (v *visit) whatRemains(ctx context.Context, tooMuch bool) (*tally, bool) {
-	t, err := v.scan(ctx, func(t *tally, _ Page) bool { return !tooMuch || t.count == 0 })
+// much for one pass only the beginning, as the next pass goes on anyway. If the listing
+// fails, the result has what it or the pass before it saw left, whichever is more.
+func (v *visit) whatRemains(ctx context.Context, tooMuch bool, before *tally) (*tally, bool) {
+	t, err := v.scan(ctx, func(t *tally, p Page) bool {
+		t.add(p.Items...)
+		return !tooMuch || t.count == 0
+	})
 	if err != nil {
-		v.fail(OpList, "", err)
+		if t.count < before.count {
+			t = before
+		}
+		v.cannotList(err, t)
 		return nil, false
 	}
 	v.result.More = tooMuch && t.count > 0
 	return t, true
+}
+
+// cannotList notes that a listing failed. The objects that were seen in spite of that are
+// in the result, so that no condition denies them (rule R9).
+func (v *visit) cannotList(err error, seen *tally) {
+	seen.counts(&v.result)
+	v.fail(OpList, "", err)
 }
 
 // finish takes over what the last listing saw.

@@ -175,10 +175,7 @@ func (v *visit) lastSeen(before int) int {
 	if v.told {
 		return r.Remaining
 	}
-	n := max(before, v.sight, r.Remaining, r.Deleted, r.Deleting, len(r.Sample))
-	for _, h := range r.Holders {
-		n = max(n, h.Objects, len(h.Sample))
-	}
+	n := max(before, v.sight, r.Deleted, r.shown())
 	if r.More {
 		n = max(n, 1)
 	}
