@@ -7,20 +7,23 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+
+	"github.com/nslifecycle/nslifecycle/examples/internal/reach"
 )
 
 // config is what the command line chooses.
 type config struct {
 	listen     string
-	store      string // one of the kinds below
-	data       string // directory of bolt
-	dsn        string // of PostgreSQL
-	endpoints  string // of etcd
-	kubeconfig string // a file to write; empty: none
-	tokens     string // a file to read; empty: everybody is let in
-	grants     string // a file to read; empty: who is let in may do everything
-	types      int    // how many further types of content to serve
-	debug      string // the address of the debug pages; empty: nowhere
+	store      string      // one of the kinds below
+	data       string      // directory of bolt
+	dsn        string      // of PostgreSQL
+	endpoints  string      // of etcd
+	kubeconfig string      // a file to write; empty: none
+	tokens     string      // a file to read; empty: everybody is let in
+	grants     string      // a file to read; empty: who is let in may do everything
+	types      int         // how many further types of content to serve
+	debug      string      // the address of the debug pages; empty: nowhere
+	reach      reach.Flags // to what is served without authentication
 	controller bool
 	verbose    bool
 }
@@ -53,7 +56,8 @@ func parse(args []string, w io.Writer) (config, error) {
 	flags.StringVar(&c.tokens, "tokens", "", "a `file` of lines token,user,uid,\"group,group\": only these are let in, over HTTPS")
 	flags.StringVar(&c.grants, "grants", "", "a JSON `file` that says which user or group may do what in which namespace; needs --tokens")
 	flags.IntVar(&c.types, "types", 0, "serve this `number` of further types, t001.example.com and so on, as large clusters have them")
-	flags.StringVar(&c.debug, "debug-listen", "", "also serve pages on this `address` that show what keeps namespaces; whoever reaches it may read them, so it should be one of loopback; port 0 takes a free one (default: nowhere)")
+	flags.StringVar(&c.debug, "debug-listen", "", "also serve pages on this `address` that show what keeps namespaces, without authentication; port 0 takes a free one (default: nowhere)")
+	c.reach.Define(flags)
 	flags.BoolVar(&c.controller, "controller", true, "run the controller that empties namespaces that are deleted")
 	flags.BoolVar(&c.verbose, "verbose", false, "write an access log to standard error")
 	if err := flags.Parse(args); err != nil {
@@ -90,6 +94,14 @@ func (c *config) check(flags *flag.FlagSet) error {
 	}
 	if c.grants != "" && c.tokens == "" {
 		return errors.New("--grants needs --tokens: without tokens nobody is known")
+	}
+	if c.tokens == "" {
+		if err := c.reach.Check("listen", c.listen); err != nil {
+			return fmt.Errorf("%w, or let in only clients with --tokens", err)
+		}
+	}
+	if err := c.reach.Check("debug-listen", c.debug); err != nil {
+		return err
 	}
 	if c.store == kindBolt && c.data == "" {
 		c.data = filepath.Join(os.TempDir(), "nslifecycle-apiserver")

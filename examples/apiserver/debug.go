@@ -17,7 +17,7 @@ const debugPath = "/debug/namespaces/"
 
 // debug serves the debug pages on l until ctx ends: what keeps namespaces, by what the
 // controller was seen to do, who announced itself, and what operators declared.
-func (b backend) debug(ctx context.Context, l net.Listener, recorder *explain.Recorder) error {
+func (b backend) debug(ctx context.Context, l net.Listener, hosts []string, recorder *explain.Recorder) error {
 	log, err := audit.New(b.store, nil)
 	if err != nil {
 		return err
@@ -25,7 +25,7 @@ func (b backend) debug(ctx context.Context, l net.Listener, recorder *explain.Re
 	known := func(ctx context.Context) ([]parties.Party, error) { return parties.List(ctx, b.store, nil) }
 	sources := debug.Sharing(&explain.Options{Recorder: recorder, Parties: known, Records: log.List, Record: log.Get})
 	explainer := explain.New(b.registry, sources)
-	pages, err := debug.New(b.registry, explainer, &debug.Options{Parties: known, Records: log.List})
+	pages, err := debug.New(b.registry, explainer, &debug.Options{Hosts: hosts, Parties: known, Records: log.List})
 	if err != nil {
 		return err
 	}

@@ -12,9 +12,10 @@
 // first, and deleted when that is over. --debug-listen 127.0.0.1:8081 serves pages that
 // show what keeps namespaces, at http://127.0.0.1:8081/debug/namespaces/.
 //
-// Without --tokens everybody who reaches the port may do everything, in plain HTTP:
-// it listens on loopback. With --tokens it serves HTTPS, since clients send tokens
-// over nothing else, and --grants says who may do what.
+// Without --tokens every client that reaches the port may do everything, in plain HTTP. So
+// it listens on loopback unless --insecure-listen is given, and refuses what web pages have
+// a browser send. With --tokens it serves HTTPS, since clients send tokens over nothing
+// else, and --grants says who may do what.
 package main
 
 import (

@@ -157,7 +157,9 @@ func (c config) serve(ctx context.Context, at listeners, b backend, a access, lo
 		return err
 	}
 	options := apiserver.Options{Authorizer: a.authorize, Hooks: apiserver.Hooks{Refused: recorder.Record}}
-	if a.server != nil {
+	if a.server == nil {
+		options.Hosts = c.reach.Hosts(c.listen)
+	} else {
 		options.Authenticate = a.authenticate
 		l = tls.NewListener(l, a.server)
 	}
@@ -187,7 +189,7 @@ func (c config) serve(ctx context.Context, at listeners, b backend, a access, lo
 		group.Go(func() error { return present(ctx, b.store, log) })
 	}
 	if at.debug != nil {
-		group.Go(func() error { return b.debug(ctx, at.debug, emptier.recorder) })
+		group.Go(func() error { return b.debug(ctx, at.debug, c.reach.Hosts(c.debug), emptier.recorder) })
 	}
 	return group.Wait()
 }

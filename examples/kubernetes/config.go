@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/nslifecycle/nslifecycle/deleter"
+	"github.com/nslifecycle/nslifecycle/examples/internal/reach"
 	"github.com/nslifecycle/nslifecycle/finalizer"
 )
 
@@ -35,6 +36,7 @@ type config struct {
 	lease        lease
 	listen       string // empty: no endpoints
 	pages        bool   // beside the endpoints
+	reach        reach.Flags
 	dryRun       bool
 	explain      string // the namespace to explain; empty: none
 	verbose      bool
@@ -89,7 +91,8 @@ func (c *config) define(flags *flag.FlagSet) {
 	flags.DurationVar(&c.lease.duration, "lease-duration", 15*time.Second, "for how `long` the lease of a leader that went silent holds; whole seconds")
 	flags.StringVar(&c.lease.identity, "identity", "", "the `name` of this replica (default: made of the host's)")
 	flags.StringVar(&c.listen, "listen", "127.0.0.1:0", "the `address` to serve /healthz, /readyz and /metrics on; port 0 takes a free one; empty: nowhere")
-	flags.BoolVar(&c.pages, "debug-pages", false, "serve pages there too that show what keeps namespaces, with names of objects, to whoever reaches it")
+	flags.BoolVar(&c.pages, "debug-pages", false, "serve pages there too that show what keeps namespaces, with names of objects, without authentication")
+	c.reach.Define(flags)
 	flags.BoolVar(&c.dryRun, "dry-run", false, "tell what would be deleted, write nothing, and end")
 	flags.StringVar(&c.explain, "explain", "", "tell what keeps the `namespace` and what is in it, write nothing, and end")
 	flags.BoolVar(&c.verbose, "verbose", false, "write a log to standard error")
@@ -116,6 +119,11 @@ func (c *config) check(flags *flag.FlagSet) error {
 		return errors.New("--dry-run and --explain both end: ask for one of them")
 	case c.quietTwice && c.wait < 0:
 		return fmt.Errorf("--quiet-twice ends a wait, and --wait is %v", c.wait)
+	}
+	if c.pages {
+		if err := c.reach.Check("listen", c.listen); err != nil {
+			return fmt.Errorf("--debug-pages: %w", err)
+		}
 	}
 	if wrong := validation.IsDNS1123Label(c.explain); c.explain != "" && len(wrong) > 0 {
 		return fmt.Errorf("--explain is %q: %s", c.explain, wrong[0])

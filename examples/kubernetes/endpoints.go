@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/nslifecycle/nslifecycle/namespace/httpguard"
 )
 
 // endpoints begins to listen, and returns what serves health, metrics and debug pages
@@ -19,18 +21,22 @@ func (a *agent) endpoints(ctx context.Context) (serve func() error, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("--listen: %w", err)
 	}
+	handler, err := a.handler()
+	if err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
 	a.say("health and metrics at http://%s", l.Addr())
 	if a.pages != nil {
 		a.say("debug pages at http://%s%s", l.Addr(), pagesPath)
 	}
-	return a.serving(ctx, l), nil
+	return a.serving(ctx, l, handler), nil
 }
 
-// serving returns what serves on l until ctx ends. No client holds a connection for
+// serving returns a function that serves handler on l until ctx ends. No client holds a connection for
 // long that it does not use.
-func (a *agent) serving(ctx context.Context, l net.Listener) func() error {
+func (a *agent) serving(ctx context.Context, l net.Listener, handler http.Handler) func() error {
 	server := &http.Server{
-		Handler:        a.handler(),
+		Handler:        handler,
 		ReadTimeout:    10 * time.Second, // also of a body, which nobody reads
 		WriteTimeout:   30 * time.Second,
 		IdleTimeout:    time.Minute,
@@ -49,7 +55,11 @@ func (a *agent) serving(ctx context.Context, l net.Listener) func() error {
 	}
 }
 
-func (a *agent) handler() http.Handler {
+func (a *agent) handler() (http.Handler, error) {
+	guard, err := httpguard.New(a.config.reach.Hosts(a.config.listen)...)
+	if err != nil {
+		return nil, fmt.Errorf("--hosts: %w", err)
+	}
 	mux := http.NewServeMux()
 	// The process is healthy as long as it answers: what else may fail it recovers
 	// from by itself, and no restart would help.
@@ -68,5 +78,5 @@ func (a *agent) handler() http.Handler {
 	if a.pages != nil {
 		mux.Handle(pagesPath, a.pages)
 	}
-	return mux
+	return guard.Handler(mux), nil
 }

@@ -51,8 +51,10 @@ func TestIdleClients(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				p := &pipes{clients: make(chan net.Conn)}
 				p.closed, p.close = context.WithCancel(context.Background())
+				handler, err := a.handler()
+				require.NoError(t, err)
 				served := make(chan error, 1)
-				go func() { served <- a.serving(ctx, p)() }()
+				go func() { served <- a.serving(ctx, p, handler)() }()
 				client, server := net.Pipe()
 				p.clients <- server
 				go func() { _, _ = io.WriteString(client, request) }() // the server may hang up first

@@ -23,6 +23,7 @@ const pagesPath = "/debug/namespaces/"
 // for --qps; so they are modest.
 func (a *agent) newPages() (*debug.Handler, error) {
 	return debug.New(a.cluster.Namespaces(), a, &debug.Options{
+		Hosts:    a.config.reach.Hosts(a.config.listen),
 		Title:    "Namespaces that " + string(a.config.finalizer) + " holds",
 		Interval: 5 * time.Second,
 		Rows:     50,

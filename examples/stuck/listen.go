@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/nslifecycle/nslifecycle/namespace/debug"
+	"github.com/nslifecycle/nslifecycle/namespace/httpguard"
 )
 
 //go:embed front.html
@@ -22,20 +23,24 @@ var frontPage string
 var front = template.Must(template.New("front").Parse(frontPage))
 
 // listen opens the museum in the browser, until ctx ends.
-func listen(ctx context.Context, w io.Writer, address string, all []exhibit) (err error) {
+func listen(ctx context.Context, w io.Writer, address string, hosts []string, all []exhibit) (err error) {
+	guard, err := httpguard.New(hosts...)
+	if err != nil {
+		return fmt.Errorf("--hosts: %w", err)
+	}
 	l, err := net.Listen("tcp", address)
 	if err != nil {
 		return fmt.Errorf("the museum cannot open: %w", err)
 	}
 	m := newMuseum(ctx, all)
 	defer func() { err = errors.Join(err, m.close()) }()
-	pages, err := debug.New(m, m, &debug.Options{Title: "Stuck namespaces", Interval: time.Second, Records: m.records})
+	pages, err := debug.New(m, m, &debug.Options{Hosts: hosts, Title: "Stuck namespaces", Interval: time.Second, Records: m.records})
 	if err != nil {
 		return errors.Join(err, l.Close())
 	}
 	defer func() { err = errors.Join(err, pages.Close()) }()
 	server := &http.Server{
-		Handler:           m.handler(pages),
+		Handler:           guard.Handler(m.handler(pages)),
 		ReadHeaderTimeout: 10 * time.Second,
 		BaseContext:       func(net.Listener) context.Context { return ctx }, // pages that are kept up to date end with it
 	}
@@ -60,7 +65,7 @@ func (m *museum) handler(pages http.Handler) http.Handler {
 	mux.Handle("GET /debug/", pages)
 	mux.HandleFunc("POST /remedy/{name}", m.change((*room).cure))
 	mux.HandleFunc("POST /again/{name}", m.change((*room).again))
-	return http.NewCrossOriginProtection().Handler(mux)
+	return mux
 }
 
 func (m *museum) front(w http.ResponseWriter, _ *http.Request) {

@@ -20,6 +20,8 @@ import (
 	"slices"
 	"sync"
 	"syscall"
+
+	"github.com/nslifecycle/nslifecycle/examples/internal/reach"
 )
 
 func main() {
@@ -41,6 +43,7 @@ type config struct {
 	list   bool
 	full   bool
 	listen string // an address; empty: the terminal
+	reach  reach.Flags
 }
 
 func parseArgs(w io.Writer, args []string) (config, error) {
@@ -51,11 +54,15 @@ func parseArgs(w io.Writer, args []string) (config, error) {
 	flags.BoolVar(&c.list, "list", false, "list the exhibits")
 	flags.BoolVar(&c.full, "full", false, "show all that a diagnosis says, not only why the namespace is there")
 	flags.StringVar(&c.listen, "listen", "", "show them in the browser, at this `address` (such as 127.0.0.1:8080)")
+	c.reach.Define(flags)
 	if err := flags.Parse(args); err != nil {
 		return config{}, err
 	}
 	if flags.NArg() > 0 {
 		return config{}, fmt.Errorf("unexpected argument %q: everything is set by flags, see --help", flags.Arg(0))
+	}
+	if err := c.reach.Check("listen", c.listen); err != nil {
+		return config{}, err
 	}
 	return c, nil
 }
@@ -83,7 +90,7 @@ func run(ctx context.Context, w io.Writer, args []string) error {
 		}
 		return nil
 	case c.listen != "":
-		return listen(ctx, w, c.listen, all)
+		return listen(ctx, w, c.listen, c.reach.Hosts(c.listen), all)
 	}
 	if err := walk(ctx, w, all, c.full); err != nil {
 		return err

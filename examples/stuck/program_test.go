@@ -104,7 +104,7 @@ func TestMuseum(t *testing.T) {
 func visitPage(t *testing.T, handler http.Handler, method, path string, code int) string {
 	t.Helper()
 	w := httptest.NewRecorder()
-	handler.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), method, path, nil))
+	handler.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), method, "http://localhost"+path, nil))
 	require.Equal(t, code, w.Code, "%s %s: %s", method, path, w.Body)
 	return w.Body.String()
 }
@@ -143,6 +143,7 @@ func TestBadInput(t *testing.T) {
 		{"unknown flag", []string{"--colour"}, "colour"},
 		{"argument", []string{"now"}, `unexpected argument "now"`},
 		{"no such exhibit", []string{"--only", "mona-lisa"}, `no exhibit "mona-lisa"`},
+		{"open to other machines", []string{"--listen", ":0"}, "--insecure-listen"},
 		{"no such address", []string{"--listen", "127.0.0.1:-1"}, "cannot open"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -140,6 +140,10 @@ func (s *Server) body(w http.ResponseWriter, r *request) ([]byte, error) {
 		return nil, &apierrors.StatusError{ErrStatus: plain(http.StatusUnsupportedMediaType, metav1.StatusReasonUnsupportedMediaType,
 			fmt.Errorf("the body of the request has the content encoding %q: send it as it is", excerpt.Of(encoding)))}
 	}
+	if r.Header.Get("Content-Type") == "" && r.ContentLength != 0 && (r.Header.Get("Origin") != "" || r.Header.Get("Sec-Fetch-Site") != "") {
+		return nil, &apierrors.StatusError{ErrStatus: plain(http.StatusUnsupportedMediaType, metav1.StatusReasonUnsupportedMediaType,
+			errors.New("the body of a request that a browser sends needs a Content-Type, such as application/json"))}
+	}
 	if r.Body == nil { // of a request that came over no connection
 		return nil, nil
 	}

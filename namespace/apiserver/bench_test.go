@@ -97,7 +97,7 @@ func newRawClient(b *testing.B, address, request, body string) *rawClient {
 	c, err := net.Dial("tcp", address)
 	require.NoError(b, err)
 	b.Cleanup(func() { c.Close() })
-	text := request + " HTTP/1.1\r\nHost: bench\r\nUser-Agent: bench\r\nAccept: application/json\r\n"
+	text := request + " HTTP/1.1\r\nHost: localhost\r\nUser-Agent: bench\r\nAccept: application/json\r\n"
 	if body != "" {
 		text += "Content-Type: application/json\r\nContent-Length: " + strconv.Itoa(len(body)) + "\r\n"
 	}

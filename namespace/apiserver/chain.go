@@ -14,11 +14,25 @@ import (
 // outermost.
 func (s *Server) chain(next http.Handler) http.Handler {
 	for _, link := range []func(http.Handler) http.Handler{
-		s.authorized, s.limited, s.authenticated, s.recovered, s.observed, // innermost first
+		s.authorized, s.limited, s.authenticated, s.guarded, s.recovered, s.observed, // innermost first
 	} {
 		next = link(next)
 	}
 	return next
+}
+
+// guarded refuses what web sites have browsers send.
+func (s *Server) guarded(next http.Handler) http.Handler {
+	if s.guard == nil {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := s.guard.Check(r); err != nil {
+			s.fail(w, r, err)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // authenticated has the host say who sent the request.

@@ -23,8 +23,8 @@
 // are JSON patches, merge patches, strategic merge patches and server-side apply.
 // What goes wrong is answered with a Status, in the words of Kubernetes.
 //
-// What a request goes through, in this order: the access log, recovery of panics,
-// authentication ([Options.Authenticate]), the room that the client has
+// What a request goes through, in this order: the access log, recovery of panics, the
+// guard against other web sites ([Options.Hosts]), authentication ([Options.Authenticate]), the room that the client has
 // ([Limits]), authorization ([Options.Authorizer]), and only then is anything
 // looked up. Admission is the registry's ([registry.Options]), and part of the commit;
 // its links find the user with [authorization.UserFrom].

@@ -40,7 +40,7 @@ func Example() {
 
 	send := func(method, path, body string) {
 		w := httptest.NewRecorder()
-		server.ServeHTTP(w, httptest.NewRequest(method, path, strings.NewReader(body)))
+		server.ServeHTTP(w, httptest.NewRequest(method, "http://localhost"+path, strings.NewReader(body)))
 		fmt.Println(method, path, w.Code, http.StatusText(w.Code))
 	}
 	send("POST", "/api/v1/namespaces", `{"metadata":{"name":"development"}}`)

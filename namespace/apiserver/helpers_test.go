@@ -85,6 +85,7 @@ func (e *env) do(method, target, body string, headers ...string) answer {
 
 func (e *env) send(r *http.Request) answer {
 	e.t.Helper()
+	r.Host = "localhost" // httptest has another
 	w := httptest.NewRecorder()
 	e.server.ServeHTTP(w, r)
 	return answer{t: e.t, Code: w.Code, Header: w.Result().Header, Body: w.Body.String()}

@@ -22,6 +22,13 @@ type Options struct {
 	// EVERYBODY MAY DO EVERYTHING, which is right only where nobody but its owner can reach
 	// the server.
 	Authorizer authorization.Authorizer
+	// Hosts are names, without a port, that clients reach the server by. A server without
+	// Authenticate also trusts every web page that is open on a machine which can reach it.
+	// So it refuses with 403 requests that browsers send for other web sites, and requests
+	// for any host but localhost, IP addresses and Hosts, as package httpguard does. With
+	// Authenticate it does so only if Hosts are given; give them where the credentials are
+	// such as browsers send by themselves (cookies, client certificates).
+	Hosts []string
 	// Limits bound what requests may take.
 	Limits Limits
 	// Logger takes one line for every request, and what went wrong. Nil: nothing is

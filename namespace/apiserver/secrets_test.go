@@ -86,7 +86,7 @@ func TestWatchWithBrokenBody(t *testing.T) {
 		var log lines
 		w := newWire(t, &apiserver.Options{Logger: log.logger()})
 		c, from := w.connect()
-		say(t, c, "GET /api/v1/namespaces?watch=true HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nnonsense\r\n")
+		say(t, c, "GET /api/v1/namespaces?watch=true HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nnonsense\r\n")
 		answer, err := http.ReadResponse(from, nil)
 		require.NoError(t, err)
 		require.Equal(t, http.StatusBadRequest, answer.StatusCode)

@@ -29,7 +29,7 @@ func TestLongRequest(t *testing.T) {
 		w := newWireOver(newEnvOver(t, s, nil, hold))
 		time.AfterFunc(50*time.Second, hold.let)
 		start := time.Now()
-		answer, err := w.client.Post("http://memory/api/v1/namespaces", "application/json", strings.NewReader(`{"metadata":{"name":"x"}}`))
+		answer, err := w.client.Post("http://localhost/api/v1/namespaces", "application/json", strings.NewReader(`{"metadata":{"name":"x"}}`))
 		require.NoError(t, err)
 		require.Equal(t, http.StatusCreated, answer.StatusCode)
 		_, err = io.Copy(io.Discard, answer.Body)
@@ -72,7 +72,7 @@ func TestWatchFallsBehind(t *testing.T) {
 		w := newWireOver(&env{t: t, store: s, registry: r, server: server})
 		w.namespace("x")
 		c, from := w.connect()
-		say(t, c, "GET "+configmapsOfX+"?watch=true HTTP/1.1\r\nHost: x\r\n\r\n")
+		say(t, c, "GET "+configmapsOfX+"?watch=true HTTP/1.1\r\nHost: localhost\r\n\r\n")
 		answer, err := http.ReadResponse(from, nil)
 		require.NoError(t, err)
 		for i := range 100 {

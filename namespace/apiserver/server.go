@@ -15,6 +15,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/internal/openapi"
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/internal/patch"
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/kinds"
+	"github.com/nslifecycle/nslifecycle/namespace/httpguard"
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
 )
 
@@ -36,8 +37,9 @@ type Server struct {
 	resources map[resourceKey]*resource
 	traffic   *traffic
 	ready     *readiness
-	handler   http.Handler // the whole chain
-	pieces    sync.Pool    // of *[piece]byte: buffers for answers that are never in memory as a whole
+	guard     *httpguard.Guard // nil: clients authenticate
+	handler   http.Handler     // the whole chain
+	pieces    sync.Pool        // of *[piece]byte: buffers for answers that are never in memory as a whole
 }
 
 // resourceKey is how a path names a resource.
@@ -65,6 +67,11 @@ func New(r *registry.Registry, list []kinds.Kind, o *Options) (*Server, error) {
 	var err error
 	if s.options.Limits, err = s.options.Limits.withDefaults(); err != nil {
 		return nil, err
+	}
+	if s.options.Authenticate == nil || len(s.options.Hosts) > 0 {
+		if s.guard, err = httpguard.New(s.options.Hosts...); err != nil {
+			return nil, invalidOption("option Hosts: %v", err)
+		}
 	}
 	orElse(&s.options.Version, version.Info{
 		Major: "1", Minor: "36", GitVersion: "v1.36.0+nslifecycle",

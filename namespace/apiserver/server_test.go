@@ -274,6 +274,6 @@ func TestBadInput(t *testing.T) {
 	server, err := apiserver.New(r, []kinds.Kind{kinds.Namespaces(), kinds.Custom(widget)}, nil)
 	require.NoError(t, err)
 	w := httptest.NewRecorder()
-	server.ServeHTTP(w, httptest.NewRequest("GET", all, nil))
+	server.ServeHTTP(w, httptest.NewRequest("GET", "http://localhost"+all, nil))
 	require.Equal(t, http.StatusOK, w.Code)
 }

@@ -66,7 +66,7 @@ func TestShutdown(t *testing.T) {
 			x := w.watch(configmapsOfX + "?watch=true")
 			code := make(chan string, 1)
 			go func() {
-				answer, err := w.client.Post("http://memory"+configmapsOfX, "application/json", strings.NewReader(`{"metadata":{"name":"a"}}`))
+				answer, err := w.client.Post("http://localhost"+configmapsOfX, "application/json", strings.NewReader(`{"metadata":{"name":"a"}}`))
 				if err != nil {
 					code <- "cut off"
 					return
@@ -107,7 +107,7 @@ func TestShutdownWithASlowReader(t *testing.T) {
 		w := newWire(t, nil)
 		w.namespace("x")
 		c, from := w.connect()
-		say(t, c, "GET "+configmapsOfX+"?watch=true HTTP/1.1\r\nHost: x\r\n\r\n")
+		say(t, c, "GET "+configmapsOfX+"?watch=true HTTP/1.1\r\nHost: localhost\r\n\r\n")
 		_, err := http.ReadResponse(from, nil)
 		require.NoError(t, err)
 		w.put("a", "1")

@@ -42,7 +42,7 @@ func TestSlowReaderOfAList(t *testing.T) {
 			for j, target := range []string{configmapsOfX, configmapsOfX + "?watch=true&timeoutSeconds=3600"} {
 				agent := fmt.Sprintf("slow-%d-%d", i, j)
 				c, from := w.connect()
-				say(t, c, "GET "+target+" HTTP/1.1\r\nHost: x\r\nUser-Agent: "+agent+"\r\n\r\n")
+				say(t, c, "GET "+target+" HTTP/1.1\r\nHost: localhost\r\nUser-Agent: "+agent+"\r\n\r\n")
 				answer, err := http.ReadResponse(from, nil)
 				require.NoError(t, err)
 				start := time.Now()

@@ -61,7 +61,7 @@ func TestSlowBody(t *testing.T) {
 		var writing sync.WaitGroup
 		defer writing.Wait()
 		writing.Go(func() {
-			_, err := io.WriteString(c, "POST /api/v1/namespaces HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n")
+			_, err := io.WriteString(c, "POST /api/v1/namespaces HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n")
 			for ; err == nil; time.Sleep(time.Second) {
 				_, err = io.WriteString(c, " ")
 			}
@@ -85,7 +85,7 @@ func TestSlowBodyOfARefusedRequest(t *testing.T) {
 		w := newWire(t, &apiserver.Options{Limits: apiserver.Limits{Arrive: 20 * time.Second}})
 		c, from := w.connect()
 		start := time.Now()
-		say(t, c, "POST /nowhere HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n ")
+		say(t, c, "POST /nowhere HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n ")
 		answer, err := http.ReadResponse(from, nil)
 		require.NoError(t, err)
 		require.Equal(t, http.StatusNotFound, answer.StatusCode)
@@ -102,7 +102,7 @@ func TestConnectionLivesOn(t *testing.T) {
 		c, from := w.connect()
 		for i := range 4 {
 			body := fmt.Sprintf(`{"metadata":{"name":"x%d"}}`, i)
-			say(t, c, fmt.Sprintf("POST /api/v1/namespaces HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body))
+			say(t, c, fmt.Sprintf("POST /api/v1/namespaces HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body))
 			answer, err := http.ReadResponse(from, nil)
 			require.NoError(t, err)
 			require.Equal(t, http.StatusCreated, answer.StatusCode)
@@ -124,7 +124,7 @@ func TestSlowReader(t *testing.T) {
 		w.namespace("x")
 		quick := w.watch(configmapsOfX + "?watch=true")
 		c, from := w.connect()
-		say(t, c, "GET "+configmapsOfX+"?watch=true HTTP/1.1\r\nHost: x\r\nUser-Agent: slow\r\n\r\n")
+		say(t, c, "GET "+configmapsOfX+"?watch=true HTTP/1.1\r\nHost: localhost\r\nUser-Agent: slow\r\n\r\n")
 		answer, err := http.ReadResponse(from, nil)
 		require.NoError(t, err)
 		time.Sleep(time.Hour / 4) // quiet, but it reads

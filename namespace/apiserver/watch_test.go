@@ -110,7 +110,7 @@ func TestWatchWithBody(t *testing.T) {
 		w := newWire(t, &apiserver.Options{Logger: log.logger()})
 		w.namespace("x")
 		c, from := w.connect()
-		say(t, c, "GET "+configmapsOfX+"?watch=true HTTP/1.1\r\nHost: x\r\nUser-Agent: odd\r\nContent-Length: 300000\r\n\r\n"+strings.Repeat(" ", 300000))
+		say(t, c, "GET "+configmapsOfX+"?watch=true HTTP/1.1\r\nHost: localhost\r\nUser-Agent: odd\r\nContent-Length: 300000\r\n\r\n"+strings.Repeat(" ", 300000))
 		answer, err := http.ReadResponse(from, nil)
 		require.NoError(t, err)
 		require.Equal(t, http.StatusOK, answer.StatusCode)
@@ -126,7 +126,7 @@ func TestWatchWithoutConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEnv(t, nil)
 		e.namespace("x")
-		r, err := http.NewRequestWithContext(t.Context(), "GET", "http://x/api/v1/namespaces?watch=true&timeoutSeconds=5", nil)
+		r, err := http.NewRequestWithContext(t.Context(), "GET", "http://localhost/api/v1/namespaces?watch=true&timeoutSeconds=5", nil)
 		require.NoError(t, err)
 		a := e.send(r)
 		require.Equal(t, http.StatusOK, a.Code)

@@ -124,7 +124,7 @@ type watching struct {
 func (w *wire) watch(target string, headers ...string) *watching {
 	w.t.Helper()
 	ctx, leave := context.WithCancel(w.t.Context())
-	r, err := http.NewRequestWithContext(ctx, "GET", "http://memory"+target, nil)
+	r, err := http.NewRequestWithContext(ctx, "GET", "http://localhost"+target, nil)
 	require.NoError(w.t, err)
 	for i := 0; i < len(headers); i += 2 {
 		r.Header.Add(headers[i], headers[i+1])

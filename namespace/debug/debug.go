@@ -14,14 +14,13 @@
 //	?namespace=NAME                    the page of a namespace
 //	?...&format=json, ?...&format=text the same as data, as text for a terminal
 //
-// The handler writes nothing and answers only GET and HEAD. It does not ask who asks:
-// the host guards it, as it would guard pprof, since the pages show names, contacts
+// The handler writes nothing and answers only GET and HEAD. It does not authenticate its
+// clients: the host guards it, as it would guard pprof, since the pages show names, contacts
 // and errors. Nothing on the pages comes from elsewhere, and a strict
-// Content-Security-Policy holds them to that. Other sites may link to the pages; whatever
-// else they make a browser ask for is refused, as far as the browser tells (it does by
-// the header Sec-Fetch-Site). The Host of a request is not looked at: a host that guards
-// the pages only by where it listens, such as on localhost, must refuse every Host but its
-// own, or a site whose name is made to resolve to that address reads them.
+// Content-Security-Policy holds them to that. Pages of other web sites that are open in the
+// same browser may link to the pages, and all else that they send is refused (package
+// httpguard); so is a request for a host other than localhost, an IP address or one of
+// [Options.Hosts], because a site can make a name of its own resolve to this server.
 package debug
 
 import (
@@ -34,6 +33,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/audit"
 	"github.com/nslifecycle/nslifecycle/namespace/explain"
+	"github.com/nslifecycle/nslifecycle/namespace/httpguard"
 	"github.com/nslifecycle/nslifecycle/namespace/parties"
 )
 
@@ -68,6 +68,9 @@ type Explainer interface {
 
 // Options tunes a [Handler]. Zero fields take the defaults.
 type Options struct {
+	// Hosts are further names, without a port, that browsers reach the pages by. Requests for
+	// a name that is not listed are answered 403; see [httpguard.New].
+	Hosts []string
 	// Title is what the pages are headed with, such as the name of the service; default
 	// "Namespaces".
 	Title string
@@ -103,6 +106,7 @@ type Handler struct {
 	namespaces Namespaces
 	explainer  Explainer
 	options    Options
+	guard      *httpguard.Guard
 	pages      *template.Template
 	ages       ages
 	tally      lastTally
@@ -124,6 +128,10 @@ func New(namespaces Namespaces, explainer Explainer, options *Options) (*Handler
 	if err != nil {
 		return nil, err
 	}
+	guard, err := httpguard.New(o.Hosts...)
+	if err != nil {
+		return nil, badOption("option Hosts: " + err.Error())
+	}
 	pages, err := parsePages()
 	if err != nil {
 		return nil, err
@@ -132,6 +140,7 @@ func New(namespaces Namespaces, explainer Explainer, options *Options) (*Handler
 		namespaces: namespaces,
 		explainer:  explainer,
 		options:    o,
+		guard:      guard,
 		pages:      pages,
 		gathering:  make(chan struct{}, mostGathering),
 	}

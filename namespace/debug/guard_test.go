@@ -14,36 +14,33 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/explain"
 )
 
-// What other sites ask for in a browser is refused, but for a link that leads here.
+// Requests that a page of another web site sends are refused before anything is read.
 func TestOtherSites(t *testing.T) {
 	p := newPlace(going("one", time.Now()))
-	h := newHandler(t, p, p, nil)
+	h := newHandler(t, p, p, &debug.Options{Hosts: []string{"console.example"}})
 	for _, c := range []struct {
-		site, mode, target string
-		status             int
+		host, site, mode, dest, target string
+		status                         int
 	}{
-		{"", "", "/?format=json", http.StatusOK}, // no browser, or an old one
-		{"none", "navigate", "/?format=json", http.StatusOK},
-		{"same-origin", "cors", "/?format=json", http.StatusOK},
-		{"same-origin", "navigate", "/", http.StatusOK},
-		{"cross-site", "navigate", "/", http.StatusOK},
-		{"cross-site", "navigate", "/?namespace=one&format=html", http.StatusOK},
-		{"same-site", "navigate", "/", http.StatusOK},
-		{"cross-site", "no-cors", "/", http.StatusForbidden},
-		{"cross-site", "", "/", http.StatusForbidden},
-		{"cross-site", "navigate", "/?format=json", http.StatusForbidden},
-		{"cross-site", "cors", "/?format=json", http.StatusForbidden},
-		{"cross-site", "no-cors", "/?format=text", http.StatusForbidden},
-		{"cross-site", "cors", "/?format=events", http.StatusForbidden},
-		{"same-site", "cors", "/?format=events", http.StatusForbidden},
-		{"CROSS-SITE", "navigate", "/?format=json", http.StatusForbidden},
+		{"localhost", "", "", "", "/?format=json", http.StatusOK}, // not a browser
+		{"localhost", "none", "navigate", "document", "/?format=json", http.StatusOK},
+		{"localhost", "same-origin", "cors", "empty", "/?format=json", http.StatusOK},
+		{"localhost", "cross-site", "navigate", "document", "/?namespace=one", http.StatusOK}, // a link
+		{"console.example:8080", "same-origin", "cors", "empty", "/?format=json", http.StatusOK},
+		{"localhost", "cross-site", "navigate", "iframe", "/", http.StatusForbidden},
+		{"localhost", "cross-site", "no-cors", "empty", "/", http.StatusForbidden},
+		{"localhost", "cross-site", "cors", "empty", "/?format=json", http.StatusForbidden},
+		{"localhost", "same-site", "cors", "empty", "/?format=events", http.StatusForbidden},
+		{"evil.example", "", "", "", "/", http.StatusForbidden}, // rebound to this server
+		{"evil.example:8080", "same-origin", "cors", "empty", "/?format=json", http.StatusForbidden},
+		{"evil.example", "", "", "", "/?format=events", http.StatusForbidden},
 	} {
 		r := httptest.NewRequest(http.MethodGet, c.target, nil)
-		if c.site != "" {
-			r.Header.Set("Sec-Fetch-Site", c.site)
-		}
-		if c.mode != "" {
-			r.Header.Set("Sec-Fetch-Mode", c.mode)
+		r.Host = c.host
+		for name, value := range map[string]string{"Sec-Fetch-Site": c.site, "Sec-Fetch-Mode": c.mode, "Sec-Fetch-Dest": c.dest} {
+			if value != "" {
+				r.Header.Set(name, value)
+			}
 		}
 		before, _ := p.calls()
 		w := httptest.NewRecorder()
@@ -54,6 +51,8 @@ func TestOtherSites(t *testing.T) {
 			require.Equal(t, before, after, "%+v: it was read for nothing", c)
 		}
 	}
+	_, err := debug.New(p, p, &debug.Options{Hosts: []string{"http://console.example"}})
+	require.ErrorContains(t, err, "option Hosts")
 }
 
 // silent takes what is written and cannot pass it on before the end.

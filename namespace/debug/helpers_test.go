@@ -189,8 +189,15 @@ func get(h http.Handler, target string) *httptest.ResponseRecorder {
 
 func ask(h http.Handler, method, target string) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
-	h.ServeHTTP(w, httptest.NewRequest(method, target, nil))
+	h.ServeHTTP(w, local(httptest.NewRequest(method, target, nil)))
 	return w
+}
+
+// local returns a request for this machine: the handler refuses the host that httptest
+// takes by default.
+func local(r *http.Request) *http.Request {
+	r.Host = "localhost"
+	return r
 }
 
 // going is a terminating namespace with one cause.

@@ -90,7 +90,7 @@ func view(ctx context.Context, h http.Handler, w http.ResponseWriter, target str
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		h.ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodGet, target, nil))
+		h.ServeHTTP(w, local(httptest.NewRequestWithContext(ctx, http.MethodGet, target, nil)))
 	}()
 	return done
 }

@@ -53,6 +53,10 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) {
 	header.Set("Referrer-Policy", "no-referrer")
 	header.Set("X-Frame-Options", "DENY")
 	header.Set("Cross-Origin-Resource-Policy", "same-origin")
+	if err := h.guard.Check(r); err != nil {
+		http.Error(w, err.Error(), http.StatusForbidden)
+		return
+	}
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		header.Set("Allow", "GET, HEAD")
 		http.Error(w, "these pages only answer GET and HEAD", http.StatusMethodNotAllowed)
@@ -68,12 +72,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "no namespace can have such a name", http.StatusNotFound)
 		return
 	}
-	format := query.Get("format")
-	if foreign(r, format) {
-		http.Error(w, "other sites may lead to these pages, and ask for nothing else", http.StatusForbidden)
-		return
-	}
-	switch format {
+	switch format := query.Get("format"); format {
 	case "", "html", "json", "text":
 		h.serveView(w, r, name, format)
 	case "events":

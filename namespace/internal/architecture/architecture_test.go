@@ -45,6 +45,7 @@ var rooms = []room{
 	}},
 	{path: "namespace", floor: 1},
 	{path: "namespace/selector", floor: 1, own: []string{"namespace"}},
+	{path: "namespace/httpguard", floor: 2},
 	{path: "namespace/replicas", floor: 2},
 	{path: "namespace/audit", floor: 2},
 	{path: "namespace/parties", floor: 2},

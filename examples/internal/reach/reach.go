@@ -1,0 +1,54 @@
+// Package reach has the flags of programs that serve clients without authentication: who
+// may reach them, and by which names.
+package reach
+
+import (
+	"flag"
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
+)
+
+// Flags are the values of the flags.
+type Flags struct {
+	hosts    string
+	insecure bool
+}
+
+// Define adds the flags to a set.
+func (f *Flags) Define(flags *flag.FlagSet) {
+	flags.StringVar(&f.hosts, "hosts", "", "further `names` that clients reach this program by, separated by commas; without authentication requests for other names than localhost and IP addresses are refused, since they may come from a web site")
+	flags.BoolVar(&f.insecure, "insecure-listen", false, "let other machines reach what is served without authentication")
+}
+
+// Check refuses an address, the value of a flag, that other machines reach, unless
+// --insecure-listen allows it.
+func (f *Flags) Check(flag, address string) error {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil || f.insecure || host == "localhost" { // net.Listen reports the error
+		return nil
+	}
+	if ip, err := netip.ParseAddr(host); err == nil && ip.Unmap().IsLoopback() {
+		return nil
+	}
+	return fmt.Errorf("--%s is %q: other machines could use it without authentication; "+
+		"listen on 127.0.0.1, or allow it with --insecure-listen", flag, address)
+}
+
+// Hosts returns the names that clients reach addresses by.
+func (f *Flags) Hosts(addresses ...string) []string {
+	var hosts []string
+	for host := range strings.SplitSeq(f.hosts, ",") {
+		if host != "" {
+			hosts = append(hosts, host)
+		}
+	}
+	for _, address := range addresses {
+		host, _, _ := net.SplitHostPort(address) // net.Listen reports the error
+		if _, err := netip.ParseAddr(host); err != nil && host != "" {
+			hosts = append(hosts, host)
+		}
+	}
+	return hosts
+}

@@ -1,0 +1,17 @@
+package debug
+
+import "net/http"
+
+// flushes reports whether w can pass on what was written before all of it is.
+func flushes(w http.ResponseWriter) bool {
+	for {
+		switch inner := w.(type) {
+		case http.Flusher, interface{ FlushError() error }:
+			return true
+		case interface{ Unwrap() http.ResponseWriter }:
+			w = inner.Unwrap()
+		default:
+			return false
+		}
+	}
+}

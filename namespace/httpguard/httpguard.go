@@ -1,0 +1,115 @@
+// Package httpguard refuses requests that a page of another web site has a browser send.
+//
+// A server that lets in every client that reaches it, such as one without authentication
+// on loopback, also lets in every web page that is open in a browser on that machine. A
+// page reaches it in two ways, and a [Guard] refuses both:
+//
+//   - A cross-origin request, such as a form or a fetch to http://127.0.0.1:8080. The page
+//     cannot read the answer, but the request has its effect. Browsers name the origin in
+//     the headers Sec-Fetch-Site and Origin; [http.CrossOriginProtection] judges them.
+//   - DNS rebinding: the page's own name is made to resolve to the address of the server.
+//     The browser takes the server for the page's origin, so the page reads everything.
+//     Only the header Host gives it away: it carries the page's name.
+//
+// Programs that are not browsers send neither Sec-Fetch-Site nor Origin, and reach the
+// server by an address or by a name of its own, so they notice nothing.
+package httpguard
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+
+	"github.com/nslifecycle/nslifecycle/namespace"
+)
+
+// Any, as a host of [New], accepts every Host. It is for servers behind a proxy that
+// checks it.
+const Any = "*"
+
+// Guard refuses requests of other web sites. Make one with [New]. It is safe for
+// concurrent use.
+type Guard struct {
+	hosts map[string]bool
+	cross http.CrossOriginProtection
+}
+
+// New returns a guard of a server that clients reach by hosts, which are names without a
+// port. Loopback names (localhost and below) and IP addresses are always accepted: no
+// site can have a browser take one of these for its own name. A host that is not a name
+// is refused with [namespace.ErrBadRequest].
+func New(hosts ...string) (*Guard, error) {
+	g := &Guard{hosts: make(map[string]bool, len(hosts))}
+	for _, host := range hosts {
+		name := canonical(host)
+		if name == "" || strings.ContainsAny(name, ":/@[] ") || strings.Contains(name, "*") && name != Any {
+			return nil, &namespace.Error{
+				Kind: namespace.ErrBadRequest, Message: fmt.Sprintf("host %q must be a name without scheme and port, such as console.example.com, or %s", host, Any),
+			}
+		}
+		g.hosts[name] = true
+	}
+	return g, nil
+}
+
+// Check returns a refusal, of kind [namespace.ErrForbidden], or nil.
+func (g *Guard) Check(r *http.Request) error {
+	if !g.reachedBy(r.Host) {
+		return forbidden("the request is for the host %q, which this server does not answer to: "+
+			"use localhost or an IP address, or have the operator allow the name", excerpt(r.Host))
+	}
+	if link(r) {
+		return nil
+	}
+	// The standard library lets other origins read, since they cannot see the answer. They
+	// could still keep the server busy, so reads are judged as writes are.
+	write := http.Request{Method: http.MethodPost, Header: r.Header, Host: r.Host}
+	if err := g.cross.Check(&write); err != nil {
+		return forbidden("the request comes from a page of another web site: %v", err)
+	}
+	return nil
+}
+
+// Handler returns a handler that answers 403 to requests that [Guard.Check] refuses, and
+// passes all others to next.
+func (g *Guard) Handler(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := g.Check(r); err != nil {
+			http.Error(w, err.Error(), http.StatusForbidden)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// reachedBy reports whether the Host of a request is one of the server. Browsers always
+// send one.
+func (g *Guard) reachedBy(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+	if _, err := netip.ParseAddr(host); err == nil || host == "" {
+		return true
+	}
+	name := canonical(host)
+	return name == "localhost" || strings.HasSuffix(name, ".localhost") || g.hosts[name] || g.hosts[Any]
+}
+
+// canonical returns the form of a name that all its spellings share.
+func canonical(name string) string { return strings.ToLower(strings.TrimSuffix(name, ".")) }
+
+// link reports whether a browser follows a link, which leads the whole tab to the answer.
+func link(r *http.Request) bool {
+	return (r.Method == http.MethodGet || r.Method == http.MethodHead) &&
+		r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document"
+}
+
+func forbidden(format string, args ...any) error {
+	return &namespace.Error{Kind: namespace.ErrForbidden, Message: fmt.Sprintf(format, args...)}
+}
+
+// excerpt bounds the part of a request that a message repeats.
+func excerpt(text string) string { return text[:min(len(text), 128)] }
