@@ -104,8 +104,7 @@ func (s *Store) run() {
 // process commits one batch and answers its requests.
 func (s *Store) process(requests []*request) {
 	s.answers = s.answers[:0]
-	changes, err := s.write(requests)
-	s.hub.Publish(changes...)
+	err := s.write(requests)
 	for i, r := range requests {
 		if err != nil {
 			r.done <- answer{err: err}
@@ -116,29 +115,36 @@ func (s *Store) process(requests []*request) {
 	clear(s.answers)
 }
 
-// write applies the requests in one transaction of the engine and fills answers.
-// It returns what has been committed, also when the outcome was in doubt. An
-// error is the answer to all of them: what each was told would rest on writes
-// that are not there.
-func (s *Store) write(requests []*request) ([]store.Change, error) {
+// write applies the requests in one transaction of the engine, publishes what has
+// been committed, also when the outcome is unknown, and fills answers. An error is
+// the answer to all requests: each single answer would rest on writes that are not
+// there.
+func (s *Store) write(requests []*request) error {
 	s.failing = true
 	if s.refusal != nil { // only this goroutine sets it before it returns
-		return nil, s.refusal
+		return s.refusal
 	}
 	tx, err := s.db.Begin(true)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	b, err := s.apply(tx, requests)
 	if err != nil || !b.dirty {
 		s.failing = err != nil
-		return nil, errors.Join(err, tx.Rollback())
+		return errors.Join(err, tx.Rollback())
 	}
-	if err := s.landing.commit(tx.ID(), func() error { return s.commit(tx) }); err != nil {
+	err = s.landing.commit(tx.ID(), func() error {
+		err := s.commit(tx)
+		if err == nil {
+			s.hub.Publish(b.changes...)
+		}
+		return err
+	})
+	if err != nil {
 		return s.settle(b, err)
 	}
 	s.failing = false
-	return b.changes, nil
+	return nil
 }
 
 // apply does the work of a batch up to its commit.
@@ -166,9 +172,9 @@ func (s *Store) apply(tx *bbolt.Tx, requests []*request) (*batch, error) {
 
 // settle finds out, after the engine failed to commit b, whether it is in the
 // file: the engine's view of the file cannot be trusted any more, so the file is
-// opened anew. It returns the changes if they are, and the answer to the requests
-// of the batch.
-func (s *Store) settle(b *batch, cause error) ([]store.Change, error) {
+// opened again. It publishes the changes if they are, and returns the answer to the
+// requests of the batch.
+func (s *Store) settle(b *batch, cause error) error {
 	unknown := fmt.Errorf("%w: %w", store.ErrUnknownOutcome, cause)
 	s.reads.Lock()
 	defer s.reads.Unlock()
@@ -179,12 +185,12 @@ func (s *Store) settle(b *batch, cause error) ([]store.Change, error) {
 		s.refusal = fmt.Errorf("%w: a commit failed (%w) and after it the file could not be used again (%w), open the store anew",
 			store.ErrClosed, cause, err)
 		s.hub.Close()
-		return nil, unknown
+		return unknown
 	}
-	if !applied {
-		return nil, unknown
+	if applied {
+		s.hub.Publish(b.changes...)
 	}
-	return b.changes, unknown
+	return unknown
 }
 
 // reopen opens the file again and reports whether b is in it.

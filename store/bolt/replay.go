@@ -19,19 +19,6 @@ const (
 // replayer gives the log to the hub.
 type replayer struct{ *Store }
 
-// Last implements the hub's Log.
-func (p replayer) Last(ctx context.Context) (r store.Revision, err error) {
-	err = p.view(ctx, func(tx *bbolt.Tx) error {
-		snap, err := newSnapshot(tx)
-		if err != nil {
-			return err
-		}
-		r = snap.head.revision
-		return nil
-	})
-	return r, err
-}
-
 // Replay implements the hub's Log.
 func (p replayer) Replay(ctx context.Context, prefix string, after store.Revision) (changes []store.Change, through store.Revision, err error) {
 	err = p.view(ctx, func(tx *bbolt.Tx) error {

@@ -127,7 +127,7 @@ func (s *Store) read(ctx context.Context, q store.Query, f func(snap *snapshot, 
 	}
 	now := q.At == store.Position{}
 	if !now {
-		if err := s.hub.Check(ctx, q.At); err != nil {
+		if err := s.hub.Check(q.At); err != nil {
 			return err
 		}
 	}

@@ -130,3 +130,30 @@ func TestReadsWaitForTheSync(t *testing.T) {
 		})
 	}
 }
+
+// Reads do not see a commit before the hub has it: a watch from what was just read
+// would be refused as ahead of the store, and its first bookmark would be behind.
+func TestReadsAreNotAheadOfWatches(t *testing.T) {
+	s := openNew(t, nil)
+	const commits = 500
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for range commits {
+			if _, err := s.Commit(t.Context(), store.Txn{Do: []store.Operation{store.Put("a", nil)}}); err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	}()
+	for {
+		var read store.Revision
+		require.NoError(t, s.view(t.Context(), viewHead(func(h head) { read = h.revision })))
+		require.LessOrEqual(t, read, s.hub.Position().Revision, "what was read, against what was published")
+		select {
+		case <-done:
+			return
+		default:
+		}
+	}
+}

@@ -7,15 +7,16 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// landing tells reads which transactions of the engine have been synced. The
-// engine shows a commit to reads as soon as it is written; what it shows before the
-// sync, a crash of the machine can take back.
+// landing tells reads which transactions of the engine have been synced and
+// published. The engine shows a commit to reads as soon as it is written; what it
+// shows before the sync, a crash of the machine can take back, and what it shows
+// before the hub has it, a watch refuses as ahead of the store.
 type landing struct {
 	synced  atomic.Int64                  // the newest transaction that is in the file for good
 	current atomic.Pointer[chan struct{}] // closed when the latest commit has been synced, or has failed
 }
 
-// commit has f commit the transaction of the engine with this number.
+// commit has f commit and publish the transaction of the engine with this number.
 func (l *landing) commit(number int, f func() error) error {
 	done := make(chan struct{})
 	defer close(done)

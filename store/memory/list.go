@@ -115,7 +115,7 @@ func (s *Store) checkQuery(ctx context.Context, q store.Query) error {
 	if q.Limit < 0 {
 		return fmt.Errorf("%w: the limit %d is negative", store.ErrInvalid, q.Limit)
 	}
-	return s.hub.Check(ctx, q.At)
+	return s.hub.Check(q.At)
 }
 
 // readInPlace reads while commits wait. It is not done when that takes too long.

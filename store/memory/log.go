@@ -45,16 +45,6 @@ func (l *changes) Replay(_ context.Context, prefix string, after store.Revision)
 	return found, after, nil
 }
 
-// Last implements [hub.Log].
-func (l *changes) Last(context.Context) (store.Revision, error) {
-	l.mu.RLock()
-	defer l.mu.RUnlock()
-	if l.closed {
-		return 0, store.ErrClosed
-	}
-	return l.revision, nil
-}
-
 func gone(wanted, compacted store.Revision) error {
 	return fmt.Errorf("%w: revision %d, the store is compacted to %d", store.ErrGone, wanted, compacted)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"sync"
 
@@ -25,6 +26,11 @@ func flowCases() []testcase {
 			want: "a listing and the changes after its position are the state, also when the listing was of the empty store",
 			why:  "this is how every cache and every controller starts",
 			run:  listThenWatch,
+		}, {
+			name: "a watch knows what was read",
+			want: "a watch from a revision that a read has returned is never refused as ahead of the store, and no first bookmark is behind such a revision",
+			why:  "clients list and watch from there; a watch that lags behind the reads refuses what the store itself has just answered",
+			run:  watchKnowsReads,
 		}, {
 			name: "log replay equals state",
 			want: "all changes since the beginning, replayed, are the state, and each event's Prev is the state before it",
@@ -159,6 +165,65 @@ func listThenWatch(t *trial) {
 			page.Position.Revision, target.Position.Revision)
 	}
 	require.NoError(t, <-done)
+}
+
+func watchKnowsReads(t *trial) {
+	const writers, readers = 2, 8
+	rounds := t.n(200)
+	t.put("first", "")
+	ctx, stop := context.WithCancel(t.ctx)
+	defer stop()
+	var reading sync.WaitGroup
+	reading.Add(readers)
+	go func() { reading.Wait(); stop() }()
+	t.doing("watching from revisions that were just read, under %d writers", writers)
+	t.all(writers+readers, func(i int) error {
+		if i < readers {
+			defer reading.Done()
+			for range rounds {
+				if err := t.watchWhatIsRead(); err != nil {
+					return err
+				}
+				runtime.Gosched()
+			}
+			return nil
+		}
+		for n := 0; ctx.Err() == nil; n++ {
+			if _, err := t.store.Commit(t.ctx, store.Txn{Do: []store.Operation{store.Put(key(i), nil)}}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// watchWhatIsRead reads the revision of the store and watches from it, from the
+// revision before it, and from now.
+func (t *trial) watchWhatIsRead() error {
+	for _, back := range []store.Revision{0, 1, -1} {
+		page, err := t.store.List(t.ctx, store.Query{Limit: 1})
+		if err != nil {
+			return err
+		}
+		read := page.Position.Revision
+		after := at(page.Position, max(read-back, 0))
+		if back < 0 {
+			after = store.Position{}
+		}
+		for c, err := range t.store.Watch(t.ctx, "quiet/", after) {
+			if errors.Is(err, store.ErrGone) {
+				break // the writers are far ahead by now
+			}
+			if err != nil {
+				return fmt.Errorf("a read answered at revision %d, then a watch after %v was refused: %w", read, after, err)
+			}
+			if c.Position.Revision < read {
+				return fmt.Errorf("a read answered at revision %d, then the first bookmark of a watch was at %d", read, c.Position.Revision)
+			}
+			break
+		}
+	}
+	return nil
 }
 
 // upTo cuts changes after revision.

@@ -3,7 +3,9 @@ package storetest
 import (
 	"context"
 	"iter"
+	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nslifecycle/nslifecycle/store"
@@ -41,6 +43,12 @@ func flowMutants() []mutant {
 				return dropping(m, func(n int, c store.Change) bool { return n == 1 && !c.Bookmark() && after.Revision > 0 })(ctx, prefix, after)
 			}
 		}},
+		{of: "a watch knows what was read", broken: "a commit can be read before watches know it", says: "the first bookmark of a watch was at", mutate: func(m *memory.Store, _ *Backend, s *mutated) {
+			lagging(m, s, func(known, after store.Revision) bool { return false })
+		}},
+		{of: "a watch knows what was read", broken: "a watch from what it does not know is refused", says: "was refused", mutate: func(m *memory.Store, _ *Backend, s *mutated) {
+			lagging(m, s, func(known, after store.Revision) bool { return after > known })
+		}},
 		{of: "log replay equals state", broken: "the log has no deletions", says: "had an entry before revision", mutate: func(m *memory.Store, _ *Backend, s *mutated) {
 			s.watch = changing(m, func(_ int, c store.Change) []store.Change {
 				var events []store.Event
@@ -65,6 +73,37 @@ func flowMutants() []mutant {
 		{of: "slow watch holds up nobody", broken: "a commit waits until every watch has read it", says: "committing while one watch is not read", hangs: true, mutate: func(m *memory.Store, _ *Backend, s *mutated) {
 			(&lockstep{read: map[int]store.Revision{}}).mutate(m, s)
 		}},
+	}
+}
+
+// lagging makes watches learn of a commit some time after it can be read. refuse
+// decides whether a watch after a revision is refused as one of the future.
+func lagging(m *memory.Store, s *mutated, refuse func(known, after store.Revision) bool) {
+	var known atomic.Int64
+	s.commit = func(ctx context.Context, txn store.Txn) (store.Revision, error) {
+		r, err := m.Commit(ctx, txn)
+		for range 50 {
+			runtime.Gosched()
+		}
+		known.Store(max(known.Load(), int64(r)))
+		return r, err
+	}
+	s.watch = func(ctx context.Context, prefix string, after store.Position) iter.Seq2[store.Change, error] {
+		return func(yield func(store.Change, error) bool) {
+			now := store.Revision(known.Load())
+			if refuse(now, after.Revision) {
+				yield(store.Change{}, &store.FutureError{Asked: after.Revision, Current: now})
+				return
+			}
+			for c, err := range m.Watch(ctx, prefix, after) {
+				if c.Bookmark() {
+					c.Position.Revision = min(c.Position.Revision, now)
+				}
+				if !yield(c, err) {
+					return
+				}
+			}
+		}
 	}
 }
 

@@ -60,12 +60,6 @@ func (l *fakeLog) Replay(_ context.Context, prefix string, after store.Revision)
 	return found, through, nil
 }
 
-func (l *fakeLog) Last(context.Context) (store.Revision, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return store.Revision(len(l.changes)), l.err
-}
-
 // write makes a change of keys readable.
 func (l *fakeLog) write(keys ...string) store.Change {
 	l.mu.Lock()

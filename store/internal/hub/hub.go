@@ -32,10 +32,6 @@ type Log interface {
 	// It fails with [store.ErrGone] when after lies before the compacted revision,
 	// and with [store.ErrClosed] when the store is closed.
 	Replay(ctx context.Context, prefix string, after store.Revision) (changes []store.Change, through store.Revision, err error)
-
-	// Last returns the newest revision that a reader of the store may have seen. It
-	// may run ahead of what has been published.
-	Last(ctx context.Context) (store.Revision, error)
 }
 
 // Options tunes a [Hub]. Zero fields take the defaults.
@@ -100,10 +96,10 @@ func New(log Log, position store.Position, options Options) (*Hub, error) {
 }
 
 // Publish hands changes to the watches. The driver calls it in commit order, one
-// call at a time, when the commits can be read (Get, List, Replay) and before it
-// acknowledges them: so every acknowledged commit is before "now" of a later
-// watch. A Change is published whole, with its full position; the hub and the
-// watches share it from then on, nobody may change it.
+// call at a time, once the commits are decided and before Get or List shows them: so
+// every revision that a reader has seen is before "now" of a later watch. Replay
+// must show them when it is called after Publish; it may wait. A Change is published
+// whole, with its full position, and is shared from then on: it must not change.
 func (h *Hub) Publish(changes ...store.Change) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -154,26 +150,21 @@ func (h *Hub) Position() store.Position {
 	return store.Position{Epoch: h.epoch, Revision: h.last}
 }
 
-// Check tells whether position can be one of this store: [store.ErrGone] when it
+// Check reports whether position can be one of this store: [store.ErrGone] when it
 // is of another epoch, [store.ErrFuture] when it lies ahead, [store.ErrInvalid]
-// when it is negative. Whether it was compacted only the driver knows.
-func (h *Hub) Check(ctx context.Context, position store.Position) error {
+// when it is negative, [store.ErrClosed] after Close. Whether it was compacted only
+// the driver knows.
+func (h *Hub) Check(position store.Position) error {
+	if h.isClosed() {
+		return store.ErrClosed
+	}
 	if position.Epoch != "" && position.Epoch != h.epoch {
 		return fmt.Errorf("%w: it is of epoch %.64q and the store of %q", store.ErrGone, position.Epoch, h.epoch)
 	}
 	if position.Revision < 0 {
 		return fmt.Errorf("%w: the revision %d is negative", store.ErrInvalid, position.Revision)
 	}
-	last := h.Position().Revision
-	if position.Revision <= last {
-		return nil
-	}
-	// A reader may have seen a commit that is about to be published.
-	last, err := h.log.Last(ctx)
-	if err != nil {
-		return err
-	}
-	if position.Revision > last {
+	if last := h.Position().Revision; position.Revision > last {
 		return &store.FutureError{Asked: position.Revision, Current: last}
 	}
 	return nil

@@ -53,7 +53,7 @@ func (h *Hub) watch(ctx context.Context, prefix string, after store.Position, yi
 	}
 	now := after == store.Position{}
 	if !now {
-		if err := h.Check(ctx, after); err != nil {
+		if err := h.Check(after); err != nil {
 			return err
 		}
 	}
