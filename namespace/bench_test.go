@@ -78,7 +78,7 @@ func BenchmarkDeclarations(b *testing.B) {
 		b.Run(c.name+"/update", func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if err := namespace.ValidateUpdate(n, n); err != nil {
+				if err := namespace.ValidateUpdate(n, n, now); err != nil {
 					b.Fatal(err)
 				}
 			}

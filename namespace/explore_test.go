@@ -100,7 +100,7 @@ var scenarios = []struct {
 	left budget
 }{
 	{"two parties and a crash", [2]int{0, 1}, budget{contents: 2, incarnations: 1, crashes: 1}},
-	{"two replicas of one party and protections", [2]int{0, 0}, budget{incarnations: 2, crashes: 1, declarations: 2}},
+	{"two replicas of one party and protections", [2]int{0, 0}, budget{incarnations: 2, writes: 1, crashes: 1, declarations: 2}},
 	{"two parties, a late one and protections", [2]int{0, 1}, budget{incarnations: 1, writes: 1, declarations: 2}},
 	{"two parties and a recreation", [2]int{0, 1}, budget{contents: 1, incarnations: 2}},
 	{"two parties, a late one and a crash", [2]int{0, 1}, budget{incarnations: 1, writes: 1, crashes: 1}},

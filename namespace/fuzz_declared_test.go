@@ -107,7 +107,7 @@ func fuzzRequests(t *testing.T, key, value string) {
 	created := namespace.ValidateCreate(n)
 	require.Equal(t, unread == nil, created == nil, "%v, %v", unread, created)
 	if created == nil {
-		require.NoError(t, namespace.ValidateUpdate(n, n))
+		require.NoError(t, namespace.ValidateUpdate(n, n, now))
 	}
 	err := namespace.ValidateDelete(n, namespace.Preconditions{})
 	require.ErrorIs(t, err, namespace.ErrForbidden)

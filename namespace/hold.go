@@ -10,14 +10,15 @@ import (
 
 // The annotations of a delayed deletion.
 const (
-	// HoldAnnotation says when an Active namespace will be deleted: a [Hold] as JSON. Who
-	// may set it may delete the namespace, with a time that is over or is soon. Package
-	// apiserver asks its Authorizer for the verb delete as well; whoever lets others update
-	// namespaces in another way, by the Go API say, must look at it too.
+	// HoldAnnotation says when an Active namespace will be deleted: a [Hold] as JSON.
+	// Setting it requires permission to delete the namespace: package apiserver asks its
+	// Authorizer for the verb delete as well, and so must a host that lets others update
+	// namespaces by the Go API. A create or an update cannot set a time that is over.
 	HoldAnnotation = "nslifecycle.io/delete-after"
 	// GraceAnnotation is a duration ("24h"): DELETE puts the namespace on hold for so
-	// long, instead of making it Terminating at once. What ends the hold is package hold:
-	// where nobody runs it, a namespace stays on hold until somebody deletes it once more.
+	// long, instead of making it Terminating at once. Until the hold ends the namespace is
+	// Active and its content can be created and changed. Package hold ends holds: where it
+	// does not run, a namespace stays on hold until it is deleted once more.
 	GraceAnnotation = "nslifecycle.io/deletion-grace"
 )
 

@@ -249,10 +249,10 @@ func (m *model) deletionSteps(s state, add adder) {
 	}
 }
 
-// declarationSteps are an operator's update that protects the namespace, or takes the
-// protection off.
+// declarationSteps are an operator's update that protects the namespace, which is refused
+// once it is terminating, or takes the protection off.
 func (m *model) declarationSteps(s state, add adder) {
-	if s.left.declarations == 0 {
+	if s.left.declarations == 0 || s.ns.deleted && !s.ns.protected {
 		return
 	}
 	to := s
@@ -264,7 +264,7 @@ func (m *model) declarationSteps(s state, add adder) {
 		asked.Annotations = map[string]string{legal: legalIs}
 	}
 	n := m.update(old, asked)
-	broken := errors.Join(namespace.ValidateUpdate(old, n), m.write(&to, n, nobody))
+	broken := errors.Join(namespace.ValidateUpdate(old, n, modelAt), m.write(&to, n, nobody))
 	add(fmt.Sprintf("an operator has the namespace protected: %t", !s.ns.protected), false, to, broken)
 }
 

@@ -1,7 +1,6 @@
 package namespace
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 )
@@ -77,10 +76,7 @@ func protected(n Namespace) error {
 		return nil
 	}
 	slices.Sort(keys)
-	others := ""
-	if more := len(keys) - maxTold; more > 0 {
-		others = fmt.Sprintf(" and %d more", more)
-	}
+	others := more(len(keys))
 	var causes []Violation
 	var told, named []string
 	for i, key := range keys[:min(len(keys), maxCauses)] {

@@ -234,7 +234,7 @@ func TestR1_ProtectedNamespaces(t *testing.T) {
 	require.Error(t, namespace.ValidateDelete(active, namespace.Preconditions{}))
 	require.False(t, namespace.Removable(active), "it is Active")
 
-	dying := protectedNamespace()
+	dying := protectedNamespace(legal, legalIs) // by a host that asks nobody
 	dying.Finalizers = finalizer.NewSet("example.com/a")
 	dying.Spec.Finalizers = finalizer.Set{}
 	dying = namespace.MarkDeleted(dying, now)
@@ -242,7 +242,7 @@ func TestR1_ProtectedNamespaces(t *testing.T) {
 	asked := protectedNamespace(legal, legalIs)
 	asked.Finalizers = finalizer.Set{}
 	updated := namespace.PrepareUpdate(dying, asked)
-	require.NoError(t, namespace.ValidateUpdate(dying, updated))
+	require.NoError(t, namespace.ValidateUpdate(dying, updated, now))
 	require.Contains(t, updated.Annotations, legal)
 	require.True(t, namespace.Removable(updated))
 }
@@ -255,7 +255,7 @@ func TestR3_ProtectionDoesNotTurnBack(t *testing.T) {
 		asked := protectedNamespace(legal, value)
 		updated := namespace.PrepareUpdate(dying, asked)
 		require.Equal(t, dying.DeletionTimestamp, updated.DeletionTimestamp)
-		require.Equal(t, value == legalIs, namespace.ValidateUpdate(dying, updated) == nil)
+		require.ErrorIs(t, namespace.ValidateUpdate(dying, updated, now), namespace.ErrInvalid)
 		require.NoError(t, namespace.ValidateDelete(updated, namespace.Preconditions{UID: "uid-1"}))
 		require.ErrorIs(t, namespace.ValidateDelete(updated, namespace.Preconditions{UID: "uid-2"}), namespace.ErrConflict)
 		require.Equal(t, updated, namespace.MarkDeleted(updated, now))

@@ -1,10 +1,10 @@
 package namespace
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/nslifecycle/nslifecycle/phase"
 )
@@ -26,26 +26,23 @@ func ValidateCreate(n Namespace) error {
 	if err := checkType(n); err != nil {
 		return err
 	}
-	vs := validateWhole(Meta{}, n)
+	vs := validateWhole(Namespace{}, n, n.CreationTimestamp.Time)
 	for _, name := range n.Spec.Finalizers.All() {
 		vs = append(vs, invalidEach("spec.finalizers", string(name), name.Problems())...)
-	}
-	if h, held, err := HoldOf(n.Meta); held && err == nil && h.Due(n.CreationTimestamp.Time) {
-		vs = append(vs, unreadable(HoldAnnotation, n.Annotations[HoldAnnotation],
-			errors.New("until is over already, the namespace would be deleted at once: leave it out")))
 	}
 	vs = append(vs, validatePhase(n)...)
 	return n.invalid(append(vs, validateSize(n)...))
 }
 
 // ValidateUpdate reports whether updated, as [PrepareUpdate] returned it, may
-// take the place of old. Errors are those of [ValidateCreate]. What old declares in
-// annotations, readable or not, is no violation while it stays as it is.
-func ValidateUpdate(old, updated Namespace) error {
+// take the place of old at the time now. Errors are those of [ValidateCreate]. What old
+// declares in annotations, readable or not, is no violation while it stays as it is. Once
+// the namespace is terminating no protection, hold or grace can be added or changed.
+func ValidateUpdate(old, updated Namespace, now time.Time) error {
 	if err := checkType(updated); err != nil {
 		return err
 	}
-	vs := validateWhole(old.Meta, updated)
+	vs := validateWhole(old, updated, now)
 	vs = append(vs, validateKept(old, updated)...)
 	if !updated.Spec.Finalizers.Equal(old.Spec.Finalizers) {
 		vs = append(vs, forbidden("spec.finalizers", "only finalize may change them")) // R4
@@ -98,10 +95,10 @@ func checkType(n Namespace) error {
 	}
 }
 
-// validateWhole validates what a client sends as a whole, in the place of old.
-func validateWhole(old Meta, n Namespace) []Violation {
+// validateWhole validates a namespace that a client sends in the place of old.
+func validateWhole(old, n Namespace, now time.Time) []Violation {
 	vs := ValidateMeta(n.Meta, NameRule{})
-	vs = append(vs, validateDeclared(old, n.Meta)...)
+	vs = append(vs, validateDeclared(old, n, now)...)
 	if n.Labels[NameLabel] != n.Name {
 		vs = append(vs, invalid("metadata.labels", n.Labels[NameLabel], "the label "+NameLabel+" must be the name of the namespace"))
 	}

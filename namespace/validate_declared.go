@@ -4,19 +4,23 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
+
+	"github.com/nslifecycle/nslifecycle/phase"
 )
 
 // declarations is the domain of the annotations that this library reads.
 const declarations = "nslifecycle.io"
 
-// validateDeclared refuses declarations of m that nobody could read: protections,
-// waivers, holds and graces. Those that old has, in the same words, are none of the
-// doing of this request, and never stand in its way.
-func validateDeclared(old, m Meta) []Violation {
+// validateDeclared returns what is wrong with the declarations that n adds to old or
+// changes: they cannot be read, a hold is over by now, or the namespace is terminating,
+// so that nothing but a waiver has an effect. Declarations that old has in the same words
+// are never a violation.
+func validateDeclared(old, n Namespace, now time.Time) []Violation {
 	var keys []string
-	for k, v := range m.Annotations {
-		if !Declares(k) || !utf8.ValidString(v) { // which ValidateMeta tells
+	for k, v := range n.Annotations {
+		if !Declares(k) || !utf8.ValidString(v) { // ValidateMeta reports invalid UTF-8
 			continue
 		}
 		if was, ok := old.Annotations[k]; !ok || was != v {
@@ -26,7 +30,12 @@ func validateDeclared(old, m Meta) []Violation {
 	slices.Sort(keys)
 	var vs []Violation
 	for _, k := range keys {
-		vs = append(vs, validateDeclaration(m, k)...)
+		wrong := validateDeclaration(n.Meta, k, now)
+		if len(wrong) == 0 && old.Phase() == phase.Terminating && !strings.HasPrefix(k, WaiverPrefix) {
+			wrong = []Violation{forbidden(annotationField(k), "the namespace has been terminating since "+
+				stamp(old.DeletionTimestamp)+", which no protection, hold or grace stops or delays: leave the annotation out")}
+		}
+		vs = append(vs, wrong...)
 	}
 	return vs
 }
@@ -48,8 +57,11 @@ func Declares(k string) bool {
 	}
 }
 
+// errOver refuses a hold that would delete the namespace at once, whatever its grace.
+var errOver = errors.New("until is over already, the namespace would be deleted at once: leave it out")
+
 // validateDeclaration returns what is wrong with the declaration of key k.
-func validateDeclaration(m Meta, k string) []Violation {
+func validateDeclaration(m Meta, k string, now time.Time) []Violation {
 	var err error
 	switch {
 	case strings.HasPrefix(k, ProtectionPrefix):
@@ -57,7 +69,10 @@ func validateDeclaration(m Meta, k string) []Violation {
 	case strings.HasPrefix(k, WaiverPrefix):
 		_, err = readWaiver(k, m.Annotations[k])
 	case k == HoldAnnotation:
-		_, _, err = HoldOf(m)
+		var h Hold
+		if h, _, err = HoldOf(m); err == nil && h.Due(now) {
+			err = errOver
+		}
 	case k == GraceAnnotation:
 		_, err = GraceOf(m)
 	default: // it would be taken for one, and do nothing

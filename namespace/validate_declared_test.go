@@ -57,9 +57,32 @@ func TestValidateDeclared(t *testing.T) {
 		created := causes(t, namespace.ValidateCreate(namespace.PrepareCreate(asked, "", "u", now)))
 		require.NotEmpty(t, created, key)
 		for _, was := range []namespace.Namespace{old, namespace.MarkDeleted(old, now)} {
-			require.Empty(t, cmp.Diff(created, causes(t, namespace.ValidateUpdate(was, namespace.PrepareUpdate(was, asked)))), key)
+			require.Empty(t, cmp.Diff(created, causes(t, namespace.ValidateUpdate(was, namespace.PrepareUpdate(was, asked), now))), key)
 		}
 	}
+}
+
+// A terminating namespace is neither protected nor delayed: who asks for it must not
+// believe that it is. A waiver counts, and what is there may stay or go.
+func TestR3_NoDeclarationAgainstATermination(t *testing.T) {
+	t.Parallel()
+	old := namespace.PrepareCreate(named("x"), "", "u", earlier)
+	old.Annotations = map[string]string{backups: backupIs}
+	dying := namespace.MarkDeleted(old, now)
+	for key, value := range map[string]string{legal: legalIs, backups: legalIs, namespace.HoldAnnotation: holdIs, namespace.GraceAnnotation: "1h"} {
+		asked := old.DeepCopy()
+		asked.Annotations[key] = value
+		require.NoError(t, namespace.ValidateUpdate(old, namespace.PrepareUpdate(old, asked), earlier), key)
+		require.Empty(t, cmp.Diff([]namespace.Violation{{
+			Type: namespace.FieldForbidden, Field: "metadata.annotations[" + key + "]",
+			Message: "Forbidden: the namespace has been terminating since 2026-05-06T07:08:09Z, which no protection, hold or grace stops or delays: leave the annotation out",
+		}}, causes(t, namespace.ValidateUpdate(dying, namespace.PrepareUpdate(dying, asked), earlier))), key)
+	}
+	asked := dying.DeepCopy()
+	asked.Annotations[waiverKey] = waiverIs
+	require.NoError(t, namespace.ValidateUpdate(dying, namespace.PrepareUpdate(dying, asked), now))
+	asked.Annotations = nil
+	require.NoError(t, namespace.ValidateUpdate(dying, namespace.PrepareUpdate(dying, asked), now))
 }
 
 func TestValidateDeclaredTellsWhere(t *testing.T) {
@@ -105,13 +128,13 @@ func TestValidateDeclaredOnlyWhatIsNew(t *testing.T) {
 	for _, old := range []namespace.Namespace{old, namespace.MarkDeleted(old, now)} {
 		asked := old.DeepCopy()
 		asked.Labels["a"] = "b"
-		require.NoError(t, namespace.ValidateUpdate(old, namespace.PrepareUpdate(old, asked)))
+		require.NoError(t, namespace.ValidateUpdate(old, namespace.PrepareUpdate(old, asked), now))
 		for key := range old.Annotations {
 			asked := old.DeepCopy()
 			delete(asked.Annotations, key)
-			require.NoError(t, namespace.ValidateUpdate(old, namespace.PrepareUpdate(old, asked)), key)
+			require.NoError(t, namespace.ValidateUpdate(old, namespace.PrepareUpdate(old, asked), now), key)
 			asked.Annotations[key] = "{"
-			require.Len(t, causes(t, namespace.ValidateUpdate(old, namespace.PrepareUpdate(old, asked))), 1, key)
+			require.Len(t, causes(t, namespace.ValidateUpdate(old, namespace.PrepareUpdate(old, asked), now)), 1, key)
 		}
 		require.NoError(t, namespace.ValidateStatus(old, namespace.PrepareStatus(old, named("x"))))
 		require.NoError(t, namespace.ValidateFinalize(old, namespace.PrepareFinalize(old, named("x"))))
@@ -131,14 +154,14 @@ func TestDeclarationsCostNothing(t *testing.T) {
 	updates := func(key string) float64 {
 		n := n.DeepCopy()
 		n.Annotations[key] = legalIs
-		return testing.AllocsPerRun(100, func() { _ = namespace.ValidateUpdate(n, n) })
+		return testing.AllocsPerRun(100, func() { _ = namespace.ValidateUpdate(n, n, now) })
 	}
 	require.Equal(t, updates("example.com/legal"), updates(legal), "one that stays as it is costs what any annotation does")
 }
 
-// What is created is not deleted by what it was created with: a hold that is over already
-// comes from an export of a namespace that was.
-func TestCreateWithAHoldThatIsOver(t *testing.T) {
+// A hold that is over already comes from an export of the namespace, or is a slip: it would
+// delete the namespace at once, whatever its grace.
+func TestHoldThatIsOverIsRefused(t *testing.T) {
 	t.Parallel()
 	for offset, refused := range map[time.Duration]bool{-time.Hour: true, 0: true, time.Second: false, time.Hour: false} {
 		key, value, err := namespace.Hold{Until: now.Add(offset)}.Annotation()
@@ -149,7 +172,7 @@ func TestCreateWithAHoldThatIsOver(t *testing.T) {
 		err = namespace.ValidateCreate(made)
 		if !refused {
 			require.NoError(t, err)
-			require.NoError(t, namespace.ValidateUpdate(made, made))
+			require.NoError(t, namespace.ValidateUpdate(made, made, now))
 			continue
 		}
 		require.ErrorIs(t, err, namespace.ErrInvalid)
@@ -159,7 +182,8 @@ func TestCreateWithAHoldThatIsOver(t *testing.T) {
 		require.Equal(t, "metadata.annotations[nslifecycle.io/delete-after]", refusal.Causes[0].Field)
 		require.ErrorContains(t, err, "until is over already")
 		without := namespace.PrepareCreate(named("x"), "", "uid", now)
-		require.NoError(t, namespace.ValidateUpdate(without, namespace.PrepareUpdate(without, n)), "what is there may be deleted at once")
+		require.EqualError(t, namespace.ValidateUpdate(without, namespace.PrepareUpdate(without, n), now), err.Error(), "nor is what is there deleted by an update")
+		require.NoError(t, namespace.ValidateUpdate(without, namespace.PrepareUpdate(without, n), now.Add(offset-1)))
 	}
 }
 
@@ -174,9 +198,9 @@ func TestFullAnnotationsOnHold(t *testing.T) {
 	held, err := namespace.PrepareDelete(n, "ada", now)
 	require.NoError(t, err)
 	require.Contains(t, held.Annotations, namespace.HoldAnnotation)
-	require.NoError(t, namespace.ValidateUpdate(n, held))
+	require.NoError(t, namespace.ValidateUpdate(n, held, now))
 	held.Annotations["b"] = ""
-	require.ErrorContains(t, namespace.ValidateUpdate(n, held), "metadata.annotations: Too long")
+	require.ErrorContains(t, namespace.ValidateUpdate(n, held, now), "metadata.annotations: Too long")
 	n.Annotations = map[string]string{namespace.HoldAnnotation: strings.Repeat("x", namespace.MaxAnnotations+(8<<10))}
-	require.ErrorContains(t, namespace.ValidateUpdate(n, n), "metadata.annotations: Too long", "not any hold")
+	require.ErrorContains(t, namespace.ValidateUpdate(n, n, now), "metadata.annotations: Too long", "not any hold")
 }

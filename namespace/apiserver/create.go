@@ -19,7 +19,6 @@ func (s *Server) create(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	s.warn(w, r, r.onHold(made.Meta))
 	return s.answer(w, r, http.StatusCreated, made)
 }
 

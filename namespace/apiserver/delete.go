@@ -24,7 +24,6 @@ func (s *Server) delete(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	s.warn(w, r, r.onHold(o.Meta))
 	if r.isNamespaces() || !o.DeletionTimestamp.IsZero() {
 		return s.answer(w, r, http.StatusOK, o)
 	}

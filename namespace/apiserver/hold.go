@@ -2,10 +2,6 @@ package apiserver
 
 import (
 	"errors"
-	"fmt"
-	"slices"
-	"strings"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -34,51 +30,4 @@ func (s *Server) authorizeHold(r *request, old *registry.Object, next registry.O
 	a := r.Attributes
 	a.Verb, a.Namespace, a.Name = "delete", next.Name, next.Name
 	return s.authorize(r.Context(), a)
-}
-
-// onHold returns the warning that a namespace is on hold. Where it answers DELETE that is
-// no error, but clients say that it is deleted, or wait for it.
-func (r *request) onHold(m namespace.Meta) []string {
-	hold, held, err := namespace.HoldOf(m)
-	if !r.isNamespaces() || !held || err != nil || !m.DeletionTimestamp.IsZero() {
-		return nil
-	}
-	now := "DELETE it"
-	if _, ok := m.Annotations[namespace.GraceAnnotation]; ok {
-		now = "take off " + namespace.GraceAnnotation + " and DELETE it again"
-	}
-	return []string{fmt.Sprintf("%s %q is not deleted yet: it is on hold until %s; to restore it take off the annotation %s, to delete it now %s",
-		namespace.Resource, m.Name, hold.Until.Format(time.RFC3339), namespace.HoldAnnotation, now)}
-}
-
-// takenOff returns the warnings that a namespace which is not terminating is on hold no
-// longer, or no longer protected by what protected it: who writes the whole of it, as
-// written down before, may not know that there was something.
-func (r *request) takenOff(old, now namespace.Meta) (warnings []string) {
-	if !r.isNamespaces() || !now.DeletionTimestamp.IsZero() {
-		return nil
-	}
-	hold, held, err := namespace.HoldOf(old)
-	if _, still := now.Annotations[namespace.HoldAnnotation]; held && err == nil && !still {
-		warnings = append(warnings, fmt.Sprintf("%s %q is on hold no longer: it will not be deleted at %s",
-			namespace.Resource, now.Name, hold.Until.Format(time.RFC3339)))
-	}
-	var names []string
-	for key := range old.Annotations {
-		if name, ok := strings.CutPrefix(key, namespace.ProtectionPrefix); ok {
-			if _, still := now.Annotations[key]; !still {
-				names = append(names, name)
-			}
-		}
-	}
-	if len(names) == 0 {
-		return warnings
-	}
-	const most = 10
-	slices.Sort(names)
-	text := strings.Join(names[:min(len(names), most)], ", ")
-	if more := len(names) - most; more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
-	}
-	return append(warnings, fmt.Sprintf("%s %q is protected from deletion no longer by %s", namespace.Resource, now.Name, text))
 }

@@ -5,9 +5,11 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver"
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/authorization"
 )
@@ -23,13 +25,12 @@ func TestDeletionOnHold(t *testing.T) {
 		require.Contains(t, a.Body, `"phase":"Active"`)
 		require.Contains(t, a.Body, `"nslifecycle.io/delete-after":`)
 		require.Len(t, a.Header.Values("Warning"), 1)
-		require.Regexp(t, `^299 - "namespaces \\"x\\" is not deleted yet: it is on hold until 2\d\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ; to restore it take off the annotation nslifecycle.io/delete-after, to delete it now take off nslifecycle.io/deletion-grace and DELETE it again"$`,
+		require.Regexp(t, `^299 - "namespaces \\"x\\" is not deleted yet: it is on hold until 2\d\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ and stays writable until then; to restore it take off the annotation nslifecycle.io/delete-after, to delete it now take off nslifecycle.io/deletion-grace and DELETE it again"$`,
 			a.Header.Get("Warning"))
 	}
-	a := e.must(http.StatusOK, "PATCH", at, `{"metadata":{"annotations":{"nslifecycle.io/delete-after":"{\"until\":\"2020-01-02T03:04:05Z\"}"}}}`,
-		"Content-Type", "application/merge-patch+json")
-	require.Empty(t, a.Header.Values("Warning"))
-	a = e.must(http.StatusOK, "DELETE", at, "")
+	_, err := e.registry.DeleteAfter(t.Context(), "x", namespace.Hold{Until: time.Now()}, namespace.Preconditions{})
+	require.NoError(t, err)
+	a := e.must(http.StatusOK, "DELETE", at, "")
 	require.Contains(t, a.Body, `"phase":"Terminating"`)
 	require.Empty(t, a.Header.Values("Warning"), "its time had come")
 }
@@ -125,7 +126,7 @@ func TestCreatedOnHold(t *testing.T) {
 		"details":{"name":"x","kind":"Namespace","causes":[{"reason":"FieldValueInvalid","field":"metadata.annotations[nslifecycle.io/delete-after]",
 			"message":"Invalid value: \"{\\\"until\\\":\\\"2020-01-02T03:04:05Z\\\"}\": until is over already, the namespace would be deleted at once: leave it out"}]}}`)
 	require.Empty(t, e.contents())
-	const want = `299 - "namespaces \"x\" is not deleted yet: it is on hold until 2130-01-02T03:04:05Z; to restore it take off the annotation nslifecycle.io/delete-after, to delete it now DELETE it"`
+	const want = `299 - "namespaces \"x\" is not deleted yet: it is on hold until 2130-01-02T03:04:05Z and stays writable until then; to restore it take off the annotation nslifecycle.io/delete-after, to delete it now DELETE it"`
 	a := e.must(http.StatusCreated, "POST", all+"?dryRun=All", declaring(laterHold))
 	require.Equal(t, []string{want}, a.Header.Values("Warning"))
 	a = e.must(http.StatusCreated, "PATCH", x+"?fieldManager=m", declaring(laterHold), "Content-Type", "application/apply-patch+yaml")
@@ -159,9 +160,39 @@ func TestTakenOffIsTold(t *testing.T) {
 	e.must(http.StatusOK, "PUT", x, declaring(many...))
 	a = e.must(http.StatusOK, "PUT", x, declaring(legal))
 	require.Equal(t, []string{`299 - "namespaces \"x\" is protected from deletion no longer by p00, p01, p02, p03, p04, p05, p06, p07, p08, p09 and 20 more"`}, a.Header.Values("Warning"))
-	e.must(http.StatusOK, "PUT", x, declaring(`"a":"b"`))
+	e.must(http.StatusOK, "PUT", x, declaring(laterHold))
 	e.must(http.StatusOK, "DELETE", x, "")
-	e.must(http.StatusOK, "PUT", x, declaring(laterHold, legal))
 	a = e.must(http.StatusOK, "PUT", x, declaring(`"a":"b"`))
-	require.Empty(t, a.Header.Values("Warning"), "they meant nothing any more (R3)")
+	require.Empty(t, a.Header.Values("Warning"), "it meant nothing any more (R3)")
+}
+
+// Every write that puts a namespace on hold, moves the hold, or gives it a grace is answered
+// with what comes of it, and one with a slip in an annotation with what was meant. A hold
+// that is over already is refused.
+func TestDeclarationsWarn(t *testing.T) {
+	e := newEnv(t, nil)
+	onHold := `299 - "namespaces \"x\" is not deleted yet: it is on hold until %s and stays writable until then; to restore it take off the annotation nslifecycle.io/delete-after, to delete it now DELETE it"`
+	graced := `299 - "namespaces \"x\" has a grace: DELETE puts it on hold for 24h0m0s, in which it stays Active and its content can be created and changed"`
+	slip := `299 - "the annotation \"nslifecycle.io/deletion-grase\" is unknown and has no effect: did you mean \"nslifecycle.io/deletion-grace\"?"`
+	domain := `299 - "the annotation \"protektion.nslifecycle.io/x\" is unknown and has no effect: did you mean \"protection.nslifecycle.io/x\"?"`
+	a := e.must(http.StatusCreated, "POST", all, declaring(`"nslifecycle.io/deletion-grase":"24h","protektion.nslifecycle.io/x":"{}"`))
+	require.Equal(t, []string{slip, domain}, a.Header.Values("Warning"))
+	a = e.must(http.StatusOK, "PUT", x, declaring(laterHold))
+	require.Equal(t, []string{fmt.Sprintf(onHold, "2130-01-02T03:04:05Z")}, a.Header.Values("Warning"))
+	sooner := strings.Replace(laterHold, "2130", "2129", 1)
+	a = e.must(http.StatusOK, "PATCH", x, declaring(sooner), "Content-Type", merge)
+	require.Equal(t, []string{fmt.Sprintf(onHold, "2129-01-02T03:04:05Z")}, a.Header.Values("Warning"))
+	a = e.must(http.StatusOK, "PATCH", x, declaring(sooner, `"a":"b"`), "Content-Type", merge)
+	require.Empty(t, a.Header.Values("Warning"))
+	a = e.must(http.StatusOK, "PUT", x, declaring(sooner, `"nslifecycle.io/deletion-grace":"24h"`))
+	require.Equal(t, []string{graced}, a.Header.Values("Warning"))
+	before := e.contents()
+	for _, a := range []answer{
+		e.do("PUT", x, declaring(pastHold)), e.do("PATCH", x, declaring(pastHold), "Content-Type", merge),
+		e.do("PATCH", x+"?fieldManager=m&force=true", declaring(pastHold), "Content-Type", "application/apply-patch+yaml"),
+	} {
+		require.Equal(t, http.StatusUnprocessableEntity, a.Code, a.Body)
+		require.Contains(t, a.text("message"), "until is over already, the namespace would be deleted at once: leave it out")
+	}
+	require.Equal(t, before, e.contents())
 }

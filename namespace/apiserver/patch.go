@@ -28,7 +28,6 @@ func (s *Server) patch(w http.ResponseWriter, r *request) error {
 		o, created, again, err := s.patchOnce(w, r, p, apply)
 		switch {
 		case err == nil && created:
-			s.warn(w, r, r.onHold(o.Meta))
 			return s.answer(w, r, http.StatusCreated, o)
 		case err == nil:
 			return s.answer(w, r, http.StatusOK, o)
@@ -92,7 +91,6 @@ func (s *Server) patchOnce(w http.ResponseWriter, r *request, p patch.Request, a
 		}
 		o, err = to.update(ctx, r.Namespace, r.Subresource, next)
 		again = !demanded && errors.Is(err, namespace.ErrConflict) && next.UID == live.UID
-		warnings = append(warnings, r.takenOff(live.Meta, o.Meta)...)
 	}
 	if err == nil {
 		s.warn(w, r, warnings)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/internal/codec"
+	"github.com/nslifecycle/nslifecycle/namespace/registry"
 )
 
 // request is a request for a resource: what it is about, and what it asks for.
@@ -101,7 +102,7 @@ func (s *Server) do(w http.ResponseWriter, r *request) error {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), s.options.Limits.Timeout)
 	defer cancel()
-	r.Request = r.WithContext(ctx)
+	r.Request = r.WithContext(registry.WithWarnings(ctx, func(text string) { s.warn(w, r, []string{text}) }))
 	switch r.Verb {
 	case "get":
 		return s.get(w, r)

@@ -68,9 +68,6 @@ func (s *Server) replace(w http.ResponseWriter, r *request, o registry.Object) (
 			return registry.Object{}, err
 		}
 		written, err := to.update(r.Context(), r.Namespace, r.Subresource, next)
-		if err == nil {
-			s.warn(w, r, r.takenOff(live.Meta, written.Meta))
-		}
 		if !unconditional || attempt == updateAttempts || o.UID != "" && o.UID != live.UID || !errors.Is(err, namespace.ErrConflict) || errors.Is(err, namespace.ErrUnknownOutcome) {
 			return written, err
 		}

@@ -63,10 +63,14 @@ func (r *Registry) Restore(ctx context.Context, name string, only namespace.Prec
 			}
 			return old, err
 		}
-		n := old.DeepCopy()
-		delete(n.Annotations, namespace.HoldAnnotation)
-		return n, nil
+		return withoutHold(old), nil
 	})
+}
+
+func withoutHold(n namespace.Namespace) namespace.Namespace {
+	n = n.DeepCopy()
+	delete(n.Annotations, namespace.HoldAnnotation)
+	return n
 }
 
 // changeHold has what prepare makes of an Active namespace, which differs in its hold
@@ -74,10 +78,9 @@ func (r *Registry) Restore(ctx context.Context, name string, only namespace.Prec
 func (r *Registry) changeHold(ctx context.Context, name string, only namespace.Preconditions,
 	prepare func(old namespace.Namespace) (namespace.Namespace, error),
 ) (namespace.Namespace, error) {
-	var next namespace.Namespace
-	entry, gone, err := r.mutate(ctx, r.target(name), r.dry, func(entry store.Entry) (plan, error) {
-		old, err := decodeNamespace(entry)
-		if err != nil {
+	var old, next namespace.Namespace
+	entry, gone, err := r.mutate(ctx, r.target(name), r.dry, func(entry store.Entry) (p plan, err error) {
+		if old, err = decodeNamespace(entry); err != nil {
 			return plan{}, err
 		}
 		if err := only.Check(namespace.Resource, old.Meta); err != nil {
@@ -90,11 +93,10 @@ func (r *Registry) changeHold(ctx context.Context, name string, only namespace.P
 		if next, err = prepare(old); err != nil {
 			return plan{}, err
 		}
-		var p plan
 		p, next, err = r.planHold(ctx, old, next, entry)
 		return p, err
 	})
-	return answer(next, entry, gone, err)
+	return answer(ctx, old, next, entry, gone, err)
 }
 
 // planHold returns how next, which differs in its hold only, takes the place of old,
@@ -158,14 +160,15 @@ func (r *Registry) planHeld(ctx context.Context, old, next namespace.Namespace, 
 	return p, made, nil
 }
 
-// sinceThen returns [namespace.ValidateUpdate] without what is wrong with next already.
+// sinceThen returns [validateUpdate] without what is wrong with next already.
 func sinceThen(old, next namespace.Namespace) func(old, made namespace.Namespace) error {
+	validate := validateUpdate(time.Now())
 	var known *namespace.Error
-	if !errors.As(namespace.ValidateUpdate(old, next), &known) {
-		return namespace.ValidateUpdate
+	if !errors.As(validate(old, next), &known) {
+		return validate
 	}
 	return func(old, made namespace.Namespace) error {
-		err := namespace.ValidateUpdate(old, made)
+		err := validate(old, made)
 		var wrong *namespace.Error
 		if !errors.As(err, &wrong) || wrong.Kind != namespace.ErrInvalid {
 			return err

@@ -165,7 +165,7 @@ func TestDeleteOnHold(t *testing.T) {
 func (e *env) place(t testing.TB, n namespace.Namespace) {
 	wanted := n.Annotations
 	n.Annotations = map[string]string{}
-	unchecked, due := map[string]string{}, ""
+	unchecked, due := map[string]string{}, namespace.Hold{}
 	for key, value := range wanted {
 		readable := map[string]string{key: value}
 		h, held, noHold := namespace.HoldOf(namespace.Meta{Annotations: readable})
@@ -175,15 +175,15 @@ func (e *env) place(t testing.TB, n namespace.Namespace) {
 		case noHold != nil, noGrace != nil:
 			unchecked[key] = value
 		case held && h.Due(time.Now()):
-			due = value
+			due = h
 		default:
 			n.Annotations[key] = value
 		}
 	}
 	_, err := e.Create(e.ctx, n)
 	require.NoError(t, err)
-	if due != "" {
-		_, err = e.annotate(n.Name, namespace.HoldAnnotation, due)
+	if !due.Until.IsZero() {
+		_, err = e.DeleteAfter(e.ctx, n.Name, due, anyVersion)
 		require.NoError(t, err)
 	}
 	entry, err := e.store.Get(e.ctx, "/registry/namespaces/"+n.Name)

@@ -62,9 +62,12 @@ func (r *Registry) Create(ctx context.Context, n namespace.Namespace) (namespace
 		return namespace.Namespace{}, err
 	case built:
 		made.ResourceVersion = madeAt(entry)
-		return made, nil
+	default:
+		if made, err = decodeNamespace(entry); err != nil {
+			return namespace.Namespace{}, err
+		}
 	}
-	return decodeNamespace(entry)
+	return warned(ctx, namespace.Namespace{}, made), nil
 }
 
 // insertion returns the transaction that creates n, with its gate.
@@ -100,7 +103,7 @@ func (c *core) alongside(ctx context.Context, do []store.Operation, old, next na
 // record by the same commit, under the name that audit.WithActor has set; so it is by every other
 // write that makes one.
 func (r *Registry) Update(ctx context.Context, n namespace.Namespace) (namespace.Namespace, error) {
-	return r.replaceNamespace(ctx, n, Update, namespace.PrepareUpdate, namespace.ValidateUpdate)
+	return r.replaceNamespace(ctx, n, Update, namespace.PrepareUpdate, validateUpdate(time.Now()))
 }
 
 // UpdateStatus replaces status and nothing else, under the conditions of
@@ -124,10 +127,9 @@ func (r *Registry) replaceNamespace(ctx context.Context, asked namespace.Namespa
 	if err := checkAsked(namespace.Resource, asked.Meta); err != nil {
 		return namespace.Namespace{}, err
 	}
-	var next namespace.Namespace
-	entry, gone, err := r.mutate(ctx, r.target(asked.Name), r.dry, func(entry store.Entry) (plan, error) {
-		old, err := decodeNamespace(entry)
-		if err != nil {
+	var old, next namespace.Namespace
+	entry, gone, err := r.mutate(ctx, r.target(asked.Name), r.dry, func(entry store.Entry) (p plan, err error) {
+		if old, err = decodeNamespace(entry); err != nil {
 			return plan{}, err
 		}
 		if err := checkSame(namespace.Resource, old.Meta, asked.Meta); err != nil {
@@ -140,12 +142,16 @@ func (r *Registry) replaceNamespace(ctx context.Context, asked namespace.Namespa
 		if !r.asks() {
 			return r.planNamespace(ctx, old, next, entry)
 		}
-		var p plan
 		p, next, err = r.planAdmitted(ctx, op, old, next, prepare, validate,
 			func(old, next namespace.Namespace) (plan, error) { return r.planNamespace(ctx, old, next, entry) })
 		return p, err
 	})
-	return answer(next, entry, gone, err)
+	return answer(ctx, old, next, entry, gone, err)
+}
+
+// validateUpdate returns [namespace.ValidateUpdate] for a request made at now.
+func validateUpdate(now time.Time) func(old, next namespace.Namespace) error {
+	return func(old, next namespace.Namespace) error { return namespace.ValidateUpdate(old, next, now) }
 }
 
 // planNamespace returns how next takes the place of old.
@@ -169,8 +175,8 @@ func (c *core) planNamespace(ctx context.Context, old, next namespace.Namespace,
 	return p, err
 }
 
-// answer is what a request that replaced a namespace returns.
-func answer(next namespace.Namespace, entry store.Entry, gone bool, err error) (namespace.Namespace, error) {
+// answer is what a request that replaced old by next returns.
+func answer(ctx context.Context, old, next namespace.Namespace, entry store.Entry, gone bool, err error) (namespace.Namespace, error) {
 	if err != nil {
 		return namespace.Namespace{}, err
 	}
@@ -179,7 +185,10 @@ func answer(next namespace.Namespace, entry store.Entry, gone bool, err error) (
 		next.Status.Phase = next.Phase()
 		return next, nil
 	}
-	return decodeNamespace(entry)
+	if next, err = decodeNamespace(entry); err != nil {
+		return namespace.Namespace{}, err
+	}
+	return warned(ctx, old, next), nil
 }
 
 // Delete asks for the deletion of a namespace, and returns it: since now, or
@@ -203,12 +212,13 @@ func (r *Registry) Delete(ctx context.Context, name string, only namespace.Preco
 	if err := r.checkDeletion(name, only); err != nil {
 		return namespace.Namespace{}, err
 	}
-	var next namespace.Namespace
+	var before, next namespace.Namespace // before as the warnings compare it
 	entry, gone, err := r.mutate(ctx, r.target(name), r.dry, func(entry store.Entry) (plan, error) {
 		old, err := decodeNamespace(entry)
 		if err != nil {
 			return plan{}, err
 		}
+		before = old
 		if err := namespace.ValidateDelete(old, only); err != nil {
 			return plan{}, err
 		}
@@ -221,6 +231,7 @@ func (r *Registry) Delete(ctx context.Context, name string, only namespace.Preco
 		var p plan
 		switch {
 		case next.Phase() == phase.Active:
+			before = withoutHold(old)
 			p, next, err = r.planHold(ctx, old, next, entry)
 			return p, err
 		case !r.asks():
@@ -230,7 +241,7 @@ func (r *Registry) Delete(ctx context.Context, name string, only namespace.Preco
 			func(old, next namespace.Namespace) (plan, error) { return r.planDeletion(ctx, old, next) })
 		return p, err
 	})
-	return answer(next, entry, gone, err)
+	return answer(ctx, before, next, entry, gone, err)
 }
 
 // checkDeletion refuses the deletion of what cannot be deleted, whatever is stored.

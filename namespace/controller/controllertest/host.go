@@ -79,7 +79,9 @@ func (h *Host) Finalize(ctx context.Context, ns namespace.Namespace) (namespace.
 
 // Update replaces the metadata that a client may change.
 func (h *Host) Update(ctx context.Context, ns namespace.Namespace) (namespace.Namespace, error) {
-	return h.replace(ctx, ns, namespace.PrepareUpdate, namespace.ValidateUpdate)
+	return h.replace(ctx, ns, namespace.PrepareUpdate, func(old, updated namespace.Namespace) error {
+		return namespace.ValidateUpdate(old, updated, time.Now())
+	})
 }
 
 func (h *Host) replace(

@@ -1,0 +1,149 @@
+package namespace
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nslifecycle/nslifecycle/phase"
+)
+
+// Warnings returns what the client of a write that replaced old by next should know, one
+// line each: the namespace was put on hold or taken off it, a grace leaves it writable, a
+// protection is gone, or an annotation of this library's domain is unknown and has no
+// effect. The zero old: next was created. Nothing is returned for a terminating next.
+func Warnings(old, next Namespace) []string {
+	if next.Phase() == phase.Terminating {
+		return nil
+	}
+	var all []string
+	add := func(text string) {
+		if text != "" {
+			all = append(all, text)
+		}
+	}
+	add(holdWarning(old.Meta, next.Meta))
+	add(graceWarning(old.Meta, next.Meta))
+	add(protectionWarning(old.Meta, next.Meta))
+	return append(all, unknownWarnings(old.Meta, next.Meta)...)
+}
+
+func subject(m Meta) string { return Resource + " " + quoted(m.Name) }
+
+func holdWarning(old, next Meta) string {
+	was, before, unreadable := HoldOf(old)
+	before = before && unreadable == nil
+	is, after, unreadable := HoldOf(next)
+	after = after && unreadable == nil
+	switch {
+	case before && !after:
+		return fmt.Sprintf("%s is on hold no longer: it will not be deleted at %s", subject(next), was.Until.Format(time.RFC3339))
+	case !after || before && was.Until.Equal(is.Until):
+		return ""
+	}
+	now := "DELETE it"
+	if _, ok := next.Annotations[GraceAnnotation]; ok {
+		now = "take off " + GraceAnnotation + " and DELETE it again"
+	}
+	return fmt.Sprintf("%s is not deleted yet: it is on hold until %s and stays writable until then; to restore it take off the annotation %s, to delete it now %s",
+		subject(next), is.Until.Format(time.RFC3339), HoldAnnotation, now)
+}
+
+func graceWarning(old, next Meta) string {
+	grace, err := GraceOf(next)
+	if err != nil || grace == 0 || old.Annotations[GraceAnnotation] == next.Annotations[GraceAnnotation] {
+		return ""
+	}
+	return fmt.Sprintf("%s has a grace: DELETE puts it on hold for %v, in which it stays Active and its content can be created and changed",
+		subject(next), grace)
+}
+
+func protectionWarning(old, next Meta) string {
+	var names []string
+	for key := range old.Annotations {
+		if name, ok := strings.CutPrefix(key, ProtectionPrefix); ok {
+			if _, still := next.Annotations[key]; !still {
+				names = append(names, name)
+			}
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	slices.Sort(names)
+	return fmt.Sprintf("%s is protected from deletion no longer by %s%s",
+		subject(next), strings.Join(names[:min(len(names), maxTold)], ", "), more(len(names)))
+}
+
+// unknownWarnings names annotations that next adds in this library's domain although the
+// library reads no such annotation, each with the nearest one that it reads.
+func unknownWarnings(old, next Meta) []string {
+	var keys []string
+	for key := range next.Annotations {
+		if _, before := old.Annotations[key]; !before && inDomain(key) && !Declares(key) {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	var all []string
+	for i, key := range keys[:min(len(keys), maxTold)] {
+		text := fmt.Sprintf("the annotation %s is unknown and has no effect: did you mean %s?", strconv.Quote(key), strconv.Quote(nearestKey(key)))
+		if i == maxTold-1 {
+			text += more(len(keys))
+		}
+		all = append(all, text)
+	}
+	return all
+}
+
+// more counts the entries of a list beyond those that are named.
+func more(n int) string {
+	if n <= maxTold {
+		return ""
+	}
+	return fmt.Sprintf(" and %d more", n-maxTold)
+}
+
+// inDomain reports whether the key of an annotation is in this library's domain, or in
+// one below it.
+func inDomain(key string) bool {
+	domain, _, qualified := strings.Cut(strings.ToLower(key), "/")
+	return qualified && (domain == declarations || strings.HasSuffix(domain, "."+declarations))
+}
+
+// nearestKey returns the key that the library reads and that takes the fewest edits of
+// key.
+func nearestKey(key string) string {
+	_, name, _ := strings.Cut(key, "/")
+	key = strings.ToLower(key)
+	nearest, fewest := "", 0
+	for _, known := range []string{HoldAnnotation, GraceAnnotation, ProtectionPrefix + name, WaiverPrefix + name} {
+		if n := edits(key, strings.ToLower(known)); nearest == "" || n < fewest {
+			nearest, fewest = known, n
+		}
+	}
+	return nearest
+}
+
+// edits returns the Levenshtein distance of a and b, in bytes.
+func edits(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			replaced := diagonal
+			if a[i] != b[j] {
+				replaced++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(replaced, row[j]+1, diagonal+1)
+		}
+	}
+	return row[len(b)]
+}
