@@ -67,9 +67,12 @@ func (a *agent) tell(ctx context.Context, w io.Writer) error {
 	if _, err := io.WriteString(w, d.Text()); err != nil {
 		return err
 	}
+	if d.Causes[0].Kind == why.NotFound {
+		return fmt.Errorf("--explain: there is no namespace %q", a.config.explain)
+	}
 	p, err := preview.Of(ctx, a.cluster.Namespaces(), a.cluster.Deleter(), a.config.explain, &preview.Options{Unguarded: !a.guarded()})
 	switch {
-	case errors.Is(err, namespace.ErrNotFound): // the diagnosis says so
+	case errors.Is(err, namespace.ErrNotFound): // it was removed since
 		return nil
 	case err != nil:
 		return errors.New(explain(err))

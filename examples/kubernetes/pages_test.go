@@ -132,14 +132,14 @@ func TestExplain(t *testing.T) {
 	f := newFront(t, s)
 	s.create(t, "a", []corev1.FinalizerName{ours, stock}, "t001/a", "t001/b")
 	s.put(t, "a", "configmaps/kept", "example.com/keep")
-	explained := func(name string) string {
+	explained := func(name string, want int) string {
 		p := s.agent(t, "--explain", name, "--server", f.address, "--finalizer", string(ours))
 		code, fault := p.Exit()
-		require.Zero(t, code, "%s%s", p.Said(), fault)
+		require.Equal(t, want, code, "%s%s", p.Said(), fault)
 		return passing.ReplaceAllString(slow.ReplaceAllString(p.Said(), ""), "...")
 	}
-	golden(t, "explain-active.txt", explained("a"))
-	golden(t, "explain-gone.txt", explained("b"))
+	golden(t, "explain-active.txt", explained("a", 0))
+	golden(t, "explain-unknown.txt", explained("b", 1))
 	agent := s.agent(t, "--finalizer", string(ours))
 	agent.Until(t, "watching")
 	s.remove(t, "a")
@@ -147,7 +147,7 @@ func TestExplain(t *testing.T) {
 	stop(t, agent)
 	ns, err := s.core.Namespaces().Get(t.Context(), "a", metav1.GetOptions{})
 	require.NoError(t, err)
-	golden(t, "explain-terminating.txt", explained("a"))
+	golden(t, "explain-terminating.txt", explained("a", 0))
 	after, err := s.core.Namespaces().Get(t.Context(), "a", metav1.GetOptions{})
 	require.NoError(t, err)
 	require.Equal(t, ns.ResourceVersion, after.ResourceVersion)

@@ -233,7 +233,7 @@ func TestIndex(t *testing.T) {
 
 	page := get(h, "/").Body.String()
 	require.Contains(t, page, `<progress max="100" value="88">`)
-	require.Contains(t, page, "318 removed, what is left is not known")
+	require.Contains(t, page, "318 removed, what remains is not known")
 	require.Equal(t, 1, strings.Count(page, "100 %</b>"), "only what is over is")
 	require.Contains(t, page, `<span class="tag bad">owner missing</span>`)
 	require.Contains(t, page, `and 2 more`)

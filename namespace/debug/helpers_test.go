@@ -209,6 +209,6 @@ func going(name string, since time.Time) explain.Diagnosis {
 			Kind: explain.SourceFailed, Source: "widgets.example.com", Summary: "widgets.example.com cannot be listed",
 			Detail: "connection refused", Remedy: explain.Remedy{Text: "Bring it back.", Command: "kubectl get widgets"},
 		}},
-		Progress: &explain.Progress{Removed: 1, Remaining: 3},
+		Progress: &explain.Progress{Removed: 1, Known: true, Remaining: 3, Percent: 25},
 	}
 }

@@ -33,10 +33,10 @@ func scene(now time.Time) (whole, *debug.Options) {
 		Remedy:  explain.Remedy{Text: "Start it again; ask billing@example.com."},
 	}}
 	team.Holders = []explain.Holder{lost}
-	team.Progress = &explain.Progress{Removed: 412}
+	team.Progress = &explain.Progress{Removed: 412, Known: true, Percent: 100}
 
 	large := going("load-test-2026-11", ago(14*time.Minute))
-	large.Progress = &explain.Progress{Removed: 61_240, Remaining: 38_760, PerSecond: 78.4, End: now.Add(8 * time.Minute)}
+	large.Progress = &explain.Progress{Removed: 61_240, Known: true, Remaining: 38_760, Percent: 61, PerSecond: 78.4, End: now.Add(8 * time.Minute)}
 	large.Causes = []explain.Cause{{Kind: explain.Moving, Summary: "38,760 objects of 3 types are left, and they get less."}}
 	large.Holders = []explain.Holder{alive}
 
@@ -47,7 +47,7 @@ func scene(now time.Time) (whole, *debug.Options) {
 
 	young := going("pr-10482", ago(3*time.Second))
 	young.Causes = []explain.Cause{{Kind: explain.Starting, Summary: "Its deletion has just begun."}}
-	young.Progress, young.Holders = &explain.Progress{Removed: 4, Remaining: 9}, []explain.Holder{alive}
+	young.Progress, young.Holders = &explain.Progress{Removed: 4, Known: true, Remaining: 9, Percent: 30}, []explain.Holder{alive}
 
 	odd := going(hostile, ago(time.Hour))
 	odd.Causes[0].Summary = `<img src=x onerror=alert(2)> cannot be listed`
@@ -80,7 +80,7 @@ func stuck(now time.Time, holders ...explain.Holder) explain.Diagnosis {
 		Kind: explain.Held, Source: "widgets.example.com", Summary: "2 objects of widgets.example.com are held by the finalizer example.com/drain.",
 		Remedy: explain.Remedy{Text: "Look at what the finalizer's controller says.", Command: "kubectl get widgets.example.com --namespace analytics"},
 	}, {Kind: explain.OwnerAtWork, Summary: "The owner of kubernetes is at work."}}
-	d.Progress = &explain.Progress{Removed: 1_870, Remaining: 240, PerSecond: 0.4, End: now.Add(10 * time.Minute)}
+	d.Progress = &explain.Progress{Removed: 1_870, Known: true, Remaining: 240, Percent: 88, PerSecond: 0.4, End: now.Add(10 * time.Minute)}
 	d.Objects = []explain.Objects{
 		{Resource: "configmaps", Remaining: 238, Deleting: 0, Sample: []string{"app-1", "app-2", "app-3", "app-4", "app-5"}},
 		{Resource: "widgets.example.com", Remaining: 2, Deleting: 2, Sample: []string{"blue", "green"},

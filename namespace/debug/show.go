@@ -18,7 +18,7 @@ import (
 // functions are what templates show values with.
 var functions = template.FuncMap{
 	"show": func(v any) string { return visible(fmt.Sprint(v)) }, "moment": moment, "stamp": stamp, "asOf": asOf,
-	"age": ageHTML, "in": inHTML, "due": due, "next": next, "outdated": outdated, "short": short, "grouped": grouped, "progress": progress, "rate": rate, "stage": stageText,
+	"age": ageHTML, "in": inHTML, "due": due, "next": next, "outdated": outdated, "short": short, "grouped": grouped, "rate": rate, "stage": stageText,
 	"severity": severity, "kind": kindText, "holder": holderClass, "less": func(n int) int { return n - 1 },
 }
 
@@ -202,32 +202,6 @@ func grouped(n int) string {
 	return s
 }
 
-// bar is a progress as it is drawn.
-type bar struct {
-	explain.Progress
-	Known   bool // how much is left
-	Percent int  // of the objects that were there
-}
-
-// progress returns how a progress is drawn; nil: not at all. That nothing was seen of
-// what is left says nothing while content counts as not gone: some source has not
-// answered, or has not been asked. Only what is over is at 100 per cent.
-func progress(p *explain.Progress, stage phase.Stage) *bar {
-	if p == nil {
-		return nil
-	}
-	b := &bar{Progress: *p}
-	b.Known = p.Remaining > 0 || stage != phase.DeletingContent
-	switch {
-	case b.Known && p.Remaining <= 0:
-		b.Percent = 100
-	case b.Known && p.Removed > 0:
-		done := 100 * float64(p.Removed) / (float64(p.Removed) + float64(p.Remaining))
-		b.Percent = min(int(math.Floor(done)), 99)
-	}
-	return b
-}
-
 func rate(perSecond float64) string {
 	switch {
 	case perSecond >= 10:
@@ -255,7 +229,7 @@ func stageText(s phase.Stage) string {
 func severity(k explain.Kind) string {
 	switch k {
 	case explain.OwnerAtWork, explain.Stopping, explain.Moving, explain.Settling, explain.Ordered, explain.Starting,
-		explain.NotTerminating, explain.Gone:
+		explain.NotTerminating, explain.Gone, explain.NotFound:
 		return "calm"
 	case explain.Protected, explain.OnHold, explain.Waived, explain.Forced, explain.Remaining, explain.Queued,
 		explain.OwnerUnknown, explain.Held, explain.SourceSlow:

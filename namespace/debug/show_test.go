@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/nslifecycle/nslifecycle/namespace/explain"
-	"github.com/nslifecycle/nslifecycle/phase"
 )
 
 func TestDurations(t *testing.T) {
@@ -51,30 +50,6 @@ func TestVisible(t *testing.T) {
 		"\xff": `\xff`, "\ufffd": "\ufffd", "a\xc3(": `a\xc3(`, "\u2028": `\u2028`, "\u007f": `\u007f`, "\u0085": `\u0085`,
 	} {
 		require.Equal(t, want, visible(s), "%q", s)
-	}
-}
-
-func TestProgress(t *testing.T) {
-	require.Nil(t, progress(nil, phase.DeletingContent))
-	for _, c := range []struct {
-		removed, remaining int
-		stage              phase.Stage
-		known              bool
-		percent            int
-	}{
-		{0, 0, phase.DeletingContent, false, 0},
-		{7, 0, phase.DeletingContent, false, 0},
-		{7, 0, phase.WaitingForFinalizers, true, 100},
-		{0, 0, phase.ReadyToRemove, true, 100},
-		{0, 5, phase.DeletingContent, true, 0},
-		{1, 1, phase.DeletingContent, true, 50},
-		{999_999, 1, phase.DeletingContent, true, 99},
-		{math.MaxInt, math.MaxInt, phase.DeletingContent, true, 50},
-		{-3, 5, phase.DeletingContent, true, 0},
-	} {
-		got := progress(&explain.Progress{Removed: c.removed, Remaining: c.remaining}, c.stage)
-		require.Equal(t, c.known, got.Known, "%+v", c)
-		require.Equal(t, c.percent, got.Percent, "%+v", c)
 	}
 }
 

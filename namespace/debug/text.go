@@ -60,14 +60,18 @@ func (r row) Why() string {
 // done returns the progress in per cent, as far as it is known, and how old it is if
 // some of it was not counted lately.
 func (r row) done() string {
-	b := progress(r.Progress, r.Stage)
-	if b == nil || !b.Known {
+	p := r.Progress
+	if p == nil || !p.Known {
 		return "-"
 	}
-	if !r.Counted.IsZero() {
-		return fmt.Sprintf("%d%% (%s ago)", b.Percent, age(r.Counted, r.At))
+	text := fmt.Sprintf("%d%%", p.Percent)
+	if p.AtLeast {
+		text = "<=" + text
 	}
-	return fmt.Sprintf("%d%%", b.Percent)
+	if !r.Counted.IsZero() {
+		text += fmt.Sprintf(" (%s ago)", age(r.Counted, r.At))
+	}
+	return text
 }
 
 func orDash(s string) string {

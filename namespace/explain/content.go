@@ -36,7 +36,7 @@ func (b *builder) objects() []Objects {
 // progress sums up what is left and what has gone.
 func (b *builder) progress() *Progress {
 	h := b.in.History
-	p := &Progress{Removed: h.Removed, Passes: h.Total}
+	p := &Progress{Removed: max(h.Removed, 0), Passes: h.Total}
 	unknown := false
 	for _, o := range b.d.Objects {
 		p.Remaining = plus(p.Remaining, max(o.Remaining, 0))
@@ -52,6 +52,34 @@ func (b *builder) progress() *Progress {
 		p.End = b.d.At.Add(time.Duration(left * float64(time.Second))).Truncate(time.Second)
 	}
 	return p
+}
+
+// account completes the progress: whether what remains is known, and how much of all that
+// makes. Objects that a drop by force left count until a sweep has removed them.
+func (b *builder) account() {
+	p := b.d.Progress
+	if p == nil {
+		return
+	}
+	emptied := b.has(Gone) || b.d.Stage == phase.WaitingForFinalizers || b.d.Stage == phase.ReadyToRemove
+	left := 0
+	for _, f := range b.forces {
+		objects, untold := f.left()
+		left = plus(left, objects)
+		p.AtLeast = p.AtLeast || untold > 0 || f.begun == nil && objects > 0
+	}
+	p.Remaining = max(p.Remaining, left)
+	p.AtLeast = p.AtLeast || slices.ContainsFunc(b.failing, func(f Failure) bool { return f.Kind.hides() })
+	p.Known = p.Remaining > 0 || emptied && !p.AtLeast
+	switch {
+	case p.Removed == 0 && p.Remaining == 0 && p.Passes == 0:
+		b.d.Progress = nil // neither conditions nor passes say anything of it
+	case p.Known && p.Remaining == 0:
+		p.Percent = 100
+	case p.Known:
+		done := 100 * (float64(p.Removed) / (float64(p.Removed) + float64(p.Remaining)))
+		p.Percent = min(int(done), 99)
+	}
 }
 
 // content explains the objects that are left.

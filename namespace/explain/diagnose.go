@@ -91,6 +91,7 @@ func (b *builder) finish() {
 	if b.has(Returning) {
 		d.Progress = nil // what is deleted again and again is no progress
 	}
+	b.account()
 	b.foretell()
 	d.Passes, d.Failures, d.Next = h.Passes, h.Failures, h.Next
 	switch {
@@ -163,7 +164,6 @@ func (b *builder) active() {
 
 // gone explains a name that nobody has.
 func (b *builder) gone() {
-	h := b.in.History
 	over := func(f force) bool { return !f.unfinished() }
 	b.forces = slices.Concat(slices.DeleteFunc(slices.Clone(b.forces), over), slices.DeleteFunc(b.forces, force.unfinished))
 	b.forced()
@@ -172,7 +172,5 @@ func (b *builder) gone() {
 		b.urgent--
 	}
 	b.cause(b.absent())
-	if h.Removed > 0 || h.Total > 0 {
-		b.d.Progress = &Progress{Removed: h.Removed, Passes: h.Total}
-	}
+	b.d.Progress = &Progress{Removed: max(b.in.History.Removed, 0), Passes: b.in.History.Total}
 }

@@ -78,9 +78,13 @@ type Remedy struct {
 
 // Progress is how far a deletion has come.
 type Progress struct {
-	Removed   int       `json:"removed"`           // so far, as far as known
-	Remaining int       `json:"remaining"`         // as far as known
-	AtLeast   bool      `json:"atLeast,omitempty"` // there is more than Remaining; nobody has counted to the end
+	Removed int `json:"removed"` // so far, as far as known
+	// Known reports whether Remaining is known. That a pass saw nothing left says nothing
+	// while sources have not answered or were not asked.
+	Known     bool      `json:"known"`
+	Remaining int       `json:"remaining"`         // objects of the namespace, or those that a drop by force left
+	AtLeast   bool      `json:"atLeast,omitempty"` // there may be more than Remaining
+	Percent   int       `json:"percent"`           // removed, of all objects; at most so many if AtLeast, zero unless Known; 100: nothing is left
 	PerSecond float64   `json:"perSecond,omitempty"`
 	End       time.Time `json:"end,omitzero"`     // by that rate, and later if AtLeast; zero: cannot be told
 	Passes    int       `json:"passes,omitempty"` // so far, as far as recorded

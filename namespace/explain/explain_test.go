@@ -112,10 +112,10 @@ func TestCauses(t *testing.T) {
 		summary string
 		remedy  string // of text and command
 	}{
-		{"there is none", explain.Input{Name: "shop"}, []explain.Kind{explain.Gone}, "there is no such namespace", "Nothing"},
+		{"there is none", explain.Input{Name: "shop"}, []explain.Kind{explain.NotFound}, "there is no such namespace, and nothing is known here of an earlier one", "kubectl get namespaces"},
 		{"removed a while ago", explain.Input{Name: "shop", History: explain.History{UID: "u-0", Deleted: ago(time.Hour), Ended: ago(time.Minute), Total: 4, Removed: 1200}},
 			[]explain.Kind{explain.Gone}, "it was removed 1m ago, 59m after its deletion", ""},
-		{"active", explain.Input{Namespace: living()}, []explain.Kind{explain.NotTerminating}, "nobody has asked", "kubectl delete namespace shop"},
+		{"active", explain.Input{Namespace: living()}, []explain.Kind{explain.NotTerminating}, "nobody has asked", "Nothing is wrong"},
 		{"protected twice", explain.Input{Namespace: annotated(annotated(living(),
 			namespace.Protection{Name: "legal", Owner: "law@example.com", Reason: "contract"}), namespace.Protection{Name: "freeze", Owner: "ops", Reason: "holidays"})},
 			[]explain.Kind{explain.Protected, explain.Protected}, "freeze protects it (ops: holidays)", "kubectl annotate namespace shop protection.nslifecycle.io/freeze-"},
@@ -357,7 +357,7 @@ WHY
         $ kubectl get pods -n shop -o custom-columns=NAME:.metadata.name,FINALIZERS:.metadata.finalizers
 
 PROGRESS
-  1,204 removed, 2 remaining, 12/s, in 3 passes
+  1,204 removed, at least 2 remaining, 12/s, in 3 passes
 
 HELD BY
   kubernetes: owner alive, last pass 5s ago, contact #team

@@ -55,7 +55,7 @@ func TestExplainerBesideAController(t *testing.T) {
 			require.NoError(t, err, "what is optional may fail")
 			return d
 		}
-		require.Equal(t, explain.Gone, ask().Causes[0].Kind)
+		require.Equal(t, explain.NotFound, ask().Causes[0].Kind)
 		_, err = host.Create(ctx, namespace.Namespace{Meta: namespace.Meta{Name: "shop"}})
 		require.NoError(t, err)
 		require.Equal(t, explain.NotTerminating, ask().Causes[0].Kind)
@@ -146,7 +146,7 @@ func TestExplainerBadInput(t *testing.T) {
 	for _, name := range []string{"..", "a/b", "\xff", string(make([]byte, 1000))} {
 		d, err := explain.New(host, nil).Explain(t.Context(), name)
 		require.NoError(t, err, "a name that cannot exist is one that does not")
-		require.Equal(t, []explain.Kind{explain.Gone}, kinds(d))
+		require.Equal(t, []explain.Kind{explain.NotFound}, kinds(d))
 	}
 }
 

@@ -30,7 +30,6 @@ type view struct {
 	Headline string
 	Lines    []string
 	NextPass string
-	Percent  int // removed; -1: nobody knows, or nothing is left as far as known
 }
 
 // HTML writes the diagnosis as a page of its own: no script, no assets, everything from
@@ -38,10 +37,7 @@ type view struct {
 // Content-Security-Policy allows it with the expression that [StyleSource] returns. The
 // error is that of w.
 func (d Diagnosis) HTML(w io.Writer) error {
-	v := view{Diagnosis: d, Style: template.CSS(style), Headline: d.headline(), Lines: d.sublines(), NextPass: d.next(), Percent: -1}
-	if p := d.Progress; p != nil && !p.AtLeast && p.Removed >= 0 && p.Remaining > 0 {
-		v.Percent = int(100 * (float64(p.Removed) / (float64(p.Removed) + float64(p.Remaining))))
-	}
+	v := view{Diagnosis: d, Style: template.CSS(style), Headline: d.headline(), Lines: d.sublines(), NextPass: d.next()}
 	var b bytes.Buffer // so that a page is written as a whole, or not at all
 	err := page.Execute(&b, v)
 	if err == nil {

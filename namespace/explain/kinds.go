@@ -13,7 +13,8 @@ const (
 	OnHold         Kind = "on-hold"         // it will be deleted when its hold is over
 	NotTerminating Kind = "not-terminating" // nobody has asked for its deletion
 	Forced         Kind = "forced"          // finalizers were dropped by force, and something was left
-	Gone           Kind = "gone"            // there is no such namespace
+	Gone           Kind = "gone"            // it was removed: its passes or records are known
+	NotFound       Kind = "not-found"       // there is no such namespace, and nothing is known of one
 
 	// What somebody has to do something about.
 	OwnerMissing    Kind = "owner-missing"    // the owner of a finalizer was there once
@@ -44,7 +45,7 @@ const (
 )
 
 var ranks = []Kind{
-	Protected, OnHold, NotTerminating, Gone,
+	Protected, OnHold, NotTerminating, Gone, NotFound,
 	OwnerMissing, Unattended, Removable, StorageFailed, DiscoveryFailed, ParsingFailed, SourceFailed, SourceSlow,
 	Returning, Held, Conflicts, Stalled, OwnerUnknown, Queued,
 	OwnerAtWork, Stopping, Moving, Settling, Ordered, Remaining, Starting, Forced, Waived, Unknown,
@@ -65,6 +66,15 @@ func (k Kind) rank() int {
 func (k Kind) stuck() bool {
 	r := k.rank()
 	return r >= OwnerMissing.rank() && r <= Queued.rank()
+}
+
+// hides reports whether such a failure may hide content from a pass.
+func (k Kind) hides() bool {
+	switch k {
+	case DiscoveryFailed, ParsingFailed, SourceFailed, SourceSlow:
+		return true
+	}
+	return false
 }
 
 // saysSince reports whether the summary of such a cause tells for how long.

@@ -75,17 +75,19 @@ func (b *builder) onHold(h namespace.Hold, err error) Cause {
 func (b *builder) notTerminating() Cause {
 	return Cause{
 		Kind: NotTerminating, Since: b.d.Since, Summary: "it is not being deleted: nobody has asked for that",
-		Remedy: Remedy{
-			Text:    "Nothing is wrong. To delete it:",
-			Command: b.kubectl("delete", "namespace", b.d.Name),
-		},
+		Remedy: Remedy{Text: "Nothing is wrong, and nothing is to be done."},
 	}
 }
 
 func (b *builder) absent() Cause {
 	h := b.in.History
-	c := Cause{Kind: Gone, Since: h.Ended, Summary: "there is no such namespace", Remedy: Remedy{Text: "Nothing is to be done."}}
+	c := Cause{Kind: Gone, Since: h.Ended, Summary: "there is no such namespace any more", Remedy: Remedy{Text: "Nothing is to be done."}}
 	switch {
+	case h.UID == "" && len(b.in.Records) == 0:
+		return Cause{
+			Kind: NotFound, Summary: "there is no such namespace, and nothing is known here of an earlier one",
+			Remedy: Remedy{Text: "Check the name.", Command: b.kubectl("get", "namespaces")},
+		}
 	case len(b.forces) > 0 && h.Ended.IsZero():
 		c.Since = b.forces[0].last().Time
 		for _, f := range b.forces {

@@ -49,6 +49,9 @@ func (d Diagnosis) headline() string {
 	if d.Phase == "" && len(d.Causes) > 0 && d.Causes[0].Kind == StorageFailed {
 		return fmt.Sprintf("namespace %s: not known", d.Name)
 	}
+	if d.Phase == "" && len(d.Causes) > 0 && d.Causes[0].Kind == NotFound {
+		return fmt.Sprintf("namespace %s: not found", d.Name)
+	}
 	if d.Phase == "" {
 		return fmt.Sprintf("namespace %s: gone", d.Name)
 	}
@@ -73,7 +76,7 @@ func (d Diagnosis) sublines() []string {
 func full(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
 
 func (d Diagnosis) textProgress(w *writer) {
-	if p := d.Progress; p == nil || p.Removed == 0 && p.Remaining == 0 && p.Passes == 0 {
+	if d.Progress == nil {
 		return
 	}
 	w.section("PROGRESS")
@@ -84,7 +87,10 @@ func (d Diagnosis) textProgress(w *writer) {
 func (d Diagnosis) progress() string {
 	p := d.Progress
 	text := number(p.Removed) + " removed"
-	if d.Phase != "" {
+	switch {
+	case !p.Known:
+		text += ", what remains is not known"
+	case d.Phase != "" || p.Remaining > 0:
 		text += fmt.Sprintf(", %s%s remaining", least(p.AtLeast), number(p.Remaining))
 	}
 	if p.PerSecond > 0 && (p.Remaining > 0 || p.AtLeast) {
