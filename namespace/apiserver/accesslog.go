@@ -34,6 +34,9 @@ func (s *Server) report(r *http.Request, e *exchange, took time.Duration) {
 			slog.String("method", excerpt.Of(r.Method)), slog.String("path", excerpt.Of(r.URL.Path)), slog.String("verb", excerpt.Of(e.route.Verb)),
 			slog.String("user", excerpt.Of(e.route.User.Name)), slog.Int("code", e.code), slog.Int64("bytes", e.bytes),
 			slog.Duration("duration", took), slog.String("agent", excerpt.Of(r.UserAgent())))
+		if by := e.route.User.ImpersonatedBy; by != "" {
+			attrs = append(attrs, slog.String("impersonator", excerpt.Of(by)))
+		}
 		if e.route.watches() {
 			attrs = append(attrs, slog.Int64("events", e.events))
 		}

@@ -11,8 +11,8 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/audit"
 )
 
-// What a user declares is on record under the name that was authenticated, whatever the
-// request says of itself.
+// A declaration is on record under the name that was authenticated, and under the name of
+// the user that it acted as.
 func TestDeclarationsAreOnRecordByUser(t *testing.T) {
 	e := newEnv(t, &apiserver.Options{Authenticate: byHeader})
 	const key = namespace.ProtectionPrefix + "legal"
@@ -25,6 +25,6 @@ func TestDeclarationsAreOnRecordByUser(t *testing.T) {
 	records, err := log.List(t.Context(), "x")
 	require.NoError(t, err)
 	require.Len(t, records, 2)
-	require.Equal(t, "ada", records[0].By)
+	require.Equal(t, `ada, impersonating "root"`, records[0].By)
 	require.Equal(t, "bob", records[1].By)
 }

@@ -25,7 +25,7 @@
 //
 // What a request goes through, in this order: the access log, recovery of panics, the
 // guard against other web sites ([Options.Hosts]), authentication ([Options.Authenticate]), the room that the client has
-// ([Limits]), authorization ([Options.Authorizer]), and only then is anything
+// ([Limits]), impersonation (the verb impersonate on users and groups), authorization ([Options.Authorizer]), and only then is anything
 // looked up. Admission is the registry's ([registry.Options]), and part of the commit;
 // its links find the user with [authorization.UserFrom].
 //

@@ -9,12 +9,14 @@ import "context"
 type User struct {
 	Name   string // empty: nobody is known; the server says "system:anonymous"
 	Groups []string
+	// ImpersonatedBy is the user who sent the request, if that user acts as Name; else empty.
+	ImpersonatedBy string
 }
 
 // Attributes are what an Authorizer is asked about.
 type Attributes struct {
 	User        User
-	Verb        string // get, list, watch, create, update, patch, delete, deletecollection; for other paths the HTTP method in lower case
+	Verb        string // get, list, watch, create, update, patch, delete, deletecollection, impersonate; for other paths the HTTP method in lower case
 	Group       string // empty: the core group
 	Version     string
 	Resource    string // empty: a path that is no resource

@@ -18,7 +18,7 @@ const (
 	maxPairs = 1 << 20 // what a list may come to: subjects x namespaces x verbs x resources
 )
 
-var verbs = []string{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection", Any}
+var verbs = []string{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection", "impersonate", Any}
 
 // Parse reads a list of grants from JSON or YAML: `{"grants": [...]}`. Unknown and
 // repeated fields are refused. The grants themselves are checked by [New] and

@@ -45,7 +45,8 @@ type Grant struct {
 // Rule is what a grant allows: each of its verbs on each of its resources.
 type Rule struct {
 	// Verbs are get, list, watch, create, update, patch, delete, deletecollection,
-	// or "*".
+	// impersonate (on users and groups, at the cluster scope: it lets a user act as any
+	// other), or "*".
 	Verbs []string `json:"verbs"`
 	// Resources are written as "configmaps", or "widgets.example.com" for a named
 	// group. Sub-resources are apart: "namespaces" does not reach
