@@ -107,7 +107,7 @@ type heldBack struct {
 }
 
 func (s *heldBack) Commit(ctx context.Context, txn store.Txn) (store.Revision, error) {
-	if s.done.Load() || txn.Do == nil || len(txn.If) < 3 { // the gate, the key, and what joins
+	if s.done.Load() || txn.Do == nil || len(txn.If) < 4 { // the gate, the key, the type record, and a condition that joins
 		return s.Store.Commit(ctx, txn)
 	}
 	s.done.Store(true)

@@ -21,6 +21,7 @@ import (
 type Content struct {
 	*core
 	typ      ResourceType
+	record   *typeMemory // of a namespaced type
 	kind     kind[Object]
 	resource string // the type's name in messages
 	dry      bool
@@ -52,7 +53,7 @@ func (c *core) content(resource deleter.Resource) (*Content, error) {
 			Message: fmt.Sprintf("the resource type %q is not declared: name it in Options.Types", clip(resource.String())),
 		}
 	}
-	return &Content{core: c, typ: t, kind: kindOf(t), resource: t.Name().String()}, nil
+	return &Content{core: c, typ: t.ResourceType, record: t.record, kind: kindOf(t.ResourceType), resource: t.Name().String()}, nil
 }
 
 // Type returns the declaration of the type.
@@ -114,33 +115,40 @@ func (c *Content) Create(ctx context.Context, ns string, o Object) (Object, erro
 	if c.typ.Status {
 		o.Fields = withStatus(o.Fields, nil)
 	}
+	if err := c.loadRecord(ctx); err != nil {
+		return Object{}, err
+	}
 	at := phase.At(time.Now())
-	var made Object // by the last attempt
+	var made Object   // by the last attempt
+	var recorded bool // that attempt puts the type record
 	entry, built, err := c.create(ctx, creation{
 		resource: c.resource, name: o.Name, prefix: o.GenerateName,
-		build: func(name, uid string) (store.Entry, store.Txn, error) {
+		build: func(name, uid string) (entry store.Entry, txn store.Txn, err error) {
 			made = o
 			made.Name = name
 			made.own(namespace.Meta{UID: uid, CreationTimestamp: at, Generation: 1})
 			if err := c.validate(made); err != nil {
 				return store.Entry{}, store.Txn{}, err
 			}
-			if !c.asks() {
-				return c.insertion(ns, made)
+			var a *admission
+			if c.asks() {
+				if a, err = c.admitCreation(ctx, ns, &made); err != nil {
+					return store.Entry{}, store.Txn{}, err
+				}
 			}
-			a, err := c.admitCreation(ctx, ns, &made)
-			if err != nil {
-				return store.Entry{}, store.Txn{}, err
-			}
-			entry, txn, err := c.insertion(ns, made)
+			entry, txn, recorded, err = c.insertion(ns, made)
 			return a.insertion(ctx, entry, txn, err)
 		},
-		blocked: func(ctx context.Context, name string) error { return c.blocked(ctx, ns, name) },
+		outdated: c.outdated,
+		blocked:  func(ctx context.Context, name string) error { return c.blocked(ctx, ns, name) },
 	}, c.dry)
 	switch {
 	case err != nil:
 		return Object{}, err
 	case built:
+		if recorded && !c.dry {
+			c.record.Store(&typeRecord{entry.Revision, typeActive})
+		}
 		made.Meta = made.Meta.DeepCopy() // its fields are the registry's own already
 		made.ResourceVersion = madeAt(entry)
 		return made, nil
@@ -161,18 +169,30 @@ func (c *Content) admitCreation(ctx context.Context, ns string, o *Object) (*adm
 }
 
 // insertion returns the transaction that creates o: only through the gate of its
-// namespace.
-func (c *Content) insertion(ns string, o Object) (store.Entry, store.Txn, error) {
+// namespace, and only while its type is on record. It reports whether the transaction
+// puts that record.
+func (c *Content) insertion(ns string, o Object) (entry store.Entry, txn store.Txn, recorded bool, err error) {
 	value, err := c.encode(o)
 	if err != nil {
-		return store.Entry{}, store.Txn{}, err
+		return store.Entry{}, store.Txn{}, false, err
 	}
 	key := c.keys.content(c.typ.Name(), ns) + o.Name
-	txn := store.Txn{If: []store.Condition{store.Absent(key)}, Do: []store.Operation{store.Put(key, value)}}
+	txn = store.Txn{If: []store.Condition{store.Absent(key)}, Do: []store.Operation{store.Put(key, value)}}
 	if c.typ.Namespaced { // the gate comes first: its refusal is the one to report
-		txn.If = []store.Condition{store.Exists(c.keys.gate(ns)), store.Absent(key)}
+		txn.If = append(make([]store.Condition, 0, 3), store.Exists(c.keys.gate(ns)), store.Absent(key))
+		recorded = c.record.join(&txn)
 	}
-	return store.Entry{Key: key, Value: value}, txn, nil
+	return store.Entry{Key: key, Value: value}, txn, recorded, nil
+}
+
+// outdated reports whether a create met a type record other than the one remembered. The
+// next attempt goes by the record that the conflict shows.
+func (c *Content) outdated(conflict *store.ConflictError) bool {
+	if !c.typ.Namespaced || conflict.Condition.Key != c.record.key {
+		return false
+	}
+	c.record.Store(newTypeRecord(conflict.Current))
+	return true
 }
 
 // blocked says why the gate of a namespace was closed; nil if it is open now, or

@@ -20,6 +20,9 @@ type creation struct {
 	prefix   string // of a generated name
 	// build returns the entry and the transaction that creates it.
 	build func(name, uid string) (store.Entry, store.Txn, error)
+	// outdated reports whether the conflict is with a key that build remembers, and takes
+	// note of it, so that the next attempt may hold. Nil: build remembers none.
+	outdated func(*store.ConflictError) bool
 	// blocked says why another condition than that the key is absent did not hold;
 	// nil: it would hold now.
 	// Another one that did not hold because of a revision may hold at the next attempt.
@@ -108,6 +111,8 @@ func (a *attempt) try(ctx context.Context, dry bool) (store.Entry, bool, error) 
 		return store.Entry{}, false, a.failure(err)
 	case conflict.Condition.Key == entry.Key && conflict.Current != nil:
 		return a.occupied(*conflict.Current)
+	case a.outdated != nil && a.outdated(conflict):
+		return store.Entry{}, false, nil
 	}
 	if a.doubt != nil { // an earlier one may have been made before the condition failed
 		if found, done, err := a.readBack(ctx, entry.Key, false); done || err != nil {

@@ -15,7 +15,7 @@ import (
 // created. The record is in the same commit, so there is none of what did not happen,
 // and nothing happens without.
 func (c *core) declare(ctx context.Context, do []store.Operation, old, next namespace.Namespace, value []byte) ([]store.Operation, error) {
-	changes := declared(old.Annotations, next.Annotations)
+	changes := declarations(old.Annotations, next.Annotations)
 	if len(changes) == 0 {
 		return do, nil
 	}
@@ -28,8 +28,8 @@ func (c *core) declare(ctx context.Context, do []store.Operation, old, next name
 	return append(do, op), nil
 }
 
-// declared returns what differs in the declarations, sorted by key.
-func declared(old, next map[string]string) []audit.Change {
+// declarations returns what differs in the declarations, sorted by key.
+func declarations(old, next map[string]string) []audit.Change {
 	var changes []audit.Change
 	for key, is := range next {
 		if !namespace.Declares(key) {

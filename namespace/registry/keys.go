@@ -19,6 +19,7 @@ import (
 //	/{prefix}/.gate/{name}                       exists exactly while Active; holds the uid
 //	/{prefix}/.terminating/{name}                exists exactly while Terminating; holds the uid
 //	/{prefix}/.hold/{name}                       exists exactly while Active and on hold; holds when that ends, and the uid
+//	/{prefix}/.types/{type}                      exists from the first create of a namespaced type until it is retired
 //
 // Beside them are records of what was declared (package audit, which forms their keys).
 //
@@ -46,7 +47,10 @@ func (l layout) gate(name string) string        { return l.root + ".gate/" + nam
 func (l layout) index() string                  { return l.root + ".terminating/" }
 func (l layout) terminating(name string) string { return l.root + ".terminating/" + name }
 func (l layout) holds() string                  { return l.root + ".hold/" }
+func (l layout) types() string                  { return l.root + ".types/" }
 func (l layout) hold(name string) string        { return l.root + ".hold/" + name }
+
+func (l layout) typeRecord(r deleter.Resource) string { return l.types() + r.String() }
 
 // content returns the prefix of all objects of a type; with a namespace, of those
 // in it.

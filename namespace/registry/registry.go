@@ -76,7 +76,7 @@ type core struct {
 	keys      layout
 	finalizer finalizer.Name
 	immortal  []string
-	types     map[deleter.Resource]ResourceType
+	types     map[deleter.Resource]declared
 	admission []Admission
 	turns     turns
 	audit     *audit.Log // of declarations
@@ -84,6 +84,12 @@ type core struct {
 	namespaces *broadcast.Shared[namespace.Namespace]
 	objects    *broadcast.Shared[Object]
 	index      *broadcast.Shared[string] // entries of .terminating and .hold
+}
+
+// declared is a declared type.
+type declared struct {
+	ResourceType
+	record *typeMemory
 }
 
 // New returns a registry over s. Nil options are all defaults. Options that make
@@ -136,7 +142,7 @@ func newRegistry(s store.Store, o Options) (*Registry, error) {
 	if err != nil {
 		return nil, err
 	}
-	types := make(map[deleter.Resource]ResourceType, len(o.Types))
+	types := make(map[deleter.Resource]declared, len(o.Types))
 	for _, t := range o.Types {
 		if err := t.check(); err != nil {
 			return nil, err
@@ -144,7 +150,7 @@ func newRegistry(s store.Store, o Options) (*Registry, error) {
 		if _, twice := types[t.Name()]; twice {
 			return nil, invalidOption("resource type %q is declared twice", t.Name())
 		}
-		types[t.Name()] = t.copy()
+		types[t.Name()] = declared{t.copy(), &typeMemory{key: keys.typeRecord(t.Name())}}
 	}
 	return &Registry{core: &core{
 		store:      s,

@@ -333,7 +333,7 @@ func (s *smallStore) Commit(ctx context.Context, txn store.Txn) (store.Revision,
 
 // Batches keep to what the store allows, and use it.
 func TestBatchesFitTheStore(t *testing.T) {
-	for _, limits := range []store.Limits{{Operations: 2}, {Operations: 10}, {Bytes: 2000}, {Operations: 7, Bytes: 1500}} {
+	for _, limits := range []store.Limits{{Operations: 3}, {Operations: 10}, {Bytes: 2000}, {Operations: 7, Bytes: 1500}} {
 		inner, err := memory.New(nil)
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, inner.Close()) })

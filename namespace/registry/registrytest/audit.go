@@ -18,6 +18,7 @@ import (
 //
 //   - content was only ever created while its namespace was Active (rule R6),
 //   - a deletion timestamp never changed (rule R3),
+//   - a type record was only removed with an audit record in the same commit,
 //   - what is declared about a namespace (protections, holds, graces, waivers) changed
 //     only with a record of that in the same commit, and no record ever changed; it may
 //     have been forgotten by a commit that does nothing else,
@@ -66,6 +67,7 @@ type state struct {
 	root    string
 	spaces  map[string]*space
 	cluster map[string]document // cluster-scoped content by key
+	types   map[string]string   // type records by type
 	strange []error             // keys that have no place in the layout
 }
 
@@ -77,7 +79,7 @@ func load(ctx context.Context, s store.Store, prefix string, at store.Position) 
 	if prefix == "" || strings.HasPrefix(prefix, "/") || strings.HasSuffix(prefix, "/") {
 		return nil, store.Position{}, fmt.Errorf("%w: %.80q is not the prefix of a registry: one or more path segments", store.ErrInvalid, prefix)
 	}
-	st := &state{root: "/" + prefix + "/", spaces: map[string]*space{}, cluster: map[string]document{}}
+	st := &state{root: "/" + prefix + "/", spaces: map[string]*space{}, cluster: map[string]document{}, types: map[string]string{}}
 	q := store.Query{Prefix: st.root, Limit: 1000, At: at}
 	for {
 		page, err := s.List(ctx, q)
@@ -108,11 +110,16 @@ func (st *state) space(name string) *space {
 func (st *state) touched(key string) string {
 	parts := strings.Split(strings.TrimPrefix(key, st.root), "/")
 	switch {
+	case parts[0] == types:
+		return ""
 	case len(parts) == 3, len(parts) == 2 && (parts[0] == "namespaces" || strings.HasPrefix(parts[0], ".")):
 		return parts[1]
 	}
 	return ""
 }
+
+// types is the first segment of the keys of type records.
+const types = ".types"
 
 // beside are the first segments of what other packages keep below the prefix.
 var beside = []string{".audit", ".inventory", ".parties", ".replicas"}
@@ -124,6 +131,8 @@ func (st *state) put(key string, value []byte) {
 	case slices.Contains(beside, parts[0]):
 	case len(parts) == 3 && parts[0] != "namespaces" && !strings.HasPrefix(parts[0], "."):
 		st.space(parts[1]).content[key] = parse(value)
+	case len(parts) == 2 && parts[0] == types:
+		st.types[parts[1]] = text
 	case len(parts) != 2:
 		st.strange = append(st.strange, fmt.Errorf("the key %q has no place in the layout", key))
 	case parts[0] == "namespaces":
@@ -145,6 +154,9 @@ func (st *state) remove(key string) {
 	name := st.touched(key)
 	switch {
 	case slices.Contains(beside, parts[0]):
+		return
+	case parts[0] == types:
+		delete(st.types, parts[1])
 		return
 	case name == "":
 		delete(st.cluster, key)
@@ -177,6 +189,9 @@ func (st *state) audit(change store.Change) error {
 		if e.Deleted && st.record(e.Key) && !st.forgets(change) {
 			return fmt.Errorf("%q was removed by a commit that does more: records are forgotten by themselves", e.Key)
 		}
+		if strings.HasPrefix(e.Key, st.root+types+"/") && e.Deleted && !st.records(change, types) {
+			return fmt.Errorf("%q was removed, and no record of that is in the commit", e.Key)
+		}
 		if name, declares := st.declares(e); declares && !st.records(change, name) {
 			return fmt.Errorf("%q was written with other declarations than before, and no record of that is in the commit", e.Key)
 		}
@@ -202,7 +217,17 @@ func (st *state) audit(change store.Change) error {
 			}
 		}
 	}
-	return errors.Join(st.strange...)
+	return errors.Join(append(st.unrecorded(change), st.strange...)...)
+}
+
+// unrecorded returns the content without a type record that a commit has made so.
+func (st *state) unrecorded(change store.Change) []error {
+	for _, e := range change.Events {
+		if e.Prev == nil || e.Deleted && strings.HasPrefix(e.Key, st.root+types+"/") {
+			return st.typeFaults()
+		}
+	}
+	return nil
 }
 
 // declares reports whether an event changes what the annotations of a namespace declare.

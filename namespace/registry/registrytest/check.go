@@ -28,6 +28,7 @@ import (
 //   - the phase says what the deletion timestamp says (rule R2),
 //   - no terminating namespace or object is left that nothing holds (rule R1),
 //   - no content is in a namespace that does not exist,
+//   - each type that has content in a namespace is on record (rule R7),
 //   - documents say the name, namespace and uid of the place where they are.
 //
 // What other packages keep beside it (audit, parties, replicas) is not looked at.
@@ -45,7 +46,27 @@ func Check(ctx context.Context, s store.Store, prefix string) error {
 	for _, key := range slices.Sorted(maps.Keys(st.cluster)) {
 		wrong = append(wrong, st.cluster[key].contentFaults(key, "")...)
 	}
-	return errors.Join(append(wrong, st.strange...)...)
+	return errors.Join(slices.Concat(wrong, st.typeFaults(), st.strange)...)
+}
+
+// typeFaults returns what is wrong with the type records.
+func (st *state) typeFaults() []error {
+	var wrong []error
+	for name, is := range st.types {
+		if is != "active" && is != "retiring" {
+			wrong = append(wrong, fmt.Errorf("the record of the type %s is %q, should be active or retiring", name, is))
+		}
+	}
+	for _, sp := range st.spaces {
+		for key := range sp.content {
+			name, _, _ := strings.Cut(strings.TrimPrefix(key, st.root), "/")
+			if _, ok := st.types[name]; !ok {
+				wrong = append(wrong, fmt.Errorf("%q is stored, but its type is not on record (R7)", key))
+			}
+		}
+	}
+	slices.SortFunc(wrong, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
+	return wrong
 }
 
 // document is what the rules look at.

@@ -1,6 +1,7 @@
 package registrytest_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -32,6 +33,7 @@ const (
 	index   = "/p/.terminating/x"
 	content = "/p/widgets/x/a"
 	record  = "/p/.audit/x/1"
+	typed   = "/p/.types/widgets"
 )
 
 func put(pairs ...string) store.Txn {
@@ -50,7 +52,7 @@ func remove(keys ...string) store.Txn {
 	return txn
 }
 
-func and(a, b store.Txn) store.Txn { return store.Txn{Do: append(a.Do, b.Do...)} }
+func and(a, b store.Txn) store.Txn { return store.Txn{Do: slices.Concat(a.Do, b.Do)} }
 
 func open(t *testing.T, history ...store.Txn) (store.Store, store.Position) {
 	s, err := memory.New(nil)
@@ -74,8 +76,10 @@ func TestCheck(t *testing.T) {
 		want  string // part of the fault; empty: none
 	}{
 		{"nothing", store.Txn{}, ""},
-		{"active", put(object, active, gate, "u", content, widget, "/p/nodes/n", `{"metadata":{"name":"n","uid":"n"}}`), ""},
-		{"terminating", put(object, dying, index, "u", content, widget), ""},
+		{"active", put(typed, "active", object, active, gate, "u", content, widget, "/p/nodes/n", `{"metadata":{"name":"n","uid":"n"}}`), ""},
+		{"terminating", put(typed, "retiring", object, dying, index, "u", content, widget), ""},
+		{"a type off the record", put(object, active, gate, "u", content, widget), `"/p/widgets/x/a" is stored, but its type is not on record (R7)`},
+		{"a strange type record", put(typed, "?"), "should be active or retiring"},
 		{"another prefix", put("/q/widgets/x/a", widget), ""},
 		{"no gate", put(object, active), "the gate is missing (R6)"},
 		{"a gate too many", put(object, dying, index, "u", gate, "u"), "there must be no gate"},
@@ -119,7 +123,7 @@ func TestCheck(t *testing.T) {
 }
 
 func TestAudit(t *testing.T) {
-	create := put(object, active, gate, "u")
+	create := put(typed, "active", object, active, gate, "u")
 	terminate := and(put(object, dying, index, "u"), remove(gate))
 	gone := remove(object, index)
 	for _, tc := range []struct {
@@ -143,6 +147,9 @@ func TestAudit(t *testing.T) {
 		{"a record that is forgotten", []store.Txn{put(record, "{}"), remove(record)}, ""},
 		{"a record that goes with something else", []store.Txn{put(record, "{}", object, onHold, gate, "u", hold, until), remove(record, object, gate, hold)}, "by a commit that does more"},
 		{"an inventory that is changed", []store.Txn{put("/p/.inventory/x/1/0", "{}"), put("/p/.inventory/x/1/0", "[]")}, "records stay as they were written"},
+		{"a type that is retired", []store.Txn{create, and(remove(typed), put("/p/.audit/.types/1", "{}")), remove(object, gate)}, ""},
+		{"a type retired off the record", []store.Txn{create, and(remove(typed), put(record, "{}")), remove(object, gate)}, "no record of that is in the commit"},
+		{"a type retired too early", []store.Txn{create, put(content, widget), and(remove(typed), put("/p/.audit/.types/1", "{}")), remove(object, gate, content)}, `"/p/widgets/x/a" is stored, but its type is not on record (R7)`},
 		{"an orphan for a moment", []store.Txn{create, put(content, widget), terminate, gone, remove(content)}, "it does not exist, but it has content"},
 		{"from one incarnation to another", []store.Txn{create, put(content, widget), terminate, and(gone, put(content, widget)), put(object, another, gate, "v")}, "it does not exist"},
 	} {
