@@ -55,6 +55,7 @@ func TestErrorsOfTheStoreStayInTheLog(t *testing.T) {
 	var log lines
 	e := newEnvOver(t, chatty{s, &failing}, &apiserver.Options{Logger: log.logger(), Authenticate: byHeader})
 	e.namespace("x")
+	require.Equal(t, http.StatusCreated, e.do("POST", configmapsOfX, `{"metadata":{"name":"first"}}`).Code) // the type record is known by now
 	failing = fmt.Errorf("%s", gossip)
 	defer func() { failing = nil }()
 	for i, tt := range []struct{ method, target, body, want string }{

@@ -127,7 +127,7 @@ func TestDeletion(t *testing.T) {
 // commit, also where the store takes few operations at once.
 
 func TestLargeCollection(t *testing.T) {
-	for _, operations := range []int{0, 4, 7} {
+	for _, operations := range []int{0, 5, 7} {
 		s, err := memory.New(&memory.Options{Limits: store.Limits{Operations: operations}})
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, s.Close()) })
