@@ -20,7 +20,8 @@ type Revision int64
 // Position is a point in the history of one store: what a listing was read at
 // and where a watch resumes. Epoch names the history; a store that was restored
 // from a backup has another one, and a position of another epoch answers
-// [ErrGone]. An empty Epoch is not checked. The zero Position means now; with an
+// [ErrGone]. An empty Epoch is not checked: a restore moves the revisions of a store
+// ahead and compacts what was before. The zero Position means now; with an
 // epoch, revision zero is the beginning: a listing of a new store may have that
 // position, and a watch after it misses nothing. A negative revision is [ErrInvalid].
 type Position struct {

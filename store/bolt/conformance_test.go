@@ -39,6 +39,9 @@ func backend(tb testing.TB) storetest.Backend {
 		// One process holds the file, so there is no second handle (see TestOpenInUse).
 		// A crash is more than Close: see TestKill.
 		Reopen: func(context.Context) (store.Store, error) { return again(options) },
+		Deep: func(context.Context) (store.Store, error) {
+			return bolt.Open(filepath.Join(tb.TempDir(), "deep.db"), nil)
+		},
 		NewEpoch: func(context.Context) (store.Store, error) {
 			return again(bolt.Options{Retain: options.Retain, NewEpoch: true})
 		},

@@ -33,8 +33,19 @@ func backendOn(server *etcdtest.Server) storetest.Open {
 				}
 				return handle(ctx)
 			},
+			Deep: func(ctx context.Context) (store.Store, error) {
+				return Open(ctx, []string{server.URL}, newPrefix(), options)
+			},
 			NewEpoch: func(ctx context.Context) (store.Store, error) {
-				return Open(ctx, []string{server.URL}, prefix, &Options{NewEpoch: true})
+				s, err := Open(ctx, []string{server.URL}, prefix, &Options{NewEpoch: true})
+				if err != nil {
+					return nil, err
+				}
+				now, err := s.List(ctx, store.Query{Limit: 1})
+				if err != nil {
+					return nil, err
+				}
+				return s, s.Compact(ctx, now.Position.Revision) // as etcdutl --mark-compacted does in a restore
 			},
 		}
 	}

@@ -44,6 +44,9 @@ func backendAt(tb testing.TB, dsn string, options postgres.Options) storetest.Ba
 		History:  1024,
 		Second:   func(context.Context) (store.Store, error) { return open(options) },
 		Reopen:   func(context.Context) (store.Store, error) { return again(options) },
+		Deep: func(ctx context.Context) (store.Store, error) {
+			return postgres.Open(ctx, dsn, newSchema(), nil)
+		},
 		NewEpoch: func(context.Context) (store.Store, error) {
 			restored := options
 			restored.NewEpoch = true

@@ -59,6 +59,10 @@ type Backend struct {
 	// another history.
 	NewEpoch func(context.Context) (store.Store, error)
 
+	// Deep opens one more store that is empty and keeps a history of at least 25,000
+	// commits of one small entry.
+	Deep func(context.Context) (store.Store, error)
+
 	// Slow says that a commit takes milliseconds (a disk, a network): the cases are
 	// made smaller and get longer deadlines.
 	Slow bool
@@ -79,6 +83,7 @@ const (
 	needSecond   capability = "Second"
 	needReopen   capability = "Reopen"
 	needNewEpoch capability = "NewEpoch"
+	needDeep     capability = "Deep"
 )
 
 func (b Backend) has(c capability) bool {
@@ -97,6 +102,8 @@ func (b Backend) has(c capability) bool {
 		return b.Reopen != nil
 	case needNewEpoch:
 		return b.NewEpoch != nil
+	case needDeep:
+		return b.Deep != nil
 	}
 	return false
 }
@@ -139,6 +146,15 @@ func (b Backend) deadline() time.Duration {
 		return 2 * time.Minute
 	}
 	return 30 * time.Second
+}
+
+// patience is how long a case waits for one change of a watch: a driver that never
+// gives it fails the case long before the deadline.
+func (b Backend) patience() time.Duration {
+	if b.Slow {
+		return 15 * time.Second
+	}
+	return 5 * time.Second
 }
 
 // Run checks the contract of [store.Store], one subtest per case. Every case has a

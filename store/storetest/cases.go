@@ -7,11 +7,13 @@ func cases() []testcase {
 	return slices.Concat(
 		commitCases(),
 		inputCases(),
+		limitCases(),
 		readCases(),
 		pageCases(),
 		countCases(),
 		watchCases(),
 		flowCases(),
+		backlogCases(),
 		endCases(),
 		ruleCases(),
 		durableCases(),

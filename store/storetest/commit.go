@@ -33,6 +33,12 @@ func commitCases() []testcase {
 			why:  "every rule above the store is made of these three",
 			run:  conditions,
 		}, {
+			name:  "conditions do not need history",
+			want:  "At(key, a compacted revision) holds for an entry of that revision, and is a conflict for an absent key",
+			why:   "a writer that held its object for long is told that it is gone, not that its revision is",
+			needs: []capability{needCompacts},
+			run:   compactedCondition,
+		}, {
 			name: "first failing condition is reported",
 			want: "of several conditions that fail, the error carries the first in the order of Txn.If",
 			why:  "callers order their conditions so that the error says the more important reason: \"is terminating\" before \"already exists\"",
@@ -242,3 +248,14 @@ func revisionsGrow(t *trial) {
 }
 
 func ptr[T any](v T) *T { return &v }
+
+func compactedCondition(t *trial) {
+	kept := t.put("kept", "1")
+	lost := t.put("lost", "1")
+	t.delete("lost")
+	t.compact(t.put("other", "1"))
+	put := []store.Operation{store.Put("x", nil)}
+	t.conflict(store.Txn{If: []store.Condition{store.At("lost", lost)}, Do: put}, store.At("lost", lost), nil)
+	t.conflict(store.Txn{If: []store.Condition{store.At("never", kept)}, Do: put}, store.At("never", kept), nil)
+	t.commit(store.Txn{If: []store.Condition{store.At("kept", kept)}, Do: put})
+}

@@ -34,6 +34,12 @@ func durableCases() []testcase {
 			why:   "the restored store gives the same revisions to other commits; a client that resumed there would miss them silently",
 			needs: []capability{needNewEpoch},
 			run:   epochChange,
+		}, {
+			name:  "bare revisions of another epoch are gone",
+			want:  "after a restore from a backup, revisions of before are ErrGone as positions without an epoch too, and new commits have greater ones",
+			why:   "resourceVersions on the wire carry no epoch; one of a lost commit must not name another",
+			needs: []capability{needNewEpoch},
+			run:   bareEpochChange,
 		},
 	}
 }
@@ -136,4 +142,21 @@ func epochChange(t *trial) {
 	}
 	w := t.watch("", now)
 	t.equal("c", w.events("the first commit after the restore").Events[0].Key, "the first change after the restore")
+}
+
+func bareEpochChange(t *trial) {
+	var old []store.Revision
+	for i := range 5 {
+		old = append(old, t.put("k", fmt.Sprint(i)))
+	}
+	last := old[len(old)-1]
+	t.store = t.other(needNewEpoch, t.b.NewEpoch)
+	for _, r := range old {
+		p, err := t.store.List(t.ctx, store.Query{At: store.Position{Revision: r}})
+		require.ErrorIs(t, err, store.ErrGone, "List at revision %d of before the restore answered %v", r, p)
+		t.watch("", store.Position{Revision: r}).refused(store.ErrGone)
+	}
+	require.Greater(t, t.put("k", "after"), last, "the revision of the first commit after a restore")
+	_, err := t.store.Commit(t.ctx, store.Txn{If: []store.Condition{store.At("k", last)}})
+	require.ErrorIs(t, err, store.ErrConflict, "At(a revision of before the restore)")
 }

@@ -7,6 +7,7 @@ import (
 	"iter"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -124,10 +125,20 @@ func (t *trial) watch(prefix string, after store.Position) *watch {
 }
 
 func (t *trial) watchOf(ctx context.Context, s store.Store, prefix string, after store.Position) *watch {
-	next, stop := iter.Pull2(s.Watch(ctx, prefix, after))
+	ctx, cancel := context.WithCancelCause(ctx)
+	t.cleanup(func() { cancel(nil) })
+	pull, stop := iter.Pull2(s.Watch(ctx, prefix, after))
 	t.cleanup(stop)
+	next := func() (store.Change, error, bool) {
+		timer := time.AfterFunc(t.b.patience(), func() { cancel(errPatience) })
+		defer timer.Stop()
+		return pull()
+	}
 	return &watch{t: t, prefix: prefix, next: next, stop: stop}
 }
+
+// errPatience is the cause with which the context of a watch ends that gives nothing.
+var errPatience = errors.New("the watch gave nothing for too long")
 
 // change returns the next change, also a bookmark.
 func (w *watch) change(waitingFor string) store.Change {

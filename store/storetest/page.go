@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 
 	"github.com/nslifecycle/nslifecycle/store"
@@ -22,6 +23,16 @@ func pageCases() []testcase {
 			want: "every page shows the snapshot of the first, however much is written meanwhile, or fails with ErrGone",
 			why:  "a silent mix of two states shows objects that never existed together, or misses one that was moved",
 			run:  pagesOneSnapshot,
+		}, {
+			name: "pages keep what is deleted meanwhile",
+			want: "further pages of a listing show the keys of its snapshot that were deleted since, and none that were created since",
+			why:  "a listing that loses entries while it is paged makes its reader delete their copies",
+			run:  pagesKeepDeleted,
+		}, {
+			name: "pages of an index under churn",
+			want: "a listing of keys that come and go all the time has, over several pages, exactly those of one moment, or fails with ErrGone",
+			why:  "the controller finds its work in such an index; an entry that moves between two pages is never worked on",
+			run:  pagesUnderChurn,
 		}, {
 			name: "a page is one snapshot under writers",
 			want: "a single listing never shows half of a transaction that is written meanwhile",
@@ -150,6 +161,71 @@ func pagesOneSnapshot(t *trial) {
 		require.NoError(t, oneGeneration(count, pages...))
 		t.equal(pages[0].Position, pages[len(pages)-1].Position, "the position of the last page")
 	}
+}
+
+func pagesKeepDeleted(t *trial) {
+	const count = 12
+	t.commit(rewrite(count, "1"))
+	want := t.list(store.Query{Prefix: "p/"})
+	next := count - 1 // deleted from the end, ahead of the pages
+	pages, err := t.pages(store.Query{Prefix: "p/", Limit: 3}, func() {
+		t.delete("p/" + key(next))
+		t.delete("p/" + key(next-1))
+		t.put("p/"+key(next)+"/new", "2")
+		next -= 2
+	})
+	require.NoError(t, err)
+	var got []store.Entry
+	for _, p := range pages {
+		got = append(got, p.Entries...)
+	}
+	t.equal(want.Entries, got, "the pages of a listing whose later keys were deleted meanwhile")
+}
+
+func pagesUnderChurn(t *trial) {
+	const writers, slots, each = 4, 24, 8 // a writer moves 8 entries among 24 keys
+	slot := func(w, i int) string { return fmt.Sprintf("index/%03d", i*writers+w) }
+	for w := range writers {
+		var txn store.Txn
+		for i := range each {
+			txn.Do = append(txn.Do, store.Put(slot(w, i), nil))
+		}
+		t.commit(txn)
+	}
+	ctx, stop := context.WithCancel(t.ctx)
+	defer stop()
+	t.doing("listing an index page by page while %d writers move its entries", writers)
+	t.all(writers+1, func(w int) error {
+		if w == writers {
+			defer stop()
+			for range t.n(100) {
+				pages, err := t.pages(store.Query{Prefix: "index/", Limit: 5}, runtime.Gosched)
+				if errors.Is(err, store.ErrGone) {
+					continue
+				}
+				if err != nil {
+					return err
+				}
+				seen := map[string]bool{}
+				for _, p := range pages {
+					for _, e := range p.Entries {
+						seen[e.Key] = true
+					}
+				}
+				if len(seen) != writers*each {
+					return fmt.Errorf("the pages of an index show %d of %d entries", len(seen), writers*each)
+				}
+			}
+			return nil
+		}
+		for i := 0; ctx.Err() == nil; i++ {
+			from, to := slot(w, i%slots), slot(w, (i+each)%slots)
+			if _, err := t.store.Commit(t.ctx, store.Txn{Do: []store.Operation{store.Delete(from), store.Put(to, nil)}}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 func pageUnderWriters(t *trial) {

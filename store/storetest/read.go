@@ -21,6 +21,12 @@ func readCases() []testcase {
 			needs: []capability{needSecond},
 			run:   twoHandles,
 		}, {
+			name:  "a waiting watch hears of another handle",
+			want:  "a watch on a handle that makes no call itself yields what another handle commits",
+			why:   "most replicas only watch: one that is woken by nothing but its own writes never learns of a deletion",
+			needs: []capability{needSecond},
+			run:   waitingWatch,
+		}, {
 			name: "prefixes and After cut exactly",
 			want: "a listing has exactly the keys with the prefix (a/ is neither a nor a0), greater than After",
 			why:  "a listing that spills over deletes the content of the neighbouring namespace",
@@ -87,6 +93,15 @@ func twoHandles(t *trial) {
 	}
 	require.NoError(t, other.Close())
 	t.put("k", "the first handle lives on")
+}
+
+func waitingWatch(t *trial) {
+	w := t.watchOf(t.ctx, t.other(needSecond, t.b.Second), "k", store.Position{})
+	w.change("the first bookmark")
+	for i := range t.n(40) {
+		r := t.put("k", fmt.Sprint(i))
+		t.equal(r, w.events("a commit of the other handle").Position.Revision, "the revision of change %d", i)
+	}
 }
 
 // boundary keys lie just inside or outside of the prefixes that are asked for.

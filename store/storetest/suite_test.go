@@ -35,6 +35,7 @@ func openMemory(t testing.TB) Backend {
 		Second:   again,
 		Reopen:   again,
 		NewEpoch: func(ctx context.Context) (store.Store, error) { return copyOf(ctx, m) },
+		Deep:     func(context.Context) (store.Store, error) { return memory.New(nil) },
 	}
 }
 
@@ -50,6 +51,16 @@ func copyOf(ctx context.Context, s store.Store) (store.Store, error) {
 	}
 	for _, e := range p.Entries {
 		if _, err := restored.Commit(ctx, store.Txn{Do: []store.Operation{store.Put(e.Key, e.Value)}}); err != nil {
+			return nil, err
+		}
+	}
+	for now := store.Revision(0); now <= p.Position.Revision; { // past every revision of s
+		for _, op := range []store.Operation{store.Put("passing", nil), store.Delete("passing")} {
+			if now, err = restored.Commit(ctx, store.Txn{Do: []store.Operation{op}}); err != nil {
+				return nil, err
+			}
+		}
+		if err := restored.Compact(ctx, now); err != nil {
 			return nil, err
 		}
 	}
