@@ -75,7 +75,7 @@ func (res *resource) methods(rt route) []string {
 	case rt.Subresource == subStatus && (ofNamespaces || res.Status):
 		return []string{http.MethodGet, http.MethodHead, http.MethodPut, http.MethodPatch}
 	case rt.Subresource == subFinalize && ofNamespaces:
-		return []string{http.MethodGet, http.MethodHead, http.MethodPut, http.MethodPost}
+		return []string{http.MethodPut, http.MethodPost}
 	case rt.Subresource != "":
 		return nil
 	case rt.item:

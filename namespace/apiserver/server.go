@@ -143,5 +143,5 @@ func (s *Server) serve(list []kinds.Kind) error {
 
 func sameType(a, b registry.ResourceType) bool {
 	return a.Name() == b.Name() && a.Version == b.Version && a.Kind == b.Kind && a.Namespaced == b.Namespaced &&
-		a.Status == b.Status && slices.Equal(a.Fields, b.Fields)
+		a.Status == b.Status && a.Ungenerated == b.Ungenerated && slices.Equal(a.Fields, b.Fields)
 }

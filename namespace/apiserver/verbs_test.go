@@ -132,7 +132,7 @@ func TestNamesThatArePaths(t *testing.T) {
 		e.namespace(name)
 		a := e.must(http.StatusOK, "GET", all+"/"+name, "")
 		require.Equal(t, name, a.text("metadata", "name"))
-		require.Equal(t, a.Body, e.must(http.StatusOK, "GET", all+"/"+name+"/finalize", "").Body)
+		require.Equal(t, a.Body, e.must(http.StatusOK, "GET", all+"/"+name+"/status", "").Body)
 		path := all + "/" + name + "/configmaps"
 		e.must(http.StatusCreated, "POST", path, `{"metadata":{"name":"`+name+`"}}`)
 		a = e.must(http.StatusOK, "GET", path+"/"+name, "")
@@ -276,5 +276,65 @@ func TestNoBody(t *testing.T) {
 		r, err := http.NewRequestWithContext(t.Context(), tt.method, "http://localhost"+x, nil)
 		require.NoError(t, err)
 		require.Equal(t, tt.code, e.send(r).Code, tt.method)
+	}
+}
+
+// A document without metadata lacks a name, which is what is wrong with it.
+func TestObjectsWithoutMetadata(t *testing.T) {
+	e := newEnv(t, nil)
+	e.namespace("x")
+	for target, kind := range map[string]string{all: "Namespace", maps: "ConfigMap", widgets: "Widget"} {
+		for _, body := range []string{`{}`, `{"metadata":null}`, `{"metadata":{}}`, `{"Metadata":{"name":"a"}}`, "kind: " + kind} {
+			contentType := "application/json"
+			if body[0] != '{' {
+				contentType = "application/yaml"
+			}
+			a := e.do("POST", target, body, "Content-Type", contentType)
+			require.Equal(t, http.StatusUnprocessableEntity, a.Code, "%s %s: %s", target, body, a.Body)
+			require.Contains(t, a.Body, kind)
+			require.Contains(t, a.Body, `"causes":[{"reason":"FieldValueRequired","message":"Required value: name or generateName is required","field":"metadata.name"}]`)
+		}
+	}
+	e.must(http.StatusBadRequest, "PUT", x, `{}`)
+}
+
+// Sub-resources have the methods that Kubernetes gives them, and no others.
+func TestMethodsOfSubresources(t *testing.T) {
+	e := newEnv(t, nil)
+	e.namespace("x")
+	e.must(http.StatusCreated, "POST", widgets, `{"metadata":{"name":"w"}}`)
+	const status = "GET, HEAD, PUT, PATCH"
+	for target, allowed := range map[string]string{
+		x + "/finalize": "PUT, POST", x + "/status": status, widgets + "/w/status": status,
+		widgets + "/w/finalize": "", maps + "/c/status": "", x + "/scale/y": "", maps + "/c/scale": "",
+	} {
+		for _, method := range []string{"GET", "HEAD", "PUT", "POST", "PATCH", "DELETE", "OPTIONS"} {
+			a := e.do(method, target, "")
+			switch {
+			case allowed == "":
+				require.Equal(t, http.StatusNotFound, a.Code, "%s %s", method, target)
+			case strings.Contains(allowed, method):
+				require.NotContains(t, []int{http.StatusNotFound, http.StatusMethodNotAllowed}, a.Code, "%s %s", method, target)
+			default:
+				require.Equal(t, http.StatusMethodNotAllowed, a.Code, "%s %s", method, target)
+				require.Equal(t, allowed, a.Header.Get("Allow"))
+			}
+		}
+	}
+	e.must(http.StatusMethodNotAllowed, "GET", x+"/finalize?watch=true", "")
+}
+
+// Kubernetes keeps a generation of custom resources, and of none of the built-in kinds
+// that are served here.
+func TestGenerations(t *testing.T) {
+	e := newEnv(t, nil)
+	e.namespace("x")
+	for target, generations := range map[string][2]any{
+		maps: {"", ""}, x + "/secrets": {"", ""}, x + "/resourcequotas": {"", ""}, widgets: {1.0, 2.0},
+	} {
+		a := e.must(http.StatusCreated, "POST", target, `{"metadata":{"name":"a","generation":7}}`)
+		require.Equal(t, generations[0], a.get("metadata", "generation"), target)
+		a = e.must(http.StatusOK, "PUT", target+"/a", `{"metadata":{"name":"a","generation":7},"data":{"k":"dg=="},"spec":{"hard":{"pods":"1"}}}`)
+		require.Equal(t, generations[1], a.get("metadata", "generation"), target)
 	}
 }

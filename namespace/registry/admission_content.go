@@ -103,7 +103,7 @@ func (c *Content) settle(op Operation, ch change, made Object) error {
 	made.Fields = fields
 	made.Meta = made.Meta.DeepCopy()
 	if op == Update {
-		made = updatedWhole(*ch.old, made)
+		made = c.updatedWhole(*ch.old, made)
 	}
 	*ch.next = made
 	return nil

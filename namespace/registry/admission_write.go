@@ -276,7 +276,7 @@ func (c *Content) replaced(entry store.Entry, updated Object) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	next := updatedWhole(old, asked)
+	next := c.updatedWhole(old, asked)
 	if err := c.validateUpdate(old, next); err != nil {
 		return nil, err
 	}

@@ -126,7 +126,7 @@ func (c *Content) Create(ctx context.Context, ns string, o Object) (Object, erro
 		build: func(name, uid string) (entry store.Entry, txn store.Txn, err error) {
 			made = o
 			made.Name = name
-			made.own(namespace.Meta{UID: uid, CreationTimestamp: at, Generation: 1})
+			made.own(namespace.Meta{UID: uid, CreationTimestamp: at, Generation: c.nextGeneration(0)})
 			if err := c.validate(made); err != nil {
 				return store.Entry{}, store.Txn{}, err
 			}

@@ -157,6 +157,29 @@ func TestUpdateContent(t *testing.T) {
 	require.Equal(t, a.UID, next.UID)
 }
 
+// Objects of a type without generations have none, whatever writes them.
+func TestUngenerated(t *testing.T) {
+	e := newEnv(t)
+	r, err := registry.New(e.store, &registry.Options{Types: []registry.ResourceType{
+		{Version: "v1", Resource: "notes", Kind: "Note", Namespaced: true, Ungenerated: true, Status: true},
+	}})
+	require.NoError(t, err)
+	e.create("x")
+	notes, err := r.Content(deleter.Resource{Name: "notes"})
+	require.NoError(t, err)
+	note := registry.Object{Meta: namespace.Meta{Name: "a", Generation: 3}, Fields: map[string]json.RawMessage{"data": json.RawMessage(`1`)}}
+	made, err := notes.Create(e.ctx, "x", note)
+	require.NoError(t, err)
+	require.Zero(t, made.Generation)
+	note.Fields["data"], note.Fields["status"] = json.RawMessage(`2`), json.RawMessage(`3`)
+	made, err = notes.Update(e.ctx, "x", note)
+	require.NoError(t, err)
+	require.Zero(t, made.Generation)
+	made, err = notes.UpdateStatus(e.ctx, "x", note)
+	require.NoError(t, err)
+	require.Zero(t, made.Generation)
+}
+
 // Content that finalizers hold is marked, and goes with the last of them.
 func TestContentFinalizers(t *testing.T) {
 	e := newEnv(t)

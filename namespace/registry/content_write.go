@@ -12,8 +12,8 @@ import (
 // Update replaces an object, also in a namespace that is terminating, and returns
 // it as stored. With a resourceVersion or a uid the object must still be at it
 // ([namespace.ErrConflict]); without, whatever is there is replaced. A change of
-// anything but metadata and status makes a new generation; an update that
-// changes nothing writes nothing. One that takes the last finalizer from an object
+// anything but metadata and status makes a new generation, unless the type is
+// Ungenerated; an update that changes nothing writes nothing. One that takes the last finalizer from an object
 // that is being deleted removes it, and returns it as it was last; new finalizers
 // are refused then. Of a type with Status the status stays as it is, silently.
 func (c *Content) Update(ctx context.Context, ns string, o Object) (Object, error) {
@@ -25,17 +25,25 @@ func (c *Content) updated(old, asked Object) Object {
 	if c.typ.Status {
 		asked.Fields = withStatus(asked.Fields, old.Fields[statusField])
 	}
-	return updatedWhole(old, asked)
+	return c.updatedWhole(old, asked)
 }
 
 // updatedWhole returns what takes the place of old, also in its status.
-func updatedWhole(old, asked Object) Object {
+func (c *Content) updatedWhole(old, asked Object) Object {
 	kept := old.Meta
 	if !sameSpec(old.Fields, asked.Fields) {
-		kept.Generation++
+		kept.Generation = c.nextGeneration(kept.Generation)
 	}
 	asked.own(kept)
 	return asked
+}
+
+// nextGeneration returns the generation after the given one, 0 for types without.
+func (c *Content) nextGeneration(generation int64) int64 {
+	if c.typ.Ungenerated {
+		return 0
+	}
+	return generation + 1
 }
 
 func (c *Content) validateUpdate(old, next Object) error {

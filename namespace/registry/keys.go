@@ -110,6 +110,9 @@ type ResourceType struct {
 	// Status says that the field status is a sub-resource: Create drops it, Update
 	// keeps what is stored, and only [Content.UpdateStatus] changes it.
 	Status bool
+	// Ungenerated objects have no metadata.generation, as ConfigMaps in Kubernetes.
+	// Objects of other types count the changes of anything but metadata and status in it.
+	Ungenerated bool
 	// Fields are what field selectors may ask for, beside metadata.name and
 	// metadata.namespace: paths through the document without lists, such as
 	// "spec.nodeName". The value is the JSON string, number or boolean at the path, as
@@ -124,7 +127,7 @@ func (t ResourceType) copy() ResourceType {
 
 func (t ResourceType) equal(o ResourceType) bool {
 	return t.Name() == o.Name() && t.Version == o.Version && t.Kind == o.Kind && t.Namespaced == o.Namespaced &&
-		t.Status == o.Status && slices.Equal(t.Fields, o.Fields)
+		t.Status == o.Status && t.Ungenerated == o.Ungenerated && slices.Equal(t.Fields, o.Fields)
 }
 
 // Name returns the group and the resource, as package deleter names them.

@@ -9,10 +9,11 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
 )
 
-// core returns the declaration of a namespaced kind of the core group.
+// core returns the declaration of a namespaced kind of the core group. Kubernetes keeps a
+// generation of none of the kinds declared here.
 func core(resource, kind string, object, list runtime.Object, columns ...Column) Kind {
 	return Kind{
-		ResourceType: registry.ResourceType{Version: "v1", Resource: resource, Kind: kind, Namespaced: true},
+		ResourceType: registry.ResourceType{Version: "v1", Resource: resource, Kind: kind, Namespaced: true, Ungenerated: true},
 		Columns:      columns, Object: object, List: list,
 	}
 }
@@ -92,7 +93,7 @@ func LimitRanges() Kind {
 func Leases() Kind {
 	return Kind{
 		ResourceType: registry.ResourceType{
-			Group: "coordination.k8s.io", Version: "v1", Resource: "leases", Kind: "Lease", Namespaced: true,
+			Group: "coordination.k8s.io", Version: "v1", Resource: "leases", Kind: "Lease", Namespaced: true, Ungenerated: true,
 		},
 		Columns: []Column{
 			{Name: "Holder", Description: doc(coordinationv1.LeaseSpec{}, "holderIdentity"), Value: stringAt("spec", "holderIdentity")}, age,

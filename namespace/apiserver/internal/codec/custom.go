@@ -3,7 +3,6 @@ package codec
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -24,7 +23,7 @@ func (d *decoding) custom(data []byte, schema *structure) (registry.Object, erro
 	}
 	var head struct {
 		metav1.TypeMeta
-		Metadata *json.RawMessage `json:"metadata"`
+		Metadata json.RawMessage `json:"metadata"`
 	}
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(data, &head); err != nil {
 		return registry.Object{}, d.malformed(data, err)
@@ -32,10 +31,10 @@ func (d *decoding) custom(data []byte, schema *structure) (registry.Object, erro
 	if err := d.expected(head.Kind, head.APIVersion); err != nil {
 		return registry.Object{}, err
 	}
-	if head.Metadata == nil {
-		return registry.Object{}, d.unfit("", "", errors.New("metadata is required"))
+	if len(head.Metadata) == 0 {
+		head.Metadata = json.RawMessage("{}") // an object without a name, which validation refuses
 	}
-	o, strict, err := d.customMeta(*head.Metadata)
+	o, strict, err := d.customMeta(head.Metadata)
 	if err != nil {
 		return registry.Object{}, err
 	}

@@ -3,7 +3,6 @@ package codec
 import (
 	"bytes"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"mime"
@@ -179,11 +178,6 @@ func (d *decoding) builtIn(data []byte) (registry.Object, error) {
 	if err != nil {
 		return registry.Object{}, err
 	}
-	if meta.Name == "" && meta.GenerateName == "" {
-		if err := d.metadata(data); err != nil {
-			return registry.Object{}, err
-		}
-	}
 	if err := d.judge(strict); err != nil {
 		return registry.Object{}, err
 	}
@@ -242,20 +236,6 @@ func (d *decoding) expected(kind, apiVersion string) error {
 	if apiVersion != "" && apiVersion != d.kind.APIVersion() {
 		return refuse(d.kind, "", namespace.ErrBadRequest, "the API version in the data (%s) does not match the expected API version (%s)",
 			excerpt.Of(apiVersion), d.kind.APIVersion())
-	}
-	return nil
-}
-
-// metadata refuses a document without metadata. Its syntax is right.
-func (d *decoding) metadata(data []byte) error {
-	var document struct {
-		Metadata json.RawMessage `json:"metadata"`
-	}
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(data, &document); err != nil {
-		return d.unrecognized(err)
-	}
-	if len(document.Metadata) == 0 || string(document.Metadata) == "null" {
-		return d.unfit("", "", errors.New("metadata is required"))
 	}
 	return nil
 }
