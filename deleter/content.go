@@ -16,6 +16,11 @@ type Source struct {
 	// Final says that an empty listing in a terminating incarnation stays empty
 	// (rule R6 holds for the type), so that it need not be asked again.
 	Final bool
+	// Undeclared says that another version of the host has stored content of the type, and
+	// that this process does not declare it. The content is listed, so that reports count
+	// it, and never deleted: which party deletes it, and after which types, is not known
+	// here. The source fails with [ErrUndeclared] even if nothing is left (rule R7).
+	Undeclared bool
 }
 
 // Content is one resource type's objects: what a source must be able to do.

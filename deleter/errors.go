@@ -29,6 +29,9 @@ var (
 	// ErrUnexpected is content that is still there after its deletion, without a
 	// finalizer, a grace period or a deletion mark that would explain it.
 	ErrUnexpected = errors.New("unexpected items still remain")
+	// ErrUndeclared is the failure of a source with [Source].Undeclared.
+	ErrUndeclared = errors.New("another version of the service stored objects of this type, and this process does not declare it; " +
+		"run a version that declares it, or retire the type once none of it is left")
 	// ErrNothingDiscovered is a discovery that found no resource type at all; nobody
 	// can tell that from a broken one, so it fails closed.
 	ErrNothingDiscovered = errors.New("discovery found no resource types")

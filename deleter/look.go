@@ -94,6 +94,9 @@ func (v *visit) look(ctx context.Context) Result {
 	if err != nil {
 		v.fail(op, "", err)
 	}
+	if v.source.Undeclared {
+		v.fail("", "", ErrUndeclared)
+	}
 	v.result.Err = v.failures.err(v.source.Resource)
 	return v.result
 }

@@ -39,9 +39,21 @@ type visit struct {
 func (v *visit) run(ctx context.Context) Result {
 	v.result.Resource = v.source.Resource
 	v.budget = v.opts.MaxDeletes
-	v.empty(ctx)
+	if v.source.Undeclared {
+		v.count(ctx)
+	} else {
+		v.empty(ctx)
+	}
 	v.result.Err = v.failures.err(v.source.Resource)
 	return v.result
+}
+
+// count lists the type and fails, since it must not be deleted.
+func (v *visit) count(ctx context.Context) {
+	v.fail("", "", ErrUndeclared)
+	if t, ok := v.whatRemains(ctx, false, &tally{}); ok {
+		v.finish(ctx, t)
+	}
 }
 
 func (v *visit) empty(ctx context.Context) {

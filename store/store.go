@@ -129,6 +129,10 @@ type Store interface {
 
 // Compactor is what a [Store] may offer beyond the contract: dropping history on
 // request. Stores bound their history by themselves too.
+//
+// Until then values that were replaced or deleted can be read from older positions.
+// Compaction ends that. It does not erase the bytes: drivers say how long they remain
+// in files.
 type Compactor interface {
 	// Compact forgets what was before revision: positions before it are gone,
 	// revision itself can still be listed and watched from. Compacting to an older

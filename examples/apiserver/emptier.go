@@ -4,7 +4,6 @@ import (
 	"context"
 	"log/slog"
 
-	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/finalizer"
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/controller"
@@ -25,11 +24,7 @@ type recorded struct {
 
 // newController returns what empties namespaces that are deleted.
 func newController(r *registry.Registry, log *slog.Logger) (recorded, error) {
-	sources, err := r.Sources() // all types
-	if err != nil {
-		return recorded{}, err
-	}
-	d, err := deleter.New(sources, nil)
+	d, err := r.Deleter(nil) // all types
 	if err != nil {
 		return recorded{}, err
 	}

@@ -134,14 +134,12 @@ func (s *service) passes() controller.Hooks {
 
 // deleter empties tenants, and tells of each call that it makes.
 func (s *service) deleter(r *registry.Registry) (deleter.Deleter, error) {
-	sources, err := r.Sources()
-	if err != nil {
-		return nil, err
-	}
-	for i, source := range sources {
-		sources[i].Content = &remote{service: s, resource: source.Resource, all: source.Content}
-	}
-	return deleter.New(sources, nil)
+	return r.Deleter(&registry.DeleterOptions{Sources: func(_ context.Context, sources []deleter.Source) ([]deleter.Source, error) {
+		for i, source := range sources {
+			sources[i].Content = &remote{service: s, resource: source.Resource, all: source.Content}
+		}
+		return sources, nil
+	}})
 }
 
 // remote is content that answers like a remote service: each call takes a while.

@@ -137,11 +137,9 @@ func (t *story) controller(party finalizer.Name, types []registry.ResourceType) 
 	for i, typ := range types {
 		resources[i] = typ.Name()
 	}
-	sources, err := t.registry.Sources(resources...)
-	if err != nil {
-		return nil, err
-	}
-	d, err := deleter.New(sources, &deleter.Options{Parallelism: t.parallelism})
+	d, err := t.registry.Deleter(&registry.DeleterOptions{
+		Options: deleter.Options{Parallelism: t.parallelism}, Types: resources,
+	})
 	if err != nil {
 		return nil, err
 	}

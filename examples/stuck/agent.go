@@ -10,6 +10,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/controller"
 	"github.com/nslifecycle/nslifecycle/namespace/parties"
+	"github.com/nslifecycle/nslifecycle/namespace/registry"
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
@@ -29,8 +30,9 @@ func (w *world) newAgent(f finalizer.Name, contact string, names []string) (*age
 		}
 		of[i] = resource(name)
 	}
-	d, err := deleter.Discovering(func(context.Context) ([]deleter.Source, error) { return w.discover(of) },
-		&deleter.Options{CallTimeout: w.tempo.Patience / 4})
+	d, err := w.registry.Deleter(&registry.DeleterOptions{
+		Options: deleter.Options{CallTimeout: w.tempo.Patience / 4}, Types: of, Sources: w.discover,
+	})
 	return &agent{finalizer: f, contact: contact, deleter: d, end: func(bool) {}}, err
 }
 

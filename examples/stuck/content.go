@@ -26,22 +26,29 @@ type content interface {
 // faulty is content that fails, or does not answer at all, when a script says so.
 type faulty struct {
 	content
+	*behavior
+}
+
+// behavior is how the content of one type behaves at present.
+type behavior struct {
+	outside *outside // where the content is; nil: in the registry
+
 	mu      sync.Mutex
 	failure error
 	hangs   bool
 }
 
-func (f *faulty) set(failure error, hangs bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.failure, f.hangs = failure, hangs
+func (b *behavior) set(failure error, hangs bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.failure, b.hangs = failure, hangs
 }
 
 // turn waits or fails as the source does now.
-func (f *faulty) turn(ctx context.Context) error {
-	f.mu.Lock()
-	failure, hangs := f.failure, f.hangs
-	f.mu.Unlock()
+func (b *behavior) turn(ctx context.Context) error {
+	b.mu.Lock()
+	failure, hangs := b.failure, b.hangs
+	b.mu.Unlock()
 	if hangs {
 		<-ctx.Done()
 		return context.Cause(ctx)
@@ -50,7 +57,7 @@ func (f *faulty) turn(ctx context.Context) error {
 }
 
 // List implements [deleter.Content].
-func (f *faulty) List(ctx context.Context, target deleter.Target, limit int, next string) (deleter.Page, error) {
+func (f faulty) List(ctx context.Context, target deleter.Target, limit int, next string) (deleter.Page, error) {
 	if err := f.turn(ctx); err != nil {
 		return deleter.Page{}, err
 	}
@@ -58,7 +65,7 @@ func (f *faulty) List(ctx context.Context, target deleter.Target, limit int, nex
 }
 
 // Delete implements [deleter.Content].
-func (f *faulty) Delete(ctx context.Context, target deleter.Target, name, uid string) error {
+func (f faulty) Delete(ctx context.Context, target deleter.Target, name, uid string) error {
 	if err := f.turn(ctx); err != nil {
 		return err
 	}
@@ -66,7 +73,7 @@ func (f *faulty) Delete(ctx context.Context, target deleter.Target, name, uid st
 }
 
 // DeleteCollection implements [deleter.CollectionDeleter].
-func (f *faulty) DeleteCollection(ctx context.Context, target deleter.Target) (int, bool, error) {
+func (f faulty) DeleteCollection(ctx context.Context, target deleter.Target) (int, bool, error) {
 	if err := f.turn(ctx); err != nil {
 		return 0, false, err
 	}
@@ -74,7 +81,7 @@ func (f *faulty) DeleteCollection(ctx context.Context, target deleter.Target) (i
 }
 
 // View implements [deleter.Viewer].
-func (f *faulty) View(ctx context.Context, target deleter.Target, limit int, next string) (deleter.Page, error) {
+func (f faulty) View(ctx context.Context, target deleter.Target, limit int, next string) (deleter.Page, error) {
 	if err := f.turn(ctx); err != nil {
 		return deleter.Page{}, err
 	}

@@ -27,7 +27,7 @@ func TestOutside(t *testing.T) {
 			return seed(w, o, name, objects)
 		}
 		return contenttest.Backend{
-			Content:    &faulty{content: o},
+			Content:    faulty{o, &behavior{}},
 			SeedActive: active,
 			Seed: func(ctx context.Context, name string, objects ...contenttest.Object) (deleter.Target, error) {
 				if _, err := active(ctx, name, objects...); err != nil {

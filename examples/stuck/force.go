@@ -1,13 +1,13 @@
 package main
 
 import (
-	"context"
 	"fmt"
 
 	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/finalizer"
 	"github.com/nslifecycle/nslifecycle/namespace/force"
 	"github.com/nslifecycle/nslifecycle/namespace/plan"
+	"github.com/nslifecycle/nslifecycle/namespace/registry"
 )
 
 // force NAMESPACE FINALIZER BY REASON
@@ -50,9 +50,5 @@ func (w *world) plan(name string) (string, error) {
 
 // everything is the content of all agents, for inventories and plans.
 func (w *world) everything() (*deleter.Composed, error) {
-	var of []deleter.Resource
-	for _, t := range types {
-		of = append(of, t.Name())
-	}
-	return deleter.Discovering(func(context.Context) ([]deleter.Source, error) { return w.discover(of) }, nil)
+	return w.registry.Deleter(&registry.DeleterOptions{Sources: w.discover})
 }

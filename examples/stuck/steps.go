@@ -107,11 +107,10 @@ func (w *world) elsewhere(words []string) error {
 	if err != nil {
 		return err
 	}
-	o, ok := f.content.(*outside)
-	if !ok {
-		o = newOutside(w.registry)
-		f.content = o
+	if f.outside == nil {
+		f.outside = newOutside(w.registry)
 	}
+	o := f.outside
 	switch strings.Join(words[1:min(2, len(words))], "") {
 	case "":
 		o.behave(0, false)
@@ -162,7 +161,7 @@ func (w *world) put(words []string) error {
 	if err != nil {
 		return err
 	}
-	if o, ok := f.content.(*outside); ok {
+	if o := f.outside; o != nil {
 		o.add(words[0], n)
 		return nil
 	}
@@ -349,7 +348,7 @@ func (w *world) left(words []string) error {
 		return err
 	}
 	n := 0
-	if o, ok := f.content.(*outside); ok {
+	if o := f.outside; o != nil {
 		n = o.count(words[0])
 	} else if n, err = w.count(words[0], words[1]); err != nil {
 		return err

@@ -54,7 +54,7 @@ type world struct {
 
 	mu      sync.Mutex
 	explain *explain.Explainer
-	sources map[deleter.Resource]*faulty
+	sources map[deleter.Resource]*behavior
 	after   map[deleter.Resource][]deleter.Resource
 	hidden  map[string]error // groups that cannot be discovered
 	rivals  map[string]bool  // namespaces that somebody else writes again and again
@@ -89,7 +89,7 @@ func newWorld(ctx context.Context, pace tempo) (*world, error) {
 		registry: r,
 		recorder: explain.NewRecorder(nil),
 		agents:   map[finalizer.Name]*agent{},
-		sources:  map[deleter.Resource]*faulty{},
+		sources:  map[deleter.Resource]*behavior{},
 		after:    map[deleter.Resource][]deleter.Resource{},
 		hidden:   map[string]error{},
 		rivals:   map[string]bool{},
@@ -108,12 +108,8 @@ func newWorld(ctx context.Context, pace tempo) (*world, error) {
 		Record:   records.Get,
 		Parties:  w.parties,
 	})
-	sources, err := r.Sources()
-	if err != nil {
-		return nil, err
-	}
-	for _, one := range sources {
-		w.sources[one.Resource] = &faulty{content: one.Content.(content)}
+	for _, t := range types {
+		w.sources[t.Name()] = &behavior{}
 	}
 	return w, nil
 }
@@ -165,7 +161,7 @@ func resource(name string) deleter.Resource {
 	return deleter.Resource{Name: resource, Group: group}
 }
 
-func (w *world) source(name string) (*faulty, error) {
+func (w *world) source(name string) (*behavior, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if f := w.sources[resource(name)]; f != nil {
@@ -175,13 +171,14 @@ func (w *world) source(name string) (*faulty, error) {
 }
 
 // discover returns the sources of some types, as far as their groups can be discovered.
-func (w *world) discover(of []deleter.Resource) ([]deleter.Source, error) {
+func (w *world) discover(_ context.Context, sources []deleter.Source) ([]deleter.Source, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var found []deleter.Source
 	failed := map[string]bool{}
 	var partly deleter.DiscoveryError
-	for _, r := range of {
+	for _, source := range sources {
+		r := source.Resource
 		if err := w.hidden[r.Group]; err != nil {
 			if !failed[r.Group] {
 				partly.Groups = append(partly.Groups, deleter.GroupError{Group: r.Group, Err: err})
@@ -189,8 +186,12 @@ func (w *world) discover(of []deleter.Resource) ([]deleter.Source, error) {
 			failed[r.Group] = true
 			continue
 		}
-		_, elsewhere := w.sources[r].content.(*outside)
-		found = append(found, deleter.Source{Resource: r, Content: w.sources[r], After: w.after[r], Final: !elsewhere})
+		f := faulty{source.Content.(content), w.sources[r]}
+		if f.outside != nil {
+			f.content, source.Final = f.outside, false
+		}
+		source.Content, source.After = f, w.after[r]
+		found = append(found, source)
 	}
 	if len(failed) > 0 {
 		return found, &partly

@@ -11,7 +11,6 @@ import (
 	"io"
 	"os"
 
-	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/finalizer"
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/controller"
@@ -44,11 +43,7 @@ func run(ctx context.Context, w io.Writer) (err error) {
 	defer func() { err = errors.Join(err, r.Close()) }()
 
 	// The controller empties what is deleted, and lets it go when it is empty.
-	sources, err := r.Sources() // all declared types
-	if err != nil {
-		return err
-	}
-	d, err := deleter.New(sources, nil)
+	d, err := r.Deleter(nil) // all declared types
 	if err != nil {
 		return err
 	}

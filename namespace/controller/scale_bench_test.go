@@ -104,9 +104,7 @@ func createObjects(ctx context.Context, r *registry.Registry, ns string, first, 
 // runScale runs a controller with hooks until stop is called.
 func runScale(b *testing.B, r *registry.Registry, hooks controller.Hooks) (stop func()) {
 	b.Helper()
-	sources, err := r.Sources()
-	require.NoError(b, err)
-	d, err := deleter.New(sources, nil)
+	d, err := r.Deleter(nil)
 	require.NoError(b, err)
 	c, err := controller.New(r, d, namespace.Party{Finalizer: finalizer.Kubernetes}, &controller.Options{Hooks: hooks})
 	require.NoError(b, err)
@@ -168,9 +166,7 @@ func plainNamespaces(b *testing.B, r *registry.Registry) float64 {
 	b.Helper()
 	const n = 200
 	createNamespaces(b, r, "plain", n, 1)
-	sources, err := r.Sources()
-	require.NoError(b, err)
-	d, err := deleter.New(sources, &deleter.Options{Parallelism: 1})
+	d, err := r.Deleter(&registry.DeleterOptions{Options: deleter.Options{Parallelism: 1}})
 	require.NoError(b, err)
 	start := time.Now()
 	for i := range n {

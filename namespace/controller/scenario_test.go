@@ -77,7 +77,7 @@ func safely(f func() error) (err error) {
 type stage struct {
 	t        *testing.T
 	registry *registry.Registry
-	sources  map[string]*moody
+	moods    map[string]*mood // by type
 	parties  map[string]*player
 }
 
@@ -109,7 +109,7 @@ func newStage(t *testing.T) *stage {
 	require.NoError(t, err)
 	r, err := registry.New(db, &registry.Options{Types: stageTypes})
 	require.NoError(t, err)
-	s := &stage{t: t, registry: r, sources: map[string]*moody{}, parties: map[string]*player{}}
+	s := &stage{t: t, registry: r, moods: map[string]*mood{}, parties: map[string]*player{}}
 	t.Cleanup(func() {
 		for _, p := range s.parties {
 			if p.stop != nil {
@@ -125,6 +125,10 @@ func newStage(t *testing.T) *stage {
 // moody is a source that fails or estimates when a script says so.
 type moody struct {
 	registryContent
+	*mood
+}
+
+type mood struct {
 	mu       sync.Mutex
 	failure  error
 	graceful time.Time // when the graceful deletion of all that is there should be over
@@ -137,14 +141,14 @@ type registryContent interface {
 	deleter.Notifier
 }
 
-func (m *moody) mood() (graceful time.Time, failure error) {
+func (m *mood) now() (graceful time.Time, failure error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.graceful, m.failure
 }
 
-func (m *moody) List(ctx context.Context, target deleter.Target, limit int, next string) (deleter.Page, error) {
-	graceful, failure := m.mood()
+func (m moody) List(ctx context.Context, target deleter.Target, limit int, next string) (deleter.Page, error) {
+	graceful, failure := m.now()
 	if failure != nil {
 		return deleter.Page{}, failure
 	}
@@ -157,15 +161,15 @@ func (m *moody) List(ctx context.Context, target deleter.Target, limit int, next
 	return page, err
 }
 
-func (m *moody) DeleteCollection(ctx context.Context, target deleter.Target) (int, bool, error) {
-	if _, err := m.mood(); err != nil {
+func (m moody) DeleteCollection(ctx context.Context, target deleter.Target) (int, bool, error) {
+	if _, err := m.now(); err != nil {
 		return 0, false, err
 	}
 	return m.registryContent.DeleteCollection(ctx, target)
 }
 
-func (m *moody) Wait(ctx context.Context, target deleter.Target, seen string) error {
-	if graceful, _ := m.mood(); !graceful.IsZero() {
+func (m moody) Wait(ctx context.Context, target deleter.Target, seen string) error {
+	if graceful, _ := m.now(); !graceful.IsZero() {
 		return deleter.ErrNotSupported
 	}
 	return m.registryContent.Wait(ctx, target, seen)
@@ -191,21 +195,21 @@ var steps = map[string]func(s *stage, words []string) error{
 
 func (s *stage) party(words []string) error {
 	p := &player{party: namespace.Party{Finalizer: finalizer.Name(words[0])}}
-	var sources []deleter.Source
-	for _, name := range words[1:] {
-		of, err := s.registry.Sources(resourceNamed(name))
-		if err != nil {
-			return err
-		}
-		m := &moody{registryContent: of[0].Content.(registryContent)}
-		s.sources[name] = m
-		of[0].Content = m
-		sources = append(sources, of...)
+	types := make([]deleter.Resource, len(words)-1)
+	for i, name := range words[1:] {
+		types[i], s.moods[name] = resourceNamed(name), &mood{}
 	}
 	var err error
-	p.deleter, err = deleter.New(sources, nil)
+	p.deleter, err = s.registry.Deleter(&registry.DeleterOptions{Types: types, Sources: s.discover})
 	s.parties[words[0]] = p
 	return err
+}
+
+func (s *stage) discover(_ context.Context, sources []deleter.Source) ([]deleter.Source, error) {
+	for i := range sources {
+		sources[i].Content = moody{sources[i].Content.(registryContent), s.moods[sources[i].Resource.String()]}
+	}
+	return sources, nil
 }
 
 func resourceNamed(name string) deleter.Resource {
@@ -295,7 +299,7 @@ func (s *stage) letGo(words []string) error {
 }
 
 func (s *stage) fail(words []string) error {
-	m := s.sources[words[0]]
+	m := s.moods[words[0]]
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.failure = errors.New(strings.Join(words[1:], " "))
@@ -303,7 +307,7 @@ func (s *stage) fail(words []string) error {
 }
 
 func (s *stage) heal(words []string) error {
-	m := s.sources[words[0]]
+	m := s.moods[words[0]]
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.failure = nil
@@ -311,7 +315,7 @@ func (s *stage) heal(words []string) error {
 }
 
 func (s *stage) estimate(words []string) error {
-	m := s.sources[words[0]]
+	m := s.moods[words[0]]
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	d, err := time.ParseDuration(words[1])

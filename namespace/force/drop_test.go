@@ -14,6 +14,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/audit"
 	"github.com/nslifecycle/nslifecycle/namespace/force"
+	"github.com/nslifecycle/nslifecycle/namespace/registry"
 )
 
 func TestR12_DropEndsANamespaceWhoseOwnerIsGone(t *testing.T) {
@@ -119,11 +120,12 @@ func TestR7_OtherPartiesAreNotForced(t *testing.T) {
 func TestR7_SourcesThatDoNotAnswerRefuse(t *testing.T) {
 	w := newWorld(t, newStore(t))
 	ns := w.stuck("x", 2)
-	sources, err := w.registry.Sources()
-	require.NoError(t, err)
 	cause := errors.New("connection refused")
-	sources = append(sources, deleter.Source{Resource: deleter.Resource{Group: "example.com", Name: "disks"}, Content: failing{err: cause}})
-	w.content, err = deleter.New(sources, nil)
+	disks := deleter.Source{Resource: deleter.Resource{Group: "example.com", Name: "disks"}, Content: failing{err: cause}}
+	var err error
+	w.content, err = w.registry.Deleter(&registry.DeleterOptions{Sources: func(_ context.Context, sources []deleter.Source) ([]deleter.Source, error) {
+		return append(sources, disks), nil
+	}})
 	require.NoError(t, err)
 
 	result, err := w.drop(request(ns))

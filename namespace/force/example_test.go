@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log"
 
-	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/finalizer"
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/audit"
@@ -30,7 +29,7 @@ func Example() {
 	widgets := registry.ResourceType{Group: "example.com", Version: "v1", Resource: "widgets", Kind: "Widget", Namespaced: true}
 	r := must(registry.New(store, &registry.Options{Types: []registry.ResourceType{widgets}}))
 	defer r.Close()
-	content := must(deleter.New(must(r.Sources()), nil))
+	content := must(r.Deleter(nil))
 	records := must(audit.New(store, nil))
 
 	ns := namespace.Namespace{Meta: namespace.Meta{Name: "team-a"}}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log"
 
-	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/finalizer"
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/plan"
@@ -40,7 +39,7 @@ func ExampleOf() {
 		Meta: namespace.Meta{Name: "press", Finalizers: finalizer.NewSet("example.com/disks")},
 	}))
 
-	content := must(deleter.New(must(r.Sources()), nil))
+	content := must(r.Deleter(nil))
 	fmt.Print(must(plan.Of(ctx, r, content, "team-a", nil)).Text())
 	// Output:
 	// namespace team-a cannot be deleted now; it has 3 objects of 2 types

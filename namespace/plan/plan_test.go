@@ -56,9 +56,9 @@ func newWorld(t testing.TB, more ...deleter.Source) *world {
 		return r
 	}
 	w := &world{open(s), s, t, open(readOnly{s}), nil}
-	sources, err := w.frozen.Sources()
-	require.NoError(t, err)
-	w.looker, err = deleter.New(append(sources, more...), nil)
+	w.looker, err = w.frozen.Deleter(&registry.DeleterOptions{Sources: func(_ context.Context, sources []deleter.Source) ([]deleter.Source, error) {
+		return append(sources, more...), nil
+	}})
 	require.NoError(t, err)
 	return w
 }

@@ -109,9 +109,8 @@ func ExampleRegistry_Watch() {
 	// MODIFIED acme Terminating
 }
 
-// The sources of package deleter empty a terminating namespace, and refuse any
-// other incarnation of it.
-func ExampleRegistry_Sources() {
+// The deleter empties a terminating namespace, and refuses any other incarnation of it.
+func ExampleRegistry_Deleter() {
 	ctx := context.Background()
 	r, closeAll := exampleRegistry()
 	defer closeAll()
@@ -133,12 +132,7 @@ func ExampleRegistry_Sources() {
 		fmt.Println(err)
 		return
 	}
-	sources, err := r.Sources()
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	d, err := deleter.New(sources, nil)
+	d, err := r.Deleter(nil)
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -5,8 +5,8 @@
 // A [Registry] keeps the namespaces themselves. Content is declared as resource
 // types ([ResourceType]) and reached through [Registry.Content]. Both speak in
 // the terms of Kubernetes, with its semantics and its messages; refusals are
-// [*namespace.Error]. [Registry.Sources] makes content known to package deleter,
-// and a Registry is what packages pass and controller ask for.
+// [*namespace.Error]. [Registry.Deleter] deletes content for the passes of packages
+// pass and controller, which work on a Registry.
 //
 // The heart of it is the gate: a key that exists exactly while its namespace is
 // Active. Content is created in one commit with the check of the gate, and the
@@ -17,6 +17,10 @@
 // What else a host asks of writes it says by a chain of links ([Admission]): each may
 // change a write, refuse it, or have conditions and further writes join its commit, so
 // that a count of objects, say, is exact without a lock.
+//
+// Deletion is complete in the present: no read of now shows anything of a namespace that
+// was removed. Its values remain in the history of the store, where [store.Store.Watch]
+// and [store.Store.List] read them from older positions, until the store compacts it.
 //
 // Any number of registries, in any number of processes, may work on one store.
 package registry

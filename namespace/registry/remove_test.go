@@ -197,9 +197,7 @@ func TestInventoryOfAnActiveNamespace(t *testing.T) {
 	e := newEnv(t)
 	n := e.create("x")
 	o := e.put(widgets, "x", registry.Object{Meta: namespace.Meta{Name: "w", Finalizers: finalizer.NewSet("example.com/a")}})
-	sources, err := e.Sources()
-	require.NoError(t, err)
-	composed, err := deleter.New(sources, nil)
+	composed, err := e.Deleter(nil)
 	require.NoError(t, err)
 	for _, deleted := range []time.Time{{}, time.Now()} {
 		if !deleted.IsZero() {

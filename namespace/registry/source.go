@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -12,12 +13,78 @@ import (
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
-// Sources returns what package deleter needs to empty namespaces of content of
+// DeleterOptions tunes [Registry.Deleter]. Zero fields take the defaults.
+type DeleterOptions struct {
+	deleter.Options
+	// Types are the types to delete: those of one party, where several parties share the
+	// namespaces. Empty is all namespaced types that are declared.
+	Types []deleter.Resource
+	// Sources, called in each pass, returns the sources to use in place of those of Types,
+	// which it is given: with an order (After), wrapped, or with further ones for content
+	// that is kept elsewhere. Its error counts as that of [deleter.Discovering]. Nil: they
+	// are used as they are.
+	Sources func(ctx context.Context, sources []deleter.Source) ([]deleter.Source, error)
+}
+
+// Deleter returns a deleter of the content in namespaces of r. A pass of it fails while
+// another version of the host has stored a type that r does not declare
+// ([deleter.ErrUndeclared], rule R7): until a version runs that declares it, or it is
+// retired ([Registry.RetireType]), or a waiver of the namespace names it and none of it
+// is left there. So every process that empties namespaces declares the types of all
+// parties, and names those that it deletes.
+//
+// A type in Types that is not declared is [namespace.ErrNotFound], a cluster-scoped one
+// [namespace.ErrInvalid].
+func (r *Registry) Deleter(options *DeleterOptions) (*deleter.Composed, error) {
+	var o DeleterOptions
+	if options != nil {
+		o = *options
+	}
+	declared, err := r.sources(o.Types...)
+	if err != nil {
+		return nil, err
+	}
+	return deleter.Discovering(func(ctx context.Context) ([]deleter.Source, error) {
+		sources := slices.Clone(declared)
+		var err error
+		if o.Sources != nil {
+			sources, err = o.Sources(ctx, sources)
+		}
+		undeclared, failed := r.undeclared(ctx)
+		if failed != nil {
+			return sources, errors.Join(err, failed)
+		}
+		return slices.Concat(sources, undeclared), err
+	}, &o.Options)
+}
+
+// undeclared returns sources of the types that are on record and not declared. A record is
+// there before any content of its type, and no content is created in a terminating
+// namespace (rule R6), so for such a namespace the sources are complete.
+func (r *Registry) undeclared(ctx context.Context) ([]deleter.Source, error) {
+	page, err := r.store.List(ctx, store.Query{Prefix: r.keys.types()})
+	if err != nil {
+		return nil, fmt.Errorf("read which resource types are stored: %w", stored("resource types", "", err))
+	}
+	var sources []deleter.Source
+	for _, e := range page.Entries {
+		name, group, _ := strings.Cut(strings.TrimPrefix(e.Key, r.keys.types()), ".")
+		resource := deleter.Resource{Name: name, Group: group}
+		if t, ok := r.types[resource]; ok && t.Namespaced {
+			continue
+		}
+		t := ResourceType{Group: group, Resource: name, Namespaced: true}
+		c := &Content{core: r.core, typ: t, kind: kindOf(t), resource: resource.String()}
+		sources = append(sources, deleter.Source{Resource: resource, Content: source{c}, Final: true, Undeclared: true})
+	}
+	return sources, nil
+}
+
+// sources returns what package deleter needs to empty namespaces of content of
 // the given types, or if none are given of all namespaced types that are
 // declared, sorted. Rule R6 holds for them, so they are final: what was seen empty
-// stays empty. A type that is not declared is [namespace.ErrNotFound], a
-// cluster-scoped one [namespace.ErrInvalid].
-func (r *Registry) Sources(resources ...deleter.Resource) ([]deleter.Source, error) {
+// stays empty.
+func (r *Registry) sources(resources ...deleter.Resource) ([]deleter.Source, error) {
 	if len(resources) == 0 {
 		for _, t := range r.Types() {
 			if t.Namespaced {

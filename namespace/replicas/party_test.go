@@ -79,12 +79,12 @@ func (p *party) join(t *testing.T, divided bool) *peer {
 		n = start(t, p.store, &replicas.Options{Label: fmt.Sprint("peer-", len(p.peers))})
 	}
 	r := newRegistry(t, n.line)
-	sources, err := r.Sources()
-	require.NoError(t, err)
-	for i := range sources {
-		sources[i].Content = &counted{sources[i].Content, &p.tally}
-	}
-	d, err := deleter.New(sources, nil)
+	d, err := r.Deleter(&registry.DeleterOptions{Sources: func(_ context.Context, sources []deleter.Source) ([]deleter.Source, error) {
+		for i := range sources {
+			sources[i].Content = &counted{sources[i].Content, &p.tally}
+		}
+		return sources, nil
+	}})
 	require.NoError(t, err)
 	opts := &controller.Options{Hooks: p.hooks()}
 	if divided {

@@ -37,6 +37,9 @@
 // request by [Store.Compact]. The file does not shrink: freed pages are used
 // again.
 //
+// A deleted value can be read from older positions until its change is dropped. Its
+// bytes stay in the file until another commit overwrites the freed page.
+//
 // # Backups
 //
 // Copy the file while the store is closed. After a restore open it once with

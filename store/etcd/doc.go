@@ -27,6 +27,12 @@
 // Reads are repeated a few times, on other members, while a member does not answer or
 // the cluster has no leader.
 //
+// # History
+//
+// A deleted value can be read from older positions until the cluster compacts its
+// history ([Options.Compact], or the server's own compaction). Its bytes stay in the
+// files of the members until these are defragmented, and in their snapshots.
+//
 // # Watches
 //
 // Each loop has a stream of its own, which is read in the goroutine of the caller. A

@@ -157,26 +157,18 @@ func life(t *testing.T, r *registry.Registry, name string, created *atomic.Int64
 		ns, err = r.Delete(ctx, name, namespace.Preconditions{})
 		return err
 	})
-	sources, err := r.Sources()
+	d, err := r.Deleter(nil)
 	if err != nil {
 		t.Error(err)
 		return
 	}
 	target := deleter.Target{Namespace: name, UID: ns.UID, DeletedAt: ns.DeletionTimestamp.Time}
 	insist(t, "empty "+name, func(ctx context.Context) error {
-		for _, source := range sources {
-			if _, _, err := source.Content.(deleter.CollectionDeleter).DeleteCollection(ctx, target); err != nil {
-				return err
-			}
-			page, err := source.Content.List(ctx, target, 0, "")
-			if err != nil {
-				return err
-			}
-			if len(page.Items) > 0 {
-				return fmt.Errorf("%d objects are left", len(page.Items))
-			}
+		report, err := d.Delete(ctx, target, deleter.Report{})
+		if err == nil && !report.Empty() {
+			err = fmt.Errorf("%d objects are left", report.Remaining())
 		}
-		return nil
+		return err
 	})
 	insist(t, "finalize "+name, func(ctx context.Context) error {
 		ns.Spec.Finalizers = finalizer.Set{}

@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/finalizer"
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/controller"
@@ -134,9 +133,7 @@ func benchQuiet(b *testing.B, s *Store, start store.Position) {
 // benchStart starts a controller that finds some namespaces terminating, and waits
 // until they are removed.
 func benchStart(b *testing.B, r *registry.Registry, terminating int) {
-	sources, err := r.Sources()
-	require.NoError(b, err)
-	d, err := deleter.New(sources, nil)
+	d, err := r.Deleter(nil)
 	require.NoError(b, err)
 	next := 0
 	for b.Loop() {

@@ -52,7 +52,9 @@
 // # History
 //
 // The last [Options.Retain] commits can be watched from and listed at; older ones
-// are dropped by and by, or on request by [Store.Compact].
+// are dropped by and by, or on request by [Store.Compact]. A deleted value can be read
+// from older positions until then. Its bytes stay in the tables until dead rows are
+// vacuumed, and in the write-ahead log.
 //
 // # Backups
 //

@@ -89,11 +89,7 @@ func life(ctx context.Context, r, other *registry.Registry, name string) error {
 	if err := errors.Join(err, unless(namespace.ErrTerminating, errs[0]), unless(namespace.ErrTerminating, errs[1])); err != nil {
 		return err
 	}
-	sources, err := r.Sources()
-	if err != nil {
-		return err
-	}
-	empty, err := deleter.New(sources, nil)
+	empty, err := r.Deleter(nil)
 	if err != nil {
 		return err
 	}

@@ -76,12 +76,10 @@ func TestR6_TerminatingNamespace(t *testing.T) {
 	require.NoError(t, e.remove(configmaps, "held"))
 	_, err = e.content(configmaps).Update(e.ctx, space, named("held"))
 	require.NoError(t, err)
-	sources, err := e.Sources()
+	d, err := e.Deleter(nil)
 	require.NoError(t, err)
-	for _, source := range sources {
-		_, _, err := source.Content.(deleter.CollectionDeleter).DeleteCollection(e.ctx, deleter.Target{Namespace: space, UID: n.UID, DeletedAt: n.DeletionTimestamp.Time})
-		require.NoError(t, err)
-	}
+	_, err = d.Delete(e.ctx, deleter.Target{Namespace: space, UID: n.UID, DeletedAt: n.DeletionTimestamp.Time}, deleter.Report{})
+	require.NoError(t, err)
 	_, err = e.Finalize(e.ctx, namespace.Namespace{Meta: namespace.Meta{Name: space}})
 	require.NoError(t, err)
 	_, err = e.Get(e.ctx, space)

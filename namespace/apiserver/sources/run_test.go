@@ -13,7 +13,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 
-	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/finalizer"
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/kinds"
@@ -52,9 +51,7 @@ func TestRunIntervals(t *testing.T) {
 // run runs the controller of the registry's content.
 func (e *env) controller(ctx context.Context) <-chan error {
 	e.t.Helper()
-	list, err := e.Sources()
-	require.NoError(e.t, err)
-	d, err := deleter.New(list, nil)
+	d, err := e.Deleter(nil)
 	require.NoError(e.t, err)
 	c, err := controller.New(e.Registry, d, namespace.Party{Finalizer: finalizer.Kubernetes}, nil)
 	require.NoError(e.t, err)

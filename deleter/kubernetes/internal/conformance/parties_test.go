@@ -15,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 
-	"github.com/nslifecycle/nslifecycle/deleter"
 	cluster "github.com/nslifecycle/nslifecycle/deleter/kubernetes"
 	"github.com/nslifecycle/nslifecycle/finalizer"
 	"github.com/nslifecycle/nslifecycle/namespace"
@@ -27,9 +26,7 @@ const agent = "example.com/agent"
 // control runs the host's own controller, as `kubernetes`, until the test ends.
 func (h *host) control(t *testing.T) {
 	t.Helper()
-	sources, err := h.registry.Sources()
-	require.NoError(t, err)
-	d, err := deleter.New(sources, nil)
+	d, err := h.registry.Deleter(nil)
 	require.NoError(t, err)
 	c, err := controller.New(h.registry, d, namespace.Party{Finalizer: finalizer.Kubernetes}, nil)
 	require.NoError(t, err)

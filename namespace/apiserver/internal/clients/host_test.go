@@ -14,7 +14,6 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
 
-	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/finalizer"
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver"
@@ -146,11 +145,7 @@ func (h *host) serve(p plan, s store.Store, list []kinds.Kind) error {
 }
 
 func newController(r *registry.Registry, removed func(controller.Ref)) (*controller.Controller, error) {
-	sources, err := r.Sources()
-	if err != nil {
-		return nil, err
-	}
-	d, err := deleter.New(sources, nil)
+	d, err := r.Deleter(nil)
 	if err != nil {
 		return nil, err
 	}
