@@ -93,11 +93,15 @@ func (c *circle) closes(token string) bool {
 
 // bounded calls f with a deadline and turns a panic into an error. An answer that
 // comes after the deadline counts as none: it may be an empty page that means "ended".
+// A timely answer without an error is progress.
 func bounded(ctx context.Context, timeout time.Duration, f func(context.Context) error) error {
 	within, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	err := safely(func() error { return f(within) })
 	if within.Err() == nil {
+		if err == nil {
+			ReportProgress(ctx)
+		}
 		return err
 	}
 	if ctx.Err() != nil {

@@ -7,10 +7,15 @@
 // of its content has gone ([deleter.Waiter]), else when that should have gone by
 // estimate, and in any case after an exponential backoff of that namespace alone.
 //
-// One sick namespace costs the others nothing (rule R10): the workers are divided
-// into shares, see [Options.Workers]. A namespace is never processed by two workers
-// of one controller at once, and any number of controllers, of one party or several,
-// may run against one place where namespaces are kept (rule R11).
+// One sick namespace costs the others nothing (rule R10): a namespace that is new, or
+// made progress in its last pass, never waits for a pass whose sources do not
+// answer, except during the first [Options.Long] of that pass. Behind n others it
+// starts within (n/Workers + 1) * Long, however many hang, as long as fewer than half of
+// Parked run long and make progress.
+//
+// A namespace is never processed by two workers of one controller at once, and any
+// number of controllers, of one party or several, may run against one place where
+// namespaces are kept (rule R11).
 //
 // Several controllers of one party do the work of one when they divide it
 // ([Options.Division]); package replicas does that through a store.

@@ -120,8 +120,8 @@ func TestR11_LostWhileItRunsOrQueues(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1, latency(10*time.Second)) // two calls a pass
 		division, diary := newShare(all), newDiary()
-		run(t, w.host, w.deleter, kubernetes, controller.Options{Division: division, Hooks: diary.hooks(), Workers: 4, Long: time.Hour})
-		for _, name := range names("a", 3) { // two workers for what is new
+		run(t, w.host, w.deleter, kubernetes, controller.Options{Division: division, Hooks: diary.hooks(), Workers: 2, Long: time.Hour})
+		for _, name := range names("a", 3) {
 			w.fakes[0].Put(w.create(t, name), contenttest.Object{Name: "held", Finalizers: []string{"example.com/f"}})
 			w.delete(t, name)
 		}

@@ -88,9 +88,7 @@ func (l *loop) drop(e *entry) {
 		// The pass will find out by itself, and may be the one that did it; only one
 		// that runs long is ended.
 		e.attempt.orphaned = true
-		if e.slot < 0 {
-			l.timers.set(e, l.now()+l.options.Long)
-		}
+		l.timers.set(e, l.now()+l.options.Long)
 		return
 	}
 	switch {

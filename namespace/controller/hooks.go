@@ -52,7 +52,7 @@ const (
 	ReasonFailed      Reason = "failed"      // something failed: backoff
 	ReasonRemaining   Reason = "remaining"   // content is left: backoff
 	ReasonEstimate    Reason = "estimate"    // content is left, and should be gone by then
-	ReasonInterrupted Reason = "interrupted" // the pass was long and made room; it goes on when there is room
+	ReasonInterrupted Reason = "interrupted" // the pass made no progress and made room for another; it is queued for retry
 	ReasonStale       Reason = "stale"       // the read contradicts the watch: backoff
 )
 

@@ -7,6 +7,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/namespace/pass"
 )
 
@@ -14,7 +15,7 @@ import (
 type entry struct {
 	ref        Ref
 	deleted    time.Time // when it became Terminating
-	next       *entry    // in the queue of its share
+	next       *entry    // in the queue of its lane
 	attempt    *attempt  // while it runs
 	notice     *notice   // while it waits for content to go
 	remembered remembered
@@ -25,13 +26,13 @@ type entry struct {
 	slot       int32         // in the timers; -1: none
 	listing    uint32        // the last listing that had it
 	state      state
-	share      uint8 // in which it queues next
-	tries      uint8 // without progress
-	patience   uint8 // how often the patience is doubled
-	dirty      bool  // something happened while it ran
-	woken      bool  // the pass was begun by a notice
-	removed    bool  // it is gone from storage, as a pass saw; the watch will tell
-	forgotten  bool  // it is gone from storage, as the watch told
+	allowance  time.Duration // how long its next pass may hang; zero: the default
+	tries      uint8         // without progress
+	sick       bool          // its last pass made no progress
+	dirty      bool          // something happened while it ran
+	woken      bool          // the pass was begun by a notice
+	removed    bool          // it is gone from storage, as a pass saw; the watch will tell
+	forgotten  bool          // it is gone from storage, as the watch told
 }
 
 // errNoReturn is what became of a call that ended its goroutine ([runtime.Goexit]).
@@ -56,9 +57,10 @@ type loop struct {
 	catalog  catalog
 	entries  map[string]*entry
 	timers   timers
-	shares   [shares]share
+	lanes    [lanes]lane
 	notices  list.List // of *notice: those that have not ended, oldest first
 	waits    int       // goroutines that wait
+	passes   int       // goroutines that run a pass
 	listing  uint32    // the number of the last listing
 	division Division
 	moved    <-chan struct{} // closed when the division has changed since it was asked; nil: there is none
@@ -78,7 +80,6 @@ type done struct {
 }
 
 func newLoop(ctx context.Context, c *Controller) *loop {
-	quarter := c.options.Workers / 4
 	l := &loop{
 		Controller: c,
 		ctx:        ctx,
@@ -90,9 +91,9 @@ func newLoop(ctx context.Context, c *Controller) *loop {
 		done:       make(chan done),
 		woke:       make(chan *notice),
 	}
-	l.shares[fresh].limit = c.options.Workers - 2*quarter
-	l.shares[sick].limit = quarter
-	l.shares[long].limit = quarter
+	l.lanes[ready].limit = c.options.Workers
+	l.lanes[long].limit = c.options.Parked / 2
+	l.lanes[retry].limit = c.options.Parked - c.options.Parked/2
 	return l
 }
 
@@ -147,14 +148,10 @@ func (l *loop) run() {
 
 // drain waits for everything that runs. Passes that end are still told of.
 func (l *loop) drain(watching <-chan struct{}) {
-	passes := 0
-	for i := range l.shares {
-		passes += l.shares[i].running
-	}
-	for passes > 0 || l.waits > 0 || watching != nil {
+	for l.passes > 0 || l.waits > 0 || watching != nil {
 		select {
 		case d := <-l.done:
-			passes--
+			l.passes--
 			l.report(d)
 		case <-l.woke:
 			l.waits--
@@ -173,14 +170,16 @@ func (l *loop) fire() {
 			l.unwait(e)
 			l.enqueue(e)
 		case e.attempt.orphaned:
-			e.attempt.cancel(errOrphaned)
-		default:
-			e.attempt.share.overdue = append(e.attempt.share.overdue, e.attempt)
+			e.attempt.interrupt(errOrphaned)
+		case e.attempt.lane == &l.lanes[ready]:
+			e.attempt.lane.idle = append(e.attempt.lane.idle, e.attempt)
+		case e.attempt.lane != nil:
+			l.supervise(e.attempt)
 		}
 	}
 }
 
-// enqueue lets e wait for a worker of its share, if it is this controller's. Its timer
+// enqueue appends e to the queue of its lane, if this controller owns it. Its timer
 // must not be set.
 func (l *loop) enqueue(e *entry) {
 	if !l.owns(e) {
@@ -188,7 +187,11 @@ func (l *loop) enqueue(e *entry) {
 		return
 	}
 	e.state = queued
-	l.shares[e.share].push(e)
+	if e.sick {
+		l.lanes[retry].push(e)
+	} else {
+		l.lanes[ready].push(e)
+	}
 	l.observer.queued(e.ref)
 }
 
@@ -200,25 +203,30 @@ func (l *loop) rouse(e *entry) {
 	case resting:
 		l.unwait(e)
 		l.timers.remove(e)
-		e.share = fresh
+		e.sick = false
 		l.enqueue(e)
 	}
 }
 
-// start begins a pass for e in share s.
-func (l *loop) start(e *entry, s *share) {
+// start begins a pass for e in lane s.
+func (l *loop) start(e *entry, s *lane) {
 	ctx, cancel := context.WithCancelCause(l.ctx)
-	a := &attempt{entry: e, ref: e.ref, share: s, cancel: cancel, began: l.now()}
+	a := &attempt{entry: e, ref: e.ref, lane: s, cancel: cancel, began: l.now(), allowance: max(e.allowance, l.options.Long)}
+	a.progress.Store(int64(a.began))
 	e.state, e.attempt, e.dirty = running, a, false
-	if s != &l.shares[long] {
+	l.passes++
+	if s == &l.lanes[ready] {
 		l.timers.set(e, a.began+l.options.Long)
+	} else {
+		l.supervise(a)
 	}
 	request := pass.Request{
 		Name:     e.ref.Name,
 		UID:      e.ref.UID,
 		Previous: l.catalog.recall(e.ref.UID, e.remembered),
-		Patience: doubled(l.options.Patience, e.patience, math.MaxInt64),
+		Patience: max(e.allowance, l.options.Patience),
 	}
+	ctx = deleter.WithProgress(ctx, func() { a.progress.Store(int64(l.now())) })
 	go func() {
 		d := done{attempt: a, result: pass.Result{Outcome: pass.Failed}, err: errNoReturn}
 		defer func() {

@@ -79,9 +79,7 @@ func (l *loop) noticed(n *notice) {
 		return
 	}
 	e.woken = true
-	if e.share == sick && !n.futile {
-		e.share = fresh
-	}
+	e.sick = e.sick && n.futile
 	if n.floor > l.now() {
 		l.timers.set(e, min(n.floor, e.due))
 		return

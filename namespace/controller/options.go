@@ -11,24 +11,30 @@ import (
 // Options are what a host may choose. The zero value of each field, and a nil
 // *Options, stand for the default; a negative value is refused by [New].
 type Options struct {
-	// Workers bounds the passes that run at the same time; default 64, at least 4.
-	// Half of them serve namespaces that are new or got on in their last pass, a
-	// quarter those that did not, and a quarter the passes that run longer than Long.
-	// Therefore what is sick never takes the place of what is not (rule R10).
+	// Workers bounds the passes of namespaces that are new or made progress in their
+	// last pass, each for no longer than Long; default 64.
 	Workers int
+	// Parked bounds the passes beside those of Workers: half of them are passes that run
+	// longer than Long, half are retries for namespaces that made no progress in their last
+	// pass. Default 4 * Workers, at least 2. If others need the place of a pass during which no
+	// source has answered for Long, it is interrupted and retried. So a namespace whose
+	// sources answer never waits for the sources of others (rule R10).
+	Parked int
 	// Waits bounds how many namespaces are waited for at the same time through
 	// [deleter.Waiter]; default 1024. Each costs a goroutine. Beyond it the longest
 	// wait is given up, and its namespace is looked at again by time.
 	Waits int
-	// Long is after how much time a pass makes room for others; default 500 ms. It
-	// goes on in the share of the long ones, or is interrupted and continued there
-	// later if that is full and others wait.
+	// Long is how long a pass may run before it leaves its worker to others, and how
+	// long it may then go without an answer of a source ([deleter.WithProgress]) before
+	// it counts as hanging; default 500 ms.
 	Long time.Duration
 	// Patience is how long the sources may take to answer in one pass before they
 	// count as failed; default 1 min. It doubles with each pass of a namespace that
-	// was not enough, so that a slow source is finished with at last (rule R12), and
-	// lasts until a pass has needed less than the ordinary one.
-	Patience time.Duration
+	// was not enough, up to MaxPatience, and lasts until a pass has needed less than Patience.
+	// MaxPatience bounds what an outage can delay a namespace beyond its own end; default
+	// 10 min, or Patience if that is longer. A source that needs longer for one pass
+	// is never finished with.
+	Patience, MaxPatience time.Duration
 	// MinDelay and MaxDelay are the first and the longest delay of the exponential
 	// backoff, for each namespace on its own; defaults 5 ms and 60 s. The delay is cut
 	// by up to a quarter at random. Progress starts it anew.
@@ -53,7 +59,7 @@ const (
 	defaultMinDelay = 5 * time.Millisecond
 	defaultMaxDelay = time.Minute
 
-	minWorkers = 4 // so that each share has a worker, and the healthy have half of them
+	defaultMaxPatience = 10 * time.Minute
 )
 
 // withDefaults returns the options to run with.
@@ -79,15 +85,21 @@ func (o *Options) withDefaults() (Options, error) {
 			err = optionError(fmt.Sprintf("Options.%s cannot be negative, got %v", field, *v))
 		}
 	}
-	number("Workers", &opts.Workers, defaultWorkers, minWorkers)
+	number("Workers", &opts.Workers, defaultWorkers, 1)
+	number("Parked", &opts.Parked, 4*opts.Workers, 2)
 	number("Waits", &opts.Waits, defaultWaits, 1)
 	duration("Long", &opts.Long, defaultLong)
 	duration("Patience", &opts.Patience, defaultPatience)
 	duration("MinDelay", &opts.MinDelay, defaultMinDelay)
 	duration("MaxDelay", &opts.MaxDelay, max(defaultMaxDelay, opts.MinDelay))
-	if err == nil && opts.MinDelay > opts.MaxDelay {
-		err = optionError(fmt.Sprintf("Options.MinDelay (%v) cannot exceed Options.MaxDelay (%v)", opts.MinDelay, opts.MaxDelay))
+	duration("MaxPatience", &opts.MaxPatience, max(defaultMaxPatience, opts.Patience))
+	ordered := func(least, most string, a, b time.Duration) {
+		if a > b && err == nil {
+			err = optionError(fmt.Sprintf("Options.%s (%v) cannot exceed Options.%s (%v)", least, a, most, b))
+		}
 	}
+	ordered("MinDelay", "MaxDelay", opts.MinDelay, opts.MaxDelay)
+	ordered("Patience", "MaxPatience", opts.Patience, opts.MaxPatience)
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.DiscardHandler)
 	}

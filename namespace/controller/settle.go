@@ -3,6 +3,7 @@ package controller
 import (
 	"errors"
 	"math"
+	"time"
 
 	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/namespace/pass"
@@ -26,7 +27,8 @@ func (l *loop) report(d done) {
 // finish takes up the end of a pass.
 func (l *loop) finish(d done) {
 	a, e := d.attempt, d.attempt.entry
-	a.share.leave(a)
+	a.vacate()
+	l.passes--
 	l.timers.remove(e)
 	e.state, e.attempt = resting, nil
 	l.report(d)
@@ -52,20 +54,14 @@ func (l *loop) next(e *entry, d done) {
 		l.leave(e)
 		return
 	}
-	e.share = fresh
-	switch {
-	case d.took > l.options.Long:
-		e.share = long
-	case d.err != nil || !progress:
-		e.share = sick
-	}
+	hung := d.err != nil && l.now()-time.Duration(d.attempt.progress.Load()) >= l.options.Long
+	e.sick = hung || !progress
 	switch {
 	case d.attempt.interrupted && d.err != nil:
-		e.share = long
 		l.observer.retried(e.ref, 0, ReasonInterrupted)
 		l.enqueue(e)
 	case e.dirty:
-		e.share = fresh
+		e.sick = false
 		l.enqueue(e)
 	case d.result.Outcome == pass.Waiting && progress && d.result.Report.More():
 		l.enqueue(e) // behind the others: large namespaces take turns
@@ -100,10 +96,13 @@ func (l *loop) learn(e *entry, d done) (progress bool) {
 		// too much to see.
 		e.clouded, closer = now, true
 	}
-	if late := (*pass.PatienceError)(nil); errors.As(d.err, &late) {
-		e.patience = more(e.patience)
-	} else if d.result.Outcome != pass.Interrupted && d.took < l.options.Patience {
-		e.patience = 0 // otherwise the next pass would have too little of it again
+	switch late := (*pass.PatienceError)(nil); {
+	case errors.As(d.err, &late):
+		e.allowance = doubled(late.Patience, 1, l.options.MaxPatience)
+	case d.result.Outcome == pass.Interrupted:
+		e.allowance = doubled(d.attempt.allowance, 1, l.options.MaxPatience)
+	case d.took < l.options.Patience: // otherwise the next pass would have too little of it again
+		e.allowance = 0
 	}
 	// Content that comes back as fast as it is deleted is no reason to hurry.
 	if closer {
