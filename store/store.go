@@ -45,6 +45,17 @@ type Query struct {
 	After  string   // only keys greater than it; empty: from the first
 	Limit  int      // at most so many entries; zero: no limit; negative: [ErrInvalid]
 	At     Position // the snapshot to read; zero: now
+
+	// Bytes bounds the values of a page, so that the caller's memory does not depend on how
+	// large entries are: the page ends before the entry whose value would exceed it, but has at
+	// least one entry. Zero or negative: no bound.
+	Bytes int
+}
+
+// Full reports whether a page of n entries, whose values have size bytes, has no room for a
+// further value of next bytes.
+func (q Query) Full(n, size, next int) bool {
+	return q.Limit > 0 && n >= q.Limit || q.Bytes > 0 && n > 0 && size+next > q.Bytes
 }
 
 // Page is a part of a listing, in key order.
@@ -144,7 +155,7 @@ type Compactor interface {
 // without reading them.
 type Counter interface {
 	// Count returns how many entries a List with q would have: of q.Prefix, after
-	// q.After, as of q.At, and at most q.Limit unless that is zero. Its errors are
+	// q.After, as of q.At, and at most q.Limit unless that is zero. It ignores q.Bytes. Its errors are
 	// those of List.
 	Count(ctx context.Context, q Query) (int, error)
 }

@@ -23,6 +23,9 @@ type ListOptions struct {
 	// Limit is how many objects a page may have; zero: all of them in one. Negative
 	// is [namespace.ErrBadRequest].
 	Limit int
+	// Bytes bounds a page by the size of its objects in storage: it ends when they come to
+	// between half and one and a half of it, but has at least one object. Zero: no bound.
+	Bytes int
 	// Continue is the token of the page before. All pages are of the snapshot of the
 	// first one; when that is no longer there the error is [namespace.ErrGone]. The
 	// selectors and the limit need not be the same; ResourceVersion must be empty. A
@@ -80,8 +83,9 @@ func readPage[I any](ctx context.Context, c *core, resource, prefix, key string,
 	if key != "" {
 		return readOne(ctx, c, resource, key, o, q, least, take)
 	}
-	items := []I{}
+	items, size := []I{}, 0
 	for {
+		q.Bytes = o.Bytes
 		if q.Limit = max(o.Limit-len(items), 0); q.Limit > 0 && selective {
 			q.Limit = max(q.Limit, chunk)
 		}
@@ -106,17 +110,18 @@ func readPage[I any](ctx context.Context, c *core, resource, prefix, key string,
 				more = more || i < len(page.Entries)-1
 				break
 			}
+			size += len(entry.Value)
 		}
 		meta := namespace.ListMeta{ResourceVersion: formatVersion(page.Position.Revision)}
 		if !more || last == "" {
 			return items, meta, nil
 		}
-		if len(items) == o.Limit {
+		if len(items) == o.Limit || o.Bytes > 0 && 2*size > o.Bytes {
 			rest := store.Query{Prefix: prefix, After: last, At: page.Position}
 			switch {
 			case selective:
 				goOn(&meta, rest, 0)
-			case o.Continue == "":
+			case o.Continue == "" && o.Limit > 0:
 				goOn(&meta, rest, c.remaining(ctx, rest))
 			default:
 				goOn(&meta, rest, left-int64(len(items)))

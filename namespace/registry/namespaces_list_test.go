@@ -36,8 +36,9 @@ func TestListNamespaces(t *testing.T) {
 		{"", "metadata.name=n", ""},
 		{namespace.NameLabel + " in (n1,n6)", "", "n1 n6"},
 	} {
-		for _, limit := range []int{0, 1, 2, 7, 100} {
-			o := registry.ListOptions{Labels: labels(t, tc.labels), Fields: fields(t, tc.fields), Limit: limit}
+		for _, bounds := range [][2]int{{0, 0}, {1, 0}, {2, 0}, {7, 0}, {100, 0}, {0, 1}, {0, 700}, {2, 700}, {0, 1 << 20}} {
+			limit := bounds[0]
+			o := registry.ListOptions{Labels: labels(t, tc.labels), Fields: fields(t, tc.fields), Limit: limit, Bytes: bounds[1]}
 			var names []string
 			for pages := 0; ; pages++ {
 				require.Less(t, pages, 10, "pages must come to an end")
@@ -47,6 +48,9 @@ func TestListNamespaces(t *testing.T) {
 				if limit > 0 {
 					require.LessOrEqual(t, len(list.Items), limit)
 				}
+				if bounds[1] == 1 {
+					require.LessOrEqual(t, len(list.Items), 1)
+				}
 				for _, n := range list.Items {
 					names = append(names, n.Name)
 				}
@@ -54,7 +58,7 @@ func TestListNamespaces(t *testing.T) {
 					break
 				}
 			}
-			require.Equal(t, tc.want, strings.Join(names, " "), "%+v limit %d", tc, limit)
+			require.Equal(t, tc.want, strings.Join(names, " "), "%+v limit and bytes %v", tc, bounds)
 		}
 	}
 	_, err := e.List(e.ctx, registry.ListOptions{Fields: fields(t, "spec.x=1")})

@@ -149,15 +149,16 @@ func (s *Store) read(ctx context.Context, q store.Query, f func(snap *snapshot, 
 
 // fill lists the entries of a page.
 func fill(ctx context.Context, page *store.Page, snap *snapshot, q store.Query) (err error) {
+	size := 0
 	listErr := snap.list(ctx, q.Prefix, q.After, page.Position.Revision, func(key, record []byte) bool {
-		n := len(page.Entries)
-		if page.More = q.Limit > 0 && n == q.Limit; page.More {
-			return false
-		}
 		var e store.Entry
 		if e, err = entryOf(key, record); err != nil {
 			return false
 		}
+		if page.More = q.Full(len(page.Entries), size, len(e.Value)); page.More {
+			return false
+		}
+		size += len(e.Value)
 		page.Entries = append(page.Entries, e)
 		return true
 	})

@@ -118,6 +118,7 @@ func (s *Store) list(ctx context.Context, q store.Query) (page store.Page, err e
 	if request.CountOnly = empty(request); request.CountOnly { // the revision is still to be checked
 		request.Key, request.RangeEnd = []byte(s.keys.marker), nil
 	}
+	size := 0
 	for more := true; more; {
 		request.Limit = chunk
 		if q.Limit > 0 {
@@ -133,10 +134,15 @@ func (s *Store) list(ctx context.Context, q store.Query) (page store.Page, err e
 		if page.Entries == nil {
 			page.Entries = make([]store.Entry, 0, len(answer.Kvs))
 		}
+		page.More = answer.More
 		for _, kv := range answer.Kvs {
+			if q.Full(len(page.Entries), size, len(kv.Value)) {
+				page.More, answer.More = true, false // the range was cut behind the page
+				break
+			}
+			size += len(kv.Value)
 			page.Entries = append(page.Entries, s.entry(kv))
 		}
-		page.More = answer.More
 		more = answer.More && len(answer.Kvs) > 0 && (q.Limit == 0 || len(page.Entries) < q.Limit)
 		if more {
 			request.Key = append(answer.Kvs[len(answer.Kvs)-1].Key, 0)

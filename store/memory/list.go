@@ -23,7 +23,7 @@ func (s *Store) List(ctx context.Context, q store.Query) (store.Page, error) {
 	var page store.Page
 	at, err := s.read(ctx, q, func() visitor {
 		page = store.Page{}
-		return filling(&page, q.Limit)
+		return filling(&page, q)
 	})
 	if err != nil {
 		return store.Page{}, fail("list", q.Prefix, err)
@@ -32,12 +32,14 @@ func (s *Store) List(ctx context.Context, q store.Query) (store.Page, error) {
 	return page, nil
 }
 
-func filling(page *store.Page, limit int) visitor {
+func filling(page *store.Page, q store.Query) visitor {
+	size := 0
 	return func(e *store.Entry) bool {
-		if limit > 0 && len(page.Entries) == limit {
+		if q.Full(len(page.Entries), size, len(e.Value)) {
 			page.More = true
 			return false
 		}
+		size += len(e.Value)
 		page.Entries = append(page.Entries, *e)
 		return true
 	}

@@ -215,7 +215,7 @@ func (p *play) compare(q store.Query, revision store.Revision) store.Page {
 	}
 	// The way of long listings gives the same.
 	got = store.Page{}
-	if got.Position.Revision, err = p.store.readCopy(context.Background(), q, filling(&got, q.Limit)); err != nil {
+	if got.Position.Revision, err = p.store.readCopy(context.Background(), q, filling(&got, q)); err != nil {
 		p.t.Fatal(err)
 	}
 	got.Position.Epoch = "model"

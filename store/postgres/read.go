@@ -133,16 +133,22 @@ func (s *Store) page(ctx context.Context, q store.Query) (page store.Page, err e
 	var h head
 	var key, value []byte
 	var revision *int64
+	size := 0
 	targets := h.targets(&key, &value, &revision)
 	for rows.Next() {
 		if err := rows.Scan(targets...); err != nil {
 			return page, err
 		}
 		if revision != nil {
+			if page.More = q.Full(len(page.Entries), size, len(value)); page.More {
+				break
+			}
+			size += len(value)
 			page.Entries = append(page.Entries, store.Entry{Key: string(key), Value: value, Revision: store.Revision(*revision)})
 			value = nil
 		}
 	}
+	rows.Close()
 	if err := rows.Err(); err != nil {
 		return store.Page{}, err
 	}
@@ -155,9 +161,6 @@ func (s *Store) page(ctx context.Context, q store.Query) (page store.Page, err e
 			return store.Page{}, err
 		}
 		page.Position.Revision = q.At.Revision
-	}
-	if page.More = q.Limit > 0 && len(page.Entries) > q.Limit; page.More {
-		page.Entries = page.Entries[:q.Limit]
 	}
 	return page, nil
 }

@@ -72,6 +72,16 @@ func readMutants() []mutant {
 				}
 			})
 		}},
+		{of: "pages end by their bytes", broken: "Bytes is ignored", says: "1 bytes", mutate: func(m *memory.Store, _ *Backend, s *mutated) {
+			s.list = asking(m, func(q *store.Query) { q.Bytes *= 1000 })
+		}},
+		{of: "pages end by their bytes", broken: "a page that was cut says that nothing follows", says: "whether more follow", mutate: func(m *memory.Store, _ *Backend, s *mutated) {
+			s.list = func(ctx context.Context, q store.Query) (store.Page, error) {
+				p, err := m.List(ctx, q)
+				p.More = p.More && q.Bytes == 0
+				return p, err
+			}
+		}},
 		{of: "a watch follows exactly its prefix", broken: "the slash at the end of a prefix is cleaned away", says: "the keys that a watch of", mutate: func(m *memory.Store, _ *Backend, s *mutated) {
 			s.watch = func(ctx context.Context, prefix string, after store.Position) iter.Seq2[store.Change, error] {
 				return m.Watch(ctx, strings.TrimSuffix(prefix, "/"), after)

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/nslifecycle/nslifecycle/store"
 	"github.com/stretchr/testify/require"
@@ -31,6 +32,11 @@ func readCases() []testcase {
 			want: "a listing has exactly the keys with the prefix (a/ is neither a nor a0), greater than After",
 			why:  "a listing that spills over deletes the content of the neighbouring namespace",
 			run:  prefixes,
+		}, {
+			name: "pages end by their bytes",
+			want: "a page ends before the value that would exceed Bytes, has at least one entry, and More leads to the rest",
+			why:  "the API answers lists page by page; without the bound a few large objects take all memory",
+			run:  pagesByBytes,
 		}, {
 			name: "a watch follows exactly its prefix",
 			want: "a watch yields the events of the keys with its prefix and no others",
@@ -151,6 +157,35 @@ func prefixes(t *trial) {
 			page := t.list(q)
 			t.equal(want[:min(2, len(want))], keys(page), "the keys of %s", showQuery(q))
 			t.equal(len(want) > 2, page.More, "whether more follow after %s", showQuery(q))
+		}
+	}
+}
+
+func pagesByBytes(t *trial) {
+	sizes := []int{10, 0, 30, 500, 20, 20, 20, 1}
+	var want []string
+	for i, size := range sizes {
+		want = append(want, fmt.Sprintf("k%d", i))
+		t.put(want[i], strings.Repeat("v", size))
+	}
+	at := t.now()
+	t.put("k0", strings.Repeat("later", 100))
+	for _, bytes := range []int{1, 10, 40, 41, 100, 1000} {
+		for _, limit := range []int{0, 2} {
+			var seen []string
+			q := store.Query{Prefix: "k", Limit: limit, Bytes: bytes, At: at}
+			for more := true; more; {
+				page := t.list(q)
+				n, size := 0, 0
+				for n < len(sizes)-len(seen) && (limit == 0 || n < limit) && (n == 0 || size+sizes[len(seen)+n] <= bytes) {
+					size += sizes[len(seen)+n]
+					n++
+				}
+				t.equal(want[len(seen):len(seen)+n], keys(page), "the keys of %s, %d bytes", showQuery(q), bytes)
+				seen = append(seen, keys(page)...)
+				t.equal(len(seen) < len(want), page.More, "whether more follow after %s, %d bytes", showQuery(q), bytes)
+				more, q.After = page.More, seen[len(seen)-1]
+			}
 		}
 	}
 }
