@@ -14,6 +14,7 @@ var (
 	ErrBadRequest     = errors.New("bad request") // the request makes no sense, whatever is stored
 	ErrGone           = errors.New("gone")        // the resource version or continue token is too old: list again
 	ErrUnknownOutcome = errors.New("the outcome of the write is unknown")
+	ErrUnavailable    = errors.New("unavailable") // the storage cannot serve the call now, nothing was changed: try again later
 )
 
 // Error is a refusal: what was asked of which object, why it was refused.

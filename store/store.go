@@ -88,7 +88,8 @@ func (c Change) Bookmark() bool { return len(c.Events) == 0 }
 // Store is the one thing that a custom backend implements. All methods may be
 // called by any number of goroutines at once. Errors are matched with
 // [errors.Is] against the sentinels of this package and carry the operation and
-// the key ([Error]).
+// the key ([Error]). An engine that cannot be reached is [ErrUnavailable], for reads
+// and writes.
 //
 // Invalid input ([ErrInvalid], [ErrTooLarge]) changes nothing. A call with a context
 // that has ended fails with the context's cause and changes nothing.
@@ -112,7 +113,8 @@ type Store interface {
 	// A context that ends after submission, or an engine that fails in the middle
 	// of the write, may leave the outcome unknown; then, and only then, the error
 	// is [ErrUnknownOutcome]. A store never retries such a write: the caller reads
-	// back. The store copies the values it is given.
+	// back. An engine that surely wrote nothing is [ErrUnavailable] or [ErrFull] instead.
+	// The store copies the values it is given.
 	Commit(ctx context.Context, txn Txn) (Revision, error)
 
 	// Watch yields every change after a position to keys that start with prefix:

@@ -89,6 +89,8 @@ func stored(resource, name string, err error) error {
 		return err
 	case errors.Is(err, store.ErrUnknownOutcome):
 		return unknown(resource, name, err)
+	case errors.Is(err, store.ErrUnavailable), errors.Is(err, store.ErrFull):
+		kind = namespace.ErrUnavailable
 	case errors.Is(err, store.ErrGone):
 		kind = namespace.ErrGone
 	case errors.Is(err, store.ErrTooLarge):

@@ -1,11 +1,13 @@
 package etcd
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"google.golang.org/grpc"
@@ -48,7 +50,9 @@ func (s *Store) commit(ctx context.Context, txn store.Txn) (store.Revision, erro
 	}
 	var answer *pb.TxnResponse
 	if len(txn.Do) == 0 {
-		answer, err = attempt(ctx, s, func(ctx context.Context) (*pb.TxnResponse, error) { return s.kv.Txn(ctx, request, s.calls...) })
+		answer, err = attempt(ctx, s, func(ctx context.Context, calls ...grpc.CallOption) (*pb.TxnResponse, error) {
+			return s.kv.Txn(ctx, request, calls...)
+		})
 	} else {
 		answer, err = s.write(ctx, request)
 	}
@@ -122,12 +126,22 @@ func (s *Store) conflict(conditions []store.Condition, answer *pb.TxnResponse) e
 }
 
 // write submits a request that changes something, once. It does so again only when
-// the server surely refused to look at it: it had no leader, or was too busy.
+// the server surely refused to look at it: it had no leader, or was too busy. It gives
+// up when no connection takes the request.
 func (s *Store) write(ctx context.Context, request *pb.TxnRequest) (*pb.TxnResponse, error) {
 	wait := s.backoff()
 	for i := 0; ; i++ {
+		since := s.seen.Load()
 		var sent submissions
-		answer, err := s.kv.Txn(ctx, request, append(slices.Clip(s.calls), grpc.PerRPCCredentials(&sent))...)
+		once, cancel := context.WithCancel(ctx)
+		unsent := time.AfterFunc(s.pace.attempt, func() {
+			if sent.Load() == 0 {
+				cancel()
+			}
+		})
+		answer, err := s.kv.Txn(once, request, s.counted(&sent)...)
+		unsent.Stop()
+		cancel()
 		n := sent.Load()
 		if err == nil {
 			if err := s.check(answer.Header); err != nil {
@@ -142,15 +156,49 @@ func (s *Store) write(ctx context.Context, request *pb.TxnRequest) (*pb.TxnRespo
 		switch {
 		case n == 0 && ctx.Err() != nil:
 			return nil, fmt.Errorf("%w, nothing was submitted: %w", context.Cause(ctx), shown)
-		case n > 1, n == 1 && kind == unsure:
+		case n > 1, n == 1 && (kind == unsure || kind == silent), n == 1 && kind == full && !s.refusedFull(ctx, request, since):
 			return nil, fmt.Errorf("%w: %w", store.ErrUnknownOutcome, causeOr(ctx, shown))
 		case kind != transient || i >= s.pace.retries:
-			return nil, shown
+			return nil, kind.definite(shown)
 		}
 		if err := wait(ctx); err != nil {
 			return nil, err
 		}
 	}
+}
+
+// refusedFull reports whether a write that was answered "no space" surely wrote nothing.
+// A server whose database is full refuses a write before it proposes it. But the write
+// that crosses the quota on its way is applied, and answered with the same error. Either
+// way it is decided by now, so the history of a key that it puts tells: the put is in it,
+// after the revision that was current before, or the write was refused.
+func (s *Store) refusedFull(ctx context.Context, request *pb.TxnRequest, since int64) bool {
+	var put *pb.PutRequest
+	for _, op := range request.Success {
+		if put = op.GetRequestPut(); put != nil {
+			break
+		}
+	}
+	if put == nil {
+		return false
+	}
+	key := s.keys.keyOf(put.Key)
+	ctx, cancel := context.WithTimeout(ctx, s.pace.attempt)
+	defer cancel()
+	for c, err := range s.Watch(ctx, key, s.position(since)) {
+		if err != nil {
+			return false
+		}
+		if c.Bookmark() {
+			return true
+		}
+		for _, e := range c.Events {
+			if e.Key == key && !e.Deleted && bytes.Equal(e.Value, put.Value) {
+				return false
+			}
+		}
+	}
+	return false
 }
 
 // submissions counts how often a request was handed to a connection. gRPC asks the
@@ -167,3 +215,8 @@ func (s *submissions) GetRequestMetadata(context.Context, ...string) (map[string
 }
 
 func (s *submissions) RequireTransportSecurity() bool { return false }
+
+// counted returns the options of a call whose submissions are counted.
+func (s *Store) counted(sent *submissions) []grpc.CallOption {
+	return append(slices.Clip(s.calls), grpc.PerRPCCredentials(sent))
+}

@@ -9,6 +9,7 @@ import (
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"google.golang.org/grpc"
 
 	"github.com/nslifecycle/nslifecycle/store"
 )
@@ -34,8 +35,8 @@ func (s *Store) compact(ctx context.Context, revision int64) error {
 	if revision <= beginning {
 		return nil // nothing lies before
 	}
-	_, err := attempt(ctx, s, func(ctx context.Context) (*pb.CompactionResponse, error) {
-		answer, err := s.kv.Compact(ctx, &pb.CompactionRequest{Revision: revision}, s.calls...)
+	_, err := attempt(ctx, s, func(ctx context.Context, calls ...grpc.CallOption) (*pb.CompactionResponse, error) {
+		answer, err := s.kv.Compact(ctx, &pb.CompactionRequest{Revision: revision}, calls...)
 		if err != nil && isCompacted(err) {
 			return s.compacted(ctx)
 		}

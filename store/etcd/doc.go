@@ -19,10 +19,12 @@
 //
 // A commit is submitted once. It is submitted again only when it surely was not
 // looked at: the member had no leader, or was too busy. When the answer is lost (a
-// broken connection, a leader that changed, a context that ended), or the database
-// becomes full, the error is [store.ErrUnknownOutcome] with the cause. Size, rights
-// and the number of operations are definite refusals. A context that ends before a
-// connection was found is definite too: nothing was submitted.
+// broken connection, a leader that changed, a context that ended), the error is
+// [store.ErrUnknownOutcome] with the cause. Size, rights and the number of operations
+// are definite refusals. A context that ends before a connection was found is definite
+// too: nothing was submitted. A write that finds no connection for five seconds, or no
+// leader, is [store.ErrUnavailable]; one that a full database refuses is [store.ErrFull].
+// Reads go on while the database is full, and so do commits that only delete.
 //
 // Reads are repeated a few times, on other members, while a member does not answer or
 // the cluster has no leader.
@@ -42,7 +44,8 @@
 // was compacted past it, or the cluster has another history.
 //
 // Connections to a server that vanished without a word are noticed by keep-alive
-// probes: set DialKeepAliveTime in the configuration of a client of your own.
+// probes: set DialKeepAliveTime in the configuration of a client of your own. Bound its
+// reconnection backoff too (grpc.WithConnectParams), by default two minutes.
 //
 // # History
 //

@@ -12,14 +12,34 @@ import (
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
-// A kind is what an error of a call tells.
+// A kind classifies the error of a call.
+//
+//	kind       the server                              a write
+//	refused    did nothing, and will refuse it again   fails
+//	transient  did nothing, and may do it later        is submitted again, then ErrUnavailable
+//	full       has no space left                       see [Store.full]
+//	silent     did not answer                          ErrUnknownOutcome if it was submitted, else ErrUnavailable
+//	unsure     gave another error                      ErrUnknownOutcome if it was submitted
 type kind int
 
 const (
-	unsure    kind = iota // the server may have done it, or may do it yet
-	refused               // nothing has happened, and the same call will fail again
-	transient             // nothing has happened, and the same call may succeed elsewhere or later
+	unsure kind = iota
+	refused
+	transient
+	full
+	silent
 )
+
+// definite returns the error of a call that surely wrote nothing.
+func (k kind) definite(shown error) error {
+	switch k {
+	case transient, silent:
+		return fmt.Errorf("%w: %w", store.ErrUnavailable, shown)
+	case full:
+		return fmt.Errorf("%w: compact and defragment the database, then disarm the alarm: %w", store.ErrFull, shown)
+	}
+	return shown
+}
 
 // isCompacted reports whether a server says that it has compacted that far before.
 func isCompacted(err error) bool { return rpctypes.Error(err) == rpctypes.ErrCompacted }
@@ -29,7 +49,7 @@ var errCorrupt = errors.New("the cluster has found its data to be corrupt")
 // refusal returns what an answer means that a server gives instead of doing
 // something; nil when it is not one. The size, the number of operations and the
 // rights are checked before a write is proposed, or before it is applied: either way
-// it changes nothing on any member. The quota is not among them, see judge.
+// it changes nothing on any member. The quota is not among them, see [Store.full].
 func refusal(e rpctypes.EtcdError) error {
 	switch e {
 	case rpctypes.ErrCompacted:
@@ -51,22 +71,20 @@ func refusal(e rpctypes.EtcdError) error {
 	return nil
 }
 
-// judge returns what an error of the client means: its kind, and the error to show.
+// judge returns the kind of an error of the client, and the error to show.
 func judge(err error) (kind, error) {
 	known := rpctypes.Error(err)
 	if e, ok := known.(rpctypes.EtcdError); ok {
 		if meaning := refusal(e); meaning != nil {
 			return refused, fmt.Errorf("%w: %w", meaning, e)
 		}
-		// A server whose database is full refuses before it proposes. But when the write that
-		// fills it is applied it is applied, and answered with the same error.
 		if e == rpctypes.ErrNoSpace {
-			return unsure, fmt.Errorf("%w: %w", ErrNoSpace, e)
+			return full, e
 		}
 		// The interceptor of a server without a leader, and a server that is too far
 		// behind, refuse before they look at the request.
 		if e == rpctypes.ErrNoLeader || e == rpctypes.ErrTooManyRequests {
-			return transient, fmt.Errorf("%w: %w", ErrUnavailable, e)
+			return transient, e
 		}
 	}
 	switch status.Code(err) {
@@ -77,7 +95,7 @@ func judge(err error) (kind, error) {
 	case codes.Unauthenticated, codes.PermissionDenied:
 		return refused, fmt.Errorf("%w: %w", ErrDenied, known)
 	case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled:
-		return unsure, fmt.Errorf("%w: %w", ErrUnavailable, known)
+		return silent, known
 	}
 	return unsure, known
 }

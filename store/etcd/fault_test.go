@@ -13,8 +13,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
-// A full database refuses writes, or keeps the one that fills it and says so too: the
-// outcome is unknown. Reads, watches, checked reads and deletions go on, and writes
+// A full database refuses writes. Reads, watches, checked reads and deletions go on, and writes
 // when there is room again.
 func TestNoSpace(t *testing.T) {
 	server := ownServer(t, "--quota-backend-bytes", fmt.Sprint(16<<20))
@@ -29,9 +28,9 @@ func TestNoSpace(t *testing.T) {
 			require.Less(t, i, 100, "the quota is exhausted by now")
 			_, err = big.Commit(t.Context(), store.Txn{Do: []store.Operation{store.Put("big", value)}})
 		}
-		require.ErrorIs(t, err, ErrNoSpace)
-		require.ErrorIs(t, err, store.ErrUnknownOutcome)
-		l.awaitFault(ErrNoSpace)
+		require.ErrorIs(t, err, store.ErrFull)
+		require.NotErrorIs(t, err, store.ErrUnknownOutcome)
+		l.awaitFault(store.ErrFull)
 
 		e, err := big.Get(t.Context(), "small")
 		require.NoError(t, err)
@@ -41,7 +40,7 @@ func TestNoSpace(t *testing.T) {
 		r, err := big.Commit(t.Context(), store.Txn{If: []store.Condition{store.At("small", small)}, Do: []store.Operation{store.Delete("small"), store.Delete("big")}})
 		require.NoError(t, err, "deletions make room")
 		_, err = Open(t.Context(), []string{server.URL}, newPrefix(), nil)
-		require.ErrorIs(t, err, ErrNoSpace)
+		require.ErrorIs(t, err, store.ErrFull)
 
 		require.NoError(t, big.Compact(t.Context(), r))
 		// Compaction goes on in the background, and a write that was refused before may raise

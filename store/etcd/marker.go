@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -90,8 +89,8 @@ func (s *Store) mark(ctx context.Context, newEpoch bool) (marker, error) {
 		if err == nil && written {
 			return m, nil
 		}
-		if kind, shown := judge(err); err != nil && (kind == refused || errors.Is(shown, ErrNoSpace) || i >= s.pace.retries) {
-			return m, shown
+		if kind, shown := judge(err); err != nil && (kind == refused || kind == full || i >= s.pace.retries) {
+			return m, kind.definite(shown)
 		}
 		// Somebody else was first, or it is not known who was: look again.
 		if err := wait(ctx); err != nil {

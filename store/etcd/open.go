@@ -8,6 +8,8 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
 
 	"github.com/nslifecycle/nslifecycle/store"
 )
@@ -15,6 +17,14 @@ import (
 // keepAlive is how long a connection of Open's client may be silent before it is
 // probed. Servers refuse to be probed much more often.
 const keepAlive = 10 * time.Second
+
+// reconnect bounds the wait between two attempts to connect, by default two minutes,
+// below the time that a call waits for a connection: so a call that begins when the
+// server is back succeeds.
+var reconnect = grpc.ConnectParams{
+	Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: defaultPace.attempt / 2},
+	MinConnectTimeout: defaultPace.attempt,
+}
 
 // Open opens the store at prefix with a client of its own, which [Store.Close]
 // closes: without TLS and without a user. For those make a client and use [New].
@@ -32,6 +42,7 @@ func Open(ctx context.Context, endpoints []string, prefix string, o *Options) (*
 		Endpoints:            endpoints,
 		DialKeepAliveTime:    keepAlive, // a server that vanished is noticed
 		DialKeepAliveTimeout: keepAlive / 2,
+		DialOptions:          []grpc.DialOption{grpc.WithConnectParams(reconnect)},
 		Logger:               zap.NewNop(), // what it would log is in the errors
 	})
 	if err != nil {
@@ -57,8 +68,8 @@ func Open(ctx context.Context, endpoints []string, prefix string, o *Options) (*
 // rights to read and write keys that start with it.
 //
 // Errors: [store.ErrInvalid], [ErrVersion], [ErrForeign], [ErrFormat], [ErrDenied],
-// [ErrNoSpace], [ErrUnavailable] (when no server has told its version for five seconds), and the
-// cause of ctx.
+// [store.ErrFull], [store.ErrUnavailable] (when no server has told its version for five
+// seconds), and the cause of ctx.
 func New(ctx context.Context, client *clientv3.Client, prefix string, o *Options) (*Store, error) {
 	s, err := open(ctx, client, prefix, o)
 	if err != nil {

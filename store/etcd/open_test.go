@@ -80,7 +80,7 @@ func TestOpenWrongEndpoints(t *testing.T) {
 	o := quick()
 	o.pace.open = 300 * time.Millisecond
 	_, err = Open(t.Context(), []string{nobody}, newPrefix(), o)
-	require.ErrorIs(t, err, ErrUnavailable)
+	require.ErrorIs(t, err, store.ErrUnavailable)
 	require.ErrorContains(t, err, "refused")
 	require.ErrorContains(t, err, nobody)
 
@@ -125,7 +125,7 @@ func TestOpenOldServer(t *testing.T) {
 		_, err := Open(t.Context(), []string{url}, newPrefix(), quick())
 		require.ErrorIs(t, err, ErrVersion, version)
 		require.ErrorContains(t, err, url)
-		require.NotErrorIs(t, err, ErrUnavailable)
+		require.NotErrorIs(t, err, store.ErrUnavailable)
 
 		o := quick()
 		o.AnyVersion = true

@@ -20,13 +20,6 @@ var (
 	ErrFormat = errors.New("the prefix is of another format version")
 	// ErrDenied is a user whom the server does not know, or does not let do this.
 	ErrDenied = errors.New("the server denies it to this user")
-	// ErrNoSpace is a database that has reached its quota: compact, defragment, and
-	// disarm the alarm. A commit that meets it is [store.ErrUnknownOutcome] too, because
-	// the server gives this answer also to the write that fills the database, and keeps
-	// it. Reads go on, and commits that only delete.
-	ErrNoSpace = errors.New("the database of the server is full")
-	// ErrUnavailable is a cluster of which no server answers, or one without a leader.
-	ErrUnavailable = errors.New("the cluster does not answer")
 	// ErrCluster is a connection that leads to another cluster than when the store was
 	// opened. The store refuses everything from then on: open it again.
 	ErrCluster = errors.New("the cluster is another one than when the store was opened")

@@ -112,10 +112,17 @@ type scriptedKV struct {
 	errs      []error // of one call after another, then those of the inner client
 	submitted int     // how often each of them counts as submitted
 	calls     int
+	puts      int // of calls, those that put something
 }
 
 func (k *scriptedKV) Txn(ctx context.Context, in *pb.TxnRequest, opts ...grpc.CallOption) (*pb.TxnResponse, error) {
 	k.calls++
+	for _, op := range in.Success {
+		if op.GetRequestPut() != nil {
+			k.puts++
+			break
+		}
+	}
 	if len(k.errs) == 0 {
 		return k.KVClient.Txn(ctx, in, opts...)
 	}
@@ -159,7 +166,7 @@ func TestVerdicts(t *testing.T) {
 		{status.Error(codes.Unimplemented, "unknown service"), ErrVersion, false},
 		{rpctypes.ErrGRPCNoLeader, nil, true},
 		{rpctypes.ErrGRPCRequestTooManyRequests, nil, true},
-		{rpctypes.ErrGRPCNoSpace, store.ErrUnknownOutcome, false},
+		{rpctypes.ErrGRPCNoSpace, store.ErrFull, false},
 		{rpctypes.ErrGRPCTimeout, store.ErrUnknownOutcome, false},
 		{rpctypes.ErrGRPCTimeoutDueToLeaderFail, store.ErrUnknownOutcome, false},
 		{rpctypes.ErrGRPCTimeoutDueToConnectionLost, store.ErrUnknownOutcome, false},
@@ -178,12 +185,12 @@ func TestVerdicts(t *testing.T) {
 			_, err := s.Commit(t.Context(), store.Txn{Do: []store.Operation{store.Put("k", nil)}})
 			if c.again {
 				require.NoError(t, err)
-				require.Equal(t, 2, kv.calls)
+				require.Equal(t, 2, kv.puts)
 				return
 			}
 			require.ErrorIs(t, err, c.want)
 			require.Equal(t, c.want == store.ErrUnknownOutcome, errors.Is(err, store.ErrUnknownOutcome), "%v", err)
-			require.Equal(t, 1, kv.calls, "it is never submitted again")
+			require.Equal(t, 1, kv.puts, "it is never submitted again")
 			require.Equal(t, before, now(t, s))
 		})
 	}
@@ -208,6 +215,81 @@ func TestSubmittedTwice(t *testing.T) {
 	require.NotErrorIs(t, err, store.ErrUnknownOutcome)
 }
 
+// landing hands transactions to the server, and answers them as a server does whose
+// quota they cross.
+type landing struct{ pb.KVClient }
+
+func (l landing) Txn(ctx context.Context, in *pb.TxnRequest, opts ...grpc.CallOption) (*pb.TxnResponse, error) {
+	if _, err := l.KVClient.Txn(ctx, in, opts...); err != nil {
+		return nil, err
+	}
+	return nil, rpctypes.ErrGRPCNoSpace
+}
+
+// A write that crosses the quota is made, and answered with "no space" too.
+func TestNoSpaceAfterTheWrite(t *testing.T) {
+	s := openNew(t, quick())
+	put(t, s, "k", "before")
+	s.kv = &once{KVClient: s.kv, first: landing{s.kv}}
+	_, err := s.Commit(t.Context(), store.Txn{Do: []store.Operation{store.Delete("none"), store.Put("k", []byte("after"))}})
+	require.ErrorIs(t, err, store.ErrUnknownOutcome)
+	require.NotErrorIs(t, err, store.ErrFull)
+	e, err := s.Get(t.Context(), "k")
+	require.NoError(t, err)
+	require.Equal(t, "after", string(e.Value))
+}
+
+// once lets another client answer the first transaction.
+type once struct {
+	pb.KVClient
+	first pb.KVClient
+}
+
+func (o *once) Txn(ctx context.Context, in *pb.TxnRequest, opts ...grpc.CallOption) (*pb.TxnResponse, error) {
+	kv := o.KVClient
+	if o.first != nil {
+		kv, o.first = o.first, nil
+	}
+	return kv.Txn(ctx, in, opts...)
+}
+
+// Calls to a cluster that cannot be reached fail, and wrote nothing.
+func TestUnavailable(t *testing.T) {
+	server := ownServer(t)
+	o := quick()
+	o.pace.attempt = 200 * time.Millisecond
+	s := openAt(t, newPrefix(), o, server.URL)
+	put(t, s, "k", "v")
+	server.Kill()
+	for range s.pace.retries { // until the connection's end has been noticed
+		_, _ = s.Get(t.Context(), "k")
+	}
+	for name, call := range map[string]func() error{
+		"get":   func() error { _, err := s.Get(t.Context(), "k"); return err },
+		"list":  func() error { _, err := s.List(t.Context(), store.Query{}); return err },
+		"count": func() error { _, err := s.Count(t.Context(), store.Query{}); return err },
+		"commit": func() error {
+			_, err := s.Commit(t.Context(), store.Txn{Do: []store.Operation{store.Put("k", nil)}})
+			return err
+		},
+		"checked read": func() error {
+			_, err := s.Commit(t.Context(), store.Txn{If: []store.Condition{store.Exists("k")}})
+			return err
+		},
+		"compact": func() error { return s.Compact(t.Context(), 2) },
+	} {
+		err := call()
+		require.ErrorIs(t, err, store.ErrUnavailable, name)
+		require.NotErrorIs(t, err, store.ErrUnknownOutcome, name)
+	}
+	require.NoError(t, server.Restart(t.Context()))
+	s.pace.attempt = defaultPace.attempt
+	e, err := s.Get(t.Context(), "k")
+	require.NoError(t, err)
+	require.Equal(t, "v", string(e.Value))
+	put(t, s, "k", "w")
+}
+
 // Definite refusals are repeated within a bound.
 func TestNoLeaderForLong(t *testing.T) {
 	o := quick()
@@ -221,7 +303,7 @@ func TestNoLeaderForLong(t *testing.T) {
 	for _, txn := range []store.Txn{{Do: []store.Operation{store.Put("k", nil)}}, {If: []store.Condition{store.Absent("k")}}} {
 		kv.calls = 0
 		_, err := s.Commit(t.Context(), txn)
-		require.ErrorIs(t, err, ErrUnavailable)
+		require.ErrorIs(t, err, store.ErrUnavailable)
 		require.ErrorIs(t, err, rpctypes.ErrNoLeader)
 		require.NotErrorIs(t, err, store.ErrUnknownOutcome)
 		require.Equal(t, o.pace.retries+1, kv.calls)

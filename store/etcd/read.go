@@ -7,6 +7,7 @@ import (
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
+	"google.golang.org/grpc"
 
 	"github.com/nslifecycle/nslifecycle/store"
 )
@@ -14,8 +15,8 @@ import (
 // read asks for a range. Reads are linearizable, so whichever member answers knows
 // every acknowledged commit.
 func (s *Store) read(ctx context.Context, request *pb.RangeRequest) (*pb.RangeResponse, error) {
-	return attempt(ctx, s, func(ctx context.Context) (*pb.RangeResponse, error) {
-		return s.kv.Range(ctx, request, s.calls...)
+	return attempt(ctx, s, func(ctx context.Context, calls ...grpc.CallOption) (*pb.RangeResponse, error) {
+		return s.kv.Range(ctx, request, calls...)
 	})
 }
 
@@ -25,19 +26,21 @@ func (s *Store) readAll(ctx context.Context, requests ...*pb.RangeRequest) (*pb.
 	for _, r := range requests {
 		txn.Success = append(txn.Success, &pb.RequestOp{Request: &pb.RequestOp_RequestRange{RequestRange: r}})
 	}
-	return attempt(ctx, s, func(ctx context.Context) (*pb.TxnResponse, error) {
-		return s.kv.Txn(ctx, &txn, s.calls...)
+	return attempt(ctx, s, func(ctx context.Context, calls ...grpc.CallOption) (*pb.TxnResponse, error) {
+		return s.kv.Txn(ctx, &txn, calls...)
 	})
 }
 
 // attempt makes a call that changes nothing until it has an answer, or has been
 // refused, or has failed too often. A member that does not answer does not hold it up
-// for long: the next attempt goes to another one.
-func attempt[A interface{ GetHeader() *pb.ResponseHeader }](ctx context.Context, s *Store, call func(context.Context) (A, error)) (answer A, err error) {
+// for long: the next attempt goes to another one. A call that no connection takes is
+// [store.ErrUnavailable] at once.
+func attempt[A interface{ GetHeader() *pb.ResponseHeader }](ctx context.Context, s *Store, call func(context.Context, ...grpc.CallOption) (A, error)) (answer A, err error) {
 	wait := s.backoff()
 	for i := 0; ; i++ {
+		var sent submissions
 		once, cancel := context.WithTimeout(ctx, s.pace.attempt)
-		answer, err = call(once)
+		answer, err = call(once, s.counted(&sent)...)
 		cancel()
 		if err == nil {
 			return answer, s.check(answer.GetHeader())
@@ -46,8 +49,8 @@ func attempt[A interface{ GetHeader() *pb.ResponseHeader }](ctx context.Context,
 			return answer, context.Cause(ctx)
 		}
 		kind, err := judge(err)
-		if kind == refused || i >= s.pace.retries {
-			return answer, err
+		if kind == refused || i >= s.pace.retries || sent.Load() == 0 {
+			return answer, kind.definite(err)
 		}
 		if err := wait(ctx); err != nil {
 			return answer, err

@@ -52,8 +52,8 @@ func (s *Store) servers(ctx context.Context, client *clientv3.Client, anyVersion
 		}
 	}
 	if s.cluster == 0 {
-		_, shown := judge(errs[0])
-		return fmt.Errorf("%w (%s)", shown, strings.Join(endpoints, ", "))
+		kind, shown := judge(errs[0])
+		return fmt.Errorf("%w (%s)", kind.definite(shown), strings.Join(endpoints, ", "))
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -36,6 +37,7 @@ type Store struct {
 	pace    pace
 	cluster uint64
 	epoch   string
+	seen    atomic.Int64 // the newest revision that a server has told
 
 	closing  context.Context // ends with Close, or when the cluster is another one
 	stop     context.CancelCauseFunc
@@ -141,6 +143,9 @@ func join(ctx, until context.Context) (context.Context, func()) {
 // call from then on.
 func (s *Store) check(h *pb.ResponseHeader) error {
 	if h.GetClusterId() == s.cluster {
+		for seen := s.seen.Load(); h.GetRevision() > seen && !s.seen.CompareAndSwap(seen, h.GetRevision()); {
+			seen = s.seen.Load()
+		}
 		return nil
 	}
 	err := fmt.Errorf("%w: %w: it was %x and is %x", store.ErrClosed, ErrCluster, s.cluster, h.GetClusterId())

@@ -149,7 +149,7 @@ func (w *watch) resume(wait func(context.Context) error) error {
 		switch {
 		case errors.Is(err, store.ErrFuture): // what was delivered is not there: a restored backup
 			return fmt.Errorf("%w: %w", store.ErrGone, err)
-		case !errors.Is(err, ErrUnavailable):
+		case !errors.Is(err, store.ErrUnavailable):
 			return err
 		}
 	}

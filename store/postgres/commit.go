@@ -111,10 +111,11 @@ func (s *Store) run() {
 	}
 }
 
-// acquire waits for a connection as long as ctx lives, but for none in particular:
-// the pool may be busy with one that fell silent, and drops it when the time is up.
+// acquire waits for a connection as long as ctx lives and the pool is busy, but for
+// none in particular: the pool may be busy with one that fell silent, and drops it when
+// the time is up. It gives up when new connections stay unanswered.
 func (s *Store) acquire(ctx context.Context) (*pgxpool.Conn, error) {
-	for {
+	for unanswered := 0; unanswered < 2; { // one that has just begun says nothing
 		limited, cancel := context.WithTimeout(ctx, s.options.times.stall)
 		conn, err := s.pool.Acquire(limited)
 		late := limited.Err() != nil
@@ -122,7 +123,13 @@ func (s *Store) acquire(ctx context.Context) (*pgxpool.Conn, error) {
 		if err == nil || ctx.Err() != nil || !late {
 			return conn, err
 		}
+		if pool := s.pool.Stat(); pool.ConstructingConns() > 0 && pool.IdleConns() == 0 {
+			unanswered++
+		} else {
+			unanswered = 0
+		}
 	}
+	return nil, fmt.Errorf("%w: no new connection in %v", errLate, 2*s.options.times.stall)
 }
 
 // attempts is how often a transaction is begun that fails before anything was
@@ -133,16 +140,17 @@ const attempts = 3
 // nil when there was err instead.
 func (s *Store) process(conn *pgxpool.Conn, err error, requests []*request) {
 	var t *turn
-	for attempt := 1; ; attempt++ {
-		if err == nil {
-			t = s.newTurn(conn.Conn(), nil)
-			err = t.run(s.ctx, requests)
-			conn.Release()
+	for attempt := 1; err == nil; attempt++ {
+		t = s.newTurn(conn.Conn(), nil)
+		err = t.run(s.ctx, requests)
+		conn.Release()
+		if err == nil || t.submitted || s.ctx.Err() != nil {
+			break
 		}
-		if t != nil && !t.submitted && timedOut(err) { // others have their turn: that is no failure
+		if timedOut(err) { // others have their turn: that is no failure
 			attempt--
 		}
-		if err == nil || attempt == attempts || s.ctx.Err() != nil || t != nil && t.submitted {
+		if attempt == attempts {
 			break
 		}
 		conn, err = s.acquire(s.ctx)
@@ -165,7 +173,7 @@ func (s *Store) refuse(requests []*request, t *turn, err error) {
 	case s.ctx.Err() != nil:
 		err = store.ErrClosed
 	default:
-		err = explain(err)
+		err = refusal(err)
 	}
 	for _, r := range requests {
 		r.done <- answer{err: err}

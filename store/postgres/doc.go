@@ -31,8 +31,12 @@
 // happened. After that Commit waits a second for the result in spite of the
 // context, then answers [store.ErrUnknownOutcome]; so it does when the connection
 // is lost between COMMIT and its answer. An error that the server reports itself
-// (a full disk) is definite: nothing happened. Errors about connections, which may
-// be a pooler's, are not.
+// is definite: nothing happened. Errors about connections, which may be a pooler's, are
+// not.
+//
+// A server that cannot be reached, starts, stops or has too many connections is
+// [store.ErrUnavailable], for reads and for commits that were not submitted. A full disk is
+// [store.ErrFull], unless it ends the server in the middle of COMMIT.
 //
 // # Holding entries in transactions of the host
 //

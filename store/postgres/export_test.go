@@ -11,6 +11,12 @@ func HoldClass(schema string) int32 { return newStatements(schema, times{}).clas
 // Definite reports whether a commit that failed with err has surely not happened.
 func Definite(err error) bool { return definite(err) }
 
+// BeforeCommit marks err as one of a statement before COMMIT.
+func BeforeCommit(err error) error { return &uncommittedError{err} }
+
+// Refusal explains an error of a call that surely wrote nothing.
+func Refusal(err error) error { return refusal(err) }
+
 // Queued is how many requests the committer has not taken.
 func (s *Store) Queued() int {
 	s.queue.mu.Lock()

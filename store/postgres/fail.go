@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -30,6 +32,7 @@ const (
 	codeCrashShutdown  = "57P02"
 	codeCannotConnect  = "57P03"
 	classConnection    = "08"
+	classResources     = "53" // too many connections, no memory, no room on the disk
 )
 
 // code returns the code of the error that the server reported, or "".
@@ -69,11 +72,44 @@ func definite(err error) bool {
 	if !errors.As(err, &e) || strings.HasPrefix(e.Code, classConnection) {
 		return false
 	}
+	// A server that lacks resources ends the connection, or itself, and does not come to
+	// the COMMIT behind the statement.
+	var early *uncommittedError
+	if errors.As(err, &early) && strings.HasPrefix(e.Code, classResources) {
+		return true
+	}
 	switch e.Code {
 	case codeUnknown, codeAdminShutdown, codeCrashShutdown, codeCannotConnect:
 		return false
 	}
 	return e.SeverityUnlocalized == "ERROR" || e.SeverityUnlocalized == "" && e.Severity == "ERROR"
+}
+
+// refusal explains an error of a call that surely wrote nothing.
+func refusal(err error) error {
+	switch {
+	case code(err) == codeDiskFull:
+		return fmt.Errorf("%w: the disk of the server is full: %w", store.ErrFull, err)
+	case unavailable(err):
+		return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
+	}
+	return explain(err)
+}
+
+// unavailable reports whether err says that the server cannot be reached, starts,
+// stops, or lacks resources.
+func unavailable(err error) bool {
+	switch c := code(err); {
+	case c == "":
+	case strings.HasPrefix(c, classConnection), strings.HasPrefix(c, classResources):
+		return true
+	default:
+		return c == codeAdminShutdown || c == codeCrashShutdown || c == codeCannotConnect
+	}
+	var network net.Error
+	var connect *pgconn.ConnectError
+	return errors.Is(err, errLate) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
+		errors.As(err, &network) || errors.As(err, &connect) || pgconn.SafeToRetry(err)
 }
 
 // explain adds to an error of the server what to do about it.
@@ -89,8 +125,6 @@ func explain(err error) error {
 		return fmt.Errorf("there is no such database, create it first: %w", err)
 	case codePassword, codeAuthorization:
 		return fmt.Errorf("the server refuses the role, check user, password and pg_hba.conf: %w", err)
-	case codeDiskFull:
-		return fmt.Errorf("the server's disk is full, nothing was written: %w", err)
 	}
 	return err
 }

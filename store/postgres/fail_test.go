@@ -43,6 +43,11 @@ func TestDefinite(t *testing.T) {
 		{&pgconn.PgError{Severity: "ERROR", Code: "23505"}, true},
 		{errors.New("the connection was reset"), false},
 		{fmt.Errorf("commit: %w", unsent{errors.New("the message is too large")}), true},
+		{postgres.BeforeCommit(server("PANIC", "53100")), true},
+		{postgres.BeforeCommit(server("FATAL", "53200")), true},
+		{postgres.BeforeCommit(server("FATAL", "57P01")), false},
+		{postgres.BeforeCommit(errors.New("the connection was reset")), false},
+		{server("PANIC", "53100"), false},
 	} {
 		require.Equal(t, tt.want, postgres.Definite(tt.err), "case %d: %v", i, tt.err)
 	}
@@ -61,6 +66,7 @@ func TestLimitsOfTheDriverAreNotTheCallers(t *testing.T) {
 	require.NoError(t, err)
 	_, err = s.Commit(t.Context(), store.Txn{Do: []store.Operation{store.Put("k", nil)}})
 	require.ErrorContains(t, err, "in time")
+	require.ErrorIs(t, err, store.ErrUnavailable)
 	require.NotErrorIs(t, err, context.DeadlineExceeded)
 	require.NotErrorIs(t, err, store.ErrUnknownOutcome)
 }

@@ -27,6 +27,7 @@ type proxy struct {
 	silent   map[net.Conn]bool        // of those: nothing is passed on, nor that an end closed it
 	cut      func(answer []byte) bool // asked of everything the server says; true: cut instead of passing it on
 	running  sync.WaitGroup
+	deaf     bool // new connections are accepted, and nothing is passed on
 	isClosed bool
 }
 
@@ -59,6 +60,12 @@ func (p *proxy) accept() {
 		if err != nil {
 			return
 		}
+		if p.isDeaf() {
+			if !p.keep(client) {
+				_ = client.Close()
+			}
+			continue
+		}
 		server, err := net.Dial("tcp", p.target)
 		if err != nil || !p.keep(client, server) {
 			_ = client.Close()
@@ -82,6 +89,20 @@ func (p *proxy) look(answer []byte) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.cut != nil && p.cut(answer)
+}
+
+func (p *proxy) isDeaf() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.deaf
+}
+
+// deafen cuts every connection, and answers no new one.
+func (p *proxy) deafen() {
+	p.mu.Lock()
+	p.deaf = true
+	p.mu.Unlock()
+	p.cutAll()
 }
 
 // whenever sets what is cut from now on.

@@ -318,7 +318,7 @@ func TestFaultDiskFull(t *testing.T) {
 	require.Error(t, err, "a disk that is full")
 	t.Logf("after %d commits: %v", acknowledged, err)
 	if !errors.Is(err, store.ErrUnknownOutcome) { // a full WAL ends the server
-		require.ErrorContains(t, err, "disk is full")
+		require.ErrorIs(t, err, store.ErrFull)
 		p, err := s.List(t.Context(), store.Query{})
 		require.NoError(t, err)
 		require.Len(t, p.Entries, acknowledged)

@@ -103,7 +103,7 @@ func open(ctx context.Context, pool *pgxpool.Pool, schema string, options *Optio
 		if ctx.Err() != nil {
 			return nil, errors.Join(context.Cause(ctx), err)
 		}
-		return nil, explain(err)
+		return nil, refusal(err)
 	}
 	return s, s.start(h)
 }

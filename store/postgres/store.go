@@ -170,7 +170,7 @@ func (s *Store) because(ctx context.Context, err error) error {
 	case s.ctx.Err() != nil:
 		return store.ErrClosed
 	}
-	return explain(err)
+	return refusal(err)
 }
 
 // calls counts what runs inside the store.

@@ -298,6 +298,9 @@ func (t *turn) write() error {
 func committed(results pgx.BatchResults, n int) error {
 	for i := range n {
 		tag, err := results.Exec()
+		if err != nil && i < n-1 {
+			return &uncommittedError{err}
+		}
 		if err != nil {
 			return err
 		}
@@ -307,6 +310,11 @@ func committed(results pgx.BatchResults, n int) error {
 	}
 	return nil
 }
+
+// uncommittedError is the failure of a statement before COMMIT.
+type uncommittedError struct{ error }
+
+func (e *uncommittedError) Unwrap() error { return e.error }
 
 // errRolledBack is a commit that the server turned into a rollback.
 var errRolledBack = errors.New("the transaction was rolled back")

@@ -23,7 +23,7 @@ func (s *Store) wait(w waiter) {
 		case ctx.Err() != nil:
 			w.request.done <- answer{err: context.Cause(w.request.ctx)}
 		default:
-			w.request.done <- answer{err: explain(err)}
+			w.request.done <- answer{err: refusal(err)}
 		}
 	})
 }
