@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
@@ -57,10 +56,7 @@ func TestAdmittedWritesUnderFaults(t *testing.T) {
 							tallied(t, e, ns)
 						}
 						start := now(t, faulty.Unwrap())
-						plan.Store(commits(kind, n))
-						require.NoError(t, op.do(e))
-						plan.Store(nil)
-						require.True(t, op.done(e))
+						made := op.under(e, plan, kind, n)
 						total := 0
 						for _, ns := range []string{"x", "dying"} {
 							tally, err := e.content(counters).Get(e.ctx, ns, "tally")
@@ -70,7 +66,7 @@ func TestAdmittedWritesUnderFaults(t *testing.T) {
 						}
 						want := 1
 						switch {
-						case unasked[op.name]:
+						case unasked[op.name] || !made:
 							want = 0
 						case op.name == "delete collection" && kind == storetest.Conflict && n == 3:
 							want = 2 // the batch was cut in half
@@ -96,93 +92,6 @@ func tallied(t *testing.T, e *env, ns string) {
 		store.Put("/registry/counters.example.com/"+ns+"/tally", []byte(document)),
 	}})
 	require.NoError(t, err)
-}
-
-// heldBack says of the first commit of widgets that its outcome is unknown, and keeps
-// it for a test to carry out later.
-type heldBack struct {
-	store.Store
-	txn  *store.Txn
-	done atomic.Bool
-}
-
-func (s *heldBack) Commit(ctx context.Context, txn store.Txn) (store.Revision, error) {
-	if s.done.Load() || txn.Do == nil || len(txn.If) < 4 { // the gate, the key, the type record, and a condition that joins
-		return s.Store.Commit(ctx, txn)
-	}
-	s.done.Store(true)
-	s.txn = &txn
-	return 0, store.ErrUnknownOutcome
-}
-
-// A refusal after a commit in doubt says that the outcome is unknown, unless there is
-// a trace of the commit: also what can no longer be made may have been, and be gone.
-func TestRefusedInDoubt(t *testing.T) {
-	land := func(e *env, s *heldBack) {
-		_, err := s.Store.Commit(e.ctx, *s.txn)
-		require.NoError(e.t, err)
-	}
-	landAndDelete := func(e *env, s *heldBack) {
-		land(e, s)
-		_, err := e.content(widgets).Delete(e.ctx, "x", "a", anyVersion)
-		require.NoError(e.t, err)
-	}
-	refused := errors.New("the second time")
-	for _, row := range []struct {
-		name    string
-		between func(plain *env, s *heldBack) // before the second attempt is refused
-		refusal error                         // by the link
-		why     error                         // nil: it was made
-	}{
-		{"it may still be made", func(*env, *heldBack) {}, refused, refused},
-		{"it cannot be made any more", func(e *env, _ *heldBack) {
-			o := counter("used", 9)
-			o.Labels = map[string]string{"a": "b"}
-			_, err := e.content(counters).Update(e.ctx, "x", o)
-			require.NoError(e.t, err)
-		}, refused, refused},
-		{"what it replaces is gone", func(e *env, _ *heldBack) {
-			_, err := e.content(counters).Delete(e.ctx, "x", "used", anyVersion)
-			require.NoError(e.t, err)
-		}, refused, refused},
-		{"it was made and is gone", landAndDelete, refused, refused},
-		{"it was made and is gone with the namespace", func(e *env, s *heldBack) {
-			landAndDelete(e, s)
-			e.terminate("x")
-		}, nil, namespace.ErrTerminating},
-		{"it was made after all", land, refused, nil},
-	} {
-		t.Run(row.name, func(t *testing.T) {
-			m, err := memory.New(nil)
-			require.NoError(t, err)
-			t.Cleanup(func() { require.NoError(t, m.Close()) })
-			s := &heldBack{Store: m}
-			plain := admittedEnv(t, m)
-			e := admittedEnv(t, s, counting, onWidgets(func(context.Context, *registry.Write) error {
-				if !s.done.Load() {
-					return nil
-				}
-				row.between(plain, s)
-				return row.refusal
-			}))
-			e.create("x")
-			e.put(counters, "x", counter("used", 9))
-			made, err := e.content(widgets).Create(e.ctx, "x", object("a"))
-			if row.why == nil {
-				require.NoError(t, err)
-				require.Equal(t, 1, e.requireCounted("x", 9))
-				stored, err := e.content(widgets).Get(e.ctx, "x", "a")
-				require.NoError(t, err)
-				require.Equal(t, stored.UID, made.UID)
-				return
-			}
-			var typed *namespace.Error
-			require.ErrorAs(t, err, &typed)
-			require.Equal(t, namespace.ErrUnknownOutcome, typed.Kind, "%v", err)
-			require.ErrorIs(t, err, row.why, "the cause is in the chain")
-			require.False(t, e.hasWidget("x", "a"))
-		})
-	}
 }
 
 // rewriting writes the same value again at a key before every commit that wants it to

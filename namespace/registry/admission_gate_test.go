@@ -15,43 +15,32 @@ import (
 	"github.com/nslifecycle/nslifecycle/store/memory"
 )
 
-// Who held that a namespace has no gate, or was to touch it, looks again when there is
-// another incarnation by the commit.
+// A link that held that a namespace has no gate is called again when there is another
+// incarnation by the commit.
 func TestHoldsThatThereIsNoGate(t *testing.T) {
-	for name, use := range map[string]func(ctx context.Context, w *registry.Write) error{
-		"hold":  func(ctx context.Context, w *registry.Write) error { _, err := w.HoldGate(ctx); return err },
-		"touch": func(_ context.Context, w *registry.Write) error { w.TouchGate(); return nil },
-	} {
-		s, err := memory.New(nil)
-		require.NoError(t, err)
-		t.Cleanup(func() { require.NoError(t, s.Close()) })
-		late := &lateStore{Store: s}
-		plain := admittedEnv(t, s)
-		var limits []int
-		e := admittedEnv(t, late, onWidgets(func(ctx context.Context, w *registry.Write) error {
-			if err := use(ctx, w); err != nil {
-				return err
-			}
-			all, err := w.List(ctx, counters)
-			if limits = append(limits, len(all)); len(all) > 0 {
-				return errFull
-			}
+	plain := admittedEnv(t, nil)
+	var limits []int
+	e := admittedEnv(t, plain.store, onWidgets(func(ctx context.Context, w *registry.Write) error {
+		if _, err := w.HoldGate(ctx); err != nil {
 			return err
-		}))
-		w := e.content(widgets)
-		reopen := func() {
+		}
+		all, err := w.List(ctx, counters)
+		if limits = append(limits, len(all)); len(all) > 0 {
+			return errFull
+		}
+		if w.Namespace == "x" {
 			plain.create("x")
 			plain.put(counters, "x", counter("none", 0))
 		}
-
-		late.before = reopen
-		_, err = w.Create(e.ctx, "x", object("a"))
-		require.ErrorIs(t, err, errFull, "%s: a creation", name)
-		require.Equal(t, []int{0, 1}, limits, name)
-		require.False(t, e.hasWidget("x", "a"))
-		_, err = w.Create(e.ctx, "y", object("a"))
-		require.ErrorIs(t, err, namespace.ErrNotFound, name)
-	}
+		return err
+	}))
+	w := e.content(widgets)
+	_, err := w.Create(e.ctx, "x", object("a"))
+	require.ErrorIs(t, err, errFull)
+	require.Equal(t, []int{0, 1}, limits)
+	require.False(t, e.hasWidget("x", "a"))
+	_, err = w.Create(e.ctx, "y", object("a"))
+	require.ErrorIs(t, err, namespace.ErrNotFound)
 }
 
 // reopening says of the first commit on condition that a key is absent that its outcome

@@ -80,11 +80,13 @@ func BenchmarkCreate(b *testing.B) {
 			e.put(widgets, "x", content(0))
 			entry, err := e.store.Get(e.ctx, "/registry/widgets.example.com/x/o0")
 			require.NoError(b, err)
+			gate, err := e.store.Get(e.ctx, "/registry/.gate/x")
+			require.NoError(b, err)
 			each(b, func(n int64) error {
 				key := fmt.Sprint("/registry/widgets.example.com/x/o", n)
 				txn := store.Txn{If: []store.Condition{store.Absent(key)}, Do: []store.Operation{store.Put(key, entry.Value)}}
 				if gated {
-					txn.If = []store.Condition{store.Exists("/registry/.gate/x"), store.Absent(key)}
+					txn.If = []store.Condition{store.At(gate.Key, gate.Revision), store.Absent(key)}
 				}
 				_, err := e.store.Commit(e.ctx, txn)
 				return err

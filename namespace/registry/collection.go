@@ -1,7 +1,6 @@
 package registry
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"slices"
@@ -290,7 +289,7 @@ func (s *sweep) planObject(e store.Entry, at time.Time, changes *[]change) (valu
 }
 
 // reload reads the objects of b again. Those that are as a commit in doubt would
-// have left them are counted as done by it.
+// have left them are counted as done by it (resolve).
 func (s *sweep) reload(ctx context.Context, b *batch) error {
 	current := make(map[string]store.Entry, len(b.entries))
 	first, last := b.entries[0], b.entries[len(b.entries)-1]
@@ -316,17 +315,16 @@ func (s *sweep) reload(ctx context.Context, b *batch) error {
 	}
 	left := make([]store.Entry, 0, len(b.entries))
 	for i, e := range b.entries {
-		now, there := current[e.Key]
-		if there {
+		var found *store.Entry
+		if now, there := current[e.Key]; there {
 			left = append(left, now)
-		}
-		if b.doubt == nil || b.skipped[i] {
-			continue
+			found = &now
 		}
 		switch {
-		case b.values[i] == nil && !there:
+		case b.doubt == nil || b.skipped[i] || resolve(e, b.values[i], found) != landed:
+		case b.values[i] == nil:
 			s.done.Deleted++
-		case b.values[i] != nil && there && bytes.Equal(now.Value, b.values[i]):
+		default:
 			s.done.Marked++
 		}
 	}

@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
@@ -50,12 +49,24 @@ type target struct {
 
 // plan is what a request wants to do to an entry.
 type plan struct {
-	value []byte            // what the object is to become
+	value []byte            // the object as it is to become; nil: see gone and keep
 	keep  bool              // nothing is to be done
 	gone  bool              // the object is to be removed
 	with  []store.Operation // in the same commit
 	If    []store.Condition // beyond that the object is still the one that was read; on other keys
 	again bool              // when one of these does not hold, ask for another plan
+}
+
+// txn returns the transaction that carries out p on entry.
+func (p plan) txn(entry store.Entry) store.Txn {
+	op := store.Put(entry.Key, p.value)
+	if p.gone {
+		op = store.Delete(entry.Key)
+	}
+	return store.Txn{
+		If: append([]store.Condition{store.At(entry.Key, entry.Revision)}, p.If...),
+		Do: append([]store.Operation{op}, p.with...),
+	}
 }
 
 // mutate reads the entry of t, asks for a plan, and carries it out if the entry
@@ -86,12 +97,12 @@ func (c *core) mutate(ctx context.Context, t target, dry bool, make func(store.E
 			}
 			continue
 		}
-		written, err := c.replace(ctx, entry, p, dry)
-		var conflict *store.ConflictError
-		switch {
-		case err == nil:
+		written, err := c.apply(ctx, entry, p.value, p.txn(entry), dry)
+		if err == nil {
 			return written, p.gone, nil
-		case !errors.As(err, &conflict) || errors.Is(err, namespace.ErrUnknownOutcome):
+		}
+		var conflict *store.ConflictError
+		if !errors.As(err, &conflict) || errors.Is(err, store.ErrUnknownOutcome) {
 			return store.Entry{}, false, stored(t.resource, t.name, err)
 		}
 		if err := pause(ctx, attempt); err != nil {
@@ -116,61 +127,125 @@ func (c *core) mutate(ctx context.Context, t target, dry bool, make func(store.E
 
 var errBusy = errors.New("others changed it at every attempt")
 
-// replace carries out p on entry. When the outcome of a commit is unknown it
-// reads back: what it wrote is success, what was there before is another attempt
-// under the same conditions, anything else stays unknown. A conflict about the
-// revision of a key beyond the entry is an answer also then: the entry was still the
-// same, so that nothing was made, and that key will never be of that revision again,
-// so that nothing will be. A key that was to be absent may be so again.
-func (c *core) replace(ctx context.Context, entry store.Entry, p plan, dry bool) (store.Entry, error) {
-	txn := store.Txn{If: append([]store.Condition{store.At(entry.Key, entry.Revision)}, p.If...)}
-	if p.gone {
-		txn.Do = append([]store.Operation{store.Delete(entry.Key)}, p.with...)
-	} else {
-		txn.Do = append([]store.Operation{store.Put(entry.Key, p.value)}, p.with...)
-	}
-	var doubt error // an earlier attempt may have been made
+// apply commits txn, which turns the entry before into a value after, and returns the
+// entry as it is then. No before.Revision: txn creates the entry. No after: txn removes
+// it. When the outcome of a commit is unknown, apply reads the entry back and resolves
+// it; a pending write is repeated. The error is a [*store.ConflictError] only if no
+// commit has landed or can land, and matches [store.ErrUnknownOutcome] if one might.
+func (c *core) apply(ctx context.Context, before store.Entry, after []byte, txn store.Txn, dry bool) (store.Entry, error) {
+	var doubt error // the answer to an earlier commit that may have landed
 	for attempt := range attempts {
 		revision, err := c.commit(ctx, txn, dry)
+		if err == nil {
+			return written(before, after, revision, dry), nil
+		}
 		var conflict *store.ConflictError
 		switch {
-		case err == nil:
-			return p.result(entry, revision, dry), nil
-		case errors.As(err, &conflict) && conflict.Condition.Key != entry.Key && conflict.Condition.Want == store.WantRevision:
-			return store.Entry{}, err
 		case errors.Is(err, store.ErrUnknownOutcome):
 			doubt = err
-		case doubt == nil:
+		case doubt == nil || dry:
 			return store.Entry{}, err
-		case !errors.Is(err, store.ErrConflict):
-			return store.Entry{}, unresolved(doubt, err)
+		case !errors.As(err, &conflict):
+			return store.Entry{}, errors.Join(doubt, err)
+		case refutes(conflict, before):
+			return store.Entry{}, err
 		}
 		if err := pause(ctx, attempt); err != nil {
-			return store.Entry{}, unresolved(doubt, err)
+			return store.Entry{}, errors.Join(doubt, err)
 		}
-		current, err := c.read(ctx, entry.Key)
-		switch {
-		case err != nil:
-			return store.Entry{}, unresolved(doubt, err)
-		case current != nil && current.Revision == entry.Revision:
-			// Not made (yet): the same again, under the same conditions.
-		case p.done(entry, current):
-			if current == nil {
-				return entry, nil
+		if dry { // there is nothing to land
+			continue
+		}
+		found, err := c.read(ctx, before.Key)
+		if err != nil {
+			return store.Entry{}, errors.Join(doubt, err)
+		}
+		switch resolve(before, after, found) {
+		case landed:
+			if after == nil {
+				return before, nil
 			}
-			return p.result(entry, current.Revision, dry), nil
-		default:
-			return store.Entry{}, unresolved(doubt, errOverwritten)
+			return *found, nil
+		case refuted:
+			return store.Entry{}, &store.ConflictError{Condition: store.At(before.Key, before.Revision), Current: found}
+		case unclear:
+			return store.Entry{}, errors.Join(doubt, errUnclear)
 		}
 	}
-	return store.Entry{}, unresolved(doubt, errBusy)
+	return store.Entry{}, errors.Join(doubt, errBusy)
 }
 
-var errOverwritten = errors.New("somebody else wrote since")
+var errUnclear = errors.New("what is stored now does not tell whether it was made")
 
-// unresolved is the error for a write of which nothing can be said, and why not.
-func unresolved(doubt, why error) error {
-	return errors.Join(namespace.ErrUnknownOutcome, doubt, why)
+// verdict is what the entry found after an unknown outcome says about the write.
+type verdict uint8
+
+const (
+	unclear verdict = iota // it may have landed, or may land yet
+	landed                 // the entry is, or was, as the write makes it
+	pending                // it has not landed; of it and a repetition only one can
+	refuted                // it has not landed, and never will
+)
+
+// resolve is the one place that decides about a write of unknown outcome, from the entry
+// found at its key. A replacement and a removal are conditional on the revision of the
+// entry before, a creation on absence, which may come back. A uid never comes back.
+//
+//	found                   creation   replacement   removal
+//	at the revision before  -          pending       pending
+//	as written              landed     landed        -
+//	same uid, changed       landed     unclear       refuted
+//	another uid             unclear    unclear       landed
+//	absent                  unclear    unclear       landed
+//
+// Landed states a fact about the entry, not about its author: identical values cannot be
+// told apart, and neither can removals. Another writer's joined writes are its own
+// ([Write.Replace]). A write is refuted as well by a conflict (refutes).
+func resolve(before store.Entry, after []byte, found *store.Entry) verdict {
+	switch {
+	case found == nil && after == nil:
+		return landed
+	case found == nil:
+		return unclear
+	case found.Revision == before.Revision:
+		return pending
+	case after != nil && bytes.Equal(found.Value, after):
+		return landed
+	}
+	ours := after
+	if ours == nil {
+		ours = before.Value
+	}
+	x, err := decodeHeader(ours)
+	y, bad := decodeHeader(found.Value)
+	same := x.UID == y.UID
+	switch {
+	case err != nil || bad != nil:
+		return unclear
+	case after == nil && same:
+		return refuted
+	case after == nil, before.Revision == 0 && same:
+		return landed
+	}
+	return unclear
+}
+
+// refutes reports whether a conflict shows that no earlier commit of the same write has
+// landed or will: the condition on the entry came first and held, and the revision that
+// another condition wants is past. A key that was to be absent may become so again.
+func refutes(conflict *store.ConflictError, before store.Entry) bool {
+	return conflict.Condition.Key != before.Key && conflict.Condition.Want == store.WantRevision
+}
+
+// written is the entry after a commit at revision turned before into after.
+func written(before store.Entry, after []byte, revision store.Revision, dry bool) store.Entry {
+	if dry {
+		revision = before.Revision
+	}
+	if after == nil {
+		after = before.Value
+	}
+	return store.Entry{Key: before.Key, Value: after, Revision: revision}
 }
 
 // read returns the entry at key, nil when there is none.
@@ -180,35 +255,4 @@ func (c *core) read(ctx context.Context, key string) (*store.Entry, error) {
 		return nil, nil
 	}
 	return &entry, err
-}
-
-// result is the entry after p was carried out at revision.
-func (p plan) result(entry store.Entry, revision store.Revision, dry bool) store.Entry {
-	if dry {
-		revision = entry.Revision
-	}
-	if p.gone {
-		return store.Entry{Key: entry.Key, Value: entry.Value, Revision: revision}
-	}
-	return store.Entry{Key: entry.Key, Value: p.value, Revision: revision}
-}
-
-// done reports whether current, of another revision than before, shows that what p was
-// to do to the entry is done: by whomever, since identical values, uids in them, cannot
-// be told apart. The joined writes are those of who did it ([Write.Replace]).
-func (p plan) done(before store.Entry, current *store.Entry) bool {
-	if !p.gone {
-		return current != nil && bytes.Equal(current.Value, p.value)
-	}
-	return current == nil || !sameIncarnation(before, *current)
-}
-
-// sameIncarnation reports whether two entries of one key are of one object.
-func sameIncarnation(a, b store.Entry) bool {
-	x, err := decodeHeader(a.Value)
-	if err != nil {
-		return true
-	}
-	y, err := decodeHeader(b.Value)
-	return err != nil || x.UID == y.UID
 }

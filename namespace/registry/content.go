@@ -136,11 +136,12 @@ func (c *Content) Create(ctx context.Context, ns string, o Object) (Object, erro
 					return store.Entry{}, store.Txn{}, err
 				}
 			}
-			entry, txn, recorded, err = c.insertion(ns, made)
+			entry, txn, recorded, err = c.insertion(ctx, ns, made)
 			return a.insertion(ctx, entry, txn, err)
 		},
-		outdated: c.outdated,
-		blocked:  func(ctx context.Context, name string) error { return c.blocked(ctx, ns, name) },
+		conflicted: func(ctx context.Context, name string, conflict *store.ConflictError) error {
+			return c.conflicted(ctx, ns, name, conflict)
+		},
 	}, c.dry)
 	switch {
 	case err != nil:
@@ -169,9 +170,10 @@ func (c *Content) admitCreation(ctx context.Context, ns string, o *Object) (*adm
 }
 
 // insertion returns the transaction that creates o: only through the gate of its
-// namespace, and only while its type is on record. It reports whether the transaction
-// puts that record.
-func (c *Content) insertion(ns string, o Object) (entry store.Entry, txn store.Txn, recorded bool, err error) {
+// namespace as it is now, so that it can never land in another incarnation, however late
+// it lands (rules R6 and R8), and only while its type is on record. It reports whether
+// the transaction puts that record.
+func (c *Content) insertion(ctx context.Context, ns string, o Object) (entry store.Entry, txn store.Txn, recorded bool, err error) {
 	value, err := c.encode(o)
 	if err != nil {
 		return store.Entry{}, store.Txn{}, false, err
@@ -179,20 +181,53 @@ func (c *Content) insertion(ns string, o Object) (entry store.Entry, txn store.T
 	key := c.keys.content(c.typ.Name(), ns) + o.Name
 	txn = store.Txn{If: []store.Condition{store.Absent(key)}, Do: []store.Operation{store.Put(key, value)}}
 	if c.typ.Namespaced { // the gate comes first: its refusal is the one to report
-		txn.If = append(make([]store.Condition, 0, 3), store.Exists(c.keys.gate(ns)), store.Absent(key))
+		open, err := c.openGate(ctx, ns, o.Name)
+		if err != nil {
+			return store.Entry{}, store.Txn{}, false, err
+		}
+		txn.If = append(make([]store.Condition, 0, 3), open, store.Absent(key))
 		recorded = c.record.join(&txn)
 	}
 	return store.Entry{Key: key, Value: value}, txn, recorded, nil
 }
 
-// outdated reports whether a create met a type record other than the one remembered. The
-// next attempt goes by the record that the conflict shows.
-func (c *Content) outdated(conflict *store.ConflictError) bool {
-	if !c.typ.Namespaced || conflict.Condition.Key != c.record.key {
-		return false
+// openGate returns the condition that the gate of a namespace is as it was when it was
+// seen last.
+func (c *Content) openGate(ctx context.Context, ns, name string) (store.Condition, error) {
+	key := c.keys.gate(ns)
+	for range attempts {
+		if revision, ok := c.gates.revision(ns); ok {
+			return store.At(key, revision), nil
+		}
+		gate, err := c.read(ctx, key)
+		if err != nil {
+			return store.Condition{}, stored(namespace.Resource, ns, err)
+		}
+		if gate == nil {
+			err = c.blocked(ctx, ns, name)
+		}
+		if err != nil {
+			return store.Condition{}, err
+		}
+		c.gates.learn(ns, gate)
 	}
-	c.record.Store(newTypeRecord(conflict.Current))
-	return true
+	return store.Condition{}, modified(namespace.Resource, ns, errBusy)
+}
+
+// conflicted explains why a create met a conflict. If what the process remembers of the
+// gate or of the type record is outdated, the next attempt goes by the conflict.
+func (c *Content) conflicted(ctx context.Context, ns, name string, conflict *store.ConflictError) error {
+	switch key := conflict.Condition.Key; {
+	case c.typ.Namespaced && key == c.record.key:
+		c.record.Store(newTypeRecord(conflict.Current))
+		return nil
+	case key == c.keys.gate(ns):
+		c.gates.learn(ns, conflict.Current)
+	}
+	if conflict.Current != nil {
+		return nil
+	}
+	return c.blocked(ctx, ns, name)
 }
 
 // blocked says why the gate of a namespace was closed; nil if it is open now, or

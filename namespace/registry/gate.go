@@ -1,14 +1,64 @@
 package registry
 
-import "github.com/nslifecycle/nslifecycle/namespace"
+import (
+	"strings"
+	"sync"
+
+	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/store"
+)
+
+// gates caches the revisions of gates, so that most creates need no read before their
+// commit. A stale one costs a conflict, which holds the current one. The zero value is
+// empty.
+type gates struct {
+	mu        sync.RWMutex
+	revisions map[string]store.Revision // by namespace
+}
+
+// maxGates bounds the cache: about a megabyte.
+const maxGates = 10_000
+
+// revision returns the revision of the gate of a namespace, if it is cached.
+func (g *gates) revision(ns string) (store.Revision, bool) {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	revision, ok := g.revisions[ns]
+	return revision, ok
+}
+
+// learn caches the gate of a namespace as it was seen; nil: there is none.
+func (g *gates) learn(ns string, gate *store.Entry) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.revisions, ns)
+	if gate == nil {
+		return
+	}
+	for other := range g.revisions {
+		if len(g.revisions) < maxGates {
+			break
+		}
+		delete(g.revisions, other)
+	}
+	if g.revisions == nil {
+		g.revisions = map[string]store.Revision{}
+	}
+	g.revisions[strings.Clone(ns)] = gate.Revision // ns may be a part of a large request
+}
 
 // GateKeys returns where a registry with this prefix ([Options], empty: the
 // default) keeps the gate of a namespace and its entry in the index of terminating
 // ones: the gate exists exactly while the namespace is Active, the other one exactly
 // while it is Terminating; both hold its uid. Either may be written again for the
-// same uid ([Write.TouchGate]), so hold that it is there, not its revision. A host
-// that keeps content outside of the store, in the same database, holds the gate in
-// its own transactions (rule R6).
+// same uid ([Write.TouchGate]).
+//
+// A host that writes content by [store.Store.Commit] makes the gate's revision a
+// condition: a commit that lands late can then not land in a later incarnation, as it
+// could if the gate only had to exist. On a conflict about a gate of the same uid it
+// tries again at the new revision. A host that writes content by transactions of its
+// own, in the same database, locks the gate until they end; then it is enough that the
+// gate is there (rule R6).
 //
 // A prefix that no registry can have is [namespace.ErrInvalid], a name that no
 // namespace can have [namespace.ErrBadRequest].

@@ -83,6 +83,7 @@ type core struct {
 	types     map[deleter.Resource]declared
 	admission []Admission
 	turns     turns
+	gates     gates
 	audit     *audit.Log // of declarations
 
 	namespaces *broadcast.Shared[namespace.Namespace]

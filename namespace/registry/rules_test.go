@@ -154,19 +154,29 @@ func TestR5_DefaultFinalizerIsAdded(t *testing.T) {
 // the request and its commit, nothing is created in a namespace that is not Active.
 func TestR6_GateIsPartOfTheCommit(t *testing.T) {
 	e := newEnv(t)
-	e.create("x")
 	late := &lateStore{Store: e.store}
 	l := newEnvOver(t, late)
-	late.before = func() { e.terminate("x") }
-	_, err := l.content(widgets).Create(e.ctx, "x", object("a"))
-	require.ErrorIs(t, err, namespace.ErrTerminating)
-	late.before = func() { e.release("x") }
-	_, err = l.content(widgets).Create(e.ctx, "x", object("a"))
-	require.ErrorIs(t, err, namespace.ErrNotFound)
-	late.before = func() { e.create("x") }
-	_, err = l.content(widgets).Create(e.ctx, "x", object("a"))
-	require.NoError(t, err, "it is Active again by the time of the commit")
-	require.Zero(t, late.reads, "nothing is read when all is well")
+	w := l.content(widgets)
+	for _, row := range []struct {
+		name      string
+		meanwhile func()
+		want      error
+	}{
+		{"it is terminating", func() { e.terminate("x") }, namespace.ErrTerminating},
+		{"it is gone", func() { require.NoError(t, e.removeAll(e.ctx, "x")) }, namespace.ErrNotFound},
+		{"it is Active again", func() {
+			require.NoError(t, e.removeAll(e.ctx, "x"))
+			e.create("x")
+		}, nil},
+	} {
+		e.create("x")
+		l.put(widgets, "x", object("first")) // it has seen the gate
+		require.Zero(t, late.reads, "nothing is read when all is well")
+		late.before = row.meanwhile
+		_, err := w.Create(e.ctx, "x", object("a"))
+		require.ErrorIs(t, err, row.want, row.name)
+		require.NoError(t, e.removeAll(e.ctx, "x"))
+	}
 }
 
 // A pass that read the fence before its incarnation went, and the content after,
@@ -226,7 +236,8 @@ type lateStore struct {
 	store.Store
 	before  func()
 	listing map[int]func()
-	reads   int
+	reads   int // since the last commit
+	total   int // reads
 	lists   int
 }
 
@@ -249,6 +260,7 @@ func (s *lateStore) Commit(ctx context.Context, txn store.Txn) (store.Revision, 
 
 func (s *lateStore) Get(ctx context.Context, key string) (store.Entry, error) {
 	s.reads++
+	s.total++
 	return s.Store.Get(ctx, key)
 }
 
