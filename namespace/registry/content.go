@@ -103,7 +103,9 @@ func (c *Content) Watch(ctx context.Context, ns string, o WatchOptions) iter.Seq
 // generated for an object with a generateName only. Of a type with Status a status
 // is dropped, silently. Into a namespace that is
 // being deleted the error is [namespace.ErrTerminating], into a missing one
-// [namespace.ErrNotFound].
+// [namespace.ErrNotFound]. After [namespace.ErrUnknownOutcome], whose Name is the name
+// also if it was generated, the object may be there, or may appear yet in the same
+// incarnation of the namespace.
 func (c *Content) Create(ctx context.Context, ns string, o Object) (Object, error) {
 	if o.ResourceVersion != "" {
 		return Object{}, badRequest(c.resource, clip(o.Name), "resourceVersion should not be set on objects to be created")

@@ -85,6 +85,55 @@ func FuzzKeys(f *testing.F) {
 	})
 }
 
+// Two objects share a key only if they are one: of the same type, in the same namespace,
+// and of the same name. No object shares a key with a namespace.
+func FuzzKeysOfTwo(f *testing.F) {
+	f.Add("ab", "", "c", "d", "a", "", "bc", "d")
+	f.Add("a", "b", "c", "d", "a", "", "b", "cd")
+	f.Add("a", "b.c", "d", "e", "a", "b", "c.d", "e")
+	f.Add("a", "", "b", "c", "a", "", "", "b")
+	f.Add("namespaces", "example.com", "", "a", "namespaces", "example", "", "a")
+	keys, err := newLayout("registry")
+	require.NoError(f, err)
+	key := func(resource, group, ns, name string) (string, bool) {
+		typ := ResourceType{Group: group, Version: "v1", Resource: resource, Kind: "Kind", Namespaced: ns != ""}
+		ok := typ.check() == nil && checkSegment("", name) == nil && (ns == "" || checkSegment("", ns) == nil)
+		return keys.content(typ.Name(), ns) + name, ok
+	}
+	f.Fuzz(func(t *testing.T, resource1, group1, ns1, name1, resource2, group2, ns2, name2 string) {
+		one, ok := key(resource1, group1, ns1, name1)
+		two, valid := key(resource2, group2, ns2, name2)
+		if !ok || !valid {
+			return
+		}
+		same := resource1 == resource2 && group1 == group2 && ns1 == ns2 && name1 == name2
+		require.Equal(t, same, one == two, "%q and %q", one, two)
+		require.NotEqual(t, keys.namespace(name1), one)
+	})
+}
+
+// Objects whose types, namespaces and names are the same letters in a row, cut
+// differently, are different objects.
+func TestKeysOfTheSameLetters(t *testing.T) {
+	keys, err := newLayout("registry")
+	require.NoError(t, err)
+	const letters = "abcdef"
+	seen := map[string]string{}
+	for i := 1; i < len(letters); i++ {
+		for j := i; j < len(letters); j++ { // no namespace: j == i
+			for g := 0; g < i; g++ { // no group: 0
+				typ := ResourceType{Group: letters[i-g : i], Version: "v1", Resource: letters[:i-g], Kind: "Kind", Namespaced: j > i}
+				require.NoError(t, typ.check())
+				what := typ.Resource + " " + typ.Group + " " + letters[i:j] + " " + letters[j:]
+				key := keys.content(typ.Name(), letters[i:j]) + letters[j:]
+				require.Empty(t, seen[key], "%s and %s", what, seen[key])
+				seen[key] = what
+			}
+		}
+	}
+	require.Len(t, seen, 35)
+}
+
 // An object survives a round trip through JSON, and the parts that are read
 // without decoding it agree with the whole.
 func FuzzObject(f *testing.F) {

@@ -31,7 +31,8 @@ func (r *Registry) Get(ctx context.Context, name string) (namespace.Namespace, e
 // Active, and with the registry's finalizer in spec.finalizers (rule R5). With an
 // empty name and a generateName a name is generated; a few are tried when one is
 // taken. The errors are [namespace.ErrExists], [namespace.ErrInvalid] and
-// [namespace.ErrBadRequest].
+// [namespace.ErrBadRequest], and [namespace.ErrUnknownOutcome]: it may have been created,
+// or may be yet.
 func (r *Registry) Create(ctx context.Context, n namespace.Namespace) (namespace.Namespace, error) {
 	if n.ResourceVersion != "" {
 		return namespace.Namespace{}, badRequest(namespace.Resource, clip(n.Name), "resourceVersion should not be set on objects to be created")

@@ -2,6 +2,7 @@ package quota_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -11,18 +12,19 @@ import (
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
-// before does something before the first commit.
-type before struct {
+// after does something after the next read of a gate.
+type after struct {
 	store.Store
 	do func()
 }
 
-func (s *before) Commit(ctx context.Context, txn store.Txn) (store.Revision, error) {
-	if do := s.do; do != nil {
+func (s *after) Get(ctx context.Context, key string) (store.Entry, error) {
+	e, err := s.Store.Get(ctx, key)
+	if do := s.do; do != nil && strings.Contains(key, "/.gate/") {
 		s.do = nil
 		do()
 	}
-	return s.Store.Commit(ctx, txn)
+	return e, err
 }
 
 // What looks for quotas while there is no such namespace counts in those that are there
@@ -30,7 +32,7 @@ func (s *before) Commit(ctx context.Context, txn store.Txn) (store.Revision, err
 func TestNamespaceThatComesInBetween(t *testing.T) {
 	m := newMemory(t)
 	plain := openOver(t, m, false)
-	s := &before{Store: m}
+	s := &after{Store: m}
 	e := openOver(t, s, true)
 	appear := func(most string) func() {
 		return func() {
