@@ -101,6 +101,11 @@ func anyBytes(t *trial) {
 	}
 	t.commit(store.Txn{Do: batch})
 
+	for _, key := range []string{"ab/c/d", "a/bc/d", "a/b/cd"} { // one after another: the same letters, other names
+		want[key] = key
+		t.put(key, key)
+	}
+
 	page := t.list(store.Query{})
 	t.equal(want, values(page), "the entries")
 	for i := 1; i < len(page.Entries); i++ {

@@ -229,6 +229,21 @@ func inputMutants() []mutant {
 				return p, err
 			}
 		}},
+		{of: "any bytes in keys and values", broken: "the three parts of a key are composed without what separates them", says: "the entries", mutate: func(m *memory.Store, _ *Backend, s *mutated) {
+			first := map[string]string{}
+			s.commit = on(m, func(_ context.Context, txn *store.Txn) {
+				for i, op := range txn.Do {
+					if strings.Count(op.Key, "/") != 2 {
+						continue
+					}
+					parts := strings.ReplaceAll(op.Key, "/", "")
+					if first[parts] == "" {
+						first[parts] = op.Key
+					}
+					txn.Do[i].Key = first[parts]
+				}
+			})
+		}},
 		{of: "long keys and values", broken: "values are cut at 64 KiB", says: "the long value came back", mutate: func(m *memory.Store, _ *Backend, s *mutated) {
 			s.commit = on(m, func(_ context.Context, txn *store.Txn) {
 				for i, op := range txn.Do {
