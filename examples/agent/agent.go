@@ -30,11 +30,13 @@ type agent struct {
 	informer   cache.SharedIndexInformer
 	queue      workqueue.TypedRateLimitingInterface[string] // names of namespaces
 
-	mu sync.Mutex
-	w  io.Writer
+	mu      sync.Mutex
+	w       io.Writer
+	log     io.Writer // failures
+	trouble string    // why the API server cannot be watched, as reported last; empty: it can
 }
 
-func newAgent(c config, connection *rest.Config, w io.Writer) (*agent, error) {
+func newAgent(c config, connection *rest.Config, w, log io.Writer) (*agent, error) {
 	core, err := client.NewForConfig(connection)
 	if err != nil {
 		return nil, err
@@ -50,13 +52,18 @@ func newAgent(c config, connection *rest.Config, w io.Writer) (*agent, error) {
 		namespaces: core.Namespaces(),
 		queue:      workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[string]()),
 		w:          w,
+		log:        log,
 	}
 	a.informer = cache.NewSharedIndexInformer(&cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			return a.namespaces.List(ctx, o)
+			list, err := a.namespaces.List(ctx, o)
+			a.watched(ctx, err)
+			return list, err
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			return a.namespaces.Watch(ctx, o)
+			stream, err := a.namespaces.Watch(ctx, o)
+			a.watched(ctx, err)
+			return stream, err
 		},
 	}, &corev1.Namespace{}, 0, nil)
 	enqueue := func(object any) {
@@ -70,6 +77,32 @@ func newAgent(c config, connection *rest.Config, w io.Writer) (*agent, error) {
 		DeleteFunc: enqueue,
 	})
 	return a, err
+}
+
+// watched reports that the API server begins to fail or fails in another way, and that it
+// answers again. The informer tries again with a backoff of up to a minute.
+func (a *agent) watched(ctx context.Context, err error) {
+	if ctx.Err() != nil || apierrors.IsResourceExpired(err) || apierrors.IsInvalid(err) {
+		return // the informer lists instead
+	}
+	trouble := ""
+	if err != nil {
+		trouble = "unreachable"
+		if reason := apierrors.ReasonForError(err); reason != metav1.StatusReasonUnknown {
+			trouble = string(reason)
+		}
+	}
+	a.mu.Lock()
+	before := a.trouble
+	a.trouble = trouble
+	a.mu.Unlock()
+	switch {
+	case trouble == before:
+	case trouble == "":
+		a.fail("the API server answers again")
+	default:
+		a.fail("namespaces cannot be watched, trying again at least once a minute: %v", err)
+	}
 }
 
 // workers is how many namespaces the agent deals with at the same time.
@@ -117,7 +150,7 @@ func (a *agent) next(ctx context.Context) bool {
 	case err == nil:
 		a.queue.Forget(name)
 	case ctx.Err() == nil:
-		a.say("%q: will try again: %v", name, err)
+		a.fail("%q: will try again: %v", name, err)
 		a.queue.AddRateLimited(name)
 	}
 	return true
@@ -216,4 +249,11 @@ func (a *agent) say(format string, args ...any) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	fmt.Fprintf(a.w, format+"\n", args...)
+}
+
+// fail reports a failure, and the end of one.
+func (a *agent) fail(format string, args ...any) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	fmt.Fprintf(a.log, "agent: "+format+"\n", args...)
 }

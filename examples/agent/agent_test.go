@@ -1,14 +1,18 @@
 package main
 
 import (
+	"context"
 	_ "embed"
 	"encoding/json"
 	"fmt"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -206,6 +210,72 @@ func TestForcedWhileAway(t *testing.T) {
 	require.Zero(t, s.stored(t, "never"))
 }
 
+func TestConduct(t *testing.T) {
+	t.Parallel()
+	s := newScene(t)
+	programs.Conduct{
+		Args:   []string{"--kubeconfig", s.kubeconfig, "--data", s.data},
+		Ready:  "watching",
+		Absent: []string{"--kubeconfig", filepath.Join(t.TempDir(), "absent")},
+	}.Check(t)
+}
+
+// lines hands what is written to a test.
+type lines chan string
+
+func (l lines) Write(p []byte) (int, error) {
+	l <- string(p)
+	return len(p), nil
+}
+
+// A server that is not there, and one that is there again, are each reported once.
+func TestUnreachableServer(t *testing.T) {
+	t.Parallel()
+	var up atomic.Bool
+	var refused atomic.Int32
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !up.Load() {
+			if refused.Add(1) == 3 {
+				up.Store(true)
+			}
+			http.Error(w, "starting", http.StatusServiceUnavailable)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		if r.URL.Query().Has("sendInitialEvents") {
+			w.WriteHeader(http.StatusUnprocessableEntity)
+			_, _ = io.WriteString(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Invalid","code":422}`)
+			return
+		}
+		if r.URL.Query().Has("watch") {
+			w.(http.Flusher).Flush()
+			<-r.Context().Done()
+			return
+		}
+		_, _ = io.WriteString(w, `{"kind":"NamespaceList","apiVersion":"v1","metadata":{"resourceVersion":"1"},"items":[]}`)
+	}))
+	t.Cleanup(server.Close)
+	ctx, stop := context.WithCancel(t.Context())
+	defer func() { stop() }()
+	said, failed, ended := make(lines, 10), make(lines, 10), make(chan error, 1)
+	go func() { ended <- run(ctx, said, failed, []string{"--server", server.URL, "--data", t.TempDir()}) }()
+	require.Contains(t, <-failed, "agent: namespaces cannot be watched, trying again at least once a minute: ")
+	require.Equal(t, "agent: the API server answers again\n", <-failed)
+	require.Equal(t, "watching namespaces for openshift.com/origin\n", <-said)
+	require.Equal(t, int32(3), refused.Load())
+	stop()
+	require.NoError(t, <-ended)
+	require.Empty(t, failed, "it is told once")
+
+	ctx, stop = context.WithCancel(t.Context())
+	go func() {
+		ended <- run(ctx, said, failed, []string{"--server", "http://127.0.0.1:1", "--data", t.TempDir()})
+	}()
+	require.Contains(t, <-failed, "connection refused")
+	stop()
+	require.NoError(t, <-ended)
+}
+
 func TestBadInput(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -221,13 +291,12 @@ func TestBadInput(t *testing.T) {
 		{"bad finalizer", []string{"--finalizer", "a b"}, `--finalizer is "a b"`},
 		{"no finalizer", []string{"--finalizer", ""}, `--finalizer is ""`},
 		{"negative builds", []string{"--builds", "-1"}, "--builds is -1"},
-		{"no directory", []string{"--data", ""}, "--data is empty"},
 		{"a file for a directory", []string{"--server", "http://127.0.0.1:1", "--data", file}, "--data"},
 		{"no such kubeconfig", []string{"--kubeconfig", filepath.Join(dir, "absent")}, "absent"},
 		{"bad address", []string{"--server", "http://[::1", "--data", dir}, "::1"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			require.ErrorContains(t, run(t.Context(), io.Discard, tt.args), tt.want)
+			require.ErrorContains(t, run(t.Context(), io.Discard, io.Discard, tt.args), tt.want)
 		})
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/nslifecycle/nslifecycle/examples/internal/command"
 )
 
 // builds is the agent's own storage: a file for each build, in a directory for each
@@ -16,7 +18,7 @@ import (
 type builds struct{ root *os.Root }
 
 func openBuilds(dir string) (builds, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := command.Dir(dir); err != nil {
 		return builds{}, err
 	}
 	root, err := os.OpenRoot(dir) // names come over the wire: none leads out of it

@@ -5,10 +5,10 @@
 // over the API. It knows client-go only, so that it works against any API server
 // that has namespaces.
 //
-//	go run ./examples/apiserver --store memory --write-kubeconfig /tmp/nslifecycle.yaml
-//	go run ./examples/agent --kubeconfig /tmp/nslifecycle.yaml --data /tmp/builds
-//	kubectl --kubeconfig /tmp/nslifecycle.yaml create -f examples/agent/development.json
-//	kubectl --kubeconfig /tmp/nslifecycle.yaml delete namespace development
+//	go run ./examples/apiserver --store memory --write-kubeconfig ~/.kube/nslifecycle.yaml
+//	go run ./examples/agent --kubeconfig ~/.kube/nslifecycle.yaml
+//	kubectl --kubeconfig ~/.kube/nslifecycle.yaml create -f examples/agent/development.json
+//	kubectl --kubeconfig ~/.kube/nslifecycle.yaml delete namespace development
 //
 // Interrupted at any moment, also by kill -9, and started again on the same
 // directory, it goes on where it was: a namespace is held until its content is gone.
@@ -16,18 +16,17 @@ package main
 
 import (
 	"context"
-	"errors"
-	"flag"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
-	"os/signal"
-	"path/filepath"
-	"syscall"
 
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
+
+	"github.com/nslifecycle/nslifecycle/examples/internal/command"
 )
 
 // config is what the command line chooses.
@@ -39,19 +38,24 @@ type config struct {
 	builds     int
 }
 
+var program = command.Program{Name: "agent", About: `
+Agent is a second party to the life of namespaces: it keeps content of its own for every
+namespace that carries its finalizer. When the namespace is deleted, it deletes that content
+and then removes the finalizer.
+
+    go run ./examples/apiserver --store memory --write-kubeconfig ~/.kube/nslifecycle.yaml
+    go run ./examples/agent --kubeconfig ~/.kube/nslifecycle.yaml
+    kubectl --kubeconfig ~/.kube/nslifecycle.yaml create -f examples/agent/development.json
+    kubectl --kubeconfig ~/.kube/nslifecycle.yaml delete namespace development
+`}
+
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second signal ends it at once
-	switch err := run(ctx, os.Stdout, os.Args[1:]); {
-	case err == nil, errors.Is(err, flag.ErrHelp):
-	default:
-		fmt.Fprintln(os.Stderr, "agent:", err)
-		os.Exit(1)
-	}
+	klog.SetSlogLogger(slog.New(slog.DiscardHandler)) // the agent reports failures itself
+	program.Main(func(ctx context.Context, args []string) error { return run(ctx, os.Stdout, os.Stderr, args) })
 }
 
-// run works until ctx ends, and says on w what it does.
-func run(ctx context.Context, w io.Writer, args []string) error {
+// run works until ctx ends. It reports on w what it does, and on log what fails.
+func run(ctx context.Context, w, log io.Writer, args []string) error {
 	c, err := parse(args, w)
 	if err != nil {
 		return err
@@ -60,7 +64,7 @@ func run(ctx context.Context, w io.Writer, args []string) error {
 	if err != nil {
 		return err
 	}
-	a, err := newAgent(c, connection, w)
+	a, err := newAgent(c, connection, w, log)
 	if err != nil {
 		return err
 	}
@@ -69,25 +73,26 @@ func run(ctx context.Context, w io.Writer, args []string) error {
 
 func parse(args []string, w io.Writer) (config, error) {
 	var c config
-	flags := flag.NewFlagSet("agent", flag.ContinueOnError)
-	flags.SetOutput(w)
+	flags := program.Flags()
 	flags.StringVar(&c.kubeconfig, "kubeconfig", "", "the `file` that says how to reach the API server (default: as kubectl finds it)")
 	flags.StringVar(&c.server, "server", "", "the `address` of the API server (default: the one of the kubeconfig)")
 	flags.StringVar(&c.finalizer, "finalizer", "openshift.com/origin", "the `name` in spec.finalizers that is the agent's")
-	flags.StringVar(&c.data, "data", filepath.Join(os.TempDir(), "nslifecycle-agent"), "the `directory` that the agent keeps its content in")
+	flags.StringVar(&c.data, "data", "", "the `directory` that the agent keeps its content in, which no other user can write to (default: agent in "+command.StateAbout+")")
 	flags.IntVar(&c.builds, "builds", 3, "how many builds to keep for each namespace")
-	if err := flags.Parse(args); err != nil {
+	if err := flags.Parse(w, args); err != nil {
 		return config{}, err
 	}
 	switch wrong := validation.IsQualifiedName(c.finalizer); {
-	case flags.NArg() > 0:
-		return config{}, fmt.Errorf("unexpected argument %q: everything is set by flags, see --help", flags.Arg(0))
 	case len(wrong) > 0:
-		return config{}, fmt.Errorf("--finalizer is %q: %s", c.finalizer, wrong[0])
+		return config{}, command.Usagef("--finalizer is %q: %s", c.finalizer, wrong[0])
 	case c.builds < 0:
-		return config{}, fmt.Errorf("--builds is %d, it must not be negative", c.builds)
-	case c.data == "":
-		return config{}, errors.New("--data is empty: a directory is needed")
+		return config{}, command.Usagef("--builds is %d, it must not be negative", c.builds)
+	}
+	if c.data == "" {
+		var err error
+		if c.data, err = command.State("agent"); err != nil {
+			return config{}, fmt.Errorf("--data: %w", err)
+		}
 	}
 	return c, nil
 }

@@ -22,6 +22,7 @@ import (
 	client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/nslifecycle/nslifecycle/examples/internal/command"
 	"github.com/nslifecycle/nslifecycle/examples/internal/programs"
 	"github.com/nslifecycle/nslifecycle/store"
 	"github.com/nslifecycle/nslifecycle/store/postgres/pgtest"
@@ -331,12 +332,12 @@ func TestBadInput(t *testing.T) {
 		{"a file for a directory", []string{"--data", file("file", "")}, "--data", false},
 		{"locked", []string{"--data", locked}, store.ErrInUse.Error(), false},
 		{"nobody at the address", []string{"--store", "postgres", "--dsn", "postgres://nobody@127.0.0.1:1/none?sslmode=disable&connect_timeout=2"}, "refused", false},
-		{"kubeconfig nowhere", []string{"--store", "memory", "--listen", "127.0.0.1:0", "--write-kubeconfig", filepath.Join(dir, "absent", "k")}, "--write-kubeconfig", false},
+		{"kubeconfig nowhere", []string{"--store", "memory", "--listen", "127.0.0.1:0", "--write-kubeconfig", "/dev/null/k"}, "--write-kubeconfig", false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			err := run(t.Context(), io.Discard, io.Discard, tt.args)
 			require.ErrorContains(t, err, tt.want)
-			var usage *usageError
+			var usage *command.UsageError
 			require.Equal(t, tt.usage, errors.As(err, &usage))
 		})
 	}

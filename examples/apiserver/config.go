@@ -2,12 +2,10 @@ package main
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 
+	"github.com/nslifecycle/nslifecycle/examples/internal/command"
 	"github.com/nslifecycle/nslifecycle/examples/internal/reach"
 )
 
@@ -36,20 +34,13 @@ const (
 	kindPostgres = "postgres"
 )
 
-// usageError says that the command line makes no sense.
-type usageError struct{ err error }
-
-func (e *usageError) Error() string { return e.err.Error() }
-func (e *usageError) Unwrap() error { return e.err }
-
 // parse reads the command line; what is said about the flags goes to w.
 func parse(args []string, w io.Writer) (config, error) {
 	var c config
-	flags := flag.NewFlagSet("apiserver", flag.ContinueOnError)
-	flags.SetOutput(w)
+	flags := program.Flags()
 	flags.StringVar(&c.listen, "listen", "127.0.0.1:8080", "the `address` to serve on; port 0 takes a free one")
 	flags.StringVar(&c.store, "store", kindBolt, "the `kind` of store: bolt, memory, etcd or postgres")
-	flags.StringVar(&c.data, "data", "", "the `directory` that bolt keeps its file in (default: nslifecycle-apiserver in the directory for temporary files)")
+	flags.StringVar(&c.data, "data", "", "the `directory` that bolt keeps its file in, which no other user can write to (default: apiserver in "+command.StateAbout+")")
 	flags.StringVar(&c.dsn, "dsn", "", "`address` of a PostgreSQL that runs; everything goes into the schema "+place)
 	flags.StringVar(&c.endpoints, "endpoints", "", "`addresses` of an etcd that runs, separated by commas; everything goes below /"+place)
 	flags.StringVar(&c.kubeconfig, "write-kubeconfig", "", "a `file` to write, for kubectl's --kubeconfig")
@@ -57,23 +48,20 @@ func parse(args []string, w io.Writer) (config, error) {
 	flags.StringVar(&c.grants, "grants", "", "a JSON `file` that says which user or group may do what in which namespace; needs --tokens")
 	flags.IntVar(&c.types, "types", 0, "serve this `number` of further types, t001.example.com and so on, as large clusters have them")
 	flags.StringVar(&c.debug, "debug-listen", "", "also serve pages on this `address` that show what keeps namespaces, without authentication; port 0 takes a free one (default: nowhere)")
-	c.reach.Define(flags)
+	c.reach.Define(flags.FlagSet)
 	flags.BoolVar(&c.controller, "controller", true, "run the controller that empties namespaces that are deleted")
 	flags.BoolVar(&c.verbose, "verbose", false, "write an access log to standard error")
-	if err := flags.Parse(args); err != nil {
-		return config{}, &usageError{err}
+	if err := flags.Parse(w, args); err != nil {
+		return config{}, err
 	}
-	if err := c.check(flags); err != nil {
-		return config{}, &usageError{err}
+	if err := c.check(); err != nil {
+		return config{}, &command.UsageError{Err: err}
 	}
 	return c, nil
 }
 
 // check refuses what makes no sense together, and sets defaults that depend.
-func (c *config) check(flags *flag.FlagSet) error {
-	if flags.NArg() > 0 {
-		return fmt.Errorf("unexpected argument %q: everything is set by flags, see --help", flags.Arg(0))
-	}
+func (c *config) check() error {
 	switch c.store {
 	case kindBolt, kindMemory, kindEtcd, kindPostgres:
 	default:
@@ -104,7 +92,10 @@ func (c *config) check(flags *flag.FlagSet) error {
 		return err
 	}
 	if c.store == kindBolt && c.data == "" {
-		c.data = filepath.Join(os.TempDir(), "nslifecycle-apiserver")
+		var err error
+		if c.data, err = command.State("apiserver"); err != nil {
+			return fmt.Errorf("--data: %w", err)
+		}
 	}
 	return nil
 }

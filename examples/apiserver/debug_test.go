@@ -6,9 +6,9 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -44,7 +44,7 @@ func startProcess(t *testing.T, args ...string) process {
 // end ends the process in good order.
 func (p process) end(t *testing.T) {
 	t.Helper()
-	p.Signal(t, os.Interrupt)
+	p.Signal(t, syscall.SIGTERM)
 	code, fault := p.Exit()
 	require.Zero(t, code, fault)
 }

@@ -37,6 +37,9 @@ func writeKubeconfig(path, address string, a access) error {
 
 // replace writes a file so that readers see the old one or the new one.
 func replace(path string, text []byte) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
 	f, err := os.CreateTemp(filepath.Dir(path), ".kubeconfig-*") // 0600
 	if err != nil {
 		return err

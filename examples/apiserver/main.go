@@ -2,8 +2,8 @@
 // content of built-in and of own types, quotas and limit ranges, over any store,
 // with a controller that empties what is deleted.
 //
-//	go run ./examples/apiserver --data /tmp/nslifecycle --write-kubeconfig /tmp/nslifecycle.yaml
-//	kubectl --kubeconfig /tmp/nslifecycle.yaml create namespace development
+//	go run ./examples/apiserver --write-kubeconfig ~/.kube/nslifecycle.yaml
+//	kubectl --kubeconfig ~/.kube/nslifecycle.yaml create namespace development
 //
 // --types 60 serves as many further types of content, t001.example.com and so on, so
 // that there is as much to discover, list and empty as in a large cluster.
@@ -20,25 +20,20 @@ package main
 
 import (
 	"context"
-	"errors"
-	"flag"
-	"fmt"
 	"os"
-	"os/signal"
-	"syscall"
+
+	"github.com/nslifecycle/nslifecycle/examples/internal/command"
 )
 
+var program = command.Program{Name: "apiserver", About: `
+Apiserver serves namespaces and their content to kubectl and client-go, and deletes the
+content of deleted namespaces. It keeps everything in a file, in memory, in etcd or in
+PostgreSQL.
+
+    go run ./examples/apiserver --write-kubeconfig ~/.kube/nslifecycle.yaml
+    kubectl --kubeconfig ~/.kube/nslifecycle.yaml create namespace development
+`}
+
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second signal ends it at once
-	var usage *usageError
-	switch err := run(ctx, os.Stdout, os.Stderr, os.Args[1:]); {
-	case err == nil, errors.Is(err, flag.ErrHelp):
-	case errors.As(err, &usage):
-		fmt.Fprintln(os.Stderr, "apiserver:", err)
-		os.Exit(2)
-	default:
-		fmt.Fprintln(os.Stderr, "apiserver:", err)
-		os.Exit(1)
-	}
+	program.Main(func(ctx context.Context, args []string) error { return run(ctx, os.Stdout, os.Stderr, args) })
 }

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/nslifecycle/nslifecycle/examples/internal/command"
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver"
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/kinds"
@@ -35,6 +36,9 @@ func run(ctx context.Context, w, log io.Writer, args []string) (err error) {
 	if err != nil {
 		return err
 	}
+	hidden := command.Redact(c.dsn, c.endpoints)
+	defer func() { err = hidden.Error(err) }()
+	w, log = hidden.Writer(w), hidden.Writer(log)
 	a, err := c.access()
 	if err != nil {
 		return err

@@ -3,11 +3,11 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
+	"github.com/nslifecycle/nslifecycle/examples/internal/command"
 	"github.com/nslifecycle/nslifecycle/store"
 	"github.com/nslifecycle/nslifecycle/store/bolt"
 	"github.com/nslifecycle/nslifecycle/store/etcd"
@@ -24,7 +24,7 @@ func (c config) open(ctx context.Context) (store.Store, error) {
 	defer cancel()
 	switch c.store {
 	case kindBolt:
-		if err := os.MkdirAll(c.data, 0o700); err != nil {
+		if err := command.Dir(c.data); err != nil {
 			return nil, fmt.Errorf("--data: %w", err)
 		}
 		return opened(bolt.Open(filepath.Join(c.data, "namespaces.db"), nil))

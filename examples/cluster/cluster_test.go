@@ -18,26 +18,30 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 
+	"github.com/nslifecycle/nslifecycle/examples/internal/programs"
 	"github.com/nslifecycle/nslifecycle/store/postgres/pgtest"
 )
 
-// The test binary is the program too: its replicas are processes, and it can be
-// killed.
-const asProgram = "CLUSTER_TEST_RUNS_THE_PROGRAM"
-
+// The test binary is the program too, and a replica of it.
 func TestMain(m *testing.M) {
-	if os.Getenv(asProgram) != "" || len(os.Args) > 1 && os.Args[1] == asReplica {
+	if len(os.Args) > 1 && os.Args[1] == asReplica {
 		main()
-		return
 	}
 	dir, err := os.MkdirTemp("", "cluster-test-")
 	if err != nil {
 		panic(err)
 	}
 	etcdProgram = sync.OnceValues(func() (string, error) { return findEtcd(dir) })
-	code := m.Run()
+	code := programs.Run(m, main)
 	_ = os.RemoveAll(dir) // it is in the system's place for such
 	os.Exit(code)
+}
+
+func TestConduct(t *testing.T) {
+	t.Parallel()
+	eachStore(t, func(t *testing.T, args []string) {
+		programs.Conduct{Args: args, Ready: "replica c: started", Absent: []string{"--dsn", "postgres://x:secret@127.0.0.1:1/x"}}.Check(t)
+	})
 }
 
 // requireServers, when it is set, makes a failure of a test that misses its server.

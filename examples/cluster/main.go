@@ -10,15 +10,14 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
-	"os/signal"
 	"strings"
-	"syscall"
 	"time"
+
+	"github.com/nslifecycle/nslifecycle/examples/internal/command"
 )
 
 // config is what the command line chooses.
@@ -30,22 +29,26 @@ type config struct {
 	tenants   int
 }
 
+var program = command.Program{
+	Name: "cluster",
+	About: `
+Cluster runs three replicas of one service on a shared store: they divide the work, one of
+them is killed, and the others take over its share.
+
+    go run ./examples/cluster                    # on the etcd or PostgreSQL that is installed
+    go run ./examples/cluster --store postgres
+    go run ./examples/cluster --dsn postgres://...
+`,
+	Resume: "everything that was started has ended",
+}
+
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	program := run
-	if len(os.Args) > 1 && os.Args[1] == asReplica {
-		program = runReplica
-	}
-	switch err := program(ctx, os.Stdout, os.Args[1:]); {
-	case err == nil, errors.Is(err, flag.ErrHelp):
-	case ctx.Err() != nil:
-		fmt.Fprintln(os.Stderr, "interrupted; everything that was started has ended")
-		os.Exit(130)
-	default:
-		fmt.Fprintln(os.Stderr, "cluster:", err)
-		os.Exit(1)
-	}
+	program.Main(func(ctx context.Context, args []string) error {
+		if len(args) > 0 && args[0] == asReplica {
+			return runReplica(ctx, os.Stdout, args)
+		}
+		return run(ctx, os.Stdout, args)
+	})
 }
 
 // run tells the story that args ask for on w.
@@ -54,7 +57,9 @@ func run(ctx context.Context, w io.Writer, args []string) (err error) {
 	if err != nil {
 		return err
 	}
-	say := newTimeline(w)
+	hidden := command.Redact(c.dsn, c.endpoints)
+	defer func() { err = hidden.Error(err) }()
+	say := newTimeline(hidden.Writer(w))
 	server, err := c.server(ctx)
 	if err != nil {
 		return err
@@ -68,23 +73,19 @@ const maxTenants = 5000
 
 func parse(args []string, w io.Writer) (config, error) {
 	var c config
-	flags := flag.NewFlagSet("cluster", flag.ContinueOnError)
-	flags.SetOutput(w)
+	flags := program.Flags()
 	flags.StringVar(&c.store, "store", "", "the `kind` of store, etcd or postgres (default: the one that an address is given for, else the one that is found)")
 	flags.StringVar(&c.endpoints, "endpoints", "", "`addresses` of an etcd that runs, separated by commas")
 	flags.StringVar(&c.dsn, "dsn", "", "`address` of a PostgreSQL that runs; everything goes into the schema "+place)
 	flags.StringVar(&c.etcd, "etcd", "", "the `file` of the etcd program to start (default: the one on PATH)")
 	flags.IntVar(&c.tenants, "tenants", 90, "how many tenants to create and delete")
-	if err := flags.Parse(args); err != nil {
+	if err := flags.Parse(w, args); err != nil {
 		return config{}, err
 	}
-	return c.check(flags)
+	return c.check()
 }
 
-func (c config) check(flags *flag.FlagSet) (config, error) {
-	if flags.NArg() > 0 {
-		return config{}, fmt.Errorf("unexpected argument %q: everything is set by flags, see --help", flags.Arg(0))
-	}
+func (c config) check() (config, error) {
 	var err error
 	switch {
 	case c.store != "" && c.store != kindEtcd && c.store != kindPostgres:
@@ -110,7 +111,10 @@ func (c config) check(flags *flag.FlagSet) (config, error) {
 			err = fmt.Errorf("--etcd: %w", missing)
 		}
 	}
-	return c, err
+	if err != nil {
+		return c, &command.UsageError{Err: err}
+	}
+	return c, nil
 }
 
 // backend is a store as the replicas open it.

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/nslifecycle/nslifecycle/examples/internal/programs"
 )
 
 // Whatever ends the program, nothing that it started runs on.
@@ -24,7 +26,7 @@ func TestNothingRunsOn(t *testing.T) {
 				require.NoError(t, err)
 				defer func() { _ = os.RemoveAll(dir) }() // what is killed leaves files behind
 				require.NoError(t, os.Chmod(dir, 0o755))
-				program.Env = append(os.Environ(), asProgram+"=1", "TMPDIR="+dir)
+				program.Env = append(os.Environ(), programs.AsProgram+"=1", "TMPDIR="+dir)
 				out, in, err := os.Pipe()
 				require.NoError(t, err)
 				defer out.Close()

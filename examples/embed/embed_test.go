@@ -10,11 +10,16 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 
+	"github.com/nslifecycle/nslifecycle/examples/internal/programs"
 	"github.com/nslifecycle/nslifecycle/finalizer"
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/controller/controllertest"
 	"github.com/nslifecycle/nslifecycle/phase"
 )
+
+func TestMain(m *testing.M) { programs.Main(m, main) }
+
+func TestConduct(t *testing.T) { programs.Conduct{}.Check(t) } // it is over before it can be interrupted
 
 func TestOutput(t *testing.T) {
 	var out bytes.Buffer

@@ -16,16 +16,24 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
+
+	"github.com/nslifecycle/nslifecycle/examples/internal/command"
 )
 
+var program = command.Program{Name: "embed", About: `
+Embed shows three ways to embed the library, each with tenants in a table of the host: the
+decision alone, one pass in a loop of the host, and the controller.
+
+    go run ./examples/embed
+`}
+
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := run(ctx, os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, "embed:", err)
-		os.Exit(1)
-	}
+	program.Main(func(ctx context.Context, args []string) error {
+		if err := program.Flags().Parse(os.Stdout, args); err != nil {
+			return err
+		}
+		return run(ctx, os.Stdout)
+	})
 }
 
 func run(ctx context.Context, w io.Writer) error {

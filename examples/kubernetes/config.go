@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/nslifecycle/nslifecycle/deleter"
+	"github.com/nslifecycle/nslifecycle/examples/internal/command"
 	"github.com/nslifecycle/nslifecycle/examples/internal/reach"
 	"github.com/nslifecycle/nslifecycle/finalizer"
 )
@@ -51,23 +52,16 @@ type lease struct {
 	duration  time.Duration
 }
 
-// usageError says that the command line makes no sense.
-type usageError struct{ err error }
-
-func (e *usageError) Error() string { return e.err.Error() }
-func (e *usageError) Unwrap() error { return e.err }
-
 // parse reads the command line; what is said about the flags goes to w.
 func parse(args []string, w io.Writer) (config, error) {
 	var c config
-	flags := flag.NewFlagSet("kubernetes", flag.ContinueOnError)
-	flags.SetOutput(w)
-	c.define(flags)
-	if err := flags.Parse(args); err != nil {
-		return config{}, &usageError{err}
+	flags := program.Flags()
+	c.define(flags.FlagSet)
+	if err := flags.Parse(w, args); err != nil {
+		return config{}, err
 	}
-	if err := c.check(flags); err != nil {
-		return config{}, &usageError{err}
+	if err := c.check(); err != nil {
+		return config{}, &command.UsageError{Err: err}
 	}
 	return c, nil
 }
@@ -99,10 +93,7 @@ func (c *config) define(flags *flag.FlagSet) {
 }
 
 // check refuses what makes no sense, and sets defaults that depend.
-func (c *config) check(flags *flag.FlagSet) error {
-	if flags.NArg() > 0 {
-		return fmt.Errorf("unexpected argument %q: everything is set by flags, see --help", flags.Arg(0))
-	}
+func (c *config) check() error {
 	if err := c.finalizer.Validate(); err != nil {
 		return fmt.Errorf("--finalizer is %q: %w", c.finalizer, err)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/nslifecycle/nslifecycle/deleter"
+	"github.com/nslifecycle/nslifecycle/examples/internal/command"
 	"github.com/nslifecycle/nslifecycle/examples/internal/programs"
 	"github.com/nslifecycle/nslifecycle/finalizer"
 )
@@ -57,7 +58,7 @@ func TestBadInput(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			_, err := parse(tt.args, io.Discard)
 			require.ErrorContains(t, err, tt.want)
-			var usage *usageError
+			var usage *command.UsageError
 			require.ErrorAs(t, err, &usage)
 		})
 	}

@@ -5,27 +5,27 @@
 // the stock namespace controller, which is to be switched off; with any other it is a
 // second party beside that.
 //
-//	go run ./examples/apiserver --store memory --types 60 --write-kubeconfig /tmp/nslifecycle.yaml
-//	go run ./examples/kubernetes --kubeconfig /tmp/nslifecycle.yaml --finalizer example.com/agent
-//	kubectl --kubeconfig /tmp/nslifecycle.yaml create -f examples/kubernetes/development.json
-//	kubectl --kubeconfig /tmp/nslifecycle.yaml --namespace development create configmap settings
-//	kubectl --kubeconfig /tmp/nslifecycle.yaml delete namespace development
+//	go run ./examples/apiserver --store memory --types 60 --write-kubeconfig ~/.kube/nslifecycle.yaml
+//	go run ./examples/kubernetes --kubeconfig ~/.kube/nslifecycle.yaml --finalizer example.com/agent
+//	kubectl --kubeconfig ~/.kube/nslifecycle.yaml create -f examples/kubernetes/development.json
+//	kubectl --kubeconfig ~/.kube/nslifecycle.yaml --namespace development create configmap settings
+//	kubectl --kubeconfig ~/.kube/nslifecycle.yaml delete namespace development
 //
 // What it would do is told, and nothing is done, not even a status written, by
 //
-//	go run ./examples/kubernetes --kubeconfig /tmp/nslifecycle.yaml --finalizer example.com/agent --dry-run
+//	go run ./examples/kubernetes --kubeconfig ~/.kube/nslifecycle.yaml --finalizer example.com/agent --dry-run
 //
 // What keeps a namespace is told, also without doing anything, by
 //
-//	go run ./examples/kubernetes --kubeconfig /tmp/nslifecycle.yaml --explain development
+//	go run ./examples/kubernetes --kubeconfig ~/.kube/nslifecycle.yaml --explain development
 //
 // and, with --debug-pages, on pages of the agent that runs, beside its health and
 // metrics, at the address that it says; they know more, since they have seen its passes.
 //
 // In the place of the stock controller, with conditions as that writes them:
 //
-//	go run ./examples/apiserver --store memory --controller=false --write-kubeconfig /tmp/nslifecycle.yaml
-//	go run ./examples/kubernetes --kubeconfig /tmp/nslifecycle.yaml
+//	go run ./examples/apiserver --store memory --controller=false --write-kubeconfig ~/.kube/nslifecycle.yaml
+//	go run ./examples/kubernetes --kubeconfig ~/.kube/nslifecycle.yaml
 //
 // Any number of replicas may run: one leads, the others stand by. Without
 // --kubeconfig and --server it takes what kubectl would take, and in a pod the service
@@ -37,40 +37,36 @@
 // was. Once it runs no failure ends it: it says what is wrong and what to do, tries
 // again with a growing delay, and says when all is well again. The exit code is 2 for
 // a command line that makes no sense, and 1 for what else is wrong at the start; a
-// dry run that could not look at everything has 1 too.
+// dry run that could not look at everything, and an explanation of an unknown namespace,
+// have 1 too. SIGTERM ends it with 0, an interrupt with 130.
 package main
 
 import (
 	"context"
-	"errors"
-	"flag"
-	"fmt"
 	"io"
 	"log/slog"
 	"os"
-	"os/signal"
-	"syscall"
 
 	"k8s.io/klog/v2"
+
+	"github.com/nslifecycle/nslifecycle/examples/internal/command"
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second signal ends it at once
-	var usage *usageError
-	switch err := start(ctx); {
-	case err == nil, errors.Is(err, flag.ErrHelp):
-	case errors.As(err, &usage):
-		fmt.Fprintln(os.Stderr, "kubernetes:", err)
-		os.Exit(2)
-	default:
-		fmt.Fprintln(os.Stderr, "kubernetes:", err)
-		os.Exit(1)
-	}
-}
+var program = command.Program{Name: "kubernetes", About: `
+Kubernetes deletes the content of deleted namespaces that hold its finalizer, type by type
+as discovery shows them, and then removes the finalizer. It works on a Kubernetes cluster,
+or with anything else that speaks its API.
 
-func start(ctx context.Context) error {
-	c, err := parse(os.Args[1:], os.Stdout)
+    go run ./examples/apiserver --store memory --write-kubeconfig ~/.kube/nslifecycle.yaml
+    go run ./examples/kubernetes --kubeconfig ~/.kube/nslifecycle.yaml --finalizer example.com/agent
+    go run ./examples/kubernetes --kubeconfig ~/.kube/nslifecycle.yaml --dry-run
+    go run ./examples/kubernetes --kubeconfig ~/.kube/nslifecycle.yaml --explain development
+`}
+
+func main() { program.Main(start) }
+
+func start(ctx context.Context, args []string) error {
+	c, err := parse(args, os.Stdout)
 	if err != nil {
 		return err
 	}

@@ -9,17 +9,46 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 
+	"github.com/nslifecycle/nslifecycle/examples/internal/programs"
 	"github.com/nslifecycle/nslifecycle/store/postgres/pgtest"
 )
 
-func TestOutput(t *testing.T) {
+func TestMain(m *testing.M) { programs.Main(m, main) }
+
+func TestConduct(t *testing.T) {
+	c := programs.Conduct{Absent: []string{"--dsn", "postgres://x:secret@127.0.0.1:1/x"}}
+	if servers(t) {
+		c.Ready = "starting a temporary PostgreSQL server"
+	}
+	c.Check(t)
+}
+
+// A password is in no message, whatever is wrong with the address that has it.
+func TestPasswordIsNotPrinted(t *testing.T) {
+	for _, dsn := range []string{"postgres://x:secret@127.0.0.1:1/x", "postgres://x:secret@[::1", "host=127.0.0.1 port=1 user=x password=secret", "password=secret nonsense"} {
+		code, fault := programs.Self(t, "--dsn", dsn).Exit()
+		require.Equal(t, 1, code, fault)
+		require.NotContains(t, fault, "secret")
+	}
+}
+
+// servers reports whether PostgreSQL is installed, which it must be where tests need it.
+func servers(t *testing.T) bool {
+	t.Helper()
 	_, err := pgtest.Find()
-	if errors.Is(err, pgtest.ErrNotInstalled) && os.Getenv("NSLIFECYCLE_REQUIRE_SERVERS") == "" {
-		t.Skip(err)
+	if os.Getenv("NSLIFECYCLE_REQUIRE_SERVERS") != "" {
+		require.NoError(t, err)
+	}
+	return !errors.Is(err, pgtest.ErrNotInstalled)
+}
+
+func TestOutput(t *testing.T) {
+	if !servers(t) {
+		t.Skip(pgtest.ErrNotInstalled)
 	}
 	var out bytes.Buffer
 	require.NoError(t, run(t.Context(), &out, nil))
-	const want = `started a temporary PostgreSQL server
+	const want = `starting a temporary PostgreSQL server
 tenants acme and globex are Active
 tenant acme is Terminating
 orders created since it is Terminating: 0

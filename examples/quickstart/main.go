@@ -13,14 +13,11 @@ import (
 	_ "embed"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
-	"path/filepath"
-	"syscall"
 
+	"github.com/nslifecycle/nslifecycle/examples/internal/command"
 	"github.com/nslifecycle/nslifecycle/finalizer"
 	"github.com/nslifecycle/nslifecycle/namespace"
 )
@@ -36,18 +33,20 @@ type config struct {
 	parallelism int    // how many writers store them, and calls in flight per deletion pass
 }
 
+var program = command.Program{
+	Name: "quickstart",
+	About: `
+Quickstart creates a namespace in a file, which two parties hold, fills it, deletes it while
+a client keeps creating content in it, and waits until both parties have emptied it.
+
+    go run ./examples/quickstart
+    go run ./examples/quickstart --objects 100000 --data large.db
+`,
+	Resume: "start it again on the same file and it picks up where it left off",
+}
+
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	switch err := run(ctx, os.Stdout, os.Args[1:]); {
-	case errors.Is(err, flag.ErrHelp):
-	case err != nil && ctx.Err() != nil:
-		fmt.Fprintln(os.Stderr, "interrupted; start it again on the same file and it goes on where it was")
-		os.Exit(130)
-	case err != nil:
-		fmt.Fprintln(os.Stderr, "quickstart:", err)
-		os.Exit(1)
-	}
+	program.Main(func(ctx context.Context, args []string) error { return run(ctx, os.Stdout, args) })
 }
 
 // run is the program: it tells the story that args ask for on w.
@@ -65,22 +64,25 @@ func run(ctx context.Context, w io.Writer, args []string) error {
 
 func parse(args []string, w io.Writer) (config, error) {
 	var c config
-	flags := flag.NewFlagSet("quickstart", flag.ContinueOnError)
-	flags.SetOutput(w)
-	flags.StringVar(&c.data, "data", filepath.Join(os.TempDir(), "nslifecycle-quickstart.db"), "the `file` that everything is stored in")
+	flags := program.Flags()
+	flags.StringVar(&c.data, "data", "", "the `file` that everything is stored in, in a directory that no other user can write to (default: quickstart.db in "+command.StateAbout+")")
 	flags.StringVar(&c.namespace, "namespace", "", "a `file` with the namespace as JSON (default: the design document's \"development\")")
 	flags.IntVar(&c.objects, "objects", 300, "how many objects to store in the namespace")
 	flags.IntVar(&c.parallelism, "parallelism", 16, "how many of them to store, and to delete, at the same time")
-	if err := flags.Parse(args); err != nil {
+	if err := flags.Parse(w, args); err != nil {
 		return config{}, err
 	}
 	switch {
-	case flags.NArg() > 0:
-		return config{}, fmt.Errorf("unexpected argument %q: everything is set by flags, see --help", flags.Arg(0))
 	case c.objects < 0:
-		return config{}, fmt.Errorf("--objects is %d, it must not be negative", c.objects)
+		return config{}, command.Usagef("--objects is %d, it must not be negative", c.objects)
 	case c.parallelism < 1:
-		return config{}, fmt.Errorf("--parallelism is %d, it must be at least 1", c.parallelism)
+		return config{}, command.Usagef("--parallelism is %d, it must be at least 1", c.parallelism)
+	}
+	if c.data == "" {
+		var err error
+		if c.data, err = command.State("quickstart.db"); err != nil {
+			return config{}, fmt.Errorf("--data: %w", err)
+		}
 	}
 	return c, nil
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -15,17 +14,27 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
+
+	"github.com/nslifecycle/nslifecycle/examples/internal/programs"
 )
 
-// The test binary is the program too, so that it can be killed.
-const asProgram = "QUICKSTART_TEST_RUNS_THE_PROGRAM"
+func TestMain(m *testing.M) { programs.Main(m, main) }
 
-func TestMain(m *testing.M) {
-	if os.Getenv(asProgram) != "" {
-		main()
-		return
-	}
-	os.Exit(m.Run())
+func TestConduct(t *testing.T) {
+	data := filepath.Join(t.TempDir(), "quickstart.db")
+	programs.Conduct{Args: []string{"--data", data, "--objects", "1000000"}, Ready: "created"}.Check(t)
+}
+
+// What others could have put in its place is no place for data; by default none can.
+func TestDataOfOthers(t *testing.T) {
+	shared := t.TempDir()
+	require.NoError(t, os.Chmod(shared, 0o777|os.ModeSticky))
+	var out bytes.Buffer
+	require.ErrorContains(t, run(t.Context(), &out, []string{"--data", filepath.Join(shared, "q.db")}), "--data: other users can write to "+shared)
+	state := t.TempDir()
+	t.Setenv("XDG_STATE_HOME", state)
+	require.NoError(t, run(t.Context(), &out, nil))
+	require.Contains(t, out.String(), "data: "+state+"/nslifecycle/quickstart.db")
 }
 
 // What differs from run to run: times, names, and how often the intruder tried.
@@ -97,11 +106,10 @@ func TestKilledAnywhere(t *testing.T) {
 	for range 12 {
 		life := time.Duration(random.Int64N(int64(150 * time.Millisecond)))
 		ctx, cancel := context.WithTimeout(t.Context(), life) // its end is SIGKILL
-		program := exec.CommandContext(ctx, os.Args[0], "--data", data, "--objects", "500", "--parallelism", "4")
-		program.Env = append(os.Environ(), asProgram+"=1")
-		out, err := program.CombinedOutput()
-		if err != nil {
-			require.Error(t, ctx.Err(), "it failed by itself:\n%s", out)
+		p := programs.Self(t, "--data", data, "--objects", "500", "--parallelism", "4")
+		context.AfterFunc(ctx, p.Kill)
+		if code, fault := p.Exit(); code != 0 {
+			require.Error(t, ctx.Err(), "it failed by itself:\n%s", fault)
 			killed++
 		}
 		cancel()
@@ -143,7 +151,6 @@ func TestBadInput(t *testing.T) {
 		{"not OpenShift's", []string{"--namespace", file("plain.json", `{"metadata":{"name":"a"}}`)}, `lacks "openshift.com/origin"`},
 		{"somebody else's", []string{"--namespace", file("else.json", `{"metadata":{"name":"a"},"spec":{"finalizers":["openshift.com/origin","example.com/nobody"]}}`)}, `the finalizer "example.com/nobody"`},
 		{"not a store", []string{"--data", file("text.db", strings.Repeat("text ", 4096))}, "text.db"},
-		{"no directory", []string{"--data", filepath.Join(dir, "absent", "q.db")}, "absent"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var out bytes.Buffer

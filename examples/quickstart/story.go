@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/nslifecycle/nslifecycle/deleter"
+	"github.com/nslifecycle/nslifecycle/examples/internal/command"
 	"github.com/nslifecycle/nslifecycle/finalizer"
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/controller"
@@ -33,6 +34,9 @@ type story struct {
 
 // tell opens the store and tells the story from wherever it stands.
 func tell(ctx context.Context, w io.Writer, c config, ns namespace.Namespace) (err error) {
+	if err := command.File(c.data); err != nil {
+		return fmt.Errorf("--data: %w", err)
+	}
 	s, err := bolt.Open(c.data, nil)
 	if err != nil {
 		return err

@@ -30,7 +30,7 @@ func listen(ctx context.Context, w io.Writer, address string, hosts []string, al
 	}
 	l, err := net.Listen("tcp", address)
 	if err != nil {
-		return fmt.Errorf("the museum cannot open: %w", err)
+		return fmt.Errorf("--listen: %w", err)
 	}
 	m := newMuseum(ctx, all)
 	defer func() { err = errors.Join(err, m.close()) }()

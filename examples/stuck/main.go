@@ -12,29 +12,27 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"slices"
 	"sync"
-	"syscall"
 
+	"github.com/nslifecycle/nslifecycle/examples/internal/command"
 	"github.com/nslifecycle/nslifecycle/examples/internal/reach"
 )
 
+var program = command.Program{Name: "stuck", About: `
+Stuck is a museum of namespaces that are stuck in Terminating: it makes each of them in
+memory, shows how the library explains it, and applies the remedy.
+
+    go run ./examples/stuck                           # all of them, in a few seconds
+    go run ./examples/stuck --only failing-discovery
+    go run ./examples/stuck --listen 127.0.0.1:8080   # in the browser, live
+`}
+
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	switch err := run(ctx, os.Stdout, os.Args[1:]); {
-	case errors.Is(err, flag.ErrHelp):
-	case err != nil && ctx.Err() != nil:
-		os.Exit(130)
-	case err != nil:
-		fmt.Fprintln(os.Stderr, "stuck:", err)
-		os.Exit(1)
-	}
+	program.Main(func(ctx context.Context, args []string) error { return run(ctx, os.Stdout, args) })
 }
 
 // config is what the command line chooses.
@@ -48,21 +46,17 @@ type config struct {
 
 func parseArgs(w io.Writer, args []string) (config, error) {
 	var c config
-	flags := flag.NewFlagSet("stuck", flag.ContinueOnError)
-	flags.SetOutput(w)
+	flags := program.Flags()
 	flags.StringVar(&c.only, "only", "", "show this `exhibit` only")
 	flags.BoolVar(&c.list, "list", false, "list the exhibits")
 	flags.BoolVar(&c.full, "full", false, "show all that a diagnosis says, not only why the namespace is there")
 	flags.StringVar(&c.listen, "listen", "", "show them in the browser, at this `address` (such as 127.0.0.1:8080)")
-	c.reach.Define(flags)
-	if err := flags.Parse(args); err != nil {
+	c.reach.Define(flags.FlagSet)
+	if err := flags.Parse(w, args); err != nil {
 		return config{}, err
-	}
-	if flags.NArg() > 0 {
-		return config{}, fmt.Errorf("unexpected argument %q: everything is set by flags, see --help", flags.Arg(0))
 	}
 	if err := c.reach.Check("listen", c.listen); err != nil {
-		return config{}, err
+		return config{}, &command.UsageError{Err: err}
 	}
 	return c, nil
 }
@@ -80,7 +74,7 @@ func run(ctx context.Context, w io.Writer, args []string) error {
 	if c.only != "" {
 		all = slices.DeleteFunc(all, func(e exhibit) bool { return e.Name != c.only })
 		if len(all) == 0 {
-			return fmt.Errorf("there is no exhibit %q, see --list", c.only)
+			return command.Usagef("--only: there is no exhibit %q, see --list", c.only)
 		}
 	}
 	switch {

@@ -5,8 +5,8 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -129,9 +129,14 @@ func TestListen(t *testing.T) {
 	defer answer.Body.Close()
 	require.Equal(t, http.StatusForbidden, answer.StatusCode)
 
-	p.Signal(t, os.Interrupt)
+	p.Signal(t, syscall.SIGTERM)
 	code, fault := p.Exit()
 	require.Zero(t, code, fault)
+}
+
+func TestConduct(t *testing.T) {
+	t.Parallel()
+	programs.Conduct{Args: []string{"--listen", "127.0.0.1:0"}, Ready: "the museum is open", Listen: []string{"--listen"}}.Check(t)
 }
 
 func TestBadInput(t *testing.T) {
@@ -144,7 +149,7 @@ func TestBadInput(t *testing.T) {
 		{"argument", []string{"now"}, `unexpected argument "now"`},
 		{"no such exhibit", []string{"--only", "mona-lisa"}, `no exhibit "mona-lisa"`},
 		{"open to other machines", []string{"--listen", ":0"}, "--insecure-listen"},
-		{"no such address", []string{"--listen", "127.0.0.1:-1"}, "cannot open"},
+		{"no such address", []string{"--listen", "127.0.0.1:-1"}, "--listen: "},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			require.ErrorContains(t, run(t.Context(), new(bytes.Buffer), tt.args), tt.want)

@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 
+	"github.com/nslifecycle/nslifecycle/examples/internal/command"
 	"github.com/nslifecycle/nslifecycle/finalizer"
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/controller"
@@ -18,11 +19,19 @@ import (
 	"github.com/nslifecycle/nslifecycle/store/memory"
 )
 
+var program = command.Program{Name: "tenant", About: `
+Tenant creates a namespace in memory, fills it, deletes it, and waits until it is removed.
+
+    go run ./examples/tenant
+`}
+
 func main() {
-	if err := run(context.Background(), os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, "tenant:", err)
-		os.Exit(1)
-	}
+	program.Main(func(ctx context.Context, args []string) error {
+		if err := program.Flags().Parse(os.Stdout, args); err != nil {
+			return err
+		}
+		return run(ctx, os.Stdout)
+	})
 }
 
 func run(ctx context.Context, w io.Writer) (err error) {

@@ -7,7 +7,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
+
+	"github.com/nslifecycle/nslifecycle/examples/internal/programs"
 )
+
+func TestMain(m *testing.M) { programs.Main(m, main) }
+
+func TestConduct(t *testing.T) { programs.Conduct{}.Check(t) } // it is over before it can be interrupted
 
 func TestOutput(t *testing.T) {
 	var out bytes.Buffer

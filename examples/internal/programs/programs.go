@@ -20,13 +20,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// asProgram is the environment variable that makes a test binary its program.
-const asProgram = "NSLIFECYCLE_TEST_RUNS_THE_PROGRAM"
+// AsProgram is the environment variable that makes a test binary its program.
+const AsProgram = "NSLIFECYCLE_TEST_RUNS_THE_PROGRAM"
 
 // Main is what TestMain calls: it runs the tests, or main where the binary was
 // started by [Self]. It does not return.
-func Main(m *testing.M, main func()) {
-	if os.Getenv(asProgram) != "" {
+func Main(m *testing.M, main func()) { os.Exit(Run(m, main)) }
+
+// Run is Main that returns the exit code, for tests that have something to remove.
+func Run(m *testing.M, main func()) int {
+	if os.Getenv(AsProgram) != "" {
 		main()
 		os.Exit(0)
 	}
@@ -38,14 +41,15 @@ func Main(m *testing.M, main func()) {
 	if built.dir != "" {
 		_ = os.RemoveAll(built.dir) // it is in the system's place for such
 	}
-	os.Exit(code)
+	return code
 }
 
 // Self starts the program whose test this is.
 func Self(t *testing.T, args ...string) *Process {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], args...)
-	cmd.Env = append(os.Environ(), asProgram+"=1", "KUBECONFIG="+os.DevNull) // not that of whoever runs the tests
+	// Neither the kubeconfig nor the data of the user who runs the tests.
+	cmd.Env = append(os.Environ(), AsProgram+"=1", "KUBECONFIG="+os.DevNull, "XDG_STATE_HOME="+t.TempDir())
 	return Start(t, cmd)
 }
 
