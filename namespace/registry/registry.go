@@ -58,11 +58,15 @@ type Options struct {
 	// Queue is how many events may wait for one watcher before its watch is ended
 	// with [namespace.ErrGone]; default 10,000.
 	Queue int
+	// QueueBytes is how many bytes of stored objects may wait for one watcher, before
+	// and after each change; default 32 MiB.
+	QueueBytes int
 }
 
 const (
-	defaultPrefix = "registry"
-	defaultQueue  = 10_000
+	defaultPrefix     = "registry"
+	defaultQueue      = 10_000
+	defaultQueueBytes = 32 << 20
 )
 
 // Registry keeps namespaces and content. Make one with [New]. All methods are
@@ -119,8 +123,14 @@ func New(s store.Store, options *Options) (*Registry, error) {
 	if o.Queue == 0 {
 		o.Queue = defaultQueue
 	}
+	if o.QueueBytes == 0 {
+		o.QueueBytes = defaultQueueBytes
+	}
 	if o.Queue < 0 {
 		return nil, invalidOption("option Queue is %d, it must not be negative", o.Queue)
+	}
+	if o.QueueBytes < 0 {
+		return nil, invalidOption("option QueueBytes is %d, it must not be negative", o.QueueBytes)
 	}
 	if err := o.Finalizer.Validate(); err != nil {
 		return nil, invalidOption("option Finalizer: %v", err)
@@ -157,6 +167,7 @@ func newRegistry(s store.Store, o Options) (*Registry, error) {
 		}
 		types[t.Name()] = declared{t.copy(), &typeMemory{key: keys.typeRecord(t.Name())}}
 	}
+	queue := broadcast.Limits{Events: o.Queue, Bytes: o.QueueBytes}
 	return &Registry{core: &core{
 		store:      s,
 		limits:     store.LimitsOf(s),
@@ -166,9 +177,9 @@ func newRegistry(s store.Store, o Options) (*Registry, error) {
 		types:      types,
 		admission:  slices.Clone(o.Admission),
 		audit:      log,
-		namespaces: broadcast.New(s, namespaceKind.decode, o.Queue),
-		objects:    broadcast.New(s, objectKind.decode, o.Queue),
-		index:      broadcast.New(s, decodeText, o.Queue),
+		namespaces: broadcast.New(s, namespaceKind.decode, queue),
+		objects:    broadcast.New(s, objectKind.decode, queue),
+		index:      broadcast.New(s, decodeText, queue),
 	}}, nil
 }
 

@@ -30,7 +30,7 @@ type Decode[T any] func(store.Entry) (T, error)
 type Shared[T any] struct {
 	store  store.Store
 	decode Decode[T]
-	limit  int // events that may wait for one watcher
+	limits Limits
 
 	life  context.Context // ends with Close
 	end   context.CancelCauseFunc
@@ -40,12 +40,18 @@ type Shared[T any] struct {
 	streams map[string]*stream[T]
 }
 
-// New returns the shared streams of s. For a watcher at most limit events wait;
-// one that falls behind further is ended with [store.ErrGone]. A change that is
-// larger by itself still gets through.
-func New[T any](s store.Store, decode Decode[T], limit int) *Shared[T] {
+// Limits bounds the changes that wait for one watcher.
+type Limits struct {
+	Events int
+	Bytes  int // of keys and values; decoded objects and encodings are a small multiple of it
+}
+
+// New returns the shared streams of s. A watcher that falls behind further than
+// limits is ended with [store.ErrGone]. A change that is larger by itself still gets
+// through.
+func New[T any](s store.Store, decode Decode[T], limits Limits) *Shared[T] {
 	life, end := context.WithCancelCause(context.Background())
-	return &Shared[T]{store: s, decode: decode, limit: limit, life: life, end: end, streams: map[string]*stream[T]{}}
+	return &Shared[T]{store: s, decode: decode, limits: limits, life: life, end: end, streams: map[string]*stream[T]{}}
 }
 
 // Close ends all watches with [ErrClosed], refuses further ones, and waits for
@@ -125,13 +131,13 @@ func (s *Shared[T]) run(ctx context.Context, prefix string, st *stream[T]) {
 			failure = err
 			break
 		}
-		st.deliver(s.wrap(change), s.limit)
+		st.deliver(s.wrap(change), s.limits)
 	}
 	if failure == nil { // a watch that just ends breaks its contract; say something
 		failure = &store.Error{Op: "watch", Key: prefix, Err: errors.New("the watch ended without an error")}
 	}
 	s.mu.Lock()
-	if s.streams[prefix] == st { // whoever comes from now on starts another one
+	if s.streams[prefix] == st { // later watchers start another one
 		delete(s.streams, prefix)
 	}
 	s.mu.Unlock()

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"iter"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -51,6 +53,11 @@ func newStore(t testing.TB) *counting {
 
 func text(e store.Entry) (string, error) { return string(e.Value), nil }
 
+// newShared lets so many events wait for a watcher.
+func newShared(s store.Store, events int) *broadcast.Shared[string] {
+	return broadcast.New(s, text, broadcast.Limits{Events: events, Bytes: 1 << 30})
+}
+
 func put(t testing.TB, s store.Store, key, value string) store.Revision {
 	revision, err := s.Commit(context.Background(), store.Txn{Do: []store.Operation{store.Put(key, []byte(value))}})
 	require.NoError(t, err)
@@ -91,7 +98,7 @@ func TestWatchersShareOneStoreWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(t)
 		defer s.Close()
-		shared := broadcast.New(s, text, 100)
+		shared := newShared(s, 100)
 		ctx, cancel := context.WithCancel(t.Context())
 		var watchers sync.WaitGroup
 		collectors := make([]collector, 100)
@@ -127,7 +134,7 @@ func TestNothingIsLostOrRepeated(t *testing.T) {
 		rnd := rand.New(rand.NewPCG(seed, 0))
 		s := newStore(t)
 		defer s.Close()
-		shared := broadcast.New(s, text, 100_000)
+		shared := newShared(s, 100_000)
 		const commits, watchers = 4000, 60
 		start := put(t, s, "a/first", "")
 
@@ -182,7 +189,7 @@ func TestSlowWatcherIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(t)
 		defer s.Close()
-		shared := broadcast.New(s, text, 10)
+		shared := newShared(s, 10)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		var fast collector
@@ -211,12 +218,93 @@ func TestSlowWatcherIsGone(t *testing.T) {
 	})
 }
 
+// What waits for a watcher that does not read is bounded in bytes, too.
+func TestSlowWatcherHoldsFewBytes(t *testing.T) {
+	const value, most = 1 << 20, 8 << 20
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(t)
+		defer s.Close()
+		shared := broadcast.New(s, text, broadcast.Limits{Events: 10_000, Bytes: most})
+		var held int // bytes of the changes that the watcher got after it had not read
+		var failure error
+		look, joined := make(chan struct{}), false
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		var running sync.WaitGroup
+		running.Go(func() {
+			for change, err := range shared.Watch(ctx, "a/", store.Position{}) {
+				if failure = err; err != nil {
+					return
+				}
+				for i := range change.Events {
+					held += len(change.Events[i].Value)
+				}
+				if len(change.Events) > 0 && !joined {
+					joined = true
+					<-look
+				}
+			}
+		})
+		synctest.Wait()
+		put(t, s, "a/x", "the watcher has joined")
+		large := strings.Repeat("v", value)
+		for i := range 100 {
+			put(t, s, fmt.Sprint("a/", i), large)
+			synctest.Wait()
+		}
+		close(look)
+		synctest.Wait()
+		cancel()
+		running.Wait()
+		require.ErrorIs(t, failure, store.ErrGone)
+		require.LessOrEqual(t, held, most, "bytes that were held for a watcher that did not read")
+	})
+}
+
+// A stream that fails while another watcher joins fails it too or is not joined: none
+// waits at a stream that has ended.
+func TestStreamFailsWhileJoined(t *testing.T) {
+	broken := errors.New("broken")
+	for range 200 {
+		synctest.Test(t, func(t *testing.T) {
+			s := newStore(t)
+			shared := newShared(s, 10)
+			var watchers [4]collector
+			var running sync.WaitGroup
+			running.Go(func() { watchers[0].run(t.Context(), shared, "a/", store.Position{}) })
+			synctest.Wait()
+			s.fault.Store(&broken)
+			running.Go(func() { put(t, s, "a/x", "the stream fails") })
+			for i := range watchers[1:] {
+				running.Go(func() { watchers[i+1].run(t.Context(), shared, "a/", store.Position{}) })
+			}
+			synctest.Wait()
+			s.fault.Store(nil)
+			last := put(t, s, "a/x", "later")
+			synctest.Wait()
+			var silent []int
+			for i := range watchers {
+				w := &watchers[i]
+				w.mu.Lock()
+				if w.err == nil && !slices.Contains(w.revisions, last) {
+					silent = append(silent, i)
+				}
+				w.mu.Unlock()
+			}
+			shared.Close()
+			running.Wait()
+			require.NoError(t, s.Close())
+			require.Empty(t, silent, "watchers that neither failed nor heard of the last commit")
+		})
+	}
+}
+
 // One commit that is larger than the queue gets through.
 func TestLargeChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(t)
 		defer s.Close()
-		shared := broadcast.New(s, text, 10)
+		shared := newShared(s, 10)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		var c collector
@@ -239,7 +327,7 @@ func TestBookmarks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(t)
 		defer s.Close()
-		shared := broadcast.New(s, text, 10)
+		shared := newShared(s, 10)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		var quick, slow store.Position
@@ -289,7 +377,7 @@ func TestDecodeOnce(t *testing.T) {
 		shared := broadcast.New(s, func(e store.Entry) (string, error) {
 			decoded.Add(1)
 			return string(e.Value), nil
-		}, 10)
+		}, broadcast.Limits{Events: 10, Bytes: 1 << 20})
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		values := make(chan string, 100)
@@ -326,7 +414,7 @@ func TestDecodeOnce(t *testing.T) {
 func TestErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(t)
-		shared := broadcast.New(s, text, 10)
+		shared := newShared(s, 10)
 		var c, d collector
 		var running sync.WaitGroup
 		running.Go(func() { c.run(t.Context(), shared, "a/", store.Position{}) })
@@ -363,7 +451,7 @@ func TestErrors(t *testing.T) {
 func TestChurn(t *testing.T) {
 	s := newStore(t)
 	defer s.Close()
-	shared := broadcast.New(s, text, 1<<30)
+	shared := newShared(s, 1<<30)
 	stop := make(chan struct{})
 	var writer, watchers sync.WaitGroup
 	writer.Go(func() {
@@ -408,7 +496,7 @@ func BenchmarkFanOut(b *testing.B) {
 		b.Run(fmt.Sprint(watchers), func(b *testing.B) {
 			s := newStore(b)
 			defer s.Close()
-			shared := broadcast.New(s, text, 1<<20)
+			shared := newShared(s, 1<<20)
 			defer shared.Close()
 			var joined, running sync.WaitGroup
 			joined.Add(watchers)

@@ -15,6 +15,19 @@ type Change[T any] struct {
 	Encodings Encodings  // of the bookmark
 }
 
+// size returns the bytes of the keys and values of c.
+func (c *Change[T]) size() int {
+	n := 0
+	for i := range c.Events {
+		e := &c.Events[i]
+		n += len(e.Key) + len(e.Value)
+		if e.Prev != nil {
+			n += len(e.Prev.Value)
+		}
+	}
+	return n
+}
+
 // Event is a [store.Event] with the objects that its values hold.
 type Event[T any] struct {
 	store.Event

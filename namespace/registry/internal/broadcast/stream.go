@@ -18,12 +18,12 @@ type stream[T any] struct {
 	subscribers map[*subscriber[T]]struct{}
 }
 
-func (st *stream[T]) deliver(c *Change[T], limit int) {
+func (st *stream[T]) deliver(c *Change[T], limits Limits) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	st.at = c.Position
 	for sub := range st.subscribers {
-		sub.push(c, limit)
+		sub.push(c, limits)
 	}
 }
 
@@ -41,7 +41,7 @@ type subscriber[T any] struct {
 
 	mu      sync.Mutex
 	queue   []*Change[T]
-	waiting int // events in queue; a bookmark counts as one
+	waiting Limits // what is in queue; a bookmark counts as one event
 	err     error
 }
 
@@ -50,7 +50,7 @@ func newSubscriber[T any]() *subscriber[T] {
 }
 
 // push adds c, or ends the watch when too much is waiting. It never blocks.
-func (q *subscriber[T]) push(c *Change[T], limit int) {
+func (q *subscriber[T]) push(c *Change[T], limits Limits) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.err != nil {
@@ -61,8 +61,11 @@ func (q *subscriber[T]) push(c *Change[T], limit int) {
 		q.queue[last] = c // of bookmarks in a row the last one says it all
 		return
 	}
-	if q.waiting += max(1, len(c.Events)); last >= 0 && q.waiting > limit {
-		q.queue, q.err = nil, &store.Error{Op: "watch", Err: fmt.Errorf("%w: more than %d events were waiting for this watcher", store.ErrGone, limit)}
+	q.waiting.Events += max(1, len(c.Events))
+	q.waiting.Bytes += c.size()
+	if last >= 0 && (q.waiting.Events > limits.Events || q.waiting.Bytes > limits.Bytes) {
+		q.queue, q.err = nil, &store.Error{Op: "watch", Err: fmt.Errorf(
+			"%w: more than %d events or %d bytes were waiting for this watcher", store.ErrGone, limits.Events, limits.Bytes)}
 	} else {
 		q.queue = append(q.queue, c)
 	}
@@ -96,7 +99,7 @@ func (q *subscriber[T]) take(ctx context.Context, used []*Change[T]) ([]*Change[
 		q.mu.Lock()
 		queue, err := q.queue, q.err
 		if len(queue) > 0 {
-			q.queue, q.waiting = used, 0
+			q.queue, q.waiting = used, Limits{}
 		}
 		q.mu.Unlock()
 		if len(queue) > 0 {
