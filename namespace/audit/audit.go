@@ -28,19 +28,25 @@ const (
 	Refused  Action = "refused"  // they could not be dropped; Detail says why
 	Sweeping Action = "sweeping" // what was left is about to be removed
 	Swept    Action = "swept"    // it was, as far as Detail says; the inventory, if any, is what is left still
+	Retired  Action = "retired"  // a resource type was taken off the record of stored types
 
 	// Unreadable is what [Log.List] has in the place of a record that is damaged: with the
 	// ID and the time that its key tells, no UID, and Detail says why. Nobody writes it.
 	Unreadable Action = "unreadable"
 )
 
+// Types is in the place of a namespace's name in records about resource types. No
+// namespace can have this name.
+const Types = ".types"
+
 // Record is one entry. It is a value; nobody changes it once written.
 type Record struct {
 	ID        string    `json:"id"`   // set by the log
 	Time      time.Time `json:"time"` // by the clock of whoever wrote it
 	Action    Action    `json:"action"`
-	Namespace string    `json:"namespace"`
-	UID       string    `json:"uid"` // the incarnation
+	Namespace string    `json:"namespace"`          // of a Retired: Types
+	UID       string    `json:"uid"`                // the incarnation
+	Resource  string    `json:"resource,omitempty"` // that was Retired, such as "widgets.example.com"
 	// By is on whose behalf it was done: whom a server has authenticated ([WithActor]),
 	// else the claim of the caller, empty if there was none. Who is named in Changes is a
 	// claim in any case.

@@ -166,6 +166,9 @@ func cutText(s string, most int) string {
 }
 
 func checkName(name string) error {
+	if name == Types {
+		return nil
+	}
 	if wrong := namespace.ValidateName(name); len(wrong) > 0 {
 		return invalid("", "no namespace can have the name %.80q: %s", name, strings.Join(wrong, "; "))
 	}

@@ -478,3 +478,28 @@ func BenchmarkWrite(b *testing.B) {
 		})
 	}
 }
+
+// Only records of retired types, and all of them, are about Types.
+func TestRetired(t *testing.T) {
+	s, err := memory.New(nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	l, err := audit.New(s, nil)
+	require.NoError(t, err)
+	retired := audit.Record{Action: audit.Retired, Namespace: audit.Types, Resource: "widgets.example.com", By: "alice", Reason: "dropped"}
+	require.NoError(t, audit.Check(retired))
+	for name, wrong := range map[string]audit.Record{
+		"about a namespace":      {Action: audit.Retired, Namespace: "a", Resource: "widgets.example.com"},
+		"about no type":          {Action: audit.Retired, Namespace: audit.Types},
+		"about an incarnation":   {Action: audit.Retired, Namespace: audit.Types, Resource: "widgets.example.com", UID: "u"},
+		"another about types":    {Action: audit.Declared, Namespace: audit.Types, UID: "u"},
+		"another about one type": {Action: audit.Declared, Namespace: "a", UID: "u", Resource: "widgets.example.com"},
+	} {
+		require.ErrorIs(t, audit.Check(wrong), namespace.ErrInvalid, name)
+	}
+	written, err := l.Write(t.Context(), retired)
+	require.NoError(t, err)
+	records, err := l.List(t.Context(), audit.Types)
+	require.NoError(t, err)
+	require.Equal(t, []audit.Record{written}, records)
+}

@@ -32,9 +32,16 @@ func complete(r Record) (Record, error) {
 		return Record{}, err
 	}
 	switch r.Action {
-	case Declared, Forcing, Forced, Refused, Sweeping, Swept:
+	case Declared, Forcing, Forced, Refused, Sweeping, Swept, Retired:
 	default:
 		return Record{}, invalid(r.Namespace, "the action %.80q is none of this package", string(r.Action))
+	}
+	retired := 0
+	if r.Action == Retired {
+		retired = 1
+	}
+	if (r.Action == Retired) != (r.Namespace == Types) {
+		return Record{}, invalid(r.Namespace, "records of the action %q, and no others, are about %q", Retired, Types)
 	}
 	if r.ID != "" {
 		return Record{}, invalid(r.Namespace, "the record has the ID %.80q: leave it out, the log sets it", r.ID)
@@ -48,7 +55,8 @@ func complete(r Record) (Record, error) {
 		most     int
 		lines    bool // it may have several
 	}{
-		{"UID", r.UID, 1, maxSegment, false},
+		{"UID", r.UID, 1 - retired, (1 - retired) * maxSegment, false},
+		{"Resource", r.Resource, retired, retired * maxSegment, false},
 		{"By", r.By, 0, MaxBy, false},
 		{"Reason", r.Reason, 0, MaxReason, false},
 		{"Detail", r.Detail, 0, MaxDetail, true},

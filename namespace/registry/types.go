@@ -2,8 +2,14 @@ package registry
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"strings"
 	"sync/atomic"
 
+	"github.com/nslifecycle/nslifecycle/deleter"
+	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/audit"
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
@@ -69,4 +75,117 @@ func (c *Content) loadRecord(ctx context.Context) error {
 	}
 	c.record.Store(newTypeRecord(entry))
 	return nil
+}
+
+// RetireType takes a type off the record of stored types, so that processes which do not
+// declare it can empty namespaces again ([Registry.Deleter]). The audit log has it, with
+// the reason and the actor ([audit.WithActor]), as a record about [audit.Types]. A create
+// puts the type on record again.
+//
+// While objects of the type are left in any namespace the error is
+// [namespace.ErrConflict] and names some of them; so it is if a create, or another
+// RetireType, came first. A type that is not on record is [namespace.ErrNotFound]. An
+// empty reason is [namespace.ErrInvalid]. After any other error, or a crash, the type is
+// still on record or it is retired; the call can be repeated.
+func (r *Registry) RetireType(ctx context.Context, resource deleter.Resource, reason string) error {
+	name := clip(resource.String())
+	if err := errors.Join(checkSegment(typesResource, resource.String()), ended(ctx, typesResource, name)); err != nil {
+		return err
+	}
+	_, retired, err := r.audit.Operation(audit.Record{
+		Action: audit.Retired, Namespace: audit.Types, Resource: resource.String(), By: actor(ctx), Reason: reason,
+	}, r.limits.Value)
+	switch {
+	case strings.TrimSpace(reason) == "":
+		return &namespace.Error{Kind: namespace.ErrInvalid, Resource: typesResource, Name: name, Message: "registry: retire a type: the reason is empty"}
+	case err != nil:
+		return err
+	}
+	return r.retire(ctx, resource, retired)
+}
+
+const typesResource = "resource types" // in messages
+
+// retire goes through the states of a type record. In a dry run it writes nothing.
+func (r *Registry) retire(ctx context.Context, resource deleter.Resource, retired store.Operation) error {
+	name, key := resource.String(), r.keys.typeRecord(resource)
+	var doubt error
+	for attempt := range attempts {
+		if err := pause(ctx, attempt); err != nil {
+			return stored(typesResource, name, errors.Join(doubt, err))
+		}
+		record, err := r.read(ctx, key)
+		switch {
+		case err != nil:
+			return stored(typesResource, name, errors.Join(doubt, err))
+		case record == nil && doubt != nil:
+			return nil // a commit in doubt was made, or another call did the same
+		case record == nil:
+			return notFound(typesResource, name)
+		}
+		revision := record.Revision
+		if !r.dry {
+			// From here on no create lands that does not rewrite the record.
+			revision, err = r.store.Commit(ctx, store.Txn{
+				If: []store.Condition{store.At(key, record.Revision)}, Do: []store.Operation{store.Put(key, []byte(typeRetiring))},
+			})
+		}
+		if errors.Is(err, store.ErrConflict) || errors.Is(err, store.ErrUnknownOutcome) {
+			continue
+		}
+		if err != nil {
+			return stored(typesResource, name, err)
+		}
+		held := store.At(key, revision)
+		if err := r.refuseStored(ctx, resource); err != nil {
+			if !r.dry { // if this fails the next create does it
+				_, _ = r.store.Commit(ctx, store.Txn{If: []store.Condition{held}, Do: []store.Operation{store.Put(key, []byte(typeActive))}})
+			}
+			return err
+		}
+		_, err = r.commit(ctx, store.Txn{If: []store.Condition{held}, Do: []store.Operation{store.Delete(key), retired}}, r.dry)
+		switch {
+		case err == nil:
+			return nil
+		case errors.Is(err, store.ErrUnknownOutcome):
+			doubt = err
+		case errors.Is(err, store.ErrConflict):
+			return conflict(typesResource, name, "the type is in use: its record changed concurrently", err)
+		default:
+			return stored(typesResource, name, err)
+		}
+	}
+	return stored(typesResource, name, errors.Join(doubt, errBusy))
+}
+
+// refuseStored returns an error that names namespaces with objects of a type, or nil if
+// there are none.
+func (c *core) refuseStored(ctx context.Context, resource deleter.Resource) error {
+	const most = 3
+	prefix := c.keys.content(resource, "")
+	q := store.Query{Prefix: prefix, Limit: 1}
+	var spaces []string
+	for len(spaces) < most {
+		page, err := c.store.List(ctx, q)
+		if err != nil {
+			return stored(typesResource, resource.String(), err)
+		}
+		if len(page.Entries) == 0 {
+			break
+		}
+		space, _, _ := strings.Cut(strings.TrimPrefix(page.Entries[0].Key, prefix), "/")
+		spaces = append(spaces, space)
+		q.At, q.After = page.Position, prefix+space+string('/'+1) // behind all its objects
+	}
+	if len(spaces) == 0 {
+		return nil
+	}
+	n, err := c.count(ctx, store.Query{Prefix: prefix, At: q.At})
+	if err != nil {
+		return err
+	}
+	if len(spaces) == most {
+		spaces[most-1] = "others"
+	}
+	return conflict(typesResource, resource.String(), fmt.Sprintf("%d objects of the type are left, in the namespaces %s", n, strings.Join(spaces, ", ")), nil)
 }

@@ -112,8 +112,8 @@ type WatchOptions struct {
 	ResourceVersion string
 	// Repeat is for clients that take the ResourceVersion from an object, as those of
 	// Kubernetes do, not from an event: if that commit wrote several of the objects
-	// that are followed, of which the client may have seen one, all of it comes again
-	// (if it is still kept).
+	// that are followed, of which the client may have seen one, all of it comes again,
+	// or the watch ends with [namespace.ErrGone] if the commit is no longer kept.
 	Repeat bool
 	// Shared has events share what their objects refer to with other watchers,
 	// instead of copying it for each: maps, slices and pointers in them are
@@ -155,7 +155,9 @@ func watch[T any](ctx context.Context, c *core, shared *broadcast.Shared[T], k k
 			begin = v.resumption.resume(after)
 		}
 		if err = v.follow(shared.Watch(ctx, prefix, begin)); v.refused(err) {
-			err = v.follow(shared.Watch(ctx, prefix, after))
+			if err = c.complete(ctx, prefix, after, err); err == nil {
+				err = v.follow(shared.Watch(ctx, prefix, after))
+			}
 		}
 		if err != nil {
 			yield(Event[T]{}, watchError(resource, v.asked(err)))

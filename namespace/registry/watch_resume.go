@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"context"
 	"errors"
 
 	"github.com/nslifecycle/nslifecycle/namespace/registry/internal/broadcast"
@@ -25,14 +26,37 @@ func (p *resumption) resume(after store.Position) store.Position {
 	return after
 }
 
-// refused reports whether a watch cannot begin before the commit; then it begins
-// after it.
+// refused reports whether a watch cannot begin before the commit because the commit is
+// no longer kept.
 func (p *resumption) refused(err error) bool {
 	refused := p.at > 0 && errors.Is(err, store.ErrGone)
 	if refused {
 		p.at = 0
 	}
 	return refused
+}
+
+// complete returns nil if a client that knows the version of the commit at position has
+// seen all of what the commit did under prefix, and gone, the reason why the commit cannot
+// be repeated, if the client may have seen a part: an object that the commit wrote bears
+// its version. Deleted objects do so only after the last event.
+func (c *core) complete(ctx context.Context, prefix string, position store.Position, gone error) error {
+	query := store.Query{Prefix: prefix, At: position, Limit: 500}
+	for {
+		page, err := c.store.List(ctx, query)
+		if err != nil {
+			return err
+		}
+		for _, entry := range page.Entries {
+			if entry.Revision == position.Revision {
+				return gone
+			}
+		}
+		if !page.More || len(page.Entries) == 0 {
+			return nil
+		}
+		query.At, query.After = page.Position, page.Entries[len(page.Entries)-1].Key
+	}
 }
 
 // asked returns err as it is for the client's version when it is about the one that

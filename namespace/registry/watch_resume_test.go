@@ -78,6 +78,40 @@ func TestRepeatLosesNothing(t *testing.T) {
 	})
 }
 
+// A client that saw a part of a commit and resumes when the commit is no longer kept gets
+// the rest of it or an error, never nothing.
+func TestRepeatOfACompactedCommit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnv(t)
+		e.create("x")
+		start := fmt.Sprint(e.revision())
+		for i := range 20 {
+			o := object(fmt.Sprintf("o%02d", i))
+			if i%2 == 0 {
+				o.Finalizers = finalizer.NewSet("example.com/hold")
+			}
+			e.put(widgets, "x", o)
+		}
+		_, err := e.content(widgets).DeleteCollection(e.ctx, "x", labels(t, ""), fields(t, ""))
+		require.NoError(t, err)
+		last := e.revision()
+		history, versions, err := until(e, 0, registry.WatchOptions{ResourceVersion: start})
+		require.NoError(t, err)
+		require.Len(t, history, 40)
+		for compacted := last - 1; compacted <= last; compacted++ {
+			require.NoError(t, e.store.(store.Compactor).Compact(e.ctx, compacted))
+			for n := 20; n < len(history); n++ {
+				rest, _, err := until(e, 0, registry.WatchOptions{ResourceVersion: versions[n-1], Repeat: true})
+				if err != nil {
+					require.ErrorIs(t, err, namespace.ErrGone)
+					continue
+				}
+				require.Subset(t, rest, history[n:], "after %d events, compacted to %d of %d", n, compacted, last)
+			}
+		}
+	})
+}
+
 func TestRepeat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEnv(t)
@@ -114,8 +148,13 @@ func TestRepeat(t *testing.T) {
 		require.ErrorIs(t, err, store.ErrFuture)
 
 		require.NoError(t, e.store.(store.Compactor).Compact(e.ctx, e.revision()))
-		seen, _, err = until(e, 0, registry.WatchOptions{ResourceVersion: after, Repeat: true})
-		require.NoError(t, err, "what is no longer kept cannot come again")
+		_, _, err = until(e, 0, registry.WatchOptions{ResourceVersion: after, Repeat: true})
+		require.ErrorIs(t, err, namespace.ErrGone, "there may have been more in that commit")
+		e.create("y")
+		elsewhere := fmt.Sprint(e.revision())
+		require.NoError(t, e.store.(store.Compactor).Compact(e.ctx, e.revision()))
+		seen, _, err = until(e, 0, registry.WatchOptions{ResourceVersion: elsewhere, Repeat: true})
+		require.NoError(t, err, "that commit wrote none of the objects that are followed")
 		require.Empty(t, seen)
 		_, _, err = until(e, 0, registry.WatchOptions{ResourceVersion: marked, Repeat: true})
 		require.ErrorIs(t, err, namespace.ErrGone)
