@@ -84,8 +84,15 @@ func checkForms(t *testing.T, c *codec.Codec, k kinds.Kind, o registry.Object) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := c.Object(f, k, o, codec.TableOptions{}); err != nil {
+		body, err := c.Object(f, k, o, codec.TableOptions{})
+		if err != nil {
 			t.Fatalf("%s: %v", accept, err)
+		}
+		if accept != yamlType {
+			continue
+		}
+		if _, _, err := c.Decode(k, yamlType, body, codec.Strict); err != nil {
+			t.Fatalf("%v: %q", err, body)
 		}
 	}
 }

@@ -13,7 +13,6 @@ import (
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v2"
-	kyaml "sigs.k8s.io/yaml"
 
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/internal/excerpt"
 )
@@ -170,5 +169,42 @@ func yamlKey(key any) (string, error) {
 	return "", fmt.Errorf("%v cannot be the name of a field", key)
 }
 
-// toYAML returns a JSON document as YAML.
-func toYAML(document []byte) ([]byte, error) { return kyaml.JSONToYAML(document) }
+// toYAML returns a JSON document as YAML. It does not read the JSON as YAML, as
+// sigs.k8s.io/yaml does: some characters of JSON strings are in no YAML document, and
+// have to be written as escapes.
+func toYAML(document []byte) ([]byte, error) {
+	d := json.NewDecoder(bytes.NewReader(document))
+	d.UseNumber()
+	var tree any
+	if err := d.Decode(&tree); err != nil {
+		return nil, err
+	}
+	return yaml.Marshal(withNumbers(tree))
+}
+
+// withNumbers replaces each number in a decoded document, in place, by one that YAML
+// writes: an integer if it is written as one and fits, otherwise a float.
+func withNumbers(tree any) any {
+	switch v := tree.(type) {
+	case map[string]any:
+		for name, value := range v {
+			v[name] = withNumbers(value)
+		}
+	case []any:
+		for i, value := range v {
+			v[i] = withNumbers(value)
+		}
+	case json.Number:
+		if i, err := strconv.ParseInt(v.String(), 10, 64); err == nil {
+			return i
+		}
+		if u, err := strconv.ParseUint(v.String(), 10, 64); err == nil {
+			return u
+		}
+		if f, err := v.Float64(); err == nil {
+			return f
+		}
+		return v.String() // no YAML number of ours is as large
+	}
+	return tree
+}

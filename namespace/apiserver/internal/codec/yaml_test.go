@@ -1,13 +1,21 @@
 package codec_test
 
 import (
+	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kyaml "sigs.k8s.io/yaml"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/internal/codec"
+	"github.com/nslifecycle/nslifecycle/namespace/apiserver/kinds"
+	"github.com/nslifecycle/nslifecycle/namespace/registry"
 )
 
 // YAML means what it means to kubectl.
@@ -67,5 +75,72 @@ func TestYAMLBombs(t *testing.T) {
 		_, _, err := c.Decode(k, yamlType, []byte(bomb), codec.Warn)
 		require.ErrorIs(t, err, namespace.ErrBadRequest)
 		require.Regexp(t, "excessive aliasing|repeat too much", err.Error())
+	}
+}
+
+// Every string that JSON carries is carried by YAML, in values and in names, and comes back
+// when it is read as kubectl reads it.
+func TestYAMLCarriesEveryCharacter(t *testing.T) {
+	var texts []string
+	var chunk strings.Builder
+	for r := rune(0); r <= utf8.MaxRune; r++ {
+		if utf8.ValidRune(r) {
+			chunk.WriteRune(r)
+		}
+		if r%509 == 0 || r == utf8.MaxRune {
+			texts = append(texts, chunk.String())
+			chunk.Reset()
+		}
+	}
+	for _, r := range []rune{0, 7, '\t', '\n', '\r', 0x1b, 0x7e, 0x7f, 0x80, 0x84, 0x85, 0x86, 0x9f, 0xa0, 0x2027, 0x2028, 0x2029, 0xd7ff, 0xe000, 0xfdd0, 0xfefe, 0xfeff, 0xfffd, 0xfffe, 0xffff, 0x10000, 0x1f600, 0x1fffe, utf8.MaxRune} {
+		c := string(r)
+		texts = append(texts, c, "a"+c, c+"a", "a "+c+" b", c+c, "a\n"+c+"\n", strings.Repeat("long ", 40)+c)
+	}
+	custom := widgets("")
+	c := newCodec(t, custom)
+	for _, k := range []kinds.Kind{kinds.ConfigMaps(), custom} {
+		data := map[string]string{}
+		for i, text := range texts {
+			data[fmt.Sprintf("k%d", i)] = text
+			if !k.BuiltIn() {
+				data[text] = "v"
+			}
+		}
+		raw, err := json.Marshal(data)
+		require.NoError(t, err)
+		o := registry.Object{TypeMeta: namespace.TypeMeta{Kind: k.Kind, APIVersion: k.APIVersion()}, Meta: namespace.Meta{Name: "x"}, Fields: map[string]json.RawMessage{"data": raw}}
+		f, err := c.Negotiate(yamlType, k, false)
+		require.NoError(t, err)
+		body, err := c.Object(f, k, o, codec.TableOptions{})
+		require.NoError(t, err)
+		var read struct{ Data map[string]string }
+		require.NoError(t, kyaml.Unmarshal(body, &read))
+		require.Empty(t, cmp.Diff(data, read.Data))
+		again, _, err := c.Decode(k, yamlType, body, codec.Strict)
+		require.NoError(t, err)
+		var kept map[string]string
+		require.NoError(t, json.Unmarshal(again.Fields["data"], &kept))
+		require.Empty(t, cmp.Diff(data, kept))
+		for _, text := range texts {
+			_, err := c.Status(f, metav1.Status{Status: metav1.StatusFailure, Message: text})
+			require.NoError(t, err)
+		}
+	}
+}
+
+// Numbers are written as YAML writes them, however JSON did, and escapes of JSON are read.
+func TestYAMLOfNumbersAndEscapes(t *testing.T) {
+	k := widgets("")
+	c := newCodec(t, k)
+	f, err := c.Negotiate(yamlType, k, false)
+	require.NoError(t, err)
+	for value, want := range map[string]string{
+		"1": "1", "-0": "0", "1.0": "1", "1e3": "1000", "1.5": "1.5", "-9223372036854775808": "-9223372036854775808", "18446744073709551615": "18446744073709551615",
+		"18446744073709551616": "1.8446744073709552e+19", "null": "null", "true": "true", `"1"`: `"1"`, `"yes"`: `"yes"`, `"\/\ud83d\ude00"`: `"/\U0001F600"`, `"2026-01-02"`: `"2026-01-02"`,
+	} {
+		o := registry.Object{Meta: namespace.Meta{Name: "x"}, Fields: map[string]json.RawMessage{"spec": json.RawMessage(value)}}
+		body, err := c.Object(f, k, o, codec.TableOptions{})
+		require.NoError(t, err, value)
+		require.Contains(t, string(body), "\nspec: "+want+"\n", value)
 	}
 }
