@@ -153,15 +153,7 @@ func (t *story) gone(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	for event, err := range t.registry.Watch(ctx, registry.WatchOptions{ResourceVersion: ns.ResourceVersion}) {
-		if err != nil {
-			return err
-		}
-		if event.Type == registry.Deleted && event.Object.Name == name {
-			return nil
-		}
-	}
-	return nil
+	return t.registry.WaitRemoved(ctx, name, ns.UID)
 }
 
 // writers is how many requests the story makes at the same time.

@@ -321,15 +321,14 @@ func (w *world) skip(words []string) error {
 func (w *world) gone(words []string) error {
 	ctx, cancel := context.WithTimeout(w.ctx, 3*time.Minute)
 	defer cancel()
-	for _, err := range w.registry.Terminating(ctx, "") {
-		if err != nil {
-			return fmt.Errorf("it is there still: %w", err)
-		}
-		if _, err := w.registry.Get(ctx, words[0]); errors.Is(err, namespace.ErrNotFound) {
-			return nil
-		}
+	ns, err := w.registry.Get(ctx, words[0])
+	if errors.Is(err, namespace.ErrNotFound) {
+		return nil
 	}
-	return errors.New("the watch has ended")
+	if err != nil {
+		return err
+	}
+	return w.registry.WaitRemoved(ctx, ns.Name, ns.UID)
 }
 
 // active NAMESPACE

@@ -30,8 +30,12 @@ func pause(ctx context.Context, attempt int) error {
 	if attempt < 2 {
 		return nil
 	}
-	longest := min(time.Millisecond<<min(attempt-2, 6), 50*time.Millisecond)
-	timer := time.NewTimer(rand.N(longest))
+	return sleep(ctx, rand.N(min(time.Millisecond<<min(attempt-2, 6), 50*time.Millisecond)))
+}
+
+// sleep waits for d. It returns the cause if ctx ends first.
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
