@@ -18,6 +18,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/controller/controllertest"
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
 	"github.com/nslifecycle/nslifecycle/namespace/registry/registrytest"
+	"github.com/nslifecycle/nslifecycle/namespace/registry/upgradetest"
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
@@ -178,4 +179,9 @@ func life(t *testing.T, r *registry.Registry, name string, created *atomic.Int64
 		}
 		return err
 	})
+}
+
+func TestR7_RollingUpgrade(t *testing.T) {
+	url, prefix := theServer(t).URL, newPrefix()
+	upgradetest.Run(t, upgradetest.Options{Open: func(ctx context.Context) (store.Store, error) { return Open(ctx, []string{url}, prefix, nil) }})
 }

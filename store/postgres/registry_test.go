@@ -15,7 +15,9 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/controller/controllertest"
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
 	"github.com/nslifecycle/nslifecycle/namespace/registry/registrytest"
+	"github.com/nslifecycle/nslifecycle/namespace/registry/upgradetest"
 	"github.com/nslifecycle/nslifecycle/store"
+	"github.com/nslifecycle/nslifecycle/store/postgres"
 )
 
 // A registry over this store does what a controller relies on.
@@ -139,4 +141,9 @@ func TestRegistryKeepsTheRulesOverTwoReplicas(t *testing.T) {
 	require.NoError(t, registrytest.Audit(t.Context(), s, "registry", start, page.Position.Revision))
 	// Of each life at least: creation, two notes, deletion, their end, finalize.
 	require.GreaterOrEqual(t, page.Position.Revision, store.Revision(20*6))
+}
+
+func TestR7_RollingUpgrade(t *testing.T) {
+	dsn, schema := server(t).DSN("postgres"), newSchema()
+	upgradetest.Run(t, upgradetest.Options{Open: func(ctx context.Context) (store.Store, error) { return postgres.Open(ctx, dsn, schema, nil) }})
 }

@@ -62,6 +62,7 @@ var rooms = []room{
 	{path: "namespace/plan", floor: 3},
 	{path: "namespace/force", floor: 3},
 	{path: "namespace/hold", floor: 3},
+	{path: "namespace/registry/upgradetest", floor: 4, own: []string{"namespace/registry"}},
 	{path: "namespace/debug", floor: 4},
 	{path: "namespace/prometheus", floor: 4, engine: []string{"github.com/prometheus/client_golang/"}},
 	{path: "namespace/apiserver", floor: 4, engine: kubernetes, own: []string{
