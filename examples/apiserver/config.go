@@ -50,7 +50,7 @@ func parse(args []string, w io.Writer) (config, error) {
 	flags.StringVar(&c.debug, "debug-listen", "", "also serve pages on this `address` that show what keeps namespaces, without authentication; port 0 takes a free one (default: nowhere)")
 	c.reach.Define(flags.FlagSet)
 	flags.BoolVar(&c.controller, "controller", true, "run the controller that empties namespaces that are deleted")
-	flags.BoolVar(&c.verbose, "verbose", false, "write an access log to standard error")
+	flags.BoolVar(&c.verbose, "verbose", false, "also write an access log to standard error, beside failures")
 	if err := flags.Parse(w, args); err != nil {
 		return config{}, err
 	}

@@ -153,6 +153,32 @@ func (c config) announce(w io.Writer, at listeners, a access) error {
 	return nil
 }
 
+// requests returns the logger of the API: failures of the server, to whose log clients are
+// referred, and with --verbose every request.
+func (c config) requests(log *slog.Logger) *slog.Logger {
+	if c.verbose {
+		return log
+	}
+	return slog.New(atLeast{log.Handler(), slog.LevelWarn})
+}
+
+// atLeast drops records below a level.
+type atLeast struct {
+	slog.Handler
+	level slog.Level
+}
+
+func (h atLeast) Enabled(ctx context.Context, l slog.Level) bool {
+	return l >= h.level && h.Handler.Enabled(ctx, l)
+}
+
+func (h atLeast) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return atLeast{h.Handler.WithAttrs(attrs), h.level}
+}
+func (h atLeast) WithGroup(name string) slog.Handler {
+	return atLeast{h.Handler.WithGroup(name), h.level}
+}
+
 // serve runs the server, and what belongs to it, until ctx ends.
 func (c config) serve(ctx context.Context, at listeners, b backend, a access, log *slog.Logger) error {
 	l, r, list := at.api, b.registry, b.kinds
@@ -167,9 +193,7 @@ func (c config) serve(ctx context.Context, at listeners, b backend, a access, lo
 		options.Authenticate = a.authenticate
 		l = tls.NewListener(l, a.server)
 	}
-	if c.verbose {
-		options.Logger = log
-	}
+	options.Logger = c.requests(log)
 	server, err := apiserver.New(r, list, &options)
 	if err != nil {
 		return err

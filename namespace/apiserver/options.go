@@ -31,8 +31,8 @@ type Options struct {
 	Hosts []string
 	// Limits bound what requests may take.
 	Limits Limits
-	// Logger takes one line for every request, and what went wrong. Nil: nothing is
-	// logged.
+	// Logger takes one line for every request at level Info, and failures of the server,
+	// which clients are referred to its log for, at Warn and Error. Nil: nothing is logged.
 	Logger *slog.Logger
 	// Hooks are told what happens.
 	Hooks Hooks
@@ -43,9 +43,10 @@ type Options struct {
 	// terminating namespace need not wait for creates that may still be under way, and
 	// package deleter/kubernetes does not. Keep it in a version of your own.
 	Version version.Info
-	// Ready is asked by GET /readyz; an error answers 500. Requests that come while
-	// it is asked share its answer, and it has Limits.Timeout, since anybody may ask
-	// any number of times. Nil: always ready.
+	// Ready is asked by GET /readyz after the store has answered a read; an error of
+	// either answers 500. Both together have Limits.Timeout. Any client may send any
+	// number of probes, so those that come meanwhile and within a second share the answer.
+	// Nil: ready while the store answers.
 	Ready func(context.Context) error
 }
 

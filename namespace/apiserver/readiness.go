@@ -6,15 +6,20 @@ import (
 	"time"
 )
 
-// readiness asks the host whether it is ready, once for all who want to know at a
-// time: nobody has a slot for that, so that anybody could have the host asked any
-// number of times at once.
+// readyFor is how long an answer about readiness stands.
+const readyFor = time.Second
+
+// readiness asks whether the store and the host are ready, once for all probes that come
+// at a time, and at most once in readyFor: probes take no slot, so any client could send
+// any number of them at once.
 type readiness struct {
 	ask     func(context.Context) error
 	timeout time.Duration
 
 	mu      sync.Mutex
 	present *asking // nil: nobody asks
+	last    error   // the last answer
+	until   time.Time
 }
 
 // asking is one question of the host and its answer.
@@ -24,13 +29,17 @@ type asking struct {
 	known bool // false: who asked has left
 }
 
-// check returns what the host says. It asks in the goroutine of one of the requests;
+// check returns why the server is not ready. It asks in the goroutine of one of the requests;
 // when the client of that leaves, another takes over.
 func (r *readiness) check(client context.Context) error {
 	ctx, cancel := context.WithTimeout(client, r.timeout)
 	defer cancel()
 	for ctx.Err() == nil {
 		r.mu.Lock()
+		if time.Now().Before(r.until) {
+			defer r.mu.Unlock()
+			return r.last
+		}
 		a := r.present
 		if a == nil {
 			a = &asking{done: make(chan struct{})}
@@ -54,7 +63,9 @@ func (r *readiness) check(client context.Context) error {
 func (r *readiness) lead(ctx, client context.Context, a *asking) error {
 	defer func() { // also after a panic
 		r.mu.Lock()
-		r.present = nil
+		if r.present = nil; a.known {
+			r.last, r.until = a.err, time.Now().Add(readyFor)
+		}
 		r.mu.Unlock()
 		close(a.done)
 	}()

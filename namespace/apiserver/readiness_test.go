@@ -3,6 +3,7 @@ package apiserver_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"sync"
@@ -14,6 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver"
+	"github.com/nslifecycle/nslifecycle/store"
+	"github.com/nslifecycle/nslifecycle/store/memory"
 )
 
 // However many ask, the host is asked once at a time, and they get its answer.
@@ -38,7 +41,36 @@ func TestReadyIsShared(t *testing.T) {
 			answers <- tt.err
 			probes.Wait()
 			require.EqualValues(t, round+1, asked.Load())
+			e.must(tt.code, "GET", "/readyz", "")
+			require.EqualValues(t, round+1, asked.Load(), "an answer stands for a second")
+			time.Sleep(time.Second)
 		}
+	})
+}
+
+// A server whose store fails, or does not answer, is not ready, and answers requests with
+// 503 and when to come again.
+func TestReadyLooksAtTheStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, err := memory.New(nil)
+		require.NoError(t, err)
+		t.Cleanup(func() { s.Close() })
+		var failing error
+		e := newEnvOver(t, chatty{s, &failing}, &apiserver.Options{Limits: apiserver.Limits{Timeout: 7 * time.Second}})
+		e.must(http.StatusOK, "GET", "/readyz", "")
+		failing = &store.Error{Op: "get", Err: fmt.Errorf("%w: %s", store.ErrUnavailable, gossip)}
+		time.Sleep(time.Second)
+		a := e.must(http.StatusInternalServerError, "GET", "/readyz", "")
+		require.NotContains(t, a.Body, "10.1.2.3")
+		e.must(http.StatusOK, "GET", "/livez", "")
+		for _, target := range []string{all, all + "/x", maps + "/c"} {
+			a := e.do("GET", target, "")
+			a.status(http.StatusServiceUnavailable, `{"reason":"ServiceUnavailable","message":"the server is currently unable to handle the request","details":{"retryAfterSeconds":1}}`)
+			require.Equal(t, "1", a.Header.Get("Retry-After"))
+		}
+		failing = nil
+		time.Sleep(time.Second)
+		e.must(http.StatusOK, "GET", "/readyz", "")
 	})
 }
 

@@ -87,7 +87,7 @@ func New(r *registry.Registry, list []kinds.Kind, o *Options) (*Server, error) {
 		return nil, err
 	}
 	s.traffic = newTraffic(s.options.Limits)
-	s.ready = &readiness{ask: s.options.Ready, timeout: s.options.Limits.Timeout}
+	s.ready = &readiness{ask: s.isReady, timeout: s.options.Limits.Timeout}
 	s.handler = s.chain(http.HandlerFunc(s.dispatch))
 	return s, nil
 }

@@ -23,6 +23,9 @@ var errInternal = errors.New("the server could not do it; its log has the detail
 // errUnknownOutcome is that for a write that may have been made.
 var errUnknownOutcome = errors.New("the outcome of the write is unknown, the server's log has the details; read the object back to see whether it was written")
 
+// errFull is that for a write for which the store has no space.
+var errFull = errors.New("the server has no space left, nothing was written")
+
 // failure returns the Status that a client is sent for an error. Errors that have
 // one already ([apierrors.APIStatus]) keep it; what is not known is 500, and what it
 // says is for the log alone.
@@ -41,6 +44,10 @@ func failure(err error) metav1.Status {
 		return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("limit is %d", large.Limit)).ErrStatus
 	case errors.Is(err, namespace.ErrUnknownOutcome):
 		return apierrors.NewInternalError(errUnknownOutcome).ErrStatus // no timeout: clients take those for reads that can be repeated
+	case errors.Is(err, store.ErrFull):
+		return plain(http.StatusInsufficientStorage, "InsufficientStorage", errFull)
+	case errors.Is(err, namespace.ErrUnavailable), errors.Is(err, store.ErrUnavailable):
+		return unavailable()
 	case errors.As(err, &refusal):
 		return refused(refusal)
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
@@ -120,7 +127,7 @@ func tooLarge(message string) metav1.Status {
 	return s
 }
 
-// unavailable is the Status while the server or its store shuts down.
+// unavailable is the Status while the server shuts down or its store cannot be reached.
 func unavailable() metav1.Status {
 	s := apierrors.NewServiceUnavailable("the server is currently unable to handle the request").ErrStatus
 	s.Details = &metav1.StatusDetails{RetryAfterSeconds: 1}

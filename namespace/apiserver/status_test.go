@@ -50,6 +50,12 @@ func TestFailure(t *testing.T) {
 			`"message":"Timeout: request did not complete within the allotted timeout","reason":"Timeout","details":{"retryAfterSeconds":1},"code":504`},
 		{"store closed", fmt.Errorf("registry: %w", store.ErrClosed),
 			`"message":"the server is currently unable to handle the request","reason":"ServiceUnavailable","details":{"retryAfterSeconds":1},"code":503`},
+		{"store unavailable", fmt.Errorf("registry: %w", &store.Error{Op: "get", Err: store.ErrUnavailable}),
+			`"message":"the server is currently unable to handle the request","reason":"ServiceUnavailable","details":{"retryAfterSeconds":1},"code":503`},
+		{"registry unavailable", refusal(namespace.ErrUnavailable, nil),
+			`"message":"the server is currently unable to handle the request","reason":"ServiceUnavailable","details":{"retryAfterSeconds":1},"code":503`},
+		{"store full", refusal(namespace.ErrUnavailable, &store.Error{Op: "commit", Err: store.ErrFull}),
+			`"message":"the server has no space left, nothing was written","reason":"InsufficientStorage","code":507`},
 		{"registry closed", registry.ErrClosed,
 			`"message":"the server is currently unable to handle the request","reason":"ServiceUnavailable","details":{"retryAfterSeconds":1},"code":503`},
 		{"unknown outcome", refusal(namespace.ErrUnknownOutcome, context.DeadlineExceeded), `"message":"Internal error occurred: the outcome of the write is unknown, the server's log has the details; read the object back to see whether it was written",` +

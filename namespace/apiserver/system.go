@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"strings"
@@ -24,8 +25,15 @@ func (s *Server) system(w http.ResponseWriter, r *http.Request) error {
 	return errNoSuchPath()
 }
 
-// health answers probes. The process is alive if it answers at all; whether it is
-// ready, the host may decide.
+// isReady returns why the store, or the host, cannot serve requests.
+func (s *Server) isReady(ctx context.Context) error {
+	if err := s.registry.Ping(ctx); err != nil || s.options.Ready == nil {
+		return err
+	}
+	return s.options.Ready(ctx)
+}
+
+// health answers probes. The process is alive if it answers at all.
 func (s *Server) health(w http.ResponseWriter, r *http.Request, probe string) error {
 	if err := readOnly(w, r); err != nil {
 		return err
@@ -37,7 +45,7 @@ func (s *Server) health(w http.ResponseWriter, r *http.Request, probe string) er
 		code = http.StatusInternalServerError
 		report.WriteString("[-]shutdown failed: the server shuts down\n")
 	}
-	if probe == "readyz" && s.options.Ready != nil {
+	if probe == "readyz" {
 		if err := s.ready.check(r.Context()); err != nil {
 			s.log.WarnContext(r.Context(), "not ready", "error", err)
 			code = http.StatusInternalServerError

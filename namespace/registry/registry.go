@@ -26,6 +26,7 @@
 package registry
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"slices"
@@ -190,6 +191,15 @@ func (r *Registry) Close() error {
 	r.namespaces.Close()
 	r.objects.Close()
 	r.index.Close()
+	return nil
+}
+
+// Ping reads a key of the store and returns why that fails, such as
+// [namespace.ErrUnavailable].
+func (r *Registry) Ping(ctx context.Context) error {
+	if _, err := r.read(ctx, r.keys.gate("default")); err != nil {
+		return stored(namespace.Resource, "", err)
+	}
 	return nil
 }
 
