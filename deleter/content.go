@@ -112,6 +112,11 @@ type Viewer interface {
 // Func is content that a plain function deletes, such as "delete from orders
 // where tenant = ...". It returns how many objects are left after that, never
 // less than zero. For a [Deleter] of that function alone see [FromFunc].
+//
+// No published suite checks a Func: contenttest requires List and Delete, which a function
+// refuses. The function itself must return an error for whatever it could not read or
+// delete, never touch another incarnation (check the target's UID in the same transaction),
+// and count what is left after the deletion.
 type Func func(ctx context.Context, target Target) (remaining int, err error)
 
 // Empty implements [Emptier].

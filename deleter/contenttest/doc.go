@@ -8,4 +8,7 @@
 //			return contenttest.Backend{Content: ..., Seed: ..., Names: ...}
 //		})
 //	}
+//
+// A [deleter.Func] cannot pass: it neither lists nor deletes single objects. There is no
+// suite for functions yet.
 package contenttest

@@ -30,6 +30,10 @@ type Backend struct {
 	Names func(ctx context.Context, target deleter.Target) ([]string, error)
 	// Release takes all finalizers off an object; nil: objects have no finalizers.
 	Release func(ctx context.Context, target deleter.Target, name string) error
+	// Fail makes the place that Content reads and writes fail every request, or serve
+	// again: the database, the network, never Content itself. Without it (nil) the suite
+	// cannot see whether Content hides failures.
+	Fail func(ctx context.Context, failing bool) error
 
 	UIDs        bool // objects have uids
 	Collections bool // Content is a [deleter.CollectionDeleter]
@@ -108,6 +112,7 @@ func allCases() []testCase {
 		{"list", "what is not listed counts as gone, and the namespace is removed with it (rule R7)", nil, checkList},
 		{"list nothing", "an empty namespace must be seen to be empty, or it stays for ever (rule R12)", nil, checkListNothing},
 		{"pages", "an object that falls between two pages is left behind; one listed twice is counted twice", nil, checkPages},
+		{"remaining", "a pass that stops early adds what lies beyond the page to its count, and conditions tell it", nil, checkRemaining},
 		{"pages while deleting", "a pass deletes what it lists; a token that counts objects skips those that move up", nil, checkPagesWhileDeleting},
 		{"delete", "exactly the object named must go", nil, checkDelete},
 		{"delete what is missing", "passes repeat, and two may run at once (rule R11): what is gone already is done", nil, checkDeleteMissing},
@@ -130,11 +135,13 @@ func allCases() []testCase {
 		{"bad input", "names that make no sense must not reach anything else, and must be told from failures", nil, checkBadInput},
 		{"cancelled", "a pass that was stopped changes nothing any more", nil, checkCancelled},
 		{"at once", "passes of several controllers run at the same time (rule R11)", nil, checkAtOnce},
+		{"failures", "a failure that reads like an empty answer lets a namespace be removed above its content (rule R7)", fails, checkFailures},
 		{"composed", "in the end a composed deleter must empty a namespace with it, and say so", nil, checkComposed},
 	}
 }
 
 func uids(b Backend) bool   { return b.UIDs }
+func fails(b Backend) bool  { return b.Fail != nil }
 func active(b Backend) bool { return b.SeedActive != nil }
 
 func both(f, g func(Backend) bool) func(Backend) bool {

@@ -2,9 +2,11 @@ package contenttest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,6 +19,13 @@ import (
 // backendOf declares everything of a fake.
 func backendOf(f *Fake, content deleter.Content) Backend {
 	incarnations := 0
+	var failing atomic.Bool
+	f.opts.Fault = func(context.Context, Call) error {
+		if failing.Load() {
+			return errBeneath
+		}
+		return nil
+	}
 	seed := func(namespace string, active bool, objects []Object) deleter.Target {
 		incarnations++
 		target := deleter.Target{Namespace: namespace, UID: fmt.Sprint("uid-", incarnations), DeletedAt: time.Unix(1e9, 0)}
@@ -39,9 +48,16 @@ func backendOf(f *Fake, content deleter.Content) Backend {
 			}
 			return nil
 		},
+		Fail: func(_ context.Context, fail bool) error {
+			failing.Store(fail)
+			return nil
+		},
 		UIDs: true, Collections: true, Estimates: true, Notifies: true, Views: true,
 	}
 }
+
+// errBeneath is a failure of the place beneath the content.
+var errBeneath = errors.New("the database is down")
 
 func TestFake(t *testing.T) {
 	for name, options := range map[string]*FakeOptions{
@@ -64,7 +80,7 @@ func TestFakeWithoutCapabilities(t *testing.T) {
 	Run(t, func(*testing.T) Backend {
 		f := NewFake(nil)
 		b := backendOf(f, struct{ deleter.Content }{f})
-		b.Release, b.SeedActive = nil, nil
+		b.Release, b.SeedActive, b.Fail = nil, nil, nil
 		b.Collections, b.Estimates, b.Notifies, b.Views = false, false, false, false
 		return b
 	})
@@ -181,7 +197,7 @@ func TestCasesFindMutants(t *testing.T) {
 	for _, c := range allCases() {
 		cases[c.name] = c
 	}
-	for _, broken := range slices.Concat(defects, viewDefects) {
+	for _, broken := range slices.Concat(defects, viewDefects, failureDefects) {
 		t.Run(broken.fails+"/"+broken.what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := NewFake(nil)

@@ -3,6 +3,7 @@ package registry_test
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,11 +15,58 @@ import (
 	"github.com/nslifecycle/nslifecycle/finalizer"
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
+	"github.com/nslifecycle/nslifecycle/store"
+	"github.com/nslifecycle/nslifecycle/store/memory"
 )
 
 // The source of registry content does what every source must.
 func TestContent(t *testing.T) {
-	contenttest.Run(t, func(t *testing.T) contenttest.Backend { return backend(newEnv(t)) })
+	contenttest.Run(t, func(t *testing.T) contenttest.Backend {
+		s, err := memory.New(nil)
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, s.Close()) })
+		place := &failingStore{Store: s}
+		b := backend(newEnvOver(t, place))
+		b.Fail = func(_ context.Context, failing bool) error {
+			place.failing.Store(failing)
+			return nil
+		}
+		return b
+	})
+}
+
+// failingStore fails every request while it is told to.
+type failingStore struct {
+	store.Store
+	failing atomic.Bool
+}
+
+func (s *failingStore) fail() error {
+	if s.failing.Load() {
+		return store.ErrUnavailable
+	}
+	return nil
+}
+
+func (s *failingStore) Get(ctx context.Context, key string) (store.Entry, error) {
+	if err := s.fail(); err != nil {
+		return store.Entry{}, err
+	}
+	return s.Store.Get(ctx, key)
+}
+
+func (s *failingStore) List(ctx context.Context, q store.Query) (store.Page, error) {
+	if err := s.fail(); err != nil {
+		return store.Page{}, err
+	}
+	return s.Store.List(ctx, q)
+}
+
+func (s *failingStore) Commit(ctx context.Context, txn store.Txn) (store.Revision, error) {
+	if err := s.fail(); err != nil {
+		return 0, err
+	}
+	return s.Store.Commit(ctx, txn)
 }
 
 func backend(e *env) contenttest.Backend {

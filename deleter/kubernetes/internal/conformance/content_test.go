@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -55,7 +57,10 @@ func TestContentConforms(t *testing.T) {
 // registry.
 func (h *host) contents(t *testing.T, kind schema.GroupVersionResource, o kubernetes.Options, verbs ...string) contenttest.Backend {
 	t.Helper()
-	cluster, err := kubernetes.ForConfig(h.config(), &o)
+	var failing atomic.Bool
+	config := h.config()
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &failingTransport{next, &failing} })
+	cluster, err := kubernetes.ForConfig(config, &o)
 	require.NoError(t, err)
 	content, err := cluster.Content(kind, verbs...)
 	require.NoError(t, err)
@@ -83,8 +88,25 @@ func (h *host) contents(t *testing.T, kind schema.GroupVersionResource, o kubern
 		Release: func(ctx context.Context, target deleter.Target, name string) error {
 			return release(ctx, objects, target.Namespace, name)
 		},
+		Fail: func(_ context.Context, fail bool) error {
+			failing.Store(fail)
+			return nil
+		},
 		UIDs: true, Views: true,
 	}
+}
+
+// failingTransport fails every request while it is told to.
+type failingTransport struct {
+	next    http.RoundTripper
+	failing *atomic.Bool
+}
+
+func (t *failingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	if t.failing.Load() {
+		return nil, errors.New("the network is down")
+	}
+	return t.next.RoundTrip(r)
 }
 
 // fill makes an Active namespace with objects, in place of one that may be there.
