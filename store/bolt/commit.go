@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
+	"syscall"
 	"time"
 
 	"go.etcd.io/bbolt"
@@ -175,7 +177,6 @@ func (s *Store) apply(tx *bbolt.Tx, requests []*request) (*batch, error) {
 // opened again. It publishes the changes if they are, and returns the answer to the
 // requests of the batch.
 func (s *Store) settle(b *batch, cause error) error {
-	unknown := fmt.Errorf("%w: %w", store.ErrUnknownOutcome, cause)
 	s.reads.Lock()
 	defer s.reads.Unlock()
 	s.backlog = true // what the batch has dropped is back
@@ -185,12 +186,24 @@ func (s *Store) settle(b *batch, cause error) error {
 		s.refusal = fmt.Errorf("%w: a commit failed (%w) and after it the file could not be used again (%w), open the store anew",
 			store.ErrClosed, cause, err)
 		s.hub.Close()
-		return unknown
+		return fmt.Errorf("%w: %w", store.ErrUnknownOutcome, cause)
 	}
-	if applied {
-		s.hub.Publish(b.changes...)
+	if !applied {
+		return unwritten(cause)
 	}
-	return unknown
+	s.hub.Publish(b.changes...)
+	return fmt.Errorf("%w: %w", store.ErrUnknownOutcome, cause)
+}
+
+// unwritten is the error of a batch that is not in the file. Of some errors of the
+// operating system the engine keeps only the text.
+func unwritten(cause error) error {
+	for _, full := range []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG} {
+		if errors.Is(cause, full) || strings.Contains(cause.Error(), full.Error()) {
+			return fmt.Errorf("%w: %w", store.ErrFull, cause)
+		}
+	}
+	return fmt.Errorf("nothing was written: %w", cause)
 }
 
 // reopen opens the file again and reports whether b is in it.

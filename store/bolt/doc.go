@@ -23,10 +23,11 @@
 // the context, because it is one sync away; only a disk that hangs for more than
 // a second makes it [store.ErrUnknownOutcome].
 //
-// When the engine reports a failed commit (a full disk, an I/O error) every
-// transaction of the batch is answered with [store.ErrUnknownOutcome] and the
-// cause, and the file is opened anew before anything else is read or written, so
-// that what the process believes and what the file says agree. If that fails,
+// When the engine reports a failed commit (a full disk, an I/O error), the store opens
+// the file again before it reads or writes anything else, and looks whether the batch is
+// there. If it is not, its transactions fail with the cause, and with [store.ErrFull] if
+// the disk is full: nothing was written. Otherwise they are [store.ErrUnknownOutcome],
+// because the last sync failed. If the file cannot be opened,
 // the store refuses everything with [store.ErrClosed] and the cause; the service
 // opens it again.
 //

@@ -47,7 +47,8 @@ func fillFile(t *testing.T) {
 	for ; ; written++ {
 		_, err := s.Commit(t.Context(), store.Txn{Do: []store.Operation{store.Put(fmt.Sprint(written), value)}})
 		if err != nil {
-			require.ErrorIs(t, err, store.ErrUnknownOutcome)
+			require.ErrorIs(t, err, store.ErrFull)
+			require.NotErrorIs(t, err, store.ErrUnknownOutcome)
 			require.ErrorContains(t, err, syscall.EFBIG.Error()) // the engine keeps only the text
 			break
 		}
@@ -63,4 +64,36 @@ func fillFile(t *testing.T) {
 	checkFile(t, s)
 	require.NoError(t, s.Close())
 	require.Len(t, listAt(t, openAt(t, path, nil), store.Position{}).Entries, written+100)
+}
+
+// A full disk costs the transaction that needed the room, which learns that nothing of
+// it was written; deletions in the file and room on the disk let the store go on.
+func TestFullDisk(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("making a small disk needs root")
+	}
+	disk := t.TempDir()
+	if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, "size=2m"); err != nil {
+		t.Skip("making a small disk is not allowed here: ", err)
+	}
+	t.Cleanup(func() { require.NoError(t, syscall.Unmount(disk, syscall.MNT_DETACH)) })
+	s := openAt(t, filepath.Join(disk, "store.db"), nil)
+	ballast := filepath.Join(disk, "ballast")
+	require.NoError(t, os.WriteFile(ballast, make([]byte, 1<<20), 0o600))
+	value := bytes.Repeat([]byte("v"), 10_000)
+	written := 0
+	for ; ; written++ {
+		require.Less(t, written, 200)
+		_, err := s.Commit(t.Context(), store.Txn{Do: []store.Operation{store.Put(fmt.Sprint(written), value)}})
+		if err != nil {
+			require.ErrorIs(t, err, store.ErrFull)
+			require.ErrorContains(t, err, syscall.ENOSPC.Error())
+			require.NotErrorIs(t, err, store.ErrUnknownOutcome)
+			break
+		}
+	}
+	require.Len(t, listAt(t, s, store.Position{}).Entries, written, "what was acknowledged, and no more")
+	require.NoError(t, os.Remove(ballast))
+	put(t, s, "more", "v")
+	checkFile(t, s)
 }

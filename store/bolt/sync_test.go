@@ -113,7 +113,8 @@ func TestReadsWaitForTheSync(t *testing.T) {
 
 				goOn()
 				if err := <-committed; c.fails != nil {
-					require.ErrorIs(t, err, store.ErrUnknownOutcome)
+					require.ErrorIs(t, err, errSync)
+					require.Equal(t, !c.lost, errors.Is(err, store.ErrUnknownOutcome), "%v", err)
 				} else {
 					require.NoError(t, err)
 				}
