@@ -23,7 +23,7 @@ func together(t *testing.T, s *postgres.Store, schema string, txns ...store.Txn)
 	defer func() { require.NoError(t, conn.Close(context.Background())) }()
 	tx, err := conn.Begin(t.Context())
 	require.NoError(t, err)
-	_, err = tx.Exec(t.Context(), "SELECT pg_advisory_xact_lock($1)", postgres.WriterLock(schema))
+	_, err = tx.Exec(t.Context(), postgres.WriterLock(schema))
 	require.NoError(t, err)
 	begin := func(txn store.Txn) <-chan error {
 		done := make(chan error, 1)
@@ -34,7 +34,7 @@ func together(t *testing.T, s *postgres.Store, schema string, txns ...store.Txn)
 		return done
 	}
 	first := begin(store.Txn{Do: []store.Operation{store.Put("first", nil)}})
-	require.Eventually(t, func() bool { return writersWait(t, conn, schema) }, 20*time.Second, 2*time.Millisecond, "the committer waits")
+	awaitLockWaiters(t, server(t).DSN("postgres"), schema, 1)
 	var answers []<-chan error
 	for i, txn := range txns {
 		answers = append(answers, begin(txn))
@@ -43,15 +43,6 @@ func together(t *testing.T, s *postgres.Store, schema string, txns ...store.Txn)
 	require.NoError(t, tx.Rollback(t.Context()))
 	require.NoError(t, <-first)
 	return answers
-}
-
-// writersWait reports whether somebody waits for the lock of all writers.
-func writersWait(t *testing.T, conn *pgx.Conn, schema string) bool {
-	t.Helper()
-	var n int
-	require.NoError(t, conn.QueryRow(t.Context(), `SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = 'advisory' AND objsubid = 1
-	AND classid::int8 << 32 | objid::int8 = $1::int8`, postgres.WriterLock(schema)).Scan(&n))
-	return n > 0
 }
 
 // A put of a held entry does not wait for the host only because a deletion of the

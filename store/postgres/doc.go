@@ -21,8 +21,9 @@
 //
 // One goroutine per process commits. While one commit is on its way, further
 // transactions gather, and the next takes them together (group commit). One
-// batch is two round trips; processes take turns by an advisory lock. A process
-// that stops in the middle of its turn loses it: the server disconnects it after ten
+// batch is two round trips; processes take turns by a lock on a row, which only roles
+// with rights on the schema can take. A process that stops in the middle of its turn
+// loses it: the server disconnects it after ten
 // seconds, or, when it stopped in the middle of what it sent, which the server takes
 // for work in progress, another process of the same role that waits has it
 // disconnected after thirty to forty.

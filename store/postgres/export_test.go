@@ -2,11 +2,8 @@ package postgres
 
 import "time"
 
-// WriterLock is the number of the lock of all writers of a schema.
-func WriterLock(schema string) int64 { return newStatements(schema, times{}).lock }
-
-// HoldClass is the class of the locks of those who hold entries of a schema.
-func HoldClass(schema string) int32 { return newStatements(schema, times{}).class }
+// WriterLock is the statement that takes the lock of all writers of a schema.
+func WriterLock(schema string) string { return newStatements(schema, times{}).lock }
 
 // Definite reports whether a commit that failed with err has surely not happened.
 func Definite(err error) bool { return definite(err) }

@@ -16,23 +16,27 @@ import (
 // The codes of errors of the server that matter here (PostgreSQL documentation,
 // appendix A).
 const (
-	codeLockTimeout    = "55P03"
-	codePrivilege      = "42501"
-	codeReadOnly       = "25006"
-	codeUndefinedTable = "42P01"
-	codeInvalidSchema  = "3F000"
-	codeNoDatabase     = "3D000"
-	codePassword       = "28P01"
-	codeAuthorization  = "28000"
-	codeDiskFull       = "53100"
-	codeSerialization  = "40001"
-	codeDeadlock       = "40P01"
-	codeUnknown        = "40003"
-	codeAdminShutdown  = "57P01"
-	codeCrashShutdown  = "57P02"
-	codeCannotConnect  = "57P03"
-	classConnection    = "08"
-	classResources     = "53" // too many connections, no memory, no room on the disk
+	codeLockTimeout       = "55P03"
+	codePrivilege         = "42501"
+	codeReadOnly          = "25006"
+	codeUndefinedTable    = "42P01"
+	codeDuplicateTable    = "42P07"
+	codeDuplicateSchema   = "42P06"
+	codeDuplicateFunction = "42723"
+	codeUnique            = "23505"
+	codeInvalidSchema     = "3F000"
+	codeNoDatabase        = "3D000"
+	codePassword          = "28P01"
+	codeAuthorization     = "28000"
+	codeDiskFull          = "53100"
+	codeSerialization     = "40001"
+	codeDeadlock          = "40P01"
+	codeUnknown           = "40003"
+	codeAdminShutdown     = "57P01"
+	codeCrashShutdown     = "57P02"
+	codeCannotConnect     = "57P03"
+	classConnection       = "08"
+	classResources        = "53" // too many connections, no memory, no room on the disk
 )
 
 // code returns the code of the error that the server reported, or "".

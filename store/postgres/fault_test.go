@@ -173,7 +173,7 @@ func TestFaultLockHeld(t *testing.T) {
 	defer func() { require.NoError(t, conn.Close(context.Background())) }()
 	tx, err := conn.Begin(t.Context())
 	require.NoError(t, err)
-	_, err = tx.Exec(t.Context(), "SELECT pg_advisory_xact_lock($1)", postgres.WriterLock(schema))
+	_, err = tx.Exec(t.Context(), postgres.WriterLock(schema))
 	require.NoError(t, err)
 	cause := errors.New("the caller gave up")
 	ctx, cancel := context.WithTimeoutCause(t.Context(), 100*time.Millisecond, cause)
@@ -245,12 +245,7 @@ func TestCloseWhileRequestsWait(t *testing.T) {
 		_, err := s.Commit(context.Background(), store.Txn{Do: []store.Operation{store.Delete("locked")}})
 		done <- err
 	}()
-	require.Eventually(t, func() bool {
-		var n int
-		err := conn.QueryRow(t.Context(), "SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = 'advisory' AND objsubid = 2 AND classid::int8 = ($1::int8 & 4294967295)",
-			int64(postgres.HoldClass(schema))).Scan(&n)
-		return err == nil && n > 0
-	}, 20*time.Second, 2*time.Millisecond, "the deletion waits")
+	awaitLockWaiters(t, dsn, schema, 1)
 	require.NoError(t, s.Close())
 	require.ErrorIs(t, <-done, store.ErrClosed)
 	require.NoError(t, tx.Commit(t.Context()))

@@ -46,13 +46,20 @@ func (s *Store) hold(ctx context.Context, tx pgx.Tx, key string) error {
 	if err := store.CheckKey(key, limits); err != nil {
 		return err
 	}
+	mark := s.sql.holdMark(key)
 	var b pgx.Batch
-	b.Queue(s.sql.hold, holdHash(key))         // waits behind a deletion that waits
+	b.Queue("savepoint nslifecycle_hold")
+	b.Queue(s.sql.pass, []byte(key), mark) // waits behind a deletion that waits
+	b.Queue("rollback to savepoint nslifecycle_hold")
+	b.Queue("release savepoint nslifecycle_hold")
 	waiting, cancel := context.WithCancel(ctx) // it may wait for long: Close ends that
 	defer cancel()
 	defer context.AfterFunc(s.ctx, cancel)()
-	there := 0
-	b.Queue(s.sql.holdRow, []byte(key)).QueryRow(func(row pgx.Row) error { return row.Scan(&there) })
+	b.Queue(s.sql.hold, []byte(key), mark).QueryRow(func(row pgx.Row) error {
+		var there int
+		var held string
+		return row.Scan(&there, &held)
+	})
 	err := tx.SendBatch(waiting, &b).Close()
 	if errors.Is(err, pgx.ErrNoRows) {
 		return store.ErrNotFound

@@ -101,12 +101,31 @@ func (s *Store) migrate(ctx context.Context) (h head, err error) {
 	} else if known == format && !s.options.NewEpoch {
 		return s.inspect(ctx, s.pool)
 	}
+	for attempt := 1; ; attempt++ {
+		h, err = s.change(ctx)
+		switch code(err) {
+		case codeDuplicateSchema, codeDuplicateTable, codeDuplicateFunction, codeUnique: // another process made them meanwhile
+			if attempt < attempts {
+				continue
+			}
+		}
+		return h, err
+	}
+}
+
+// change makes or upgrades the schema, and begins another epoch if it is to. It excludes
+// writers by their lock; before there is one, the names in the catalog exclude others.
+func (s *Store) change(ctx context.Context) (h head, err error) {
 	err = pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.ReadWrite}, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, s.sql.begin); err != nil {
+		if _, err := tx.Exec(ctx, s.sql.begin, "0"); err != nil {
 			return err
 		}
-		if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", s.sql.lock); err != nil {
+		if known, err := s.formatOf(ctx, tx); err != nil {
 			return err
+		} else if known > 0 {
+			if _, err := tx.Exec(ctx, s.sql.lock); err != nil {
+				return err
+			}
 		}
 		if err := s.upgrade(ctx, tx); err != nil {
 			return err

@@ -2,7 +2,6 @@ package postgres_test
 
 import (
 	"context"
-	"fmt"
 	"testing"
 	"time"
 
@@ -81,11 +80,11 @@ func TestFaultHalfABatch(t *testing.T) {
 	defer func() { _ = stopped.Close(context.Background()) }() // it is disconnected
 	pipeline := stopped.PgConn().StartPipeline(t.Context())
 	pipeline.SendQueryParams("begin", nil, nil, nil, nil)
-	pipeline.SendQueryParams(fmt.Sprintf("SELECT set_config('idle_in_transaction_session_timeout', '100ms', true), pg_advisory_xact_lock(%d)",
-		postgres.WriterLock(schema)), nil, nil, nil, nil)
+	pipeline.SendQueryParams("SELECT set_config('idle_in_transaction_session_timeout', '100ms', true)", nil, nil, nil, nil)
+	pipeline.SendQueryParams(postgres.WriterLock(schema), nil, nil, nil, nil)
 	pipeline.SendFlushRequest()
 	require.NoError(t, pipeline.Flush())
-	for range 2 {
+	for range 3 {
 		_, err := pipeline.GetResults()
 		require.NoError(t, err)
 	}

@@ -13,36 +13,30 @@ import (
 type statements struct {
 	schema  string // as it was given
 	channel string // of notifications
-	lock    int64  // the advisory lock of all who write
-	class   int32  // of the advisory locks of those who hold entries
 
-	begin, locked, turn, eject, head, rows, rowsWithin, sizes, lockPut, lockDelete string
-	insert, update, remove, log, compact                                           string
-	get, list, listAt, count, countAt, replay                                      string
-	waitHold, waitPut, waitDelete, hold, holdRow, trim                             string
+	begin, lock, eject, head, rows, rowsWithin, sizes, lockPut, lockDelete string
+	insert, update, remove, log, compact                                   string
+	get, list, listAt, count, countAt, replay                              string
+	waitPut, waitDelete, pass, hold, trim                                  string
 }
 
 func newStatements(schema string, t times) *statements {
 	s := &statements{
 		schema:  schema,
 		channel: fmt.Sprintf("nslifecycle_%016x", uint64(hash64("channel", schema))),
-		lock:    hash64("lock", schema),
-		class:   int32(hash64("hold", schema)),
 	}
 	named := strings.NewReplacer(
 		"{schema}", pgx.Identifier{schema}.Sanitize(),
 		"{head}", headColumns,
 		"{from}", headTables,
-		"{lock}", fmt.Sprint(s.lock),
-		"{class}", fmt.Sprint(s.class),
 		"{stall}", milliseconds(t.stall),
 		"{commit}", milliseconds(t.commit),
 	).Replace
 	for text, target := range map[string]*string{
-		textBegin: &s.begin, textHead: &s.head, textLock: &s.locked, textTurn: &s.turn, textEject: &s.eject, textRows: &s.rows, textRowsWithin: &s.rowsWithin, textSizes: &s.sizes, textLockPut: &s.lockPut, textLockDelete: &s.lockDelete,
+		textBegin: &s.begin, textHead: &s.head, textLock: &s.lock, textEject: &s.eject, textRows: &s.rows, textRowsWithin: &s.rowsWithin, textSizes: &s.sizes, textLockPut: &s.lockPut, textLockDelete: &s.lockDelete,
 		textInsert: &s.insert, textUpdate: &s.update, textRemove: &s.remove, textLog: &s.log, textCompact: &s.compact,
 		textGet: &s.get, textList: &s.list, textListAt: &s.listAt, textCount: &s.count, textCountAt: &s.countAt, textReplay: &s.replay,
-		textWaitHold: &s.waitHold, textWaitPut: &s.waitPut, textWaitDelete: &s.waitDelete, textHold: &s.hold, textHoldRow: &s.holdRow, textTrim: &s.trim,
+		textWaitPut: &s.waitPut, textWaitDelete: &s.waitDelete, textPass: &s.pass, textHold: &s.hold, textTrim: &s.trim,
 	} {
 		*target = named(named(text)) // {from} names the schema
 	}
@@ -59,24 +53,21 @@ const (
 )
 
 const (
-	// One's own settings for this transaction, whatever the role's are: a writer waits
-	// for its turn as long as it takes, and loses it when it stops in the middle.
-	textBegin = `SELECT set_config('lock_timeout', '0', true), set_config('statement_timeout', '0', true),
+	// Settings of this transaction, whatever the role's are: how long a writer waits for a
+	// lock at a stretch ($1), and that it loses its turn when it stops in the middle.
+	textBegin = `SELECT set_config('lock_timeout', $1, true), set_config('statement_timeout', '0', true),
 	set_config('idle_in_transaction_session_timeout', '{stall}', true),
 	set_config('synchronous_commit', CASE WHEN current_setting('synchronous_commit') IN ('off', 'local', 'remote_write') THEN 'on' ELSE current_setting('synchronous_commit') END, true)`
 
-	// The next statement sees what the one who had the lock before wrote.
-	textLock = `SELECT pg_advisory_xact_lock({lock})`
-
-	// Both in one. The wait ends now and then, to look for one that stopped: see textEject.
-	textTurn = textBegin + `, set_config('lock_timeout', '{stall}', true), pg_advisory_xact_lock({lock})`
+	// The writer lock. Only roles that may write to the store may lock the row. The next
+	// statement sees what the previous holder wrote.
+	textLock = `SELECT FROM {schema}.meta FOR NO KEY UPDATE`
 
 	// The server's own timer for idle transactions does not run while a message, or a
 	// batch of them, is incomplete: a process that stops there would keep its turn. It
 	// has no use for it any more when its commit took longer than the limit.
-	textEject = `SELECT pg_terminate_backend(a.pid) FROM pg_locks l JOIN pg_stat_activity a USING (pid)
-	WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1 AND l.classid::int8 << 32 | l.objid::int8 = {lock}
-	AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database()) AND a.state = 'active'
+	textEject = `SELECT pg_terminate_backend(a.pid) FROM {schema}.meta m JOIN pg_stat_activity a ON a.backend_xid = m.xmax
+	WHERE a.datname = current_database() AND a.state = 'active'
 	AND a.wait_event IN ('ClientRead', 'ClientWrite') AND a.query_start < clock_timestamp() - interval '{commit}'`
 
 	textHead = `SELECT {head} FROM {from}`
@@ -148,11 +139,15 @@ const (
 		ORDER BY key, revision LIMIT 1) n ON true
 ) c ON c.size <= $6::int8 OR c.revision = c.first ORDER BY c.revision, c.seq`
 
-	textWaitHold   = `SELECT pg_advisory_xact_lock({class}, $1::int4)`
 	textWaitPut    = `SELECT FROM {schema}.state WHERE key = ANY($1::bytea[]) ORDER BY key FOR NO KEY UPDATE`
 	textWaitDelete = `SELECT FROM {schema}.state WHERE key = ANY($1::bytea[]) ORDER BY key FOR UPDATE`
-	textHold       = `SELECT pg_advisory_xact_lock_shared({class}, $1::int4)`
-	textHoldRow    = `SELECT 1 FROM {schema}.state WHERE key = $1::bytea FOR KEY SHARE`
+
+	// A hold queues behind a deletion that waits, which has the row FOR NO KEY UPDATE, unless
+	// the transaction holds the entry already: the deletion waits for it.
+	textPass = `SELECT FROM {schema}.state WHERE key = $1::bytea
+	AND position($2::text IN coalesce(current_setting('nslifecycle.held', true), '')) = 0 FOR SHARE`
+	textHold = `SELECT 1, set_config('nslifecycle.held', concat(current_setting('nslifecycle.held', true), ' ', $2::text), true)
+	FROM {schema}.state WHERE key = $1::bytea FOR KEY SHARE`
 
 	textTrim = `WITH old AS (
 	SELECT revision, seq FROM {schema}.log WHERE revision > $1::int8 AND revision <= (SELECT compacted FROM {schema}.meta)
@@ -164,13 +159,14 @@ SELECT count(*), coalesce(max(revision), 0) FROM gone`
 // milliseconds writes d for the server.
 func milliseconds(d time.Duration) string { return fmt.Sprintf("%dms", d.Milliseconds()) }
 
-// hash64 is stable: processes of any version agree on their locks by it.
+// hash64 is stable: processes of any version agree on their channel by it.
 func hash64(kind, text string) int64 {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte("nslifecycle/" + kind + "/" + text)) // never fails
 	return int64(h.Sum64())
 }
 
-// holdHash names the lock of those who hold key. Two keys may share one: then one
-// waits for the other without need, once in a long while.
-func holdHash(key string) int32 { return int32(hash64("key", key)) }
+// holdMark names an entry among those that a transaction of the host holds.
+func (s *statements) holdMark(key string) string {
+	return fmt.Sprintf("%016x", uint64(hash64(s.schema, key)))
+}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -95,11 +94,9 @@ func (t *turn) read(ctx context.Context, requests []*request) error {
 	var b pgx.Batch
 	if len(t.held) == 0 {
 		b.Queue(textOpen)
-		b.Queue(sql.turn)
-	} else {
-		b.Queue("SELECT set_config('lock_timeout', $1, true)", milliseconds(t.store.options.times.stall))
-		b.Queue(sql.locked)
 	}
+	b.Queue(sql.begin, milliseconds(t.store.options.times.stall)) // then it looks for a holder that stopped
+	b.Queue(sql.lock)
 	t.batch.stored = make(map[string]*store.Entry, len(touched))
 	t.batch.locked = make(map[string]bool, len(puts)+len(deletes))
 	t.batch.deletable = make(map[string]bool, len(deletes))
@@ -229,26 +226,21 @@ func (t *turn) await(ctx context.Context, r *request) error {
 	sql := t.store.sql
 	var b pgx.Batch
 	b.Queue(textOpen)
-	b.Queue(sql.begin)
-	b.Queue("SELECT set_config('lock_timeout', $1, true)", milliseconds(t.slice))
+	b.Queue(sql.begin, milliseconds(t.slice))
 	all := make([][]byte, len(t.held))
 	held := make(map[string]bool, len(t.held))
 	for i, key := range t.held {
 		all[i], held[key] = []byte(key), true
 	}
 	deleted := make([][]byte, 0, len(t.held))
-	var hashes []int32
 	for i := range r.operations {
 		if op := &r.operations[i]; op.Delete && held[op.Key] {
 			deleted = append(deleted, []byte(op.Key))
-			hashes = append(hashes, holdHash(op.Key))
 		}
 	}
-	slices.Sort(hashes) // one order for all: no deadlock among those who wait
-	for _, hash := range slices.Compact(hashes) {
-		b.Queue(sql.waitHold, hash)
-	}
-	b.Queue(sql.waitPut, all) // in the order of keys too, and before what only hosts hold up
+	// Both in the order of keys, so that those who wait do not wait for each other. The
+	// first queues later holds behind this transaction, the second waits for earlier ones.
+	b.Queue(sql.waitPut, all)
 	if len(deleted) > 0 {
 		b.Queue(sql.waitDelete, deleted)
 	}

@@ -134,8 +134,7 @@ func (h *host) waitForLock(what string) {
 	h.tb.Helper()
 	require.Eventually(h.tb, func() bool {
 		var n int
-		err := h.pool.QueryRow(h.ctx, `SELECT count(*) FROM pg_locks l JOIN pg_stat_activity a USING (pid)
-			WHERE NOT l.granted AND l.locktype = 'advisory' AND l.objsubid = 2 AND a.datname = current_database()`).Scan(&n)
+		err := h.pool.QueryRow(h.ctx, `SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()`).Scan(&n)
 		return err == nil && n > 0
 	}, 20*time.Second, 5*time.Millisecond, what)
 }
