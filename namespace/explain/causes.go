@@ -52,7 +52,7 @@ func (b *builder) failures() []Failure {
 // failure explains one source that fails.
 func (b *builder) failure(f Failure) Cause {
 	c := Cause{Kind: f.Kind, Source: f.Source, Since: f.First}
-	what := ""
+	what, say := "", ": "+f.Text
 	switch f.Kind {
 	case DiscoveryFailed:
 		what = "the resource types of " + f.Source + " cannot be discovered"
@@ -69,6 +69,12 @@ func (b *builder) failure(f Failure) Cause {
 		what = "others write the namespace faster than a pass can"
 	case StorageFailed:
 		what = "the place where namespaces are kept fails"
+	case Undeclared:
+		what = "the controller does not declare " + f.Source + ", which another version of the service stored" + b.left(f.Source)
+		say = ""
+		if f.Unwaived > 0 {
+			say = "; its waiver does not count, since " + plural(f.Unwaived, "object was", "objects were") + " seen"
+		}
 	default:
 		c.Kind = SourceFailed
 		what = f.Source + " fails"
@@ -76,7 +82,7 @@ func (b *builder) failure(f Failure) Cause {
 			what = "content cannot be deleted"
 		}
 	}
-	c.Summary = what + ": " + f.Text
+	c.Summary = what + say
 	details := []string{}
 	if f.Count > 1 {
 		details = append(details, fmt.Sprintf("in %s passes", number(f.Count)))
@@ -87,6 +93,16 @@ func (b *builder) failure(f Failure) Cause {
 	c.Detail = sentence(append(details, b.expired(f.Source))...)
 	c.Remedy = b.remedyFailure(c.Kind, f)
 	return c
+}
+
+// left reports how many objects of a type are known to be left.
+func (b *builder) left(source string) string {
+	for _, o := range b.d.Objects {
+		if o.Resource == source && o.Remaining > 0 {
+			return fmt.Sprintf(": %s%s left%s", least(o.AtLeast), plural(o.Remaining, "object is", "objects are"), names(o.Sample, o.Remaining))
+		}
+	}
+	return ""
 }
 
 // sentence joins what is not empty.

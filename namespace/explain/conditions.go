@@ -59,6 +59,8 @@ func (b *builder) conditions(known []Failure) {
 			switch {
 			case kind == SourceFailed && strings.Contains(c.Message, deleter.ErrUnexpected.Error()):
 				kind = Returning
+			case kind == SourceFailed && strings.Contains(c.Message, deleter.ErrUndeclared.Error()):
+				kind = Undeclared
 			case kind == SourceFailed && (strings.Contains(c.Message, "deadline exceeded") || strings.Contains(c.Message, "did not answer within")):
 				kind = SourceSlow
 			}

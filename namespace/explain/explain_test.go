@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/finalizer"
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/audit"
@@ -84,9 +85,10 @@ func lef(objects ...explain.Objects) explain.History {
 }
 
 var (
-	broken   = phase.Observation{Content: []error{errors.New("widgets.example.com: list: connection refused")}}
-	leftPods = phase.Observation{Remaining: []phase.Remaining{{Resource: "pods", Count: 3}}}
-	held     = phase.Observation{
+	undeclared = phase.Observation{Content: []error{&deleter.SourceError{Resource: deleter.Resource{Group: "example.com", Name: "widgets"}, Err: deleter.ErrUndeclared}}}
+	broken     = phase.Observation{Content: []error{errors.New("widgets.example.com: list: connection refused")}}
+	leftPods   = phase.Observation{Remaining: []phase.Remaining{{Resource: "pods", Count: 3}}}
+	held       = phase.Observation{
 		Remaining:  []phase.Remaining{{Resource: "pods", Count: 3}},
 		Finalizers: []phase.Held{{Finalizer: "example.com/backup", Count: 2}},
 	}
@@ -156,6 +158,13 @@ func TestCauses(t *testing.T) {
 			[]explain.Kind{explain.SourceFailed}, "content cannot be deleted: no route to host", ""},
 		{"a source that may not be deleted", explain.Input{Namespace: dying("kubernetes"), History: failing(explain.SourceFailed, "widgets.example.com", "delete: widgets is forbidden")},
 			[]explain.Kind{explain.SourceFailed}, "forbidden", "kubectl auth can-i delete widgets.example.com -n shop"},
+		{"an undeclared type", explain.Input{Namespace: with(dying("kubernetes"), "", undeclared)}, []explain.Kind{explain.Undeclared},
+			"the controller does not declare widgets.example.com, which another version of the service stored", "a waiver lets"},
+		{"an undeclared type with objects", explain.Input{Namespace: with(dying("kubernetes"), "", phase.Observation{
+			Content: undeclared.Content, Remaining: []phase.Remaining{{Group: "example.com", Resource: "widgets", Count: 2}},
+		})}, []explain.Kind{explain.Undeclared}, "which another version of the service stored: 2 objects are left", "then retire it (Registry.RetireType). "},
+		{"an undeclared type, as recorded", explain.Input{Namespace: dying("kubernetes"), History: failing(explain.Undeclared, "widgets.example.com", deleter.ErrUndeclared.Error())},
+			[]explain.Kind{explain.Undeclared}, "the controller does not declare widgets.example.com, which", "a waiver lets"},
 		{"a slow source", explain.Input{Namespace: with(dying("kubernetes"), "", phase.Observation{Content: []error{errors.New("pods: list: no answer within 30s: context deadline exceeded")}})},
 			[]explain.Kind{explain.SourceSlow}, "pods does not answer in time", ""},
 		{"a source, as recorded", explain.Input{Namespace: with(dying("kubernetes"), "", broken), History: failing(explain.SourceFailed, "widgets.example.com", "list: connection refused")},
@@ -389,5 +398,17 @@ func TestBadInput(t *testing.T) {
 		d := explain.Explain(in)
 		require.NotEmpty(t, d.Causes)
 		require.NotEmpty(t, d.Text())
+	}
+}
+
+// No waiver is offered for a type of which objects are known to be left.
+func TestUndeclaredTypeWithObjects(t *testing.T) {
+	for count, template := range map[int]bool{0: true, 1: false} {
+		seen := undeclared
+		seen.Remaining = []phase.Remaining{{Group: "example.com", Resource: "widgets", Count: count}}
+		d := explain.Explain(explain.Input{Namespace: with(dying("kubernetes"), "", seen), Now: now})
+		require.Equal(t, explain.Undeclared, d.Causes[0].Kind)
+		require.Equal(t, template, d.Causes[0].Remedy.Template != "")
+		require.Equal(t, template, strings.Contains(d.Causes[0].Remedy.Text, "waiver"))
 	}
 }

@@ -88,6 +88,8 @@ func addSource(add adder, r *deleter.Result, err error) {
 		if r.Deleted > 0 {
 			kind = Returning
 		}
+	case errors.Is(err, deleter.ErrUndeclared):
+		kind = Undeclared
 	case slow(err):
 		kind = SourceSlow
 	}

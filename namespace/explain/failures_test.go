@@ -44,6 +44,8 @@ func TestRecorderTellsFailuresApart(t *testing.T) {
 			[]explain.Failure{{Kind: explain.SourceFailed, Source: "pods", Text: "delete: broken"}, {Kind: explain.SourceFailed, Source: "pods", Text: "list: broken"}}, 0},
 		{"a source with a deadline", fails(of(deleter.Result{Resource: pods, Err: source(pods, deleter.OpList, fmt.Errorf("no answer: %w", context.DeadlineExceeded))}), nil), "", nil,
 			[]explain.Failure{{Kind: explain.SourceSlow, Source: "pods", Text: "list: no answer: context deadline exceeded"}}, 0},
+		{"an undeclared type", fails(of(deleter.Result{Resource: widgets, Err: source(widgets, "", deleter.ErrUndeclared)}), nil), "", nil,
+			[]explain.Failure{{Kind: explain.Undeclared, Source: "widgets.example.com", Text: deleter.ErrUndeclared.Error()}}, 0},
 		{"what is left unexpectedly", fails(of(deleter.Result{Resource: pods, Remaining: 1, Err: source(pods, "", fmt.Errorf("%w in shop: 1", deleter.ErrUnexpected))}), nil), "", nil,
 			[]explain.Failure{{Kind: explain.SourceFailed, Source: "pods", Text: "unexpected items still remain, and nothing holds them"}}, 0},
 		{"what is left although it was deleted", fails(of(deleter.Result{Resource: pods, Deleted: 1, Remaining: 1, Err: source(pods, "", fmt.Errorf("%w in shop: 1", deleter.ErrUnexpected))}), nil), "", nil,

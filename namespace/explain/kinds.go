@@ -23,6 +23,7 @@ const (
 	StorageFailed   Kind = "storage-failed"   // the place where namespaces are kept does not take the result
 	DiscoveryFailed Kind = "discovery-failed" // resource types could not be discovered
 	ParsingFailed   Kind = "parsing-failed"   // a resource type could not be read
+	Undeclared      Kind = "type-undeclared"  // the controller does not declare a resource type that is stored
 	SourceFailed    Kind = "source-failed"    // a resource type could not be listed or deleted
 	SourceSlow      Kind = "source-slow"      // it does not answer in time
 	Returning       Kind = "content-returns"  // content comes back as fast as it is deleted
@@ -46,7 +47,7 @@ const (
 
 var ranks = []Kind{
 	Protected, OnHold, NotTerminating, Gone, NotFound,
-	OwnerMissing, Unattended, Removable, StorageFailed, DiscoveryFailed, ParsingFailed, SourceFailed, SourceSlow,
+	OwnerMissing, Unattended, Removable, StorageFailed, DiscoveryFailed, ParsingFailed, Undeclared, SourceFailed, SourceSlow,
 	Returning, Held, Conflicts, Stalled, OwnerUnknown, Queued,
 	OwnerAtWork, Stopping, Moving, Settling, Ordered, Remaining, Starting, Forced, Waived, Unknown,
 }
@@ -71,7 +72,7 @@ func (k Kind) stuck() bool {
 // hides reports whether such a failure may hide content from a pass.
 func (k Kind) hides() bool {
 	switch k {
-	case DiscoveryFailed, ParsingFailed, SourceFailed, SourceSlow:
+	case DiscoveryFailed, ParsingFailed, Undeclared, SourceFailed, SourceSlow:
 		return true
 	}
 	return false

@@ -38,6 +38,15 @@ func (b *builder) remedyFailure(kind Kind, f Failure) Remedy {
 			r.Command = b.kubectl("api-resources", groupOption+source)
 		}
 		return r
+	case Undeclared:
+		if b.left(source) != "" {
+			waiver, template = "", ""
+		}
+		return Remedy{
+			Text: "Run a controller of the version that declares it. If the service has dropped the type, have the last version that declares it delete the rest, " +
+				"then retire it (Registry.RetireType)." + waiver,
+			Template: template,
+		}
 	case ParsingFailed:
 		return Remedy{Text: "Correct the group and version under which it is registered.", Command: b.kubectl("api-resources", "--namespaced")}
 	case Conflicts:
