@@ -443,3 +443,39 @@ func (c thenCancelled) Finalize(ctx context.Context, n namespace.Namespace) (nam
 	c.cancel()
 	return n, err
 }
+
+// A type that another version of the service stored refuses it as well. If that is
+// accepted, its objects are in the inventory, and only a version that declares it sweeps
+// them.
+func TestR7_UndeclaredTypesRefuse(t *testing.T) {
+	s := newStore(t)
+	w := newWorld(t, s)
+	invoices := registry.ResourceType{Group: "example.com", Version: "v1", Resource: "invoices", Kind: "Invoice", Namespaced: true}
+	newer, err := registry.New(s, &registry.Options{Types: []registry.ResourceType{invoices}})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, newer.Close()) })
+	content, err := newer.Content(invoices.Name())
+	require.NoError(t, err)
+	w.create("x", 0, dead)
+	_, err = content.Create(t.Context(), "x", registry.Object{Meta: namespace.Meta{Name: "i"}})
+	require.NoError(t, err)
+	ns := w.terminate("x")
+	_, err = w.drop(request(ns))
+	require.ErrorIs(t, err, force.ErrIncomplete)
+	require.ErrorIs(t, err, deleter.ErrUndeclared)
+	require.False(t, w.gone("x", ns.UID))
+
+	req := request(ns)
+	req.Incomplete = true
+	result, err := w.drop(req)
+	require.NoError(t, err)
+	require.True(t, result.Removed)
+	require.Equal(t, "invoices.example.com", result.Inventory.Objects[0].Resource)
+	sweep := force.SweepRequest{Name: "x", ID: result.ID, By: "ann", Reason: "left behind"}
+	swept, err := force.Sweep(t.Context(), w.registry, w.registry, w.log, sweep)
+	require.ErrorContains(t, err, `the resource type "invoices.example.com" is not declared`)
+	require.Zero(t, swept.Gone)
+	swept, err = force.Sweep(t.Context(), newer, newer, w.log, sweep)
+	require.NoError(t, err)
+	require.Equal(t, 1, swept.Gone)
+}

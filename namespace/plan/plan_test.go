@@ -445,3 +445,25 @@ func BenchmarkOf(b *testing.B) {
 		}
 	}
 }
+
+// A plan names types that another version of the service stored, and counts their objects.
+func TestUndeclaredTypes(t *testing.T) {
+	w := newWorld(t)
+	invoices := registry.ResourceType{Group: "example.com", Version: "v2", Resource: "invoices", Kind: "Invoice", Namespaced: true}
+	newer, err := registry.New(w.store, &registry.Options{Types: []registry.ResourceType{invoices}})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, newer.Close()) })
+	_, err = w.Create(t.Context(), namespace.Namespace{Meta: namespace.Meta{Name: "shop"}})
+	require.NoError(t, err)
+	content, err := newer.Content(invoices.Name())
+	require.NoError(t, err)
+	for _, name := range []string{"i1", "i2"} {
+		_, err = content.Create(t.Context(), "shop", registry.Object{Meta: namespace.Meta{Name: name}})
+		require.NoError(t, err)
+	}
+	p, err := plan.Of(t.Context(), w.frozen, w.looker, "shop", nil)
+	require.NoError(t, err)
+	require.False(t, p.Complete())
+	require.Equal(t, []plan.Failure{{Source: "invoices.example.com", Text: "invoices.example.com: " + deleter.ErrUndeclared.Error()}}, p.Failures)
+	require.Equal(t, plan.Type{Resource: "invoices.example.com", Objects: 2, More: true, Sample: []string{"i1", "i2"}}, p.Types[0])
+}

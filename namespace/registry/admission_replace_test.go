@@ -245,7 +245,7 @@ func TestAdmissionCannotReplace(t *testing.T) {
 			return err
 		}},
 		{"undeclared", namespace.ErrNotFound, "is not declared", func(ctx context.Context, w *registry.Write) error {
-			_, err := w.List(ctx, deleter.Resource{Name: "gadgets"})
+			_, err := w.List(ctx, deleter.Resource{Name: namespace.Resource})
 			return err
 		}},
 	} {

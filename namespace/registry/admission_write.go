@@ -59,6 +59,9 @@ func (w *Write) content(resource deleter.Resource) (*admission, *Content, string
 		return nil, nil, "", errNoAttempt
 	}
 	c, err := a.core.content(resource)
+	if err != nil && checkName(resource) == nil {
+		c, err = a.core.undeclaredContent(resource), nil
+	}
 	if err != nil {
 		return nil, nil, "", err
 	}
@@ -80,7 +83,8 @@ func (e readError) Unwrap() error { return e.error }
 // is stored or as an earlier link replaces it; [namespace.ErrNotFound]. The
 // objects of the write itself are returned as they are stored, before it. What is
 // read once in an attempt is not read again. A type that is not declared is
-// [namespace.ErrNotFound].
+// namespaced, and has the objects that another version of the host has stored: they can be
+// read, and not be replaced. One that no registry can declare is [namespace.ErrNotFound].
 //
 // Reading alone holds nothing: see [Write.Replace] and [Write.HoldGate].
 func (w *Write) Get(ctx context.Context, resource deleter.Resource, name string) (Object, error) {

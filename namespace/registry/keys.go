@@ -154,13 +154,8 @@ func (t ResourceType) qualifiedKind() string {
 // check refuses a type that cannot be declared. Kinds are not part of keys, but
 // they are of documents.
 func (t ResourceType) check() error {
-	if wrong := syntax.Label(t.Resource); len(wrong) > 0 {
-		return invalidOption("resource type %q: the resource %s", clip(t.Name().String()), strings.Join(wrong, "; "))
-	}
-	if t.Group != "" {
-		if wrong := syntax.Subdomain(t.Group); len(wrong) > 0 {
-			return invalidOption("resource type %q: the group %s", clip(t.Name().String()), strings.Join(wrong, "; "))
-		}
+	if err := checkName(t.Name()); err != nil {
+		return err
 	}
 	if wrong := syntax.Label(t.Version); len(wrong) > 0 {
 		return invalidOption("resource type %q: the version %s", t.Name(), strings.Join(wrong, "; "))
@@ -168,13 +163,26 @@ func (t ResourceType) check() error {
 	if wrong := syntax.Label(strings.ToLower(t.Kind)); len(wrong) > 0 {
 		return invalidOption("resource type %q: the kind, in lower case, %s", t.Name(), strings.Join(wrong, "; "))
 	}
-	switch {
-	case len(t.Name().String()) > maxSegment:
-		return invalidOption("resource type %q: the name is longer than %d bytes", t.Name(), maxSegment)
-	case t.Resource == "finalize":
-		return invalidOption("resource type %q: the name finalize is reserved for the operation on namespaces", t.Name())
-	case t.Group == "" && t.Resource == namespace.Resource:
-		return invalidOption("resource type %q: the namespaces themselves are not content", t.Name())
-	}
 	return t.checkFields()
+}
+
+// checkName refuses a name that no type of content can have.
+func checkName(r deleter.Resource) error {
+	if wrong := syntax.Label(r.Name); len(wrong) > 0 {
+		return invalidOption("resource type %q: the resource %s", clip(r.String()), strings.Join(wrong, "; "))
+	}
+	if r.Group != "" {
+		if wrong := syntax.Subdomain(r.Group); len(wrong) > 0 {
+			return invalidOption("resource type %q: the group %s", clip(r.String()), strings.Join(wrong, "; "))
+		}
+	}
+	switch {
+	case len(r.String()) > maxSegment:
+		return invalidOption("resource type %q: the name is longer than %d bytes", r, maxSegment)
+	case r.Name == "finalize":
+		return invalidOption("resource type %q: the name finalize is reserved for the operation on namespaces", r)
+	case r.Group == "" && r.Name == namespace.Resource:
+		return invalidOption("resource type %q: the namespaces themselves are not content", r)
+	}
+	return nil
 }

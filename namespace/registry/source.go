@@ -73,11 +73,18 @@ func (r *Registry) undeclared(ctx context.Context) ([]deleter.Source, error) {
 		if t, ok := r.types[resource]; ok && t.Namespaced {
 			continue
 		}
-		t := ResourceType{Group: group, Resource: name, Namespaced: true}
-		c := &Content{core: r.core, typ: t, kind: kindOf(t), resource: resource.String()}
-		sources = append(sources, deleter.Source{Resource: resource, Content: source{c}, Final: true, Undeclared: true})
+		sources = append(sources, deleter.Source{
+			Resource: resource, Content: source{r.undeclaredContent(resource)}, Final: true, Undeclared: true,
+		})
 	}
 	return sources, nil
+}
+
+// undeclaredContent returns the content of a type that another version of the host has
+// stored. It is for reading only.
+func (c *core) undeclaredContent(resource deleter.Resource) *Content {
+	t := ResourceType{Group: resource.Group, Resource: resource.Name, Namespaced: true}
+	return &Content{core: c, typ: t, kind: kindOf(t), resource: resource.String()}
 }
 
 // sources returns what package deleter needs to empty namespaces of content of

@@ -10,6 +10,7 @@ import (
 
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/quota"
+	"github.com/nslifecycle/nslifecycle/namespace/registry"
 	"github.com/nslifecycle/nslifecycle/store/storetest"
 )
 
@@ -122,5 +123,32 @@ func TestImpossibleFigures(t *testing.T) {
 		require.NoError(t, e.create(configmaps, named("d")))
 		require.Contains(t, e.status("a"), `"used":{"configmaps":"2","count/unknown.example.com":"0"}`, used)
 		require.ErrorIs(t, e.create(configmaps, named("e")), namespace.ErrForbidden)
+	}
+}
+
+// A version of the service counts objects of types that only another version declares.
+func TestCountsUndeclaredTypes(t *testing.T) {
+	s := newMemory(t)
+	e := newEnvOver(t, s)
+	invoices := registry.ResourceType{Group: "example.com", Version: "v1", Resource: "invoices", Kind: "Invoice", Namespaced: true}
+	newer, err := registry.New(s, &registry.Options{Types: []registry.ResourceType{invoices}})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, newer.Close()) })
+	content, err := newer.Content(invoices.Name())
+	require.NoError(t, err)
+	for i := range 2 {
+		_, err := content.Create(e.ctx, space, named(fmt.Sprint("i", i)))
+		require.NoError(t, err)
+	}
+	e.limit("a", "count/invoices.example.com", "9")
+	for _, want := range []quota.Change{
+		{Quota: "a", Name: "count/invoices.example.com", Is: "2"},
+		{Quota: "a", Name: "count/invoices.example.com", Was: "2", Is: "3"},
+	} {
+		changes, err := quota.Recount(e.ctx, e.Registry, space)
+		require.NoError(t, err)
+		require.Equal(t, []quota.Change{want}, changes)
+		_, err = content.Create(e.ctx, space, registry.Object{Meta: namespace.Meta{GenerateName: "more-"}})
+		require.NoError(t, err)
 	}
 }
