@@ -5,16 +5,12 @@ import (
 	"log/slog"
 
 	"github.com/nslifecycle/nslifecycle/finalizer"
-	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/controller"
 	"github.com/nslifecycle/nslifecycle/namespace/explain"
 	"github.com/nslifecycle/nslifecycle/namespace/parties"
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
 	"github.com/nslifecycle/nslifecycle/store"
 )
-
-// party is that of the controller.
-var party = namespace.Party{Finalizer: finalizer.Kubernetes}
 
 // recorded is a controller, and what it was seen to do.
 type recorded struct {
@@ -29,13 +25,14 @@ func newController(r *registry.Registry, log *slog.Logger) (recorded, error) {
 		return recorded{}, err
 	}
 	recorder := explain.NewRecorder(nil)
+	party := r.Party()
 	c, err := controller.New(r, d, party, &controller.Options{Hooks: recorder.HooksOf(party.Finalizer), Logger: log})
 	return recorded{c, recorder}, err
 }
 
 // present says in the store, until ctx ends, that the controller is there, so that a
 // namespace that waits for it can tell. Nothing depends on it.
-func present(ctx context.Context, s store.Store, log *slog.Logger) error {
+func present(ctx context.Context, s store.Store, party finalizer.Name, log *slog.Logger) error {
 	failing := false
 	hooks := parties.Hooks{
 		Announced: func() {
@@ -51,7 +48,7 @@ func present(ctx context.Context, s store.Store, log *slog.Logger) error {
 			failing = true
 		},
 	}
-	err := parties.Announce(ctx, s, party.Finalizer, &parties.Options{Hooks: hooks})
+	err := parties.Announce(ctx, s, party, &parties.Options{Hooks: hooks})
 	if err != nil && ctx.Err() != nil {
 		log.Warn("that the controller has left could not be said: it will be missing", "error", err)
 		return nil

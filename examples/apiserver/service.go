@@ -214,7 +214,7 @@ func (c config) serve(ctx context.Context, at listeners, b backend, a access, lo
 	})
 	if c.controller {
 		group.Go(func() error { return emptier.Run(ctx) })
-		group.Go(func() error { return present(ctx, b.store, log) })
+		group.Go(func() error { return present(ctx, b.store, b.registry.Party().Finalizer, log) })
 	}
 	if at.debug != nil {
 		group.Go(func() error { return b.debug(ctx, at.debug, c.reach.Hosts(c.debug), emptier.recorder) })

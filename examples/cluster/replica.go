@@ -11,8 +11,6 @@ import (
 	"time"
 
 	"github.com/nslifecycle/nslifecycle/deleter"
-	"github.com/nslifecycle/nslifecycle/finalizer"
-	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/controller"
 	"github.com/nslifecycle/nslifecycle/namespace/pass"
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
@@ -75,7 +73,7 @@ func (s *service) run(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
 
-	party := namespace.Party{Finalizer: finalizer.Kubernetes}
+	party := r.Party()
 	replica, err := replicas.New(opened, string(party.Finalizer), &replicas.Options{
 		Label: s.name, Beat: s.beat, Hooks: s.membership()})
 	if err != nil {

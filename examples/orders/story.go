@@ -11,7 +11,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/nslifecycle/nslifecycle/deleter"
-	"github.com/nslifecycle/nslifecycle/finalizer"
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/controller"
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
@@ -137,7 +136,7 @@ func (s *service) control(ctx context.Context) error {
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	c, err := controller.New(s.tenants, d, namespace.Party{Finalizer: finalizer.Kubernetes}, &controller.Options{
+	c, err := controller.New(s.tenants, d, s.tenants.Party(), &controller.Options{
 		Hooks: controller.Hooks{Removed: func(ref controller.Ref) {
 			fmt.Fprintf(s.w, "tenant %s is removed\n", ref.Name)
 			stop() // this program has seen enough

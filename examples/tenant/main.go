@@ -12,7 +12,6 @@ import (
 	"os"
 
 	"github.com/nslifecycle/nslifecycle/examples/internal/command"
-	"github.com/nslifecycle/nslifecycle/finalizer"
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/controller"
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
@@ -56,8 +55,7 @@ func run(ctx context.Context, w io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	party := namespace.Party{Finalizer: finalizer.Kubernetes}
-	c, err := controller.New(r, d, party, &controller.Options{
+	c, err := controller.New(r, d, r.Party(), &controller.Options{
 		Hooks: controller.Hooks{Removed: func(ref controller.Ref) {
 			fmt.Fprintf(w, "%s is gone\n", ref.Name)
 			stop() // a service would run on

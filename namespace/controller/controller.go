@@ -67,8 +67,9 @@ type Controller struct {
 }
 
 // New returns a controller of party's finalizer that deletes party's content with
-// d. A nil opts stands for the defaults. A missing argument, an invalid finalizer
-// and an option out of range are refused with [namespace.ErrBadRequest].
+// d. The zero Party is that of the finalizer which namespaces adds to every namespace
+// ([pass.PartyOf]). A nil opts stands for the defaults. A missing argument, an invalid
+// finalizer and an option out of range are refused with [namespace.ErrBadRequest].
 func New(namespaces Namespaces, d deleter.Deleter, party namespace.Party, opts *Options) (*Controller, error) {
 	if namespaces == nil {
 		return nil, optionError("a controller needs namespaces")
@@ -76,7 +77,8 @@ func New(namespaces Namespaces, d deleter.Deleter, party namespace.Party, opts *
 	if d == nil {
 		return nil, optionError("a controller needs a deleter")
 	}
-	if err := pass.ValidateParty(party); err != nil {
+	party, err := pass.PartyOf(namespaces, party)
+	if err != nil {
 		return nil, err
 	}
 	options, err := opts.withDefaults()

@@ -4,6 +4,7 @@ import (
 	"container/list"
 	"context"
 	"errors"
+	"log/slog"
 	"math"
 	"time"
 
@@ -104,6 +105,10 @@ func (l *loop) now() time.Duration { return time.Since(l.began) }
 func (l *loop) run() {
 	var cancel context.CancelFunc
 	l.ctx, cancel = context.WithCancel(l.ctx)
+	if host, ok := l.namespaces.(pass.Primary); ok && host.Party().Finalizer != l.party.Finalizer {
+		l.observer.line(slog.LevelInfo, "an additional party: another process must remove the finalizer that every namespace has",
+			slog.String("finalizer", string(l.party.Finalizer)), slog.String("every namespace has", string(host.Party().Finalizer)))
+	}
 	watching := make(chan struct{})
 	w := watcher{namespaces: l.namespaces, tell: l.news, delays: l.delays}
 	go func() {

@@ -47,6 +47,12 @@ type Namespaces interface {
 	Finalize(ctx context.Context, ns namespace.Namespace) (namespace.Namespace, error)
 }
 
+// Primary is what [Namespaces] may offer beyond the contract: the party of the finalizer
+// that every namespace gets at its creation (rule R5). [PartyOf] goes by it.
+type Primary interface {
+	Party() namespace.Party
+}
+
 // Request says which namespace a pass is for.
 type Request struct {
 	Name string

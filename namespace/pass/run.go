@@ -10,6 +10,7 @@ import (
 	"go.uber.org/multierr"
 
 	"github.com/nslifecycle/nslifecycle/deleter"
+	"github.com/nslifecycle/nslifecycle/finalizer"
 	"github.com/nslifecycle/nslifecycle/namespace"
 )
 
@@ -88,26 +89,58 @@ func (p *run) validate(ctx context.Context) error {
 	case p.req.Patience < 0:
 		message = fmt.Sprintf("the patience of a pass cannot be negative, got %v", p.req.Patience)
 	default:
-		if err := ValidateParty(p.party); err != nil {
+		var err error
+		if p.party, err = PartyOf(p.namespaces, p.party); err != nil {
 			return err
 		}
 		return context.Cause(ctx)
 	}
-	return &namespace.Error{Kind: namespace.ErrBadRequest, Resource: "namespaces", Name: p.req.Name, Message: message}
+	return refusal(p.req.Name, "%s", message)
 }
 
-// ValidateParty answers with [namespace.ErrBadRequest] if party has no valid
-// finalizer.
-func ValidateParty(party namespace.Party) error {
+// PartyOf returns the party that works on namespaces for which party was asked, or
+// [namespace.ErrBadRequest]. The finalizer that a host adds to every namespace is
+// configured in one place, the host ([Primary]), because two places that differ would
+// show only when a deletion sticks:
+//
+//	party                          host is a Primary    any other host
+//	no finalizer                   the host's party     refused
+//	the host's finalizer           the host's party     -
+//	another finalizer              party                party
+//	another finalizer, primary     refused              party
+//
+// A party of another finalizer is an additional one: a process for the host's party must
+// run too. It cannot be primary, since both would write the same conditions (rule R9);
+// the owner of [finalizer.Kubernetes] always is.
+func PartyOf(namespaces Namespaces, party namespace.Party) (namespace.Party, error) {
+	host, ok := namespaces.(Primary)
+	if !ok {
+		return party, checkFinalizer(party)
+	}
+	own := host.Party()
+	if party.Finalizer == "" || party.Finalizer == own.Finalizer {
+		return own, checkFinalizer(own)
+	}
+	if party.Primary || party.Finalizer == finalizer.Kubernetes {
+		return party, refusal("", "the finalizer %q is not the one that every namespace here has: that is %q, so its owner is the primary party; "+
+			"leave Party.Finalizer empty for that one", party.Finalizer, own.Finalizer)
+	}
+	return party, checkFinalizer(party)
+}
+
+func checkFinalizer(party namespace.Party) error {
 	if err := party.Finalizer.Validate(); err != nil {
-		return &namespace.Error{
-			Kind:     namespace.ErrBadRequest,
-			Resource: "namespaces",
-			Message:  fmt.Sprintf("the party's finalizer %q is not valid: %v", party.Finalizer, err),
-			Err:      err,
-		}
+		return refusal("", "the party's finalizer %q is not valid: %w", party.Finalizer, err)
 	}
 	return nil
+}
+
+// refusal is an [namespace.ErrBadRequest] about a namespace, if there is a name.
+func refusal(name, format string, args ...any) error {
+	err := fmt.Errorf(format, args...)
+	return &namespace.Error{
+		Kind: namespace.ErrBadRequest, Resource: namespace.Resource, Name: name, Message: err.Error(), Err: errors.Unwrap(err),
+	}
 }
 
 // end sets the outcome of an error.

@@ -76,8 +76,8 @@ func (c *Collector) stageOf(ns namespace.Namespace) uint8 {
 // invalid finalizer and options out of range are refused with
 // [namespace.ErrBadRequest].
 func New(f finalizer.Name, opts *Options) (*Collector, error) {
-	if err := pass.ValidateParty(namespace.Party{Finalizer: f}); err != nil {
-		return nil, err
+	if err := f.Validate(); err != nil {
+		return nil, invalid("the finalizer %q is not valid: %v", f, err)
 	}
 	options, err := opts.withDefaults()
 	if err != nil {

@@ -46,7 +46,7 @@ type Options struct {
 	// may begin with the segments of the other.
 	Prefix string
 	// Finalizer is added to spec.finalizers at creation when it is missing (rule
-	// R5); default [finalizer.Kubernetes].
+	// R5); default [finalizer.Kubernetes]. Its owner is [Registry.Party].
 	Finalizer finalizer.Name
 	// Immortal are the names of namespaces that cannot be deleted. Nil is the
 	// default: "default", "kube-system", "kube-public"; empty and not nil is none.
@@ -182,6 +182,13 @@ func newRegistry(s store.Store, o Options) (*Registry, error) {
 		objects:    broadcast.New(s, objectKind.decode, queue),
 		index:      broadcast.New(s, decodeText, queue),
 	}}, nil
+}
+
+// Party returns the primary party: the owner of the finalizer that the registry adds to
+// every namespace ([Options].Finalizer). One process must run a pass or a controller for
+// it; they find it themselves when they are given the zero Party.
+func (r *Registry) Party() namespace.Party {
+	return namespace.Party{Finalizer: r.finalizer, Primary: true}
 }
 
 // Close ends all watches with [ErrClosed], refuses further ones, and waits for
