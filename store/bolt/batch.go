@@ -82,8 +82,11 @@ func (b *batch) lookup(ops []operation) (olds [][]byte, effective bool, err erro
 	olds = b.olds[:0]
 	for i := range ops {
 		old, _, err := b.current(ops[i].key)
+		if err == nil && old != nil {
+			_, _, err = splitRecord(old) // it goes to the history and to watches
+		}
 		if err != nil {
-			return nil, false, err
+			return nil, false, fmt.Errorf("the entry %q: %w", ops[i].key, err)
 		}
 		effective = effective || old != nil || ops[i].record != nil
 		olds = append(olds, old)
@@ -101,7 +104,7 @@ func (b *batch) write(ops []operation, olds [][]byte) error {
 	for i := range ops {
 		size += len(ops[i].key) + 4
 	}
-	record := make([]byte, 0, size)
+	record := make([]byte, sealSize, sealSize+size)
 	events := make([]store.Event, 0, len(ops))
 	for i := range ops {
 		op, old := &ops[i], olds[i]
@@ -122,11 +125,11 @@ func (b *batch) write(ops []operation, olds [][]byte) error {
 		var err error
 		if event.Deleted {
 			what = deleted
-			err = b.state.Delete(b.scratch)
+			_, err = b.state.delete(b.scratch)
 		} else {
-			putRevision(op.record, r)
-			event.Value = op.record[revisionSize:len(op.record):len(op.record)]
-			err = b.state.Put(b.scratch, op.record)
+			setRevision(op.record, r)
+			event.Value = op.record[valueStart:len(op.record):len(op.record)]
+			err = b.state.put(b.scratch, op.record, old)
 		}
 		if err != nil {
 			return fmt.Errorf("writing %q: %w", op.key, err)
@@ -137,18 +140,19 @@ func (b *batch) write(ops []operation, olds [][]byte) error {
 	b.head.changes += int64(len(events))
 	b.changes = append(b.changes, store.Change{Position: store.Position{Epoch: b.epoch, Revision: r}, Events: events})
 	b.scratch = appendRevision(b.scratch[:0], r)
-	return b.log.Put(b.scratch, record)
+	return b.log.put(b.scratch, record, nil)
 }
 
 // supersede moves the version of key in old to the history and returns it.
 func (b *batch) supersede(key string, old []byte, end store.Revision) (*store.Entry, error) {
 	old = bytes.Clone(old) // it lies in the file's pages; history and event share the copy
-	start, value, err := splitRecord(old)
+	start, err := startOf(old)
 	if err != nil {
 		return nil, err
 	}
+	value := old[valueStart:len(old):len(old)]
 	b.scratch = appendRevision(appendVersions(b.scratch[:0], key), end)
-	if err := b.history.Put(b.scratch, old); err != nil {
+	if err := b.history.put(b.scratch, old, nil); err != nil {
 		return nil, fmt.Errorf("keeping the version of %q before revision %d: %w", key, end, err)
 	}
 	return &store.Entry{Key: key, Value: value, Revision: start}, nil
@@ -182,13 +186,19 @@ func (b *batch) prune(retain int, backlog bool) (left bool, err error) {
 	budget := max(pruneChunk, 2*int(b.head.changes-b.before.changes))
 	var keys [][]byte
 	var items []logItem
-	c := b.log.Cursor()
-	for k, v := c.First(); k != nil; k, v = c.Next() {
-		r, err := revisionOf(k)
+	c := cursor{table: b.log}
+	for err := c.seek(nil); ; err = c.next() {
 		if err != nil {
 			return false, err
 		}
-		if items, err = splitLog(items[:0], v); err != nil {
+		if c.key == nil {
+			break
+		}
+		r, err := revisionOf(c.key)
+		if err != nil {
+			return false, err
+		}
+		if items, err = splitLog(items[:0], c.record); err != nil {
 			return false, fmt.Errorf("the log at revision %d: %w", r, err)
 		}
 		if r > b.head.compacted && (!over || b.head.changes-int64(len(items)) < int64(retain)) {
@@ -204,10 +214,10 @@ func (b *batch) prune(retain int, backlog bool) (left bool, err error) {
 		}
 		b.head.compacted = max(b.head.compacted, r)
 		b.head.changes -= int64(len(items))
-		keys = append(keys, k)
+		keys = append(keys, c.key)
 	}
 	for _, k := range keys {
-		if err := b.log.Delete(k); err != nil {
+		if _, err := b.log.delete(k); err != nil {
 			return false, err
 		}
 		b.dirty = true
@@ -222,8 +232,12 @@ func (b *batch) forget(r store.Revision, items []logItem) error {
 			continue
 		}
 		b.scratch = appendRevision(appendVersions(b.scratch[:0], item.key), r)
-		if err := b.history.Delete(b.scratch); err != nil {
+		found, err := b.history.delete(b.scratch)
+		if err != nil {
 			return err
+		}
+		if !found {
+			return missingVersion(item.key, r)
 		}
 	}
 	return nil
@@ -232,5 +246,5 @@ func (b *batch) forget(r store.Revision, items []logItem) error {
 // seal writes the head. It is the last step before the commit.
 func (b *batch) seal(writer uint64) error {
 	b.head.writer = writer
-	return b.meta.Put(metaHead, b.head.append(nil))
+	return putMeta(b.meta, metaHead, b.head.append(nil))
 }

@@ -126,26 +126,37 @@ func (s *Store) write(requests []*request) error {
 	if s.refusal != nil { // only this goroutine sets it before it returns
 		return s.refusal
 	}
-	tx, err := s.db.Begin(true)
+	var tx *bbolt.Tx
+	var b *batch
+	err := s.engine(func() (err error) {
+		tx, err = s.db.Begin(true)
+		return err
+	})
 	if err != nil {
 		return err
 	}
-	b, err := s.apply(tx, requests)
+	err = guard(func() (err error) {
+		b, err = s.apply(tx, requests)
+		return err
+	})
 	if err != nil || !b.dirty {
 		s.failing = err != nil
-		return errors.Join(err, tx.Rollback())
+		return errors.Join(err, s.engine(tx.Rollback))
 	}
 	err = s.landing.commit(tx.ID(), func() error {
-		err := s.commit(tx)
+		err := guard(func() error { return s.commit(tx) })
 		if err == nil {
 			s.hub.Publish(b.changes...)
 		}
 		return err
 	})
+	if errors.Is(err, ErrCorrupt) { // the transaction may still be open
+		_ = s.engine(tx.Rollback)
+	}
 	if err != nil {
 		return s.settle(b, err)
 	}
-	s.failing = false
+	s.failing, s.wrote = false, true
 	return nil
 }
 
@@ -180,8 +191,13 @@ func (s *Store) settle(b *batch, cause error) error {
 	s.reads.Lock()
 	defer s.reads.Unlock()
 	s.backlog = true // what the batch has dropped is back
-	_ = s.db.Close() // it may well fail; what counts is what comes next
-	applied, err := s.reopen(b)
+	applied, err := false, s.engine(s.db.Close)
+	if !s.broken.Load() { // else Close may well fail; what counts is what comes next
+		err = guard(func() (err error) {
+			applied, err = s.reopen(b)
+			return err
+		})
+	}
 	if err != nil {
 		s.refusal = fmt.Errorf("%w: a commit failed (%w) and after it the file could not be used again (%w), open the store anew",
 			store.ErrClosed, cause, err)
@@ -226,7 +242,7 @@ func (s *Store) reopen(b *batch) (applied bool, err error) {
 	// The batch can be read, but its sync has failed. Only a later one that
 	// succeeds makes it durable; nobody may read it before.
 	err = db.Update(func(tx *bbolt.Tx) error {
-		return tx.Bucket(bucketMeta).Put(metaHead, head.append(nil))
+		return putMeta(tx.Bucket(bucketMeta), metaHead, head.append(nil))
 	})
 	if err != nil {
 		return false, err

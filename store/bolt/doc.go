@@ -41,6 +41,12 @@
 // A deleted value can be read from older positions until its change is dropped. Its
 // bytes stay in the file until another commit overwrites the freed page.
 //
+// # Damage
+//
+// Each record has a checksum, which every read compares: a damaged one is
+// [ErrCorrupt]. Open checks the pages that refer to others. [Options.Check] has it
+// read and compare everything, as after a crash of the machine or a copy of the file.
+//
 // # Backups
 //
 // Copy the file while the store is closed. After a restore open it once with

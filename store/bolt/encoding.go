@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"hash/crc32"
 	"math"
 
 	"github.com/nslifecycle/nslifecycle/store"
@@ -31,23 +32,45 @@ func revisionOf(b []byte) (store.Revision, error) {
 	return store.Revision(u), nil
 }
 
-// A value record, in the buckets state and history, is the revision that wrote
-// the value, then the value.
+// A value record, in the buckets state and history, is the seal, the checksum of the
+// value, the revision that wrote it, and the value. The seal covers what lies between:
+// whether a key is there can be known without reading its value.
+const (
+	valueHeader = 4 + revisionSize
+	valueStart  = sealSize + valueHeader
+)
 
-// newRecord copies value into a record whose revision is still to be put.
+// newRecord copies value into a record whose revision and seal are still to be put.
 func newRecord(value []byte) []byte {
-	record := make([]byte, revisionSize+len(value))
-	copy(record[revisionSize:], value)
+	record := make([]byte, valueStart+len(value))
+	copy(record[valueStart:], value)
+	binary.BigEndian.PutUint32(record[sealSize:], crc32.Checksum(value, castagnoli))
 	return record
 }
 
-// splitRecord returns the parts of a value record. The value aliases it.
-func splitRecord(record []byte) (store.Revision, []byte, error) {
-	if len(record) < revisionSize {
-		return 0, nil, fmt.Errorf("%w: a value record of %d bytes", ErrCorrupt, len(record))
+// setRevision puts the revision of a value record.
+func setRevision(record []byte, r store.Revision) { putRevision(record[sealSize+4:], r) }
+
+// startOf returns the revision of a value record that matches its seal.
+func startOf(record []byte) (store.Revision, error) {
+	if len(record) < valueStart {
+		return 0, fmt.Errorf("%w: a value record of %d bytes", ErrCorrupt, len(record))
 	}
-	r, err := revisionOf(record[:revisionSize])
-	return r, record[revisionSize:len(record):len(record)], err
+	return revisionOf(record[sealSize+4 : valueStart])
+}
+
+// splitRecord returns the parts of a value record that matches its seal, when the
+// value matches its checksum. The value aliases the record.
+func splitRecord(record []byte) (store.Revision, []byte, error) {
+	r, err := startOf(record)
+	if err != nil {
+		return 0, nil, err
+	}
+	value := record[valueStart:len(record):len(record)]
+	if crc32.Checksum(value, castagnoli) != binary.BigEndian.Uint32(record[sealSize:]) {
+		return 0, nil, fmt.Errorf("%w: the value does not match its checksum", ErrCorrupt)
+	}
+	return r, value, nil
 }
 
 // A history key is the key of the entry with every 0x00 written as 0x00 0xFF,
@@ -116,7 +139,7 @@ const (
 	deleted
 )
 
-// logItem is one key of a log record. A log record is the keys that a commit
+// logItem is one key of a log record. A log record is the seal, then the keys that a commit
 // changed, in the order of its operations: for each the kind, the length of the
 // key as a uvarint, and the key. Values are in state and history.
 type logItem struct {
@@ -132,10 +155,10 @@ func appendLogItem(b []byte, k kind, key string) []byte {
 
 // splitLog appends the items of a log record to items. Their keys alias it.
 func splitLog(items []logItem, record []byte) ([]logItem, error) {
-	if len(record) == 0 {
+	if len(record) <= sealSize {
 		return nil, fmt.Errorf("%w: an empty log record", ErrCorrupt)
 	}
-	for b := record; len(b) > 0; {
+	for b := record[sealSize:]; len(b) > 0; {
 		k := kind(b[0])
 		size, n := binary.Uvarint(b[1:])
 		if k < created || k > deleted || n <= 0 || size == 0 || size > uint64(len(b)-1-n) {
@@ -155,15 +178,17 @@ type head struct {
 	compacted store.Revision // the oldest position that still can be listed and watched from
 	changes   int64          // items in the log
 	writer    uint64         // the opening of the file that wrote the head, a random number
+	digest    uint64         // of all records, see weight
 }
 
-const headSize = 4 * 8
+const headSize = 5 * 8
 
 func (h head) append(b []byte) []byte {
 	b = appendRevision(b, h.revision)
 	b = appendRevision(b, h.compacted)
 	b = binary.BigEndian.AppendUint64(b, uint64(h.changes))
-	return binary.BigEndian.AppendUint64(b, h.writer)
+	b = binary.BigEndian.AppendUint64(b, h.writer)
+	return binary.BigEndian.AppendUint64(b, h.digest)
 }
 
 func splitHead(b []byte) (head, error) {
@@ -175,6 +200,7 @@ func splitHead(b []byte) (head, error) {
 		compacted: store.Revision(binary.BigEndian.Uint64(b[8:])),
 		changes:   int64(binary.BigEndian.Uint64(b[16:])),
 		writer:    binary.BigEndian.Uint64(b[24:]),
+		digest:    binary.BigEndian.Uint64(b[32:]),
 	}
 	if h.revision < firstRevision || h.compacted < 0 || h.compacted > h.revision || h.changes < 0 {
 		return head{}, fmt.Errorf("%w: the head %+v", ErrCorrupt, h)

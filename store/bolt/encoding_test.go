@@ -50,7 +50,7 @@ func TestDecodersRefuse(t *testing.T) {
 	revision := func(b []byte) error { _, err := revisionOf(b); return err }
 	record := func(b []byte) error { _, _, err := splitRecord(b); return err }
 	history := func(b []byte) error { _, _, err := splitHistoryKey(b); return err }
-	log := func(b []byte) error { _, err := splitLog(nil, b); return err }
+	log := func(b []byte) error { _, err := splitLog(nil, append(make([]byte, sealSize), b...)); return err }
 	headOf := func(b []byte) error { _, err := splitHead(b); return err }
 	one := appendRevision(nil, 1)
 	for name, c := range map[string]struct {
@@ -64,7 +64,8 @@ func TestDecodersRefuse(t *testing.T) {
 		"negative revision":              {revision, bytes.Repeat([]byte{0xFF}, 8)},
 		"no record":                      {record, nil},
 		"short record":                   {record, one[:7]},
-		"record of revision zero":        {record, make([]byte, 12)},
+		"record of revision zero":        {record, make([]byte, valueStart+4)},
+		"record of another value":        {record, append(append(make([]byte, sealSize+4), one...), "value"...)},
 		"no history key":                 {history, nil},
 		"history key without key":        {history, append([]byte{0, 0}, one...)},
 		"history key without terminator": {history, append([]byte("abc"), one...)},
@@ -116,8 +117,10 @@ func FuzzHistoryKey(f *testing.F) {
 // that encodes to these bytes again.
 func FuzzDecoders(f *testing.F) {
 	f.Add(historyKey("a\x00b", 9))
-	f.Add(appendLogItem(appendLogItem(nil, created, "a"), deleted, "b"))
-	f.Add(append(appendRevision(nil, 3), "value"...))
+	f.Add(appendLogItem(appendLogItem(make([]byte, sealSize), created, "a"), deleted, "b"))
+	value := newRecord([]byte("value"))
+	setRevision(value, 3)
+	f.Add(value)
 	f.Add(head{revision: 5, compacted: 2, changes: 3}.append(nil))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		check := func(what string, again []byte, err error) {
@@ -133,7 +136,10 @@ func FuzzDecoders(f *testing.F) {
 
 		r, value, err := splitRecord(b)
 		again := newRecord(value)
-		putRevision(again, r)
+		setRevision(again, r)
+		if err == nil {
+			copy(again, b[:sealSize]) // which covers the bucket and the key as well
+		}
 		check("record", again, err)
 
 		h, err := splitHead(b)
@@ -144,7 +150,7 @@ func FuzzDecoders(f *testing.F) {
 			check("log", nil, err)
 			return
 		}
-		again = nil
+		again = make([]byte, sealSize)
 		for _, item := range items {
 			again = appendLogItem(again, item.kind, string(item.key))
 		}

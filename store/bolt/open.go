@@ -1,6 +1,7 @@
 package bolt
 
 import (
+	"bytes"
 	"crypto/rand"
 	"encoding/binary"
 	"encoding/hex"
@@ -22,7 +23,7 @@ import (
 )
 
 const (
-	formatVersion = 1
+	formatVersion = 2
 
 	// firstRevision is that of the making of the file: a store never stands at zero,
 	// which as a plain number means "now" to a watch.
@@ -70,9 +71,13 @@ func open(path string, opts *Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := start(f, db, fresh)
+	var s *Store
+	err = guard(func() (err error) {
+		s, err = start(f, db, fresh)
+		return err
+	})
 	if err != nil {
-		return nil, errors.Join(err, db.Close())
+		return nil, errors.Join(err, guard(db.Close))
 	}
 	return s, nil
 }
@@ -145,27 +150,61 @@ func (f file) probe(wait time.Duration) (fresh bool, err error) {
 		return false, err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	return false, db.View(func(tx *bbolt.Tx) error {
-		if tx.Size() > info.Size() { // reading the missing pages would kill the process
-			return fmt.Errorf("%w: it has %d bytes of %d", ErrCorrupt, info.Size(), tx.Size())
+	return false, guard(func() error {
+		if err := f.checkPages(db); err != nil {
+			return err
 		}
-		return recognise(tx)
+		return db.View(func(tx *bbolt.Tx) error {
+			if err := recognise(tx); err != nil || !f.options.Check || tx.Bucket(bucketMeta) == nil {
+				return err
+			}
+			snap, err := newSnapshot(tx)
+			if err != nil {
+				return err
+			}
+			return snap.check()
+		})
 	})
+}
+
+// checkPages checks the pages of the file that db has open.
+func (f file) checkPages(db *bbolt.DB) error {
+	file, err := os.Open(f.path)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = file.Close() }()
+	info, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	return checkPages(file, info.Size(), db.Info().PageSize, f.options.Check)
 }
 
 // open opens the file for writing.
 func (f file) open(wait time.Duration) (*bbolt.DB, error) { return f.engine(wait, false) }
 
 func (f file) engine(wait time.Duration, readOnly bool) (*bbolt.DB, error) {
-	db, err := bbolt.Open(f.path, f.options.Mode, &bbolt.Options{
-		Timeout:      max(wait, 1), // zero would wait for ever
-		ReadOnly:     readOnly,
-		FreelistType: bbolt.FreelistMapType, // its cost does not grow with fragmentation
-		OpenFile:     f.options.openFile,
+	var db *bbolt.DB
+	var opened *os.File
+	err := guard(func() (err error) {
+		db, err = bbolt.Open(f.path, f.options.Mode, &bbolt.Options{
+			Timeout:      max(wait, 1), // zero would wait for ever
+			ReadOnly:     readOnly,
+			FreelistType: bbolt.FreelistMapType, // its cost does not grow with fragmentation
+			OpenFile: func(name string, flag int, mode os.FileMode) (file *os.File, err error) {
+				file, err = f.options.openFile(name, flag, mode)
+				opened = file
+				return file, err
+			},
+		})
+		return err
 	})
 	switch {
 	case err == nil:
 		return db, nil
+	case errors.Is(err, ErrCorrupt): // the engine has panicked, and keeps the lock of the file
+		return nil, errors.Join(err, opened.Close())
 	case errors.Is(err, berrors.ErrTimeout):
 		return nil, fmt.Errorf("%w, close it there or set Options.Wait", store.ErrInUse)
 	case errors.Is(err, berrors.ErrInvalid), errors.Is(err, berrors.ErrVersionMismatch):
@@ -187,17 +226,27 @@ func recognise(tx *bbolt.Tx) error {
 		return fmt.Errorf("%w: a bbolt file of something else", ErrForeign)
 	}
 	format := meta.Get(metaFormat)
-	if len(format) != 4 {
+	if len(format) < 4 {
 		return fmt.Errorf("%w: a bbolt file of something else", ErrForeign)
 	}
+	// Of every format, the version comes first.
 	if v := binary.BigEndian.Uint32(format); v != formatVersion {
 		return fmt.Errorf("%w: version %d, this driver uses version %d", ErrFormat, v, formatVersion)
 	}
-	if len(meta.Get(metaEpoch)) == 0 {
-		return fmt.Errorf("%w: the epoch is missing", ErrCorrupt)
+	if !bytes.Equal(format, newFormat()) {
+		return damaged(bucketMeta, metaFormat)
+	}
+	if _, err := getMeta(meta, metaEpoch); err != nil {
+		return err
 	}
 	_, err := newSnapshot(tx)
 	return err
+}
+
+// newFormat returns the version of the format, and its seal.
+func newFormat() []byte {
+	version := binary.BigEndian.AppendUint32(nil, formatVersion)
+	return binary.BigEndian.AppendUint32(version, seal(bucketMeta, metaFormat, version))
 }
 
 // initialise fills a new file, and begins a new epoch in an old one if told to.
@@ -232,9 +281,9 @@ func create(tx *bbolt.Tx) error {
 	}
 	meta := tx.Bucket(bucketMeta)
 	return errors.Join(
-		meta.Put(metaFormat, binary.BigEndian.AppendUint32(nil, formatVersion)),
-		meta.Put(metaEpoch, randomEpoch()),
-		meta.Put(metaHead, head{revision: firstRevision}.append(nil)),
+		meta.Put(metaFormat, newFormat()),
+		putMeta(meta, metaEpoch, randomEpoch()),
+		putMeta(meta, metaHead, head{revision: firstRevision}.append(nil)),
 	)
 }
 
@@ -256,9 +305,13 @@ func beginEpoch(tx *bbolt.Tx) error {
 		}
 	}
 	revision := s.head.revision + epochJump
+	next := head{revision: revision, compacted: revision}
+	if err := s.state.each(func(_, record []byte) error { next.digest += weight(record); return nil }); err != nil {
+		return err
+	}
 	return errors.Join(
-		s.meta.Put(metaEpoch, randomEpoch()),
-		s.meta.Put(metaHead, head{revision: revision, compacted: revision}.append(nil)),
+		putMeta(s.meta, metaEpoch, randomEpoch()),
+		putMeta(s.meta, metaHead, next.append(nil)),
 	)
 }
 
@@ -280,9 +333,12 @@ func whereIs(db *bbolt.DB) (h head, epoch string, err error) {
 		if err := recognise(tx); err != nil {
 			return err
 		}
-		meta := tx.Bucket(bucketMeta)
-		epoch = string(meta.Get(metaEpoch))
-		h, err = splitHead(meta.Get(metaHead))
+		snap, err := newSnapshot(tx)
+		if err != nil {
+			return err
+		}
+		name, err := getMeta(snap.meta, metaEpoch)
+		h, epoch = snap.head, string(name)
 		return err
 	})
 	return h, epoch, err

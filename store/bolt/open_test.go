@@ -80,14 +80,16 @@ func TestOpenRefuses(t *testing.T) {
 		make func(t *testing.T, path string)
 		want error
 	}{
-		"a short text":     {write("hello\n"), ErrForeign},
-		"a long text":      {write(strings.Repeat("hello\n", 100_000)), ErrForeign},
-		"a directory":      {func(t *testing.T, path string) { require.NoError(t, os.Mkdir(path, 0o700)) }, ErrForeign},
-		"below a file":     {func(t *testing.T, path string) {}, fs.ErrNotExist},
-		"a format to come": {editMeta(metaFormat, binary.BigEndian.AppendUint32(nil, formatVersion+1)), ErrFormat},
-		"a strange format": {editMeta(metaFormat, []byte("one")), ErrForeign},
-		"no epoch":         {editMeta(metaEpoch, nil), ErrCorrupt},
-		"a damaged head":   {editMeta(metaHead, []byte("head")), ErrCorrupt},
+		"a short text":      {write("hello\n"), ErrForeign},
+		"a long text":       {write(strings.Repeat("hello\n", 100_000)), ErrForeign},
+		"a directory":       {func(t *testing.T, path string) { require.NoError(t, os.Mkdir(path, 0o700)) }, ErrForeign},
+		"below a file":      {func(t *testing.T, path string) {}, fs.ErrNotExist},
+		"a format to come":  {editMeta(metaFormat, binary.BigEndian.AppendUint32(nil, formatVersion+1)), ErrFormat},
+		"a strange format":  {editMeta(metaFormat, []byte("one")), ErrForeign},
+		"the format before": {editMeta(metaFormat, binary.BigEndian.AppendUint32(nil, 1)), ErrFormat},
+		"a damaged format":  {editMeta(metaFormat, binary.BigEndian.AppendUint64(nil, formatVersion<<32)), ErrCorrupt},
+		"no epoch":          {editMeta(metaEpoch, nil), ErrCorrupt},
+		"a damaged head":    {editMeta(metaHead, []byte("head")), ErrCorrupt},
 		"a bucket missing": {func(t *testing.T, path string) {
 			makeStore(t, path)
 			editFile(t, path, func(tx *bbolt.Tx) error { return tx.DeleteBucket(bucketHistory) })
@@ -211,7 +213,7 @@ func TestNewEpochNoRoom(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store.db")
 	makeStore(t, path)
 	editFile(t, path, func(tx *bbolt.Tx) error {
-		return tx.Bucket(bucketMeta).Put(metaHead, head{revision: math.MaxInt64 - epochJump + 1}.append(nil))
+		return putMeta(tx.Bucket(bucketMeta), metaHead, head{revision: math.MaxInt64 - epochJump + 1}.append(nil))
 	})
 	_, err := Open(path, &Options{NewEpoch: true})
 	require.ErrorIs(t, err, store.ErrInvalid)

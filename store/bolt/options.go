@@ -16,8 +16,8 @@ var (
 	ErrForeign = errors.New("the file is not a store of this driver")
 	// ErrFormat is a file in a version of the format that this driver does not know.
 	ErrFormat = errors.New("the file is of another format version")
-	// ErrCorrupt is a damaged file: restore a backup, see [Options.NewEpoch].
-	ErrCorrupt = errors.New("the file is damaged")
+	// ErrCorrupt is a damaged file. See [Options.Check] and [Options.NewEpoch].
+	ErrCorrupt = errors.New("the file is damaged, restore a backup")
 )
 
 // Options tunes a [Store]. A nil *Options and zero fields mean the defaults;
@@ -45,6 +45,12 @@ type Options struct {
 	// those restored are of revisions up to the backup, those written from now on
 	// are beyond the jump.
 	NewEpoch bool
+
+	// Check reads the whole file before it is used, and compares every page and record
+	// with its checksum and all of them with what was written: damage of any kind is
+	// [ErrCorrupt] at once. It takes about a second for a gigabyte in memory. Without it
+	// damage is found when it is read, and some never (see store/DESIGN.md).
+	Check bool
 
 	// Mode is the permissions of a file that Open creates; the default is 0600.
 	Mode os.FileMode

@@ -51,16 +51,25 @@ type chunk struct {
 // has reached.
 func (c *chunk) read(after store.Revision) (store.Revision, error) {
 	seen := 0
-	cursor := c.log.Cursor()
-	for k, v := cursor.Seek(appendRevision(nil, after+1)); k != nil; k, v = cursor.Next() {
-		if seen >= replayItems || c.bytes >= replayBytes {
-			return after, nil
-		}
-		r, err := revisionOf(k)
+	log := cursor{table: c.log}
+	for err := log.seek(appendRevision(nil, after+1)); ; err = log.next() {
 		if err != nil {
 			return 0, err
 		}
-		if c.items, err = splitLog(c.items[:0], v); err != nil {
+		if log.key == nil {
+			break
+		}
+		if seen >= replayItems || c.bytes >= replayBytes {
+			return after, nil
+		}
+		r, err := revisionOf(log.key)
+		if err == nil && r != after+1 {
+			err = fmt.Errorf("%w: revision %d is missing in the log", ErrCorrupt, after+1)
+		}
+		if err != nil {
+			return 0, err
+		}
+		if c.items, err = splitLog(c.items[:0], log.record); err != nil {
 			return 0, fmt.Errorf("the log at revision %d: %w", r, err)
 		}
 		if err := c.add(r); err != nil {
@@ -69,7 +78,10 @@ func (c *chunk) read(after store.Revision) (store.Revision, error) {
 		seen += len(c.items)
 		after = r
 	}
-	return max(after, c.head.revision), nil
+	if after < c.head.revision {
+		return 0, fmt.Errorf("%w: the log ends at revision %d, the store is at %d", ErrCorrupt, after, c.head.revision)
+	}
+	return after, nil
 }
 
 // add collects the change at r as far as its keys have the prefix.

@@ -28,33 +28,44 @@ var (
 // snapshot reads the store as of one transaction of the engine. Slices that its
 // methods return are valid as long as the transaction.
 type snapshot struct {
-	meta, state, log, history *bbolt.Bucket
-	head                      head
-	scratch                   []byte
+	meta                *bbolt.Bucket
+	state, log, history table
+	head                head
+	scratch             []byte
 }
 
 func newSnapshot(tx *bbolt.Tx) (*snapshot, error) {
-	s := &snapshot{
-		meta:    tx.Bucket(bucketMeta),
-		state:   tx.Bucket(bucketState),
-		log:     tx.Bucket(bucketLog),
-		history: tx.Bucket(bucketHistory),
-	}
-	if s.meta == nil || s.state == nil || s.log == nil || s.history == nil {
+	s := &snapshot{meta: tx.Bucket(bucketMeta)}
+	s.state = table{tx.Bucket(bucketState), bucketState, valueHeader, &s.head.digest}
+	s.log = table{tx.Bucket(bucketLog), bucketLog, -1, &s.head.digest}
+	s.history = table{tx.Bucket(bucketHistory), bucketHistory, valueHeader, &s.head.digest}
+	if s.meta == nil || s.state.Bucket == nil || s.log.Bucket == nil || s.history.Bucket == nil {
 		return nil, fmt.Errorf("%w: a bucket is missing", ErrCorrupt)
 	}
-	var err error
-	s.head, err = splitHead(s.meta.Get(metaHead))
+	content, err := getMeta(s.meta, metaHead)
+	if err == nil {
+		s.head, err = splitHead(content)
+	}
 	return s, err
+}
+
+// getMeta returns the content of a sealed value of the bucket meta.
+func getMeta(meta *bbolt.Bucket, key []byte) ([]byte, error) {
+	return unseal(bucketMeta, key, meta.Get(key))
+}
+
+// putMeta writes a sealed value of the bucket meta.
+func putMeta(meta *bbolt.Bucket, key, content []byte) error {
+	return meta.Put(key, sealed(bucketMeta, key, content))
 }
 
 // current returns the value record of key, nil when it is absent.
 func (s *snapshot) current(key string) (record []byte, r store.Revision, err error) {
 	s.scratch = append(s.scratch[:0], key...)
-	if record = s.state.Get(s.scratch); record == nil {
-		return nil, 0, nil
+	if record, err = s.state.get(s.scratch); err != nil || record == nil {
+		return nil, 0, err
 	}
-	if r, _, err = splitRecord(record); err != nil {
+	if r, err = startOf(record); err != nil {
 		return nil, 0, fmt.Errorf("the entry %q: %w", key, err)
 	}
 	return record, r, nil
@@ -64,11 +75,15 @@ func (s *snapshot) current(key string) (record []byte, r store.Revision, err err
 // superseded.
 func (s *snapshot) ended(key []byte, end store.Revision) ([]byte, error) {
 	s.scratch = appendRevision(appendVersions(s.scratch[:0], key), end)
-	record := s.history.Get(s.scratch)
-	if record == nil {
-		return nil, fmt.Errorf("%w: the version of %q before revision %d is missing", ErrCorrupt, key, end)
+	record, err := s.history.get(s.scratch)
+	if err == nil && record == nil {
+		err = missingVersion(key, end)
 	}
-	return record, nil
+	return record, err
+}
+
+func missingVersion(key []byte, end store.Revision) error {
+	return fmt.Errorf("%w: the version of %q before revision %d is missing", ErrCorrupt, key, end)
 }
 
 // asOf returns the value record of key as it was at revision r, nil when it was
@@ -79,9 +94,14 @@ func (s *snapshot) asOf(key []byte, r store.Revision) ([]byte, error) {
 	s.scratch = appendVersions(s.scratch[:0], key)
 	versions := len(s.scratch)
 	s.scratch = appendRevision(s.scratch, r+1)
-	k, record := s.history.Cursor().Seek(s.scratch)
-	if !bytes.HasPrefix(k, s.scratch[:versions]) {
-		record = s.state.Get(key)
+	c := cursor{table: s.history}
+	err := c.seek(s.scratch)
+	record := c.record
+	if err == nil && !bytes.HasPrefix(c.key, s.scratch[:versions]) {
+		record, err = s.state.get(key)
+	}
+	if err != nil {
+		return nil, err
 	}
 	return startedBy(record, r)
 }
@@ -91,7 +111,7 @@ func startedBy(record []byte, r store.Revision) ([]byte, error) {
 	if record == nil {
 		return nil, nil
 	}
-	start, _, err := splitRecord(record)
+	start, err := startOf(record)
 	if err != nil || start > r {
 		return nil, err
 	}
@@ -116,11 +136,14 @@ func (s *snapshot) list(ctx context.Context, prefix, after string, r store.Revis
 	if after >= prefix {
 		start = append([]byte(after), 0) // the smallest key that is greater
 	}
-	w := &walk{snapshot: s, at: r, state: s.state.Cursor()}
-	w.stateKey, w.stateRecord = w.state.Seek(start)
+	w := &walk{at: r, state: cursor{table: s.state}, history: cursor{table: s.history}}
+	if err := w.state.seek(start); err != nil {
+		return err
+	}
 	if r < s.head.revision {
-		w.history = s.history.Cursor()
-		w.historyKey, w.historyRecord = w.history.Seek(appendEscaped(nil, start))
+		if err := w.history.seek(appendEscaped(nil, start)); err != nil {
+			return err
+		}
 	}
 	for step := 1; ; step++ {
 		if step%between == 0 && ctx.Err() != nil {
@@ -138,12 +161,9 @@ func (s *snapshot) list(ctx context.Context, prefix, after string, r store.Revis
 
 // walk merges the state with the history.
 type walk struct {
-	*snapshot
-	at                        store.Revision
-	state, history            *bbolt.Cursor // history is nil when nothing was superseded since
-	stateKey, stateRecord     []byte
-	historyKey, historyRecord []byte
-	bound                     []byte // a history key, for seeking
+	at             store.Revision
+	state, history cursor // history stays at its end when nothing was superseded since
+	bound          []byte // a history key, for seeking
 }
 
 // next returns the next key that is or was there, with its record at the
@@ -153,23 +173,22 @@ func (w *walk) next() (key, record []byte, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	if past == nil || w.stateKey != nil && bytes.Compare(w.stateKey, past) < 0 {
-		key, record = w.stateKey, w.stateRecord
-		if key != nil {
-			w.stateKey, w.stateRecord = w.state.Next()
+	if past == nil || w.state.key != nil && bytes.Compare(w.state.key, past) < 0 {
+		if key, record = w.state.key, w.state.record; key != nil {
+			err = w.state.next()
 		}
 	} else {
 		key = past
 		found := false
-		if record, found = w.version(past); !found {
-			record = nil
-		}
-		if bytes.Equal(w.stateKey, past) {
+		if record, found, err = w.version(past); err == nil && bytes.Equal(w.state.key, past) {
 			if !found {
-				record = w.stateRecord
+				record = w.state.record
 			}
-			w.stateKey, w.stateRecord = w.state.Next()
+			err = w.state.next()
 		}
+	}
+	if err != nil {
+		return nil, nil, err
 	}
 	record, err = startedBy(record, w.at)
 	return key, record, err
@@ -177,38 +196,41 @@ func (w *walk) next() (key, record []byte, err error) {
 
 // pastKey returns the key that the history cursor stands at, nil at its end.
 func (w *walk) pastKey() ([]byte, error) {
-	if w.historyKey == nil {
+	if w.history.key == nil {
 		return nil, nil
 	}
-	key, _, err := splitHistoryKey(w.historyKey)
+	key, _, err := splitHistoryKey(w.history.key)
 	return key, err
 }
 
 // version returns the first version of key that ended after the revision of the
 // walk, and moves the history cursor to the next key.
-func (w *walk) version(key []byte) (record []byte, found bool) {
+func (w *walk) version(key []byte) (record []byte, found bool, err error) {
 	w.bound = appendVersions(w.bound[:0], key)
 	versions := len(w.bound)
 	w.bound = appendRevision(w.bound, w.at+1)
-	w.forward()
-	if !bytes.HasPrefix(w.historyKey, w.bound[:versions]) {
-		return nil, false // it stands at the next key already
+	if err := w.forward(); err != nil {
+		return nil, false, err
 	}
-	record = w.historyRecord
+	if !bytes.HasPrefix(w.history.key, w.bound[:versions]) {
+		return nil, false, nil // it stands at the next key already
+	}
+	record = w.history.record
 	// No revision has its first bit set: nothing of this key sorts behind.
 	w.bound = append(w.bound[:versions], 0xFF)
-	w.forward()
-	return record, true
+	return record, true, w.forward()
 }
 
 // forward moves the history cursor on to the first key from bound on. Mostly that
 // is close by, and a few steps cost less than a seek.
-func (w *walk) forward() {
+func (w *walk) forward() error {
 	for range 4 {
-		if w.historyKey == nil || bytes.Compare(w.historyKey, w.bound) >= 0 {
-			return
+		if w.history.key == nil || bytes.Compare(w.history.key, w.bound) >= 0 {
+			return nil
 		}
-		w.historyKey, w.historyRecord = w.history.Next()
+		if err := w.history.next(); err != nil {
+			return err
+		}
 	}
-	w.historyKey, w.historyRecord = w.history.Seek(w.bound)
+	return w.history.seek(w.bound)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.etcd.io/bbolt"
@@ -44,9 +45,10 @@ type Store struct {
 	stopped chan struct{} // closed when the committer has returned
 	close   sync.Once
 
-	// Of the committer alone.
+	// Of the committer alone, and of Close after it.
 	backlog  bool // compacted records may be left in the log
 	failing  bool // the last batch failed: do not try another without need
+	wrote    bool // a batch is in the file
 	batch    []*request
 	answers  []answer
 	commit   func(*bbolt.Tx) error // replaced in tests
@@ -59,6 +61,9 @@ type Store struct {
 	refusal error // when not nil: why nothing can be read or written any more
 
 	landing landing // of the commits in db
+
+	beginning sync.Mutex  // see begin
+	broken    atomic.Bool // the engine has failed with its locks held
 }
 
 // Limits returns the bounds of keys, values and transactions: keys of 8 KiB,
@@ -82,12 +87,15 @@ func (s *Store) get(ctx context.Context, key string) (e store.Entry, err error) 
 		return e, err
 	}
 	err = s.view(ctx, func(tx *bbolt.Tx) error {
-		state := tx.Bucket(bucketState)
-		if state == nil {
+		state := table{Bucket: tx.Bucket(bucketState), name: bucketState, content: valueHeader}
+		if state.Bucket == nil {
 			return fmt.Errorf("%w: a bucket is missing", ErrCorrupt)
 		}
 		k := []byte(key)
-		record := state.Get(k)
+		record, err := state.get(k)
+		if err != nil {
+			return err
+		}
 		if record == nil {
 			return store.ErrNotFound
 		}
@@ -201,7 +209,12 @@ func (s *Store) Close() (err error) {
 		defer s.reads.Unlock()
 		failed := s.refusal != nil
 		s.refusal = store.ErrClosed
-		if closeErr := s.db.Close(); closeErr != nil && !failed {
+		if s.wrote && !failed {
+			// The older of the engine's two meta pages is of the batch before. Now both are
+			// of the last, and damage to one takes nothing back.
+			_ = s.engine(func() error { return s.db.Update(func(*bbolt.Tx) error { return nil }) })
+		}
+		if closeErr := s.engine(s.db.Close); closeErr != nil && !failed {
 			err = &store.Error{Op: "close", Key: s.file.path, Err: closeErr}
 		}
 	})

@@ -70,13 +70,13 @@ func (s *Store) tryView(ctx context.Context, f func(tx *bbolt.Tx) error) (done b
 	if s.refusal != nil {
 		return false, s.refusal
 	}
-	tx, err := s.db.Begin(false)
+	tx, err := s.begin()
 	if err != nil {
 		return false, err
 	}
-	defer func() { _ = tx.Rollback() }() // of a read it only ends it
+	defer func() { _ = s.engine(tx.Rollback) }() // of a read it only ends it
 	if synced, err := s.landing.wait(ctx, tx.ID()); err != nil || !synced {
 		return false, err
 	}
-	return true, f(tx)
+	return true, guard(func() error { return f(tx) })
 }
