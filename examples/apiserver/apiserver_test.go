@@ -24,7 +24,6 @@ import (
 
 	"github.com/nslifecycle/nslifecycle/examples/internal/command"
 	"github.com/nslifecycle/nslifecycle/examples/internal/programs"
-	"github.com/nslifecycle/nslifecycle/store"
 	"github.com/nslifecycle/nslifecycle/store/postgres/pgtest"
 )
 
@@ -320,7 +319,7 @@ func TestBadInput(t *testing.T) {
 		{"grants for nobody", []string{"--grants", "x"}, "--grants needs --tokens", true},
 		{"open to other machines", []string{"--listen", ":0"}, "--insecure-listen, or let in only clients with --tokens", true},
 		{"debug pages open to other machines", []string{"--tokens", tokens, "--debug-listen", "0.0.0.0:0"}, `--debug-listen is "0.0.0.0:0"`, true},
-		{"a host with a port", []string{"--store", "memory", "--hosts", "console:8080"}, "Hosts", false},
+		{"a host with a port", []string{"--store", "memory", "--hosts", "console:8080"}, "--hosts: ", true},
 		{"no such tokens", []string{"--tokens", filepath.Join(dir, "absent")}, "absent", false},
 		{"empty tokens", []string{"--tokens", file("empty.csv", "\n")}, "nobody would be let in", false},
 		{"token of nobody", []string{"--tokens", file("nobody.csv", "token\n")}, "a token and a user are needed", false},
@@ -330,7 +329,7 @@ func TestBadInput(t *testing.T) {
 		{"bad port", []string{"--data", dir, "--listen", "127.0.0.1:port"}, "--listen", false},
 		{"busy port for debug pages", []string{"--data", dir, "--listen", "127.0.0.1:0", "--debug-listen", busy.Addr().String()}, "--debug-listen: ", false},
 		{"a file for a directory", []string{"--data", file("file", "")}, "--data", false},
-		{"locked", []string{"--data", locked}, store.ErrInUse.Error(), false},
+		{"locked", []string{"--data", locked}, "--data: another process has " + locked + " open: end it, or give it time with --wait", false},
 		{"nobody at the address", []string{"--store", "postgres", "--dsn", "postgres://nobody@127.0.0.1:1/none?sslmode=disable&connect_timeout=2"}, "refused", false},
 		{"kubeconfig nowhere", []string{"--store", "memory", "--listen", "127.0.0.1:0", "--write-kubeconfig", "/dev/null/k"}, "--write-kubeconfig", false},
 	} {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/nslifecycle/nslifecycle/examples/internal/command"
 	"github.com/nslifecycle/nslifecycle/examples/internal/reach"
@@ -22,6 +23,8 @@ type config struct {
 	types      int         // how many further types of content to serve
 	debug      string      // the address of the debug pages; empty: nowhere
 	reach      reach.Flags // to what is served without authentication
+	manifests  manifests
+	wait       time.Duration // for the file of bolt
 	controller bool
 	verbose    bool
 }
@@ -49,6 +52,12 @@ func parse(args []string, w io.Writer) (config, error) {
 	flags.IntVar(&c.types, "types", 0, "serve this `number` of further types, t001.example.com and so on, as large clusters have them")
 	flags.StringVar(&c.debug, "debug-listen", "", "also serve pages on this `address` that show what keeps namespaces, without authentication; port 0 takes a free one (default: nowhere)")
 	c.reach.Define(flags.FlagSet)
+	flags.Func("manifests", "keep the objects that the files in a `directory`, or a document at a URL, describe in the namespace of --node; may be repeated", func(from string) error {
+		c.manifests.from = append(c.manifests.from, from)
+		return nil
+	})
+	flags.StringVar(&c.manifests.node, "node", "", "the `namespace` for the objects of --manifests (default: the name of this host)")
+	flags.DurationVar(&c.wait, "wait", 0, "how `long` to wait for another process to close the file in --data")
 	flags.BoolVar(&c.controller, "controller", true, "run the controller that empties namespaces that are deleted")
 	flags.BoolVar(&c.verbose, "verbose", false, "also write an access log to standard error, beside failures")
 	if err := flags.Parse(w, args); err != nil {
@@ -76,6 +85,12 @@ func (c *config) check() error {
 		case place.kind == c.store && place.value == "" && place.kind != kindBolt:
 			return fmt.Errorf("--store %s needs --%s", c.store, place.flag)
 		}
+	}
+	if c.wait < 0 {
+		return fmt.Errorf("--wait is %v, it must not be negative", c.wait)
+	}
+	if err := c.manifests.check(); err != nil {
+		return err
 	}
 	if c.types < 0 || c.types > maxTypes {
 		return fmt.Errorf("--types is %d, it must be 0 to %d", c.types, maxTypes)

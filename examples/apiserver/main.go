@@ -31,6 +31,7 @@ content of deleted namespaces. It keeps everything in a file, in memory, in etcd
 PostgreSQL.
 
     go run ./examples/apiserver --write-kubeconfig ~/.kube/nslifecycle.yaml
+    go run ./examples/apiserver --manifests /etc/manifests --manifests https://example.com/node-7.yaml --node node-7
     kubectl --kubeconfig ~/.kube/nslifecycle.yaml create namespace development
 `}
 

@@ -36,7 +36,7 @@ func run(ctx context.Context, w, log io.Writer, args []string) (err error) {
 	if err != nil {
 		return err
 	}
-	hidden := command.Redact(c.dsn, c.endpoints)
+	hidden := command.Redact(append([]string{c.dsn, c.endpoints}, c.manifests.from...)...)
 	defer func() { err = hidden.Error(err) }()
 	w, log = hidden.Writer(w), hidden.Writer(log)
 	a, err := c.access()
@@ -182,6 +182,10 @@ func (h atLeast) WithGroup(name string) slog.Handler {
 // serve runs the server, and what belongs to it, until ctx ends.
 func (c config) serve(ctx context.Context, at listeners, b backend, a access, log *slog.Logger) error {
 	l, r, list := at.api, b.registry, b.kinds
+	syncers, err := c.manifests.syncers(b, log)
+	if err != nil {
+		return err
+	}
 	recorder, err := refusals.New(r, nil) // what somebody may not do is told in the namespace concerned
 	if err != nil {
 		return err
@@ -212,6 +216,9 @@ func (c config) serve(ctx context.Context, at listeners, b backend, a access, lo
 		}
 		return nil
 	})
+	for _, s := range syncers {
+		group.Go(func() error { return s.Run(ctx) })
+	}
 	if c.controller {
 		group.Go(func() error { return emptier.Run(ctx) })
 		group.Go(func() error { return present(ctx, b.store, b.registry.Party().Finalizer, log) })

@@ -27,7 +27,8 @@ func (c config) open(ctx context.Context) (store.Store, error) {
 		if err := command.Dir(c.data); err != nil {
 			return nil, fmt.Errorf("--data: %w", err)
 		}
-		return opened(bolt.Open(filepath.Join(c.data, "namespaces.db"), nil))
+		s, err := opened(bolt.Open(filepath.Join(c.data, "namespaces.db"), &bolt.Options{Wait: c.wait}))
+		return s, command.InUse(err, c.data)
 	case kindMemory:
 		return opened(memory.New(nil))
 	case kindEtcd:

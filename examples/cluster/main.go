@@ -60,7 +60,9 @@ func run(ctx context.Context, w io.Writer, args []string) (err error) {
 	hidden := command.Redact(c.dsn, c.endpoints)
 	defer func() { err = hidden.Error(err) }()
 	say := newTimeline(hidden.Writer(w))
+	started := command.Progress(ctx, os.Stderr, func() string { return "starting the store's server" })
 	server, err := c.server(ctx)
+	started()
 	if err != nil {
 		return err
 	}

@@ -41,13 +41,16 @@ const (
 
 // fill stores objects objects in the namespace, spread over all types. Names
 // follow from numbers, so that what an earlier run stored is found again. It
-// returns how many it had to create.
-func fill(ctx context.Context, r *registry.Registry, ns string, objects, writers int) (int, error) {
+// returns how many it had to create; stored counts those that are there.
+func fill(ctx context.Context, r *registry.Registry, ns string, objects, writers int, stored *atomic.Int64) (int, error) {
 	types := append(append([]registry.ResourceType(nil), kubernetesTypes...), openshiftTypes...)
 	var created atomic.Int64
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(writers)
 	for i := range objects {
+		if ctx.Err() != nil {
+			break
+		}
 		t := types[i%len(types)]
 		group.Go(func() error {
 			o := registry.Object{Fields: map[string]json.RawMessage{"data": json.RawMessage(fmt.Sprintf(`{"number":"%d"}`, i))}}
@@ -60,11 +63,12 @@ func fill(ctx context.Context, r *registry.Registry, ns string, objects, writers
 				return err
 			}
 			_, err = content.Create(ctx, ns, o)
-			if errors.Is(err, namespace.ErrExists) {
-				return nil
-			}
 			if err == nil {
 				created.Add(1)
+			}
+			if err == nil || errors.Is(err, namespace.ErrExists) {
+				stored.Add(1)
+				return nil
 			}
 			return err
 		})

@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"time"
 
 	"github.com/nslifecycle/nslifecycle/examples/internal/command"
 	"github.com/nslifecycle/nslifecycle/finalizer"
@@ -29,8 +30,9 @@ var development []byte
 type config struct {
 	data        string // the file of the store
 	namespace   string // a file with the namespace's JSON; empty: the one built in
-	objects     int    // how many objects to store
-	parallelism int    // how many writers store them, and calls in flight per deletion pass
+	wait        time.Duration
+	objects     int // how many objects to store
+	parallelism int // how many writers store them, and calls in flight per deletion pass
 }
 
 var program = command.Program{
@@ -67,12 +69,15 @@ func parse(args []string, w io.Writer) (config, error) {
 	flags := program.Flags()
 	flags.StringVar(&c.data, "data", "", "the `file` that everything is stored in, in a directory that no other user can write to (default: quickstart.db in "+command.StateAbout+")")
 	flags.StringVar(&c.namespace, "namespace", "", "a `file` with the namespace as JSON (default: the design document's \"development\")")
+	flags.DurationVar(&c.wait, "wait", 0, "how `long` to wait for another process to close the file")
 	flags.IntVar(&c.objects, "objects", 300, "how many objects to store in the namespace")
 	flags.IntVar(&c.parallelism, "parallelism", 16, "how many of them to store, and to delete, at the same time")
 	if err := flags.Parse(w, args); err != nil {
 		return config{}, err
 	}
 	switch {
+	case c.wait < 0:
+		return config{}, command.Usagef("--wait is %v, it must not be negative", c.wait)
 	case c.objects < 0:
 		return config{}, command.Usagef("--objects is %d, it must not be negative", c.objects)
 	case c.parallelism < 1:

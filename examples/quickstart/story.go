@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -37,9 +39,9 @@ func tell(ctx context.Context, w io.Writer, c config, ns namespace.Namespace) (e
 	if err := command.File(c.data); err != nil {
 		return fmt.Errorf("--data: %w", err)
 	}
-	s, err := bolt.Open(c.data, nil)
+	s, err := bolt.Open(c.data, &bolt.Options{Wait: c.wait})
 	if err != nil {
-		return err
+		return command.InUse(err, c.data)
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
 	types := slices.Concat(kubernetesTypes, openshiftTypes, []registry.ResourceType{events})
@@ -60,7 +62,10 @@ func (t *story) tell(ctx context.Context, ns namespace.Namespace) error {
 		return err
 	}
 	if now.Phase() == phase.Active {
-		created, err := fill(ctx, t.registry, t.name, t.objects, t.parallelism)
+		var stored atomic.Int64
+		stop := command.Progress(ctx, os.Stderr, func() string { return fmt.Sprintf("stored %d of %d objects", stored.Load(), t.objects) })
+		created, err := fill(ctx, t.registry, t.name, t.objects, t.parallelism, &stored)
+		stop()
 		if err != nil {
 			return err
 		}

@@ -41,7 +41,7 @@ type state string
 
 const (
 	preparing state = "It is being prepared."
-	stuck     state = "It is stuck."
+	waiting   state = "It waits for the remedy."
 	curing    state = "The remedy is applied."
 	over      state = "It is over."
 )
@@ -75,7 +75,7 @@ func (r *room) again() error {
 	if r.world, r.err = newWorld(r.ctx, leisurely); r.err != nil {
 		return r.err
 	}
-	r.run(preparing, stuck, r.Steps[:r.remedy()])
+	r.run(preparing, waiting, r.Steps[:r.remedy()])
 	return nil
 }
 
@@ -83,7 +83,7 @@ func (r *room) again() error {
 func (r *room) cure() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.at != stuck {
+	if r.at != waiting {
 		return errNotNow
 	}
 	r.run(curing, over, r.Steps[r.remedy():])
@@ -146,7 +146,7 @@ func (m *museum) state() []shown {
 	for _, r := range m.rooms {
 		w, _ := m.world(r.namespace)
 		r.mu.Lock()
-		s := shown{exhibit: r.exhibit, Namespace: r.namespace, State: string(r.at), Curable: r.at == stuck, Over: r.at == over}
+		s := shown{exhibit: r.exhibit, Namespace: r.namespace, State: string(r.at), Curable: r.at == waiting, Over: r.at == over}
 		s.Told = strings.Split(strings.TrimSpace(r.told.String()), "\n\n")
 		if r.err != nil {
 			s.State = fmt.Sprintf("It went wrong: %v.", r.err)

@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/nslifecycle/nslifecycle/store"
 )
 
 // StateAbout says in --help where [State] is.
@@ -112,4 +114,12 @@ func above(path string) error {
 		}
 	}
 	return nil
+}
+
+// InUse returns err, of a store that keeps a file at path, in terms of flags.
+func InUse(err error, path string) error {
+	if errors.Is(err, store.ErrInUse) {
+		return &redacted{err, fmt.Sprintf("--data: another process has %s open: end it, or give it time with --wait", path)}
+	}
+	return err
 }

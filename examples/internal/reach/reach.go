@@ -8,6 +8,8 @@ import (
 	"net"
 	"net/netip"
 	"strings"
+
+	"github.com/nslifecycle/nslifecycle/namespace/httpguard"
 )
 
 // Flags are the values of the flags.
@@ -25,6 +27,9 @@ func (f *Flags) Define(flags *flag.FlagSet) {
 // Check refuses an address, the value of a flag, that other machines reach, unless
 // --insecure-listen allows it.
 func (f *Flags) Check(flag, address string) error {
+	if _, err := httpguard.New(f.Hosts()...); err != nil {
+		return fmt.Errorf("--hosts: %w", err)
+	}
 	host, _, err := net.SplitHostPort(address)
 	if err != nil || f.insecure || host == "localhost" { // net.Listen reports the error
 		return nil

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+
+	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/apiserver/sources"
+)
+
+// manifests are the flags for objects that files or a document at a URL describe.
+type manifests struct {
+	from []string // directories and URLs
+	node string   // the namespace that they belong in
+}
+
+// check sets the namespace by default: the name of the host.
+func (m *manifests) check() error {
+	if len(m.from) == 0 {
+		if m.node != "" {
+			return errors.New("--node needs --manifests")
+		}
+		return nil
+	}
+	if m.node == "" {
+		host, err := os.Hostname()
+		if err != nil {
+			return fmt.Errorf("--node is needed: %w", err)
+		}
+		m.node = strings.ToLower(strings.ReplaceAll(host, ".", "-"))
+	}
+	if wrong := namespace.ValidateName(m.node); len(wrong) > 0 {
+		return fmt.Errorf("--node is %q, which cannot be the name of a namespace: %s", m.node, wrong[0])
+	}
+	return nil
+}
+
+// syncers returns what keeps the objects in step with each directory and URL.
+func (m manifests) syncers(b backend, log *slog.Logger) ([]*sources.Syncer, error) {
+	var list []*sources.Syncer
+	for _, from := range m.from {
+		var source sources.Source
+		var err error
+		if strings.HasPrefix(from, "http://") || strings.HasPrefix(from, "https://") {
+			source, err = sources.URL(from, nil)
+		} else {
+			source, err = sources.Directory(from, nil)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("--manifests: %w", err)
+		}
+		syncer, err := sources.New(b.registry, m.node, source, &sources.Options{
+			CreateNamespace: true, Kinds: b.kinds, Synced: synced(log.With("manifests", source.Name(), "namespace", m.node)),
+		})
+		if err != nil {
+			return nil, fmt.Errorf("--manifests: %w", err)
+		}
+		list = append(list, syncer)
+	}
+	return list, nil
+}
+
+// synced returns a function that logs looks which changed something, and failures, each
+// once until it changes.
+func synced(log *slog.Logger) func(sources.Result, error) {
+	last := ""
+	return func(result sources.Result, err error) {
+		if result.Writes() > 0 {
+			log.Info("manifests were applied", "created", result.Created, "updated", result.Updated, "deleted", result.Deleted)
+		}
+		text := ""
+		if err != nil {
+			text = err.Error()
+		}
+		switch {
+		case text == last:
+		case err != nil:
+			log.Warn("manifests cannot be applied; what is there stays, and it is tried again", "error", text)
+		default:
+			log.Info("manifests can be applied again")
+		}
+		last = text
+	}
+}
