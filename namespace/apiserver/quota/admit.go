@@ -12,6 +12,9 @@ import (
 
 // Admit implements [registry.Admission].
 func (p *plugin) Admit(ctx context.Context, w *registry.Write) error {
+	if w.Itself != nil && w.Itself.Operation == registry.Create {
+		return p.reset(ctx, w)
+	}
 	if w.Namespace == "" || len(w.Objects) == 0 {
 		return nil
 	}
@@ -38,6 +41,27 @@ func (p *plugin) Admit(ctx context.Context, w *registry.Write) error {
 		return nil
 	}
 	return p.charge(ctx, w, change)
+}
+
+// reset drops the figures of quotas that a namespace of the same name has left behind: what
+// was created and deleted since that was terminating is not in them.
+func (p *plugin) reset(ctx context.Context, w *registry.Write) error {
+	quotas, err := w.List(ctx, Resource)
+	if err != nil {
+		return err
+	}
+	for _, quota := range quotas {
+		s, _ := p.read(&quota)
+		s.used = nil
+		updated := quota
+		if err := s.store(&updated); err != nil {
+			return err
+		}
+		if err := w.Replace(quota, updated); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // admitQuotas checks quotas that are created or changed, and sets their status. It

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 
+	"github.com/nslifecycle/nslifecycle/finalizer"
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/quota"
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
@@ -151,4 +152,32 @@ func TestCountsUndeclaredTypes(t *testing.T) {
 		_, err = content.Create(e.ctx, space, registry.Object{Meta: namespace.Meta{GenerateName: "more-"}})
 		require.NoError(t, err)
 	}
+}
+
+// A quota that outlives its namespace counts what is there when the name is created again,
+// not what it counted before: nothing is counted in between.
+func TestQuotaOutlivesItsNamespace(t *testing.T) {
+	e := newEnv(t)
+	e.limit("a", "configmaps", "3")
+	for _, name := range []string{"c1", "c2", "c3"} {
+		require.NoError(t, e.create(configmaps, named(name)))
+	}
+	require.Contains(t, e.status("a"), `"used":{"configmaps":"3"}`)
+	n, err := e.Delete(e.ctx, space, namespace.Preconditions{})
+	require.NoError(t, err)
+	n.Spec.Finalizers = finalizer.Set{} // by force
+	_, err = e.Finalize(e.ctx, n)
+	require.NoError(t, err)
+	require.NoError(t, e.remove(configmaps, "c1"))
+	require.NoError(t, e.remove(configmaps, "c2"))
+	_, err = e.Registry.Create(e.ctx, namespace.Namespace{Meta: namespace.Meta{Name: space}})
+	require.NoError(t, err)
+	require.NotContains(t, e.status("a"), `"used":{"configmaps":"3"}`)
+	require.NoError(t, e.create(configmaps, named("d1")))
+	require.Contains(t, e.status("a"), `"used":{"configmaps":"2"}`)
+	require.NoError(t, e.create(configmaps, named("d2")))
+	require.ErrorContains(t, e.create(configmaps, named("d3")), "exceeded quota: a, requested: configmaps=1, used: configmaps=3, limited: configmaps=3")
+	changes, err := quota.Recount(e.ctx, e.Registry, space)
+	require.NoError(t, err)
+	require.Empty(t, changes)
 }
