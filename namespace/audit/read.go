@@ -20,10 +20,6 @@ const (
 	chunkPages = 8
 )
 
-// MaxDeclared is how many records of declarations [Log.List] returns at most: anybody
-// who may update a namespace adds to them.
-const MaxDeclared = 200
-
 // List returns the records of all namespaces that had or have this name, in the order in
 // which they were committed, whatever the clocks said, and without their inventories. Of
 // those that are [Declared] it returns the last ones only, [MaxDeclared]. They tell

@@ -13,12 +13,18 @@ import (
 // declare adds to the operations of a commit that has next take the place of old the
 // record of the declarations that it changes, if it changes any. No old: next is
 // created. The record is in the same commit, so there is none of what did not happen,
-// and nothing happens without.
+// and nothing happens without. It takes the place of the oldest ones where there are
+// too many.
 func (c *core) declare(ctx context.Context, do []store.Operation, old, next namespace.Namespace, value []byte) ([]store.Operation, error) {
 	changes := declarations(old.Annotations, next.Annotations)
 	if len(changes) == 0 {
 		return do, nil
 	}
+	surplus, err := c.audit.Surplus(ctx, next.Name)
+	if err != nil {
+		return nil, err
+	}
+	do = append(do, surplus...)
 	_, op, err := c.audit.Operation(audit.Record{
 		Action: audit.Declared, Namespace: next.Name, UID: next.UID, By: actor(ctx), Changes: changes,
 	}, c.roomBeside(next.Name, value, do))

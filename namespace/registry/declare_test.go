@@ -10,9 +10,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 
+	"github.com/nslifecycle/nslifecycle/finalizer"
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/audit"
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
+	"github.com/nslifecycle/nslifecycle/namespace/registry/registrytest"
 	"github.com/nslifecycle/nslifecycle/store"
 	"github.com/nslifecycle/nslifecycle/store/memory"
 	"github.com/nslifecycle/nslifecycle/store/storetest"
@@ -112,6 +114,49 @@ func TestARecordIsOfTheSameCommit(t *testing.T) {
 		require.Contains(t, change.Events[1].Key, "/registry/.audit/a/")
 		return
 	}
+}
+
+// Whoever may update one namespace can neither fill the store with records, nor have those
+// of what was dropped by force go.
+func TestRecordsOfDeclarationsAreBounded(t *testing.T) {
+	e := newEnv(t)
+	n := e.create("a")
+	start := now(t, e.store)
+	log, err := audit.New(e.store, nil)
+	require.NoError(t, err)
+	forcing, err := log.Write(e.ctx, audit.Record{Action: audit.Forcing, Namespace: "a", UID: n.UID, By: "ops", Reason: "stuck", Finalizers: []finalizer.Name{"kubernetes"}})
+	require.NoError(t, err)
+	long := make([]string, 0, 60)
+	for i := range 30 {
+		key, value, err := namespace.Protection{Name: fmt.Sprintf("p%02d", i), Owner: "ops", Reason: strings.Repeat("x", 1000)}.Annotation()
+		require.NoError(t, err)
+		long = append(long, key, value)
+	}
+	kept := func() (count, size int) {
+		page, err := e.store.List(e.ctx, store.Query{Prefix: "/registry/.audit/a/"})
+		require.NoError(t, err)
+		for _, entry := range page.Entries {
+			size += len(entry.Key) + len(entry.Value)
+		}
+		return len(page.Entries) - 1, size // without the one of force
+	}
+	last := ""
+	for i, more := range [][]string{nil, long} {
+		for toggle := range 250 {
+			last = fmt.Sprintf("%ds", i*1000+toggle)
+			n.Annotations = nil
+			n, err = e.Update(e.ctx, annotated(n, append([]string{namespace.GraceAnnotation, last}, more[:len(more)*(toggle%2)]...)...))
+			require.NoError(t, err)
+		}
+		count, size := kept()
+		require.LessOrEqual(t, count, audit.MaxDeclared)
+		require.LessOrEqual(t, size, audit.MaxDeclaredBytes+1000)
+		require.Equal(t, more == nil, count == audit.MaxDeclared)
+	}
+	records := e.records("a")
+	require.Contains(t, changes(records[len(records)-1:])[0], last)
+	require.Equal(t, forcing.ID, records[0].ID)
+	require.NoError(t, registrytest.Audit(e.ctx, e.store, "registry", start, e.revision()))
 }
 
 // An admission link may declare something too; what it made is what is on record.

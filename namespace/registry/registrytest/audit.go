@@ -2,6 +2,7 @@ package registrytest
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -9,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/audit"
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
@@ -21,7 +23,8 @@ import (
 //   - a type record was only removed with an audit record in the same commit,
 //   - what is declared about a namespace (protections, holds, graces, waivers) changed
 //     only with a record of that in the same commit, and no record ever changed; it may
-//     have been forgotten by a commit that does nothing else,
+//     have been forgotten by a commit that does nothing else, or have given way to
+//     the record of a later declaration of the same name,
 //   - an incarnation ended only by removal; as no content outlives its namespace,
 //     none of one incarnation was found in another (rule R8).
 //
@@ -186,7 +189,7 @@ func (st *state) audit(change store.Change) error {
 		if err := st.allowed(e); err != nil {
 			return err
 		}
-		if e.Deleted && st.record(e.Key) && !st.forgets(change) {
+		if e.Deleted && st.record(e.Key) && !st.forgets(change) && !st.replaces(change, e) {
 			return fmt.Errorf("%q was removed by a commit that does more: records are forgotten by themselves", e.Key)
 		}
 		if strings.HasPrefix(e.Key, st.root+types+"/") && e.Deleted && !st.records(change, types) {
@@ -258,6 +261,14 @@ func (st *state) record(key string) bool {
 // forgets reports whether a commit removes records and does nothing else.
 func (st *state) forgets(change store.Change) bool {
 	return !slices.ContainsFunc(change.Events, func(e store.Event) bool { return !e.Deleted || !st.record(e.Key) })
+}
+
+// replaces reports whether a commit removes the record of a declaration and writes another
+// one of the same name.
+func (st *state) replaces(change store.Change, removed store.Event) bool {
+	var record struct{ Action audit.Action }
+	name, _, _ := strings.Cut(strings.TrimPrefix(removed.Key, st.root+".audit/"), "/")
+	return removed.Prev != nil && json.Unmarshal(removed.Prev.Value, &record) == nil && record.Action == audit.Declared && st.records(change, name)
 }
 
 // declarations are the annotations that declare something about the namespace.
