@@ -3,7 +3,6 @@ package apiserver
 import (
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strconv"
 	"strings"
@@ -57,6 +56,13 @@ func head(w http.ResponseWriter, code int, contentType string, size int) {
 	values := [2]string{contentType, strconv.Itoa(size)} // in one piece: every answer has them
 	h["Content-Type"], h["Content-Length"] = values[0:1:1], values[1:2:2]
 	h["Cache-Control"], h["X-Content-Type-Options"] = uncached, nosniff
+	w.WriteHeader(code)
+}
+
+// headOfUnknownSize is head for an answer whose size is not known yet.
+func headOfUnknownSize(w http.ResponseWriter, code int, contentType string) {
+	h := w.Header()
+	h["Content-Type"], h["Cache-Control"], h["X-Content-Type-Options"] = []string{contentType}, uncached, nosniff
 	w.WriteHeader(code)
 }
 
@@ -134,25 +140,23 @@ func (s *Server) warn(w http.ResponseWriter, r *request, warnings []string) {
 	}
 }
 
-// body reads the body of a request, which Limits.Body bounds.
-func (s *Server) body(w http.ResponseWriter, r *request) ([]byte, error) {
+// body reads the body of a request, which [Limits] bound, and returns it with its type.
+func (s *Server) body(w http.ResponseWriter, r *request) ([]byte, string, error) {
 	if encoding := r.Header.Get("Content-Encoding"); encoding != "" && !strings.EqualFold(encoding, "identity") {
-		return nil, &apierrors.StatusError{ErrStatus: plain(http.StatusUnsupportedMediaType, metav1.StatusReasonUnsupportedMediaType,
+		return nil, "", &apierrors.StatusError{ErrStatus: plain(http.StatusUnsupportedMediaType, metav1.StatusReasonUnsupportedMediaType,
 			fmt.Errorf("the body of the request has the content encoding %q: send it as it is", excerpt.Of(encoding)))}
 	}
 	if r.Header.Get("Content-Type") == "" && r.ContentLength != 0 && (r.Header.Get("Origin") != "" || r.Header.Get("Sec-Fetch-Site") != "") {
-		return nil, &apierrors.StatusError{ErrStatus: plain(http.StatusUnsupportedMediaType, metav1.StatusReasonUnsupportedMediaType,
+		return nil, "", &apierrors.StatusError{ErrStatus: plain(http.StatusUnsupportedMediaType, metav1.StatusReasonUnsupportedMediaType,
 			errors.New("the body of a request that a browser sends needs a Content-Type, such as application/json"))}
 	}
 	if r.Body == nil { // of a request that came over no connection
-		return nil, nil
+		return nil, "", nil
 	}
-	limit := s.options.Limits.Body
-	if r.ContentLength > limit {
-		return nil, &http.MaxBytesError{Limit: limit}
+	if limit := s.options.Limits.Body; r.ContentLength > limit {
+		return nil, "", &http.MaxBytesError{Limit: limit}
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
-	return body, bodyFault(err)
+	return s.receive(w, r)
 }
 
 // bodyFault returns what is wrong with a request whose body could not be read.

@@ -51,14 +51,15 @@ func (r *request) validate(old, updated *registry.Object) error {
 
 // object reads the object in the body of a request.
 func (s *Server) object(w http.ResponseWriter, r *request) (registry.Object, error) {
-	body, err := s.body(w, r)
+	body, contentType, err := s.body(w, r)
 	if err != nil {
 		return registry.Object{}, err
 	}
-	o, warnings, err := s.codec.Decode(r.Kind, r.Header.Get("Content-Type"), body, codec.FieldValidation(r.query.fieldValidation))
+	o, warnings, err := s.codec.Decode(r.Kind, contentType, body, codec.FieldValidation(r.query.fieldValidation))
 	if err != nil {
 		return registry.Object{}, err
 	}
 	s.warn(w, r, warnings)
+	r.received = exchangeOf(r.Context()).weight
 	return o, nil
 }

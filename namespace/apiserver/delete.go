@@ -52,13 +52,13 @@ func (s *Server) deleteCollection(w http.ResponseWriter, r *request) error {
 // either says holds. The grace period and the propagation are accepted; there is no
 // garbage collection, and nothing that would need a grace period.
 func (s *Server) deletion(w http.ResponseWriter, r *request) (only namespace.Preconditions, err error) {
-	body, err := s.body(w, r)
+	body, contentType, err := s.body(w, r)
 	if err != nil {
 		return only, err
 	}
 	o := r.query.deletion
 	if len(body) > 0 {
-		if o, err = s.codec.DecodeDeleteOptions(r.Header.Get("Content-Type"), body); err != nil {
+		if o, err = s.codec.DecodeDeleteOptions(contentType, body); err != nil {
 			return only, err
 		}
 		if o, err = merged(o, r.query.deletion); err != nil {

@@ -11,6 +11,8 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nslifecycle/nslifecycle/namespace/apiserver/internal/flow"
 )
 
 // exchange is a request and its answer on their way through the chain. It is the
@@ -19,8 +21,10 @@ import (
 type exchange struct {
 	http.ResponseWriter
 	control *http.ResponseController
-	route   route  // with the user, once that is known
-	client  string // who shares room with whom; empty: not known yet
+	route   route       // with the user, once that is known
+	client  string      // who shares room with whom; empty: not known yet
+	memory  *flow.Lease // nil: not weighed
+	weight  int64       // that memory holds
 	pace    pace
 	until   time.Time // when the connection is cut, as it was told last
 	always  bool      // deadlines of the writer count also while nothing is written: HTTP/2

@@ -27,12 +27,18 @@ func (s *Server) get(w http.ResponseWriter, r *request) error {
 		if err != nil {
 			return err
 		}
+		if err := s.reserve(r, rawCopies*int64(len(document))); err != nil {
+			return err
+		}
 		if body, ok := s.codec.RawObject(r.format, document); ok {
 			return s.send(w, r, http.StatusOK, body)
 		}
 	}
 	o, err := r.storage.get(ctx, r.Namespace, r.Name)
 	if err != nil {
+		return err
+	}
+	if err := s.reserve(r, r.encoding(o)); err != nil {
 		return err
 	}
 	return s.answer(w, r, http.StatusOK, o)

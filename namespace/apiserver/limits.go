@@ -8,6 +8,13 @@ type Limits struct {
 	// Body is how many bytes the body of a request may have; default 3 MiB. More is
 	// 413.
 	Body int64
+	// Memory bounds, in bytes, what all requests together take for bodies, decoded values and
+	// answers, with the garbage of that; default 384 MiB, at least 16 MiB. Requests are
+	// weighed before they are decoded: a small document with very many values is heavy, above
+	// all in YAML. One client has at most half. A request that is heavier than its share is
+	// answered 413. One that finds the memory taken waits for a short time, and is then
+	// answered 429. Lists are read and sent in parts.
+	Memory int64
 	// Page is the most objects that a page of a list with a limit has; default
 	// 10,000. A list that was asked for without a limit is answered whole.
 	Page int
@@ -99,5 +106,9 @@ func (l Limits) withDefaults() (Limits, error) {
 		return l, invalidOption("option Limits.Body is %d, it must not be negative", l.Body)
 	}
 	orElse(&l.Body, 3<<20)
+	orElse(&l.Memory, 384<<20)
+	if l.Memory < 16<<20 {
+		return l, invalidOption("option Limits.Memory is %d, it must be at least %d", l.Memory, 16<<20)
+	}
 	return l, nil
 }

@@ -2,11 +2,20 @@ package apiserver
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/internal/codec"
+	"github.com/nslifecycle/nslifecycle/namespace/apiserver/internal/excerpt"
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
+)
+
+// A page of a list with a limit also ends after so many bytes of objects: clients go on with
+// its token.
+const (
+	rawPageBytes      = 8 * pageBytes
+	renderedPageBytes = 2 * pageBytes
 )
 
 // list answers a list. A page has at most Limits.Page objects, if the client asked
@@ -20,11 +29,7 @@ func (s *Server) list(w http.ResponseWriter, r *request) error {
 	if r.format == (codec.Format{}) {
 		return s.listRaw(w, r, o)
 	}
-	var list registry.ObjectList
-	err := s.await(r, func(ctx context.Context) (err error) {
-		list, err = r.storage.list(ctx, r.Namespace, o)
-		return err
-	})
+	list, err := s.rendered(r, o)
 	if err != nil {
 		return err
 	}
@@ -35,20 +40,118 @@ func (s *Server) list(w http.ResponseWriter, r *request) error {
 	return s.send(w, r, http.StatusOK, body)
 }
 
-// listRaw answers from the stored documents, without decoding them.
+// rendered reads a list whose objects are rendered: a page, or all of it as far as there is
+// memory.
+func (s *Server) rendered(r *request, o registry.ListOptions) (registry.ObjectList, error) {
+	if o.Bytes = pageBytes; o.Limit > 0 {
+		o.Bytes = renderedPageBytes
+	}
+	var list registry.ObjectList
+	for {
+		var page registry.ObjectList
+		err := s.await(r, func(ctx context.Context) (err error) {
+			page, err = r.storage.list(ctx, r.Namespace, o)
+			return err
+		})
+		if err != nil {
+			return list, err
+		}
+		var weight int64
+		for _, object := range page.Items {
+			weight += r.encoding(object)
+		}
+		if err := s.reserve(r, weight); err != nil {
+			return list, err
+		}
+		page.Items = append(list.Items, page.Items...)
+		list = page
+		if o.Limit > 0 || page.Continue == "" {
+			return list, nil
+		}
+		o = after(o, page.Continue)
+	}
+}
+
+// after returns the options for the page that a token leads to.
+func after(o registry.ListOptions, token string) registry.ListOptions {
+	o.Continue, o.ResourceVersion, o.Exact = token, "", false
+	return o
+}
+
+// listRaw answers from the stored documents, without decoding them. A list without a limit
+// is read and sent part by part, all of one snapshot, so that it takes the same memory
+// whatever its size, and however slowly the client takes it.
 func (s *Server) listRaw(w http.ResponseWriter, r *request, o registry.ListOptions) error {
-	var list registry.JSONList
+	whole := o.Limit == 0
+	if o.Bytes = rawPageBytes; whole {
+		o.Bytes = pageBytes
+	}
+	var page registry.JSONList
 	err := s.await(r, func(ctx context.Context) (err error) {
-		list, err = r.storage.listJSON(ctx, r.Namespace, o)
+		page, err = r.storage.listJSON(ctx, r.Namespace, o)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	empty, ok := s.codec.RawList(r.format, r.Kind, list.ListMeta, nil)
+	if err := s.hold(r, rawWeight(page.Items)); err != nil {
+		return err
+	}
+	token := page.Continue
+	if whole {
+		page.Continue = ""
+	}
+	empty, ok := s.codec.RawList(r.format, r.Kind, page.ListMeta, nil)
 	if !ok {
 		return errors.New("the codec does not write plain JSON as it is stored")
 	}
-	s.sendItems(w, r, empty, list.Items)
+	items := s.items(w, empty)
+	if !whole || token == "" {
+		head(w, http.StatusOK, r.format.ContentType(), items.size(page.Items))
+		if items.write(page.Items) {
+			items.end()
+		}
+		return nil
+	}
+	headOfUnknownSize(w, http.StatusOK, r.format.ContentType())
+	for items.write(page.Items) {
+		if token == "" {
+			items.end()
+			return nil
+		}
+		if page, err = s.nextPart(r, after(o, token)); err != nil {
+			s.cutOff(r, err)
+		}
+		token = page.Continue
+	}
 	return nil
+}
+
+// nextPart reads a further part of a list.
+func (s *Server) nextPart(r *request, o registry.ListOptions) (registry.JSONList, error) {
+	ctx, cancel := context.WithTimeout(r.parent, s.options.Limits.Timeout)
+	defer cancel()
+	page, err := r.storage.listJSON(ctx, r.Namespace, o)
+	if err == nil {
+		err = s.hold(r, rawWeight(page.Items))
+	}
+	return page, err
+}
+
+// cutOff ends an answer that has begun and cannot be completed, so that no client takes it
+// for a whole one.
+func (s *Server) cutOff(r *request, err error) {
+	if r.parent.Err() == nil {
+		s.log.ErrorContext(r.parent, "a list was cut off", "path", excerpt.Of(r.URL.Path), "user", userOf(r.Request), "error", err)
+	}
+	exchangeOf(r.Context()).reason = excerpt.Of(s.status(err).Message)
+	panic(http.ErrAbortHandler)
+}
+
+func rawWeight(items []json.RawMessage) int64 {
+	weight := int64(piece)
+	for _, item := range items {
+		weight += rawCopies * int64(len(item))
+	}
+	return weight
 }

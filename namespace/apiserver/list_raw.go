@@ -5,34 +5,59 @@ import (
 	"net/http"
 )
 
-// sendItems answers with the body of an empty list, with the items put into it.
-// They are written piece by piece: the whole of a large list is never in one buffer.
-func (s *Server) sendItems(w http.ResponseWriter, r *request, empty []byte, items []json.RawMessage) {
+// items writes the body of a list piece by piece: the whole of a large list is never in one
+// buffer.
+type items struct {
+	server *Server
+	w      http.ResponseWriter
+	buffer *[piece]byte
+	buf    []byte // the part of buffer that is not written yet
+	rest   []byte // the end of the body
+	any    bool
+}
+
+// items returns a writer of the body of an empty list, with items put into it.
+func (s *Server) items(w http.ResponseWriter, empty []byte) *items {
 	const end = len("]}\n")
-	size := len(empty) + max(0, len(items)-1)
-	for _, item := range items {
-		size += len(item)
-	}
-	head(w, http.StatusOK, r.format.ContentType(), size)
 	buffer, ok := s.pieces.Get().(*[piece]byte)
 	if !ok { // none is free
 		buffer = new([piece]byte)
 	}
-	buf := append(buffer[:0], empty[:len(empty)-end]...)
-	for i, item := range items {
-		if len(buf)+len(item)+1 > cap(buf) {
-			if _, err := w.Write(buf); err != nil {
-				return // the client is gone
-			}
-			buf = buf[:0]
-		}
-		if i > 0 {
-			buf = append(buf, ',')
-		}
-		buf = append(buf, item...) // one that is larger than all pieces has its own
+	at := len(empty) - end
+	return &items{server: s, w: w, buffer: buffer, buf: append(buffer[:0], empty[:at]...), rest: empty[at:]}
+}
+
+// size returns the size of the body if it has just these items.
+func (i *items) size(list []json.RawMessage) int {
+	size := len(i.buf) + len(i.rest) + max(0, len(list)-1)
+	for _, item := range list {
+		size += len(item)
 	}
-	if _, err := w.Write(buf); err == nil {
-		w.Write(empty[len(empty)-end:])
-		s.pieces.Put(buffer) // not after a write that failed: HTTP/2 may still be sending from it
+	return size
+}
+
+// write writes further items. It reports whether the client is still there.
+func (i *items) write(list []json.RawMessage) bool {
+	for _, item := range list {
+		if len(i.buf)+len(item)+1 > cap(i.buf) {
+			if _, err := i.w.Write(i.buf); err != nil {
+				return false
+			}
+			i.buf = i.buf[:0]
+		}
+		if i.any {
+			i.buf = append(i.buf, ',')
+		}
+		i.any = true
+		i.buf = append(i.buf, item...) // one that is larger than all pieces has its own
+	}
+	return true
+}
+
+// end writes the end of the body.
+func (i *items) end() {
+	if _, err := i.w.Write(i.buf); err == nil {
+		i.w.Write(i.rest)
+		i.server.pieces.Put(i.buffer) // not after a write that failed: HTTP/2 may still be sending from it
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A list of any size is one document, of the length that its header says.
+// A list of any size is one document. Its header has the length unless it is sent in parts.
 func TestLargeLists(t *testing.T) {
 	e := newEnv(t, nil)
 	e.namespace("x")
@@ -22,7 +22,9 @@ func TestLargeLists(t *testing.T) {
 			e.must(http.StatusCreated, "POST", configmapsOfX, fmt.Sprintf(`{"metadata":{"name":"o%d"},"data":{"v":%q}}`, n, value))
 		}
 		a := e.must(http.StatusOK, "GET", configmapsOfX, "")
-		require.Equal(t, strconv.Itoa(len(a.Body)), a.Header.Get("Content-Length"))
+		if length := a.Header.Get("Content-Length"); length != "" || len(a.Body) < 512<<10 {
+			require.Equal(t, strconv.Itoa(len(a.Body)), length)
+		}
 		var list struct {
 			Kind  string
 			Items []struct {

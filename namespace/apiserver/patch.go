@@ -45,11 +45,14 @@ func (s *Server) patchRequest(w http.ResponseWriter, r *request) (p patch.Reques
 	}, types.PatchType(mediaType))); err != nil {
 		return p, false, err
 	}
-	body, err := s.body(w, r)
+	body, _, err := s.body(w, r)
 	if err != nil {
 		return p, false, err
 	}
 	apply = types.PatchType(mediaType) == types.ApplyYAMLPatchType
+	if r.received = exchangeOf(r.Context()).weight; !apply {
+		r.received *= 2 // it becomes part of the object, which is decoded
+	}
 	return patch.Request{
 		ContentType: r.Header.Get("Content-Type"), Body: body, FieldManager: r.manager(),
 		Force: q.force != nil && *q.force, FieldValidation: codec.FieldValidation(q.fieldValidation), Now: time.Now(),
@@ -66,6 +69,9 @@ func (s *Server) patchOnce(w http.ResponseWriter, r *request, p patch.Request, a
 		current, err = nil, s.authorizeCreation(r)
 	}
 	if err != nil {
+		return o, false, false, err
+	}
+	if err := s.amend(r, live); err != nil {
 		return o, false, false, err
 	}
 	next, warnings, err := s.patcher.Apply(ctx, r.Kind, r.Subresource, current, p)

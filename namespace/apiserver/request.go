@@ -18,6 +18,9 @@ type request struct {
 	*resource
 	query  query
 	format codec.Format // of the answer
+
+	received int64           // the weight of the body
+	parent   context.Context // without the time that a request may take
 }
 
 // dispatch answers a request that was let through.
@@ -102,6 +105,7 @@ func (s *Server) do(w http.ResponseWriter, r *request) error {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), s.options.Limits.Timeout)
 	defer cancel()
+	r.parent = r.Context()
 	r.Request = r.WithContext(registry.WithWarnings(ctx, func(text string) { s.warn(w, r, []string{text}) }))
 	switch r.Verb {
 	case "get":

@@ -15,6 +15,8 @@ import (
 type traffic struct {
 	reads, writes *flow.Limiter
 	watchers      *flow.Counter
+	arriving      *flow.Budget    // memory for bodies that are arriving
+	memory        *flow.Budget    // memory for what requests decode and answer
 	open          context.Context // ends with Close
 	end           context.CancelFunc
 }
@@ -24,6 +26,8 @@ func newTraffic(l Limits) *traffic {
 		reads:    flow.New(flow.Options{Slots: l.Reads, Wait: l.Queue}),
 		writes:   flow.New(flow.Options{Slots: l.Writes, Wait: l.Queue}),
 		watchers: flow.NewCounter(l.AllWatches, l.Watches),
+		arriving: flow.NewBudget(l.Memory / arrivingPart),
+		memory:   flow.NewBudget(l.Memory - l.Memory/arrivingPart),
 	}
 	t.open, t.end = context.WithCancel(context.Background())
 	return t
@@ -47,6 +51,8 @@ func (s *Server) limited(next http.Handler) http.Handler {
 		}
 		client := flow.Client(user, r.RemoteAddr)
 		e.client = client
+		e.memory = s.traffic.memory.Lease(client)
+		defer e.memory.Release()
 		if e.route.watches() {
 			if err := s.traffic.watchers.Enter(client); err != nil {
 				s.fail(w, r, tooMany())

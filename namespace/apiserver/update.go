@@ -57,6 +57,11 @@ func (s *Server) replace(w http.ResponseWriter, r *request, o registry.Object) (
 		if err != nil {
 			return registry.Object{}, err
 		}
+		if len(live.ManagedFields) > 0 { // each of its fields is looked at
+			if err := s.amend(r, live); err != nil {
+				return registry.Object{}, err
+			}
+		}
 		next := s.patcher.Updated(r.Kind, r.Subresource, live, o, r.manager(), time.Now())
 		if unconditional {
 			next.ResourceVersion = live.ResourceVersion

@@ -23,8 +23,9 @@ func (st *watchStream) sendState(ctx context.Context) (string, error) {
 		}
 		defer slot.Release()
 	}
+	defer func() { _ = st.server.hold(st.r, 0) }() // less is never refused
 	o := st.r.query.list
-	o.Limit, o.Continue, o.Exact = statePage, "", false
+	o.Limit, o.Bytes, o.Continue, o.Exact = statePage, pageBytes, "", false
 	read := st.readPage
 	if _, raw := st.server.codec.RawEvent(st.r.format, "", nil); raw {
 		read = st.readRawPage
@@ -48,6 +49,13 @@ func (st *watchStream) sendState(ctx context.Context) (string, error) {
 // each.
 func (st *watchStream) readPage(ctx context.Context, o registry.ListOptions) (namespace.ListMeta, int, func(int) ([]byte, error), error) {
 	page, err := st.r.storage.list(ctx, st.r.Namespace, o)
+	var weight int64
+	for _, object := range page.Items {
+		weight += st.r.encoding(object)
+	}
+	if err == nil {
+		err = st.server.hold(st.r, weight)
+	}
 	return page.ListMeta, len(page.Items), func(i int) ([]byte, error) {
 		return st.server.codec.Event(st.r.format, st.r.Kind, registry.Added.String(), page.Items[i], st.table(!st.titled))
 	}, err
@@ -56,6 +64,9 @@ func (st *watchStream) readPage(ctx context.Context, o registry.ListOptions) (na
 // readRawPage is readPage for documents that go out as they are stored.
 func (st *watchStream) readRawPage(ctx context.Context, o registry.ListOptions) (namespace.ListMeta, int, func(int) ([]byte, error), error) {
 	page, err := st.r.storage.listJSON(ctx, st.r.Namespace, o)
+	if err == nil {
+		err = st.server.hold(st.r, rawWeight(page.Items))
+	}
 	return page.ListMeta, len(page.Items), func(i int) ([]byte, error) {
 		frame, _ := st.server.codec.RawEvent(st.r.format, registry.Added.String(), page.Items[i])
 		return frame, nil

@@ -181,3 +181,6 @@ func (p *Process) Kill() {
 	_ = p.cmd.Process.Kill() // it may have ended
 	_ = p.wait()             // it was killed, or has been waited for
 }
+
+// ID returns the id of the process.
+func (p *Process) ID() int { return p.cmd.Process.Pid }

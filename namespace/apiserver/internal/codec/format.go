@@ -47,6 +47,9 @@ func (f Format) ContentType() string {
 	return mediaTypes[f.encoding]
 }
 
+// YAML reports whether the answer is in YAML.
+func (f Format) YAML() bool { return f.encoding == encodeYAML }
+
 // Key returns a short text that is the same for equal formats only, as
 // [registry.Event.Encoded] asks for. What a Table contains depends on
 // [TableOptions] too: add their Key.

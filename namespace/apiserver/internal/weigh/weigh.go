@@ -16,7 +16,7 @@ type costs struct{ empty, parent, field, scalar int64 }
 
 var (
 	// free is for fields of free form: they become maps and interfaces, twice.
-	free = costs{empty: 320, parent: 512, field: 224, scalar: 112}
+	free = costs{empty: 160, parent: 512, field: 224, scalar: 112}
 	// typed is for Go types of the API: the smallest object becomes a large struct, in a slice
 	// that grows, several times. Metadata of every kind is decoded so.
 	typed = costs{empty: 2048, parent: 2048, field: 512, scalar: 112}

@@ -1,0 +1,176 @@
+package apiserver
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/nslifecycle/nslifecycle/namespace/apiserver/internal/codec"
+	"github.com/nslifecycle/nslifecycle/namespace/apiserver/internal/flow"
+	"github.com/nslifecycle/nslifecycle/namespace/apiserver/internal/weigh"
+	"github.com/nslifecycle/nslifecycle/namespace/registry"
+)
+
+// Limits.Memory has two parts: a quarter is for bodies that are arriving, the rest for what
+// requests decode and answer. A request that holds of the first waits for the second, and
+// never the other way round.
+const arrivingPart = 4
+
+// pageBytes bounds the objects of a list or of a watch's state that are read at once.
+const pageBytes = 512 << 10
+
+// rawCopies is how many copies of a stored document there are while it is answered as it is.
+const rawCopies = 3
+
+// reserve lets a request take so many bytes of memory more, until its end. The first
+// reservation of a request waits for its turn, as long as a request waits for a slot.
+func (s *Server) reserve(r *request, weight int64) error {
+	e := exchangeOf(r.Context())
+	if e == nil || e.memory == nil {
+		return nil
+	}
+	return s.hold(r, e.weight+weight)
+}
+
+// hold lets a request take so many bytes of memory in all.
+func (s *Server) hold(r *request, weight int64) error {
+	e := exchangeOf(r.Context())
+	if e == nil || e.memory == nil {
+		return nil
+	}
+	e.memory.Shrink(weight)
+	ctx, cancel := context.WithTimeout(r.Context(), s.options.Limits.Queue)
+	defer cancel()
+	if err := e.memory.Grow(ctx, weight); err != nil {
+		return overweight(err, weight)
+	}
+	e.weight = weight
+	return nil
+}
+
+// amend lets a request take memory to change an object that is stored, besides what its
+// body takes.
+func (s *Server) amend(r *request, live registry.Object) error {
+	return s.hold(r, max(r.received+r.decoding(live), exchangeOf(r.Context()).weight))
+}
+
+// overweight returns the Status for memory that a request cannot have.
+func overweight(err error, weight int64) error {
+	if errors.Is(err, flow.ErrTooHeavy) {
+		return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("it would take about %d MiB of memory; send fewer values, or ask for fewer objects at once with the parameter limit", weight>>20))
+	}
+	return tooMany()
+}
+
+// arrive reads a body of at most Limits.Body, and has a lease while it arrives.
+func (s *Server) arrive(w http.ResponseWriter, r *request, lease *flow.Lease) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(r.Context(), s.options.Limits.Queue)
+	defer cancel()
+	from := http.MaxBytesReader(w, r.Body, s.options.Limits.Body)
+	if size := r.ContentLength; size >= 0 {
+		if err := lease.Grow(ctx, size); err != nil {
+			return nil, overweight(err, size)
+		}
+		body := make([]byte, size)
+		_, err := io.ReadFull(from, body)
+		return body, bodyFault(err)
+	}
+	var body bytes.Buffer
+	for {
+		const step, copies = 64 << 10, 3 // a buffer that grows is copied
+		weight := int64(copies * (body.Len() + step))
+		if err := lease.Grow(ctx, weight); err != nil {
+			return nil, overweight(err, weight)
+		}
+		if n, err := io.CopyN(&body, from, step); n < step {
+			if errors.Is(err, io.EOF) {
+				err = nil
+			}
+			return body.Bytes(), bodyFault(err)
+		}
+	}
+}
+
+// receive reads a body, and reserves memory for its decoding. What is YAML it returns as
+// JSON, with the type of that, unless it cannot be read: then decoding it fails again, with
+// the right words.
+func (s *Server) receive(w http.ResponseWriter, r *request) (body []byte, contentType string, err error) {
+	contentType = r.Header.Get("Content-Type")
+	lease := s.traffic.arriving.Lease(exchangeOf(r.Context()).client)
+	defer lease.Release()
+	if body, err = s.arrive(w, r, lease); err != nil || len(body) == 0 {
+		return nil, contentType, err
+	}
+	mediaType, _, _ := mime.ParseMediaType(contentType) // decoders refuse what they do not know
+	switch mediaType {
+	case "application/vnd.kubernetes.protobuf":
+		return body, contentType, s.reserve(r, weigh.Protobuf(body)+r.echo(body))
+	case "application/yaml", string(types.ApplyYAMLPatchType):
+		if err := s.reserve(r, weigh.YAML(body)); err != nil {
+			return nil, contentType, err
+		}
+		if json.Valid(body) {
+			break
+		}
+		document, err := codec.Document(body)
+		if err != nil {
+			return body, contentType, nil
+		}
+		if body = document; mediaType == "application/yaml" {
+			contentType = "application/json"
+		} else if err := s.reserve(r, weigh.YAML(body)); err != nil { // patches are read as YAML again
+			return nil, contentType, err
+		}
+	}
+	return body, contentType, s.reserve(r, weigh.JSON(body, r.Kind.BuiltIn())+r.echo(body))
+}
+
+// echo returns the weight of answering with the object that a body has. It is reserved
+// before anything is written: a write that was made is not refused.
+func (r *request) echo(body []byte) int64 {
+	if r.format.YAML() {
+		return 2 * weigh.YAML(body) // it is decoded, and made a tree of nodes again
+	}
+	return 0 // the weight of decoding has room for the other formats
+}
+
+// decoding returns the weight of an object that is read from the store to be patched, and
+// answered.
+func (r *request) decoding(o registry.Object) int64 {
+	return weightOf(o, func(value []byte) int64 { return 2*weigh.JSON(value, r.Kind.BuiltIn()) + r.echo(value) })
+}
+
+// encoding returns the weight of an object in the format of the answer.
+func (r *request) encoding(o registry.Object) int64 {
+	return weightOf(o, func(value []byte) int64 {
+		switch {
+		case r.format == codec.Format{}:
+			return rawCopies * int64(len(value))
+		case r.format.YAML():
+			return 2*weigh.YAML(value) + weigh.JSON(value, false)
+		}
+		return weigh.JSON(value, r.Kind.BuiltIn())
+	})
+}
+
+func weightOf(o registry.Object, value func([]byte) int64) int64 {
+	weight := int64(4 << 10)
+	for name, field := range o.Fields {
+		weight += int64(len(name)) + value(field)
+	}
+	for name, text := range o.Annotations {
+		weight += 8 * int64(len(name)+len(text))
+	}
+	for _, m := range o.ManagedFields {
+		weight += value(m.FieldsV1)
+	}
+	return weight
+}
