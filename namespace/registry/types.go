@@ -17,7 +17,8 @@ import (
 // stored (rule R7: a pass must have an answer for each such type, whichever version of
 // the host stored it). Every create holds the record at its revision, which the process
 // remembers: that costs one condition and no read, and no create in flight lands after
-// RetireType has rewritten the record.
+// RetireType has rewritten the record. Cluster-scoped types have no record: no namespace
+// has content of them.
 //
 //	record     a create                                       RetireType
 //	absent     puts it in its own commit, while it is absent  refuses
