@@ -2,6 +2,7 @@ package registry
 
 import (
 	"encoding/json"
+	"strconv"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -110,6 +111,24 @@ func FuzzKeysOfTwo(f *testing.F) {
 		require.Equal(t, same, one == two, "%q and %q", one, two)
 		require.NotEqual(t, keys.namespace(name1), one)
 	})
+}
+
+// The cache of gates is bounded, follows what was seen last, and keeps no request alive.
+func TestGatesAreBounded(t *testing.T) {
+	var g gates
+	for i := range maxGates + 100 {
+		ns := strconv.Itoa(i)
+		g.learn(ns, &store.Entry{Revision: store.Revision(i + 1)})
+		g.learn(ns, &store.Entry{Revision: store.Revision(i + 2)})
+		revision, ok := g.revision(ns)
+		require.True(t, ok)
+		require.Equal(t, store.Revision(i+2), revision)
+	}
+	require.Len(t, g.revisions, maxGates)
+	last := strconv.Itoa(maxGates + 99)
+	g.learn(last, nil)
+	_, ok := g.revision(last)
+	require.False(t, ok)
 }
 
 // Objects whose types, namespaces and names are the same letters in a row, cut

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/registry"
 	"github.com/nslifecycle/nslifecycle/phase"
 	"github.com/nslifecycle/nslifecycle/store"
 	"github.com/nslifecycle/nslifecycle/store/memory"
@@ -153,6 +154,21 @@ func TestCreationsOfUnknownOutcome(t *testing.T) {
 			})
 		}
 	}
+}
+
+// The error of a create of unknown outcome has the generated name, so that the client can
+// read it.
+func TestUnknownOutcomeHasTheGeneratedName(t *testing.T) {
+	e, other, s := doubtfulEnv(t)
+	other.create("x")
+	s.armed, s.lands, s.then = true, false, func() {}
+	_, err := e.content(widgets).Create(e.ctx, "x", registry.Object{Meta: namespace.Meta{GenerateName: "a-"}})
+	var unknown *namespace.Error
+	require.ErrorAs(t, err, &unknown)
+	require.Equal(t, namespace.ErrUnknownOutcome, unknown.Kind)
+	_, err = s.Store.Commit(e.ctx, s.kept)
+	require.NoError(t, err)
+	require.True(t, other.hasWidget("x", unknown.Name), unknown.Name)
 }
 
 // A create that lands after its answer does so in the incarnation that it was sent to,

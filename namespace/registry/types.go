@@ -110,53 +110,44 @@ const typesResource = "resource types" // in messages
 // retire goes through the states of a type record. In a dry run it writes nothing.
 func (r *Registry) retire(ctx context.Context, resource deleter.Resource, retired store.Operation) error {
 	name, key := resource.String(), r.keys.typeRecord(resource)
-	var doubt error
 	for attempt := range attempts {
 		if err := pause(ctx, attempt); err != nil {
-			return stored(typesResource, name, errors.Join(doubt, err))
+			return stored(typesResource, name, err)
 		}
 		record, err := r.read(ctx, key)
 		switch {
 		case err != nil:
-			return stored(typesResource, name, errors.Join(doubt, err))
-		case record == nil && doubt != nil:
-			return nil // a commit in doubt was made, or another call did the same
+			return stored(typesResource, name, err)
 		case record == nil:
 			return notFound(typesResource, name)
 		}
-		revision := record.Revision
-		if !r.dry {
-			// From here on no create lands that does not rewrite the record.
-			revision, err = r.store.Commit(ctx, store.Txn{
-				If: []store.Condition{store.At(key, record.Revision)}, Do: []store.Operation{store.Put(key, []byte(typeRetiring))},
-			})
-		}
-		if errors.Is(err, store.ErrConflict) || errors.Is(err, store.ErrUnknownOutcome) {
+		// From here on no create lands that does not rewrite the record.
+		retiring, err := r.apply(ctx, *record, []byte(typeRetiring), store.Txn{
+			If: []store.Condition{store.At(key, record.Revision)}, Do: []store.Operation{store.Put(key, []byte(typeRetiring))},
+		}, r.dry)
+		if errors.Is(err, store.ErrConflict) {
 			continue
 		}
 		if err != nil {
 			return stored(typesResource, name, err)
 		}
-		held := store.At(key, revision)
+		held := store.At(key, retiring.Revision)
 		if err := r.refuseStored(ctx, resource); err != nil {
 			if !r.dry { // if this fails the next create does it
 				_, _ = r.store.Commit(ctx, store.Txn{If: []store.Condition{held}, Do: []store.Operation{store.Put(key, []byte(typeActive))}})
 			}
 			return err
 		}
-		_, err = r.commit(ctx, store.Txn{If: []store.Condition{held}, Do: []store.Operation{store.Delete(key), retired}}, r.dry)
+		_, err = r.apply(ctx, retiring, nil, store.Txn{If: []store.Condition{held}, Do: []store.Operation{store.Delete(key), retired}}, r.dry)
 		switch {
-		case err == nil:
-			return nil
-		case errors.Is(err, store.ErrUnknownOutcome):
-			doubt = err
 		case errors.Is(err, store.ErrConflict):
 			return conflict(typesResource, name, "the type is in use: its record changed concurrently", err)
-		default:
+		case err != nil:
 			return stored(typesResource, name, err)
 		}
+		return nil
 	}
-	return stored(typesResource, name, errors.Join(doubt, errBusy))
+	return stored(typesResource, name, errBusy)
 }
 
 // refuseStored returns an error that names namespaces with objects of a type, or nil if
