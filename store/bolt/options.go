@@ -46,10 +46,11 @@ type Options struct {
 	// are beyond the jump.
 	NewEpoch bool
 
-	// Check reads the whole file before it is used, and compares every page and record
-	// with its checksum and all of them with what was written: damage of any kind is
-	// [ErrCorrupt] at once. It takes about a second for a gigabyte in memory. Without it
-	// damage is found when it is read, and some never (see store/DESIGN.md).
+	// Check reads the whole file before it is used: it checks every page, compares every
+	// record with its checksum, and all records with the digest of what was written. A
+	// damaged file is [ErrCorrupt] at once. It takes a few seconds for a gigabyte.
+	// Without it damage is found when it is read, and lost records may not be found (see
+	// store/DESIGN.md).
 	Check bool
 
 	// Mode is the permissions of a file that Open creates; the default is 0600.

@@ -28,7 +28,7 @@ func flowCases() []testcase {
 			run:  listThenWatch,
 		}, {
 			name: "a watch knows what was read",
-			want: "a watch from a revision that a read has returned is never refused as ahead of the store, and no first bookmark is behind such a revision",
+			want: "a watch from a revision that a read has returned, also through another handle, is never refused as ahead of the store, and no first bookmark is behind such a revision",
 			why:  "clients list and watch from there; a watch that lags behind the reads refuses what the store itself has just answered",
 			run:  watchKnowsReads,
 		}, {
@@ -171,6 +171,10 @@ func watchKnowsReads(t *trial) {
 	const writers, readers = 2, 8
 	rounds := t.n(200)
 	t.put("first", "")
+	handles := []store.Store{t.store}
+	if t.b.Second != nil {
+		handles = append(handles, t.other(needSecond, t.b.Second))
+	}
 	ctx, stop := context.WithCancel(t.ctx)
 	defer stop()
 	var reading sync.WaitGroup
@@ -181,7 +185,7 @@ func watchKnowsReads(t *trial) {
 		if i < readers {
 			defer reading.Done()
 			for range rounds {
-				if err := t.watchWhatIsRead(); err != nil {
+				if err := t.watchWhatIsRead(handles[i%len(handles)]); err != nil {
 					return err
 				}
 				runtime.Gosched()
@@ -197,9 +201,9 @@ func watchKnowsReads(t *trial) {
 	})
 }
 
-// watchWhatIsRead reads the revision of the store and watches from it, from the
+// watchWhatIsRead reads the revision of the store and watches s from it, from the
 // revision before it, and from now.
-func (t *trial) watchWhatIsRead() error {
+func (t *trial) watchWhatIsRead(s store.Store) error {
 	for _, back := range []store.Revision{0, 1, -1} {
 		page, err := t.store.List(t.ctx, store.Query{Limit: 1})
 		if err != nil {
@@ -210,7 +214,7 @@ func (t *trial) watchWhatIsRead() error {
 		if back < 0 {
 			after = store.Position{}
 		}
-		for c, err := range t.store.Watch(t.ctx, "quiet/", after) {
+		for c, err := range s.Watch(t.ctx, "quiet/", after) {
 			if errors.Is(err, store.ErrGone) {
 				break // the writers are far ahead by now
 			}
