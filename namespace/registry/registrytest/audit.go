@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
-	"github.com/nslifecycle/nslifecycle/namespace/audit"
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
@@ -266,9 +265,9 @@ func (st *state) forgets(change store.Change) bool {
 // replaces reports whether a commit removes the record of a declaration and writes another
 // one of the same name.
 func (st *state) replaces(change store.Change, removed store.Event) bool {
-	var record struct{ Action audit.Action }
+	var record struct{ Action string }
 	name, _, _ := strings.Cut(strings.TrimPrefix(removed.Key, st.root+".audit/"), "/")
-	return removed.Prev != nil && json.Unmarshal(removed.Prev.Value, &record) == nil && record.Action == audit.Declared && st.records(change, name)
+	return removed.Prev != nil && json.Unmarshal(removed.Prev.Value, &record) == nil && record.Action == "declared" && st.records(change, name)
 }
 
 // declarations are the annotations that declare something about the namespace.
