@@ -108,7 +108,10 @@ func newRegistry(s store.Store, list []kinds.Kind) (*registry.Registry, error) {
 	if err != nil {
 		return nil, err
 	}
-	counted, err := quota.New(quota.Rule{Resource: widgets().Name(), Sums: map[string]string{"requests.cpu": "spec.resources.requests.cpu"}})
+	counted, err := quota.New(
+		quota.Rule{Resource: widgets().Name(), Sums: map[string]string{"requests.cpu": "spec.resources.requests.cpu"}},
+		quota.Rule{Resource: kinds.Events().Name(), Uncounted: refusals.Options{}.Reserves},
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -209,6 +212,7 @@ func (c config) serve(ctx context.Context, at listeners, b backend, a access, lo
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return server.Serve(ctx, l) })
 	group.Go(func() error { return quota.Run(ctx, r, nil) })
+	group.Go(func() error { return forget(ctx, b.store, r, log) })
 	group.Go(func() error { return hold.Run(ctx, r, &hold.Options{Logger: log}) })
 	group.Go(func() error {
 		if err := recorder.Run(ctx); ctx.Err() == nil {

@@ -1,6 +1,7 @@
 package audit_test
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -91,5 +92,36 @@ func TestForgetKeepsWhatASweepNeeds(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// The names are those that have records, each once, whatever else is kept beside.
+func TestNames(t *testing.T) {
+	s := newStore(t, nil)
+	l := newLog(t, s)
+	names := func() (names []string) {
+		for name, err := range l.Names(t.Context()) {
+			require.NoError(t, err)
+			names = append(names, name)
+		}
+		return names
+	}
+	require.Empty(t, names())
+	for _, name := range []string{"b", "a", "a-b", "b", "a"} {
+		_, err := l.Write(t.Context(), audit.Record{Action: audit.Declared, Namespace: name, UID: "u"})
+		require.NoError(t, err)
+	}
+	_, err := l.Write(t.Context(), audit.Record{Action: audit.Retired, Namespace: audit.Types, Resource: "widgets.example.com", Reason: "gone"})
+	require.NoError(t, err)
+	require.Equal(t, []string{audit.Types, "a-b", "a", "b"}, names())
+	for name, err := range l.Names(t.Context()) {
+		require.NoError(t, err)
+		require.Equal(t, audit.Types, name)
+		break
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, err := range l.Names(ended) {
+		require.ErrorIs(t, err, context.Canceled)
 	}
 }

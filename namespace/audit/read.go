@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 
@@ -58,6 +59,29 @@ func (l *Log) List(ctx context.Context, name string) ([]Record, error) {
 		records[i] = one.Record
 	}
 	return records, err
+}
+
+// Names yields each name that has records, in order: of namespaces that are there and that
+// are gone, and [Types].
+func (l *Log) Names(ctx context.Context) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		root := l.keys.root + ".audit/"
+		for q := (store.Query{Prefix: root, Limit: 1}); ; {
+			page, err := l.store.List(ctx, q)
+			if err != nil {
+				yield("", failed("", "read "+root, err))
+				return
+			}
+			if len(page.Entries) == 0 {
+				return
+			}
+			name, _, _ := strings.Cut(strings.TrimPrefix(page.Entries[0].Key, root), "/")
+			if checkName(name) == nil && !yield(name, nil) {
+				return
+			}
+			q.After = l.keys.records(name) + "~" // after all IDs
+		}
+	}
 }
 
 // committed is a record with the commit that wrote it.

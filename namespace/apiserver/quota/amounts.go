@@ -62,7 +62,7 @@ var (
 // not count.
 func (p *plugin) uses(resource deleter.Resource, o *registry.Object) (amounts, []namespace.Violation) {
 	a := amounts{}
-	if o == nil {
+	if free := p.free[resource]; o == nil || free != nil && free(*o) {
 		return a, nil
 	}
 	for _, name := range countNames(resource) {

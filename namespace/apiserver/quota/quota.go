@@ -64,6 +64,10 @@ type Rule struct {
 	// path uses none; one with something else than a quantity there, a negative one, or
 	// one of 1e21 and more, is refused with [namespace.ErrInvalid], as are such limits.
 	Sums map[string]string
+	// Uncounted reports whether an object counts in no quota, as one that the host writes
+	// and not the tenant. It may look at the name only, and must allow few names: clients
+	// may choose them. Nil: every object counts.
+	Uncounted func(o registry.Object) bool
 }
 
 // sum is one name with its path.
@@ -76,7 +80,8 @@ type sum struct {
 type plugin struct {
 	sums  map[deleter.Resource][]sum
 	types map[string][]deleter.Resource // what is added up under a name
-	any   bool                          // every name will do
+	free  map[deleter.Resource]func(registry.Object) bool
+	any   bool // every name will do
 }
 
 var _ registry.Admission = (*plugin)(nil)
@@ -89,7 +94,7 @@ var _ registry.Admission = (*plugin)(nil)
 // [namespace.ErrInvalid]. The link holds no state, and costs a write in a namespace
 // without quotas two small reads.
 func New(rules ...Rule) (registry.Admission, error) {
-	p := &plugin{sums: map[deleter.Resource][]sum{}, types: map[string][]deleter.Resource{}}
+	p := &plugin{sums: map[deleter.Resource][]sum{}, types: map[string][]deleter.Resource{}, free: map[deleter.Resource]func(registry.Object) bool{}}
 	for _, rule := range rules {
 		if err := p.add(rule); err != nil {
 			return nil, err
@@ -105,7 +110,7 @@ func (p *plugin) add(rule Rule) error {
 	if _, twice := p.sums[rule.Resource]; twice {
 		return wrongRule("there are two for %s: name all sums in one", rule.Resource)
 	}
-	if len(rule.Sums) == 0 {
+	if len(rule.Sums) == 0 && rule.Uncounted == nil {
 		return wrongRule("the one for %s has no sums: the number of objects is counted without a rule", rule.Resource)
 	}
 	var sums []sum
@@ -124,7 +129,7 @@ func (p *plugin) add(rule Rule) error {
 		p.types[name] = append(p.types[name], rule.Resource)
 	}
 	slices.SortFunc(sums, func(a, b sum) int { return strings.Compare(a.name, b.name) })
-	p.sums[rule.Resource] = sums
+	p.sums[rule.Resource], p.free[rule.Resource] = sums, rule.Uncounted
 	return nil
 }
 

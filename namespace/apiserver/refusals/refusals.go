@@ -5,6 +5,11 @@
 //	recorder, err := refusals.New(r, nil)
 //	server, err := apiserver.New(r, kinds, &apiserver.Options{Hooks: apiserver.Hooks{Refused: recorder.Record}, ...})
 //	go recorder.Run(ctx)
+//
+// Each namespace has a bounded number of such events ([Options.Slots]). A quota on events
+// counts them unless its rule has [Options.Reserves] as Uncounted:
+//
+//	counted, err := quota.New(quota.Rule{Resource: deleter.Resource{Name: "events"}, Uncounted: refusals.Options{}.Reserves})
 package refusals
 
 import (
@@ -12,6 +17,8 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -48,6 +55,19 @@ type Options struct {
 	// Dropped is called for what is not recorded, and why; nil: nobody is told. That a
 	// namespace does not exist, or is terminating, is no reason to call it.
 	Dropped func(apiserver.Refusal, error)
+}
+
+// Reserves reports whether an event has one of the Slots names that a recorder with these
+// options writes to. Use it as quota.Rule.Uncounted, so that refusals do not use up the
+// quota of the tenant.
+func (o Options) Reserves(event registry.Object) bool {
+	o, err := o.withDefaults()
+	if err != nil {
+		return false
+	}
+	number, ok := strings.CutPrefix(event.Name, slotPrefix)
+	slot, err := strconv.Atoi(number)
+	return ok && err == nil && slot >= 0 && slot < o.Slots && strconv.Itoa(slot) == number
 }
 
 func (o Options) withDefaults() (Options, error) {
@@ -306,11 +326,13 @@ func (rec *Recorder) try(ctx context.Context, ns string, t *tally) error {
 	return err
 }
 
+const slotPrefix = "refused-"
+
 // slot is the name of the event for a message, the same in all processes and at all
 // times, so that counts go on. Those of a user are next to each other.
 func (rec *Recorder) slot(user, message string) string {
 	slots := uint64(rec.o.Slots)
-	return fmt.Sprintf("refused-%d", (hashOf(user)%slots+hashOf(message)%max(1, slots/8))%slots)
+	return fmt.Sprintf(slotPrefix+"%d", (hashOf(user)%slots+hashOf(message)%max(1, slots/8))%slots)
 }
 
 func hashOf(text string) uint64 {

@@ -20,6 +20,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver"
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/authorization"
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/kinds"
+	"github.com/nslifecycle/nslifecycle/namespace/apiserver/quota"
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/refusals"
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
 	"github.com/nslifecycle/nslifecycle/namespace/registry/registrytest"
@@ -40,8 +41,12 @@ func newEnv(t testing.TB, o refusals.Options, admission ...registry.Admission) *
 	t.Helper()
 	s, err := memory.New(nil)
 	require.NoError(t, err)
-	list := []kinds.Kind{kinds.Events(), kinds.Secrets()}
-	r, err := registry.New(s, &registry.Options{Types: []registry.ResourceType{list[0].ResourceType, list[1].ResourceType}, Admission: admission})
+	list := []kinds.Kind{kinds.Events(), kinds.Secrets(), kinds.ResourceQuotas()}
+	var types []registry.ResourceType
+	for _, k := range list {
+		types = append(types, k.ResourceType)
+	}
+	r, err := registry.New(s, &registry.Options{Types: types, Admission: admission})
 	require.NoError(t, err)
 	e := &env{Registry: r, t: t}
 	o.Dropped = func(_ apiserver.Refusal, err error) { e.dropped = append(e.dropped, err) }
@@ -370,4 +375,42 @@ func TestBadInput(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
 	require.ErrorIs(t, rec.Run(ctx), context.Canceled)
+}
+
+// Refusals use up nothing of a tenant's quota of events, and are written when it is full.
+func TestRefusalsAreNotCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		counted, err := quota.New(quota.Rule{Resource: deleter.Resource{Name: "events"}, Uncounted: refusals.Options{Slots: 4}.Reserves})
+		require.NoError(t, err)
+		e := newEnv(t, refusals.Options{Slots: 4}, counted)
+		_, err = e.Create(t.Context(), namespace.Namespace{Meta: namespace.Meta{Name: "x"}})
+		require.NoError(t, err)
+		quotas, err := e.Content(quota.Resource)
+		require.NoError(t, err)
+		_, err = quotas.Create(t.Context(), "x", registry.Object{
+			Meta: namespace.Meta{Name: "q"}, Fields: map[string]json.RawMessage{"spec": json.RawMessage(`{"hard":{"count/events":"1"}}`)},
+		})
+		require.NoError(t, err)
+		for i := range 20 {
+			r := httptest.NewRequest("GET", "/api/v1/namespaces/x/secrets", nil)
+			r.Header.Set("User", fmt.Sprint("user", i))
+			e.server.ServeHTTP(httptest.NewRecorder(), r)
+		}
+		time.Sleep(time.Minute)
+		require.Empty(t, e.dropped)
+		list, err := e.events.List(t.Context(), "x", registry.ListOptions{})
+		require.NoError(t, err)
+		require.Len(t, list.Items, 4)
+		_, err = e.events.Create(t.Context(), "x", registry.Object{Meta: namespace.Meta{Name: "own"}})
+		require.NoError(t, err, "the tenant's own")
+		_, err = e.events.Create(t.Context(), "x", registry.Object{Meta: namespace.Meta{Name: "refused-4"}})
+		require.ErrorContains(t, err, "exceeded quota: q, requested: count/events=1, used: count/events=1", "no name of the recorder's")
+		for _, o := range list.Items {
+			_, err := e.events.Delete(t.Context(), "x", o.Name, namespace.Preconditions{})
+			require.NoError(t, err)
+		}
+		q, err := quotas.Get(t.Context(), "x", "q")
+		require.NoError(t, err)
+		require.Contains(t, string(q.Fields["status"]), `"used":{"count/events":"1"}`)
+	})
 }
