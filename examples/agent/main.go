@@ -62,7 +62,7 @@ func run(ctx context.Context, w, log io.Writer, args []string) error {
 	}
 	connection, err := c.connection()
 	if err != nil {
-		return err
+		return command.About("--kubeconfig, --server", err)
 	}
 	a, err := newAgent(c, connection, w, log)
 	if err != nil {

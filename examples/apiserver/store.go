@@ -32,9 +32,11 @@ func (c config) open(ctx context.Context) (store.Store, error) {
 	case kindMemory:
 		return opened(memory.New(nil))
 	case kindEtcd:
-		return opened(etcd.Open(ctx, strings.Split(c.endpoints, ","), "/"+place, nil))
+		s, err := opened(etcd.Open(ctx, strings.Split(c.endpoints, ","), "/"+place, nil))
+		return s, command.About("--endpoints", err)
 	case kindPostgres:
-		return opened(postgres.Open(ctx, c.dsn, place, nil))
+		s, err := opened(postgres.Open(ctx, c.dsn, place, nil))
+		return s, command.About("--dsn", err)
 	}
 	return nil, fmt.Errorf("there is no store %q", c.store)
 }

@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 func TestConduct(t *testing.T) {
 	t.Parallel()
 	eachStore(t, func(t *testing.T, args []string) {
-		programs.Conduct{Args: args, Ready: "replica c: started", Absent: []string{"--dsn", "postgres://x:secret@127.0.0.1:1/x"}}.Check(t)
+		programs.Conduct{Args: args, Ready: "replica c: started", Slow: "starting the store's server", Absent: []string{"--dsn", "postgres://x:secret@127.0.0.1:1/x"}}.Check(t)
 	})
 }
 

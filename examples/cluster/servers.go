@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nslifecycle/nslifecycle/examples/internal/command"
 	"github.com/nslifecycle/nslifecycle/store"
 	"github.com/nslifecycle/nslifecycle/store/etcd"
 	"github.com/nslifecycle/nslifecycle/store/postgres"
@@ -35,9 +36,11 @@ func (b backend) open(ctx context.Context) (store.Store, error) {
 	defer cancel()
 	switch b.kind {
 	case kindEtcd:
-		return opened(etcd.Open(ctx, strings.Split(b.address, ","), "/"+place, nil))
+		s, err := opened(etcd.Open(ctx, strings.Split(b.address, ","), "/"+place, nil))
+		return s, command.About("--endpoints", err)
 	case kindPostgres:
-		return opened(postgres.Open(ctx, b.address, place, nil))
+		s, err := opened(postgres.Open(ctx, b.address, place, nil))
+		return s, command.About("--dsn", err)
 	}
 	return nil, fmt.Errorf("there is no store %q", b.kind)
 }

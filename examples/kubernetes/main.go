@@ -72,10 +72,11 @@ func start(ctx context.Context, args []string) error {
 	}
 	log := slog.New(slog.DiscardHandler)
 	if c.verbose {
-		log = slog.New(slog.NewTextHandler(os.Stderr, nil))
+		log = slog.New(slog.NewTextHandler(command.Redact(c.server).Writer(os.Stderr), nil))
 	}
 	klog.SetSlogLogger(log) // client-go knows no other way
-	return run(ctx, os.Stdout, log, c)
+	hidden := command.Redact(c.server)
+	return hidden.Error(run(ctx, hidden.Writer(os.Stdout), log, c))
 }
 
 // run works until ctx ends, and says on w what happens. A dry run and an explanation end

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/nslifecycle/nslifecycle/deleter"
+	"github.com/nslifecycle/nslifecycle/examples/internal/command"
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/controller"
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
@@ -28,12 +29,12 @@ type service struct {
 func tell(ctx context.Context, w io.Writer, c config) (err error) {
 	pool, err := pgxpool.New(ctx, c.dsn)
 	if err != nil {
-		return err
+		return command.About("--dsn", err)
 	}
 	defer pool.Close()
 	s, err := postgres.New(ctx, pool, c.schema, nil)
 	if err != nil {
-		return err
+		return command.About("--dsn, --schema", err)
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
 	tenants, err := registry.New(s, nil)

@@ -45,10 +45,10 @@ const (
 func fill(ctx context.Context, r *registry.Registry, ns string, objects, writers int, stored *atomic.Int64) (int, error) {
 	types := append(append([]registry.ResourceType(nil), kubernetesTypes...), openshiftTypes...)
 	var created atomic.Int64
-	group, ctx := errgroup.WithContext(ctx)
+	group, within := errgroup.WithContext(ctx)
 	group.SetLimit(writers)
 	for i := range objects {
-		if ctx.Err() != nil {
+		if within.Err() != nil {
 			break
 		}
 		t := types[i%len(types)]
@@ -62,7 +62,7 @@ func fill(ctx context.Context, r *registry.Registry, ns string, objects, writers
 			if err != nil {
 				return err
 			}
-			_, err = content.Create(ctx, ns, o)
+			_, err = content.Create(within, ns, o)
 			if err == nil {
 				created.Add(1)
 			}
@@ -73,8 +73,10 @@ func fill(ctx context.Context, r *registry.Registry, ns string, objects, writers
 			return err
 		})
 	}
-	err := group.Wait()
-	return int(created.Load()), err
+	if err := group.Wait(); err != nil {
+		return int(created.Load()), err
+	}
+	return int(created.Load()), context.Cause(ctx)
 }
 
 // release takes the archivist's finalizer from the archive, if it is still there.

@@ -139,6 +139,21 @@ func TestConduct(t *testing.T) {
 	programs.Conduct{Args: []string{"--listen", "127.0.0.1:0"}, Ready: "the museum is open", Listen: []string{"--listen"}}.Check(t)
 }
 
+// What is said of an exhibit is true in the browser too: most are not stuck, some not even
+// Terminating, and it goes slower there.
+func TestExhibitsClaimNothingUntrue(t *testing.T) {
+	all, err := exhibits()
+	require.NoError(t, err)
+	for _, e := range all {
+		for _, step := range e.Steps {
+			require.NotRegexp(t, `[0-9] in a second`, strings.Join(step.Words, " "), e.Name)
+		}
+	}
+	for _, s := range []state{preparing, waiting, curing, over} {
+		require.NotContains(t, string(s), "stuck")
+	}
+}
+
 func TestBadInput(t *testing.T) {
 	for _, tt := range []struct {
 		name string

@@ -40,6 +40,14 @@ func (e *UsageError) Unwrap() error { return e.Err }
 // Usagef returns a [UsageError].
 func Usagef(format string, args ...any) error { return &UsageError{fmt.Errorf(format, args...)} }
 
+// About returns err as one about the value of a flag; nil for nil.
+func About(flag string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", flag, err)
+}
+
 // signaled is the cause of the end of the context that Main hands to a program.
 type signaled struct{ os.Signal }
 

@@ -14,6 +14,7 @@ import (
 type Conduct struct {
 	Args   []string // with which it starts without a server, or on its own
 	Ready  string   // what it says once it is worth interrupting, a regular expression; empty: it is too short
+	Slow   string   // the line that it repeats on standard error while it gets ready; empty: none
 	Listen []string // its flags for addresses to listen on
 	Absent []string // arguments that name a server that is not there, in place of Args; none: it needs none
 }
@@ -50,6 +51,9 @@ func (c Conduct) Check(t *testing.T) {
 			p.Signal(t, os.Interrupt)
 			code, fault := p.Exit()
 			require.Equal(t, 130, code, fault)
+			if c.Slow != "" {
+				fault = strings.ReplaceAll(fault, c.Slow+"\n", "")
+			}
 			require.LessOrEqual(t, strings.Count(fault, "\n"), 1, fault)
 		})
 	}
@@ -69,6 +73,8 @@ func (c Conduct) Check(t *testing.T) {
 			code, fault := Self(t, c.Absent...).Exit()
 			require.Equal(t, 1, code, fault)
 			require.True(t, strings.HasPrefix(fault, name+": "), fault)
+			require.Contains(t, fault, "--", "it names the flag")
+			require.NotContains(t, fault, "secret")
 		})
 	}
 }
