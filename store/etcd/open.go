@@ -38,6 +38,9 @@ func Open(ctx context.Context, endpoints []string, prefix string, o *Options) (*
 			return nil, &store.Error{Op: "open", Key: prefix, Err: fmt.Errorf("%w: the endpoint %q is empty", store.ErrInvalid, e)}
 		}
 	}
+	if err := withoutUsers(endpoints); err != nil {
+		return nil, &store.Error{Op: "open", Key: prefix, Err: err}
+	}
 	client, err := clientv3.New(clientv3.Config{
 		Endpoints:            endpoints,
 		DialKeepAliveTime:    keepAlive, // a server that vanished is noticed
@@ -55,6 +58,20 @@ func Open(ctx context.Context, endpoints []string, prefix string, o *Options) (*
 	}
 	s.owned = client
 	return s, nil
+}
+
+// withoutUsers refuses endpoints with a user or a password, which the client would not
+// use, and which would be in its errors and in those of this package.
+func withoutUsers(endpoints []string) error {
+	for i, e := range endpoints {
+		if _, rest, found := strings.Cut(e, "://"); found {
+			e = rest
+		}
+		if strings.Contains(e, "@") {
+			return fmt.Errorf("%w: endpoint %d has a user or a password: set Username and Password of a client and use New", store.ErrInvalid, i+1)
+		}
+	}
+	return nil
 }
 
 // New opens the store at prefix through client, which stays the caller's. It makes
@@ -84,6 +101,9 @@ func open(ctx context.Context, client *clientv3.Client, prefix string, o *Option
 	}
 	options, err := o.withDefaults()
 	if err != nil {
+		return nil, err
+	}
+	if err := withoutUsers(client.Endpoints()); err != nil {
 		return nil, err
 	}
 	keys, err := layoutOf(prefix)

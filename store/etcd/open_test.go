@@ -295,3 +295,21 @@ func TestOpenClosedClient(t *testing.T) {
 	_, err = New(t.Context(), client, newPrefix(), o)
 	require.Error(t, err)
 }
+
+// The client does not use a user in an endpoint, but its errors would show the password.
+func TestPasswordsAreNotInErrors(t *testing.T) {
+	for _, endpoint := range []string{
+		"http://u:hunter2@127.0.0.1:1", "u:hunter2@127.0.0.1:1", "http://u:hunter2@[::1", "http://u:%zzhunter2@h:1", "http://u:hunter2/@h:1",
+	} {
+		_, err := Open(t.Context(), []string{theServer(t).URL, endpoint}, newPrefix(), quick())
+		require.ErrorIs(t, err, store.ErrInvalid, endpoint)
+		require.ErrorContains(t, err, "endpoint 2")
+		require.NotContains(t, err.Error(), "hunter2")
+	}
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{"http://u:hunter2@127.0.0.1:1"}, Logger: zap.NewNop()})
+	require.NoError(t, err)
+	defer func() { _ = client.Close() }()
+	_, err = New(t.Context(), client, newPrefix(), quick())
+	require.ErrorIs(t, err, store.ErrInvalid)
+	require.NotContains(t, err.Error(), "hunter2")
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -51,7 +52,7 @@ func openOwn(ctx context.Context, dsn, schema string, options *Options) (*Store,
 	}
 	config, err := pgxpool.ParseConfig(dsn)
 	if err != nil {
-		return nil, fmt.Errorf("%w: the DSN: %w", store.ErrInvalid, err)
+		return nil, fmt.Errorf("%w: the DSN: %s", store.ErrInvalid, dsnFault(err))
 	}
 	if config.PingTimeout == 0 {
 		config.PingTimeout = stallLimit / 2
@@ -68,6 +69,20 @@ func openOwn(ctx context.Context, dsn, schema string, options *Options) (*Store,
 	s.ownPool = true
 	return s, nil
 }
+
+// dsnFault returns the part of an error about a DSN that names the fault. The rest of the
+// text, and the error itself, quote the DSN, where a password may be anywhere.
+func dsnFault(err error) string {
+	text := err.Error()
+	fault, _, _ := strings.Cut(text[strings.LastIndex(text, "`")+1:], " (")
+	fault = strings.TrimPrefix(fault, ": ")
+	if !faultText.MatchString(fault) {
+		return "it cannot be parsed"
+	}
+	return fault
+}
+
+var faultText = regexp.MustCompile(`^(cannot|failed|invalid)( [a-zA-Z_/]+)+$`)
 
 var schemaName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}$`)
 

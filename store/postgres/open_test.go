@@ -97,6 +97,27 @@ func TestWrongPassword(t *testing.T) {
 	require.NotContains(t, err.Error(), "wr0ng")
 }
 
+// No error quotes a DSN, where a password may be anywhere.
+func TestPasswordsAreNotInErrors(t *testing.T) {
+	t.Parallel()
+	for dsn, want := range map[string]string{
+		"postgres://u:hunter2@h:port/db":              "failed to parse as URL",
+		"postgres://u:hunter2/@h/db":                  "failed to parse as URL",
+		"postgres://u:`: invalid hunter2 (/@h/db":     "failed to parse as URL",
+		"postgres://u@h/db?password=hunter2&port=y":   "invalid port",
+		"postgres://h/db?password=hunter2&sslmode=no": "failed to configure TLS",
+		"postgres://u:hunter2@h/db?pool_max_conns=x":  "cannot parse pool_max_conns",
+		"host=x password = hunter2 port=y":            "invalid port",
+		"host=x password='hunter2 hunter2' port=y":    "invalid port",
+		"hunter2": "failed to parse as keyword/value",
+		"postgres://u:hunter2@127.0.0.1:1/db?sslmode=allow": "connect",
+	} {
+		_, err := postgres.Open(t.Context(), dsn, "ok", nil)
+		require.ErrorContains(t, err, want, dsn)
+		require.NotContains(t, err.Error(), "hunter2", dsn)
+	}
+}
+
 func TestForeignSchemaIsRefused(t *testing.T) {
 	t.Parallel()
 	dsn := database(t)

@@ -24,22 +24,6 @@ type replayer struct {
 	epoch string
 }
 
-// Last implements the hub's Log.
-func (p replayer) Last(ctx context.Context) (last store.Revision, err error) {
-	err = p.store.persist(ctx, func(ctx context.Context) error {
-		ctx, cancel := context.WithTimeout(ctx, p.store.options.times.turn)
-		defer cancel()
-		var h head
-		err := p.store.pool.QueryRow(ctx, p.store.sql.head).Scan(h.targets()...)
-		if err == nil && h.epoch != p.epoch {
-			err = p.gone()
-		}
-		last = h.revision
-		return err
-	})
-	return last, err
-}
-
 func (p replayer) gone() error {
 	return fmt.Errorf("%w: the database was restored", store.ErrGone)
 }
