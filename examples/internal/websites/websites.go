@@ -1,0 +1,140 @@
+// Package websites attacks programs, in tests, as a page of another web site does that is
+// open in a browser on the same machine.
+package websites
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"os/exec"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	_ "embed"
+
+	"github.com/stretchr/testify/require"
+)
+
+//go:embed attack.html
+var page string
+
+const envRequire = "NSLIFECYCLE_REQUIRE_SERVERS" // a missing browser fails tests
+
+// Attempt is a request that a page makes.
+type Attempt struct {
+	Method string `json:"method"`
+	Path   string `json:"path"`
+	// Kind is how the request is made: by fetch with a body as "text", as "json" or of no
+	// type ("untyped"), as a "form", or as a stream of "events".
+	Kind string `json:"kind"`
+	Body string `json:"body"` // of a form: its name and its value, separated by |
+}
+
+// Answer is what the page could read of the answer.
+type Answer struct {
+	Status int // zero: nothing
+	Text   string
+}
+
+// Answers are those to all attempts, by the way the page took.
+type Answers struct {
+	Rebound []Answer // the page's own name was made to resolve to the program
+	Foreign []Answer // the page asks the program's address, another origin
+	Allowed []Answer // a page whose name the program allows
+}
+
+// Visit opens a page of evil.example in Chromium that tries all attempts on the program at
+// target, a host with port, and then a page of allowed that does. DNS is in the hands of a
+// proxy: it answers with the pages, and leads all other requests to the program.
+func Visit(t *testing.T, target, allowed string, attempts []Attempt) Answers {
+	t.Helper()
+	program := find(t)
+	_, port, _ := strings.Cut(target, ":")
+	reports := make(chan map[string][]Answer, 2)
+	var reached atomic.Int64 // requests of a foreign page for the address of the program
+	forward := &httputil.ReverseProxy{FlushInterval: -1, Rewrite: func(r *httputil.ProxyRequest) {
+		r.SetURL(&url.URL{Scheme: "http", Host: target})
+		r.Out.Host = r.In.Host
+	}}
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch _, requested, _ := strings.Cut(r.Host, ":"); {
+		case requested != port:
+			http.NotFound(w, r) // the browser's own
+		case r.Host == target:
+			reached.Add(1)
+			forward.ServeHTTP(w, r)
+		case r.URL.Path == "/attack.html":
+			data, err := json.Marshal(map[string]any{"target": "http://" + target, "attempts": attempts, "next": "http://" + allowed + ":" + port + "/attack.html"})
+			if err != nil {
+				panic(err)
+			}
+			w.Header().Set("Content-Type", "text/html")
+			_, _ = w.Write([]byte(strings.Replace(page, "DATA", string(data), 1)))
+		case r.URL.Path == "/report":
+			var report map[string][]Answer
+			if json.NewDecoder(r.Body).Decode(&report) == nil {
+				reports <- report
+			}
+		default:
+			forward.ServeHTTP(w, r)
+		}
+	}))
+	t.Cleanup(proxy.Close)
+
+	profile, err := os.MkdirTemp("", "chromium")
+	require.NoError(t, err)
+	cmd := exec.CommandContext(t.Context(), program, "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run",
+		"--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage",
+		"--disable-features=LocalNetworkAccessChecks,BlockInsecurePrivateNetworkRequests,PrivateNetworkAccessSendPreflights",
+		"--remote-debugging-port=0", "--user-data-dir="+profile, "--proxy-server="+proxy.URL, "--proxy-bypass-list=<-loopback>",
+		"http://evil.example:"+port+"/attack.html")
+	cmd.Env = append(os.Environ(), "HOME="+profile)
+	cmd.WaitDelay = 10 * time.Second
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		for range 100 { // its processes outlive it by a moment
+			if os.RemoveAll(profile) == nil {
+				return
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+	})
+	evil, ours := <-reports, <-reports
+	require.NotZero(t, reached.Load(), "the browser itself kept the page from the program")
+	require.Len(t, evil["rebound"], len(attempts))
+	require.Len(t, evil["foreign"], len(attempts))
+	return Answers{evil["rebound"], evil["foreign"], ours["rebound"]}
+}
+
+func find(t *testing.T) string {
+	t.Helper()
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
+	}
+	const word = "no Chromium is installed (Debian: apt-get install chromium)"
+	if os.Getenv(envRequire) != "" {
+		t.Fatal(word)
+	}
+	t.Skip(word)
+	return ""
+}
+
+// RequireRefused holds that a page of another web site could read nothing.
+func (a Answers) RequireRefused(t *testing.T, attempts []Attempt) {
+	t.Helper()
+	for i, attempt := range attempts {
+		if attempt.Kind != "form" { // of a form nothing can be read anyway
+			require.Contains(t, []int{0, http.StatusForbidden}, a.Rebound[i].Status, "%+v: %+v", attempt, a.Rebound[i])
+		}
+		require.Zero(t, a.Foreign[i].Status, "%+v: %+v", attempt, a.Foreign[i])
+	}
+}
