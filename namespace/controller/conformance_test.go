@@ -35,6 +35,21 @@ func TestRegistryConforms(t *testing.T) {
 				}
 				return s.Compact(ctx, page.Position.Revision)
 			},
+			Ahead: func(ctx context.Context) (string, error) { // as from before this one was restored
+				s, err := memory.New(nil)
+				require.NoError(t, err)
+				lost, err := registry.New(s, nil)
+				require.NoError(t, err)
+				t.Cleanup(func() { require.NoError(t, lost.Close()); require.NoError(t, s.Close()) })
+				for _, name := range names("lost", 50) {
+					_, err := lost.Create(ctx, namespace.Namespace{Meta: namespace.Meta{Name: name}})
+					require.NoError(t, err)
+				}
+				for event, err := range lost.Terminating(ctx, "") {
+					return event.Token, err
+				}
+				return "", ctx.Err()
+			},
 		}
 	})
 }

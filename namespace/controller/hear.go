@@ -73,8 +73,9 @@ func (l *loop) terminating(ref Ref, listing bool) {
 		if e.attempt.ref == e.ref {
 			e.attempt.orphaned = false
 		}
-	case listing && e.slot >= 0 && e.state == resting:
-		// It is known and keeps its backoff.
+	case listing && (e.state == running || e.slot >= 0):
+		// It is known and keeps its backoff. What a pass under way may have missed is
+		// found by the next listing.
 	default:
 		l.rouse(e)
 	}

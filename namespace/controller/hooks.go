@@ -158,7 +158,11 @@ func (o *observer) changed(e *entry, d done) {
 		message = "namespace was not found as the watch told of it"
 	}
 	waived := waivedSources(d.result.Report)
-	if sum := stateOf(message, d.result.Report, waived); sum != e.told {
+	state := message
+	if d.result.Outcome == pass.NotHeld {
+		state = "namespace finalized; others hold it still" // a resync looks at it again
+	}
+	if sum := stateOf(state, d.result.Report, waived); sum != e.told {
 		e.told = sum
 		attrs := []slog.Attr{
 			slog.String("namespace", e.ref.Name), slog.String("uid", e.ref.UID), slog.Int("remaining", d.result.Report.Remaining()),

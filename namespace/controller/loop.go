@@ -110,7 +110,7 @@ func (l *loop) run() {
 			slog.String("finalizer", string(l.party.Finalizer)), slog.String("every namespace has", string(host.Party().Finalizer)))
 	}
 	watching := make(chan struct{})
-	w := watcher{namespaces: l.namespaces, tell: l.news, delays: l.delays}
+	w := watcher{namespaces: l.namespaces, tell: l.news, delays: l.delays, resync: l.options.Resync}
 	go func() {
 		defer close(watching)
 		w.run(l.ctx)

@@ -39,6 +39,10 @@ type Options struct {
 	// backoff, for each namespace on its own; defaults 5 ms and 60 s. The delay is cut
 	// by up to a quarter at random. Progress starts it anew.
 	MinDelay, MaxDelay time.Duration
+	// Resync is how long the watch goes on before the terminating namespaces are listed again,
+	// in case the place where they are kept has lost an event; default 10 min. What
+	// is known already keeps its backoff.
+	Resync time.Duration
 	// Division says which namespaces are this controller's, where several of one party
 	// divide the work; default: all. Package replicas has one. What is another's costs
 	// about 220 bytes and nothing else: no queue, no timer, no wait, no pass.
@@ -60,6 +64,7 @@ const (
 	defaultMaxDelay = time.Minute
 
 	defaultMaxPatience = 10 * time.Minute
+	defaultResync      = 10 * time.Minute
 )
 
 // withDefaults returns the options to run with.
@@ -93,6 +98,7 @@ func (o *Options) withDefaults() (Options, error) {
 	duration("MinDelay", &opts.MinDelay, defaultMinDelay)
 	duration("MaxDelay", &opts.MaxDelay, max(defaultMaxDelay, opts.MinDelay))
 	duration("MaxPatience", &opts.MaxPatience, max(defaultMaxPatience, opts.Patience))
+	duration("Resync", &opts.Resync, defaultResync)
 	ordered := func(least, most string, a, b time.Duration) {
 		if a > b && err == nil {
 			err = optionError(fmt.Sprintf("Options.%s (%v) cannot exceed Options.%s (%v)", least, a, most, b))

@@ -61,7 +61,6 @@ func (l *loop) next(e *entry, d done) {
 		l.observer.retried(e.ref, 0, ReasonInterrupted)
 		l.enqueue(e)
 	case e.dirty:
-		e.sick = false
 		l.enqueue(e)
 	case d.result.Outcome == pass.Waiting && progress && d.result.Report.More():
 		l.enqueue(e) // behind the others: large namespaces take turns

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"runtime/debug"
 	"time"
 
@@ -19,16 +20,20 @@ type news struct {
 	lost    error // the watch was lost; no event
 }
 
-// errWatchEnded is the loss of a watch that gave no reason.
-var errWatchEnded = errors.New("the watch ended")
+var (
+	errWatchEnded = errors.New("the watch ended") // without a reason
+	errResync     = errors.New("the watch makes room for a listing")
+)
 
 // watcher follows the terminating namespaces for a loop.
 type watcher struct {
 	namespaces Namespaces
 	tell       chan<- news
 	delays     delays
-	token      string // where to resume; empty: list anew
-	live       bool   // the watch of now has got past where it began
+	resync     time.Duration
+	listed     time.Time // when the last listing was complete
+	token      string    // where to resume; empty: list again
+	live       bool      // the watch has got past where it began
 }
 
 // resumptions is how often in a row a watch that cannot be had is resumed before
@@ -43,8 +48,12 @@ func (w *watcher) run(ctx context.Context) {
 		delay := w.delays.after(tries)
 		began := time.Now()
 		err := w.outlive(ctx)
-		if ctx.Err() != nil {
+		switch {
+		case ctx.Err() != nil:
 			return
+		case errors.Is(err, errResync):
+			w.token = ""
+			continue
 		}
 		gone := errors.Is(err, namespace.ErrGone) || errors.Is(err, namespace.ErrBadRequest)
 		if gone || !w.live && tries >= resumptions {
@@ -81,7 +90,17 @@ func (w *watcher) follow(ctx context.Context) (err error) {
 	if listing && !w.send(ctx, news{anew: true}) {
 		return context.Cause(ctx)
 	}
-	for event, err := range w.namespaces.Terminating(ctx, w.token) {
+	within, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	due := time.AfterFunc(math.MaxInt64, func() { cancel(errResync) })
+	defer due.Stop()
+	if !listing {
+		due.Reset(time.Until(w.listed.Add(w.resync)))
+	}
+	for event, err := range w.namespaces.Terminating(within, w.token) {
+		if errors.Is(context.Cause(within), errResync) {
+			return errResync
+		}
 		if err != nil {
 			return fmt.Errorf("watch: %w", err)
 		}
@@ -90,9 +109,12 @@ func (w *watcher) follow(ctx context.Context) (err error) {
 		}
 		// A listing that was not delivered to its end must not be resumed in its
 		// midst: a token tells only of changes.
-		listing = listing && event.Type != namespace.EventSynced
-		if listing {
+		if listing && event.Type != namespace.EventSynced {
 			continue
+		}
+		if listing {
+			listing, w.listed = false, time.Now()
+			due.Reset(w.resync)
 		}
 		w.live = true
 		if event.Token != "" {

@@ -193,6 +193,71 @@ func TestR12_GoneWatchIsListedAnew(t *testing.T) {
 	})
 }
 
+// A host that loses an event is found out by the next listing: a termination is taken
+// up then, and a namespace that was removed is dropped.
+func TestR12_LostEventsAreFoundByResync(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1, nil)
+		var losing atomic.Bool
+		host := &forgetful{Host: w.host, losing: &losing}
+		diary := newDiary()
+		run(t, host, w.deleter, kubernetes, controller.Options{Hooks: diary.hooks(), Resync: 5 * time.Minute})
+		w.create(t, "kept", "example.com/late")
+		w.delete(t, "kept")
+		time.Sleep(time.Minute)
+		losing.Store(true)
+		w.create(t, "lost")
+		w.delete(t, "lost")
+		w.setFinalizers(t, "kept")
+		time.Sleep(3 * time.Minute)
+		losing.Store(false)
+		require.False(t, w.gone("lost"))
+		require.Empty(t, diary.of("removed", ""))
+		time.Sleep(time.Minute + time.Second)
+		require.True(t, w.gone("lost"))
+		require.Len(t, diary.of("removed", "kept"), 1)
+		time.Sleep(time.Hour)
+		require.Equal(t, int64(1+65/5), host.listings.Load(), "one at the start, then one in five minutes")
+		require.Len(t, diary.of("started", ""), 2)
+	})
+}
+
+// forgetful loses the events of a watch for a while.
+type forgetful struct {
+	*controllertest.Host
+	losing   *atomic.Bool
+	listings atomic.Int64
+}
+
+func (f *forgetful) Terminating(ctx context.Context, after string) iter.Seq2[namespace.TerminationEvent, error] {
+	if after == "" {
+		f.listings.Add(1)
+	}
+	return func(yield func(namespace.TerminationEvent, error) bool) {
+		for e, err := range f.Host.Terminating(ctx, after) {
+			if err == nil && f.losing.Load() {
+				continue
+			}
+			if !yield(e, err) {
+				return
+			}
+		}
+	}
+}
+
+// A watch that begins, and ends at once, does not start the backoff over.
+func TestR10_WatchThatDiesAtOnceBacksOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1, nil)
+		host := &cuts{Host: w.host, cut: make(chan error)}
+		host.each.Store(1) // synced, and no more
+		run(t, host, w.deleter, kubernetes, controller.Options{})
+		time.Sleep(time.Hour)
+		require.Less(t, len(host.watches()), 100)
+		require.Greater(t, len(host.watches()), 60)
+	})
+}
+
 // A read that contradicts the watch is looked at again until they agree.
 func TestR11_StaleReads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -70,6 +70,16 @@ var cases = []testcase{
 		check: removedInSameWrite,
 	},
 	{
+		name:  "metadata.finalizers hold a namespace",
+		why:   "Another controller has still to clean up; only a namespace without finalizers of either kind may be removed (rule R1).",
+		check: metadataFinalizersHold,
+	},
+	{
+		name:  "deletionTimestamp never changes",
+		why:   "Termination is one-way (rule R3); controllers tell by it what they saw before and after.",
+		check: deletionTimestampStays,
+	},
+	{
 		name:  "an active namespace without finalizers stays",
 		why:   "Only a namespace that was deleted may be removed (rule R1).",
 		check: activeStays,
@@ -90,6 +100,11 @@ var cases = []testcase{
 		check: watchChanges,
 	},
 	{
+		name:  "nothing is lost between the listing and the watch",
+		why:   "A token that is read after the listing, in another transaction, skips what happened in between; such a namespace is never worked on.",
+		check: watchFollowsListing,
+	},
+	{
 		name:  "the watch tells again of an added finalizer",
 		why:   "A late party learns of a namespace that was terminating before it came only by that.",
 		check: watchAddedFinalizer,
@@ -104,6 +119,12 @@ var cases = []testcase{
 		why:         "Silence about what was forgotten would leave namespaces terminating for ever; gone makes the controller list anew.",
 		needsForget: true,
 		check:       watchGone,
+	},
+	{
+		name:       "a token of the future is gone",
+		why:        "A place restored from a backup repeats its tokens; a controller that waits for the old ones misses what happens until then.",
+		needsAhead: true,
+		check:      watchAhead,
 	},
 	{
 		name:  "the watch ends with its context",

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/nslifecycle/nslifecycle/finalizer"
 	"github.com/nslifecycle/nslifecycle/namespace"
@@ -166,6 +167,79 @@ func watchChanges(ctx context.Context, b Backend) error {
 		return err
 	}
 	return same("events", want, told(events))
+}
+
+// watchFollowsListing deletes namespaces while others list, and expects each listing
+// and the watch after it to report every one of them.
+func watchFollowsListing(ctx context.Context, b Backend) error {
+	const namespaces = 40
+	var want []seen
+	for i := range namespaces {
+		ns, err := b.Create(ctx, named(fmt.Sprintf("ns-%03d", i), own))
+		if err != nil {
+			return fmt.Errorf("create: %w", err)
+		}
+		want = append(want, seen{namespace.EventTerminating, ns.Name, ns.UID})
+	}
+	done := make(chan error, 1)
+	go func() {
+		for _, ns := range want {
+			if err := b.Delete(ctx, ns.Name); err != nil {
+				done <- fmt.Errorf("delete %s: %w", ns.Name, err)
+				return
+			}
+		}
+		_, err := terminating(ctx, b, "last", own)
+		done <- err
+	}()
+	var listings [][]namespace.TerminationEvent
+	for deleting := true; deleting; {
+		select {
+		case err := <-done:
+			if err != nil {
+				return err
+			}
+			deleting = false
+		default:
+			events, err := watch(ctx, b, "", synced)
+			if err != nil {
+				return err
+			}
+			listings = append(listings, events)
+		}
+	}
+	for i, listed := range listings[:min(len(listings), 100)] {
+		got := told(listed)
+		if !slices.ContainsFunc(got, func(s seen) bool { return s.Name == "last" }) {
+			rest, err := watch(ctx, b, listed[len(listed)-1].Token, func(events []namespace.TerminationEvent) bool {
+				return events[len(events)-1].Name == "last"
+			})
+			if err != nil {
+				return err
+			}
+			got = append(got, told(rest)...)
+		}
+		slices.SortFunc(got, func(a, b seen) int { return strings.Compare(a.Name, b.Name) })
+		got = slices.DeleteFunc(got, func(s seen) bool { return s.Name == "last" })
+		if err := same(fmt.Sprintf("listing %d and the events after it, by name", i), want, got); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func watchAhead(ctx context.Context, b Backend) error {
+	if _, err := terminating(ctx, b, "a", own); err != nil {
+		return err
+	}
+	token, err := b.Ahead(ctx)
+	if err != nil {
+		return fmt.Errorf("ahead: %w", err)
+	}
+	waiting, cancel := context.WithTimeoutCause(ctx, 3*time.Second, errors.New("the watch waits"))
+	defer cancel()
+	_, err = watch(waiting, b, token, func([]namespace.TerminationEvent) bool { return true })
+	return expect("watch after a token of the future", err, namespace.ErrGone)
 }
 
 func watchAddedFinalizer(ctx context.Context, b Backend) error {

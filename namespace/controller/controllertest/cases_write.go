@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/nslifecycle/nslifecycle/finalizer"
 	"github.com/nslifecycle/nslifecycle/namespace"
@@ -234,6 +235,74 @@ func removedInSameWrite(ctx context.Context, b Backend) error {
 	}
 	_, err = b.Namespaces.Get(ctx, "a")
 	return expect("get after the last finalizer went", err, namespace.ErrNotFound)
+}
+
+func metadataFinalizersHold(ctx context.Context, b Backend) error {
+	const held finalizer.Name = "example.com/metadata"
+	ns := named("a", own)
+	ns.Finalizers = finalizer.NewSet(held)
+	if _, err := b.Create(ctx, ns); err != nil {
+		return fmt.Errorf("create: %w", err)
+	}
+	if err := b.Delete(ctx, "a"); err != nil {
+		return fmt.Errorf("delete: %w", err)
+	}
+	ns, err := b.Namespaces.Get(ctx, "a")
+	if err != nil {
+		return fmt.Errorf("get: %w", err)
+	}
+	if ns.Finalizers.IsZero() {
+		return nil // the place has none
+	}
+	written, err := b.Namespaces.Finalize(ctx, withFinalizers(ns, finalizer.Set{}))
+	if err != nil {
+		return fmt.Errorf("finalize: %w", err)
+	}
+	got, err := b.Namespaces.Get(ctx, "a")
+	if err != nil {
+		return fmt.Errorf("get of a namespace that %s holds, after spec.finalizers were emptied: %w", held, err)
+	}
+	return errors.Join(
+		same("metadata.finalizers as read", finalizer.NewSet(held), got.Finalizers),
+		same("metadata.finalizers as the write returned them", finalizer.NewSet(held), written.Finalizers),
+		same("spec.finalizers", finalizer.Set{}, got.Spec.Finalizers),
+	)
+}
+
+func deletionTimestampStays(ctx context.Context, b Backend) error {
+	ns, err := terminating(ctx, b, "a", own)
+	if err != nil {
+		return err
+	}
+	want := ns.DeletionTimestamp
+	unmoved := func(after string) error {
+		got, err := b.Namespaces.Get(ctx, "a")
+		if err != nil {
+			return fmt.Errorf("get after %s: %w", after, err)
+		}
+		ns = got
+		return same("deletionTimestamp after "+after, want.Time.UTC(), got.DeletionTimestamp.Time.UTC())
+	}
+	moved := func() namespace.Namespace {
+		later := ns.DeepCopy()
+		later.DeletionTimestamp.Time = want.Time.Add(time.Hour)
+		return later
+	}
+	if _, err := b.Namespaces.UpdateStatus(ctx, withCondition(moved(), "moved")); err != nil {
+		return fmt.Errorf("update status: %w", err)
+	}
+	if err := unmoved("a status write that had another"); err != nil {
+		return err
+	}
+	if _, err := b.Namespaces.Finalize(ctx, withFinalizers(moved(), ns.Spec.Finalizers.With(other))); err != nil {
+		return fmt.Errorf("finalize: %w", err)
+	}
+	if err := unmoved("a finalize that had another"); err != nil {
+		return err
+	}
+	time.Sleep(time.Until(want.Time.Truncate(time.Second).Add(time.Second))) // timestamps have seconds
+	_ = b.Delete(ctx, "a")                                                   // the place may refuse it
+	return unmoved("a second delete")
 }
 
 func activeStays(ctx context.Context, b Backend) error {

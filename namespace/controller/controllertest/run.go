@@ -21,13 +21,17 @@ type Backend struct {
 	// Namespaces is what is checked.
 	Namespaces controller.Namespaces
 	// Create adds a namespace with the name and spec.finalizers of ns (the place may
-	// add `kubernetes` to them) and returns it as created.
+	// add `kubernetes` to them) and returns it as created. A place that has no
+	// metadata.finalizers returns it without them.
 	Create func(ctx context.Context, ns namespace.Namespace) (namespace.Namespace, error)
 	// Delete makes the namespace terminating.
 	Delete func(ctx context.Context, name string) error
 	// Forget makes the tokens that were given out so far too old to resume at, except
 	// for the latest. Nil: the place cannot be made to; its case is skipped.
 	Forget func(ctx context.Context) error
+	// Ahead returns a token that the place has not given out yet, such as one from before it
+	// was restored from a backup. Nil: its case is skipped.
+	Ahead func(ctx context.Context) (string, error)
 }
 
 // Deadline is how long one case may take. A place that hangs fails by it.
@@ -48,6 +52,9 @@ func Run(t *testing.T, open func(t *testing.T) Backend) {
 			if c.needsForget && b.Forget == nil {
 				t.Skip("the backend cannot be made to forget")
 			}
+			if c.needsAhead && b.Ahead == nil {
+				t.Skip("the backend has no tokens of the future")
+			}
 			if err := c.run(t.Context(), b, Deadline); err != nil {
 				t.Fatalf("%v\n\nWhy it matters: %s", err, c.why)
 			}
@@ -67,6 +74,7 @@ type testcase struct {
 	name        string
 	why         string
 	needsForget bool
+	needsAhead  bool
 	check       func(ctx context.Context, b Backend) error
 }
 

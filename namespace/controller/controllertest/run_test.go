@@ -25,6 +25,10 @@ func backend(h *Host, namespaces controller.Namespaces) Backend {
 			return err
 		},
 		Forget: h.Forget,
+		Ahead: func(context.Context) (string, error) {
+			_, revision := h.list()
+			return strconv.FormatInt(revision+1000, 10), nil
+		},
 	}
 }
 
@@ -49,6 +53,7 @@ type mutant struct {
 	updateStatus func(ctx context.Context, ns namespace.Namespace) (namespace.Namespace, error)
 	finalize     func(ctx context.Context, ns namespace.Namespace) (namespace.Namespace, error)
 	terminating  func(ctx context.Context, after string) iter.Seq2[namespace.TerminationEvent, error]
+	delete       func(ctx context.Context, name string) error // nil: the Host's
 }
 
 func (m *mutant) Get(ctx context.Context, name string) (namespace.Namespace, error) {
@@ -85,6 +90,20 @@ func (m *mutant) latest(ns namespace.Namespace) namespace.Namespace {
 		ns.ResourceVersion = now.ResourceVersion
 	}
 	return ns
+}
+
+// moved is write that takes the deletionTimestamp of ns along.
+func (m *mutant) moved(
+	ns namespace.Namespace, write func(context.Context, namespace.Namespace) (namespace.Namespace, error),
+) func(context.Context, namespace.Namespace) (namespace.Namespace, error) {
+	return func(ctx context.Context, _ namespace.Namespace) (namespace.Namespace, error) {
+		written, err := write(ctx, ns)
+		if err == nil {
+			written.DeletionTimestamp = ns.DeletionTimestamp
+			m.namespaces[ns.Name] = written
+		}
+		return written, err
+	}
 }
 
 // filtered is the watch of a Host whose events keep may hold back or change.
@@ -201,6 +220,77 @@ var mutants = []struct {
 				m.namespaces[ns.Name] = removed
 			}
 			return removed, err
+		}
+	}},
+	{"metadata.finalizers are ignored", "metadata.finalizers hold a namespace", func(m *mutant) {
+		m.finalize = func(ctx context.Context, ns namespace.Namespace) (namespace.Namespace, error) {
+			written, err := m.Host.Finalize(ctx, ns)
+			if err == nil && written.Spec.Finalizers.IsZero() && !written.DeletionTimestamp.IsZero() {
+				delete(m.namespaces, ns.Name)
+			}
+			return written, err
+		}
+	}},
+	{"a status write moves deletionTimestamp", "deletionTimestamp never changes", func(m *mutant) {
+		m.updateStatus = func(ctx context.Context, ns namespace.Namespace) (namespace.Namespace, error) {
+			return m.moved(ns, m.Host.UpdateStatus)(ctx, ns)
+		}
+	}},
+	{"finalize moves deletionTimestamp", "deletionTimestamp never changes", func(m *mutant) {
+		m.finalize = func(ctx context.Context, ns namespace.Namespace) (namespace.Namespace, error) {
+			return m.moved(ns, m.Host.Finalize)(ctx, ns)
+		}
+	}},
+	{"a second delete moves deletionTimestamp", "deletionTimestamp never changes", func(m *mutant) {
+		m.delete = func(ctx context.Context, name string) error {
+			ns, err := m.Host.Delete(ctx, name)
+			ns.DeletionTimestamp.Time = time.Now().Truncate(time.Second)
+			m.namespaces[name] = ns
+			return err
+		}
+	}},
+	{"the token is read after the listing", "nothing is lost between the listing and the watch", func(m *mutant) {
+		m.terminating = func(ctx context.Context, after string) iter.Seq2[namespace.TerminationEvent, error] {
+			if after != "" {
+				return m.Host.Terminating(ctx, after)
+			}
+			return func(yield func(namespace.TerminationEvent, error) bool) {
+				events, _ := m.list()
+				time.Sleep(time.Millisecond) // of another transaction
+				_, revision := m.list()
+				events = append(events, namespace.TerminationEvent{Type: namespace.EventSynced, Token: strconv.FormatInt(revision, 10)})
+				for _, e := range events {
+					if !yield(e, nil) {
+						return
+					}
+				}
+			}
+		}
+		m.delete = func(ctx context.Context, name string) error {
+			time.Sleep(time.Millisecond)
+			_, err := m.Host.Delete(ctx, name)
+			return err
+		}
+	}},
+	{"a token of the future is waited for", "a token of the future is gone", func(m *mutant) {
+		m.terminating = func(ctx context.Context, after string) iter.Seq2[namespace.TerminationEvent, error] {
+			_, revision := m.list()
+			if cursor, err := strconv.ParseInt(after, 10, 64); err != nil || cursor <= revision {
+				return m.Host.Terminating(ctx, after)
+			}
+			return func(yield func(namespace.TerminationEvent, error) bool) {
+				<-ctx.Done()
+				yield(namespace.TerminationEvent{}, context.Cause(ctx))
+			}
+		}
+	}},
+	{"a token of the future is taken for the latest", "a token of the future is gone", func(m *mutant) {
+		m.terminating = func(ctx context.Context, after string) iter.Seq2[namespace.TerminationEvent, error] {
+			_, revision := m.list()
+			if cursor, err := strconv.ParseInt(after, 10, 64); err == nil && cursor > revision {
+				after = strconv.FormatInt(revision, 10)
+			}
+			return m.Host.Terminating(ctx, after)
 		}
 	}},
 	{"finalize removes active namespaces too", "an active namespace without finalizers stays", func(m *mutant) {
@@ -332,7 +422,13 @@ func TestEveryCaseFindsItsMutants(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					broken := &mutant{Host: new(Host)}
 					m.plant(broken)
-					err := c.run(t.Context(), backend(broken.Host, broken), time.Minute)
+					b := backend(broken.Host, broken)
+					if broken.delete != nil {
+						b.Delete = broken.delete
+					}
+					began := time.Now()
+					err := c.run(t.Context(), b, Deadline)
+					require.LessOrEqual(t, time.Since(began), Deadline+Deadline/10, "it must fail within seconds")
 					time.Sleep(time.Hour) // of virtual time, in which what hangs ends
 					require.Error(t, err, "case %q did not find it", c.name)
 					t.Log(err)
