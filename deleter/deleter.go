@@ -69,8 +69,8 @@ type Target struct {
 	// stands for both. An operator has declared that they hold nothing of this namespace.
 	// They are asked all the same, and what answers is not waived, nor what was seen to
 	// have something left: its failure is an [UnwaivedError]. That is known from this
-	// pass and the report of the one before; another process knows only what it sees
-	// itself. A [Deleter] may ignore it: then what fails has failed.
+	// pass and the report of the one before; package pass completes its LastSeen from the
+	// namespace's status. A [Deleter] may ignore it: then what fails has failed.
 	Waived []string
 }
 

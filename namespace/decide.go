@@ -99,6 +99,12 @@ func (p Party) qualifier() string {
 	return string(p.Finalizer)
 }
 
+// LastSeen returns the content that the party's last pass for ns, in whatever process, knew of or
+// could not exclude; see [phase.ContentLastSeen].
+func LastSeen(ns Namespace, party Party) ([]phase.Remaining, error) {
+	return phase.LastSeen(ns.Status.Conditions, party.qualifier())
+}
+
 // view returns the observation with a failure that no condition tells of among
 // those of the content, so that none of them can claim success (rule R9).
 func (o Observed) view() phase.Observation {

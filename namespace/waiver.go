@@ -17,9 +17,8 @@ const WaiverPrefix = "waiver.nslifecycle.io/"
 //
 // It counts until Until, for passes over that namespace only, and only while the
 // source fails: what answers is believed. It does not count for a source of which objects
-// were seen, until that answers; the failure then says so. A controller knows what it
-// saw itself in its last pass and before: another process, or the same one after a start,
-// knows nothing of that.
+// were seen, until that answers; the failure then says so. The namespace's status carries what
+// was seen from pass to pass, and from process to process ([phase.ContentLastSeen]).
 //
 // A Source that may be read as both, as "metrics.example.com" is the resource type metrics
 // of the group example.com and a group, stands for both.

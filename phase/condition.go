@@ -1,6 +1,6 @@
 package phase
 
-// ConditionType names one of the five questions that the conditions answer.
+// ConditionType names a question that a condition answers.
 type ConditionType string
 
 // The five conditions, in the order in which they are written. False is healthy.
@@ -11,6 +11,12 @@ const (
 	ContentRemaining           ConditionType = "NamespaceContentRemaining"
 	FinalizersRemaining        ConditionType = "NamespaceFinalizersRemaining"
 )
+
+// ContentLastSeen is True while resource types are not known to be empty that had objects when their
+// sources last answered. It follows the five, only if there are such types. Its message is a JSON object of
+// their counts, such as {"pods":2,"widgets.example.com":5}: the memory of the passes, which the pass of
+// another process reads ([LastSeen]) before it lets a waiver count (rule R7).
+const ContentLastSeen ConditionType = "NamespaceContentLastSeen"
 
 // Qualified returns t as the party with this qualifier writes it:
 // "example.com/agent.NamespaceContentRemaining"; t itself for the empty one.
@@ -46,6 +52,7 @@ const (
 	ReasonContentHasNoFinalizers    = "ContentHasNoFinalizers"
 	ReasonSomeFinalizersRemain      = "SomeFinalizersRemain"
 	ReasonFinalizersUnknown         = "FinalizersUnknown"
+	ReasonContentSeen               = "ContentSeen"
 )
 
 // Condition is one entry of status.conditions, in the JSON form of Kubernetes

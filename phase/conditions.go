@@ -1,8 +1,11 @@
 package phase
 
 import (
+	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -16,15 +19,17 @@ const MaxMessage = 32 << 10
 // those of old, with the five of the party set to what the pass saw (rule R9).
 // Texts are those of Kubernetes.
 //
-// All five are present, together and in order: where the first of them was in
+// All five are present, together and in order, and [ContentLastSeen] after them if the pass
+// has anything to remember: where the first of them was in
 // old, else at the end. Their types are plain for an empty qualifier and else
 // qualified by it ([ConditionType.Qualified]). Conditions of other types keep
 // their order. LastTransitionTime of each becomes now only if its status
 // changed. Old is not changed, and the result shares nothing with it.
 func Conditions(old []Condition, seen Observation, qualifier string, now time.Time) []Condition {
 	five := seen.conditions()
-	for i := range five {
-		c := &five[i]
+	ours := append(five[:], seen.lastSeen()...)
+	for i := range ours {
+		c := &ours[i]
 		c.Type = c.Type.Qualified(qualifier)
 		c.LastTransitionTime = At(now)
 		c.Message = bounded(c.Message)
@@ -32,20 +37,57 @@ func Conditions(old []Condition, seen Observation, qualifier string, now time.Ti
 			c.LastTransitionTime = before.LastTransitionTime
 		}
 	}
-	merged := make([]Condition, 0, len(old)+len(five))
+	merged := make([]Condition, 0, len(old)+len(ours))
 	placed := false
 	for _, c := range old {
-		if _, ours := find(five[:], c.Type); !ours {
+		if _, replaced := find(ours, c.Type); !replaced && c.Type != ContentLastSeen.Qualified(qualifier) {
 			merged = append(merged, c)
 		} else if !placed {
-			merged = append(merged, five[:]...)
+			merged = append(merged, ours...)
 			placed = true
 		}
 	}
 	if !placed {
-		merged = append(merged, five[:]...)
+		merged = append(merged, ours...)
 	}
 	return merged
+}
+
+// LastSeen returns [Observation].LastSeen of the party's last pass, as [ContentLastSeen] keeps it. It
+// fails if the condition cannot be read.
+func LastSeen(conditions []Condition, qualifier string) ([]Remaining, error) {
+	c, ok := find(conditions, ContentLastSeen.Qualified(qualifier))
+	if !ok {
+		return nil, nil
+	}
+	counts := map[string]int{}
+	if err := json.Unmarshal([]byte(c.Message), &counts); err != nil {
+		return nil, fmt.Errorf("condition %s: %w", c.Type, err)
+	}
+	var seen []Remaining
+	for _, name := range slices.Sorted(maps.Keys(counts)) {
+		resource, group, _ := strings.Cut(name, ".")
+		seen = append(seen, Remaining{Group: group, Resource: resource, Count: counts[name]})
+	}
+	return seen, nil
+}
+
+// lastSeen returns the condition ContentLastSeen, or none. Types beyond MaxMessage, several
+// hundred of them, are left out.
+func (o Observation) lastSeen() []Condition {
+	counts, size := map[string]int{}, 0
+	for _, r := range o.LastSeen {
+		name := strings.TrimSuffix(r.Resource+"."+r.Group, ".")
+		size += len(strconv.Quote(name)) + len(": 9223372036854775807,")
+		if r.Count > 0 && size < MaxMessage {
+			counts[name] = r.Count
+		}
+	}
+	if len(counts) == 0 {
+		return nil
+	}
+	message, _ := json.Marshal(counts) // strings and numbers do not fail
+	return []Condition{{Type: ContentLastSeen, Status: True, Reason: ReasonContentSeen, Message: string(message)}}
 }
 
 func find(list []Condition, t ConditionType) (Condition, bool) {

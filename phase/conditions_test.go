@@ -42,6 +42,43 @@ var types = [5]phase.ConditionType{
 	"NamespaceFinalizersRemaining",
 }
 
+// ContentLastSeen follows the five, is read back as it was written, and goes when there is nothing
+// to remember. Parties do not share it.
+func TestR7_ContentLastSeen(t *testing.T) {
+	t.Parallel()
+	seen := []phase.Remaining{{Resource: "odd \"=,", Count: 1}, {Resource: "pods", Count: 2}, {Group: "a.example.com", Resource: "widgets", Count: math.MaxInt}}
+	now := time.Unix(1_000_000_000, 0)
+	other := phase.Condition{Type: "Other", Status: phase.True}
+	for _, qualifier := range []string{"", "example.com/agent"} {
+		written := phase.Conditions([]phase.Condition{other}, phase.Observation{LastSeen: append(seen, phase.Remaining{Resource: "none"})}, qualifier, now)
+		require.Len(t, written, 7)
+		require.Equal(t, other, written[0])
+		require.Equal(t, phase.ContentLastSeen.Qualified(qualifier), written[6].Type)
+		got, err := phase.LastSeen(written, qualifier)
+		require.NoError(t, err)
+		require.Equal(t, seen, got)
+		got, err = phase.LastSeen(written, "example.com/other")
+		require.NoError(t, err)
+		require.Empty(t, got)
+
+		again := phase.Conditions(written, phase.Observation{LastSeen: seen}, qualifier, now.Add(time.Hour))
+		for _, c := range again[6:] {
+			require.Equal(t, written[6], c)
+		}
+		require.Len(t, phase.Conditions(written, phase.Observation{}, qualifier, now), 6)
+		written[6].Message = "{"
+		_, err = phase.LastSeen(written, qualifier)
+		require.Error(t, err)
+	}
+	var many []phase.Remaining
+	for i := range 10_000 {
+		many = append(many, phase.Remaining{Resource: fmt.Sprintf("things%05d", i), Count: 1})
+	}
+	got, err := phase.LastSeen(phase.Conditions(nil, phase.Observation{LastSeen: many}, "", now), "")
+	require.NoError(t, err)
+	require.Greater(t, len(got), 500)
+}
+
 func errs(texts ...string) []error {
 	var list []error
 	for _, s := range texts {

@@ -61,7 +61,7 @@ func (d *Deleter) Delete(ctx context.Context, target deleter.Target, previous de
 func (d *Deleter) stale(v *view, target deleter.Target, previous deleter.Report) bool {
 	now := time.Now()
 	switch {
-	case previous.UID == "", // the first pass of the incarnation
+	case len(previous.Results)+len(previous.Clean) == 0, // the first pass over the incarnation, as far as is known
 		previous.Settles > 0,                // the pass before left nothing, so that this one may be the last
 		now.Sub(v.began) > d.options.Expiry, // also if that is negative
 		d.incarnations.lost(target):         // what was gone for a while may be back

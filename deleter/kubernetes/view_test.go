@@ -186,3 +186,23 @@ func TestR7_WaivedGroup(t *testing.T) {
 	require.ErrorIs(t, err, down)
 	require.Equal(t, seen.LastSeen, report.LastSeen)
 }
+
+// R7: another process, without a report of the passes before, refuses the waiver of a group of
+// which objects were seen: it reads that from the namespace's status.
+func TestR7_WaivedGroupAfterRestart(t *testing.T) {
+	w := newWorld(t, ours, kubernetes.Options{Expiry: -1})
+	w.waived(t, "seen", "example.com")
+	w.put(t, "seen", ofWidgets, simulated.Object{Name: "w", Finalizers: []string{"example.com/f"}})
+	w.delete(t, "seen")
+	w.waits(t, "seen", deleter.Report{})
+	w.set(func() {
+		w.hidden[widgets] = true
+		w.failed = &discovery.ErrGroupDiscoveryFailed{Groups: map[schema.GroupVersion]error{{Group: "example.com", Version: "v1"}: errors.New("down")}}
+	})
+	for range 3 {
+		w.restart(t, kubernetes.Options{Expiry: -1})
+		report, err := w.fails(t, "seen", deleter.Report{})
+		require.ErrorContains(t, err, "not waived: 1 object was left of it")
+		require.Equal(t, []deleter.Sight{{Resource: widgets, Objects: 1}}, report.LastSeen)
+	}
+}

@@ -16,6 +16,8 @@ import (
 	"github.com/nslifecycle/nslifecycle/deleter/contenttest"
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/controller"
+	"github.com/nslifecycle/nslifecycle/namespace/registry"
+	"github.com/nslifecycle/nslifecycle/store/memory"
 )
 
 // waivable is a world of two types; the second fails while down says so.
@@ -107,6 +109,61 @@ func TestR7_ControllerRemembersWhatAWaiverWouldHide(t *testing.T) {
 		time.Sleep(time.Hour)
 		require.True(t, w.gone("a"))
 	})
+}
+
+// R7: so it does for the controller of another process, which has seen nothing itself.
+func TestR7_RestartedControllerRemembersWhatAWaiverWouldHide(t *testing.T) {
+	for name, stored := range map[string]bool{"a host": false, "a registry": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w, down := waivable(t)
+				var namespaces interface {
+					controller.Namespaces
+					Create(context.Context, namespace.Namespace) (namespace.Namespace, error)
+					Update(context.Context, namespace.Namespace) (namespace.Namespace, error)
+				} = w.host
+				remove := func() error { _, err := w.host.Delete(t.Context(), "a"); return err }
+				if stored {
+					s, err := memory.New(nil)
+					require.NoError(t, err)
+					r, err := registry.New(s, nil)
+					require.NoError(t, err)
+					t.Cleanup(func() { require.NoError(t, r.Close()); require.NoError(t, s.Close()) })
+					namespaces = r
+					remove = func() error { _, err := r.Delete(t.Context(), "a", namespace.Preconditions{}); return err }
+				}
+				ns, err := namespaces.Create(t.Context(), namespace.Namespace{Meta: namespace.Meta{Name: "a"}})
+				require.NoError(t, err)
+				target := deleter.Target{Namespace: "a", UID: ns.UID, DeletedAt: time.Now()}
+				w.fakes[1].Put(target, contenttest.Object{Name: "held", Finalizers: []string{"example.com/f"}})
+				restart := run(t, namespaces, w.deleter, kubernetes, controller.Options{})
+				require.NoError(t, remove())
+				synctest.Wait()
+				restart()
+				down.Store(true)
+				ns, err = namespaces.Get(t.Context(), "a")
+				require.NoError(t, err)
+				key, value, err := namespace.Waiver{Name: "test", Source: resource(1).String(), By: "ada", Reason: "uninstalled", Until: time.Now().Add(24 * time.Hour)}.Annotation()
+				require.NoError(t, err)
+				ns.Annotations = map[string]string{key: value}
+				_, err = namespaces.Update(t.Context(), ns)
+				require.NoError(t, err)
+				for range 3 {
+					restart = run(t, namespaces, w.deleter, kubernetes, controller.Options{})
+					time.Sleep(time.Hour)
+					restart()
+				}
+				_, err = namespaces.Get(t.Context(), "a")
+				require.NoError(t, err, "the object is there still")
+				down.Store(false)
+				w.fakes[1].Release(target, "held")
+				run(t, namespaces, w.deleter, kubernetes, controller.Options{})
+				time.Sleep(time.Hour)
+				_, err = namespaces.Get(t.Context(), "a")
+				require.ErrorIs(t, err, namespace.ErrNotFound)
+			})
+		})
+	}
 }
 
 // R8: a waiver of one namespace takes nothing from another that the same source fails for.

@@ -78,11 +78,13 @@ func setFinalizers(t *testing.T, h *controllertest.Host, name string, finalizers
 	require.NoError(t, err)
 }
 
-// statuses returns the status of each condition of ns.
+// statuses returns the status of each of the five conditions of ns.
 func statuses(ns namespace.Namespace) map[phase.ConditionType]phase.ConditionStatus {
 	m := map[phase.ConditionType]phase.ConditionStatus{}
 	for _, c := range ns.Status.Conditions {
-		m[c.Type] = c.Status
+		if c.Type != phase.ContentLastSeen {
+			m[c.Type] = c.Status
+		}
 	}
 	return m
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/phase"
 )
 
 // PanicError is a panic of the host's code, turned into a failure.
@@ -58,6 +59,9 @@ func observe(uid string, report deleter.Report, err error) namespace.Observed {
 		Observation: report.Observation(),
 		Failed:      err,
 		Estimate:    report.Estimate(),
+	}
+	for _, s := range report.Sights() {
+		seen.LastSeen = append(seen.LastSeen, phase.Remaining{Group: s.Resource.Group, Resource: s.Resource.Name, Count: s.Objects})
 	}
 	for _, r := range report.Results {
 		odd := r.Remaining < 0 || slices.ContainsFunc(r.Holders, func(h deleter.Holder) bool { return h.Objects < 0 })

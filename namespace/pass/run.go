@@ -30,6 +30,9 @@ const attempts = 6
 // wrote too, the pass reads again and decides again with what d saw; it stops if
 // the incarnation has changed (rule R8).
 //
+// Content that an earlier pass has seen, also one of another process, stands against a waiver
+// until its source answers: the conditions carry it ([phase.ContentLastSeen]).
+//
 // Waivers ([namespace.Waivers]) of the namespace as read that have not ended and can be
 // read reach d as [deleter.Target].Waived. What d waived counts only if the waivers for
 // it are in force still when the pass decides and, if it writes the conditions then, when
@@ -190,7 +193,14 @@ func (p *run) look(ctx context.Context) error {
 		within, cancel = context.WithTimeoutCause(ctx, p.req.Patience, &PatienceError{p.req.Patience})
 	}
 	defer cancel()
-	report, err := ask(within, p.deleter, target, p.req.Previous)
+	previous, err := remember(ns, p.party, p.req.Previous)
+	if err != nil {
+		target.Waived = nil // something was seen, and nobody can say of what
+	}
+	report, err := ask(within, p.deleter, target, previous)
+	if err != nil && report.UID == "" && len(report.Results) == 0 { // such as after a panic
+		report.LastSeen = previous.Sights()
+	}
 	p.result.Report = report
 	if err != nil && ctx.Err() != nil {
 		return multierr.Append(context.Cause(ctx), err)

@@ -29,6 +29,28 @@ func inForce(ns namespace.Namespace, now time.Time) []string {
 	return sources
 }
 
+// remember returns previous with the sights that the status of ns carries from the last
+// pass of whatever process.
+func remember(ns namespace.Namespace, party namespace.Party, previous deleter.Report) (deleter.Report, error) {
+	seen, err := namespace.LastSeen(ns, party)
+	if len(seen) == 0 {
+		return previous, err
+	}
+	if previous.UID != ns.UID {
+		previous = deleter.Report{UID: ns.UID}
+	}
+	sights := slices.Clone(previous.LastSeen)
+	for _, r := range seen {
+		resource := deleter.Resource{Group: r.Group, Name: r.Resource}
+		if !slices.ContainsFunc(sights, func(s deleter.Sight) bool { return s.Resource == resource }) {
+			sights = append(sights, deleter.Sight{Resource: resource, Objects: r.Count})
+		}
+	}
+	slices.SortFunc(sights, func(a, b deleter.Sight) int { return a.Resource.Compare(b.Resource) })
+	previous.LastSeen = sights
+	return previous, err
+}
+
 // lapse makes failures of what was waived when the waivers that it relies upon are not
 // in force: they ended while the pass went on, or were taken off. It reports whether
 // there were any.

@@ -237,10 +237,66 @@ func TestR7_WaiverOfWhatWasSeen(t *testing.T) {
 	}
 	const want = "down (not waived: 5 objects were left of it when it last told)"
 	require.Contains(t, message(hosted(t, h, "a"), phase.ContentFailure), want)
-	// Another process knows nothing of that.
-	result, err := pass.Run(t.Context(), h, d, kubernetes, pass.Request{Name: "a"})
+}
+
+// R7: what one process saw stands against a waiver in another, which has no report of its
+// own, until the source answers.
+func TestR7_WaiverOfWhatAnotherProcessSaw(t *testing.T) {
+	for _, party := range []namespace.Party{kubernetes, origin} {
+		h := new(controllertest.Host)
+		terminate(t, h, "a", finalizer.Kubernetes, origin.Finalizer)
+		left, failure := 5, error(nil)
+		newProcess := func() deleter.Deleter {
+			d, err := deleter.New([]deleter.Source{{Resource: widgets, Content: deleter.Func(func(context.Context, deleter.Target) (int, error) {
+				if failure != nil {
+					return 0, failure
+				}
+				return left, nil
+			})}}, nil)
+			require.NoError(t, err)
+			return d
+		}
+		_, err := run(t, h, newProcess(), party, "a")
+		require.NoError(t, err)
+		waive(t, h, "a", widgets.String(), time.Hour)
+		failure = errDown
+		for range 3 {
+			result, err := run(t, h, newProcess(), party, "a")
+			require.Equal(t, pass.Failed, result.Outcome)
+			require.ErrorContains(t, err, "down (not waived: 5 objects were left of it when it last told)")
+		}
+		_, err = run(t, h, deleterFunc(func(context.Context, deleter.Target, deleter.Report) (deleter.Report, error) { panic("oh") }), party, "a")
+		require.Error(t, err, "a process that sees nothing at all")
+		result, err := run(t, h, newProcess(), party, "a")
+		require.Equal(t, pass.Failed, result.Outcome, "%v", err)
+
+		other := origin // what one party saw says nothing of the content of another
+		if party == origin {
+			other = kubernetes
+		}
+		result, err = run(t, h, newProcess(), other, "a")
+		require.NoError(t, err)
+		require.Equal(t, pass.Finalized, result.Outcome)
+
+		left, failure = 0, nil
+		result, err = run(t, h, newProcess(), party, "a")
+		require.NoError(t, err)
+		require.Equal(t, pass.Removed, result.Outcome, "the source has answered")
+	}
+}
+
+// R7: a record of what was seen that cannot be read counts against every waiver.
+func TestR7_UnreadableRecordOfWhatWasSeen(t *testing.T) {
+	h := new(controllertest.Host)
+	terminate(t, h, "a")
+	waive(t, h, "a", widgets.String(), time.Hour)
+	ns := hosted(t, h, "a")
+	ns.Status.Conditions = []phase.Condition{{Type: phase.ContentLastSeen, Status: phase.True, LastTransitionTime: phase.At(time.Now()), Message: "{"}}
+	_, err := h.UpdateStatus(t.Context(), ns)
 	require.NoError(t, err)
-	require.Equal(t, pass.Removed, result.Outcome)
+	result, err := run(t, h, down(t, 0, nil), kubernetes, "a")
+	require.ErrorIs(t, err, errDown)
+	require.Equal(t, pass.Failed, result.Outcome)
 }
 
 // R8: a waiver of one incarnation is none of the next.
