@@ -88,6 +88,24 @@ func TestWatchIsLost(t *testing.T) {
 	}
 }
 
+// A watch that begins, and ends at once, does not start the backoff over.
+func TestR10_WatchThatDiesAtOnceBacksOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		var watches atomic.Int64
+		w.run(&intercepted{Namespaces: w, holds: func(string) iter.Seq2[namespace.HoldEvent, error] {
+			watches.Add(1)
+			return func(yield func(namespace.HoldEvent, error) bool) {
+				_ = yield(namespace.HoldEvent{Type: namespace.HoldsSynced, Token: "1"}, nil) &&
+					yield(namespace.HoldEvent{Type: namespace.HoldsSynced, Token: "2"}, nil)
+			}
+		}}, hold.Options{})
+		time.Sleep(time.Hour)
+		require.Less(t, watches.Load(), int64(100))
+		require.Greater(t, watches.Load(), int64(10))
+	})
+}
+
 // An entry of the index that says nothing, or something else than the namespace, deletes
 // nothing: the annotation says what is due.
 func TestTheAnnotationDecides(t *testing.T) {

@@ -2,7 +2,10 @@ package replicas_test
 
 import (
 	"context"
+	"fmt"
+	"iter"
 	"math/rand/v2"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -128,6 +131,70 @@ func TestR11_StoppedProcess(t *testing.T) {
 		time.Sleep(bound)
 		requireDivided(t, []*node{paused, other}, 2)
 		require.Equal(t, 2, len(paused.log.all("joined")))
+	})
+}
+
+// Processes that were all stopped, as when a machine sleeps, do not take the silence of their own
+// sleep for the death of others: whichever wakes first, none is expelled.
+func TestR11_PausedJudgesExpelNobody(t *testing.T) {
+	for _, pause := range []time.Duration{beat, patience + time.Second, time.Hour} {
+		for first := range 3 {
+			synctest.Test(t, func(t *testing.T) {
+				s := newStore(t)
+				const members = 3
+				wake := make([]chan struct{}, members)
+				var nodes []*node
+				for i := range members {
+					wake[i] = make(chan struct{})
+					nodes = append(nodes, start(t, s, &replicas.Options{Label: fmt.Sprint("node-", i), Hooks: replicas.Hooks{
+						Members: func(list []replicas.Member) {
+							if len(list) == members+1 {
+								<-wake[i] // the loop stops, and with it what follows the store
+							}
+						},
+					}}))
+				}
+				time.Sleep(time.Minute)
+				extra := start(t, s, nil) // whose coming stops all others
+				synctest.Wait()
+				require.NoError(t, extra.stop())
+				time.Sleep(pause)
+				for i := range members {
+					close(wake[(first+i)%members])
+					time.Sleep(beat / 2)
+				}
+				time.Sleep(bound)
+				requireDivided(t, nodes, members)
+				for _, n := range nodes {
+					require.Empty(t, n.log.all("expelled node"))
+				}
+			})
+		}
+	}
+}
+
+// dying is a store whose watches end at once.
+type dying struct {
+	store.Store
+	watches atomic.Int64
+}
+
+func (d *dying) Watch(ctx context.Context, _ string, _ store.Position) iter.Seq2[store.Change, error] {
+	return func(func(store.Change, error) bool) {
+		if d.watches.Add(1) > 1000 {
+			<-ctx.Done() // that is enough to fail
+		}
+	}
+}
+
+// A watch that ends at once is not begun again without a pause.
+func TestR10_WatchThatDiesAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &dying{Store: newStore(t)}
+		start(t, s, nil)
+		time.Sleep(time.Minute)
+		require.LessOrEqual(t, s.watches.Load(), int64(time.Minute/(beat/4))+1)
+		require.Greater(t, s.watches.Load(), int64(time.Minute/beat))
 	})
 }
 
