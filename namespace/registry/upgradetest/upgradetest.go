@@ -197,11 +197,11 @@ func (u *upgrade) inTurn(ctx context.Context) error {
 // the new one removes them, the old one is refused.
 func (u *upgrade) takeOver(ctx context.Context, v *version) error {
 	for _, n := range u.left {
-		done := v.removed
-		if !v.newer {
-			done = v.refused
+		done := v.refused.wait
+		if v.newer {
+			done = v.registry.WaitRemoved
 		}
-		if err := done.wait(ctx, n.UID); err != nil {
+		if err := done(ctx, n.Name, n.UID); err != nil {
 			return fmt.Errorf("%s: %w", n.Name, err)
 		}
 		if v.newer {
@@ -239,7 +239,8 @@ func (u *upgrade) leave(ctx context.Context, v *version, name string) error {
 }
 
 // life takes a namespace from creation to removal, with content of any of the versions,
-// while more is being created. It ends when watcher has seen the removal.
+// while more is being created. Watcher declares all types of the versions, and waits for the
+// removal.
 func (u *upgrade) life(ctx context.Context, name string, random *rand.Rand, watcher *version, versions ...*version) error {
 	any := func() *version { return versions[random.IntN(len(versions))] }
 	n, err := any().registry.Create(ctx, namespace.Namespace{Meta: namespace.Meta{Name: name}})
@@ -281,7 +282,7 @@ func (u *upgrade) life(ctx context.Context, name string, random *rand.Rand, watc
 		err = errors.Join(err, poured)
 	}
 	if err == nil {
-		err = watcher.removed.wait(ctx, n.UID)
+		err = watcher.registry.WaitRemoved(ctx, name, n.UID)
 	}
 	if err != nil {
 		return fmt.Errorf("delete %s: %w", name, err)

@@ -21,7 +21,6 @@ type version struct {
 	store    store.Store
 	registry *registry.Registry
 	content  []*registry.Content
-	removed  *marks // namespaces that its controller saw removed
 	refused  *marks // namespaces that its passes were refused for
 	cancel   context.CancelFunc
 	ended    chan error
@@ -33,7 +32,7 @@ func (u *upgrade) start(ctx context.Context, newer bool) (v *version, err error)
 	if newer {
 		types = append(types, invoices)
 	}
-	v = &version{newer: newer, removed: &marks{}, refused: &marks{}, ended: make(chan error, 1)}
+	v = &version{newer: newer, refused: &marks{}, ended: make(chan error, 1)}
 	if v.store, err = u.Open(ctx); err != nil {
 		return nil, err
 	}
@@ -62,7 +61,6 @@ func (u *upgrade) controller(v *version) (*controller.Controller, error) {
 		return nil, err
 	}
 	return controller.New(v.registry, d, namespace.Party{Finalizer: finalizer.Kubernetes}, &controller.Options{Hooks: controller.Hooks{
-		Removed: func(ref controller.Ref) { v.removed.set(ref.UID) },
 		PassEnded: func(ref controller.Ref, _ pass.Result, err error, _ time.Duration) {
 			if errors.Is(err, deleter.ErrUndeclared) {
 				u.refused.Add(1)
@@ -119,7 +117,7 @@ func (m *marks) set(uid string) {
 	}
 }
 
-func (m *marks) wait(ctx context.Context, uid string) error {
+func (m *marks) wait(ctx context.Context, _, uid string) error {
 	select {
 	case <-m.of(uid):
 		return nil
