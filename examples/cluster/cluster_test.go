@@ -158,9 +158,10 @@ func TestAgainOnOneStore(t *testing.T) {
 	})
 }
 
-// trigger keeps what is written, and pulls when that has the word.
+// trigger calls pull when the word is written. It embeds no buffer, whose WriteString
+// would bypass Write.
 type trigger struct {
-	bytes.Buffer
+	text bytes.Buffer
 	word []byte
 	pull func()
 }
@@ -169,8 +170,10 @@ func (w *trigger) Write(p []byte) (int, error) {
 	if bytes.Contains(p, w.word) {
 		w.pull()
 	}
-	return w.Buffer.Write(p)
+	return w.text.Write(p)
 }
+
+func (w *trigger) String() string { return w.text.String() }
 
 func TestBadInput(t *testing.T) {
 	dir := t.TempDir()
