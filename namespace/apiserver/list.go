@@ -11,12 +11,9 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
 )
 
-// A page of a list with a limit also ends after so many bytes of objects: clients go on with
-// its token.
-const (
-	rawPageBytes      = 8 * pageBytes
-	renderedPageBytes = 2 * pageBytes
-)
+// rawPageBytes bounds a page of a list with a limit, besides the limit: clients go on with
+// its token. A page that is rendered has pageBytes at most.
+const rawPageBytes = 4 * pageBytes
 
 // list answers a list. A page has at most Limits.Page objects, if the client asked
 // for pages at all: others would take the first page for everything.
@@ -43,9 +40,7 @@ func (s *Server) list(w http.ResponseWriter, r *request) error {
 // rendered reads a list whose objects are rendered: a page, or all of it as far as there is
 // memory.
 func (s *Server) rendered(r *request, o registry.ListOptions) (registry.ObjectList, error) {
-	if o.Bytes = pageBytes; o.Limit > 0 {
-		o.Bytes = renderedPageBytes
-	}
+	o.Bytes = pageBytes
 	var list registry.ObjectList
 	for {
 		var page registry.ObjectList

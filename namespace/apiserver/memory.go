@@ -25,7 +25,7 @@ import (
 const arrivingPart = 4
 
 // pageBytes bounds the objects of a list or of a watch's state that are read at once.
-const pageBytes = 512 << 10
+const pageBytes = 1 << 20
 
 // rawCopies is how many copies of a stored document there are while it is answered as it is.
 const rawCopies = 3
