@@ -15,7 +15,7 @@ import (
 )
 
 // together makes the committer take the transactions in one batch and returns where
-// each is answered: it holds the lock of all writers until they have gathered.
+// each is answered: it holds the writer lock until they have gathered.
 func together(t *testing.T, s *postgres.Store, schema string, txns ...store.Txn) []<-chan error {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), server(t).DSN("postgres"))

@@ -162,7 +162,7 @@ func TestFaultPoolExhausted(t *testing.T) {
 	put(t, s, "k", "3")
 }
 
-// Somebody else has the lock of all writers: commits wait, and can be withdrawn.
+// Somebody else has the writer lock: commits wait, and can be withdrawn.
 func TestFaultLockHeld(t *testing.T) {
 	t.Parallel()
 	dsn := server(t).DSN("postgres")

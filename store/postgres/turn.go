@@ -15,7 +15,7 @@ import (
 const textOpen = "begin isolation level read committed read write"
 
 // turn is one transaction of the server that decides and writes a batch, in two
-// round trips: one takes the lock of all writers and reads, the other writes and
+// round trips: one takes the writer lock and reads, the other writes and
 // commits. Between them nothing can change what was read.
 type turn struct {
 	store     *Store
@@ -220,7 +220,7 @@ func (t *turn) readLocked(sets ...map[string]bool) func(pgx.Rows) error {
 }
 
 // await begins the transaction and waits until nobody holds the keys against what
-// r does to them. It does so before it takes the lock of all writers, so that they
+// r does to them. It does so before it takes the writer lock, so that they
 // go on meanwhile.
 func (t *turn) await(ctx context.Context, r *request) error {
 	sql := t.store.sql
