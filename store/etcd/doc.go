@@ -24,16 +24,12 @@
 // are definite refusals. A context that ends before a connection was found is definite
 // too: nothing was submitted. A write that finds no connection for five seconds, or no
 // leader, is [store.ErrUnavailable]; one that a full database refuses is [store.ErrFull].
+// The server reports the same error for a write that fills the database and is made: that
+// one is [store.ErrUnknownOutcome].
 // Reads go on while the database is full, and so do commits that only delete.
 //
 // Reads are repeated a few times, on other members, while a member does not answer or
 // the cluster has no leader.
-//
-// # History
-//
-// A deleted value can be read from older positions until the cluster compacts its
-// history ([Options.Compact], or the server's own compaction). Its bytes stay in the
-// files of the members until these are defragmented, and in their snapshots.
 //
 // # Watches
 //
@@ -49,8 +45,10 @@
 //
 // # History
 //
-// How much history there is, is the cluster's matter: its own automatic compaction,
-// [Options.Compact], or [Store.Compact].
+// The cluster compacts its history: by its own automatic compaction, [Options.Compact],
+// or [Store.Compact]. Until then a deleted value can be read from older positions. Its
+// bytes stay in the files of the members until these are defragmented, and in their
+// snapshots.
 //
 // # Backups
 //

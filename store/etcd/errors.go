@@ -17,7 +17,7 @@ import (
 //	kind       the server                              a write
 //	refused    did nothing, and will refuse it again   fails
 //	transient  did nothing, and may do it later        is submitted again, then ErrUnavailable
-//	full       has no space left                       see [Store.full]
+//	full       has no space left                       see [Store.refusedFull]
 //	silent     did not answer                          ErrUnknownOutcome if it was submitted, else ErrUnavailable
 //	unsure     gave another error                      ErrUnknownOutcome if it was submitted
 type kind int
@@ -49,7 +49,7 @@ var errCorrupt = errors.New("the cluster has found its data to be corrupt")
 // refusal returns what an answer means that a server gives instead of doing
 // something; nil when it is not one. The size, the number of operations and the
 // rights are checked before a write is proposed, or before it is applied: either way
-// it changes nothing on any member. The quota is not among them, see [Store.full].
+// it changes nothing on any member. The quota is not among them, see [Store.refusedFull].
 func refusal(e rpctypes.EtcdError) error {
 	switch e {
 	case rpctypes.ErrCompacted:
