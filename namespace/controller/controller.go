@@ -7,10 +7,10 @@
 // of its content has gone ([deleter.Waiter]), else when that should have gone by
 // estimate, and in any case after an exponential backoff of that namespace alone.
 //
-// One sick namespace costs the others nothing (rule R10): a namespace that is new, or
-// made progress in its last pass, never waits for a pass whose sources do not
-// answer, except during the first [Options.Long] of that pass. Behind n others it
-// starts within (n/Workers + 1) * Long, however many hang, as long as fewer than half of
+// One sick namespace costs the others nothing (rule R10): a namespace whose sources
+// answered in its last pass, or that is new, waits for a pass whose sources do not answer
+// only until that has lasted for [Options.Long]. If it is new or made progress, it starts behind n
+// others within (n/Workers + 1) * Long, however many hang, as long as fewer than half of
 // Parked run long and make progress.
 //
 // A namespace is never processed by two workers of one controller at once, and any

@@ -10,27 +10,37 @@ import (
 
 // The scheduler. A pass runs in one of three lanes:
 //
-//	lane   passes                                                    limit        one that makes room
-//	ready  of namespaces that are new or made progress last time,    Workers      has run for Long: it moves to long
-//	       for no more than Long
-//	long   that began in ready and have run for Long                 half Parked  has made no progress for Long
-//	retry  of namespaces that made none last time                    half Parked  has made no progress for its allowance
+//	lane   passes of namespaces                                  limit         interrupted without progress for
+//	ready  that are new or made progress in their last pass      Workers       Long
+//	long   whose pass began in ready and has run for Long        Parked / 2    Long
+//	retry  whose sources answered, but without progress          Parked / 8    Long
+//	hung   whose last pass ended without an answer for Long      the rest      their allowance, up to MaxPatience
 //
-// A pass makes room only for one that waits for its place. The one without progress for
-// the longest time is interrupted and queued for retry; each time its namespace's
-// allowance doubles, up to MaxPatience. An interrupted pass no longer counts, also
-// where its source ignores the end of its context.
+// A pass that has run in ready for Long moves to long as soon as that has room. A pass is
+// interrupted only if another waits for its place, the one without progress for the
+// longest time first. It is queued for hung, and its namespace's allowance doubles. An
+// interrupted pass no longer counts, also where its source ignores the end of its context.
 //
-// Therefore: a namespace in the queue of ready waits for no pass that makes no
-// progress, except during the first Long of it. Behind n others it starts within
-// (n/Workers + 1) * Long, as long as fewer than half of Parked are long and make
-// progress. And no namespace waits for ever: places for retry are never taken by others.
+// Therefore a namespace waits for passes that make no progress only until they have made none
+// for Long, unless its own last pass ended so. In the queue of ready, behind n others, it
+// starts within (n/Workers + 1) * Long as long as fewer than half of Parked are long and make
+// progress. And no namespace waits for ever: places in hung are never taken by others.
 const (
 	ready = iota
 	long
 	retry
+	hung
 	lanes // how many there are
 )
+
+// setLimits divides Workers and Parked between the lanes; each has one place at least.
+func (l *loop) setLimits() {
+	workers, parked := l.options.Workers, l.options.Parked
+	l.lanes[ready].limit = workers
+	l.lanes[long].limit = parked / 2
+	l.lanes[retry].limit = max(parked/8, 1)
+	l.lanes[hung].limit = parked - l.lanes[long].limit - l.lanes[retry].limit
+}
 
 // lane is a part of the running passes and a queue of the entries that wait to join them.
 type lane struct {
@@ -38,7 +48,8 @@ type lane struct {
 	running int
 	head    *entry // of the queue, linked by entry.next
 	tail    *entry
-	idle    []*attempt // passes that make room when needed, the longest idle first
+	idle    []*attempt // passes without progress for their allowance, the longest first
+	old     []*attempt // of ready: passes that have run for Long, the longest first
 }
 
 // errMakeRoom is the cause for which a pass without progress is interrupted.
@@ -53,6 +64,7 @@ type attempt struct {
 	began       time.Duration
 	progress    atomic.Int64  // when a source last answered; until then began
 	allowance   time.Duration // how long it may go without progress while others wait
+	old         bool          // it has run for Long
 	interrupted bool          // to make room
 	orphaned    bool          // its incarnation is gone
 }
@@ -86,17 +98,19 @@ func (s *lane) pop() *entry {
 func (l *loop) dispatch() {
 	first, aside := &l.lanes[ready], &l.lanes[long]
 	for {
-		for len(first.idle) > 0 && aside.running < aside.limit {
-			l.moveAside(first.idle[0])
+		for len(first.old) > 0 && aside.running < aside.limit {
+			l.moveAside(first.old[0])
 		}
 		l.fill(first)
-		if first.head == nil || len(first.idle) == 0 || !l.makeRoom(aside) {
+		if first.head == nil || len(first.old) == 0 || !l.makeRoom(aside) && !l.makeRoom(first) {
 			break
 		}
 	}
-	l.fill(&l.lanes[retry])
-	for l.lanes[retry].head != nil && l.makeRoom(&l.lanes[retry]) {
-		l.fill(&l.lanes[retry])
+	for _, s := range []*lane{&l.lanes[retry], &l.lanes[hung]} {
+		l.fill(s)
+		for s.head != nil && l.makeRoom(s) {
+			l.fill(s)
+		}
 	}
 }
 
@@ -118,13 +132,13 @@ func (l *loop) fill(s *lane) {
 
 func (l *loop) moveAside(a *attempt) {
 	a.vacate()
-	a.lane, a.allowance = &l.lanes[long], l.options.Long
+	a.lane = &l.lanes[long]
 	a.lane.running++
 	l.supervise(a)
 }
 
-// supervise sets the timer for when a, which runs beside ready, will have made no progress for
-// its allowance; if that time is over, it may be interrupted.
+// supervise sets the timer for when a will have made no progress for its allowance; if that
+// time is over, it may be interrupted.
 func (l *loop) supervise(a *attempt) {
 	if due := time.Duration(a.progress.Load()) + a.allowance; due > l.now() {
 		l.timers.set(a.entry, due)
@@ -161,6 +175,7 @@ func (a *attempt) vacate() {
 		return
 	}
 	a.lane.running--
-	a.lane.idle = slices.DeleteFunc(a.lane.idle, func(o *attempt) bool { return o == a })
+	same := func(o *attempt) bool { return o == a }
+	a.lane.idle, a.lane.old = slices.DeleteFunc(a.lane.idle, same), slices.DeleteFunc(a.lane.old, same)
 	a.lane = nil
 }

@@ -38,7 +38,7 @@ func TestBadInput(t *testing.T) {
 		{"party not UTF-8", w.host, w.deleter, namespace.Party{Finalizer: "example.com/\xff"}, nil},
 		{"oversized party", w.host, w.deleter, namespace.Party{Finalizer: finalizer.Name("example.com/" + strings.Repeat("x", 1000))}, nil},
 		{"negative workers", w.host, w.deleter, kubernetes, &controller.Options{Workers: -1}},
-		{"too few parked", w.host, w.deleter, kubernetes, &controller.Options{Parked: 1}},
+		{"too few parked", w.host, w.deleter, kubernetes, &controller.Options{Parked: 2}},
 		{"patience the wrong way round", w.host, w.deleter, kubernetes, &controller.Options{Patience: 2, MaxPatience: 1}},
 		{"negative waits", w.host, w.deleter, kubernetes, &controller.Options{Waits: -1}},
 		{"negative long", w.host, w.deleter, kubernetes, &controller.Options{Long: -1}},

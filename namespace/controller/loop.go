@@ -29,7 +29,7 @@ type entry struct {
 	state      state
 	allowance  time.Duration // how long its next pass may hang; zero: the default
 	tries      uint8         // without progress
-	sick       bool          // its last pass made no progress
+	lane       uint8         // for its next pass: ready, retry or hung
 	dirty      bool          // something happened while it ran
 	woken      bool          // the pass was begun by a notice
 	removed    bool          // it is gone from storage, as a pass saw; the watch will tell
@@ -92,9 +92,7 @@ func newLoop(ctx context.Context, c *Controller) *loop {
 		done:       make(chan done),
 		woke:       make(chan *notice),
 	}
-	l.lanes[ready].limit = c.options.Workers
-	l.lanes[long].limit = c.options.Parked / 2
-	l.lanes[retry].limit = c.options.Parked - c.options.Parked/2
+	l.setLimits()
 	return l
 }
 
@@ -176,9 +174,12 @@ func (l *loop) fire() {
 			l.enqueue(e)
 		case e.attempt.orphaned:
 			e.attempt.interrupt(errOrphaned)
-		case e.attempt.lane == &l.lanes[ready]:
-			e.attempt.lane.idle = append(e.attempt.lane.idle, e.attempt)
-		case e.attempt.lane != nil:
+		case e.attempt.lane == nil:
+		case e.attempt.lane == &l.lanes[ready] && !e.attempt.old:
+			e.attempt.old = true
+			e.attempt.lane.old = append(e.attempt.lane.old, e.attempt)
+			fallthrough
+		default:
 			l.supervise(e.attempt)
 		}
 	}
@@ -192,11 +193,7 @@ func (l *loop) enqueue(e *entry) {
 		return
 	}
 	e.state = queued
-	if e.sick {
-		l.lanes[retry].push(e)
-	} else {
-		l.lanes[ready].push(e)
-	}
+	l.lanes[e.lane].push(e)
 	l.observer.queued(e.ref)
 }
 
@@ -208,7 +205,7 @@ func (l *loop) rouse(e *entry) {
 	case resting:
 		l.unwait(e)
 		l.timers.remove(e)
-		e.sick = false
+		e.lane = ready
 		l.enqueue(e)
 	}
 }
@@ -216,7 +213,10 @@ func (l *loop) rouse(e *entry) {
 // start begins a pass for e in lane s.
 func (l *loop) start(e *entry, s *lane) {
 	ctx, cancel := context.WithCancelCause(l.ctx)
-	a := &attempt{entry: e, ref: e.ref, lane: s, cancel: cancel, began: l.now(), allowance: max(e.allowance, l.options.Long)}
+	a := &attempt{entry: e, ref: e.ref, lane: s, cancel: cancel, began: l.now(), allowance: l.options.Long}
+	if s == &l.lanes[hung] {
+		a.allowance = max(a.allowance, e.allowance)
+	}
 	a.progress.Store(int64(a.began))
 	e.state, e.attempt, e.dirty = running, a, false
 	l.passes++

@@ -79,7 +79,9 @@ func (l *loop) noticed(n *notice) {
 		return
 	}
 	e.woken = true
-	e.sick = e.sick && n.futile
+	if !n.futile {
+		e.lane = ready
+	}
 	if n.floor > l.now() {
 		l.timers.set(e, min(n.floor, e.due))
 		return

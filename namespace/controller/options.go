@@ -14,11 +14,12 @@ type Options struct {
 	// Workers bounds the passes of namespaces that are new or made progress in their
 	// last pass, each for no longer than Long; default 64.
 	Workers int
-	// Parked bounds the passes beside those of Workers: half of them are passes that run
-	// longer than Long, half are retries for namespaces that made no progress in their last
-	// pass. Default 4 * Workers, at least 2. If others need the place of a pass during which no
-	// source has answered for Long, it is interrupted and retried. So a namespace whose
-	// sources answer never waits for the sources of others (rule R10).
+	// Parked bounds the passes beside those of Workers: half of them run longer than Long, an
+	// eighth are for namespaces whose sources answered in the last pass without progress, and
+	// the rest for namespaces whose sources did not answer. Default 4 * Workers, at
+	// least 3. If others need the place of a pass during which no source has answered for
+	// Long, it is interrupted and retried with twice the time, up to MaxPatience. So a namespace
+	// whose sources answer never waits longer than Long for the sources of others (rule R10).
 	Parked int
 	// Waits bounds how many namespaces are waited for at the same time through
 	// [deleter.Waiter]; default 1024. Each costs a goroutine. Beyond it the longest
@@ -91,7 +92,7 @@ func (o *Options) withDefaults() (Options, error) {
 		}
 	}
 	number("Workers", &opts.Workers, defaultWorkers, 1)
-	number("Parked", &opts.Parked, 4*opts.Workers, 2)
+	number("Parked", &opts.Parked, 4*opts.Workers, 3)
 	number("Waits", &opts.Waits, defaultWaits, 1)
 	duration("Long", &opts.Long, defaultLong)
 	duration("Patience", &opts.Patience, defaultPatience)

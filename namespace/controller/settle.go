@@ -54,8 +54,14 @@ func (l *loop) next(e *entry, d done) {
 		l.leave(e)
 		return
 	}
-	hung := d.err != nil && l.now()-time.Duration(d.attempt.progress.Load()) >= l.options.Long
-	e.sick = hung || !progress
+	switch {
+	case d.err != nil && l.now()-time.Duration(d.attempt.progress.Load()) >= l.options.Long:
+		e.lane = hung
+	case progress:
+		e.lane = ready
+	default:
+		e.lane = retry
+	}
 	switch {
 	case d.attempt.interrupted && d.err != nil:
 		l.observer.retried(e.ref, 0, ReasonInterrupted)
@@ -98,8 +104,8 @@ func (l *loop) learn(e *entry, d done) (progress bool) {
 	switch late := (*pass.PatienceError)(nil); {
 	case errors.As(d.err, &late):
 		e.allowance = doubled(late.Patience, 1, l.options.MaxPatience)
-	case d.result.Outcome == pass.Interrupted:
-		e.allowance = doubled(d.attempt.allowance, 1, l.options.MaxPatience)
+	case d.attempt.interrupted && d.err != nil: // whatever it waited for: a source or the place where namespaces are kept
+		e.allowance = doubled(max(e.allowance, d.attempt.allowance), 1, l.options.MaxPatience)
 	case d.took < l.options.Patience: // otherwise the next pass would have too little of it again
 		e.allowance = 0
 	}

@@ -1,0 +1,116 @@
+package controller_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/nslifecycle/nslifecycle/deleter"
+	"github.com/nslifecycle/nslifecycle/namespace/controller"
+	"github.com/nslifecycle/nslifecycle/namespace/controller/controllertest"
+)
+
+// behaving returns a deleter whose sources hang for namespaces hung-*, answer ten times a second for a
+// minute for long-*, look at content that goes by itself after 30 s for waiting-*, and have
+// nothing to delete for others. It cannot wait for content ([deleter.Waiter]).
+func behaving() deleter.Deleter {
+	return deleterFunc(func(ctx context.Context, target deleter.Target, _ deleter.Report) (deleter.Report, error) {
+		report := deleter.Report{UID: target.UID}
+		switch {
+		case strings.HasPrefix(target.Namespace, "hung"):
+			return report, hang(ctx)
+		case strings.HasPrefix(target.Namespace, "long"):
+			for range 590 {
+				time.Sleep(100 * time.Millisecond)
+				if ctx.Err() != nil {
+					return report, context.Cause(ctx)
+				}
+				deleter.ReportProgress(ctx)
+			}
+		case strings.HasPrefix(target.Namespace, "waiting"):
+			if time.Since(target.DeletedAt) < 30*time.Second {
+				report.Results = []deleter.Result{{Resource: resource(0), Remaining: 1, Deleting: 1}}
+			}
+		}
+		return report, nil
+	})
+}
+
+// When the long lane is full of passes that make progress, namespaces that hang do not keep
+// the workers from others either.
+func TestR10_HangingBesideManyLongPasses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1, nil)
+		diary := newDiary()
+		run(t, w.host, behaving(), kubernetes, controller.Options{Workers: 4, Parked: 8, Hooks: diary.hooks()})
+		for _, name := range append(names("long", 4), names("hung", 20)...) {
+			w.create(t, name)
+			w.delete(t, name)
+			time.Sleep(200 * time.Millisecond)
+		}
+		time.Sleep(5 * time.Second)
+		for _, name := range names("quick", 10) {
+			w.create(t, name)
+			began := time.Since(diary.began)
+			w.delete(t, name)
+			time.Sleep(700 * time.Millisecond)
+			require.True(t, w.gone(name), "%s waits for namespaces that hang", name)
+			require.LessOrEqual(t, diary.of("removed", name)[0].at-began, 500*time.Millisecond)
+		}
+		require.Empty(t, diary.of("removed", "long-0"))
+		time.Sleep(time.Minute)
+		for _, name := range names("long", 4) {
+			require.Len(t, diary.of("started", name), 1, "it makes progress")
+			require.True(t, w.gone(name))
+		}
+	})
+}
+
+// A namespace whose sources answer, and whose content goes by itself, does not wait for namespaces
+// that hang: it is gone at its next look after that.
+func TestR10_WaitingBesideHangingOnes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1, nil)
+		diary := newDiary()
+		run(t, w.host, behaving(), kubernetes, controller.Options{Hooks: diary.hooks()})
+		for _, name := range names("hung", 1000) {
+			w.create(t, name)
+			w.delete(t, name)
+		}
+		time.Sleep(12 * time.Hour)
+		w.create(t, "waiting")
+		w.delete(t, "waiting")
+		time.Sleep(2 * time.Minute)
+		require.True(t, w.gone("waiting"))
+	})
+}
+
+// A place that takes longer than Long for each request holds nothing up for ever, however many
+// namespaces wait.
+func TestR12_SlowStorage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1, nil)
+		slow := &controllertest.Intercept{Namespaces: w.host, Before: func(ctx context.Context, op controllertest.Op, _ string) error {
+			if op == controllertest.OpWatch {
+				return nil
+			}
+			select {
+			case <-time.After(3 * time.Second):
+				return nil
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		}}
+		run(t, slow, w.deleter, kubernetes, controller.Options{Workers: 2})
+		for _, name := range names("ns", 200) {
+			w.create(t, name)
+			w.delete(t, name)
+		}
+		time.Sleep(30 * time.Minute)
+		require.Zero(t, w.host.Len())
+	})
+}
