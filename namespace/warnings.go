@@ -78,7 +78,7 @@ func protectionWarning(old, next Meta) string {
 }
 
 // unknownWarnings names annotations that next adds in this library's domain although the
-// library reads no such annotation, each with the nearest one that it reads.
+// library reads no such annotation.
 func unknownWarnings(old, next Meta) []string {
 	var keys []string
 	for key := range next.Annotations {
@@ -89,7 +89,8 @@ func unknownWarnings(old, next Meta) []string {
 	slices.Sort(keys)
 	var all []string
 	for i, key := range keys[:min(len(keys), maxTold)] {
-		text := fmt.Sprintf("the annotation %s is unknown and has no effect: did you mean %s?", strconv.Quote(key), strconv.Quote(nearestKey(key)))
+		text := fmt.Sprintf("the annotation %s is unknown and has no effect; known are %s, %s, %sNAME and %sNAME",
+			strconv.Quote(key), HoldAnnotation, GraceAnnotation, ProtectionPrefix, WaiverPrefix)
 		if i == maxTold-1 {
 			text += more(len(keys))
 		}
@@ -111,39 +112,4 @@ func more(n int) string {
 func inDomain(key string) bool {
 	domain, _, qualified := strings.Cut(strings.ToLower(key), "/")
 	return qualified && (domain == declarations || strings.HasSuffix(domain, "."+declarations))
-}
-
-// nearestKey returns the key that the library reads and that takes the fewest edits of
-// key.
-func nearestKey(key string) string {
-	_, name, _ := strings.Cut(key, "/")
-	key = strings.ToLower(key)
-	nearest, fewest := "", 0
-	for _, known := range []string{HoldAnnotation, GraceAnnotation, ProtectionPrefix + name, WaiverPrefix + name} {
-		if n := edits(key, strings.ToLower(known)); nearest == "" || n < fewest {
-			nearest, fewest = known, n
-		}
-	}
-	return nearest
-}
-
-// edits returns the Levenshtein distance of a and b, in bytes.
-func edits(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			replaced := diagonal
-			if a[i] != b[j] {
-				replaced++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(replaced, row[j]+1, diagonal+1)
-		}
-	}
-	return row[len(b)]
 }

@@ -167,14 +167,14 @@ func TestTakenOffIsTold(t *testing.T) {
 }
 
 // Every write that puts a namespace on hold, moves the hold, or gives it a grace is answered
-// with what comes of it, and one with a slip in an annotation with what was meant. A hold
+// with what comes of it, and one with an unknown annotation with the known ones. A hold
 // that is over already is refused.
 func TestDeclarationsWarn(t *testing.T) {
 	e := newEnv(t, nil)
 	onHold := `299 - "namespaces \"x\" is not deleted yet: it is on hold until %s and stays writable until then; to restore it take off the annotation nslifecycle.io/delete-after, to delete it now DELETE it"`
 	graced := `299 - "namespaces \"x\" has a grace: DELETE puts it on hold for 24h0m0s, in which it stays Active and its content can be created and changed"`
-	slip := `299 - "the annotation \"nslifecycle.io/deletion-grase\" is unknown and has no effect: did you mean \"nslifecycle.io/deletion-grace\"?"`
-	domain := `299 - "the annotation \"protektion.nslifecycle.io/x\" is unknown and has no effect: did you mean \"protection.nslifecycle.io/x\"?"`
+	slip := `299 - "the annotation \"nslifecycle.io/deletion-grase\" is unknown and has no effect; known are nslifecycle.io/delete-after, nslifecycle.io/deletion-grace, protection.nslifecycle.io/NAME and waiver.nslifecycle.io/NAME"`
+	domain := `299 - "the annotation \"protektion.nslifecycle.io/x\" is unknown and has no effect; known are nslifecycle.io/delete-after, nslifecycle.io/deletion-grace, protection.nslifecycle.io/NAME and waiver.nslifecycle.io/NAME"`
 	a := e.must(http.StatusCreated, "POST", all, declaring(`"nslifecycle.io/deletion-grase":"24h","protektion.nslifecycle.io/x":"{}"`))
 	require.Equal(t, []string{slip, domain}, a.Header.Values("Warning"))
 	a = e.must(http.StatusOK, "PUT", x, declaring(laterHold))
