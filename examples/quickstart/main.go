@@ -98,15 +98,15 @@ func (c config) load() (namespace.Namespace, error) {
 	if c.namespace != "" {
 		var err error
 		if data, err = os.ReadFile(c.namespace); err != nil {
-			return namespace.Namespace{}, err
+			return namespace.Namespace{}, command.About("--namespace", err)
 		}
 	}
 	var ns namespace.Namespace
 	if err := json.Unmarshal(data, &ns); err != nil {
-		return ns, fmt.Errorf("the namespace in %q cannot be read: %w", c.namespace, err)
+		return ns, fmt.Errorf("--namespace: the namespace in %q cannot be read: %w", c.namespace, err)
 	}
 	if err := suits(ns); err != nil {
-		return ns, fmt.Errorf("the namespace in %q does not suit the story: %w", c.namespace, err)
+		return ns, fmt.Errorf("--namespace: the namespace in %q does not suit the story: %w", c.namespace, err)
 	}
 	return ns, nil
 }

@@ -48,6 +48,8 @@ func Dir(path string) error {
 		return fmt.Errorf("%s is a symbolic link: name the directory itself", path)
 	case !own(info):
 		return fmt.Errorf("%s belongs to another user: name a directory of your own", path)
+	case othersWrite(info) && info.Mode()&fs.ModeSticky != 0: // of all users, such as /tmp
+		return fmt.Errorf("other users can write to %s: name a directory of your own", path)
 	case othersWrite(info):
 		return fmt.Errorf("other users can write to %s: name a directory of your own, or chmod go-w it", path)
 	}

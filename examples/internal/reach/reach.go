@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/nslifecycle/nslifecycle/namespace/httpguard"
@@ -14,22 +15,27 @@ import (
 
 // Flags are the values of the flags.
 type Flags struct {
-	hosts    string
+	hosts    []string
 	insecure bool
 }
 
 // Define adds the flags to a set.
 func (f *Flags) Define(flags *flag.FlagSet) {
-	flags.StringVar(&f.hosts, "hosts", "", "further `names` that clients reach this program by, separated by commas; without authentication requests for other names than localhost and IP addresses are refused, since they may come from a web site")
+	flags.Func("hosts", "further `names` that clients reach this program by, separated by commas; without authentication requests for other names than localhost and IP addresses are refused, since they may come from a web site", func(list string) error {
+		for host := range strings.SplitSeq(list, ",") {
+			if host != "" {
+				f.hosts = append(f.hosts, host)
+			}
+		}
+		_, err := httpguard.New(f.hosts...)
+		return err
+	})
 	flags.BoolVar(&f.insecure, "insecure-listen", false, "let other machines reach what is served without authentication")
 }
 
 // Check refuses an address, the value of a flag, that other machines reach, unless
 // --insecure-listen allows it.
 func (f *Flags) Check(flag, address string) error {
-	if _, err := httpguard.New(f.Hosts()...); err != nil {
-		return fmt.Errorf("--hosts: %w", err)
-	}
 	host, _, err := net.SplitHostPort(address)
 	if err != nil || f.insecure || host == "localhost" { // net.Listen reports the error
 		return nil
@@ -43,12 +49,7 @@ func (f *Flags) Check(flag, address string) error {
 
 // Hosts returns the names that clients reach addresses by.
 func (f *Flags) Hosts(addresses ...string) []string {
-	var hosts []string
-	for host := range strings.SplitSeq(f.hosts, ",") {
-		if host != "" {
-			hosts = append(hosts, host)
-		}
-	}
+	hosts := slices.Clone(f.hosts)
 	for _, address := range addresses {
 		host, _, _ := net.SplitHostPort(address) // net.Listen reports the error
 		if _, err := netip.ParseAddr(host); err != nil && host != "" {

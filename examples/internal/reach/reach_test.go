@@ -2,6 +2,7 @@ package reach
 
 import (
 	"flag"
+	"io"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -35,4 +36,9 @@ func TestCheck(t *testing.T) {
 func TestHosts(t *testing.T) {
 	require.Equal(t, []string{"a.example", "b", "console"}, parse(t, "--hosts", "a.example,b").Hosts("127.0.0.1:1", "console:80", ":80", "[::1]:1", "broken"))
 	require.Empty(t, parse(t).Hosts())
+	var f Flags
+	flags := flag.NewFlagSet("", flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	f.Define(flags)
+	require.ErrorContains(t, flags.Parse([]string{"--hosts", "a,http://b"}), `host "http://b" must be a name`)
 }
