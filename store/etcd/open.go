@@ -68,7 +68,7 @@ func withoutUsers(endpoints []string) error {
 			e = rest
 		}
 		if strings.Contains(e, "@") {
-			return fmt.Errorf("%w: endpoint %d has a user or a password: set Username and Password of a client and use New", store.ErrInvalid, i+1)
+			return fmt.Errorf("%w: endpoint %d has a user or a password, which endpoints cannot carry", store.ErrInvalid, i+1)
 		}
 	}
 	return nil
