@@ -48,19 +48,19 @@ func (w *watcher) run(ctx context.Context) {
 		delay := w.delays.after(tries)
 		began := time.Now()
 		err := w.outlive(ctx)
-		switch {
-		case ctx.Err() != nil:
+		if ctx.Err() != nil {
 			return
-		case errors.Is(err, errResync):
+		}
+		if w.live && time.Since(began) > delay {
+			tries, delay = 0, w.delays.after(0)
+		}
+		if errors.Is(err, errResync) {
 			w.token = ""
 			continue
 		}
 		gone := errors.Is(err, namespace.ErrGone) || errors.Is(err, namespace.ErrBadRequest)
 		if gone || !w.live && tries >= resumptions {
 			w.token = ""
-		}
-		if w.live && time.Since(began) > delay {
-			tries, delay = 0, w.delays.after(0)
 		}
 		w.send(ctx, news{lost: err})
 		sleep(ctx, delay)
@@ -97,9 +97,14 @@ func (w *watcher) follow(ctx context.Context) (err error) {
 	if !listing {
 		due.Reset(time.Until(w.listed.Add(w.resync)))
 	}
-	for event, err := range w.namespaces.Terminating(within, w.token) {
+	defer func() {
 		if errors.Is(context.Cause(within), errResync) {
-			return errResync
+			err = errResync
+		}
+	}()
+	for event, err := range w.namespaces.Terminating(within, w.token) {
+		if within.Err() != nil {
+			return context.Cause(within)
 		}
 		if err != nil {
 			return fmt.Errorf("watch: %w", err)

@@ -245,6 +245,47 @@ func (f *forgetful) Terminating(ctx context.Context, after string) iter.Seq2[nam
 	}
 }
 
+// Listing again is no failure: a watch that is lost afterwards is resumed at once.
+func TestR12_WatchLostAfterResyncs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1, nil)
+		host := &cuts{Host: w.host, cut: make(chan error)}
+		run(t, host, w.deleter, kubernetes, controller.Options{})
+		time.Sleep(5*time.Hour + 20*time.Second)
+		host.cut <- errors.New("cut")
+		w.create(t, "a")
+		w.delete(t, "a")
+		time.Sleep(time.Second)
+		require.True(t, w.gone("a"))
+	})
+}
+
+// A place that ends the watch without the context's cause is listed again all the same.
+func TestR12_ResyncOfSilentWatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1, nil)
+		host := &silent{cuts{Host: w.host, cut: make(chan error)}}
+		journal := new(journal)
+		run(t, host, w.deleter, kubernetes, controller.Options{Logger: slog.New(slog.NewTextHandler(journal, nil))})
+		time.Sleep(time.Hour + time.Minute)
+		require.Equal(t, make([]string, 7), host.watches(), "one at the start, then one in ten minutes")
+		require.NotContains(t, journal.String(), "lost")
+	})
+}
+
+// silent ends a watch without an error when its context ends.
+type silent struct{ cuts }
+
+func (s *silent) Terminating(ctx context.Context, after string) iter.Seq2[namespace.TerminationEvent, error] {
+	return func(yield func(namespace.TerminationEvent, error) bool) {
+		for e, err := range s.cuts.Terminating(ctx, after) {
+			if ctx.Err() != nil || !yield(e, err) {
+				return
+			}
+		}
+	}
+}
+
 // A watch that begins, and ends at once, does not start the backoff over.
 func TestR10_WatchThatDiesAtOnceBacksOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
