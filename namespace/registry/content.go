@@ -197,34 +197,34 @@ func (c *Content) insertion(ctx context.Context, ns string, o Object) (entry sto
 // seen last.
 func (c *Content) openGate(ctx context.Context, ns, name string) (store.Condition, error) {
 	key := c.keys.gate(ns)
+	if revision, ok := c.gates.revision(ns); ok {
+		return store.At(key, revision), nil
+	}
 	for range attempts {
-		if revision, ok := c.gates.revision(ns); ok {
-			return store.At(key, revision), nil
-		}
 		gate, err := c.read(ctx, key)
 		if err != nil {
 			return store.Condition{}, stored(namespace.Resource, ns, err)
 		}
-		if gate == nil {
-			err = c.blocked(ctx, ns, name)
+		if gate != nil {
+			c.gates.learn(ns, gate.Revision)
+			return store.At(key, gate.Revision), nil
 		}
-		if err != nil {
+		if err := c.blocked(ctx, ns, name); err != nil {
 			return store.Condition{}, err
 		}
-		c.gates.learn(ns, gate)
 	}
 	return store.Condition{}, modified(namespace.Resource, ns, errBusy)
 }
 
-// conflicted explains why a create met a conflict. If what the process remembers of the
-// gate or of the type record is outdated, the next attempt goes by the conflict.
+// conflicted explains why a create met a conflict. If the cached gate is outdated the next
+// attempt reads it, if the type record is it goes by the conflict.
 func (c *Content) conflicted(ctx context.Context, ns, name string, conflict *store.ConflictError) error {
 	switch key := conflict.Condition.Key; {
 	case c.typ.Namespaced && key == c.record.key:
 		c.record.Store(newTypeRecord(conflict.Current))
 		return nil
 	case key == c.keys.gate(ns):
-		c.gates.learn(ns, conflict.Current)
+		c.gates.forget(ns)
 	}
 	if conflict.Current != nil {
 		return nil

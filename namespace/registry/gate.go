@@ -9,8 +9,8 @@ import (
 )
 
 // gates caches the revisions of gates, so that most creates need no read before their
-// commit. A stale one costs a conflict, which holds the current one. The zero value is
-// empty.
+// commit. A stale one costs a conflict, after which it is read again: after the backoff, so
+// that a gate which is touched often starves no create. The zero value is empty.
 type gates struct {
 	mu        sync.RWMutex
 	revisions map[string]store.Revision // by namespace
@@ -27,14 +27,11 @@ func (g *gates) revision(ns string) (store.Revision, bool) {
 	return revision, ok
 }
 
-// learn caches the gate of a namespace as it was seen; nil: there is none.
-func (g *gates) learn(ns string, gate *store.Entry) {
+// learn caches the revision of the gate of a namespace.
+func (g *gates) learn(ns string, revision store.Revision) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	delete(g.revisions, ns)
-	if gate == nil {
-		return
-	}
 	for other := range g.revisions {
 		if len(g.revisions) < maxGates {
 			break
@@ -44,7 +41,14 @@ func (g *gates) learn(ns string, gate *store.Entry) {
 	if g.revisions == nil {
 		g.revisions = map[string]store.Revision{}
 	}
-	g.revisions[strings.Clone(ns)] = gate.Revision // ns may be a part of a large request
+	g.revisions[strings.Clone(ns)] = revision // ns may be a part of a large request
+}
+
+// forget takes the gate of a namespace out of the cache.
+func (g *gates) forget(ns string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.revisions, ns)
 }
 
 // GateKeys returns where a registry with this prefix ([Options], empty: the

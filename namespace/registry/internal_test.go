@@ -118,15 +118,15 @@ func TestGatesAreBounded(t *testing.T) {
 	var g gates
 	for i := range maxGates + 100 {
 		ns := strconv.Itoa(i)
-		g.learn(ns, &store.Entry{Revision: store.Revision(i + 1)})
-		g.learn(ns, &store.Entry{Revision: store.Revision(i + 2)})
+		g.learn(ns, store.Revision(i+1))
+		g.learn(ns, store.Revision(i+2))
 		revision, ok := g.revision(ns)
 		require.True(t, ok)
 		require.Equal(t, store.Revision(i+2), revision)
 	}
 	require.Len(t, g.revisions, maxGates)
 	last := strconv.Itoa(maxGates + 99)
-	g.learn(last, nil)
+	g.forget(last)
 	_, ok := g.revision(last)
 	require.False(t, ok)
 }

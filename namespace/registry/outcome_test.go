@@ -3,6 +3,8 @@ package registry_test
 import (
 	"context"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -213,7 +215,7 @@ func TestR6_CreatesFollowTheGate(t *testing.T) {
 	require.NoError(t, err)
 	_, err = e.store.Commit(e.ctx, store.Txn{Do: []store.Operation{store.Put(gate.Key, gate.Value)}})
 	require.NoError(t, err)
-	require.Zero(t, create("c"), "the conflict holds the gate")
+	require.Equal(t, 1, create("c"), "the gate")
 	require.Zero(t, create("d"))
 
 	for _, name := range []string{"a", "b", "c", "d"} {
@@ -222,7 +224,46 @@ func TestR6_CreatesFollowTheGate(t *testing.T) {
 	}
 	e.remove("x")
 	e.create("x")
-	require.Zero(t, create("a"))
+	require.Equal(t, 1, create("a"), "the gate")
+}
+
+// busyGate is a store in which another process rewrites the gate of a namespace at the
+// first three commits, and then whenever time passes between a look at it and a commit.
+type busyGate struct {
+	store.Store
+	t       *testing.T
+	gate    string
+	commits int
+	read    time.Time
+}
+
+func (s *busyGate) Get(ctx context.Context, key string) (store.Entry, error) {
+	if key == s.gate {
+		s.read = time.Now()
+	}
+	return s.Store.Get(ctx, key)
+}
+
+func (s *busyGate) Commit(ctx context.Context, txn store.Txn) (store.Revision, error) {
+	if s.commits++; s.commits <= 3 || time.Now().After(s.read) {
+		gate, err := s.Store.Get(ctx, s.gate)
+		require.NoError(s.t, err)
+		_, err = s.Store.Commit(ctx, store.Txn{Do: []store.Operation{store.Put(gate.Key, gate.Value)}})
+		require.NoError(s.t, err)
+	}
+	return s.Store.Commit(ctx, txn)
+}
+
+// A create is not starved by another process that touches the gate all the time: it looks
+// at the gate after it has backed off, not before.
+func TestCreatesThroughABusyGate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnv(t)
+		e.create("x")
+		busy := newEnvOver(t, &busyGate{Store: e.store, t: t, gate: "/registry/.gate/x"})
+		_, err := busy.content(widgets).Create(e.ctx, "x", object("a"))
+		require.NoError(t, err)
+	})
 }
 
 // removal is a write that removes something, which another writer can recreate.
