@@ -11,6 +11,7 @@ import (
 
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/audit"
+	"github.com/nslifecycle/nslifecycle/store"
 	"github.com/nslifecycle/nslifecycle/store/memory"
 )
 
@@ -102,6 +103,7 @@ func TestNames(t *testing.T) {
 	names := func() (names []string) {
 		for name, err := range l.Names(t.Context()) {
 			require.NoError(t, err)
+			require.Less(t, len(names), 10, "it does not end")
 			names = append(names, name)
 		}
 		return names
@@ -113,6 +115,11 @@ func TestNames(t *testing.T) {
 	}
 	_, err := l.Write(t.Context(), audit.Record{Action: audit.Retired, Namespace: audit.Types, Resource: "widgets.example.com", Reason: "gone"})
 	require.NoError(t, err)
+	require.Equal(t, []string{audit.Types, "a-b", "a", "b"}, names())
+	for _, key := range []string{"a", "a/\xff", "a/é/b", "A", "c"} { // not written by a log
+		_, err := s.Commit(t.Context(), store.Txn{Do: []store.Operation{store.Put("/registry/.audit/"+key, nil)}})
+		require.NoError(t, err)
+	}
 	require.Equal(t, []string{audit.Types, "a-b", "a", "b"}, names())
 	for name, err := range l.Names(t.Context()) {
 		require.NoError(t, err)

@@ -75,11 +75,15 @@ func (l *Log) Names(ctx context.Context) iter.Seq2[string, error] {
 			if len(page.Entries) == 0 {
 				return
 			}
-			name, _, _ := strings.Cut(strings.TrimPrefix(page.Entries[0].Key, root), "/")
+			q.After = page.Entries[0].Key
+			name, _, ok := strings.Cut(strings.TrimPrefix(q.After, root), "/")
+			if !ok {
+				continue
+			}
 			if checkName(name) == nil && !yield(name, nil) {
 				return
 			}
-			q.After = l.keys.records(name) + "~" // after all IDs
+			q.After = root + name + string('/'+1) // behind all keys of the name
 		}
 	}
 }
