@@ -194,8 +194,8 @@ func (w *world) count(gvr schema.GroupVersionResource, ns string) int {
 	return len(list.Items)
 }
 
-// five are the conditions of a namespace without their times.
-func five(ns *corev1.Namespace) (list [][4]string) {
+// conditions returns the conditions of a namespace without their times.
+func conditions(ns *corev1.Namespace) (list [][4]string) {
 	for _, c := range ns.Status.Conditions {
 		list = append(list, [4]string{string(c.Type), string(c.Status), c.Reason, c.Message})
 	}
@@ -203,9 +203,9 @@ func five(ns *corev1.Namespace) (list [][4]string) {
 }
 
 // In the place of the stock namespace controller: pods first, and nothing else while
-// one is left (CVE-2024-7598); what is held is told by name; all five conditions are as
-// the stock controller writes them, but that they never claim what was not seen
-// (kubernetes/kubernetes#138208).
+// one is left (CVE-2024-7598); what is held is told by name; the five
+// conditions of the stock controller read as it writes them, except that they never claim
+// an emptiness that was not seen (kubernetes/kubernetes#138208).
 func TestKubernetesDropIn(t *testing.T) {
 	w := newWorld(t, realKubernetes(t, "admin"))
 	control(t, w.config, finalizer.Kubernetes, &cluster.Options{QuietTwice: true})
@@ -234,7 +234,8 @@ func TestKubernetesDropIn(t *testing.T) {
 		{"NamespaceDeletionContentFailure", "False", "ContentDeleted", "All content successfully deleted, may be waiting on finalization"},
 		{"NamespaceContentRemaining", "True", "SomeResourcesRemain", "Some resources are remaining: pods. has 1 resource instances"},
 		{"NamespaceFinalizersRemaining", "Unknown", "FinalizersUnknown", "No remaining finalizers were seen, but not every resource type was asked: some wait for others to be empty"},
-	}, five(ns)))
+		{"NamespaceContentLastSeen", "True", "ContentSeen", `{"pods":1}`},
+	}, conditions(ns)))
 	require.Equal(t, 20, w.count(configMaps, ns.Name), "what a pod may need stays until the pod is gone")
 	require.Equal(t, 2, w.count(widgets, ns.Name))
 
@@ -247,7 +248,8 @@ func TestKubernetesDropIn(t *testing.T) {
 		{"NamespaceDeletionContentFailure", "False", "ContentDeleted", "All content successfully deleted, may be waiting on finalization"},
 		{"NamespaceContentRemaining", "True", "SomeResourcesRemain", "Some resources are remaining: widgets." + widgets.Group + " has 1 resource instances"},
 		{"NamespaceFinalizersRemaining", "True", "SomeFinalizersRemain", "Some content in the namespace has finalizers remaining: example.com/hold in 1 resource instances"},
-	}, five(ns)))
+		{"NamespaceContentLastSeen", "True", "ContentSeen", `{"widgets.` + widgets.Group + `":1}`},
+	}, conditions(ns)))
 	require.Zero(t, w.count(configMaps, ns.Name))
 
 	_, err = w.meta.Resource(widgets).Namespace(ns.Name).Patch(t.Context(), "held", types.MergePatchType,

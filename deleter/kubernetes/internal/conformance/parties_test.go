@@ -80,6 +80,7 @@ func waitingFor(into map[string]string, prefix string) map[string]string {
 		"NamespaceDeletionContentFailure":             "False ContentDeleted",
 		"NamespaceContentRemaining":                   "True SomeResourcesRemain",
 		"NamespaceFinalizersRemaining":                "True SomeFinalizersRemain",
+		"NamespaceContentLastSeen":                    "True ContentSeen",
 	} {
 		into[prefix+what] = status
 	}
