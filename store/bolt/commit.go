@@ -126,12 +126,8 @@ func (s *Store) write(requests []*request) error {
 	if s.refusal != nil { // only this goroutine sets it before it returns
 		return s.refusal
 	}
-	var tx *bbolt.Tx
 	var b *batch
-	err := s.engine(func() (err error) {
-		tx, err = s.db.Begin(true)
-		return err
-	})
+	tx, err := s.begin(true)
 	if err != nil {
 		return err
 	}

@@ -62,8 +62,7 @@ type Store struct {
 
 	landing landing // of the commits in db
 
-	beginning sync.Mutex  // see begin
-	broken    atomic.Bool // the engine has failed with its locks held
+	broken atomic.Bool // the engine has failed with its locks held
 }
 
 // Limits returns the bounds of keys, values and transactions: keys of 8 KiB,
@@ -212,7 +211,9 @@ func (s *Store) Close() (err error) {
 		if s.wrote && !failed {
 			// The older of the engine's two meta pages is of the batch before. Now both are
 			// of the last, and damage to one takes nothing back.
-			_ = s.engine(func() error { return s.db.Update(func(*bbolt.Tx) error { return nil }) })
+			if tx, err := s.begin(true); err == nil && guard(tx.Commit) != nil {
+				_ = s.engine(tx.Rollback)
+			}
 		}
 		if closeErr := s.engine(s.db.Close); closeErr != nil && !failed {
 			err = &store.Error{Op: "close", Key: s.file.path, Err: closeErr}

@@ -70,7 +70,7 @@ func (s *Store) tryView(ctx context.Context, f func(tx *bbolt.Tx) error) (done b
 	if s.refusal != nil {
 		return false, s.refusal
 	}
-	tx, err := s.begin()
+	tx, err := s.begin(false)
 	if err != nil {
 		return false, err
 	}
