@@ -253,6 +253,7 @@ func TestR12_WatchLostAfterResyncs(t *testing.T) {
 		run(t, host, w.deleter, kubernetes, controller.Options{})
 		time.Sleep(5*time.Hour + 20*time.Second)
 		host.cut <- errors.New("cut")
+		synctest.Wait()
 		w.create(t, "a")
 		w.delete(t, "a")
 		time.Sleep(time.Second)
