@@ -101,7 +101,7 @@ func (p Party) qualifier() string {
 
 // LastSeen returns the content that the party's last pass for ns, in whatever process, knew of or
 // could not exclude; see [phase.ContentLastSeen].
-func LastSeen(ns Namespace, party Party) ([]phase.Remaining, error) {
+func LastSeen(ns Namespace, party Party) []phase.Remaining {
 	return phase.LastSeen(ns.Status.Conditions, party.qualifier())
 }
 

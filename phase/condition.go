@@ -15,7 +15,8 @@ const (
 // ContentLastSeen is True while resource types are not known to be empty that had objects when their
 // sources last answered. It follows the five, only if there are such types. Its message is a JSON object of
 // their counts, such as {"pods":2,"widgets.example.com":5}: the memory of the passes, which the pass of
-// another process reads ([LastSeen]) before it lets a waiver count (rule R7).
+// another process reads ([LastSeen]) before it lets a waiver count (rule R7). The empty name stands
+// for types that are not known: no waiver counts until a pass has seen all content.
 const ContentLastSeen ConditionType = "NamespaceContentLastSeen"
 
 // Qualified returns t as the party with this qualifier writes it:

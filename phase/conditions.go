@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -53,35 +52,40 @@ func Conditions(old []Condition, seen Observation, qualifier string, now time.Ti
 	return merged
 }
 
-// LastSeen returns [Observation].LastSeen of the party's last pass, as [ContentLastSeen] keeps it. It
-// fails if the condition cannot be read.
-func LastSeen(conditions []Condition, qualifier string) ([]Remaining, error) {
+// LastSeen returns [Observation].LastSeen of the party's last pass, as [ContentLastSeen] keeps it. If
+// the condition cannot be read, that is one entry without a Resource.
+func LastSeen(conditions []Condition, qualifier string) []Remaining {
 	c, ok := find(conditions, ContentLastSeen.Qualified(qualifier))
 	if !ok {
-		return nil, nil
+		return nil
 	}
 	counts := map[string]int{}
-	if err := json.Unmarshal([]byte(c.Message), &counts); err != nil {
-		return nil, fmt.Errorf("condition %s: %w", c.Type, err)
+	if err := json.Unmarshal([]byte(c.Message), &counts); err != nil || len(counts) == 0 {
+		return []Remaining{{Count: 1}}
 	}
 	var seen []Remaining
 	for _, name := range slices.Sorted(maps.Keys(counts)) {
 		resource, group, _ := strings.Cut(name, ".")
-		seen = append(seen, Remaining{Group: group, Resource: resource, Count: counts[name]})
+		seen = append(seen, Remaining{Group: group, Resource: resource, Count: max(counts[name], 1)})
 	}
-	return seen, nil
+	return seen
 }
 
-// lastSeen returns the condition ContentLastSeen, or none. Types beyond MaxMessage, several
-// hundred of them, are left out.
+// lastSeen returns the condition ContentLastSeen, or none. Types beyond MaxMessage, after
+// several hundred, share the empty name.
 func (o Observation) lastSeen() []Condition {
-	counts, size := map[string]int{}, 0
+	const perType = len(`:9223372036854775807,`)
+	counts, size := map[string]int{}, len(`{"":9223372036854775807}`)
 	for _, r := range o.LastSeen {
-		name := strings.TrimSuffix(r.Resource+"."+r.Group, ".")
-		size += len(strconv.Quote(name)) + len(": 9223372036854775807,")
-		if r.Count > 0 && size < MaxMessage {
-			counts[name] = r.Count
+		if r.Count <= 0 {
+			continue
 		}
+		name := strings.TrimSuffix(r.Resource+"."+r.Group, ".")
+		quoted, _ := json.Marshal(name) // strings do not fail
+		if size += len(quoted) + perType; size > MaxMessage {
+			name = ""
+		}
+		counts[name] = max(counts[name], r.Count)
 	}
 	if len(counts) == 0 {
 		return nil

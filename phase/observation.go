@@ -18,7 +18,7 @@ type Observation struct {
 	Remaining  []Remaining // resource types that still have objects
 	Finalizers []Held      // finalizers on those objects
 	// LastSeen are the resource types that had objects when their sources last answered, those
-	// of Remaining included.
+	// of Remaining included. One without a Resource stands for types that are not known.
 	LastSeen []Remaining
 	// Unasked counts the resource types that were not asked at all, since they wait
 	// for others to be empty. What they hold is not known.

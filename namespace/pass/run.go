@@ -193,9 +193,9 @@ func (p *run) look(ctx context.Context) error {
 		within, cancel = context.WithTimeoutCause(ctx, p.req.Patience, &PatienceError{p.req.Patience})
 	}
 	defer cancel()
-	previous, err := remember(ns, p.party, p.req.Previous)
-	if err != nil {
-		target.Waived = nil // something was seen, and nobody can say of what
+	previous, unknown := remember(ns, p.party, p.req.Previous)
+	if len(unknown) > 0 {
+		target.Waived = nil // the waived types may be among them
 	}
 	report, err := ask(within, p.deleter, target, previous)
 	if err != nil && report.UID == "" && len(report.Results) == 0 { // such as after a panic
@@ -209,6 +209,9 @@ func (p *run) look(ctx context.Context) error {
 		err = multierr.Append(context.Cause(within), err)
 	}
 	p.seen = observe(ns.UID, report, err)
+	if err != nil || p.seen.Partial() {
+		p.seen.LastSeen = append(p.seen.LastSeen, unknown...)
+	}
 	return nil
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/phase"
 )
 
 // ErrNotWaived is that a deleter took a failing source for empty although no waiver of
@@ -30,11 +31,11 @@ func inForce(ns namespace.Namespace, now time.Time) []string {
 }
 
 // remember returns previous with the sights that the status of ns carries from the last
-// pass of whatever process.
-func remember(ns namespace.Namespace, party namespace.Party, previous deleter.Report) (deleter.Report, error) {
-	seen, err := namespace.LastSeen(ns, party)
+// pass of any process, and those of types that are not known.
+func remember(ns namespace.Namespace, party namespace.Party, previous deleter.Report) (_ deleter.Report, unknown []phase.Remaining) {
+	seen := namespace.LastSeen(ns, party)
 	if len(seen) == 0 {
-		return previous, err
+		return previous, nil
 	}
 	if previous.UID != ns.UID {
 		previous = deleter.Report{UID: ns.UID}
@@ -42,13 +43,17 @@ func remember(ns namespace.Namespace, party namespace.Party, previous deleter.Re
 	sights := slices.Clone(previous.LastSeen)
 	for _, r := range seen {
 		resource := deleter.Resource{Group: r.Group, Name: r.Resource}
+		if r.Resource == "" {
+			unknown = append(unknown, r)
+			continue
+		}
 		if !slices.ContainsFunc(sights, func(s deleter.Sight) bool { return s.Resource == resource }) {
 			sights = append(sights, deleter.Sight{Resource: resource, Objects: r.Count})
 		}
 	}
 	slices.SortFunc(sights, func(a, b deleter.Sight) int { return a.Resource.Compare(b.Resource) })
 	previous.LastSeen = sights
-	return previous, err
+	return previous, unknown
 }
 
 // lapse makes failures of what was waived when the waivers that it relies upon are not

@@ -3,6 +3,7 @@ package pass_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -285,18 +286,42 @@ func TestR7_WaiverOfWhatAnotherProcessSaw(t *testing.T) {
 	}
 }
 
-// R7: a record of what was seen that cannot be read counts against every waiver.
+// R7: a record of what was seen that cannot be read, or names too many types for a condition, counts
+// against every waiver, in every process, until a pass has seen all content.
 func TestR7_UnreadableRecordOfWhatWasSeen(t *testing.T) {
 	h := new(controllertest.Host)
 	terminate(t, h, "a")
 	waive(t, h, "a", widgets.String(), time.Hour)
-	ns := hosted(t, h, "a")
-	ns.Status.Conditions = []phase.Condition{{Type: phase.ContentLastSeen, Status: phase.True, LastTransitionTime: phase.At(time.Now()), Message: "{"}}
-	_, err := h.UpdateStatus(t.Context(), ns)
+	var many []phase.Remaining
+	for i := range 3000 {
+		many = append(many, phase.Remaining{Resource: fmt.Sprintf("things%05d", i), Count: 1})
+	}
+	many = append(many, phase.Remaining{Group: widgets.Group, Resource: widgets.Name, Count: 1})
+	written := phase.Conditions(nil, phase.Observation{LastSeen: many}, "", time.Now())
+	for _, message := range []string{"{", "", "null", "{}", written[len(written)-1].Message} {
+		ns := hosted(t, h, "a")
+		ns.Status.Conditions = []phase.Condition{{Type: phase.ContentLastSeen, Status: phase.True, LastTransitionTime: phase.At(time.Now()), Message: message}}
+		_, err := h.UpdateStatus(t.Context(), ns)
+		require.NoError(t, err)
+		for range 3 {
+			result, err := run(t, h, down(t, 0, nil), kubernetes, "a")
+			require.ErrorIs(t, err, errDown)
+			require.Equal(t, pass.Failed, result.Outcome)
+		}
+	}
+	left := 1
+	answering, err := deleter.New([]deleter.Source{{Resource: widgets, Content: deleter.Func(func(context.Context, deleter.Target) (int, error) {
+		return left, nil
+	})}}, nil)
 	require.NoError(t, err)
-	result, err := run(t, h, down(t, 0, nil), kubernetes, "a")
-	require.ErrorIs(t, err, errDown)
-	require.Equal(t, pass.Failed, result.Outcome)
+	result, err := run(t, h, answering, kubernetes, "a")
+	require.NoError(t, err)
+	require.Equal(t, pass.Waiting, result.Outcome)
+	require.Equal(t, `{"`+widgets.String()+`":1}`, message(hosted(t, h, "a"), phase.ContentLastSeen), "all content was seen")
+	left = 0
+	result, err = run(t, h, answering, kubernetes, "a")
+	require.NoError(t, err)
+	require.Equal(t, pass.Removed, result.Outcome)
 }
 
 // R8: a waiver of one incarnation is none of the next.
