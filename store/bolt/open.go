@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"syscall"
 	"time"
 
@@ -209,11 +210,15 @@ func (f file) engine(wait time.Duration, readOnly bool) (*bbolt.DB, error) {
 		return nil, fmt.Errorf("%w, close it there or set Options.Wait", store.ErrInUse)
 	case errors.Is(err, berrors.ErrInvalid), errors.Is(err, berrors.ErrVersionMismatch):
 		return nil, fmt.Errorf("%w: %w", ErrForeign, err)
-	case errors.Is(err, berrors.ErrChecksum):
+	case errors.Is(err, berrors.ErrChecksum), strings.HasPrefix(err.Error(), tooSmall):
 		return nil, fmt.Errorf("%w: %w", ErrCorrupt, err)
 	}
 	return nil, err
 }
+
+// tooSmall begins the engine's error for a file of fewer than two pages, which has no
+// value of its own.
+const tooSmall = "file size too small"
 
 // recognise tells whether the file is one of this driver's. A file of the engine
 // without any bucket is: its creation was cut short.

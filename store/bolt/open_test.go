@@ -104,6 +104,10 @@ func TestOpenRefuses(t *testing.T) {
 			makeStore(t, path)
 			require.NoError(t, os.Truncate(path, int64(8*os.Getpagesize())))
 		}, ErrCorrupt},
+		"cut off after the first page": {func(t *testing.T, path string) {
+			makeStore(t, path)
+			require.NoError(t, os.Truncate(path, int64(os.Getpagesize()+100)))
+		}, ErrCorrupt},
 		"overwritten at the front": {func(t *testing.T, path string) {
 			makeStore(t, path)
 			content, err := os.ReadFile(path)
