@@ -319,7 +319,7 @@ func TestBadInput(t *testing.T) {
 		{"grants for nobody", []string{"--grants", "x"}, "--grants needs --tokens", true},
 		{"open to other machines", []string{"--listen", ":0"}, "--insecure-listen, or let in only clients with --tokens", true},
 		{"debug pages open to other machines", []string{"--tokens", tokens, "--debug-listen", "0.0.0.0:0"}, `--debug-listen is "0.0.0.0:0"`, true},
-		{"a host with a port", []string{"--store", "memory", "--hosts", "console:8080"}, "--hosts: ", true},
+		{"a host with a port", []string{"--store", "memory", "--hosts", "console:8080"}, "flag -hosts: ", true},
 		{"no such tokens", []string{"--tokens", filepath.Join(dir, "absent")}, "absent", false},
 		{"empty tokens", []string{"--tokens", file("empty.csv", "\n")}, "nobody would be let in", false},
 		{"token of nobody", []string{"--tokens", file("nobody.csv", "token\n")}, "a token and a user are needed", false},

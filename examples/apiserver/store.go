@@ -28,7 +28,7 @@ func (c config) open(ctx context.Context) (store.Store, error) {
 			return nil, fmt.Errorf("--data: %w", err)
 		}
 		s, err := opened(bolt.Open(filepath.Join(c.data, "namespaces.db"), &bolt.Options{Wait: c.wait}))
-		return s, command.InUse(err, c.data)
+		return s, command.Opening(c.data, err)
 	case kindMemory:
 		return opened(memory.New(nil))
 	case kindEtcd:

@@ -143,14 +143,14 @@ func TestBadInput(t *testing.T) {
 		{"argument", []string{"now"}, `unexpected argument "now"`},
 		{"negative objects", []string{"--objects", "-1"}, "--objects is -1"},
 		{"no parallelism", []string{"--parallelism", "0"}, "--parallelism is 0"},
-		{"no such file", []string{"--namespace", filepath.Join(dir, "absent.json")}, "absent.json"},
-		{"not JSON", []string{"--namespace", file("text.json", "development")}, "cannot be read"},
+		{"no such file", []string{"--namespace", filepath.Join(dir, "absent.json")}, "--namespace: open "},
+		{"not JSON", []string{"--namespace", file("text.json", "development")}, "--namespace: the namespace in "},
 		{"bad name", []string{"--namespace", file("name.json", `{"metadata":{"name":"../etc"},"spec":{"finalizers":["openshift.com/origin"]}}`)}, "metadata.name"},
 		{"immortal", []string{"--namespace", file("default.json", `{"metadata":{"name":"default"},"spec":{"finalizers":["openshift.com/origin"]}}`)}, "this namespace may not be deleted"},
 		{"no name", []string{"--namespace", file("generate.json", `{"metadata":{"generateName":"a-"}}`)}, "has no metadata.name"},
 		{"not OpenShift's", []string{"--namespace", file("plain.json", `{"metadata":{"name":"a"}}`)}, `lacks "openshift.com/origin"`},
 		{"somebody else's", []string{"--namespace", file("else.json", `{"metadata":{"name":"a"},"spec":{"finalizers":["openshift.com/origin","example.com/nobody"]}}`)}, `the finalizer "example.com/nobody"`},
-		{"not a store", []string{"--data", file("text.db", strings.Repeat("text ", 4096))}, "text.db"},
+		{"not a store", []string{"--data", file("text.db", strings.Repeat("text ", 4096))}, "--data: store: open "},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var out bytes.Buffer

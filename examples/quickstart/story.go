@@ -41,7 +41,7 @@ func tell(ctx context.Context, w io.Writer, c config, ns namespace.Namespace) (e
 	}
 	s, err := bolt.Open(c.data, &bolt.Options{Wait: c.wait})
 	if err != nil {
-		return command.InUse(err, c.data)
+		return command.Opening(c.data, err)
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
 	types := slices.Concat(kubernetesTypes, openshiftTypes, []registry.ResourceType{events})

@@ -118,10 +118,11 @@ func above(path string) error {
 	return nil
 }
 
-// InUse returns err, of a store that keeps a file at path, in terms of flags.
-func InUse(err error, path string) error {
+// Opening returns the error of opening the store whose file is at path in terms of flags;
+// nil for nil.
+func Opening(path string, err error) error {
 	if errors.Is(err, store.ErrInUse) {
 		return &redacted{err, fmt.Sprintf("--data: another process has %s open: end it, or give it time with --wait", path)}
 	}
-	return err
+	return About("--data", err)
 }
