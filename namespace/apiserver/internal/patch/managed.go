@@ -194,7 +194,7 @@ func isReset(list []namespace.ManagedFieldsEntry) bool {
 // untyped returns an object as the libraries of Kubernetes take it.
 func untyped(k kinds.Kind, o registry.Object) (*unstructured.Unstructured, error) {
 	o.Kind, o.APIVersion = k.Kind, k.APIVersion()
-	data, err := json.Marshal(o)
+	data, err := encode(o)
 	if err != nil {
 		return nil, err
 	}

@@ -1,10 +1,6 @@
 package patch
 
-import (
-	"errors"
-
-	jsonpatch "github.com/evanphx/json-patch/v5"
-)
+import "errors"
 
 // mergePatch returns what doc becomes by a JSON Merge Patch (RFC 7386).
 func mergePatch(doc, body []byte) ([]byte, error) {
@@ -16,46 +12,44 @@ func mergePatch(doc, body []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if mergeSteps(tree, patch) > maxSteps || measure(patch).depth*(len(doc)+len(body)) > maxScanned {
-		return nil, errEffort
-	}
-	if doc, err = format(tree); err != nil {
-		return nil, err
-	}
-	if body, err = format(patch); err != nil { // without repeated fields
-		return nil, err
-	}
-	var out []byte
-	err = guarded(func() error {
-		out, err = jsonpatch.MergePatch(doc, body)
-		return err
-	})
-	if err != nil {
-		return nil, errors.Join(errUnmergeable, err)
-	}
-	return canonical(out)
+	mergeInto(tree, patch)
+	return format(tree)
 }
 
-// mergeSteps returns how many names of fields the library compares: it looks for
-// each by going through all of its object.
-func mergeSteps(doc map[string]any, patch any) int {
-	steps := 0
-	switch patch := patch.(type) {
-	case []any:
-		for _, item := range patch {
-			steps += mergeSteps(nil, item)
-		}
-	case map[string]any:
-		steps = len(patch) * len(doc)
-		for name, value := range patch {
-			if doc != nil || value == nil {
-				steps += len(patch)
-			}
-			before, _ := doc[name].(map[string]any)
-			steps += mergeSteps(before, value)
+// mergeInto applies a merge patch to an object. What it adds has no null fields.
+func mergeInto(object, patch map[string]any) {
+	for name, value := range patch {
+		before, there := object[name].(map[string]any)
+		change, ok := value.(map[string]any)
+		switch {
+		case value == nil:
+			delete(object, name)
+		case there && ok:
+			mergeInto(before, change)
+		default:
+			dropNulls(value)
+			object[name] = value
 		}
 	}
-	return steps
+}
+
+// dropNulls removes the null fields of all objects in a tree. RFC 7386 keeps those of objects
+// in lists, Kubernetes does not.
+func dropNulls(tree any) {
+	switch tree := tree.(type) {
+	case []any:
+		for _, item := range tree {
+			dropNulls(item)
+		}
+	case map[string]any:
+		for name, value := range tree {
+			if value == nil {
+				delete(tree, name)
+			} else {
+				dropNulls(value)
+			}
+		}
+	}
 }
 
 // parseObject decodes a JSON value that must be an object.

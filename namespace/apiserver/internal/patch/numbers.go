@@ -86,7 +86,7 @@ type missing struct{}
 // no short decimal. A number that may be one or another is refused.
 func exact(k kinds.Kind, live registry.Object, applied, outcome []byte) ([]byte, error) {
 	var trees [3]any
-	stored, err := json.Marshal(live)
+	stored, err := encode(live)
 	if err != nil {
 		return nil, err
 	}

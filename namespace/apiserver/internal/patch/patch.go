@@ -1,8 +1,8 @@
 // Package patch changes objects as the PATCH requests of Kubernetes ask for: by JSON
 // patches, merge patches, strategic merge patches and server-side apply.
 //
-// JSON patches and merge patches are applied by evanphx/json-patch, of which Kubernetes
-// has an older version, strategic merge patches and server-side apply by apimachinery.
+// JSON patches are applied by evanphx/json-patch, of which Kubernetes has an older
+// version, strategic merge patches and server-side apply by apimachinery.
 // What is here are the bounds, and what keeps a hostile request from those libraries:
 // they are given documents and patches in one form, without blanks and repeated
 // fields; paths that json-patch misunderstands (the whole document as a source, names
@@ -17,7 +17,6 @@ package patch
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"mime"
@@ -120,7 +119,7 @@ func (p *Patcher) Apply(ctx context.Context, k kinds.Kind, subresource string, c
 
 // merge applies any other patch than server-side apply.
 func (p *Patcher) merge(k kinds.Kind, kind types.PatchType, current registry.Object, r Request) (registry.Object, []string, error) {
-	doc, err := json.Marshal(current)
+	doc, err := encode(current)
 	if err != nil {
 		return registry.Object{}, nil, err
 	}
