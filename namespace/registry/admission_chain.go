@@ -59,7 +59,7 @@ func (a *admission) refusal(err error) error {
 }
 
 // join adds what the links have had join the commit to its conditions and
-// operations. A condition on the gate that is there already becomes stricter.
+// operations. The gate as the links have read it takes the place of a cached one.
 func (a *admission) join(ctx context.Context, conditions []store.Condition, do []store.Operation) ([]store.Condition, []store.Operation, error) {
 	if a == nil {
 		return conditions, do, nil

@@ -16,13 +16,13 @@ import (
 // DeleterOptions tunes [Registry.Deleter]. Zero fields take the defaults.
 type DeleterOptions struct {
 	deleter.Options
-	// Types are the types to delete: those of one party, where several parties share the
-	// namespaces. Empty is all namespaced types that are declared.
+	// Types are the types to delete, such as the types of one party where several parties
+	// share the namespaces. Empty is all namespaced types that are declared.
 	Types []deleter.Resource
-	// Sources, called in each pass, returns the sources to use in place of those of Types,
-	// which it is given: with an order (After), wrapped, or with further ones for content
-	// that is kept elsewhere. Its error counts as that of [deleter.Discovering]. Nil: they
-	// are used as they are.
+	// Sources is called in each pass with the sources of Types, and returns the sources to
+	// use: these with an order (After), wrapped, or with further ones for content that is
+	// kept elsewhere. Its error is a failure of discovery ([deleter.Discovering]). Nil: the
+	// sources of Types are used as they are.
 	Sources func(ctx context.Context, sources []deleter.Source) ([]deleter.Source, error)
 }
 
