@@ -30,7 +30,7 @@ const (
 )
 
 // A short history, so that the child is killed while old changes are dropped too.
-var killOptions = Options{Retain: 300}
+var killOptions = Options{Retain: 300, Check: true}
 
 func TestMain(m *testing.M) {
 	if job := os.Getenv(killEnv); job != "" {

@@ -268,8 +268,8 @@ func (c *pageCheck) leaf(id uint64, page, low, high []byte, buckets bool) error 
 	return nil
 }
 
-// bucket checks a bucket: its header tells the root of its tree, or a small leaf
-// follows.
+// bucket checks a bucket: its header names the root of its tree, or a small leaf
+// follows the header.
 func (c *pageCheck) bucket(id uint64, value []byte) error {
 	if len(value) < bucketHeader {
 		return c.wrong(id, "has a damaged bucket")

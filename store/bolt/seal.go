@@ -11,7 +11,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
-// A seal is a checksum (CRC-32C) at the begin of each value in the file. It covers
+// A seal is a checksum (CRC-32C) at the start of each value in the file. It covers
 // the bucket, the key, and the value or its header: a damaged, moved or swapped
 // record does not match its seal.
 const sealSize = 4
@@ -49,9 +49,8 @@ type table struct {
 	digest  *uint64 // sum of the weights of all records, in all tables of the file
 }
 
-// weight is the part of a record in the digest of the file. The digest counts the
-// records and sums their seals, so it tells a file that lost records, or has earlier
-// ones, from the one that was written.
+// weight is the part of a record in the digest of the file. The digest sums the count
+// and the seals of all records: it changes if a record is lost or is an earlier one.
 func weight(record []byte) uint64 { return 1<<32 | uint64(binary.BigEndian.Uint32(record)) }
 
 // check compares a record with its seal.
@@ -85,9 +84,9 @@ func (t table) find(key []byte) ([]byte, *bbolt.Cursor, error) {
 	return record, c, nil
 }
 
-// checkAround checks the records on both sides of key, where a search has found k
-// instead. A damaged key sends the engine's search astray or hides itself; when the
-// neighbours are intact and in order, there is nothing between them. It moves c.
+// checkAround checks the records on both sides of key after a search that found k
+// instead. A damaged key misleads the engine's search or hides itself. If the neighbours
+// are intact and in order, there is nothing between them. checkAround moves c.
 func (t table) checkAround(key, k, record []byte, c *bbolt.Cursor) error {
 	var before []byte
 	var recordBefore []byte
@@ -217,7 +216,7 @@ func (s *snapshot) check() error {
 	case int64(changes) != s.head.changes:
 		return fmt.Errorf("%w: the log has %d changes of %d", ErrCorrupt, changes, s.head.changes)
 	case digest != s.head.digest:
-		return fmt.Errorf("%w: the records (%d) are not those that were written (%d)", ErrCorrupt, digest>>32, s.head.digest>>32)
+		return fmt.Errorf("%w: the records do not match the digest of the file, some are missing or are earlier ones", ErrCorrupt)
 	}
 	return nil
 }

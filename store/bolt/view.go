@@ -7,8 +7,8 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// landing tells reads which transactions of the engine have been synced and
-// published. The engine shows a commit to reads as soon as it is written; what it
+// landing records which transactions of the engine have been synced and published.
+// Reads wait for it. The engine shows a commit to reads as soon as it is written; what it
 // shows before the sync, a crash of the machine can take back, and what it shows
 // before the hub has it, a watch refuses as ahead of the store.
 type landing struct {
@@ -62,8 +62,8 @@ func (s *Store) view(ctx context.Context, f func(tx *bbolt.Tx) error) error {
 	}
 }
 
-// tryView is not done when it met a commit that failed: then the file is about to
-// be opened anew.
+// tryView is not done if it met a commit that failed: the file is about to be opened
+// again.
 func (s *Store) tryView(ctx context.Context, f func(tx *bbolt.Tx) error) (done bool, err error) {
 	s.reads.RLock()
 	defer s.reads.RUnlock()

@@ -170,8 +170,8 @@ func (s *Store) write(ctx context.Context, request *pb.TxnRequest) (*pb.TxnRespo
 // refusedFull reports whether a write that was answered "no space" surely wrote nothing.
 // A server whose database is full refuses a write before it proposes it. But the write
 // that crosses the quota on its way is applied, and answered with the same error. Either
-// way it is decided by now, so the history of a key that it puts tells: the put is in it,
-// after the revision that was current before, or the write was refused.
+// way it is decided by now: if the history of a key that it puts has the put, after the
+// revision that was current before, the write was made; otherwise it was refused.
 func (s *Store) refusedFull(ctx context.Context, request *pb.TxnRequest, since int64) bool {
 	var put *pb.PutRequest
 	for _, op := range request.Success {

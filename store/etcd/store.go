@@ -37,7 +37,7 @@ type Store struct {
 	pace    pace
 	cluster uint64
 	epoch   string
-	seen    atomic.Int64 // the newest revision that a server has told
+	seen    atomic.Int64 // the newest revision that a server has reported
 
 	closing  context.Context // ends with Close, or when the cluster is another one
 	stop     context.CancelCauseFunc
