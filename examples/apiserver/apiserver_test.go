@@ -320,6 +320,7 @@ func TestBadInput(t *testing.T) {
 		{"open to other machines", []string{"--listen", ":0"}, "--insecure-listen, or let in only clients with --tokens", true},
 		{"debug pages open to other machines", []string{"--tokens", tokens, "--debug-listen", "0.0.0.0:0"}, `--debug-listen is "0.0.0.0:0"`, true},
 		{"a host with a port", []string{"--store", "memory", "--hosts", "console:8080"}, "flag -hosts: ", true},
+		{"manifests nowhere", []string{"--store", "memory", "--manifests", "http://user:secret@"}, "--manifests: ", true},
 		{"no such tokens", []string{"--tokens", filepath.Join(dir, "absent")}, "absent", false},
 		{"empty tokens", []string{"--tokens", file("empty.csv", "\n")}, "nobody would be let in", false},
 		{"token of nobody", []string{"--tokens", file("nobody.csv", "token\n")}, "a token and a user are needed", false},
@@ -336,6 +337,7 @@ func TestBadInput(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			err := run(t.Context(), io.Discard, io.Discard, tt.args)
 			require.ErrorContains(t, err, tt.want)
+			require.NotContains(t, err.Error(), "secret")
 			var usage *command.UsageError
 			require.Equal(t, tt.usage, errors.As(err, &usage))
 		})

@@ -13,11 +13,12 @@ import (
 
 // manifests are the flags for objects that files or a document at a URL describe.
 type manifests struct {
-	from []string // directories and URLs
-	node string   // the namespace that they belong in
+	from    []string // directories and URLs
+	sources []sources.Source
+	node    string // the namespace that they belong in
 }
 
-// check sets the namespace by default: the name of the host.
+// check makes the sources, and sets the namespace by default: the name of the host.
 func (m *manifests) check() error {
 	if len(m.from) == 0 {
 		if m.node != "" {
@@ -35,12 +36,6 @@ func (m *manifests) check() error {
 	if wrong := namespace.ValidateName(m.node); len(wrong) > 0 {
 		return fmt.Errorf("--node is %q, which cannot be the name of a namespace: %s", m.node, wrong[0])
 	}
-	return nil
-}
-
-// syncers returns what keeps the objects in step with each directory and URL.
-func (m manifests) syncers(b backend, log *slog.Logger) ([]*sources.Syncer, error) {
-	var list []*sources.Syncer
 	for _, from := range m.from {
 		var source sources.Source
 		var err error
@@ -50,8 +45,17 @@ func (m manifests) syncers(b backend, log *slog.Logger) ([]*sources.Syncer, erro
 			source, err = sources.Directory(from, nil)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("--manifests: %w", err)
+			return fmt.Errorf("--manifests: %w", err)
 		}
+		m.sources = append(m.sources, source)
+	}
+	return nil
+}
+
+// syncers returns what keeps the objects in step with each directory and URL.
+func (m manifests) syncers(b backend, log *slog.Logger) ([]*sources.Syncer, error) {
+	var list []*sources.Syncer
+	for _, source := range m.sources {
 		syncer, err := sources.New(b.registry, m.node, source, &sources.Options{
 			CreateNamespace: true, Kinds: b.kinds, Synced: synced(log.With("manifests", source.Name(), "namespace", m.node)),
 		})
