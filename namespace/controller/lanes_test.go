@@ -89,22 +89,43 @@ func TestR10_WaitingBesideHangingOnes(t *testing.T) {
 	})
 }
 
+// slowly is host whose requests take d each.
+func slowly(host controller.Namespaces, d time.Duration) controller.Namespaces {
+	return &controllertest.Intercept{Namespaces: host, Before: func(ctx context.Context, op controllertest.Op, _ string) error {
+		if op == controllertest.OpWatch {
+			return nil
+		}
+		select {
+		case <-time.After(d):
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}}
+}
+
+// Answers of the place where namespaces are kept are progress like those of sources.
+func TestR10_SlowStorageIsNoHang(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1, latency(300*time.Millisecond))
+		diary := newDiary()
+		run(t, slowly(w.host, 300*time.Millisecond), w.deleter, kubernetes, controller.Options{Workers: 2, Parked: 4, Hooks: diary.hooks()})
+		for _, name := range names("ns", 100) {
+			w.create(t, name)
+			w.delete(t, name)
+		}
+		time.Sleep(10 * time.Minute)
+		require.Zero(t, w.host.Len())
+		require.Empty(t, diary.of("retried", ""))
+	})
+}
+
 // A place that takes longer than Long for each request holds nothing up for ever, however many
 // namespaces wait.
 func TestR12_SlowStorage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1, nil)
-		slow := &controllertest.Intercept{Namespaces: w.host, Before: func(ctx context.Context, op controllertest.Op, _ string) error {
-			if op == controllertest.OpWatch {
-				return nil
-			}
-			select {
-			case <-time.After(3 * time.Second):
-				return nil
-			case <-ctx.Done():
-				return context.Cause(ctx)
-			}
-		}}
+		slow := slowly(w.host, 3*time.Second)
 		run(t, slow, w.deleter, kubernetes, controller.Options{Workers: 2})
 		for _, name := range names("ns", 200) {
 			w.create(t, name)

@@ -166,6 +166,7 @@ func (p *run) read(ctx context.Context) (stop bool, err error) {
 	case err != nil:
 		return false, &StorageError{"read", err}
 	}
+	deleter.ReportProgress(ctx)
 	p.result.Namespace = ns
 	if p.req.UID == "" {
 		p.req.UID = ns.UID
@@ -284,6 +285,7 @@ func (p *run) write(ctx context.Context) error {
 		}
 		return err
 	}
+	deleter.ReportProgress(ctx)
 	p.result.Namespace, p.result.Outcome = written, Finalized
 	if namespace.Removable(written) {
 		p.result.Outcome = Removed
@@ -298,6 +300,7 @@ func (p *run) writeStatus(ctx context.Context, decision namespace.Decision) erro
 	if err != nil {
 		return &StorageError{"write status", err}
 	}
+	deleter.ReportProgress(ctx)
 	p.result.Namespace = written
 	return nil
 }
