@@ -21,13 +21,16 @@ func (s *Server) get(w http.ResponseWriter, r *request) error {
 	if err := s.reached(r); err != nil {
 		return err
 	}
+	if err := s.hold(r, reading); err != nil {
+		return err
+	}
 	ctx := r.Context()
 	if r.format == (codec.Format{}) {
 		document, err := r.storage.getJSON(ctx, r.Namespace, r.Name)
 		if err != nil {
 			return err
 		}
-		if err := s.reserve(r, rawCopies*int64(len(document))); err != nil {
+		if err := s.hold(r, rawCopies*int64(len(document))); err != nil {
 			return err
 		}
 		if body, ok := s.codec.RawObject(r.format, document); ok {
@@ -38,7 +41,7 @@ func (s *Server) get(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	if err := s.reserve(r, r.encoding(o)); err != nil {
+	if err := s.hold(r, r.encoding(o)); err != nil {
 		return err
 	}
 	return s.answer(w, r, http.StatusOK, o)

@@ -11,18 +11,17 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
 )
 
-// rawPageBytes bounds a page of a list with a limit, besides the limit: clients go on with
-// its token. A page that is rendered has pageBytes at most.
-const rawPageBytes = 4 * pageBytes
-
-// list answers a list. A page has at most Limits.Page objects, if the client asked
-// for pages at all: others would take the first page for everything.
+// list answers a list. If the client asked for pages, one has at most Limits.Page objects
+// and pageBytes: other clients would take the first page for everything.
 func (s *Server) list(w http.ResponseWriter, r *request) error {
 	o := r.query.list
 	if o.Limit > 0 && o.Continue == "" && r.query.resourceVersionMatch == "" && o.ResourceVersion != "" && o.ResourceVersion != "0" {
 		o.Exact = true // what a list in pages from a version has always meant
 	}
-	o.Limit = min(o.Limit, s.options.Limits.Page)
+	o.Limit, o.Bytes = min(o.Limit, s.options.Limits.Page), pageBytes
+	if err := s.hold(r, reading); err != nil {
+		return err
+	}
 	if r.format == (codec.Format{}) {
 		return s.listRaw(w, r, o)
 	}
@@ -40,8 +39,8 @@ func (s *Server) list(w http.ResponseWriter, r *request) error {
 // rendered reads a list whose objects are rendered: a page, or all of it as far as there is
 // memory.
 func (s *Server) rendered(r *request, o registry.ListOptions) (registry.ObjectList, error) {
-	o.Bytes = pageBytes
 	var list registry.ObjectList
+	var weight int64
 	for {
 		var page registry.ObjectList
 		err := s.await(r, func(ctx context.Context) (err error) {
@@ -51,17 +50,16 @@ func (s *Server) rendered(r *request, o registry.ListOptions) (registry.ObjectLi
 		if err != nil {
 			return list, err
 		}
-		var weight int64
 		for _, object := range page.Items {
 			weight += r.encoding(object)
-		}
-		if err := s.reserve(r, weight); err != nil {
-			return list, err
 		}
 		page.Items = append(list.Items, page.Items...)
 		list = page
 		if o.Limit > 0 || page.Continue == "" {
-			return list, nil
+			return list, s.hold(r, weight)
+		}
+		if err := s.hold(r, weight+reading); err != nil {
+			return list, err
 		}
 		o = after(o, page.Continue)
 	}
@@ -78,9 +76,6 @@ func after(o registry.ListOptions, token string) registry.ListOptions {
 // whatever its size, and however slowly the client takes it.
 func (s *Server) listRaw(w http.ResponseWriter, r *request, o registry.ListOptions) error {
 	whole := o.Limit == 0
-	if o.Bytes = rawPageBytes; whole {
-		o.Bytes = pageBytes
-	}
 	var page registry.JSONList
 	err := s.await(r, func(ctx context.Context) (err error) {
 		page, err = r.storage.listJSON(ctx, r.Namespace, o)
@@ -89,12 +84,12 @@ func (s *Server) listRaw(w http.ResponseWriter, r *request, o registry.ListOptio
 	if err != nil {
 		return err
 	}
-	if err := s.hold(r, rawWeight(page.Items)); err != nil {
-		return err
-	}
 	token := page.Continue
 	if whole {
 		page.Continue = ""
+	}
+	if err := s.hold(r, rawWeight(page.Items, page.Continue != token)); err != nil {
+		return err
 	}
 	empty, ok := s.codec.RawList(r.format, r.Kind, page.ListMeta, nil)
 	if !ok {
@@ -128,7 +123,7 @@ func (s *Server) nextPart(r *request, o registry.ListOptions) (registry.JSONList
 	defer cancel()
 	page, err := r.storage.listJSON(ctx, r.Namespace, o)
 	if err == nil {
-		err = s.hold(r, rawWeight(page.Items))
+		err = s.hold(r, rawWeight(page.Items, page.Continue != ""))
 	}
 	return page, err
 }
@@ -143,10 +138,15 @@ func (s *Server) cutOff(r *request, err error) {
 	panic(http.ErrAbortHandler)
 }
 
-func rawWeight(items []json.RawMessage) int64 {
+// rawWeight returns the weight of answering with stored documents, and of reading further
+// ones thereafter.
+func rawWeight(items []json.RawMessage, more bool) int64 {
 	weight := int64(piece)
 	for _, item := range items {
 		weight += rawCopies * int64(len(item))
+	}
+	if more {
+		weight = max(weight, reading)
 	}
 	return weight
 }

@@ -30,6 +30,10 @@ const pageBytes = 1 << 20
 // rawCopies is how many copies of a stored document there are while it is answered as it is.
 const rawCopies = 3
 
+// reading is the memory that a request has before it reads from the store: a page, or an
+// object and its answer, most of which are smaller.
+const reading = rawCopies*pageBytes + piece
+
 // reserve lets a request take so many bytes of memory more, until its end. The first
 // reservation of a request waits for its turn, as long as a request waits for a slot.
 func (s *Server) reserve(r *request, weight int64) error {

@@ -23,6 +23,9 @@ func (st *watchStream) sendState(ctx context.Context) (string, error) {
 		}
 		defer slot.Release()
 	}
+	if err := st.server.hold(st.r, reading); err != nil {
+		return "", err
+	}
 	defer func() { _ = st.server.hold(st.r, 0) }() // less is never refused
 	o := st.r.query.list
 	o.Limit, o.Bytes, o.Continue, o.Exact = statePage, pageBytes, "", false
@@ -49,7 +52,7 @@ func (st *watchStream) sendState(ctx context.Context) (string, error) {
 // each.
 func (st *watchStream) readPage(ctx context.Context, o registry.ListOptions) (namespace.ListMeta, int, func(int) ([]byte, error), error) {
 	page, err := st.r.storage.list(ctx, st.r.Namespace, o)
-	var weight int64
+	weight := int64(reading)
 	for _, object := range page.Items {
 		weight += st.r.encoding(object)
 	}
@@ -65,7 +68,7 @@ func (st *watchStream) readPage(ctx context.Context, o registry.ListOptions) (na
 func (st *watchStream) readRawPage(ctx context.Context, o registry.ListOptions) (namespace.ListMeta, int, func(int) ([]byte, error), error) {
 	page, err := st.r.storage.listJSON(ctx, st.r.Namespace, o)
 	if err == nil {
-		err = st.server.hold(st.r, rawWeight(page.Items))
+		err = st.server.hold(st.r, rawWeight(page.Items, page.Continue != ""))
 	}
 	return page.ListMeta, len(page.Items), func(i int) ([]byte, error) {
 		frame, _ := st.server.codec.RawEvent(st.r.format, registry.Added.String(), page.Items[i])

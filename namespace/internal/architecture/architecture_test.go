@@ -73,7 +73,7 @@ var rooms = []room{
 	{path: "namespace/apiserver/kinds", floor: 4, engine: kubernetes, own: []string{"namespace/apiserver/internal"}},
 	{path: "namespace/apiserver/internal", floor: 4, engine: kubernetes, own: []string{
 		"namespace/apiserver/authorization", "namespace/apiserver/kinds", "namespace/apiserver/internal/codec", "namespace/apiserver/internal/openapi",
-		"github.com/evanphx/json-patch/v5", "golang.org/x/sync/semaphore", "google.golang.org/protobuf/encoding/protowire",
+		"github.com/evanphx/json-patch/v5", "google.golang.org/protobuf/encoding/protowire",
 	}},
 	{path: "namespace/apiserver/internal/codec", floor: 4, engine: kubernetes, own: []string{
 		"namespace/apiserver/kinds", "namespace/apiserver/internal", "go.yaml.in/yaml/v2",

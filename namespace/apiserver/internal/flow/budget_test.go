@@ -58,6 +58,38 @@ func TestBudget(t *testing.T) {
 	})
 }
 
+// A lease that holds something grows while there is room, whoever waits: so requests that
+// have begun come to their end, and give back what others wait for.
+func TestBudgetGrowsPastTheQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := flow.NewBudget(100)
+		begun, other := b.Lease("a"), b.Lease("b")
+		require.NoError(t, begun.Grow(t.Context(), 30))
+		require.NoError(t, other.Grow(t.Context(), 50))
+		ctx, cancel := context.WithCancel(t.Context())
+		heavy, light, same := b.Lease("c"), b.Lease("d"), b.Lease("a")
+		results := make(chan error, 3)
+		go func() { results <- heavy.Grow(ctx, 30) }()
+		synctest.Wait()
+		go func() { results <- light.Grow(t.Context(), 10) }()
+		synctest.Wait()
+		go func() { results <- same.Grow(t.Context(), 40) }()
+		synctest.Wait()
+		require.NoError(t, begun.Grow(t.Context(), 35))
+		require.Empty(t, results, "all wait in their turn")
+		cancel()
+		require.ErrorIs(t, <-results, flow.ErrTooMany)
+		require.NoError(t, <-results, "it waited for the one before it only")
+		begun.Release()
+		require.NoError(t, <-results)
+		for _, l := range []*flow.Lease{other, heavy, light, same} {
+			l.Release()
+		}
+		whole := b.Lease("a")
+		require.NoError(t, whole.Grow(t.Context(), 50))
+	})
+}
+
 // Whatever the interleaving, no more is held than there is, and all is given back.
 func TestBudgetUnderLoad(t *testing.T) {
 	seed := rand.Uint64()
