@@ -17,9 +17,9 @@ import (
 // The exit codes of all example programs. A shell reads 128 and the number of a signal
 // as the end by that signal.
 const (
-	Done        = 0                          // the work is done, or SIGTERM stopped a server in good order
-	Failed      = 1                          // the program could not do its work
-	Misused     = 2                          // the command line makes no sense
+	done        = 0                          // the work is done, or SIGTERM stopped a server in good order
+	failed      = 1                          // the program could not do its work
+	misused     = 2                          // the command line makes no sense
 	interrupted = 128 + int(syscall.SIGINT)  // always, after an interrupt (Ctrl-C)
 	terminated  = 128 + int(syscall.SIGTERM) // SIGTERM came before the work was done
 )
@@ -74,7 +74,7 @@ func (p Program) end(ctx context.Context, w io.Writer, err error) int {
 	var usage *UsageError
 	switch stopped := errors.As(context.Cause(ctx), &by); {
 	case errors.Is(err, flag.ErrHelp):
-		return Done
+		return done
 	case stopped && (by.Signal == os.Interrupt || err != nil):
 		text := "interrupted"
 		if p.Resume != "" {
@@ -88,16 +88,16 @@ func (p Program) end(ctx context.Context, w io.Writer, err error) int {
 		}
 		return terminated
 	case err == nil:
-		return Done
+		return done
 	case errors.As(err, &usage):
 		fmt.Fprintf(w, "%s: %v\n", p.Name, err)
 		if !strings.Contains(err.Error(), "--help") {
 			fmt.Fprintf(w, "see --help\n")
 		}
-		return Misused
+		return misused
 	default:
 		fmt.Fprintf(w, "%s: %v\n", p.Name, err)
-		return Failed
+		return failed
 	}
 }
 
