@@ -19,7 +19,7 @@ const (
 	// replaced many small ones by large ones have caught up.
 	MaxDeclaredBytes = 256 << 10
 
-	maxSurplus = 32 // records that one commit removes
+	maxSurplus = 32 // records that one commit removes, if the store allows as many
 )
 
 // Surplus returns the operations that remove the oldest [Declared] records of a name, so
@@ -48,9 +48,13 @@ func (l *Log) Surplus(ctx context.Context, name string) ([]store.Operation, erro
 		return nil, err
 	}
 	slices.SortFunc(records, func(a, b kept) int { return cmp.Compare(a.at, b.at) })
+	most := maxSurplus
+	if limit := store.LimitsOf(l.store).Operations; limit > 0 {
+		most = min(most, max(limit/4, 1)) // the rest is for the commit that they belong in
+	}
 	var gone []store.Operation
 	for i, r := range records {
-		if len(records)-i < MaxDeclared && total <= MaxDeclaredBytes-MaxChanges || len(gone) == maxSurplus {
+		if len(records)-i < MaxDeclared && total <= MaxDeclaredBytes-MaxChanges || len(gone) == most {
 			break
 		}
 		gone = append(gone, store.Delete(r.key))

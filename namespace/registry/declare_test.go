@@ -116,10 +116,13 @@ func TestARecordIsOfTheSameCommit(t *testing.T) {
 	}
 }
 
-// Whoever may update one namespace can neither fill the store with records, nor have those
-// of what was dropped by force go.
+// A user who may update one namespace can neither fill the store with records, nor remove
+// records of force, nor make a commit larger than a store with low limits takes.
 func TestRecordsOfDeclarationsAreBounded(t *testing.T) {
-	e := newEnv(t)
+	m, err := memory.New(&memory.Options{Limits: store.Limits{Operations: 16}})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, m.Close()) })
+	e := newEnvOver(t, m)
 	n := e.create("a")
 	start := now(t, e.store)
 	log, err := audit.New(e.store, nil)
