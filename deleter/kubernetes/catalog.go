@@ -57,11 +57,15 @@ func (c *catalog) latest() *view {
 
 // fresh returns what a discovery finds that began after the call.
 func (c *catalog) fresh(ctx context.Context) (*view, error) {
-	return c.discoveries.do(ctx, func(ctx context.Context) (*view, error) {
+	v, err := c.discoveries.do(ctx, func(ctx context.Context) (*view, error) {
 		within, cancel := context.WithTimeoutCause(ctx, c.timeout, fmt.Errorf("discovery did not end within %v", c.timeout))
 		defer cancel()
 		return c.discover(within)
 	})
+	if err == nil {
+		deleter.ReportProgress(ctx)
+	}
+	return v, err
 }
 
 // absent reports whether a discovery that begins now no longer finds a type.

@@ -33,6 +33,24 @@ func nowhere(resources func(context.Context) ([]*metav1.APIResourceList, error))
 	}
 }
 
+// A discovery that answers is progress of each pass that waits for it.
+func TestDiscoveryIsProgress(t *testing.T) {
+	var failure error
+	cluster, err := New(nowhere(func(context.Context) ([]*metav1.APIResourceList, error) {
+		return []*metav1.APIResourceList{served("v1", "pods")}, failure
+	}), nil)
+	require.NoError(t, err)
+	progress := 0
+	ctx := deleter.WithProgress(t.Context(), func() { progress++ })
+	_, err = cluster.deleter.catalog.fresh(ctx)
+	require.NoError(t, err)
+	require.Equal(t, 1, progress)
+	failure = errors.New("down")
+	_, err = cluster.deleter.catalog.fresh(ctx)
+	require.ErrorIs(t, err, failure)
+	require.Equal(t, 1, progress)
+}
+
 // What is known of types outlives discoveries, but not changes of the types themselves.
 func TestWhatIsLearntOutlivesDiscoveries(t *testing.T) {
 	var lists []*metav1.APIResourceList
