@@ -29,8 +29,6 @@ const (
 	codePassword          = "28P01"
 	codeAuthorization     = "28000"
 	codeDiskFull          = "53100"
-	codeSerialization     = "40001"
-	codeDeadlock          = "40P01"
 	codeUnknown           = "40003"
 	codeAdminShutdown     = "57P01"
 	codeCrashShutdown     = "57P02"
