@@ -179,5 +179,5 @@ func (c *core) refuseStored(ctx context.Context, resource deleter.Resource) erro
 	if len(spaces) == most {
 		spaces[most-1] = "others"
 	}
-	return conflict(typesResource, resource.String(), fmt.Sprintf("%d objects of the type are left, in the namespaces %s", n, strings.Join(spaces, ", ")), nil)
+	return conflict(typesResource, resource.String(), fmt.Sprintf("objects of the type are left: %d, in the namespaces %s", n, strings.Join(spaces, ", ")), nil)
 }
