@@ -12,9 +12,9 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/internal/excerpt"
 )
 
-// delete answers DELETE of one object: with the object while something holds it,
-// and with a Status when it is gone. A namespace is always answered with itself, and
-// with a warning when it was put on hold.
+// delete answers DELETE of one object: with the object while something holds it, and with a
+// Status when it is gone, or when there is no memory to answer with the object. A namespace
+// is answered with itself also when it is gone, and with a warning when it was put on hold.
 func (s *Server) delete(w http.ResponseWriter, r *request) error {
 	only, err := s.deletion(w, r)
 	if err != nil {
@@ -24,7 +24,7 @@ func (s *Server) delete(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	if r.isNamespaces() || !o.DeletionTimestamp.IsZero() {
+	if (r.isNamespaces() || !o.DeletionTimestamp.IsZero()) && s.reserve(r, r.encoding(o)) == nil {
 		return s.answer(w, r, http.StatusOK, o)
 	}
 	return s.succeed(w, r, &metav1.StatusDetails{Name: o.Name, Group: r.Kind.Group, Kind: r.Kind.Resource, UID: types.UID(o.UID)})

@@ -77,3 +77,26 @@ func TestReadsWaitForMemory(t *testing.T) {
 		})
 	}
 }
+
+// Writes that answer with more than they were sent are weighed with that: a write that can
+// still be refused is, and a deletion is answered with a Status.
+func TestHeavyAnswersOfWrites(t *testing.T) {
+	e := newEnv(t, &apiserver.Options{Limits: apiserver.Limits{Memory: 16 << 20}})
+	e.namespace("x")
+	const widgets = "/apis/example.com/v1/namespaces/x/widgets"
+	const heavy, yaml = widgets + "/heavy", "application/yaml"
+	made := e.must(http.StatusCreated, "POST", widgets,
+		`{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"heavy","finalizers":["example.com/f"]},"spec":{"x":[{}`+strings.Repeat(",{}", 8_000)+`]}}`)
+	e.must(http.StatusRequestEntityTooLarge, "GET", heavy, "", "Accept", yaml)
+	before := e.contents()
+	const status = `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"heavy"},"status":{"ready":true}}`
+	e.must(http.StatusRequestEntityTooLarge, "PUT", heavy+"/status", status, "Accept", yaml)
+	e.must(http.StatusRequestEntityTooLarge, "PATCH", heavy+"/status", `{"status":{"ready":true}}`, "Accept", yaml, "Content-Type", "application/merge-patch+json")
+	require.Equal(t, before, e.contents())
+	e.must(http.StatusOK, "PUT", heavy+"/status", status)
+	deleted := e.must(http.StatusOK, "DELETE", heavy, "", "Accept", yaml)
+	require.Contains(t, deleted.Body, "kind: Status\n")
+	require.Contains(t, deleted.Body, made.text("metadata", "uid"))
+	require.Equal(t, "Widget", e.must(http.StatusOK, "DELETE", heavy, "").text("kind"), "there is memory for it in JSON")
+	e.must(http.StatusOK, "PATCH", heavy, `{"metadata":{"finalizers":null}}`, "Content-Type", "application/merge-patch+json")
+}

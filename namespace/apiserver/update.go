@@ -57,7 +57,7 @@ func (s *Server) replace(w http.ResponseWriter, r *request, o registry.Object) (
 		if err != nil {
 			return registry.Object{}, err
 		}
-		if len(live.ManagedFields) > 0 { // each of its fields is looked at
+		if len(live.ManagedFields) > 0 || r.Subresource != "" { // then most of it is decoded, or answered
 			if err := s.amend(r, live); err != nil {
 				return registry.Object{}, err
 			}
