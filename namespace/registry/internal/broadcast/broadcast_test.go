@@ -321,6 +321,52 @@ func TestLargeChange(t *testing.T) {
 	})
 }
 
+// Bookmarks before and after a large change do not end the watch of a watcher that does not
+// read meanwhile.
+func TestLargeChangeBetweenBookmarks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(t)
+		defer s.Close()
+		shared := newShared(s, 10)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		var delivered int
+		var failure error
+		look := make(chan struct{})
+		var running sync.WaitGroup
+		running.Go(func() {
+			for change, err := range shared.Watch(ctx, "a/", store.Position{}) {
+				if failure = err; err != nil {
+					return
+				}
+				if delivered += len(change.Events); delivered == 1 {
+					<-look
+				}
+			}
+		})
+		synctest.Wait()
+		put(t, s, "a/x", "the watcher has joined")
+		put(t, s, "b/x", "a bookmark is due")
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		var txn store.Txn
+		for i := range 50 {
+			txn.Do = append(txn.Do, store.Put(fmt.Sprintf("a/%d", i), nil))
+		}
+		_, err := s.Commit(ctx, txn)
+		require.NoError(t, err)
+		put(t, s, "b/x", "another bookmark is due")
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		close(look)
+		synctest.Wait()
+		require.NoError(t, failure)
+		require.Equal(t, 51, delivered)
+		cancel()
+		running.Wait()
+	})
+}
+
 // Quiet watchers advance, and what waits for one that does not look does not grow
 // with bookmarks.
 func TestBookmarks(t *testing.T) {

@@ -41,7 +41,7 @@ type subscriber[T any] struct {
 
 	mu      sync.Mutex
 	queue   []*Change[T]
-	waiting Limits // what is in queue; a bookmark counts as one event
+	waiting Limits // what is in queue, except bookmarks: there is at most one between two changes
 	err     error
 }
 
@@ -61,9 +61,10 @@ func (q *subscriber[T]) push(c *Change[T], limits Limits) {
 		q.queue[last] = c // of bookmarks in a row the last one says it all
 		return
 	}
-	q.waiting.Events += max(1, len(c.Events))
+	behind := q.waiting.Events > 0 && len(c.Events) > 0
+	q.waiting.Events += len(c.Events)
 	q.waiting.Bytes += c.size()
-	if last >= 0 && (q.waiting.Events > limits.Events || q.waiting.Bytes > limits.Bytes) {
+	if behind && (q.waiting.Events > limits.Events || q.waiting.Bytes > limits.Bytes) {
 		q.queue, q.err = nil, &store.Error{Op: "watch", Err: fmt.Errorf(
 			"%w: more than %d events or %d bytes were waiting for this watcher", store.ErrGone, limits.Events, limits.Bytes)}
 	} else {
