@@ -96,4 +96,6 @@ func TestRedact(t *testing.T) {
 	}
 	require.NoError(t, Redact("x").Error(nil))
 	require.EqualError(t, Redact("", "http://a:1").Error(errors.New("a: x")), "a: x")
+	short := errors.New("--endpoints: dial http://u:p@x:1: stopped")
+	require.EqualError(t, Redact("http://u:p@x:1").Error(short), "--endpoints: dial http://u:xxxxx@x:1: stopped")
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // Redactor hides the passwords of addresses in text that is printed.
-type Redactor struct{ replacer *strings.Replacer }
+type Redactor struct{ secrets *regexp.Regexp }
 
 // keyword finds the password in addresses such as "host=a password='b c'" and in queries.
 var keyword = regexp.MustCompile(`(?i)\b(?:ssl)?password\s*=\s*('(?:[^'\\]|\\.)*'|[^\s&]+)`)
@@ -43,21 +43,37 @@ func Redact(addresses ...string) Redactor {
 			secrets = append(secrets, c.Password)
 		}
 	}
-	var pairs []string
+	var forms []string
 	for _, secret := range secrets {
 		quoted := strconv.Quote(secret)
 		for _, form := range []string{secret, url.QueryEscape(secret), url.PathEscape(secret), url.UserPassword("", secret).String()[1:], quoted[1 : len(quoted)-1]} {
-			if form != "" && !slices.Contains(pairs, form) {
-				pairs = append(pairs, form)
+			if form != "" && !slices.Contains(forms, form) {
+				forms = append(forms, form)
 			}
 		}
 	}
-	slices.SortFunc(pairs, func(a, b string) int { return len(b) - len(a) }) // a part must not spoil the whole
-	var replace []string
-	for _, form := range pairs {
-		replace = append(replace, form, "xxxxx")
+	slices.SortFunc(forms, func(a, b string) int { return len(b) - len(a) }) // a part must not spoil the whole
+	if len(forms) == 0 {
+		return Redactor{}
 	}
-	return Redactor{strings.NewReplacer(replace...)}
+	for i, form := range forms {
+		forms[i] = regexp.QuoteMeta(form)
+		if short.MatchString(form) {
+			forms[i] = `\b` + form + `\b`
+		}
+	}
+	return Redactor{regexp.MustCompile(strings.Join(forms, "|"))}
+}
+
+// short matches passwords that are part of common words, and so are hidden only on their
+// own: text without its letters p would show the password "p".
+var short = regexp.MustCompile(`^\w{1,3}$`)
+
+func (r Redactor) hide(text string) string {
+	if r.secrets == nil {
+		return text
+	}
+	return r.secrets.ReplaceAllString(text, "xxxxx")
 }
 
 // Error returns err with a text that hides the passwords; nil for nil.
@@ -65,7 +81,7 @@ func (r Redactor) Error(err error) error {
 	if err == nil {
 		return nil
 	}
-	return &redacted{err, r.replacer.Replace(err.Error())}
+	return &redacted{err, r.hide(err.Error())}
 }
 
 type redacted struct {
@@ -85,7 +101,7 @@ type redactor struct {
 }
 
 func (w *redactor) Write(p []byte) (int, error) {
-	if _, err := io.WriteString(w.w, w.r.replacer.Replace(string(p))); err != nil {
+	if _, err := io.WriteString(w.w, w.r.hide(string(p))); err != nil {
 		return 0, err
 	}
 	return len(p), nil
