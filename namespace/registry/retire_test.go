@@ -34,7 +34,7 @@ func TestR7_RetireType(t *testing.T) {
 	new.put(invoices.Name(), "a", object("j"))
 	err := old.RetireType(ctx, invoices.Name(), "dropped")
 	require.ErrorIs(t, err, namespace.ErrConflict)
-	require.EqualError(t, err, `Operation cannot be fulfilled on resource types "invoices.example.com": objects of the type are left: 5, in the namespaces a, b-c, others`)
+	require.EqualError(t, err, `Operation cannot be fulfilled on resource types "invoices.example.com": objects of the type are left, in the namespaces a, b-c, others`)
 	record, err := s.Get(ctx, invoicesRecord)
 	require.NoError(t, err)
 	require.Equal(t, "active", string(record.Value))
@@ -64,6 +64,34 @@ func TestR7_RetireType(t *testing.T) {
 	require.Equal(t, audit.Retired, records[0].Action)
 	require.Equal(t, [...]string{"invoices.example.com", "alice", "dropped in v3"}, [...]string{records[0].Resource, records[0].By, records[0].Reason})
 	require.NoError(t, registrytest.Audit(ctx, s, "registry", start, now(t, s).Revision))
+}
+
+// A type that has become cluster-scoped is retired while there are objects of the cluster:
+// no namespace holds them.
+func TestR7_RetireTypeThatChangedItsScope(t *testing.T) {
+	_, older, s := versions(t)
+	scoped := invoices
+	scoped.Namespaced = false
+	newer := newVersion(t, s, documents, scoped)
+	older.create("acme")
+	older.put(invoices.Name(), "acme", object("z"))
+	for _, name := range []string{"a", "acme", "z"} {
+		_, err := newer.content(invoices.Name()).Create(t.Context(), "", object(name))
+		require.NoError(t, err)
+	}
+	err := newer.RetireType(t.Context(), invoices.Name(), "cluster-scoped now")
+	require.ErrorIs(t, err, namespace.ErrConflict)
+	require.ErrorContains(t, err, "in the namespaces acme")
+	older.terminate("acme")
+	_, err = newer.pass("acme")
+	require.ErrorIs(t, err, deleter.ErrUndeclared)
+	_, err = older.pass("acme")
+	require.NoError(t, err)
+	require.NoError(t, newer.RetireType(t.Context(), invoices.Name(), "cluster-scoped now"))
+	newer.create("acme")
+	newer.terminate("acme")
+	_, err = newer.pass("acme")
+	require.NoError(t, err)
 }
 
 // perCommit is a store that does something at each commit in turn.

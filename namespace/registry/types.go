@@ -3,7 +3,7 @@ package registry
 import (
 	"context"
 	"errors"
-	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -151,7 +151,8 @@ func (r *Registry) retire(ctx context.Context, resource deleter.Resource, retire
 }
 
 // refuseStored returns an error that names namespaces with objects of a type, or nil if
-// there are none.
+// there are none. Objects of a type that is cluster-scoped in another version of the host
+// do not count.
 func (c *core) refuseStored(ctx context.Context, resource deleter.Resource) error {
 	const most = 3
 	prefix := c.keys.content(resource, "")
@@ -165,19 +166,21 @@ func (c *core) refuseStored(ctx context.Context, resource deleter.Resource) erro
 		if len(page.Entries) == 0 {
 			break
 		}
-		space, _, _ := strings.Cut(strings.TrimPrefix(page.Entries[0].Key, prefix), "/")
+		q.At, q.After = page.Position, page.Entries[len(page.Entries)-1].Key
+		i := slices.IndexFunc(page.Entries, func(e store.Entry) bool { return strings.Contains(e.Key[len(prefix):], "/") })
+		if i < 0 {
+			q.Limit, q.Bytes = chunk, 1<<20 // there may be many
+			continue
+		}
+		space, _, _ := strings.Cut(page.Entries[i].Key[len(prefix):], "/")
 		spaces = append(spaces, space)
-		q.At, q.After = page.Position, prefix+space+string('/'+1) // behind all its objects
+		q.After = prefix + space + string('/'+1) // behind all its objects
 	}
 	if len(spaces) == 0 {
 		return nil
 	}
-	n, err := c.count(ctx, store.Query{Prefix: prefix, At: q.At})
-	if err != nil {
-		return err
-	}
 	if len(spaces) == most {
 		spaces[most-1] = "others"
 	}
-	return conflict(typesResource, resource.String(), fmt.Sprintf("objects of the type are left: %d, in the namespaces %s", n, strings.Join(spaces, ", ")), nil)
+	return conflict(typesResource, resource.String(), "objects of the type are left, in the namespaces "+strings.Join(spaces, ", "), nil)
 }
