@@ -12,11 +12,14 @@ type Limits struct {
 	// answers, with the garbage of that; default 384 MiB, at least 16 MiB. Requests are
 	// weighed before they are decoded: a small document with very many values is heavy, above
 	// all in YAML. One client has at most half. A request that is heavier than its share is
-	// answered 413. One that finds the memory taken waits for a short time, and is then
-	// answered 429. Lists are read and sent in parts.
+	// answered 413. One that finds the memory taken waits for a short time (Queue), and is then
+	// answered 429. Memory for an object or a part of a list is taken before it is read from
+	// the store. Plain JSON lists are read and sent in parts.
 	Memory int64
 	// Page is the most objects that a page of a list with a limit has; default
-	// 10,000. A list that was asked for without a limit is answered whole.
+	// 10,000; a page ends earlier when its objects come to 1 MiB. A list that was asked for
+	// without a limit is answered whole, or with 413 if it is rendered (as YAML, protobuf or a
+	// Table) and heavier than a client's share of Memory: ask for pages then.
 	Page int
 
 	// Reads and Writes are how many requests that read, and that write, are served at

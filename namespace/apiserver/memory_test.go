@@ -2,6 +2,7 @@ package apiserver_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"strings"
 	"sync"
@@ -99,4 +100,27 @@ func TestHeavyAnswersOfWrites(t *testing.T) {
 	require.Contains(t, deleted.Body, made.text("metadata", "uid"))
 	require.Equal(t, "Widget", e.must(http.StatusOK, "DELETE", heavy, "").text("kind"), "there is memory for it in JSON")
 	e.must(http.StatusOK, "PATCH", heavy, `{"metadata":{"finalizers":null}}`, "Content-Type", "application/merge-patch+json")
+}
+
+// A JSON patch can copy what is there many times over. The outcome is weighed, before it is
+// decoded.
+func TestHeavyOutcomesOfPatches(t *testing.T) {
+	e := newEnv(t, &apiserver.Options{Limits: apiserver.Limits{Memory: 32 << 20}})
+	e.namespace("x")
+	const widgets = "/apis/example.com/v1/namespaces/x/widgets"
+	e.must(http.StatusCreated, "POST", widgets,
+		`{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"a"},"spec":{"x":[{}`+strings.Repeat(",{}", 1_000)+`]}}`)
+	before := e.contents()
+	var copies []string
+	for i := range 50 {
+		copies = append(copies, fmt.Sprintf(`{"op":"copy","from":"/spec/x","path":"/spec/y%d"}`, i))
+	}
+	send := func(n int) answer {
+		return e.do("PATCH", widgets+"/a", "["+strings.Join(copies[:n], ",")+"]", "Content-Type", "application/json-patch+json")
+	}
+	a := send(50)
+	require.Equal(t, http.StatusRequestEntityTooLarge, a.Code, a.Body[:min(len(a.Body), 200)])
+	require.Contains(t, a.text("message"), "MiB of memory")
+	require.Equal(t, before, e.contents())
+	require.Equal(t, http.StatusOK, send(5).Code)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/internal/codec"
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/internal/patch"
+	"github.com/nslifecycle/nslifecycle/namespace/apiserver/internal/weigh"
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
 )
 
@@ -73,6 +74,10 @@ func (s *Server) patchOnce(w http.ResponseWriter, r *request, p patch.Request, a
 	}
 	if err := s.amend(r, live); err != nil {
 		return o, false, false, err
+	}
+	p.Weigh = func(outcome []byte) error {
+		weight := r.received + 2*weigh.JSON(outcome, r.Kind.BuiltIn()) + r.echo(outcome)
+		return s.hold(r, max(weight, exchangeOf(r.Context()).weight))
 	}
 	next, warnings, err := s.patcher.Apply(ctx, r.Kind, r.Subresource, current, p)
 	if err != nil {

@@ -29,7 +29,7 @@ func (n errOperations) Error() string {
 	return fmt.Sprintf("The allowed maximum operations in a JSON patch is %d, got %d", maxOperations, int(n))
 }
 
-// jsonPatch returns what doc becomes by a JSON Patch (RFC 6902).
+// jsonPatch returns what doc becomes by a JSON Patch (RFC 6902), not in its canonical form.
 func jsonPatch(doc, body []byte) ([]byte, error) {
 	list, err := parseOperations(body)
 	if err != nil {
@@ -64,7 +64,7 @@ func jsonPatch(doc, body []byte) ([]byte, error) {
 	if len(out) == 0 || out[0] != '{' {
 		return nil, errors.Join(errUnmergeable, errors.New("the patched document is not an object"))
 	}
-	return canonical(out)
+	return out, nil
 }
 
 // decoded returns operations as the library has them. It gets them without what

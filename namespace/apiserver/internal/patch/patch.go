@@ -71,6 +71,9 @@ type Request struct {
 	Force           bool                  // server-side apply takes fields over from others
 	FieldValidation codec.FieldValidation // what happens to unknown fields; empty: Warn
 	Now             time.Time             // for the entries of managed fields; zero: the clock's
+	// Weigh may refuse the outcome of a JSON patch, which can be many times larger than the
+	// object and the patch, before it is decoded. Nil: it never is refused.
+	Weigh func(outcome []byte) error
 }
 
 // Apply returns what current becomes by a patch, with warnings; current is not
@@ -124,6 +127,14 @@ func (p *Patcher) merge(k kinds.Kind, kind types.PatchType, current registry.Obj
 		return registry.Object{}, nil, err
 	}
 	patched, err := change(k, kind, doc, r.Body)
+	if err == nil && kind == types.JSONPatchType {
+		if r.Weigh != nil && len(patched) <= registry.MaxObject {
+			if err := r.Weigh(patched); err != nil {
+				return registry.Object{}, nil, err
+			}
+		}
+		patched, err = canonical(patched)
+	}
 	if err != nil {
 		return registry.Object{}, nil, refusal(k, current.Name, err)
 	}
@@ -141,7 +152,7 @@ func (p *Patcher) merge(k kinds.Kind, kind types.PatchType, current registry.Obj
 	return next, append(repeated, warnings...), err
 }
 
-// change returns the JSON form of what the document becomes.
+// change returns the document that a patch leads to.
 func change(k kinds.Kind, kind types.PatchType, doc, body []byte) ([]byte, error) {
 	switch kind {
 	case types.StrategicMergePatchType:

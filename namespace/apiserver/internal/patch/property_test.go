@@ -127,7 +127,7 @@ func TestOperationsOfADifference(t *testing.T) {
 		a, b := randomObject(r), randomObject(r)
 		patch, err := json.Marshal(operations(a, b, ""))
 		require.NoError(t, err)
-		got, err := jsonPatch(encoded(t, a), patch)
+		got, err := patchedBy(encoded(t, a), patch)
 		require.NoError(t, err, "a %v\npatch %s", a, patch)
 		require.Equal(t, string(encoded(t, b)), string(got), "a %v\npatch %s", a, patch)
 	}
@@ -138,7 +138,7 @@ func TestNamesOfFields(t *testing.T) {
 	for _, name := range []string{"a", "a/b", "~1", "0", "-1", "-", "<&>", `"`, "\\", "\u2028", "\x00", " ", "\u00fc", "\U0001F600"} {
 		doc := encoded(t, map[string]any{"x": map[string]any{name: json.Number("1"), "other": json.Number("2")}})
 		path := "/x/" + escape.Replace(name)
-		got, err := jsonPatch(doc, encoded(t, []any{
+		got, err := patchedBy(doc, encoded(t, []any{
 			map[string]any{"op": "test", "path": path, "value": json.Number("1")},
 			map[string]any{"op": "move", "from": path, "path": "/y"},
 			map[string]any{"op": "add", "path": path, "value": "new"},
@@ -154,4 +154,13 @@ func TestNamesOfFields(t *testing.T) {
 		require.NoError(t, err, "%q", name)
 		require.Equal(t, string(encoded(t, map[string]any{"x": map[string]any{name: map[string]any{"m": "<"}, "other": json.Number("2")}})), string(got))
 	}
+}
+
+// patchedBy returns what doc becomes by a JSON patch, in its canonical form.
+func patchedBy(doc, body []byte) ([]byte, error) {
+	out, err := jsonPatch(doc, body)
+	if err != nil {
+		return nil, err
+	}
+	return canonical(out)
 }
