@@ -2,15 +2,11 @@ package bolt
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/nslifecycle/nslifecycle/store"
@@ -46,59 +42,5 @@ func TestTruncatedWhileOpen(t *testing.T) {
 				require.True(t, errors.Is(err, ErrCorrupt), "Close: %v", err)
 			}
 		})
-	}
-}
-
-// A file that is cut below its meta pages makes the engine fail while it begins a
-// transaction, with its locks held: no other call may wait for them.
-func TestTruncatedUnderLoad(t *testing.T) {
-	const readers, rounds = 8, 10
-	for range rounds {
-		path := filepath.Join(t.TempDir(), "store.db")
-		s := openAt(t, path, nil)
-		for i := range 2 * readers { // in pages of their own, which the writer leaves alone
-			put(t, s, fmt.Sprintf("k%02d", i), strings.Repeat("v", 3000))
-		}
-		var reading, begun sync.WaitGroup
-		begun.Add(readers)
-		for i := range readers {
-			reading.Go(func() {
-				_, err := s.Get(t.Context(), fmt.Sprintf("k%02d", i))
-				for begun.Done(); err == nil; {
-					_, err = s.Get(t.Context(), fmt.Sprintf("k%02d", i))
-				}
-				assert.True(t, errors.Is(err, ErrCorrupt) || errors.Is(err, store.ErrClosed), "%v", err)
-			})
-		}
-		begun.Wait()
-		stop, stopped := make(chan struct{}), make(chan struct{})
-		go func() {
-			defer close(stopped)
-			for {
-				_, err := s.Commit(t.Context(), store.Txn{Do: []store.Operation{store.Put("other", []byte("v"))}})
-				select {
-				case <-stop:
-					return
-				default:
-					if err != nil {
-						return
-					}
-				}
-			}
-		}()
-		require.NoError(t, os.Truncate(path, 0))
-		ended := make(chan struct{})
-		go func() {
-			defer close(ended)
-			reading.Wait()
-			close(stop)
-			<-stopped
-			_ = s.Close()
-		}()
-		select {
-		case <-ended:
-		case <-time.After(time.Minute):
-			require.FailNow(t, "a call does not return")
-		}
 	}
 }
