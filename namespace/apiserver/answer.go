@@ -59,7 +59,7 @@ func head(w http.ResponseWriter, code int, contentType string, size int) {
 	w.WriteHeader(code)
 }
 
-// headOfUnknownSize is head for an answer whose size is not known yet.
+// headOfUnknownSize sends the header of an answer that is sent in parts.
 func headOfUnknownSize(w http.ResponseWriter, code int, contentType string) {
 	h := w.Header()
 	h["Content-Type"], h["Cache-Control"], h["X-Content-Type-Options"] = []string{contentType}, uncached, nosniff

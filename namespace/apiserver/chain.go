@@ -20,7 +20,7 @@ func (s *Server) chain(next http.Handler) http.Handler {
 	return next
 }
 
-// guarded refuses what web sites have browsers send.
+// guarded refuses requests that a browser sends for another web site.
 func (s *Server) guarded(next http.Handler) http.Handler {
 	if s.guard == nil {
 		return next

@@ -66,7 +66,7 @@ func (s *Server) amend(r *request, live registry.Object) error {
 	return s.hold(r, max(r.received+r.decoding(live), exchangeOf(r.Context()).weight))
 }
 
-// overweight returns the Status for memory that a request cannot have.
+// overweight returns the Status for a request that was refused memory.
 func overweight(err error, weight int64) error {
 	if errors.Is(err, flow.ErrTooHeavy) {
 		return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("it would take about %d MiB of memory; send fewer values, or ask for fewer objects at once with the parameter limit", weight>>20))
@@ -103,9 +103,9 @@ func (s *Server) arrive(w http.ResponseWriter, r *request, lease *flow.Lease) ([
 	}
 }
 
-// receive reads a body, and reserves memory for its decoding. What is YAML it returns as
-// JSON, with the type of that, unless it cannot be read: then decoding it fails again, with
-// the right words.
+// receive reads a body and reserves memory for decoding it. It converts YAML to JSON and
+// returns the type to match. A body that it cannot convert is returned as it is, because the
+// decoder fails on it with a better error.
 func (s *Server) receive(w http.ResponseWriter, r *request) (body []byte, contentType string, err error) {
 	contentType = r.Header.Get("Content-Type")
 	lease := s.traffic.arriving.Lease(exchangeOf(r.Context()).client)
@@ -146,8 +146,7 @@ func (r *request) echo(body []byte) int64 {
 	return 0 // the weight of decoding has room for the other formats
 }
 
-// decoding returns the weight of an object that is read from the store to be patched, and
-// answered.
+// decoding returns the weight of patching a stored object and answering with it.
 func (r *request) decoding(o registry.Object) int64 {
 	return weightOf(o, func(value []byte) int64 { return 2*weigh.JSON(value, r.Kind.BuiltIn()) + r.echo(value) })
 }

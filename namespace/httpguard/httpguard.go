@@ -38,7 +38,7 @@ type Guard struct {
 
 // New returns a guard of a server that clients reach by hosts, which are names without a
 // port. Loopback names (localhost and below) and IP addresses are always accepted: no
-// site can have a browser take one of these for its own name. A host that is not a name
+// site can make its own name one of these. A host that is not a name
 // is refused with [namespace.ErrBadRequest].
 func New(hosts ...string) (*Guard, error) {
 	g := &Guard{hosts: make(map[string]bool, len(hosts))}
@@ -101,7 +101,7 @@ func (g *Guard) reachedBy(host string) bool {
 // canonical returns the form of a name that all its spellings share.
 func canonical(name string) string { return strings.ToLower(strings.TrimSuffix(name, ".")) }
 
-// link reports whether a browser follows a link, which leads the whole tab to the answer.
+// link reports whether a browser navigates a whole tab to the answer, as it does for a link.
 func link(r *http.Request) bool {
 	return (r.Method == http.MethodGet || r.Method == http.MethodHead) &&
 		r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document"

@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// ErrTooHeavy refuses what is more than one client may ever have.
+// ErrTooHeavy refuses an amount that exceeds the share of a client.
 var ErrTooHeavy = errors.New("the request takes too much memory")
 
 // Budget bounds an amount that clients take for a time, such as bytes of memory. No client
