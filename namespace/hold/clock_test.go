@@ -1,10 +1,7 @@
 package hold
 
 import (
-	"context"
-	"iter"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -12,56 +9,24 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace"
 )
 
-// place has one namespace on hold.
-type place struct {
-	until time.Time
-	reads []time.Time
-}
-
-func (p *place) Get(_ context.Context, name string) (namespace.Namespace, error) {
-	p.reads = append(p.reads, time.Now())
-	return namespace.Namespace{}, &namespace.Error{Kind: namespace.ErrNotFound, Name: name}
-}
-
-func (p *place) Delete(context.Context, string, namespace.Preconditions) (namespace.Namespace, error) {
-	return namespace.Namespace{}, nil
-}
-
-func (p *place) Holds(ctx context.Context, _ string) iter.Seq2[namespace.HoldEvent, error] {
-	return func(yield func(namespace.HoldEvent, error) bool) {
-		_ = yield(namespace.HoldEvent{Type: namespace.HoldSet, Name: "a", UID: "uid", Until: p.until}, nil) &&
-			yield(namespace.HoldEvent{Type: namespace.HoldsSynced, Token: "1"}, nil)
-		<-ctx.Done()
-		yield(namespace.HoldEvent{}, context.Cause(ctx))
-	}
-}
-
-// When the machine's clock is set forward, or the machine has slept, timers do not hear of it: the
-// loop looks at the time of day once a minute. Virtual time cannot jump, so the end of
-// the hold does.
+// When the machine's clock is set forward, or the machine has slept, no timer fires: the
+// loop looks at the time of day once a minute, and finds what is due by then.
 func TestClockIsLookedAtPeriodically(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		p := &place{until: time.Now().Add(100 * time.Hour)}
-		options, err := (*Options)(nil).withDefaults()
-		require.NoError(t, err)
-		l := newLoop(ctx, p, options)
-		ended := make(chan struct{})
-		go func() {
-			defer close(ended)
-			l.run()
-		}()
-		time.Sleep(10*time.Hour + time.Second)
-		synctest.Wait()
-		require.Empty(t, p.reads)
-		l.entries["a"].at = time.Now()
-		jumped := time.Now()
-		time.Sleep(most)
-		synctest.Wait()
-		require.NotEmpty(t, p.reads)
-		require.LessOrEqual(t, p.reads[0].Sub(jumped), most)
-		cancel()
-		<-ended
-	})
+	options, err := (*Options)(nil).withDefaults()
+	require.NoError(t, err)
+	l := newLoop(t.Context(), nil, options)
+	now := time.Now()
+	require.Equal(t, most, l.idle(now), "without a hold")
+
+	l.heard(news{event: namespace.HoldEvent{Type: namespace.HoldSet, Name: "a", UID: "uid", Until: now.Add(100 * time.Hour)}})
+	require.Equal(t, most, l.idle(now), "with a hold that ends later")
+	l.fire(now.Add(most))
+	require.Empty(t, l.fresh.waiting)
+
+	jumped := now.Add(100 * time.Hour)
+	l.fire(jumped)
+	require.Len(t, l.fresh.waiting, 1)
+
+	l.heard(news{event: namespace.HoldEvent{Type: namespace.HoldSet, Name: "b", UID: "uid", Until: jumped.Add(time.Second)}})
+	require.LessOrEqual(t, l.idle(jumped), time.Second, "with a hold that ends before")
 }

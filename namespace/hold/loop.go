@@ -82,8 +82,7 @@ func (l *loop) run() {
 	timer := time.NewTimer(most)
 	defer timer.Stop()
 	for l.ctx.Err() == nil {
-		now := time.Now()
-		timer.Reset(min(l.ends.next(now), l.retries.next(now), most))
+		timer.Reset(l.idle(time.Now()))
 		select {
 		case n := <-l.news:
 			l.heard(n)
@@ -96,6 +95,12 @@ func (l *loop) run() {
 		}
 		l.dispatch()
 	}
+}
+
+// idle returns for how long nothing is due. It never exceeds most: a clock that is set
+// forward, or a machine that slept, fires no timer.
+func (l *loop) idle(now time.Time) time.Duration {
+	return min(l.ends.next(now), l.retries.next(now), most)
 }
 
 // fire queues what is due.
