@@ -18,8 +18,8 @@ type Source struct {
 	Final bool
 	// Undeclared says that another version of the host has stored content of the type, and
 	// that this process does not declare it. The content is listed, so that reports count
-	// it, and never deleted: which party deletes it, and after which types, is not known
-	// here. The source fails with [ErrUndeclared] even if nothing is left (rule R7).
+	// it, and never deleted: its party and its place in the order are unknown here. The
+	// source fails with [ErrUndeclared] even if nothing is left (rule R7).
 	Undeclared bool
 }
 
@@ -114,9 +114,9 @@ type Viewer interface {
 // less than zero. For a [Deleter] of that function alone see [FromFunc].
 //
 // No published suite checks a Func: contenttest requires List and Delete, which a function
-// refuses. The function itself must return an error for whatever it could not read or
-// delete, never touch another incarnation (check the target's UID in the same transaction),
-// and count what is left after the deletion.
+// refuses. The function itself must return an error for every object that it could not
+// read or delete, never touch another incarnation (check the target's UID in the same
+// transaction), and count the remaining objects after the deletion.
 type Func func(ctx context.Context, target Target) (remaining int, err error)
 
 // Empty implements [Emptier].

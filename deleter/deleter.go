@@ -70,7 +70,7 @@ type Target struct {
 	// They are asked all the same, and what answers is not waived, nor what was seen to
 	// have something left: its failure is an [UnwaivedError]. That is known from this
 	// pass and the report of the one before; package pass completes its LastSeen from the
-	// namespace's status. A [Deleter] may ignore it: then what fails has failed.
+	// namespace's status. A [Deleter] may ignore Waived: then no failure is waived.
 	Waived []string
 }
 

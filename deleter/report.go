@@ -45,7 +45,7 @@ type Result struct {
 	Holders   []Holder      // which finalizers hold how many of them, sorted by finalizer
 	Sample    []string      // names of some of them, sorted
 	Estimate  time.Duration // until graceful deletion of them should be over; zero: not known
-	Err       error         // what failed; Remaining then counts the objects that the pass saw and does not know to be gone
+	Err       error         // the failures; Remaining then counts the objects that the pass saw and did not see removed
 	Waiting   bool          // not asked: something it comes after is not known to be empty
 	More      bool          // there was too much for one pass; the next goes on, at once
 	Seen      string        // the source's mark of the listing, for [Notifier]

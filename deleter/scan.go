@@ -11,9 +11,9 @@ import (
 // maxRestarts bounds how often a listing begins anew because its token expired.
 const maxRestarts = 3
 
-// scan lists page by page, until the end or until take returns false; take adds the
-// items of a page to the tally. When a token expires, the listing starts over. With an
-// error scan returns the tally of the attempt that counted most.
+// scan lists page by page until the end or until take returns false; take adds the items
+// of a page to the tally. If a token expires, the listing starts over. On an error scan
+// returns the largest tally of all attempts.
 func (v *visit) scan(ctx context.Context, take func(*tally, Page) bool) (*tally, error) {
 	var most *tally
 	for restarts := 0; ; restarts++ {

@@ -29,7 +29,6 @@ const otherFinalizers = "(other finalizers)"
 // goes reports whether the deletion of the object is under way.
 func (i Item) goes() bool { return i.Deleting || i.Grace > 0 }
 
-// add counts items.
 func (t *tally) add(items ...Item) {
 	for i := range items {
 		t.addOne(items[i])
@@ -88,14 +87,14 @@ func sample(names []string, name string, most int) []string {
 	return slices.Insert(names, at, name)
 }
 
-// into writes the counts, the estimate and the mark of the listing to r.
+// into sets the counts, the estimate and the mark of r.
 func (t *tally) into(r *Result) {
 	t.counts(r)
 	r.Estimate = t.grace
 	r.Seen = t.seen
 }
 
-// counts writes the counts to r.
+// counts sets only the counts of r.
 func (t *tally) counts(r *Result) {
 	slices.SortFunc(t.holders, func(a, b Holder) int { return cmp.Compare(a.Finalizer, b.Finalizer) })
 	r.Remaining = t.count

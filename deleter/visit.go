@@ -48,7 +48,7 @@ func (v *visit) run(ctx context.Context) Result {
 	return v.result
 }
 
-// count lists the type and fails, since it must not be deleted.
+// count lists an undeclared type, which must not be deleted, and fails.
 func (v *visit) count(ctx context.Context) {
 	v.fail("", "", ErrUndeclared)
 	if t, ok := v.whatRemains(ctx, false, &tally{}); ok {
@@ -110,8 +110,8 @@ func (r Result) check() error {
 	return nil
 }
 
-// shown returns the least number of remaining objects that the counts and names of r
-// allow: more than Remaining if an [Emptier] contradicts itself.
+// shown returns the lower bound of remaining objects that the counts and names of r
+// imply. It exceeds Remaining if an [Emptier] contradicts itself.
 func (r Result) shown() int {
 	n := max(r.Remaining, r.Deleting, len(r.Sample))
 	for _, h := range r.Holders {
@@ -171,9 +171,9 @@ func (v *visit) collection(ctx context.Context, c CollectionDeleter) bool {
 	return true
 }
 
-// undeleted returns a tally of objects that the pass saw and does not know to be deleted,
-// after deletion by whole collections: first is a listing before it, more reports
-// whether the source said that more is left.
+// undeleted returns a tally of objects that the pass saw and that collection deletion did
+// not verifiably remove. first is the listing before the deletion; more reports whether
+// the source reported remaining objects.
 func (v *visit) undeleted(first *tally, counted, more bool) *tally {
 	if counted && v.result.Deleted == 0 && first.count > 0 {
 		return first
@@ -202,9 +202,9 @@ func (v *visit) looksFirst() bool {
 	return v.before.Deleting == v.before.Remaining
 }
 
-// deleteCollections repeats DeleteCollection while that gets on and the budget
-// lasts. It reports whether all calls could count, and whether the source said that
-// more is left.
+// deleteCollections repeats DeleteCollection while it makes progress and the budget
+// lasts. It reports whether every call returned a count, and whether the source reported
+// remaining objects.
 func (v *visit) deleteCollections(ctx context.Context, c CollectionDeleter) (counted, more bool, err error) {
 	counted = true
 	for {
@@ -252,14 +252,13 @@ func (v *visit) oneByOne(ctx context.Context) {
 	v.finish(ctx, t)
 }
 
-// deletePage deletes the objects of one page, several at once, and adds to t the
-// objects that are not known to be gone then: finalizers hold them, or the source did
-// not delete them. It returns how many deletions it asked for, and whether the budget
-// ended before the page.
+// deletePage deletes the objects of one page concurrently. It adds objects that may
+// remain to t: finalizers hold them, or the source did not delete them. It returns the
+// number of deletions requested, and whether the budget ended before the page did.
 func (v *visit) deletePage(ctx context.Context, t *tally, items []Item) (asked int, left bool) {
 	var group errgroup.Group
 	group.SetLimit(v.opts.ObjectParallelism)
-	deleted := make([]bool, len(items)) // each is written by the deletion of its item alone
+	deleted := make([]bool, len(items)) // each element is written only by the goroutine of its item
 	for i, item := range items {
 		if item.goes() || v.known.refuses(noDelete) || ctx.Err() != nil {
 			continue
@@ -291,7 +290,7 @@ func (v *visit) deletePage(ctx context.Context, t *tally, items []Item) (asked i
 	return asked, left
 }
 
-// deleteOne reports whether the source deleted the object, or marked it as being deleted.
+// deleteOne reports whether the source deleted the object or began its deletion.
 func (v *visit) deleteOne(ctx context.Context, item Item) (deleted bool) {
 	err := errNoReturn
 	defer func() {
@@ -312,9 +311,9 @@ func (v *visit) deleteOne(ctx context.Context, item Item) (deleted bool) {
 	return deleted
 }
 
-// whatRemains lists what is left after deletion: all of it, or if there was too
-// much for one pass only the beginning, as the next pass goes on anyway. If the listing
-// fails, the result has what it or the pass before it saw left, whichever is more.
+// whatRemains lists the remaining objects after deletion. If there were too many for one
+// pass it lists only the beginning, since the next pass continues. If the listing fails,
+// the result has the larger of its own tally and before.
 func (v *visit) whatRemains(ctx context.Context, tooMuch bool, before *tally) (*tally, bool) {
 	t, err := v.scan(ctx, func(t *tally, p Page) bool {
 		t.add(p.Items...)
@@ -331,8 +330,8 @@ func (v *visit) whatRemains(ctx context.Context, tooMuch bool, before *tally) (*
 	return t, true
 }
 
-// cannotList notes that a listing failed. The objects that were seen in spite of that are
-// in the result, so that no condition denies them (rule R9).
+// cannotList records a failed listing. The result keeps the objects that were seen, so
+// that no condition denies them (rule R9).
 func (v *visit) cannotList(err error, seen *tally) {
 	seen.counts(&v.result)
 	v.fail(OpList, "", err)

@@ -99,8 +99,8 @@ func (p Party) qualifier() string {
 	return string(p.Finalizer)
 }
 
-// LastSeen returns the content that the party's last pass for ns, in whatever process, knew of or
-// could not exclude; see [phase.ContentLastSeen].
+// LastSeen returns the content that the party's last pass for ns, in any process, saw or could
+// not exclude; see [phase.ContentLastSeen].
 func LastSeen(ns Namespace, party Party) []phase.Remaining {
 	return phase.LastSeen(ns.Status.Conditions, party.qualifier())
 }

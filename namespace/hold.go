@@ -10,15 +10,15 @@ import (
 
 // The annotations of a delayed deletion.
 const (
-	// HoldAnnotation says when an Active namespace will be deleted: a [Hold] as JSON.
-	// Setting it requires permission to delete the namespace: package apiserver asks its
-	// Authorizer for the verb delete as well, and so must a host that lets others update
-	// namespaces by the Go API. A create or an update cannot set a time that is over.
+	// HoldAnnotation schedules the deletion of an Active namespace: a [Hold] as JSON.
+	// Setting it requires permission to delete the namespace. Package apiserver asks its
+	// Authorizer for the verb delete too, and a host that updates namespaces for its users
+	// through the Go API must do the same. A create or an update cannot set a past time.
 	HoldAnnotation = "nslifecycle.io/delete-after"
-	// GraceAnnotation is a duration ("24h"): DELETE puts the namespace on hold for so
-	// long, instead of making it Terminating at once. Until the hold ends the namespace is
-	// Active and its content can be created and changed. Package hold ends holds: where it
-	// does not run, a namespace stays on hold until it is deleted once more.
+	// GraceAnnotation is a duration ("24h"): DELETE puts the namespace on hold for this
+	// duration instead of making it Terminating at once. Until the hold ends the namespace
+	// is Active and its content can be created and changed. Package hold ends holds. If it
+	// does not run, a namespace stays on hold until it is deleted again.
 	GraceAnnotation = "nslifecycle.io/deletion-grace"
 )
 

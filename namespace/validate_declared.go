@@ -57,7 +57,7 @@ func Declares(k string) bool {
 	}
 }
 
-// errOver refuses a hold that would delete the namespace at once, whatever its grace.
+// errOver refuses a hold that would delete the namespace at once, bypassing its grace.
 var errOver = errors.New("until is over already, the namespace would be deleted at once: leave it out")
 
 // validateDeclaration returns what is wrong with the declaration of key k.

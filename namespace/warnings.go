@@ -10,10 +10,10 @@ import (
 	"github.com/nslifecycle/nslifecycle/phase"
 )
 
-// Warnings returns what the client of a write that replaced old by next should know, one
-// line each: the namespace was put on hold or taken off it, a grace leaves it writable, a
-// protection is gone, or an annotation of this library's domain is unknown and has no
-// effect. The zero old: next was created. Nothing is returned for a terminating next.
+// Warnings returns warnings for the client of a write that replaced old by next, one line
+// each: the namespace was put on hold or restored, a grace leaves it writable, a protection
+// was removed, or an annotation of this library's domain is unknown and has no effect. A zero
+// old means that next was created. For a terminating next there are no warnings.
 func Warnings(old, next Namespace) []string {
 	if next.Phase() == phase.Terminating {
 		return nil
@@ -77,8 +77,8 @@ func protectionWarning(old, next Meta) string {
 		subject(next), strings.Join(names[:min(len(names), maxTold)], ", "), more(len(names)))
 }
 
-// unknownWarnings names annotations that next adds in this library's domain although the
-// library reads no such annotation.
+// unknownWarnings warns of added annotations in this library's domain that the library does
+// not read.
 func unknownWarnings(old, next Meta) []string {
 	var keys []string
 	for key := range next.Annotations {
@@ -99,7 +99,7 @@ func unknownWarnings(old, next Meta) []string {
 	return all
 }
 
-// more counts the entries of a list beyond those that are named.
+// more counts the entries of a list beyond the named ones.
 func more(n int) string {
 	if n <= maxTold {
 		return ""
@@ -107,8 +107,8 @@ func more(n int) string {
 	return fmt.Sprintf(" and %d more", n-maxTold)
 }
 
-// inDomain reports whether the key of an annotation is in this library's domain, or in
-// one below it.
+// inDomain reports whether the key of an annotation is in this library's domain or in a
+// subdomain.
 func inDomain(key string) bool {
 	domain, _, qualified := strings.Cut(strings.ToLower(key), "/")
 	return qualified && (domain == declarations || strings.HasSuffix(domain, "."+declarations))

@@ -12,11 +12,11 @@ const (
 	FinalizersRemaining        ConditionType = "NamespaceFinalizersRemaining"
 )
 
-// ContentLastSeen is True while resource types are not known to be empty that had objects when their
-// sources last answered. It follows the five, only if there are such types. Its message is a JSON object of
-// their counts, such as {"pods":2,"widgets.example.com":5}: the memory of the passes, which the pass of
-// another process reads ([LastSeen]) before it lets a waiver count (rule R7). The empty name stands
-// for types that are not known: no waiver counts until a pass has seen all content.
+// ContentLastSeen lists the resource types that had objects when their sources last answered and have
+// not been seen empty since. It is True and follows the five other conditions; without such types it is
+// absent. Its message is a JSON object of their counts, such as {"pods":2,"widgets.example.com":5}. A pass
+// in another process reads it ([LastSeen]) before it accepts a waiver (rule R7). The empty name stands for
+// unknown types: no waiver is accepted until a pass has seen all content.
 const ContentLastSeen ConditionType = "NamespaceContentLastSeen"
 
 // Qualified returns t as the party with this qualifier writes it:

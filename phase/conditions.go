@@ -52,8 +52,8 @@ func Conditions(old []Condition, seen Observation, qualifier string, now time.Ti
 	return merged
 }
 
-// LastSeen returns [Observation].LastSeen of the party's last pass, as [ContentLastSeen] keeps it. If
-// the condition cannot be read, that is one entry without a Resource.
+// LastSeen returns [Observation].LastSeen of the party's last pass, from the condition
+// [ContentLastSeen]. If the condition is unreadable, it returns one entry without a Resource.
 func LastSeen(conditions []Condition, qualifier string) []Remaining {
 	c, ok := find(conditions, ContentLastSeen.Qualified(qualifier))
 	if !ok {
@@ -81,7 +81,7 @@ func (o Observation) lastSeen() []Condition {
 			continue
 		}
 		name := strings.TrimSuffix(r.Resource+"."+r.Group, ".")
-		quoted, _ := json.Marshal(name) // strings do not fail
+		quoted, _ := json.Marshal(name) // encoding a string cannot fail
 		if size += len(quoted) + perType; size > MaxMessage {
 			name = ""
 		}
@@ -90,7 +90,7 @@ func (o Observation) lastSeen() []Condition {
 	if len(counts) == 0 {
 		return nil
 	}
-	message, _ := json.Marshal(counts) // strings and numbers do not fail
+	message, _ := json.Marshal(counts) // encoding strings and numbers cannot fail
 	return []Condition{{Type: ContentLastSeen, Status: True, Reason: ReasonContentSeen, Message: string(message)}}
 }
 

@@ -17,8 +17,8 @@ type Observation struct {
 	Content    []error     // resource types whose deletion or listing failed
 	Remaining  []Remaining // resource types that still have objects
 	Finalizers []Held      // finalizers on those objects
-	// LastSeen are the resource types that had objects when their sources last answered, those
-	// of Remaining included. One without a Resource stands for types that are not known.
+	// LastSeen lists the resource types that had objects when their sources last answered,
+	// including the types of Remaining. An entry without a Resource stands for unknown types.
 	LastSeen []Remaining
 	// Unasked counts the resource types that were not asked at all, since they wait
 	// for others to be empty. What they hold is not known.

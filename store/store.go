@@ -46,14 +46,14 @@ type Query struct {
 	Limit  int      // at most so many entries; zero: no limit; negative: [ErrInvalid]
 	At     Position // the snapshot to read; zero: now
 
-	// Bytes bounds the values of a page, so that the caller's memory does not depend on how
-	// large entries are: the page ends before the entry whose value would exceed it, but has at
-	// least one entry. Zero or negative: no bound.
+	// Bytes bounds the total size of the values of a page, so that the caller's memory does
+	// not depend on the size of entries. The page ends before the entry whose value would
+	// exceed Bytes, but has at least one entry. Zero or negative means no bound.
 	Bytes int
 }
 
-// Full reports whether a page of n entries, whose values have size bytes, has no room for a
-// further value of next bytes.
+// Full reports whether a page of n entries with values of size bytes in total has no room
+// for another value of next bytes.
 func (q Query) Full(n, size, next int) bool {
 	return q.Limit > 0 && n >= q.Limit || q.Bytes > 0 && n > 0 && size+next > q.Bytes
 }
@@ -113,7 +113,8 @@ type Store interface {
 	// A context that ends after submission, or an engine that fails in the middle
 	// of the write, may leave the outcome unknown; then, and only then, the error
 	// is [ErrUnknownOutcome]. A store never retries such a write: the caller reads
-	// back. An engine that surely wrote nothing is [ErrUnavailable] or [ErrFull] instead.
+	// back. If the engine certainly wrote nothing the error is [ErrUnavailable] or [ErrFull]
+	// instead.
 	// The store copies the values it is given.
 	Commit(ctx context.Context, txn Txn) (Revision, error)
 
@@ -143,9 +144,8 @@ type Store interface {
 // Compactor is what a [Store] may offer beyond the contract: dropping history on
 // request. Stores bound their history by themselves too.
 //
-// Until then values that were replaced or deleted can be read from older positions.
-// Compaction ends that. It does not erase the bytes: drivers say how long they remain
-// in files.
+// Until then replaced and deleted values can be read from older positions. Compaction
+// does not erase their bytes: each driver documents how long they remain in files.
 type Compactor interface {
 	// Compact forgets what was before revision: positions before it are gone,
 	// revision itself can still be listed and watched from. Compacting to an older

@@ -6,8 +6,8 @@ import (
 	"github.com/nslifecycle/nslifecycle/deleter"
 )
 
-// checkFailures has the place beneath the content fail: no method may answer as if there
-// was nothing, or as if something was done.
+// checkFailures makes the backing store fail. No method may then report an empty listing
+// or a successful deletion.
 func checkFailures(p *probe) error {
 	want := numbered(5)
 	target, err := p.seed("failing", want...)

@@ -30,9 +30,9 @@ type Backend struct {
 	Names func(ctx context.Context, target deleter.Target) ([]string, error)
 	// Release takes all finalizers off an object; nil: objects have no finalizers.
 	Release func(ctx context.Context, target deleter.Target, name string) error
-	// Fail makes the place that Content reads and writes fail every request, or serve
-	// again: the database, the network, never Content itself. Without it (nil) the suite
-	// cannot see whether Content hides failures.
+	// Fail makes the backing store of Content (a database, a network; never Content itself)
+	// fail every request, or serve again. If Fail is nil the suite cannot check whether
+	// Content hides failures.
 	Fail func(ctx context.Context, failing bool) error
 
 	UIDs        bool // objects have uids

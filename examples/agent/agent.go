@@ -33,7 +33,7 @@ type agent struct {
 	mu      sync.Mutex
 	w       io.Writer
 	log     io.Writer // failures
-	trouble string    // why the API server cannot be watched, as reported last; empty: it can
+	trouble string    // the last reported reason why the watch fails; empty: it works
 }
 
 func newAgent(c config, connection *rest.Config, w, log io.Writer) (*agent, error) {
@@ -79,8 +79,8 @@ func newAgent(c config, connection *rest.Config, w, log io.Writer) (*agent, erro
 	return a, err
 }
 
-// watched reports that the API server begins to fail or fails in another way, and that it
-// answers again. The informer tries again with a backoff of up to a minute.
+// watched reports when the API server starts to fail, fails for a different reason, or
+// recovers. The informer retries with a backoff of up to a minute.
 func (a *agent) watched(ctx context.Context, err error) {
 	if ctx.Err() != nil || apierrors.IsResourceExpired(err) || apierrors.IsInvalid(err) {
 		return // the informer lists instead
@@ -251,7 +251,7 @@ func (a *agent) say(format string, args ...any) {
 	fmt.Fprintf(a.w, format+"\n", args...)
 }
 
-// fail reports a failure, and the end of one.
+// fail reports a failure, or the end of a failure.
 func (a *agent) fail(format string, args ...any) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -54,7 +54,7 @@ func main() {
 	program.Main(func(ctx context.Context, args []string) error { return run(ctx, os.Stdout, os.Stderr, args) })
 }
 
-// run works until ctx ends. It reports on w what it does, and on log what fails.
+// run works until ctx ends. It writes progress to w and failures to log.
 func run(ctx context.Context, w, log io.Writer, args []string) error {
 	c, err := parse(args, w)
 	if err != nil {

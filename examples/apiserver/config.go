@@ -18,11 +18,11 @@ type config struct {
 	dsn        string      // of PostgreSQL
 	endpoints  string      // of etcd
 	kubeconfig string      // a file to write; empty: none
-	tokens     string      // a file to read; empty: everybody is let in
-	grants     string      // a file to read; empty: who is let in may do everything
-	types      int         // how many further types of content to serve
+	tokens     string      // a file to read; empty: no authentication
+	grants     string      // a file to read; empty: every authenticated user may do everything
+	types      int         // number of additional types of content
 	debug      string      // the address of the debug pages; empty: nowhere
-	reach      reach.Flags // to what is served without authentication
+	reach      reach.Flags // of endpoints without authentication
 	manifests  manifests
 	wait       time.Duration // for the file of bolt
 	controller bool

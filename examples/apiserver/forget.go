@@ -13,13 +13,13 @@ import (
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
-// Records of namespaces that are gone are kept for remembered.
+// Audit records of removed namespaces are kept for remembered.
 const (
 	remembered  = 30 * 24 * time.Hour
 	forgetEvery = time.Hour
 )
 
-// forget removes old audit records of namespaces that are gone, until ctx ends.
+// forget removes old audit records of removed namespaces until ctx ends.
 func forget(ctx context.Context, s store.Store, r *registry.Registry, log *slog.Logger) error {
 	records, err := audit.New(s, nil)
 	if err != nil {
@@ -38,7 +38,7 @@ func forget(ctx context.Context, s store.Store, r *registry.Registry, log *slog.
 	}
 }
 
-// forgetOnce removes the records from before a time of namespaces that are gone.
+// forgetOnce removes records of removed namespaces that are older than before.
 func forgetOnce(ctx context.Context, records *audit.Log, r *registry.Registry, before time.Time) error {
 	for name, err := range records.Names(ctx) {
 		if err != nil {
@@ -48,7 +48,7 @@ func forgetOnce(ctx context.Context, records *audit.Log, r *registry.Registry, b
 			continue
 		}
 		if _, err := r.Get(ctx, name); !errors.Is(err, namespace.ErrNotFound) {
-			continue // it is there, or that is not known
+			continue // the namespace exists, or its state is unknown
 		}
 		if _, err := records.Forget(ctx, name, before); err != nil {
 			return fmt.Errorf("forget the records of %s: %w", name, err)

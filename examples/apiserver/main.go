@@ -12,13 +12,12 @@
 // first, and deleted when that is over. --debug-listen 127.0.0.1:8081 serves pages that
 // show what keeps namespaces, at http://127.0.0.1:8081/debug/namespaces/.
 //
-// The audit records of a namespace are removed 30 days after they were written, once the
-// namespace is gone.
+// The audit records of a removed namespace are deleted 30 days after they were written.
 //
-// Without --tokens every client that reaches the port may do everything, in plain HTTP. So
-// it listens on loopback unless --insecure-listen is given, and refuses what web pages have
-// a browser send. With --tokens it serves HTTPS, since clients send tokens over nothing
-// else, and --grants says who may do what.
+// Without --tokens every client that reaches the port may do everything, in plain HTTP.
+// Therefore the program listens on loopback unless --insecure-listen is given, and refuses
+// requests of web pages in browsers. With --tokens it serves HTTPS, since clients send tokens
+// only over HTTPS, and --grants defines permissions.
 package main
 
 import (

@@ -11,14 +11,14 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/sources"
 )
 
-// manifests are the flags for objects that files or a document at a URL describe.
+// manifests are the flags for objects from files or from a document at a URL.
 type manifests struct {
 	from    []string // directories and URLs
 	sources []sources.Source
-	node    string // the namespace that they belong in
+	node    string // the namespace of the objects
 }
 
-// check makes the sources, and sets the namespace by default: the name of the host.
+// check creates the sources. The namespace defaults to the name of the host.
 func (m *manifests) check() error {
 	if len(m.from) == 0 {
 		if m.node != "" {
@@ -52,7 +52,7 @@ func (m *manifests) check() error {
 	return nil
 }
 
-// syncers returns what keeps the objects in step with each directory and URL.
+// syncers returns a syncer for each directory and URL.
 func (m manifests) syncers(b backend, log *slog.Logger) ([]*sources.Syncer, error) {
 	var list []*sources.Syncer
 	for _, source := range m.sources {
@@ -67,8 +67,8 @@ func (m manifests) syncers(b backend, log *slog.Logger) ([]*sources.Syncer, erro
 	return list, nil
 }
 
-// synced returns a function that logs looks which changed something, and failures, each
-// once until it changes.
+// synced returns a function that logs syncs with changes, and each failure once until it
+// changes.
 func synced(log *slog.Logger) func(sources.Result, error) {
 	last := ""
 	return func(result sources.Result, err error) {

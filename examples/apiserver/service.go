@@ -156,8 +156,8 @@ func (c config) announce(w io.Writer, at listeners, a access) error {
 	return nil
 }
 
-// requests returns the logger of the API: failures of the server, to whose log clients are
-// referred, and with --verbose every request.
+// requests returns the logger of the API. It logs failures of the server, and with --verbose
+// every request.
 func (c config) requests(log *slog.Logger) *slog.Logger {
 	if c.verbose {
 		return log

@@ -41,7 +41,7 @@ func main() {
 	program.Main(func(ctx context.Context, args []string) error { return run(ctx, os.Stdout, args) })
 }
 
-// run is the program: it reports on w what happens.
+// run is the program. It writes progress to w.
 func run(ctx context.Context, w io.Writer, args []string) (err error) {
 	c, err := parse(args, w)
 	if err != nil {

@@ -41,7 +41,7 @@ const (
 
 // fill stores objects objects in the namespace, spread over all types. Names
 // follow from numbers, so that what an earlier run stored is found again. It
-// returns how many it had to create; stored counts those that are there.
+// returns how many it had to create; stored counts the objects that exist.
 func fill(ctx context.Context, r *registry.Registry, ns string, objects, writers int, stored *atomic.Int64) (int, error) {
 	types := append(append([]registry.ResourceType(nil), kubernetesTypes...), openshiftTypes...)
 	var created atomic.Int64

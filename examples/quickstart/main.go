@@ -31,8 +31,8 @@ type config struct {
 	data        string // the file of the store
 	namespace   string // a file with the namespace's JSON; empty: the one built in
 	wait        time.Duration
-	objects     int // how many objects to store
-	parallelism int // how many writers store them, and calls in flight per deletion pass
+	objects     int // number of objects to store
+	parallelism int // number of writers, and of concurrent calls per deletion pass
 }
 
 var program = command.Program{

@@ -29,9 +29,9 @@ type faulty struct {
 	*behavior
 }
 
-// behavior is how the content of one type behaves at present.
+// behavior is the current behavior of the content of one type.
 type behavior struct {
-	outside *outside // where the content is; nil: in the registry
+	outside *outside // holds the content; nil: the registry does
 
 	mu      sync.Mutex
 	failure error

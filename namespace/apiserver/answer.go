@@ -59,7 +59,7 @@ func head(w http.ResponseWriter, code int, contentType string, size int) {
 	w.WriteHeader(code)
 }
 
-// headOfUnknownSize sends the header of an answer that is sent in parts.
+// headOfUnknownSize sends the header of an answer without a Content-Length.
 func headOfUnknownSize(w http.ResponseWriter, code int, contentType string) {
 	h := w.Header()
 	h["Content-Type"], h["Cache-Control"], h["X-Content-Type-Options"] = []string{contentType}, uncached, nosniff

@@ -12,9 +12,9 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/internal/excerpt"
 )
 
-// delete answers DELETE of one object: with the object while something holds it, and with a
-// Status when it is gone, or when there is no memory to answer with the object. A namespace
-// is answered with itself also when it is gone, and with a warning when it was put on hold.
+// delete answers DELETE of one object. If finalizers hold the object the answer is the
+// object, else a Status; it is a Status too if there is no memory for the object. For a
+// namespace the answer is always the namespace, with a warning if it was put on hold.
 func (s *Server) delete(w http.ResponseWriter, r *request) error {
 	only, err := s.deletion(w, r)
 	if err != nil {

@@ -22,9 +22,9 @@ type exchange struct {
 	http.ResponseWriter
 	control *http.ResponseController
 	route   route       // with the user, once that is known
-	client  string      // who shares room with whom; empty: not known yet
-	memory  *flow.Lease // nil: not weighed
-	weight  int64       // that memory holds
+	client  string      // the account for limits; empty: not known yet
+	memory  *flow.Lease // nil: exempt
+	weight  int64       // of memory
 	pace    pace
 	until   time.Time // when the connection is cut, as it was told last
 	always  bool      // deadlines of the writer count also while nothing is written: HTTP/2

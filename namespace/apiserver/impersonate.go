@@ -12,16 +12,15 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/audit"
 )
 
-// Headers by which a client acts as another user, as kubectl --as and --as-group send them.
+// Headers with which a client acts as another user, as kubectl --as and --as-group send them.
 const (
 	impersonation    = "Impersonate-" // the prefix of all of them
 	impersonateUser  = impersonation + "User"
 	impersonateGroup = impersonation + "Group"
 )
 
-// impersonated lets a user act as another one if it is authorized to. Everything from
-// here on sees the other user, with the name of the first in ImpersonatedBy. Room
-// ([Limits]) is counted for the first.
+// impersonated lets an authorized user act as another. Later handlers see the impersonated
+// user, with the original user in ImpersonatedBy. [Limits] apply to the original user.
 func (s *Server) impersonated(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		route := &exchangeOf(r.Context()).route
@@ -39,9 +38,9 @@ func (s *Server) impersonated(next http.Handler) http.Handler {
 	})
 }
 
-// impersonate returns the user that a request acts as. Each name in the headers needs the
-// verb impersonate on the resource users or groups. An attribute that authorizers do not
-// see is refused, because ignoring it would grant more than the client asked for.
+// impersonate returns the user that a request acts as. Each name in the headers requires
+// the verb impersonate on the resource users or groups. Attributes that authorizers do not
+// see are refused, because ignoring them would grant more than the client asked for.
 func (s *Server) impersonate(r *http.Request, a authorization.Attributes) (authorization.User, error) {
 	asked := false
 	for name := range r.Header {
@@ -80,12 +79,12 @@ func (s *Server) impersonate(r *http.Request, a authorization.Attributes) (autho
 	return user, nil
 }
 
-// anonymous returns the user of requests that name no user.
+// anonymous returns the user of unauthenticated requests.
 func anonymous() authorization.User {
 	return authorization.User{Name: authorization.Anonymous, Groups: []string{"system:unauthenticated"}}
 }
 
-// actor returns the name that records carry.
+// actor returns the name of the user in audit records.
 func actor(u authorization.User) string {
 	if u.ImpersonatedBy == "" {
 		return u.Name

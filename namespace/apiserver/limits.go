@@ -8,18 +8,18 @@ type Limits struct {
 	// Body is how many bytes the body of a request may have; default 3 MiB. More is
 	// 413.
 	Body int64
-	// Memory bounds, in bytes, what all requests together take for bodies, decoded values and
-	// answers, with the garbage of that; default 384 MiB, at least 16 MiB. Requests are
-	// weighed before they are decoded: a small document with very many values is heavy, above
-	// all in YAML. One client has at most half. A request that is heavier than its share is
-	// answered 413. One that finds the memory taken waits for a short time (Queue), and is then
-	// answered 429. Memory for an object or a part of a list is taken before it is read from
-	// the store. Plain JSON lists are read and sent in parts.
+	// Memory bounds the bytes that all requests together use for bodies, decoded values and
+	// answers, including garbage; default 384 MiB, at least 16 MiB. Requests are weighed
+	// before they are decoded: a small document with very many values is heavy, above all in
+	// YAML. One client gets at most half. A request heavier than that is answered 413. A
+	// request that finds the memory in use waits for up to Queue and is then answered 429.
+	// Memory for an object or a part of a list is reserved before it is read from the store.
+	// Plain JSON lists are read and sent in parts.
 	Memory int64
-	// Page is the most objects that a page of a list with a limit has; default
-	// 10,000; a page ends earlier when its objects come to 1 MiB. A list that was asked for
-	// without a limit is answered whole, or with 413 if it is rendered (as YAML, protobuf or a
-	// Table) and heavier than a client's share of Memory: ask for pages then.
+	// Page bounds the objects in a page of a list with a limit; default 10,000. A page also
+	// ends at 1 MiB of objects. A list without a limit is answered in full. If it has to be
+	// converted (to YAML, protobuf or a Table) and exceeds a client's share of Memory, it is
+	// answered 413; the client must then set a limit.
 	Page int
 
 	// Reads and Writes are how many requests that read, and that write, are served at

@@ -11,12 +11,12 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
 )
 
-// list answers a list. If the client asked for pages, one has at most Limits.Page objects
-// and pageBytes: other clients would take the first page for everything.
+// list answers a list. Only a client that sets a limit gets pages, of at most Limits.Page
+// objects and pageBytes: another client would take the first page for the whole list.
 func (s *Server) list(w http.ResponseWriter, r *request) error {
 	o := r.query.list
 	if o.Limit > 0 && o.Continue == "" && r.query.resourceVersionMatch == "" && o.ResourceVersion != "" && o.ResourceVersion != "0" {
-		o.Exact = true // what a list in pages from a version has always meant
+		o.Exact = true // the meaning that such a list has in Kubernetes
 	}
 	o.Limit, o.Bytes = min(o.Limit, s.options.Limits.Page), pageBytes
 	if err := s.hold(r, reading); err != nil {
@@ -36,8 +36,8 @@ func (s *Server) list(w http.ResponseWriter, r *request) error {
 	return s.send(w, r, http.StatusOK, body)
 }
 
-// rendered reads a list whose objects are rendered: a page, or all of it as far as there is
-// memory.
+// rendered reads a list that has to be decoded: one page if the client set a limit, else
+// the whole list if the memory suffices.
 func (s *Server) rendered(r *request, o registry.ListOptions) (registry.ObjectList, error) {
 	var list registry.ObjectList
 	var weight int64
@@ -65,15 +65,15 @@ func (s *Server) rendered(r *request, o registry.ListOptions) (registry.ObjectLi
 	}
 }
 
-// after returns the options for the page that a token leads to.
+// after returns the options for the page at token.
 func after(o registry.ListOptions, token string) registry.ListOptions {
 	o.Continue, o.ResourceVersion, o.Exact = token, "", false
 	return o
 }
 
-// listRaw answers from the stored documents, without decoding them. A list without a limit
-// is read and sent part by part, all of one snapshot, so that it takes the same memory
-// whatever its size, and however slowly the client takes it.
+// listRaw answers from the stored documents without decoding them. A list without a limit
+// is read from one snapshot and sent in parts, so its memory depends neither on its size
+// nor on the speed of the client.
 func (s *Server) listRaw(w http.ResponseWriter, r *request, o registry.ListOptions) error {
 	whole := o.Limit == 0
 	var page registry.JSONList
@@ -117,7 +117,7 @@ func (s *Server) listRaw(w http.ResponseWriter, r *request, o registry.ListOptio
 	return nil
 }
 
-// nextPart reads a further part of a list.
+// nextPart reads the next part of a list, with a deadline of its own.
 func (s *Server) nextPart(r *request, o registry.ListOptions) (registry.JSONList, error) {
 	ctx, cancel := context.WithTimeout(r.parent, s.options.Limits.Timeout)
 	defer cancel()
@@ -128,8 +128,8 @@ func (s *Server) nextPart(r *request, o registry.ListOptions) (registry.JSONList
 	return page, err
 }
 
-// cutOff ends an answer that has begun and cannot be completed, so that no client takes it
-// for a whole one.
+// cutOff aborts an answer that cannot be completed, so that no client takes it for a
+// complete one.
 func (s *Server) cutOff(r *request, err error) {
 	if r.parent.Err() == nil {
 		s.log.ErrorContext(r.parent, "a list was cut off", "path", excerpt.Of(r.URL.Path), "user", userOf(r.Request), "error", err)
@@ -138,8 +138,7 @@ func (s *Server) cutOff(r *request, err error) {
 	panic(http.ErrAbortHandler)
 }
 
-// rawWeight returns the weight of answering with stored documents, and of reading further
-// ones thereafter.
+// rawWeight returns the weight of sending items and, if more, of reading the next part.
 func rawWeight(items []json.RawMessage, more bool) int64 {
 	weight := int64(piece)
 	for _, item := range items {

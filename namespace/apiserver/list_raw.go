@@ -5,29 +5,28 @@ import (
 	"net/http"
 )
 
-// items writes the body of a list piece by piece: the whole of a large list is never in one
-// buffer.
+// items writes the body of a list in pieces, so that a large list is never in one buffer.
 type items struct {
 	server *Server
 	w      http.ResponseWriter
 	buffer *[piece]byte
-	buf    []byte // the part of buffer that is not written yet
+	buf    []byte // the unwritten part of buffer
 	rest   []byte // the end of the body
 	any    bool
 }
 
-// items returns a writer of the body of an empty list, with items put into it.
+// items returns a writer that inserts items into empty, the body of an empty list.
 func (s *Server) items(w http.ResponseWriter, empty []byte) *items {
 	const end = len("]}\n")
 	buffer, ok := s.pieces.Get().(*[piece]byte)
-	if !ok { // none is free
+	if !ok {
 		buffer = new([piece]byte)
 	}
 	at := len(empty) - end
 	return &items{server: s, w: w, buffer: buffer, buf: append(buffer[:0], empty[:at]...), rest: empty[at:]}
 }
 
-// size returns the size of the body if it has just these items.
+// size returns the size of the body with exactly these items.
 func (i *items) size(list []json.RawMessage) int {
 	size := len(i.buf) + len(i.rest) + max(0, len(list)-1)
 	for _, item := range list {
@@ -36,7 +35,7 @@ func (i *items) size(list []json.RawMessage) int {
 	return size
 }
 
-// write writes further items. It reports whether the client is still there.
+// write appends items to the body. It reports whether the client still reads.
 func (i *items) write(list []json.RawMessage) bool {
 	for _, item := range list {
 		if len(i.buf)+len(item)+1 > cap(i.buf) {
@@ -49,7 +48,7 @@ func (i *items) write(list []json.RawMessage) bool {
 			i.buf = append(i.buf, ',')
 		}
 		i.any = true
-		i.buf = append(i.buf, item...) // one that is larger than all pieces has its own
+		i.buf = append(i.buf, item...) // an item larger than a piece gets a buffer of its own
 	}
 	return true
 }
@@ -58,6 +57,6 @@ func (i *items) write(list []json.RawMessage) bool {
 func (i *items) end() {
 	if _, err := i.w.Write(i.buf); err == nil {
 		i.w.Write(i.rest)
-		i.server.pieces.Put(i.buffer) // not after a write that failed: HTTP/2 may still be sending from it
+		i.server.pieces.Put(i.buffer) // only after a successful write: HTTP/2 may still send from the buffer of a failed one
 	}
 }

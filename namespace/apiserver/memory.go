@@ -19,23 +19,23 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
 )
 
-// Limits.Memory has two parts: a quarter is for bodies that are arriving, the rest for what
-// requests decode and answer. A request that holds of the first waits for the second, and
-// never the other way round.
+// Limits.Memory has two parts: a quarter for incoming bodies, the rest for decoding and
+// answering. To avoid deadlock, a request may hold memory of the first part while it waits
+// for the second, never the reverse.
 const arrivingPart = 4
 
-// pageBytes bounds the objects of a list or of a watch's state that are read at once.
+// pageBytes bounds one read of objects for a list or for the initial state of a watch.
 const pageBytes = 1 << 20
 
-// rawCopies is how many copies of a stored document there are while it is answered as it is.
+// rawCopies is the number of copies of a stored document in memory while it is sent undecoded.
 const rawCopies = 3
 
-// reading is the memory that a request has before it reads from the store: a page, or an
-// object and its answer, most of which are smaller.
+// reading is the memory that a request reserves before it reads from the store: enough for
+// a page, or for most objects with their answers.
 const reading = rawCopies*pageBytes + piece
 
-// reserve lets a request take so many bytes of memory more, until its end. The first
-// reservation of a request waits for its turn, as long as a request waits for a slot.
+// reserve adds weight bytes to the memory of a request, until the request ends. The first
+// reservation waits in the queue for at most Limits.Queue.
 func (s *Server) reserve(r *request, weight int64) error {
 	e := exchangeOf(r.Context())
 	if e == nil || e.memory == nil {
@@ -44,7 +44,7 @@ func (s *Server) reserve(r *request, weight int64) error {
 	return s.hold(r, e.weight+weight)
 }
 
-// hold lets a request take so many bytes of memory in all.
+// hold sets the memory of a request to weight bytes.
 func (s *Server) hold(r *request, weight int64) error {
 	e := exchangeOf(r.Context())
 	if e == nil || e.memory == nil {
@@ -60,13 +60,12 @@ func (s *Server) hold(r *request, weight int64) error {
 	return nil
 }
 
-// amend lets a request take memory to change an object that is stored, besides what its
-// body takes.
+// amend reserves memory to change a stored object, in addition to the memory of the body.
 func (s *Server) amend(r *request, live registry.Object) error {
 	return s.hold(r, max(r.received+r.decoding(live), exchangeOf(r.Context()).weight))
 }
 
-// overweight returns the Status for a request that was refused memory.
+// overweight returns the Status for a refused reservation.
 func overweight(err error, weight int64) error {
 	if errors.Is(err, flow.ErrTooHeavy) {
 		return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("it would take about %d MiB of memory; send fewer values, or ask for fewer objects at once with the parameter limit", weight>>20))
@@ -74,7 +73,7 @@ func overweight(err error, weight int64) error {
 	return tooMany()
 }
 
-// arrive reads a body of at most Limits.Body, and has a lease while it arrives.
+// arrive reads a body of at most Limits.Body and grows lease to its size.
 func (s *Server) arrive(w http.ResponseWriter, r *request, lease *flow.Lease) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(r.Context(), s.options.Limits.Queue)
 	defer cancel()
@@ -89,7 +88,7 @@ func (s *Server) arrive(w http.ResponseWriter, r *request, lease *flow.Lease) ([
 	}
 	var body bytes.Buffer
 	for {
-		const step, copies = 64 << 10, 3 // a buffer that grows is copied
+		const step, copies = 64 << 10, 3 // a growing buffer is copied
 		weight := int64(copies * (body.Len() + step))
 		if err := lease.Grow(ctx, weight); err != nil {
 			return nil, overweight(err, weight)
@@ -104,8 +103,8 @@ func (s *Server) arrive(w http.ResponseWriter, r *request, lease *flow.Lease) ([
 }
 
 // receive reads a body and reserves memory for decoding it. It converts YAML to JSON and
-// returns the type to match. A body that it cannot convert is returned as it is, because the
-// decoder fails on it with a better error.
+// returns the matching content type. A body that cannot be converted is returned unchanged,
+// because the decoder fails on it with a better error.
 func (s *Server) receive(w http.ResponseWriter, r *request) (body []byte, contentType string, err error) {
 	contentType = r.Header.Get("Content-Type")
 	lease := s.traffic.arriving.Lease(exchangeOf(r.Context()).client)
@@ -113,7 +112,7 @@ func (s *Server) receive(w http.ResponseWriter, r *request) (body []byte, conten
 	if body, err = s.arrive(w, r, lease); err != nil || len(body) == 0 {
 		return nil, contentType, err
 	}
-	mediaType, _, _ := mime.ParseMediaType(contentType) // decoders refuse what they do not know
+	mediaType, _, _ := mime.ParseMediaType(contentType) // decoders refuse unknown types
 	switch mediaType {
 	case "application/vnd.kubernetes.protobuf":
 		return body, contentType, s.reserve(r, weigh.Protobuf(body)+r.echo(body))
@@ -137,21 +136,21 @@ func (s *Server) receive(w http.ResponseWriter, r *request) (body []byte, conten
 	return body, contentType, s.reserve(r, weigh.JSON(body, r.Kind.BuiltIn())+r.echo(body))
 }
 
-// echo returns the weight of answering with the object that a body has. It is reserved
-// before anything is written: a write that was made is not refused.
+// echo returns the weight of answering with the object in body. It is reserved before the
+// write, so that a completed write is never refused.
 func (r *request) echo(body []byte) int64 {
 	if r.format.YAML() {
-		return 2 * weigh.YAML(body) // it is decoded, and made a tree of nodes again
+		return 2 * weigh.YAML(body) // decoding builds a second tree of nodes
 	}
-	return 0 // the weight of decoding has room for the other formats
+	return 0 // the weight of decoding covers the other formats
 }
 
-// decoding returns the weight of patching a stored object and answering with it.
+// decoding returns the weight of patching o and answering with the result.
 func (r *request) decoding(o registry.Object) int64 {
 	return weightOf(o, func(value []byte) int64 { return 2*weigh.JSON(value, r.Kind.BuiltIn()) + r.echo(value) })
 }
 
-// encoding returns the weight of an object in the format of the answer.
+// encoding returns the weight of o in the format of the answer.
 func (r *request) encoding(o registry.Object) int64 {
 	return weightOf(o, func(value []byte) int64 {
 		switch {

@@ -22,17 +22,17 @@ type Options struct {
 	// EVERYBODY MAY DO EVERYTHING, which is right only where nobody but its owner can reach
 	// the server.
 	Authorizer authorization.Authorizer
-	// Hosts are names, without a port, that clients reach the server by. A server without
-	// Authenticate also trusts every web page that is open on a machine which can reach it.
-	// So it refuses with 403 requests that browsers send for other web sites, and requests
-	// for any host but localhost, IP addresses and Hosts, as package httpguard does. With
-	// Authenticate it does so only if Hosts are given; give them where the credentials are
-	// such as browsers send by themselves (cookies, client certificates).
+	// Hosts are the names, without a port, by which clients reach the server. A server
+	// without Authenticate would trust every web page that is open on a machine which can
+	// reach it. Therefore it answers 403 to requests that browsers send for other web sites,
+	// and to requests for any host but localhost, IP addresses and Hosts (package httpguard).
+	// With Authenticate it does so only if Hosts are given. Set them if browsers send the
+	// credentials automatically (cookies, client certificates).
 	Hosts []string
 	// Limits bound what requests may take.
 	Limits Limits
-	// Logger takes one line for every request at level Info, and failures of the server,
-	// which clients are referred to its log for, at Warn and Error. Nil: nothing is logged.
+	// Logger gets one record per request at level Info, and failures of the server, whose
+	// details clients do not see, at Warn and Error. If it is nil nothing is logged.
 	Logger *slog.Logger
 	// Hooks are told what happens.
 	Hooks Hooks
@@ -43,10 +43,10 @@ type Options struct {
 	// terminating namespace need not wait for creates that may still be under way, and
 	// package deleter/kubernetes does not. Keep it in a version of your own.
 	Version version.Info
-	// Ready is asked by GET /readyz after the store has answered a read; an error of
-	// either answers 500. Both together have Limits.Timeout. Any client may send any
-	// number of probes, so those that come meanwhile and within a second share the answer.
-	// Nil: ready while the store answers.
+	// Ready is called for GET /readyz after a successful read of the store. An error of
+	// either is answered with 500. Limits.Timeout bounds both together. Clients may send any
+	// number of probes, so concurrent probes, and probes within a second, share one result.
+	// If Ready is nil the server is ready while the store answers.
 	Ready func(context.Context) error
 }
 

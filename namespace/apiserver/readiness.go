@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// readyFor is how long an answer about readiness stands.
+// readyFor is how long a readiness result is cached.
 const readyFor = time.Second
 
-// readiness asks whether the store and the host are ready, once for all probes that come
-// at a time, and at most once in readyFor: probes take no slot, so any client could send
-// any number of them at once.
+// readiness checks whether the store and the host are ready. Concurrent probes share one
+// check, and a result is cached for readyFor: probes take no slot, so a client could send
+// any number of them.
 type readiness struct {
 	ask     func(context.Context) error
 	timeout time.Duration
@@ -29,8 +29,8 @@ type asking struct {
 	known bool // false: who asked has left
 }
 
-// check returns why the server is not ready. It asks in the goroutine of one of the requests;
-// when the client of that leaves, another takes over.
+// check returns the reason why the server is not ready, or nil. One of the waiting requests
+// does the check in its goroutine; if its client disconnects, another takes over.
 func (r *readiness) check(client context.Context) error {
 	ctx, cancel := context.WithTimeout(client, r.timeout)
 	defer cancel()

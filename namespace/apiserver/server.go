@@ -39,7 +39,7 @@ type Server struct {
 	ready     *readiness
 	guard     *httpguard.Guard // nil: clients authenticate
 	handler   http.Handler     // the whole chain
-	pieces    sync.Pool        // of *[piece]byte: buffers for answers that are never in memory as a whole
+	pieces    sync.Pool        // of *[piece]byte: buffers for answers that are sent in pieces
 }
 
 // resourceKey is how a path names a resource.

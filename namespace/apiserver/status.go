@@ -23,7 +23,7 @@ var errInternal = errors.New("the server could not do it; its log has the detail
 // errUnknownOutcome is that for a write that may have been made.
 var errUnknownOutcome = errors.New("the outcome of the write is unknown, the server's log has the details; read the object back to see whether it was written")
 
-// errFull is that for a write for which the store has no space.
+// errFull is the Status for a write when the store has no space left.
 var errFull = errors.New("the server has no space left, nothing was written")
 
 // failure returns the Status that a client is sent for an error. Errors that have

@@ -25,7 +25,7 @@ func (s *Server) system(w http.ResponseWriter, r *http.Request) error {
 	return errNoSuchPath()
 }
 
-// isReady returns why the store, or the host, cannot serve requests.
+// isReady returns the reason why the store or the host cannot serve requests, or nil.
 func (s *Server) isReady(ctx context.Context) error {
 	if err := s.registry.Ping(ctx); err != nil || s.options.Ready == nil {
 		return err
@@ -33,7 +33,7 @@ func (s *Server) isReady(ctx context.Context) error {
 	return s.options.Ready(ctx)
 }
 
-// health answers probes. The process is alive if it answers at all.
+// health answers probes. Any answer shows that the process is alive.
 func (s *Server) health(w http.ResponseWriter, r *http.Request, probe string) error {
 	if err := readOnly(w, r); err != nil {
 		return err

@@ -15,8 +15,8 @@ import (
 type traffic struct {
 	reads, writes *flow.Limiter
 	watchers      *flow.Counter
-	arriving      *flow.Budget    // memory for bodies that are arriving
-	memory        *flow.Budget    // memory for what requests decode and answer
+	arriving      *flow.Budget    // memory for incoming bodies
+	memory        *flow.Budget    // memory for decoding and answering
 	open          context.Context // ends with Close
 	end           context.CancelFunc
 }

@@ -61,8 +61,8 @@ func (l *Log) List(ctx context.Context, name string) ([]Record, error) {
 	return records, err
 }
 
-// Names yields each name that has records, in order: of namespaces that are there and that
-// are gone, and [Types].
+// Names yields each name that has records, in order: existing and removed namespaces, and
+// [Types].
 func (l *Log) Names(ctx context.Context) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		root := l.keys.root + ".audit/"
@@ -83,7 +83,7 @@ func (l *Log) Names(ctx context.Context) iter.Seq2[string, error] {
 			if checkName(name) == nil && !yield(name, nil) {
 				return
 			}
-			q.After = root + name + string('/'+1) // behind all keys of the name
+			q.After = root + name + string('/'+1) // after all keys of the name
 		}
 	}
 }

@@ -10,21 +10,21 @@ import (
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
-// The bounds of the [Declared] records that are kept of one name. Clients who may update a
-// namespace add to them, so each new one takes the place of the oldest ones.
+// The bounds of the [Declared] records of one name. Every client that may update a namespace
+// can add records, so a new record replaces the oldest ones.
 const (
-	// MaxDeclared is how many there are at most.
+	// MaxDeclared bounds their number.
 	MaxDeclared = 200
-	// MaxDeclaredBytes is how many bytes they have together at most, once commits that
-	// replaced many small ones by large ones have caught up.
+	// MaxDeclaredBytes bounds their total size. It may be exceeded temporarily after large
+	// records have replaced many small ones.
 	MaxDeclaredBytes = 256 << 10
 
 	maxSurplus = 32 // records that one commit removes, if the store allows as many
 )
 
-// Surplus returns the operations that remove the oldest [Declared] records of a name, so
-// that one more keeps them within [MaxDeclared] and [MaxDeclaredBytes]. They belong in the
-// commit that writes it. Records of other actions stay until [Log.Forget].
+// Surplus returns operations that remove the oldest [Declared] records of a name, so that
+// a new record fits within [MaxDeclared] and [MaxDeclaredBytes]. The caller adds them to the
+// commit that writes the new record. Records of other actions stay until [Log.Forget].
 func (l *Log) Surplus(ctx context.Context, name string) ([]store.Operation, error) {
 	type kept struct {
 		key  string
@@ -50,7 +50,7 @@ func (l *Log) Surplus(ctx context.Context, name string) ([]store.Operation, erro
 	slices.SortFunc(records, func(a, b kept) int { return cmp.Compare(a.at, b.at) })
 	most := maxSurplus
 	if limit := store.LimitsOf(l.store).Operations; limit > 0 {
-		most = min(most, max(limit/4, 1)) // the rest is for the commit that they belong in
+		most = min(most, max(limit/4, 1)) // the commit needs the rest for its own operations
 	}
 	var gone []store.Operation
 	for i, r := range records {

@@ -7,15 +7,15 @@
 // of its content has gone ([deleter.Waiter]), else when that should have gone by
 // estimate, and in any case after an exponential backoff of that namespace alone.
 //
-// One sick namespace costs the others nothing (rule R10): a namespace whose sources
-// answered in its last pass, or that is new, waits for a pass whose sources do not answer
-// only until that has lasted for [Options.Long]. If it is new or made progress, it starts behind n
-// others within (n/Workers + 1) * Long, however many hang, as long as fewer than half of
-// Parked run long and make progress.
+// A hanging namespace does not delay others (rule R10). A namespace that is new, or whose
+// sources answered in its last pass, waits for a pass with unresponsive sources for at most
+// [Options.Long]. If it is new or made progress and n others are ahead of it in the queue,
+// it starts within (n/Workers + 1) * Long, however many passes hang, as long as fewer than
+// half of Parked run long and make progress.
 //
 // A namespace is never processed by two workers of one controller at once, and any
-// number of controllers, of one party or several, may run against one place where
-// namespaces are kept (rule R11).
+// number of controllers, of one party or several, may share one [pass.Namespaces]
+// (rule R11).
 //
 // Several controllers of one party do the work of one when they divide it
 // ([Options.Division]); package replicas does that through a store.
@@ -67,9 +67,9 @@ type Controller struct {
 }
 
 // New returns a controller of party's finalizer that deletes party's content with
-// d. The zero Party is that of the finalizer which namespaces adds to every namespace
-// ([pass.PartyOf]). A nil opts stands for the defaults. A missing argument, an invalid
-// finalizer and an option out of range are refused with [namespace.ErrBadRequest].
+// d. The zero Party selects the owner of the finalizer that namespaces adds to every
+// namespace ([pass.PartyOf]). A nil opts means the defaults. For a missing argument, an
+// invalid finalizer or an option out of range New returns [namespace.ErrBadRequest].
 func New(namespaces Namespaces, d deleter.Deleter, party namespace.Party, opts *Options) (*Controller, error) {
 	if namespaces == nil {
 		return nil, optionError("a controller needs namespaces")

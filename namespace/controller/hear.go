@@ -74,8 +74,8 @@ func (l *loop) terminating(ref Ref, listing bool) {
 			e.attempt.orphaned = false
 		}
 	case listing && (e.state == running || e.slot >= 0):
-		// It is known and keeps its backoff. What a pass under way may have missed is
-		// found by the next listing.
+		// It is known and keeps its backoff. The next listing finds any change that a
+		// running pass has missed.
 	default:
 		l.rouse(e)
 	}

@@ -160,7 +160,7 @@ func (o *observer) changed(e *entry, d done) {
 	waived := waivedSources(d.result.Report)
 	state := message
 	if d.result.Outcome == pass.NotHeld {
-		state = "namespace finalized; others hold it still" // a resync looks at it again
+		state = "namespace finalized; others hold it still" // the next resync checks it again
 	}
 	if sum := stateOf(state, d.result.Report, waived); sum != e.told {
 		e.told = sum

@@ -16,24 +16,24 @@ import (
 //	retry  whose sources answered, but without progress          Parked / 8    Long
 //	hung   whose last pass ended without an answer for Long      the rest      their allowance, up to MaxPatience
 //
-// A pass that has run in ready for Long moves to long as soon as that has room. A pass is
-// interrupted only if another waits for its place, the one without progress for the
-// longest time first. It is queued for hung, and its namespace's allowance doubles. An
-// interrupted pass no longer counts, also where its source ignores the end of its context.
+// A pass that has run in ready for Long moves to long as soon as long has a free slot. A pass
+// is interrupted only if another waits for its slot; the pass longest without progress goes
+// first. It is queued for hung, and its namespace's allowance doubles. An interrupted pass
+// frees its slot even if its source ignores the canceled context.
 //
-// Therefore a namespace waits for passes that make no progress only until they have made none
-// for Long, unless its own last pass ended so. In the queue of ready, behind n others, it
-// starts within (n/Workers + 1) * Long as long as fewer than half of Parked are long and make
-// progress. And no namespace waits for ever: places in hung are never taken by others.
+// Therefore a pass without progress delays a namespace for at most Long, unless the
+// namespace's own last pass ended without an answer for Long. Behind n others in the queue of ready, it starts
+// within (n/Workers + 1) * Long as long as fewer than half of Parked are long and make
+// progress. No namespace starves: other lanes never use the slots of hung.
 const (
 	ready = iota
 	long
 	retry
 	hung
-	lanes // how many there are
+	lanes // the number of lanes
 )
 
-// setLimits divides Workers and Parked between the lanes; each has one place at least.
+// setLimits divides Workers and Parked between the lanes. Each lane gets at least one slot.
 func (l *loop) setLimits() {
 	workers, parked := l.options.Workers, l.options.Parked
 	l.lanes[ready].limit = workers
@@ -42,31 +42,31 @@ func (l *loop) setLimits() {
 	l.lanes[hung].limit = parked - l.lanes[long].limit - l.lanes[retry].limit
 }
 
-// lane is a part of the running passes and a queue of the entries that wait to join them.
+// lane is a bounded set of running passes with a queue of waiting entries.
 type lane struct {
 	limit   int
 	running int
 	head    *entry // of the queue, linked by entry.next
 	tail    *entry
-	idle    []*attempt // passes without progress for their allowance, the longest first
-	old     []*attempt // of ready: passes that have run for Long, the longest first
+	idle    []*attempt // passes without progress for their allowance, oldest first
+	old     []*attempt // in ready: passes that have run for Long, oldest first
 }
 
-// errMakeRoom is the cause for which a pass without progress is interrupted.
+// errMakeRoom is the cancellation cause of an interrupted pass.
 var errMakeRoom = errors.New("the pass makes no progress and others wait")
 
-// attempt is one pass under way.
+// attempt is one running pass.
 type attempt struct {
 	entry       *entry
-	ref         Ref   // of the incarnation that it is for
-	lane        *lane // nil: it was interrupted and does not count any more
+	ref         Ref   // the incarnation
+	lane        *lane // nil: interrupted, no longer counted
 	cancel      context.CancelCauseFunc
 	began       time.Duration
-	progress    atomic.Int64  // when a source last answered; until then began
-	allowance   time.Duration // how long it may go without progress while others wait
-	old         bool          // it has run for Long
+	progress    atomic.Int64  // time of the last answer of a source, initially began
+	allowance   time.Duration // time without progress after which others may take its slot
+	old         bool          // ran for Long
 	interrupted bool          // to make room
-	orphaned    bool          // its incarnation is gone
+	orphaned    bool          // the incarnation was removed
 }
 
 func (s *lane) push(e *entry) {
@@ -78,8 +78,8 @@ func (s *lane) push(e *entry) {
 	s.tail = e
 }
 
-// pop returns the entry that waits longest, or nil. Entries that were dropped
-// meanwhile are skipped.
+// pop removes and returns the head of the queue, or nil. It skips entries that were
+// forgotten while queued.
 func (s *lane) pop() *entry {
 	for s.head != nil {
 		e := s.head
@@ -137,8 +137,8 @@ func (l *loop) moveAside(a *attempt) {
 	l.supervise(a)
 }
 
-// supervise sets the timer for when a will have made no progress for its allowance; if that
-// time is over, it may be interrupted.
+// supervise sets a timer for the end of a's allowance. If the allowance is used up already,
+// it marks a as interruptible.
 func (l *loop) supervise(a *attempt) {
 	if due := time.Duration(a.progress.Load()) + a.allowance; due > l.now() {
 		l.timers.set(a.entry, due)
@@ -147,7 +147,7 @@ func (l *loop) supervise(a *attempt) {
 	a.lane.idle = append(a.lane.idle, a)
 }
 
-// makeRoom interrupts a pass of s that makes no progress and reports whether there was one.
+// makeRoom interrupts a pass of s that makes no progress. It reports whether it found one.
 func (l *loop) makeRoom(s *lane) bool {
 	for len(s.idle) > 0 {
 		a := s.idle[0]
@@ -163,13 +163,13 @@ func (l *loop) makeRoom(s *lane) bool {
 	return false
 }
 
-// interrupt ends the context of a and vacates its place.
+// interrupt cancels a and frees its slot.
 func (a *attempt) interrupt(cause error) {
 	a.vacate()
 	a.cancel(cause)
 }
 
-// vacate takes a out of its lane.
+// vacate removes a from its lane.
 func (a *attempt) vacate() {
 	if a.lane == nil {
 		return

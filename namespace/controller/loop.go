@@ -27,13 +27,13 @@ type entry struct {
 	slot       int32         // in the timers; -1: none
 	listing    uint32        // the last listing that had it
 	state      state
-	allowance  time.Duration // how long its next pass may hang; zero: the default
+	allowance  time.Duration // of its next pass; zero: the default
 	tries      uint8         // without progress
 	lane       uint8         // for its next pass: ready, retry or hung
-	dirty      bool          // something happened while it ran
-	woken      bool          // the pass was begun by a notice
-	removed    bool          // it is gone from storage, as a pass saw; the watch will tell
-	forgotten  bool          // it is gone from storage, as the watch told
+	dirty      bool          // an event arrived during the pass
+	woken      bool          // a notice started the pass
+	removed    bool          // a pass found it removed from storage; the watch event is pending
+	forgotten  bool          // the watch reported its removal from storage
 }
 
 // errNoReturn is what became of a call that ended its goroutine ([runtime.Goexit]).

@@ -11,38 +11,36 @@ import (
 // Options are what a host may choose. The zero value of each field, and a nil
 // *Options, stand for the default; a negative value is refused by [New].
 type Options struct {
-	// Workers bounds the passes of namespaces that are new or made progress in their
-	// last pass, each for no longer than Long; default 64.
+	// Workers bounds the passes of namespaces that are new or made progress in their last
+	// pass; a pass counts for up to Long. Default 64.
 	Workers int
-	// Parked bounds the passes beside those of Workers: half of them run longer than Long, an
-	// eighth are for namespaces whose sources answered in the last pass without progress, and
-	// the rest for namespaces whose sources did not answer. Default 4 * Workers, at
-	// least 3. If others need the place of a pass during which no source has answered for
-	// Long, it is interrupted and retried with twice the time, up to MaxPatience. So a namespace
-	// whose sources answer never waits longer than Long for the sources of others (rule R10).
+	// Parked bounds all other passes: half of the slots are for passes that run longer than
+	// Long, an eighth for namespaces whose sources answered in the last pass without progress,
+	// and the rest for namespaces whose sources did not answer. Default 4 * Workers, at
+	// least 3. A pass whose sources have not answered for Long is interrupted if another needs
+	// its slot, and retried with twice the time, up to MaxPatience. So a namespace whose
+	// sources answer never waits longer than Long for the sources of others (rule R10).
 	Parked int
 	// Waits bounds how many namespaces are waited for at the same time through
 	// [deleter.Waiter]; default 1024. Each costs a goroutine. Beyond it the longest
 	// wait is given up, and its namespace is looked at again by time.
 	Waits int
-	// Long is how long a pass may run before it leaves its worker to others, and how
-	// long it may then go without an answer of a source ([deleter.WithProgress]) before
-	// it counts as hanging; default 500 ms.
+	// Long is how long a pass may occupy a worker, and how long it may run without an answer
+	// of a source ([deleter.WithProgress]) before it counts as hanging; default 500 ms.
 	Long time.Duration
 	// Patience is how long the sources may take to answer in one pass before they
 	// count as failed; default 1 min. It doubles with each pass of a namespace that
 	// was not enough, up to MaxPatience, and lasts until a pass has needed less than Patience.
-	// MaxPatience bounds what an outage can delay a namespace beyond its own end; default
-	// 10 min, or Patience if that is longer. A source that needs longer for one pass
-	// is never finished with.
+	// MaxPatience bounds the delay of a namespace after the end of an outage; default 10 min,
+	// or Patience if that is longer. A namespace with a source that needs longer for one pass
+	// is never finalized.
 	Patience, MaxPatience time.Duration
 	// MinDelay and MaxDelay are the first and the longest delay of the exponential
 	// backoff, for each namespace on its own; defaults 5 ms and 60 s. The delay is cut
 	// by up to a quarter at random. Progress starts it anew.
 	MinDelay, MaxDelay time.Duration
-	// Resync is how long the watch goes on before the terminating namespaces are listed again,
-	// in case the place where they are kept has lost an event; default 10 min. What
-	// is known already keeps its backoff.
+	// Resync is the interval at which terminating namespaces are listed again, in case the
+	// storage lost an event; default 10 min. Known namespaces keep their backoff.
 	Resync time.Duration
 	// Division says which namespaces are this controller's, where several of one party
 	// divide the work; default: all. Package replicas has one. What is another's costs

@@ -104,9 +104,9 @@ func (l *loop) learn(e *entry, d done) (progress bool) {
 	switch late := (*pass.PatienceError)(nil); {
 	case errors.As(d.err, &late):
 		e.allowance = doubled(late.Patience, 1, l.options.MaxPatience)
-	case d.attempt.interrupted && d.err != nil: // whatever it waited for: a source or the place where namespaces are kept
+	case d.attempt.interrupted && d.err != nil: // whether it waited for a source or for namespace storage
 		e.allowance = doubled(max(e.allowance, d.attempt.allowance), 1, l.options.MaxPatience)
-	case d.took < l.options.Patience: // otherwise the next pass would have too little of it again
+	case d.took < l.options.Patience: // a longer pass still needs the raised allowance
 		e.allowance = 0
 	}
 	// Content that comes back as fast as it is deleted is no reason to hurry.

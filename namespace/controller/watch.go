@@ -31,9 +31,9 @@ type watcher struct {
 	tell       chan<- news
 	delays     delays
 	resync     time.Duration
-	listed     time.Time // when the last listing was complete
+	listed     time.Time // time of the last complete listing
 	token      string    // where to resume; empty: list again
-	live       bool      // the watch has got past where it began
+	live       bool      // the watch has advanced beyond its start
 }
 
 // resumptions is how often in a row a watch that cannot be had is resumed before

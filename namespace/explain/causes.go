@@ -95,7 +95,7 @@ func (b *builder) failure(f Failure) Cause {
 	return c
 }
 
-// left reports how many objects of a type are known to be left.
+// left returns the known number of remaining objects of a type.
 func (b *builder) left(source string) string {
 	for _, o := range b.d.Objects {
 		if o.Resource == source && o.Remaining > 0 {

@@ -54,8 +54,8 @@ func (b *builder) progress() *Progress {
 	return p
 }
 
-// account completes the progress: whether what remains is known, and how much of all that
-// makes. Objects that a drop by force left count until a sweep has removed them.
+// account completes the progress: whether the number of remaining objects is known, and the
+// percentage. Objects left by a forced drop count until a sweep has removed them.
 func (b *builder) account() {
 	p := b.d.Progress
 	if p == nil {
@@ -73,7 +73,7 @@ func (b *builder) account() {
 	p.Known = p.Remaining > 0 || emptied && !p.AtLeast
 	switch {
 	case p.Removed == 0 && p.Remaining == 0 && p.Passes == 0:
-		b.d.Progress = nil // neither conditions nor passes say anything of it
+		b.d.Progress = nil // neither conditions nor passes report progress
 	case p.Known && p.Remaining == 0:
 		p.Percent = 100
 	case p.Known:

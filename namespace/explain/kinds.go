@@ -13,8 +13,8 @@ const (
 	OnHold         Kind = "on-hold"         // it will be deleted when its hold is over
 	NotTerminating Kind = "not-terminating" // nobody has asked for its deletion
 	Forced         Kind = "forced"          // finalizers were dropped by force, and something was left
-	Gone           Kind = "gone"            // it was removed: its passes or records are known
-	NotFound       Kind = "not-found"       // there is no such namespace, and nothing is known of one
+	Gone           Kind = "gone"            // it was removed: its passes or records remain
+	NotFound       Kind = "not-found"       // no such namespace exists, and no record of an earlier one
 
 	// What somebody has to do something about.
 	OwnerMissing    Kind = "owner-missing"    // the owner of a finalizer was there once

@@ -97,7 +97,7 @@ func (l *loop) run() {
 	}
 }
 
-// idle returns for how long nothing is due. It never exceeds most: a clock that is set
+// idle returns the time until the next hold is due, at most most: a clock that is set
 // forward, or a machine that slept, fires no timer.
 func (l *loop) idle(now time.Time) time.Duration {
 	return min(l.ends.next(now), l.retries.next(now), most)

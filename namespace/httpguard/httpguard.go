@@ -26,7 +26,7 @@ import (
 )
 
 // Any, as a host of [New], accepts every Host. It is for servers behind a proxy that
-// checks it.
+// checks the header.
 const Any = "*"
 
 // Guard refuses requests of other web sites. Make one with [New]. It is safe for
@@ -54,7 +54,8 @@ func New(hosts ...string) (*Guard, error) {
 	return g, nil
 }
 
-// Check returns a refusal, of kind [namespace.ErrForbidden], or nil.
+// Check returns nil if the request is allowed, else an error of kind
+// [namespace.ErrForbidden].
 func (g *Guard) Check(r *http.Request) error {
 	if !g.reachedBy(r.Host) {
 		return forbidden("the request is for the host %q, which this server does not answer to: "+
@@ -101,7 +102,7 @@ func (g *Guard) reachedBy(host string) bool {
 // canonical returns the form of a name that all its spellings share.
 func canonical(name string) string { return strings.ToLower(strings.TrimSuffix(name, ".")) }
 
-// link reports whether a browser navigates a whole tab to the answer, as it does for a link.
+// link reports whether the browser navigates a whole tab, as it does for a link.
 func link(r *http.Request) bool {
 	return (r.Method == http.MethodGet || r.Method == http.MethodHead) &&
 		r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document"

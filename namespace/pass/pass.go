@@ -47,8 +47,8 @@ type Namespaces interface {
 	Finalize(ctx context.Context, ns namespace.Namespace) (namespace.Namespace, error)
 }
 
-// Primary is what [Namespaces] may offer beyond the contract: the party of the finalizer
-// that every namespace gets at its creation (rule R5). [PartyOf] goes by it.
+// Primary is an optional interface of [Namespaces]. Party returns the owner of the finalizer
+// that every namespace gets at its creation (rule R5). See [PartyOf].
 type Primary interface {
 	Party() namespace.Party
 }

@@ -30,8 +30,8 @@ const attempts = 6
 // wrote too, the pass reads again and decides again with what d saw; it stops if
 // the incarnation has changed (rule R8).
 //
-// Content that an earlier pass has seen, also one of another process, stands against a waiver
-// until its source answers: the conditions carry it ([phase.ContentLastSeen]).
+// Content that an earlier pass has seen, even in another process, blocks a waiver until its
+// source answers: the conditions record it ([phase.ContentLastSeen]).
 //
 // Waivers ([namespace.Waivers]) of the namespace as read that have not ended and can be
 // read reach d as [deleter.Target].Waived. What d waived counts only if the waivers for
@@ -101,10 +101,10 @@ func (p *run) validate(ctx context.Context) error {
 	return refusal(p.req.Name, "%s", message)
 }
 
-// PartyOf returns the party that works on namespaces for which party was asked, or
-// [namespace.ErrBadRequest]. The finalizer that a host adds to every namespace is
-// configured in one place, the host ([Primary]), because two places that differ would
-// show only when a deletion sticks:
+// PartyOf returns the party to use when party is requested for namespaces, or
+// [namespace.ErrBadRequest]. The finalizer that a host adds to every namespace is configured
+// only at the host ([Primary]), because a mismatch between two places would surface only
+// when a deletion is stuck:
 //
 //	party                          host is a Primary    any other host
 //	no finalizer                   the host's party     refused
@@ -113,8 +113,8 @@ func (p *run) validate(ctx context.Context) error {
 //	another finalizer, primary     refused              party
 //
 // A party of another finalizer is an additional one: a process for the host's party must
-// run too. It cannot be primary, since both would write the same conditions (rule R9);
-// the owner of [finalizer.Kubernetes] always is.
+// run too. It cannot be primary, since both would write the same conditions (rule R9). The
+// owner of [finalizer.Kubernetes] is always primary.
 func PartyOf(namespaces Namespaces, party namespace.Party) (namespace.Party, error) {
 	host, ok := namespaces.(Primary)
 	if !ok {
@@ -138,7 +138,7 @@ func checkFinalizer(party namespace.Party) error {
 	return nil
 }
 
-// refusal is an [namespace.ErrBadRequest] about a namespace, if there is a name.
+// refusal returns an [namespace.ErrBadRequest]. name is the namespace, or empty.
 func refusal(name, format string, args ...any) error {
 	err := fmt.Errorf(format, args...)
 	return &namespace.Error{
@@ -196,7 +196,7 @@ func (p *run) look(ctx context.Context) error {
 	defer cancel()
 	previous, unknown := remember(ns, p.party, p.req.Previous)
 	if len(unknown) > 0 {
-		target.Waived = nil // the waived types may be among them
+		target.Waived = nil // the waivers may cover such types
 	}
 	report, err := ask(within, p.deleter, target, previous)
 	if err != nil && report.UID == "" && len(report.Results) == 0 { // such as after a panic

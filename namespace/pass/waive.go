@@ -30,8 +30,8 @@ func inForce(ns namespace.Namespace, now time.Time) []string {
 	return sources
 }
 
-// remember returns previous with the sights that the status of ns carries from the last
-// pass of any process, and those of types that are not known.
+// remember adds the sights in the status of ns, which the last pass of any process wrote,
+// to previous. It returns the sights without a known type separately.
 func remember(ns namespace.Namespace, party namespace.Party, previous deleter.Report) (_ deleter.Report, unknown []phase.Remaining) {
 	seen := namespace.LastSeen(ns, party)
 	if len(seen) == 0 {

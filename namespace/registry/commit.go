@@ -53,10 +53,10 @@ type target struct {
 
 // plan is what a request wants to do to an entry.
 type plan struct {
-	value []byte            // the object as it is to become; nil: see gone and keep
-	keep  bool              // nothing is to be done
-	gone  bool              // the object is to be removed
-	with  []store.Operation // in the same commit
+	value []byte            // the new object; nil: see gone and keep
+	keep  bool              // leave the object unchanged
+	gone  bool              // remove the object
+	with  []store.Operation // further writes of the same commit
 	If    []store.Condition // beyond that the object is still the one that was read; on other keys
 	again bool              // when one of these does not hold, ask for another plan
 }
@@ -131,11 +131,12 @@ func (c *core) mutate(ctx context.Context, t target, dry bool, make func(store.E
 
 var errBusy = errors.New("others changed it at every attempt")
 
-// apply commits txn, which turns the entry before into a value after, and returns the
-// entry as it is then. No before.Revision: txn creates the entry. No after: txn removes
-// it. When the outcome of a commit is unknown, apply reads the entry back and resolves
-// it; a pending write is repeated. The error is a [*store.ConflictError] only if no
-// commit has landed or can land, and matches [store.ErrUnknownOutcome] if one might.
+// apply commits txn, which replaces the value of the entry before with after, and returns
+// the resulting entry. If before.Revision is zero txn creates the entry; if after is nil
+// txn removes it. If the outcome of a commit is unknown, apply reads the entry back and
+// resolves the outcome; it repeats a pending write. The error is a [*store.ConflictError]
+// only if no commit has landed or can land, and matches [store.ErrUnknownOutcome] if one
+// might.
 func (c *core) apply(ctx context.Context, before store.Entry, after []byte, txn store.Txn, dry bool) (store.Entry, error) {
 	var doubt error // the answer to an earlier commit that may have landed
 	for attempt := range attempts {
@@ -157,7 +158,7 @@ func (c *core) apply(ctx context.Context, before store.Entry, after []byte, txn 
 		if err := pause(ctx, attempt); err != nil {
 			return store.Entry{}, errors.Join(doubt, err)
 		}
-		if dry { // there is nothing to land
+		if dry { // a dry run cannot land
 			continue
 		}
 		found, err := c.read(ctx, before.Key)
@@ -181,19 +182,19 @@ func (c *core) apply(ctx context.Context, before store.Entry, after []byte, txn 
 
 var errUnclear = errors.New("what is stored now does not tell whether it was made")
 
-// verdict is what the entry found after an unknown outcome says about the write.
+// verdict classifies a write of unknown outcome by the entry found afterwards.
 type verdict uint8
 
 const (
-	unclear verdict = iota // it may have landed, or may land yet
-	landed                 // the entry is, or was, as the write makes it
-	pending                // it has not landed; of it and a repetition only one can
-	refuted                // it has not landed, and never will
+	unclear verdict = iota // the write may have landed, or may still land
+	landed                 // the entry has, or had, the written value
+	pending                // the write has not landed; either it or its repetition can
+	refuted                // the write has not landed and never will
 )
 
-// resolve is the one place that decides about a write of unknown outcome, from the entry
-// found at its key. A replacement and a removal are conditional on the revision of the
-// entry before, a creation on absence, which may come back. A uid never comes back.
+// resolve is the only function that decides a write of unknown outcome, by the entry found
+// at its key. A replacement or a removal requires the revision of the entry before; a
+// creation requires absence, which can recur. A uid never recurs.
 //
 //	found                   creation   replacement   removal
 //	at the revision before  -          pending       pending
@@ -202,9 +203,9 @@ const (
 //	another uid             unclear    unclear       landed
 //	absent                  unclear    unclear       landed
 //
-// Landed states a fact about the entry, not about its author: identical values cannot be
-// told apart, and neither can removals. Another writer's joined writes are its own
-// ([Write.Replace]). A write is refuted as well by a conflict (refutes).
+// The verdict landed describes the entry, not its author: identical writes are
+// indistinguishable, and so are removals. Joined writes of the other author stay its own
+// ([Write.Replace]). A conflict can refute a write too (refutes).
 func resolve(before store.Entry, after []byte, found *store.Entry) verdict {
 	switch {
 	case found == nil && after == nil:
@@ -234,14 +235,14 @@ func resolve(before store.Entry, after []byte, found *store.Entry) verdict {
 	return unclear
 }
 
-// refutes reports whether a conflict shows that no earlier commit of the same write has
-// landed or will: the condition on the entry came first and held, and the revision that
-// another condition wants is past. A key that was to be absent may become so again.
+// refutes reports whether a conflict proves that no earlier commit of the same write has
+// landed or can land: the first condition, on the entry, held, and another condition requires
+// a past revision. A condition of absence proves nothing, since the key may be deleted again.
 func refutes(conflict *store.ConflictError, before store.Entry) bool {
 	return conflict.Condition.Key != before.Key && conflict.Condition.Want == store.WantRevision
 }
 
-// written is the entry after a commit at revision turned before into after.
+// written returns the entry after a commit at revision replaced before with after.
 func written(before store.Entry, after []byte, revision store.Revision, dry bool) store.Entry {
 	if dry {
 		revision = before.Revision

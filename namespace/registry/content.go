@@ -103,9 +103,9 @@ func (c *Content) Watch(ctx context.Context, ns string, o WatchOptions) iter.Seq
 // generated for an object with a generateName only. Of a type with Status a status
 // is dropped, silently. Into a namespace that is
 // being deleted the error is [namespace.ErrTerminating], into a missing one
-// [namespace.ErrNotFound]. After [namespace.ErrUnknownOutcome], whose Name is the name
-// also if it was generated, the object may be there, or may appear yet in the same
-// incarnation of the namespace.
+// [namespace.ErrNotFound]. After [namespace.ErrUnknownOutcome] the object may exist, or may
+// still appear in the same incarnation of the namespace; the error has its name, even a
+// generated one.
 func (c *Content) Create(ctx context.Context, ns string, o Object) (Object, error) {
 	if o.ResourceVersion != "" {
 		return Object{}, badRequest(c.resource, clip(o.Name), "resourceVersion should not be set on objects to be created")
@@ -171,10 +171,10 @@ func (c *Content) admitCreation(ctx context.Context, ns string, o *Object) (*adm
 	return a, err
 }
 
-// insertion returns the transaction that creates o: only through the gate of its
-// namespace as it is now, so that it can never land in another incarnation, however late
-// it lands (rules R6 and R8), and only while its type is on record. It reports whether
-// the transaction puts that record.
+// insertion returns the transaction that creates o. It requires the current revision of the
+// namespace's gate, so that it cannot land in another incarnation, however late it lands
+// (rules R6 and R8), and it requires the type record. recorded reports whether the
+// transaction puts that record.
 func (c *Content) insertion(ctx context.Context, ns string, o Object) (entry store.Entry, txn store.Txn, recorded bool, err error) {
 	value, err := c.encode(o)
 	if err != nil {
@@ -193,8 +193,8 @@ func (c *Content) insertion(ctx context.Context, ns string, o Object) (entry sto
 	return store.Entry{Key: key, Value: value}, txn, recorded, nil
 }
 
-// openGate returns the condition that the gate of a namespace is as it was when it was
-// seen last.
+// openGate returns the condition that the gate of ns has its cached revision, or its current
+// one if none is cached.
 func (c *Content) openGate(ctx context.Context, ns, name string) (store.Condition, error) {
 	key := c.keys.gate(ns)
 	if revision, ok := c.gates.revision(ns); ok {
@@ -216,8 +216,9 @@ func (c *Content) openGate(ctx context.Context, ns, name string) (store.Conditio
 	return store.Condition{}, modified(namespace.Resource, ns, errBusy)
 }
 
-// conflicted explains why a create met a conflict. If the cached gate is outdated the next
-// attempt reads it, if the type record is it goes by the conflict.
+// conflicted explains the conflict of a create. It returns nil if the next attempt may
+// succeed: after dropping an outdated gate from the cache, or updating the cached type record
+// from the conflict.
 func (c *Content) conflicted(ctx context.Context, ns, name string, conflict *store.ConflictError) error {
 	switch key := conflict.Condition.Key; {
 	case c.typ.Namespaced && key == c.record.key:

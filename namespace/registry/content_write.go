@@ -38,7 +38,7 @@ func (c *Content) updatedWhole(old, asked Object) Object {
 	return asked
 }
 
-// nextGeneration returns the generation after the given one, 0 for types without.
+// nextGeneration returns the generation after the given one, or 0 for an Ungenerated type.
 func (c *Content) nextGeneration(generation int64) int64 {
 	if c.typ.Ungenerated {
 		return 0

@@ -13,22 +13,22 @@ import (
 // collisions bounds how many generated names are tried.
 const collisions = 8
 
-// creation describes the object that a request creates.
+// creation describes the creation of one object.
 type creation struct {
 	resource string
 	name     string // empty: generated
 	prefix   string // of a generated name
 	// build returns the entry and the transaction that creates it.
 	build func(name, uid string) (store.Entry, store.Txn, error)
-	// conflicted explains a conflict about another key than the entry's. Nil, or a nil
-	// error: the next attempt may succeed.
+	// conflicted explains a conflict about another key than the entry's. If it is nil, or
+	// returns nil, the next attempt may succeed.
 	conflicted func(ctx context.Context, name string, conflict *store.ConflictError) error
 }
 
-// create carries out a creation. It repeats attempts that a conflict has refuted, and no
-// others: absence does not tell an object that was not created from one that was deleted
-// since (resolve). It reports whether the entry that it returns is the one that build
-// returned last; otherwise it was changed since. In a dry run its revision is zero.
+// create carries out a creation. It repeats only attempts that a conflict has refuted: if
+// the entry is absent, the object was either never created or deleted again (resolve). built
+// reports whether entry is the last result of build; otherwise another writer changed it. In
+// a dry run the revision of entry is zero.
 func (c *core) create(ctx context.Context, want creation, dry bool) (entry store.Entry, built bool, err error) {
 	name, generated := want.name, want.name == "" && want.prefix != ""
 	if err := ended(ctx, want.resource, name); err != nil {

@@ -34,7 +34,7 @@ func (c *core) declare(ctx context.Context, do []store.Operation, old, next name
 	return append(do, op), nil
 }
 
-// declarations returns what differs in the declarations, sorted by key.
+// declarations returns the changed declarations, sorted by key.
 func declarations(old, next map[string]string) []audit.Change {
 	var changes []audit.Change
 	for key, is := range next {

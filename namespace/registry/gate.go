@@ -9,8 +9,8 @@ import (
 )
 
 // gates caches the revisions of gates, so that most creates need no read before their
-// commit. A stale one costs a conflict, after which it is read again: after the backoff, so
-// that a gate which is touched often starves no create. The zero value is empty.
+// commit. A stale revision costs a conflict. It is read again after the backoff, so that
+// frequent writes of a gate do not starve creates. The zero value is empty.
 type gates struct {
 	mu        sync.RWMutex
 	revisions map[string]store.Revision // by namespace
@@ -19,7 +19,7 @@ type gates struct {
 // maxGates bounds the cache: about a megabyte.
 const maxGates = 10_000
 
-// revision returns the revision of the gate of a namespace, if it is cached.
+// revision returns the cached revision of the gate of ns, if any.
 func (g *gates) revision(ns string) (store.Revision, bool) {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
@@ -27,7 +27,7 @@ func (g *gates) revision(ns string) (store.Revision, bool) {
 	return revision, ok
 }
 
-// learn caches the revision of the gate of a namespace.
+// learn caches the revision of the gate of ns.
 func (g *gates) learn(ns string, revision store.Revision) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -41,10 +41,10 @@ func (g *gates) learn(ns string, revision store.Revision) {
 	if g.revisions == nil {
 		g.revisions = map[string]store.Revision{}
 	}
-	g.revisions[strings.Clone(ns)] = revision // ns may be a part of a large request
+	g.revisions[strings.Clone(ns)] = revision // ns may alias a large request
 }
 
-// forget takes the gate of a namespace out of the cache.
+// forget removes the gate of ns from the cache.
 func (g *gates) forget(ns string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -57,12 +57,12 @@ func (g *gates) forget(ns string) {
 // while it is Terminating; both hold its uid. Either may be written again for the
 // same uid ([Write.TouchGate]).
 //
-// A host that writes content by [store.Store.Commit] makes the gate's revision a
-// condition: a commit that lands late can then not land in a later incarnation, as it
-// could if the gate only had to exist. On a conflict about a gate of the same uid it
-// tries again at the new revision. A host that writes content by transactions of its
-// own, in the same database, locks the gate until they end; then it is enough that the
-// gate is there (rule R6).
+// A host that writes content with [store.Store.Commit] must make the gate's revision a
+// condition. A late commit then cannot land in a later incarnation, as it could if only
+// the gate's existence were required. On a conflict about a gate of the same uid the host
+// retries at the new revision. A host that writes content in its own transactions, in the
+// same database, must lock the gate until they end; the gate's existence is then sufficient
+// (rule R6).
 //
 // A prefix that no registry can have is [namespace.ErrInvalid], a name that no
 // namespace can have [namespace.ErrBadRequest].

@@ -160,7 +160,7 @@ func (r *Registry) planHeld(ctx context.Context, old, next namespace.Namespace, 
 	return p, made, nil
 }
 
-// sinceThen returns [validateUpdate] without what is wrong with next already.
+// sinceThen returns [validateUpdate] without the violations that next has already.
 func sinceThen(old, next namespace.Namespace) func(old, made namespace.Namespace) error {
 	validate := validateUpdate(time.Now())
 	var known *namespace.Error

@@ -23,8 +23,8 @@ type ListOptions struct {
 	// Limit is how many objects a page may have; zero: all of them in one. Negative
 	// is [namespace.ErrBadRequest].
 	Limit int
-	// Bytes bounds a page by the size of its objects in storage: it ends when they come to
-	// between half and one and a half of it, but has at least one object. Zero: no bound.
+	// Bytes bounds a page by the stored size of its objects. A page ends between half and
+	// one and a half times Bytes, but has at least one object. Zero means no bound.
 	Bytes int
 	// Continue is the token of the page before. All pages are of the snapshot of the
 	// first one; when that is no longer there the error is [namespace.ErrGone]. The

@@ -176,7 +176,7 @@ func (c *core) planNamespace(ctx context.Context, old, next namespace.Namespace,
 	return p, err
 }
 
-// answer is what a request that replaced old by next returns.
+// answer returns the result of a request that replaced old by next.
 func answer(ctx context.Context, old, next namespace.Namespace, entry store.Entry, gone bool, err error) (namespace.Namespace, error) {
 	if err != nil {
 		return namespace.Namespace{}, err

@@ -18,9 +18,9 @@
 // change a write, refuse it, or have conditions and further writes join its commit, so
 // that a count of objects, say, is exact without a lock.
 //
-// Deletion is complete in the present: no read of now shows anything of a namespace that
-// was removed. Its values remain in the history of the store, where [store.Store.Watch]
-// and [store.Store.List] read them from older positions, until the store compacts it.
+// Deletion is complete at the current revision: no current read returns content of a removed
+// namespace. Its values remain readable from older positions through [store.Store.Watch]
+// and [store.Store.List] until the store compacts its history.
 //
 // Any number of registries, in any number of processes, may work on one store.
 package registry
@@ -59,8 +59,8 @@ type Options struct {
 	// Queue is how many events may wait for one watcher before its watch is ended
 	// with [namespace.ErrGone]; default 10,000.
 	Queue int
-	// QueueBytes is how many bytes of stored objects may wait for one watcher, before
-	// and after each change; default 32 MiB.
+	// QueueBytes bounds the pending changes of one watcher by the size of the stored
+	// objects before and after each change; default 32 MiB.
 	QueueBytes int
 }
 
@@ -185,8 +185,8 @@ func newRegistry(s store.Store, o Options) (*Registry, error) {
 }
 
 // Party returns the primary party: the owner of the finalizer that the registry adds to
-// every namespace ([Options].Finalizer). One process must run a pass or a controller for
-// it; they find it themselves when they are given the zero Party.
+// every namespace ([Options].Finalizer). At least one process must run a pass or a
+// controller for it. Packages pass and controller use it for the zero Party.
 func (r *Registry) Party() namespace.Party {
 	return namespace.Party{Finalizer: r.finalizer, Primary: true}
 }
@@ -201,8 +201,8 @@ func (r *Registry) Close() error {
 	return nil
 }
 
-// Ping reads a key of the store and returns why that fails, such as
-// [namespace.ErrUnavailable].
+// Ping reads a key of the store. It returns the error of the read, for example
+// [namespace.ErrUnavailable], or nil.
 func (r *Registry) Ping(ctx context.Context) error {
 	if _, err := r.read(ctx, r.keys.gate("default")); err != nil {
 		return stored(namespace.Resource, "", err)

@@ -16,25 +16,26 @@ import (
 // DeleterOptions tunes [Registry.Deleter]. Zero fields take the defaults.
 type DeleterOptions struct {
 	deleter.Options
-	// Types are the types to delete, such as the types of one party where several parties
-	// share the namespaces. Empty is all namespaced types that are declared.
+	// Types are the types to delete, for example the types of one of several parties that
+	// share the namespaces. Empty means all declared namespaced types.
 	Types []deleter.Resource
 	// Sources is called in each pass with the sources of Types, and returns the sources to
-	// use: these with an order (After), wrapped, or with further ones for content that is
-	// kept elsewhere. Its error is a failure of discovery ([deleter.Discovering]). Nil: the
-	// sources of Types are used as they are.
+	// use. It may order them (After), wrap them, or add sources of content outside the
+	// registry. Its error is a failure of discovery ([deleter.Discovering]). If it is nil,
+	// the sources of Types are used unchanged.
 	Sources func(ctx context.Context, sources []deleter.Source) ([]deleter.Source, error)
 }
 
-// Deleter returns a deleter of the content in namespaces of r. A pass of it fails while
-// another version of the host has stored a type that r does not declare
-// ([deleter.ErrUndeclared], rule R7): until a version runs that declares it, or it is
-// retired ([Registry.RetireType]), or a waiver of the namespace names it and none of it
-// is left there. So every process that empties namespaces declares the types of all
-// parties, and names those that it deletes.
+// Deleter returns a deleter of the content in namespaces of r. Its passes fail with
+// [deleter.ErrUndeclared] (rule R7) while another version of the host has stored a type
+// that r does not declare. The failure ends when a version that declares the type runs,
+// when the type is retired ([Registry.RetireType]), or when a waiver of the namespace names
+// the type and the namespace has no objects of it. So every process that empties namespaces
+// must declare the types of all parties, and list the types that it deletes in
+// [DeleterOptions].Types.
 //
-// A type in Types that is not declared is [namespace.ErrNotFound], a cluster-scoped one
-// [namespace.ErrInvalid].
+// Deleter returns [namespace.ErrNotFound] if a type in Types is not declared, and
+// [namespace.ErrInvalid] if it is cluster-scoped.
 func (r *Registry) Deleter(options *DeleterOptions) (*deleter.Composed, error) {
 	var o DeleterOptions
 	if options != nil {
@@ -58,9 +59,9 @@ func (r *Registry) Deleter(options *DeleterOptions) (*deleter.Composed, error) {
 	}, &o.Options)
 }
 
-// undeclared returns sources of the types that are on record and not declared. A record is
-// there before any content of its type, and no content is created in a terminating
-// namespace (rule R6), so for such a namespace the sources are complete.
+// undeclared returns sources of the recorded types that r does not declare. A record exists
+// before any content of its type, and no content is created in a terminating namespace
+// (rule R6), so the sources of a terminating namespace are complete.
 func (r *Registry) undeclared(ctx context.Context) ([]deleter.Source, error) {
 	page, err := r.store.List(ctx, store.Query{Prefix: r.keys.types()})
 	if err != nil {
@@ -80,8 +81,8 @@ func (r *Registry) undeclared(ctx context.Context) ([]deleter.Source, error) {
 	return sources, nil
 }
 
-// undeclaredContent returns the content of a type that another version of the host has
-// stored. It is for reading only.
+// undeclaredContent returns the content of a type that only another version of the host
+// declares. It must only be read.
 func (c *core) undeclaredContent(resource deleter.Resource) *Content {
 	t := ResourceType{Group: resource.Group, Resource: resource.Name, Namespaced: true}
 	return &Content{core: c, typ: t, kind: kindOf(t), resource: resource.String()}

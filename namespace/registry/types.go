@@ -14,28 +14,28 @@ import (
 )
 
 // A type record, at .types/{type}, exists while objects of a namespaced type may be
-// stored (rule R7: a pass must have an answer for each such type, whichever version of
-// the host stored it). Every create holds the record at its revision, which the process
-// remembers: that costs one condition and no read, and no create in flight lands after
-// RetireType has rewritten the record. Cluster-scoped types have no record: no namespace
-// has content of them.
+// stored (rule R7: a pass must have an answer for each such type, regardless of the version
+// of the host that stored it). Every create is conditional on the record's revision, which
+// the process caches. That costs one condition and no read, and no create in flight lands
+// after RetireType has rewritten the record. Cluster-scoped types have no record, since no
+// namespace contains their objects.
 //
 //	record     a create                                       RetireType
-//	absent     puts it in its own commit, while it is absent  refuses
-//	active     holds its revision                             rewrites it as retiring
-//	retiring   makes it active, in its own commit             looks for objects, then
+//	absent     puts it in the create's commit if absent       returns ErrNotFound
+//	active     requires its revision                          rewrites it as retiring
+//	retiring   makes it active in the create's commit         looks for objects, then
 //	                                                          removes it at its revision
 type typeRecord struct {
-	revision store.Revision // zero: it is absent
+	revision store.Revision // zero: absent
 	state    string
 }
 
 const (
 	typeActive   = "active"
-	typeRetiring = "retiring" // a RetireType is under way, or was cut short
+	typeRetiring = "retiring" // a RetireType is running or was interrupted
 )
 
-// newTypeRecord returns the record as it is stored; nil: it is absent.
+// newTypeRecord decodes a stored record. A nil entry means that it is absent.
 func newTypeRecord(entry *store.Entry) *typeRecord {
 	if entry == nil {
 		return &typeRecord{}
@@ -43,15 +43,15 @@ func newTypeRecord(entry *store.Entry) *typeRecord {
 	return &typeRecord{revision: entry.Revision, state: string(entry.Value)}
 }
 
-// typeMemory is the record of a type as the process last saw it; nil before it has. It
-// may be outdated, which the conflict of a create's commit corrects.
+// typeMemory caches the record of a type; nil until it is first read. The cache may be
+// outdated: a create then conflicts and updates it.
 type typeMemory struct {
 	key string
 	atomic.Pointer[typeRecord]
 }
 
-// join adds the condition on the record to txn, and the write that makes it active if it
-// is not. It reports whether there is such a write.
+// join adds the condition on the record to txn, and a write that makes the record active
+// unless it is active already. It reports whether it added the write.
 func (m *typeMemory) join(txn *store.Txn) (puts bool) {
 	last := m.Load()
 	if last.revision == 0 {
@@ -65,7 +65,7 @@ func (m *typeMemory) join(txn *store.Txn) (puts bool) {
 	return puts
 }
 
-// loadRecord reads the record of a namespaced type unless the process has seen it.
+// loadRecord reads the record of a namespaced type unless it is cached.
 func (c *Content) loadRecord(ctx context.Context) error {
 	if !c.typ.Namespaced || c.record.Load() != nil {
 		return nil
@@ -78,16 +78,16 @@ func (c *Content) loadRecord(ctx context.Context) error {
 	return nil
 }
 
-// RetireType takes a type off the record of stored types, so that processes which do not
-// declare it can empty namespaces again ([Registry.Deleter]). The audit log has it, with
-// the reason and the actor ([audit.WithActor]), as a record about [audit.Types]. A create
-// puts the type on record again.
+// RetireType removes the record of a stored type, so that processes which do not declare
+// the type can empty namespaces again ([Registry.Deleter]). It writes an audit record about
+// [audit.Types] with the reason and the actor ([audit.WithActor]). A create puts the type on
+// record again.
 //
-// While objects of the type are left in any namespace the error is
-// [namespace.ErrConflict] and names some of them; so it is if a create, or another
-// RetireType, came first. A type that is not on record is [namespace.ErrNotFound]. An
-// empty reason is [namespace.ErrInvalid]. After any other error, or a crash, the type is
-// still on record or it is retired; the call can be repeated.
+// RetireType returns [namespace.ErrConflict], naming some of the namespaces, if namespaces
+// have objects of the type; also if a create or another RetireType changed the record
+// concurrently. It returns [namespace.ErrNotFound] if the type is not on record, and
+// [namespace.ErrInvalid] if the reason is empty. After any other error, or a crash, the type
+// is either on record or retired, and the call can be repeated.
 func (r *Registry) RetireType(ctx context.Context, resource deleter.Resource, reason string) error {
 	name := clip(resource.String())
 	if err := errors.Join(checkSegment(typesResource, resource.String()), ended(ctx, typesResource, name)); err != nil {
@@ -107,7 +107,7 @@ func (r *Registry) RetireType(ctx context.Context, resource deleter.Resource, re
 
 const typesResource = "resource types" // in messages
 
-// retire goes through the states of a type record. In a dry run it writes nothing.
+// retire moves the record of a type through its states. In a dry run it writes nothing.
 func (r *Registry) retire(ctx context.Context, resource deleter.Resource, retired store.Operation) error {
 	name, key := resource.String(), r.keys.typeRecord(resource)
 	for attempt := range attempts {
@@ -121,7 +121,7 @@ func (r *Registry) retire(ctx context.Context, resource deleter.Resource, retire
 		case record == nil:
 			return notFound(typesResource, name)
 		}
-		// From here on no create lands that does not rewrite the record.
+		// From here on every create that lands rewrites the record.
 		retiring, err := r.apply(ctx, *record, []byte(typeRetiring), store.Txn{
 			If: []store.Condition{store.At(key, record.Revision)}, Do: []store.Operation{store.Put(key, []byte(typeRetiring))},
 		}, r.dry)
@@ -133,7 +133,7 @@ func (r *Registry) retire(ctx context.Context, resource deleter.Resource, retire
 		}
 		held := store.At(key, retiring.Revision)
 		if err := r.refuseStored(ctx, resource); err != nil {
-			if !r.dry { // if this fails the next create does it
+			if !r.dry { // if this fails the next create makes it active
 				_, _ = r.store.Commit(ctx, store.Txn{If: []store.Condition{held}, Do: []store.Operation{store.Put(key, []byte(typeActive))}})
 			}
 			return err
@@ -150,9 +150,9 @@ func (r *Registry) retire(ctx context.Context, resource deleter.Resource, retire
 	return stored(typesResource, name, errBusy)
 }
 
-// refuseStored returns an error that names namespaces with objects of a type, or nil if
-// there are none. Objects of a type that is cluster-scoped in another version of the host
-// do not count.
+// refuseStored returns an error that names namespaces with objects of resource, or nil if
+// there are none. It ignores objects of a type that another version of the host declares
+// cluster-scoped.
 func (c *core) refuseStored(ctx context.Context, resource deleter.Resource) error {
 	const most = 3
 	prefix := c.keys.content(resource, "")
@@ -169,12 +169,12 @@ func (c *core) refuseStored(ctx context.Context, resource deleter.Resource) erro
 		q.At, q.After = page.Position, page.Entries[len(page.Entries)-1].Key
 		i := slices.IndexFunc(page.Entries, func(e store.Entry) bool { return strings.Contains(e.Key[len(prefix):], "/") })
 		if i < 0 {
-			q.Limit, q.Bytes = chunk, 1<<20 // there may be many
+			q.Limit, q.Bytes = chunk, 1<<20 // skip many cluster-scoped objects at once
 			continue
 		}
 		space, _, _ := strings.Cut(page.Entries[i].Key[len(prefix):], "/")
 		spaces = append(spaces, space)
-		q.After = prefix + space + string('/'+1) // behind all its objects
+		q.After = prefix + space + string('/'+1) // after all its objects
 	}
 	if len(spaces) == 0 {
 		return nil

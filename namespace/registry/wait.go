@@ -11,15 +11,15 @@ import (
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
-// WaitRemoved waits until the incarnation uid of a namespace is gone, and returns nil: at
-// once if it is gone already, or if the name belongs to another incarnation by now. It
-// does not ask for the deletion. If ctx ends first the error wraps its cause, and the
-// last failure to read if there was one; such failures are retried with a backoff of up to
-// five seconds. Further errors are [namespace.ErrBadRequest] for an empty uid or a name
-// that no namespace can have, and [ErrClosed] or [store.ErrClosed].
+// WaitRemoved waits until the incarnation uid of a namespace is removed, then returns nil.
+// It returns nil at once if the namespace does not exist or is another incarnation. It does
+// not request the deletion. Failed reads are retried with a backoff of up to five seconds.
+// If ctx ends first the error wraps its cause and the last failed read, if any. WaitRemoved
+// returns [namespace.ErrBadRequest] for an empty uid or an invalid name, and [ErrClosed] or
+// [store.ErrClosed] after Close.
 //
-// A watch from the resourceVersion of a DELETE is no replacement: if nothing held the
-// namespace, the DELETE removed it, and no event follows.
+// A watch from the resourceVersion of a DELETE cannot replace it: if no finalizer held the
+// namespace, the DELETE itself removed it, and no event follows.
 func (r *Registry) WaitRemoved(ctx context.Context, name, uid string) error {
 	if err := checkSegment(namespace.Resource, name); err != nil {
 		return err
@@ -41,7 +41,7 @@ func (r *Registry) WaitRemoved(ctx context.Context, name, uid string) error {
 		}
 		delay := min(10*time.Millisecond<<min(failures, 10), 5*time.Second)
 		if time.Since(began) > delay {
-			failures = 0 // only a watch that lived resets the backoff
+			failures = 0 // only a working watch resets the backoff
 		}
 		if err := sleep(ctx, delay-rand.N(delay/4)); err != nil {
 			return fmt.Errorf("registry: namespace %q with uid %s is still there: %w", name, uid, errors.Join(err, last))
@@ -49,8 +49,8 @@ func (r *Registry) WaitRemoved(ctx context.Context, name, uid string) error {
 	}
 }
 
-// watchRemoval lists and watches once. It reports whether the incarnation is gone; if
-// not, the error says why the watch ended.
+// watchRemoval lists and watches once. It reports whether the incarnation is removed; if
+// not, it returns the reason why the watch ended.
 func (r *Registry) watchRemoval(ctx context.Context, name, uid string) (removed bool, err error) {
 	key := r.keys.namespace(name)
 	page, err := r.store.List(ctx, store.Query{Prefix: key, Limit: 1})

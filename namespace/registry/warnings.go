@@ -8,10 +8,10 @@ import (
 
 type warningsKey struct{}
 
-// WithWarnings returns a context under which writes to namespaces call warn with each of
-// the [namespace.Warnings] of what they wrote, dry runs included. A [Registry.Delete] that
-// finds the namespace on hold warns as the one that put it on hold. warn is called before
-// the write returns, in its goroutine, and not for writes that fail.
+// WithWarnings returns a context under which writes to namespaces, including dry runs, call
+// warn with each of their [namespace.Warnings]. A [Registry.Delete] that finds the namespace
+// on hold repeats the warnings of the Delete that put it on hold. warn is called before the
+// write returns, in its goroutine, and not for failed writes.
 func WithWarnings(ctx context.Context, warn func(text string)) context.Context {
 	return context.WithValue(ctx, warningsKey{}, warn)
 }

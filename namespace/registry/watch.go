@@ -110,10 +110,10 @@ type WatchOptions struct {
 	// Empty is now. "0", the version of a list of a new store, is the beginning of
 	// history, or [namespace.ErrGone] where that is no longer kept.
 	ResourceVersion string
-	// Repeat is for clients that take the ResourceVersion from an object, as those of
-	// Kubernetes do, not from an event: if that commit wrote several of the objects
-	// that are followed, of which the client may have seen one, all of it comes again,
-	// or the watch ends with [namespace.ErrGone] if the commit is no longer kept.
+	// Repeat is for clients that take the ResourceVersion from an object instead of an
+	// event, as clients of Kubernetes do. If the commit at that version wrote several of
+	// the watched objects, the client may have seen only some of them. The watch then
+	// repeats the whole commit, or ends with [namespace.ErrGone] if the commit is compacted.
 	Repeat bool
 	// Shared has events share what their objects refer to with other watchers,
 	// instead of copying it for each: maps, slices and pointers in them are

@@ -27,7 +27,7 @@ func (p *resumption) resume(after store.Position) store.Position {
 }
 
 // refused reports whether a watch cannot begin before the commit because the commit is
-// no longer kept.
+// compacted.
 func (p *resumption) refused(err error) bool {
 	refused := p.at > 0 && errors.Is(err, store.ErrGone)
 	if refused {
@@ -36,10 +36,10 @@ func (p *resumption) refused(err error) bool {
 	return refused
 }
 
-// complete returns nil if a client that knows the version of the commit at position has
-// seen all of what the commit did under prefix, and gone, the reason why the commit cannot
-// be repeated, if the client may have seen a part: an object that the commit wrote bears
-// its version. Deleted objects do so only after the last event.
+// complete returns nil if a client that knows the version at position has seen every change
+// of that commit under prefix. It returns gone, the reason why the commit cannot be repeated,
+// if the client may have seen only a part: an object that the commit wrote has its version.
+// A deleted object has it only in the last event of the commit.
 func (c *core) complete(ctx context.Context, prefix string, position store.Position, gone error) error {
 	query := store.Query{Prefix: prefix, At: position, Limit: 500}
 	for {

@@ -83,7 +83,7 @@ func (b *batch) lookup(ops []operation) (olds [][]byte, effective bool, err erro
 	for i := range ops {
 		old, _, err := b.current(ops[i].key)
 		if err == nil && old != nil {
-			_, _, err = splitRecord(old) // it goes to the history and to watches
+			_, _, err = splitRecord(old) // the old value goes to the history and to watches
 		}
 		if err != nil {
 			return nil, false, fmt.Errorf("the entry %q: %w", ops[i].key, err)

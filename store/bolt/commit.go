@@ -117,10 +117,9 @@ func (s *Store) process(requests []*request) {
 	clear(s.answers)
 }
 
-// write applies the requests in one transaction of the engine, publishes what has
-// been committed, also when the outcome is unknown, and fills answers. An error is
-// the answer to all requests: each single answer would rest on writes that are not
-// there.
+// write applies the requests in one transaction of the engine, publishes the committed
+// changes even if the outcome is unknown, and fills answers. An error is the answer to all
+// requests, since each single answer would rest on writes that are not in the file.
 func (s *Store) write(requests []*request) error {
 	s.failing = true
 	if s.refusal != nil { // only this goroutine sets it before it returns
@@ -179,16 +178,15 @@ func (s *Store) apply(tx *bbolt.Tx, requests []*request) (*batch, error) {
 	return b, err
 }
 
-// settle finds out, after the engine failed to commit b, whether it is in the
-// file: the engine's view of the file cannot be trusted any more, so the file is
-// opened again. It publishes the changes if they are, and returns the answer to the
-// requests of the batch.
+// settle determines whether b is in the file after the engine failed to commit it. It
+// reopens the file, since the engine's view of it cannot be trusted any more. If b is in the
+// file settle publishes its changes. It returns the answer to the requests of the batch.
 func (s *Store) settle(b *batch, cause error) error {
 	s.reads.Lock()
 	defer s.reads.Unlock()
 	s.backlog = true // what the batch has dropped is back
 	applied, err := false, s.engine(s.db.Close)
-	if !s.broken.Load() { // else Close may well fail; what counts is what comes next
+	if !s.broken.Load() { // an error of Close does not matter if the file can be reopened
 		err = guard(func() (err error) {
 			applied, err = s.reopen(b)
 			return err
@@ -207,8 +205,8 @@ func (s *Store) settle(b *batch, cause error) error {
 	return fmt.Errorf("%w: %w", store.ErrUnknownOutcome, cause)
 }
 
-// unwritten is the error of a batch that is not in the file. Of some errors of the
-// operating system the engine keeps only the text.
+// unwritten returns the error of a batch that is not in the file. It compares texts too,
+// because the engine does not wrap some errors of the operating system.
 func unwritten(cause error) error {
 	for _, full := range []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG} {
 		if errors.Is(cause, full) || strings.Contains(cause.Error(), full.Error()) {

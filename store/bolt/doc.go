@@ -23,10 +23,10 @@
 // the context, because it is one sync away; only a disk that hangs for more than
 // a second makes it [store.ErrUnknownOutcome].
 //
-// When the engine reports a failed commit (a full disk, an I/O error), the store opens
-// the file again before it reads or writes anything else, and looks whether the batch is
-// there. If it is not, its transactions fail with the cause, and with [store.ErrFull] if
-// the disk is full: nothing was written. Otherwise they are [store.ErrUnknownOutcome],
+// When the engine reports a failed commit (a full disk, an I/O error), the store reopens
+// the file before it reads or writes anything else, and checks whether the batch is in it.
+// If it is not, nothing was written: its transactions fail with the cause, and with
+// [store.ErrFull] if the disk is full. Otherwise they fail with [store.ErrUnknownOutcome],
 // because the last sync failed. If the file cannot be opened,
 // the store refuses everything with [store.ErrClosed] and the cause; the service
 // opens it again.
@@ -43,9 +43,9 @@
 //
 // # Damage
 //
-// Each record has a checksum, which every read compares: a damaged one is
-// [ErrCorrupt]. Open checks the pages that refer to others. [Options.Check] has it
-// read and compare everything, as after a crash of the machine or a copy of the file.
+// Each record has a checksum, which every read verifies; for a damaged record it returns
+// [ErrCorrupt]. Open checks the pages that refer to other pages. With [Options.Check] it
+// verifies the whole file: use it after a crash of the machine or a copy of the file.
 //
 // # Backups
 //

@@ -33,14 +33,14 @@ func revisionOf(b []byte) (store.Revision, error) {
 }
 
 // A value record, in the buckets state and history, is the seal, the checksum of the
-// value, the revision that wrote it, and the value. The seal covers what lies between:
-// whether a key is there can be known without reading its value.
+// value, the revision that wrote it, and the value. The seal covers the bytes between it and
+// the value, so that the presence of a key can be verified without reading its value.
 const (
 	valueHeader = 4 + revisionSize
 	valueStart  = sealSize + valueHeader
 )
 
-// newRecord copies value into a record whose revision and seal are still to be put.
+// newRecord copies value into a record without revision and seal.
 func newRecord(value []byte) []byte {
 	record := make([]byte, valueStart+len(value))
 	copy(record[valueStart:], value)
@@ -48,10 +48,10 @@ func newRecord(value []byte) []byte {
 	return record
 }
 
-// setRevision puts the revision of a value record.
+// setRevision sets the revision of a value record.
 func setRevision(record []byte, r store.Revision) { putRevision(record[sealSize+4:], r) }
 
-// startOf returns the revision of a value record that matches its seal.
+// startOf returns the revision of a value record. The caller has verified the seal.
 func startOf(record []byte) (store.Revision, error) {
 	if len(record) < valueStart {
 		return 0, fmt.Errorf("%w: a value record of %d bytes", ErrCorrupt, len(record))
@@ -59,8 +59,8 @@ func startOf(record []byte) (store.Revision, error) {
 	return revisionOf(record[sealSize+4 : valueStart])
 }
 
-// splitRecord returns the parts of a value record that matches its seal, when the
-// value matches its checksum. The value aliases the record.
+// splitRecord verifies the checksum of the value and returns the parts of a value record.
+// The caller has verified the seal. The value aliases the record.
 func splitRecord(record []byte) (store.Revision, []byte, error) {
 	r, err := startOf(record)
 	if err != nil {

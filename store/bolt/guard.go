@@ -8,8 +8,8 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// guard runs f, which calls the engine. The engine panics on damaged pages, and a
-// page that is no longer in the file is a memory fault: both become ErrCorrupt.
+// guard runs f, which calls the engine. The engine panics on damaged pages and causes a
+// memory fault if a mapped page is no longer in the file. guard turns both into ErrCorrupt.
 func guard(f func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
@@ -20,11 +20,11 @@ func guard(f func() error) (err error) {
 	return f()
 }
 
-// errBroken refuses calls when the engine has failed with its locks held.
+// errBroken is returned after the engine has failed with its locks held.
 var errBroken = fmt.Errorf("%w: the engine cannot read its file any more, restart the process", ErrCorrupt)
 
 // engine guards a call during which the engine holds locks that it does not unlock with
-// defer. After a failure the engine cannot be used, and is not asked again.
+// defer. After a failure the engine is unusable and never called again.
 func (s *Store) engine(f func() error) error {
 	if s.broken.Load() {
 		return errBroken

@@ -190,7 +190,7 @@ func (f file) engine(wait time.Duration, readOnly bool) (*bbolt.DB, error) {
 	var opened *os.File
 	err := guard(func() (err error) {
 		db, err = bbolt.Open(f.path, f.options.Mode, &bbolt.Options{
-			Timeout:      max(wait, 1), // zero would wait for ever
+			Timeout:      max(wait, 1), // zero means no timeout
 			ReadOnly:     readOnly,
 			FreelistType: bbolt.FreelistMapType, // its cost does not grow with fragmentation
 			OpenFile: func(name string, flag int, mode os.FileMode) (file *os.File, err error) {
@@ -204,7 +204,7 @@ func (f file) engine(wait time.Duration, readOnly bool) (*bbolt.DB, error) {
 	switch {
 	case err == nil:
 		return db, nil
-	case errors.Is(err, ErrCorrupt): // the engine has panicked, and keeps the lock of the file
+	case errors.Is(err, ErrCorrupt): // the engine has panicked and still locks the file
 		return nil, errors.Join(err, opened.Close())
 	case errors.Is(err, berrors.ErrTimeout):
 		return nil, fmt.Errorf("%w, close it there or set Options.Wait", store.ErrInUse)
@@ -216,8 +216,8 @@ func (f file) engine(wait time.Duration, readOnly bool) (*bbolt.DB, error) {
 	return nil, err
 }
 
-// tooSmall begins the engine's error for a file of fewer than two pages, which has no
-// value of its own.
+// tooSmall is the prefix of the engine's error for a file of fewer than two pages, for which
+// the engine exports no error value.
 const tooSmall = "file size too small"
 
 // recognise tells whether the file is one of this driver's. A file of the engine
@@ -234,7 +234,7 @@ func recognise(tx *bbolt.Tx) error {
 	if len(format) < 4 {
 		return fmt.Errorf("%w: a bbolt file of something else", ErrForeign)
 	}
-	// Of every format, the version comes first.
+	// The version comes first in every format.
 	if v := binary.BigEndian.Uint32(format); v != formatVersion {
 		return fmt.Errorf("%w: version %d, this driver uses version %d", ErrFormat, v, formatVersion)
 	}
@@ -248,7 +248,7 @@ func recognise(tx *bbolt.Tx) error {
 	return err
 }
 
-// newFormat returns the version of the format, and its seal.
+// newFormat returns the sealed version of the format.
 func newFormat() []byte {
 	version := binary.BigEndian.AppendUint32(nil, formatVersion)
 	return binary.BigEndian.AppendUint32(version, seal(bucketMeta, metaFormat, version))

@@ -46,10 +46,10 @@ type Options struct {
 	// are beyond the jump.
 	NewEpoch bool
 
-	// Check reads the whole file before it is used: it checks every page, compares every
-	// record with its checksum, and all records with the digest of what was written. A
-	// damaged file is [ErrCorrupt] at once. It takes a few seconds for a gigabyte.
-	// Without it damage is found when it is read, and lost records may not be found (see
+	// Check verifies the whole file before it is used: every page, every record against its
+	// checksum, and all records against the digest of the last commit. Open returns
+	// [ErrCorrupt] for a damaged file. The check takes a few seconds per gigabyte. Without
+	// it damage is detected only when it is read, and lost records may go unnoticed (see
 	// store/DESIGN.md).
 	Check bool
 

@@ -24,17 +24,17 @@ const (
 	deepest      = 64 // levels of a tree; more is a cycle
 )
 
-// What a page is used for.
+// Uses of a page.
 const (
 	pageUnknown byte = iota
 	pageUsed
-	pageLeaf // of which more pages may follow
+	pageLeaf // overflow pages may follow
 	pageFree
 )
 
 // pageCheck checks the pages of a file before the engine reads it. The engine trusts
-// its pages: a wrong reference makes it loop, read what is not its own, or write over
-// what is in use.
+// its pages: a wrong reference makes it loop, read foreign memory, or overwrite pages in
+// use.
 type pageCheck struct {
 	file io.ReaderAt
 	size uint64 // of a page
@@ -42,8 +42,8 @@ type pageCheck struct {
 	uses []byte // by page
 }
 
-// checkPages checks that every page of the file is used once or is free, and that
-// the keys of branches are in order; if deep also the leaves.
+// checkPages checks that every page of the file is either used once or free, and that
+// the keys of branches are in order. If deep it checks leaves too.
 func checkPages(file io.ReaderAt, fileSize int64, pageSize int, deep bool) error {
 	c := &pageCheck{file: file, size: uint64(pageSize), deep: deep}
 	meta, err := c.meta()
@@ -70,7 +70,7 @@ func checkPages(file io.ReaderAt, fileSize int64, pageSize int, deep bool) error
 		if c.uses[id] != pageUnknown {
 			continue
 		}
-		if c.uses[id-1] != pageLeaf { // of a leaf that was not read
+		if c.uses[id-1] != pageLeaf { // not an overflow page of an unread leaf
 			return c.wrong(uint64(id), "is neither used nor free")
 		}
 		c.uses[id] = pageLeaf
@@ -105,7 +105,7 @@ func (c *pageCheck) meta() (newest []byte, err error) {
 	return newest, nil
 }
 
-// use notes what n pages from id on are used for.
+// use records the use of n pages, starting at id.
 func (c *pageCheck) use(id, n uint64, kind byte) error {
 	for ; n > 0; n, id = n-1, id+1 {
 		switch {
@@ -119,7 +119,7 @@ func (c *pageCheck) use(id, n uint64, kind byte) error {
 	return nil
 }
 
-// read returns the pages at id, which it notes as used, and their flags.
+// read returns the pages at id and their flags, and records the pages as used.
 func (c *pageCheck) read(id uint64) (page []byte, flags uint64, err error) {
 	if err := c.use(id, 1, pageUsed); err != nil {
 		return nil, 0, err
@@ -182,8 +182,8 @@ func (c *pageCheck) tree(root uint64, buckets bool) error {
 	return c.node(root, depth, nil, nil, buckets)
 }
 
-// node checks the page id of a tree, whose keys are from low on and less than high,
-// nil: any. Its leaves are so many levels below.
+// node checks the page id of a tree. Its keys must be at least low and less than high; nil
+// means no bound. level is the distance to the leaves.
 func (c *pageCheck) node(id uint64, level int, low, high []byte, buckets bool) error {
 	if level == 0 && !c.deep && !buckets {
 		return c.use(id, 1, pageLeaf)
@@ -225,8 +225,8 @@ func (c *pageCheck) node(id uint64, level int, low, high []byte, buckets bool) e
 	return nil
 }
 
-// key returns the key of the element at e of so many bytes, whose position and size
-// are at these places in it, when it and the value behind it lie within the page.
+// key returns the key of the element of element bytes at offset e, or nil if the key or the
+// value after it exceeds the page. pos, size and value are offsets of fields in the element.
 func (c *pageCheck) key(page []byte, e, element, pos, size, value uint64) []byte {
 	if e+element > uint64(len(page)) {
 		return nil

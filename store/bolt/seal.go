@@ -23,7 +23,7 @@ func seal(bucket, key, content []byte) uint32 {
 	return crc32.Update(crc32.Update(c, castagnoli, key), castagnoli, content)
 }
 
-// sealed prepends the seal to content.
+// sealed returns content with its seal prepended.
 func sealed(bucket, key, content []byte) []byte {
 	b := binary.BigEndian.AppendUint32(make([]byte, 0, sealSize+len(content)), seal(bucket, key, content))
 	return append(b, content...)
@@ -41,16 +41,16 @@ func damaged(bucket, key []byte) error {
 	return fmt.Errorf("%w: the record of %.200q in %s does not match its checksum", ErrCorrupt, key, bucket)
 }
 
-// table is a bucket of sealed records. Every record that it returns has been checked.
+// table is a bucket of sealed records. It verifies every record that it returns.
 type table struct {
 	*bbolt.Bucket
 	name    []byte
-	content int     // bytes behind the seal that it covers; -1: all
+	content int     // number of bytes that the seal covers; -1: all
 	digest  *uint64 // sum of the weights of all records, in all tables of the file
 }
 
-// weight is the part of a record in the digest of the file. The digest sums the count
-// and the seals of all records: it changes if a record is lost or is an earlier one.
+// weight is the contribution of a record to the digest of the file. The digest sums the
+// count and the seals of all records, so it changes if a record is lost or outdated.
 func weight(record []byte) uint64 { return 1<<32 | uint64(binary.BigEndian.Uint32(record)) }
 
 // check compares a record with its seal.
@@ -65,13 +65,13 @@ func (t table) check(key, record []byte) error {
 	return nil
 }
 
-// get returns the record at key, nil when there is none.
+// get returns the record at key, or nil.
 func (t table) get(key []byte) ([]byte, error) {
 	record, _, err := t.find(key)
 	return record, err
 }
 
-// find is get with the cursor at the record.
+// find is like get and also returns a cursor at the record.
 func (t table) find(key []byte) ([]byte, *bbolt.Cursor, error) {
 	c := t.Cursor()
 	k, record := c.Seek(key)
@@ -114,7 +114,7 @@ func (t table) disorder(key []byte) error {
 	return fmt.Errorf("%w: the keys around %.200q in %s are not in order", ErrCorrupt, key, t.name)
 }
 
-// put seals record and writes it in place of old, nil when there is none.
+// put seals record and writes it. old is the record that it replaces, or nil.
 func (t table) put(key, record, old []byte) error {
 	end := len(record)
 	if t.content >= 0 {
@@ -128,7 +128,7 @@ func (t table) put(key, record, old []byte) error {
 	return t.Put(key, record)
 }
 
-// delete removes the record at key, and reports whether there was one.
+// delete removes the record at key. It reports whether the record existed.
 func (t table) delete(key []byte) (bool, error) {
 	old, c, err := t.find(key)
 	if err != nil || old == nil {
@@ -145,7 +145,7 @@ type cursor struct {
 	key, record []byte
 }
 
-// seek moves to the first key from bound on.
+// seek moves to the first key at or after bound.
 func (c *cursor) seek(bound []byte) error {
 	c.engine = c.Cursor()
 	c.key, c.record = c.engine.Seek(bound)

@@ -213,7 +213,7 @@ func (w *walk) version(key []byte) (record []byte, found bool, err error) {
 		return nil, false, err
 	}
 	if !bytes.HasPrefix(w.history.key, w.bound[:versions]) {
-		return nil, false, nil // it stands at the next key already
+		return nil, false, nil // the cursor is already at the next key
 	}
 	record = w.history.record
 	// No revision has its first bit set: nothing of this key sorts behind.

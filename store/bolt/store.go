@@ -48,7 +48,7 @@ type Store struct {
 	// Of the committer alone, and of Close after it.
 	backlog  bool // compacted records may be left in the log
 	failing  bool // the last batch failed: do not try another without need
-	wrote    bool // a batch is in the file
+	wrote    bool // a batch was written
 	batch    []*request
 	answers  []answer
 	commit   func(*bbolt.Tx) error // replaced in tests
@@ -209,8 +209,8 @@ func (s *Store) Close() (err error) {
 		failed := s.refusal != nil
 		s.refusal = store.ErrClosed
 		if s.wrote && !failed {
-			// The older of the engine's two meta pages is of the batch before. Now both are
-			// of the last, and damage to one takes nothing back.
+			// The older of the engine's two meta pages still has the batch before. Now both
+			// have the last batch, and damage to one loses nothing.
 			if tx, err := s.begin(true); err == nil && guard(tx.Commit) != nil {
 				_ = s.engine(tx.Rollback)
 			}

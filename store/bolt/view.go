@@ -8,15 +8,15 @@ import (
 )
 
 // landing records which transactions of the engine have been synced and published.
-// Reads wait for it. The engine shows a commit to reads as soon as it is written; what it
-// shows before the sync, a crash of the machine can take back, and what it shows
-// before the hub has it, a watch refuses as ahead of the store.
+// Reads wait for it, because the engine exposes a commit as soon as it is written. Before
+// the sync a crash of the machine can still lose that commit, and before it is published a
+// watch from its revision would be refused as ahead of the store.
 type landing struct {
 	synced  atomic.Int64                  // the newest transaction that is in the file for good
 	current atomic.Pointer[chan struct{}] // closed when the latest commit has been synced, or has failed
 }
 
-// commit has f commit and publish the transaction of the engine with this number.
+// commit runs f, which commits and publishes the engine's transaction number.
 func (l *landing) commit(number int, f func() error) error {
 	done := make(chan struct{})
 	defer close(done)

@@ -125,9 +125,9 @@ func (s *Store) conflict(conditions []store.Condition, answer *pb.TxnResponse) e
 	return errors.New("the server refused the transaction, but every condition holds")
 }
 
-// write submits a request that changes something, once. It does so again only when
-// the server surely refused to look at it: it had no leader, or was too busy. It gives
-// up when no connection takes the request.
+// write submits a request that changes something. It submits it again only if the server
+// certainly did not process it: it had no leader, or was too busy. It gives up if no
+// connection accepts the request.
 func (s *Store) write(ctx context.Context, request *pb.TxnRequest) (*pb.TxnResponse, error) {
 	wait := s.backoff()
 	for i := 0; ; i++ {
@@ -167,11 +167,11 @@ func (s *Store) write(ctx context.Context, request *pb.TxnRequest) (*pb.TxnRespo
 	}
 }
 
-// refusedFull reports whether a write that was answered "no space" surely wrote nothing.
-// A server whose database is full refuses a write before it proposes it. But the write
-// that crosses the quota on its way is applied, and answered with the same error. Either
-// way it is decided by now: if the history of a key that it puts has the put, after the
-// revision that was current before, the write was made; otherwise it was refused.
+// refusedFull reports whether a write that was answered "no space" certainly wrote nothing.
+// A server with a full database refuses a write before it proposes it. But the write that
+// crosses the quota is applied and gets the same error. Both cases are decided before the
+// answer: if the history of a key that the request puts has the put after revision since,
+// the write was applied; otherwise it was refused.
 func (s *Store) refusedFull(ctx context.Context, request *pb.TxnRequest, since int64) bool {
 	var put *pb.PutRequest
 	for _, op := range request.Success {
@@ -216,7 +216,7 @@ func (s *submissions) GetRequestMetadata(context.Context, ...string) (map[string
 
 func (s *submissions) RequireTransportSecurity() bool { return false }
 
-// counted returns the options of a call whose submissions are counted.
+// counted returns call options that count the submissions of a call in sent.
 func (s *Store) counted(sent *submissions) []grpc.CallOption {
 	return append(slices.Clip(s.calls), grpc.PerRPCCredentials(sent))
 }

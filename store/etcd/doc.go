@@ -23,10 +23,10 @@
 // [store.ErrUnknownOutcome] with the cause. Size, rights and the number of operations
 // are definite refusals. A context that ends before a connection was found is definite
 // too: nothing was submitted. A write that finds no connection for five seconds, or no
-// leader, is [store.ErrUnavailable]; one that a full database refuses is [store.ErrFull].
-// The server reports the same error for a write that fills the database and is made: that
-// one is [store.ErrUnknownOutcome].
-// Reads go on while the database is full, and so do commits that only delete.
+// leader, fails with [store.ErrUnavailable]. A write that a full database refuses fails with
+// [store.ErrFull]. The server returns the same error for the write that fills the database
+// and is applied; that write fails with [store.ErrUnknownOutcome]. Reads, and commits that
+// only delete, continue to work while the database is full.
 //
 // Reads are repeated a few times, on other members, while a member does not answer or
 // the cluster has no leader.
@@ -47,8 +47,7 @@
 //
 // The cluster compacts its history: by its own automatic compaction, [Options.Compact],
 // or [Store.Compact]. Until then a deleted value can be read from older positions. Its
-// bytes stay in the files of the members until these are defragmented, and in their
-// snapshots.
+// bytes stay in the members' files until they are defragmented, and in snapshots.
 //
 // # Backups
 //

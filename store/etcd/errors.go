@@ -30,7 +30,7 @@ const (
 	silent
 )
 
-// definite returns the error of a call that surely wrote nothing.
+// definite returns the error of a call that certainly wrote nothing.
 func (k kind) definite(shown error) error {
 	switch k {
 	case transient, silent:

@@ -18,9 +18,9 @@ import (
 // probed. Servers refuse to be probed much more often.
 const keepAlive = 10 * time.Second
 
-// reconnect bounds the wait between two attempts to connect, by default two minutes,
-// below the time that a call waits for a connection: so a call that begins when the
-// server is back succeeds.
+// reconnect bounds the client's reconnection backoff, by default two minutes, below the
+// time that a call waits for a connection, so that a call after the server's return
+// succeeds.
 var reconnect = grpc.ConnectParams{
 	Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: defaultPace.attempt / 2},
 	MinConnectTimeout: defaultPace.attempt,
@@ -60,8 +60,8 @@ func Open(ctx context.Context, endpoints []string, prefix string, o *Options) (*
 	return s, nil
 }
 
-// withoutUsers refuses endpoints with a user or a password, which the client would not
-// use, and which would be in its errors and in those of this package.
+// withoutUsers refuses endpoints with a user or a password. The client would not use them,
+// and errors would leak them.
 func withoutUsers(endpoints []string) error {
 	for i, e := range endpoints {
 		if _, rest, found := strings.Cut(e, "://"); found {
@@ -85,7 +85,7 @@ func withoutUsers(endpoints []string) error {
 // rights to read and write keys that start with it.
 //
 // Errors: [store.ErrInvalid], [ErrVersion], [ErrForeign], [ErrFormat], [ErrDenied],
-// [store.ErrFull], [store.ErrUnavailable] (when no server has told its version for five
+// [store.ErrFull], [store.ErrUnavailable] (when no server has reported its version for five
 // seconds), and the cause of ctx.
 func New(ctx context.Context, client *clientv3.Client, prefix string, o *Options) (*Store, error) {
 	s, err := open(ctx, client, prefix, o)

@@ -33,8 +33,8 @@ func (s *Store) readAll(ctx context.Context, requests ...*pb.RangeRequest) (*pb.
 
 // attempt makes a call that changes nothing until it has an answer, or has been
 // refused, or has failed too often. A member that does not answer does not hold it up
-// for long: the next attempt goes to another one. A call that no connection takes is
-// [store.ErrUnavailable] at once.
+// for long: the next attempt goes to another one. If no connection accepts the call,
+// attempt returns [store.ErrUnavailable] at once.
 func attempt[A interface{ GetHeader() *pb.ResponseHeader }](ctx context.Context, s *Store, call func(context.Context, ...grpc.CallOption) (A, error)) (answer A, err error) {
 	wait := s.backoff()
 	for i := 0; ; i++ {
@@ -140,7 +140,7 @@ func (s *Store) list(ctx context.Context, q store.Query) (page store.Page, err e
 		page.More = answer.More
 		for _, kv := range answer.Kvs {
 			if q.Full(len(page.Entries), size, len(kv.Value)) {
-				page.More, answer.More = true, false // the range was cut behind the page
+				page.More, answer.More = true, false // the range was cut after the page
 				break
 			}
 			size += len(kv.Value)

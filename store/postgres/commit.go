@@ -111,11 +111,11 @@ func (s *Store) run() {
 	}
 }
 
-// acquire waits for a connection as long as ctx lives and the pool is busy, but for
-// none in particular: the pool may be busy with one that fell silent, and drops it when
-// the time is up. It gives up when new connections stay unanswered.
+// acquire waits for a connection until ctx ends. It abandons each attempt after a time limit
+// and asks again, since the pool may be waiting for an unresponsive connection, which it then
+// drops. It gives up if new connections stay unanswered for two attempts in a row.
 func (s *Store) acquire(ctx context.Context) (*pgxpool.Conn, error) {
-	for unanswered := 0; unanswered < 2; { // one that has just begun says nothing
+	for unanswered := 0; unanswered < 2; { // one alone proves nothing: the connection may have just begun
 		limited, cancel := context.WithTimeout(ctx, s.options.times.stall)
 		conn, err := s.pool.Acquire(limited)
 		late := limited.Err() != nil
@@ -147,7 +147,7 @@ func (s *Store) process(conn *pgxpool.Conn, err error, requests []*request) {
 		if err == nil || t.submitted || s.ctx.Err() != nil {
 			break
 		}
-		if timedOut(err) { // others have their turn: that is no failure
+		if timedOut(err) { // other writers hold the lock: that is no failure
 			attempt--
 		}
 		if attempt == attempts {

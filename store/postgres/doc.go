@@ -21,8 +21,8 @@
 //
 // One goroutine per process commits. While one commit is on its way, further
 // transactions gather, and the next takes them together (group commit). One
-// batch is two round trips; processes take turns by a lock on a row, which only roles
-// with rights on the schema can take. A process that stops in the middle of its turn
+// batch is two round trips. A row lock, which only roles with rights on the schema can
+// take, serializes the processes. A process that stops in the middle of its turn
 // loses it: the server disconnects it after ten
 // seconds, or, when it stopped in the middle of what it sent, which the server takes
 // for work in progress, another process of the same role that waits has it
@@ -32,8 +32,8 @@
 // happened. After that Commit waits a second for the result in spite of the
 // context, then answers [store.ErrUnknownOutcome]; so it does when the connection
 // is lost between COMMIT and its answer. An error that the server reports itself
-// is definite: nothing happened. Errors about connections, which may be a pooler's, are
-// not.
+// is definite: nothing happened. A connection error is not definite, since a pooler may
+// have caused it.
 //
 // A server that cannot be reached, starts, stops or has too many connections is
 // [store.ErrUnavailable], for reads and for commits that were not submitted. A full disk is
@@ -57,9 +57,9 @@
 // # History
 //
 // The last [Options.Retain] commits can be watched from and listed at; older ones
-// are dropped by and by, or on request by [Store.Compact]. A deleted value can be read
-// from older positions until then. Its bytes stay in the tables until dead rows are
-// vacuumed, and in the write-ahead log.
+// are dropped gradually, or on request by [Store.Compact]. Until then a deleted value can
+// be read from older positions. Its bytes stay in the tables until dead rows are vacuumed,
+// and in the write-ahead log.
 //
 // # Backups
 //

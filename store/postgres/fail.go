@@ -74,8 +74,8 @@ func definite(err error) bool {
 	if !errors.As(err, &e) || strings.HasPrefix(e.Code, classConnection) {
 		return false
 	}
-	// A server that lacks resources ends the connection, or itself, and does not come to
-	// the COMMIT behind the statement.
+	// A server that lacks resources ends the connection, or itself, before it reaches the
+	// COMMIT after the statement.
 	var early *uncommittedError
 	if errors.As(err, &early) && strings.HasPrefix(e.Code, classResources) {
 		return true
@@ -87,7 +87,7 @@ func definite(err error) bool {
 	return e.SeverityUnlocalized == "ERROR" || e.SeverityUnlocalized == "" && e.Severity == "ERROR"
 }
 
-// refusal explains an error of a call that surely wrote nothing.
+// refusal explains an error of a call that certainly wrote nothing.
 func refusal(err error) error {
 	switch {
 	case code(err) == codeDiskFull:
@@ -98,8 +98,8 @@ func refusal(err error) error {
 	return explain(err)
 }
 
-// unavailable reports whether err says that the server cannot be reached, starts,
-// stops, or lacks resources.
+// unavailable reports whether err means that the server cannot be reached, is starting or
+// stopping, or lacks resources.
 func unavailable(err error) bool {
 	switch c := code(err); {
 	case c == "":

@@ -104,7 +104,7 @@ func (s *Store) migrate(ctx context.Context) (h head, err error) {
 	for attempt := 1; ; attempt++ {
 		h, err = s.change(ctx)
 		switch code(err) {
-		case codeDuplicateSchema, codeDuplicateTable, codeDuplicateFunction, codeUnique: // another process made them meanwhile
+		case codeDuplicateSchema, codeDuplicateTable, codeDuplicateFunction, codeUnique: // created concurrently by another process
 			if attempt < attempts {
 				continue
 			}
@@ -113,8 +113,9 @@ func (s *Store) migrate(ctx context.Context) (h head, err error) {
 	}
 }
 
-// change makes or upgrades the schema, and begins another epoch if it is to. It excludes
-// writers by their lock; before there is one, the names in the catalog exclude others.
+// change creates or upgrades the schema, and begins a new epoch if required. The writer lock
+// excludes writers. Before the lock exists, name conflicts in the catalog exclude other
+// processes.
 func (s *Store) change(ctx context.Context) (h head, err error) {
 	err = pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted, AccessMode: pgx.ReadWrite}, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, s.sql.begin, "0"); err != nil {

@@ -70,8 +70,8 @@ func openOwn(ctx context.Context, dsn, schema string, options *Options) (*Store,
 	return s, nil
 }
 
-// dsnFault returns the part of an error about a DSN that names the fault. The rest of the
-// text, and the error itself, quote the DSN, where a password may be anywhere.
+// dsnFault returns the part of a DSN error that names the fault. The rest of the text, and
+// the error itself, quote the DSN, which may contain a password anywhere.
 func dsnFault(err error) string {
 	text := err.Error()
 	fault, _, _ := strings.Cut(text[strings.LastIndex(text, "`")+1:], " (")

@@ -53,8 +53,8 @@ const (
 )
 
 const (
-	// Settings of this transaction, whatever the role's are: how long a writer waits for a
-	// lock at a stretch ($1), and that it loses its turn when it stops in the middle.
+	// Settings of this transaction, overriding those of the role: the lock timeout ($1), and
+	// a timeout that ends the turn of a process which stops in the middle.
 	textBegin = `SELECT set_config('lock_timeout', $1, true), set_config('statement_timeout', '0', true),
 	set_config('idle_in_transaction_session_timeout', '{stall}', true),
 	set_config('synchronous_commit', CASE WHEN current_setting('synchronous_commit') IN ('off', 'local', 'remote_write') THEN 'on' ELSE current_setting('synchronous_commit') END, true)`
@@ -142,8 +142,8 @@ const (
 	textWaitPut    = `SELECT FROM {schema}.state WHERE key = ANY($1::bytea[]) ORDER BY key FOR NO KEY UPDATE`
 	textWaitDelete = `SELECT FROM {schema}.state WHERE key = ANY($1::bytea[]) ORDER BY key FOR UPDATE`
 
-	// A hold queues behind a deletion that waits, which has the row FOR NO KEY UPDATE, unless
-	// the transaction holds the entry already: the deletion waits for it.
+	// A hold queues behind a waiting deletion, which has locked the row FOR NO KEY UPDATE. A
+	// transaction that holds the entry already does not: the deletion waits for it.
 	textPass = `SELECT FROM {schema}.state WHERE key = $1::bytea
 	AND position($2::text IN coalesce(current_setting('nslifecycle.held', true), '')) = 0 FOR SHARE`
 	textHold = `SELECT 1, set_config('nslifecycle.held', concat(current_setting('nslifecycle.held', true), ' ', $2::text), true)
@@ -159,14 +159,15 @@ SELECT count(*), coalesce(max(revision), 0) FROM gone`
 // milliseconds writes d for the server.
 func milliseconds(d time.Duration) string { return fmt.Sprintf("%dms", d.Milliseconds()) }
 
-// hash64 is stable: processes of any version agree on their channel by it.
+// hash64 is stable, so that processes of all versions use the same channel.
 func hash64(kind, text string) int64 {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte("nslifecycle/" + kind + "/" + text)) // never fails
 	return int64(h.Sum64())
 }
 
-// holdMark names an entry among those that a transaction of the host holds.
+// holdMark returns the mark of an entry in the list of entries that a host's transaction
+// holds.
 func (s *statements) holdMark(key string) string {
 	return fmt.Sprintf("%016x", uint64(hash64(s.schema, key)))
 }

@@ -95,7 +95,7 @@ func (t *turn) read(ctx context.Context, requests []*request) error {
 	if len(t.held) == 0 {
 		b.Queue(textOpen)
 	}
-	b.Queue(sql.begin, milliseconds(t.store.options.times.stall)) // then it looks for a holder that stopped
+	b.Queue(sql.begin, milliseconds(t.store.options.times.stall)) // after this timeout it looks for a stopped holder
 	b.Queue(sql.lock)
 	t.batch.stored = make(map[string]*store.Entry, len(touched))
 	t.batch.locked = make(map[string]bool, len(puts)+len(deletes))
@@ -238,8 +238,8 @@ func (t *turn) await(ctx context.Context, r *request) error {
 			deleted = append(deleted, []byte(op.Key))
 		}
 	}
-	// Both in the order of keys, so that those who wait do not wait for each other. The
-	// first queues later holds behind this transaction, the second waits for earlier ones.
+	// Both lock in the order of keys, to avoid deadlocks. The first queues later holds behind
+	// this transaction; the second waits for earlier holds.
 	b.Queue(sql.waitPut, all)
 	if len(deleted) > 0 {
 		b.Queue(sql.waitDelete, deleted)

@@ -59,8 +59,8 @@ type Backend struct {
 	// another history.
 	NewEpoch func(context.Context) (store.Store, error)
 
-	// Deep opens one more store that is empty and keeps a history of at least 25,000
-	// commits of one small entry.
+	// Deep opens another empty store, which keeps a history of at least 25,000 commits of
+	// one small entry.
 	Deep func(context.Context) (store.Store, error)
 
 	// Slow says that a commit takes milliseconds (a disk, a network): the cases are
@@ -148,8 +148,8 @@ func (b Backend) deadline() time.Duration {
 	return 30 * time.Second
 }
 
-// patience is how long a case waits for one change of a watch: a driver that never
-// gives it fails the case long before the deadline.
+// patience is how long a case waits for one change of a watch, so that a driver which never
+// delivers it fails the case long before the deadline.
 func (b Backend) patience() time.Duration {
 	if b.Slow {
 		return 15 * time.Second

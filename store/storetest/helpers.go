@@ -137,7 +137,7 @@ func (t *trial) watchOf(ctx context.Context, s store.Store, prefix string, after
 	return &watch{t: t, prefix: prefix, next: next, stop: stop}
 }
 
-// errPatience is the cause with which the context of a watch ends that gives nothing.
+// errPatience is the cancellation cause of a watch that delivers nothing.
 var errPatience = errors.New("the watch gave nothing for too long")
 
 // change returns the next change, also a bookmark.

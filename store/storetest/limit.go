@@ -101,8 +101,8 @@ func largestTransaction(t *trial) {
 	require.Len(t, t.list(store.Query{Prefix: "op/"}).Entries, n/2, "the entries after the largest rewrite")
 }
 
-// brief describes an entry by its length and hash: a difference of large values is no
-// help in a report.
+// brief describes an entry by its length and hash, since a diff of large values would make
+// a report unreadable.
 func brief(e *store.Entry) string {
 	if e == nil {
 		return "absent"

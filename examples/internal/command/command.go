@@ -1,5 +1,5 @@
-// Package command is what the example programs share: how they start and end, what
-// --help says, where they keep data by default, and that no password is printed.
+// Package command is shared by the example programs. It handles start, end, exit codes and
+// --help, chooses a safe directory for data, and hides passwords in output.
 package command
 
 import (
@@ -14,12 +14,12 @@ import (
 	"syscall"
 )
 
-// The exit codes of all example programs. A shell reads 128 and the number of a signal
-// as the end by that signal.
+// The exit codes of all example programs. For a shell, 128 plus the number of a signal means
+// that the signal ended the program.
 const (
-	done        = 0                          // the work is done, or SIGTERM stopped a server in good order
+	done        = 0                          // the work is done, or SIGTERM stopped a server gracefully
 	failed      = 1                          // the program could not do its work
-	misused     = 2                          // the command line makes no sense
+	misused     = 2                          // the command line is invalid
 	interrupted = 128 + int(syscall.SIGINT)  // always, after an interrupt (Ctrl-C)
 	terminated  = 128 + int(syscall.SIGTERM) // SIGTERM came before the work was done
 )
@@ -27,11 +27,11 @@ const (
 // Program is one example program.
 type Program struct {
 	Name   string
-	About  string // what it does, and examples: the beginning of --help
-	Resume string // what to do after an interrupt; empty: nothing special
+	About  string // purpose and examples: the beginning of --help
+	Resume string // advice after an interrupt, optional
 }
 
-// UsageError reports that the command line makes no sense.
+// UsageError reports an invalid command line.
 type UsageError struct{ Err error }
 
 func (e *UsageError) Error() string { return e.Err.Error() }
@@ -40,7 +40,7 @@ func (e *UsageError) Unwrap() error { return e.Err }
 // Usagef returns a [UsageError].
 func Usagef(format string, args ...any) error { return &UsageError{fmt.Errorf(format, args...)} }
 
-// About returns err as one about the value of a flag; nil for nil.
+// About returns err prefixed with the name of a flag, or nil if err is nil.
 func About(flag string, err error) error {
 	if err == nil {
 		return nil
@@ -48,7 +48,7 @@ func About(flag string, err error) error {
 	return fmt.Errorf("%s: %w", flag, err)
 }
 
-// signaled is the cause of the end of the context that Main hands to a program.
+// signaled is the cancellation cause of a program's context after a signal.
 type signaled struct{ os.Signal }
 
 func (s signaled) Error() string { return "stopped by " + s.Signal.String() }
@@ -67,8 +67,8 @@ func (p Program) Main(run func(ctx context.Context, args []string) error) {
 	os.Exit(p.end(ctx, os.Stderr, run(ctx, os.Args[1:])))
 }
 
-// end reports err, the result of a program that ran until ctx, and returns the exit code.
-// After an interrupt the error is only that of what was cut short.
+// end reports err, the result of a program that ran under ctx, and returns the exit code.
+// After an interrupt it does not print err, which is only a consequence of the interrupt.
 func (p Program) end(ctx context.Context, w io.Writer, err error) int {
 	var by signaled
 	var usage *UsageError
@@ -107,15 +107,15 @@ type Flags struct {
 	program Program
 }
 
-// Flags returns a set for the flags of the program.
+// Flags returns an empty set of flags of the program.
 func (p Program) Flags() *Flags {
 	f := &Flags{flag.NewFlagSet(p.Name, flag.ContinueOnError), p}
 	f.SetOutput(io.Discard) // Parse reports
 	return f
 }
 
-// Parse reads the command line, which has flags only. For --help it writes the help to w
-// and returns [flag.ErrHelp]; other errors are a [UsageError].
+// Parse parses the command line, which consists of flags only. For --help it writes the
+// help to w and returns [flag.ErrHelp]. Other errors are a [UsageError].
 func (f *Flags) Parse(w io.Writer, args []string) error {
 	err := f.FlagSet.Parse(args)
 	switch {

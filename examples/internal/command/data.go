@@ -10,11 +10,11 @@ import (
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
-// StateAbout says in --help where [State] is.
+// StateAbout describes the directory of [State] in --help.
 const StateAbout = "$XDG_STATE_HOME/nslifecycle or ~/.local/state/nslifecycle"
 
-// State returns where a program keeps what it calls name by default: in a directory of the
-// user's own, below $XDG_STATE_HOME or ~/.local/state.
+// State returns the default path for the data called name: in a directory of the user,
+// below $XDG_STATE_HOME or ~/.local/state.
 func State(name string) (string, error) {
 	base := os.Getenv("XDG_STATE_HOME")
 	if !filepath.IsAbs(base) { // as the specification demands
@@ -27,10 +27,10 @@ func State(name string) (string, error) {
 	return filepath.Join(base, "nslifecycle", name), nil
 }
 
-// Dir makes sure that path is a directory that only this user and root can write, and
-// that no other user can replace: neither it nor a directory above it. It creates what is
-// missing, for this user alone. A symbolic link is refused, since its owner decides where
-// the data goes.
+// Dir checks that path is a directory that only this user and root can write, and that no
+// other user can replace it or a directory above it. It creates missing directories with
+// mode 0700. It refuses a symbolic link, since the owner of the link decides where the data
+// goes.
 func Dir(path string) error {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -56,8 +56,8 @@ func Dir(path string) error {
 	return above(path)
 }
 
-// File makes sure that path is, or can become, a file of this user that no other user can
-// replace. It creates the directory if that is missing.
+// File checks that path is, or can become, a file of this user that no other user can
+// replace. It creates the directory if it is missing.
 func File(path string) error {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -65,7 +65,7 @@ func File(path string) error {
 	}
 	dir := filepath.Dir(path)
 	if resolved, err := filepath.EvalSymlinks(dir); err == nil {
-		if err := above(path); err != nil { // the links too
+		if err := above(path); err != nil { // check symbolic links too
 			return err
 		}
 		dir = resolved
@@ -91,9 +91,9 @@ func File(path string) error {
 	return nil
 }
 
-// above makes sure that no other user can replace an entry on the way to path: whatever
-// is above it belongs to this user or root, and others cannot write there, unless the
-// directory is sticky. Links on the way are followed.
+// above checks that no other user can replace an ancestor of path: every ancestor belongs
+// to this user or root, and other users cannot write to it unless it is sticky. It follows
+// symbolic links.
 func above(path string) error {
 	resolved, err := filepath.EvalSymlinks(filepath.Dir(path))
 	if err != nil {
@@ -118,8 +118,8 @@ func above(path string) error {
 	return nil
 }
 
-// Opening returns the error of opening the store whose file is at path in terms of flags;
-// nil for nil.
+// Opening rewrites an error of opening the store at path in terms of flags. It returns nil
+// if err is nil.
 func Opening(path string, err error) error {
 	if errors.Is(err, store.ErrInUse) {
 		return &redacted{err, fmt.Sprintf("--data: another process has %s open: end it, or give it time with --wait", path)}

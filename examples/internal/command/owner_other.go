@@ -4,7 +4,7 @@ package command
 
 import "io/fs"
 
-// Owners are not known to package os here; access is by lists that it does not show.
+// Package os does not expose owners and access lists on these systems.
 
 func own(fs.FileInfo) bool    { return true }
 func ofRoot(fs.FileInfo) bool { return true }

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Progress writes a line to w every two seconds, until stop is called or ctx ends. The
-// line is what say returns then.
+// Progress calls say every two seconds and writes the result as a line to w, until stop is
+// called or ctx ends.
 func Progress(ctx context.Context, w io.Writer, say func() string) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var done sync.WaitGroup

@@ -11,17 +11,17 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Redactor hides the passwords of addresses in text that is printed.
+// Redactor hides the passwords of addresses in printed text.
 type Redactor struct{ secrets *regexp.Regexp }
 
-// keyword finds the password in addresses such as "host=a password='b c'" and in queries.
+// keyword matches the password in addresses such as "host=a password='b c'" and in queries.
 var keyword = regexp.MustCompile(`(?i)\b(?:ssl)?password\s*=\s*('(?:[^'\\]|\\.)*'|[^\s&]+)`)
 
-// userinfo finds the password of a URL, also of one that cannot be parsed.
+// userinfo matches the password of a URL, even if the URL cannot be parsed.
 var userinfo = regexp.MustCompile(`//[^/?#\s]*?:(.*)@`)
 
-// Redact returns a Redactor for the passwords of addresses: URLs, lists of URLs separated
-// by commas, and what PostgreSQL takes.
+// Redact returns a Redactor for the passwords of addresses: URLs, comma-separated lists of
+// URLs, and PostgreSQL connection strings.
 func Redact(addresses ...string) Redactor {
 	var secrets []string
 	for _, address := range addresses {
@@ -52,7 +52,7 @@ func Redact(addresses ...string) Redactor {
 			}
 		}
 	}
-	slices.SortFunc(forms, func(a, b string) int { return len(b) - len(a) }) // a part must not spoil the whole
+	slices.SortFunc(forms, func(a, b string) int { return len(b) - len(a) }) // longest first, so that a substring does not hide only a part
 	if len(forms) == 0 {
 		return Redactor{}
 	}
@@ -65,8 +65,8 @@ func Redact(addresses ...string) Redactor {
 	return Redactor{regexp.MustCompile(strings.Join(forms, "|"))}
 }
 
-// short matches passwords that are part of common words, and so are hidden only on their
-// own: text without its letters p would show the password "p".
+// short matches passwords that occur within common words. They are hidden only as whole
+// words: otherwise text without its letters p would reveal the password "p".
 var short = regexp.MustCompile(`^\w{1,3}$`)
 
 func (r Redactor) hide(text string) string {
@@ -76,7 +76,7 @@ func (r Redactor) hide(text string) string {
 	return r.secrets.ReplaceAllString(text, "xxxxx")
 }
 
-// Error returns err with a text that hides the passwords; nil for nil.
+// Error returns err with passwords hidden in its text, or nil if err is nil.
 func (r Redactor) Error(err error) error {
 	if err == nil {
 		return nil
@@ -92,7 +92,7 @@ type redacted struct {
 func (e *redacted) Error() string { return e.text }
 func (e *redacted) Unwrap() error { return e.err }
 
-// Writer returns a writer to w that hides the passwords in each piece that is written.
+// Writer returns a writer to w that hides the passwords within each Write.
 func (r Redactor) Writer(w io.Writer) io.Writer { return &redactor{w, r} }
 
 type redactor struct {

@@ -10,18 +10,18 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Conduct is what a test needs to know of a program.
+// Conduct describes a program for its test.
 type Conduct struct {
-	Args   []string // with which it starts without a server, or on its own
-	Ready  string   // what it says once it is worth interrupting, a regular expression; empty: it is too short
-	Slow   string   // the line that it repeats on standard error while it gets ready; empty: none
-	Listen []string // its flags for addresses to listen on
-	Absent []string // arguments that name a server that is not there, in place of Args; none: it needs none
+	Args   []string // arguments with which it needs no external server
+	Ready  string   // matches output after which to interrupt it; empty: it ends too soon
+	Slow   string   // line that it repeats on standard error before it is ready, optional
+	Listen []string // flags for addresses to listen on
+	Absent []string // arguments with an absent server, replacing Args; nil: it needs no server
 }
 
-// Check starts the program whose test this is, and checks what all programs do alike:
-// the exit codes, --help, and what they say when something is wrong. Every example calls
-// it; a test of this package holds them to that.
+// Check runs the program under test and checks the common behavior of all programs: exit
+// codes, --help and error messages. Every example must call it; a test of this package
+// enforces that.
 func (c Conduct) Check(t *testing.T) {
 	dir, err := os.Getwd()
 	require.NoError(t, err)

@@ -27,7 +27,7 @@ const AsProgram = "NSLIFECYCLE_TEST_RUNS_THE_PROGRAM"
 // started by [Self]. It does not return.
 func Main(m *testing.M, main func()) { os.Exit(Run(m, main)) }
 
-// Run is Main that returns the exit code, for tests that have something to remove.
+// Run is like Main but returns the exit code, for tests that clean up afterwards.
 func Run(m *testing.M, main func()) int {
 	if os.Getenv(AsProgram) != "" {
 		main()
@@ -182,5 +182,5 @@ func (p *Process) Kill() {
 	_ = p.wait()             // it was killed, or has been waited for
 }
 
-// ID returns the id of the process.
+// ID returns the process id.
 func (p *Process) ID() int { return p.cmd.Process.Pid }

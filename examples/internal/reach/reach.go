@@ -1,4 +1,4 @@
-// Package reach has the flags of programs that serve clients without authentication: who
+// Package reach has the flags of programs that serve without authentication: which machines
 // may reach them, and by which names.
 package reach
 
@@ -33,8 +33,8 @@ func (f *Flags) Define(flags *flag.FlagSet) {
 	flags.BoolVar(&f.insecure, "insecure-listen", false, "let other machines reach what is served without authentication")
 }
 
-// Check refuses an address, the value of a flag, that other machines reach, unless
-// --insecure-listen allows it.
+// Check refuses the address in a flag if other machines can reach it, unless
+// --insecure-listen is set.
 func (f *Flags) Check(flag, address string) error {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil || f.insecure || host == "localhost" { // net.Listen reports the error
@@ -47,7 +47,7 @@ func (f *Flags) Check(flag, address string) error {
 		"listen on 127.0.0.1, or allow it with --insecure-listen", flag, address)
 }
 
-// Hosts returns the names that clients reach addresses by.
+// Hosts returns the names by which clients reach addresses.
 func (f *Flags) Hosts(addresses ...string) []string {
 	hosts := slices.Clone(f.hosts)
 	for _, address := range addresses {

@@ -1,5 +1,5 @@
-// Package websites attacks programs, in tests, as a page of another web site does that is
-// open in a browser on the same machine.
+// Package websites attacks programs in tests, like a page of another web site that is open
+// in a browser on the same machine.
 package websites
 
 import (
@@ -23,34 +23,34 @@ import (
 //go:embed attack.html
 var page string
 
-const envRequire = "NSLIFECYCLE_REQUIRE_SERVERS" // a missing browser fails tests
+const envRequire = "NSLIFECYCLE_REQUIRE_SERVERS" // if set, a missing browser fails tests
 
 // Attempt is a request that a page makes.
 type Attempt struct {
 	Method string `json:"method"`
 	Path   string `json:"path"`
-	// Kind is how the request is made: by fetch with a body as "text", as "json" or of no
-	// type ("untyped"), as a "form", or as a stream of "events".
+	// Kind is the kind of request: a fetch with a body of "text", of "json" or without a
+	// type ("untyped"), a "form", or a stream of "events".
 	Kind string `json:"kind"`
 	Body string `json:"body"` // of a form: its name and its value, separated by |
 }
 
-// Answer is what the page could read of the answer.
+// Answer is the part of an answer that the page could read.
 type Answer struct {
 	Status int // zero: nothing
 	Text   string
 }
 
-// Answers are those to all attempts, by the way the page took.
+// Answers lists the answers to all attempts for each kind of page.
 type Answers struct {
 	Rebound []Answer // the page's own name was made to resolve to the program
 	Foreign []Answer // the page asks the program's address, another origin
-	Allowed []Answer // a page whose name the program allows
+	Allowed []Answer // the page's name is allowed by the program
 }
 
-// Visit opens a page of evil.example in Chromium that tries all attempts on the program at
-// target, a host with port, and then a page of allowed that does. DNS is in the hands of a
-// proxy: it answers with the pages, and leads all other requests to the program.
+// Visit opens a page of evil.example in Chromium, which makes all attempts on the program at
+// target, a host with port. Then it opens a page of allowed, which does the same. A proxy
+// replaces DNS: it serves the pages and forwards all other requests to the program.
 func Visit(t *testing.T, target, allowed string, attempts []Attempt) Answers {
 	t.Helper()
 	program := find(t)
@@ -64,7 +64,7 @@ func Visit(t *testing.T, target, allowed string, attempts []Attempt) Answers {
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch _, requested, _ := strings.Cut(r.Host, ":"); {
 		case requested != port:
-			http.NotFound(w, r) // the browser's own
+			http.NotFound(w, r) // requests of the browser itself
 		case r.Host == target:
 			reached.Add(1)
 			forward.ServeHTTP(w, r)
@@ -99,7 +99,7 @@ func Visit(t *testing.T, target, allowed string, attempts []Attempt) Answers {
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
-		for range 100 { // its processes outlive it by a moment
+		for range 100 { // child processes end a little later
 			if os.RemoveAll(profile) == nil {
 				return
 			}
@@ -128,11 +128,11 @@ func find(t *testing.T) string {
 	return ""
 }
 
-// RequireRefused holds that a page of another web site could read nothing.
+// RequireRefused fails the test if a page of another web site could read an answer.
 func (a Answers) RequireRefused(t *testing.T, attempts []Attempt) {
 	t.Helper()
 	for i, attempt := range attempts {
-		if attempt.Kind != "form" { // of a form nothing can be read anyway
+		if attempt.Kind != "form" { // the answer to a form is never readable
 			require.Contains(t, []int{0, http.StatusForbidden}, a.Rebound[i].Status, "%+v: %+v", attempt, a.Rebound[i])
 		}
 		require.Zero(t, a.Foreign[i].Status, "%+v: %+v", attempt, a.Foreign[i])

@@ -43,8 +43,8 @@ func (p *plugin) Admit(ctx context.Context, w *registry.Write) error {
 	return p.charge(ctx, w, change)
 }
 
-// reset drops the figures of quotas that a namespace of the same name has left behind: what
-// was created and deleted since that was terminating is not in them.
+// reset drops the counts of quotas that a removed namespace of the same name has left. They
+// miss the changes since that namespace became Terminating.
 func (p *plugin) reset(ctx context.Context, w *registry.Write) error {
 	quotas, err := w.List(ctx, Resource)
 	if err != nil {

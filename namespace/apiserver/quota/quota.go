@@ -64,9 +64,9 @@ type Rule struct {
 	// path uses none; one with something else than a quantity there, a negative one, or
 	// one of 1e21 and more, is refused with [namespace.ErrInvalid], as are such limits.
 	Sums map[string]string
-	// Uncounted reports whether an object counts in no quota, as one that the host writes
-	// and not the tenant. It may look at the name only, and must allow few names: clients
-	// may choose them. Nil: every object counts.
+	// Uncounted reports whether an object is exempt from quotas, for example because the
+	// host writes it and not the tenant. It must decide by the name only, and exempt few
+	// names, since clients choose names. If it is nil every object counts.
 	Uncounted func(o registry.Object) bool
 }
 

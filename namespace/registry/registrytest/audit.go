@@ -222,7 +222,7 @@ func (st *state) audit(change store.Change) error {
 	return errors.Join(append(st.unrecorded(change), st.strange...)...)
 }
 
-// unrecorded returns the content without a type record that a commit has made so.
+// unrecorded returns the content that a commit has left without a type record.
 func (st *state) unrecorded(change store.Change) []error {
 	for _, e := range change.Events {
 		if e.Prev == nil || e.Deleted && strings.HasPrefix(e.Key, st.root+types+"/") {

@@ -49,7 +49,7 @@ func Check(ctx context.Context, s store.Store, prefix string) error {
 	return errors.Join(slices.Concat(wrong, st.typeFaults(), st.strange)...)
 }
 
-// typeFaults returns what is wrong with the type records.
+// typeFaults returns the faults of the type records.
 func (st *state) typeFaults() []error {
 	var wrong []error
 	for name, is := range st.types {

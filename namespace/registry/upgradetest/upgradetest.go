@@ -29,26 +29,26 @@ var (
 
 const prefix = "registry"
 
-// Options says how to run an upgrade.
+// Options configures [Run].
 type Options struct {
 	// Open opens the store of one version; each version closes its own.
 	Open func(ctx context.Context) (store.Store, error)
-	// InTurn is for a store that one process opens at a time: the versions follow each
-	// other, and each goes on with namespaces that the other left terminating.
+	// InTurn is for a store that only one process can open. The versions then alternate,
+	// and each continues with the namespaces that the other left terminating.
 	InTurn bool
-	// Lives is how many namespaces live, from creation to removal. The default is the
-	// number in the environment variable NSLIFECYCLE_LIVES, or 200.
+	// Lives is the number of namespaces that are created and removed. The default is the
+	// environment variable NSLIFECYCLE_LIVES, or 200.
 	Lives int
 }
 
-// Result counts what happened.
+// Result counts the events of an upgrade.
 type Result struct {
-	Lives   int // of namespaces, each without content at its beginning
-	Objects int // created
-	Late    int // creates that a termination refused
+	Lives   int // namespaces, each empty at creation
+	Objects int // objects created
+	Late    int // creates refused after termination
 	Refused int // passes of the old version that failed with deleter.ErrUndeclared
 	Retired int // times that the old version retired invoices
-	InUse   int // times that it could not
+	InUse   int // times that it could not, because invoices were left
 }
 
 // String returns the counts in one line.
@@ -57,9 +57,9 @@ func (r Result) String() string {
 		r.Lives, r.Objects, r.Late, r.Refused, r.Retired, r.InUse)
 }
 
-// Run runs an upgrade and logs what happened. It fails if a namespace begins with content,
-// if anything breaks the rules at the end ([registrytest.Check]), or if the old version was
-// never refused, so that nothing was shown.
+// Run runs an upgrade and logs its [Result]. It fails if a new namespace has content, if
+// [registrytest.Check] finds a violation at the end, or if the old version was never refused,
+// since the run then proves nothing.
 func Run(t testing.TB, o Options) Result {
 	t.Helper()
 	if o.Lives == 0 {
@@ -97,12 +97,12 @@ func Run(t testing.TB, o Options) Result {
 	return result
 }
 
-// upgrade is one under way.
+// upgrade is one running upgrade.
 type upgrade struct {
 	Options
 	seed                                          uint64
 	lives, objects, late, refused, retired, inUse atomic.Int64
-	left                                          []namespace.Namespace // that a version left terminating
+	left                                          []namespace.Namespace // left terminating by a version
 }
 
 func (u *upgrade) check(ctx context.Context) error {
@@ -142,7 +142,7 @@ func (u *upgrade) together(ctx context.Context) (err error) {
 	})
 }
 
-// each runs f in all workers, and ends them all when one fails.
+// each runs f in all workers. If one fails it cancels the others.
 func (u *upgrade) each(ctx context.Context, f func(ctx context.Context, worker int, random *rand.Rand) error) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -158,8 +158,8 @@ func (u *upgrade) each(ctx context.Context, f func(ctx context.Context, worker i
 	return context.Cause(ctx)
 }
 
-// inTurn runs one version after the other. Every third time the old version finds
-// invoices retired, and can do its work.
+// inTurn alternates the versions. Every third time the old version finds invoices retired,
+// and its passes succeed.
 func (u *upgrade) inTurn(ctx context.Context) error {
 	const lives = 10 // of each worker in one turn
 	for turn := 0; int(u.lives.Load()) < u.Lives || len(u.left) > 0; turn++ {
@@ -183,7 +183,7 @@ func (u *upgrade) inTurn(ctx context.Context) error {
 		if err == nil && version.newer && (last || turn%6 == 5) {
 			err = u.retire(ctx, version)
 		} else if err == nil && recorded && !last {
-			version.end() // nobody empties what follows
+			version.end() // no controller empties the next namespaces
 			err = u.leave(ctx, version, fmt.Sprint("left-", turn%2))
 		}
 		if err = errors.Join(err, version.stop()); err != nil {
@@ -193,8 +193,8 @@ func (u *upgrade) inTurn(ctx context.Context) error {
 	return nil
 }
 
-// takeOver waits until a version has done what it can for the namespaces that are left:
-// the new one removes them, the old one is refused.
+// takeOver waits until v has processed the remaining namespaces: the new version removes
+// them, the old version is refused.
 func (u *upgrade) takeOver(ctx context.Context, v *version) error {
 	for _, n := range u.left {
 		done := v.refused.wait
@@ -214,13 +214,13 @@ func (u *upgrade) takeOver(ctx context.Context, v *version) error {
 	return nil
 }
 
-// leave leaves namespaces with content terminating.
+// leave creates namespaces with content and leaves them terminating.
 func (u *upgrade) leave(ctx context.Context, v *version, name string) error {
 	for i := range 4 {
 		name := fmt.Sprint(name, "-", i)
 		n, err := v.registry.Create(ctx, namespace.Namespace{Meta: namespace.Meta{Name: name}})
 		if errors.Is(err, namespace.ErrExists) {
-			continue // it is left from before
+			continue // left by an earlier turn
 		}
 		if err != nil {
 			return err
@@ -238,9 +238,8 @@ func (u *upgrade) leave(ctx context.Context, v *version, name string) error {
 	return nil
 }
 
-// life takes a namespace from creation to removal, with content of any of the versions,
-// while more is being created. Watcher declares all types of the versions, and waits for the
-// removal.
+// life creates a namespace, fills it through versions, deletes it while creates go on, and
+// waits for its removal through watcher, which declares all types of the versions.
 func (u *upgrade) life(ctx context.Context, name string, random *rand.Rand, watcher *version, versions ...*version) error {
 	any := func() *version { return versions[random.IntN(len(versions))] }
 	n, err := any().registry.Create(ctx, namespace.Namespace{Meta: namespace.Meta{Name: name}})
@@ -299,7 +298,7 @@ func (u *upgrade) put(ctx context.Context, c *registry.Content, ns string) error
 	return err
 }
 
-// retire retires invoices, if none is left by chance.
+// retire retires invoices if no invoices exist at that moment.
 func (u *upgrade) retire(ctx context.Context, v *version) error {
 	err := v.registry.RetireType(ctx, invoices.Name(), "upgradetest")
 	switch {

@@ -15,18 +15,18 @@ import (
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
-// version is a version of the service, with its controller.
+// version is one version of the service, with its controller.
 type version struct {
 	newer    bool
 	store    store.Store
 	registry *registry.Registry
 	content  []*registry.Content
-	refused  *marks // namespaces that its passes were refused for
+	refused  *marks // namespaces with a refused pass
 	cancel   context.CancelFunc
 	ended    chan error
 }
 
-// start opens the store and runs a version over it.
+// start opens the store and starts a version.
 func (u *upgrade) start(ctx context.Context, newer bool) (v *version, err error) {
 	types := []registry.ResourceType{documents}
 	if newer {
@@ -88,7 +88,7 @@ func (v *version) stop() error {
 
 func (v *version) close() error { return errors.Join(v.registry.Close(), v.store.Close()) }
 
-// marks are incarnations that something has happened to.
+// marks is a set of incarnations that a caller can wait for.
 type marks struct {
 	mu   sync.Mutex
 	done map[string]chan struct{}

@@ -96,10 +96,10 @@ func New(log Log, position store.Position, options Options) (*Hub, error) {
 }
 
 // Publish hands changes to the watches. The driver calls it in commit order, one
-// call at a time, once the commits are decided and before Get or List shows them: so
-// every revision that a reader has seen is before "now" of a later watch. Replay
-// must show them when it is called after Publish; it may wait. A Change is published
-// whole, with its full position, and is shared from then on: it must not change.
+// call at a time, once the commits are decided and before Get or List shows them. So a
+// later watch from "now" begins at or after every revision that was read. Replay must
+// include the changes if it is called after Publish; it may wait for them. A published
+// Change is complete, has its full position, and is shared: it must not be modified.
 func (h *Hub) Publish(changes ...store.Change) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -152,8 +152,8 @@ func (h *Hub) Position() store.Position {
 
 // Check reports whether position can be one of this store: [store.ErrGone] when it
 // is of another epoch, [store.ErrFuture] when it lies ahead, [store.ErrInvalid]
-// when it is negative, [store.ErrClosed] after Close. Whether it was compacted only
-// the driver knows.
+// when it is negative, [store.ErrClosed] after Close. Only the driver can check whether
+// it was compacted.
 func (h *Hub) Check(position store.Position) error {
 	if h.isClosed() {
 		return store.ErrClosed

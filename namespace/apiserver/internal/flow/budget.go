@@ -7,40 +7,40 @@ import (
 	"sync"
 )
 
-// ErrTooHeavy refuses an amount that exceeds the share of a client.
+// ErrTooHeavy is returned for an amount that exceeds a client's share of a [Budget].
 var ErrTooHeavy = errors.New("the request takes too much memory")
 
-// Budget bounds an amount that clients take for a time, such as bytes of memory. No client
-// has more than half of it. All methods are safe for concurrent use. Make one with
-// [NewBudget].
+// Budget bounds a shared amount that clients hold temporarily, such as bytes of memory. One
+// client holds at most half of it. All methods are safe for concurrent use. Use [NewBudget]
+// to create one.
 type Budget struct {
 	share int64
 
 	mu      sync.Mutex
 	free    int64
 	clients map[string]*account
-	waiting list.List // of *claim, in the order of their arrival
+	waiting list.List // of *claim, in order of arrival
 }
 
-// account is the part of a client.
+// account counts the amount and the leases of one client.
 type account struct {
 	held   int64
 	leases int
 }
 
-// claim is a lease that waits for an amount.
+// claim is a queued [Lease.Grow].
 type claim struct {
 	lease   *Lease
 	amount  int64
 	granted chan struct{}
 }
 
-// NewBudget returns a budget of an amount.
+// NewBudget returns a Budget of the given amount.
 func NewBudget(amount int64) *Budget {
 	return &Budget{share: max(1, amount/2), free: amount, clients: map[string]*account{}}
 }
 
-// Lease returns a lease of a client, which holds nothing yet. Release it at the end.
+// Lease returns an empty lease for client. The caller must release it.
 func (b *Budget) Lease(client string) *Lease {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -53,7 +53,7 @@ func (b *Budget) Lease(client string) *Lease {
 	return &Lease{budget: b, client: client, account: a}
 }
 
-// Lease is what one request holds of a [Budget]. It is for one goroutine.
+// Lease is the part of a [Budget] that one request holds. It must not be used concurrently.
 type Lease struct {
 	budget  *Budget
 	client  string
@@ -61,11 +61,10 @@ type Lease struct {
 	held    int64
 }
 
-// Grow lets the lease hold at least an amount in all. A lease that holds nothing waits
-// for it in its turn until ctx ends. One that holds something does not wait, because those
-// that it would wait for may wait for it; it gets what is free before those that wait. The
-// error is [ErrTooMany] if the budget is taken, and [ErrTooHeavy] if the amount is more than
-// the share of a client.
+// Grow raises the lease to at least amount in total. An empty lease waits in the queue
+// until ctx ends. A lease that holds something never waits, since waiting while holding
+// could deadlock; it takes precedence over the queue. Grow returns [ErrTooMany] if the
+// budget is exhausted, and [ErrTooHeavy] if amount exceeds a client's share.
 func (l *Lease) Grow(ctx context.Context, amount int64) error {
 	b := l.budget
 	if amount <= l.held {
@@ -101,19 +100,19 @@ func (l *Lease) Grow(ctx context.Context, amount int64) error {
 		return nil
 	}
 	b.waiting.Remove(place)
-	b.grant() // those behind it
+	b.grant() // the removed claim may have blocked later ones
 	return ErrTooMany
 }
 
-// take moves an amount that is free to the lease. The caller holds the lock.
+// take moves amount from the free part to the lease. The caller holds the lock.
 func (l *Lease) take(amount int64) {
 	l.budget.free -= amount
 	l.account.held += amount
 	l.held += amount
 }
 
-// grant gives what is free to those that wait, in their order. A claim that waits for others
-// of its client holds up that client only. The caller holds the lock.
+// grant serves waiting claims in order from the free part. A claim that waits for its own
+// client's share blocks only that client. The caller holds the lock.
 func (b *Budget) grant() {
 	var blocked map[*account]bool
 	for place := b.waiting.Front(); place != nil; {
@@ -137,7 +136,7 @@ func (b *Budget) grant() {
 	}
 }
 
-// Shrink gives back all but an amount.
+// Shrink returns everything beyond amount to the budget.
 func (l *Lease) Shrink(amount int64) {
 	if less := l.held - amount; less > 0 {
 		l.budget.mu.Lock()
@@ -147,7 +146,7 @@ func (l *Lease) Shrink(amount int64) {
 	}
 }
 
-// Release gives everything back, and ends the lease.
+// Release returns everything to the budget and ends the lease.
 func (l *Lease) Release() {
 	l.Shrink(0)
 	l.budget.mu.Lock()

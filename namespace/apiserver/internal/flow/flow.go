@@ -1,10 +1,10 @@
-// Package flow shares a server's room between its clients: how many requests are
-// served at once ([Limiter]), how much memory these take ([Budget]), and how many watches
-// are open ([Counter]). A client that asks for more than there is waits for a short time
-// in a bounded queue, or is refused; a client that floods is the one that pays for it.
+// Package flow shares a server's capacity between its clients: concurrent requests
+// ([Limiter]), memory ([Budget]) and open watches ([Counter]). A request beyond the
+// capacity waits for a short time in a bounded queue, or is refused. A client that floods
+// the server delays only itself.
 //
-// Every operation of a Limiter and a Counter takes constant time, whatever waits, and
-// nothing here starts a goroutine: a request that waits does so in its own.
+// Every operation of a Limiter and a Counter takes constant time, however many requests
+// wait. The package starts no goroutines: a request waits in its own.
 package flow
 
 import (

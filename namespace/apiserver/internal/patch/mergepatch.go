@@ -16,7 +16,7 @@ func mergePatch(doc, body []byte) ([]byte, error) {
 	return format(tree)
 }
 
-// mergeInto applies a merge patch to an object. What it adds has no null fields.
+// mergeInto applies a merge patch to an object. It adds no null fields.
 func mergeInto(object, patch map[string]any) {
 	for name, value := range patch {
 		before, there := object[name].(map[string]any)

@@ -71,8 +71,8 @@ type Request struct {
 	Force           bool                  // server-side apply takes fields over from others
 	FieldValidation codec.FieldValidation // what happens to unknown fields; empty: Warn
 	Now             time.Time             // for the entries of managed fields; zero: the clock's
-	// Weigh may refuse the outcome of a JSON patch, which can be many times larger than the
-	// object and the patch, before it is decoded. Nil: it never is refused.
+	// Weigh may refuse the result of a JSON patch before it is decoded, since it can be
+	// many times larger than the object and the patch. If Weigh is nil nothing is refused.
 	Weigh func(outcome []byte) error
 }
 
@@ -152,7 +152,7 @@ func (p *Patcher) merge(k kinds.Kind, kind types.PatchType, current registry.Obj
 	return next, append(repeated, warnings...), err
 }
 
-// change returns the document that a patch leads to.
+// change returns the patched document.
 func change(k kinds.Kind, kind types.PatchType, doc, body []byte) ([]byte, error) {
 	switch kind {
 	case types.StrategicMergePatchType:

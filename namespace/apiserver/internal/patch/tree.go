@@ -57,8 +57,8 @@ func format(tree any) ([]byte, error) {
 	return encode(tree)
 }
 
-// encode returns the JSON form of a value. It leaves < > & as they are: escapes take six
-// times the memory.
+// encode returns the JSON form of a value. It does not escape < > &: escapes take six times
+// the memory.
 func encode(value any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

@@ -1,6 +1,6 @@
-// Package weigh estimates how much memory a document takes while it is decoded and
-// encoded, by a scan that costs a fraction of the decoding. A small document can have many
-// values: `[{},{},...]` takes 50 times its size, and more in YAML.
+// Package weigh estimates the memory for decoding and encoding a document, by a scan that
+// costs a fraction of the decoding. A small document can have many values: `[{},{},...]`
+// takes 50 times its size, and more in YAML.
 package weigh
 
 import (
@@ -10,29 +10,29 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// costs are estimates in bytes, from measurements of all that the decoders allocate. A value
-// costs what its largest form does.
+// costs are estimates in bytes, measured from all allocations of the decoders. The cost of a
+// value is that of its largest form.
 type costs struct{ empty, parent, field, scalar int64 }
 
 var (
-	// free is for fields of free form: they become maps and interfaces, twice.
+	// free is for untyped fields: they become maps and interfaces, twice.
 	free = costs{empty: 160, parent: 512, field: 224, scalar: 112}
-	// typed is for Go types of the API: the smallest object becomes a large struct, in a slice
-	// that grows, several times. Metadata of every kind is decoded so.
+	// typed is for Go types of the API, and for metadata of every kind: the smallest object
+	// becomes a large struct, in a growing slice, several times.
 	typed = costs{empty: 2048, parent: 2048, field: 512, scalar: 112}
 )
 
 const (
 	jsonByte    = 8 // the body, the raw fields, the stored form, the answer
 	yamlByte    = 16
-	yamlValue   = 448 // the parser makes a tree of nodes before values are made of it
+	yamlValue   = 448 // the parser builds a tree of nodes before it decodes values
 	yamlAliases = 32 << 20
 	protoByte   = 16
 	protoField  = 256
 )
 
-// JSON returns the weight of a JSON document, which need not be valid: of a built-in kind,
-// or of one of free form.
+// JSON returns the weight of a JSON document, which need not be valid. builtIn selects the
+// cost of a built-in kind; the fields of other kinds are untyped.
 func JSON(document []byte, builtIn bool) int64 {
 	weight := int64(len(document)) * jsonByte
 	cost, depth, metadata := free, 0, false
@@ -69,7 +69,7 @@ func JSON(document []byte, builtIn bool) int64 {
 	return weight
 }
 
-// endOfString returns where the string that begins at i ends.
+// endOfString returns the end of the string that begins at i.
 func endOfString(document []byte, i int) int {
 	for i++; ; {
 		end := bytes.IndexByte(document[i:], '"')
@@ -94,9 +94,9 @@ func skipSpace(document []byte, i int) int {
 	return i
 }
 
-// YAML returns the weight of the parser's work on a YAML document, which may be JSON. The
-// JSON document that it leads to has a weight of its own. Text within scalars counts as if
-// it were structure: telling them apart takes a parser.
+// YAML returns the weight of parsing a YAML document, which may be JSON. It does not include
+// the weight of the resulting JSON document. Text within scalars counts as structure, since
+// only a parser can distinguish them.
 func YAML(document []byte) int64 {
 	values := 0
 	if json.Valid(document) {
@@ -139,10 +139,10 @@ func named(document []byte, mark byte) bool {
 	}
 }
 
-// maxDepth is how deep messages are looked into. Objects of built-in kinds are shallow.
+// maxDepth bounds the recursion of fields. Objects of built-in kinds are shallow.
 const maxDepth = 8
 
-// fields counts the fields of a message, and of all values in it that may be messages.
+// fields counts the fields of a message and of all its values that may be messages.
 func fields(message []byte, depth int) int64 {
 	var count int64
 	for len(message) > 0 {

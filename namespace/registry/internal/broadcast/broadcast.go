@@ -40,15 +40,14 @@ type Shared[T any] struct {
 	streams map[string]*stream[T]
 }
 
-// Limits bounds the changes that wait for one watcher.
+// Limits bounds the pending changes of one watcher.
 type Limits struct {
 	Events int
 	Bytes  int // of keys and values; decoded objects and encodings are a small multiple of it
 }
 
-// New returns the shared streams of s. A watcher that falls behind further than
-// limits is ended with [store.ErrGone]. A change that is larger by itself still gets
-// through.
+// New returns the shared streams of s. A watcher whose pending changes exceed limits is
+// ended with [store.ErrGone]. A single change may exceed limits.Bytes.
 func New[T any](s store.Store, decode Decode[T], limits Limits) *Shared[T] {
 	life, end := context.WithCancelCause(context.Background())
 	return &Shared[T]{store: s, decode: decode, limits: limits, life: life, end: end, streams: map[string]*stream[T]{}}
@@ -137,7 +136,7 @@ func (s *Shared[T]) run(ctx context.Context, prefix string, st *stream[T]) {
 		failure = &store.Error{Op: "watch", Key: prefix, Err: errors.New("the watch ended without an error")}
 	}
 	s.mu.Lock()
-	if s.streams[prefix] == st { // later watchers start another one
+	if s.streams[prefix] == st { // later watchers start a new stream
 		delete(s.streams, prefix)
 	}
 	s.mu.Unlock()
