@@ -9,9 +9,8 @@ import (
 
 // Party is a controller that owns one finalizer and deletes one party's content.
 type Party struct {
-	// Finalizer is the party's token in spec.finalizers. Packages pass and controller
-	// take an empty one for that of the place where namespaces are kept, if it has one, as
-	// a registry does.
+	// Finalizer is the party's token in spec.finalizers. If it is empty, packages pass and
+	// controller use the party of the namespace storage, if it has one, as a registry does.
 	Finalizer finalizer.Name
 	// Primary parties write the five conditions under their plain names. The owner
 	// of [finalizer.Kubernetes] always is; other parties write theirs qualified

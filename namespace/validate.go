@@ -35,9 +35,10 @@ func ValidateCreate(n Namespace) error {
 }
 
 // ValidateUpdate reports whether updated, as [PrepareUpdate] returned it, may
-// take the place of old at the time now. Errors are those of [ValidateCreate]. What old
-// declares in annotations, readable or not, is no violation while it stays as it is. Once
-// the namespace is terminating no protection, hold or grace can be added or changed.
+// take the place of old at the time now. It returns the errors of
+// [ValidateCreate]. Unchanged declarations in the annotations of old, readable or not, are no
+// violation. Once the namespace is terminating no protection, hold or grace can be added or
+// changed.
 func ValidateUpdate(old, updated Namespace, now time.Time) error {
 	if err := checkType(updated); err != nil {
 		return err
@@ -95,7 +96,7 @@ func checkType(n Namespace) error {
 	}
 }
 
-// validateWhole validates a namespace that a client sends in the place of old.
+// validateWhole validates a namespace that a client sends to replace old.
 func validateWhole(old, n Namespace, now time.Time) []Violation {
 	vs := ValidateMeta(n.Meta, NameRule{})
 	vs = append(vs, validateDeclared(old, n, now)...)

@@ -13,10 +13,9 @@ import (
 // declarations is the domain of the annotations that this library reads.
 const declarations = "nslifecycle.io"
 
-// validateDeclared returns what is wrong with the declarations that n adds to old or
-// changes: they cannot be read, a hold is over by now, or the namespace is terminating,
-// so that nothing but a waiver has an effect. Declarations that old has in the same words
-// are never a violation.
+// validateDeclared returns the violations of declarations that n adds to old or changes: an
+// unreadable declaration, a hold in the past, or any declaration but a waiver on a terminating
+// namespace, where it would have no effect. Unchanged declarations are never a violation.
 func validateDeclared(old, n Namespace, now time.Time) []Violation {
 	var keys []string
 	for k, v := range n.Annotations {

@@ -16,9 +16,10 @@ const WaiverPrefix = "waiver.nslifecycle.io/"
 //	waiver.nslifecycle.io/metrics: '{"source":"metrics.example.com","by":"ada","reason":"uninstalled","until":"2026-01-02T15:04:05Z"}'
 //
 // It counts until Until, for passes over that namespace only, and only while the
-// source fails: what answers is believed. It does not count for a source of which objects
-// were seen, until that answers; the failure then says so. The namespace's status carries what
-// was seen from pass to pass, and from process to process ([phase.ContentLastSeen]).
+// source fails: an answer of the source takes precedence. It does not count if objects of the
+// source were seen, until the source answers; the failure then reports that. The namespace's
+// status records the seen objects for later passes and other processes
+// ([phase.ContentLastSeen]).
 //
 // A Source that may be read as both, as "metrics.example.com" is the resource type metrics
 // of the group example.com and a group, stands for both.

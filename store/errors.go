@@ -15,7 +15,7 @@ var (
 	ErrInvalid        = errors.New("invalid")
 	ErrTooLarge       = errors.New("too large")
 	ErrUnknownOutcome = errors.New("the outcome of the write is unknown, read back")
-	ErrUnavailable    = errors.New("the store is unavailable, nothing was written, try again later") // the engine cannot be reached, starts, stops, or lacks a leader or resources
+	ErrUnavailable    = errors.New("the store is unavailable, nothing was written, try again later") // the engine cannot be reached, is starting or stopping, or lacks a leader or resources
 	ErrFull           = errors.New("the store has no space left, nothing was written")
 	ErrClosed         = errors.New("the store is closed")
 	ErrInUse          = errors.New("the store is in use by another process")

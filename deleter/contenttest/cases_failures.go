@@ -62,8 +62,8 @@ func checkFailures(p *probe) error {
 	return err
 }
 
-// answered returns err. A page with objects counts as one too: it hides nothing, since a
-// cache may have it.
+// answered returns err. A page with objects counts as an error too: it may come from a cache
+// and hides no objects.
 func answered(err error, page deleter.Page) error {
 	if err == nil && len(page.Items) > 0 {
 		return fmt.Errorf("the listing had %d objects from elsewhere", len(page.Items))
@@ -78,7 +78,7 @@ func (p *probe) fail(failing bool) error {
 	return nil
 }
 
-// checkRemaining checks the count of the objects beyond each page, where it is told.
+// checkRemaining checks Page.Remaining on each page that has it.
 func checkRemaining(p *probe) error {
 	want := numbered(23)
 	target, err := p.seed("remaining", want...)
@@ -99,7 +99,7 @@ func checkRemaining(p *probe) error {
 	return nil
 }
 
-// counts reads all pages of a listing of that many objects.
+// counts reads and checks all pages of a listing of the given number of objects.
 func (p *probe) counts(name string, list lister, target deleter.Target, limit, objects int) error {
 	next := ""
 	for read, pages := 0, 1; ; pages++ {

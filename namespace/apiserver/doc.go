@@ -23,11 +23,12 @@
 // are JSON patches, merge patches, strategic merge patches and server-side apply.
 // What goes wrong is answered with a Status, in the words of Kubernetes.
 //
-// What a request goes through, in this order: the access log, recovery of panics, the
-// guard against other web sites ([Options.Hosts]), authentication ([Options.Authenticate]), the room that the client has
-// ([Limits]), impersonation (the verb impersonate on users and groups), authorization ([Options.Authorizer]), and only then is anything
-// looked up. Admission is the registry's ([registry.Options]), and part of the commit;
-// its links find the user with [authorization.UserFrom].
+// A request passes, in this order, the access log, recovery of panics, the guard against
+// other web sites ([Options.Hosts]), authentication ([Options.Authenticate]), the client's
+// [Limits], impersonation (the verb impersonate on users and groups) and authorization
+// ([Options.Authorizer]). Only then does the server read anything. Admission belongs to the
+// registry ([registry.Options]) and is part of the commit; admission plugins find the user
+// with [authorization.UserFrom].
 //
 // A write that puts a namespace on hold, or moves the end of its hold, needs the verb
 // delete as well ([namespace.HoldAnnotation]). What is on hold, by a grace or otherwise, is

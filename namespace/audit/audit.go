@@ -1,8 +1,8 @@
 // Package audit keeps what operators did to namespaces beyond creating and deleting
 // them: protections, holds and waivers set and removed, finalizers dropped by force,
-// and what was left then. A record never changes. Of the declarations of a name the last
-// ones are kept ([MaxDeclared], [MaxDeclaredBytes]); other records grow with what operators
-// do, not with what controllers do, and stay until [Log.Forget] removes old ones.
+// and the content left then. A record never changes. The log keeps the latest declarations of
+// a name ([MaxDeclared], [MaxDeclaredBytes]). The number of other records grows with the
+// actions of operators, not of controllers; they stay until [Log.Forget] removes old ones.
 //
 // What is not here: a finalize request that drops finalizers is what controllers make
 // all the time, so it leaves no record. Let nobody but them make it; package force is

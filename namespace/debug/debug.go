@@ -16,11 +16,11 @@
 //
 // The handler writes nothing and answers only GET and HEAD. It does not authenticate its
 // clients: the host guards it, as it would guard pprof, since the pages show names, contacts
-// and errors. Nothing on the pages comes from elsewhere, and a strict
-// Content-Security-Policy holds them to that. Pages of other web sites that are open in the
-// same browser may link to the pages, and all else that they send is refused (package
-// httpguard); so is a request for a host other than localhost, an IP address or one of
-// [Options.Hosts], because a site can make a name of its own resolve to this server.
+// and errors. The pages load nothing from other servers, and a strict Content-Security-Policy
+// enforces that. Other web sites in the same browser may link to the pages; package httpguard
+// refuses all their other requests. It also refuses requests for a host other than localhost,
+// an IP address or one of [Options.Hosts], because a site can make its own name resolve to
+// this server.
 package debug
 
 import (
@@ -68,8 +68,8 @@ type Explainer interface {
 
 // Options tunes a [Handler]. Zero fields take the defaults.
 type Options struct {
-	// Hosts are further names, without a port, that browsers reach the pages by. Requests for
-	// a name that is not listed are answered 403; see [httpguard.New].
+	// Hosts are additional names, without a port, by which browsers reach the pages. Requests
+	// for other names are answered 403; see [httpguard.New].
 	Hosts []string
 	// Title is what the pages are headed with, such as the name of the service; default
 	// "Namespaces".

@@ -2,7 +2,7 @@ package debug
 
 import "net/http"
 
-// flushes reports whether w can pass on what was written before all of it is.
+// flushes reports whether w supports flushing.
 func flushes(w http.ResponseWriter) bool {
 	for {
 		switch inner := w.(type) {

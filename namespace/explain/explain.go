@@ -79,12 +79,12 @@ type Remedy struct {
 // Progress is how far a deletion has come.
 type Progress struct {
 	Removed int `json:"removed"` // so far, as far as known
-	// Known reports whether Remaining is known. That a pass saw nothing left says nothing
+	// Known reports whether Remaining is known. A pass that saw no objects proves nothing
 	// while sources have not answered or were not asked.
 	Known     bool      `json:"known"`
-	Remaining int       `json:"remaining"`         // objects of the namespace, or those that a drop by force left
+	Remaining int       `json:"remaining"`         // objects of the namespace, or objects left by a forced drop
 	AtLeast   bool      `json:"atLeast,omitempty"` // there may be more than Remaining
-	Percent   int       `json:"percent"`           // removed, of all objects; at most so many if AtLeast, zero unless Known; 100: nothing is left
+	Percent   int       `json:"percent"`           // percentage of removed objects; an upper bound if AtLeast, zero unless Known; 100: none remain
 	PerSecond float64   `json:"perSecond,omitempty"`
 	End       time.Time `json:"end,omitzero"`     // by that rate, and later if AtLeast; zero: cannot be told
 	Passes    int       `json:"passes,omitempty"` // so far, as far as recorded

@@ -9,10 +9,10 @@
 //     the headers Sec-Fetch-Site and Origin; [http.CrossOriginProtection] judges them.
 //   - DNS rebinding: the page's own name is made to resolve to the address of the server.
 //     The browser takes the server for the page's origin, so the page reads everything.
-//     Only the header Host gives it away: it carries the page's name.
+//     Only the header Host reveals it: it has the page's name.
 //
-// Programs that are not browsers send neither Sec-Fetch-Site nor Origin, and reach the
-// server by an address or by a name of its own, so they notice nothing.
+// Other programs than browsers are not affected: they send neither Sec-Fetch-Site nor
+// Origin, and reach the server by an address or by its own name.
 package httpguard
 
 import (
@@ -29,7 +29,7 @@ import (
 // checks the header.
 const Any = "*"
 
-// Guard refuses requests of other web sites. Make one with [New]. It is safe for
+// Guard refuses requests of other web sites. Use [New] to create one. It is safe for
 // concurrent use.
 type Guard struct {
 	hosts map[string]bool

@@ -82,9 +82,9 @@ func (e readError) Unwrap() error { return e.error }
 // Get returns an object of the write's namespace, or a cluster-scoped one, as it
 // is stored or as an earlier link replaces it; [namespace.ErrNotFound]. The
 // objects of the write itself are returned as they are stored, before it. What is
-// read once in an attempt is not read again. A type that is not declared is
-// namespaced, and has the objects that another version of the host has stored: they can be
-// read, and not be replaced. One that no registry can declare is [namespace.ErrNotFound].
+// read once in an attempt is not read again. An undeclared type counts
+// as namespaced; objects that another version of the host has stored can be read, but not
+// replaced. For a type that no registry can declare the error is [namespace.ErrNotFound].
 //
 // Reading alone holds nothing: see [Write.Replace] and [Write.HoldGate].
 func (w *Write) Get(ctx context.Context, resource deleter.Resource, name string) (Object, error) {

@@ -288,8 +288,8 @@ func (s *sweep) planObject(e store.Entry, at time.Time, changes *[]change) (valu
 	return p.value, p.keep, err
 }
 
-// reload reads the objects of b again. Those that are as a commit in doubt would
-// have left them are counted as done by it (resolve).
+// reload reads the objects of b again. An object in the state that a commit of unknown
+// outcome would have left counts as done by that commit (resolve).
 func (s *sweep) reload(ctx context.Context, b *batch) error {
 	current := make(map[string]store.Entry, len(b.entries))
 	first, last := b.entries[0], b.entries[len(b.entries)-1]

@@ -10,11 +10,9 @@ import (
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
-// declare adds to the operations of a commit that has next take the place of old the
-// record of the declarations that it changes, if it changes any. No old: next is
-// created. The record is in the same commit, so there is none of what did not happen,
-// and nothing happens without. It takes the place of the oldest ones where there are
-// too many.
+// declare appends an audit record to do if replacing old with next changes any declaration.
+// A zero old means that next is created. The record is written in the same commit, so record
+// and change exist only together. If the name has too many records, the oldest are removed.
 func (c *core) declare(ctx context.Context, do []store.Operation, old, next namespace.Namespace, value []byte) ([]store.Operation, error) {
 	changes := declarations(old.Annotations, next.Annotations)
 	if len(changes) == 0 {

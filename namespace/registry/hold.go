@@ -14,11 +14,11 @@ import (
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
-// DeleteAfter puts a namespace on hold until h.Until, instead of what hold it may be
-// under, and returns it as it is then: Active, with the [namespace.HoldAnnotation]. From
-// then on its deletion is due, whatever grace it has, and package hold asks for it. A
-// time that is over is due at once; only this call can set one, [Registry.Update] refuses
-// it. Setting a hold, by either call, requires permission to delete the namespace.
+// DeleteAfter puts a namespace on hold until h.Until, replacing any earlier hold, and
+// returns it: Active, with the [namespace.HoldAnnotation]. At h.Until its deletion is due,
+// regardless of its grace, and package hold requests it. A past time is due at once; only
+// this call can set one, [Registry.Update] refuses it. Setting a hold, by either call,
+// requires permission to delete the namespace.
 //
 // What keeps a namespace from being deleted keeps it from being put on hold: see
 // [Registry.Delete] for these errors. A terminating one is [namespace.ErrConflict] and

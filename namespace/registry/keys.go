@@ -110,8 +110,8 @@ type ResourceType struct {
 	// Status says that the field status is a sub-resource: Create drops it, Update
 	// keeps what is stored, and only [Content.UpdateStatus] changes it.
 	Status bool
-	// Ungenerated objects have no metadata.generation, as ConfigMaps in Kubernetes.
-	// Objects of other types count the changes of anything but metadata and status in it.
+	// Ungenerated objects have no metadata.generation, like ConfigMaps in Kubernetes. For
+	// other types it counts the changes outside of metadata and status.
 	Ungenerated bool
 	// Fields are what field selectors may ask for, beside metadata.name and
 	// metadata.namespace: paths through the document without lists, such as

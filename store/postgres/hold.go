@@ -49,7 +49,7 @@ func (s *Store) hold(ctx context.Context, tx pgx.Tx, key string) error {
 	mark := s.sql.holdMark(key)
 	var b pgx.Batch
 	b.Queue("savepoint nslifecycle_hold")
-	b.Queue(s.sql.pass, []byte(key), mark) // waits behind a deletion that waits
+	b.Queue(s.sql.pass, []byte(key), mark) // queues behind a waiting deletion
 	b.Queue("rollback to savepoint nslifecycle_hold")
 	b.Queue("release savepoint nslifecycle_hold")
 	waiting, cancel := context.WithCancel(ctx) // it may wait for long: Close ends that

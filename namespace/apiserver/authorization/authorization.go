@@ -9,7 +9,7 @@ import "context"
 type User struct {
 	Name   string // empty: nobody is known; the server says "system:anonymous"
 	Groups []string
-	// ImpersonatedBy is the user who sent the request, if that user acts as Name; else empty.
+	// ImpersonatedBy is the name of the user that acts as Name, or empty.
 	ImpersonatedBy string
 }
 

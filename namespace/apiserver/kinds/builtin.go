@@ -9,8 +9,8 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
 )
 
-// core returns the declaration of a namespaced kind of the core group. Kubernetes keeps a
-// generation of none of the kinds declared here.
+// core returns the declaration of a namespaced kind of the core group. In Kubernetes the
+// kinds declared here have no generation.
 func core(resource, kind string, object, list runtime.Object, columns ...Column) Kind {
 	return Kind{
 		ResourceType: registry.ResourceType{Version: "v1", Resource: resource, Kind: kind, Namespaced: true, Ungenerated: true},

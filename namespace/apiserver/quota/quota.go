@@ -29,8 +29,8 @@
 // Objects that are only marked for deletion count until they are gone. A quota that
 // is being deleted itself limits nothing any more. In a terminating namespace nothing
 // is counted: nothing can be created there (rule R6), and nothing may keep it from
-// becoming empty (rule R12). A quota that outlives its namespace, after its finalizers
-// were dropped by force, loses its figures when the name is created again, and counts anew.
+// becoming empty (rule R12). If a quota outlives its namespace, after finalizers were
+// dropped by force, its counts are reset when the name is created again.
 //
 // What is written past the registry, by a registry without the plug-in, or by one
 // with other rules is not seen. [Recount] finds and repairs what is wrong then.

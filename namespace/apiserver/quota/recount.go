@@ -138,8 +138,8 @@ func keep(c *registry.ObjectChange) {
 }
 
 // count counts names from listings of the types that belong to them. Quantities that
-// are none count as zero. Objects of types that another version of the service declares
-// count as well; a type that none can declare has no objects.
+// are none count as zero. Objects of types that only another version of the service declares
+// count too. A type that no version can declare has no objects.
 func (p *plugin) count(ctx context.Context, w *registry.Write, names []string) (amounts, error) {
 	total := make(amounts, len(names))
 	types := map[deleter.Resource]bool{}

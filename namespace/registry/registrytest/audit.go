@@ -20,10 +20,10 @@ import (
 //   - content was only ever created while its namespace was Active (rule R6),
 //   - a deletion timestamp never changed (rule R3),
 //   - a type record was only removed with an audit record in the same commit,
-//   - what is declared about a namespace (protections, holds, graces, waivers) changed
-//     only with a record of that in the same commit, and no record ever changed; it may
-//     have been forgotten by a commit that does nothing else, or have given way to
-//     the record of a later declaration of the same name,
+//   - declarations of a namespace (protections, holds, graces, waivers) changed only with
+//     an audit record in the same commit, and no record ever changed; a record may be
+//     removed by a commit that does nothing else, or by a commit that writes the record of
+//     a later declaration of the same name,
 //   - an incarnation ended only by removal; as no content outlives its namespace,
 //     none of one incarnation was found in another (rule R8).
 //

@@ -169,9 +169,9 @@ func yamlKey(key any) (string, error) {
 	return "", fmt.Errorf("%v cannot be the name of a field", key)
 }
 
-// toYAML returns a JSON document as YAML. It does not read the JSON as YAML, as
-// sigs.k8s.io/yaml does: some characters of JSON strings are in no YAML document, and
-// have to be written as escapes.
+// toYAML converts a JSON document to YAML. Unlike sigs.k8s.io/yaml it does not parse the
+// JSON as YAML: some characters in JSON strings are not allowed in a YAML document and have
+// to be escaped.
 func toYAML(document []byte) ([]byte, error) {
 	d := json.NewDecoder(bytes.NewReader(document))
 	d.UseNumber()
@@ -182,8 +182,8 @@ func toYAML(document []byte) ([]byte, error) {
 	return yaml.Marshal(withNumbers(tree))
 }
 
-// withNumbers replaces each number in a decoded document, in place, by one that YAML
-// writes: an integer if it is written as one and fits, otherwise a float.
+// withNumbers replaces each json.Number in a decoded document, in place, by an integer if it
+// is written as one and fits, otherwise by a float.
 func withNumbers(tree any) any {
 	switch v := tree.(type) {
 	case map[string]any:

@@ -29,7 +29,7 @@ func (n errOperations) Error() string {
 	return fmt.Sprintf("The allowed maximum operations in a JSON patch is %d, got %d", maxOperations, int(n))
 }
 
-// jsonPatch returns what doc becomes by a JSON Patch (RFC 6902), not in its canonical form.
+// jsonPatch applies a JSON Patch (RFC 6902) to doc. The result is not in canonical form.
 func jsonPatch(doc, body []byte) ([]byte, error) {
 	list, err := parseOperations(body)
 	if err != nil {

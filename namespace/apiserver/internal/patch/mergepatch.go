@@ -33,8 +33,8 @@ func mergeInto(object, patch map[string]any) {
 	}
 }
 
-// dropNulls removes the null fields of all objects in a tree. RFC 7386 keeps those of objects
-// in lists, Kubernetes does not.
+// dropNulls removes the null fields of all objects in a tree. RFC 7386 keeps null fields of
+// objects in lists, Kubernetes does not.
 func dropNulls(tree any) {
 	switch tree := tree.(type) {
 	case []any:

@@ -41,7 +41,7 @@ type subscriber[T any] struct {
 
 	mu      sync.Mutex
 	queue   []*Change[T]
-	waiting Limits // what is in queue, except bookmarks: there is at most one between two changes
+	waiting Limits // size of queue without bookmarks, of which at most one is between two changes
 	err     error
 }
 
