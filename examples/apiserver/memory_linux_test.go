@@ -1,3 +1,7 @@
+// The race detector takes several times the memory of the program, so this is not for it.
+
+//go:build !race
+
 package main
 
 import (

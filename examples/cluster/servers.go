@@ -187,6 +187,7 @@ func start(cmd *exec.Cmd) (ended <-chan struct{}, err error) {
 	over, started := make(chan struct{}), make(chan error)
 	go func() {
 		runtime.LockOSThread()
+		defer runtime.UnlockOSThread() // a thread that ended would end other children of it, too
 		defer close(over)
 		err := cmd.Start()
 		started <- err

@@ -78,6 +78,7 @@ func TestShutdown(t *testing.T) {
 			start := time.Now()
 			w.stop()
 			x.clean()
+			synctest.Wait() // watches end before the listener is closed
 			_, err = w.listener.dial(t.Context(), "", "")
 			require.Error(t, err)
 			if patient {

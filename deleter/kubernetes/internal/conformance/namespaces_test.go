@@ -10,7 +10,7 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
-	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -58,10 +58,12 @@ func TestKubernetesNamespacesConform(t *testing.T) {
 		w := newWorld(t, config)
 		c, err := kubernetes.ForConfig(config, nil)
 		require.NoError(t, err)
-		t.Cleanup(func() { w.clear(c.Namespaces()) })
+		var made sync.Map // names of the case
+		t.Cleanup(func() { w.clear(c.Namespaces(), &made) })
 		return controllertest.Backend{
 			Namespaces: c.Namespaces(),
 			Create: func(ctx context.Context, ns namespace.Namespace) (namespace.Namespace, error) {
+				made.Store(ns.Name, nil)
 				k := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns.Name}}
 				for _, f := range ns.Spec.Finalizers.All() {
 					k.Spec.Finalizers = append(k.Spec.Finalizers, corev1.FinalizerName(f))
@@ -104,18 +106,14 @@ func tokensOfElsewhere(t *testing.T, namespaces controller.Namespaces) {
 	}
 }
 
-// clear removes the namespaces that a case made.
-func (w *world) clear(namespaces *kubernetes.Namespaces) {
+// clear removes the namespaces of these names.
+func (w *world) clear(namespaces *kubernetes.Namespaces, names *sync.Map) {
 	ctx := context.WithoutCancel(w.Context())
-	list, err := w.client.CoreV1().Namespaces().List(ctx, metav1.ListOptions{})
-	require.NoError(w, err)
-	for _, k := range list.Items {
-		if !slices.Contains(controllertestNames, k.Name) {
-			continue
-		}
-		err := w.client.CoreV1().Namespaces().Delete(ctx, k.Name, metav1.DeleteOptions{})
+	for key := range names.Range {
+		name := key.(string)
+		err := w.client.CoreV1().Namespaces().Delete(ctx, name, metav1.DeleteOptions{})
 		require.True(w, err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err), "%v", err)
-		ns, err := namespaces.Get(ctx, k.Name)
+		ns, err := namespaces.Get(ctx, name)
 		if errors.Is(err, namespace.ErrNotFound) {
 			continue // nothing held it any more
 		}
@@ -125,9 +123,6 @@ func (w *world) clear(namespaces *kubernetes.Namespaces) {
 		require.NoError(w, err)
 	}
 }
-
-// controllertestNames are those that controllertest gives namespaces.
-var controllertestNames = []string{"a", "b", "c", "gone", "active", "first", "second", "last"}
 
 // However many namespaces are Active, following those that terminate is one list and
 // one watch, and what is not terminating is not sent.
