@@ -18,7 +18,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/controller"
 )
 
-var seeds = flag.Uint64("seeds", 200, "how many random mixes of namespaces to schedule")
+var seeds = flag.Uint64("seeds", 100, "how many random mixes of namespaces to schedule")
 
 // hang answers as a source that does not.
 func hang(ctx context.Context) error {
