@@ -8,7 +8,7 @@ require (
 	github.com/nslifecycle/nslifecycle v0.0.0
 	github.com/nslifecycle/nslifecycle/deleter/kubernetes v0.0.0
 	github.com/nslifecycle/nslifecycle/namespace/apiserver v0.0.0
-	github.com/nslifecycle/nslifecycle/namespace/prometheus v0.0.0
+	github.com/nslifecycle/nslifecycle/namespace/observe/prometheus v0.0.0
 	github.com/nslifecycle/nslifecycle/store/etcd v0.0.0
 	github.com/nslifecycle/nslifecycle/store/postgres v0.0.0
 	github.com/prometheus/client_golang v1.20.5
@@ -94,5 +94,5 @@ replace (
 
 replace (
 	github.com/nslifecycle/nslifecycle/namespace/apiserver => ../namespace/apiserver
-	github.com/nslifecycle/nslifecycle/namespace/prometheus => ../namespace/prometheus
+	github.com/nslifecycle/nslifecycle/namespace/observe/prometheus => ../namespace/observe/prometheus
 )

@@ -16,7 +16,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/deleter/kubernetes"
 	"github.com/nslifecycle/nslifecycle/deleter/kubernetes/internal/simulated"
 	"github.com/nslifecycle/nslifecycle/finalizer"
-	"github.com/nslifecycle/nslifecycle/namespace/force"
+	"github.com/nslifecycle/nslifecycle/namespace/operate/force"
 )
 
 // What a cluster is to package force.

@@ -6,10 +6,10 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/nslifecycle/nslifecycle/namespace/audit"
-	"github.com/nslifecycle/nslifecycle/namespace/debug"
-	"github.com/nslifecycle/nslifecycle/namespace/explain"
-	"github.com/nslifecycle/nslifecycle/namespace/parties"
+	"github.com/nslifecycle/nslifecycle/namespace/members/parties"
+	"github.com/nslifecycle/nslifecycle/namespace/observe/debug"
+	"github.com/nslifecycle/nslifecycle/namespace/observe/explain"
+	"github.com/nslifecycle/nslifecycle/namespace/operate/audit"
 )
 
 // debugPath is where the debug pages are.

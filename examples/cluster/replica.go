@@ -12,9 +12,9 @@ import (
 
 	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/namespace/controller"
+	"github.com/nslifecycle/nslifecycle/namespace/members/replicas"
 	"github.com/nslifecycle/nslifecycle/namespace/pass"
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
-	"github.com/nslifecycle/nslifecycle/namespace/replicas"
 )
 
 // asReplica, as the first argument, makes the program one replica.

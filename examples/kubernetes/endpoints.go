@@ -11,7 +11,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"github.com/nslifecycle/nslifecycle/namespace/httpguard"
+	"github.com/nslifecycle/nslifecycle/namespace/observe/httpguard"
 )
 
 // endpoints begins to listen, and returns what serves health, metrics and debug pages

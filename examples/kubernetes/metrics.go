@@ -5,7 +5,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"github.com/nslifecycle/nslifecycle/finalizer"
-	namespaces "github.com/nslifecycle/nslifecycle/namespace/prometheus"
+	namespaces "github.com/nslifecycle/nslifecycle/namespace/observe/prometheus"
 )
 
 // metrics is what the agent counts: what any controller does, and what only an agent

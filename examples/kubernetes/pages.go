@@ -11,9 +11,9 @@ import (
 	"k8s.io/client-go/discovery"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
-	"github.com/nslifecycle/nslifecycle/namespace/debug"
-	why "github.com/nslifecycle/nslifecycle/namespace/explain"
-	preview "github.com/nslifecycle/nslifecycle/namespace/plan"
+	"github.com/nslifecycle/nslifecycle/namespace/observe/debug"
+	why "github.com/nslifecycle/nslifecycle/namespace/observe/explain"
+	preview "github.com/nslifecycle/nslifecycle/namespace/operate/plan"
 )
 
 // pagesPath is where the debug pages are.

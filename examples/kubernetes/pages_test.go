@@ -19,7 +19,7 @@ import (
 
 	"github.com/nslifecycle/nslifecycle/examples/internal/programs"
 	"github.com/nslifecycle/nslifecycle/namespace/controller"
-	why "github.com/nslifecycle/nslifecycle/namespace/explain"
+	why "github.com/nslifecycle/nslifecycle/namespace/observe/explain"
 	"github.com/nslifecycle/nslifecycle/namespace/pass"
 )
 

@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/nslifecycle/nslifecycle/namespace/explain"
+	"github.com/nslifecycle/nslifecycle/namespace/observe/explain"
 )
 
 //go:embed exhibits/*.txt

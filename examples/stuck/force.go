@@ -5,8 +5,8 @@ import (
 
 	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/finalizer"
-	"github.com/nslifecycle/nslifecycle/namespace/force"
-	"github.com/nslifecycle/nslifecycle/namespace/plan"
+	"github.com/nslifecycle/nslifecycle/namespace/operate/force"
+	"github.com/nslifecycle/nslifecycle/namespace/operate/plan"
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
 )
 

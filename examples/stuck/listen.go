@@ -13,8 +13,8 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/nslifecycle/nslifecycle/namespace/debug"
-	"github.com/nslifecycle/nslifecycle/namespace/httpguard"
+	"github.com/nslifecycle/nslifecycle/namespace/observe/debug"
+	"github.com/nslifecycle/nslifecycle/namespace/observe/httpguard"
 )
 
 //go:embed front.html

@@ -11,8 +11,8 @@ import (
 	"sync"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
-	"github.com/nslifecycle/nslifecycle/namespace/audit"
-	"github.com/nslifecycle/nslifecycle/namespace/explain"
+	"github.com/nslifecycle/nslifecycle/namespace/observe/explain"
+	"github.com/nslifecycle/nslifecycle/namespace/operate/audit"
 )
 
 // museum is all exhibits, each in a room of its own, at the same time. To the debug

@@ -6,7 +6,7 @@ import (
 	"io"
 	"strings"
 
-	"github.com/nslifecycle/nslifecycle/namespace/explain"
+	"github.com/nslifecycle/nslifecycle/namespace/observe/explain"
 )
 
 // show plays an exhibit in a world and tells what happens. Settle is called after each

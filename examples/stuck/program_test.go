@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/nslifecycle/nslifecycle/examples/internal/programs"
-	"github.com/nslifecycle/nslifecycle/namespace/debug"
+	"github.com/nslifecycle/nslifecycle/namespace/observe/debug"
 )
 
 // TestProgram runs the program as users do: every exhibit is shown, in order, and ends

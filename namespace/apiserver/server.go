@@ -15,7 +15,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/internal/openapi"
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/internal/patch"
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/kinds"
-	"github.com/nslifecycle/nslifecycle/namespace/httpguard"
+	"github.com/nslifecycle/nslifecycle/namespace/observe/httpguard"
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
 )
 

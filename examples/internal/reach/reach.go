@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/nslifecycle/nslifecycle/namespace/httpguard"
+	"github.com/nslifecycle/nslifecycle/namespace/observe/httpguard"
 )
 
 // Flags are the values of the flags.

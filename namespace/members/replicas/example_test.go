@@ -1,0 +1,44 @@
+package replicas_test
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/nslifecycle/nslifecycle/namespace/members/replicas"
+	"github.com/nslifecycle/nslifecycle/store/memory"
+)
+
+// Two replicas of one group: each name has one owner. Here they are in one process
+// and share a store in memory; in earnest each process has one.
+func Example() {
+	s, err := memory.New(nil)
+	if err != nil {
+		panic(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error)
+	var both []*replicas.Replica
+	for _, label := range []string{"one", "two"} {
+		r, err := replicas.New(s, "example.com/tenants", &replicas.Options{Label: label})
+		if err != nil {
+			panic(err)
+		}
+		both = append(both, r)
+		go func() { ended <- r.Run(ctx) }()
+	}
+	for _, r := range both { // until each knows of the other
+		for changed := r.Changed(); len(r.Members()) < 2; changed = r.Changed() {
+			<-changed
+		}
+	}
+	for _, name := range []string{"acme", "globex", "initech"} {
+		fmt.Println(name, "has one owner:", both[0].Owns(name) != both[1].Owns(name))
+	}
+	cancel()
+	fmt.Println("left:", <-ended, <-ended)
+	// Output:
+	// acme has one owner: true
+	// globex has one owner: true
+	// initech has one owner: true
+	// left: <nil> <nil>
+}

@@ -1,0 +1,248 @@
+package replicas_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/nslifecycle/nslifecycle/namespace/members/replicas"
+	"github.com/nslifecycle/nslifecycle/store"
+)
+
+func TestBadInput(t *testing.T) {
+	s := newStore(t)
+	for _, c := range []struct {
+		name  string
+		store store.Store
+		group string
+		opts  *replicas.Options
+		want  string
+	}{
+		{"no store", nil, group, nil, "needs a store"},
+		{"no group", s, "", nil, "empty segment"},
+		{"group ends in a slash", s, "a/", nil, "empty segment"},
+		{"group leaves its place", s, "../a", nil, "begins with '.'"},
+		{"group is hidden", s, "a/.b", nil, "begins with '.'"},
+		{"group not UTF-8", s, "a\xff", nil, "UTF-8"},
+		{"group with a line end", s, "a\nb", nil, "control character"},
+		{"group with a percent sign", s, "a%2fb", nil, "'%'"},
+		{"oversized group", s, strings.Repeat("a", 254), nil, "254 bytes"},
+		{"prefix with an empty segment", s, group, &replicas.Options{Prefix: "/a"}, "Options.Prefix"},
+		{"oversized label", s, group, &replicas.Options{Label: strings.Repeat("a", 254)}, "Options.Label has 254 bytes"},
+		{"label not UTF-8", s, group, &replicas.Options{Label: "\xff"}, "Options.Label"},
+		{"negative beat", s, group, &replicas.Options{Beat: -1}, "Options.Beat"},
+		{"negative patience", s, group, &replicas.Options{Patience: -1}, "Options.Patience"},
+		{"patience too short", s, group, &replicas.Options{Beat: time.Second, Patience: 2*time.Second - 1}, "at least two Beats"},
+		{"patience too short for the default beat", s, group, &replicas.Options{Patience: time.Second}, "at least two Beats"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r, err := replicas.New(c.store, c.group, c.opts)
+			require.Nil(t, r)
+			require.ErrorIs(t, err, store.ErrInvalid)
+			require.ErrorContains(t, err, c.want)
+		})
+	}
+	r, err := replicas.New(s, group, nil)
+	require.NoError(t, err)
+	var none context.Context
+	require.ErrorIs(t, r.Run(none), store.ErrInvalid)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.NoError(t, r.Run(ended))
+	page, err := s.List(t.Context(), store.Query{})
+	require.NoError(t, err)
+	require.Empty(t, page.Entries, "nothing was written")
+}
+
+// A replica that is not a member owns nothing and knows of nobody.
+func TestNotAMember(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(t)
+		r, err := replicas.New(s, group, nil)
+		require.NoError(t, err)
+		require.False(t, r.Owns("a"))
+		require.Empty(t, r.Members())
+		changed := r.Changed()
+		n := start(t, s, nil)
+		synctest.Wait()
+		require.True(t, n.Owns("a"))
+		select {
+		case <-changed:
+			t.Fatal("nothing has changed for the one that does not run")
+		default:
+		}
+		require.NoError(t, n.stop())
+		require.False(t, n.Owns("a"))
+		require.Empty(t, n.Members())
+	})
+}
+
+func TestRunOnceAtATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(t)
+		n := start(t, s, nil)
+		synctest.Wait()
+		require.ErrorIs(t, n.Run(t.Context()), replicas.ErrRunning)
+		require.NoError(t, n.stop())
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		require.NoError(t, n.Run(ctx), "again, after it returned")
+		require.Equal(t, []string{"joined as " + label(t, n), "joined as " + label(t, n)}, n.log.all("joined"))
+		page, err := s.List(t.Context(), store.Query{})
+		require.NoError(t, err)
+		require.Empty(t, page.Entries, "it has left")
+	})
+}
+
+func label(t *testing.T, n *node) string {
+	t.Helper()
+	joined := n.log.all("joined as ")
+	require.NotEmpty(t, joined)
+	return strings.TrimPrefix(joined[0], "joined as ")
+}
+
+// Each name has one owner at all times when all is well, shares are even, and what
+// joins or leaves moves nothing but its own share.
+func TestR11_WorkIsDivided(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(t)
+		nodes := starts(t, s, 4)
+		synctest.Wait()
+		requireDivided(t, nodes, 4)
+		for _, n := range nodes {
+			require.Equal(t, "node-", n.Members()[0].Label[:5])
+			require.Len(t, n.Members(), 4)
+		}
+		time.Sleep(10 * time.Minute)
+		requireDivided(t, nodes, 4)
+
+		before := owners(nodes)
+		nodes = append(nodes, start(t, s, nil))
+		synctest.Wait()
+		requireDivided(t, nodes, 5)
+		requireMoved(t, before, owners(nodes), func(_, to int) bool { return to == 4 })
+
+		before = owners(nodes)
+		require.NoError(t, nodes[2].stop())
+		synctest.Wait()
+		requireDivided(t, nodes, 4)
+		requireMoved(t, before, owners(nodes), func(from, _ int) bool { return from == 2 })
+		for _, n := range nodes {
+			require.Empty(t, n.log.all("expelled", "failed"))
+		}
+	})
+}
+
+// owners returns who owns each of many names.
+func owners(nodes []*node) map[string]int {
+	list := map[string]int{}
+	for _, name := range names(1000) {
+		for i, n := range nodes {
+			if n.Owns(name) {
+				list[name] = i
+			}
+		}
+	}
+	return list
+}
+
+func requireMoved(t *testing.T, before, after map[string]int, may func(from, to int) bool) {
+	t.Helper()
+	for name, from := range before {
+		if to := after[name]; to != from {
+			require.True(t, may(from, to), "%s moved from %d to %d", name, from, to)
+		}
+	}
+}
+
+// Groups and prefixes are apart, also where one's name begins with the other's.
+func TestGroupsAreApart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(t)
+		var all []*replicas.Replica
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		for _, c := range []struct{ prefix, group string }{
+			{"", "example.com"}, {"", "example.com/tenants"}, {"other", "example.com"}, {"a/b", "example.com"},
+		} {
+			r, err := replicas.New(s, c.group, &replicas.Options{Prefix: c.prefix})
+			require.NoError(t, err)
+			all = append(all, r)
+			go func() { ended <- r.Run(ctx) }()
+		}
+		time.Sleep(time.Minute)
+		for i, r := range all {
+			require.Len(t, r.Members(), 1, "%d", i)
+			require.True(t, r.Owns("a"))
+		}
+		cancel()
+		for range all {
+			require.NoError(t, <-ended)
+		}
+	})
+}
+
+// Idle replicas cost a write each in every Beat, and nothing else.
+func TestCostOfBeingIdle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		nodes := starts(t, newStore(t), 4)
+		time.Sleep(time.Minute)
+		for _, n := range nodes {
+			require.LessOrEqual(t, n.line.count(), int(time.Minute/beat)+1)
+			require.GreaterOrEqual(t, n.line.count(), int(time.Minute/beat)-1)
+			require.Equal(t, []string{"joined as " + label(t, n)}, n.log.all("joined", "lapsed", "expelled", "failed"))
+		}
+	})
+}
+
+// Changed tells of every change of an answer, to whoever asked for the channel
+// before.
+func TestChangedTells(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(t)
+		n := start(t, s, nil)
+		told := make(chan int)
+		go func() {
+			count := 0
+			changed := n.Changed()
+			for range 5 { // joined, another came, it went, lapsed, back
+				<-changed
+				changed = n.Changed()
+				count++
+			}
+			told <- count
+		}()
+		time.Sleep(time.Minute)
+		other := start(t, s, nil)
+		time.Sleep(time.Minute)
+		require.NoError(t, other.stop())
+		time.Sleep(time.Minute)
+		n.line.set(hung)
+		time.Sleep(time.Minute)
+		require.False(t, n.Owns("a"))
+		n.line.set(up)
+		time.Sleep(time.Minute)
+		require.True(t, n.Owns("a"))
+		require.Equal(t, 5, <-told)
+	})
+}
+
+// A hook that panics does so in the caller's goroutine, and the replica has left.
+func TestHookPanics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(t)
+		r, err := replicas.New(s, group, &replicas.Options{Hooks: replicas.Hooks{
+			Members: func([]replicas.Member) { panic("boom") },
+		}})
+		require.NoError(t, err)
+		require.PanicsWithValue(t, "boom", func() { _ = r.Run(t.Context()) })
+		require.False(t, r.Owns("a"))
+		page, err := s.List(t.Context(), store.Query{})
+		require.NoError(t, err)
+		require.Empty(t, page.Entries)
+	})
+}

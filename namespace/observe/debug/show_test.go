@@ -1,0 +1,114 @@
+package debug
+
+import (
+	"bytes"
+	"html/template"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/nslifecycle/nslifecycle/namespace/observe/explain"
+)
+
+func TestDurations(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		-time.Hour: "0s", 0: "0s", 999 * time.Millisecond: "0s", 59 * time.Second: "59s", time.Minute: "1m", 61 * time.Second: "1m 1s",
+		time.Hour: "1h", 90 * time.Minute: "1h 30m", 25 * time.Hour: "1d 1h", 1000 * 24 * time.Hour: "1000d", math.MaxInt64: "106751d 23h",
+	} {
+		require.Equal(t, want, long(d))
+	}
+	for d, want := range map[time.Duration]string{
+		-1: "0s", 1500: "1µs", 12 * time.Millisecond: "12ms", 1234 * time.Millisecond: "1.2s", 2 * time.Minute: "2m",
+	} {
+		require.Equal(t, want, short(d))
+	}
+	now := time.Now()
+	require.Equal(t, "unknown", age(time.Time{}, now))
+	require.Equal(t, "now", in(now, now))
+	require.Equal(t, "in 5s", in(now.Add(5*time.Second), now))
+	require.Equal(t, "never", moment(time.Time{}))
+}
+
+func TestNumbers(t *testing.T) {
+	for n, want := range map[int]string{
+		0: "0", 999: "999", 1000: "1,000", -1: "-1", -100: "-100", -1000: "-1,000", 1234567: "1,234,567",
+		math.MinInt64: "-9,223,372,036,854,775,808",
+	} {
+		require.Equal(t, want, grouped(n))
+	}
+	for r, want := range map[float64]string{0.01: "0.6/min", 0.5: "0.5/s", 12.4: "12/s", 12345: "12,345/s"} {
+		require.Equal(t, want, rate(r))
+	}
+}
+
+func TestVisible(t *testing.T) {
+	for s, want := range map[string]string{
+		"": "", "plain": "plain", "日本語": "日本語", "a\nb": "a\nb", "a\tb": `a\u0009b`, "\x1b[31m": `\u001b[31m`,
+		"\u202egnp": `\u202egnp`, "\u2066": `\u2066`, "\u200b": `\u200b`, "\ufeff": `\ufeff`, "\U000e0041": `\ue0041`,
+		"\xff": `\xff`, "\ufffd": "\ufffd", "a\xc3(": `a\xc3(`, "\u2028": `\u2028`, "\u007f": `\u007f`, "\u0085": `\u0085`,
+	} {
+		require.Equal(t, want, visible(s), "%q", s)
+	}
+}
+
+// What time alone changes is left out, and nothing else: not what looks like it.
+func TestStill(t *testing.T) {
+	one, two := time.Unix(0, 0), time.Unix(3600*24*9, 0)
+	for _, c := range []struct {
+		a, b template.HTML
+		same bool
+	}{
+		{asOf(one), asOf(two), true},
+		{ageHTML(one, one), ageHTML(one, two), true},
+		{due(two, two), due(two, two.Add(-time.Hour)), true},
+		{due(one, one), due(one, two), false},
+		{"a" + asOf(one), "b" + asOf(one), false},
+		{asOf(one) + "a", asOf(two) + "b", false},
+		{asOf(one) + "a" + asOf(one), asOf(two) + "a" + asOf(two), true},
+		{aging, aging + "x", false},
+		{aging + `">`, aging + `">x`, false},
+		{template.HTML(template.HTMLEscapeString(string(asOf(one)))), template.HTML(template.HTMLEscapeString(string(asOf(two)))), false},
+	} {
+		require.Equal(t, c.same, bytes.Equal(still([]byte(c.a)), still([]byte(c.b))), "%s and %s", c.a, c.b)
+	}
+	require.Empty(t, still(nil))
+}
+
+func TestTimeline(t *testing.T) {
+	require.Empty(t, newTimeline(nil).Columns)
+	var passes []explain.Pass
+	for i := range 100 {
+		passes = append(passes, explain.Pass{Start: time.Unix(int64(i), 0), Remaining: 100 - i})
+	}
+	passes[99].Remaining, passes[98].Error = 0, "failed"
+	line := newTimeline(passes)
+	require.Len(t, line.Columns, mostColumns, "the latest are drawn")
+	require.Equal(t, 64, line.Most)
+	last := len(line.Columns) - 1
+	require.Equal(t, []string{"busy", "bad", "good"}, []string{line.Columns[0].Class, line.Columns[last-1].Class, line.Columns[last].Class})
+	for i, c := range line.Columns {
+		require.LessOrEqual(t, c.X+c.Width, line.Width)
+		require.GreaterOrEqual(t, c.Y, 0)
+		require.Equal(t, line.Height, c.Y+c.Height, "columns stand on one line")
+		require.GreaterOrEqual(t, c.Height, leastHeight)
+		if i > 0 {
+			require.LessOrEqual(t, c.Height, line.Columns[i-1].Height, "less remained")
+		}
+	}
+	odd := newTimeline([]explain.Pass{{Remaining: math.MaxInt}, {Remaining: -4, Took: -1}})
+	require.Equal(t, timelineHeight, odd.Columns[0].Height)
+	require.Equal(t, leastHeight, odd.Columns[1].Height)
+}
+
+// Every kind of cause has a colour of its own choosing: a new one is not calm unseen.
+func TestSeverity(t *testing.T) {
+	count := map[string]int{}
+	for _, kind := range explain.Kinds() {
+		count[severity(kind)]++
+	}
+	require.Len(t, count, 3)
+	require.Equal(t, "bad", severity("something new"))
+	require.Equal(t, "owner missing", kindText(explain.OwnerMissing))
+}

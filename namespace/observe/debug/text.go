@@ -1,0 +1,125 @@
+package debug
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/nslifecycle/nslifecycle/namespace/operate/audit"
+)
+
+// writeText writes the index as a table.
+func (x *index) writeText(w io.Writer) error {
+	var b strings.Builder
+	if x.Active != nil {
+		fmt.Fprintf(&b, "%d active, ", *x.Active)
+	}
+	fmt.Fprintf(&b, "%d terminating", x.Terminating)
+	if x.AtLeast {
+		b.WriteString(" at least")
+	}
+	if x.OnHold != nil {
+		fmt.Fprintf(&b, ", %d on hold", *x.OnHold)
+	}
+	fmt.Fprintf(&b, " at %s\n", moment(x.At))
+	for _, note := range x.Notes {
+		fmt.Fprintf(&b, "Note: %s\n", cell(note))
+	}
+	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	if len(x.Rows) > 0 {
+		fmt.Fprintf(t, "\nNAMESPACE\tAGE\tSTAGE\tDONE\tWHY\n")
+	}
+	for _, r := range x.Rows {
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", cell(r.Name), age(r.Since, r.At), orDash(stageText(r.Stage)), r.done(), cell(r.Why()))
+	}
+	if len(x.Holds) > 0 {
+		fmt.Fprintf(t, "\nON HOLD\tUNTIL\n")
+	}
+	for _, one := range x.Holds {
+		fmt.Fprintf(t, "%s\t%s\n", cell(one.Name), moment(one.Until))
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// Why is the first cause in one sentence.
+func (r row) Why() string {
+	switch {
+	case r.Error != "":
+		return "it could not be explained: " + r.Error
+	case r.Cause != nil:
+		return r.Cause.Summary
+	}
+	return "no cause is known"
+}
+
+// done returns the progress in per cent, as far as it is known, and how old it is if
+// some of it was not counted lately.
+func (r row) done() string {
+	p := r.Progress
+	if p == nil || !p.Known {
+		return "-"
+	}
+	text := fmt.Sprintf("%d%%", p.Percent)
+	if p.AtLeast {
+		text = "<=" + text
+	}
+	if !r.Counted.IsZero() {
+		text += fmt.Sprintf(" (%s ago)", age(r.Counted, r.At))
+	}
+	return text
+}
+
+func orDash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
+
+// cell returns s as one cell of a table: on one line.
+func cell(s string) string { return strings.ReplaceAll(visible(s), "\n", " ") }
+
+// writeText writes the diagnosis as text, and the audit records.
+func (n *details) writeText(w io.Writer) error {
+	var b strings.Builder
+	b.WriteString(n.Diagnosis.Text())
+	for _, note := range n.Notes {
+		fmt.Fprintf(&b, "Note: %s\n", cell(note))
+	}
+	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	if len(n.Records) > 0 {
+		fmt.Fprintf(t, "\nTIME\tACTION\tBY\tREASON\tDETAIL\n")
+	}
+	for _, r := range n.Records {
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", moment(r.Time), cell(string(r.Action)), orDash(cell(r.By)), orDash(cell(r.Reason)), orDash(cell(told(r))))
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// told is what a record tells beyond who and why.
+func told(r audit.Record) string {
+	var all []string
+	for _, c := range r.Changes {
+		what := "changed "
+		switch {
+		case c.Old == "":
+			what = "set "
+		case c.New == "":
+			what = "removed "
+		}
+		all = append(all, what+c.Key)
+	}
+	if r.Detail != "" {
+		all = append(all, r.Detail)
+	}
+	return strings.Join(all, ", ")
+}

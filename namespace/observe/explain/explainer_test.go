@@ -1,0 +1,198 @@
+package explain_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/nslifecycle/nslifecycle/deleter"
+	"github.com/nslifecycle/nslifecycle/finalizer"
+	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/controller"
+	"github.com/nslifecycle/nslifecycle/namespace/controller/controllertest"
+	"github.com/nslifecycle/nslifecycle/namespace/members/parties"
+	"github.com/nslifecycle/nslifecycle/namespace/observe/explain"
+	"github.com/nslifecycle/nslifecycle/namespace/operate/audit"
+	"github.com/nslifecycle/nslifecycle/namespace/pass"
+	"github.com/nslifecycle/nslifecycle/phase"
+)
+
+// From DELETE to removal, beside a controller.
+func TestExplainerBesideAController(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		host := new(controllertest.Host)
+		recorder := explain.NewRecorder(nil)
+		broken := errors.New("connection refused")
+		var mended atomic.Bool
+		d, err := deleter.FromFunc(widgets, func(context.Context, deleter.Target) (int, error) {
+			if mended.Load() {
+				return 0, nil
+			}
+			return 0, broken
+		})
+		require.NoError(t, err)
+		c, err := controller.New(host, d, namespace.Party{Finalizer: finalizer.Kubernetes}, &controller.Options{Hooks: recorder.HooksOf(finalizer.Kubernetes)})
+		require.NoError(t, err)
+		ended := make(chan error)
+		go func() { ended <- c.Run(ctx) }()
+
+		asked := 0
+		e := explain.New(host, &explain.Options{
+			Recorder: recorder,
+			Parties:  func(context.Context) ([]parties.Party, error) { asked++; return nil, broken },
+			Records:  func(context.Context, string) ([]audit.Record, error) { asked++; return nil, broken },
+		})
+		ask := func() explain.Diagnosis {
+			t.Helper()
+			synctest.Wait()
+			d, err := e.Explain(ctx, "shop")
+			require.NoError(t, err, "what is optional may fail")
+			return d
+		}
+		require.Equal(t, explain.NotFound, ask().Causes[0].Kind)
+		_, err = host.Create(ctx, namespace.Namespace{Meta: namespace.Meta{Name: "shop"}})
+		require.NoError(t, err)
+		require.Equal(t, explain.NotTerminating, ask().Causes[0].Kind)
+		_, err = host.Delete(ctx, "shop")
+		require.NoError(t, err)
+		time.Sleep(10 * time.Minute)
+
+		got := ask()
+		require.Equal(t, []explain.Kind{explain.SourceFailed}, kinds(got), got.Text())
+		require.Equal(t, "widgets.example.com fails: empty: connection refused", got.Summary)
+		require.NotNil(t, got.Next)
+		require.True(t, got.Next.At.After(time.Now()))
+		require.Equal(t, "failed", got.Next.Reason)
+		require.Equal(t, []string{
+			"who owns the finalizers could not be found out: connection refused", "the audit records could not be read: connection refused",
+		}, got.Notes)
+		require.Contains(t, got.Text(), "NOTES\n  who owns the finalizers")
+		require.Equal(t, got.Progress.Passes, got.Failures[0].Count)
+		require.Len(t, got.Passes, min(32, got.Progress.Passes))
+
+		mended.Store(true)
+		time.Sleep(2 * time.Minute)
+		got = ask()
+		require.Equal(t, []explain.Kind{explain.Gone}, kinds(got))
+		require.Contains(t, got.Summary, "it was removed")
+		require.Equal(t, 8, asked)
+		stop()
+		require.NoError(t, <-ended)
+	})
+}
+
+// That nobody has announced itself is known, and not the same as not to know.
+func TestExplainerWithoutParties(t *testing.T) {
+	host := new(controllertest.Host)
+	_, err := host.Create(t.Context(), namespace.Namespace{Meta: namespace.Meta{Name: "shop"}, Spec: namespace.Spec{Finalizers: finalizer.NewSet(origin)}})
+	require.NoError(t, err)
+	_, err = host.Delete(t.Context(), "shop")
+	require.NoError(t, err)
+	e := explain.New(host, &explain.Options{Parties: func(context.Context) ([]parties.Party, error) { return nil, nil }})
+	d, err := e.Explain(t.Context(), "shop")
+	require.NoError(t, err)
+	require.True(t, d.Holders[0].Asked)
+	require.Contains(t, d.Text(), "openshift.com/origin: owner never announced itself")
+}
+
+// The record of a force is shown with its inventory.
+func TestExplainerReadsTheInventory(t *testing.T) {
+	host := new(controllertest.Host)
+	full := forced()[0]
+	bare := full
+	bare.Inventory = nil
+	// The force that counts is not the last that began.
+	list := []audit.Record{bare, {ID: "r1b", Action: audit.Forcing, UID: "u-1"}, forced()[1], {ID: "r3", Action: audit.Refused, UID: "u-1", Follows: "r1b"}}
+	e := explain.New(host, &explain.Options{
+		Records: func(context.Context, string) ([]audit.Record, error) { return list, nil },
+		Record: func(_ context.Context, name, id string) (audit.Record, error) {
+			require.Equal(t, []string{"shop", "r1"}, []string{name, id})
+			return full, nil
+		},
+	})
+	d, err := e.Explain(t.Context(), "shop")
+	require.NoError(t, err)
+	require.Contains(t, d.Causes[0].Detail, "2 of pods (a, b)")
+	require.Nil(t, list[0].Inventory, "the list is another's")
+}
+
+func TestExplainerBadInput(t *testing.T) {
+	host := new(controllertest.Host)
+	broken := errors.New("broken")
+	for _, c := range []struct {
+		name string
+		ctx  context.Context
+		e    *explain.Explainer
+		ns   string
+		want error
+	}{
+		{"no context", nil, explain.New(host, nil), "shop", namespace.ErrBadRequest},
+		{"no name", t.Context(), explain.New(host, nil), "", namespace.ErrBadRequest},
+		{"no namespaces", t.Context(), explain.New(nil, nil), "shop", namespace.ErrBadRequest},
+		{"namespaces that fail", t.Context(), explain.New(&controllertest.Intercept{Namespaces: host, Before: func(context.Context, controllertest.Op, string) error { return broken }}, nil), "shop", broken},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			d, err := c.e.Explain(c.ctx, c.ns)
+			require.ErrorIs(t, err, c.want)
+			require.Zero(t, d)
+		})
+	}
+	for _, name := range []string{"..", "a/b", "\xff", string(make([]byte, 1000))} {
+		d, err := explain.New(host, nil).Explain(t.Context(), name)
+		require.NoError(t, err, "a name that cannot exist is one that does not")
+		require.Equal(t, []explain.Kind{explain.NotFound}, kinds(d))
+	}
+}
+
+// Where the namespace cannot be read, what was recorded of it is told, and that.
+func TestExplainerWithoutTheStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		down := errors.New("disk full")
+		place := &controllertest.Intercept{Namespaces: new(controllertest.Host), Before: func(context.Context, controllertest.Op, string) error { return down }}
+		r := explain.NewRecorder(nil)
+		h := r.HooksOf(finalizer.Kubernetes)
+		passed(h, shop, pass.Failed, nil, deleter.Report{Failed: &pass.StorageError{Err: down}, Results: counted(pods, 0, 3, 3).Results})
+		h.Retried(shop, time.Minute, controller.ReasonFailed)
+		begun := complete()[0]
+		e := explain.New(place, &explain.Options{
+			Recorder: r,
+			Records:  func(context.Context, string) ([]audit.Record, error) { return []audit.Record{begun}, nil },
+		})
+		d, err := e.Explain(t.Context(), "shop")
+		require.NoError(t, err)
+		require.Equal(t, []explain.Kind{explain.StorageFailed, explain.Stopping}, kinds(d), "whether that was forced is not known")
+		require.Equal(t, phase.Terminating, d.Phase)
+		require.Equal(t, "u-1", d.UID)
+		require.Equal(t, []string{"the namespace could not be read, so this is what was recorded of it: disk full"}, d.Notes)
+
+		_, err = e.Explain(t.Context(), "other")
+		require.ErrorIs(t, err, down, "of which nothing was recorded")
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		_, err = e.Explain(ctx, "shop")
+		require.Error(t, err)
+		h.Removed(shop)
+		_, err = e.Explain(t.Context(), "shop")
+		require.ErrorIs(t, err, down, "what is there now is not known")
+		require.Contains(t, explain.Explain(explain.Input{Name: "shop", Unread: "disk full", Now: now}).Text(), "namespace shop: not known\n")
+	})
+}
+
+// A host that looks at no annotations is not said to keep what they protect.
+func TestUnguarded(t *testing.T) {
+	key, value, err := namespace.Protection{Name: "legal", Owner: "law", Reason: "contract"}.Annotation()
+	require.NoError(t, err)
+	ns := namespace.Namespace{Meta: namespace.Meta{Name: "shop", UID: "u", Annotations: map[string]string{key: value}}}
+	notes := []string{"something"}
+	d := explain.Explain(explain.Input{Namespace: ns, Notes: notes, Unguarded: true, Now: time.Now()})
+	require.Equal(t, explain.NotTerminating, d.Causes[0].Kind)
+	require.Equal(t, []string{"something", "nothing there enforces the protections and the hold that its annotations declare"}, d.Notes)
+	d = explain.Explain(explain.Input{Namespace: ns, Now: time.Now()})
+	require.Equal(t, explain.Protected, d.Causes[0].Kind)
+}

@@ -1,0 +1,392 @@
+package explain_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/nslifecycle/nslifecycle/deleter"
+	"github.com/nslifecycle/nslifecycle/finalizer"
+	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/controller"
+	"github.com/nslifecycle/nslifecycle/namespace/controller/controllertest"
+	"github.com/nslifecycle/nslifecycle/namespace/members/parties"
+	"github.com/nslifecycle/nslifecycle/namespace/observe/explain"
+	"github.com/nslifecycle/nslifecycle/namespace/pass"
+	"github.com/nslifecycle/nslifecycle/phase"
+)
+
+// dyingNow is dying, deleted a minute ago by the clock of the test.
+func dyingNow(finalizers ...finalizer.Name) namespace.Namespace {
+	ns := dying(finalizers...)
+	ns.DeletionTimestamp = phase.At(time.Now().Add(-time.Minute))
+	return ns
+}
+
+func aliveNow(f finalizer.Name) []parties.Party {
+	return []parties.Party{{Finalizer: f, Alive: true, LastSeen: time.Now()}}
+}
+
+func refused(resource deleter.Resource) (deleter.Report, error) {
+	err := errors.New("list: connection refused")
+	return deleter.Report{Results: []deleter.Result{{Resource: resource, Err: err}}}, err
+}
+
+// explained is what a recorder and the conditions of ns come to now.
+func explained(r *explain.Recorder, ns namespace.Namespace, known []parties.Party) explain.Diagnosis {
+	return explain.Explain(explain.Input{Namespace: ns, History: r.History(ns.Name, ns.UID), Parties: known, Now: time.Now()})
+}
+
+// Whatever becomes of a controller that tells a recorder, what keeps the namespace now
+// comes first, not what kept it then.
+func TestThePastIsNotThePresent(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		second string
+		alive  bool
+		want   []explain.Kind
+	}{
+		{"restarted in the process with new hooks", "new", true, []explain.Kind{explain.Remaining}},
+		{"restarted with the same hooks", "same", true, []explain.Kind{explain.Remaining}},
+		{"a second one elsewhere", "elsewhere", true, []explain.Kind{explain.OwnerAtWork, explain.Remaining}},
+		{"a second one elsewhere that nobody announced", "elsewhere", false, []explain.Kind{explain.Remaining}},
+		{"stopped for ever", "", false, []explain.Kind{explain.Unattended, explain.SourceFailed}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				host, recorder := new(controllertest.Host), explain.NewRecorder(nil)
+				var known []parties.Party
+				hooks := recorder.HooksOf(finalizer.Kubernetes)
+				stop := begin(t, host, hooks, func(context.Context, deleter.Target) (int, error) {
+					time.Sleep(3 * time.Second)
+					return 0, errors.New("connection refused")
+				})
+				create(t, host)
+				time.Sleep(10*time.Minute + 500*time.Millisecond)
+				stop()
+				time.Sleep(time.Hour)
+				stop = func() {}
+				pods := func(context.Context, deleter.Target) (int, error) { return 3, nil }
+				switch c.second {
+				case "new":
+					stop = begin(t, host, recorder.HooksOf(finalizer.Kubernetes), pods)
+				case "same":
+					stop = begin(t, host, hooks, pods)
+				case "elsewhere":
+					stop = begin(t, host, controller.Hooks{}, pods)
+				}
+				time.Sleep(10 * time.Minute)
+				if c.alive {
+					known = aliveNow(finalizer.Kubernetes)
+				}
+				ns, err := host.Get(t.Context(), "shop")
+				require.NoError(t, err)
+				d := explained(recorder, ns, known)
+				stop()
+				require.Equal(t, c.want, kinds(d), d.Text())
+				if c.second != "" {
+					require.Len(t, d.Objects, 1, "nothing is counted twice")
+					require.Equal(t, 3, d.Objects[0].Remaining)
+				}
+			})
+		})
+	}
+}
+
+// begin runs a controller until stop is called.
+func begin(t *testing.T, host controller.Namespaces, hooks controller.Hooks, empty func(context.Context, deleter.Target) (int, error)) (stop func()) {
+	t.Helper()
+	d, err := deleter.FromFunc(widgets, empty)
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	c, err := controller.New(host, d, namespace.Party{Finalizer: finalizer.Kubernetes}, &controller.Options{Hooks: hooks})
+	require.NoError(t, err)
+	ended := make(chan error)
+	go func() { ended <- c.Run(ctx) }()
+	return func() { cancel(); require.NoError(t, <-ended) }
+}
+
+func create(t *testing.T, host *controllertest.Host) {
+	t.Helper()
+	_, err := host.Create(t.Context(), namespace.Namespace{Meta: namespace.Meta{Name: "shop"}})
+	require.NoError(t, err)
+	_, err = host.Delete(t.Context(), "shop")
+	require.NoError(t, err)
+}
+
+// A controller that is stopped in the middle of a pass never says when the next one is.
+func TestStoppedInMidPass(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		host, recorder := new(controllertest.Host), explain.NewRecorder(nil)
+		stop := begin(t, host, recorder.HooksOf(finalizer.Kubernetes), func(ctx context.Context, _ deleter.Target) (int, error) {
+			<-ctx.Done()
+			return 0, ctx.Err()
+		})
+		create(t, host)
+		time.Sleep(time.Second)
+		stop()
+		time.Sleep(24 * time.Hour)
+		ns, err := host.Get(t.Context(), "shop")
+		require.NoError(t, err)
+		d := explained(recorder, ns, nil)
+		require.Equal(t, explain.Unattended, d.Causes[0].Kind, d.Text())
+		require.Contains(t, d.Summary, "1d ago")
+	})
+}
+
+// What a process recorded before another took the party over gives way to conditions.
+func TestConditionsOfAnotherProcessCount(t *testing.T) {
+	for _, left := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			r := explain.NewRecorder(nil)
+			h := r.HooksOf(finalizer.Kubernetes)
+			report, err := refused(widgets)
+			passed(h, shop, pass.Failed, err, report)
+			if left {
+				h.Left(shop)
+			} else {
+				h.Retried(shop, time.Second, controller.ReasonFailed)
+			}
+			time.Sleep(24 * time.Hour)
+			ns := dyingNow(finalizer.Kubernetes)
+			ns.Status.Conditions = phase.Conditions(nil, held, "", time.Now().Add(-10*time.Second))
+			for _, known := range [][]parties.Party{nil, aliveNow(finalizer.Kubernetes)} {
+				d := explained(r, ns, known)
+				require.Equal(t, explain.Held, d.Causes[0].Kind, d.Text())
+				require.False(t, has(d, explain.SourceFailed) || has(d, explain.Unattended), d.Text())
+				require.Len(t, d.Failures, 1, "that is history")
+			}
+		})
+	}
+}
+
+func has(d explain.Diagnosis, kind explain.Kind) bool {
+	for _, k := range kinds(d) {
+		if k == kind {
+			return true
+		}
+	}
+	return false
+}
+
+// A namespace that has left for another shard is not in this one's queue.
+func TestLeftForAnotherShard(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := explain.NewRecorder(nil)
+		h := r.HooksOf(finalizer.Kubernetes)
+		report := counted(pods, 2, 3, 0)
+		passed(h, shop, pass.Waiting, nil, report)
+		h.Queued(shop)
+		h.Left(shop)
+		time.Sleep(time.Hour)
+		got := r.History("shop", "u-1")
+		require.Zero(t, got.Queued)
+		require.Empty(t, got.Objects)
+		require.Equal(t, 1, got.Total, "the passes are kept")
+		require.Equal(t, 2, got.Removed)
+		ns := dyingNow(finalizer.Kubernetes)
+		ns.Status.Conditions = phase.Conditions(nil, leftPods, "", time.Now().Add(-10*time.Second))
+		require.Equal(t, explain.Remaining, explained(r, ns, aliveNow(finalizer.Kubernetes)).Causes[0].Kind)
+		require.Equal(t, explain.Remaining, explained(r, ns, nil).Causes[0].Kind)
+
+		h.Queued(shop) // and back
+		require.NotZero(t, r.History("shop", "u-1").Queued)
+		h.Left(controller.Ref{Name: "other", UID: "u-9"})
+		require.Zero(t, r.History("other", ""), "of which nothing was known")
+	})
+}
+
+// However often a controller is made anew, it is one.
+func TestRestartsAreNotCountedTwice(t *testing.T) {
+	for _, party := range []finalizer.Name{finalizer.Kubernetes, ""} {
+		synctest.Test(t, func(t *testing.T) {
+			r := explain.NewRecorder(nil)
+			for range 50 {
+				h := r.HooksOf(party)
+				h.Queued(shop)
+				passed(h, shop, pass.Waiting, nil, counted(pods, 1, 10, 0))
+			}
+			got := r.History("shop", "u-1")
+			require.Len(t, got.Objects, 1)
+			require.Len(t, got.Voices, 1)
+			require.Equal(t, 10, got.Passes[31].Remaining)
+			require.Equal(t, 50, got.Total)
+			require.Equal(t, 50, got.Removed, "what is gone stays gone")
+		})
+	}
+}
+
+// What a party has let go of is nothing to it any more.
+func TestDroppedFinalizer(t *testing.T) {
+	for _, outcome := range []pass.Outcome{pass.NotHeld, pass.Finalized} {
+		synctest.Test(t, func(t *testing.T) {
+			r := explain.NewRecorder(nil)
+			h := r.HooksOf(finalizer.Kubernetes)
+			report, err := refused(widgets)
+			report.Results = append(report.Results, deleter.Result{Resource: pods, Remaining: 3, Holders: []deleter.Holder{{Finalizer: "example.com/x", Objects: 3}}})
+			passed(h, shop, pass.Failed, err, report)
+			h.Retried(shop, time.Second, controller.ReasonFailed)
+			passed(h, shop, outcome, nil, deleter.Report{})
+			time.Sleep(time.Hour)
+			known := aliveNow(origin)
+			require.Equal(t, []explain.Kind{explain.OwnerAtWork}, kinds(explained(r, dyingNow(origin), known)))
+			known[0].Alive = false
+			require.Equal(t, []explain.Kind{explain.OwnerMissing}, kinds(explained(r, dyingNow(origin), known)))
+		})
+	}
+}
+
+// One party is silent, the other is not.
+func TestOnePartyIsOverdue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := explain.NewRecorder(nil)
+		one, other := r.HooksOf(finalizer.Kubernetes), r.HooksOf(origin)
+		report, err := refused(widgets)
+		passed(one, shop, pass.Failed, err, report)
+		one.Retried(shop, time.Second, controller.ReasonFailed)
+		time.Sleep(time.Hour)
+		passed(other, shop, pass.Waiting, nil, counted(pods, 0, 3, 3))
+		other.Retried(shop, time.Minute, controller.ReasonRemaining)
+		d := explained(r, dyingNow(finalizer.Kubernetes, origin), aliveNow(origin))
+		require.Equal(t, []explain.Kind{explain.Unattended, explain.SourceFailed, explain.Stopping}, kinds(d), d.Text())
+		require.Equal(t, "kubernetes", d.Causes[0].Source, "the owner of the other finalizer does not work on this one")
+		require.Contains(t, d.Causes[1].Detail, "as of")
+		require.NotContains(t, d.Causes[2].Detail, "as of")
+	})
+}
+
+// An overdue pass is told even if its owner is alive.
+func TestOverdueBesideAnOwnerAlive(t *testing.T) {
+	h := looked(explain.History{Objects: []explain.Objects{{Resource: "pods", Remaining: 1000}}, PerSecond: 10, Next: &explain.Next{At: ago(24 * time.Hour)}}, "waiting")
+	h.Passes[0].Start = ago(24 * time.Hour)
+	in := explain.Input{Namespace: dying(finalizer.Kubernetes), History: h, Parties: []parties.Party{party("kubernetes", true)}, Now: now}
+	d := explain.Explain(in)
+	require.Equal(t, []explain.Kind{explain.OwnerAtWork, explain.Remaining}, kinds(d), "what moved yesterday does not move")
+	require.Contains(t, d.Causes[0].Detail, "was due here 1d ago")
+	require.Contains(t, d.Text(), "1,000 of pods, as of 2026-11-20 12:00:01 UTC")
+	in.Parties = []parties.Party{party(origin, true)}
+	require.Equal(t, explain.Unattended, explain.Explain(in).Causes[0].Kind, "the owner of another finalizer is no help")
+}
+
+// Counts that are older than the last pass say so.
+func TestOldCountsAreMarked(t *testing.T) {
+	h := lef(explain.Objects{Resource: "pods", Remaining: 5, Counted: ago(time.Hour)}, explain.Objects{Resource: "widgets", Remaining: 2, Counted: ago(5 * time.Second)})
+	d := explain.Explain(explain.Input{Namespace: dying(finalizer.Kubernetes), History: h, Now: now})
+	require.True(t, d.Objects[0].Old)
+	require.False(t, d.Objects[1].Old)
+	require.Contains(t, d.Text(), "pods: 5 remaining, as of 11:00:00 UTC")
+	require.Contains(t, d.Summary, "5 of pods, as of 11:00:00 UTC, 2 of widgets")
+}
+
+// A finalizer of the object itself is not let go of by the pass of its namesake.
+func TestFinalizerInBothLists(t *testing.T) {
+	for _, f := range []finalizer.Name{"example.com/agent", finalizer.Kubernetes} {
+		ns := dying()
+		ns.Finalizers = finalizer.NewSet(f)
+		h := looked(explain.History{Parties: []finalizer.Name{f}}, "finalized")
+		h.Passes[0].Party = f
+		d := explain.Explain(explain.Input{Namespace: ns, History: h, Now: now})
+		require.Equal(t, []explain.Kind{explain.OwnerUnknown}, kinds(d))
+		require.Equal(t, string(f), d.Causes[0].Source)
+	}
+}
+
+// What fails in one party does not hide what fails in the other.
+func TestPartiesFailInOneWay(t *testing.T) {
+	ns := with(dying(finalizer.Kubernetes, origin), string(origin), phase.Observation{Content: []error{errors.New("secrets: list: connection refused")}})
+	h := failing(explain.SourceFailed, "widgets.example.com", "list: connection refused")
+	h.Parties, h.Passes[0].Party = []finalizer.Name{finalizer.Kubernetes}, finalizer.Kubernetes
+	d := explain.Explain(explain.Input{Namespace: ns, History: h, Now: now})
+	require.Equal(t, []explain.Kind{explain.SourceFailed, explain.SourceFailed}, kinds(d))
+	require.Equal(t, "secrets", d.Causes[1].Source)
+}
+
+// An end is told where it can be, and of what moves.
+func TestEndOfWhatMoves(t *testing.T) {
+	h := failing(explain.SourceFailed, "widgets.example.com", "refused")
+	h.Objects = []explain.Objects{{Resource: "pods", Remaining: 1000}, {Resource: "widgets.example.com", Remaining: 5000}}
+	h.PerSecond = 10
+	d := explain.Explain(explain.Input{Namespace: dying(finalizer.Kubernetes), History: h, Now: now})
+	require.Equal(t, []explain.Kind{explain.SourceFailed, explain.Moving}, kinds(d))
+	require.Equal(t, "content is being deleted: 0 removed, 1,000 left", d.Causes[1].Summary)
+	require.Zero(t, d.Progress.End)
+}
+
+// An error that panics, and a type that is withdrawn, cost nothing of what is known.
+func TestRecorderSurvives(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := explain.NewRecorder(nil)
+		h := r.HooksOf(finalizer.Kubernetes)
+		passed(h, shop, pass.Waiting, nil, counted(pods, 7, 3, 0))
+		passed(h, shop, pass.Waiting, nil, counted(widgets, 0, 1, 0)) // pods are not served any more
+		require.Equal(t, 7, r.History("shop", "u-1").Removed)
+		require.Panics(t, func() { passed(h, shop, pass.Failed, bomb{}, deleter.Report{}) })
+		require.Zero(t, r.History("shop", "u-1").Running)
+	})
+}
+
+type bomb struct{}
+
+func (bomb) Error() string { panic("an error of the host") }
+
+// Names are bounded for a namespace as a whole.
+func TestRecorderBoundsNames(t *testing.T) {
+	r := explain.NewRecorder(nil)
+	told := 0
+	for _, party := range []finalizer.Name{finalizer.Kubernetes, origin} {
+		var report deleter.Report
+		for i := range 64 {
+			result := deleter.Result{Resource: deleter.Resource{Name: fmt.Sprintf("t%02d", i)}, Remaining: 16, Sample: []string{"a", "b", "c", "d", "e"}}
+			for j := range 16 {
+				result.Holders = append(result.Holders, deleter.Holder{Finalizer: fmt.Sprintf("%d.%d/x", i, j), Objects: 1, Sample: []string{"a", "b", "c", "d", "e"}})
+			}
+			report.Results = append(report.Results, result)
+		}
+		r.HooksOf(party).PassEnded(shop, pass.Result{Outcome: pass.Waiting, Report: report}, nil, 0)
+	}
+	for _, o := range r.History("shop", "u-1").Objects {
+		told += len(o.Sample)
+		for _, h := range o.HeldBy {
+			told += 1 + len(h.Sample)
+		}
+	}
+	require.LessOrEqual(t, told, 256)
+	require.Greater(t, told, 200)
+}
+
+// Names that were recorded are told as old ones where the conditions say the same.
+func TestOldNamesBesideConditions(t *testing.T) {
+	by := func(f string) explain.HeldBy {
+		return explain.HeldBy{Finalizer: f, Objects: 2, Sample: []string{"a", "b"}}
+	}
+	in := explain.Input{Namespace: with(dying(finalizer.Kubernetes), "", held), Now: now}
+	in.History = lef(explain.Objects{Resource: "pods", Remaining: 3, HeldBy: []explain.HeldBy{by("example.com/backup"), by("example.com/drain")}})
+	in.History.Next = &explain.Next{At: ago(time.Hour)}
+	d := explain.Explain(in)
+	require.Len(t, d.Objects, 1)
+	require.True(t, d.Objects[0].Old)
+	require.Equal(t, []explain.HeldBy{by("example.com/backup")}, d.Objects[0].HeldBy, "the other has let go since")
+	require.Equal(t, "finalizer example.com/backup holds 2 of pods (a, b), as of 11:59:55 UTC", d.Causes[1].Summary, "%s", d.Text())
+
+	in.History.Objects[0].Remaining = 5
+	d = explain.Explain(in)
+	require.Len(t, d.Objects, 1)
+	require.Equal(t, 3, d.Objects[0].Remaining, "the conditions know better")
+	require.Empty(t, d.Objects[0].Sample)
+	require.Equal(t, "finalizer example.com/backup holds 2 objects", d.Causes[1].Summary)
+}
+
+// The same words of another party are another failure; those of a nameless controller
+// may be of any.
+func TestSameFailureOfAnotherParty(t *testing.T) {
+	in := explain.Input{Namespace: with(dying(finalizer.Kubernetes, origin), string(origin), broken), Now: now}
+	in.History = failing(explain.SourceFailed, "widgets.example.com", "list: connection refused")
+	require.Equal(t, []explain.Kind{explain.SourceFailed}, kinds(explain.Explain(in)))
+	in.History.Parties, in.History.Passes[0].Party = []finalizer.Name{finalizer.Kubernetes}, finalizer.Kubernetes
+	require.Equal(t, []explain.Kind{explain.SourceFailed, explain.SourceFailed}, kinds(explain.Explain(in)))
+}

@@ -1,0 +1,71 @@
+package explain_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/nslifecycle/nslifecycle/deleter"
+	"github.com/nslifecycle/nslifecycle/namespace/controller"
+	"github.com/nslifecycle/nslifecycle/namespace/observe/explain"
+	"github.com/nslifecycle/nslifecycle/namespace/pass"
+	"github.com/nslifecycle/nslifecycle/phase"
+)
+
+// A waiver is told as one that counts only if it does, or nothing speaks against it.
+func TestWaiversThatDoNotCount(t *testing.T) {
+	const (
+		counts  = "a failure of widgets.example.com counts for nothing until 13:00:00 UTC, by the word of ann: uninstalled"
+		without = "the waiver w of widgets.example.com by ann (uninstalled) does not count: "
+		seen    = without + "5 objects were left of it when it last told"
+		other   = "the waiver w of widgets.example.com by ann (uninstalled) has not counted: the last pass was cut short, had begun before it, or knew nothing of waivers"
+		only    = "Only its answer can tell; no waiver stands in for that."
+		may     = "If it holds nothing of this namespace, a waiver lets the deletion go on."
+	)
+	down := &deleter.SourceError{Resource: widgets, Op: deleter.OpList, Err: errors.New("refused")}
+	unwaived := &deleter.SourceError{Resource: widgets, Op: deleter.OpList, Err: &deleter.UnwaivedError{Objects: 5, Err: errors.New("refused")}}
+	hidden := deleter.GroupError{Group: "widgets.example.com", Err: &deleter.UnwaivedError{Objects: 5, Err: errors.New("refused")}}
+	failed := func(err error) deleter.Report {
+		return deleter.Report{UID: "u-1", Results: []deleter.Result{{Resource: widgets, Err: err}}}
+	}
+	for _, c := range []struct {
+		name       string
+		report     *deleter.Report // of the last pass, if that was recorded
+		conditions phase.Observation
+		want       string
+		remedy     string // of the failure
+	}{
+		{"nothing is known", nil, phase.Observation{}, counts, ""},
+		{"the source answers", &deleter.Report{UID: "u-1", Results: []deleter.Result{{Resource: widgets, Remaining: 1}}}, phase.Observation{}, counts, ""},
+		{"its failure is waived", &deleter.Report{UID: "u-1", Results: []deleter.Result{{Resource: widgets}}, Waived: []error{down}}, phase.Observation{}, counts, ""},
+		{"objects were seen", ptr(failed(unwaived)), phase.Observation{}, seen, only},
+		{"objects were seen of a group", &deleter.Report{UID: "u-1", Discovery: []error{hidden}}, phase.Observation{}, seen, only},
+		{"nothing was seen", ptr(failed(down)), phase.Observation{}, other, may},
+		{"by the conditions, objects were seen", nil, phase.Observation{Content: []error{unwaived}}, seen, only},
+		{"by the conditions, nothing was seen", nil, phase.Observation{Content: []error{down}}, other, may},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			in := explain.Input{Namespace: annotated(with(dying("kubernetes"), "", c.conditions), waiver), Now: now}
+			in.Namespace.UID = "u-1"
+			if c.report != nil {
+				r := explain.NewRecorder(nil)
+				result := pass.Result{Outcome: pass.Failed, Namespace: in.Namespace, Report: *c.report}
+				r.Hooks().PassEnded(controller.Ref{Name: in.Namespace.Name, UID: "u-1"}, result, c.report.Err(), time.Second)
+				in.History = r.History(in.Namespace.Name, "u-1")
+				require.Equal(t, 1, in.History.Total)
+			}
+			d := explain.Explain(in)
+			last := d.Causes[len(d.Causes)-1]
+			require.Equal(t, explain.Waived, last.Kind)
+			require.Equal(t, c.want, last.Summary)
+			if c.remedy != "" {
+				require.Equal(t, widgets.String(), d.Causes[0].Source)
+				require.Contains(t, d.Causes[0].Remedy.Text, c.remedy)
+			}
+		})
+	}
+}
+
+func ptr[T any](v T) *T { return &v }

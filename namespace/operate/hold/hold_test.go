@@ -1,0 +1,387 @@
+package hold_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/operate/hold"
+)
+
+func TestDeletesWhatIsDue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.held("before", time.Hour)
+		stop := w.run(w, hold.Options{})
+		w.held("after", 2*time.Hour)
+		w.held("restored", 2*time.Hour)
+		w.held("longer", 2*time.Hour)
+		w.held("shorter", 100*time.Hour)
+		w.held("over", -time.Hour)
+		w.terminating("over")
+		time.Sleep(time.Hour - 1)
+		w.active("before")
+		time.Sleep(time.Nanosecond)
+		w.terminating("before")
+		w.restore("restored")
+		w.hold("longer", 3*time.Hour)
+		w.hold("shorter", time.Minute)
+		time.Sleep(time.Minute)
+		w.terminating("shorter")
+		time.Sleep(59 * time.Minute)
+		w.terminating("after")
+		w.active("restored", "longer")
+		time.Sleep(2 * time.Hour)
+		w.terminating("longer")
+		time.Sleep(1000 * time.Hour)
+		w.active("restored")
+		require.Equal(t, []string{"deleted after", "deleted before", "deleted longer", "deleted over", "deleted shorter"}, w.diary.take())
+		stop()
+		require.Equal(t, 5, strings.Count(w.log.String(), "\n"), "one line for each:\n%s", w.log.String())
+	})
+}
+
+// What a DELETE of a namespace with a grace began is carried out, although DELETE of it
+// means to wait.
+func TestCarriesOutAGrace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.run(w, hold.Options{})
+		n := namespace.Namespace{Meta: namespace.Meta{Name: "x", Annotations: map[string]string{namespace.GraceAnnotation: "24h"}}}
+		_, err := w.Create(t.Context(), n)
+		require.NoError(t, err)
+		_, err = w.Delete(t.Context(), "x", anything)
+		require.NoError(t, err)
+		time.Sleep(24*time.Hour - 1)
+		w.active("x")
+		time.Sleep(time.Nanosecond)
+		w.terminating("x")
+	})
+}
+
+// Of a restoration and the deletion that is due, the one that commits first wins: here
+// the restoration comes between the two steps of the deletion.
+func TestR8_RestoreThatCameFirstWins(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.held("restored", time.Hour)
+		w.held("moved", time.Hour)
+		w.held("again", time.Hour)
+		w.run(&intercepted{Namespaces: w, delete: func(ctx context.Context, name string) error {
+			switch name {
+			case "restored":
+				w.restore(name)
+			case "moved":
+				w.hold(name, time.Hour)
+			case "again": // another of the same name, which is not on hold
+				n, err := w.Get(ctx, name)
+				if err != nil || n.Labels["second"] != "" {
+					return err
+				}
+				_, err = w.Delete(ctx, name, anything)
+				require.NoError(t, err)
+				_, err = w.Finalize(ctx, namespace.Namespace{Meta: namespace.Meta{Name: name}})
+				require.NoError(t, err)
+				second := namespace.Namespace{Meta: namespace.Meta{Name: name, Labels: map[string]string{"second": "true"}}}
+				_, err = w.Create(ctx, second)
+				require.NoError(t, err)
+			}
+			return nil
+		}}, hold.Options{})
+		time.Sleep(time.Hour)
+		w.active("restored", "moved", "again")
+		require.Empty(t, w.diary.take())
+		time.Sleep(time.Hour - 1)
+		w.active("restored", "moved", "again")
+	})
+}
+
+// Any number of processes may run it: each deletion is begun once, and told by who began
+// it.
+func TestR11_ProcessesBesideEachOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		var want []string
+		for i := range 40 {
+			w.held(fmt.Sprintf("n%02d", i), time.Duration(i/10)*time.Minute)
+			want = append(want, fmt.Sprintf("deleted n%02d", i))
+		}
+		for range 4 {
+			w.run(w, hold.Options{})
+		}
+		time.Sleep(time.Hour)
+		require.Equal(t, want, w.diary.take())
+	})
+}
+
+// A process that ends, at whatever step, leaves nothing behind that another one lacks.
+func TestR11_CrashAndRestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.held("x", time.Hour)
+		w.held("y", 2*time.Hour)
+		reached := make(chan struct{})
+		stop := w.run(&intercepted{Namespaces: w, delete: func(ctx context.Context, _ string) error {
+			close(reached)
+			<-ctx.Done() // the process is killed before the deletion was asked for
+			return context.Cause(ctx)
+		}}, hold.Options{Patience: 24 * time.Hour})
+		<-reached
+		stop()
+		w.active("x", "y")
+		time.Sleep(24 * time.Hour)
+		w.active("x", "y")
+		require.Empty(t, w.diary.take(), "the end of a process is no failure")
+		w.run(w, hold.Options{})
+		w.terminating("x", "y")
+	})
+}
+
+// A deletion that is refused is told of once, and tried again: after what refused it is
+// gone it succeeds within MaxDelay.
+func TestRefusedIsToldOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.held("x", time.Hour)
+		var refusal atomic.Pointer[namespace.Error]
+		refuse := func(why string) { refusal.Store(&namespace.Error{Kind: namespace.ErrForbidden, Message: why}) }
+		refuse("protected by a")
+		var tries atomic.Int64
+		w.run(&intercepted{Namespaces: w, delete: func(context.Context, string) error {
+			tries.Add(1)
+			if r := refusal.Load(); r != nil {
+				return r
+			}
+			return nil
+		}}, hold.Options{})
+		time.Sleep(25 * time.Hour)
+		require.Equal(t, []string{"refused x: protected by a"}, w.diary.take())
+		require.Greater(t, tries.Load(), int64(24*60))
+		require.Less(t, tries.Load(), int64(24*60*2), "backoff, and no hot loop")
+		refuse("protected by b")
+		time.Sleep(time.Hour)
+		require.Equal(t, []string{"refused x: protected by b"}, w.diary.take())
+		w.active("x")
+		refusal.Store(nil)
+		time.Sleep(time.Minute)
+		w.terminating("x")
+		require.Equal(t, []string{"deleted x"}, w.diary.take())
+		require.Equal(t, []string{
+			`level=WARN msg="the hold of a namespace is over, its deletion was refused; it will be tried again" namespace=x err="protected by a"`,
+			`level=WARN msg="the hold of a namespace is over, its deletion was refused; it will be tried again" namespace=x err="protected by b"`,
+			`level=INFO msg="the hold of a namespace is over, its deletion has begun" namespace=x`,
+		}, strings.Split(strings.TrimSpace(w.log.String()), "\n"))
+	})
+}
+
+// What is refused and fails by turns is told of once each, and a refusal is the same one as
+// long as its causes are, whatever it says.
+func TestRefusedAndFailedByTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.held("x", time.Hour)
+		var tries atomic.Int64
+		var field atomic.Value
+		field.Store("metadata.annotations[protection.nslifecycle.io/a]")
+		w.run(&intercepted{Namespaces: w, delete: func(context.Context, string) error {
+			n := tries.Add(1)
+			if n%2 == 0 {
+				return errors.New("broken")
+			}
+			return &namespace.Error{
+				Kind: namespace.ErrForbidden, Message: fmt.Sprint("no, for the ", n),
+				Causes: []namespace.Violation{{Type: namespace.ProtectedCause, Field: field.Load().(string), Message: fmt.Sprint(n)}},
+			}
+		}}, hold.Options{})
+		time.Sleep(25 * time.Hour)
+		require.Equal(t, []string{"failed x: broken", "refused x: no, for the 1"}, w.diary.take())
+		require.Greater(t, tries.Load(), int64(24*60))
+		require.Equal(t, 2, strings.Count(w.log.String(), "\n"))
+		field.Store("metadata.annotations[protection.nslifecycle.io/b]")
+		time.Sleep(time.Hour)
+		require.Len(t, w.diary.take(), 1, "it is another refusal")
+		w.hold("x", time.Hour)
+		time.Sleep(2 * time.Hour)
+		require.Len(t, w.diary.take(), 2, "it is another hold")
+	})
+}
+
+// A refusal of a hold that was moved meanwhile is not taken for one of the hold as it is.
+func TestRefusedWhileItWasMoved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.held("x", time.Hour)
+		moved := false
+		w.run(&intercepted{Namespaces: w, delete: func(_ context.Context, name string) error {
+			if !moved {
+				moved = true
+				w.hold(name, time.Hour)
+				time.Sleep(time.Second) // the watch tells meanwhile
+			}
+			return &namespace.Error{Kind: namespace.ErrForbidden, Message: "no"}
+		}}, hold.Options{})
+		time.Sleep(time.Hour + time.Minute)
+		require.Equal(t, []string{"refused x: no"}, w.diary.take())
+		time.Sleep(10 * time.Hour)
+		require.Equal(t, []string{"refused x: no"}, w.diary.take())
+	})
+}
+
+// What fails and what hangs does not hold up what is healthy, and is tried again.
+func TestR10_TheSickHoldUpNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		for i := range 20 {
+			w.held(fmt.Sprint("failing", i), time.Hour)
+			w.held(fmt.Sprint("hanging", i), time.Hour)
+		}
+		w.held("healthy", 2*time.Hour+7*time.Second)
+		var healed atomic.Bool
+		var hanging atomic.Int64
+		w.run(&intercepted{Namespaces: w, get: func(ctx context.Context, name string) error {
+			switch {
+			case !healed.Load() && strings.HasPrefix(name, "failing"):
+				return errors.New("broken")
+			case !healed.Load() && strings.HasPrefix(name, "hanging"):
+				hanging.Add(1)
+				defer hanging.Add(-1)
+				<-ctx.Done()
+				return context.Cause(ctx)
+			}
+			return nil
+		}}, hold.Options{Workers: 4})
+		time.Sleep(2*time.Hour + 7*time.Second)
+		w.terminating("healthy")
+		require.Positive(t, hanging.Load(), "the sick are tried again meanwhile")
+		told := w.diary.take()
+		require.Len(t, told, 41, "each once: %v", told)
+		healed.Store(true)
+		time.Sleep(3 * time.Minute)
+		require.Len(t, w.diary.take(), 40)
+	})
+}
+
+// What failed once is tried again after MinDelay, also while there is more to do for the
+// first time than the workers can.
+func TestR10_FurtherTriesHaveAWorker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.held("unlucky", 0)
+		for i := range 200 {
+			w.held(fmt.Sprint("n", i), time.Minute)
+		}
+		var tried atomic.Bool
+		w.run(&intercepted{Namespaces: w, get: func(_ context.Context, name string) error {
+			if name == "unlucky" && !tried.Swap(true) {
+				time.Sleep(time.Minute - 100*time.Millisecond)
+				return errors.New("broken")
+			}
+			time.Sleep(time.Second)
+			return nil
+		}}, hold.Options{Workers: 2, Patience: time.Hour})
+		time.Sleep(time.Minute + 3*time.Second)
+		w.terminating("unlucky")
+		told := w.diary.take()
+		require.Less(t, len(told), 10, "there is more to do: %v", told)
+	})
+}
+
+// A hold that is moved while it is looked at ends when it says now, not when it said.
+func TestMovedWhileItIsRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.held("x", time.Hour)
+		var reads atomic.Int64
+		w.run(&intercepted{Namespaces: w, get: func(_ context.Context, name string) error {
+			if reads.Add(1) == 1 {
+				w.hold(name, 10*time.Hour)
+			}
+			return nil
+		}, got: func(name string) {
+			if reads.Load() == 1 {
+				w.hold(name, time.Minute)
+				time.Sleep(time.Second) // the watch tells meanwhile
+			}
+		}}, hold.Options{})
+		time.Sleep(time.Hour + time.Minute)
+		w.terminating("x")
+		require.Equal(t, int64(2), reads.Load())
+	})
+}
+
+// What is on hold no longer is not looked at.
+func TestRestoredCostsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.held("before", time.Hour)
+		w.held("after", time.Hour)
+		w.held("trying", 0)
+		var reads counts
+		stop := w.run(&intercepted{Namespaces: w, get: func(_ context.Context, name string) error {
+			reads.add(name)
+			return errors.New("broken")
+		}}, hold.Options{})
+		time.Sleep(time.Minute)
+		w.restore("before")
+		time.Sleep(time.Hour)
+		w.restore("after")
+		w.restore("trying")
+		synctest.Wait()
+		tried := reads.of("trying")
+		require.Positive(t, tried)
+		time.Sleep(10 * time.Hour)
+		stop()
+		require.Zero(t, reads.of("before"))
+		require.Equal(t, tried, reads.of("trying"))
+	})
+}
+
+// A hook that panics ends Run with its panic, and nothing runs on (the bubble would not
+// end otherwise).
+func TestHookThatPanics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.held("x", 0)
+		require.PanicsWithValue(t, "hook", func() {
+			_ = hold.Run(t.Context(), w, &hold.Options{Hooks: hold.Hooks{Deleted: func(hold.Ref) { panic("hook") }}})
+		})
+	})
+}
+
+func TestBadInput(t *testing.T) {
+	w := newWorld(t)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, tc := range []struct {
+		name       string
+		ctx        context.Context
+		namespaces hold.Namespaces
+		options    *hold.Options
+		want       string
+	}{
+		{"no context", nil, w, nil, "hold: a context is required"},
+		{"no namespaces", ended, nil, nil, "hold: the namespaces are nil"},
+		{"negative workers", ended, w, &hold.Options{Workers: -1}, "hold: Options.Workers must be at least 2, got -1"},
+		{"one worker", ended, w, &hold.Options{Workers: 1}, "hold: Options.Workers must be at least 2, got 1"},
+		{"negative patience", ended, w, &hold.Options{Patience: -1}, "hold: Options.Patience cannot be negative, got -1ns"},
+		{"negative first delay", ended, w, &hold.Options{MinDelay: -1}, "hold: Options.MinDelay cannot be negative, got -1ns"},
+		{"negative longest delay", ended, w, &hold.Options{MaxDelay: -1}, "hold: Options.MaxDelay cannot be negative, got -1ns"},
+		{"delays", ended, w, &hold.Options{MinDelay: 2, MaxDelay: 1}, "hold: Options.MinDelay (2ns) cannot exceed Options.MaxDelay (1ns)"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			err := hold.Run(tc.ctx, tc.namespaces, tc.options)
+			require.ErrorIs(t, err, namespace.ErrBadRequest)
+			require.EqualError(t, err, tc.want)
+		})
+	}
+	require.NoError(t, hold.Run(ended, w, nil), "a context that has ended ends it at once")
+	require.NoError(t, hold.Run(ended, w, &hold.Options{MinDelay: time.Hour}), "a first delay above the default of the longest")
+}
