@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/nslifecycle/nslifecycle/namespace"
 	"go.uber.org/multierr"
 	"golang.org/x/sync/semaphore"
 )
@@ -45,7 +46,7 @@ func New(sources []Source, opts *Options) (*Composed, error) {
 		return nil, err
 	}
 	c := &Composed{opts: o}
-	c.fixed = found{plan: p, known: c.memory.recall(p.sources), hidden: func(Resource) bool { return false }}
+	c.fixed = found{plan: p, known: c.memory.recall(p.sources), hidden: func(namespace.ResourceType) bool { return false }}
 	return c, nil
 }
 
@@ -78,7 +79,7 @@ func Discovering(discover func(ctx context.Context) ([]Source, error), opts *Opt
 
 // FromFunc makes a Deleter of one plain function that deletes everything of one
 // type and returns how many objects are left.
-func FromFunc(resource Resource, f func(ctx context.Context, target Target) (remaining int, err error)) (*Composed, error) {
+func FromFunc(resource namespace.ResourceType, f func(ctx context.Context, target Target) (remaining int, err error)) (*Composed, error) {
 	return New([]Source{{Resource: resource, Content: Func(f)}}, nil)
 }
 
@@ -134,7 +135,7 @@ type found struct {
 	parsing []error
 	waived  []error // groups that count as found without types
 	// hidden reports whether a type that is not in the plan may exist nevertheless.
-	hidden func(Resource) bool
+	hidden func(namespace.ResourceType) bool
 }
 
 // find finds the sources. Groups that w waives hide nothing; it may be nil.
@@ -181,7 +182,7 @@ func (f *found) read(err error, problems []error, w *waiver) {
 	sortErrors(f.groups)
 	sortErrors(f.parsing)
 	everything = everything || len(f.parsing) > 0
-	f.hidden = func(r Resource) bool {
+	f.hidden = func(r namespace.ResourceType) bool {
 		return everything || slices.ContainsFunc(part.groups(), func(g GroupError) bool { return g.Group == r.Group })
 	}
 }

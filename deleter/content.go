@@ -4,15 +4,17 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/nslifecycle/nslifecycle/namespace"
 )
 
 // Source is one resource type of a composed [Deleter].
 type Source struct {
-	Resource Resource
+	Resource namespace.ResourceType
 	Content  Content
 	// After names the resource types that must be empty, all of them and without a
 	// failure, before this one is asked for the first time in a pass.
-	After []Resource
+	After []namespace.ResourceType
 	// Final says that an empty listing in a terminating incarnation stays empty
 	// (rule R6 holds for the type), so that it need not be asked again.
 	Final bool

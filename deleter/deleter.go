@@ -20,43 +20,6 @@ import (
 	"unicode/utf8"
 )
 
-// Resource is a resource type.
-type Resource struct {
-	Group string // empty: the core group
-	Name  string // plural and lower case, such as "pods"
-}
-
-// String returns "pods" or "widgets.example.com".
-func (r Resource) String() string {
-	if r.Group == "" {
-		return r.Name
-	}
-	return r.Name + "." + r.Group
-}
-
-// Compare orders resource types by name, then by group.
-func (r Resource) Compare(s Resource) int {
-	if c := strings.Compare(r.Name, s.Name); c != 0 {
-		return c
-	}
-	return strings.Compare(r.Group, s.Group)
-}
-
-// Validate returns nil or an error that matches [ErrInvalid]. Any printable name without
-// dots and slashes will do; a group may have dots.
-func (r Resource) Validate() error {
-	if err := checkText("resource name", r.Name); err != nil {
-		return err
-	}
-	if strings.Contains(r.Name, ".") {
-		return fmt.Errorf("%w resource name %q: must not contain dots; the group goes into Group", ErrInvalid, r.Name)
-	}
-	if r.Group == "" {
-		return nil
-	}
-	return checkText("resource group", r.Group)
-}
-
 // Target is one incarnation of a terminating namespace. Nothing that is done for
 // it may touch another incarnation of the same name (rule R8).
 type Target struct {

@@ -10,19 +10,20 @@ import (
 
 	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/deleter/contenttest"
+	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/phase"
 )
 
-func grouped(group, name string, content deleter.Content, after ...deleter.Resource) deleter.Source {
-	return deleter.Source{Resource: deleter.Resource{Group: group, Name: name}, Content: content, After: after, Final: true}
+func grouped(group, name string, content deleter.Content, after ...namespace.ResourceType) deleter.Source {
+	return deleter.Source{Resource: namespace.ResourceType{Group: group, Name: name}, Content: content, After: after, Final: true}
 }
 
 // Whatever discovery does, the pass fails closed, deletes what it can, and starts
 // nothing that comes after a type which may be hidden.
 func TestDiscovery(t *testing.T) {
 	metrics := deleter.GroupError{Group: "metrics.example.com", Err: errBoom}
-	hidden := deleter.Resource{Group: "metrics.example.com", Name: "samples"}
-	absent := deleter.Resource{Group: "apps.example.com", Name: "apps"}
+	hidden := namespace.ResourceType{Group: "metrics.example.com", Name: "samples"}
+	absent := namespace.ResourceType{Group: "apps.example.com", Name: "apps"}
 	var nothing *deleter.DiscoveryError
 	one := contenttest.Object{Name: "a"}
 	for _, tt := range []struct {
@@ -177,7 +178,7 @@ func TestCleanTypesStayCleanWhileHidden(t *testing.T) {
 	d, err := deleter.Discovering(func(context.Context) ([]deleter.Source, error) {
 		sources := []deleter.Source{
 			source("jobs", jobs),
-			{Resource: core("last"), Content: last, After: []deleter.Resource{{Group: "g", Name: "pods"}, core("jobs")}},
+			{Resource: core("last"), Content: last, After: []namespace.ResourceType{{Group: "g", Name: "pods"}, core("jobs")}},
 		}
 		if failing == nil {
 			sources = append(sources, grouped("g", "pods", pods))

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/nslifecycle/nslifecycle/namespace"
 )
 
 // The kinds of failure. Match them with [errors.Is].
@@ -54,7 +56,7 @@ const (
 // SourceError is a failure of one source: every error of a [Result] is one, or
 // several combined.
 type SourceError struct {
-	Resource Resource
+	Resource namespace.ResourceType
 	Op       Op     // what was asked; empty when it is about more than one call
 	Object   string // the object it was asked for; empty: the whole type
 	Others   int    // how many further objects failed in the same way
@@ -202,7 +204,7 @@ func (e *UnwaivedError) Unwrap() error { return e.Err }
 // CycleError is sources that come after one another in a circle, so that none of
 // them could ever start. It matches [ErrInvalid].
 type CycleError struct {
-	Cycle []Resource // each comes after the next, the last after the first
+	Cycle []namespace.ResourceType // each comes after the next, the last after the first
 }
 
 // Error names the cycle.

@@ -7,12 +7,13 @@ import (
 
 	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/deleter/contenttest"
+	"github.com/nslifecycle/nslifecycle/namespace"
 )
 
 // A host whose content lives in tables of its own needs one function.
 func ExampleFromFunc() {
 	orders := map[string]int{"development": 3, "production": 5} // by tenant
-	d, err := deleter.FromFunc(deleter.Resource{Name: "orders"}, func(_ context.Context, t deleter.Target) (remaining int, err error) {
+	d, err := deleter.FromFunc(namespace.ResourceType{Name: "orders"}, func(_ context.Context, t deleter.Target) (remaining int, err error) {
 		delete(orders, t.Namespace) // delete from orders where tenant = ...
 		return orders[t.Namespace], nil
 	})
@@ -35,9 +36,9 @@ func ExampleNew() {
 	services.PutMany(development, "service", 4)
 
 	d, err := deleter.New([]deleter.Source{
-		{Resource: deleter.Resource{Name: "pods"}, Content: pods, Final: true},
-		{Resource: deleter.Resource{Name: "volumes"}, Content: volumes, Final: true, After: []deleter.Resource{{Name: "pods"}}},
-		{Resource: deleter.Resource{Name: "services"}, Content: services, Final: true},
+		{Resource: namespace.ResourceType{Name: "pods"}, Content: pods, Final: true},
+		{Resource: namespace.ResourceType{Name: "volumes"}, Content: volumes, Final: true, After: []namespace.ResourceType{{Name: "pods"}}},
+		{Resource: namespace.ResourceType{Name: "services"}, Content: services, Final: true},
 	}, nil)
 	if err != nil {
 		panic(err)
@@ -69,8 +70,8 @@ func ExampleNew() {
 func ExampleNew_circle() {
 	content := contenttest.NewFake(nil)
 	_, err := deleter.New([]deleter.Source{
-		{Resource: deleter.Resource{Name: "pods"}, Content: content, After: []deleter.Resource{{Name: "volumes"}}},
-		{Resource: deleter.Resource{Name: "volumes"}, Content: content, After: []deleter.Resource{{Name: "pods"}}},
+		{Resource: namespace.ResourceType{Name: "pods"}, Content: content, After: []namespace.ResourceType{{Name: "volumes"}}},
+		{Resource: namespace.ResourceType{Name: "volumes"}, Content: content, After: []namespace.ResourceType{{Name: "pods"}}},
 	}, nil)
 	fmt.Println(err)
 	// Output: sources come after one another in a circle: pods after volumes after pods
@@ -79,7 +80,7 @@ func ExampleNew_circle() {
 // A discovery that finds only a part says so, and the pass deletes that part.
 func ExampleDiscovering() {
 	d, err := deleter.Discovering(func(context.Context) ([]deleter.Source, error) {
-		found := []deleter.Source{{Resource: deleter.Resource{Name: "pods"}, Content: contenttest.NewFake(nil)}}
+		found := []deleter.Source{{Resource: namespace.ResourceType{Name: "pods"}, Content: contenttest.NewFake(nil)}}
 		return found, &deleter.DiscoveryError{Groups: []deleter.GroupError{
 			{Group: "metrics.example.com", Err: fmt.Errorf("service unavailable")},
 		}}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/deleter/contenttest"
+	"github.com/nslifecycle/nslifecycle/namespace"
 )
 
 // What is left is listed before somebody sweeps it.
@@ -16,7 +17,7 @@ func ExampleComposed_Inventory() {
 	pods := contenttest.NewFake(nil)
 	pods.Put(development, contenttest.Object{Name: "web", UID: "1"}, contenttest.Object{Name: "db", UID: "2", Finalizers: []string{"example.com/backup"}})
 	pods.SetActive(development, true)
-	d, err := deleter.New([]deleter.Source{{Resource: deleter.Resource{Name: "pods"}, Content: pods}}, nil)
+	d, err := deleter.New([]deleter.Source{{Resource: namespace.ResourceType{Name: "pods"}, Content: pods}}, nil)
 	if err != nil {
 		panic(err)
 	}
@@ -37,7 +38,7 @@ func ExampleReport_waived() {
 	down := contenttest.NewFake(&contenttest.FakeOptions{Fault: func(context.Context, contenttest.Call) error {
 		return errors.New("connection refused")
 	}})
-	widgets := deleter.Resource{Group: "example.com", Name: "widgets"}
+	widgets := namespace.ResourceType{Group: "example.com", Name: "widgets"}
 	d, err := deleter.New([]deleter.Source{{Resource: widgets, Content: struct{ deleter.Content }{down}}}, nil)
 	if err != nil {
 		panic(err)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/nslifecycle/nslifecycle/namespace"
 	"go.uber.org/multierr"
 )
 
@@ -50,7 +51,7 @@ func (f *failures) none() bool {
 }
 
 // err returns all of them as one error, nil if there are none.
-func (f *failures) err(resource Resource) error {
+func (f *failures) err(resource namespace.ResourceType) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var all error

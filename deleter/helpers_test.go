@@ -8,6 +8,7 @@ import (
 
 	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/deleter/contenttest"
+	"github.com/nslifecycle/nslifecycle/namespace"
 )
 
 func target() deleter.Target { return targetOf("development") }
@@ -18,7 +19,7 @@ func targetOf(namespace string) deleter.Target {
 	}
 }
 
-func core(name string) deleter.Resource { return deleter.Resource{Name: name} }
+func core(name string) namespace.ResourceType { return namespace.ResourceType{Name: name} }
 
 func source(name string, content deleter.Content, after ...string) deleter.Source {
 	s := deleter.Source{Resource: core(name), Content: content, Final: true}

@@ -11,13 +11,14 @@ import (
 
 	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/deleter/contenttest"
+	"github.com/nslifecycle/nslifecycle/namespace"
 )
 
 func TestBadInput(t *testing.T) {
 	f := contenttest.NewFake(nil)
 	good := []deleter.Source{source("pods", f)}
 	named := func(group, name string) []deleter.Source {
-		return []deleter.Source{{Resource: deleter.Resource{Group: group, Name: name}, Content: f}}
+		return []deleter.Source{{Resource: namespace.ResourceType{Group: group, Name: name}, Content: f}}
 	}
 	for _, tt := range []struct {
 		name    string
@@ -100,7 +101,7 @@ func TestBadCalls(t *testing.T) {
 			if tt.change != nil {
 				tt.change(&bad)
 			}
-			before := deleter.Report{UID: bad.UID, Clean: []deleter.Resource{core("jobs")}}
+			before := deleter.Report{UID: bad.UID, Clean: []namespace.ResourceType{core("jobs")}}
 			report, err := d.Delete(tt.ctx, bad, before)
 			require.ErrorIs(t, err, tt.is)
 			require.ErrorIs(t, report.Err(), tt.is)

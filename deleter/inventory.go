@@ -5,6 +5,8 @@ import (
 	"context"
 	"slices"
 	"strings"
+
+	"github.com/nslifecycle/nslifecycle/namespace"
 )
 
 // Inventory is everything that is in a namespace.
@@ -15,7 +17,7 @@ type Inventory struct {
 
 // Object is one object of an [Inventory].
 type Object struct {
-	Resource Resource
+	Resource namespace.ResourceType
 	Item
 }
 

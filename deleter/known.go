@@ -4,6 +4,8 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+
+	"github.com/nslifecycle/nslifecycle/namespace"
 )
 
 // known is what has been learnt about one resource type. It outlives passes.
@@ -56,7 +58,7 @@ func (k *known) found(empty bool) {
 // memory holds what is known, by resource type.
 type memory struct {
 	mu    sync.Mutex
-	types map[Resource]*known
+	types map[namespace.ResourceType]*known
 }
 
 // recall returns what is known of each source, in their order, and notes their
@@ -65,7 +67,7 @@ func (m *memory) recall(sources []Source) []*known {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.types == nil || len(sources) > 0 && len(m.types) > 2*len(sources)+64 {
-		kept := make(map[Resource]*known, len(sources))
+		kept := make(map[namespace.ResourceType]*known, len(sources))
 		for _, s := range sources {
 			if k := m.types[s.Resource]; k != nil {
 				kept[s.Resource] = k
@@ -88,7 +90,7 @@ func (m *memory) recall(sources []Source) []*known {
 
 // content returns the content of one type and what is known of it; nil if it was
 // never discovered.
-func (m *memory) content(resource Resource) (Content, *known) {
+func (m *memory) content(resource namespace.ResourceType) (Content, *known) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	k := m.types[resource]
@@ -102,13 +104,13 @@ func (m *memory) content(resource Resource) (Content, *known) {
 // namespaces: most differ in few types, if any.
 type cleanSets struct {
 	mu   sync.Mutex
-	sets map[string][]Resource
+	sets map[string][]namespace.ResourceType
 }
 
 // maxCleanSets bounds what is remembered; beyond it lists begin to be shared anew.
 const maxCleanSets = 256
 
-func (c *cleanSets) share(clean []Resource) []Resource {
+func (c *cleanSets) share(clean []namespace.ResourceType) []namespace.ResourceType {
 	if len(clean) == 0 {
 		return nil
 	}
@@ -122,7 +124,7 @@ func (c *cleanSets) share(clean []Resource) []Resource {
 		return same
 	}
 	if c.sets == nil || len(c.sets) >= maxCleanSets {
-		c.sets = map[string][]Resource{}
+		c.sets = map[string][]namespace.ResourceType{}
 	}
 	clean = slices.Clip(slices.Clone(clean))
 	c.sets[string(key)] = clean

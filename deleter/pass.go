@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/nslifecycle/nslifecycle/namespace"
 	"golang.org/x/sync/semaphore"
 )
 
@@ -39,13 +40,13 @@ type state struct {
 //
 // Types that are known to be clean are not asked, yet settle in their turn: what
 // comes after a clean type also comes after all that the clean type comes after.
-func (p *pass) run(ctx context.Context, hidden func(Resource) bool) []Result {
+func (p *pass) run(ctx context.Context, hidden func(namespace.ResourceType) bool) []Result {
 	p.results = make([]Result, len(p.plan.sources))
 	p.states = make([]state, len(p.plan.sources))
 	for i := range p.states {
 		p.results[i] = Result{Resource: p.plan.sources[i].Resource, Waiting: true}
 		p.states[i].waits = p.plan.before[i]
-		p.states[i].blocked = slices.ContainsFunc(p.plan.missing[i], func(r Resource) bool {
+		p.states[i].blocked = slices.ContainsFunc(p.plan.missing[i], func(r namespace.ResourceType) bool {
 			return hidden(r) && !p.previous.clean(r)
 		})
 		if p.states[i].waits == 0 {
@@ -168,13 +169,13 @@ func (p *pass) answered() []Result {
 }
 
 // cleanAfter returns the types that are known to be empty for good after the pass.
-func (p *pass) cleanAfter(results []Result) []Resource {
+func (p *pass) cleanAfter(results []Result) []namespace.ResourceType {
 	clean := slices.Clone(p.previous.Clean)
 	for _, r := range results {
 		if r.Empty() && p.plan.sources[p.plan.index[r.Resource]].Final {
 			clean = append(clean, r.Resource)
 		}
 	}
-	slices.SortFunc(clean, Resource.Compare)
+	slices.SortFunc(clean, namespace.ResourceType.Compare)
 	return slices.Compact(clean)
 }

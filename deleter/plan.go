@@ -4,23 +4,24 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/nslifecycle/nslifecycle/namespace"
 	"go.uber.org/multierr"
 )
 
 // plan is a set of sources, checked and in order, with what comes after what.
 type plan struct {
 	sources []Source // sorted by resource, each once
-	index   map[Resource]int
+	index   map[namespace.ResourceType]int
 	then    [][]int // for each source those that come after it
 	before  []int   // for each source how many it comes after
 	// missing names, for each source, what it comes after that is not in the plan.
-	missing [][]Resource
+	missing [][]namespace.ResourceType
 }
 
 // check returns why source cannot be used.
 func (s Source) check() error {
 	if err := s.Resource.Validate(); err != nil {
-		return err
+		return fmt.Errorf("%w %w", ErrInvalid, err)
 	}
 	if s.Content == nil {
 		return fmt.Errorf("%w source %s: has no Content", ErrInvalid, s.Resource)
@@ -45,7 +46,7 @@ func newPlan(sources []Source) (*plan, []error) {
 		usable = append(usable, s)
 	}
 	slices.SortStableFunc(usable, func(a, b Source) int { return a.Resource.Compare(b.Resource) })
-	p := &plan{index: make(map[Resource]int, len(usable))}
+	p := &plan{index: make(map[namespace.ResourceType]int, len(usable))}
 	for i := 0; i < len(usable); {
 		same := i + 1
 		for same < len(usable) && usable[same].Resource == usable[i].Resource {
@@ -66,7 +67,7 @@ func newPlan(sources []Source) (*plan, []error) {
 func (p *plan) link() {
 	p.then = make([][]int, len(p.sources))
 	p.before = make([]int, len(p.sources))
-	p.missing = make([][]Resource, len(p.sources))
+	p.missing = make([][]namespace.ResourceType, len(p.sources))
 	for i, s := range p.sources {
 		for at, earlier := range s.After {
 			if slices.Contains(s.After[:at], earlier) {
@@ -123,7 +124,7 @@ func (p *plan) cycle() error {
 // walkBack goes from start to something it comes after and so on, among those
 // that are left, until it meets itself. What is left is in a cycle or behind one,
 // so that each has something left to come after.
-func (p *plan) walkBack(start int, left []int) []Resource {
+func (p *plan) walkBack(start int, left []int) []namespace.ResourceType {
 	var path []int
 	for at := start; !slices.Contains(path, at); {
 		path = append(path, at)
@@ -139,7 +140,7 @@ func (p *plan) walkBack(start int, left []int) []Resource {
 	// The same cycle reads the same wherever the walk entered it.
 	first := slices.Index(path, slices.Min(path))
 	path = slices.Concat(path[first:], path[:first])
-	cycle := make([]Resource, len(path))
+	cycle := make([]namespace.ResourceType, len(path))
 	for i, at := range path {
 		cycle[i] = p.sources[at].Resource
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/deleter/contenttest"
+	"github.com/nslifecycle/nslifecycle/namespace"
 )
 
 // health is what is wrong with a source in a random world.
@@ -148,7 +149,7 @@ func (w *world) check(t *testing.T, report deleter.Report, err error) {
 			require.Empty(t, one.Holders, n.name)
 		}
 	}
-	names := map[deleter.Resource]bool{}
+	names := map[namespace.ResourceType]bool{}
 	for _, one := range multierr.Errors(err) {
 		var named *deleter.SourceError
 		require.ErrorAs(t, one, &named)
@@ -156,7 +157,7 @@ func (w *world) check(t *testing.T, report deleter.Report, err error) {
 	}
 	require.Len(t, names, failed)
 	require.True(t, slices.IsSortedFunc(report.Results, func(a, b deleter.Result) int { return a.Resource.Compare(b.Resource) }))
-	require.True(t, slices.IsSortedFunc(report.Clean, deleter.Resource.Compare))
+	require.True(t, slices.IsSortedFunc(report.Clean, namespace.ResourceType.Compare))
 	sound := !slices.ContainsFunc(w.nodes, func(n *node) bool { return !n.ok() })
 	require.Equal(t, sound, report.Empty())
 }

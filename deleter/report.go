@@ -9,6 +9,7 @@ import (
 
 	"go.uber.org/multierr"
 
+	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/phase"
 )
 
@@ -16,12 +17,12 @@ import (
 // Report is a value: nobody changes it, or what its slices hold, after Delete
 // returned it.
 type Report struct {
-	UID       string     // the incarnation it tells of
-	Results   []Result   // one for each resource type that was to be asked, sorted by resource
-	Clean     []Resource // types that are empty for good in this incarnation, sorted
-	Discovery []error    // groups of resource types that could not be discovered
-	Parsing   []error    // resource types that could not be read: group, version, or source unusable
-	Failed    error      // what failed beyond the above and beyond the results
+	UID       string                   // the incarnation it tells of
+	Results   []Result                 // one for each resource type that was to be asked, sorted by resource
+	Clean     []namespace.ResourceType // types that are empty for good in this incarnation, sorted
+	Discovery []error                  // groups of resource types that could not be discovered
+	Parsing   []error                  // resource types that could not be read: group, version, or source unusable
+	Failed    error                    // what failed beyond the above and beyond the results
 	// Settles is how long content may still come although nothing more is asked for,
 	// because creates are not held against the namespace's end in one commit (rule R6).
 	// While it is positive nothing is final; zero: what was seen is.
@@ -38,7 +39,7 @@ type Report struct {
 
 // Result is what was done to and seen of one resource type.
 type Result struct {
-	Resource  Resource
+	Resource  namespace.ResourceType
 	Deleted   int           // objects deleted or newly marked as being deleted, as far as known
 	Remaining int           // objects left; at least so many if More
 	Deleting  int           // of those left, the ones that are being deleted
@@ -203,7 +204,7 @@ func (r Report) Observation() phase.Observation {
 }
 
 // result returns what r tells of resource; nil if that was not asked.
-func (r Report) result(resource Resource) *Result {
+func (r Report) result(resource namespace.ResourceType) *Result {
 	i, ok := sort.Find(len(r.Results), func(i int) int { return resource.Compare(r.Results[i].Resource) })
 	if !ok || r.Results[i].Waiting {
 		return nil
@@ -212,7 +213,7 @@ func (r Report) result(resource Resource) *Result {
 }
 
 // clean reports whether r knows resource to be empty for good.
-func (r Report) clean(resource Resource) bool {
-	_, ok := slices.BinarySearchFunc(r.Clean, resource, Resource.Compare)
+func (r Report) clean(resource namespace.ResourceType) bool {
+	_, ok := slices.BinarySearchFunc(r.Clean, resource, namespace.ResourceType.Compare)
 	return ok
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/deleter/contenttest"
+	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/phase"
 )
 
@@ -46,7 +47,7 @@ func TestReport(t *testing.T) {
 	require.Empty(t, cmp.Diff(deleter.Report{
 		UID:     target().UID,
 		Results: []deleter.Result{{Resource: core("jobs"), Seen: "0"}, want},
-		Clean:   []deleter.Resource{core("jobs")},
+		Clean:   []namespace.ResourceType{core("jobs")},
 	}, report, ignored))
 	require.Empty(t, cmp.Diff(phase.Observation{
 		Remaining:  []phase.Remaining{{Resource: "pods", Count: 5}},
@@ -196,7 +197,7 @@ func TestProgress(t *testing.T) {
 		{"less left", remaining(3), remaining(2), true},
 		{"more left", remaining(3), remaining(4), false},
 		{"deleted", remaining(3), deleter.Report{Results: []deleter.Result{{Remaining: 3, Deleted: 1}}}, true},
-		{"another clean", deleter.Report{}, deleter.Report{Clean: []deleter.Resource{core("a")}}, true},
+		{"another clean", deleter.Report{}, deleter.Report{Clean: []namespace.ResourceType{core("a")}}, true},
 		{"fewer failures", failing(0), remaining(3), true},
 		{"less seen because more failed", remaining(3), failing(0), false},
 		{"still failing", failing(0), failing(0), false},

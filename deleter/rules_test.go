@@ -14,6 +14,7 @@ import (
 
 	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/deleter/contenttest"
+	"github.com/nslifecycle/nslifecycle/namespace"
 )
 
 var errBoom = errors.New("boom")
@@ -73,7 +74,7 @@ func TestR7_FailsClosed(t *testing.T) {
 				report, err = d.Delete(t.Context(), target(), report)
 				require.False(t, report.Empty(), "pass %d", pass)
 				require.Equal(t, tt.remains, report.Remaining(), "pass %d", pass)
-				require.Empty(t, cmp.Diff([]deleter.Resource{core("healthy")}, report.Clean))
+				require.Empty(t, cmp.Diff([]namespace.ResourceType{core("healthy")}, report.Clean))
 				require.True(t, result(t, report, "behind").Waiting)
 				require.Equal(t, []string{"a"}, behind.Names(target()))
 				if tt.remains == 0 {
@@ -166,7 +167,7 @@ func TestR7_CleanTypesDoNotBreakTheChain(t *testing.T) {
 	d := compose(t, nil, a, b, c)
 	report, err := d.Delete(t.Context(), target(), deleter.Report{})
 	require.NoError(t, err)
-	require.Equal(t, []deleter.Resource{core("b")}, report.Clean)
+	require.Equal(t, []namespace.ResourceType{core("b")}, report.Clean)
 
 	first.Put(target(), contenttest.Object{Name: "late", Finalizers: []string{"example.com/hold"}})
 	last.Put(target(), contenttest.Object{Name: "late"})

@@ -3,12 +3,13 @@ package deleter
 import (
 	"slices"
 
+	"github.com/nslifecycle/nslifecycle/namespace"
 	"go.uber.org/multierr"
 )
 
 // Sight is what was seen of a resource type.
 type Sight struct {
-	Resource Resource
+	Resource namespace.ResourceType
 	Objects  int // how many were left of it, or at least so many
 }
 
@@ -36,9 +37,9 @@ func sorted(sights []Sight) []Sight {
 }
 
 // seen returns how many objects were left of resource when that could last be told.
-func (r Report) seen(resource Resource) int {
+func (r Report) seen(resource namespace.ResourceType) int {
 	n := 0
-	if i, ok := slices.BinarySearchFunc(r.LastSeen, resource, func(s Sight, r Resource) int { return s.Resource.Compare(r) }); ok {
+	if i, ok := slices.BinarySearchFunc(r.LastSeen, resource, func(s Sight, r namespace.ResourceType) int { return s.Resource.Compare(r) }); ok {
 		n = r.LastSeen[i].Objects
 	}
 	if result := r.result(resource); result != nil {
@@ -148,9 +149,9 @@ func (p *pass) waive(results []Result) []error {
 }
 
 // lastSeen returns [Report].LastSeen of the pass.
-func (p *pass) lastSeen(hidden func(Resource) bool) []Sight {
+func (p *pass) lastSeen(hidden func(namespace.ResourceType) bool) []Sight {
 	sights := p.lost
-	carry := func(r Resource) {
+	carry := func(r namespace.ResourceType) {
 		seen := p.previous.seen(r)
 		if seen <= 0 {
 			return

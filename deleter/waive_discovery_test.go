@@ -11,6 +11,7 @@ import (
 
 	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/deleter/contenttest"
+	"github.com/nslifecycle/nslifecycle/namespace"
 )
 
 // Groups that cannot be discovered are waived by their names.
@@ -19,7 +20,7 @@ func TestR7_WaivedDiscovery(t *testing.T) {
 		return deleter.GroupError{Group: name, Err: errors.New(name + " is down")}
 	}
 	behindHidden := deleter.Source{Resource: core("behind"), Content: fake(nil, contenttest.Object{Name: "a"}), Final: true,
-		After: []deleter.Resource{{Group: "a.example.com", Name: "widgets"}}}
+		After: []namespace.ResourceType{{Group: "a.example.com", Name: "widgets"}}}
 	some := []deleter.Source{source("pods", fake(nil)), behindHidden}
 	for _, tt := range []struct {
 		name    string
@@ -72,7 +73,7 @@ func TestR7_WaivedDiscovery(t *testing.T) {
 
 // R7: a group is not waived while types that it hides were seen with objects.
 func TestR7_WaivedDiscoveryHidesNothingSeen(t *testing.T) {
-	widgets := deleter.Source{Resource: deleter.Resource{Group: "a.example.com", Name: "widgets"}, Final: true,
+	widgets := deleter.Source{Resource: namespace.ResourceType{Group: "a.example.com", Name: "widgets"}, Final: true,
 		Content: fake(nil, contenttest.Object{Name: "w", Finalizers: []string{"example.com/hold"}})}
 	pods := source("pods", fake(nil))
 	down := &deleter.DiscoveryError{Groups: []deleter.GroupError{{Group: "a.example.com", Err: errBoom}}}
@@ -104,7 +105,7 @@ func TestR7_WaivedDiscoveryHidesNothingSeen(t *testing.T) {
 
 // R7: a pass that could tell of nothing at all forgets nothing of what others saw.
 func TestR7_NothingDiscoveredForgetsNothing(t *testing.T) {
-	widgets := deleter.Source{Resource: deleter.Resource{Group: "a.example.com", Name: "widgets"}, Final: true,
+	widgets := deleter.Source{Resource: namespace.ResourceType{Group: "a.example.com", Name: "widgets"}, Final: true,
 		Content: fake(nil, contenttest.Object{Name: "w", Finalizers: []string{"example.com/hold"}})}
 	down := func(group string) error {
 		return &deleter.DiscoveryError{Groups: []deleter.GroupError{{Group: group, Err: errBoom}}}
@@ -131,7 +132,7 @@ func TestR7_NothingDiscoveredForgetsNothing(t *testing.T) {
 
 // A group whose waiver does not count is told for itself, whatever one message tells of all.
 func TestUnwaivedGroupBesideAMessage(t *testing.T) {
-	widgets := deleter.Resource{Group: "a.example.com", Name: "widgets"}
+	widgets := namespace.ResourceType{Group: "a.example.com", Name: "widgets"}
 	failure := &deleter.DiscoveryError{Message: "not all of the list", Groups: []deleter.GroupError{{Group: "a.example.com", Err: errBoom}}}
 	d, err := deleter.Discovering(func(context.Context) ([]deleter.Source, error) {
 		return []deleter.Source{source("pods", fake(nil))}, failure

@@ -13,6 +13,7 @@ import (
 
 	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/deleter/contenttest"
+	"github.com/nslifecycle/nslifecycle/namespace"
 )
 
 // witness is content that remembers what it has shown of its objects since a listing to
@@ -98,11 +99,11 @@ func (w tells) Empty(ctx context.Context, target deleter.Target) (deleter.Result
 // waivedWorld is a random acyclic set of sources that fail now and then.
 type waivedWorld struct {
 	sources   []deleter.Source
-	witnesses map[deleter.Resource]*witness
+	witnesses map[namespace.ResourceType]*witness
 }
 
 func newWaivedWorld(r *rand.Rand) *waivedWorld {
-	w := &waivedWorld{witnesses: map[deleter.Resource]*witness{}}
+	w := &waivedWorld{witnesses: map[namespace.ResourceType]*witness{}}
 	for i := range 1 + r.IntN(8) {
 		f := contenttest.NewFake(&contenttest.FakeOptions{Uncounted: r.IntN(4) == 0, Batch: r.IntN(3)})
 		for j := range r.IntN(4) {
@@ -133,7 +134,7 @@ func newWaivedWorld(r *rand.Rand) *waivedWorld {
 }
 
 func (w *waivedWorld) check(t *testing.T, target deleter.Target, report deleter.Report) {
-	waived := map[deleter.Resource]bool{}
+	waived := map[namespace.ResourceType]bool{}
 	for _, err := range report.Waived {
 		var of *deleter.SourceError
 		require.ErrorAs(t, err, &of)
@@ -143,7 +144,7 @@ func (w *waivedWorld) check(t *testing.T, target deleter.Target, report deleter.
 		require.NotContains(t, report.Clean, of.Resource)
 		waived[of.Resource] = true
 	}
-	results := map[deleter.Resource]deleter.Result{}
+	results := map[namespace.ResourceType]deleter.Result{}
 	for _, result := range report.Results {
 		results[result.Resource] = result
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/deleter/contenttest"
+	"github.com/nslifecycle/nslifecycle/namespace"
 )
 
 // waiving is the target whose operator has waived sources.
@@ -40,7 +41,7 @@ func TestR7_WaivedSource(t *testing.T) {
 		require.True(t, report.Empty(), "pass %d", pass)
 		require.NotZero(t, sick.Calls(), "pass %d: it is asked all the same", pass)
 		require.Empty(t, behind.Names(target()))
-		require.Equal(t, []deleter.Resource{core("behind")}, report.Clean, "what failed is never clean")
+		require.Equal(t, []namespace.ResourceType{core("behind")}, report.Clean, "what failed is never clean")
 		require.Len(t, report.Waived, 1)
 		require.ErrorIs(t, report.Waived[0], errBoom)
 		require.Equal(t, "sick", deleter.Failing(report.Waived[0]))
@@ -220,7 +221,7 @@ func TestR7_WaiverHidesNothingSeenBefore(t *testing.T) {
 		require.NoError(t, step("sick"))
 		require.True(t, report.Empty(), "it answered")
 		require.Empty(t, report.LastSeen)
-		require.Equal(t, []deleter.Resource{core("sick")}, report.Clean)
+		require.Equal(t, []namespace.ResourceType{core("sick")}, report.Clean)
 	}
 }
 
@@ -399,7 +400,7 @@ func TestLookWaivesNothing(t *testing.T) {
 }
 
 func TestFailing(t *testing.T) {
-	widgets := deleter.Resource{Group: "example.com", Name: "widgets"}
+	widgets := namespace.ResourceType{Group: "example.com", Name: "widgets"}
 	group := deleter.GroupError{Group: "example.com", Err: errBoom}
 	for want, err := range map[string]error{
 		"widgets.example.com": errors.Join(errBoom, &deleter.SourceError{Resource: widgets, Err: group}),

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/nslifecycle/nslifecycle/deleter"
+	"github.com/nslifecycle/nslifecycle/namespace"
 )
 
 // everything calls each deleting operation there is for target, as broadly as it
@@ -224,7 +225,7 @@ func checkComposed(p *probe) error {
 	if err != nil {
 		return err
 	}
-	things := deleter.Resource{Name: "things"}
+	things := namespace.ResourceType{Name: "things"}
 	d, err := deleter.New([]deleter.Source{{Resource: things, Content: p.Content}}, &deleter.Options{PageSize: 7})
 	if err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 
 	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/deleter/contenttest"
+	"github.com/nslifecycle/nslifecycle/namespace"
 )
 
 // A Fake stands for real content in a test, here with an object that something holds.
@@ -16,7 +17,7 @@ func ExampleFake() {
 	pods.PutMany(target, "pod", 2)
 	pods.Put(target, contenttest.Object{Name: "held", Finalizers: []string{"example.com/backup"}})
 
-	d, err := deleter.New([]deleter.Source{{Resource: deleter.Resource{Name: "pods"}, Content: pods}}, nil)
+	d, err := deleter.New([]deleter.Source{{Resource: namespace.ResourceType{Name: "pods"}, Content: pods}}, nil)
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -23,10 +23,11 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/nslifecycle/nslifecycle/deleter"
+	"github.com/nslifecycle/nslifecycle/namespace"
 )
 
 var (
-	podsResource = deleter.Resource{Name: "pods"}
+	podsResource = namespace.ResourceType{Name: "pods"}
 	podsType     = typeInfo{gvr: schema.GroupVersionResource{Version: "v1", Resource: "pods"}, verbs: canList | canDelete | canDeleteCollection | canWatch}
 )
 
@@ -126,7 +127,7 @@ func (a *api) fences(recheck time.Duration) *incarnations {
 
 // of returns the content of a type with fences of its own. No type is ever absent.
 func (a *api) of(t typeInfo, recheck time.Duration) *content {
-	never := func(context.Context, deleter.Resource) (bool, error) { return false, nil }
+	never := func(context.Context, namespace.ResourceType) (bool, error) { return false, nil }
 	return newContent(t, a.content, a.fences(recheck), never, false).(*content)
 }
 

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/version"
 
 	"github.com/nslifecycle/nslifecycle/deleter"
+	"github.com/nslifecycle/nslifecycle/namespace"
 )
 
 // view is what one discovery found.
@@ -37,7 +38,7 @@ type kit struct {
 type catalog struct {
 	clients Clients
 	scope   scope
-	after   func(deleter.Resource) []deleter.Resource
+	after   func(namespace.ResourceType) []namespace.ResourceType
 	timeout time.Duration // of a discovery
 	version bool          // whether it matters what the server is
 	content func(typeInfo) deleter.Content
@@ -69,7 +70,7 @@ func (c *catalog) fresh(ctx context.Context) (*view, error) {
 }
 
 // absent reports whether a discovery that begins now no longer finds a type.
-func (c *catalog) absent(ctx context.Context, r deleter.Resource) (bool, error) {
+func (c *catalog) absent(ctx context.Context, r namespace.ResourceType) (bool, error) {
 	v, err := c.fresh(ctx)
 	if err != nil {
 		return false, err
@@ -79,7 +80,7 @@ func (c *catalog) absent(ctx context.Context, r deleter.Resource) (bool, error) 
 }
 
 // hides reports whether a type that was not found may exist nevertheless.
-func (v *view) hides(r deleter.Resource) bool {
+func (v *view) hides(r namespace.ResourceType) bool {
 	return v.failed != nil && (len(v.failed.Parsing) > 0 ||
 		slices.ContainsFunc(v.failed.Groups, func(g deleter.GroupError) bool { return g.Group == r.Group }))
 }
@@ -96,8 +97,8 @@ func (v *view) hidesAs(other *view) bool {
 		slices.EqualFunc(v.failed.Parsing, other.failed.Parsing, sameText)
 }
 
-func (k *kit) find(r deleter.Resource) (int, bool) {
-	return slices.BinarySearchFunc(k.types, r, func(t typeInfo, r deleter.Resource) int { return t.resource().Compare(r) })
+func (k *kit) find(r namespace.ResourceType) (int, bool) {
+	return slices.BinarySearchFunc(k.types, r, func(t typeInfo, r namespace.ResourceType) int { return t.resource().Compare(r) })
 }
 
 // discover makes one discovery. Only one runs at a time.

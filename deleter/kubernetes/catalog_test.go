@@ -16,6 +16,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/nslifecycle/nslifecycle/deleter"
+	"github.com/nslifecycle/nslifecycle/namespace"
 )
 
 func target() deleter.Target {
@@ -96,7 +97,7 @@ func TestAbsent(t *testing.T) {
 	cluster, bad := New(nowhere(func(context.Context) ([]*metav1.APIResourceList, error) { return lists, err }), nil)
 	require.NoError(t, bad)
 	c := cluster.deleter.catalog
-	absent := func(r deleter.Resource) bool {
+	absent := func(r namespace.ResourceType) bool {
 		t.Helper()
 		gone, err := c.absent(t.Context(), r)
 		require.NoError(t, err)
@@ -132,7 +133,7 @@ func TestDiscoveryThatHangs(t *testing.T) {
 
 func TestBadOptions(t *testing.T) {
 	good := nowhere(func(context.Context) ([]*metav1.APIResourceList, error) { return nil, errors.New("unused") })
-	widget := []deleter.Resource{widgets}
+	widget := []namespace.ResourceType{widgets}
 	for _, tt := range []struct {
 		name    string
 		clients Clients
@@ -142,8 +143,8 @@ func TestBadOptions(t *testing.T) {
 		{"no namespaces", Clients{Metadata: good.Metadata, Resources: good.Resources}, Options{}, "clients: Namespaces is nil"},
 		{"no metadata", Clients{Namespaces: good.Namespaces, Resources: good.Resources}, Options{}, "clients: Metadata is nil"},
 		{"no discovery", Clients{Namespaces: good.Namespaces, Metadata: good.Metadata}, Options{}, "clients: Resources is nil"},
-		{"a type without a name", good, Options{Only: []deleter.Resource{pods, {Group: "a"}}}, "option Only[1]: "},
-		{"a type with its group in the name", good, Options{Except: []deleter.Resource{{Name: "widgets.example.com"}}}, "option Except[0]: "},
+		{"a type without a name", good, Options{Only: []namespace.ResourceType{pods, {Group: "a"}}}, "option Only[1]: "},
+		{"a type with its group in the name", good, Options{Except: []namespace.ResourceType{{Name: "widgets.example.com"}}}, "option Except[0]: "},
 		{"a group that is a path", good, Options{ExceptGroups: []string{"a/v1"}}, "option ExceptGroups[0]: "},
 		{"nothing is left", good, Options{Only: widget, Except: widget}, "option Only: "},
 		{"nothing is left of its groups", good, Options{Only: widget, ExceptGroups: []string{widgets.Group}}, "option Only: "},

@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/metadata"
 
 	"github.com/nslifecycle/nslifecycle/deleter"
+	"github.com/nslifecycle/nslifecycle/namespace"
 )
 
 // Clients are the clients of one API server. [ForConfig] makes them; tests may
@@ -37,15 +38,15 @@ type Clients struct {
 type Options struct {
 	// Only are the types of the party's content; empty: all types that the API server
 	// has. Failures to discover groups that none of them is in do not matter then.
-	Only []deleter.Resource
+	Only []namespace.ResourceType
 	// Except are types that are left alone.
-	Except []deleter.Resource
+	Except []namespace.ResourceType
 	// ExceptGroups are groups that are left alone, also when their discovery fails;
 	// such as those whose objects are computed and never stored.
 	ExceptGroups []string
 	// After names the types that must be empty before one of the type is deleted;
 	// default: [PodsFirst].
-	After func(deleter.Resource) []deleter.Resource
+	After func(namespace.ResourceType) []namespace.ResourceType
 	// OneByOne deletes object by object, each under its uid, and never a collection. It
 	// takes a request for each object, and is exact about incarnations (rule R8)
 	// whatever others do; a collection can only be fenced by a look just before.
@@ -73,12 +74,12 @@ type Options struct {
 
 // PodsFirst is the order of the stock controller: everything comes after the pods,
 // lest a pod outlive what restricts it, such as a network policy (CVE-2024-7598).
-func PodsFirst(r deleter.Resource) []deleter.Resource {
-	pods := deleter.Resource{Name: "pods"}
+func PodsFirst(r namespace.ResourceType) []namespace.ResourceType {
+	pods := namespace.ResourceType{Name: "pods"}
 	if r == pods {
 		return nil
 	}
-	return []deleter.Resource{pods}
+	return []namespace.ResourceType{pods}
 }
 
 // Cluster is an API server as this library needs it. It has no goroutines and
@@ -166,7 +167,7 @@ func (c *Cluster) Content(gvr schema.GroupVersionResource, verbs ...string) (del
 	if err := t.resource().Validate(); err != nil {
 		return nil, err
 	}
-	if err := (deleter.Resource{Name: gvr.Version}).Validate(); err != nil {
+	if err := (namespace.ResourceType{Name: gvr.Version}).Validate(); err != nil {
 		return nil, fmt.Errorf("version of %s: %w", t.resource(), err)
 	}
 	if !t.verbs.has(canDelete) && !t.verbs.has(canDeleteCollection) {

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/nslifecycle/nslifecycle/deleter"
+	"github.com/nslifecycle/nslifecycle/namespace"
 )
 
 // A host can compose a deleter of its own from the content of single types, without
@@ -36,7 +37,7 @@ func TestContentOfOneType(t *testing.T) {
 func TestBadInputOfContentOfOneType(t *testing.T) {
 	a := newAPI(t)
 	clients := Clients{Namespaces: a.spaces, Metadata: a.content, Resources: func(context.Context) ([]*metav1.APIResourceList, error) { return nil, nil }}
-	cluster, err := New(clients, &Options{Except: []deleter.Resource{{Name: "secrets"}}, ExceptGroups: []string{"computed.example.com"}})
+	cluster, err := New(clients, &Options{Except: []namespace.ResourceType{{Name: "secrets"}}, ExceptGroups: []string{"computed.example.com"}})
 	require.NoError(t, err)
 	for _, c := range []struct {
 		gvr   schema.GroupVersionResource

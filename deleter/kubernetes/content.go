@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/metadata"
 
 	"github.com/nslifecycle/nslifecycle/deleter"
+	"github.com/nslifecycle/nslifecycle/namespace"
 )
 
 // ownLimit is how many objects a page has when the caller leaves it open.
@@ -33,7 +34,7 @@ type content struct {
 	typeInfo
 	client       metadata.Getter
 	incarnations *incarnations
-	absent       func(ctx context.Context, r deleter.Resource) (bool, error)
+	absent       func(ctx context.Context, r namespace.ResourceType) (bool, error)
 	oneByOne     bool
 }
 
@@ -45,7 +46,7 @@ var (
 
 // newContent returns the content of a type. Absent reports whether a discovery that
 // begins now no longer finds a type; oneByOne rules out collections.
-func newContent(t typeInfo, m metadata.Interface, in *incarnations, absent func(context.Context, deleter.Resource) (bool, error), oneByOne bool) deleter.Content {
+func newContent(t typeInfo, m metadata.Interface, in *incarnations, absent func(context.Context, namespace.ResourceType) (bool, error), oneByOne bool) deleter.Content {
 	return &content{typeInfo: t, client: m.Resource(t.gvr), incarnations: in, absent: absent, oneByOne: oneByOne}
 }
 

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nslifecycle/nslifecycle/deleter"
+	"github.com/nslifecycle/nslifecycle/namespace"
 )
 
 // The types of content that tests have beside podsType.
@@ -319,7 +320,7 @@ func TestListOfAMissingType(t *testing.T) {
 			a := newAPI(t)
 			a.before = onPath("x/pods", func(w http.ResponseWriter) { refuse(w, 404, metav1.StatusReasonNotFound, "no such thing") })
 			asked := 0
-			absent := func(context.Context, deleter.Resource) (bool, error) { asked++; return c.absent, c.err }
+			absent := func(context.Context, namespace.ResourceType) (bool, error) { asked++; return c.absent, c.err }
 			page, err := newContent(podsType, a.content, a.fences(time.Hour), absent, false).List(t.Context(), a.target, 0, "")
 			require.Equal(t, 1, asked)
 			require.Equal(t, c.fails, err != nil, "%v", err)
@@ -341,7 +342,7 @@ func TestListOfAMissingType(t *testing.T) {
 			a.mu.Unlock()
 			refuse(w, 404, metav1.StatusReasonNotFound, "no such thing")
 		})
-		absent := func(context.Context, deleter.Resource) (bool, error) { t.Error("asked"); return true, nil }
+		absent := func(context.Context, namespace.ResourceType) (bool, error) { t.Error("asked"); return true, nil }
 		_, err := newContent(podsType, a.content, a.fences(time.Hour), absent, false).List(t.Context(), a.target, 0, "")
 		require.ErrorIs(t, err, deleter.ErrIncarnation)
 	})

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/nslifecycle/nslifecycle/deleter"
+	"github.com/nslifecycle/nslifecycle/namespace"
 )
 
 // Deleter empties namespaces of an API server: a [deleter.Deleter] and
@@ -138,7 +139,7 @@ func undiscovered(ctx context.Context, report *deleter.Report, err error) {
 // results are the pass's own.
 func addDeleted(results, others []deleter.Result) {
 	for _, o := range others {
-		i, found := slices.BinarySearchFunc(results, o.Resource, func(r deleter.Result, t deleter.Resource) int { return r.Resource.Compare(t) })
+		i, found := slices.BinarySearchFunc(results, o.Resource, func(r deleter.Result, t namespace.ResourceType) int { return r.Resource.Compare(t) })
 		if found {
 			results[i].Deleted += o.Deleted
 		}

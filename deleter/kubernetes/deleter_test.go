@@ -16,6 +16,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/deleter/kubernetes"
 	"github.com/nslifecycle/nslifecycle/deleter/kubernetes/internal/simulated"
+	"github.com/nslifecycle/nslifecycle/namespace"
 )
 
 var noWait = kubernetes.Options{Wait: -1}
@@ -127,7 +128,7 @@ func TestFirstPassDiscovers(t *testing.T) {
 
 func TestNothingDiscovered(t *testing.T) {
 	w := newWorld(t, "", noWait)
-	w.hidden = map[deleter.Resource]bool{pods: true, configs: true, widgets: true}
+	w.hidden = map[namespace.ResourceType]bool{pods: true, configs: true, widgets: true}
 	w.create(t, "n")
 	w.delete(t, "n")
 	report, err := w.fails(t, "n", deleter.Report{})
@@ -290,7 +291,7 @@ func oneFailingGroup(t *testing.T, w *world) {
 // called.
 func TestPanics(t *testing.T) {
 	t.Run("order", func(t *testing.T) {
-		w := newWorld(t, "", kubernetes.Options{Wait: -1, After: func(deleter.Resource) []deleter.Resource { panic("oops") }})
+		w := newWorld(t, "", kubernetes.Options{Wait: -1, After: func(namespace.ResourceType) []namespace.ResourceType { panic("oops") }})
 		w.create(t, "n")
 		w.delete(t, "n")
 		_, err := w.fails(t, "n", deleter.Report{})

@@ -12,20 +12,21 @@ import (
 	"k8s.io/client-go/discovery"
 
 	"github.com/nslifecycle/nslifecycle/deleter"
+	"github.com/nslifecycle/nslifecycle/namespace"
 )
 
 // scope is which types are the party's.
 type scope struct {
-	only, except map[deleter.Resource]bool
+	only, except map[namespace.ResourceType]bool
 	exceptGroups map[string]bool
 }
 
 func newScope(o *Options) (scope, error) {
-	s := scope{only: map[deleter.Resource]bool{}, except: map[deleter.Resource]bool{}, exceptGroups: map[string]bool{}}
+	s := scope{only: map[namespace.ResourceType]bool{}, except: map[namespace.ResourceType]bool{}, exceptGroups: map[string]bool{}}
 	for _, list := range []struct {
 		name  string
-		types []deleter.Resource
-		into  map[deleter.Resource]bool
+		types []namespace.ResourceType
+		into  map[namespace.ResourceType]bool
 	}{{"Only", o.Only, s.only}, {"Except", o.Except, s.except}} {
 		for i, r := range list.types {
 			if err := r.Validate(); err != nil {
@@ -35,7 +36,7 @@ func newScope(o *Options) (scope, error) {
 		}
 	}
 	for i, group := range o.ExceptGroups {
-		if err := (deleter.Resource{Group: group, Name: "any"}).Validate(); err != nil {
+		if err := (namespace.ResourceType{Group: group, Name: "any"}).Validate(); err != nil {
 			return scope{}, fmt.Errorf("option ExceptGroups[%d]: %w", i, err)
 		}
 		s.exceptGroups[group] = true
@@ -51,7 +52,7 @@ func newScope(o *Options) (scope, error) {
 	return s, nil
 }
 
-func (s scope) has(r deleter.Resource) bool {
+func (s scope) has(r namespace.ResourceType) bool {
 	return (len(s.only) == 0 || s.only[r]) && !s.except[r] && !s.exceptGroups[r.Group]
 }
 

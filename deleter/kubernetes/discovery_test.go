@@ -14,13 +14,14 @@ import (
 	"k8s.io/client-go/discovery"
 
 	"github.com/nslifecycle/nslifecycle/deleter"
+	"github.com/nslifecycle/nslifecycle/namespace"
 )
 
 var (
-	pods    = deleter.Resource{Name: "pods"}
-	secrets = deleter.Resource{Name: "secrets"}
-	widgets = deleter.Resource{Group: "example.com", Name: "widgets"}
-	gadgets = deleter.Resource{Group: "example.com", Name: "gadgets"}
+	pods    = namespace.ResourceType{Name: "pods"}
+	secrets = namespace.ResourceType{Name: "secrets"}
+	widgets = namespace.ResourceType{Group: "example.com", Name: "widgets"}
+	gadgets = namespace.ResourceType{Group: "example.com", Name: "gadgets"}
 )
 
 // served is a list as discovery returns it: "name" is a namespaced type with all
@@ -147,21 +148,21 @@ func TestFailuresOfADiscovery(t *testing.T) {
 		{name: "left alone", opts: Options{ExceptGroups: []string{"a"}}, lists: both, err: groupsFailed("a/v1", "a/v2"), found: 2},
 		{name: "one of two left alone", opts: Options{ExceptGroups: []string{"a"}}, lists: both, err: groupsFailed("a/v1", "b/v1"), found: 2,
 			groups: []string{"b: version v1: down"}, message: "unable to retrieve the complete list of server APIs: b/v1: down"},
-		{name: "not the party's", opts: Options{Only: []deleter.Resource{widgets}}, lists: both, err: groupsFailed("a/v1"), found: 1},
-		{name: "the party's", opts: Options{Only: []deleter.Resource{pods, widgets}}, lists: both[:1], err: groupsFailed("a/v1", "example.com/v1"),
+		{name: "not the party's", opts: Options{Only: []namespace.ResourceType{widgets}}, lists: both, err: groupsFailed("a/v1"), found: 1},
+		{name: "the party's", opts: Options{Only: []namespace.ResourceType{pods, widgets}}, lists: both[:1], err: groupsFailed("a/v1", "example.com/v1"),
 			found: 1, groups: []string{"example.com: version v1: down"},
 			message: "unable to retrieve the complete list of server APIs: example.com/v1: down"},
-		{name: "the party's, but for what is excepted", opts: Options{Only: []deleter.Resource{pods, widgets}, Except: []deleter.Resource{widgets}},
+		{name: "the party's, but for what is excepted", opts: Options{Only: []namespace.ResourceType{pods, widgets}, Except: []namespace.ResourceType{widgets}},
 			lists: both, err: groupsFailed("example.com/v1"), found: 1},
-		{name: "types excepted say nothing of others in the group", opts: Options{Except: []deleter.Resource{widgets}},
+		{name: "types excepted say nothing of others in the group", opts: Options{Except: []namespace.ResourceType{widgets}},
 			lists: both, err: groupsFailed("example.com/v2"), found: 1, groups: []string{"example.com: version v2: down"},
 			message: "unable to retrieve the complete list of server APIs: example.com/v2: down"},
 		{name: "a group version that makes no sense", lists: append([]*metav1.APIResourceList{served("a/b/c", "things"), served("d/e/f", "things")}, both...),
 			found: 2, parsing: []string{"unexpected GroupVersion string: a/b/c", "unexpected GroupVersion string: d/e/f"}},
 		{name: "of which nothing could be deleted", lists: append([]*metav1.APIResourceList{served("a/b/c", "things=get", "nodes!", "x/status")}, both...), found: 2},
-		{name: "of types that are not the party's", opts: Options{Only: []deleter.Resource{widgets}},
+		{name: "of types that are not the party's", opts: Options{Only: []namespace.ResourceType{widgets}},
 			lists: append([]*metav1.APIResourceList{served("a/b/c", "things")}, both...), found: 1},
-		{name: "of a type that may be the party's", opts: Options{Only: []deleter.Resource{widgets}},
+		{name: "of a type that may be the party's", opts: Options{Only: []namespace.ResourceType{widgets}},
 			lists: append([]*metav1.APIResourceList{served("a/b/c", "widgets")}, both...), found: 1, parsing: []string{"unexpected GroupVersion string: a/b/c"}},
 		{name: "both", lists: append([]*metav1.APIResourceList{served("a/b/c", "things")}, both...), err: groupsFailed("a/v1"), found: 2,
 			groups: []string{"a: version v1: down"}, parsing: []string{"unexpected GroupVersion string: a/b/c"},
@@ -193,7 +194,7 @@ func TestFailuresOfADiscovery(t *testing.T) {
 
 func TestDiscoveriesThatTellNothing(t *testing.T) {
 	boom := errors.New("boom")
-	only := Options{Only: []deleter.Resource{gadgets}}
+	only := Options{Only: []namespace.ResourceType{gadgets}}
 	for _, tt := range []struct {
 		name  string
 		opts  Options
@@ -223,20 +224,20 @@ func TestScope(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		opts Options
-		has  []deleter.Resource
+		has  []namespace.ResourceType
 	}{
-		{"all", Options{}, []deleter.Resource{pods, secrets, widgets, gadgets}},
-		{"only", Options{Only: []deleter.Resource{widgets, pods, pods}}, []deleter.Resource{pods, widgets}},
-		{"except", Options{Except: []deleter.Resource{widgets}}, []deleter.Resource{pods, secrets, gadgets}},
-		{"except groups", Options{ExceptGroups: []string{"example.com"}}, []deleter.Resource{pods, secrets}},
-		{"only and except", Options{Only: []deleter.Resource{widgets, pods}, Except: []deleter.Resource{pods}}, []deleter.Resource{widgets}},
-		{"except the core group", Options{ExceptGroups: []string{""}}, []deleter.Resource{widgets, gadgets}},
+		{"all", Options{}, []namespace.ResourceType{pods, secrets, widgets, gadgets}},
+		{"only", Options{Only: []namespace.ResourceType{widgets, pods, pods}}, []namespace.ResourceType{pods, widgets}},
+		{"except", Options{Except: []namespace.ResourceType{widgets}}, []namespace.ResourceType{pods, secrets, gadgets}},
+		{"except groups", Options{ExceptGroups: []string{"example.com"}}, []namespace.ResourceType{pods, secrets}},
+		{"only and except", Options{Only: []namespace.ResourceType{widgets, pods}, Except: []namespace.ResourceType{pods}}, []namespace.ResourceType{widgets}},
+		{"except the core group", Options{ExceptGroups: []string{""}}, []namespace.ResourceType{widgets, gadgets}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s, err := newScope(&tt.opts)
 			require.NoError(t, err)
-			var has []deleter.Resource
-			for _, r := range []deleter.Resource{pods, secrets, widgets, gadgets} {
+			var has []namespace.ResourceType
+			for _, r := range []namespace.ResourceType{pods, secrets, widgets, gadgets} {
 				if s.has(r) {
 					has = append(has, r)
 				}

@@ -85,10 +85,10 @@ func ExampleCluster_Content() {
 		fmt.Println("the volumes are deleted")
 		return 0, nil
 	}
-	pods, volumes := deleter.Resource{Name: "pods"}, deleter.Resource{Group: "storage.example.com", Name: "volumes"}
+	pods, volumes := namespace.ResourceType{Name: "pods"}, namespace.ResourceType{Group: "storage.example.com", Name: "volumes"}
 	d, err := deleter.New([]deleter.Source{
 		{Resource: pods, Content: inCluster},
-		{Resource: volumes, Content: deleter.Func(ofHost), After: []deleter.Resource{pods}},
+		{Resource: volumes, Content: deleter.Func(ofHost), After: []namespace.ResourceType{pods}},
 	}, nil)
 	if err != nil {
 		log.Fatal(err)

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/nslifecycle/nslifecycle/deleter"
+	"github.com/nslifecycle/nslifecycle/namespace"
 )
 
 const (
@@ -54,9 +55,9 @@ type incarnation struct {
 	present  time.Time // when the last read began that showed it, whatever its phase; zero: none
 	voided   time.Time // reads that began before say nothing any more
 	voids    int       // how often that happened
-	refused  map[deleter.Resource]bool
-	vanished map[deleter.Resource]bool
-	quiet    map[deleter.Resource]string
+	refused  map[namespace.ResourceType]bool
+	vanished map[namespace.ResourceType]bool
+	quiet    map[namespace.ResourceType]string
 }
 
 // errGone is why a read proves nothing that shows an incarnation.
@@ -250,17 +251,17 @@ func (in *incarnations) firstSeen(target deleter.Target) time.Time {
 
 // refuse notes that the target's namespace does not offer to delete collections of a
 // type; refuses tells.
-func (in *incarnations) refuse(target deleter.Target, r deleter.Resource) {
+func (in *incarnations) refuse(target deleter.Target, r namespace.ResourceType) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	known := in.at(target.Namespace, types.UID(target.UID))
 	if known.refused == nil {
-		known.refused = map[deleter.Resource]bool{}
+		known.refused = map[namespace.ResourceType]bool{}
 	}
 	known.refused[r] = true
 }
 
-func (in *incarnations) refuses(target deleter.Target, r deleter.Resource) bool {
+func (in *incarnations) refuses(target deleter.Target, r namespace.ResourceType) bool {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	return in.at(target.Namespace, types.UID(target.UID)).refused[r]
@@ -269,12 +270,12 @@ func (in *incarnations) refuses(target deleter.Target, r deleter.Resource) bool 
 // vanish notes that a type was not there to be listed, so that nobody saw it empty;
 // lost reports whether there were any, and lasting returns those of a list that are not
 // among them; it does not change the list.
-func (in *incarnations) vanish(target deleter.Target, r deleter.Resource) {
+func (in *incarnations) vanish(target deleter.Target, r namespace.ResourceType) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	known := in.at(target.Namespace, types.UID(target.UID))
 	if known.vanished == nil {
-		known.vanished = map[deleter.Resource]bool{}
+		known.vanished = map[namespace.ResourceType]bool{}
 	}
 	known.vanished[r] = true
 }
@@ -285,25 +286,25 @@ func (in *incarnations) lost(target deleter.Target) bool {
 	return len(in.at(target.Namespace, types.UID(target.UID)).vanished) > 0
 }
 
-func (in *incarnations) lasting(target deleter.Target, of []deleter.Resource) []deleter.Resource {
+func (in *incarnations) lasting(target deleter.Target, of []namespace.ResourceType) []namespace.ResourceType {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	vanished := in.at(target.Namespace, types.UID(target.UID)).vanished
 	if len(vanished) == 0 {
 		return of
 	}
-	return slices.DeleteFunc(slices.Clone(of), func(r deleter.Resource) bool { return vanished[r] })
+	return slices.DeleteFunc(slices.Clone(of), func(r namespace.ResourceType) bool { return vanished[r] })
 }
 
 // noteQuiet keeps the resource versions at which each type was seen empty; nil
 // forgets them. Quiet returns them. Neither changes the map.
-func (in *incarnations) noteQuiet(target deleter.Target, versions map[deleter.Resource]string) {
+func (in *incarnations) noteQuiet(target deleter.Target, versions map[namespace.ResourceType]string) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	in.at(target.Namespace, types.UID(target.UID)).quiet = versions
 }
 
-func (in *incarnations) quiet(target deleter.Target) map[deleter.Resource]string {
+func (in *incarnations) quiet(target deleter.Target) map[namespace.ResourceType]string {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	return in.at(target.Namespace, types.UID(target.UID)).quiet

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/nslifecycle/nslifecycle/deleter"
+	"github.com/nslifecycle/nslifecycle/namespace"
 )
 
 // space is where namespaces are read from; each read takes a millisecond.
@@ -280,18 +281,18 @@ func TestMarksAreOfOneIncarnation(t *testing.T) {
 		require.False(t, in.refuses(target, podsResource))
 		in.refuse(target, podsResource)
 		require.True(t, in.refuses(target, podsResource))
-		require.False(t, in.refuses(target, deleter.Resource{Name: "secrets"}))
+		require.False(t, in.refuses(target, namespace.ResourceType{Name: "secrets"}))
 		require.False(t, in.refuses(other, podsResource))
 
 		require.Nil(t, in.quiet(target))
-		versions := map[deleter.Resource]string{podsResource: "7"}
+		versions := map[namespace.ResourceType]string{podsResource: "7"}
 		in.noteQuiet(target, versions)
 		require.Equal(t, versions, in.quiet(target))
 		require.Nil(t, in.quiet(other))
 		in.noteQuiet(target, nil)
 		require.Nil(t, in.quiet(target))
 
-		all := []deleter.Resource{podsResource, {Name: "secrets"}}
+		all := []namespace.ResourceType{podsResource, {Name: "secrets"}}
 		in.vanish(target, podsResource)
 		require.Equal(t, all[1:], in.lasting(target, all))
 		require.Equal(t, podsResource, all[0])
@@ -304,7 +305,7 @@ func TestNothingIsKeptOfTheGone(t *testing.T) {
 	inSpace(t, time.Second, func(t *testing.T, s *space, in *incarnations, target deleter.Target) {
 		in.refuse(target, podsResource)
 		in.vanish(target, podsResource)
-		in.noteQuiet(target, map[deleter.Resource]string{podsResource: "7"})
+		in.noteQuiet(target, map[namespace.ResourceType]string{podsResource: "7"})
 		in.gone("x", "another")
 		require.True(t, in.refuses(target, podsResource))
 		in.gone("x", "one")

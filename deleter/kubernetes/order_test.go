@@ -14,6 +14,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/deleter/kubernetes"
 	"github.com/nslifecycle/nslifecycle/deleter/kubernetes/internal/simulated"
+	"github.com/nslifecycle/nslifecycle/namespace"
 )
 
 // CVE-2024-7598: nothing is touched, nor even looked at, as long as a pod may be there.
@@ -73,9 +74,9 @@ func TestPodsFirst(t *testing.T) {
 }
 
 func TestOrderOfTheHost(t *testing.T) {
-	w := newWorld(t, "", kubernetes.Options{Wait: -1, After: func(r deleter.Resource) []deleter.Resource {
+	w := newWorld(t, "", kubernetes.Options{Wait: -1, After: func(r namespace.ResourceType) []namespace.ResourceType {
 		if r == pods {
-			return []deleter.Resource{widgets}
+			return []namespace.ResourceType{widgets}
 		}
 		return nil
 	}})

@@ -15,6 +15,7 @@ import (
 
 	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/finalizer"
+	"github.com/nslifecycle/nslifecycle/namespace"
 )
 
 // removals bounds how often [Cluster.Remove] looks at an object that others change at
@@ -33,7 +34,7 @@ const removals = 6
 // Types that the options leave alone, and arguments that make no sense, are refused with
 // [deleter.ErrInvalid]; types without single deletions with [deleter.ErrNotSupported].
 func (c *Cluster) Remove(
-	ctx context.Context, resource deleter.Resource, ns, name, uid string, release []finalizer.Name,
+	ctx context.Context, resource namespace.ResourceType, ns, name, uid string, release []finalizer.Name,
 ) (gone bool, err error) {
 	if err := c.checkRemove(ctx, resource, ns, name, uid); err != nil {
 		return false, err
@@ -126,7 +127,7 @@ func keepFinalizers(ctx context.Context, objects metadata.ResourceInterface, m *
 	return err
 }
 
-func (c *Cluster) checkRemove(ctx context.Context, resource deleter.Resource, ns, name, uid string) error {
+func (c *Cluster) checkRemove(ctx context.Context, resource namespace.ResourceType, ns, name, uid string) error {
 	if ctx == nil {
 		return fmt.Errorf("%w context: is nil", deleter.ErrInvalid)
 	}
@@ -147,7 +148,7 @@ func (c *Cluster) checkRemove(ctx context.Context, resource deleter.Resource, ns
 // lookUp returns the type of a resource, by a discovery that began after since, or by a
 // new one if that does not have it. Not found means that there is no such type; that it
 // may be hidden is an error.
-func (c *catalog) lookUp(ctx context.Context, r deleter.Resource, since time.Time) (t typeInfo, found bool, err error) {
+func (c *catalog) lookUp(ctx context.Context, r namespace.ResourceType, since time.Time) (t typeInfo, found bool, err error) {
 	v := c.latest()
 	if v == nil || !v.began.After(since) || !v.has(r) {
 		if v, err = c.fresh(ctx); err != nil {
@@ -163,7 +164,7 @@ func (c *catalog) lookUp(ctx context.Context, r deleter.Resource, since time.Tim
 	return t, false, nil
 }
 
-func (v *view) has(r deleter.Resource) bool {
+func (v *view) has(r namespace.ResourceType) bool {
 	_, ok := v.find(r)
 	return ok
 }

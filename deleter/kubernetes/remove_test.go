@@ -16,6 +16,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/deleter/kubernetes"
 	"github.com/nslifecycle/nslifecycle/deleter/kubernetes/internal/simulated"
 	"github.com/nslifecycle/nslifecycle/finalizer"
+	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/operate/force"
 )
 
@@ -173,7 +174,7 @@ func TestRemoveOfTypesThatMove(t *testing.T) {
 }
 
 func TestBadInputOfRemove(t *testing.T) {
-	w := newWorld(t, ours, kubernetes.Options{Except: []deleter.Resource{configs}})
+	w := newWorld(t, ours, kubernetes.Options{Except: []namespace.ResourceType{configs}})
 	w.create(t, "n")
 	w.put(t, "n", ofPods, simulated.Object{Name: "p"})
 	uid := w.uid(t, "n", "p")
@@ -185,12 +186,12 @@ func TestBadInputOfRemove(t *testing.T) {
 	for _, tt := range []struct {
 		name, ns, object, uid string
 		ctx                   context.Context
-		resource              deleter.Resource
+		resource              namespace.ResourceType
 		want                  error
 	}{
 		{"no context", "n", "p", uid, none, pods, deleter.ErrInvalid},
 		{"a context that has ended", "n", "p", uid, ended, pods, context.Canceled},
-		{"no type", "n", "p", uid, t.Context(), deleter.Resource{}, deleter.ErrInvalid},
+		{"no type", "n", "p", uid, t.Context(), namespace.ResourceType{}, deleter.ErrInvalid},
 		{"a type that is left alone", "n", "p", uid, t.Context(), configs, deleter.ErrInvalid},
 		{"no namespace", "", "p", uid, t.Context(), pods, deleter.ErrInvalid},
 		{"a path", "../n", "p", uid, t.Context(), pods, deleter.ErrInvalid},

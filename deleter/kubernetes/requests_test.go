@@ -12,6 +12,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/deleter/kubernetes"
 	"github.com/nslifecycle/nslifecycle/deleter/kubernetes/internal/simulated"
+	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/controller"
 	"github.com/nslifecycle/nslifecycle/namespace/pass"
 )
@@ -100,7 +101,7 @@ func TestPassTakesSixRequestsTime(t *testing.T) {
 func TestPassWithoutOrderTakesFourRequestsTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := simulate(t, 200, simulated.Options{Latency: 20 * time.Millisecond},
-			kubernetes.Options{After: func(deleter.Resource) []deleter.Resource { return nil }})
+			kubernetes.Options{After: func(namespace.ResourceType) []namespace.ResourceType { return nil }})
 		for i, requests := range []time.Duration{6, 4} {
 			name := fmt.Sprint("n-", i)
 			s.create(t, name, 5)
@@ -146,7 +147,7 @@ func TestOneDeletionAndOneListingPerType(t *testing.T) {
 				require.NoError(t, err)
 				require.Equal(t, pass.Removed, result.Outcome)
 				for _, k := range simulated.Types(20) {
-					r := deleter.Resource{Group: k.Group, Name: k.Resource}
+					r := namespace.ResourceType{Group: k.Group, Name: k.Resource}
 					require.Equal(t, 1, s.api.RequestsFor(r, simulated.List), r)
 					require.LessOrEqual(t, s.api.RequestsFor(r, simulated.DeleteCollection), 1, r)
 					require.LessOrEqual(t, s.api.RequestsFor(r), 2, r)

@@ -19,6 +19,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/deleter/kubernetes"
 	"github.com/nslifecycle/nslifecycle/deleter/kubernetes/internal/simulated"
+	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/pass"
 )
 
@@ -276,7 +277,7 @@ func TestR7_ReportOfAnotherIncarnation(t *testing.T) {
 	w.put(t, "n", ofWidgets, simulated.Object{Name: "a", Finalizers: []string{"example.com/f"}})
 	w.delete(t, "n")
 	w.set(func() { w.hidden[widgets] = false })
-	other := deleter.Report{UID: "another", Clean: []deleter.Resource{configs, pods, widgets}}
+	other := deleter.Report{UID: "another", Clean: []namespace.ResourceType{configs, pods, widgets}}
 	report, err := w.cluster.Deleter().Delete(t.Context(), w.target(t, "n"), other)
 	require.NoError(t, err)
 	require.Equal(t, 1, report.Remaining())

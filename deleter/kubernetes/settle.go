@@ -6,6 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 
 	"github.com/nslifecycle/nslifecycle/deleter"
+	"github.com/nslifecycle/nslifecycle/namespace"
 )
 
 const (
@@ -35,7 +36,7 @@ type settling struct {
 	settled bool      // the look, and the discovery that it relies upon, began no earlier
 	// quiet are the versions at which an earlier look of the same incarnation saw each
 	// type empty; nil: it did not, or that does not count.
-	quiet map[deleter.Resource]string
+	quiet map[namespace.ResourceType]string
 }
 
 // settling begins a look at target over v that relies upon a discovery which did not
@@ -70,8 +71,8 @@ func (d *Deleter) settles(target deleter.Target, s settling, report deleter.Repo
 }
 
 // versions returns the resource version at which each type was listed.
-func versions(report deleter.Report) map[deleter.Resource]string {
-	seen := make(map[deleter.Resource]string, len(report.Results))
+func versions(report deleter.Report) map[namespace.ResourceType]string {
+	seen := make(map[namespace.ResourceType]string, len(report.Results))
 	for _, r := range report.Results {
 		seen[r.Resource] = r.Seen
 	}
@@ -79,7 +80,7 @@ func versions(report deleter.Report) map[deleter.Resource]string {
 }
 
 // later reports whether each type was listed at a later version than before.
-func later(report deleter.Report, before map[deleter.Resource]string) bool {
+func later(report deleter.Report, before map[namespace.ResourceType]string) bool {
 	for _, r := range report.Results {
 		order, err := resourceversion.CompareResourceVersion(r.Seen, before[r.Resource])
 		if err != nil || order <= 0 {

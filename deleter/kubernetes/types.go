@@ -1,9 +1,8 @@
 package kubernetes
 
 import (
+	"github.com/nslifecycle/nslifecycle/namespace"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-
-	"github.com/nslifecycle/nslifecycle/deleter"
 )
 
 // typeInfo is one resource type of the API server, in its preferred version.
@@ -12,8 +11,8 @@ type typeInfo struct {
 	verbs verbs
 }
 
-func (t typeInfo) resource() deleter.Resource {
-	return deleter.Resource{Group: t.gvr.Group, Name: t.gvr.Resource}
+func (t typeInfo) resource() namespace.ResourceType {
+	return namespace.ResourceType{Group: t.gvr.Group, Name: t.gvr.Resource}
 }
 
 // verbs are what can be done with a type, of what matters here.

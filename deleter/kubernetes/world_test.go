@@ -21,9 +21,9 @@ import (
 
 // The types of a world, in the order of their indices.
 var (
-	pods    = deleter.Resource{Name: "pods"}
-	configs = deleter.Resource{Name: "configmaps"}
-	widgets = deleter.Resource{Group: "example.com", Name: "widgets"}
+	pods    = namespace.ResourceType{Name: "pods"}
+	configs = namespace.ResourceType{Name: "configmaps"}
+	widgets = namespace.ResourceType{Group: "example.com", Name: "widgets"}
 )
 
 const (
@@ -38,7 +38,7 @@ type world struct {
 	cluster *kubernetes.Cluster
 
 	mu       sync.Mutex
-	hidden   map[deleter.Resource]bool                      // types that discovery does not show
+	hidden   map[namespace.ResourceType]bool                // types that discovery does not show
 	failed   error                                          // what it fails with, beside what it finds
 	extra    []*metav1.APIResourceList                      // what it shows beyond
 	requests func(context.Context, simulated.Request) error // before each request for content
@@ -46,9 +46,9 @@ type world struct {
 
 func newWorld(tb testing.TB, version string, opts kubernetes.Options) *world {
 	tb.Helper()
-	w := &world{hidden: map[deleter.Resource]bool{}}
+	w := &world{hidden: map[namespace.ResourceType]bool{}}
 	types := make([]simulated.Type, 3)
-	for i, r := range []deleter.Resource{pods, configs, widgets} {
+	for i, r := range []namespace.ResourceType{pods, configs, widgets} {
 		types[i].GroupVersionResource = schema.GroupVersionResource{Group: r.Group, Version: "v1", Resource: r.Name}
 	}
 	w.API = simulated.New(simulated.Options{Types: types, GitVersion: version, Before: w.before})
@@ -98,7 +98,7 @@ func (w *world) resources(ctx context.Context) ([]*metav1.APIResourceList, error
 		}
 		part := &metav1.APIResourceList{GroupVersion: list.GroupVersion}
 		for _, r := range list.APIResources {
-			if !w.hidden[deleter.Resource{Group: gv.Group, Name: r.Name}] {
+			if !w.hidden[namespace.ResourceType{Group: gv.Group, Name: r.Name}] {
 				part.APIResources = append(part.APIResources, r)
 			}
 		}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/nslifecycle/nslifecycle/deleter"
+	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/controller"
 	"github.com/nslifecycle/nslifecycle/namespace/members/replicas"
 	"github.com/nslifecycle/nslifecycle/namespace/pass"
@@ -143,7 +144,7 @@ func (s *service) deleter(r *registry.Registry) (deleter.Deleter, error) {
 // remote is content that answers like a remote service: each call takes a while.
 type remote struct {
 	*service
-	resource deleter.Resource
+	resource namespace.ResourceType
 	all      deleter.Content
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/pass"
 )
 
-var documents = deleter.Resource{Name: "documents"}
+var documents = namespace.ResourceType{Name: "documents"}
 
 // onePass deletes a tenant in a loop of the host: any loop will do that comes back
 // while there is something to do.

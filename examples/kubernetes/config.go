@@ -14,10 +14,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/examples/internal/command"
 	"github.com/nslifecycle/nslifecycle/examples/internal/reach"
 	"github.com/nslifecycle/nslifecycle/finalizer"
+	"github.com/nslifecycle/nslifecycle/namespace"
 )
 
 // config is what the command line chooses.
@@ -25,8 +25,8 @@ type config struct {
 	kubeconfig   string
 	server       string
 	finalizer    finalizer.Name
-	only         []deleter.Resource
-	except       []deleter.Resource
+	only         []namespace.ResourceType
+	except       []namespace.ResourceType
 	exceptGroups []string
 	wait         time.Duration
 	quietTwice   bool
@@ -159,11 +159,11 @@ func leaseName(f finalizer.Name) string {
 }
 
 // resources reads types as kubectl writes them.
-func resources(into *[]deleter.Resource) func(string) error {
+func resources(into *[]namespace.ResourceType) func(string) error {
 	return func(text string) error {
 		for one := range strings.SplitSeq(text, ",") {
 			name, group, _ := strings.Cut(one, ".")
-			r := deleter.Resource{Group: group, Name: name}
+			r := namespace.ResourceType{Group: group, Name: name}
 			if wrong := validation.IsDNS1035Label(name); len(wrong) > 0 {
 				return fmt.Errorf("%q is no type such as configmaps or widgets.example.com: %s", one, wrong[0])
 			}

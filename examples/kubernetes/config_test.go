@@ -11,10 +11,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/examples/internal/command"
 	"github.com/nslifecycle/nslifecycle/examples/internal/programs"
 	"github.com/nslifecycle/nslifecycle/finalizer"
+	"github.com/nslifecycle/nslifecycle/namespace"
 )
 
 func TestBadInput(t *testing.T) {
@@ -118,7 +118,7 @@ func TestParse(t *testing.T) {
 	require.NotEqual(t, c.lease.identity, other.lease.identity, "replicas on one host differ")
 	c, err = parse([]string{"--only", "configmaps,widgets.example.com", "--only", "pods", "--except-groups", "a.b,c"}, io.Discard)
 	require.NoError(t, err)
-	require.Equal(t, []deleter.Resource{{Name: "configmaps"}, {Name: "widgets", Group: "example.com"}, {Name: "pods"}}, c.only)
+	require.Equal(t, []namespace.ResourceType{{Name: "configmaps"}, {Name: "widgets", Group: "example.com"}, {Name: "pods"}}, c.only)
 	require.Equal(t, []string{"a.b", "c"}, c.exceptGroups)
 	_, err = parse([]string{"--help"}, io.Discard)
 	require.ErrorIs(t, err, flag.ErrHelp)

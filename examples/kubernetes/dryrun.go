@@ -55,8 +55,8 @@ func (a *agent) dryRun(ctx context.Context, w io.Writer) error {
 }
 
 // missing returns the types of --only that were not found: they may be misspelt.
-func (a *agent) missing(report deleter.Report) []deleter.Resource {
-	return slices.DeleteFunc(slices.Clone(a.config.only), func(r deleter.Resource) bool {
+func (a *agent) missing(report deleter.Report) []namespace.ResourceType {
+	return slices.DeleteFunc(slices.Clone(a.config.only), func(r namespace.ResourceType) bool {
 		return slices.Contains(a.config.except, r) || slices.ContainsFunc(report.Results, func(one deleter.Result) bool { return one.Resource == r })
 	})
 }

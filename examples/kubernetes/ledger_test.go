@@ -23,7 +23,7 @@ func TestOneLineForEachChange(t *testing.T) {
 	l := newLedger(func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) })
 	ref := controller.Ref{Name: "a", UID: "1"}
 	left := func(n int, holders ...deleter.Holder) deleter.Result {
-		return deleter.Result{Resource: deleter.Resource{Name: "pods"}, Remaining: n, Holders: holders}
+		return deleter.Result{Resource: namespace.ResourceType{Name: "pods"}, Remaining: n, Holders: holders}
 	}
 	ns := namespace.Namespace{}
 	step := func(outcome pass.Outcome, err error, results ...deleter.Result) {

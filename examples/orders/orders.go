@@ -13,7 +13,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/store/postgres/guard"
 )
 
-var ordersType = deleter.Resource{Group: "shop.example.com", Name: "orders"}
+var ordersType = namespace.ResourceType{Group: "shop.example.com", Name: "orders"}
 
 // orders is the service's own table.
 type orders struct {

@@ -9,7 +9,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/finalizer"
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
@@ -81,7 +80,7 @@ func fill(ctx context.Context, r *registry.Registry, ns string, objects, writers
 
 // release takes the archivist's finalizer from the archive, if it is still there.
 func release(ctx context.Context, r *registry.Registry, ns string) (bool, error) {
-	builds, err := r.Content(deleter.Resource{Group: "openshift.com", Name: "builds"})
+	builds, err := r.Content(namespace.ResourceType{Group: "openshift.com", Name: "builds"})
 	if err != nil {
 		return false, err
 	}

@@ -142,7 +142,7 @@ func (t *story) end(ctx context.Context, from namespace.Namespace) error {
 
 // controller returns the controller of one party, which tells what it removes.
 func (t *story) controller(party finalizer.Name, types []registry.ResourceType) (*controller.Controller, error) {
-	resources := make([]deleter.Resource, len(types))
+	resources := make([]namespace.ResourceType, len(types))
 	for i, typ := range types {
 		resources[i] = typ.Name()
 	}

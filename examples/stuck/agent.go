@@ -23,7 +23,7 @@ type agent struct {
 }
 
 func (w *world) newAgent(f finalizer.Name, contact string, names []string) (*agent, error) {
-	of := make([]deleter.Resource, len(names))
+	of := make([]namespace.ResourceType, len(names))
 	for i, name := range names {
 		if _, err := w.source(name); err != nil {
 			return nil, err

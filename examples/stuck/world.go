@@ -54,8 +54,8 @@ type world struct {
 
 	mu      sync.Mutex
 	explain *explain.Explainer
-	sources map[deleter.Resource]*behavior
-	after   map[deleter.Resource][]deleter.Resource
+	sources map[namespace.ResourceType]*behavior
+	after   map[namespace.ResourceType][]namespace.ResourceType
 	hidden  map[string]error // groups that cannot be discovered
 	rivals  map[string]bool  // namespaces that somebody else writes again and again
 }
@@ -89,8 +89,8 @@ func newWorld(ctx context.Context, pace tempo) (*world, error) {
 		registry: r,
 		recorder: explain.NewRecorder(nil),
 		agents:   map[finalizer.Name]*agent{},
-		sources:  map[deleter.Resource]*behavior{},
-		after:    map[deleter.Resource][]deleter.Resource{},
+		sources:  map[namespace.ResourceType]*behavior{},
+		after:    map[namespace.ResourceType][]namespace.ResourceType{},
 		hidden:   map[string]error{},
 		rivals:   map[string]bool{},
 	}
@@ -156,9 +156,9 @@ func (w *world) beside(f func(ctx context.Context)) {
 	w.others = append(w.others, done.Wait)
 }
 
-func resource(name string) deleter.Resource {
+func resource(name string) namespace.ResourceType {
 	resource, group, _ := strings.Cut(name, ".")
-	return deleter.Resource{Name: resource, Group: group}
+	return namespace.ResourceType{Name: resource, Group: group}
 }
 
 func (w *world) source(name string) (*behavior, error) {

@@ -19,7 +19,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver"
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
@@ -41,7 +40,7 @@ func newBenchEnv(b *testing.B, objects int) *benchEnv {
 	b.Cleanup(func() { s.Close() })
 	e := newEnvOver(b, s, &apiserver.Options{Limits: apiserver.Limits{Watches: 10_000}})
 	e.namespace("x")
-	c, err := e.registry.Content(deleter.Resource{Name: "configmaps"})
+	c, err := e.registry.Content(namespace.ResourceType{Name: "configmaps"})
 	require.NoError(b, err)
 	for i := range objects {
 		_, err := c.Create(b.Context(), "x", benchObject(fmt.Sprintf("o%04d", i), "0"))

@@ -277,7 +277,7 @@ func TestR12_LaterWavesAreNoticed(t *testing.T) {
 		w := newWorld(t, 2, latency(time.Millisecond))
 		d, err := deleter.New([]deleter.Source{
 			{Resource: resource(0), Content: w.fakes[0]},
-			{Resource: resource(1), Content: w.fakes[1], After: []deleter.Resource{resource(0)}},
+			{Resource: resource(1), Content: w.fakes[1], After: []namespace.ResourceType{resource(0)}},
 		}, nil)
 		require.NoError(t, err)
 		diary := newDiary()

@@ -52,8 +52,8 @@ func newWorld(t testing.TB, n int, shape func(i int) contenttest.FakeOptions) *w
 	return w
 }
 
-func resource(i int) deleter.Resource {
-	return deleter.Resource{Name: fmt.Sprintf("things%03d", i), Group: "example.com"}
+func resource(i int) namespace.ResourceType {
+	return namespace.ResourceType{Name: fmt.Sprintf("things%03d", i), Group: "example.com"}
 }
 
 // latency is how content answers that takes a while for each call.

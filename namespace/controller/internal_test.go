@@ -11,17 +11,18 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/nslifecycle/nslifecycle/deleter"
+	"github.com/nslifecycle/nslifecycle/namespace"
 )
 
 func TestRemembered(t *testing.T) {
 	var c catalog
-	var types []deleter.Resource
+	var types []namespace.ResourceType
 	for _, name := range []string{"pods", "builds", "secrets"} {
 		for _, group := range []string{"", "example.com"} {
-			types = append(types, deleter.Resource{Name: name, Group: group})
+			types = append(types, namespace.ResourceType{Name: name, Group: group})
 		}
 	}
-	slices.SortFunc(types, deleter.Resource.Compare)
+	slices.SortFunc(types, namespace.ResourceType.Compare)
 	for range 100 { // whatever came before, in any order
 		report := deleter.Report{UID: "u"}
 		for _, r := range types {

@@ -162,7 +162,7 @@ func TestR8_ReplacedDuringAPass(t *testing.T) {
 				require.Equal(t, target.UID, previous.UID, "the report of another incarnation")
 			}
 			time.Sleep(10 * time.Millisecond)
-			return deleter.Report{UID: target.UID, Clean: []deleter.Resource{resource(0)}}, nil
+			return deleter.Report{UID: target.UID, Clean: []namespace.ResourceType{resource(0)}}, nil
 		})
 		diary := newDiary()
 		run(t, w.host, d, kubernetes, controller.Options{Hooks: diary.hooks()})

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/nslifecycle/nslifecycle/deleter"
+	"github.com/nslifecycle/nslifecycle/namespace"
 )
 
 // remembered is what is kept of the report of a namespace's last pass until its
@@ -36,15 +37,15 @@ var errBefore = errors.New("failed in the pass before")
 
 // catalog numbers the resource types that reports name.
 type catalog struct {
-	numbers   map[deleter.Resource]uint32
-	resources []deleter.Resource
+	numbers   map[namespace.ResourceType]uint32
+	resources []namespace.ResourceType
 }
 
-func (c *catalog) number(r deleter.Resource) uint32 {
+func (c *catalog) number(r namespace.ResourceType) uint32 {
 	n, ok := c.numbers[r]
 	if !ok {
 		if c.numbers == nil {
-			c.numbers = map[deleter.Resource]uint32{}
+			c.numbers = map[namespace.ResourceType]uint32{}
 		}
 		n = uint32(len(c.resources))
 		c.numbers[r] = n
@@ -92,7 +93,7 @@ func (c *catalog) recall(uid string, m remembered) deleter.Report {
 			r.Clean = append(r.Clean, c.resources[i*64+bits.TrailingZeros64(word)])
 		}
 	}
-	slices.SortFunc(r.Clean, deleter.Resource.Compare)
+	slices.SortFunc(r.Clean, namespace.ResourceType.Compare)
 	for _, l := range m.left {
 		if l.sight {
 			r.LastSeen = append(r.LastSeen, deleter.Sight{Resource: c.resources[l.number], Objects: l.remaining})

@@ -195,7 +195,7 @@ var steps = map[string]func(s *stage, words []string) error{
 
 func (s *stage) party(words []string) error {
 	p := &player{party: namespace.Party{Finalizer: finalizer.Name(words[0])}}
-	types := make([]deleter.Resource, len(words)-1)
+	types := make([]namespace.ResourceType, len(words)-1)
 	for i, name := range words[1:] {
 		types[i], s.moods[name] = resourceNamed(name), &mood{}
 	}
@@ -212,9 +212,9 @@ func (s *stage) discover(_ context.Context, sources []deleter.Source) ([]deleter
 	return sources, nil
 }
 
-func resourceNamed(name string) deleter.Resource {
+func resourceNamed(name string) namespace.ResourceType {
 	resource, group, _ := strings.Cut(name, ".")
-	return deleter.Resource{Name: resource, Group: group}
+	return namespace.ResourceType{Name: resource, Group: group}
 }
 
 func (s *stage) start(words []string) error {

@@ -20,7 +20,7 @@ func ExampleRun() {
 	_, _ = tenants.Delete(ctx, "acme")
 
 	invoices := 5
-	d, err := deleter.FromFunc(deleter.Resource{Name: "invoices"}, func(context.Context, deleter.Target) (int, error) {
+	d, err := deleter.FromFunc(namespace.ResourceType{Name: "invoices"}, func(context.Context, deleter.Target) (int, error) {
 		invoices = max(0, invoices-3) // as many as one statement deletes
 		return invoices, nil
 	})

@@ -19,8 +19,8 @@ var (
 	kubernetes = namespace.Party{Finalizer: finalizer.Kubernetes}
 	origin     = namespace.Party{Finalizer: "openshift.com/origin"}
 
-	pods    = deleter.Resource{Name: "pods"}
-	widgets = deleter.Resource{Group: "example.com", Name: "widgets"}
+	pods    = namespace.ResourceType{Name: "pods"}
+	widgets = namespace.ResourceType{Group: "example.com", Name: "widgets"}
 )
 
 // deleterFunc is a Deleter of one function.
@@ -35,7 +35,7 @@ func sees(report deleter.Report, err error) deleter.Deleter {
 	return deleterFunc(func(context.Context, deleter.Target, deleter.Report) (deleter.Report, error) { return report, err })
 }
 
-func left(resource deleter.Resource, n int) deleter.Report {
+func left(resource namespace.ResourceType, n int) deleter.Report {
 	return deleter.Report{Results: []deleter.Result{{Resource: resource, Remaining: n}}}
 }
 

@@ -85,7 +85,7 @@ func TestAfterIsTheEstimate(t *testing.T) {
 func TestTheDeleterGetsTargetAndPrevious(t *testing.T) {
 	h := new(controllertest.Host)
 	ns := terminate(t, h, "a")
-	previous := deleter.Report{UID: ns.UID, Clean: []deleter.Resource{pods}}
+	previous := deleter.Report{UID: ns.UID, Clean: []namespace.ResourceType{pods}}
 	asked := 0
 	_, err := pass.Run(t.Context(), h, deleterFunc(func(_ context.Context, target deleter.Target, got deleter.Report) (deleter.Report, error) {
 		asked++

@@ -42,7 +42,7 @@ func remember(ns namespace.Namespace, party namespace.Party, previous deleter.Re
 	}
 	sights := slices.Clone(previous.LastSeen)
 	for _, r := range seen {
-		resource := deleter.Resource{Group: r.Group, Name: r.Resource}
+		resource := namespace.ResourceType{Group: r.Group, Name: r.Resource}
 		if r.Resource == "" {
 			unknown = append(unknown, r)
 			continue

@@ -9,7 +9,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/finalizer"
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
@@ -178,7 +177,7 @@ func TestAdmissionCannotReplace(t *testing.T) {
 	e.put(widgets, "x", object("a"))
 	e.put(widgets, "x", object("other"))
 	before := e.revision()
-	get := func(ctx context.Context, w *registry.Write, resource deleter.Resource, name string) registry.Object {
+	get := func(ctx context.Context, w *registry.Write, resource namespace.ResourceType, name string) registry.Object {
 		o, err := w.Get(ctx, resource, name)
 		require.NoError(t, err)
 		return o
@@ -245,7 +244,7 @@ func TestAdmissionCannotReplace(t *testing.T) {
 			return err
 		}},
 		{"undeclared", namespace.ErrNotFound, "is not declared", func(ctx context.Context, w *registry.Write) error {
-			_, err := w.List(ctx, deleter.Resource{Name: namespace.Resource})
+			_, err := w.List(ctx, namespace.ResourceType{Name: namespace.Resource})
 			return err
 		}},
 	} {

@@ -10,7 +10,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 
-	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/finalizer"
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
@@ -26,7 +25,7 @@ type link func(ctx context.Context, w *registry.Write) error
 func (l link) Admit(ctx context.Context, w *registry.Write) error { return l(ctx, w) }
 
 var (
-	counters = deleter.Resource{Group: "example.com", Name: "counters"}
+	counters = namespace.ResourceType{Group: "example.com", Name: "counters"}
 
 	admittedTypes = append([]registry.ResourceType{
 		{Group: "example.com", Version: "v1", Resource: "counters", Kind: "Counter", Namespaced: true, Status: true},

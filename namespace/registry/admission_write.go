@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/store"
 )
@@ -53,7 +52,7 @@ func (r *replacement) entry() store.Entry {
 var errNoAttempt = fmt.Errorf("%w: a Write is valid until the Admit that was given it returns", ErrAdmission)
 
 // content returns where the objects of a type are that w may read.
-func (w *Write) content(resource deleter.Resource) (*admission, *Content, string, error) {
+func (w *Write) content(resource namespace.ResourceType) (*admission, *Content, string, error) {
 	a := w.attempt
 	if a == nil {
 		return nil, nil, "", errNoAttempt
@@ -87,7 +86,7 @@ func (e readError) Unwrap() error { return e.error }
 // replaced. For a type that no registry can declare the error is [namespace.ErrNotFound].
 //
 // Reading alone holds nothing: see [Write.Replace] and [Write.HoldGate].
-func (w *Write) Get(ctx context.Context, resource deleter.Resource, name string) (Object, error) {
+func (w *Write) Get(ctx context.Context, resource namespace.ResourceType, name string) (Object, error) {
 	a, c, ns, err := w.content(resource)
 	if err != nil {
 		return Object{}, err
@@ -130,7 +129,7 @@ func readObject(e store.Entry) (Object, error) {
 
 // List returns all objects of a type in the write's namespace, or of a
 // cluster-scoped type, ordered by name, under the terms of [Write.Get].
-func (w *Write) List(ctx context.Context, resource deleter.Resource) ([]Object, error) {
+func (w *Write) List(ctx context.Context, resource namespace.ResourceType) ([]Object, error) {
 	a, c, ns, err := w.content(resource)
 	if err != nil {
 		return nil, err

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/phase"
 	"github.com/nslifecycle/nslifecycle/store"
@@ -36,7 +35,7 @@ type ObjectList struct {
 
 // Content returns the objects of a declared type, or [namespace.ErrNotFound]. On
 // the view of [Registry.DryRun] its writes change nothing either.
-func (r *Registry) Content(resource deleter.Resource) (*Content, error) {
+func (r *Registry) Content(resource namespace.ResourceType) (*Content, error) {
 	c, err := r.content(resource)
 	if err != nil {
 		return nil, err
@@ -45,7 +44,7 @@ func (r *Registry) Content(resource deleter.Resource) (*Content, error) {
 	return c, nil
 }
 
-func (c *core) content(resource deleter.Resource) (*Content, error) {
+func (c *core) content(resource namespace.ResourceType) (*Content, error) {
 	t, ok := c.types[resource]
 	if !ok {
 		return nil, &namespace.Error{

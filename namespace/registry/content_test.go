@@ -13,7 +13,6 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/stretchr/testify/require"
 
-	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/finalizer"
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
@@ -165,7 +164,7 @@ func TestUngenerated(t *testing.T) {
 	}})
 	require.NoError(t, err)
 	e.create("x")
-	notes, err := r.Content(deleter.Resource{Name: "notes"})
+	notes, err := r.Content(namespace.ResourceType{Name: "notes"})
 	require.NoError(t, err)
 	note := registry.Object{Meta: namespace.Meta{Name: "a", Generation: 3}, Fields: map[string]json.RawMessage{"data": json.RawMessage(`1`)}}
 	made, err := notes.Create(e.ctx, "x", note)
@@ -346,9 +345,9 @@ func TestDeleteCollection(t *testing.T) {
 
 func TestContentOfUndeclaredType(t *testing.T) {
 	e := newEnv(t)
-	_, err := e.Content(deleter.Resource{Name: "gadgets"})
+	_, err := e.Content(namespace.ResourceType{Name: "gadgets"})
 	require.ErrorIs(t, err, namespace.ErrNotFound)
-	_, err = e.Content(deleter.Resource{Name: "widgets"})
+	_, err = e.Content(namespace.ResourceType{Name: "widgets"})
 	require.ErrorIs(t, err, namespace.ErrNotFound, "the group is part of the name")
 	require.Equal(t, types[1], e.content(widgets).Type())
 	require.Equal(t, []registry.ResourceType{types[0], types[2], types[1]}, e.Types())

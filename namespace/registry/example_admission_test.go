@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
 	"github.com/nslifecycle/nslifecycle/store/memory"
@@ -17,8 +16,8 @@ import (
 type allowance struct{}
 
 var (
-	notes      = deleter.Resource{Group: "example.com", Name: "notes"}
-	allowances = deleter.Resource{Group: "example.com", Name: "allowances"}
+	notes      = namespace.ResourceType{Group: "example.com", Name: "notes"}
+	allowances = namespace.ResourceType{Group: "example.com", Name: "allowances"}
 )
 
 func (allowance) Admit(ctx context.Context, w *registry.Write) error {
@@ -77,7 +76,7 @@ func ExampleAdmission() {
 		return
 	}
 	defer r.Close()
-	content := func(resource deleter.Resource) *registry.Content {
+	content := func(resource namespace.ResourceType) *registry.Content {
 		c, err := r.Content(resource)
 		if err != nil {
 			fmt.Println(err)

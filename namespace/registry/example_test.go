@@ -42,7 +42,7 @@ func ExampleContent_Create() {
 	ctx := context.Background()
 	r, closeAll := exampleRegistry()
 	defer closeAll()
-	notes, err := r.Content(deleter.Resource{Group: "example.com", Name: "notes"})
+	notes, err := r.Content(namespace.ResourceType{Group: "example.com", Name: "notes"})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -114,7 +114,7 @@ func ExampleRegistry_Deleter() {
 	ctx := context.Background()
 	r, closeAll := exampleRegistry()
 	defer closeAll()
-	notes, err := r.Content(deleter.Resource{Group: "example.com", Name: "notes"})
+	notes, err := r.Content(namespace.ResourceType{Group: "example.com", Name: "notes"})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -1,8 +1,11 @@
 package registry
 
-import "github.com/nslifecycle/nslifecycle/deleter"
+import (
+	"github.com/nslifecycle/nslifecycle/deleter"
+	"github.com/nslifecycle/nslifecycle/namespace"
+)
 
 // Sources lets tests ask the content of single types.
-func (r *Registry) Sources(resources ...deleter.Resource) ([]deleter.Source, error) {
+func (r *Registry) Sources(resources ...namespace.ResourceType) ([]deleter.Source, error) {
 	return r.sources(resources...)
 }

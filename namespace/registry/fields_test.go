@@ -8,13 +8,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 
-	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
 	"github.com/nslifecycle/nslifecycle/store/memory"
 )
 
-var notices = deleter.Resource{Name: "notices"}
+var notices = namespace.ResourceType{Name: "notices"}
 
 // fieldsEnv declares a type with selectable fields.
 func fieldsEnv(t *testing.T) *env {

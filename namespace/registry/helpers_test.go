@@ -18,9 +18,9 @@ import (
 )
 
 var (
-	configmaps = deleter.Resource{Name: "configmaps"}
-	widgets    = deleter.Resource{Group: "example.com", Name: "widgets"}
-	nodes      = deleter.Resource{Name: "nodes"}
+	configmaps = namespace.ResourceType{Name: "configmaps"}
+	widgets    = namespace.ResourceType{Group: "example.com", Name: "widgets"}
+	nodes      = namespace.ResourceType{Name: "nodes"}
 
 	types = []registry.ResourceType{
 		{Version: "v1", Resource: "configmaps", Kind: "ConfigMap", Namespaced: true},
@@ -58,7 +58,7 @@ func newEnvOver(t testing.TB, s store.Store) *env {
 	return &env{Registry: r, t: t, ctx: t.Context(), store: s}
 }
 
-func (e *env) content(resource deleter.Resource) *registry.Content {
+func (e *env) content(resource namespace.ResourceType) *registry.Content {
 	e.t.Helper()
 	c, err := e.Content(resource)
 	require.NoError(e.t, err)
@@ -89,7 +89,7 @@ func (e *env) release(name string) namespace.Namespace {
 	return n
 }
 
-func (e *env) put(resource deleter.Resource, ns string, o registry.Object) registry.Object {
+func (e *env) put(resource namespace.ResourceType, ns string, o registry.Object) registry.Object {
 	e.t.Helper()
 	o, err := e.content(resource).Create(e.ctx, ns, o)
 	require.NoError(e.t, err)

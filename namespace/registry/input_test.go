@@ -103,7 +103,7 @@ func badNamesEverywhere(t *testing.T, e *env) {
 		requireRefused(t, err, what, bad...)
 		_, err = w.DeleteCollection(e.ctx, name, labels(t, ""), fields(t, ""))
 		requireRefused(t, err, what, bad...)
-		_, err = e.Content(deleter.Resource{Name: name})
+		_, err = e.Content(namespace.ResourceType{Name: name})
 		requireRefused(t, err, what, namespace.ErrNotFound)
 		if name == "" {
 			continue // all namespaces

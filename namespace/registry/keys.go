@@ -6,7 +6,6 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/finalizer/syntax"
 	"github.com/nslifecycle/nslifecycle/namespace"
 )
@@ -50,11 +49,11 @@ func (l layout) holds() string                  { return l.root + ".hold/" }
 func (l layout) types() string                  { return l.root + ".types/" }
 func (l layout) hold(name string) string        { return l.root + ".hold/" + name }
 
-func (l layout) typeRecord(r deleter.Resource) string { return l.types() + r.String() }
+func (l layout) typeRecord(r namespace.ResourceType) string { return l.types() + r.String() }
 
 // content returns the prefix of all objects of a type; with a namespace, of those
 // in it.
-func (l layout) content(resource deleter.Resource, ns string) string {
+func (l layout) content(resource namespace.ResourceType, ns string) string {
 	if ns == "" {
 		return l.root + resource.String() + "/"
 	}
@@ -131,8 +130,8 @@ func (t ResourceType) equal(o ResourceType) bool {
 }
 
 // Name returns the group and the resource, as package deleter names them.
-func (t ResourceType) Name() deleter.Resource {
-	return deleter.Resource{Group: t.Group, Name: t.Resource}
+func (t ResourceType) Name() namespace.ResourceType {
+	return namespace.ResourceType{Group: t.Group, Name: t.Resource}
 }
 
 // APIVersion returns "group/version", or the version alone for the core group.
@@ -167,7 +166,7 @@ func (t ResourceType) check() error {
 }
 
 // checkName refuses a name that no type of content can have.
-func checkName(r deleter.Resource) error {
+func checkName(r namespace.ResourceType) error {
 	if wrong := syntax.Label(r.Name); len(wrong) > 0 {
 		return invalidOption("resource type %q: the resource %s", clip(r.String()), strings.Join(wrong, "; "))
 	}

@@ -62,7 +62,7 @@ func orphans(t *testing.T, s store.Store, spaces, cycles int) {
 	for creator := range 16 {
 		rnd := rand.New(rand.NewPCG(seed, uint64(creator)))
 		creators.Go(func() {
-			w := e.content([]deleter.Resource{widgets, configmaps}[creator%2])
+			w := e.content([]namespace.ResourceType{widgets, configmaps}[creator%2])
 			i := 0
 			for range tickets {
 				i++
@@ -113,7 +113,7 @@ func orphans(t *testing.T, s store.Store, spaces, cycles int) {
 	for _, name := range names {
 		require.False(t, e.has(name))
 	}
-	for _, resource := range []deleter.Resource{widgets, configmaps} {
+	for _, resource := range []namespace.ResourceType{widgets, configmaps} {
 		list, err := e.content(resource).List(e.ctx, "", registry.ListOptions{})
 		require.NoError(t, err)
 		require.Empty(t, list.Items)

@@ -31,7 +31,6 @@ import (
 	"encoding/hex"
 	"slices"
 
-	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/finalizer"
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/operate/audit"
@@ -85,7 +84,7 @@ type core struct {
 	keys      layout
 	finalizer finalizer.Name
 	immortal  []string
-	types     map[deleter.Resource]declared
+	types     map[namespace.ResourceType]declared
 	admission []Admission
 	turns     turns
 	gates     gates
@@ -158,7 +157,7 @@ func newRegistry(s store.Store, o Options) (*Registry, error) {
 	if err != nil {
 		return nil, err
 	}
-	types := make(map[deleter.Resource]declared, len(o.Types))
+	types := make(map[namespace.ResourceType]declared, len(o.Types))
 	for _, t := range o.Types {
 		if err := t.check(); err != nil {
 			return nil, err

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/finalizer"
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/store"
@@ -23,7 +22,7 @@ import (
 // so it is for a cluster-scoped type. Everywhere else it is not, as it is not by a pass:
 // what is left must be able to go (rule R12). An empty uid is [namespace.ErrBadRequest],
 // a type that is not declared [namespace.ErrNotFound].
-func (r *Registry) Remove(ctx context.Context, resource deleter.Resource, ns, name, uid string, release []finalizer.Name) (gone bool, err error) {
+func (r *Registry) Remove(ctx context.Context, resource namespace.ResourceType, ns, name, uid string, release []finalizer.Name) (gone bool, err error) {
 	c, err := r.Content(resource)
 	if err != nil {
 		return false, err

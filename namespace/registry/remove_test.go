@@ -122,12 +122,12 @@ func TestRemoveBadInput(t *testing.T) {
 	e := newEnv(t)
 	e.create("x")
 	for name, tc := range map[string]struct {
-		resource      deleter.Resource
+		resource      namespace.ResourceType
 		ns, name, uid string
 		want          error
 	}{
-		"no type":        {deleter.Resource{}, "x", "w", "u", namespace.ErrNotFound},
-		"not declared":   {deleter.Resource{Name: "gadgets"}, "x", "w", "u", namespace.ErrNotFound},
+		"no type":        {namespace.ResourceType{}, "x", "w", "u", namespace.ErrNotFound},
+		"not declared":   {namespace.ResourceType{Name: "gadgets"}, "x", "w", "u", namespace.ErrNotFound},
 		"no namespace":   {widgets, "", "w", "u", namespace.ErrBadRequest},
 		"path":           {widgets, "x/y", "w", "u", namespace.ErrBadRequest},
 		"path as name":   {widgets, "x", "../y", "u", namespace.ErrBadRequest},

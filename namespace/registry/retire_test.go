@@ -25,7 +25,7 @@ func TestR7_RetireType(t *testing.T) {
 	start := now(t, s)
 	ctx := audit.WithActor(t.Context(), "alice")
 	require.ErrorIs(t, old.RetireType(ctx, invoices.Name(), "dropped"), namespace.ErrNotFound)
-	require.ErrorIs(t, old.RetireType(ctx, deleter.Resource{Name: ".gate"}, "dropped"), namespace.ErrBadRequest)
+	require.ErrorIs(t, old.RetireType(ctx, namespace.ResourceType{Name: ".gate"}, "dropped"), namespace.ErrBadRequest)
 	require.ErrorIs(t, old.RetireType(ctx, invoices.Name(), " "), namespace.ErrInvalid)
 	for _, name := range []string{"a", "b", "b-c", "b0"} {
 		new.create(name)

@@ -18,7 +18,7 @@ type DeleterOptions struct {
 	deleter.Options
 	// Types are the types to delete, for example the types of one of several parties that
 	// share the namespaces. Empty means all declared namespaced types.
-	Types []deleter.Resource
+	Types []namespace.ResourceType
 	// Sources is called in each pass with the sources of Types, and returns the sources to
 	// use. It may order them (After), wrap them, or add sources of content outside the
 	// registry. Its error is a failure of discovery ([deleter.Discovering]). If it is nil,
@@ -70,7 +70,7 @@ func (r *Registry) undeclared(ctx context.Context) ([]deleter.Source, error) {
 	var sources []deleter.Source
 	for _, e := range page.Entries {
 		name, group, _ := strings.Cut(strings.TrimPrefix(e.Key, r.keys.types()), ".")
-		resource := deleter.Resource{Name: name, Group: group}
+		resource := namespace.ResourceType{Name: name, Group: group}
 		if t, ok := r.types[resource]; ok && t.Namespaced {
 			continue
 		}
@@ -83,7 +83,7 @@ func (r *Registry) undeclared(ctx context.Context) ([]deleter.Source, error) {
 
 // undeclaredContent returns the content of a type that only another version of the host
 // declares. It must only be read.
-func (c *core) undeclaredContent(resource deleter.Resource) *Content {
+func (c *core) undeclaredContent(resource namespace.ResourceType) *Content {
 	t := ResourceType{Group: resource.Group, Resource: resource.Name, Namespaced: true}
 	return &Content{core: c, typ: t, kind: kindOf(t), resource: resource.String()}
 }
@@ -92,7 +92,7 @@ func (c *core) undeclaredContent(resource deleter.Resource) *Content {
 // the given types, or if none are given of all namespaced types that are
 // declared, sorted. Rule R6 holds for them, so they are final: what was seen empty
 // stays empty.
-func (r *Registry) sources(resources ...deleter.Resource) ([]deleter.Source, error) {
+func (r *Registry) sources(resources ...namespace.ResourceType) ([]deleter.Source, error) {
 	if len(resources) == 0 {
 		for _, t := range r.Types() {
 			if t.Namespaced {

@@ -159,7 +159,7 @@ func TestSources(t *testing.T) {
 	require.True(t, all[0].Final, "rule R6 holds for content of a registry")
 	_, err = e.Sources(nodes)
 	require.ErrorIs(t, err, namespace.ErrInvalid)
-	_, err = e.Sources(deleter.Resource{Name: "unknown"})
+	_, err = e.Sources(namespace.ResourceType{Name: "unknown"})
 	require.ErrorIs(t, err, namespace.ErrNotFound)
 }
 

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync/atomic"
 
-	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/operate/audit"
 	"github.com/nslifecycle/nslifecycle/store"
@@ -88,7 +87,7 @@ func (c *Content) loadRecord(ctx context.Context) error {
 // concurrently. It returns [namespace.ErrNotFound] if the type is not on record, and
 // [namespace.ErrInvalid] if the reason is empty. After any other error, or a crash, the type
 // is either on record or retired, and the call can be repeated.
-func (r *Registry) RetireType(ctx context.Context, resource deleter.Resource, reason string) error {
+func (r *Registry) RetireType(ctx context.Context, resource namespace.ResourceType, reason string) error {
 	name := clip(resource.String())
 	if err := errors.Join(checkSegment(typesResource, resource.String()), ended(ctx, typesResource, name)); err != nil {
 		return err
@@ -108,7 +107,7 @@ func (r *Registry) RetireType(ctx context.Context, resource deleter.Resource, re
 const typesResource = "resource types" // in messages
 
 // retire moves the record of a type through its states. In a dry run it writes nothing.
-func (r *Registry) retire(ctx context.Context, resource deleter.Resource, retired store.Operation) error {
+func (r *Registry) retire(ctx context.Context, resource namespace.ResourceType, retired store.Operation) error {
 	name, key := resource.String(), r.keys.typeRecord(resource)
 	for attempt := range attempts {
 		if err := pause(ctx, attempt); err != nil {
@@ -153,7 +152,7 @@ func (r *Registry) retire(ctx context.Context, resource deleter.Resource, retire
 // refuseStored returns an error that names namespaces with objects of resource, or nil if
 // there are none. It ignores objects of a type that another version of the host declares
 // cluster-scoped.
-func (c *core) refuseStored(ctx context.Context, resource deleter.Resource) error {
+func (c *core) refuseStored(ctx context.Context, resource namespace.ResourceType) error {
 	const most = 3
 	prefix := c.keys.content(resource, "")
 	q := store.Query{Prefix: prefix, Limit: 1}

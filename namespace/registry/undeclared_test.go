@@ -123,14 +123,14 @@ func TestR7_UndeclaredTypeFailsEveryParty(t *testing.T) {
 	n := new.create("acme")
 	new.put(invoices.Name(), "acme", object("i"))
 	new.terminate("acme")
-	d, err := old.Deleter(&registry.DeleterOptions{Types: []deleter.Resource{documents.Name()}})
+	d, err := old.Deleter(&registry.DeleterOptions{Types: []namespace.ResourceType{documents.Name()}})
 	require.NoError(t, err)
 	target := deleter.Target{Namespace: "acme", UID: n.UID, DeletedAt: time.Now()}
 	report, err := d.Delete(t.Context(), target, deleter.Report{})
 	require.ErrorIs(t, err, deleter.ErrUndeclared)
 	require.Equal(t, 1, report.Remaining())
 
-	d, err = new.Deleter(&registry.DeleterOptions{Types: []deleter.Resource{documents.Name()}})
+	d, err = new.Deleter(&registry.DeleterOptions{Types: []namespace.ResourceType{documents.Name()}})
 	require.NoError(t, err)
 	report, err = d.Delete(t.Context(), target, deleter.Report{})
 	require.NoError(t, err)

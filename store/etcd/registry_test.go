@@ -42,7 +42,7 @@ func TestRegistryConforms(t *testing.T) {
 	})
 }
 
-var configmaps = deleter.Resource{Name: "configmaps"}
+var configmaps = namespace.ResourceType{Name: "configmaps"}
 
 func newRegistry(t testing.TB, s store.Store) *registry.Registry {
 	r, err := registry.New(s, &registry.Options{

@@ -124,7 +124,7 @@ func benchController(b *testing.B, r *registry.Registry) {
 			}
 			return 1, nil // it never ends here
 		})
-		d, err := deleter.New([]deleter.Source{{Resource: deleter.Resource{Name: "things"}, Content: hold}}, nil)
+		d, err := deleter.New([]deleter.Source{{Resource: namespace.ResourceType{Name: "things"}, Content: hold}}, nil)
 		require.NoError(b, err)
 		c, err := controller.New(r, d, namespace.Party{Finalizer: finalizer.Kubernetes}, &controller.Options{MinDelay: time.Minute, MaxDelay: time.Minute})
 		require.NoError(b, err)

@@ -7,7 +7,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/limitrange"
 	"github.com/nslifecycle/nslifecycle/store/memory"
@@ -63,7 +62,7 @@ func TestPairsAreBounded(t *testing.T) {
 			require.ErrorContains(t, err, `widgets.example.com "w" is forbidden: 400 items under LimitRanges with `)
 			require.ErrorContains(t, err, " quantities for each are too many: together they may make 10000; use fewer items, or limit less")
 		}
-		for resource, name := range map[deleter.Resource]string{limitrange.Resource: "l", widgets: "w"} {
+		for resource, name := range map[namespace.ResourceType]string{limitrange.Resource: "l", widgets: "w"} {
 			_, err = e.content(resource).Delete(e.ctx, space, name, namespace.Preconditions{})
 			require.NoError(t, err)
 		}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/limitrange"
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
@@ -13,7 +12,7 @@ import (
 )
 
 func ExampleNew() {
-	jobs := deleter.Resource{Group: "example.com", Name: "jobs"}
+	jobs := namespace.ResourceType{Group: "example.com", Name: "jobs"}
 	bounded, err := limitrange.New(limitrange.Rule{Resource: jobs, Items: []string{"spec.steps[*]"}})
 	if err != nil {
 		fmt.Println(err)

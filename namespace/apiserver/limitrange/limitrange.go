@@ -33,7 +33,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/internal/excerpt"
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/internal/fieldpath"
@@ -41,12 +40,12 @@ import (
 )
 
 // Resource is the type of LimitRanges. A registry with the plug-in must declare it.
-var Resource = deleter.Resource{Name: "limitranges"}
+var Resource = namespace.ResourceType{Name: "limitranges"}
 
 // Rule says where objects of one type have resources. Paths are names of fields with
 // dots between them, [*] for every element of a list, ['a.b'] for a name with dots.
 type Rule struct {
-	Resource deleter.Resource
+	Resource namespace.ResourceType
 	// Items are the paths of container-like items, such as "spec.containers[*]": objects
 	// with a field resources. Limits of the type Container are about each of them, and
 	// give them their defaults when the object is created.
@@ -67,7 +66,7 @@ type Rule struct {
 // Pods returns the rule for the Pods of Kubernetes.
 func Pods() Rule {
 	return Rule{
-		Resource: deleter.Resource{Name: "pods"},
+		Resource: namespace.ResourceType{Name: "pods"},
 		Items:    []string{"spec.containers[*]"}, Init: []string{"spec.initContainers[*]"},
 		Type: corev1.LimitTypePod,
 	}
@@ -76,7 +75,7 @@ func Pods() Rule {
 // PersistentVolumeClaims returns the rule for the PersistentVolumeClaims of Kubernetes.
 func PersistentVolumeClaims() Rule {
 	return Rule{
-		Resource:  deleter.Resource{Name: "persistentvolumeclaims"},
+		Resource:  namespace.ResourceType{Name: "persistentvolumeclaims"},
 		Resources: "spec.resources", Type: corev1.LimitTypePersistentVolumeClaim,
 	}
 }
@@ -89,7 +88,7 @@ type paths struct {
 }
 
 type plugin struct {
-	rules map[deleter.Resource]paths
+	rules map[namespace.ResourceType]paths
 }
 
 var _ registry.Admission = (*plugin)(nil)
@@ -102,7 +101,7 @@ var _ registry.Admission = (*plugin)(nil)
 // before links that count what it sets, such as quotas. Rules that make no sense are
 // [namespace.ErrInvalid].
 func New(rules ...Rule) (registry.Admission, error) {
-	p := &plugin{rules: map[deleter.Resource]paths{}}
+	p := &plugin{rules: map[namespace.ResourceType]paths{}}
 	for _, rule := range rules {
 		if err := rule.Resource.Validate(); err != nil {
 			return nil, wrongRule("%v", err)

@@ -9,7 +9,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/finalizer"
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/limitrange"
@@ -22,9 +21,9 @@ import (
 const space = "acme"
 
 var (
-	pods    = deleter.Resource{Name: "pods"}
-	claims  = deleter.Resource{Name: "persistentvolumeclaims"}
-	widgets = deleter.Resource{Group: "example.com", Name: "widgets"}
+	pods    = namespace.ResourceType{Name: "pods"}
+	claims  = namespace.ResourceType{Name: "persistentvolumeclaims"}
+	widgets = namespace.ResourceType{Group: "example.com", Name: "widgets"}
 
 	types = []registry.ResourceType{
 		{Version: "v1", Resource: "limitranges", Kind: "LimitRange", Namespaced: true},
@@ -72,7 +71,7 @@ func openOver(t testing.TB, s store.Store, rules ...limitrange.Rule) *env {
 	return &env{Registry: r, t: t, ctx: t.Context()}
 }
 
-func (e *env) content(resource deleter.Resource) *registry.Content {
+func (e *env) content(resource namespace.ResourceType) *registry.Content {
 	c, err := e.Content(resource)
 	require.NoError(e.t, err)
 	return c
@@ -82,7 +81,7 @@ func object(name, spec string) registry.Object {
 	return registry.Object{Meta: namespace.Meta{Name: name}, Fields: map[string]json.RawMessage{"spec": json.RawMessage(spec)}}
 }
 
-func (e *env) create(resource deleter.Resource, name, spec string) (registry.Object, error) {
+func (e *env) create(resource namespace.ResourceType, name, spec string) (registry.Object, error) {
 	return e.content(resource).Create(e.ctx, space, object(name, spec))
 }
 
@@ -119,7 +118,7 @@ func TestContainerLimits(t *testing.T) {
 }
 
 // expect holds a refusal, and takes back what was created without one.
-func (e *env) expect(err error, resource deleter.Resource, name, text string) {
+func (e *env) expect(err error, resource namespace.ResourceType, name, text string) {
 	e.t.Helper()
 	if text == "" {
 		require.NoError(e.t, err)
@@ -330,9 +329,9 @@ func TestBadInput(t *testing.T) {
 	}
 	_, err = e.create(widgets, "w", `{"parts":[{"resources":{"requests":{"cpu":"1e1000000000"}}}]}`)
 	require.ErrorContains(t, err, `Widget.example.com "w" is invalid: spec.parts[0].resources.requests[cpu]: Invalid value: "1e1000000000"`)
-	_, err = e.create(deleter.Resource{Name: "configmaps"}, "c", `[]`)
+	_, err = e.create(namespace.ResourceType{Name: "configmaps"}, "c", `[]`)
 	require.NoError(t, err, "no rule")
-	_, err = e.content(deleter.Resource{Name: "nodes"}).Create(e.ctx, "", object("n", `{}`))
+	_, err = e.content(namespace.ResourceType{Name: "nodes"}).Create(e.ctx, "", object("n", `{}`))
 	require.NoError(t, err, "cluster-scoped")
 }
 
@@ -359,7 +358,7 @@ func FuzzAdmit(f *testing.F) {
 	f.Fuzz(func(t *testing.T, limits, spec string) {
 		e := newEnv(t)
 		for _, c := range []struct {
-			resource deleter.Resource
+			resource namespace.ResourceType
 			spec     string
 		}{{limitrange.Resource, limits}, {pods, spec}, {claims, spec}} {
 			made, err := e.create(c.resource, "a", c.spec)

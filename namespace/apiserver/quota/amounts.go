@@ -8,7 +8,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/internal/fieldpath"
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
@@ -60,7 +59,7 @@ var (
 
 // uses returns what an object uses, and what is wrong with its quantities; those do
 // not count.
-func (p *plugin) uses(resource deleter.Resource, o *registry.Object) (amounts, []namespace.Violation) {
+func (p *plugin) uses(resource namespace.ResourceType, o *registry.Object) (amounts, []namespace.Violation) {
 	a := amounts{}
 	if free := p.free[resource]; o == nil || free != nil && free(*o) {
 		return a, nil
@@ -151,7 +150,7 @@ func (p *plugin) difference(changes []registry.ObjectChange) (amounts, error) {
 }
 
 // unchanged reports whether nothing that a sum looks at has changed.
-func (p *plugin) unchanged(resource deleter.Resource, before, after *registry.Object) bool {
+func (p *plugin) unchanged(resource namespace.ResourceType, before, after *registry.Object) bool {
 	for _, s := range p.sums[resource] {
 		if string(before.Fields[s.path.Top()]) != string(after.Fields[s.path.Top()]) {
 			return false

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/quota"
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
@@ -14,7 +13,7 @@ import (
 
 // example returns a registry with quotas on disks and their size.
 func example() (*registry.Registry, error) {
-	disks := deleter.Resource{Group: "example.com", Name: "disks"}
+	disks := namespace.ResourceType{Group: "example.com", Name: "disks"}
 	counted, err := quota.New(quota.Rule{Resource: disks, Sums: map[string]string{"requests.storage": "spec.size"}})
 	if err != nil {
 		return nil, err
@@ -45,7 +44,7 @@ func ExampleNew() {
 	}
 	_, _ = r.Create(ctx, namespace.Namespace{Meta: namespace.Meta{Name: "acme"}})
 	quotas, _ := r.Content(quota.Resource)
-	disks, _ := r.Content(deleter.Resource{Group: "example.com", Name: "disks"})
+	disks, _ := r.Content(namespace.ResourceType{Group: "example.com", Name: "disks"})
 
 	_, err = quotas.Create(ctx, "acme", object("small", `{"hard":{"count/disks.example.com":"3","requests.storage":"100Gi"}}`))
 	fmt.Println(err)
@@ -70,7 +69,7 @@ func ExampleRecount() {
 		return
 	}
 	_, _ = r.Create(ctx, namespace.Namespace{Meta: namespace.Meta{Name: "acme"}})
-	disks, _ := r.Content(deleter.Resource{Group: "example.com", Name: "disks"})
+	disks, _ := r.Content(namespace.ResourceType{Group: "example.com", Name: "disks"})
 	quotas, _ := r.Content(quota.Resource)
 	_, _ = disks.Create(ctx, "acme", object("a", `{"size":"60Gi"}`))
 	_, _ = quotas.Create(ctx, "acme", object("small", `{"hard":{"requests.storage":"100Gi"}}`))

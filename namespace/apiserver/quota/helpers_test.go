@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/finalizer"
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/quota"
@@ -23,8 +22,8 @@ import (
 const space = "acme"
 
 var (
-	configmaps = deleter.Resource{Name: "configmaps"}
-	widgets    = deleter.Resource{Group: "example.com", Name: "widgets"}
+	configmaps = namespace.ResourceType{Name: "configmaps"}
+	widgets    = namespace.ResourceType{Group: "example.com", Name: "widgets"}
 
 	types = []registry.ResourceType{
 		{Version: "v1", Resource: "configmaps", Kind: "ConfigMap", Namespaced: true},
@@ -79,7 +78,7 @@ func openOver(t testing.TB, s store.Store, counted bool) *env {
 	return &env{Registry: r, t: t, ctx: t.Context(), store: s}
 }
 
-func (e *env) content(resource deleter.Resource) *registry.Content {
+func (e *env) content(resource namespace.ResourceType) *registry.Content {
 	c, err := e.Content(resource)
 	require.NoError(e.t, err)
 	return c
@@ -102,12 +101,12 @@ func limits(name string, pairs ...string) registry.Object {
 	return registry.Object{Meta: namespace.Meta{Name: name}, Fields: map[string]json.RawMessage{"spec": raw}}
 }
 
-func (e *env) create(resource deleter.Resource, o registry.Object) error {
+func (e *env) create(resource namespace.ResourceType, o registry.Object) error {
 	_, err := e.content(resource).Create(e.ctx, space, o)
 	return err
 }
 
-func (e *env) remove(resource deleter.Resource, name string) error {
+func (e *env) remove(resource namespace.ResourceType, name string) error {
 	_, err := e.content(resource).Delete(e.ctx, space, name, namespace.Preconditions{})
 	return err
 }

@@ -98,7 +98,7 @@ func TestBadInput(t *testing.T) {
 		"empty name":  {{Resource: widgets, Sums: map[string]string{"": "spec.a"}}},
 		"a count":     {{Resource: widgets, Sums: map[string]string{"count/widgets": "spec.a"}}},
 		"a legacy":    {{Resource: widgets, Sums: map[string]string{"pods": "spec.a"}}},
-		"invalid":     {{Resource: deleter.Resource{Name: "a/b"}, Sums: map[string]string{"a": "spec.a"}}},
+		"invalid":     {{Resource: namespace.ResourceType{Name: "a/b"}, Sums: map[string]string{"a": "spec.a"}}},
 		"not UTF-8":   {{Resource: widgets, Sums: map[string]string{"\xff": "spec.a"}}},
 		"of metadata": {{Resource: widgets, Sums: map[string]string{"a": "metadata.generation"}}},
 	} {
@@ -144,7 +144,7 @@ func TestBadInput(t *testing.T) {
 	require.ErrorIs(t, err, namespace.ErrBadRequest)
 	_, err = quota.Recount(e.ctx, e.Registry, "a/b")
 	require.ErrorIs(t, err, namespace.ErrBadRequest)
-	_, err = e.content(deleter.Resource{Name: "nodes"}).Create(e.ctx, "", named("n"))
+	_, err = e.content(namespace.ResourceType{Name: "nodes"}).Create(e.ctx, "", named("n"))
 	require.NoError(t, err, "what is cluster-scoped is not counted")
 }
 

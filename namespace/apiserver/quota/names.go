@@ -4,8 +4,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/finalizer/syntax"
+	"github.com/nslifecycle/nslifecycle/namespace"
 )
 
 // countPrefix begins the names of numbers of objects.
@@ -15,7 +15,7 @@ const countPrefix = "count/"
 var legacy = []string{"configmaps", "persistentvolumeclaims", "pods", "replicationcontrollers", "resourcequotas", "secrets", "services"}
 
 // countNames returns under which names the objects of a type are counted.
-func countNames(resource deleter.Resource) []string {
+func countNames(resource namespace.ResourceType) []string {
 	names := []string{countPrefix + resource.String()}
 	if resource.Group == "" && slices.Contains(legacy, resource.Name) {
 		names = append(names, resource.Name)
@@ -29,18 +29,18 @@ func countName(name string) bool {
 }
 
 // counted returns the type whose objects are counted under a name.
-func counted(name string) deleter.Resource {
+func counted(name string) namespace.ResourceType {
 	resource, group, _ := strings.Cut(strings.TrimPrefix(name, countPrefix), ".")
-	return deleter.Resource{Group: group, Name: resource}
+	return namespace.ResourceType{Group: group, Name: resource}
 }
 
 // feeds returns the types that belong to a name, sorted.
-func (p *plugin) feeds(name string) []deleter.Resource {
+func (p *plugin) feeds(name string) []namespace.ResourceType {
 	if countName(name) {
-		return []deleter.Resource{counted(name)}
+		return []namespace.ResourceType{counted(name)}
 	}
 	types := slices.Clone(p.types[name])
-	slices.SortFunc(types, deleter.Resource.Compare)
+	slices.SortFunc(types, namespace.ResourceType.Compare)
 	return types
 }
 

@@ -41,7 +41,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/internal/excerpt"
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/internal/fieldpath"
@@ -49,13 +48,13 @@ import (
 )
 
 // Resource is the type of quotas. A registry with the plug-in must declare it.
-var Resource = deleter.Resource{Name: "resourcequotas"}
+var Resource = namespace.ResourceType{Name: "resourcequotas"}
 
 // Rule says what objects of one type use beyond their number. The number itself is
 // counted for every type, without a rule, as "count/<resource>[.<group>]", and for
 // some core types under their old name too ("configmaps", "secrets", "services", ...).
 type Rule struct {
-	Resource deleter.Resource
+	Resource namespace.ResourceType
 	// Sums are the names that a quota may limit, such as "requests.cpu" or
 	// "example.com/size", each with the path of the quantities that are added up: names
 	// of fields with dots between them, [*] for every element of a list, ['a.b'] for a
@@ -78,9 +77,9 @@ type sum struct {
 
 // plugin is the link of the admission chain.
 type plugin struct {
-	sums  map[deleter.Resource][]sum
-	types map[string][]deleter.Resource // what is added up under a name
-	free  map[deleter.Resource]func(registry.Object) bool
+	sums  map[namespace.ResourceType][]sum
+	types map[string][]namespace.ResourceType // what is added up under a name
+	free  map[namespace.ResourceType]func(registry.Object) bool
 	any   bool // every name will do
 }
 
@@ -94,7 +93,7 @@ var _ registry.Admission = (*plugin)(nil)
 // [namespace.ErrInvalid]. The link holds no state, and costs a write in a namespace
 // without quotas two small reads.
 func New(rules ...Rule) (registry.Admission, error) {
-	p := &plugin{sums: map[deleter.Resource][]sum{}, types: map[string][]deleter.Resource{}, free: map[deleter.Resource]func(registry.Object) bool{}}
+	p := &plugin{sums: map[namespace.ResourceType][]sum{}, types: map[string][]namespace.ResourceType{}, free: map[namespace.ResourceType]func(registry.Object) bool{}}
 	for _, rule := range rules {
 		if err := p.add(rule); err != nil {
 			return nil, err

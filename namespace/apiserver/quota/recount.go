@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
 )
@@ -142,14 +141,14 @@ func keep(c *registry.ObjectChange) {
 // count too. A type that no version can declare has no objects.
 func (p *plugin) count(ctx context.Context, w *registry.Write, names []string) (amounts, error) {
 	total := make(amounts, len(names))
-	types := map[deleter.Resource]bool{}
+	types := map[namespace.ResourceType]bool{}
 	for _, name := range names {
 		total[name] = zero
 		for _, resource := range p.feeds(name) {
 			types[resource] = true
 		}
 	}
-	for _, resource := range slices.SortedFunc(maps.Keys(types), deleter.Resource.Compare) {
+	for _, resource := range slices.SortedFunc(maps.Keys(types), namespace.ResourceType.Compare) {
 		objects, err := w.List(ctx, resource)
 		if errors.Is(err, namespace.ErrNotFound) {
 			continue

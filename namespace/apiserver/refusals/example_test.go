@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver"
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/authorization"
@@ -58,7 +57,7 @@ func record(ctx context.Context) error {
 		Attributes: authorization.Attributes{Verb: "get", Resource: "secrets", Namespace: "x", Name: "s"},
 	})
 
-	events, err := r.Content(deleter.Resource{Name: "events"})
+	events, err := r.Content(namespace.ResourceType{Name: "events"})
 	if err != nil {
 		return err
 	}

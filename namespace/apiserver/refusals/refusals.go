@@ -22,7 +22,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver"
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/authorization"
@@ -115,7 +114,7 @@ func invalid(format string, args ...any) error {
 type Recorder struct {
 	registry *registry.Registry
 	events   *registry.Content
-	declared map[deleter.Resource]bool
+	declared map[namespace.ResourceType]bool
 	o        Options
 
 	mu      sync.Mutex
@@ -154,11 +153,11 @@ func New(r *registry.Registry, options *Options) (*Recorder, error) {
 	if err != nil {
 		return nil, err
 	}
-	events, err := r.Content(deleter.Resource{Name: "events"})
+	events, err := r.Content(namespace.ResourceType{Name: "events"})
 	if err != nil {
 		return nil, fmt.Errorf("refusals: %w", err)
 	}
-	declared := map[deleter.Resource]bool{{Name: namespace.Resource}: true}
+	declared := map[namespace.ResourceType]bool{{Name: namespace.Resource}: true}
 	for _, t := range r.Types() {
 		declared[t.Name()] = true
 	}
@@ -208,7 +207,7 @@ func (rec *Recorder) Record(refusal apiserver.Refusal) {
 func (rec *Recorder) served(a authorization.Attributes) authorization.Attributes {
 	a.Name, a.Path = "", ""
 	known := a.Subresource == "" || a.Subresource == "status" || a.Subresource == "finalize"
-	if !known || !rec.declared[deleter.Resource{Group: a.Group, Name: a.Resource}] {
+	if !known || !rec.declared[namespace.ResourceType{Group: a.Group, Name: a.Resource}] {
 		a.Group, a.Resource, a.Subresource = "", "", ""
 	}
 	return a

@@ -14,7 +14,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/finalizer"
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver"
@@ -52,7 +51,7 @@ func newEnv(t testing.TB, o refusals.Options, admission ...registry.Admission) *
 	o.Dropped = func(_ apiserver.Refusal, err error) { e.dropped = append(e.dropped, err) }
 	e.recorder, err = refusals.New(r, &o)
 	require.NoError(t, err)
-	e.events, err = r.Content(deleter.Resource{Name: "events"})
+	e.events, err = r.Content(namespace.ResourceType{Name: "events"})
 	require.NoError(t, err)
 	e.server, err = apiserver.New(r, list, &apiserver.Options{
 		Authorizer: &authorization.Grants{},
@@ -380,7 +379,7 @@ func TestBadInput(t *testing.T) {
 // Refusals use up nothing of a tenant's quota of events, and are written when it is full.
 func TestRefusalsAreNotCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		counted, err := quota.New(quota.Rule{Resource: deleter.Resource{Name: "events"}, Uncounted: refusals.Options{Slots: 4}.Reserves})
+		counted, err := quota.New(quota.Rule{Resource: namespace.ResourceType{Name: "events"}, Uncounted: refusals.Options{Slots: 4}.Reserves})
 		require.NoError(t, err)
 		e := newEnv(t, refusals.Options{Slots: 4}, counted)
 		_, err = e.Create(t.Context(), namespace.Namespace{Meta: namespace.Meta{Name: "x"}})

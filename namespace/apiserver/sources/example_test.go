@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/nslifecycle/nslifecycle/deleter"
+	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/sources"
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
 	"github.com/nslifecycle/nslifecycle/store/memory"
@@ -51,7 +51,7 @@ func Example() {
 	}
 	result, err := syncer.Sync(ctx) // or syncer.Run(ctx), beside the host
 	fmt.Println(result.Created, err)
-	configmaps, _ := r.Content(deleter.Resource{Name: "configmaps"})
+	configmaps, _ := r.Content(namespace.ResourceType{Name: "configmaps"})
 	greeting, _ := configmaps.Get(ctx, "node-7", "greeting")
 	fmt.Println(string(greeting.Fields["data"]))
 	_ = os.Remove(file)

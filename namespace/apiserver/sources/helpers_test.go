@@ -12,7 +12,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/sources"
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
@@ -24,8 +23,8 @@ import (
 const space = "node-7"
 
 var (
-	configmaps = deleter.Resource{Name: "configmaps"}
-	widgets    = deleter.Resource{Group: "example.com", Name: "widgets"}
+	configmaps = namespace.ResourceType{Name: "configmaps"}
+	widgets    = namespace.ResourceType{Group: "example.com", Name: "widgets"}
 
 	types = []registry.ResourceType{
 		{Version: "v1", Resource: "configmaps", Kind: "ConfigMap", Namespaced: true},
@@ -70,7 +69,7 @@ func (e *env) space() *env {
 	return e
 }
 
-func (e *env) content(resource deleter.Resource) *registry.Content {
+func (e *env) content(resource namespace.ResourceType) *registry.Content {
 	c, err := e.Content(resource)
 	require.NoError(e.t, err)
 	return c
@@ -80,7 +79,7 @@ func (e *env) content(resource deleter.Resource) *registry.Content {
 func (e *env) all() []string {
 	e.t.Helper()
 	out := []string{}
-	for _, resource := range []deleter.Resource{configmaps, widgets} {
+	for _, resource := range []namespace.ResourceType{configmaps, widgets} {
 		list, err := e.content(resource).List(e.ctx, space, registry.ListOptions{})
 		require.NoError(e.t, err)
 		for _, o := range list.Items {
@@ -90,7 +89,7 @@ func (e *env) all() []string {
 	return out
 }
 
-func (e *env) get(resource deleter.Resource, name string) registry.Object {
+func (e *env) get(resource namespace.ResourceType, name string) registry.Object {
 	e.t.Helper()
 	o, err := e.content(resource).Get(e.ctx, space, name)
 	require.NoError(e.t, err)

@@ -22,7 +22,7 @@ func Example_controllers() {
 	check(err)
 	r, err := registry.New(s, nil)
 	check(err)
-	documents := deleter.Resource{Group: "example.com", Name: "documents"}
+	documents := namespace.ResourceType{Group: "example.com", Name: "documents"}
 	d, err := deleter.FromFunc(documents, func(context.Context, deleter.Target) (remaining int, err error) { return 0, nil })
 	check(err)
 	party := namespace.Party{Finalizer: finalizer.Kubernetes}

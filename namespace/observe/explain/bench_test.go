@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/nslifecycle/nslifecycle/deleter"
+	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/controller"
 	"github.com/nslifecycle/nslifecycle/namespace/observe/explain"
 	"github.com/nslifecycle/nslifecycle/namespace/pass"
@@ -21,7 +22,7 @@ func stuck() pass.Result {
 	report := deleter.Report{}
 	for _, name := range []string{"configmaps", "pods", "secrets", "services"} {
 		report.Results = append(report.Results, deleter.Result{
-			Resource: deleter.Resource{Name: name}, Remaining: 3, Deleting: 3, Sample: []string{name + "-a", name + "-b", name + "-c"},
+			Resource: namespace.ResourceType{Name: name}, Remaining: 3, Deleting: 3, Sample: []string{name + "-a", name + "-b", name + "-c"},
 			Holders: []deleter.Holder{{Finalizer: "example.com/drain", Objects: 3, Sample: []string{name + "-a", name + "-b", name + "-c"}}},
 		})
 	}
@@ -108,7 +109,7 @@ func BenchmarkHostileMemory(b *testing.B) {
 	long := func(parts ...any) string { return fmt.Sprint(parts...) + strings.Repeat("x", 600) }
 	worst := func(n, pass int) (report deleter.Report) {
 		for i := range 64 {
-			result := deleter.Result{Resource: deleter.Resource{Name: long(n, i)}, Remaining: 16, Err: errors.New(long(n, i, pass))}
+			result := deleter.Result{Resource: namespace.ResourceType{Name: long(n, i)}, Remaining: 16, Err: errors.New(long(n, i, pass))}
 			for j := range 16 {
 				holder := deleter.Holder{Finalizer: long(n, i, j), Objects: 1}
 				for s := range 5 {

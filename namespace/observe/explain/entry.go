@@ -7,6 +7,7 @@ import (
 
 	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/finalizer"
+	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/pass"
 )
 
@@ -39,7 +40,7 @@ type step struct {
 // kind is what is left of one resource type.
 type kind struct {
 	Objects
-	resource deleter.Resource
+	resource namespace.ResourceType
 	asked    int // objects that it was told to have deleted so far
 	most     int // objects that were there at one time
 	low      int // the least that was left
@@ -173,7 +174,7 @@ func (p *part) count(report deleter.Report, now time.Time) {
 	p.types = make([]kind, 0, min(len(before)+1, maxTypes))
 	for i := range report.Results {
 		r := &report.Results[i]
-		at, was := slices.BinarySearchFunc(before, r.Resource, func(k kind, r deleter.Resource) int { return k.resource.Compare(r) })
+		at, was := slices.BinarySearchFunc(before, r.Resource, func(k kind, r namespace.ResourceType) int { return k.resource.Compare(r) })
 		var k kind
 		if was && !taken[at] {
 			k, taken[at] = before[at], true
@@ -207,8 +208,8 @@ func (p *part) keep(k kind) {
 	p.gone = plus(p.gone, k.removed())
 }
 
-func knownClean(report deleter.Report, resource deleter.Resource) bool {
-	_, ok := slices.BinarySearchFunc(report.Clean, resource, deleter.Resource.Compare)
+func knownClean(report deleter.Report, resource namespace.ResourceType) bool {
+	_, ok := slices.BinarySearchFunc(report.Clean, resource, namespace.ResourceType.Compare)
 	return ok
 }
 

@@ -85,7 +85,7 @@ func lef(objects ...explain.Objects) explain.History {
 }
 
 var (
-	undeclared = phase.Observation{Content: []error{&deleter.SourceError{Resource: deleter.Resource{Group: "example.com", Name: "widgets"}, Err: deleter.ErrUndeclared}}}
+	undeclared = phase.Observation{Content: []error{&deleter.SourceError{Resource: namespace.ResourceType{Group: "example.com", Name: "widgets"}, Err: deleter.ErrUndeclared}}}
 	broken     = phase.Observation{Content: []error{errors.New("widgets.example.com: list: connection refused")}}
 	leftPods   = phase.Observation{Remaining: []phase.Remaining{{Resource: "pods", Count: 3}}}
 	held       = phase.Observation{

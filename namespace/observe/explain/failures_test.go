@@ -22,7 +22,7 @@ import (
 func TestRecorderTellsFailuresApart(t *testing.T) {
 	broken := errors.New("broken")
 	fails := func(report deleter.Report, err error) deleter.Deleter { return answer{report, err} }
-	source := func(resource deleter.Resource, op deleter.Op, err error) error {
+	source := func(resource namespace.ResourceType, op deleter.Op, err error) error {
 		return &deleter.SourceError{Resource: resource, Op: op, Object: "a", Others: 99, Err: err}
 	}
 	of := func(results ...deleter.Result) deleter.Report { return deleter.Report{Results: results} }
@@ -136,7 +136,7 @@ func (a answer) Delete(context.Context, deleter.Target, deleter.Report) (deleter
 }
 
 // hangs never answers, and says which source it was if that has a name.
-type hangs struct{ source deleter.Resource }
+type hangs struct{ source namespace.ResourceType }
 
 func (h hangs) Delete(ctx context.Context, _ deleter.Target, _ deleter.Report) (deleter.Report, error) {
 	<-ctx.Done()

@@ -32,7 +32,7 @@ func aliveNow(f finalizer.Name) []parties.Party {
 	return []parties.Party{{Finalizer: f, Alive: true, LastSeen: time.Now()}}
 }
 
-func refused(resource deleter.Resource) (deleter.Report, error) {
+func refused(resource namespace.ResourceType) (deleter.Report, error) {
 	err := errors.New("list: connection refused")
 	return deleter.Report{Results: []deleter.Result{{Resource: resource, Err: err}}}, err
 }
@@ -341,7 +341,7 @@ func TestRecorderBoundsNames(t *testing.T) {
 	for _, party := range []finalizer.Name{finalizer.Kubernetes, origin} {
 		var report deleter.Report
 		for i := range 64 {
-			result := deleter.Result{Resource: deleter.Resource{Name: fmt.Sprintf("t%02d", i)}, Remaining: 16, Sample: []string{"a", "b", "c", "d", "e"}}
+			result := deleter.Result{Resource: namespace.ResourceType{Name: fmt.Sprintf("t%02d", i)}, Remaining: 16, Sample: []string{"a", "b", "c", "d", "e"}}
 			for j := range 16 {
 				result.Holders = append(result.Holders, deleter.Holder{Finalizer: fmt.Sprintf("%d.%d/x", i, j), Objects: 1, Sample: []string{"a", "b", "c", "d", "e"}})
 			}

@@ -20,8 +20,8 @@ import (
 )
 
 var (
-	pods    = deleter.Resource{Name: "pods"}
-	widgets = deleter.Resource{Group: "example.com", Name: "widgets"}
+	pods    = namespace.ResourceType{Name: "pods"}
+	widgets = namespace.ResourceType{Group: "example.com", Name: "widgets"}
 	shop    = controller.Ref{Name: "shop", UID: "u-1"}
 )
 
@@ -33,7 +33,7 @@ func passed(h controller.Hooks, ref controller.Ref, outcome pass.Outcome, err er
 	h.PassEnded(ref, pass.Result{Outcome: outcome, Namespace: ns, Report: report}, err, time.Second)
 }
 
-func counted(resource deleter.Resource, deleted, remaining, deleting int) deleter.Report {
+func counted(resource namespace.ResourceType, deleted, remaining, deleting int) deleter.Report {
 	return deleter.Report{Results: []deleter.Result{{Resource: resource, Deleted: deleted, Remaining: remaining, Deleting: deleting}}}
 }
 
@@ -48,7 +48,7 @@ func TestRecorderCountsWhatHasGone(t *testing.T) {
 		{"marked, then gone in part", []deleter.Report{counted(pods, 10, 10, 10), counted(pods, 0, 4, 4)}, 6, 4},
 		{"marked, then gone", []deleter.Report{counted(pods, 10, 10, 10), counted(pods, 0, 0, 0)}, 10, 0},
 		{"a source that cannot count", []deleter.Report{counted(pods, 0, 10, 0), counted(pods, 0, 3, 0)}, 7, 3},
-		{"empty for good", []deleter.Report{counted(pods, 10, 10, 10), {Clean: []deleter.Resource{pods}}}, 10, 0},
+		{"empty for good", []deleter.Report{counted(pods, 10, 10, 10), {Clean: []namespace.ResourceType{pods}}}, 10, 0},
 		{"in pages", []deleter.Report{counted(pods, 100, 200, 0), counted(pods, 100, 100, 0), counted(pods, 100, 0, 0)}, 300, 0},
 		{"then another type", []deleter.Report{counted(pods, 10, 0, 0), counted(widgets, 5, 2, 0)}, 15, 2},
 		{"a failure hides nothing", []deleter.Report{counted(pods, 0, 10, 0), {Results: []deleter.Result{{Resource: pods, Err: errors.New("x")}}}}, 0, 10},
@@ -166,7 +166,7 @@ func TestRecorderIsBounded(t *testing.T) {
 			report := deleter.Report{}
 			for j := range 200 {
 				name := fmt.Sprintf("%d-%d-%s", j, i, strings.Repeat("x", 1000))
-				result := deleter.Result{Resource: deleter.Resource{Name: name}, Remaining: 5, Err: errors.New(name + strings.Repeat("é", 1000))}
+				result := deleter.Result{Resource: namespace.ResourceType{Name: name}, Remaining: 5, Err: errors.New(name + strings.Repeat("é", 1000))}
 				for k := range 100 {
 					result.Sample = append(result.Sample, name)
 					result.Holders = append(result.Holders, deleter.Holder{Finalizer: fmt.Sprint(k, name), Objects: 1})

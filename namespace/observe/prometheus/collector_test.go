@@ -141,7 +141,7 @@ func result(ref controller.Ref, outcome pass.Outcome, report deleter.Report) pas
 	return pass.Result{Outcome: outcome, Namespace: ns, Report: report}
 }
 
-func failing(resources ...deleter.Resource) deleter.Report {
+func failing(resources ...namespace.ResourceType) deleter.Report {
 	var report deleter.Report
 	for _, r := range resources {
 		report.Results = append(report.Results, deleter.Result{Resource: r, Err: errors.New("boom")})
@@ -149,8 +149,8 @@ func failing(resources ...deleter.Resource) deleter.Report {
 	return report
 }
 
-func things(i int) deleter.Resource {
-	return deleter.Resource{Group: "example.com", Name: fmt.Sprintf("things%04d", i)}
+func things(i int) namespace.ResourceType {
+	return namespace.ResourceType{Group: "example.com", Name: fmt.Sprintf("things%04d", i)}
 }
 
 // Sources that fail are told of as long as they do, by the namespaces that they fail.
@@ -220,7 +220,7 @@ func TestHostileNames(t *testing.T) {
 	h, ref := e.Hooks(), controller.Ref{Name: "\xff\n\"", UID: "\xff"}
 	h.Queued(ref)
 	var report deleter.Report
-	for _, r := range []deleter.Resource{
+	for _, r := range []namespace.ResourceType{
 		{Name: "\xff"}, {Name: "\xfe"}, {Name: "a.b", Group: "c"}, {Name: "a", Group: "b.c"}, {Name: "other"}, {Name: "(discovery)"},
 		{Name: "\"}\n# HELP x"}, {Name: strings.Repeat("é", 5000)}, {},
 	} {

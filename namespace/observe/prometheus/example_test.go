@@ -24,7 +24,7 @@ func Example() {
 	check(registry.Register(collector))
 
 	host := new(controllertest.Host) // in earnest a registry.Registry, or the host's own
-	documents := deleter.Resource{Group: "example.com", Name: "documents"}
+	documents := namespace.ResourceType{Group: "example.com", Name: "documents"}
 	d, err := deleter.FromFunc(documents, func(context.Context, deleter.Target) (remaining int, err error) { return 0, nil })
 	check(err)
 	removed := make(chan string)

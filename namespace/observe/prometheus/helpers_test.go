@@ -91,7 +91,7 @@ type world struct {
 	deleter *deleter.Composed
 }
 
-var widgets = deleter.Resource{Group: "example.com", Name: "widgets"}
+var widgets = namespace.ResourceType{Group: "example.com", Name: "widgets"}
 
 func newWorld(t testing.TB, opts *contenttest.FakeOptions) world {
 	t.Helper()

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/nslifecycle/nslifecycle/deleter"
+	"github.com/nslifecycle/nslifecycle/namespace"
 )
 
 // other is the label of all that has none of its own.
@@ -21,7 +22,7 @@ const (
 // resources are the resource types that were heard of, up to a bound.
 type resources struct {
 	list  []resource
-	index map[deleter.Resource]int
+	index map[namespace.ResourceType]int
 	most  int
 }
 
@@ -36,7 +37,7 @@ type resource struct {
 func newResources(most int) resources {
 	return resources{
 		list:  []resource{discovery: {label: "(discovery)"}, parsing: {label: "(parsing)"}, whole: {label: "(deleter)"}, rest: {label: other}},
-		index: map[deleter.Resource]int{},
+		index: map[namespace.ResourceType]int{},
 		most:  most,
 	}
 }
@@ -52,7 +53,7 @@ func (r *resources) count(report deleter.Report) {
 
 // of returns the index of a type. Only types that have something to tell are asked
 // for, so that those that are always empty take no label.
-func (r *resources) of(one deleter.Resource) int {
+func (r *resources) of(one namespace.ResourceType) int {
 	i, ok := r.index[one]
 	switch {
 	case ok:
@@ -73,7 +74,7 @@ func (r *resources) of(one deleter.Resource) int {
 
 // label is the name of a type as a label's value: a custom deleter may name it
 // anything.
-func label(one deleter.Resource) string {
+func label(one namespace.ResourceType) string {
 	const most = 2*253 + 1
 	text := strings.ToValidUTF8(one.String(), "\uFFFD")
 	if len(text) > most {

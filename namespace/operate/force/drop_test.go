@@ -121,7 +121,7 @@ func TestR7_SourcesThatDoNotAnswerRefuse(t *testing.T) {
 	w := newWorld(t, newStore(t))
 	ns := w.stuck("x", 2)
 	cause := errors.New("connection refused")
-	disks := deleter.Source{Resource: deleter.Resource{Group: "example.com", Name: "disks"}, Content: failing{err: cause}}
+	disks := deleter.Source{Resource: namespace.ResourceType{Group: "example.com", Name: "disks"}, Content: failing{err: cause}}
 	var err error
 	w.content, err = w.registry.Deleter(&registry.DeleterOptions{Sources: func(_ context.Context, sources []deleter.Source) ([]deleter.Source, error) {
 		return append(sources, disks), nil

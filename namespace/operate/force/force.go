@@ -78,7 +78,7 @@ type Inventory interface {
 // it has that uid still, and the finalizers named in release off it first. It reports
 // whether no object of that uid is there any more.
 type Content interface {
-	Remove(ctx context.Context, resource deleter.Resource, ns, name, uid string, release []finalizer.Name) (gone bool, err error)
+	Remove(ctx context.Context, resource namespace.ResourceType, ns, name, uid string, release []finalizer.Name) (gone bool, err error)
 }
 
 // Log keeps the records. [*audit.Log] does.

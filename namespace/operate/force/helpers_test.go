@@ -17,7 +17,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/store/memory"
 )
 
-var widgets = deleter.Resource{Group: "example.com", Name: "widgets"}
+var widgets = namespace.ResourceType{Group: "example.com", Name: "widgets"}
 
 const (
 	dead  finalizer.Name = "example.com/dead" // whose owner is gone
@@ -187,7 +187,7 @@ func (o watched) Finalize(ctx context.Context, n namespace.Namespace) (namespace
 	return o.inner.Finalize(ctx, n)
 }
 
-func (o watched) Remove(ctx context.Context, r deleter.Resource, ns, name, uid string, release []finalizer.Name) (bool, error) {
+func (o watched) Remove(ctx context.Context, r namespace.ResourceType, ns, name, uid string, release []finalizer.Name) (bool, error) {
 	require.NotNil(o.t, o.open(ns, audit.Sweeping, ""), "objects are swept before that is on record")
 	return o.inner.Remove(ctx, r, ns, name, uid, release)
 }

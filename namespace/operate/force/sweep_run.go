@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/nslifecycle/nslifecycle/deleter"
+	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/operate/audit"
 )
 
@@ -208,7 +208,7 @@ func (s *sweep) remove(ctx context.Context, o audit.Object) (is state, err error
 	name, group, _ := strings.Cut(o.Resource, ".") // names of resources have no dots
 	done := false
 	err = safely(func() (err error) {
-		done, err = s.content.Remove(within, deleter.Resource{Group: group, Name: name}, s.req.Name, o.Name, o.UID, s.req.Release)
+		done, err = s.content.Remove(within, namespace.ResourceType{Group: group, Name: name}, s.req.Name, o.Name, o.UID, s.req.Release)
 		return err
 	})
 	switch {

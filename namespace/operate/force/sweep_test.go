@@ -177,7 +177,7 @@ func TestSweepOfAnIncompleteInventory(t *testing.T) {
 // fakeContent removes objects as a function says.
 type fakeContent func(name string) (bool, error)
 
-func (f fakeContent) Remove(_ context.Context, _ deleter.Resource, _, name, _ string, _ []finalizer.Name) (bool, error) {
+func (f fakeContent) Remove(_ context.Context, _ namespace.ResourceType, _, name, _ string, _ []finalizer.Name) (bool, error) {
 	return f(name)
 }
 
@@ -279,7 +279,7 @@ func TestProgressThatPanics(t *testing.T) {
 
 type removeFunc func(ctx context.Context, name string) (bool, error)
 
-func (f removeFunc) Remove(ctx context.Context, _ deleter.Resource, _, name, _ string, _ []finalizer.Name) (bool, error) {
+func (f removeFunc) Remove(ctx context.Context, _ namespace.ResourceType, _, name, _ string, _ []finalizer.Name) (bool, error) {
 	return f(ctx, name)
 }
 

@@ -26,8 +26,8 @@ import (
 )
 
 var (
-	configmaps = deleter.Resource{Name: "configmaps"}
-	widgets    = deleter.Resource{Group: "example.com", Name: "widgets"}
+	configmaps = namespace.ResourceType{Name: "configmaps"}
+	widgets    = namespace.ResourceType{Group: "example.com", Name: "widgets"}
 	types      = []registry.ResourceType{
 		{Version: "v1", Resource: "configmaps", Kind: "ConfigMap", Namespaced: true},
 		{Version: "v1", Resource: "secrets", Kind: "Secret", Namespaced: true},
@@ -79,7 +79,7 @@ func (w *world) create(name string, annotations map[string]string) namespace.Nam
 	return ns
 }
 
-func (w *world) put(resource deleter.Resource, ns, name string, finalizers ...finalizer.Name) {
+func (w *world) put(resource namespace.ResourceType, ns, name string, finalizers ...finalizer.Name) {
 	w.t.Helper()
 	c, err := w.Content(resource)
 	require.NoError(w.t, err)
@@ -293,7 +293,7 @@ func TestPlanOfATypeThatFailedOnTheWay(t *testing.T) {
 	p, err := plan.Of(t.Context(), fixed(ns), looker{Results: []deleter.Result{
 		{Resource: widgets, Remaining: 3, Err: errors.New("page 2: gone")},
 		{Resource: configmaps, Remaining: 3, More: true},
-		{Resource: deleter.Resource{Name: "secrets"}, Remaining: 3},
+		{Resource: namespace.ResourceType{Name: "secrets"}, Remaining: 3},
 	}}, "x", nil)
 	require.NoError(t, err)
 	more := map[string]bool{}
@@ -306,7 +306,7 @@ func TestPlanOfATypeThatFailedOnTheWay(t *testing.T) {
 
 // Long texts keep to about 90 columns, whatever is in them.
 func TestLongTextsAreWrapped(t *testing.T) {
-	w := newWorld(t, deleter.Source{Resource: deleter.Resource{Name: "disks"}, Content: failing{errors.New(strings.Repeat("the disks do not answer, ", 10) + strings.Repeat("x", 100))}})
+	w := newWorld(t, deleter.Source{Resource: namespace.ResourceType{Name: "disks"}, Content: failing{errors.New(strings.Repeat("the disks do not answer, ", 10) + strings.Repeat("x", 100))}})
 	var all []interface {
 		Annotation() (key, value string, err error)
 	}
@@ -342,8 +342,8 @@ func TestPlanOfATerminatingNamespace(t *testing.T) {
 // What does not answer is said, and does not hide the rest.
 func TestPlanSaysWhatItDoesNotKnow(t *testing.T) {
 	w := newWorld(t,
-		deleter.Source{Resource: deleter.Resource{Group: "example.com", Name: "disks"}, Content: failing{errors.New("connection refused")}},
-		deleter.Source{Resource: deleter.Resource{Name: "orders"}, Content: deleter.Func(func(context.Context, deleter.Target) (int, error) {
+		deleter.Source{Resource: namespace.ResourceType{Group: "example.com", Name: "disks"}, Content: failing{errors.New("connection refused")}},
+		deleter.Source{Resource: namespace.ResourceType{Name: "orders"}, Content: deleter.Func(func(context.Context, deleter.Target) (int, error) {
 			t.Error("a plan must not delete")
 			return 0, nil
 		})},
@@ -399,7 +399,7 @@ func (l looker) Look(context.Context, deleter.Target) (deleter.Report, error) {
 func TestHostileNames(t *testing.T) {
 	ns := namespace.Namespace{Meta: namespace.Meta{Name: "x", UID: "u"}}
 	p, err := plan.Of(t.Context(), fixed(ns), looker{Results: []deleter.Result{{
-		Resource: deleter.Resource{Name: "a\tb"}, Remaining: 9, More: true, Sample: []string{"\x1b[2J", "a\nb", "é", ""},
+		Resource: namespace.ResourceType{Name: "a\tb"}, Remaining: 9, More: true, Sample: []string{"\x1b[2J", "a\nb", "é", ""},
 		Holders: []deleter.Holder{{Finalizer: "x\u202ey", Objects: 2}},
 	}}, Failed: errors.New("line\nforged: line")}, "x", nil)
 	require.NoError(t, err)

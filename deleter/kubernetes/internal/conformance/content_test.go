@@ -64,7 +64,7 @@ func (h *host) contents(t *testing.T, kind schema.GroupVersionResource, o kubern
 	require.NoError(t, err)
 	content, err := cluster.Content(kind, verbs...)
 	require.NoError(t, err)
-	objects, err := h.registry.Content(deleter.Resource{Group: kind.Group, Name: kind.Resource})
+	objects, err := h.registry.Content(namespace.ResourceType{Group: kind.Group, Name: kind.Resource})
 	require.NoError(t, err)
 	return contenttest.Backend{
 		Content: content,

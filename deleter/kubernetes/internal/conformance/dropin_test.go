@@ -21,7 +21,6 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/retry"
 
-	"github.com/nslifecycle/nslifecycle/deleter"
 	cluster "github.com/nslifecycle/nslifecycle/deleter/kubernetes"
 	"github.com/nslifecycle/nslifecycle/finalizer"
 	"github.com/nslifecycle/nslifecycle/namespace"
@@ -316,9 +315,9 @@ func TestKubernetesForbiddenType(t *testing.T) {
 	w.force(ns.Name)
 }
 
-func resources(names ...string) (list []deleter.Resource) {
+func resources(names ...string) (list []namespace.ResourceType) {
 	for _, name := range names {
-		list = append(list, deleter.Resource{Name: name})
+		list = append(list, namespace.ResourceType{Name: name})
 	}
 	return list
 }

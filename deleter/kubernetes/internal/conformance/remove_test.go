@@ -8,7 +8,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/deleter/contenttest"
 	"github.com/nslifecycle/nslifecycle/deleter/kubernetes"
 	"github.com/nslifecycle/nslifecycle/finalizer"
@@ -27,7 +26,7 @@ func TestRemove(t *testing.T) {
 			h := start(t, 0)
 			cluster, err := kubernetes.ForConfig(h.config(), nil)
 			require.NoError(t, err)
-			resource := deleter.Resource{Group: kind.Group, Name: kind.Resource}
+			resource := namespace.ResourceType{Group: kind.Group, Name: kind.Resource}
 			objects, err := h.registry.Content(resource)
 			require.NoError(t, err)
 			require.NoError(t, h.fill(t.Context(), objects, "n", []contenttest.Object{
@@ -67,7 +66,7 @@ func TestRemoveAfterTheNamespace(t *testing.T) {
 	h := start(t, 0)
 	cluster, err := kubernetes.ForConfig(h.config(), nil)
 	require.NoError(t, err)
-	widgets := deleter.Resource{Group: "example.com", Name: "widgets"}
+	widgets := namespace.ResourceType{Group: "example.com", Name: "widgets"}
 	objects, err := h.registry.Content(widgets)
 	require.NoError(t, err)
 	require.NoError(t, h.fill(t.Context(), objects, "n", []contenttest.Object{{Name: "left", Finalizers: []string{string(held)}}}))
@@ -94,7 +93,7 @@ func TestRemoveOnKubernetes(t *testing.T) {
 	w := newWorld(t, realKubernetes(t, "admin"))
 	cluster, err := kubernetes.ForConfig(w.config, nil)
 	require.NoError(t, err)
-	configMaps := deleter.Resource{Name: "configmaps"}
+	configMaps := namespace.ResourceType{Name: "configmaps"}
 	ns := w.namespace(unique("swept")).Name
 	require.NoError(t, w.createConfigMap(t.Context(), ns, &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: "held", Finalizers: []string{string(held), "example.com/other"}},

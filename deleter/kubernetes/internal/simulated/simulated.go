@@ -18,12 +18,11 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/nslifecycle/nslifecycle/namespace"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/version"
-
-	"github.com/nslifecycle/nslifecycle/deleter"
 )
 
 // Verb is what a request does.
@@ -61,13 +60,13 @@ func (v Verb) String() string {
 // Request is one request.
 type Request struct {
 	Verb      Verb
-	Resource  deleter.Resource // [Namespaces] for these; zero for discovery and version
+	Resource  namespace.ResourceType // [Namespaces] for these; zero for discovery and version
 	Namespace string
 	Name      string
 }
 
 // Namespaces is the type of namespaces, in a [Request].
-var Namespaces = deleter.Resource{Name: "namespaces"}
+var Namespaces = namespace.ResourceType{Name: "namespaces"}
 
 // Type is a type of content.
 type Type struct {
@@ -110,7 +109,7 @@ type API struct {
 // kind is a type of content.
 type kind struct {
 	Type
-	resource deleter.Resource
+	resource namespace.ResourceType
 	index    int
 	counts   [verbs]atomic.Int64
 }
@@ -129,7 +128,7 @@ func New(opts Options) *API {
 		if len(t.Verbs) == 0 {
 			t.Verbs = allVerbs
 		}
-		k := &kind{Type: t, resource: deleter.Resource{Group: t.Group, Name: t.Resource}, index: i}
+		k := &kind{Type: t, resource: namespace.ResourceType{Group: t.Group, Name: t.Resource}, index: i}
 		a.kinds, a.index[t.GroupVersionResource] = append(a.kinds, k), k
 	}
 	a.spaces.named, a.spaces.feed.room = map[string]*space{}, 4*history
@@ -147,7 +146,7 @@ func (a *API) Requests(of ...Verb) int {
 }
 
 // RequestsFor is Requests for one type alone.
-func (a *API) RequestsFor(r deleter.Resource, of ...Verb) int {
+func (a *API) RequestsFor(r namespace.ResourceType, of ...Verb) int {
 	n := 0
 	for _, k := range a.all() {
 		if k.resource == r {

@@ -19,8 +19,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/metadata"
 
-	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/deleter/kubernetes/internal/simulated"
+	"github.com/nslifecycle/nslifecycle/namespace"
 )
 
 func create(t *testing.T, a *simulated.API, name string) *corev1.Namespace {
@@ -179,7 +179,7 @@ func TestRequestsAndFailures(t *testing.T) {
 	types := simulated.Types(41)
 	types[2].Verbs = []string{"list", "delete"}
 	a := simulated.New(simulated.Options{Types: types, GitVersion: "v1.36.0", Before: func(_ context.Context, r simulated.Request) error {
-		if r == (simulated.Request{Verb: simulated.List, Resource: deleter.Resource{Group: "g0.example.com", Name: "things001"}, Namespace: "n"}) {
+		if r == (simulated.Request{Verb: simulated.List, Resource: namespace.ResourceType{Group: "g0.example.com", Name: "things001"}, Namespace: "n"}) {
 			return broken
 		}
 		return nil
@@ -208,7 +208,7 @@ func TestRequestsAndFailures(t *testing.T) {
 	require.Equal(t, 7, a.Requests())
 	require.Equal(t, 2, a.Requests(simulated.List))
 	require.Equal(t, 1, a.RequestsFor(simulated.Namespaces))
-	require.Equal(t, 1, a.RequestsFor(deleter.Resource{Name: "pods"}, simulated.Get, simulated.List))
+	require.Equal(t, 1, a.RequestsFor(namespace.ResourceType{Name: "pods"}, simulated.Get, simulated.List))
 	require.Equal(t, 3, a.Requests(simulated.Discover, simulated.Version))
 	a.ResetRequests()
 	require.Zero(t, a.Requests())

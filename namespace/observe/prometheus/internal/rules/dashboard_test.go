@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/nslifecycle/nslifecycle/deleter"
+	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/controller"
 	"github.com/nslifecycle/nslifecycle/namespace/observe/prometheus"
 	"github.com/nslifecycle/nslifecycle/namespace/pass"
@@ -76,7 +77,7 @@ func series(t *testing.T) (load string, known map[string][]string) {
 		r := pass.Result{Outcome: pass.Failed, Conflicts: 1}
 		r.Namespace.Name, r.Namespace.UID = ref.Name, ref.UID
 		r.Namespace.DeletionTimestamp = phase.Time{Time: time.Now().Add(-time.Hour)}
-		r.Report.Results = []deleter.Result{{Resource: deleter.Resource{Name: "pods"}, Deleted: 1, Err: errors.New("boom")}}
+		r.Report.Results = []deleter.Result{{Resource: namespace.ResourceType{Name: "pods"}, Deleted: 1, Err: errors.New("boom")}}
 		h.PassEnded(ref, r, r.Report.Err(), time.Second)
 		h.Retried(ref, time.Second, controller.ReasonFailed)
 	}
