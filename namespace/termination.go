@@ -1,5 +1,11 @@
 package namespace
 
+// Ref names one incarnation of a namespace.
+type Ref struct {
+	Name string
+	UID  string
+}
+
 // TerminationEvent tells of one namespace on its way out. The place where
 // namespaces are kept yields them to controllers (package controller, interface
 // Namespaces); it knows nothing of the controllers.

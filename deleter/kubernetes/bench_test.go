@@ -12,6 +12,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/deleter/kubernetes"
 	"github.com/nslifecycle/nslifecycle/deleter/kubernetes/internal/simulated"
+	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/controller"
 	"github.com/nslifecycle/nslifecycle/namespace/pass"
 )
@@ -65,12 +66,12 @@ func (r *removals) awaitPass(name string) {
 
 func (r *removals) hooks() controller.Hooks {
 	return controller.Hooks{
-		Removed: func(ref controller.Ref) {
+		Removed: func(ref namespace.Ref) {
 			r.mu.Lock()
 			defer r.mu.Unlock()
 			close(of(&r.gone, ref.Name))
 		},
-		PassEnded: func(ref controller.Ref, result pass.Result, _ error, _ time.Duration) {
+		PassEnded: func(ref namespace.Ref, result pass.Result, _ error, _ time.Duration) {
 			r.mu.Lock()
 			defer r.mu.Unlock()
 			if c := of(&r.passed, ref.Name); !closed(c) {

@@ -48,7 +48,7 @@ func Example() {
 	}
 	party := namespace.Party{Finalizer: finalizer.Kubernetes}
 	c, err := controller.New(cluster.Namespaces(), cluster.Deleter(), party, &controller.Options{
-		Hooks: controller.Hooks{Removed: func(ref controller.Ref) {
+		Hooks: controller.Hooks{Removed: func(ref namespace.Ref) {
 			fmt.Println(ref.Name, "is removed, with", api.Objects(ref.Name), "objects left")
 			stop()
 		}},

@@ -199,8 +199,8 @@ func TestTimeToRemoval(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := simulate(t, 60, simulated.Options{Latency: 5 * time.Millisecond, GitVersion: c.version}, c.opts)
-				gone := make(chan controller.Ref)
-				s.run(t, controller.Options{Hooks: controller.Hooks{Removed: func(ref controller.Ref) { gone <- ref }}})
+				gone := make(chan namespace.Ref)
+				s.run(t, controller.Options{Hooks: controller.Hooks{Removed: func(ref namespace.Ref) { gone <- ref }}})
 				for _, name := range []string{"first", "second"} {
 					s.create(t, name, 5)
 					synctest.Wait()

@@ -123,11 +123,11 @@ func (s *service) membership() replicas.Hooks {
 
 func (s *service) passes() controller.Hooks {
 	return controller.Hooks{
-		PassStarted: func(ref controller.Ref) { s.log.Info(saidStarted, "namespace", ref.Name) },
-		PassEnded: func(ref controller.Ref, result pass.Result, _ error, _ time.Duration) {
+		PassStarted: func(ref namespace.Ref) { s.log.Info(saidStarted, "namespace", ref.Name) },
+		PassEnded: func(ref namespace.Ref, result pass.Result, _ error, _ time.Duration) {
 			s.log.Info(saidEnded, "namespace", ref.Name, "outcome", result.Outcome.String())
 		},
-		Finalized: func(ref controller.Ref) { s.log.Info(saidEmptied, "namespace", ref.Name) },
+		Finalized: func(ref namespace.Ref) { s.log.Info(saidEmptied, "namespace", ref.Name) },
 	}
 }
 

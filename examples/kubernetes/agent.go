@@ -115,7 +115,7 @@ func (a *agent) lead(ctx context.Context) error {
 // hooks tell the metrics, the debug pages and the ledger what happens.
 func (a *agent) hooks() controller.Hooks {
 	return controller.Join(a.metrics.controller.Hooks(), a.passes.HooksOf(a.config.finalizer), controller.Hooks{
-		PassEnded: func(ref controller.Ref, result pass.Result, err error, _ time.Duration) {
+		PassEnded: func(ref namespace.Ref, result pass.Result, err error, _ time.Duration) {
 			a.ledger.passed(ref, result, err)
 		},
 		Removed: a.ledger.removed,

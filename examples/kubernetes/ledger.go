@@ -7,7 +7,7 @@ import (
 	"sync"
 
 	"github.com/nslifecycle/nslifecycle/deleter"
-	"github.com/nslifecycle/nslifecycle/namespace/controller"
+	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/pass"
 )
 
@@ -17,7 +17,7 @@ type ledger struct {
 	say func(format string, args ...any)
 
 	mu      sync.Mutex
-	entries map[controller.Ref]record
+	entries map[namespace.Ref]record
 }
 
 // record is what is known of one incarnation.
@@ -28,11 +28,11 @@ type record struct {
 }
 
 func newLedger(say func(format string, args ...any)) *ledger {
-	return &ledger{say: say, entries: map[controller.Ref]record{}}
+	return &ledger{say: say, entries: map[namespace.Ref]record{}}
 }
 
 // passed takes up what a pass came to.
-func (l *ledger) passed(ref controller.Ref, result pass.Result, err error) {
+func (l *ledger) passed(ref namespace.Ref, result pass.Result, err error) {
 	r := record{left: result.Report.Remaining()}
 	text := ""
 	switch result.Outcome {
@@ -65,7 +65,7 @@ func (l *ledger) passed(ref controller.Ref, result pass.Result, err error) {
 }
 
 // removed takes up that a namespace is gone.
-func (l *ledger) removed(ref controller.Ref) {
+func (l *ledger) removed(ref namespace.Ref) {
 	l.mu.Lock()
 	before, known := l.entries[ref]
 	delete(l.entries, ref)
@@ -76,7 +76,7 @@ func (l *ledger) removed(ref controller.Ref) {
 }
 
 // release takes up that there is nothing to do for a namespace.
-func (l *ledger) release(ref controller.Ref) {
+func (l *ledger) release(ref namespace.Ref) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if r, known := l.entries[ref]; known {

@@ -11,7 +11,6 @@ import (
 	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/finalizer"
 	"github.com/nslifecycle/nslifecycle/namespace"
-	"github.com/nslifecycle/nslifecycle/namespace/controller"
 	"github.com/nslifecycle/nslifecycle/namespace/pass"
 )
 
@@ -21,7 +20,7 @@ func TestOneLineForEachChange(t *testing.T) {
 	t.Parallel()
 	var said []string
 	l := newLedger(func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) })
-	ref := controller.Ref{Name: "a", UID: "1"}
+	ref := namespace.Ref{Name: "a", UID: "1"}
 	left := func(n int, holders ...deleter.Holder) deleter.Result {
 		return deleter.Result{Resource: namespace.ResourceType{Name: "pods"}, Remaining: n, Holders: holders}
 	}
@@ -45,7 +44,7 @@ func TestOneLineForEachChange(t *testing.T) {
 	step(pass.Finalized, nil)
 	require.Zero(t, l.remaining())
 	l.removed(ref)
-	l.removed(controller.Ref{Name: "of-others", UID: "2"})
+	l.removed(namespace.Ref{Name: "of-others", UID: "2"})
 	want := []string{
 		`"a": waits for pods (5 left)`,
 		`"a": waits for pods (3 left, held by example.com/keep)`,

@@ -18,7 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nslifecycle/nslifecycle/examples/internal/programs"
-	"github.com/nslifecycle/nslifecycle/namespace/controller"
+	"github.com/nslifecycle/nslifecycle/namespace"
 	why "github.com/nslifecycle/nslifecycle/namespace/observe/explain"
 	"github.com/nslifecycle/nslifecycle/namespace/pass"
 )
@@ -100,7 +100,7 @@ func TestExplainAfterTheLead(t *testing.T) {
 	require.NoError(t, err)
 	a, err := newAgent(c, io.Discard, slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
-	a.hooks().PassEnded(controller.Ref{Name: "a", UID: "u"}, pass.Result{Outcome: pass.Failed}, errors.New("lost"), time.Second)
+	a.hooks().PassEnded(namespace.Ref{Name: "a", UID: "u"}, pass.Result{Outcome: pass.Failed}, errors.New("lost"), time.Second)
 	for leading, passes := range map[bool]int{true: 1, false: 0} {
 		a.leading.Store(leading)
 		d, err := a.Explain(t.Context(), "a")

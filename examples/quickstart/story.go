@@ -153,7 +153,7 @@ func (t *story) controller(party finalizer.Name, types []registry.ResourceType) 
 		return nil, err
 	}
 	return controller.New(t.registry, d, namespace.Party{Finalizer: party}, &controller.Options{
-		Hooks: controller.Hooks{PassEnded: func(_ controller.Ref, result pass.Result, err error, _ time.Duration) {
+		Hooks: controller.Hooks{PassEnded: func(_ namespace.Ref, result pass.Result, err error, _ time.Duration) {
 			t.say.pass(party, result, err)
 			if party == openshift {
 				t.looked()

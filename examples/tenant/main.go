@@ -56,7 +56,7 @@ func run(ctx context.Context, w io.Writer) (err error) {
 		return err
 	}
 	c, err := controller.New(r, d, r.Party(), &controller.Options{
-		Hooks: controller.Hooks{Removed: func(ref controller.Ref) {
+		Hooks: controller.Hooks{Removed: func(ref namespace.Ref) {
 			fmt.Fprintf(w, "%s is gone\n", ref.Name)
 			stop() // a service would run on
 		}},

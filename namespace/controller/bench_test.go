@@ -98,7 +98,7 @@ func (r *removals) of(name string) chan struct{} {
 }
 
 func (r *removals) hooks() controller.Hooks {
-	return controller.Hooks{Removed: func(ref controller.Ref) { close(r.of(ref.Name)) }}
+	return controller.Hooks{Removed: func(ref namespace.Ref) { close(r.of(ref.Name)) }}
 }
 
 // BenchmarkRemoval is DELETE to removal, 60 types at 5 ms per call, with nothing in
@@ -180,7 +180,7 @@ func BenchmarkHealthy(b *testing.B) {
 			once.Add(failing)
 			hooks := gone.hooks()
 			first := map[string]bool{}
-			hooks.PassEnded = func(ref controller.Ref, result pass.Result, _ error, _ time.Duration) {
+			hooks.PassEnded = func(ref namespace.Ref, result pass.Result, _ error, _ time.Duration) {
 				if result.Outcome == pass.Failed && !first[ref.Name] {
 					first[ref.Name] = true
 					once.Done()
@@ -262,7 +262,7 @@ func BenchmarkWaiting(b *testing.B) {
 		var passes sync.WaitGroup
 		passes.Add(many)
 		seen := map[string]bool{}
-		hooks := controller.Hooks{PassEnded: func(ref controller.Ref, _ pass.Result, _ error, _ time.Duration) {
+		hooks := controller.Hooks{PassEnded: func(ref namespace.Ref, _ pass.Result, _ error, _ time.Duration) {
 			if !seen[ref.Name] {
 				seen[ref.Name] = true
 				passes.Done()
@@ -351,7 +351,7 @@ func BenchmarkStart(b *testing.B) {
 				before := heap()
 				var passes sync.WaitGroup
 				passes.Add(100)
-				hooks := controller.Hooks{PassEnded: func(controller.Ref, pass.Result, error, time.Duration) { passes.Done() }}
+				hooks := controller.Hooks{PassEnded: func(namespace.Ref, pass.Result, error, time.Duration) { passes.Done() }}
 				b.StartTimer()
 				stop := run(b, r, d, kubernetes, controller.Options{Hooks: hooks, MinDelay: time.Hour, MaxDelay: time.Hour})
 				passes.Wait()

@@ -75,12 +75,12 @@ func (q *quitting) Wait(ctx context.Context, target deleter.Target, report delet
 // A hook that ends its goroutine takes Run with it, but what Run had started has
 // ended then as well.
 func TestHooksThatEndRunLeaveNothingRunning(t *testing.T) {
-	quit := func(controller.Ref) { runtime.Goexit() }
+	quit := func(namespace.Ref) { runtime.Goexit() }
 	for name, hooks := range map[string]controller.Hooks{
 		"queued":    {Queued: quit},
 		"started":   {PassStarted: quit},
-		"ended":     {PassEnded: func(controller.Ref, pass.Result, error, time.Duration) { runtime.Goexit() }},
-		"retried":   {Retried: func(controller.Ref, time.Duration, controller.Reason) { runtime.Goexit() }},
+		"ended":     {PassEnded: func(namespace.Ref, pass.Result, error, time.Duration) { runtime.Goexit() }},
+		"retried":   {Retried: func(namespace.Ref, time.Duration, controller.Reason) { runtime.Goexit() }},
 		"finalized": {Finalized: quit},
 		"removed":   {Removed: quit},
 	} {
@@ -112,7 +112,7 @@ func TestR10_PanickingLogger(t *testing.T) {
 		w := newWorld(t, 1, nil)
 		run(t, w.host, w.deleter, kubernetes, controller.Options{
 			Logger: slog.New(panickingHandler{}),
-			Hooks:  controller.Hooks{Queued: func(controller.Ref) { panic("boom") }},
+			Hooks:  controller.Hooks{Queued: func(namespace.Ref) { panic("boom") }},
 		})
 		w.create(t, "a")
 		w.delete(t, "a")

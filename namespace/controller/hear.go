@@ -23,7 +23,7 @@ func (l *loop) heard(n news) {
 		l.listing++
 		return
 	}
-	ref := Ref{Name: n.event.Name, UID: n.event.UID}
+	ref := namespace.Ref{Name: n.event.Name, UID: n.event.UID}
 	switch n.event.Type {
 	case namespace.EventTerminating:
 		l.terminating(ref, n.listing)
@@ -43,7 +43,7 @@ func (l *loop) heard(n news) {
 }
 
 // terminating takes up that a namespace is terminating.
-func (l *loop) terminating(ref Ref, listing bool) {
+func (l *loop) terminating(ref namespace.Ref, listing bool) {
 	e := l.entries[ref.Name]
 	if e == nil {
 		e = &entry{ref: ref, slot: -1, nearest: farthest, clouded: farthest, listing: l.listing}

@@ -105,7 +105,7 @@ func (w *world) calls(ops ...deleter.Op) int {
 type moment struct {
 	at      time.Duration
 	what    string
-	ref     controller.Ref
+	ref     namespace.Ref
 	outcome pass.Outcome
 	reason  controller.Reason
 	delay   time.Duration
@@ -117,11 +117,11 @@ type diary struct {
 	mu      sync.Mutex
 	began   time.Time
 	moments []moment
-	removed map[controller.Ref]chan struct{}
+	removed map[namespace.Ref]chan struct{}
 }
 
 func newDiary() *diary {
-	return &diary{began: time.Now(), removed: map[controller.Ref]chan struct{}{}}
+	return &diary{began: time.Now(), removed: map[namespace.Ref]chan struct{}{}}
 }
 
 func (d *diary) add(m moment) {
@@ -133,16 +133,16 @@ func (d *diary) add(m moment) {
 
 func (d *diary) hooks() controller.Hooks {
 	return controller.Hooks{
-		Queued:      func(ref controller.Ref) { d.add(moment{what: "queued", ref: ref}) },
-		PassStarted: func(ref controller.Ref) { d.add(moment{what: "started", ref: ref}) },
-		PassEnded: func(ref controller.Ref, result pass.Result, err error, _ time.Duration) {
+		Queued:      func(ref namespace.Ref) { d.add(moment{what: "queued", ref: ref}) },
+		PassStarted: func(ref namespace.Ref) { d.add(moment{what: "started", ref: ref}) },
+		PassEnded: func(ref namespace.Ref, result pass.Result, err error, _ time.Duration) {
 			d.add(moment{what: "ended", ref: ref, outcome: result.Outcome, err: err})
 		},
-		Retried: func(ref controller.Ref, delay time.Duration, reason controller.Reason) {
+		Retried: func(ref namespace.Ref, delay time.Duration, reason controller.Reason) {
 			d.add(moment{what: "retried", ref: ref, delay: delay, reason: reason})
 		},
-		Finalized: func(ref controller.Ref) { d.add(moment{what: "finalized", ref: ref}) },
-		Removed:   func(ref controller.Ref) { d.add(moment{what: "removed", ref: ref}) },
+		Finalized: func(ref namespace.Ref) { d.add(moment{what: "finalized", ref: ref}) },
+		Removed:   func(ref namespace.Ref) { d.add(moment{what: "removed", ref: ref}) },
 	}
 }
 

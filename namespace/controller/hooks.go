@@ -10,14 +10,9 @@ import (
 	"time"
 
 	"github.com/nslifecycle/nslifecycle/deleter"
+	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/pass"
 )
-
-// Ref names one incarnation of a namespace.
-type Ref struct {
-	Name string
-	UID  string
-}
 
 // Hooks are told what a controller does, for metrics, traces and explanations.
 // Each is optional. They are called one at a time, in the order in which things
@@ -26,22 +21,22 @@ type Ref struct {
 type Hooks struct {
 	// Queued: the namespace waits for a worker. Its pass does not begin if it has
 	// become another controller's meanwhile ([Options.Division]).
-	Queued func(ref Ref)
+	Queued func(ref namespace.Ref)
 	// PassStarted: a worker has taken it up.
-	PassStarted func(ref Ref)
+	PassStarted func(ref namespace.Ref)
 	// PassEnded: a pass has ended with result or err, after took.
-	PassEnded func(ref Ref, result pass.Result, err error, took time.Duration)
+	PassEnded func(ref namespace.Ref, result pass.Result, err error, took time.Duration)
 	// Retried: the namespace will be looked at again after delay at the latest.
-	Retried func(ref Ref, delay time.Duration, reason Reason)
+	Retried func(ref namespace.Ref, delay time.Duration, reason Reason)
 	// Left: the namespace is another controller's ([Options.Division]). Nothing but its
 	// removal is told of it any more until it is Queued again.
-	Left func(ref Ref)
+	Left func(ref namespace.Ref)
 	// Finalized: a pass has removed the party's finalizer.
-	Finalized func(ref Ref)
+	Finalized func(ref namespace.Ref)
 	// Removed: the incarnation is gone from storage. It is told once for each
 	// incarnation that the controller knew, those of other controllers included
 	// ([Options.Division]).
-	Removed func(ref Ref)
+	Removed func(ref namespace.Ref)
 }
 
 // Reason is why a namespace is looked at again.
@@ -80,37 +75,37 @@ func (o *observer) call(hook string, f func()) {
 	f()
 }
 
-func (o *observer) queued(ref Ref) {
+func (o *observer) queued(ref namespace.Ref) {
 	if o.hooks.Queued != nil {
 		o.call("Queued", func() { o.hooks.Queued(ref) })
 	}
 }
 
-func (o *observer) started(ref Ref) {
+func (o *observer) started(ref namespace.Ref) {
 	if o.hooks.PassStarted != nil {
 		o.call("PassStarted", func() { o.hooks.PassStarted(ref) })
 	}
 }
 
-func (o *observer) ended(ref Ref, d done) {
+func (o *observer) ended(ref namespace.Ref, d done) {
 	if o.hooks.PassEnded != nil {
 		o.call("PassEnded", func() { o.hooks.PassEnded(ref, d.result, d.err, d.took) })
 	}
 }
 
-func (o *observer) retried(ref Ref, delay time.Duration, reason Reason) {
+func (o *observer) retried(ref namespace.Ref, delay time.Duration, reason Reason) {
 	if o.hooks.Retried != nil {
 		o.call("Retried", func() { o.hooks.Retried(ref, delay, reason) })
 	}
 }
 
-func (o *observer) left(ref Ref) {
+func (o *observer) left(ref namespace.Ref) {
 	if o.hooks.Left != nil {
 		o.call("Left", func() { o.hooks.Left(ref) })
 	}
 }
 
-func (o *observer) finalized(ref Ref) {
+func (o *observer) finalized(ref namespace.Ref) {
 	if o.hooks.Finalized != nil {
 		o.call("Finalized", func() { o.hooks.Finalized(ref) })
 	}
@@ -118,7 +113,7 @@ func (o *observer) finalized(ref Ref) {
 
 // removed tells that a namespace of this controller is gone, and which sources' failures
 // the pass waived that removed it, if any.
-func (o *observer) removed(ref Ref, waived []string) {
+func (o *observer) removed(ref namespace.Ref, waived []string) {
 	attrs := []slog.Attr{slog.String("namespace", ref.Name), slog.String("uid", ref.UID)}
 	if len(waived) > 0 {
 		attrs = append(attrs, slog.Any("waived", waived))
@@ -128,7 +123,7 @@ func (o *observer) removed(ref Ref, waived []string) {
 }
 
 // gone tells that a namespace is gone, whosever it was.
-func (o *observer) gone(ref Ref) {
+func (o *observer) gone(ref namespace.Ref) {
 	if o.hooks.Removed != nil {
 		o.call("Removed", func() { o.hooks.Removed(ref) })
 	}

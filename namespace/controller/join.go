@@ -3,6 +3,7 @@ package controller
 import (
 	"time"
 
+	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/pass"
 )
 
@@ -10,8 +11,8 @@ import (
 // an explanation, say. One that panics does not keep the others from being told. What
 // no listener wants to hear is left out.
 func Join(listeners ...Hooks) Hooks {
-	var ended []func(Ref, pass.Result, error, time.Duration)
-	var retried []func(Ref, time.Duration, Reason)
+	var ended []func(namespace.Ref, pass.Result, error, time.Duration)
+	var retried []func(namespace.Ref, time.Duration, Reason)
 	for _, h := range listeners {
 		if h.PassEnded != nil {
 			ended = append(ended, h.PassEnded)
@@ -21,20 +22,20 @@ func Join(listeners ...Hooks) Hooks {
 		}
 	}
 	joined := Hooks{
-		Queued:      joinRefs(listeners, func(h Hooks) func(Ref) { return h.Queued }),
-		PassStarted: joinRefs(listeners, func(h Hooks) func(Ref) { return h.PassStarted }),
-		Left:        joinRefs(listeners, func(h Hooks) func(Ref) { return h.Left }),
-		Finalized:   joinRefs(listeners, func(h Hooks) func(Ref) { return h.Finalized }),
-		Removed:     joinRefs(listeners, func(h Hooks) func(Ref) { return h.Removed }),
+		Queued:      joinRefs(listeners, func(h Hooks) func(namespace.Ref) { return h.Queued }),
+		PassStarted: joinRefs(listeners, func(h Hooks) func(namespace.Ref) { return h.PassStarted }),
+		Left:        joinRefs(listeners, func(h Hooks) func(namespace.Ref) { return h.Left }),
+		Finalized:   joinRefs(listeners, func(h Hooks) func(namespace.Ref) { return h.Finalized }),
+		Removed:     joinRefs(listeners, func(h Hooks) func(namespace.Ref) { return h.Removed }),
 	}
 	if len(ended) > 0 {
-		joined.PassEnded = func(ref Ref, result pass.Result, err error, took time.Duration) {
-			tell(ended, func(f func(Ref, pass.Result, error, time.Duration)) { f(ref, result, err, took) })
+		joined.PassEnded = func(ref namespace.Ref, result pass.Result, err error, took time.Duration) {
+			tell(ended, func(f func(namespace.Ref, pass.Result, error, time.Duration)) { f(ref, result, err, took) })
 		}
 	}
 	if len(retried) > 0 {
-		joined.Retried = func(ref Ref, delay time.Duration, reason Reason) {
-			tell(retried, func(f func(Ref, time.Duration, Reason)) { f(ref, delay, reason) })
+		joined.Retried = func(ref namespace.Ref, delay time.Duration, reason Reason) {
+			tell(retried, func(f func(namespace.Ref, time.Duration, Reason)) { f(ref, delay, reason) })
 		}
 	}
 	return joined
@@ -42,8 +43,8 @@ func Join(listeners ...Hooks) Hooks {
 
 // joinRefs returns a hook that calls that of every listener that has it; nil if none
 // has.
-func joinRefs(listeners []Hooks, hook func(Hooks) func(Ref)) func(Ref) {
-	var all []func(Ref)
+func joinRefs(listeners []Hooks, hook func(Hooks) func(namespace.Ref)) func(namespace.Ref) {
+	var all []func(namespace.Ref)
 	for _, h := range listeners {
 		if f := hook(h); f != nil {
 			all = append(all, f)
@@ -52,8 +53,8 @@ func joinRefs(listeners []Hooks, hook func(Hooks) func(Ref)) func(Ref) {
 	if len(all) == 0 {
 		return nil
 	}
-	return func(ref Ref) {
-		tell(all, func(f func(Ref)) { f(ref) })
+	return func(ref namespace.Ref) {
+		tell(all, func(f func(namespace.Ref)) { f(ref) })
 	}
 }
 

@@ -12,22 +12,23 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/nslifecycle/nslifecycle/deleter/contenttest"
+	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/controller"
 	"github.com/nslifecycle/nslifecycle/namespace/pass"
 )
 
 // teller is hooks that note all that they are told, after the name of the listener.
 func teller(name string, notes *[]string) controller.Hooks {
-	note := func(hook string) func(controller.Ref) {
-		return func(ref controller.Ref) { *notes = append(*notes, fmt.Sprint(name, " ", hook, " ", ref)) }
+	note := func(hook string) func(namespace.Ref) {
+		return func(ref namespace.Ref) { *notes = append(*notes, fmt.Sprint(name, " ", hook, " ", ref)) }
 	}
 	return controller.Hooks{
 		Queued:      note("queued"),
 		PassStarted: note("started"),
-		PassEnded: func(ref controller.Ref, result pass.Result, err error, took time.Duration) {
+		PassEnded: func(ref namespace.Ref, result pass.Result, err error, took time.Duration) {
 			note(fmt.Sprintf("ended %v %v %v", result.Outcome, err, took))(ref)
 		},
-		Retried: func(ref controller.Ref, delay time.Duration, reason controller.Reason) {
+		Retried: func(ref namespace.Ref, delay time.Duration, reason controller.Reason) {
 			note(fmt.Sprintf("retried %v %v", delay, reason))(ref)
 		},
 		Left:      note("left"),
@@ -38,7 +39,7 @@ func teller(name string, notes *[]string) controller.Hooks {
 
 // tellAll calls every hook of h, with what tells them apart.
 func tellAll(h controller.Hooks) {
-	ref := controller.Ref{Name: "a", UID: "1"}
+	ref := namespace.Ref{Name: "a", UID: "1"}
 	h.Queued(ref)
 	h.PassStarted(ref)
 	h.PassEnded(ref, pass.Result{Outcome: pass.Waiting}, errors.New("boom"), time.Second)
@@ -67,7 +68,7 @@ func TestJoinNobody(t *testing.T) {
 	for _, joined := range []controller.Hooks{controller.Join(), controller.Join(controller.Hooks{}, controller.Hooks{})} {
 		require.True(t, reflect.ValueOf(joined).IsZero())
 	}
-	one := controller.Join(controller.Hooks{Left: func(controller.Ref) {}}, controller.Hooks{})
+	one := controller.Join(controller.Hooks{Left: func(namespace.Ref) {}}, controller.Hooks{})
 	require.NotNil(t, one.Left)
 	one.Left = nil
 	require.True(t, reflect.ValueOf(one).IsZero())
@@ -78,14 +79,14 @@ func TestJoinNobody(t *testing.T) {
 func TestJoinPanic(t *testing.T) {
 	var notes []string
 	bad := controller.Hooks{
-		Queued:    func(controller.Ref) { panic("boom") },
-		PassEnded: func(controller.Ref, pass.Result, error, time.Duration) { panic("boom") },
-		Retried:   func(controller.Ref, time.Duration, controller.Reason) { panic("boom") },
+		Queued:    func(namespace.Ref) { panic("boom") },
+		PassEnded: func(namespace.Ref, pass.Result, error, time.Duration) { panic("boom") },
+		Retried:   func(namespace.Ref, time.Duration, controller.Reason) { panic("boom") },
 	}
 	joined := controller.Join(teller("x", &notes), bad, teller("y", &notes), bad)
-	require.Panics(t, func() { joined.Queued(controller.Ref{}) })
-	require.Panics(t, func() { joined.PassEnded(controller.Ref{}, pass.Result{}, nil, 0) })
-	require.Panics(t, func() { joined.Retried(controller.Ref{}, 0, "") })
+	require.Panics(t, func() { joined.Queued(namespace.Ref{}) })
+	require.Panics(t, func() { joined.PassEnded(namespace.Ref{}, pass.Result{}, nil, 0) })
+	require.Panics(t, func() { joined.Retried(namespace.Ref{}, 0, "") })
 	require.Len(t, notes, 6)
 }
 
@@ -93,11 +94,11 @@ func TestJoinPanic(t *testing.T) {
 func TestJoinAllocates(t *testing.T) {
 	count := 0
 	quiet := controller.Hooks{
-		Queued:    func(controller.Ref) { count++ },
-		PassEnded: func(controller.Ref, pass.Result, error, time.Duration) { count++ },
+		Queued:    func(namespace.Ref) { count++ },
+		PassEnded: func(namespace.Ref, pass.Result, error, time.Duration) { count++ },
 	}
 	joined := controller.Join(quiet, quiet, quiet)
-	ref := controller.Ref{Name: "a", UID: "1"}
+	ref := namespace.Ref{Name: "a", UID: "1"}
 	require.Zero(t, testing.AllocsPerRun(100, func() {
 		joined.Queued(ref)
 		joined.PassEnded(ref, pass.Result{}, nil, time.Second)
@@ -111,7 +112,7 @@ func TestLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1, nil)
 		division, diary := newShare(all), newDiary()
-		left := controller.Hooks{Left: func(ref controller.Ref) { diary.add(moment{what: "left", ref: ref}) }}
+		left := controller.Hooks{Left: func(ref namespace.Ref) { diary.add(moment{what: "left", ref: ref}) }}
 		run(t, w.host, w.deleter, kubernetes, controller.Options{Division: division, Hooks: controller.Join(diary.hooks(), left)})
 		target := w.create(t, "a")
 		w.fakes[0].Put(target, contenttest.Object{Name: "held", Finalizers: []string{"example.com/f"}})

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync/atomic"
 	"time"
+
+	"github.com/nslifecycle/nslifecycle/namespace"
 )
 
 // The scheduler. A pass runs in one of three lanes:
@@ -58,8 +60,8 @@ var errMakeRoom = errors.New("the pass makes no progress and others wait")
 // attempt is one running pass.
 type attempt struct {
 	entry       *entry
-	ref         Ref   // the incarnation
-	lane        *lane // nil: interrupted, no longer counted
+	ref         namespace.Ref // the incarnation
+	lane        *lane         // nil: interrupted, no longer counted
 	cancel      context.CancelCauseFunc
 	began       time.Duration
 	progress    atomic.Int64  // time of the last answer of a source, initially began

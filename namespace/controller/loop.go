@@ -9,12 +9,13 @@ import (
 	"time"
 
 	"github.com/nslifecycle/nslifecycle/deleter"
+	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/pass"
 )
 
 // entry is what a controller knows of one namespace that is terminating.
 type entry struct {
-	ref        Ref
+	ref        namespace.Ref
 	deleted    time.Time // when it became Terminating
 	next       *entry    // in the queue of its lane
 	attempt    *attempt  // while it runs

@@ -118,10 +118,10 @@ func runScale(b *testing.B, r *registry.Registry, hooks controller.Hooks) (stop 
 }
 
 // countdown returns a Removed hook and what it closes at the nth removal.
-func countdown(n int) (hook func(controller.Ref), reached <-chan struct{}) {
+func countdown(n int) (hook func(namespace.Ref), reached <-chan struct{}) {
 	done := make(chan struct{})
 	var removed atomic.Int64
-	return func(controller.Ref) {
+	return func(namespace.Ref) {
 		if removed.Add(1) == int64(n) {
 			close(done)
 		}
@@ -260,7 +260,7 @@ func BenchmarkDeleteHugeNamespace(b *testing.B) {
 				hook, done := countdown(1)
 				stop := runScale(b, r, controller.Hooks{
 					Removed: hook,
-					PassEnded: func(_ controller.Ref, _ pass.Result, _ error, took time.Duration) {
+					PassEnded: func(_ namespace.Ref, _ pass.Result, _ error, took time.Duration) {
 						passes.Add(1)
 						longest.Store(max(longest.Load(), int64(took)))
 					},

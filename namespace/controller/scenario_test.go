@@ -91,7 +91,7 @@ type player struct {
 }
 
 func (p *player) hooks() controller.Hooks {
-	return controller.Hooks{PassEnded: func(controller.Ref, pass.Result, error, time.Duration) {
+	return controller.Hooks{PassEnded: func(namespace.Ref, pass.Result, error, time.Duration) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		p.passes++

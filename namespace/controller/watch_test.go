@@ -177,18 +177,18 @@ func TestR12_GoneWatchIsListedAnew(t *testing.T) {
 		host.broken.Store(false)
 		time.Sleep(time.Minute)
 		require.True(t, w.gone("new"))
-		removed := map[controller.Ref]int{}
+		removed := map[namespace.Ref]int{}
 		for _, m := range diary.of("removed", "") {
 			removed[m.ref]++
 		}
-		require.Equal(t, 1, removed[controller.Ref{Name: "goes", UID: first["goes"].UID}])
-		require.Equal(t, 1, removed[controller.Ref{Name: "again", UID: first["again"].UID}])
+		require.Equal(t, 1, removed[namespace.Ref{Name: "goes", UID: first["goes"].UID}])
+		require.Equal(t, 1, removed[namespace.Ref{Name: "again", UID: first["again"].UID}])
 		require.Len(t, removed, 3)
 		require.Len(t, diary.of("finalized", "stays"), 2)
 		require.Len(t, diary.of("finalized", "again"), 2)
 		w.setFinalizers(t, "again")
 		synctest.Wait()
-		require.Equal(t, controller.Ref{Name: "again", UID: again.UID}, diary.of("removed", "again")[1].ref)
+		require.Equal(t, namespace.Ref{Name: "again", UID: again.UID}, diary.of("removed", "again")[1].ref)
 		require.Contains(t, host.watches()[2:], "", "listed anew")
 	})
 }

@@ -149,7 +149,7 @@ func benchStart(b *testing.B, r *registry.Registry, terminating int) {
 		next += terminating
 		var removed atomic.Int64
 		done := make(chan struct{})
-		hooks := controller.Hooks{Removed: func(controller.Ref) {
+		hooks := controller.Hooks{Removed: func(namespace.Ref) {
 			if removed.Add(1) == int64(terminating) {
 				close(done)
 			}

@@ -36,9 +36,9 @@ func Example_controllers() {
 		replica, err := replicas.New(s, string(party.Finalizer), nil)
 		check(err)
 		go func() { check(replica.Run(ctx)) }()
-		hooks := controller.Hooks{PassStarted: func(controller.Ref) { passes.Add(1) }}
+		hooks := controller.Hooks{PassStarted: func(namespace.Ref) { passes.Add(1) }}
 		if i == 0 { // both are told of every removal
-			hooks.Removed = func(ref controller.Ref) { removed <- ref.Name }
+			hooks.Removed = func(ref namespace.Ref) { removed <- ref.Name }
 		}
 		c, err := controller.New(r, d, party, &controller.Options{Division: replica, Hooks: hooks})
 		check(err)

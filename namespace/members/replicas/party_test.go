@@ -110,7 +110,7 @@ func (p *party) join(t *testing.T, divided bool) *peer {
 
 func (t *tally) hooks() controller.Hooks {
 	return controller.Hooks{
-		PassStarted: func(ref controller.Ref) {
+		PassStarted: func(ref namespace.Ref) {
 			t.mu.Lock()
 			defer t.mu.Unlock()
 			t.passes++
@@ -119,7 +119,7 @@ func (t *tally) hooks() controller.Hooks {
 				t.double[ref.Name]++
 			}
 		},
-		PassEnded: func(ref controller.Ref, _ pass.Result, _ error, _ time.Duration) {
+		PassEnded: func(ref namespace.Ref, _ pass.Result, _ error, _ time.Duration) {
 			t.mu.Lock()
 			defer t.mu.Unlock()
 			t.now[ref.Name]--

@@ -87,7 +87,7 @@ func BenchmarkMemory(b *testing.B) {
 				r := explain.NewRecorder(&explain.RecorderOptions{Ended: n})
 				h := r.Hooks()
 				for i := range n {
-					ref := controller.Ref{Name: fmt.Sprintf("namespace-%d", i), UID: fmt.Sprintf("ce444e84-8ce8-4d63-b1dd-%012d", i)}
+					ref := namespace.Ref{Name: fmt.Sprintf("namespace-%d", i), UID: fmt.Sprintf("ce444e84-8ce8-4d63-b1dd-%012d", i)}
 					for range c.passes {
 						h.PassEnded(ref, c.result, c.err, time.Millisecond)
 					}
@@ -131,7 +131,7 @@ func BenchmarkHostileMemory(b *testing.B) {
 		for n := range namespaces {
 			for p := range 33 {
 				report := worst(n, p)
-				h.PassEnded(controller.Ref{Name: fmt.Sprint(n), UID: "u"}, pass.Result{Outcome: pass.Failed, Report: report}, errors.New(long(p)), time.Second)
+				h.PassEnded(namespace.Ref{Name: fmt.Sprint(n), UID: "u"}, pass.Result{Outcome: pass.Failed, Report: report}, errors.New(long(p)), time.Second)
 			}
 		}
 		runtime.GC()

@@ -12,7 +12,6 @@ import (
 
 	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/namespace"
-	"github.com/nslifecycle/nslifecycle/namespace/controller"
 	"github.com/nslifecycle/nslifecycle/namespace/controller/controllertest"
 	"github.com/nslifecycle/nslifecycle/namespace/observe/explain"
 	"github.com/nslifecycle/nslifecycle/namespace/pass"
@@ -105,7 +104,7 @@ func TestRecorderTellsFailuresApart(t *testing.T) {
 				require.Equal(t, pass.Failed, result.Outcome)
 
 				r := explain.NewRecorder(nil)
-				ref := controller.Ref{Name: "shop", UID: ns.UID}
+				ref := namespace.Ref{Name: "shop", UID: ns.UID}
 				for range 2 {
 					r.Hooks().PassEnded(ref, result, err, 0)
 				}

@@ -196,7 +196,7 @@ func TestLeftForAnotherShard(t *testing.T) {
 
 		h.Queued(shop) // and back
 		require.NotZero(t, r.History("shop", "u-1").Queued)
-		h.Left(controller.Ref{Name: "other", UID: "u-9"})
+		h.Left(namespace.Ref{Name: "other", UID: "u-9"})
 		require.Zero(t, r.History("other", ""), "of which nothing was known")
 	})
 }

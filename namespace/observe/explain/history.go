@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/nslifecycle/nslifecycle/finalizer"
-	"github.com/nslifecycle/nslifecycle/namespace/controller"
+	"github.com/nslifecycle/nslifecycle/namespace"
 )
 
 // History is what was seen of one incarnation of a namespace. The zero History is:
@@ -55,7 +55,7 @@ func (r *Recorder) History(name, uid string) History {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.forget(time.Now())
-	ref := controller.Ref{Name: name, UID: uid}
+	ref := namespace.Ref{Name: name, UID: uid}
 	if uid == "" {
 		var latest time.Time
 		for known, e := range r.entries {
@@ -112,7 +112,7 @@ func later(a, b time.Time) time.Time {
 func (s *step) end() time.Time { return time.Unix(0, s.start).Add(s.took).UTC() }
 
 // history returns a copy of what is kept.
-func (e *entry) history(ref controller.Ref) History {
+func (e *entry) history(ref namespace.Ref) History {
 	h := History{
 		Name: ref.Name, UID: ref.UID, Deleted: e.deleted, Began: e.began, Total: e.total, Removed: e.removed(), Conflicts: e.conflict,
 		Ended: e.ended, PerSecond: e.rate(),

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/nslifecycle/nslifecycle/finalizer"
-	"github.com/nslifecycle/nslifecycle/namespace/controller"
+	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/pass"
 )
 
@@ -35,7 +35,7 @@ type part struct {
 
 // of returns what is kept of ref, and of this controller's part in it; the recorder
 // must be locked.
-func (v *voice) of(ref controller.Ref, now time.Time) (*entry, *part) {
+func (v *voice) of(ref namespace.Ref, now time.Time) (*entry, *part) {
 	e := v.recorder.entries[ref]
 	if e == nil {
 		v.recorder.room()

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/nslifecycle/nslifecycle/finalizer"
+	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/controller"
 	"github.com/nslifecycle/nslifecycle/namespace/pass"
 )
@@ -43,15 +44,15 @@ type Recorder struct {
 	opts RecorderOptions
 
 	mu      sync.Mutex
-	entries map[controller.Ref]*entry
-	ended   []controller.Ref // the oldest first
-	voices  int              // hooks that were given out
+	entries map[namespace.Ref]*entry
+	ended   []namespace.Ref // the oldest first
+	voices  int             // hooks that were given out
 }
 
 // NewRecorder returns a recorder that has seen nothing. A nil opts stands for the
 // defaults.
 func NewRecorder(opts *RecorderOptions) *Recorder {
-	r := &Recorder{entries: map[controller.Ref]*entry{}}
+	r := &Recorder{entries: map[namespace.Ref]*entry{}}
 	if opts != nil {
 		r.opts = *opts
 	}
@@ -99,7 +100,7 @@ func (r *Recorder) room() {
 	if len(r.entries)-len(r.ended) < r.opts.Namespaces {
 		return
 	}
-	var oldest controller.Ref
+	var oldest namespace.Ref
 	var at time.Time
 	n := 0
 	for ref, e := range r.entries {
@@ -116,7 +117,7 @@ func (r *Recorder) room() {
 	delete(r.entries, oldest)
 }
 
-func (v *voice) queued(ref controller.Ref) {
+func (v *voice) queued(ref namespace.Ref) {
 	now := time.Now().UTC()
 	v.recorder.mu.Lock()
 	defer v.recorder.mu.Unlock()
@@ -125,7 +126,7 @@ func (v *voice) queued(ref controller.Ref) {
 	p.queued, p.running, p.next = now, time.Time{}, Next{}
 }
 
-func (v *voice) started(ref controller.Ref) {
+func (v *voice) started(ref namespace.Ref) {
 	now := time.Now().UTC()
 	v.recorder.mu.Lock()
 	defer v.recorder.mu.Unlock()
@@ -134,7 +135,7 @@ func (v *voice) started(ref controller.Ref) {
 	p.queued, p.running, p.next = time.Time{}, now, Next{}
 }
 
-func (v *voice) passed(ref controller.Ref, result pass.Result, err error, took time.Duration) {
+func (v *voice) passed(ref namespace.Ref, result pass.Result, err error, took time.Duration) {
 	now := time.Now().UTC()
 	end := end{result: result, err: err, at: now, took: took}
 	v.rest(ref, now)
@@ -146,14 +147,14 @@ func (v *voice) passed(ref controller.Ref, result pass.Result, err error, took t
 }
 
 // rest notes that no pass runs.
-func (v *voice) rest(ref controller.Ref, now time.Time) {
+func (v *voice) rest(ref namespace.Ref, now time.Time) {
 	v.recorder.mu.Lock()
 	defer v.recorder.mu.Unlock()
 	_, p := v.of(ref, now)
 	p.queued, p.running, p.next = time.Time{}, time.Time{}, Next{}
 }
 
-func (v *voice) left(ref controller.Ref) {
+func (v *voice) left(ref namespace.Ref) {
 	now := time.Now().UTC()
 	v.recorder.mu.Lock()
 	defer v.recorder.mu.Unlock()
@@ -165,7 +166,7 @@ func (v *voice) left(ref controller.Ref) {
 	}
 }
 
-func (v *voice) retried(ref controller.Ref, delay time.Duration, reason controller.Reason) {
+func (v *voice) retried(ref namespace.Ref, delay time.Duration, reason controller.Reason) {
 	now := time.Now().UTC()
 	v.recorder.mu.Lock()
 	defer v.recorder.mu.Unlock()
@@ -173,7 +174,7 @@ func (v *voice) retried(ref controller.Ref, delay time.Duration, reason controll
 	p.next = Next{At: now.Add(delay), Reason: string(reason)}
 }
 
-func (v *voice) removed(ref controller.Ref) {
+func (v *voice) removed(ref namespace.Ref) {
 	now := time.Now().UTC()
 	v.recorder.mu.Lock()
 	defer v.recorder.mu.Unlock()

@@ -22,11 +22,11 @@ import (
 var (
 	pods    = namespace.ResourceType{Name: "pods"}
 	widgets = namespace.ResourceType{Group: "example.com", Name: "widgets"}
-	shop    = controller.Ref{Name: "shop", UID: "u-1"}
+	shop    = namespace.Ref{Name: "shop", UID: "u-1"}
 )
 
 // passed tells hooks of a pass that took a second.
-func passed(h controller.Hooks, ref controller.Ref, outcome pass.Outcome, err error, report deleter.Report) {
+func passed(h controller.Hooks, ref namespace.Ref, outcome pass.Outcome, err error, report deleter.Report) {
 	h.PassStarted(ref)
 	time.Sleep(time.Second)
 	ns := namespace.Namespace{Meta: namespace.Meta{Name: ref.Name, UID: ref.UID, DeletionTimestamp: phase.At(time.Unix(946684800, 0))}}
@@ -130,13 +130,13 @@ func TestRecorderForgets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := explain.NewRecorder(&explain.RecorderOptions{Ended: 2, Forget: time.Hour})
 		h := r.Hooks()
-		ref := func(i int) controller.Ref { return controller.Ref{Name: fmt.Sprint("ns-", i), UID: "u"} }
+		ref := func(i int) namespace.Ref { return namespace.Ref{Name: fmt.Sprint("ns-", i), UID: "u"} }
 		for i := range 4 {
 			passed(h, ref(i), pass.Removed, nil, counted(pods, 2, 0, 0))
 			h.Removed(ref(i))
 			h.Removed(ref(i))
 		}
-		h.Removed(controller.Ref{Name: "another's", UID: "u"})
+		h.Removed(namespace.Ref{Name: "another's", UID: "u"})
 		require.Len(t, r.Histories(), 2, "of those that were removed the latest")
 		got := r.History("ns-3", "")
 		require.Equal(t, time.Now().UTC(), got.Ended)
@@ -157,7 +157,7 @@ func TestRecorderIsBounded(t *testing.T) {
 		r := explain.NewRecorder(&explain.RecorderOptions{Namespaces: 10, Passes: 3})
 		h := r.Hooks()
 		for i := range 100 {
-			passed(h, controller.Ref{Name: fmt.Sprint("ns-", i), UID: "u"}, pass.Waiting, nil, counted(pods, 1, 1, 0))
+			passed(h, namespace.Ref{Name: fmt.Sprint("ns-", i), UID: "u"}, pass.Waiting, nil, counted(pods, 1, 1, 0))
 		}
 		require.Len(t, r.Histories(), 10)
 		require.NotZero(t, r.History("ns-99", "u"))
@@ -245,10 +245,10 @@ func TestHistoryOfTheLatest(t *testing.T) {
 		r := explain.NewRecorder(nil)
 		h := r.Hooks()
 		for _, uid := range []string{"u-3", "u-1"} {
-			passed(h, controller.Ref{Name: "shop", UID: uid}, pass.Waiting, nil, deleter.Report{})
+			passed(h, namespace.Ref{Name: "shop", UID: uid}, pass.Waiting, nil, deleter.Report{})
 		}
 		require.Equal(t, "u-1", r.History("shop", "").UID)
-		h.Queued(controller.Ref{Name: "shop", UID: "u-2"})
+		h.Queued(namespace.Ref{Name: "shop", UID: "u-2"})
 		for range 30 {
 			require.Equal(t, "u-2", r.History("shop", "").UID, "of two at the same moment")
 		}

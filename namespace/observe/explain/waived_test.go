@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/nslifecycle/nslifecycle/deleter"
-	"github.com/nslifecycle/nslifecycle/namespace/controller"
+	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/observe/explain"
 	"github.com/nslifecycle/nslifecycle/namespace/pass"
 	"github.com/nslifecycle/nslifecycle/phase"
@@ -52,7 +52,7 @@ func TestWaiversThatDoNotCount(t *testing.T) {
 			if c.report != nil {
 				r := explain.NewRecorder(nil)
 				result := pass.Result{Outcome: pass.Failed, Namespace: in.Namespace, Report: *c.report}
-				r.Hooks().PassEnded(controller.Ref{Name: in.Namespace.Name, UID: "u-1"}, result, c.report.Err(), time.Second)
+				r.Hooks().PassEnded(namespace.Ref{Name: in.Namespace.Name, UID: "u-1"}, result, c.report.Err(), time.Second)
 				in.History = r.History(in.Namespace.Name, "u-1")
 				require.Equal(t, 1, in.History.Total)
 			}

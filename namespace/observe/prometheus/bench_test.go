@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/nslifecycle/nslifecycle/deleter"
+	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/controller"
 	"github.com/nslifecycle/nslifecycle/namespace/pass"
 )
@@ -17,7 +18,7 @@ import (
 // Once a namespace is known, telling of it allocates nothing.
 func TestHooksAllocateNothing(t *testing.T) {
 	e := export(t, agent, nil)
-	h, ref := e.Hooks(), controller.Ref{Name: "a", UID: "1"}
+	h, ref := e.Hooks(), namespace.Ref{Name: "a", UID: "1"}
 	waiting := result(ref, pass.Waiting, deleter.Report{Results: []deleter.Result{{Resource: things(1), Deleted: 1}}})
 	failed := result(ref, pass.Failed, failing(things(1), things(2)))
 	round := func(r pass.Result) func() {
@@ -37,7 +38,7 @@ func TestHooksAllocateNothing(t *testing.T) {
 func BenchmarkHooks(b *testing.B) {
 	for _, types := range []int{1, 60} {
 		e := export(b, agent, nil)
-		h, ref := e.Hooks(), controller.Ref{Name: "a", UID: "1"}
+		h, ref := e.Hooks(), namespace.Ref{Name: "a", UID: "1"}
 		var report deleter.Report
 		for i := range types {
 			report.Results = append(report.Results, deleter.Result{Resource: things(i), Deleted: 1})
@@ -69,9 +70,9 @@ func BenchmarkHooks(b *testing.B) {
 func BenchmarkCollect(b *testing.B) {
 	for _, many := range []int{100, 100_000} {
 		b.Run(fmt.Sprint("namespaces=", many), func(b *testing.B) {
-			refs := make([]controller.Ref, many)
+			refs := make([]namespace.Ref, many)
 			for i := range refs {
-				refs[i] = controller.Ref{Name: fmt.Sprint("tenant-", i), UID: "1"}
+				refs[i] = namespace.Ref{Name: fmt.Sprint("tenant-", i), UID: "1"}
 			}
 			before := heap()
 			e := export(b, agent, nil)

@@ -30,7 +30,7 @@ type Collector struct {
 	others    struct{ retries, passes client.Counter }
 
 	mu         sync.Mutex
-	namespaces map[controller.Ref]entry
+	namespaces map[namespace.Ref]entry
 	queued     int
 	stages     [len(stages)]int
 	resources  resources
@@ -98,7 +98,7 @@ func New(f finalizer.Name, opts *Options) (*Collector, error) {
 			Name: "namespace_finalize_conflicts_total", ConstLabels: labels,
 			Help: "Writes of status and finalizers that were refused because somebody else had written.",
 		}),
-		namespaces: map[controller.Ref]entry{},
+		namespaces: map[namespace.Ref]entry{},
 		resources:  newResources(options.Resources),
 	}
 	c.countRetries(labels)

@@ -92,7 +92,7 @@ func TestTwoParties(t *testing.T) {
 	again, err := prometheus.New(agent, nil)
 	require.NoError(t, err)
 	require.Error(t, one.registry.Register(again), "one party is counted once")
-	two.Hooks().Queued(controller.Ref{Name: "a", UID: "1"})
+	two.Hooks().Queued(namespace.Ref{Name: "a", UID: "1"})
 	require.Equal(t, []string{
 		`namespace_controller_queue_depth{finalizer="kubernetes"} 1`,
 		`namespace_terminating{finalizer="kubernetes",stage="DeletingContent"} 1`,
@@ -134,7 +134,7 @@ func TestController(t *testing.T) {
 }
 
 // result is what a pass of a terminating namespace came to.
-func result(ref controller.Ref, outcome pass.Outcome, report deleter.Report) pass.Result {
+func result(ref namespace.Ref, outcome pass.Outcome, report deleter.Report) pass.Result {
 	ns := namespace.Namespace{Meta: namespace.Meta{Name: ref.Name, UID: ref.UID}}
 	ns.DeletionTimestamp = phase.Time{Time: time.Now()}
 	ns.Spec.Finalizers = finalizer.NewSet(agent)
@@ -157,9 +157,9 @@ func things(i int) namespace.ResourceType {
 func TestSourcesFailing(t *testing.T) {
 	e := export(t, agent, nil)
 	h := e.Hooks()
-	a, b := controller.Ref{Name: "a", UID: "1"}, controller.Ref{Name: "b", UID: "2"}
+	a, b := namespace.Ref{Name: "a", UID: "1"}, namespace.Ref{Name: "b", UID: "2"}
 	const name = "namespace_sources_failing"
-	step := func(ref controller.Ref, outcome pass.Outcome, report deleter.Report, want ...string) {
+	step := func(ref namespace.Ref, outcome pass.Outcome, report deleter.Report, want ...string) {
 		t.Helper()
 		h.Queued(ref)
 		h.PassStarted(ref)
@@ -187,7 +187,7 @@ func TestSourcesFailing(t *testing.T) {
 func TestLabelsAreBounded(t *testing.T) {
 	for bound, opts := range map[int]*prometheus.Options{200: nil, 3: {Resources: 3}} {
 		e := export(t, agent, opts)
-		h, ref := e.Hooks(), controller.Ref{Name: "a", UID: "1"}
+		h, ref := e.Hooks(), namespace.Ref{Name: "a", UID: "1"}
 		h.Queued(ref)
 		var report deleter.Report
 		for i := range 1000 {
@@ -207,7 +207,7 @@ func TestLabelsAreBounded(t *testing.T) {
 // Types that are always empty take no label from those that are not.
 func TestQuietTypesTakeNoLabel(t *testing.T) {
 	e := export(t, agent, &prometheus.Options{Resources: 1})
-	h, ref := e.Hooks(), controller.Ref{Name: "a", UID: "1"}
+	h, ref := e.Hooks(), namespace.Ref{Name: "a", UID: "1"}
 	h.Queued(ref)
 	report := deleter.Report{Results: []deleter.Result{{Resource: things(1)}, {Resource: things(2), Remaining: 7}, {Resource: things(3), Deleted: 1}}}
 	h.PassEnded(ref, result(ref, pass.Waiting, report), nil, time.Second)
@@ -217,7 +217,7 @@ func TestQuietTypesTakeNoLabel(t *testing.T) {
 // A deleter of the host's own may name types as it likes.
 func TestHostileNames(t *testing.T) {
 	e := export(t, agent, nil)
-	h, ref := e.Hooks(), controller.Ref{Name: "\xff\n\"", UID: "\xff"}
+	h, ref := e.Hooks(), namespace.Ref{Name: "\xff\n\"", UID: "\xff"}
 	h.Queued(ref)
 	var report deleter.Report
 	for _, r := range []namespace.ResourceType{
@@ -245,7 +245,7 @@ func TestHostileNames(t *testing.T) {
 // The stages are those of the namespaces, as the last pass saw them.
 func TestStages(t *testing.T) {
 	e := export(t, agent, nil)
-	h, ref := e.Hooks(), controller.Ref{Name: "a", UID: "1"}
+	h, ref := e.Hooks(), namespace.Ref{Name: "a", UID: "1"}
 	stage := func(want string) {
 		t.Helper()
 		var got []string
@@ -269,7 +269,7 @@ func TestStages(t *testing.T) {
 	r.Namespace.Spec.Finalizers = finalizer.Set{}
 	h.PassEnded(ref, r, nil, time.Second)
 	stage("ReadyToRemove")
-	another := result(controller.Ref{Name: "a", UID: "2"}, pass.Failed, deleter.Report{})
+	another := result(namespace.Ref{Name: "a", UID: "2"}, pass.Failed, deleter.Report{})
 	h.PassEnded(ref, another, nil, time.Second)
 	stage("ReadyToRemove") // another incarnation says nothing of this one
 }
@@ -277,7 +277,7 @@ func TestStages(t *testing.T) {
 // Conflicts are added up.
 func TestConflicts(t *testing.T) {
 	e := export(t, agent, nil)
-	ref := controller.Ref{Name: "a", UID: "1"}
+	ref := namespace.Ref{Name: "a", UID: "1"}
 	for range 2 {
 		e.Hooks().PassEnded(ref, pass.Result{Outcome: pass.Finalized, Conflicts: 3}, nil, time.Second)
 	}
@@ -287,7 +287,7 @@ func TestConflicts(t *testing.T) {
 // What was cleared is forgotten, and what was counted is not.
 func TestClear(t *testing.T) {
 	e := export(t, agent, nil)
-	h, ref := e.Hooks(), controller.Ref{Name: "a", UID: "1"}
+	h, ref := e.Hooks(), namespace.Ref{Name: "a", UID: "1"}
 	h.Queued(ref)
 	h.PassEnded(ref, result(ref, pass.Failed, failing(things(1))), nil, time.Second)
 	e.Clear()

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/nslifecycle/nslifecycle/deleter"
-	"github.com/nslifecycle/nslifecycle/namespace/controller"
+	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/observe/prometheus"
 	"github.com/nslifecycle/nslifecycle/namespace/pass"
 	"github.com/nslifecycle/nslifecycle/phase"
@@ -19,7 +19,7 @@ import (
 func TestNotTerminating(t *testing.T) {
 	for _, outcome := range []pass.Outcome{pass.Active, pass.Replaced} {
 		e := export(t, agent, nil)
-		h, ref := e.Hooks(), controller.Ref{Name: "a", UID: "1"}
+		h, ref := e.Hooks(), namespace.Ref{Name: "a", UID: "1"}
 		h.Queued(ref)
 		h.PassStarted(ref)
 		h.PassEnded(ref, pass.Result{Outcome: outcome}, nil, 0)
@@ -38,7 +38,7 @@ func TestOldest(t *testing.T) {
 		e := export(t, agent, nil)
 		h := e.Hooks()
 		for i, minutes := range []int{5, 90, 30, 1} {
-			ref := controller.Ref{Name: fmt.Sprint(i), UID: "1"}
+			ref := namespace.Ref{Name: fmt.Sprint(i), UID: "1"}
 			h.Queued(ref)
 			r := result(ref, pass.Waiting, deleter.Report{})
 			r.Namespace.DeletionTimestamp = phase.Time{Time: time.Now().Add(-time.Duration(minutes) * time.Minute)}
@@ -47,7 +47,7 @@ func TestOldest(t *testing.T) {
 			r.Outcome = pass.Failed
 			h.PassEnded(ref, r, nil, time.Second)
 		}
-		h.Queued(controller.Ref{Name: "not-looked-at-yet", UID: "1"})
+		h.Queued(namespace.Ref{Name: "not-looked-at-yet", UID: "1"})
 		require.Contains(t, e.of(t, oldest), oldest+`{stage="DeletingContent"} 5400`)
 	})
 }
@@ -56,7 +56,7 @@ func TestOldest(t *testing.T) {
 // time.
 func TestClockBehind(t *testing.T) {
 	e := export(t, agent, nil)
-	h, ref := e.Hooks(), controller.Ref{Name: "a", UID: "1"}
+	h, ref := e.Hooks(), namespace.Ref{Name: "a", UID: "1"}
 	h.Queued(ref)
 	r := result(ref, pass.Removed, deleter.Report{})
 	r.Namespace.DeletionTimestamp = phase.Time{Time: time.Now().Add(time.Hour)}
@@ -71,7 +71,7 @@ func TestClockBehind(t *testing.T) {
 // they come.
 func TestOtherIsCountedOnce(t *testing.T) {
 	e := export(t, agent, &prometheus.Options{Resources: 1})
-	h, ref := e.Hooks(), controller.Ref{Name: "a", UID: "1"}
+	h, ref := e.Hooks(), namespace.Ref{Name: "a", UID: "1"}
 	h.Queued(ref)
 	for range 2 {
 		h.PassEnded(ref, result(ref, pass.Failed, failing(things(5))), nil, time.Second)

@@ -28,7 +28,7 @@ func Example() {
 	d, err := deleter.FromFunc(documents, func(context.Context, deleter.Target) (remaining int, err error) { return 0, nil })
 	check(err)
 	removed := make(chan string)
-	told := controller.Hooks{Removed: func(ref controller.Ref) { removed <- ref.Name }}
+	told := controller.Hooks{Removed: func(ref namespace.Ref) { removed <- ref.Name }}
 	c, err := controller.New(host, d, party, &controller.Options{Hooks: controller.Join(collector.Hooks(), told)})
 	check(err)
 	ctx, cancel := context.WithCancel(context.Background())

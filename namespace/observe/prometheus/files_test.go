@@ -13,14 +13,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/nslifecycle/nslifecycle/deleter"
-	"github.com/nslifecycle/nslifecycle/namespace/controller"
+	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/pass"
 )
 
 // exportedNames are all metrics, without what histograms append.
 func exportedNames(t *testing.T) []string {
 	e := export(t, agent, nil)
-	h, ref := e.Hooks(), controller.Ref{Name: "a", UID: "1"}
+	h, ref := e.Hooks(), namespace.Ref{Name: "a", UID: "1"}
 	h.Queued(ref)
 	report := deleter.Report{Results: []deleter.Result{{Resource: things(1), Deleted: 1, Err: errors.New("boom")}}}
 	h.PassEnded(ref, result(ref, pass.Failed, report), nil, time.Second)

@@ -9,7 +9,7 @@ import (
 
 	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/finalizer"
-	"github.com/nslifecycle/nslifecycle/namespace/controller"
+	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/pass"
 	"github.com/nslifecycle/nslifecycle/phase"
 )
@@ -21,7 +21,7 @@ const (
 
 // since returns what a pass came to over a namespace that was deleted so long ago and
 // that these finalizers hold now.
-func since(ref controller.Ref, age time.Duration, outcome pass.Outcome, holders ...finalizer.Name) pass.Result {
+func since(ref namespace.Ref, age time.Duration, outcome pass.Outcome, holders ...finalizer.Name) pass.Result {
 	r := result(ref, outcome, deleter.Report{})
 	r.Namespace.DeletionTimestamp = phase.Time{Time: time.Now().Add(-age)}
 	r.Namespace.Spec.Finalizers = finalizer.NewSet(holders...)
@@ -33,7 +33,7 @@ func since(ref controller.Ref, age time.Duration, outcome pass.Outcome, holders 
 func TestNeverHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := export(t, agent, nil)
-		h, ref := e.Hooks(), controller.Ref{Name: "a", UID: "1"}
+		h, ref := e.Hooks(), namespace.Ref{Name: "a", UID: "1"}
 		h.Queued(ref)
 		h.PassStarted(ref)
 		h.PassEnded(ref, since(ref, time.Hour, pass.NotHeld, "example.com/late"), nil, 0)
@@ -53,7 +53,7 @@ func TestNeverHeld(t *testing.T) {
 func TestLetGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := export(t, agent, nil)
-		h, ref := e.Hooks(), controller.Ref{Name: "a", UID: "1"}
+		h, ref := e.Hooks(), namespace.Ref{Name: "a", UID: "1"}
 		h.Queued(ref)
 		r := since(ref, time.Hour, pass.Finalized, "example.com/late")
 		r.Namespace.Status.Conditions = []phase.Condition{{Type: phase.ContentRemaining, Status: phase.True}}
@@ -76,7 +76,7 @@ func TestLetGo(t *testing.T) {
 func TestGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := export(t, agent, nil)
-		h, ref := e.Hooks(), controller.Ref{Name: "a", UID: "1"}
+		h, ref := e.Hooks(), namespace.Ref{Name: "a", UID: "1"}
 		h.Queued(ref)
 		failed := since(ref, time.Hour, pass.Failed, agent)
 		failed.Report = failing(things(1))
@@ -98,7 +98,7 @@ func TestGone(t *testing.T) {
 // after the other has taken it up, with a pass under way.
 func TestHandOver(t *testing.T) {
 	e := export(t, agent, nil)
-	one, two, ref := e.Hooks(), e.Hooks(), controller.Ref{Name: "a", UID: "1"}
+	one, two, ref := e.Hooks(), e.Hooks(), namespace.Ref{Name: "a", UID: "1"}
 	one.Queued(ref)
 	two.Queued(ref)
 	one.PassStarted(ref)
@@ -116,7 +116,7 @@ func TestHandOver(t *testing.T) {
 // the other, which brought it about, is told of.
 func TestHandOverAtTheEnd(t *testing.T) {
 	e := export(t, agent, nil)
-	one, two, ref := e.Hooks(), e.Hooks(), controller.Ref{Name: "a", UID: "1"}
+	one, two, ref := e.Hooks(), e.Hooks(), namespace.Ref{Name: "a", UID: "1"}
 	one.Queued(ref)
 	one.Left(ref)
 	two.Queued(ref)
@@ -136,14 +136,14 @@ func TestFailingFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := export(t, agent, nil)
 		h := e.Hooks()
-		told := func(ref controller.Ref, report deleter.Report, want ...string) {
+		told := func(ref namespace.Ref, report deleter.Report, want ...string) {
 			t.Helper()
 			h.Queued(ref)
 			h.PassEnded(ref, result(ref, pass.Failed, report), report.Err(), time.Second)
 			require.Equal(t, want, e.of(t, "namespace_sources_failing_seconds"))
 			time.Sleep(time.Minute)
 		}
-		a, b := controller.Ref{Name: "a", UID: "1"}, controller.Ref{Name: "b", UID: "1"}
+		a, b := namespace.Ref{Name: "a", UID: "1"}, namespace.Ref{Name: "b", UID: "1"}
 		one, two := `namespace_sources_failing_seconds{resource="things0001.example.com"} `, `namespace_sources_failing_seconds{resource="things0002.example.com"} `
 		told(a, failing(things(1)), one+"0")
 		told(a, deleter.Report{}, one+"0")

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/nslifecycle/nslifecycle/deleter"
+	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/controller"
 	"github.com/nslifecycle/nslifecycle/namespace/pass"
 )
@@ -16,8 +17,8 @@ import (
 func (c *Collector) Hooks() controller.Hooks {
 	f := &feed{c}
 	return controller.Hooks{
-		Queued:      func(ref controller.Ref) { f.queue(ref, true) },
-		PassStarted: func(ref controller.Ref) { f.queue(ref, false) },
+		Queued:      func(ref namespace.Ref) { f.queue(ref, true) },
+		PassStarted: func(ref namespace.Ref) { f.queue(ref, false) },
 		PassEnded:   c.ended,
 		Retried:     c.retried,
 		Left:        f.left,
@@ -30,7 +31,7 @@ type feed struct{ c *Collector }
 
 // queue takes up that the namespace waits for a worker, or no longer does. One that
 // was never heard of is terminating, or it would not be queued.
-func (f *feed) queue(ref controller.Ref, queued bool) {
+func (f *feed) queue(ref namespace.Ref, queued bool) {
 	c := f.c
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -55,7 +56,7 @@ func (c *Collector) wait(e *entry, queued bool) {
 	e.queued = queued
 }
 
-func (c *Collector) ended(ref controller.Ref, result pass.Result, _ error, took time.Duration) {
+func (c *Collector) ended(ref namespace.Ref, result pass.Result, _ error, took time.Duration) {
 	c.work.Observe(took.Seconds())
 	if o := result.Outcome; o >= pass.Failed && int(o) < len(c.passes) {
 		c.passes[o].Inc()
@@ -112,7 +113,7 @@ func (c *Collector) fail(e *entry, report deleter.Report) {
 	}
 }
 
-func (c *Collector) retried(_ controller.Ref, _ time.Duration, reason controller.Reason) {
+func (c *Collector) retried(_ namespace.Ref, _ time.Duration, reason controller.Reason) {
 	if counter, ok := c.retries[reason]; ok {
 		counter.Inc()
 		return
@@ -120,7 +121,7 @@ func (c *Collector) retried(_ controller.Ref, _ time.Duration, reason controller
 	c.others.retries.Inc()
 }
 
-func (f *feed) left(ref controller.Ref) {
+func (f *feed) left(ref namespace.Ref) {
 	f.c.mu.Lock()
 	defer f.c.mu.Unlock()
 	if f.c.namespaces[ref].owner == f {
@@ -128,7 +129,7 @@ func (f *feed) left(ref controller.Ref) {
 	}
 }
 
-func (f *feed) removed(ref controller.Ref) {
+func (f *feed) removed(ref namespace.Ref) {
 	c := f.c
 	c.mu.Lock()
 	e := c.namespaces[ref]
@@ -143,7 +144,7 @@ func (f *feed) removed(ref controller.Ref) {
 }
 
 // forget drops what is known of the namespace, if anything is.
-func (c *Collector) forget(ref controller.Ref) {
+func (c *Collector) forget(ref namespace.Ref) {
 	e, known := c.namespaces[ref]
 	if !known {
 		return

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/nslifecycle/nslifecycle/finalizer"
+	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/controller"
 	"github.com/nslifecycle/nslifecycle/namespace/observe/prometheus"
 	"github.com/nslifecycle/nslifecycle/namespace/pass"
@@ -23,8 +24,8 @@ func TestAnyOrder(t *testing.T) {
 	random := rand.New(rand.NewPCG(seed, 0))
 	e := export(t, agent, &prometheus.Options{Resources: 3})
 	h := e.Hooks()
-	ref := func() controller.Ref {
-		return controller.Ref{Name: fmt.Sprint(random.IntN(5)), UID: fmt.Sprint(random.IntN(2))}
+	ref := func() namespace.Ref {
+		return namespace.Ref{Name: fmt.Sprint(random.IntN(5)), UID: fmt.Sprint(random.IntN(2))}
 	}
 	for range 3000 {
 		r := ref()
@@ -52,7 +53,7 @@ func TestAnyOrder(t *testing.T) {
 	}
 	for name := range 5 {
 		for uid := range 2 {
-			h.Removed(controller.Ref{Name: fmt.Sprint(name), UID: fmt.Sprint(uid)})
+			h.Removed(namespace.Ref{Name: fmt.Sprint(name), UID: fmt.Sprint(uid)})
 		}
 	}
 	for _, line := range e.values(t) {
@@ -70,7 +71,7 @@ func TestConcurrently(t *testing.T) {
 		h := e.Hooks()
 		all.Go(func() {
 			for j := range 500 {
-				ref := controller.Ref{Name: fmt.Sprint(i, j%50), UID: "1"}
+				ref := namespace.Ref{Name: fmt.Sprint(i, j%50), UID: "1"}
 				h.Queued(ref)
 				h.PassStarted(ref)
 				h.PassEnded(ref, result(ref, pass.Failed, failing(things(j))), nil, time.Second)

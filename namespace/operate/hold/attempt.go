@@ -23,8 +23,8 @@ const (
 // done is the end of an attempt for an entry.
 type done struct {
 	entry   *entry
-	queue   *queue // that it was taken from
-	ref     Ref    // what was read; before that what the watch told
+	queue   *queue        // that it was taken from
+	ref     namespace.Ref // what was read; before that what the watch told
 	outcome outcome
 	until   time.Time
 	err     error
@@ -36,7 +36,7 @@ const conflicts = 4
 
 // attempt deletes the namespace of an entry, of which the watch told ref, if its hold is
 // over.
-func attempt(ctx context.Context, n Namespaces, ref Ref) done {
+func attempt(ctx context.Context, n Namespaces, ref namespace.Ref) done {
 	var d done
 	for range conflicts {
 		if d = once(ctx, n, ref); !errors.Is(d.err, namespace.ErrConflict) {
@@ -47,7 +47,7 @@ func attempt(ctx context.Context, n Namespaces, ref Ref) done {
 }
 
 // once reads the namespace and deletes just that.
-func once(ctx context.Context, n Namespaces, ref Ref) done {
+func once(ctx context.Context, n Namespaces, ref namespace.Ref) done {
 	current, err := n.Get(ctx, ref.Name)
 	switch {
 	case errors.Is(err, namespace.ErrNotFound):

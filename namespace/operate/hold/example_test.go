@@ -30,7 +30,7 @@ func ExampleRun() {
 	ended := make(chan error)
 	go func() {
 		ended <- hold.Run(ctx, namespaces, &hold.Options{Hooks: hold.Hooks{
-			Deleted: func(ref hold.Ref) {
+			Deleted: func(ref namespace.Ref) {
 				fmt.Println("the hold of", ref.Name, "is over")
 				cancel()
 			},

@@ -150,9 +150,9 @@ func (d *diary) take() []string {
 
 func (d *diary) hooks() hold.Hooks {
 	return hold.Hooks{
-		Deleted: func(ref hold.Ref) { d.add("deleted %s", ref.Name) },
-		Refused: func(ref hold.Ref, err error) { d.add("refused %s: %v", ref.Name, err) },
-		Failed:  func(ref hold.Ref, err error) { d.add("failed %s: %v", ref.Name, err) },
+		Deleted: func(ref namespace.Ref) { d.add("deleted %s", ref.Name) },
+		Refused: func(ref namespace.Ref, err error) { d.add("refused %s: %v", ref.Name, err) },
+		Failed:  func(ref namespace.Ref, err error) { d.add("failed %s: %v", ref.Name, err) },
 		Lost:    func(err error) { d.add("lost: %v", err) },
 	}
 }

@@ -80,25 +80,19 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// Ref names one incarnation of a namespace.
-type Ref struct {
-	Name string
-	UID  string
-}
-
 // Hooks are told what happens, for metrics and alerts. Each is optional. They are called
 // one at a time, by the goroutine that runs [Run]; so they must be quick. One that panics
 // makes Run panic, after everything that it started has ended.
 type Hooks struct {
 	// Deleted: this process has begun the deletion of a namespace whose hold was over.
-	Deleted func(ref Ref)
+	Deleted func(ref namespace.Ref)
 	// Refused: the deletion was refused, by a protection, say ([namespace.ErrForbidden]
 	// or [namespace.ErrInvalid]). It is told once of a hold, until the causes of the error
 	// change (one without causes: its text), and will be tried again.
-	Refused func(ref Ref, err error)
+	Refused func(ref namespace.Ref, err error)
 	// Failed: the deletion could not be asked for. It is told once of a hold, and will be
 	// tried again.
-	Failed func(ref Ref, err error)
+	Failed func(ref namespace.Ref, err error)
 	// Lost: the watch of the holds ended, and will be had again. It is told once, until
 	// that has happened.
 	Lost func(err error)

@@ -351,7 +351,7 @@ func TestHookThatPanics(t *testing.T) {
 		w := newWorld(t)
 		w.held("x", 0)
 		require.PanicsWithValue(t, "hook", func() {
-			_ = hold.Run(t.Context(), w, &hold.Options{Hooks: hold.Hooks{Deleted: func(hold.Ref) { panic("hook") }}})
+			_ = hold.Run(t.Context(), w, &hold.Options{Hooks: hold.Hooks{Deleted: func(namespace.Ref) { panic("hook") }}})
 		})
 	})
 }

@@ -14,7 +14,7 @@ import (
 
 // entry is what a loop knows of one namespace on hold.
 type entry struct {
-	ref     Ref
+	ref     namespace.Ref
 	until   time.Time
 	at      time.Time // when its timer fires
 	timers  *timers   // where that is
@@ -278,7 +278,7 @@ func (l *loop) heard(n news) {
 
 // held takes up that a namespace is on hold, perhaps as it was before.
 func (l *loop) held(event namespace.HoldEvent) {
-	ref := Ref{Name: event.Name, UID: event.UID}
+	ref := namespace.Ref{Name: event.Name, UID: event.UID}
 	e := l.entries[ref.Name]
 	if e == nil {
 		e = &entry{slot: -1}

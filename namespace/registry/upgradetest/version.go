@@ -61,7 +61,7 @@ func (u *upgrade) controller(v *version) (*controller.Controller, error) {
 		return nil, err
 	}
 	return controller.New(v.registry, d, namespace.Party{Finalizer: finalizer.Kubernetes}, &controller.Options{Hooks: controller.Hooks{
-		PassEnded: func(ref controller.Ref, _ pass.Result, err error, _ time.Duration) {
+		PassEnded: func(ref namespace.Ref, _ pass.Result, err error, _ time.Duration) {
 			if errors.Is(err, deleter.ErrUndeclared) {
 				u.refused.Add(1)
 				v.refused.set(ref.UID)

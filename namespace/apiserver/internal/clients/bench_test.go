@@ -5,12 +5,11 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/dynamic"
-
-	"github.com/nslifecycle/nslifecycle/namespace/controller"
 )
 
 // From DELETE, sent by client-go, until a namespace with 500 configmaps and 50
@@ -19,7 +18,7 @@ func BenchmarkDeleteNamespace(b *testing.B) {
 	for _, kind := range []string{"memory", "bolt"} {
 		b.Run(kind, func(b *testing.B) {
 			removed := make(chan string, 1)
-			p := plan{removed: func(ref controller.Ref) { removed <- ref.Name }}
+			p := plan{removed: func(ref namespace.Ref) { removed <- ref.Name }}
 			if kind == "bolt" {
 				p.file = filepath.Join(b.TempDir(), "bench.db")
 			}

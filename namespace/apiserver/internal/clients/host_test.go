@@ -42,7 +42,7 @@ type plan struct {
 	listen       string // default: a free port of loopback
 	noController bool
 	options      apiserver.Options
-	removed      func(controller.Ref) // is told when a namespace is gone; may be nil
+	removed      func(namespace.Ref) // is told when a namespace is gone; may be nil
 }
 
 // start starts a host; it ends with the test at the latest.
@@ -144,7 +144,7 @@ func (h *host) serve(p plan, s store.Store, list []kinds.Kind) error {
 	return nil
 }
 
-func newController(r *registry.Registry, removed func(controller.Ref)) (*controller.Controller, error) {
+func newController(r *registry.Registry, removed func(namespace.Ref)) (*controller.Controller, error) {
 	d, err := r.Deleter(nil)
 	if err != nil {
 		return nil, err

@@ -72,7 +72,7 @@ func series(t *testing.T) (load string, known map[string][]string) {
 	require.NoError(t, registry.Register(collector))
 	h := collector.Hooks()
 	for _, name := range []string{"a", "b"} {
-		ref := controller.Ref{Name: name, UID: "1"}
+		ref := namespace.Ref{Name: name, UID: "1"}
 		h.Queued(ref)
 		r := pass.Result{Outcome: pass.Failed, Conflicts: 1}
 		r.Namespace.Name, r.Namespace.UID = ref.Name, ref.UID
@@ -81,7 +81,7 @@ func series(t *testing.T) (load string, known map[string][]string) {
 		h.PassEnded(ref, r, r.Report.Err(), time.Second)
 		h.Retried(ref, time.Second, controller.ReasonFailed)
 	}
-	h.Removed(controller.Ref{Name: "b", UID: "1"})
+	h.Removed(namespace.Ref{Name: "b", UID: "1"})
 	families, err := registry.Gather()
 	require.NoError(t, err)
 	var b strings.Builder
