@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/nslifecycle/nslifecycle/deleter"
+	"github.com/nslifecycle/nslifecycle/namespace/backoff"
 )
 
 // runs counts runs; each takes a second of virtual time and returns its number.
@@ -23,7 +24,7 @@ func (r *runs) run(ctx context.Context) (int32, error) {
 	n := r.begun.Add(1)
 	r.most.Store(max(r.most.Load(), r.on.Add(1)))
 	defer r.on.Add(-1)
-	if err := sleep(ctx, time.Second); err != nil {
+	if err := backoff.Sleep(ctx, time.Second); err != nil {
 		return 0, err
 	}
 	return n, nil
@@ -104,7 +105,7 @@ func TestFlightOfAnotherCaller(t *testing.T) {
 		synctest.Wait()
 		ctx, cancel := context.WithCancel(t.Context())
 		group.Go(func() {
-			_, err := f.do(ctx, func(ctx context.Context) (int32, error) { return 100 + r.begun.Add(1), sleep(ctx, time.Second) })
+			_, err := f.do(ctx, func(ctx context.Context) (int32, error) { return 100 + r.begun.Add(1), backoff.Sleep(ctx, time.Second) })
 			require.ErrorIs(t, err, context.Canceled)
 		})
 		synctest.Wait()
@@ -127,7 +128,7 @@ func TestFlightIsFairToThePatient(t *testing.T) {
 		var f flight[int32]
 		var r runs
 		slow := func(ctx context.Context) (int32, error) {
-			if err := sleep(ctx, 9*time.Second); err != nil {
+			if err := backoff.Sleep(ctx, 9*time.Second); err != nil {
 				return 0, err
 			}
 			return r.run(ctx)
@@ -286,7 +287,7 @@ func TestFlightSurvivesItsRuns(t *testing.T) {
 				var r runs
 				var group sync.WaitGroup
 				group.Go(func() {
-					_, _ = f.do(t.Context(), func(ctx context.Context) (int, error) { return 0, sleep(ctx, time.Second) })
+					_, _ = f.do(t.Context(), func(ctx context.Context) (int, error) { return 0, backoff.Sleep(ctx, time.Second) })
 				})
 				synctest.Wait()
 				for range 5 {

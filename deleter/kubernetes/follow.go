@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/backoff"
 )
 
 const (
@@ -47,7 +48,7 @@ func (f *follower) watch(ctx context.Context) error {
 	if err == nil || err == errStopped {
 		return err
 	}
-	if ended := sleep(ctx, shortWatch-time.Since(began)); ended != nil {
+	if ended := backoff.Sleep(ctx, shortWatch-time.Since(began)); ended != nil {
 		return ended
 	}
 	return err

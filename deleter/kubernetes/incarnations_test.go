@@ -18,6 +18,7 @@ import (
 
 	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/backoff"
 )
 
 // space is where namespaces are read from; each read takes a millisecond.
@@ -44,7 +45,7 @@ func (s *space) get(ctx context.Context, name string) (*corev1.Namespace, error)
 	if read != nil {
 		read()
 	}
-	if err := sleep(ctx, time.Millisecond); err != nil {
+	if err := backoff.Sleep(ctx, time.Millisecond); err != nil {
 		return nil, err
 	}
 	return ns, err

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/util/flowcontrol"
 
 	"github.com/nslifecycle/nslifecycle/deleter"
+	"github.com/nslifecycle/nslifecycle/namespace/backoff"
 )
 
 // slowly is a limit that lets each request through after a while.
@@ -26,7 +27,7 @@ type slowly struct {
 }
 
 func (s *slowly) Wait(ctx context.Context) error {
-	err := sleep(ctx, s.wait)
+	err := backoff.Sleep(ctx, s.wait)
 	if s.passed != nil {
 		s.passed()
 	}

@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/util/flowcontrol"
 
 	"github.com/nslifecycle/nslifecycle/deleter"
+	"github.com/nslifecycle/nslifecycle/namespace/backoff"
 )
 
 // ForConfig makes a Cluster of the API server that config is for; config is not
@@ -225,7 +226,7 @@ func (c restClient) Get() *rest.Request { return c.Interface.Get().BackOffWithCo
 // pause waits for as long as the server asks, and no longer than its context.
 type pause struct{ ctx context.Context }
 
-func (p pause) SleepWithContext(_ context.Context, d time.Duration) { _ = sleep(p.ctx, d) }
+func (p pause) SleepWithContext(_ context.Context, d time.Duration) { _ = backoff.Sleep(p.ctx, d) }
 
 func (pause) CalculateBackoffWithContext(context.Context, *url.URL) time.Duration { return 0 }
 

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/nslifecycle/nslifecycle/deleter"
+	"github.com/nslifecycle/nslifecycle/namespace/backoff"
 )
 
 // watchAgainAfter is the least time between the beginnings of two watches, so that a
@@ -43,7 +44,7 @@ func (c *content) Wait(ctx context.Context, target deleter.Target, seen string) 
 			return err
 		}
 		seen = last
-		if err := sleep(ctx, watchAgainAfter-time.Since(began)); err != nil {
+		if err := backoff.Sleep(ctx, watchAgainAfter-time.Since(began)); err != nil {
 			return err
 		}
 	}
@@ -116,20 +117,5 @@ func versionOf(event watch.Event, former string) string {
 func stopWatch(w watch.Interface) {
 	w.Stop()
 	for range w.ResultChan() {
-	}
-}
-
-// sleep returns ctx's cause if that ends first.
-func sleep(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return context.Cause(ctx)
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-t.C:
-		return nil
 	}
 }

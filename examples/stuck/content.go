@@ -12,6 +12,7 @@ import (
 
 	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/backoff"
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
 )
 
@@ -224,7 +225,7 @@ func (o *outside) DeleteCollection(ctx context.Context, target deleter.Target) (
 	o.mu.Unlock()
 	if pace > 0 {
 		n = int(float64(pace) * beat.Seconds())
-		if err := sleep(ctx, beat); err != nil {
+		if err := backoff.Sleep(ctx, beat); err != nil {
 			return 0, false, err
 		}
 	}
@@ -251,16 +252,4 @@ func (o *outside) cut(ns string, n int) int {
 // Wait implements [deleter.Notifier]: it cannot tell.
 func (o *outside) Wait(context.Context, deleter.Target, string) error {
 	return deleter.ErrNotSupported
-}
-
-// sleep returns ctx's cause if that ends before d is over.
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/nslifecycle/nslifecycle/finalizer"
 	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/backoff"
 	"github.com/nslifecycle/nslifecycle/namespace/observe/explain"
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
 )
@@ -278,7 +279,7 @@ func (w *world) intrude(words []string) error {
 		return err
 	}
 	w.beside(func(ctx context.Context) {
-		for sleep(ctx, every) == nil {
+		for backoff.Sleep(ctx, every) == nil {
 			var o registry.Object
 			o.GenerateName = "intruder-"
 			_, _ = objects.Create(ctx, words[0], o) // it never gives up, whatever the answer
@@ -296,7 +297,7 @@ func (w *world) wait(words []string) error {
 	if w.tempo.Wait > 0 {
 		d = min(d, w.tempo.Wait)
 	}
-	return sleep(w.ctx, d)
+	return backoff.Sleep(w.ctx, d)
 }
 
 // outsider: who explains has seen nothing but the namespace itself.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/backoff"
 	"github.com/nslifecycle/nslifecycle/namespace/selector"
 	"github.com/nslifecycle/nslifecycle/store"
 )
@@ -176,7 +177,7 @@ func (s *sweep) delete(ctx context.Context, entries []store.Entry) error {
 
 // again reads what is to be deleted again, after a while.
 func (s *sweep) again(ctx context.Context, b *batch, attempt int) error {
-	if err := pause(ctx, attempt); err != nil {
+	if err := backoff.SleepConflict(ctx, attempt); err != nil {
 		return err
 	}
 	if s.fence != nil {

@@ -4,9 +4,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"math/rand/v2"
-	"time"
 
+	"github.com/nslifecycle/nslifecycle/namespace/backoff"
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
@@ -22,27 +21,6 @@ func (c *core) commit(ctx context.Context, txn store.Txn, dry bool) (store.Revis
 		txn.Do = nil
 	}
 	return c.store.Commit(ctx, txn)
-}
-
-// pause waits a little before another attempt: nothing at first, then up to some
-// milliseconds.
-func pause(ctx context.Context, attempt int) error {
-	if attempt < 2 {
-		return nil
-	}
-	return sleep(ctx, rand.N(min(time.Millisecond<<min(attempt-2, 6), 50*time.Millisecond)))
-}
-
-// sleep waits for d. It returns the cause if ctx ends first.
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }
 
 // target is the object that a request is about.
@@ -109,7 +87,7 @@ func (c *core) mutate(ctx context.Context, t target, dry bool, make func(store.E
 		if !errors.As(err, &conflict) || errors.Is(err, store.ErrUnknownOutcome) {
 			return store.Entry{}, false, stored(t.resource, t.name, err)
 		}
-		if err := pause(ctx, attempt); err != nil {
+		if err := backoff.SleepConflict(ctx, attempt); err != nil {
 			return store.Entry{}, false, stored(t.resource, t.name, err)
 		}
 		switch key := conflict.Condition.Key; {
@@ -155,7 +133,7 @@ func (c *core) apply(ctx context.Context, before store.Entry, after []byte, txn 
 		case refutes(conflict, before):
 			return store.Entry{}, err
 		}
-		if err := pause(ctx, attempt); err != nil {
+		if err := backoff.SleepConflict(ctx, attempt); err != nil {
 			return store.Entry{}, errors.Join(doubt, err)
 		}
 		if dry { // a dry run cannot land

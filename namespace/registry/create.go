@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/backoff"
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
@@ -79,7 +80,7 @@ func (c *core) create(ctx context.Context, want creation, dry bool) (entry store
 				}
 			}
 		}
-		if err := pause(ctx, attempt); err != nil {
+		if err := backoff.SleepConflict(ctx, attempt); err != nil {
 			return store.Entry{}, false, stored(want.resource, name, err)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/backoff"
 	"github.com/nslifecycle/nslifecycle/namespace/operate/audit"
 	"github.com/nslifecycle/nslifecycle/store"
 )
@@ -110,7 +111,7 @@ const typesResource = "resource types" // in messages
 func (r *Registry) retire(ctx context.Context, resource namespace.ResourceType, retired store.Operation) error {
 	name, key := resource.String(), r.keys.typeRecord(resource)
 	for attempt := range attempts {
-		if err := pause(ctx, attempt); err != nil {
+		if err := backoff.SleepConflict(ctx, attempt); err != nil {
 			return stored(typesResource, name, err)
 		}
 		record, err := r.read(ctx, key)

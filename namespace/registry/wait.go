@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/backoff"
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
@@ -43,7 +44,7 @@ func (r *Registry) WaitRemoved(ctx context.Context, name, uid string) error {
 		if time.Since(began) > delay {
 			failures = 0 // only a working watch resets the backoff
 		}
-		if err := sleep(ctx, delay-rand.N(delay/4)); err != nil {
+		if err := backoff.Sleep(ctx, delay-rand.N(delay/4)); err != nil {
 			return fmt.Errorf("registry: namespace %q with uid %s is still there: %w", name, uid, errors.Join(err, last))
 		}
 	}

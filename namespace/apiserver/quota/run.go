@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/backoff"
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
 )
 
@@ -66,20 +67,9 @@ func Run(ctx context.Context, r *registry.Registry, o *RunOptions) error {
 		if delay = min(2*delay, maxDelay); time.Since(began) > maxDelay {
 			delay = minDelay
 		}
-		if !sleep(ctx, delay) {
+		if backoff.Sleep(ctx, delay) != nil {
 			return nil
 		}
-	}
-}
-
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }
 

@@ -32,6 +32,7 @@ type room struct {
 var rooms = []room{
 	{0, "phase", nil},
 	{0, "finalizer", nil},
+	{0, "namespace/backoff", nil},
 
 	{1, "namespace", nil},
 

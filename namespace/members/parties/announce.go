@@ -6,10 +6,10 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	mathrand "math/rand/v2"
 	"time"
 
 	"github.com/nslifecycle/nslifecycle/finalizer"
+	"github.com/nslifecycle/nslifecycle/namespace/backoff"
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
@@ -173,6 +173,5 @@ func (a *announcer) failed(err error) {
 // delay is how long to wait after so many failures: an eighth of a Beat, twice as long
 // each time up to a Beat, and up to a quarter less at random.
 func (a *announcer) delay() time.Duration {
-	d := max(a.options.Beat>>max(4-a.failures, 0), 1)
-	return d - mathrand.N(d/4+1)
+	return backoff.Exponential{Min: a.options.Beat / 8, Max: a.options.Beat}.Delay(a.failures - 1)
 }

@@ -3,11 +3,10 @@ package force
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
-	"time"
 
 	"github.com/nslifecycle/nslifecycle/finalizer"
 	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/backoff"
 )
 
 // attempts bounds how often the write is tried while others write too, or while nobody
@@ -27,7 +26,7 @@ type tried struct {
 func (d *drop) finalize(ctx context.Context, result *Result) error {
 	var last tried
 	for attempt := range attempts {
-		if err := pause(ctx, attempt); err != nil {
+		if err := backoff.SleepConflict(ctx, attempt); err != nil {
 			return d.unresolved(last, err)
 		}
 		n, held, err := d.read(ctx)
@@ -86,23 +85,4 @@ func without(n namespace.Namespace, names []finalizer.Name) namespace.Namespace 
 		n.Spec.Finalizers = n.Spec.Finalizers.Without(f)
 	}
 	return n
-}
-
-// pause waits a little before another attempt: nothing at first, then up to some
-// milliseconds.
-func pause(ctx context.Context, attempt int) error {
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	if attempt < 2 {
-		return nil
-	}
-	timer := time.NewTimer(rand.N(min(time.Millisecond<<min(attempt-2, 6), 50*time.Millisecond)))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }
