@@ -54,6 +54,7 @@ var rooms = []room{
 
 	{6, "namespace/observe", []string{"github.com/prometheus/client_golang/"}},
 
+	{7, "namespace/lifecycle", []string{"golang.org/x/sync/"}},
 	{7, "namespace/apiserver", slices.Concat(wireFormat, []string{
 		"github.com/evanphx/json-patch/v5", "github.com/google/gnostic-models/", "google.golang.org/protobuf/", "go.yaml.in/yaml/v2",
 	})},

@@ -1,0 +1,233 @@
+// Package lifecycle is the front door: one constructor for an ordinary service whose
+// tenants are namespaces.
+//
+//	tenants, err := lifecycle.New(db, types, nil)
+//
+// New takes a store and the types of content. The [Service] that it returns creates and deletes
+// namespaces; [Service.Registry] has everything else that can be done with them. [Service.Run]
+// deletes the content of terminating namespaces, and [Service.Handler] serves pages that show
+// why a namespace is still there. [Content] reads and writes content as Go structs.
+//
+// The package only connects others. A host that needs a part in another way uses packages
+// registry, controller, hold, parties, replicas, explain and debug directly.
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/nslifecycle/nslifecycle/deleter"
+	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/controller"
+	"github.com/nslifecycle/nslifecycle/namespace/members/parties"
+	"github.com/nslifecycle/nslifecycle/namespace/members/replicas"
+	"github.com/nslifecycle/nslifecycle/namespace/observe/debug"
+	"github.com/nslifecycle/nslifecycle/namespace/observe/explain"
+	"github.com/nslifecycle/nslifecycle/namespace/operate/audit"
+	"github.com/nslifecycle/nslifecycle/namespace/operate/hold"
+	"github.com/nslifecycle/nslifecycle/namespace/registry"
+	"github.com/nslifecycle/nslifecycle/store"
+)
+
+// Options tunes a [Service]. Zero fields take the defaults of the packages that they are for.
+type Options struct {
+	// Registry configures the namespaces. Its Finalizer and Prefix apply to every part of the
+	// service. New adds its types to Registry.Types.
+	Registry registry.Options
+	// Sources are the content outside of the store, such as files or a search index. Like
+	// the types in the store, they are deleted in parallel unless Source.After orders them.
+	Sources []deleter.Source
+	// Deleter bounds the concurrent calls of one pass, and more.
+	Deleter deleter.Options
+	// Controller configures the passes. With Divide, New sets its Division.
+	Controller controller.Options
+	// Hold configures the end of delayed deletions.
+	Hold hold.Options
+	// Divide shares the work between the processes that run the service on one store. Without
+	// it every process works on every namespace, which is safe, and does the work again
+	// (rule R11). Each process then writes to the store every two seconds.
+	Divide bool
+	// Contact is the address of the service's operators, for explanations; see [parties.Options].
+	Contact string
+	// Pages configures the pages of [Service.Handler].
+	Pages debug.Options
+	// Logger receives the log of the controller and of the holds, unless these have a
+	// Logger of their own. Nil discards it.
+	Logger *slog.Logger
+}
+
+// Service keeps namespaces and deletes them completely. Make one with [New]. Its methods are
+// safe for concurrent use.
+type Service struct {
+	registry   *registry.Registry
+	controller *controller.Controller
+	deleter    *deleter.Composed
+	replica    *replicas.Replica // nil if the work is not divided
+	explainer  *explain.Explainer
+	pages      *debug.Handler
+	hold       hold.Options
+	announce   func(ctx context.Context) error
+}
+
+// New returns a service over s, with content of types in the store. A nil opts means the
+// defaults. New reads and writes nothing. An option out of range is an error that matches
+// [namespace.ErrBadRequest], [deleter.ErrInvalid] or [store.ErrInvalid]. The caller closes
+// the service, then s.
+func New(s store.Store, types []registry.ResourceType, opts *Options) (*Service, error) {
+	var o Options
+	if opts != nil {
+		o = *opts
+	}
+	o.Registry.Types = slices.Concat(o.Registry.Types, types)
+	r, err := registry.New(s, &o.Registry)
+	if err != nil {
+		return nil, err
+	}
+	service, err := newService(s, r, o)
+	if err != nil {
+		return nil, errors.Join(err, r.Close())
+	}
+	return service, nil
+}
+
+func newService(s store.Store, r *registry.Registry, o Options) (*Service, error) {
+	if o.Controller.Logger == nil {
+		o.Controller.Logger = o.Logger
+	}
+	if o.Hold.Logger == nil {
+		o.Hold.Logger = o.Logger
+	}
+	d, err := r.Deleter(o.deleter())
+	if err != nil {
+		return nil, err
+	}
+	party := r.Party()
+	var replica *replicas.Replica
+	if o.Divide {
+		replica, err = replicas.New(s, string(party.Finalizer), &replicas.Options{Prefix: o.Registry.Prefix})
+		if err != nil {
+			return nil, err
+		}
+		o.Controller.Division = replica
+	}
+	recorder := explain.NewRecorder(nil)
+	o.Controller.Hooks = controller.Join(recorder.Hooks(), o.Controller.Hooks)
+	c, err := controller.New(r, d, party, &o.Controller)
+	if err != nil {
+		return nil, err
+	}
+	service := &Service{
+		registry: r, deleter: d, controller: c, replica: replica, hold: o.Hold,
+		announce: func(ctx context.Context) error {
+			return parties.Announce(ctx, s, party.Finalizer, &parties.Options{Prefix: o.Registry.Prefix, Contact: o.Contact})
+		},
+	}
+	return service, service.observe(s, o, recorder)
+}
+
+// deleter returns the options of a deleter of the content in the store and of o.Sources.
+func (o Options) deleter() *registry.DeleterOptions {
+	d := registry.DeleterOptions{Options: o.Deleter}
+	if len(o.Sources) > 0 {
+		d.Sources = func(_ context.Context, stored []deleter.Source) ([]deleter.Source, error) {
+			return slices.Concat(stored, o.Sources), nil
+		}
+	}
+	return &d
+}
+
+// observe sets the explainer and the pages.
+func (s *Service) observe(db store.Store, o Options, recorder *explain.Recorder) error {
+	log, err := audit.New(db, &audit.Options{Prefix: o.Registry.Prefix})
+	if err != nil {
+		return err
+	}
+	known := func(ctx context.Context) ([]parties.Party, error) {
+		return parties.List(ctx, db, &parties.Options{Prefix: o.Registry.Prefix})
+	}
+	s.explainer = explain.New(s.registry, &explain.Options{
+		Recorder: recorder, Parties: known, Records: log.List, Record: log.Get,
+	})
+	o.Pages.Parties, o.Pages.Records = known, log.List
+	s.pages, err = debug.New(s.registry, s.explainer, &o.Pages)
+	return err
+}
+
+// Run finalizes terminating namespaces, ends delayed deletions, and announces this process
+// as the party of the service's finalizer, until ctx ends. It returns nil then, and nothing that it
+// started runs on. A failure of the store does not end it, except [store.ErrClosed]. A second
+// call beside the first returns [controller.ErrRunning].
+func (s *Service) Run(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return s.finalize(ctx) })
+	group.Go(func() error { return hold.Run(ctx, s.registry, &s.hold) })
+	group.Go(func() error { return s.announce(ctx) })
+	return group.Wait()
+}
+
+// finalize runs the controller. A replica leaves its group after the controller has
+// stopped, so that no other process takes over a namespace with a running pass.
+func (s *Service) finalize(ctx context.Context) error {
+	if s.replica == nil {
+		return s.controller.Run(ctx)
+	}
+	member, leave := context.WithCancel(context.WithoutCancel(ctx))
+	defer leave()
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	left := make(chan error, 1)
+	go func() {
+		err := s.replica.Run(member)
+		stop(err)
+		left <- err
+	}()
+	err := s.controller.Run(ctx)
+	leave()
+	return errors.Join(err, <-left)
+}
+
+// Handler returns the pages that list the terminating namespaces and explain what keeps each
+// of them; see package debug. It serves requests with any path, and does not authenticate
+// clients: restrict access as for net/http/pprof.
+func (s *Service) Handler() http.Handler { return s.pages }
+
+// Explain returns why the namespace is still there and what to do about it. The errors are
+// those of [registry.Registry.Get].
+func (s *Service) Explain(ctx context.Context, name string) (explain.Diagnosis, error) {
+	return s.explainer.Explain(ctx, name)
+}
+
+// Deleter returns the deleter of all content, for packages plan and force.
+func (s *Service) Deleter() *deleter.Composed { return s.deleter }
+
+// Create creates the namespace and returns it as stored. The errors are those of
+// [registry.Registry.Create].
+func (s *Service) Create(ctx context.Context, name string) (namespace.Namespace, error) {
+	return s.registry.Create(ctx, namespace.Namespace{Meta: namespace.Meta{Name: name}})
+}
+
+// Delete begins the deletion of the namespace and returns it as stored. From then on no
+// content can be created in it (rule R6). The errors are those of [registry.Registry.Delete].
+func (s *Service) Delete(ctx context.Context, name string) (namespace.Namespace, error) {
+	return s.registry.Delete(ctx, name, namespace.Preconditions{})
+}
+
+// WaitRemoved waits until this incarnation of the namespace is removed; see
+// [registry.Registry.WaitRemoved].
+func (s *Service) WaitRemoved(ctx context.Context, name, uid string) error {
+	return s.registry.WaitRemoved(ctx, name, uid)
+}
+
+// Registry returns the namespaces, to list, watch and update them.
+func (s *Service) Registry() *registry.Registry { return s.registry }
+
+// Close ends the watches and the open pages. The store stays open. Call it after Run has
+// returned.
+func (s *Service) Close() error {
+	return errors.Join(s.pages.Close(), s.registry.Close())
+}
