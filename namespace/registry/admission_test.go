@@ -1,6 +1,7 @@
 package registry_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 
+	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/finalizer"
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
@@ -313,4 +315,724 @@ func (s *brokenStore) List(ctx context.Context, q store.Query) (store.Page, erro
 		return store.Page{}, errBroken
 	}
 	return s.Store.List(ctx, q)
+}
+
+// A link cannot change who an object is, nor break a rule about it; the error names
+// the link, and nothing is changed.
+func TestAdmissionMayNot(t *testing.T) {
+	var wrong func(w *registry.Write)
+	harmless := link(func(context.Context, *registry.Write) error { return nil })
+	e := admittedEnv(t, nil, harmless, link(func(_ context.Context, w *registry.Write) error {
+		if wrong != nil {
+			wrong(w)
+		}
+		return nil
+	}))
+	e.create("x")
+	e.create("dying", "example.com/a")
+	e.terminate("dying")
+	e.put(widgets, "x", object("a"))
+	e.put(widgets, "x", object("held", "example.com/f"))
+	e.put(counters, "x", object("used"))
+	_, err := e.content(widgets).Delete(e.ctx, "x", "held", anyVersion)
+	require.NoError(t, err)
+	before := e.revision()
+	create := func() error { _, err := e.content(widgets).Create(e.ctx, "x", object("new")); return err }
+	update := func() error {
+		_, err := e.content(widgets).Update(e.ctx, "x", object("a", "example.com/f"))
+		return err
+	}
+	updateHeld := func() error {
+		o := object("held", "example.com/f")
+		o.Labels = map[string]string{"a": "b"}
+		_, err := e.content(widgets).Update(e.ctx, "x", o)
+		return err
+	}
+	release := func() error { _, err := e.content(widgets).Update(e.ctx, "x", object("held")); return err }
+	status := func() error {
+		o := object("used")
+		o.Fields["status"] = json.RawMessage(`1`)
+		_, err := e.content(counters).UpdateStatus(e.ctx, "x", o)
+		return err
+	}
+	remove := func() error { _, err := e.content(widgets).Delete(e.ctx, "x", "a", anyVersion); return err }
+	collect := func() error {
+		_, err := e.content(widgets).DeleteCollection(e.ctx, "x", labels(t, ""), fields(t, "metadata.name=a"))
+		return err
+	}
+	meta := func(change func(m *namespace.Meta)) func(w *registry.Write) {
+		return func(w *registry.Write) { change(&w.Objects[0].New.Meta) }
+	}
+	itself := func(change func(n *namespace.Namespace)) func(w *registry.Write) {
+		return func(w *registry.Write) { change(w.Itself.New) }
+	}
+	createSpace := func() error { _, err := e.Create(e.ctx, named("new")); return err }
+	writeSpace := func(i int, name string) func() error {
+		return func() error {
+			n := named(name, "example.com/a", "example.com/b")
+			n.Annotations = map[string]string{"a": "b"}
+			n.Status.Conditions = []phase.Condition{{Type: "T", Status: phase.True}}
+			_, err := writes(e)[i](e.ctx, n)
+			return err
+		}
+	}
+	deleteSpace := func() error { _, err := e.Delete(e.ctx, "x", anyVersion); return err }
+	rows := []struct {
+		name  string
+		do    func() error
+		wrong func(w *registry.Write)
+	}{
+		{"name", create, meta(func(m *namespace.Meta) { m.Name = "other" })},
+		{"namespace", create, meta(func(m *namespace.Meta) { m.Namespace = "dying" })},
+		{"uid", create, meta(func(m *namespace.Meta) { m.UID = "u" })},
+		{"generation", update, meta(func(m *namespace.Meta) { m.Generation += 7 })},
+		{"version", update, meta(func(m *namespace.Meta) { m.ResourceVersion = "1" })},
+		{"link", update, meta(func(m *namespace.Meta) { m.SelfLink = "/" })},
+		{"creation", update, meta(func(m *namespace.Meta) { m.CreationTimestamp = phase.Time{} })},
+		{"deletion of the living", update, meta(func(m *namespace.Meta) { m.DeletionTimestamp = m.CreationTimestamp })},
+		{"grace", update, meta(func(m *namespace.Meta) { m.DeletionGracePeriodSeconds = new(int64) })},
+		{"resurrection (R3)", updateHeld, meta(func(m *namespace.Meta) { m.DeletionTimestamp = phase.Time{} })},
+		{"new finalizers of the dying", updateHeld, meta(func(m *namespace.Meta) { m.Finalizers = m.Finalizers.With("example.com/g") })},
+		{"removal behind the back of others", updateHeld, meta(func(m *namespace.Meta) { m.Finalizers = finalizer.Set{} })},
+		{"kind", create, func(w *registry.Write) { w.Objects[0].New.Kind = "Gadget" }},
+		{"invalid label", create, meta(func(m *namespace.Meta) { m.Labels = map[string]string{"-": ""} })},
+		{"invalid finalizer", update, meta(func(m *namespace.Meta) { m.Finalizers = m.Finalizers.With("nope") })},
+		{"no JSON", create, func(w *registry.Write) { w.Objects[0].New.Fields["spec"] = json.RawMessage(`{`) }},
+		{"a reserved field", update, func(w *registry.Write) { w.Objects[0].New.Fields["metadata"] = json.RawMessage(`{}`) }},
+		{"another operation", update, func(w *registry.Write) { w.Objects[0].Operation = registry.Create }},
+		{"another type", create, func(w *registry.Write) { w.Objects[0].Type.Kind = "Gadget" }},
+		{"no old object", update, func(w *registry.Write) { w.Objects[0].Old = nil }},
+		{"another old object", remove, func(w *registry.Write) { w.Objects[0].Old = &registry.Object{} }},
+		{"an old object after all", create, func(w *registry.Write) { w.Objects[0].Old = w.Objects[0].New }},
+		{"uid of the old object", update, func(w *registry.Write) { w.Objects[0].Old.UID = "u" }},
+		{"another write", update, func(w *registry.Write) { w.Namespace = "dying" }},
+		{"a dry run after all", collect, func(w *registry.Write) { w.DryRun = true }},
+		{"nothing to read from", create, func(w *registry.Write) {
+			*w = registry.Write{Namespace: w.Namespace, Objects: w.Objects}
+		}},
+		{"no object", create, func(w *registry.Write) { w.Objects[0].New = nil }},
+		{"no objects", create, func(w *registry.Write) { w.Objects = nil }},
+		{"more objects", create, func(w *registry.Write) { w.Objects = append(w.Objects, w.Objects[0]) }},
+		{"an object after all", release, func(w *registry.Write) { w.Objects[0].New = w.Objects[0].Old }},
+		{"an object that is removed", remove, func(w *registry.Write) { w.Objects[0].New = w.Objects[0].Old }},
+		{"one of a collection", collect, func(w *registry.Write) { w.Objects[0].New = w.Objects[0].Old }},
+		{"spec by status", status, func(w *registry.Write) { w.Objects[0].New.Fields["spec"] = json.RawMessage(`2`) }},
+		{"labels by status", status, meta(func(m *namespace.Meta) { m.Labels = map[string]string{"a": "b"} })},
+
+		{"space: name", createSpace, itself(func(n *namespace.Namespace) { n.Name = "other" })},
+		{"space: uid", createSpace, itself(func(n *namespace.Namespace) { n.UID = "u" })},
+		{"space: a label of an invalid name", createSpace, itself(func(n *namespace.Namespace) { n.Labels = map[string]string{"-": ""} })},
+		{"space: phase (R2)", createSpace, itself(func(n *namespace.Namespace) { n.DeletionTimestamp = n.CreationTimestamp })},
+		{"space: another operation", deleteSpace, func(w *registry.Write) { w.Itself.Operation = registry.Update }},
+		{"space: no old one", deleteSpace, func(w *registry.Write) { w.Itself.Old = nil }},
+		{"space: uid of the old one", deleteSpace, func(w *registry.Write) { w.Itself.Old.UID = "u" }},
+		{"space: another write", createSpace, func(w *registry.Write) { w.Namespace = "x" }},
+		{"space: as well", create, func(w *registry.Write) { w.Itself = &registry.NamespaceChange{} }},
+		{"space: none", createSpace, func(w *registry.Write) { w.Itself.New = nil }},
+		{"space: another", createSpace, func(w *registry.Write) { w.Itself = &registry.NamespaceChange{New: w.Itself.New} }},
+		{"space: objects", createSpace, func(w *registry.Write) { w.Objects = []registry.ObjectChange{{}} }},
+		{"space: finalizers by update (R4)", writeSpace(0, "x"), itself(func(n *namespace.Namespace) { n.Spec.Finalizers = finalizer.Set{} })},
+		{"space: invalid label", writeSpace(0, "x"), itself(func(n *namespace.Namespace) { n.Labels["-"] = "" })},
+		{"space: labels by status", writeSpace(1, "x"), itself(func(n *namespace.Namespace) { n.Labels["a"] = "b" })},
+		{"space: labels by finalize", writeSpace(2, "x"), itself(func(n *namespace.Namespace) { n.Labels["a"] = "b" })},
+		{"space: name by finalize", writeSpace(2, "x"), itself(func(n *namespace.Namespace) { n.Name = "dying" })},
+		{"space: resurrection (R3)", writeSpace(0, "dying"), itself(func(n *namespace.Namespace) { n.DeletionTimestamp = phase.Time{} })},
+		{"space: removal behind the back of others (R1)", writeSpace(2, "dying"), itself(func(n *namespace.Namespace) { n.Spec.Finalizers = finalizer.Set{} })},
+		{"space: deletion put off", deleteSpace, itself(func(n *namespace.Namespace) { n.DeletionTimestamp = phase.Time{} })},
+		{"space: deletion at another time", deleteSpace, itself(func(n *namespace.Namespace) { n.DeletionTimestamp = phase.At(n.DeletionTimestamp.Add(1e9)) })},
+		{"space: labels by deletion", deleteSpace, itself(func(n *namespace.Namespace) { n.Labels["a"] = "b" })},
+	}
+	for _, row := range rows {
+		wrong = row.wrong
+		err := row.do()
+		require.ErrorIs(t, err, registry.ErrAdmission, row.name)
+		require.ErrorContains(t, err, "link", row.name)
+		require.Equal(t, before, e.revision(), row.name)
+	}
+	wrong = rows[0].wrong
+	require.ErrorContains(t, create(), "link 1 (registry_test.link)")
+}
+
+// A link that looked at the gate, or touches it, cannot have anything created when
+// the namespace is terminated between the look and the commit.
+func TestR6_AdmissionDoesNotWeakenTheGate(t *testing.T) {
+	for name, use := range map[string]func(ctx context.Context, w *registry.Write) (bool, error){
+		"hold":  func(ctx context.Context, w *registry.Write) (bool, error) { return w.HoldGate(ctx) },
+		"touch": func(_ context.Context, w *registry.Write) (bool, error) { w.TouchGate(); return true, nil },
+		"both": func(ctx context.Context, w *registry.Write) (bool, error) {
+			w.TouchGate()
+			return w.HoldGate(ctx)
+		},
+		"replace": func(ctx context.Context, w *registry.Write) (bool, error) {
+			used, err := w.Get(ctx, counters, "used")
+			if err != nil {
+				return true, err
+			}
+			return true, w.Replace(used, used)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, err := memory.New(nil)
+			require.NoError(t, err)
+			t.Cleanup(func() { require.NoError(t, s.Close()) })
+			late := &lateStore{Store: s}
+			var active []bool
+			e := admittedEnv(t, late, link(func(ctx context.Context, w *registry.Write) error {
+				if w.Itself != nil || w.Objects[0].Type.Name() != widgets {
+					return nil
+				}
+				is, err := use(ctx, w)
+				active = append(active, is)
+				return err
+			}))
+			e.create("x")
+			e.put(counters, "x", object("used"))
+			start := now(t, s)
+			late.before = func() { e.terminate("x") }
+			_, err = e.content(widgets).Create(e.ctx, "x", object("late"))
+			require.ErrorIs(t, err, namespace.ErrTerminating)
+			require.Equal(t, true, active[0])
+			active = nil
+			_, err = e.content(widgets).Create(e.ctx, "x", object("later"))
+			require.ErrorIs(t, err, namespace.ErrTerminating)
+			require.Equal(t, []bool{name == "touch" || name == "replace"}, active)
+			require.NoError(t, registrytest.Audit(e.ctx, s, "registry", start, e.revision()))
+		})
+	}
+}
+
+// Touching the gate keeps its uid, needs no creation, and does nothing to a
+// namespace that has none.
+func TestR6_TouchedGateIsOfTheSameIncarnation(t *testing.T) {
+	touching := link(func(_ context.Context, w *registry.Write) error { w.TouchGate(); return nil })
+	e := admittedEnv(t, nil, touching)
+	n := e.create("x")
+	gate := func() (string, store.Revision) {
+		entry, err := e.store.Get(e.ctx, "/registry/.gate/x")
+		require.NoError(t, err)
+		return string(entry.Value), entry.Revision
+	}
+	for _, step := range []struct {
+		name string
+		do   func() error
+	}{
+		{"create", func() error { _, err := e.content(widgets).Create(e.ctx, "x", object("a")); return err }},
+		{"update", func() error {
+			_, err := e.content(widgets).Update(e.ctx, "x", object("a", "example.com/f"))
+			return err
+		}},
+		{"release", func() error { _, err := e.content(widgets).Update(e.ctx, "x", object("a")); return err }},
+		{"namespace", func() error {
+			changed := named("x")
+			changed.Annotations = map[string]string{"a": "b"}
+			_, err := e.Update(e.ctx, changed)
+			return err
+		}},
+	} {
+		_, before := gate()
+		require.NoError(t, step.do(), step.name)
+		uid, after := gate()
+		require.Equal(t, n.UID, uid, step.name)
+		require.Greater(t, after, before, step.name)
+		require.Equal(t, e.revision(), after, step.name)
+	}
+	e.terminate("x")
+	_, err := e.store.Get(e.ctx, "/registry/.gate/x")
+	require.Error(t, err, "the commit that terminates does not write the gate back")
+	_, err = e.content(widgets).Delete(e.ctx, "x", "a", anyVersion)
+	require.NoError(t, err)
+	_, err = e.store.Get(e.ctx, "/registry/.gate/x")
+	require.Error(t, err, "what is written later does not either")
+}
+
+// A pass is asked nothing, whatever links say.
+func TestR12_PassesAreNotAsked(t *testing.T) {
+	refuse := false
+	e := admittedEnv(t, nil, link(func(context.Context, *registry.Write) error {
+		if refuse {
+			return errors.New("no")
+		}
+		return nil
+	}))
+	e.create("x")
+	for i := range 5 {
+		e.put(widgets, "x", object(fmt.Sprint("o", i)))
+	}
+	e.put(widgets, "x", object("held", "example.com/f"))
+	n := e.terminate("x")
+	refuse = true
+	source := e.source()
+	require.NoError(t, source.Delete(e.ctx, targetOf(n), "o0", ""))
+	done, _, err := deleter.CollectionDeleter(source).DeleteCollection(e.ctx, targetOf(n))
+	require.NoError(t, err)
+	require.Equal(t, 5, done)
+	_, err = e.content(widgets).DeleteCollection(e.ctx, "x", labels(t, ""), fields(t, ""))
+	require.NoError(t, err, "nothing is left to be asked about")
+}
+
+// What could not be stored today can be deleted, and no link is blamed for it.
+func TestAdmittedDeletionOfWhatIsInvalid(t *testing.T) {
+	e := admittedEnv(t, nil, link(func(context.Context, *registry.Write) error { return nil }))
+	e.create("x")
+	for _, name := range []string{"a", "b"} {
+		e.put(widgets, "x", object(name, "example.com/f"))
+		key := "/registry/widgets.example.com/x/" + name
+		entry, err := e.store.Get(e.ctx, key)
+		require.NoError(t, err)
+		invalid := bytes.Replace(entry.Value, []byte(`"finalizers"`), []byte(`"labels":{"not valid!":""},"finalizers"`), 1)
+		require.NotEqual(t, entry.Value, invalid)
+		_, err = e.store.Commit(e.ctx, store.Txn{Do: []store.Operation{store.Put(key, invalid)}})
+		require.NoError(t, err)
+	}
+	w := e.content(widgets)
+	marked, err := w.Delete(e.ctx, "x", "a", anyVersion)
+	require.NoError(t, err)
+	require.False(t, marked.DeletionTimestamp.IsZero())
+	done, err := w.DeleteCollection(e.ctx, "x", labels(t, ""), fields(t, ""))
+	require.NoError(t, err)
+	require.Equal(t, registry.Deletion{Marked: 1}, done)
+}
+
+// A link may leave out of a namespace what a client may: it is put back, and the next
+// link sees it.
+func TestR5_AdmissionMayLeaveOutWhatIsPutBack(t *testing.T) {
+	var seen []string
+	e := admittedEnv(t, nil, link(func(_ context.Context, w *registry.Write) error {
+		w.Itself.New.Labels = map[string]string{"by": "link"}
+		if w.Itself.Operation == registry.Create {
+			w.Itself.New.Spec.Finalizers = finalizer.NewSet("example.com/link")
+		}
+		return nil
+	}), link(func(_ context.Context, w *registry.Write) error {
+		seen = append(seen, fmt.Sprint(w.Itself.New.Labels, w.Itself.New.Spec.Finalizers))
+		w.Itself.New.Labels[namespace.NameLabel] = "other"
+		return nil
+	}))
+	want := map[string]string{"by": "link", namespace.NameLabel: "x"}
+	made := e.create("x", "example.com/agent")
+	require.Equal(t, want, made.Labels)
+	require.Equal(t, finalizer.NewSet("example.com/link", finalizer.Kubernetes), made.Spec.Finalizers)
+	changed := named("x")
+	changed.Annotations = map[string]string{"a": "b"}
+	updated, err := e.Update(e.ctx, changed)
+	require.NoError(t, err)
+	require.Equal(t, want, updated.Labels)
+	require.Equal(t, made.Spec.Finalizers, updated.Spec.Finalizers)
+	require.Equal(t, []string{fmt.Sprint(want, made.Spec.Finalizers), fmt.Sprint(want, made.Spec.Finalizers)}, seen)
+}
+
+// What is cluster-scoped can be read and replaced by every write, content only by
+// those of its namespace.
+func TestAdmissionOfWhatIsClusterScoped(t *testing.T) {
+	var clusterErr, gateErr error
+	e := admittedEnv(t, nil, link(func(ctx context.Context, w *registry.Write) error {
+		if w.Namespace == "" {
+			_, clusterErr = w.List(ctx, widgets)
+			_, gateErr = w.HoldGate(ctx)
+			return nil
+		}
+		node, err := w.Get(ctx, nodes, "total")
+		if err != nil {
+			return err
+		}
+		updated := node.DeepCopy()
+		var n int
+		if err := json.Unmarshal(node.Fields["spec"], &n); err != nil {
+			return err
+		}
+		updated.Fields["spec"] = json.RawMessage(fmt.Sprint(n + 1))
+		return w.Replace(node, updated)
+	}))
+	total := object("total")
+	total.Fields["spec"] = json.RawMessage(`0`)
+	e.put(nodes, "", total)
+	require.ErrorIs(t, clusterErr, namespace.ErrBadRequest)
+	require.ErrorIs(t, gateErr, namespace.ErrBadRequest)
+	e.create("x")
+	e.create("y")
+	e.put(widgets, "x", object("a"))
+	e.terminate("y")
+	total, err := e.content(nodes).Get(e.ctx, "", "total")
+	require.NoError(t, err)
+	require.Equal(t, `4`, string(total.Fields["spec"]))
+}
+
+// Batches with what links add keep to what the store allows, and a batch that does
+// not fit is cut.
+func TestAdmittedBatchesFitTheStore(t *testing.T) {
+	for _, limits := range []store.Limits{{Operations: 4}, {Operations: 20}, {Operations: 18, Bytes: 3000}} {
+		inner, err := memory.New(nil)
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, inner.Close()) })
+		s := &smallStore{Store: inner, limits: limits}
+		var batches []int
+		e := admittedEnv(t, s, onWidgets(func(ctx context.Context, w *registry.Write) error {
+			if w.Objects[0].Operation != registry.Delete {
+				return nil
+			}
+			batches = append(batches, len(w.Objects))
+			all, err := w.List(ctx, counters)
+			for _, o := range all {
+				updated := o.DeepCopy()
+				updated.Fields["spec"] = json.RawMessage(fmt.Sprintf(`"batch %d of %d"`, len(batches), len(w.Objects)))
+				if err := w.Replace(o, updated); err != nil {
+					return err
+				}
+			}
+			return err
+		}))
+		e.create("x")
+		for i := range 3 {
+			e.put(counters, "x", object(fmt.Sprint("c", i)))
+		}
+		for i := range 40 {
+			e.put(widgets, "x", object(fmt.Sprint("o", i)))
+		}
+		s.largest = 0
+		done, err := e.content(widgets).DeleteCollection(e.ctx, "x", labels(t, ""), fields(t, ""))
+		require.NoError(t, err)
+		require.Equal(t, 40, done.Deleted)
+		require.Greater(t, len(batches), 1)
+		require.LessOrEqual(t, s.largest, limits.Operations)
+	}
+}
+
+// All links of an attempt see the same, until one holds the gate: what it holds is
+// read after that.
+func TestAdmissionReadsOnce(t *testing.T) {
+	var plain *env
+	var seen []string
+	say := func(ctx context.Context, w *registry.Write) error {
+		all, err := w.List(ctx, counters)
+		if err != nil {
+			return err
+		}
+		one, err := w.Get(ctx, counters, "a")
+		if err != nil {
+			return err
+		}
+		seen = append(seen, fmt.Sprint(len(all), one.Labels))
+		return nil
+	}
+	change := func(name string) error {
+		o := object("a")
+		o.Labels = map[string]string{"by": name}
+		if _, err := plain.content(counters).Update(plain.ctx, "x", o); err != nil {
+			return err
+		}
+		_, err := plain.content(counters).Create(plain.ctx, "x", object(name))
+		return err
+	}
+	e := admittedEnv(t, nil,
+		onWidgets(func(ctx context.Context, w *registry.Write) error { return errors.Join(say(ctx, w), change("first")) }),
+		onWidgets(func(ctx context.Context, w *registry.Write) error {
+			old, err := w.Get(ctx, counters, "a")
+			if err != nil {
+				return err
+			}
+			if _, err := w.HoldGate(ctx); err != nil {
+				return err
+			}
+			return errors.Join(say(ctx, w), change("second"), w.Replace(old, old), w.Replace(old, old))
+		}),
+		onWidgets(func(ctx context.Context, w *registry.Write) error {
+			_, err := w.HoldGate(ctx)
+			return errors.Join(err, say(ctx, w), errEnough)
+		}))
+	plain = admittedEnv(t, e.store)
+	e.create("x")
+	e.put(counters, "x", object("a"))
+	_, err := e.content(widgets).Create(e.ctx, "x", object("w"))
+	require.ErrorIs(t, err, errEnough)
+	require.Equal(t, []string{"1 map[]", "2 map[by:first]", "2 map[]"}, seen, "what is replaced stays what it was")
+}
+
+var errEnough = errors.New("enough was seen")
+
+// onWidgets is a link that looks at what happens to widgets alone.
+func onWidgets(admit func(ctx context.Context, w *registry.Write) error) link {
+	return func(ctx context.Context, w *registry.Write) error {
+		if len(w.Objects) == 0 || w.Objects[0].Type.Name() != widgets {
+			return nil
+		}
+		return admit(ctx, w)
+	}
+}
+
+// noting is a link that appends to the field notes of the counter "used".
+func noting(note string) link {
+	return onWidgets(func(ctx context.Context, w *registry.Write) error {
+		used, err := w.Get(ctx, counters, "used")
+		if err != nil {
+			return err
+		}
+		var notes []string
+		if value := used.Fields["notes"]; value != nil {
+			if err := json.Unmarshal(value, &notes); err != nil {
+				return err
+			}
+		}
+		updated := used.DeepCopy()
+		if updated.Fields["notes"], err = json.Marshal(append(notes, note)); err != nil {
+			return err
+		}
+		return w.Replace(used, updated)
+	})
+}
+
+// What links replace is written in the same commit, on top of each other, and tried
+// again when somebody else was faster.
+func TestAdmissionReplaces(t *testing.T) {
+	s, err := memory.New(nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	late := &lateStore{Store: s}
+	e := admittedEnv(t, late, noting("first"), noting("second"))
+	e.create("x")
+	e.put(counters, "x", object("used"))
+	used := func() registry.Object {
+		o, err := e.content(counters).Get(e.ctx, "x", "used")
+		require.NoError(t, err)
+		return o
+	}
+	made := e.put(widgets, "x", object("a"))
+	require.Equal(t, `["first","second"]`, string(used().Fields["notes"]))
+	require.Equal(t, made.ResourceVersion, used().ResourceVersion, "one commit")
+	require.Equal(t, int64(2), used().Generation)
+
+	w := e.content(widgets)
+	for i, step := range []struct {
+		name string
+		do   func() error
+	}{
+		{"create", func() error { _, err := w.Create(e.ctx, "x", object("b")); return err }},
+		{"update", func() error { _, err := w.Update(e.ctx, "x", object("b", "example.com/f")); return err }},
+		{"release", func() error { _, err := w.Update(e.ctx, "x", object("b")); return err }},
+		{"delete", func() error { _, err := w.Delete(e.ctx, "x", "b", anyVersion); return err }},
+		{"collection", func() error { _, err := w.DeleteCollection(e.ctx, "x", labels(t, ""), fields(t, "")); return err }},
+	} {
+		late.before = func() {
+			o := used()
+			o.Fields = map[string]json.RawMessage{"notes": json.RawMessage(fmt.Sprintf(`["%d"]`, i))}
+			_, err := e.content(counters).Update(e.ctx, "x", o)
+			require.NoError(t, err)
+		}
+		require.NoError(t, step.do(), step.name)
+		require.Equal(t, fmt.Sprintf(`["%d","first","second"]`, i), string(used().Fields["notes"]), "%s: on top of what somebody else wrote", step.name)
+	}
+	before := e.revision()
+	dry, err := e.DryRun().Content(widgets)
+	require.NoError(t, err)
+	_, err = dry.Create(e.ctx, "x", object("dry"))
+	require.NoError(t, err)
+	_, err = dry.DeleteCollection(e.ctx, "x", labels(t, ""), fields(t, ""))
+	require.NoError(t, err)
+	require.Equal(t, before, e.revision(), "a dry run writes nothing that links replace either")
+	e.put(widgets, "x", object("c"))
+	before = e.revision()
+	_, err = w.Update(e.ctx, "x", object("c"))
+	require.NoError(t, err)
+	require.Equal(t, before, e.revision(), "an update that changes nothing has nothing join it")
+}
+
+// A link sees what those before it replace, in Get and in List, and cannot lose it.
+func TestAdmissionReadsWhatWasReplaced(t *testing.T) {
+	first := onWidgets(func(ctx context.Context, w *registry.Write) error {
+		all, err := w.List(ctx, counters)
+		if err != nil || len(all) != 3 {
+			return fmt.Errorf("%d counters, error %w", len(all), err)
+		}
+		updated := all[0].DeepCopy()
+		updated.Labels = map[string]string{"a": "b"}
+		updated.Fields["status"] = json.RawMessage(`7`)
+		if err := w.Replace(all[0], updated); err != nil {
+			return err
+		}
+		released := all[1].DeepCopy()
+		released.Finalizers = finalizer.Set{}
+		if err := w.Replace(all[1], released); err != nil {
+			return err
+		}
+		return w.Replace(all[2], all[2])
+	})
+	var seen []string
+	second := onWidgets(func(ctx context.Context, w *registry.Write) error {
+		if _, err := w.HoldGate(ctx); err != nil { // reads anew
+			return err
+		}
+		all, err := w.List(ctx, counters)
+		for _, o := range all {
+			seen = append(seen, fmt.Sprint(o.Name, o.Labels, string(o.Fields["status"])))
+		}
+		if err != nil {
+			return err
+		}
+		one, err := w.Get(ctx, counters, "a")
+		if err != nil || one.Labels["a"] != "b" || one.ResourceVersion != all[0].ResourceVersion {
+			return fmt.Errorf("the counter is %v, error %w", one.Labels, err)
+		}
+		if _, err := w.Get(ctx, counters, "b"); err == nil {
+			return fmt.Errorf("what was removed is there")
+		}
+		return nil
+	})
+	e := admittedEnv(t, nil, first, second)
+	e.create("x")
+	for _, name := range []string{"a", "b", "c"} {
+		e.put(counters, "x", object(name, "example.com/f"))
+	}
+	_, err := e.content(counters).Delete(e.ctx, "x", "b", anyVersion)
+	require.NoError(t, err)
+	held, err := e.content(counters).Get(e.ctx, "x", "c")
+	require.NoError(t, err)
+	e.put(widgets, "x", object("w"))
+	require.Equal(t, []string{"amap[a:b]7", "cmap[]"}, seen)
+	list, err := e.content(counters).List(e.ctx, "x", registry.ListOptions{})
+	require.NoError(t, err)
+	require.Equal(t, []string{"a", "c"}, objectNames(list), "what lost its last finalizer is removed")
+	require.Equal(t, `7`, string(list.Items[0].Fields["status"]))
+	require.Equal(t, int64(1), list.Items[0].Generation, "a status makes no new generation")
+	require.Equal(t, held.ResourceVersion, list.Items[1].ResourceVersion, "what is only held is not written")
+}
+
+// Replacing what cannot be replaced is refused, and nothing is changed.
+func TestAdmissionCannotReplace(t *testing.T) {
+	var wrong func(ctx context.Context, w *registry.Write) error
+	var escaped *registry.Write
+	e := admittedEnv(t, nil, onWidgets(func(ctx context.Context, w *registry.Write) error {
+		escaped = w
+		if wrong == nil {
+			return nil
+		}
+		return wrong(ctx, w)
+	}))
+	e.create("x")
+	e.put(counters, "x", object("used"))
+	e.put(widgets, "x", object("a"))
+	e.put(widgets, "x", object("other"))
+	before := e.revision()
+	get := func(ctx context.Context, w *registry.Write, resource namespace.ResourceType, name string) registry.Object {
+		o, err := w.Get(ctx, resource, name)
+		require.NoError(t, err)
+		return o
+	}
+	changed := func(o registry.Object, change func(o *registry.Object)) registry.Object {
+		o = o.DeepCopy()
+		change(&o)
+		return o
+	}
+	for _, row := range []struct {
+		name string
+		kind error
+		text string
+		do   func(ctx context.Context, w *registry.Write) error
+	}{
+		{"not read", registry.ErrAdmission, "was not read by this write", func(_ context.Context, w *registry.Write) error {
+			o, err := e.content(counters).Get(e.ctx, "x", "used")
+			require.NoError(t, err)
+			return w.Replace(o, o)
+		}},
+		{"zero", registry.ErrAdmission, "was not read by this write", func(_ context.Context, w *registry.Write) error {
+			return w.Replace(registry.Object{}, registry.Object{})
+		}},
+		{"its own", registry.ErrAdmission, "is what the write itself is about", func(ctx context.Context, w *registry.Write) error {
+			o := get(ctx, w, widgets, "a")
+			return w.Replace(o, o)
+		}},
+		{"stale", registry.ErrAdmission, "was replaced since it was read", func(ctx context.Context, w *registry.Write) error {
+			o := get(ctx, w, counters, "used")
+			updated := changed(o, func(o *registry.Object) { o.Labels = map[string]string{"a": "b"} })
+			require.NoError(t, w.Replace(o, updated))
+			return w.Replace(o, updated)
+		}},
+		{"another name", registry.ErrAdmission, "must be the same object", func(ctx context.Context, w *registry.Write) error {
+			o := get(ctx, w, counters, "used")
+			return w.Replace(o, changed(o, func(o *registry.Object) { o.Name = "b" }))
+		}},
+		{"another uid", registry.ErrAdmission, "must be the same object", func(ctx context.Context, w *registry.Write) error {
+			o := get(ctx, w, counters, "used")
+			return w.Replace(o, changed(o, func(o *registry.Object) { o.UID = "u" }))
+		}},
+		{"another kind", namespace.ErrBadRequest, "does not match the expected kind", func(ctx context.Context, w *registry.Write) error {
+			o := get(ctx, w, widgets, "other")
+			return w.Replace(o, changed(o, func(o *registry.Object) { o.Kind = "Counter" }))
+		}},
+		{"invalid", namespace.ErrInvalid, "metadata.labels", func(ctx context.Context, w *registry.Write) error {
+			o := get(ctx, w, counters, "used")
+			return w.Replace(o, changed(o, func(o *registry.Object) { o.Labels = map[string]string{"-": ""} }))
+		}},
+		{"no JSON", namespace.ErrInvalid, "must be a JSON value", func(ctx context.Context, w *registry.Write) error {
+			o := get(ctx, w, counters, "used")
+			return w.Replace(o, changed(o, func(o *registry.Object) { o.Fields["spec"] = json.RawMessage(`{`) }))
+		}},
+		{"too large", namespace.ErrInvalid, "would be too large", func(ctx context.Context, w *registry.Write) error {
+			o := get(ctx, w, counters, "used")
+			return w.Replace(o, changed(o, func(o *registry.Object) { o.Fields["spec"] = huge() }))
+		}},
+		{"missing", namespace.ErrNotFound, `counters.example.com "nobody" not found`, func(ctx context.Context, w *registry.Write) error {
+			_, err := w.Get(ctx, counters, "nobody")
+			return err
+		}},
+		{"no name", namespace.ErrBadRequest, "invalid resource name", func(ctx context.Context, w *registry.Write) error {
+			_, err := w.Get(ctx, counters, "../used")
+			return err
+		}},
+		{"undeclared", namespace.ErrNotFound, "is not declared", func(ctx context.Context, w *registry.Write) error {
+			_, err := w.List(ctx, namespace.ResourceType{Name: namespace.Resource})
+			return err
+		}},
+	} {
+		wrong = row.do
+		_, err := e.content(widgets).Update(e.ctx, "x", object("a", "example.com/f"))
+		require.ErrorIs(t, err, row.kind, row.name)
+		require.ErrorContains(t, err, row.text, row.name)
+		require.Equal(t, before, e.revision(), row.name)
+	}
+	for what, err := range map[string]error{
+		"replace": escaped.Replace(registry.Object{}, registry.Object{}),
+		"get":     func() error { _, err := escaped.Get(e.ctx, counters, "used"); return err }(),
+		"list":    func() error { _, err := new(registry.Write).List(e.ctx, counters); return err }(),
+		"gate":    func() error { _, err := escaped.HoldGate(e.ctx); return err }(),
+	} {
+		require.ErrorIs(t, err, registry.ErrAdmission, what)
+	}
+	escaped.TouchGate() // does nothing
+}
+
+// huge is a value that no object may have.
+func huge() json.RawMessage {
+	value := make([]byte, registry.MaxObject+2)
+	for i := range value {
+		value[i] = 'x'
+	}
+	value[0], value[len(value)-1] = '"', '"'
+	return value
+}
+
+// An object of no namespace is tried again when what a link holds is deleted: no
+// gate stood in its way.
+func TestClusterScopedCreateIsTriedAgain(t *testing.T) {
+	s, err := memory.New(nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	others := admittedEnv(t, s)
+	others.put(nodes, "", object("total"))
+	asked := 0
+	e := admittedEnv(t, s, link(func(ctx context.Context, w *registry.Write) error {
+		asked++
+		total, err := w.Get(ctx, nodes, "total")
+		if errors.Is(err, namespace.ErrNotFound) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if _, err := others.content(nodes).Delete(others.ctx, "", "total", namespace.Preconditions{}); err != nil {
+			return err
+		}
+		return w.Replace(total, total)
+	}))
+	_, err = e.content(nodes).Create(e.ctx, "", object("a"))
+	require.NoError(t, err)
+	require.Equal(t, 2, asked)
 }

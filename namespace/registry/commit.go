@@ -4,7 +4,11 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"math/rand/v2"
+	"strings"
+	"sync"
 
+	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/backoff"
 	"github.com/nslifecycle/nslifecycle/store"
 )
@@ -238,4 +242,161 @@ func (c *core) read(ctx context.Context, key string) (*store.Entry, error) {
 		return nil, nil
 	}
 	return &entry, err
+}
+
+// collisions bounds how many generated names are tried.
+const collisions = 8
+
+// creation describes the creation of one object.
+type creation struct {
+	resource string
+	name     string // empty: generated
+	prefix   string // of a generated name
+	// build returns the entry and the transaction that creates it.
+	build func(name, uid string) (store.Entry, store.Txn, error)
+	// conflicted explains a conflict about another key than the entry's. If it is nil, or
+	// returns nil, the next attempt may succeed.
+	conflicted func(ctx context.Context, name string, conflict *store.ConflictError) error
+}
+
+// create carries out a creation. It repeats only attempts that a conflict has refuted: if
+// the entry is absent, the object was either never created or deleted again (resolve). built
+// reports whether entry is the last result of build; otherwise another writer changed it. In
+// a dry run the revision of entry is zero.
+func (c *core) create(ctx context.Context, want creation, dry bool) (entry store.Entry, built bool, err error) {
+	name, generated := want.name, want.name == "" && want.prefix != ""
+	if err := ended(ctx, want.resource, name); err != nil {
+		return store.Entry{}, false, err
+	}
+	if generated {
+		name = namespace.GenerateName(want.prefix, rand.Uint64())
+	}
+	uid, occupied := newUID(), 0
+	turn := c.turnAt(ctx)
+	defer turn.give()
+	var awaited []string // keys to take turns for before the next attempt
+	for attempt := range attempts {
+		if err := turn.take(ctx, awaited); err != nil {
+			return store.Entry{}, false, stored(want.resource, name, err)
+		}
+		entry, txn, err := want.build(name, uid)
+		if err != nil {
+			return store.Entry{}, false, err
+		}
+		if awaited = turn.behind(txn.If, txn.Do, nil); len(awaited) > 0 {
+			continue
+		}
+		made, err := c.apply(ctx, store.Entry{Key: entry.Key}, entry.Value, txn, dry)
+		if err == nil {
+			return made, bytes.Equal(made.Value, entry.Value), nil
+		}
+		var conflict *store.ConflictError
+		switch {
+		case !errors.As(err, &conflict) || errors.Is(err, store.ErrUnknownOutcome):
+			return store.Entry{}, false, stored(want.resource, name, err)
+		case conflict.Condition.Key == entry.Key && conflict.Current != nil:
+			h, _ := decodeHeader(conflict.Current.Value) // a damaged one has the name as well
+			if occupied++; !generated {
+				return store.Entry{}, false, taken(want.resource, name, !h.DeletionTimestamp.IsZero())
+			}
+			if occupied >= collisions {
+				return store.Entry{}, false, exhausted(want.resource, name)
+			}
+			name = namespace.GenerateName(want.prefix, rand.Uint64())
+		default:
+			if conflict.Condition.Want == store.WantRevision {
+				awaited = []string{conflict.Condition.Key}
+			}
+			if want.conflicted != nil {
+				if why := want.conflicted(ctx, name, conflict); why != nil {
+					return store.Entry{}, false, why
+				}
+			}
+		}
+		if err := backoff.SleepConflict(ctx, attempt); err != nil {
+			return store.Entry{}, false, stored(want.resource, name, err)
+		}
+	}
+	return store.Entry{}, false, modified(want.resource, name, errBusy)
+}
+
+// madeAt is the resourceVersion of an object that was created; a dry run makes
+// none.
+func madeAt(entry store.Entry) string {
+	if entry.Revision == 0 {
+		return ""
+	}
+	return formatVersion(entry.Revision)
+}
+
+// gates caches the revisions of gates, so that most creates need no read before their
+// commit. A stale revision costs a conflict. It is read again after the backoff, so that
+// frequent writes of a gate do not starve creates. The zero value is empty.
+type gates struct {
+	mu        sync.RWMutex
+	revisions map[string]store.Revision // by namespace
+}
+
+// maxGates bounds the cache: about a megabyte.
+const maxGates = 10_000
+
+// revision returns the cached revision of the gate of ns, if any.
+func (g *gates) revision(ns string) (store.Revision, bool) {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	revision, ok := g.revisions[ns]
+	return revision, ok
+}
+
+// learn caches the revision of the gate of ns.
+func (g *gates) learn(ns string, revision store.Revision) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.revisions, ns)
+	for other := range g.revisions {
+		if len(g.revisions) < maxGates {
+			break
+		}
+		delete(g.revisions, other)
+	}
+	if g.revisions == nil {
+		g.revisions = map[string]store.Revision{}
+	}
+	g.revisions[strings.Clone(ns)] = revision // ns may alias a large request
+}
+
+// forget removes the gate of ns from the cache.
+func (g *gates) forget(ns string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.revisions, ns)
+}
+
+// GateKeys returns where a registry with this prefix ([Options], empty: the
+// default) keeps the gate of a namespace and its entry in the index of terminating
+// ones: the gate exists exactly while the namespace is Active, the other one exactly
+// while it is Terminating; both hold its uid. Either may be written again for the
+// same uid ([Write.TouchGate]).
+//
+// A host that writes content with [store.Store.Commit] must make the gate's revision a
+// condition. A late commit then cannot land in a later incarnation, as it could if only
+// the gate's existence were required. On a conflict about a gate of the same uid the host
+// retries at the new revision. A host that writes content in its own transactions, in the
+// same database, must lock the gate until they end; the gate's existence is then sufficient
+// (rule R6).
+//
+// A prefix that no registry can have is [namespace.ErrInvalid], a name that no
+// namespace can have [namespace.ErrBadRequest].
+func GateKeys(prefix, name string) (gate, terminating string, err error) {
+	if prefix == "" {
+		prefix = defaultPrefix
+	}
+	keys, err := newLayout(prefix)
+	if err != nil {
+		return "", "", err
+	}
+	if err := checkSegment(namespace.Resource, name); err != nil {
+		return "", "", err
+	}
+	return keys.gate(name), keys.terminating(name), nil
 }

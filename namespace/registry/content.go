@@ -1,12 +1,17 @@
 package registry
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"strings"
 	"time"
 
+	"github.com/nslifecycle/nslifecycle/finalizer"
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/phase"
 	"github.com/nslifecycle/nslifecycle/store"
@@ -340,4 +345,289 @@ func (c *Content) encode(o Object) ([]byte, error) {
 		err = c.roomFor(c.resource, o.Name, key, value, mark)
 	}
 	return value, err
+}
+
+// Update replaces an object, also in a namespace that is terminating, and returns
+// it as stored. With a resourceVersion or a uid the object must still be at it
+// ([namespace.ErrConflict]); without, whatever is there is replaced. A change of
+// anything but metadata and status makes a new generation, unless the type is
+// Ungenerated; an update that changes nothing writes nothing. One that takes the last finalizer from an object
+// that is being deleted removes it, and returns it as it was last; new finalizers
+// are refused then. Of a type with Status the status stays as it is, silently.
+func (c *Content) Update(ctx context.Context, ns string, o Object) (Object, error) {
+	return c.replaceObject(ctx, ns, o, Update, c.updated)
+}
+
+// updated returns what takes the place of old when a client sends asked.
+func (c *Content) updated(old, asked Object) Object {
+	if c.typ.Status {
+		asked.Fields = withStatus(asked.Fields, old.Fields[statusField])
+	}
+	return c.updatedWhole(old, asked)
+}
+
+// updatedWhole returns what takes the place of old, also in its status.
+func (c *Content) updatedWhole(old, asked Object) Object {
+	kept := old.Meta
+	if !sameSpec(old.Fields, asked.Fields) {
+		kept.Generation = c.nextGeneration(kept.Generation)
+	}
+	asked.own(kept)
+	return asked
+}
+
+// nextGeneration returns the generation after the given one, or 0 for an Ungenerated type.
+func (c *Content) nextGeneration(generation int64) int64 {
+	if c.typ.Ungenerated {
+		return 0
+	}
+	return generation + 1
+}
+
+func (c *Content) validateUpdate(old, next Object) error {
+	if err := c.validate(next); err != nil {
+		return err
+	}
+	if old.DeletionTimestamp.IsZero() {
+		return nil
+	}
+	return namespace.Invalid(c.typ.qualifiedKind(), c.resource, next.Name, namespace.NoNewFinalizers(old.Meta, next.Meta))
+}
+
+// removable reports whether an object must be removed in the write that made it
+// so.
+func removable(m namespace.Meta) bool {
+	return !m.DeletionTimestamp.IsZero() && m.Finalizers.IsZero()
+}
+
+func answerObject(next Object, entry store.Entry, gone bool, err error) (Object, error) {
+	if err != nil {
+		return Object{}, err
+	}
+	if gone {
+		next = next.DeepCopy()
+		next.ResourceVersion = formatVersion(entry.Revision)
+		return next, nil
+	}
+	return decodeObject(entry)
+}
+
+// Delete deletes an object, also in a namespace that is terminating, and returns
+// it as it was last. An object with metadata.finalizers is marked instead: its
+// deletionTimestamp is set, once, and it goes in the write that removes the last
+// of them. The errors are [namespace.ErrNotFound], and [namespace.ErrConflict]
+// for preconditions.
+func (c *Content) Delete(ctx context.Context, ns, name string, only namespace.Preconditions) (Object, error) {
+	t, err := c.target(ns, name)
+	if err != nil {
+		return Object{}, err
+	}
+	if err := checkPreconditions(c.resource, name, only); err != nil {
+		return Object{}, err
+	}
+	var next Object
+	entry, gone, err := c.mutate(ctx, t, c.dry, func(entry store.Entry) (plan, error) {
+		if next, err = decodeObject(entry); err != nil {
+			return plan{}, err
+		}
+		if err := only.Check(c.resource, next.Meta); err != nil {
+			return plan{}, err
+		}
+		old := next
+		p, err := planObjectDeletion(&next, time.Now())
+		if err != nil || p.keep || !c.asks() {
+			return p, err
+		}
+		return c.planAdmittedDeletion(ctx, ns, p, entry, old, next)
+	})
+	return answerObject(next, entry, gone, err)
+}
+
+// planObjectDeletion returns how o is deleted, and marks it.
+func planObjectDeletion(o *Object, at time.Time) (plan, error) {
+	held := !o.Finalizers.IsZero()
+	switch {
+	case held && !o.DeletionTimestamp.IsZero():
+		return plan{keep: true}, nil
+	case !held:
+		return plan{gone: true}, nil
+	}
+	o.DeletionTimestamp = phase.At(at)
+	o.DeletionGracePeriodSeconds = new(int64)
+	value, err := encodeObject(*o)
+	return plan{value: value}, err
+}
+
+const statusField = "status"
+
+// withStatus returns the fields with another status; nil: none. It shares the
+// values, not the map.
+func withStatus(fields map[string]json.RawMessage, status json.RawMessage) map[string]json.RawMessage {
+	if _, had := fields[statusField]; !had && status == nil {
+		return fields
+	}
+	fields = maps.Clone(fields)
+	delete(fields, statusField)
+	if status != nil {
+		if fields == nil {
+			fields = map[string]json.RawMessage{}
+		}
+		fields[statusField] = status
+	}
+	if len(fields) == 0 {
+		return nil
+	}
+	return fields
+}
+
+// UpdateStatus replaces the field status of an object, under the conditions of
+// [Content.Update], and returns the object as stored. Nothing else changes, but
+// metadata.managedFields unless they are nil. It makes no new generation. Of a type
+// whose declaration does not have Status it is [namespace.ErrNotFound].
+func (c *Content) UpdateStatus(ctx context.Context, ns string, o Object) (Object, error) {
+	if !c.typ.Status {
+		return Object{}, &namespace.Error{
+			Kind: namespace.ErrNotFound, Resource: c.resource, Name: clip(o.Name),
+			Message: fmt.Sprintf("%s %q: the resource type has no status: declare it with ResourceType.Status", c.resource, clip(o.Name)),
+		}
+	}
+	return c.replaceObject(ctx, ns, o, UpdateStatus, func(old, asked Object) Object {
+		managed := asked.ManagedFields
+		asked.Meta, asked.Fields = old.Meta, withStatus(old.Fields, asked.Fields[statusField])
+		asked.ResourceVersion = ""
+		if managed != nil {
+			asked.ManagedFields = managed
+		}
+		return asked
+	})
+}
+
+// replaceObject carries out a request that replaces an object.
+func (c *Content) replaceObject(ctx context.Context, ns string, o Object, op Operation, prepare func(old, asked Object) Object) (Object, error) {
+	o, err := c.asked(ns, o)
+	if err != nil {
+		return Object{}, err
+	}
+	if err := checkAsked(c.resource, o.Meta); err != nil {
+		return Object{}, err
+	}
+	t, err := c.target(ns, o.Name)
+	if err != nil {
+		return Object{}, err
+	}
+	var next Object
+	entry, gone, err := c.mutate(ctx, t, c.dry, func(entry store.Entry) (plan, error) {
+		old, err := decodeObject(entry)
+		if err != nil {
+			return plan{}, err
+		}
+		if err := checkSame(c.resource, old.Meta, o.Meta); err != nil {
+			return plan{}, err
+		}
+		next = prepare(old, o)
+		if err := c.validateUpdate(old, next); err != nil {
+			return plan{}, err
+		}
+		if c.asks() {
+			var p plan
+			p, next, err = c.planAdmitted(ctx, ns, op, entry, old, next)
+			return p, err
+		}
+		return c.planReplacement(next, entry)
+	})
+	return answerObject(next, entry, gone, err)
+}
+
+// planReplacement returns how next takes the place of what is stored.
+func (c *Content) planReplacement(next Object, entry store.Entry) (plan, error) {
+	if removable(next.Meta) {
+		return plan{gone: true}, nil
+	}
+	value, err := c.encode(next)
+	return plan{value: value, keep: err == nil && bytes.Equal(value, entry.Value)}, err
+}
+
+// Remove deletes one object, if it still has that uid, and takes the finalizers named
+// in release off it by the same write. It reports whether no object of that uid is there
+// any more: other finalizers may hold it, marked as [Content.Delete] marks it. It is
+// for what was left of a namespace (package force), so it works whether that is Active,
+// terminating, gone, or made again: no object of another uid is touched, hence none of
+// another incarnation (rule R8). For a cluster-scoped type ns is empty.
+//
+// Where the namespace is Active, made again by now, admission is asked as by
+// [Content.Delete], so that what counts goes on counting right, and what it refuses stays;
+// so it is for a cluster-scoped type. Everywhere else it is not, as it is not by a pass:
+// what is left must be able to go (rule R12). An empty uid is [namespace.ErrBadRequest],
+// a type that is not declared [namespace.ErrNotFound].
+func (r *Registry) Remove(ctx context.Context, resource namespace.ResourceType, ns, name, uid string, release []finalizer.Name) (gone bool, err error) {
+	c, err := r.Content(resource)
+	if err != nil {
+		return false, err
+	}
+	t, err := c.target(ns, name)
+	if err != nil {
+		return false, err
+	}
+	if uid == "" {
+		return false, badRequest(c.resource, name, "the uid is empty: say which object of that name is meant")
+	}
+	other := false
+	var refused error // which may be of any kind
+	_, gone, err = c.mutate(ctx, t, c.dry, func(entry store.Entry) (plan, error) {
+		r, err := planRemoval(entry, uid, release)
+		if other = r.other; err != nil || r.keep || !c.asks() {
+			return r.plan, err
+		}
+		p, err := c.planAskedRemoval(ctx, ns, r, entry)
+		refused = err
+		return p, err
+	})
+	if refused == nil && errors.Is(err, namespace.ErrNotFound) {
+		return true, nil
+	}
+	return gone || other && err == nil, err
+}
+
+// removal is how an object is deleted.
+type removal struct {
+	plan
+	other     bool   // it is not the one that is meant
+	old, next Object // as it is, and what is left of it if anything is
+}
+
+func planRemoval(entry store.Entry, uid string, release []finalizer.Name) (r removal, err error) {
+	if r.old, err = decodeObject(entry); err != nil {
+		return r, err
+	}
+	if r.old.UID != uid {
+		r.keep, r.other = true, true
+		return r, nil
+	}
+	r.next = r.old
+	for _, name := range release {
+		r.next.Finalizers = r.next.Finalizers.Without(name)
+	}
+	r.plan, err = planObjectDeletion(&r.next, time.Now())
+	if err == nil && r.keep && !r.next.Finalizers.Equal(r.old.Finalizers) { // marked before
+		r.plan = plan{}
+		r.value, err = encodeObject(r.next)
+	}
+	return r, err
+}
+
+// planAskedRemoval has the chain asked where there is a gate, and the removal happen only
+// without a gate where there is none.
+func (c *Content) planAskedRemoval(ctx context.Context, ns string, r removal, entry store.Entry) (plan, error) {
+	if ns != "" {
+		gate := c.keys.gate(ns)
+		is, err := c.read(ctx, gate)
+		if err != nil {
+			return plan{}, stored(namespace.Resource, ns, err)
+		}
+		if is == nil {
+			r.If, r.again = append(r.If, store.Absent(gate)), true
+			return r.plan, nil
+		}
+	}
+	return c.planAdmittedDeletion(ctx, ns, r.plan, entry, r.old, r.next)
 }

@@ -1,7 +1,9 @@
 package registry_test
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -18,6 +20,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
 	"github.com/nslifecycle/nslifecycle/phase"
 	"github.com/nslifecycle/nslifecycle/store"
+	"github.com/nslifecycle/nslifecycle/store/memory"
 )
 
 func TestCreateContent(t *testing.T) {
@@ -379,5 +382,279 @@ func TestObjectJSON(t *testing.T) {
 	} {
 		_, err := json.Marshal(registry.Object{Fields: fields})
 		require.Error(t, err, "%v", fields)
+	}
+}
+
+// The status of a type that has one is a sub-resource: only UpdateStatus changes it,
+// and it changes nothing else.
+func TestStatus(t *testing.T) {
+	e := admittedEnv(t, nil)
+	e.create("x")
+	c := e.content(counters)
+	with := func(spec, status string, change ...func(o *registry.Object)) registry.Object {
+		o := object("a", "example.com/f")
+		o.Fields = map[string]json.RawMessage{"spec": json.RawMessage(spec)}
+		if status != "" {
+			o.Fields["status"] = json.RawMessage(status)
+		}
+		for _, f := range change {
+			f(&o)
+		}
+		return o
+	}
+	sent := with(`1`, `"mine"`)
+	made, err := c.Create(e.ctx, "x", sent)
+	require.NoError(t, err)
+	require.Equal(t, map[string]json.RawMessage{"spec": json.RawMessage(`1`)}, made.Fields, "a creation drops it")
+	require.Len(t, sent.Fields, 2, "what was sent is not changed")
+
+	managed := []namespace.ManagedFieldsEntry{{Manager: "counter", Operation: "Update", Subresource: "status"}}
+	first, err := c.UpdateStatus(e.ctx, "x", with(`2`, `{"n": 1}`, func(o *registry.Object) {
+		o.Labels, o.Annotations = map[string]string{"a": "b"}, map[string]string{"a": "b"}
+		o.Finalizers = finalizer.Set{}
+		o.Generation, o.UID, o.ResourceVersion = 9, made.UID, made.ResourceVersion
+		o.ManagedFields = managed
+		o.Fields["more"] = json.RawMessage(`1`)
+	}))
+	require.NoError(t, err)
+	want := made.DeepCopy()
+	want.Fields["status"], want.ManagedFields, want.ResourceVersion = json.RawMessage(`{"n":1}`), managed, first.ResourceVersion
+	require.Empty(t, cmp.Diff(want, first), "nothing else changes")
+	require.NotEqual(t, made.ResourceVersion, first.ResourceVersion)
+
+	again, err := c.UpdateStatus(e.ctx, "x", with(`2`, `{"n":1}`))
+	require.NoError(t, err)
+	require.Empty(t, cmp.Diff(first, again), "nothing changed, nothing is written; managedFields stay")
+
+	updated, err := c.Update(e.ctx, "x", with(`3`, `"forged"`))
+	require.NoError(t, err)
+	require.Equal(t, `{"n":1}`, string(updated.Fields["status"]), "an update keeps it")
+	require.Equal(t, int64(2), updated.Generation)
+	updated, err = c.Update(e.ctx, "x", with(`3`, ``))
+	require.NoError(t, err)
+	require.Equal(t, `{"n":1}`, string(updated.Fields["status"]), "also one that has none")
+
+	_, err = c.Delete(e.ctx, "x", "a", anyVersion)
+	require.NoError(t, err)
+	e.terminate("x")
+	cleared, err := c.UpdateStatus(e.ctx, "x", with(`3`, ``))
+	require.NoError(t, err, "also of what is being deleted, in a terminating namespace")
+	require.NotContains(t, cleared.Fields, "status")
+	require.False(t, cleared.DeletionTimestamp.IsZero())
+
+	_, err = c.UpdateStatus(e.ctx, "x", with(`3`, `1`, func(o *registry.Object) { o.ResourceVersion = made.ResourceVersion }))
+	require.ErrorIs(t, err, namespace.ErrConflict)
+	_, err = c.UpdateStatus(e.ctx, "x", with(`3`, `1`, func(o *registry.Object) { o.UID = "other" }))
+	require.ErrorIs(t, err, namespace.ErrConflict)
+	_, err = c.UpdateStatus(e.ctx, "x", object("nobody"))
+	requireError(t, err, namespace.ErrNotFound, `counters.example.com "nobody" not found`)
+}
+
+// A type without a status has no such sub-resource, and its field status is like any
+// other.
+func TestTypeWithoutStatus(t *testing.T) {
+	e := admittedEnv(t, nil)
+	e.create("x")
+	o := object("a")
+	o.Fields["status"] = json.RawMessage(`1`)
+	require.Equal(t, `1`, string(e.put(widgets, "x", o).Fields["status"]))
+	_, err := e.content(widgets).UpdateStatus(e.ctx, "x", o)
+	requireError(t, err, namespace.ErrNotFound,
+		`widgets.example.com "a": the resource type has no status: declare it with ResourceType.Status`)
+}
+
+// A dry run of a status changes nothing.
+func TestStatusDryRun(t *testing.T) {
+	e := admittedEnv(t, nil)
+	e.create("x")
+	e.put(counters, "x", object("a"))
+	before := e.revision()
+	dry, err := e.DryRun().Content(counters)
+	require.NoError(t, err)
+	o := object("a")
+	o.Fields["status"] = json.RawMessage(`1`)
+	would, err := dry.UpdateStatus(e.ctx, "x", o)
+	require.NoError(t, err)
+	require.Equal(t, `1`, string(would.Fields["status"]))
+	require.Equal(t, before, e.revision())
+}
+
+// A status that makes no sense is refused, and changes nothing.
+func TestBadInputOfStatus(t *testing.T) {
+	e := admittedEnv(t, nil)
+	e.create("x")
+	e.put(counters, "x", object("a"))
+	before := e.revision()
+	c := e.content(counters)
+	for _, name := range badNames {
+		_, err := c.UpdateStatus(e.ctx, "x", object(name))
+		requireRefused(t, err, name, namespace.ErrBadRequest, namespace.ErrInvalid)
+		_, err = c.UpdateStatus(e.ctx, name, object("a"))
+		requireRefused(t, err, name, namespace.ErrBadRequest, namespace.ErrInvalid)
+	}
+	for what, change := range map[string]func(o *registry.Object){
+		"kind":      func(o *registry.Object) { o.Kind = "Widget" },
+		"version":   func(o *registry.Object) { o.APIVersion = "v9" },
+		"namespace": func(o *registry.Object) { o.Namespace = "y" },
+		"revision":  func(o *registry.Object) { o.ResourceVersion = "-1" },
+		"no JSON":   func(o *registry.Object) { o.Fields["status"] = json.RawMessage(`{`) },
+		"no UTF-8":  func(o *registry.Object) { o.Fields["status"] = json.RawMessage("\"\xff\"") },
+		"huge":      func(o *registry.Object) { o.Fields["status"] = huge() },
+		"reserved":  func(o *registry.Object) { o.Fields["metadata"] = json.RawMessage(`{}`) },
+	} {
+		o := object("a")
+		change(&o)
+		_, err := c.UpdateStatus(e.ctx, "x", o)
+		requireRefused(t, err, what, namespace.ErrBadRequest, namespace.ErrInvalid)
+	}
+	ctx, cancel := context.WithCancelCause(e.ctx)
+	cause := errors.New("done with it")
+	cancel(cause)
+	_, err := c.UpdateStatus(ctx, "x", object("a"))
+	require.ErrorIs(t, err, cause)
+	require.Equal(t, before, e.revision())
+}
+
+// A link sees the status before and after, of every attempt.
+func TestAdmissionSeesTheStatus(t *testing.T) {
+	var seen []string
+	e := admittedEnv(t, nil, link(func(_ context.Context, w *registry.Write) error {
+		for _, o := range w.Objects {
+			if o.Old != nil && o.New != nil {
+				seen = append(seen, string(o.Old.Fields["status"])+" "+string(o.New.Fields["status"]))
+			}
+		}
+		return nil
+	}))
+	e.create("x")
+	e.put(counters, "x", object("a"))
+	for _, status := range []string{`1`, `2`} {
+		o := object("a")
+		o.Fields["status"] = json.RawMessage(status)
+		_, err := e.content(counters).UpdateStatus(e.ctx, "x", o)
+		require.NoError(t, err)
+	}
+	o := object("a")
+	o.Fields["status"] = json.RawMessage(`3`)
+	o.Labels = map[string]string{"a": "b"}
+	_, err := e.content(counters).Update(e.ctx, "x", o)
+	require.NoError(t, err)
+	require.Equal(t, []string{" 1", "1 2", "2 2"}, seen)
+}
+
+var notices = namespace.ResourceType{Name: "notices"}
+
+// fieldsEnv declares a type with selectable fields.
+func fieldsEnv(t *testing.T) *env {
+	s, err := memory.New(nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	declared := []registry.ResourceType{{
+		Version: "v1", Resource: "notices", Kind: "Notice", Namespaced: true,
+		Fields: []string{"type", "involvedObject.name", "spec.deep.er.n"},
+	}}
+	r, err := registry.New(s, &registry.Options{Types: declared})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, r.Close()) })
+	declared[0].Fields[0] = "changed later"
+	e := &env{Registry: r, t: t, ctx: t.Context(), store: s}
+	e.create("x")
+	return e
+}
+
+func notice(name string, fields ...string) registry.Object {
+	o := registry.Object{Meta: namespace.Meta{Name: name}, Fields: map[string]json.RawMessage{}}
+	for i := 0; i < len(fields); i += 2 {
+		o.Fields[fields[i]] = json.RawMessage(fields[i+1])
+	}
+	return o
+}
+
+func TestSelectableFields(t *testing.T) {
+	e := fieldsEnv(t)
+	c := e.content(notices)
+	for _, o := range []registry.Object{
+		notice("bare"),
+		notice("text", "type", `"Normal"`, "involvedObject", `{"kind":"Pod","name":"web-0"}`),
+		notice("escaped", "type", `"a\u00e4\"b"`, "involvedObject", `{"na\u006de":"web-1"}`),
+		notice("number", "type", `-1.50e3`, "spec", `{"deep":{"er":{"n":12345678901234567890}}}`),
+		notice("bool", "type", `true`, "spec", `{"deep":{"er":{"n":false}}}`),
+		notice("other", "type", `null`, "involvedObject", `["name"]`, "spec", `{"deep":{"er":[{"n":1}]}}`),
+		notice("objects", "type", `{"a":1}`, "involvedObject", `"name"`, "spec", `{"deep":"er"}`),
+		notice("twice", "involvedObject", `{"name":"first","name":"last"}`),
+	} {
+		e.put(notices, "x", o)
+	}
+	for _, row := range []struct {
+		selector string
+		want     []string
+	}{
+		{"type=Normal", []string{"text"}},
+		{`type=aä"b`, []string{"escaped"}},
+		{"type=-1.50e3", []string{"number"}},
+		{"type=true", []string{"bool"}},
+		{"type=", []string{"bare", "objects", "other", "twice"}},
+		{"type!=Normal,type!=", []string{"bool", "escaped", "number"}},
+		{"involvedObject.name=web-0", []string{"text"}},
+		{"involvedObject.name=web-1", []string{"escaped"}},
+		{"involvedObject.name=last", []string{"twice"}},
+		{"involvedObject.name=first", []string{}},
+		{"spec.deep.er.n=12345678901234567890", []string{"number"}},
+		{"spec.deep.er.n=false,metadata.name=bool", []string{"bool"}},
+		{"spec.deep.er.n=,metadata.namespace=x,metadata.name!=bare", []string{"escaped", "objects", "other", "text", "twice"}},
+	} {
+		list, err := c.List(e.ctx, "x", registry.ListOptions{Fields: fields(t, row.selector)})
+		require.NoError(t, err, row.selector)
+		require.Equal(t, row.want, objectNames(list), row.selector)
+		raw, err := c.ListJSON(e.ctx, "x", registry.ListOptions{Fields: fields(t, row.selector)})
+		require.NoError(t, err, row.selector)
+		require.Len(t, raw.Items, len(row.want), row.selector)
+	}
+	_, err := c.List(e.ctx, "x", registry.ListOptions{Fields: fields(t, "reason=x")})
+	require.ErrorContains(t, err, "field label not supported: reason")
+
+	done, err := c.DeleteCollection(e.ctx, "x", labels(t, ""), fields(t, "type="))
+	require.NoError(t, err)
+	require.Equal(t, registry.Deletion{Deleted: 4}, done)
+}
+
+// An object whose field begins or stops to match is added and deleted in the eyes of
+// the watcher.
+func TestSelectableFieldsInAWatch(t *testing.T) {
+	e := fieldsEnv(t)
+	c := e.content(notices)
+	list, err := c.List(e.ctx, "x", registry.ListOptions{})
+	require.NoError(t, err)
+	e.put(notices, "x", notice("a", "type", `"Normal"`))
+	for _, value := range []string{`"Warning"`, `"Warning" `, `"Normal"`, `"Warning"`} {
+		_, err := c.Update(e.ctx, "x", notice("a", "type", value, "involvedObject", `1`))
+		require.NoError(t, err)
+	}
+	_, err = c.Delete(e.ctx, "x", "a", anyVersion)
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(e.ctx)
+	defer cancel()
+	var seen []string
+	for event, err := range c.Watch(ctx, "x", registry.WatchOptions{ResourceVersion: list.ResourceVersion, Fields: fields(t, "type=Warning")}) {
+		require.NoError(t, err)
+		if event.Type == registry.Bookmark {
+			break
+		}
+		seen = append(seen, event.Type.String()+" "+string(event.Object.Fields["type"]))
+	}
+	require.Empty(t, cmp.Diff([]string{
+		`ADDED "Warning"`, `DELETED "Warning"`, `ADDED "Warning"`, `DELETED "Warning"`,
+	}, seen))
+}
+
+// Declarations are the registry's own.
+func TestTypesAreCopies(t *testing.T) {
+	e := fieldsEnv(t)
+	want := []string{"type", "involvedObject.name", "spec.deep.er.n"}
+	for range 2 {
+		for _, typ := range append(e.Types(), e.content(notices).Type()) {
+			require.Equal(t, want, typ.Fields)
+			typ.Fields[0] = "other"
+		}
 	}
 }

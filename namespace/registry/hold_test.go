@@ -11,9 +11,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/nslifecycle/nslifecycle/finalizer"
 	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/operate/audit"
+	"github.com/nslifecycle/nslifecycle/namespace/registry"
 	"github.com/nslifecycle/nslifecycle/phase"
 	"github.com/nslifecycle/nslifecycle/store"
+	"github.com/nslifecycle/nslifecycle/store/memory"
 )
 
 // graced creates a namespace that DELETE puts on hold for so long.
@@ -374,4 +378,301 @@ func TestMalformedHold(t *testing.T) {
 	e.place(t, annotated(named("older"), namespace.HoldAnnotation, "tomorrow"))
 	e.hold("older", time.Hour)
 	require.NotEmpty(t, e.indexed("older"))
+}
+
+// A hold does not make a namespace anything but Active, and takes nothing of it away.
+func TestR2_OnHoldIsActive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnv(t)
+		e.graced("x", "1h")
+		for range 2 {
+			n := e.terminate("x")
+			require.Equal(t, phase.Active, n.Status.Phase)
+			require.True(t, n.DeletionTimestamp.IsZero())
+		}
+		e.hold("x", -time.Hour)
+		require.Equal(t, phase.Active, e.get("x").Status.Phase, "due is not deleted")
+		require.Empty(t, e.get("x").Stage())
+	})
+}
+
+// Finalizers of a namespace on hold may all be gone: it is removed when it is deleted, not
+// before (R1), and with it its entry.
+func TestR1_OnHoldIsNotRemoved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnv(t)
+		e.graced("x", "1h")
+		e.terminate("x")
+		e.release("x")
+		require.Equal(t, phase.Active, e.get("x").Phase())
+		require.NotEmpty(t, e.indexed("x"))
+		time.Sleep(time.Hour)
+		before := e.revision()
+		e.terminate("x")
+		require.False(t, e.has("x"))
+		require.Equal(t, before+1, e.revision())
+		require.Empty(t, e.indexed("x"))
+	})
+}
+
+// Once it is Terminating no hold brings it back or stops it, whatever its annotation says.
+func TestR3_HoldOfATerminatingNamespaceMeansNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnv(t)
+		e.graced("x", "1h")
+		e.terminate("x")
+		time.Sleep(time.Hour)
+		deleted := e.terminate("x")
+		time.Sleep(time.Minute)
+		for _, value := range []string{"", holdUntil(t, time.Now().Add(time.Hour)), holdUntil(t, time.Now())} {
+			n, err := e.annotate("x", namespace.HoldAnnotation, value)
+			if value != "" {
+				require.ErrorIs(t, err, namespace.ErrInvalid)
+				n, err = e.get("x"), nil
+			}
+			require.NoError(t, err)
+			require.Equal(t, deleted.DeletionTimestamp, n.DeletionTimestamp)
+			require.Empty(t, e.indexed("x"))
+			n = e.terminate("x")
+			require.Equal(t, phase.Terminating, n.Phase())
+			require.Equal(t, deleted.DeletionTimestamp, n.DeletionTimestamp)
+			_, err = e.Restore(e.ctx, "x", anyVersion)
+			require.ErrorIs(t, err, namespace.ErrTerminating)
+		}
+		e.release("x")
+		require.False(t, e.has("x"))
+	})
+}
+
+// Nothing of holds touches spec.finalizers.
+func TestR4_HoldsKeepFinalizers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnv(t)
+		made := e.create("x", "example.com/agent")
+		e.hold("x", time.Hour)
+		_, err := e.Restore(e.ctx, "x", anyVersion)
+		require.NoError(t, err)
+		require.Equal(t, made.Spec.Finalizers, e.get("x").Spec.Finalizers)
+		require.Equal(t, finalizer.NewSet("example.com/agent", "kubernetes"), e.get("x").Spec.Finalizers)
+	})
+}
+
+// Content may be created until the deletion has begun, and not from then on: the commit
+// that ends a hold closes the gate.
+func TestR6_HoldEndsWithTheGate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnv(t)
+		e.graced("x", "1h")
+		e.terminate("x")
+		time.Sleep(2 * time.Hour)
+		e.put(widgets, "x", object("late")) // due, but its deletion has not begun
+		e.terminate("x")
+		_, err := e.content(widgets).Create(e.ctx, "x", object("too-late"))
+		require.ErrorIs(t, err, namespace.ErrTerminating)
+	})
+}
+
+// A hold is of one incarnation: what was asked of one never reaches another.
+func TestR8_HoldIsOfOneIncarnation(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnv(t)
+		first := e.create("x")
+		held := e.hold("x", time.Hour)
+		e.terminate("x") // without a grace: at once
+		e.release("x")
+		second := e.create("x")
+		require.Empty(t, e.indexed("x"))
+		only := namespace.Preconditions{UID: first.UID}
+		_, err := e.Delete(e.ctx, "x", namespace.Preconditions{UID: first.UID, ResourceVersion: held.ResourceVersion})
+		require.ErrorIs(t, err, namespace.ErrConflict)
+		_, err = e.DeleteAfter(e.ctx, "x", namespace.Hold{Until: time.Now()}, only)
+		require.ErrorIs(t, err, namespace.ErrConflict)
+		e.hold("x", time.Minute)
+		_, err = e.Restore(e.ctx, "x", only)
+		require.ErrorIs(t, err, namespace.ErrConflict)
+		require.True(t, strings.HasSuffix(e.indexed("x"), " "+second.UID))
+	})
+}
+
+// A DELETE that begins a hold adds to the namespace. There is room for that however large
+// the namespace is, and for the updates that come after it.
+func TestR12_AHoldHasRoom(t *testing.T) {
+	for _, limits := range []store.Limits{{}, {Value: 4000}, {Bytes: 6000}} {
+		synctest.Test(t, func(t *testing.T) {
+			s, err := memory.New(&memory.Options{Limits: limits})
+			require.NoError(t, err)
+			t.Cleanup(func() { require.NoError(t, s.Close()) })
+			e := newEnvOver(t, s)
+			size := namespace.MaxAnnotations
+			if limits != (store.Limits{}) {
+				size = 6000
+			}
+			for ; !e.has("x"); size-- {
+				n := annotated(named("x"), namespace.GraceAnnotation, "1h")
+				n.Annotations["a"] = strings.Repeat("x", size)
+				_, err := e.Create(e.ctx, n)
+				require.True(t, err == nil || errors.Is(err, namespace.ErrInvalid), err)
+			}
+			n, err := e.Delete(audit.WithActor(e.ctx, "<ops>"), "x", anyVersion)
+			require.NoError(t, err, limits)
+			_, held, err := namespace.HoldOf(n.Meta)
+			require.NoError(t, err)
+			require.True(t, held)
+			_, err = e.annotate("x", namespace.GraceAnnotation, "2h")
+			require.NoError(t, err, "the hold does not keep it from being written")
+			_, err = e.annotate("x", "b", strings.Repeat("x", 100))
+			require.ErrorIs(t, err, namespace.ErrInvalid, "nothing else has more room for it")
+
+			time.Sleep(2 * time.Hour)
+			require.Equal(t, phase.Terminating, e.terminate("x").Status.Phase)
+			e.release("x")
+			require.False(t, e.has("x"))
+		})
+	}
+}
+
+// holds runs Holds and notes what it yields.
+func holds(ctx context.Context, e *env, after string, l *log) {
+	kinds := map[namespace.HoldEventType]string{
+		namespace.HoldSet: "set", namespace.HoldOver: "over", namespace.HoldsSynced: "synced",
+	}
+	for event, err := range e.Holds(ctx, after) {
+		l.mu.Lock()
+		if err != nil {
+			l.err = err
+		} else {
+			line := strings.TrimSpace(kinds[event.Type] + " " + event.Name)
+			if !event.Until.IsZero() {
+				line += event.Until.Format(" 15:04")
+			}
+			if event.UID == "" && event.Name != "" {
+				line += " ?"
+			}
+			l.lines = append(l.lines, line)
+			l.versions = append(l.versions, event.Token)
+		}
+		l.mu.Unlock()
+	}
+}
+
+func TestHolds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnv(t)
+		for _, name := range []string{"a", "b", "c", "d"} {
+			e.create(name)
+		}
+		e.hold("a", time.Hour)
+		e.hold("b", 2*time.Hour)
+		e.terminate("d")
+		ctx, cancel := context.WithCancel(e.ctx)
+		var l log
+		go holds(ctx, e, "", &l)
+		synctest.Wait()
+		require.Equal(t, []string{"set a 01:00", "set b 02:00", "synced"}, l.take())
+		require.Equal(t, []string{"", ""}, l.versions[:2], "nowhere to resume yet")
+		e.hold("c", 3*time.Hour)
+		synctest.Wait()
+		require.Equal(t, []string{"set c 03:00"}, l.take())
+		resume := l.versions[len(l.versions)-1]
+		e.hold("a", 4*time.Hour)
+		_, err := e.Restore(e.ctx, "b", anyVersion)
+		require.NoError(t, err)
+		e.terminate("c")
+		synctest.Wait()
+		require.Equal(t, []string{"set a 04:00", "over b", "over c"}, l.take())
+		_, err = e.annotate("a", "example.com/other", "x")
+		require.NoError(t, err)
+		e.release("c")
+		synctest.Wait()
+		require.Empty(t, l.take(), "nothing of this is about a hold")
+		_, err = e.store.Commit(e.ctx, store.Txn{Do: []store.Operation{store.Put("/registry/.hold/strange", []byte("what?"))}})
+		require.NoError(t, err)
+		synctest.Wait()
+		require.Equal(t, []string{"set strange ?"}, l.take())
+		_, err = e.store.Commit(e.ctx, store.Txn{Do: []store.Operation{store.Delete("/registry/.hold/strange")}})
+		require.NoError(t, err)
+		cancel()
+		synctest.Wait()
+		require.ErrorIs(t, l.err, context.Canceled)
+
+		var again log
+		ctx, cancel = context.WithCancel(e.ctx)
+		defer cancel()
+		go holds(ctx, e, resume, &again)
+		synctest.Wait()
+		require.Equal(t, []string{"set a 04:00", "over b", "over c", "set strange ?", "over strange ?", "synced"}, again.take())
+	})
+}
+
+// A token is that of one index: it is not taken for that of another.
+func TestHoldTokens(t *testing.T) {
+	e := newEnv(t)
+	for event, err := range e.Terminating(e.ctx, "") {
+		require.NoError(t, err)
+		for _, token := range []string{event.Token, "nonsense", strings.Repeat("x", 1<<20)} {
+			n := 0
+			for _, err := range e.Holds(e.ctx, token) {
+				n++
+				require.ErrorIs(t, err, namespace.ErrBadRequest)
+			}
+			require.Equal(t, 1, n)
+		}
+		break
+	}
+	e.create("x")
+	require.NoError(t, e.Close())
+	var types []namespace.HoldEventType
+	var errs []error
+	for event, err := range e.Holds(e.ctx, "") {
+		types, errs = append(types, event.Type), append(errs, err)
+	}
+	require.Equal(t, []namespace.HoldEventType{namespace.HoldsSynced, 0}, types)
+	require.NoError(t, errs[0])
+	require.ErrorIs(t, errs[1], registry.ErrClosed)
+}
+
+// An index that is out of step, left so by an older release or a restored backup, is put
+// in step by whoever asks for a hold, for its end, or for the deletion, and by every write
+// of the annotation.
+func TestIndexOutOfStep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnv(t)
+		const key = "/registry/.hold/x"
+		made := e.graced("x", "1h")
+		hold := namespace.Hold{Until: time.Now().Add(time.Hour), By: "ops"}
+		want := hold.Until.UTC().Format(time.RFC3339Nano) + " " + made.UID
+		after := func() error { return second(e.DeleteAfter(e.ctx, "x", hold, anyVersion)) }
+		require.NoError(t, after())
+		for name, do := range map[string]func() error{
+			"the same hold": after,
+			"DELETE":        func() error { return second(e.Delete(e.ctx, "x", anyVersion)) },
+			"by another": func() error {
+				h := hold
+				h.By = e.get("x").ResourceVersion
+				return second(e.DeleteAfter(e.ctx, "x", h, anyVersion))
+			},
+			"an update of the annotation": func() error {
+				return second(e.annotate("x", namespace.HoldAnnotation, " "+e.get("x").Annotations[namespace.HoldAnnotation]))
+			},
+		} {
+			for _, op := range []store.Operation{store.Delete(key), store.Put(key, []byte("2010-01-01T00:00:00Z other"))} {
+				_, err := e.store.Commit(e.ctx, store.Txn{Do: []store.Operation{op}})
+				require.NoError(t, err)
+				before := e.revision()
+				require.NoError(t, do(), name)
+				require.Equal(t, want, e.indexed("x"), name)
+				require.Equal(t, before+1, e.revision(), name)
+			}
+		}
+		_, err := e.Restore(e.ctx, "x", anyVersion)
+		require.NoError(t, err)
+		_, err = e.store.Commit(e.ctx, store.Txn{Do: []store.Operation{store.Put(key, []byte(want))}})
+		require.NoError(t, err)
+		before := e.revision()
+		require.NoError(t, second(e.DryRun().Restore(e.ctx, "x", anyVersion)))
+		require.Equal(t, before, e.revision())
+		require.NoError(t, second(e.Restore(e.ctx, "x", anyVersion)))
+		require.Empty(t, e.indexed("x"))
+		require.ErrorIs(t, second(e.Restore(e.ctx, "x", anyVersion)), namespace.ErrConflict, "now there is nothing")
+	})
 }

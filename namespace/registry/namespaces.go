@@ -3,10 +3,14 @@ package registry
 import (
 	"bytes"
 	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
 	"slices"
 	"time"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/backoff"
 	"github.com/nslifecycle/nslifecycle/phase"
 	"github.com/nslifecycle/nslifecycle/store"
 )
@@ -309,4 +313,137 @@ func checkSame(resource string, old, asked namespace.Meta) error {
 		return modified(resource, old.Name, nil)
 	}
 	return nil
+}
+
+// Count returns how many namespaces are Active and how many are Terminating, both as
+// of one revision. It reads no namespace: gates and the index are counted, by the store
+// itself if it can ([store.Counter]), else by listing their keys. Counting is not free:
+// most stores go through every key, so its cost grows with the number of namespaces, and
+// who asks often keeps the answer for a while.
+func (r *Registry) Count(ctx context.Context) (active, terminating int, err error) {
+	now, err := r.store.List(ctx, store.Query{Prefix: r.keys.index(), Limit: 1})
+	if err != nil {
+		return 0, 0, stored(namespace.Resource, "", err)
+	}
+	if active, err = r.count(ctx, store.Query{Prefix: r.keys.gate(""), At: now.Position}); err != nil {
+		return 0, 0, err
+	}
+	if !now.More {
+		return active, len(now.Entries), nil
+	}
+	if terminating, err = r.count(ctx, store.Query{Prefix: r.keys.index(), At: now.Position}); err != nil {
+		return 0, 0, err
+	}
+	return active, terminating, nil
+}
+
+func (c *core) count(ctx context.Context, q store.Query) (int, error) {
+	if counter, ok := c.store.(store.Counter); ok {
+		n, err := counter.Count(ctx, q)
+		if err != nil {
+			return 0, stored(namespace.Resource, "", err)
+		}
+		return n, nil
+	}
+	q.Limit = chunk
+	for n := 0; ; {
+		page, err := c.store.List(ctx, q)
+		if err != nil {
+			return 0, stored(namespace.Resource, "", err)
+		}
+		n += len(page.Entries)
+		if !page.More || len(page.Entries) == 0 {
+			return n, nil
+		}
+		q.After = page.Entries[len(page.Entries)-1].Key
+	}
+}
+
+type warningsKey struct{}
+
+// WithWarnings returns a context under which writes to namespaces, including dry runs, call
+// warn with each of their [namespace.Warnings]. A [Registry.Delete] that finds the namespace
+// on hold repeats the warnings of the Delete that put it on hold. warn is called before the
+// write returns, in its goroutine, and not for failed writes.
+func WithWarnings(ctx context.Context, warn func(text string)) context.Context {
+	return context.WithValue(ctx, warningsKey{}, warn)
+}
+
+// warned reports the warnings about a write that replaced old by next, and returns next.
+func warned(ctx context.Context, old, next namespace.Namespace) namespace.Namespace {
+	if warn, ok := ctx.Value(warningsKey{}).(func(string)); ok {
+		for _, text := range namespace.Warnings(old, next) {
+			warn(text)
+		}
+	}
+	return next
+}
+
+// WaitRemoved waits until the incarnation uid of a namespace is removed, then returns nil.
+// It returns nil at once if the namespace does not exist or is another incarnation. It does
+// not request the deletion. Failed reads are retried with a backoff of up to five seconds.
+// If ctx ends first the error wraps its cause and the last failed read, if any. WaitRemoved
+// returns [namespace.ErrBadRequest] for an empty uid or an invalid name, and [ErrClosed] or
+// [store.ErrClosed] after Close.
+//
+// A watch from the resourceVersion of a DELETE cannot replace it: if no finalizer held the
+// namespace, the DELETE itself removed it, and no event follows.
+func (r *Registry) WaitRemoved(ctx context.Context, name, uid string) error {
+	if err := checkSegment(namespace.Resource, name); err != nil {
+		return err
+	}
+	if uid == "" {
+		return badRequest(namespace.Resource, name, "the uid is empty: name the incarnation to wait for")
+	}
+	var last error
+	for failures := 0; ; failures++ {
+		began := time.Now()
+		removed, err := r.watchRemoval(ctx, name, uid)
+		switch {
+		case removed:
+			return nil
+		case errors.Is(err, ErrClosed) || errors.Is(err, store.ErrClosed):
+			return stored(namespace.Resource, name, err)
+		case ctx.Err() == nil:
+			last = err
+		}
+		delay := min(10*time.Millisecond<<min(failures, 10), 5*time.Second)
+		if time.Since(began) > delay {
+			failures = 0 // only a working watch resets the backoff
+		}
+		if err := backoff.Sleep(ctx, delay-rand.N(delay/4)); err != nil {
+			return fmt.Errorf("registry: namespace %q with uid %s is still there: %w", name, uid, errors.Join(err, last))
+		}
+	}
+}
+
+// watchRemoval lists and watches once. It reports whether the incarnation is removed; if
+// not, it returns the reason why the watch ended.
+func (r *Registry) watchRemoval(ctx context.Context, name, uid string) (removed bool, err error) {
+	key := r.keys.namespace(name)
+	page, err := r.store.List(ctx, store.Query{Prefix: key, Limit: 1})
+	if err != nil {
+		return false, err
+	}
+	if len(page.Entries) == 0 || page.Entries[0].Key != key {
+		return true, nil
+	}
+	h, err := decodeHeader(page.Entries[0].Value)
+	if err != nil {
+		return false, corrupt(page.Entries[0], err)
+	}
+	if h.UID != uid {
+		return true, nil
+	}
+	for change, err := range r.namespaces.Watch(ctx, r.keys.namespaces(), page.Position) {
+		if err != nil {
+			return false, err
+		}
+		for i := range change.Events {
+			if e := &change.Events[i]; e.Key == key && e.Deleted {
+				return true, nil
+			}
+		}
+	}
+	return false, context.Cause(ctx)
 }

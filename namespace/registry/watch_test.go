@@ -2,9 +2,15 @@ package registry_test
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,6 +22,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
 	"github.com/nslifecycle/nslifecycle/store"
+	"github.com/nslifecycle/nslifecycle/store/memory"
 )
 
 // log notes what a watch yields.
@@ -363,5 +370,453 @@ func TestTerminatingTokens(t *testing.T) {
 		require.NotEmpty(t, bad)
 		terminations(e.ctx, e, bad, &l)
 		require.ErrorIs(t, l.err, namespace.ErrBadRequest)
+	}
+}
+
+// until reads a watch to its first bookmark, or n events, and returns what it saw
+// with the versions of the objects.
+func until(e *env, n int, o registry.WatchOptions) (seen, versions []string, err error) {
+	ctx, cancel := context.WithCancel(e.ctx)
+	defer cancel()
+	for event, err := range e.content(widgets).Watch(ctx, "x", o) {
+		if err != nil || event.Type == registry.Bookmark {
+			return seen, versions, err
+		}
+		seen = append(seen, fmt.Sprint(event.Type, " ", event.Object.Name, " ", !event.Object.DeletionTimestamp.IsZero()))
+		versions = append(versions, event.Object.ResourceVersion)
+		if len(seen) == n {
+			break
+		}
+	}
+	return seen, versions, nil
+}
+
+// However often a client that goes by the versions of objects is interrupted, it
+// loses nothing; what comes twice is only of a commit on several objects.
+func TestRepeatLosesNothing(t *testing.T) {
+	seed := rand.Uint64()
+	t.Log("seed", seed)
+	random := rand.New(rand.NewPCG(seed, 1))
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnv(t)
+		e.create("x")
+		w := e.content(widgets)
+		start := fmt.Sprint(e.revision())
+		for i := range 40 {
+			if i%10 == 9 {
+				_, err := w.DeleteCollection(e.ctx, "x", labels(t, ""), fields(t, ""))
+				require.NoError(t, err)
+				continue
+			}
+			o := object(fmt.Sprint("o", i))
+			if i < 2 || random.IntN(2) == 0 {
+				o.Finalizers = finalizer.NewSet("example.com/hold")
+			}
+			e.put(widgets, "x", o)
+		}
+		history, _, err := until(e, 0, registry.WatchOptions{ResourceVersion: start})
+		require.NoError(t, err)
+		for range 20 {
+			var seen []string
+			for at, whole := start, false; !whole; {
+				n := 1 + random.IntN(20) // more than the events of any one commit, at times
+				part, versions, err := until(e, n, registry.WatchOptions{ResourceVersion: at, Repeat: true})
+				require.NoError(t, err)
+				seen = append(seen, part...)
+				if whole = len(part) < n; !whole {
+					at = versions[n-1]
+				}
+			}
+			slices.Sort(seen)
+			require.Empty(t, cmp.Diff(slices.Sorted(slices.Values(history)), slices.Compact(seen)))
+		}
+	})
+}
+
+// A client that saw a part of a commit and resumes when the commit is no longer kept gets
+// the rest of it or an error, never nothing.
+func TestRepeatOfACompactedCommit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnv(t)
+		e.create("x")
+		start := fmt.Sprint(e.revision())
+		for i := range 20 {
+			o := object(fmt.Sprintf("o%02d", i))
+			if i%2 == 0 {
+				o.Finalizers = finalizer.NewSet("example.com/hold")
+			}
+			e.put(widgets, "x", o)
+		}
+		_, err := e.content(widgets).DeleteCollection(e.ctx, "x", labels(t, ""), fields(t, ""))
+		require.NoError(t, err)
+		last := e.revision()
+		history, versions, err := until(e, 0, registry.WatchOptions{ResourceVersion: start})
+		require.NoError(t, err)
+		require.Len(t, history, 40)
+		for compacted := last - 1; compacted <= last; compacted++ {
+			require.NoError(t, e.store.(store.Compactor).Compact(e.ctx, compacted))
+			for n := 20; n < len(history); n++ {
+				rest, _, err := until(e, 0, registry.WatchOptions{ResourceVersion: versions[n-1], Repeat: true})
+				if err != nil {
+					require.ErrorIs(t, err, namespace.ErrGone)
+					continue
+				}
+				require.Subset(t, rest, history[n:], "after %d events, compacted to %d of %d", n, compacted, last)
+			}
+		}
+	})
+}
+
+func TestRepeat(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnv(t)
+		e.create("x")
+		held := finalizer.Name("example.com/hold")
+		e.put(widgets, "x", object("a", held))
+		single := e.put(widgets, "x", object("b", held)).ResourceVersion
+		_, err := e.content(widgets).DeleteCollection(e.ctx, "x", labels(t, ""), fields(t, ""))
+		require.NoError(t, err)
+		marked := fmt.Sprint(e.revision())
+		both := []string{"MODIFIED a true", "MODIFIED b true"}
+
+		for _, c := range []struct {
+			at   string
+			want []string
+		}{{single, both}, {marked, both}} {
+			seen, versions, err := until(e, 0, registry.WatchOptions{ResourceVersion: c.at, Repeat: true})
+			require.NoError(t, err)
+			require.Equal(t, c.want, seen)
+			require.Equal(t, []string{marked, marked}, versions)
+		}
+		seen, _, err := until(e, 0, registry.WatchOptions{ResourceVersion: marked})
+		require.NoError(t, err)
+		require.Empty(t, seen, "who goes by the versions of events knows better")
+
+		e.put(widgets, "x", object("c"))
+		after := fmt.Sprint(e.revision())
+		seen, _, err = until(e, 0, registry.WatchOptions{ResourceVersion: after, Repeat: true})
+		require.NoError(t, err)
+		require.Empty(t, seen, "a commit on one object does not come again")
+
+		ahead := strconv.Itoa(int(e.revision()) + 1)
+		_, _, err = until(e, 0, registry.WatchOptions{ResourceVersion: ahead, Repeat: true})
+		require.ErrorIs(t, err, store.ErrFuture)
+
+		require.NoError(t, e.store.(store.Compactor).Compact(e.ctx, e.revision()))
+		_, _, err = until(e, 0, registry.WatchOptions{ResourceVersion: after, Repeat: true})
+		require.ErrorIs(t, err, namespace.ErrGone, "there may have been more in that commit")
+		e.create("y")
+		elsewhere := fmt.Sprint(e.revision())
+		require.NoError(t, e.store.(store.Compactor).Compact(e.ctx, e.revision()))
+		seen, _, err = until(e, 0, registry.WatchOptions{ResourceVersion: elsewhere, Repeat: true})
+		require.NoError(t, err, "that commit wrote none of the objects that are followed")
+		require.Empty(t, seen)
+		_, _, err = until(e, 0, registry.WatchOptions{ResourceVersion: marked, Repeat: true})
+		require.ErrorIs(t, err, namespace.ErrGone)
+		for _, o := range []string{"a", "b"} {
+			_, err := e.content(widgets).Update(e.ctx, "x", object(o))
+			require.NoError(t, err)
+		}
+	})
+}
+
+// Who lists an empty store and watches from there misses nothing, whatever was
+// committed in between.
+func TestWatchFromTheBeginning(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnv(t)
+		w := e.content(widgets)
+		spaces, err := e.List(e.ctx, registry.ListOptions{})
+		require.NoError(t, err)
+		require.Equal(t, "0", spaces.ResourceVersion, "the beginning of history")
+		objects, err := w.List(e.ctx, "", registry.ListOptions{})
+		require.NoError(t, err)
+		require.Equal(t, "0", objects.ResourceVersion)
+
+		e.create("x")
+		e.put(widgets, "x", object("a"))
+		ctx, cancel := context.WithCancel(e.ctx)
+		var all, content, inOne, now log
+		go follow(&all, e.Watch(ctx, registry.WatchOptions{ResourceVersion: spaces.ResourceVersion}), describeNamespace)
+		go follow(&content, w.Watch(ctx, "", registry.WatchOptions{ResourceVersion: objects.ResourceVersion}), describeObject)
+		go follow(&inOne, w.Watch(ctx, "x", registry.WatchOptions{ResourceVersion: objects.ResourceVersion}), describeObject)
+		go follow(&now, e.Watch(ctx, registry.WatchOptions{}), describeNamespace)
+		synctest.Wait()
+		require.Empty(t, now.take(), "only the empty version means now")
+		e.create("y")
+		e.put(widgets, "y", object("b"))
+		synctest.Wait()
+		require.Equal(t, []string{"ADDED x Active ", "ADDED y Active "}, all.take())
+		require.Equal(t, []string{"ADDED x/a ", "ADDED y/b "}, content.take())
+		require.Equal(t, []string{"ADDED x/a "}, inOne.take())
+		require.Equal(t, []string{"ADDED y Active "}, now.take())
+		cancel()
+		synctest.Wait()
+	})
+}
+
+// Where the beginning is no longer known, a watch from there says so.
+func TestWatchFromALostBeginning(t *testing.T) {
+	s, err := memory.New(nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	e := newEnvOver(t, s)
+	e.create("x")
+	e.put(widgets, "x", object("a"))
+	require.NoError(t, s.Compact(e.ctx, e.revision()))
+	for _, version := range []string{"0", "00", fmt.Sprint(e.revision() - 1)} {
+		o := registry.WatchOptions{ResourceVersion: version}
+		requireRefused(t, last(e.Watch(e.ctx, o)), version, namespace.ErrGone)
+		requireRefused(t, last(e.content(widgets).Watch(e.ctx, "x", o)), version, namespace.ErrGone)
+	}
+
+	require.ErrorIs(t, last(newEnvOver(t, noEpoch{s}).Watch(e.ctx, registry.WatchOptions{ResourceVersion: "0"})), namespace.ErrGone,
+		"a store that cannot name its beginning")
+}
+
+// noEpoch is a store whose positions have no epoch, against the contract.
+type noEpoch struct{ store.Store }
+
+func (s noEpoch) List(ctx context.Context, q store.Query) (store.Page, error) {
+	page, err := s.Store.List(ctx, q)
+	page.Position.Epoch = ""
+	return page, err
+}
+
+// encoder encodes events as "form TYPE namespace/name version labels", and counts.
+type encoder struct {
+	mu    sync.Mutex
+	calls map[string]int
+}
+
+func (e *encoder) encode(form string) func(registry.Event[registry.Object]) ([]byte, error) {
+	return func(event registry.Event[registry.Object]) ([]byte, error) {
+		text := fmt.Sprintf("%s %v %s %s", form, event.Type, describeObject(event.Object), event.Object.ResourceVersion)
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		if e.calls == nil {
+			e.calls = map[string]int{}
+		}
+		e.calls[text]++
+		return []byte(text), nil
+	}
+}
+
+// encoded follows a watch and notes what Encoded returns.
+func encoded(t testing.TB, l *log, watch func(yield func(registry.Event[registry.Object], error) bool), e *encoder, form string) {
+	for event, err := range watch {
+		l.mu.Lock()
+		if err != nil {
+			l.err = err
+			l.mu.Unlock()
+			continue
+		}
+		data, err := event.Encoded(form, e.encode(form))
+		if err != nil {
+			t.Error(err)
+		}
+		if event.Type == registry.Bookmark {
+			l.bookmarks = append(l.bookmarks, event.ResourceVersion)
+		} else {
+			l.lines = append(l.lines, string(data))
+		}
+		l.mu.Unlock()
+	}
+}
+
+// Watchers that see a change alike share one encoding of it; those that see it as
+// another type of event, or ask for another form, do not.
+func TestEncodedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnv(t)
+		e.create("x")
+		w := e.content(widgets)
+		var enc encoder
+		const watchers = 10
+		var all, tables, selected [watchers]log
+		for i := range watchers {
+			o := registry.WatchOptions{Shared: i%2 == 0}
+			go encoded(t, &all[i], w.Watch(e.ctx, "x", o), &enc, "json")
+			go encoded(t, &tables[i], w.Watch(e.ctx, "x", o), &enc, "table")
+			o.Labels = labels(t, "a=1")
+			go encoded(t, &selected[i], w.Watch(e.ctx, "x", o), &enc, "json")
+		}
+		synctest.Wait()
+		enc.calls = nil // of the first bookmarks, which are each watcher's own
+		o := e.put(widgets, "x", object("o"))
+		for _, value := range []string{"1", "1", "2"} {
+			o.Labels = map[string]string{"a": value}
+			o.Annotations = map[string]string{"v": o.ResourceVersion}
+			var err error
+			o, err = w.Update(e.ctx, "x", o)
+			require.NoError(t, err)
+		}
+		_, err := w.Delete(e.ctx, "x", "o", anyVersion)
+		require.NoError(t, err)
+		synctest.Wait()
+
+		v := func(back int) string { return fmt.Sprint(int(e.revision()) - back) }
+		lines := func(form string) []string {
+			return []string{
+				form + " ADDED x/o  " + v(4), form + " MODIFIED x/o 1 " + v(3), form + " MODIFIED x/o 1 " + v(2), form + " MODIFIED x/o 2 " + v(1), form + " DELETED x/o 2 " + v(0),
+			}
+		}
+		some := []string{"json ADDED x/o 1 " + v(3), "json MODIFIED x/o 1 " + v(2), "json DELETED x/o 1 " + v(1)}
+		want := map[string]int{}
+		for _, line := range append(append(lines("json"), lines("table")...), some...) {
+			want[line] = 1
+		}
+		for i := range watchers {
+			require.Empty(t, cmp.Diff(lines("json"), all[i].take()))
+			require.Empty(t, cmp.Diff(lines("table"), tables[i].take()))
+			require.Empty(t, cmp.Diff(some, selected[i].take()))
+		}
+		enc.mu.Lock()
+		require.Empty(t, cmp.Diff(want, enc.calls), "each encoding is made once")
+		enc.mu.Unlock()
+		require.NoError(t, e.Close())
+	})
+}
+
+// What a watcher makes of its own copy of an object is not what others get.
+func TestEncodedIsOfWhatWasDelivered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnv(t)
+		e.create("x")
+		w := e.content(widgets)
+		var got [5]string
+		for i := range got {
+			go func() {
+				for event, err := range w.Watch(e.ctx, "x", registry.WatchOptions{}) {
+					if err != nil || event.Type == registry.Bookmark {
+						continue
+					}
+					event.Object.Name, event.Object.Labels["a"], event.Object.Fields["spec"][0] = "mine", "mine", 'x'
+					data, err := event.Encoded("", func(event registry.Event[registry.Object]) ([]byte, error) { return json.Marshal(event.Object) })
+					if err != nil {
+						t.Error(err)
+					}
+					got[i] += string(data)
+				}
+			}()
+		}
+		synctest.Wait()
+		o := object("o")
+		o.Labels = map[string]string{"a": "1"}
+		o = e.put(widgets, "x", o)
+		added, err := json.Marshal(o)
+		require.NoError(t, err)
+		_, err = w.Delete(e.ctx, "x", "o", anyVersion)
+		require.NoError(t, err)
+		o.ResourceVersion = fmt.Sprint(e.revision())
+		deleted, err := json.Marshal(o)
+		require.NoError(t, err)
+		synctest.Wait()
+		for i := range got {
+			require.Equal(t, string(added)+string(deleted), got[i])
+		}
+		require.NoError(t, e.Close())
+	})
+}
+
+// The encoding of a deletion in the midst of a commit has the version to resume at.
+func TestEncodedWithinACommit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnv(t)
+		e.create("x")
+		for i := range 3 {
+			e.put(widgets, "x", object(fmt.Sprint("o", i)))
+		}
+		w := e.content(widgets)
+		var enc encoder
+		var one, all log
+		go encoded(t, &one, w.Watch(e.ctx, "x", registry.WatchOptions{Shared: true}), &enc, "f")
+		go encoded(t, &all, w.Watch(e.ctx, "", registry.WatchOptions{Shared: true}), &enc, "f")
+		synctest.Wait()
+		_, err := w.DeleteCollection(e.ctx, "x", labels(t, ""), fields(t, ""))
+		require.NoError(t, err)
+		synctest.Wait()
+		at := int(e.revision())
+		want := []string{fmt.Sprint("f DELETED x/o0  ", at-1), fmt.Sprint("f DELETED x/o1  ", at-1), fmt.Sprint("f DELETED x/o2  ", at)}
+		require.Equal(t, want, one.take())
+		require.Equal(t, want, all.take())
+		require.NoError(t, e.Close())
+	})
+}
+
+// Bookmarks of a quiet watch are shared as well, and an event that no watch made is
+// just encoded.
+func TestEncodedBookmarks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnv(t)
+		e.create("x")
+		var calls atomic.Int64
+		var seen [10]string
+		for i := range seen {
+			go func() {
+				for event, err := range e.content(widgets).Watch(e.ctx, "x", registry.WatchOptions{}) {
+					if err != nil {
+						return
+					}
+					data, err := event.Encoded("", func(event registry.Event[registry.Object]) ([]byte, error) {
+						calls.Add(1)
+						return []byte(event.Type.String() + event.ResourceVersion), nil
+					})
+					if err != nil {
+						t.Error(err)
+					}
+					seen[i] = string(data)
+				}
+			}()
+		}
+		synctest.Wait()
+		e.put(widgets, "x", object("o"))
+		synctest.Wait()
+		calls.Store(0)
+		e.create("y")
+		synctest.Wait()
+		for range seen { // until the next bookmark
+			e.put(configmaps, "y", object(fmt.Sprint("o", e.revision())))
+		}
+		time.Sleep(time.Minute) // virtual
+		synctest.Wait()
+		for i := range seen {
+			require.Equal(t, fmt.Sprint("BOOKMARK", e.revision()), seen[i])
+		}
+		require.Less(t, calls.Load(), int64(len(seen)), "bookmarks are shared")
+		require.NoError(t, e.Close())
+	})
+	var own registry.Event[registry.Object]
+	for range 2 {
+		data, err := own.Encoded("", func(event registry.Event[registry.Object]) ([]byte, error) { return []byte("x"), nil })
+		require.NoError(t, err)
+		require.Equal(t, "x", string(data))
+	}
+}
+
+// An error is shared like an encoding, and a panic of one encoder fails the others.
+func TestEncodedFailures(t *testing.T) {
+	e := newEnv(t)
+	e.create("x")
+	ctx, cancel := context.WithCancel(e.ctx)
+	defer cancel()
+	start := fmt.Sprint(e.revision())
+	e.put(widgets, "x", object("o"))
+	broken := errors.New("broken")
+	for event, err := range e.content(widgets).Watch(ctx, "x", registry.WatchOptions{ResourceVersion: start}) {
+		require.NoError(t, err)
+		fails := func(err error) func(registry.Event[registry.Object]) ([]byte, error) {
+			return func(registry.Event[registry.Object]) ([]byte, error) { return nil, err }
+		}
+		_, err = event.Encoded("fails", fails(broken))
+		require.ErrorIs(t, err, broken)
+		_, err = event.Encoded("fails", fails(nil))
+		require.ErrorIs(t, err, broken)
+		require.PanicsWithValue(t, "oh", func() {
+			_, _ = event.Encoded("panics", func(registry.Event[registry.Object]) ([]byte, error) { panic("oh") })
+		})
+		_, err = event.Encoded("panics", fails(nil))
+		require.ErrorContains(t, err, "panicked")
+		break
 	}
 }
