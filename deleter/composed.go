@@ -77,12 +77,6 @@ func Discovering(discover func(ctx context.Context) ([]Source, error), opts *Opt
 	return &Composed{opts: o, discover: discover}, nil
 }
 
-// FromFunc makes a Deleter of one plain function that deletes everything of one
-// type and returns how many objects are left.
-func FromFunc(resource namespace.ResourceType, f func(ctx context.Context, target Target) (remaining int, err error)) (*Composed, error) {
-	return New([]Source{{Resource: resource, Content: Func(f)}}, nil)
-}
-
 // Delete implements [Deleter].
 func (c *Composed) Delete(ctx context.Context, target Target, previous Report) (Report, error) {
 	if previous.UID != target.UID {
@@ -90,7 +84,7 @@ func (c *Composed) Delete(ctx context.Context, target Target, previous Report) (
 	}
 	report := Report{UID: target.UID, Clean: previous.Clean}
 	if err := checkCall(ctx, target); err != nil {
-		report.LastSeen = previous.Sights()
+		report.LastSeen = previous.LastCounts()
 		report.Failed = err
 		return report, err
 	}

@@ -11,7 +11,7 @@ import (
 // Source is one resource type of a composed [Deleter].
 type Source struct {
 	Resource namespace.ResourceType
-	Content  Content
+	Content  Content // for plain functions see [Funcs]
 	// After names the resource types that must be empty, all of them and without a
 	// failure, before this one is asked for the first time in a pass.
 	After []namespace.ResourceType
@@ -102,7 +102,7 @@ type Notifier interface {
 }
 
 // Viewer is content that can be listed whatever the phase of its namespace: for plans
-// of a deletion that nobody has asked for yet, and for inventories ([Composed.Look]).
+// of a deletion that nobody has asked for yet, and for inventories ([Composed.Inspect]).
 type Viewer interface {
 	// View is List for an incarnation that may as well be active: the target's DeletedAt
 	// may be zero ([Target.ValidateView]). For another incarnation, also one that was
@@ -111,28 +111,30 @@ type Viewer interface {
 	View(ctx context.Context, target Target, limit int, next string) (Page, error)
 }
 
-// Func is content that a plain function deletes, such as "delete from orders
-// where tenant = ...". It returns how many objects are left after that, never
-// less than zero. For a [Deleter] of that function alone see [FromFunc].
-//
-// No published suite checks a Func: contenttest requires List and Delete, which a function
-// refuses. The function itself must return an error for every object that it could not
-// read or delete, never touch another incarnation (check the target's UID in the same
-// transaction), and count the remaining objects after the deletion.
-type Func func(ctx context.Context, target Target) (remaining int, err error)
+// Funcs makes [Content] of plain functions, such as "delete from
+// invoices where tenant = ...". Only Delete is required.
+type Funcs struct {
+	// Delete deletes everything in the target and returns how many objects remain.
+	Delete func(ctx context.Context, target Target) (remaining int, err error)
+}
+
+// Content returns content that calls the functions.
+func (f Funcs) Content() Content { return &functions{f} }
+
+type functions struct{ funcs Funcs }
 
 // Empty implements [Emptier].
-func (f Func) Empty(ctx context.Context, target Target) (Result, error) {
-	remaining, err := f(ctx, target)
+func (f *functions) Empty(ctx context.Context, target Target) (Result, error) {
+	remaining, err := f.funcs.Delete(ctx, target)
 	return Result{Remaining: remaining}, err
 }
 
-// List refuses: the function does not list.
-func (f Func) List(context.Context, Target, int, string) (Page, error) {
+// List implements [Content].
+func (f *functions) List(context.Context, Target, int, string) (Page, error) {
 	return Page{}, fmt.Errorf("a function cannot list: %w", ErrNotSupported)
 }
 
-// Delete refuses: the function does not delete single objects.
-func (f Func) Delete(context.Context, Target, string, string) error {
+// Delete implements [Content].
+func (f *functions) Delete(context.Context, Target, string, string) error {
 	return fmt.Errorf("a function cannot delete a single object: %w", ErrNotSupported)
 }

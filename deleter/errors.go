@@ -137,8 +137,8 @@ type groupsError struct {
 
 func (e *groupsError) Error() string { return e.message }
 
-// Failing makes the condition count the groups, see [phase.Observation].
-func (e *groupsError) Failing() int { return len(e.groups) }
+// Failures makes the condition count the groups, see [phase.Observation].
+func (e *groupsError) Failures() int { return len(e.groups) }
 
 func (e *groupsError) Unwrap() []error {
 	causes := make([]error, len(e.groups))
@@ -160,15 +160,15 @@ func (e GroupError) Error() string {
 // Unwrap returns the cause.
 func (e GroupError) Unwrap() error { return e.Err }
 
-// Failing returns which source err is a failure of, as [Target].Waived names it: a
-// resource type ("widgets.example.com"), or a group that could not be discovered. It is
-// empty for an error that is about neither, and for the core group.
-func Failing(err error) string {
-	source, _ := failing(err)
+// SourceOf returns the name of the source that failed with err, as in [Target].Waived: a
+// resource type ("widgets.example.com"), or a group that could not be discovered. It
+// returns an empty string for any other error, and for the core group.
+func SourceOf(err error) string {
+	source, _ := sourceOf(err)
 	return source
 }
 
-func failing(err error) (source string, group bool) {
+func sourceOf(err error) (source string, group bool) {
 	var of *SourceError
 	if errors.As(err, &of) {
 		if of == nil {
@@ -222,15 +222,21 @@ func (e *CycleError) Error() string {
 // Is reports whether target is [ErrInvalid].
 func (e *CycleError) Is(target error) bool { return target == ErrInvalid }
 
-// PanicError is a panic of a source or of a discovery function, turned into that
-// source's failure.
+// PanicError is a recovered panic of the host's code: a source, a discovery function, a
+// [Deleter] or the storage of the namespaces.
 type PanicError struct {
+	In    string // the code that panicked, such as "the deleter"; empty if the error around it names it
 	Value any
 	Stack []byte
 }
 
-// Error returns the value; the stack is left to those who ask for it.
-func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
+// Error returns the value without the stack.
+func (e *PanicError) Error() string {
+	if e.In == "" {
+		return fmt.Sprintf("panic: %v", e.Value)
+	}
+	return fmt.Sprintf("%s panicked: %v", e.In, e.Value)
+}
 
 // Unwrap returns the value if it is an error.
 func (e *PanicError) Unwrap() error {

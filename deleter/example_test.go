@@ -11,12 +11,12 @@ import (
 )
 
 // A host whose content lives in tables of its own needs one function.
-func ExampleFromFunc() {
+func ExampleFuncs() {
 	orders := map[string]int{"development": 3, "production": 5} // by tenant
-	d, err := deleter.FromFunc(namespace.ResourceType{Name: "orders"}, func(_ context.Context, t deleter.Target) (remaining int, err error) {
+	d, err := deleter.New([]deleter.Source{{Resource: namespace.ResourceType{Name: "orders"}, Content: deleter.Funcs{Delete: func(_ context.Context, t deleter.Target) (remaining int, err error) {
 		delete(orders, t.Namespace) // delete from orders where tenant = ...
 		return orders[t.Namespace], nil
-	})
+	}}.Content()}}, nil)
 	if err != nil {
 		panic(err)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/deleter/contenttest"
+	"github.com/nslifecycle/nslifecycle/phase"
 )
 
 // An answer that contradicts itself, or leaves open whether something is left, is
@@ -19,9 +20,9 @@ func TestR7_ContradictionsAreNotEmpty(t *testing.T) {
 	for name, answer := range map[string]deleter.Result{
 		"more than is known":              {More: true},
 		"more than is known, some gone":   {More: true, Deleted: 7},
-		"nothing left, but held":          {Holders: []deleter.Holder{{Finalizer: "example.com/f", Objects: 1}}},
+		"nothing left, but held":          {Holders: []phase.Holder{{Finalizer: "example.com/f", Objects: 1}}},
 		"nothing left, but being deleted": {Deleting: 1},
-		"a negative holder":               {Holders: []deleter.Holder{{Finalizer: "example.com/f", Objects: -1}}},
+		"a negative holder":               {Holders: []phase.Holder{{Finalizer: "example.com/f", Objects: -1}}},
 		"negative left":                   {Remaining: -1},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -28,7 +28,7 @@ func TestBadInput(t *testing.T) {
 	}{
 		{name: "no sources", text: "invalid sources: there are none"},
 		{name: "no content", sources: []deleter.Source{source("pods", nil)}, text: "invalid source pods: has no Content"},
-		{name: "a nil function", sources: []deleter.Source{source("pods", deleter.Func(nil))}, text: "invalid source pods: its function is nil"},
+		{name: "a nil function", sources: []deleter.Source{source("pods", deleter.Funcs{Delete: nil}.Content())}, text: "invalid source pods: Funcs.Delete is nil"},
 		{name: "twice", sources: append(good, good...), text: "invalid source pods: is given 2 times"},
 		{name: "unknown After", sources: []deleter.Source{source("pods", f, "jobs", "jobs")}, text: "invalid source pods: comes after jobs, which no source is for"},
 		{name: "after itself", sources: []deleter.Source{source("pods", f, "pods")}, text: "sources come after one another in a circle: pods after pods"},
@@ -61,8 +61,6 @@ func TestBadInput(t *testing.T) {
 		})
 	}
 	_, err := deleter.Discovering(nil, nil)
-	require.ErrorIs(t, err, deleter.ErrInvalid)
-	_, err = deleter.FromFunc(core("pods"), nil)
 	require.ErrorIs(t, err, deleter.ErrInvalid)
 	require.Zero(t, f.Calls())
 }

@@ -11,7 +11,7 @@ import (
 
 // Inventory is everything that is in a namespace.
 type Inventory struct {
-	Report  Report   // as [Composed.Look] has it
+	Report  Report   // as [Composed.Inspect] has it
 	Objects []Object // sorted by resource, then by name
 }
 
@@ -21,7 +21,7 @@ type Object struct {
 	Item
 }
 
-// Inventory lists every object in the target, under the terms of [Composed.Look]. It
+// Inventory lists every object in the target, under the terms of [Composed.Inspect]. It
 // is held in memory as a whole. Only without an error it is complete; of a type that
 // failed on the way it has what was listed until then, and the report names the type.
 func (c *Composed) Inventory(ctx context.Context, target Target) (Inventory, error) {

@@ -118,8 +118,7 @@ func TestLookAtActive(t *testing.T) {
 	pods.SetActive(target(), true)
 	hidden := fake(nil, contenttest.Object{Name: "c"})
 	hidden.SetActive(target(), true)
-	d := compose(t, &deleter.Options{PageSize: 1}, source("pods", pods), source("hidden", plain{hidden}), source("calls", deleter.Func(
-		func(context.Context, deleter.Target) (int, error) { panic("a look must not call it") })))
+	d := compose(t, &deleter.Options{PageSize: 1}, source("pods", pods), source("hidden", plain{hidden}), source("calls", deleter.Funcs{Delete: func(context.Context, deleter.Target) (int, error) { panic("a look must not call it") }}.Content()))
 
 	inventory, err := d.Inventory(t.Context(), active())
 	require.ErrorIs(t, err, deleter.ErrNotSupported)
@@ -143,7 +142,7 @@ func TestLookAtActive(t *testing.T) {
 // since a view is surely of one incarnation (rule R8).
 func TestLookAtTerminating(t *testing.T) {
 	pods, jobs := fake(nil, contenttest.Object{Name: "a"}), fake(nil, contenttest.Object{Name: "b"})
-	report, err := compose(t, nil, source("pods", pods), source("jobs", plain{jobs})).Look(t.Context(), target())
+	report, err := compose(t, nil, source("pods", pods), source("jobs", plain{jobs})).Inspect(t.Context(), target())
 	require.NoError(t, err)
 	require.Equal(t, 2, report.Remaining())
 	require.Equal(t, 1, pods.Calls(deleter.OpView))

@@ -11,6 +11,7 @@ import (
 
 	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/deleter/contenttest"
+	"github.com/nslifecycle/nslifecycle/phase"
 )
 
 // The first look at a type in a new namespace begins as it would have been best
@@ -160,7 +161,7 @@ func TestReplacedObjects(t *testing.T) {
 func TestEmptier(t *testing.T) {
 	answer := deleter.Result{
 		Resource: core("ignored"), Deleted: 4, Remaining: 3, Deleting: 2, Estimate: time.Second,
-		Holders: []deleter.Holder{{Finalizer: "example.com/a", Objects: 1}}, Err: errBoom, Waiting: true,
+		Holders: []phase.Holder{{Finalizer: "example.com/a", Objects: 1}}, Err: errBoom, Waiting: true,
 	}
 	f := fake(nil)
 	d := compose(t, nil, source("pods", emptier{f, answer}))

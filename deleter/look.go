@@ -18,7 +18,7 @@ import (
 // Content that is a [Viewer] is viewed, whatever the phase: what it shows is of this
 // incarnation for certain (rule R8). If the target's DeletedAt is zero, so that it may be
 // Active, a source that is none has failed, with [ErrNotSupported]; else it is listed.
-func (c *Composed) Look(ctx context.Context, target Target) (Report, error) {
+func (c *Composed) Inspect(ctx context.Context, target Target) (Report, error) {
 	report, err := c.look(ctx, target, func(int, *visit) {})
 	return report, err
 }

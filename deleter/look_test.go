@@ -21,20 +21,19 @@ import (
 func TestLook(t *testing.T) {
 	pods := fake(nil, contenttest.Object{Name: "a", Finalizers: []string{"example.com/hold"}}, contenttest.Object{Name: "b"})
 	jobs := fake(nil, contenttest.Object{Name: "c"})
-	d := compose(t, &deleter.Options{PageSize: 1}, source("pods", pods), source("jobs", jobs, "pods"), source("calls", deleter.Func(
-		func(context.Context, deleter.Target) (int, error) { panic("a look must not call it") })))
-	report, err := d.Look(t.Context(), target())
+	d := compose(t, &deleter.Options{PageSize: 1}, source("pods", pods), source("jobs", jobs, "pods"), source("calls", deleter.Funcs{Delete: func(context.Context, deleter.Target) (int, error) { panic("a look must not call it") }}.Content()))
+	report, err := d.Inspect(t.Context(), target())
 	require.ErrorIs(t, err, deleter.ErrNotSupported, "a function cannot list")
 	require.False(t, report.Empty())
 	for name, want := range map[string]deleter.Result{
-		"pods": {Remaining: 2, Sample: []string{"a", "b"}, Holders: []deleter.Holder{{Finalizer: "example.com/hold", Objects: 1, Sample: []string{"a"}}}},
+		"pods": {Remaining: 2, Sample: []string{"a", "b"}, Holders: []phase.Holder{{Finalizer: "example.com/hold", Objects: 1, Sample: []string{"a"}}}},
 		"jobs": {Remaining: 1, Sample: []string{"c"}},
 	} {
 		got := result(t, report, name)
 		want.Resource, want.Seen = core(name), got.Seen
 		require.Empty(t, cmp.Diff(want, got))
 	}
-	again, err := d.Look(t.Context(), target())
+	again, err := d.Inspect(t.Context(), target())
 	require.Error(t, err)
 	require.Empty(t, cmp.Diff(report.Remaining(), again.Remaining()), "nothing was deleted")
 }
@@ -49,15 +48,15 @@ func (ender) List(context.Context, deleter.Target, int, string) (deleter.Page, e
 
 func TestLookFailsClosed(t *testing.T) {
 	d := compose(t, nil, source("pods", ender{}), source("jobs", fake(nil)))
-	report, err := d.Look(t.Context(), target())
+	report, err := d.Inspect(t.Context(), target())
 	require.Error(t, err)
 	require.Error(t, result(t, report, "pods").Err)
 	require.NoError(t, result(t, report, "jobs").Err)
-	_, err = d.Look(t.Context(), deleter.Target{})
+	_, err = d.Inspect(t.Context(), deleter.Target{})
 	require.ErrorIs(t, err, deleter.ErrInvalid)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errBoom)
-	report, err = compose(t, nil, source("jobs", fake(nil))).Look(ctx, target())
+	report, err = compose(t, nil, source("jobs", fake(nil))).Inspect(ctx, target())
 	require.ErrorIs(t, err, errBoom)
 	require.False(t, report.Empty())
 }
@@ -96,11 +95,11 @@ func TestNotSupportedHereTeachesNothing(t *testing.T) {
 func TestR7_SettlingReportIsNotEmpty(t *testing.T) {
 	r := deleter.Report{Results: []deleter.Result{{Resource: core("pods")}}}
 	require.True(t, r.Empty())
-	r.Settles = 3 * time.Second
+	r.Provisional = 3 * time.Second
 	require.False(t, r.Empty())
 	require.NoError(t, r.Err())
 	require.Equal(t, 3*time.Second, r.Estimate())
-	require.Equal(t, 3*time.Second, r.Compact().Settles)
+	require.Equal(t, 3*time.Second, r.Compact().Provisional)
 	require.False(t, r.Observation().Empty())
 	for _, c := range phase.Conditions(nil, r.Observation(), "", time.Now()) {
 		if c.Type == phase.ContentRemaining {

@@ -23,9 +23,9 @@ type pass struct {
 
 	mu     sync.Mutex // guards what follows
 	states []state
-	ready  []int   // sources that may be settled now
-	lost   []Sight // what was left of types that failed, as far as their results do not tell
-	spare  bool    // a worker has been started and has not begun
+	ready  []int           // sources that may be settled now
+	lost   []ResourceCount // what was left of types that failed, as far as their results do not tell
+	spare  bool            // a worker has been started and has not begun
 }
 
 // state is where one source is in a pass.

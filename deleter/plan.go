@@ -26,8 +26,8 @@ func (s Source) check() error {
 	if s.Content == nil {
 		return fmt.Errorf("%w source %s: has no Content", ErrInvalid, s.Resource)
 	}
-	if f, ok := s.Content.(Func); ok && f == nil {
-		return fmt.Errorf("%w source %s: its function is nil", ErrInvalid, s.Resource)
+	if f, ok := s.Content.(*functions); ok && f.funcs.Delete == nil {
+		return fmt.Errorf("%w source %s: Funcs.Delete is nil", ErrInvalid, s.Resource)
 	}
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/deleter/contenttest"
 	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/phase"
 )
 
 // health is what is wrong with a source in a random world.
@@ -144,7 +145,7 @@ func (w *world) check(t *testing.T, report deleter.Report, err error) {
 			require.ErrorIs(t, err, n.sick)
 		}
 		if started && n.health == held {
-			require.Equal(t, []deleter.Holder{{Finalizer: "example.com/hold", Objects: 1, Sample: []string{"held"}}}, one.Holders)
+			require.Equal(t, []phase.Holder{{Finalizer: "example.com/hold", Objects: 1, Sample: []string{"held"}}}, one.Holders)
 		} else {
 			require.Empty(t, one.Holders, n.name)
 		}

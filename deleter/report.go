@@ -23,10 +23,10 @@ type Report struct {
 	Discovery []error                  // groups of resource types that could not be discovered
 	Parsing   []error                  // resource types that could not be read: group, version, or source unusable
 	Failed    error                    // what failed beyond the above and beyond the results
-	// Settles is how long content may still come although nothing more is asked for,
+	// Provisional is how long content may still come although nothing more is asked for,
 	// because creates are not held against the namespace's end in one commit (rule R6).
 	// While it is positive nothing is final; zero: what was seen is.
-	Settles time.Duration
+	Provisional time.Duration
 	// Waived are the failures of sources that count as empty by [Target].Waived. They
 	// are among no other errors of the report; the result of a type that one is about
 	// has nothing in it but how much was Deleted. A pass that was cut short waives nothing.
@@ -34,29 +34,22 @@ type Report struct {
 	// LastSeen are the types of which the report does not tell what is left, since they
 	// failed, were not asked or could not be discovered, but of which something was left
 	// when that could last be told; sorted. They are not waived.
-	LastSeen []Sight
+	LastSeen []ResourceCount
 }
 
 // Result is what was done to and seen of one resource type.
 type Result struct {
 	Resource  namespace.ResourceType
-	Deleted   int           // objects deleted or newly marked as being deleted, as far as known
-	Remaining int           // objects left; at least so many if More
-	Deleting  int           // of those left, the ones that are being deleted
-	Holders   []Holder      // which finalizers hold how many of them, sorted by finalizer
-	Sample    []string      // names of some of them, sorted
-	Estimate  time.Duration // until graceful deletion of them should be over; zero: not known
-	Err       error         // the failures; Remaining then counts the objects that the pass saw and did not see removed
-	Waiting   bool          // not asked: something it comes after is not known to be empty
-	More      bool          // there was too much for one pass; the next goes on, at once
-	Seen      string        // the source's mark of the listing, for [Notifier]
-}
-
-// Holder is a finalizer that holds objects.
-type Holder struct {
-	Finalizer string
-	Objects   int
-	Sample    []string // names of some of them, sorted
+	Deleted   int            // objects deleted or newly marked as being deleted, as far as known
+	Remaining int            // objects left; at least so many if More
+	Deleting  int            // of those left, the ones that are being deleted
+	Holders   []phase.Holder // which finalizers hold how many of them, sorted by finalizer
+	Sample    []string       // names of some of them, sorted
+	Estimate  time.Duration  // until graceful deletion of them should be over; zero: not known
+	Err       error          // the failures; Remaining then counts the objects that the pass saw and did not see removed
+	Waiting   bool           // not asked: something it comes after is not known to be empty
+	More      bool           // there was too much for one pass; the next goes on, at once
+	Seen      string         // the source's mark of the listing, for [Notifier]
 }
 
 // Empty reports whether the type was asked, answered, and has nothing left.
@@ -75,7 +68,7 @@ func (r Report) Err() error {
 // Empty reports whether every source answered or is waived, none has anything left and
 // nothing can come any more: what must be seen before a finalizer may go (rule R7).
 func (r Report) Empty() bool {
-	return r.Err() == nil && r.Settles <= 0 && !slices.ContainsFunc(r.Results, func(one Result) bool { return !one.Empty() })
+	return r.Err() == nil && r.Provisional <= 0 && !slices.ContainsFunc(r.Results, func(one Result) bool { return !one.Empty() })
 }
 
 // Remaining returns how many objects are left, as far as known.
@@ -110,7 +103,7 @@ func (r Report) More() bool {
 // Estimate returns after what time another pass is worth while as far as graceful
 // deletion goes; zero: not known. As long as types wait for others it is the
 // shortest estimate of all, since the end of that deletion may let one begin;
-// otherwise the longest. It is not shorter than Settles if nothing is left.
+// otherwise the longest. It is not shorter than Provisional if nothing is left.
 func (r Report) Estimate() time.Duration {
 	var shortest, longest time.Duration
 	waiting := false
@@ -128,7 +121,7 @@ func (r Report) Estimate() time.Duration {
 		return shortest
 	}
 	if r.Remaining() == 0 {
-		longest = max(longest, r.Settles)
+		longest = max(longest, r.Provisional)
 	}
 	return longest
 }
@@ -172,9 +165,9 @@ func (r Report) Compact() Report {
 // Observation returns what the five conditions are made of (rule R9): lists are
 // sorted, every failure is in it.
 func (r Report) Observation() phase.Observation {
-	seen := phase.Observation{Discovery: r.Discovery, Parsing: r.Parsing, Unsettled: r.Settles > 0}
+	seen := phase.Observation{Discovery: r.Discovery, Parsing: r.Parsing, Provisional: r.Provisional > 0}
 	for _, err := range r.Waived {
-		if _, group := failing(err); group {
+		if _, group := sourceOf(err); group {
 			seen.WaivedDiscovery = append(seen.WaivedDiscovery, err)
 		} else {
 			seen.Waived = append(seen.Waived, err)
@@ -198,7 +191,7 @@ func (r Report) Observation() phase.Observation {
 		seen.Content = append(seen.Content, r.Failed)
 	}
 	for _, name := range slices.Sorted(maps.Keys(held)) {
-		seen.Finalizers = append(seen.Finalizers, phase.Held{Finalizer: name, Count: held[name]})
+		seen.Finalizers = append(seen.Finalizers, phase.Holder{Finalizer: name, Objects: held[name]})
 	}
 	return seen
 }

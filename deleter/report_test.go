@@ -31,7 +31,7 @@ func TestReport(t *testing.T) {
 	)
 	want := deleter.Result{
 		Resource: core("pods"), Deleted: 6, Remaining: 5, Deleting: 5,
-		Holders: []deleter.Holder{
+		Holders: []phase.Holder{
 			{Finalizer: "example.com/a", Objects: 3, Sample: []string{"c", "d"}},
 			{Finalizer: "example.com/b", Objects: 1, Sample: []string{"e"}},
 		},
@@ -51,7 +51,7 @@ func TestReport(t *testing.T) {
 	}, report, ignored))
 	require.Empty(t, cmp.Diff(phase.Observation{
 		Remaining:  []phase.Remaining{{Resource: "pods", Count: 5}},
-		Finalizers: []phase.Held{{Finalizer: "example.com/a", Count: 3}, {Finalizer: "example.com/b", Count: 1}},
+		Finalizers: []phase.Holder{{Finalizer: "example.com/a", Objects: 3}, {Finalizer: "example.com/b", Objects: 1}},
 	}, report.Observation(), cmpopts.EquateEmpty()))
 	require.Equal(t, 5, report.Remaining())
 	require.Equal(t, 6, report.Deleted())
@@ -79,7 +79,7 @@ func TestReportIsBounded(t *testing.T) {
 	pods := result(t, report, "pods")
 	require.Equal(t, 1000, pods.Remaining)
 	require.Len(t, pods.Holders, 65)
-	require.Equal(t, deleter.Holder{Finalizer: "(other finalizers)", Objects: 968, Sample: []string{"x032", "x033", "x034", "x035", "x036"}}, pods.Holders[0])
+	require.Equal(t, phase.Holder{Finalizer: "(other finalizers)", Objects: 968, Sample: []string{"x032", "x033", "x034", "x035", "x036"}}, pods.Holders[0])
 	require.Less(t, len(err.Error()), 1000)
 	require.Contains(t, err.Error(), "pods: delete x000: no way to delete x000; ")
 	require.Contains(t, err.Error(), "pods: 992 further failures")

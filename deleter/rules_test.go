@@ -56,10 +56,10 @@ func TestR7_FailsClosed(t *testing.T) {
 		{name: "everything panics", sick: fake(&contenttest.FakeOptions{Fault: panics}, one), is: errBoom},
 		{name: "the goroutine is ended", sick: fake(&contenttest.FakeOptions{Fault: exits}, one)},
 		{name: "the wrong incarnation", sick: otherIncarnation(), is: deleter.ErrIncarnation},
-		{name: "a function fails", sick: deleter.Func(func(context.Context, deleter.Target) (int, error) { return 0, errBoom }), is: errBoom},
-		{name: "a function leaves something", sick: deleter.Func(func(context.Context, deleter.Target) (int, error) { return 3, nil }), remains: 3},
-		{name: "a function cannot count", sick: deleter.Func(func(context.Context, deleter.Target) (int, error) { return -1, nil })},
-		{name: "a function is not supported", sick: deleter.Func(func(context.Context, deleter.Target) (int, error) { return 0, deleter.ErrNotSupported }), is: deleter.ErrNotSupported},
+		{name: "a function fails", sick: deleter.Funcs{Delete: func(context.Context, deleter.Target) (int, error) { return 0, errBoom }}.Content(), is: errBoom},
+		{name: "a function leaves something", sick: deleter.Funcs{Delete: func(context.Context, deleter.Target) (int, error) { return 3, nil }}.Content(), remains: 3},
+		{name: "a function cannot count", sick: deleter.Funcs{Delete: func(context.Context, deleter.Target) (int, error) { return -1, nil }}.Content()},
+		{name: "a function is not supported", sick: deleter.Funcs{Delete: func(context.Context, deleter.Target) (int, error) { return 0, deleter.ErrNotSupported }}.Content(), is: deleter.ErrNotSupported},
 		{name: "an object without a name", sick: plain{paged{func(int) deleter.Page { return deleter.Page{Items: []deleter.Item{{}}} }}}},
 		{name: "a listing without an end", sick: plain{paged{func(n int) deleter.Page { return deleter.Page{Next: []string{"a", "b", "c"}[n%3]} }}}},
 		{name: "a token that always expires", sick: plain{paged{func(n int) deleter.Page { return deleter.Page{Next: "expired"} }}}, is: deleter.ErrExpired},
@@ -146,10 +146,10 @@ func otherIncarnation() deleter.Content {
 // R7: an answer that comes too late is none, whatever it says.
 func TestR7_LateAnswersDoNotCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		late := deleter.Func(func(context.Context, deleter.Target) (int, error) {
+		late := deleter.Funcs{Delete: func(context.Context, deleter.Target) (int, error) {
 			time.Sleep(2 * time.Second)
 			return 0, nil
-		})
+		}}.Content()
 		report, err := compose(t, &deleter.Options{CallTimeout: time.Second}, source("pods", late)).
 			Delete(t.Context(), target(), deleter.Report{})
 		require.ErrorIs(t, err, context.DeadlineExceeded)

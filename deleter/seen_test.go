@@ -61,7 +61,7 @@ func TestR9_ObjectsSeenBeforeAListingFailed(t *testing.T) {
 		{"the look before a collection fails", failing(0, nil), "No remaining resources were seen", "No remaining finalizers were seen"},
 		{"a collection fails", failing(1, nil, collection), remain(12), "No remaining finalizers were seen"},
 		{"a collection goes", failing(1, nil), "No remaining resources were seen", "No remaining finalizers were seen"},
-		{"an answer contradicts itself", &oddEmptier{deleter.Result{Holders: []deleter.Holder{{Finalizer: hold, Objects: 2}}}}, remain(2), hold + " in 2 resource instances"},
+		{"an answer contradicts itself", &oddEmptier{deleter.Result{Holders: []phase.Holder{{Finalizer: hold, Objects: 2}}}}, remain(2), hold + " in 2 resource instances"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			d := compose(t, nil, source("sick", tt.content))

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"time"
+
+	"github.com/nslifecycle/nslifecycle/phase"
 )
 
 // tally adds up a listing in bounded memory.
@@ -14,9 +16,9 @@ type tally struct {
 	grace      time.Duration
 	unheld     bool // some are being deleted and no finalizer holds them
 	names      []string
-	holders    []Holder // in the order in which they were met
-	unexpected int      // objects that nothing keeps and nobody deletes
-	surprises  []string // names of some of those
+	holders    []phase.Holder // in the order in which they were met
+	unexpected int            // objects that nothing keeps and nobody deletes
+	surprises  []string       // names of some of those
 	seen       string
 }
 
@@ -52,7 +54,7 @@ func (t *tally) addOne(item Item) {
 		if slices.Contains(item.Finalizers[:i], finalizer) {
 			continue
 		}
-		at := slices.IndexFunc(t.holders, func(h Holder) bool { return h.Finalizer == finalizer })
+		at := slices.IndexFunc(t.holders, func(h phase.Holder) bool { return h.Finalizer == finalizer })
 		if at < 0 && len(t.holders) >= maxHolders {
 			others = true
 			continue
@@ -60,7 +62,7 @@ func (t *tally) addOne(item Item) {
 		t.hold(at, finalizer, item.Name)
 	}
 	if others {
-		t.hold(slices.IndexFunc(t.holders, func(h Holder) bool { return h.Finalizer == otherFinalizers }), otherFinalizers, item.Name)
+		t.hold(slices.IndexFunc(t.holders, func(h phase.Holder) bool { return h.Finalizer == otherFinalizers }), otherFinalizers, item.Name)
 	}
 }
 
@@ -68,7 +70,7 @@ func (t *tally) addOne(item Item) {
 func (t *tally) hold(at int, finalizer, object string) {
 	if at < 0 {
 		at = len(t.holders)
-		t.holders = append(t.holders, Holder{Finalizer: finalizer})
+		t.holders = append(t.holders, phase.Holder{Finalizer: finalizer})
 	}
 	h := &t.holders[at]
 	h.Objects++
@@ -96,7 +98,7 @@ func (t *tally) into(r *Result) {
 
 // counts sets only the counts of r.
 func (t *tally) counts(r *Result) {
-	slices.SortFunc(t.holders, func(a, b Holder) int { return cmp.Compare(a.Finalizer, b.Finalizer) })
+	slices.SortFunc(t.holders, func(a, b phase.Holder) int { return cmp.Compare(a.Finalizer, b.Finalizer) })
 	r.Remaining = t.count
 	r.Deleting = t.deleting
 	r.Holders = t.holders

@@ -7,8 +7,8 @@ import (
 	"go.uber.org/multierr"
 )
 
-// Sight is what was seen of a resource type.
-type Sight struct {
+// ResourceCount is what was seen of a resource type.
+type ResourceCount struct {
 	Resource namespace.ResourceType
 	Objects  int // how many were left of it, or at least so many
 }
@@ -16,30 +16,30 @@ type Sight struct {
 // Sights returns what was left of each type when that could last be told, be it by this
 // pass or an earlier one; sorted, without types that had nothing left. A [Deleter] that
 // answers without having asked its sources hands them on, as Report.LastSeen.
-func (r Report) Sights() []Sight {
-	var sights []Sight
+func (r Report) LastCounts() []ResourceCount {
+	var sights []ResourceCount
 	for _, s := range r.LastSeen {
 		if n := r.seen(s.Resource); n > 0 {
-			sights = append(sights, Sight{s.Resource, n})
+			sights = append(sights, ResourceCount{s.Resource, n})
 		}
 	}
 	for _, result := range r.Results {
 		if n := r.seen(result.Resource); n > 0 {
-			sights = append(sights, Sight{result.Resource, n})
+			sights = append(sights, ResourceCount{result.Resource, n})
 		}
 	}
 	return sorted(sights)
 }
 
-func sorted(sights []Sight) []Sight {
-	slices.SortStableFunc(sights, func(a, b Sight) int { return a.Resource.Compare(b.Resource) })
-	return slices.CompactFunc(sights, func(a, b Sight) bool { return a.Resource == b.Resource })
+func sorted(sights []ResourceCount) []ResourceCount {
+	slices.SortStableFunc(sights, func(a, b ResourceCount) int { return a.Resource.Compare(b.Resource) })
+	return slices.CompactFunc(sights, func(a, b ResourceCount) bool { return a.Resource == b.Resource })
 }
 
 // seen returns how many objects were left of resource when that could last be told.
 func (r Report) seen(resource namespace.ResourceType) int {
 	n := 0
-	if i, ok := slices.BinarySearchFunc(r.LastSeen, resource, func(s Sight, r namespace.ResourceType) int { return s.Resource.Compare(r) }); ok {
+	if i, ok := slices.BinarySearchFunc(r.LastSeen, resource, func(s ResourceCount, r namespace.ResourceType) int { return s.Resource.Compare(r) }); ok {
 		n = r.LastSeen[i].Objects
 	}
 	if result := r.result(resource); result != nil {
@@ -89,7 +89,7 @@ func (w *waiver) groups(part *DiscoveryError, p *plan) (failed *DiscoveryError, 
 // hidden returns how many objects were seen of the types of group that p does not have.
 func (w *waiver) hidden(group string, p *plan) int {
 	n := 0
-	for _, s := range w.previous.Sights() {
+	for _, s := range w.previous.LastCounts() {
 		if _, found := p.index[s.Resource]; !found && s.Resource.Group == group {
 			n = plus(n, s.Objects)
 		}
@@ -105,7 +105,7 @@ func (p *pass) failed(i, seen int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if seen > r.Remaining {
-		p.lost = append(p.lost, Sight{r.Resource, seen})
+		p.lost = append(p.lost, ResourceCount{r.Resource, seen})
 	}
 	switch named := slices.Contains(p.target.Waived, r.Resource.String()); {
 	case named && seen == 0:
@@ -149,7 +149,7 @@ func (p *pass) waive(results []Result) []error {
 }
 
 // lastSeen returns [Report].LastSeen of the pass.
-func (p *pass) lastSeen(hidden func(namespace.ResourceType) bool) []Sight {
+func (p *pass) lastSeen(hidden func(namespace.ResourceType) bool) []ResourceCount {
 	sights := p.lost
 	carry := func(r namespace.ResourceType) {
 		seen := p.previous.seen(r)
@@ -157,7 +157,7 @@ func (p *pass) lastSeen(hidden func(namespace.ResourceType) bool) []Sight {
 			return
 		}
 		if i, found := p.plan.index[r]; found && p.results[i].Waiting || !found && hidden(r) {
-			sights = append(sights, Sight{r, seen})
+			sights = append(sights, ResourceCount{r, seen})
 		}
 	}
 	for _, s := range p.previous.LastSeen {

@@ -89,7 +89,7 @@ func TestR7_WaivedDiscoveryHidesNothingSeen(t *testing.T) {
 		report, err = d.Delete(t.Context(), waiving("a.example.com"), report.Compact())
 		require.ErrorIs(t, err, errBoom)
 		require.Empty(t, report.Waived)
-		require.Equal(t, []deleter.Sight{{Resource: widgets.Resource, Objects: 1}}, report.LastSeen)
+		require.Equal(t, []deleter.ResourceCount{{Resource: widgets.Resource, Objects: 1}}, report.LastSeen)
 	}
 	// A discovery without failures that lacks the type says that it does not exist.
 	failure = nil
@@ -119,7 +119,7 @@ func TestR7_NothingDiscoveredForgetsNothing(t *testing.T) {
 	require.Equal(t, 1, report.Remaining())
 
 	found, failure = nil, down("b.example.com")
-	seen := []deleter.Sight{{Resource: widgets.Resource, Objects: 1}}
+	seen := []deleter.ResourceCount{{Resource: widgets.Resource, Objects: 1}}
 	report, err = d.Delete(t.Context(), both, report)
 	require.ErrorIs(t, err, deleter.ErrNothingDiscovered)
 	require.Equal(t, seen, report.LastSeen)
@@ -138,7 +138,7 @@ func TestUnwaivedGroupBesideAMessage(t *testing.T) {
 		return []deleter.Source{source("pods", fake(nil))}, failure
 	}, nil)
 	require.NoError(t, err)
-	before := deleter.Report{UID: target().UID, LastSeen: []deleter.Sight{{Resource: widgets, Objects: 3}}}
+	before := deleter.Report{UID: target().UID, LastSeen: []deleter.ResourceCount{{Resource: widgets, Objects: 3}}}
 	_, err = d.Delete(t.Context(), waiving("b.example.com"), before)
 	require.EqualError(t, err, "not all of the list")
 	_, err = d.Delete(t.Context(), waiving("a.example.com"), before)

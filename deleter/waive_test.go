@@ -16,6 +16,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/deleter/contenttest"
 	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/phase"
 )
 
 // waiving is the target whose operator has waived sources.
@@ -44,7 +45,7 @@ func TestR7_WaivedSource(t *testing.T) {
 		require.Equal(t, []namespace.ResourceType{core("behind")}, report.Clean, "what failed is never clean")
 		require.Len(t, report.Waived, 1)
 		require.ErrorIs(t, report.Waived[0], errBoom)
-		require.Equal(t, "sick", deleter.Failing(report.Waived[0]))
+		require.Equal(t, "sick", deleter.SourceOf(report.Waived[0]))
 		require.Empty(t, cmp.Diff(deleter.Result{Resource: core("sick")}, result(t, report, "sick")))
 		seen := report.Observation()
 		require.True(t, seen.Empty())
@@ -104,8 +105,8 @@ func TestR7_WaiverHidesNothingSeen(t *testing.T) {
 		{"seen before the listing began anew", plain{&scripted{answers: []answer{pageTo("1", "a"), {err: deleter.ErrExpired}, down}}}, 0},
 		{"the goroutine ends on the second page", plain{&scripted{Content: ender{}, answers: []answer{pageTo("1", "a", "b"), {err: errExit}}}}, 2},
 		{"a panic on the second page", plain{&scripted{answers: []answer{pageTo("1", "a", "b"), {err: errPanic}}}}, 0},
-		{"a function that counts, and fails", deleter.Func(func(context.Context, deleter.Target) (int, error) { return 3, errBoom }), 0},
-		{"nothing left, but held", &oddEmptier{deleter.Result{Holders: []deleter.Holder{{Finalizer: "example.com/hold", Objects: 2}}}}, 0},
+		{"a function that counts, and fails", deleter.Funcs{Delete: func(context.Context, deleter.Target) (int, error) { return 3, errBoom }}.Content(), 0},
+		{"nothing left, but held", &oddEmptier{deleter.Result{Holders: []phase.Holder{{Finalizer: "example.com/hold", Objects: 2}}}}, 0},
 		{"nothing left, but being deleted", &oddEmptier{deleter.Result{Deleting: 4}}, 0},
 		{"nothing left, but some deleted, and an error", &failingEmptier{deleter.Result{Deleted: 5}, errBoom}, 5},
 		{"nothing left, but more, and an error", &failingEmptier{deleter.Result{More: true}, errBoom}, 1},
@@ -119,11 +120,11 @@ func TestR7_WaiverHidesNothingSeen(t *testing.T) {
 			require.False(t, report.Empty())
 			require.Empty(t, report.Waived)
 			require.Equal(t, []string{"a"}, behind.Names(target()), "what comes after it does not start")
-			sights := report.Sights()
+			sights := report.LastCounts()
 			require.Len(t, sights, 1)
 			require.Equal(t, core("sick"), sights[0].Resource)
 			if tt.seen > 0 {
-				require.Equal(t, []deleter.Sight{{Resource: core("sick"), Objects: tt.seen}}, report.LastSeen)
+				require.Equal(t, []deleter.ResourceCount{{Resource: core("sick"), Objects: tt.seen}}, report.LastSeen)
 			} else {
 				require.Empty(t, report.LastSeen, "the result tells")
 				require.NotZero(t, report.Remaining())
@@ -190,7 +191,7 @@ func TestR7_WaiverHidesNothingSeenBefore(t *testing.T) {
 			report, err = d.Delete(t.Context(), waiving(waived...), report)
 			return err
 		}
-		lastSeen := []deleter.Sight{{Resource: core("sick"), Objects: 1}}
+		lastSeen := []deleter.ResourceCount{{Resource: core("sick"), Objects: 1}}
 
 		require.NoError(t, step())
 		require.Equal(t, 1, report.Remaining())
@@ -241,7 +242,7 @@ func TestR7_WaiverHidesNoMore(t *testing.T) {
 			report, err = d.Delete(t.Context(), waiving("sick"), report)
 			require.ErrorIs(t, err, errBoom)
 			require.Empty(t, report.Waived)
-			require.Equal(t, []deleter.Sight{{Resource: core("sick"), Objects: 1}}, report.LastSeen)
+			require.Equal(t, []deleter.ResourceCount{{Resource: core("sick"), Objects: 1}}, report.LastSeen)
 		}
 	}
 }
@@ -271,7 +272,7 @@ func TestUnwaived(t *testing.T) {
 		require.ErrorIs(t, err, errBoom)
 		require.EqualError(t, err, "sick: list: boom (not waived: 2 objects were left of it when it last told)")
 		require.Equal(t, 2, unwaived(err).Objects)
-		require.Equal(t, "sick", deleter.Failing(err))
+		require.Equal(t, "sick", deleter.SourceOf(err))
 	}
 	sick.Release(target(), "a")
 	down = false
@@ -284,7 +285,7 @@ func TestUnwaived(t *testing.T) {
 	// Of a source that fails in several ways each error says so.
 	several := fake(&contenttest.FakeOptions{Fault: func(_ context.Context, c contenttest.Call) error { return errors.New(string(c.Op) + " fails") }})
 	report, err = compose(t, nil, source("sick", several)).Delete(t.Context(), waiving("sick"),
-		deleter.Report{UID: target().UID, LastSeen: []deleter.Sight{{Resource: core("sick"), Objects: 3}}})
+		deleter.Report{UID: target().UID, LastSeen: []deleter.ResourceCount{{Resource: core("sick"), Objects: 3}}})
 	require.Error(t, err)
 	for _, one := range multierr.Errors(report.Results[0].Err) {
 		require.NotNil(t, unwaived(one))
@@ -394,7 +395,7 @@ func TestWaivedSourceThatHangs(t *testing.T) {
 // A look tells of what does not answer, whatever is waived.
 func TestLookWaivesNothing(t *testing.T) {
 	d := compose(t, nil, source("sick", fake(fails(errBoom))))
-	report, err := d.Look(t.Context(), waiving("sick"))
+	report, err := d.Inspect(t.Context(), waiving("sick"))
 	require.ErrorIs(t, err, errBoom)
 	require.Empty(t, report.Waived)
 }
@@ -406,23 +407,23 @@ func TestFailing(t *testing.T) {
 		"widgets.example.com": errors.Join(errBoom, &deleter.SourceError{Resource: widgets, Err: group}),
 		"example.com":         errors.Join(errBoom, group),
 	} {
-		require.Equal(t, want, deleter.Failing(err))
+		require.Equal(t, want, deleter.SourceOf(err))
 	}
 	for _, err := range []error{nil, errBoom, (*deleter.SourceError)(nil), deleter.GroupError{Err: errBoom}} {
-		require.Empty(t, deleter.Failing(err))
+		require.Empty(t, deleter.SourceOf(err))
 	}
 }
 
 func TestSights(t *testing.T) {
 	r := deleter.Report{
 		Results:  []deleter.Result{{Resource: core("a"), Remaining: 3}, {Resource: core("b"), Remaining: 1}, {Resource: core("c")}, {Resource: core("d"), Waiting: true}},
-		LastSeen: []deleter.Sight{{core("b"), 2}, {core("d"), 4}, {core("e"), 5}},
+		LastSeen: []deleter.ResourceCount{{core("b"), 2}, {core("d"), 4}, {core("e"), 5}},
 	}
-	want := []deleter.Sight{{core("a"), 3}, {core("b"), 2}, {core("d"), 4}, {core("e"), 5}}
-	require.Empty(t, cmp.Diff(want, r.Sights()))
-	require.Empty(t, cmp.Diff(want, r.Compact().Sights()))
+	want := []deleter.ResourceCount{{core("a"), 3}, {core("b"), 2}, {core("d"), 4}, {core("e"), 5}}
+	require.Empty(t, cmp.Diff(want, r.LastCounts()))
+	require.Empty(t, cmp.Diff(want, r.Compact().LastCounts()))
 	require.Empty(t, cmp.Diff(deleter.Report{}, deleter.Report{Waived: []error{errBoom}}.Compact(), cmpopts.EquateErrors()))
-	require.Nil(t, deleter.Report{}.Sights())
+	require.Nil(t, deleter.Report{}.LastCounts())
 }
 
 // List of a script may also end the goroutine, or panic.

@@ -83,7 +83,7 @@ func sightings() []namespace.Observed {
 	}
 	for bits := range 1 << 5 {
 		for _, remaining := range [][]phase.Remaining{nil, {{Resource: "pods", Count: 1}}, {{Resource: "pods"}}, {{Resource: "pods", Count: -1}}} {
-			for _, held := range [][]phase.Held{nil, {{Finalizer: "a/b", Count: 1}}} {
+			for _, held := range [][]phase.Holder{nil, {{Finalizer: "a/b", Objects: 1}}} {
 				seen := namespace.Observed{
 					Observation: phase.Observation{
 						Discovery: failure(bits&1 != 0), Parsing: failure(bits&2 != 0), Content: failure(bits&4 != 0),

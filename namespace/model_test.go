@@ -44,7 +44,7 @@ func (s sight) observation() phase.Observation {
 	case sawRemaining:
 		return phase.Observation{Remaining: left}
 	case sawHeld:
-		return phase.Observation{Remaining: left, Finalizers: []phase.Held{{Finalizer: "example.com/backup", Count: 1}}}
+		return phase.Observation{Remaining: left, Finalizers: []phase.Holder{{Finalizer: "example.com/backup", Objects: 1}}}
 	case sawFailure:
 		return phase.Observation{Discovery: []error{errSource}}
 	}

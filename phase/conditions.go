@@ -131,8 +131,8 @@ func (o Observation) discovery() Condition {
 func failing(errs []error) int {
 	n := 0
 	for _, err := range errs {
-		if several, ok := err.(interface{ Failing() int }); ok {
-			n += several.Failing()
+		if several, ok := err.(interface{ Failures() int }); ok {
+			n += several.Failures()
 		} else {
 			n++
 		}
@@ -221,7 +221,7 @@ func (o Observation) gap() string {
 		return "not every resource type could be discovered, deleted and listed"
 	case o.Unasked != 0:
 		return "not every resource type was asked: some wait for others to be empty"
-	case o.Unsettled:
+	case o.Provisional:
 		return "some may still come; it will be looked at again"
 	}
 	return "some counts were negative"

@@ -98,12 +98,12 @@ func TestR9_ConditionsSayWhatWasSeen(t *testing.T) {
 		want map[int]told // what differs from healthy
 	}{
 		{"nothing is left", phase.Observation{}, nil},
-		{"zero counts are nothing", phase.Observation{Remaining: []phase.Remaining{{"", "pods", 0}}, Finalizers: []phase.Held{{"a/b", 0}}}, nil},
+		{"zero counts are nothing", phase.Observation{Remaining: []phase.Remaining{{"", "pods", 0}}, Finalizers: []phase.Holder{{Finalizer: "a/b"}}}, nil},
 		{"resources remain, sorted", phase.Observation{Remaining: []phase.Remaining{{"example.com", "widgets", 1}, {"", "pods", 2}}},
 			map[int]told{3: {phase.True, "SomeResourcesRemain",
 				"Some resources are remaining: pods. has 2 resource instances, widgets.example.com has 1 resource instances"}}},
 		{"finalizers remain, sorted and summed", phase.Observation{
-			Remaining: []phase.Remaining{{"", "pods", 4}}, Finalizers: []phase.Held{{"b/b", 1}, {"a/a", 1}, {"b/b", 2}}},
+			Remaining: []phase.Remaining{{"", "pods", 4}}, Finalizers: []phase.Holder{{Finalizer: "b/b", Objects: 1}, {Finalizer: "a/a", Objects: 1}, {Finalizer: "b/b", Objects: 2}}},
 			map[int]told{
 				3: {phase.True, "SomeResourcesRemain", "Some resources are remaining: pods. has 4 resource instances"},
 				4: {phase.True, "SomeFinalizersRemain",
@@ -188,8 +188,8 @@ func TestObservation(t *testing.T) {
 		{"unasked, negative", phase.Observation{Unasked: -1}, true, true, false},
 		{"remaining", phase.Observation{Remaining: []phase.Remaining{{Count: 1}}}, true, false, false},
 		{"remaining, negative", phase.Observation{Remaining: []phase.Remaining{{Count: -1}}}, true, true, false},
-		{"held", phase.Observation{Finalizers: []phase.Held{{Count: 1}}}, true, false, false},
-		{"held, negative", phase.Observation{Finalizers: []phase.Held{{Count: -1}}}, true, true, false},
+		{"held", phase.Observation{Finalizers: []phase.Holder{{Objects: 1}}}, true, false, false},
+		{"held, negative", phase.Observation{Finalizers: []phase.Holder{{Objects: -1}}}, true, true, false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -278,7 +278,7 @@ func TestConditionEqual(t *testing.T) {
 func ExampleConditions() {
 	seen := phase.Observation{
 		Remaining:  []phase.Remaining{{Group: "example.com", Resource: "widgets", Count: 1}, {Resource: "pods", Count: 2}},
-		Finalizers: []phase.Held{{Finalizer: "example.com/backup", Count: 1}},
+		Finalizers: []phase.Holder{{Finalizer: "example.com/backup", Objects: 1}},
 	}
 	for _, c := range phase.Conditions(nil, seen, "", time.Now()) {
 		if c.Status != phase.False {
@@ -306,7 +306,7 @@ func BenchmarkConditions(b *testing.B) {
 	old := phase.Conditions(nil, phase.Observation{}, "", before)
 	for name, seen := range map[string]phase.Observation{
 		"healthy":   {},
-		"remaining": {Remaining: []phase.Remaining{{"", "pods", 3}}, Finalizers: []phase.Held{{"a/b", 1}}},
+		"remaining": {Remaining: []phase.Remaining{{"", "pods", 3}}, Finalizers: []phase.Holder{{Finalizer: "a/b", Objects: 1}}},
 	} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
@@ -323,4 +323,4 @@ type counted struct {
 	n int
 }
 
-func (c counted) Failing() int { return c.n }
+func (c counted) Failures() int { return c.n }

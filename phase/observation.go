@@ -11,21 +11,21 @@ import (
 // namespace. The zero Observation is: everything answered, nothing is left.
 type Observation struct {
 	// Discovery are groups of resource types that could not be discovered. An error with
-	// a method Failing() int stands for so many; zero: it is not about single groups.
+	// a method Failures() int stands for so many; zero: it is not about single groups.
 	Discovery  []error
 	Parsing    []error     // resource types whose group or version could not be read
 	Content    []error     // resource types whose deletion or listing failed
 	Remaining  []Remaining // resource types that still have objects
-	Finalizers []Held      // finalizers on those objects
+	Finalizers []Holder    // finalizers on those objects
 	// LastSeen lists the resource types that had objects when their sources last answered,
 	// including the types of Remaining. An entry without a Resource stands for unknown types.
 	LastSeen []Remaining
 	// Unasked counts the resource types that were not asked at all, since they wait
 	// for others to be empty. What they hold is not known.
 	Unasked int
-	// Unsettled says that content may still come: what was seen is not final, and must
-	// be looked at again before a party lets go (rule R7).
-	Unsettled bool
+	// Provisional reports that content may still be created, so the observation is not
+	// final and a party must observe again before it removes its finalizer (rule R7).
+	Provisional bool
 	// Waived are failures that count for nothing, since an operator has declared that
 	// what failed holds nothing of the namespace; WaivedDiscovery are those of groups that
 	// could not be discovered. The conditions tell of them.
@@ -39,10 +39,11 @@ type Remaining struct {
 	Count    int
 }
 
-// Held is how many objects one finalizer holds.
-type Held struct {
-	Finalizer string
-	Count     int
+// Holder is a finalizer that holds objects.
+type Holder struct {
+	Finalizer string   `json:"finalizer"`
+	Objects   int      `json:"objects"`
+	Sample    []string `json:"sample,omitempty"` // names of some of the objects, sorted
 }
 
 // Answered reports whether nothing that was asked failed, but for what is waived.
@@ -53,9 +54,9 @@ func (o Observation) Answered() bool {
 // Partial reports whether the pass may have missed something: a source did not
 // answer or was not asked, content may still come, or a count is negative.
 func (o Observation) Partial() bool {
-	return !o.Answered() || o.Unasked != 0 || o.Unsettled ||
+	return !o.Answered() || o.Unasked != 0 || o.Provisional ||
 		slices.ContainsFunc(o.Remaining, func(r Remaining) bool { return r.Count < 0 }) ||
-		slices.ContainsFunc(o.Finalizers, func(h Held) bool { return h.Count < 0 })
+		slices.ContainsFunc(o.Finalizers, func(h Holder) bool { return h.Objects < 0 })
 }
 
 // Empty reports whether everything was asked, everything answered or is waived, and
@@ -63,7 +64,7 @@ func (o Observation) Partial() bool {
 func (o Observation) Empty() bool {
 	return !o.Partial() &&
 		!slices.ContainsFunc(o.Remaining, func(r Remaining) bool { return r.Count != 0 }) &&
-		!slices.ContainsFunc(o.Finalizers, func(h Held) bool { return h.Count != 0 })
+		!slices.ContainsFunc(o.Finalizers, func(h Holder) bool { return h.Objects != 0 })
 }
 
 // texts returns the texts of errs, sorted, so that the same failures read the
@@ -106,7 +107,7 @@ func (o Observation) remaining() []string {
 }
 
 func (o Observation) held() []string {
-	return counted(o.Finalizers, func(h Held) (string, int) { return h.Finalizer, h.Count },
+	return counted(o.Finalizers, func(h Holder) (string, int) { return h.Finalizer, h.Objects },
 		"%s in %d resource instances")
 }
 

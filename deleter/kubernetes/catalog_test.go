@@ -185,7 +185,7 @@ func TestBadTargets(t *testing.T) {
 			require.ErrorIs(t, err, tt.want)
 			require.False(t, report.Empty())
 			if tt.target.ValidateView() != nil || tt.target.Validate() == nil { // an active one may be looked at
-				report, err = d.Look(tt.ctx, tt.target)
+				report, err = d.Inspect(tt.ctx, tt.target)
 				require.ErrorIs(t, err, tt.want)
 				require.False(t, report.Empty())
 				inventory, err := d.Inventory(tt.ctx, tt.target)

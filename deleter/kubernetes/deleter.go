@@ -17,7 +17,7 @@ import (
 // be terminating, and one that began after the wait for creates under way
 // ([Options.Wait]), show no type that the pass did not see empty (rule R7). Until
 // that wait is over, content is deleted at once all the same, and [deleter.Report]
-// says in Settles how long it still takes.
+// says in Provisional how long it still takes.
 //
 // Each object is deleted in the background; types that cannot be listed fail. What
 // was learnt of types, and when namespaces were first seen terminating, is in
@@ -42,7 +42,7 @@ func (d *Deleter) Delete(ctx context.Context, target deleter.Target, previous de
 		previous = deleter.Report{}
 	}
 	if err := checkArguments(ctx, target); err != nil {
-		return deleter.Report{UID: target.UID, Clean: previous.Clean, LastSeen: previous.Sights(), Failed: err}, err
+		return deleter.Report{UID: target.UID, Clean: previous.Clean, LastSeen: previous.LastCounts(), Failed: err}, err
 	}
 	d.incarnations.firstSeen(target) // from now on, at the latest
 	known := d.catalog.latest()
@@ -63,7 +63,7 @@ func (d *Deleter) stale(v *view, target deleter.Target, previous deleter.Report)
 	now := time.Now()
 	switch {
 	case len(previous.Results)+len(previous.Clean) == 0, // the first pass over the incarnation, as far as is known
-		previous.Settles > 0,                // the pass before left nothing, so that this one may be the last
+		previous.Provisional > 0,            // the pass before left nothing, so that this one may be the last
 		now.Sub(v.began) > d.options.Expiry, // also if that is negative
 		d.incarnations.lost(target):         // what was gone for a while may be back
 		return true
@@ -78,7 +78,7 @@ func (d *Deleter) overFresh(ctx context.Context, target deleter.Target, previous
 	if err == nil {
 		return d.over(ctx, target, previous, v, v.began)
 	}
-	report := deleter.Report{UID: target.UID, Clean: previous.Clean, LastSeen: previous.Sights()}
+	report := deleter.Report{UID: target.UID, Clean: previous.Clean, LastSeen: previous.LastCounts()}
 	undiscovered(ctx, &report, err)
 	return report
 }
@@ -105,7 +105,7 @@ func (d *Deleter) overBoth(ctx context.Context, target deleter.Target, previous 
 		return report
 	}
 	first := report
-	first.Settles = 0 // no look before this one counts
+	first.Provisional = 0 // no look before this one counts
 	report = d.over(ctx, target, first, fresh, fresh.began)
 	addDeleted(report.Results, first.Results)
 	return report
@@ -114,20 +114,20 @@ func (d *Deleter) overBoth(ctx context.Context, target deleter.Target, previous 
 // over makes a pass over v, on the word of a discovery that did not begin before discovered.
 func (d *Deleter) over(ctx context.Context, target deleter.Target, previous deleter.Report, v *view, discovered time.Time) deleter.Report {
 	s := d.settling(target, previous, v, discovered)
-	if previous.Settles > 0 {
+	if previous.Provisional > 0 {
 		// It saw every type empty, so that this pass does best to look before it deletes.
 		previous.Results = v.blank
 	}
 	report, _ := v.composed.Delete(carrying(ctx, v, s.settled), target, previous) // the error is in the report
 	report.Clean = d.incarnations.lasting(target, report.Clean)
-	report.Settles = d.settles(target, s, report)
+	report.Provisional = d.settles(target, s, report)
 	return report
 }
 
 // undiscovered notes that a discovery failed as a whole: nobody knows what the pass
 // has not seen.
 func undiscovered(ctx context.Context, report *deleter.Report, err error) {
-	report.Settles = 0
+	report.Provisional = 0
 	if ctx.Err() == nil {
 		report.Discovery = []error{discoveryError{err}} // and what an earlier one lacked is no news
 	} else if report.Failed == nil {

@@ -79,7 +79,7 @@ func TestR7_TypeThatCameWhileItSettled(t *testing.T) {
 						w.Release("n", ofConfigs, "b")
 						time.Sleep(5 * time.Second)
 					}
-					time.Sleep(report.Settles)
+					time.Sleep(report.Provisional)
 					report = w.waits(t, "n", report)
 					require.Equal(t, 1, report.Remaining())
 				})
@@ -365,7 +365,7 @@ func TestLookAndWait(t *testing.T) {
 	d := w.cluster.Deleter()
 	require.ErrorIs(t, d.Wait(t.Context(), target, deleter.Report{UID: target.UID}), deleter.ErrNotSupported)
 
-	seen, err := d.Look(t.Context(), target)
+	seen, err := d.Inspect(t.Context(), target)
 	require.NoError(t, err)
 	require.Equal(t, 2, seen.Remaining())
 	require.Equal(t, 2, w.Objects("n"))

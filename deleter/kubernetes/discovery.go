@@ -191,6 +191,6 @@ func notJSON(err error) error {
 type discoveryError struct{ error }
 
 // Failing says that it is not about single groups, see [phase.Observation].
-func (discoveryError) Failing() int { return 0 }
+func (discoveryError) Failures() int { return 0 }
 
 func (e discoveryError) Unwrap() error { return e.error }

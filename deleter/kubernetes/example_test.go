@@ -88,7 +88,7 @@ func ExampleCluster_Content() {
 	pods, volumes := namespace.ResourceType{Name: "pods"}, namespace.ResourceType{Group: "storage.example.com", Name: "volumes"}
 	d, err := deleter.New([]deleter.Source{
 		{Resource: pods, Content: inCluster},
-		{Resource: volumes, Content: deleter.Func(ofHost), After: []namespace.ResourceType{pods}},
+		{Resource: volumes, Content: deleter.Funcs{Delete: ofHost}.Content(), After: []namespace.ResourceType{pods}},
 	}, nil)
 	if err != nil {
 		log.Fatal(err)

@@ -123,11 +123,11 @@ func TestRequestsWhileUnsettled(t *testing.T) {
 		s.delete(t, "n")
 		report := s.expect(t, "n", deleter.Report{}, pass.Waiting,
 			spent{Get: 1, Discover: 2, DeleteCollection: 60, List: 60, UpdateStatus: 1})
-		require.Equal(t, 5*time.Second, report.Settles)
+		require.Equal(t, 5*time.Second, report.Provisional)
 		require.True(t, s.api.Put("n", 7, simulated.Object{Name: "late"}))
 		time.Sleep(time.Second)
 		report = s.expect(t, "n", report, pass.Waiting, spent{Get: 1, Discover: 2, DeleteCollection: 1, List: 61})
-		time.Sleep(report.Settles + time.Millisecond)
+		time.Sleep(report.Provisional + time.Millisecond)
 		s.expect(t, "n", report, pass.Removed, spent{Get: 1, Discover: 2, List: 60, Finalize: 1})
 	})
 }

@@ -158,7 +158,7 @@ func TestNoHotLoopOfRounds(t *testing.T) {
 						return c.open(c.version(requests))
 					},
 				})
-				nothing, err := deleter.FromFunc(podsResource, func(context.Context, deleter.Target) (int, error) { return 0, nil })
+				nothing, err := deleter.New([]deleter.Source{{Resource: podsResource, Content: deleter.Funcs{Delete: func(context.Context, deleter.Target) (int, error) { return 0, nil }}.Content()}}, nil)
 				require.NoError(t, err)
 				follows, err := controller.New(n, nothing, namespace.Party{Finalizer: "kubernetes"}, nil)
 				require.NoError(t, err)

@@ -241,7 +241,7 @@ func TestFailedDiscoverySettlesNothing(t *testing.T) {
 		w.set(func() { w.failed = errors.New("down") })
 		report, err := w.cluster.Deleter().Delete(t.Context(), w.target(t, "n"), deleter.Report{})
 		require.ErrorContains(t, err, "down")
-		require.Zero(t, report.Settles)
+		require.Zero(t, report.Provisional)
 	})
 }
 
@@ -262,7 +262,7 @@ func TestSettlingBeginsWithTheCall(t *testing.T) {
 		report, err := w.cluster.Deleter().Delete(t.Context(), w.target(t, "n"), deleter.Report{})
 		require.NoError(t, err)
 		require.Positive(t, time.Since(began))
-		require.Equal(t, 5*time.Second-time.Since(began), report.Settles)
+		require.Equal(t, 5*time.Second-time.Since(began), report.Provisional)
 	})
 }
 

@@ -44,7 +44,7 @@ type settling struct {
 func (d *Deleter) settling(target deleter.Target, previous deleter.Report, v *view, discovered time.Time) settling {
 	s := settling{at: d.incarnations.firstSeen(target).Add(d.options.wait(v.server))}
 	s.settled = !discovered.Before(s.at)
-	if d.options.QuietTwice && !s.settled && previous.Settles > 0 {
+	if d.options.QuietTwice && !s.settled && previous.Provisional > 0 {
 		s.quiet = d.incarnations.quiet(target)
 	}
 	return s

@@ -51,11 +51,11 @@ func TestHowLongItSettles(t *testing.T) {
 					}
 					report := w.waits(t, name, deleter.Report{})
 					require.Zero(t, w.Objects(name), "content goes at once all the same")
-					require.Equal(t, tt.want, report.Settles)
+					require.Equal(t, tt.want, report.Provisional)
 					time.Sleep(tt.want - time.Millisecond)
 					report = w.waits(t, name, report)
-					require.Equal(t, time.Millisecond, report.Settles)
-					time.Sleep(report.Settles)
+					require.Equal(t, time.Millisecond, report.Provisional)
+					time.Sleep(report.Provisional)
 					w.removed(t, name, report)
 				}
 				require.Equal(t, tt.asked, w.Requests(simulated.Version))
@@ -77,7 +77,7 @@ func TestSettlingWithoutAVersion(t *testing.T) {
 		w.create(t, "n")
 		w.delete(t, "n")
 		report := w.waits(t, "n", deleter.Report{})
-		require.Equal(t, 5*time.Second, report.Settles)
+		require.Equal(t, 5*time.Second, report.Provisional)
 		report = w.waits(t, "n", report)
 		w.set(func() { w.requests = nil })
 		// The discovery beside this pass tells; the pass after it knows.
@@ -110,7 +110,7 @@ func TestR7_SlowDiscovery(t *testing.T) {
 		began := time.Now()
 		report := w.waits(t, "n", deleter.Report{})
 		require.Equal(t, 5*time.Second, time.Since(began))
-		require.Equal(t, time.Millisecond, report.Settles, "the pass began after the wait, its discovery did not")
+		require.Equal(t, time.Millisecond, report.Provisional, "the pass began after the wait, its discovery did not")
 		report = w.waits(t, "n", report)
 		require.Equal(t, 1, report.Remaining())
 		w.Release("n", ofWidgets, "late")
@@ -128,16 +128,16 @@ func TestR7_LateContent(t *testing.T) {
 				w.delete(t, "n")
 				report := w.waits(t, "n", deleter.Report{})
 				w.put(t, "n", ofConfigs, simulated.Object{Name: "late"})
-				time.Sleep(report.Settles)
+				time.Sleep(report.Provisional)
 				held := "later"
 				w.put(t, "n", ofConfigs, simulated.Object{Name: held, Finalizers: []string{"example.com/f"}})
 				report = w.waits(t, "n", report)
 				require.Equal(t, 1, w.Objects("n"))
-				require.Zero(t, report.Settles, "there is something left to wait for")
+				require.Zero(t, report.Provisional, "there is something left to wait for")
 				w.Release("n", ofConfigs, held)
 				if opts.QuietTwice {
 					report = w.waits(t, "n", report)
-					require.Equal(t, 50*time.Millisecond, report.Settles, "the first look that is empty again")
+					require.Equal(t, 50*time.Millisecond, report.Provisional, "the first look that is empty again")
 				}
 				w.removed(t, "n", report)
 			})
@@ -156,12 +156,12 @@ func TestSettlingBeginsWithTheFirstSight(t *testing.T) {
 		require.NoError(t, err)
 		time.Sleep(2 * time.Second)
 		report := w.waits(t, "n", deleter.Report{})
-		require.Equal(t, 3*time.Second, report.Settles)
-		time.Sleep(report.Settles)
+		require.Equal(t, 3*time.Second, report.Provisional)
+		time.Sleep(report.Provisional)
 		w.restart(t, kubernetes.Options{})
 		report = w.waits(t, "n", report)
-		require.Equal(t, 5*time.Second, report.Settles)
-		time.Sleep(report.Settles)
+		require.Equal(t, 5*time.Second, report.Provisional)
+		time.Sleep(report.Provisional)
 		w.removed(t, "n", report)
 	})
 }
@@ -173,7 +173,7 @@ func TestQuietTwice(t *testing.T) {
 		w.create(t, "n")
 		w.delete(t, "n")
 		report := w.waits(t, "n", deleter.Report{}) // writes the status, so that versions move
-		require.Equal(t, 50*time.Millisecond, report.Settles)
+		require.Equal(t, 50*time.Millisecond, report.Provisional)
 		w.removed(t, "n", report)
 	})
 	synctest.Test(t, func(t *testing.T) {
@@ -187,7 +187,7 @@ func TestQuietTwice(t *testing.T) {
 		for _, want := range []time.Duration{50 * time.Millisecond, 4950 * time.Millisecond, 4900 * time.Millisecond} {
 			report, err = w.cluster.Deleter().Delete(t.Context(), target, report.Compact())
 			require.NoError(t, err)
-			require.Equal(t, want, report.Settles)
+			require.Equal(t, want, report.Provisional)
 			time.Sleep(50 * time.Millisecond)
 		}
 		w.create(t, "another") // now they move
@@ -246,7 +246,7 @@ func TestQuietTwiceIsTwoPasses(t *testing.T) {
 			}
 		})
 		report := w.waits(t, "n", deleter.Report{})
-		require.Equal(t, 50*time.Millisecond, report.Settles)
+		require.Equal(t, 50*time.Millisecond, report.Provisional)
 		w.removed(t, "n", report)
 	})
 }
@@ -258,7 +258,7 @@ func TestR7_PassAcrossTheEndOfTheWait(t *testing.T) {
 		w.create(t, "n")
 		w.delete(t, "n")
 		report := w.waits(t, "n", deleter.Report{})
-		time.Sleep(report.Settles - time.Millisecond)
+		time.Sleep(report.Provisional - time.Millisecond)
 		w.set(func() {
 			w.requests = func(_ context.Context, r simulated.Request) error {
 				if r.Verb == simulated.List {
@@ -268,7 +268,7 @@ func TestR7_PassAcrossTheEndOfTheWait(t *testing.T) {
 			}
 		})
 		report = w.waits(t, "n", report)
-		require.Equal(t, time.Millisecond, report.Settles)
+		require.Equal(t, time.Millisecond, report.Provisional)
 		w.removed(t, "n", report)
 	})
 }
@@ -281,7 +281,7 @@ func TestSecondLookDeletesNothing(t *testing.T) {
 		w.delete(t, "n")
 		report := w.waits(t, "n", deleter.Report{})
 		require.Empty(t, report.Results, "it is compact")
-		time.Sleep(report.Settles)
+		time.Sleep(report.Provisional)
 		w.ResetRequests()
 		w.removed(t, "n", report)
 		require.Equal(t, 3, w.Requests(simulated.List))

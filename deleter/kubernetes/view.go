@@ -32,15 +32,15 @@ func (c *content) View(ctx context.Context, target deleter.Target, limit int, ne
 	return pageOf(list), nil
 }
 
-// Look reports what is in the target and deletes nothing, see [deleter.Composed.Look];
+// Look reports what is in the target and deletes nothing, see [deleter.Composed.Inspect];
 // the namespace may be Active if the target's DeletedAt is zero. It makes a discovery
 // first.
-func (d *Deleter) Look(ctx context.Context, target deleter.Target) (deleter.Report, error) {
+func (d *Deleter) Inspect(ctx context.Context, target deleter.Target) (deleter.Report, error) {
 	v, report, err := d.beforeLook(ctx, target)
 	if err != nil {
 		return report, err
 	}
-	return v.composed.Look(carrying(ctx, v, false), target)
+	return v.composed.Inspect(carrying(ctx, v, false), target)
 }
 
 // Inventory lists every object in the target, see [deleter.Composed.Inventory], under the

@@ -42,7 +42,7 @@ func TestInventoryOfActive(t *testing.T) {
 		require.NotEmpty(t, inventory.Objects[i].UID)
 	}
 	require.Equal(t, []string{"example.com/f"}, inventory.Objects[2].Finalizers)
-	report, err := w.cluster.Deleter().Look(t.Context(), target)
+	report, err := w.cluster.Deleter().Inspect(t.Context(), target)
 	require.NoError(t, err)
 	require.Equal(t, 4, report.Remaining())
 	require.Equal(t, 4, w.Objects("n"))
@@ -63,7 +63,7 @@ func TestR8_ViewWhileReplaced(t *testing.T) {
 	w := newWorld(t, ours, kubernetes.Options{})
 	w.create(t, "n")
 	target := w.active(t, "n")
-	_, err := w.cluster.Deleter().Look(t.Context(), target) // so that it was seen once
+	_, err := w.cluster.Deleter().Inspect(t.Context(), target) // so that it was seen once
 	require.NoError(t, err)
 	replaced := false
 	w.set(func() {
@@ -103,7 +103,7 @@ func TestR8_ViewOfAnotherIncarnation(t *testing.T) {
 		require.ErrorIs(t, err, deleter.ErrIncarnation)
 		require.Empty(t, inventory.Objects)
 	}
-	_, err := w.cluster.Deleter().Look(t.Context(), target)
+	_, err := w.cluster.Deleter().Inspect(t.Context(), target)
 	require.NoError(t, err)
 	w.delete(t, "n")
 	var report deleter.Report
@@ -170,7 +170,7 @@ func TestR7_WaivedGroup(t *testing.T) {
 		seen, err = w.fails(t, "seen", seen)
 		require.ErrorIs(t, err, down)
 	}
-	require.Equal(t, []deleter.Sight{{Resource: widgets, Objects: 1}}, seen.LastSeen)
+	require.Equal(t, []deleter.ResourceCount{{Resource: widgets, Objects: 1}}, seen.LastSeen)
 	w.removed(t, "a", deleter.Report{})
 
 	// What was seen is handed on where nothing is asked.
@@ -203,6 +203,6 @@ func TestR7_WaivedGroupAfterRestart(t *testing.T) {
 		w.restart(t, kubernetes.Options{Expiry: -1})
 		report, err := w.fails(t, "seen", deleter.Report{})
 		require.ErrorContains(t, err, "not waived: 1 object was left of it")
-		require.Equal(t, []deleter.Sight{{Resource: widgets, Objects: 1}}, report.LastSeen)
+		require.Equal(t, []deleter.ResourceCount{{Resource: widgets, Objects: 1}}, report.LastSeen)
 	}
 }

@@ -18,7 +18,7 @@ func runController(ctx context.Context, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	d, err := deleter.FromFunc(documents, host.deleteDocuments)
+	d, err := deleter.New([]deleter.Source{{Resource: documents, Content: deleter.Funcs{Delete: host.deleteDocuments}.Content()}}, nil)
 	if err != nil {
 		return err
 	}

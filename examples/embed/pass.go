@@ -23,12 +23,12 @@ func onePass(ctx context.Context, w io.Writer) error {
 	}
 	// The first time, the documents' database is out of order.
 	calls := 0
-	d, err := deleter.FromFunc(documents, func(ctx context.Context, target deleter.Target) (int, error) {
+	d, err := deleter.New([]deleter.Source{{Resource: documents, Content: deleter.Funcs{Delete: func(ctx context.Context, target deleter.Target) (int, error) {
 		if calls++; calls == 1 {
 			return 0, fmt.Errorf("connection refused")
 		}
 		return host.deleteDocuments(ctx, target)
-	})
+	}}.Content()}}, nil)
 	if err != nil {
 		return err
 	}

@@ -33,7 +33,7 @@ func (a *agent) dryRun(ctx context.Context, w io.Writer) error {
 			continue
 		}
 		looked++
-		report, err := a.cluster.Deleter().Look(ctx, deleter.Target{Namespace: name, UID: ns.UID, DeletedAt: ns.DeletionTimestamp.Time})
+		report, err := a.cluster.Deleter().Inspect(ctx, deleter.Target{Namespace: name, UID: ns.UID, DeletedAt: ns.DeletionTimestamp.Time})
 		if err != nil {
 			failed++
 		}

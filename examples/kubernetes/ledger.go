@@ -106,7 +106,7 @@ func (l *ledger) remaining() (objects int) {
 
 // waiting tells what a namespace waits for: what makes it another state, and the whole.
 func waiting(report deleter.Report) (state, text string) {
-	if report.Remaining() == 0 && report.Settles > 0 {
+	if report.Remaining() == 0 && report.Provisional > 0 {
 		const settles = "is empty; creates may be under way, so that it is looked at again"
 		return settles, settles
 	}

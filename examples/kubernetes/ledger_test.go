@@ -12,6 +12,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/finalizer"
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/pass"
+	"github.com/nslifecycle/nslifecycle/phase"
 )
 
 // What passes come to is said when it is another state, not when only numbers are
@@ -21,7 +22,7 @@ func TestOneLineForEachChange(t *testing.T) {
 	var said []string
 	l := newLedger(func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) })
 	ref := namespace.Ref{Name: "a", UID: "1"}
-	left := func(n int, holders ...deleter.Holder) deleter.Result {
+	left := func(n int, holders ...phase.Holder) deleter.Result {
 		return deleter.Result{Resource: namespace.ResourceType{Name: "pods"}, Remaining: n, Holders: holders}
 	}
 	ns := namespace.Namespace{}
@@ -32,7 +33,7 @@ func TestOneLineForEachChange(t *testing.T) {
 	step(pass.Waiting, nil, left(5))
 	step(pass.Waiting, nil, left(4))
 	step(pass.Interrupted, errors.New("interrupted"))
-	held := deleter.Holder{Finalizer: "example.com/keep", Objects: 1}
+	held := phase.Holder{Finalizer: "example.com/keep", Objects: 1}
 	step(pass.Waiting, nil, left(3, held))
 	step(pass.Waiting, nil, left(2, held))
 	require.Equal(t, 2, l.remaining())

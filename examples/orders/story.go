@@ -130,7 +130,7 @@ func (p *pouring) result() error {
 // control runs the controller until acme is gone.
 func (s *service) control(ctx context.Context) error {
 	d, err := s.tenants.Deleter(&registry.DeleterOptions{Sources: func(_ context.Context, sources []deleter.Source) ([]deleter.Source, error) {
-		return append(sources, deleter.Source{Resource: ordersType, Content: deleter.Func(s.orders.empty), Final: true}), nil
+		return append(sources, deleter.Source{Resource: ordersType, Content: deleter.Funcs{Delete: s.orders.empty}.Content(), Final: true}), nil
 	}})
 	if err != nil {
 		return err

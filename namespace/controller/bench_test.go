@@ -343,7 +343,7 @@ func BenchmarkStart(b *testing.B) {
 				_, err = r.Delete(b.Context(), name, namespace.Preconditions{})
 				require.NoError(b, err)
 			}
-			d, err := deleter.FromFunc(resource(0), func(context.Context, deleter.Target) (int, error) { return 1, nil })
+			d, err := deleter.New([]deleter.Source{{Resource: resource(0), Content: deleter.Funcs{Delete: func(context.Context, deleter.Target) (int, error) { return 1, nil }}.Content()}}, nil)
 			require.NoError(b, err)
 			var used int64
 			for b.Loop() {

@@ -17,7 +17,7 @@ func Example() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	tenants := new(controllertest.Host)
-	d, err := deleter.FromFunc(namespace.ResourceType{Name: "invoices"}, func(context.Context, deleter.Target) (int, error) { return 0, nil })
+	d, err := deleter.New([]deleter.Source{{Resource: namespace.ResourceType{Name: "invoices"}, Content: deleter.Funcs{Delete: func(context.Context, deleter.Target) (int, error) { return 0, nil }}.Content()}}, nil)
 	if err != nil {
 		fmt.Println(err)
 		return

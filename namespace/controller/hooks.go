@@ -195,7 +195,7 @@ func stateOf(message string, r deleter.Report, waived []string) uint64 {
 	for _, err := range r.Discovery {
 		each(err, func(err error) {
 			mark("\x02", "")
-			failed(err, deleter.Failing(err))
+			failed(err, deleter.SourceOf(err))
 		})
 	}
 	if len(r.Parsing) > 0 {
@@ -226,7 +226,7 @@ func each(err error, f func(error)) {
 func waivedSources(r deleter.Report) []string {
 	var sources []string
 	for _, err := range r.Waived {
-		sources = append(sources, deleter.Failing(err))
+		sources = append(sources, deleter.SourceOf(err))
 	}
 	slices.Sort(sources)
 	return slices.Compact(sources)

@@ -35,10 +35,10 @@ func TestRemembered(t *testing.T) {
 				report.Results = append(report.Results, deleter.Result{Resource: r, Err: errors.New("broken")})
 			}
 			if rand.IntN(4) == 0 {
-				report.LastSeen = append(report.LastSeen, deleter.Sight{Resource: r, Objects: 1 + rand.IntN(9)})
+				report.LastSeen = append(report.LastSeen, deleter.ResourceCount{Resource: r, Objects: 1 + rand.IntN(9)})
 			}
 		}
-		report.Settles = time.Duration(rand.IntN(3)) * time.Second
+		report.Provisional = time.Duration(rand.IntN(3)) * time.Second
 		got := c.recall("u", c.remember(report))
 		want := report
 		want.Results = slices.Clone(report.Results)

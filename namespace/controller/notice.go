@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/nslifecycle/nslifecycle/deleter"
-	"github.com/nslifecycle/nslifecycle/namespace/pass"
 )
 
 // notice is one wait for content to go: for the moment at which another pass is
@@ -52,7 +51,7 @@ func (l *loop) await(e *entry, report deleter.Report, floor time.Duration, futil
 func wait(ctx context.Context, w deleter.Waiter, target deleter.Target, report deleter.Report) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			err = &pass.PanicError{In: "the deleter's wait", Value: v, Stack: debug.Stack()}
+			err = &deleter.PanicError{In: "the deleter's wait", Value: v, Stack: debug.Stack()}
 		}
 	}()
 	return w.Wait(ctx, target, report)

@@ -56,7 +56,7 @@ func (c *catalog) number(r namespace.ResourceType) uint32 {
 
 // remember keeps of r what the next pass and a wait need.
 func (c *catalog) remember(r deleter.Report) remembered {
-	m := remembered{settles: r.Settles, known: true}
+	m := remembered{settles: r.Provisional, known: true}
 	for _, resource := range r.Clean {
 		n := c.number(resource)
 		for int(n/64) >= len(m.clean) {
@@ -87,7 +87,7 @@ func (c *catalog) recall(uid string, m remembered) deleter.Report {
 	if !m.known {
 		return deleter.Report{}
 	}
-	r := deleter.Report{UID: uid, Settles: m.settles}
+	r := deleter.Report{UID: uid, Provisional: m.settles}
 	for i, word := range m.clean {
 		for ; word != 0; word &= word - 1 {
 			r.Clean = append(r.Clean, c.resources[i*64+bits.TrailingZeros64(word)])
@@ -96,7 +96,7 @@ func (c *catalog) recall(uid string, m remembered) deleter.Report {
 	slices.SortFunc(r.Clean, namespace.ResourceType.Compare)
 	for _, l := range m.left {
 		if l.sight {
-			r.LastSeen = append(r.LastSeen, deleter.Sight{Resource: c.resources[l.number], Objects: l.remaining})
+			r.LastSeen = append(r.LastSeen, deleter.ResourceCount{Resource: c.resources[l.number], Objects: l.remaining})
 			continue
 		}
 		result := deleter.Result{

@@ -8,8 +8,8 @@ import (
 	"runtime/debug"
 	"time"
 
+	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/namespace"
-	"github.com/nslifecycle/nslifecycle/namespace/pass"
 )
 
 // news is what the watcher tells the loop.
@@ -82,7 +82,7 @@ func (w *watcher) outlive(ctx context.Context) error {
 func (w *watcher) follow(ctx context.Context) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			err = &pass.PanicError{In: "the watch", Value: v, Stack: debug.Stack()}
+			err = &deleter.PanicError{In: "the watch", Value: v, Stack: debug.Stack()}
 		}
 	}()
 	listing := w.token == ""

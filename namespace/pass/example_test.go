@@ -20,10 +20,10 @@ func ExampleRun() {
 	_, _ = tenants.Delete(ctx, "acme")
 
 	invoices := 5
-	d, err := deleter.FromFunc(namespace.ResourceType{Name: "invoices"}, func(context.Context, deleter.Target) (int, error) {
+	d, err := deleter.New([]deleter.Source{{Resource: namespace.ResourceType{Name: "invoices"}, Content: deleter.Funcs{Delete: func(context.Context, deleter.Target) (int, error) {
 		invoices = max(0, invoices-3) // as many as one statement deletes
 		return invoices, nil
-	})
+	}}.Content()}}, nil)
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -10,22 +10,6 @@ import (
 	"github.com/nslifecycle/nslifecycle/phase"
 )
 
-// PanicError is a panic of the host's code, turned into a failure.
-type PanicError struct {
-	In    string // whose code panicked, such as "the deleter"
-	Value any
-	Stack []byte
-}
-
-// Error implements error; it leaves out the stack.
-func (e *PanicError) Error() string { return fmt.Sprintf("%s panicked: %v", e.In, e.Value) }
-
-// Unwrap returns the value if it is an error.
-func (e *PanicError) Unwrap() error {
-	err, _ := e.Value.(error)
-	return err
-}
-
 // StorageError is a read or a write of the namespace that failed, as opposed to the
 // deletion of its content.
 type StorageError struct {
@@ -60,11 +44,11 @@ func observe(uid string, report deleter.Report, err error) namespace.Observed {
 		Failed:      err,
 		Estimate:    report.Estimate(),
 	}
-	for _, s := range report.Sights() {
+	for _, s := range report.LastCounts() {
 		seen.LastSeen = append(seen.LastSeen, phase.Remaining{Group: s.Resource.Group, Resource: s.Resource.Name, Count: s.Objects})
 	}
 	for _, r := range report.Results {
-		odd := r.Remaining < 0 || slices.ContainsFunc(r.Holders, func(h deleter.Holder) bool { return h.Objects < 0 })
+		odd := r.Remaining < 0 || slices.ContainsFunc(r.Holders, func(h phase.Holder) bool { return h.Objects < 0 })
 		if r.Waiting || odd || r.More && r.Remaining == 0 {
 			seen.Unasked++
 		}

@@ -223,7 +223,7 @@ func TestPanics(t *testing.T) {
 	terminate(t, h, "a")
 	broken := errors.New("broken")
 	_, err := run(t, h, deleterFunc(func(context.Context, deleter.Target, deleter.Report) (deleter.Report, error) { panic(broken) }), kubernetes, "a")
-	var panicked *pass.PanicError
+	var panicked *deleter.PanicError
 	require.ErrorAs(t, err, &panicked)
 	require.ErrorIs(t, err, broken)
 	require.NotEmpty(t, panicked.Stack)

@@ -30,10 +30,10 @@ func TestR7_NoDoubtfulAnswerFinalizes(t *testing.T) {
 		"not asked":             one(deleter.Result{Waiting: true}),
 		"not finished":          one(deleter.Result{More: true}),
 		"a count without sense": one(deleter.Result{Remaining: -1}),
-		"held":                  one(deleter.Result{Holders: []deleter.Holder{{Finalizer: "example.com/f", Objects: 1}}}),
+		"held":                  one(deleter.Result{Holders: []phase.Holder{{Finalizer: "example.com/f", Objects: 1}}}),
 		"holders that cancel out": {Results: []deleter.Result{
-			{Resource: pods, Holders: []deleter.Holder{{Finalizer: "example.com/f", Objects: 1}}},
-			{Resource: widgets, Holders: []deleter.Holder{{Finalizer: "example.com/f", Objects: -1}}},
+			{Resource: pods, Holders: []phase.Holder{{Finalizer: "example.com/f", Objects: 1}}},
+			{Resource: widgets, Holders: []phase.Holder{{Finalizer: "example.com/f", Objects: -1}}},
 		}},
 		"discovery failed":        {Discovery: []error{broken}},
 		"a group was not read":    {Parsing: []error{broken}},
@@ -156,7 +156,7 @@ func TestR9_ConditionsTellWhatWasSeen(t *testing.T) {
 	)
 	panics := deleterFunc(func(context.Context, deleter.Target, deleter.Report) (deleter.Report, error) { panic("oh") })
 	half := deleter.Report{Results: []deleter.Result{{Resource: pods, Err: broken}, {Resource: widgets, Remaining: 2,
-		Holders: []deleter.Holder{{Finalizer: "example.com/f", Objects: 2}}}}}
+		Holders: []phase.Holder{{Finalizer: "example.com/f", Objects: 2}}}}}
 	for _, c := range []struct {
 		name    string
 		deleter deleter.Deleter

@@ -42,7 +42,7 @@ const attempts = 6
 //
 // The error is not nil exactly if the outcome is [Failed] or [Interrupted]. It
 // holds every cause for [errors.Is] and [errors.As]: the deleter's, a
-// [*PanicError] if the deleter panicked, and a [*StorageError] for each read or write of
+// [*deleter.PanicError] if the deleter panicked, and a [*StorageError] for each read or write of
 // the namespace that failed. Whatever failed, the conditions were written as true to what
 // the pass saw, or the error says why they could not be (rule R9). A request that makes no
 // sense is refused with [namespace.ErrBadRequest] before anything is read.
@@ -52,7 +52,7 @@ func Run(ctx context.Context, namespaces Namespaces, d deleter.Deleter, party na
 	p := run{namespaces: namespaces, deleter: d, party: party, req: req}
 	defer func() {
 		if v := recover(); v != nil {
-			result, err = p.end(&PanicError{In: "the place where namespaces are kept", Value: v, Stack: debug.Stack()})
+			result, err = p.end(&deleter.PanicError{In: "the place where namespaces are kept", Value: v, Stack: debug.Stack()})
 		}
 	}()
 	if err := p.validate(ctx); err != nil {
@@ -200,7 +200,7 @@ func (p *run) look(ctx context.Context) error {
 	}
 	report, err := ask(within, p.deleter, target, previous)
 	if err != nil && report.UID == "" && len(report.Results) == 0 { // such as after a panic
-		report.LastSeen = previous.Sights()
+		report.LastSeen = previous.LastCounts()
 	}
 	p.result.Report = report
 	if err != nil && ctx.Err() != nil {
@@ -220,7 +220,7 @@ func (p *run) look(ctx context.Context) error {
 func ask(ctx context.Context, d deleter.Deleter, target deleter.Target, previous deleter.Report) (report deleter.Report, err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			report, err = deleter.Report{}, &PanicError{In: "the deleter", Value: v, Stack: debug.Stack()}
+			report, err = deleter.Report{}, &deleter.PanicError{In: "the deleter", Value: v, Stack: debug.Stack()}
 		}
 	}()
 	return d.Delete(ctx, target, previous)

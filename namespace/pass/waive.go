@@ -47,11 +47,11 @@ func remember(ns namespace.Namespace, party namespace.Party, previous deleter.Re
 			unknown = append(unknown, r)
 			continue
 		}
-		if !slices.ContainsFunc(sights, func(s deleter.Sight) bool { return s.Resource == resource }) {
-			sights = append(sights, deleter.Sight{Resource: resource, Objects: r.Count})
+		if !slices.ContainsFunc(sights, func(s deleter.ResourceCount) bool { return s.Resource == resource }) {
+			sights = append(sights, deleter.ResourceCount{Resource: resource, Objects: r.Count})
 		}
 	}
-	slices.SortFunc(sights, func(a, b deleter.Sight) int { return a.Resource.Compare(b.Resource) })
+	slices.SortFunc(sights, func(a, b deleter.ResourceCount) int { return a.Resource.Compare(b.Resource) })
 	previous.LastSeen = sights
 	return previous, unknown
 }
@@ -67,7 +67,7 @@ func (p *run) lapse(now time.Time) bool {
 	sources := inForce(p.result.Namespace, now)
 	divide := func(waived []error) (still, failed []error) {
 		for _, err := range waived {
-			if slices.Contains(sources, deleter.Failing(err)) {
+			if slices.Contains(sources, deleter.SourceOf(err)) {
 				still = append(still, err)
 				continue
 			}
@@ -96,7 +96,7 @@ func (p *run) lapse(now time.Time) bool {
 func restore(report *deleter.Report, failed []error) {
 	report.Results = slices.Clone(report.Results)
 	for _, err := range failed {
-		source := deleter.Failing(err)
+		source := deleter.SourceOf(err)
 		at := slices.IndexFunc(report.Results, func(r deleter.Result) bool { return r.Resource.String() == source })
 		if at < 0 {
 			report.Failed = multierr.Append(report.Failed, err)

@@ -223,12 +223,12 @@ func TestR7_WaiverOfWhatWasSeen(t *testing.T) {
 	terminate(t, h, "a")
 	waive(t, h, "a", widgets.String(), time.Hour)
 	failure := error(nil)
-	d, err := deleter.New([]deleter.Source{{Resource: widgets, Content: deleter.Func(func(context.Context, deleter.Target) (int, error) {
+	d, err := deleter.New([]deleter.Source{{Resource: widgets, Content: deleter.Funcs{Delete: func(context.Context, deleter.Target) (int, error) {
 		if failure != nil {
 			return 0, failure
 		}
 		return 5, nil
-	})}}, nil)
+	}}.Content()}}, nil)
 	require.NoError(t, err)
 	var previous deleter.Report
 	for i, want := range []pass.Outcome{pass.Waiting, pass.Failed, pass.Failed} {
@@ -248,12 +248,12 @@ func TestR7_WaiverOfWhatAnotherProcessSaw(t *testing.T) {
 		terminate(t, h, "a", finalizer.Kubernetes, origin.Finalizer)
 		left, failure := 5, error(nil)
 		newProcess := func() deleter.Deleter {
-			d, err := deleter.New([]deleter.Source{{Resource: widgets, Content: deleter.Func(func(context.Context, deleter.Target) (int, error) {
+			d, err := deleter.New([]deleter.Source{{Resource: widgets, Content: deleter.Funcs{Delete: func(context.Context, deleter.Target) (int, error) {
 				if failure != nil {
 					return 0, failure
 				}
 				return left, nil
-			})}}, nil)
+			}}.Content()}}, nil)
 			require.NoError(t, err)
 			return d
 		}
@@ -310,9 +310,9 @@ func TestR7_UnreadableRecordOfWhatWasSeen(t *testing.T) {
 		}
 	}
 	left := 1
-	answering, err := deleter.New([]deleter.Source{{Resource: widgets, Content: deleter.Func(func(context.Context, deleter.Target) (int, error) {
+	answering, err := deleter.New([]deleter.Source{{Resource: widgets, Content: deleter.Funcs{Delete: func(context.Context, deleter.Target) (int, error) {
 		return left, nil
-	})}}, nil)
+	}}.Content()}}, nil)
 	require.NoError(t, err)
 	result, err := run(t, h, answering, kubernetes, "a")
 	require.NoError(t, err)

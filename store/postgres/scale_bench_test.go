@@ -117,13 +117,13 @@ func benchController(b *testing.B, r *registry.Registry) {
 	var grown float64
 	for b.Loop() {
 		asked := make(chan string, scaleTerminating)
-		hold := deleter.Func(func(ctx context.Context, t deleter.Target) (int, error) {
+		hold := deleter.Funcs{Delete: func(ctx context.Context, t deleter.Target) (int, error) {
 			select {
 			case asked <- t.Namespace:
 			default:
 			}
 			return 1, nil // it never ends here
-		})
+		}}.Content()
 		d, err := deleter.New([]deleter.Source{{Resource: namespace.ResourceType{Name: "things"}, Content: hold}}, nil)
 		require.NoError(b, err)
 		c, err := controller.New(r, d, namespace.Party{Finalizer: finalizer.Kubernetes}, &controller.Options{MinDelay: time.Minute, MaxDelay: time.Minute})

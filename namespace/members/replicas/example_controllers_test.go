@@ -23,7 +23,7 @@ func Example_controllers() {
 	r, err := registry.New(s, nil)
 	check(err)
 	documents := namespace.ResourceType{Group: "example.com", Name: "documents"}
-	d, err := deleter.FromFunc(documents, func(context.Context, deleter.Target) (remaining int, err error) { return 0, nil })
+	d, err := deleter.New([]deleter.Source{{Resource: documents, Content: deleter.Funcs{Delete: func(context.Context, deleter.Target) (remaining int, err error) { return 0, nil }}.Content()}}, nil)
 	check(err)
 	party := namespace.Party{Finalizer: finalizer.Kubernetes}
 

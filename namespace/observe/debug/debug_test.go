@@ -128,7 +128,7 @@ func TestHeaders(t *testing.T) {
 func TestHostileNames(t *testing.T) {
 	d := going(hostile, time.Now())
 	d.Holders = []explain.Holder{{Finalizer: `"><script>alert(3)</script>`, Contact: "javascript:alert(4)"}}
-	d.Objects = []explain.Objects{{Resource: "<blink>", Sample: []string{"</td>", "\u202e"}, HeldBy: []explain.HeldBy{{Finalizer: "'", Sample: []string{"<i>"}}}}}
+	d.Objects = []explain.Objects{{Resource: "<blink>", Sample: []string{"</td>", "\u202e"}, HeldBy: []explain.HeldBy{{Holder: phase.Holder{Finalizer: "'", Sample: []string{"<i>"}}}}}}
 	d.Failures = []explain.Failure{{Source: "<u>", Text: "</script><script>alert(5)</script>\xff"}}
 	d.Passes = []explain.Pass{{Outcome: `"<svg onload=alert(6)>`, Error: "<x>"}}
 	d.Causes[0].Remedy.Command = "kubectl get '<y>'"

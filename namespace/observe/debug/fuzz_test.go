@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/nslifecycle/nslifecycle/namespace/observe/explain"
+	"github.com/nslifecycle/nslifecycle/phase"
 )
 
 // Whatever a namespace is called and whatever is said of it: its page has no markup of
@@ -35,7 +36,7 @@ func FuzzPage(f *testing.F) {
 		d.Causes[0] = explain.Cause{Kind: explain.Kind(text), Source: text, Summary: text, Detail: text, Remedy: explain.Remedy{Text: text, Command: text}}
 		d.Passes = []explain.Pass{{Outcome: text, Error: text}}
 		d.Failures = []explain.Failure{{Source: text, Text: text}}
-		d.Objects = []explain.Objects{{Resource: text, Sample: []string{text}, HeldBy: []explain.HeldBy{{Finalizer: text, Sample: []string{text}}}}}
+		d.Objects = []explain.Objects{{Resource: text, Sample: []string{text}, HeldBy: []explain.HeldBy{{Holder: phase.Holder{Finalizer: text, Sample: []string{text}}}}}}
 		p.only(d)
 		for _, target := range []string{"/", "/?namespace=" + url.QueryEscape(name)} {
 			w := get(h, target)

@@ -84,7 +84,7 @@ func stuck(now time.Time, holders ...explain.Holder) explain.Diagnosis {
 	d.Objects = []explain.Objects{
 		{Resource: "configmaps", Remaining: 238, Deleting: 0, Sample: []string{"app-1", "app-2", "app-3", "app-4", "app-5"}},
 		{Resource: "widgets.example.com", Remaining: 2, Deleting: 2, Sample: []string{"blue", "green"},
-			HeldBy: []explain.HeldBy{{Finalizer: "example.com/drain", Objects: 2, Sample: []string{"blue", "green"}, Since: ago(3 * time.Hour)}}},
+			HeldBy: []explain.HeldBy{{Holder: phase.Holder{Finalizer: "example.com/drain", Objects: 2, Sample: []string{"blue", "green"}}, Since: ago(3 * time.Hour)}}},
 		{Resource: "volumes.example.com", Waiting: true},
 	}
 	d.Failures = []explain.Failure{{

@@ -14,6 +14,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/controller"
 	"github.com/nslifecycle/nslifecycle/namespace/observe/explain"
 	"github.com/nslifecycle/nslifecycle/namespace/pass"
+	"github.com/nslifecycle/nslifecycle/phase"
 )
 
 // stuck is the report of a namespace with some content that is held and a source that
@@ -23,7 +24,7 @@ func stuck() pass.Result {
 	for _, name := range []string{"configmaps", "pods", "secrets", "services"} {
 		report.Results = append(report.Results, deleter.Result{
 			Resource: namespace.ResourceType{Name: name}, Remaining: 3, Deleting: 3, Sample: []string{name + "-a", name + "-b", name + "-c"},
-			Holders: []deleter.Holder{{Finalizer: "example.com/drain", Objects: 3, Sample: []string{name + "-a", name + "-b", name + "-c"}}},
+			Holders: []phase.Holder{{Finalizer: "example.com/drain", Objects: 3, Sample: []string{name + "-a", name + "-b", name + "-c"}}},
 		})
 	}
 	return pass.Result{Outcome: pass.Waiting, Report: report}
@@ -111,7 +112,7 @@ func BenchmarkHostileMemory(b *testing.B) {
 		for i := range 64 {
 			result := deleter.Result{Resource: namespace.ResourceType{Name: long(n, i)}, Remaining: 16, Err: errors.New(long(n, i, pass))}
 			for j := range 16 {
-				holder := deleter.Holder{Finalizer: long(n, i, j), Objects: 1}
+				holder := phase.Holder{Finalizer: long(n, i, j), Objects: 1}
 				for s := range 5 {
 					holder.Sample = append(holder.Sample, long(n, i, j, s, pass))
 				}

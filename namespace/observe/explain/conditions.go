@@ -149,7 +149,7 @@ func heldIn(message string) []HeldBy {
 		if !ok || !ok2 {
 			continue
 		}
-		list = append(list, HeldBy{Finalizer: brief(name, 2*maxName), Objects: n})
+		list = append(list, HeldBy{Holder: phase.Holder{Finalizer: brief(name, 2*maxName), Objects: n}})
 	}
 	return list
 }

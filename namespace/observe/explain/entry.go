@@ -9,6 +9,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/finalizer"
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/pass"
+	"github.com/nslifecycle/nslifecycle/phase"
 )
 
 // entry is what a recorder keeps of one incarnation.
@@ -88,7 +89,7 @@ func (e *entry) learn(p *part, most int, d *end) {
 	}
 	if outcome != pass.Interrupted {
 		e.fail(p, d.failures, d.at)
-		p.waived, p.settles = d.waived, report.Settles
+		p.waived, p.settles = d.waived, report.Provisional
 	}
 	room := maxNames
 	for _, other := range e.parts {
@@ -245,14 +246,14 @@ func (k *kind) take(r *deleter.Result, now time.Time) {
 }
 
 // hold takes in which finalizers hold objects.
-func (k *kind) hold(holders []deleter.Holder, now time.Time) {
+func (k *kind) hold(holders []phase.Holder, now time.Time) {
 	before := k.HeldBy
 	k.HeldBy = nil
 	for _, h := range holders {
 		if h.Objects <= 0 || len(k.HeldBy) == maxHolders {
 			continue
 		}
-		held := HeldBy{Finalizer: brief(h.Finalizer, 2*maxName), Objects: h.Objects, Since: now}
+		held := HeldBy{Holder: phase.Holder{Finalizer: brief(h.Finalizer, 2*maxName), Objects: h.Objects}, Since: now}
 		var names []string
 		for _, b := range before {
 			if b.Finalizer == held.Finalizer {

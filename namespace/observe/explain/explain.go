@@ -121,10 +121,8 @@ type Objects struct {
 
 // HeldBy is a finalizer that holds objects.
 type HeldBy struct {
-	Finalizer string    `json:"finalizer"`
-	Objects   int       `json:"objects"`
-	Sample    []string  `json:"sample,omitempty"`
-	Since     time.Time `json:"since,omitzero"`
+	phase.Holder
+	Since time.Time `json:"since,omitzero"`
 }
 
 // Failure is what failed in the same way once or several times.

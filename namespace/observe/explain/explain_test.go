@@ -90,11 +90,11 @@ var (
 	leftPods   = phase.Observation{Remaining: []phase.Remaining{{Resource: "pods", Count: 3}}}
 	held       = phase.Observation{
 		Remaining:  []phase.Remaining{{Resource: "pods", Count: 3}},
-		Finalizers: []phase.Held{{Finalizer: "example.com/backup", Count: 2}},
+		Finalizers: []phase.Holder{{Finalizer: "example.com/backup", Objects: 2}},
 	}
 	podsHeld = explain.Objects{
 		Resource: "pods", Remaining: 2, Deleting: 2, Sample: []string{"a", "b"}, Since: ago(time.Hour),
-		HeldBy: []explain.HeldBy{{Finalizer: "example.com/drain", Objects: 2, Sample: []string{"a", "b"}, Since: ago(time.Hour)}},
+		HeldBy: []explain.HeldBy{{Holder: phase.Holder{Finalizer: "example.com/drain", Objects: 2, Sample: []string{"a", "b"}}, Since: ago(time.Hour)}},
 	}
 	waiver = namespace.Waiver{Name: "w", Source: "widgets.example.com", By: "ann", Reason: "uninstalled", Until: now.Add(time.Hour).UTC()}
 )
@@ -205,7 +205,7 @@ func TestCauses(t *testing.T) {
 			[]explain.Kind{explain.Held, explain.Ordered}, "example.com/drain", ""},
 		{"settling", explain.Input{Namespace: dying("kubernetes"), History: looked(explain.History{Settles: 4 * time.Second}, "waiting")},
 			[]explain.Kind{explain.Settling}, "content may still come for 4s", ""},
-		{"settling, by conditions", explain.Input{Namespace: with(dying("kubernetes"), "", phase.Observation{Unsettled: true})},
+		{"settling, by conditions", explain.Input{Namespace: with(dying("kubernetes"), "", phase.Observation{Provisional: true})},
 			[]explain.Kind{explain.Settling}, "content may still come", ""},
 
 		{"an owner that is missing", explain.Input{Namespace: with(dying(origin), "", phase.Observation{}), Parties: []parties.Party{party(origin, false)}},

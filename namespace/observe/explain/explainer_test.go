@@ -30,12 +30,12 @@ func TestExplainerBesideAController(t *testing.T) {
 		recorder := explain.NewRecorder(nil)
 		broken := errors.New("connection refused")
 		var mended atomic.Bool
-		d, err := deleter.FromFunc(widgets, func(context.Context, deleter.Target) (int, error) {
+		d, err := deleter.New([]deleter.Source{{Resource: widgets, Content: deleter.Funcs{Delete: func(context.Context, deleter.Target) (int, error) {
 			if mended.Load() {
 				return 0, nil
 			}
 			return 0, broken
-		})
+		}}.Content()}}, nil)
 		require.NoError(t, err)
 		c, err := controller.New(host, d, namespace.Party{Finalizer: finalizer.Kubernetes}, &controller.Options{Hooks: recorder.HooksOf(finalizer.Kubernetes)})
 		require.NoError(t, err)

@@ -100,13 +100,13 @@ func addSource(add adder, r *deleter.Result, err error) {
 func addPass(add adder, err error, known bool) {
 	say := text(err)
 	var storage *pass.StorageError
-	var panicked *pass.PanicError
+	var panicked *deleter.PanicError
 	switch {
 	case errors.Is(err, namespace.ErrConflict):
 		add(Conflicts, sourceStorage, say, err)
 	case errors.As(err, &storage):
 		add(StorageFailed, sourceStorage, say, err)
-	case errors.As(err, &panicked) && panicked.In != sourceDeleter:
+	case errors.As(err, &panicked) && panicked.In != "" && panicked.In != sourceDeleter:
 		add(StorageFailed, sourceStorage, say, err)
 	case slow(err):
 		if !known { // otherwise it is told which source it was
@@ -164,7 +164,7 @@ func combined(err error) ([]error, bool) {
 		return nil, false
 	}
 	list := several.Unwrap()
-	if _, groups := err.(interface{ Failing() int }); groups && len(list) > 0 {
+	if _, groups := err.(interface{ Failures() int }); groups && len(list) > 0 {
 		return list, true
 	}
 	texts := make([]string, len(list))

@@ -101,7 +101,7 @@ func TestThePastIsNotThePresent(t *testing.T) {
 // begin runs a controller until stop is called.
 func begin(t *testing.T, host controller.Namespaces, hooks controller.Hooks, empty func(context.Context, deleter.Target) (int, error)) (stop func()) {
 	t.Helper()
-	d, err := deleter.FromFunc(widgets, empty)
+	d, err := deleter.New([]deleter.Source{{Resource: widgets, Content: deleter.Funcs{Delete: empty}.Content()}}, nil)
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	c, err := controller.New(host, d, namespace.Party{Finalizer: finalizer.Kubernetes}, &controller.Options{Hooks: hooks})
@@ -228,7 +228,7 @@ func TestDroppedFinalizer(t *testing.T) {
 			r := explain.NewRecorder(nil)
 			h := r.HooksOf(finalizer.Kubernetes)
 			report, err := refused(widgets)
-			report.Results = append(report.Results, deleter.Result{Resource: pods, Remaining: 3, Holders: []deleter.Holder{{Finalizer: "example.com/x", Objects: 3}}})
+			report.Results = append(report.Results, deleter.Result{Resource: pods, Remaining: 3, Holders: []phase.Holder{{Finalizer: "example.com/x", Objects: 3}}})
 			passed(h, shop, pass.Failed, err, report)
 			h.Retried(shop, time.Second, controller.ReasonFailed)
 			passed(h, shop, outcome, nil, deleter.Report{})
@@ -343,7 +343,7 @@ func TestRecorderBoundsNames(t *testing.T) {
 		for i := range 64 {
 			result := deleter.Result{Resource: namespace.ResourceType{Name: fmt.Sprintf("t%02d", i)}, Remaining: 16, Sample: []string{"a", "b", "c", "d", "e"}}
 			for j := range 16 {
-				result.Holders = append(result.Holders, deleter.Holder{Finalizer: fmt.Sprintf("%d.%d/x", i, j), Objects: 1, Sample: []string{"a", "b", "c", "d", "e"}})
+				result.Holders = append(result.Holders, phase.Holder{Finalizer: fmt.Sprintf("%d.%d/x", i, j), Objects: 1, Sample: []string{"a", "b", "c", "d", "e"}})
 			}
 			report.Results = append(report.Results, result)
 		}
@@ -362,7 +362,7 @@ func TestRecorderBoundsNames(t *testing.T) {
 // Names that were recorded are told as old ones where the conditions say the same.
 func TestOldNamesBesideConditions(t *testing.T) {
 	by := func(f string) explain.HeldBy {
-		return explain.HeldBy{Finalizer: f, Objects: 2, Sample: []string{"a", "b"}}
+		return explain.HeldBy{Holder: phase.Holder{Finalizer: f, Objects: 2, Sample: []string{"a", "b"}}}
 	}
 	in := explain.Input{Namespace: with(dying(finalizer.Kubernetes), "", held), Now: now}
 	in.History = lef(explain.Objects{Resource: "pods", Remaining: 3, HeldBy: []explain.HeldBy{by("example.com/backup"), by("example.com/drain")}})

@@ -118,7 +118,7 @@ func (r random) objects() explain.Objects {
 	return explain.Objects{
 		Resource: r.text(), Remaining: r.number(), Deleting: r.number(), Sample: some(r, 3, r.text), Waiting: r.IntN(4) == 0, AtLeast: r.IntN(4) == 0,
 		Returning: r.IntN(4) == 0, Since: r.time(), HeldBy: some(r, 2, func() explain.HeldBy {
-			return explain.HeldBy{Finalizer: r.text(), Objects: r.number(), Sample: some(r, 3, r.text), Since: r.time()}
+			return explain.HeldBy{Holder: phase.Holder{Finalizer: r.text(), Objects: r.number(), Sample: some(r, 3, r.text)}, Since: r.time()}
 		}),
 	}
 }

@@ -86,7 +86,7 @@ func TestRecorderTellsSinceWhen(t *testing.T) {
 		drained := func(remaining int, holders ...string) deleter.Report {
 			report := counted(pods, 0, remaining, 0)
 			for _, f := range holders {
-				report.Results[0].Holders = append(report.Results[0].Holders, deleter.Holder{Finalizer: f, Objects: 1})
+				report.Results[0].Holders = append(report.Results[0].Holders, phase.Holder{Finalizer: f, Objects: 1})
 			}
 			return report
 		}
@@ -169,7 +169,7 @@ func TestRecorderIsBounded(t *testing.T) {
 				result := deleter.Result{Resource: namespace.ResourceType{Name: name}, Remaining: 5, Err: errors.New(name + strings.Repeat("é", 1000))}
 				for k := range 100 {
 					result.Sample = append(result.Sample, name)
-					result.Holders = append(result.Holders, deleter.Holder{Finalizer: fmt.Sprint(k, name), Objects: 1})
+					result.Holders = append(result.Holders, phase.Holder{Finalizer: fmt.Sprint(k, name), Objects: 1})
 				}
 				report.Results = append(report.Results, result)
 			}
@@ -285,7 +285,7 @@ func TestHistoryIsACopy(t *testing.T) {
 	h := r.Hooks()
 	report := counted(pods, 0, 1, 0)
 	report.Results[0].Sample = []string{"a"}
-	report.Results[0].Holders = []deleter.Holder{{Finalizer: "a/b", Objects: 1, Sample: []string{"a"}}}
+	report.Results[0].Holders = []phase.Holder{{Finalizer: "a/b", Objects: 1, Sample: []string{"a"}}}
 	h.PassEnded(shop, pass.Result{Outcome: pass.Waiting, Report: report}, nil, 0)
 	got := r.History("shop", "u-1")
 	got.Objects[0].Sample[0], got.Objects[0].HeldBy[0].Sample[0], got.Passes[0].Outcome = "x", "x", "x"

@@ -25,7 +25,7 @@ func Example() {
 
 	host := new(controllertest.Host) // in earnest a registry.Registry, or the host's own
 	documents := namespace.ResourceType{Group: "example.com", Name: "documents"}
-	d, err := deleter.FromFunc(documents, func(context.Context, deleter.Target) (remaining int, err error) { return 0, nil })
+	d, err := deleter.New([]deleter.Source{{Resource: documents, Content: deleter.Funcs{Delete: func(context.Context, deleter.Target) (remaining int, err error) { return 0, nil }}.Content()}}, nil)
 	check(err)
 	removed := make(chan string)
 	told := controller.Hooks{Removed: func(ref namespace.Ref) { removed <- ref.Name }}

@@ -18,7 +18,7 @@ func keep(listed deleter.Inventory, err error) audit.Inventory {
 	for _, errs := range [][]error{report.Discovery, report.Parsing, {report.Failed}} {
 		for _, err := range errs {
 			if err != nil {
-				kept.Failures = append(kept.Failures, failure(deleter.Failing(err), err))
+				kept.Failures = append(kept.Failures, failure(deleter.SourceOf(err), err))
 			}
 		}
 	}

@@ -18,13 +18,13 @@ type Namespaces interface {
 	Get(ctx context.Context, name string) (namespace.Namespace, error)
 }
 
-// Looker tells what is in a namespace without deleting anything. [*deleter.Composed] is
+// Inspector tells what is in a namespace without deleting anything. [*deleter.Composed] is
 // one.
-type Looker interface {
-	Look(ctx context.Context, target deleter.Target) (deleter.Report, error)
+type Inspector interface {
+	Inspect(ctx context.Context, target deleter.Target) (deleter.Report, error)
 }
 
-var _ Looker = (*deleter.Composed)(nil)
+var _ Inspector = (*deleter.Composed)(nil)
 
 // Options tunes [Of]. Zero fields take the defaults.
 type Options struct {
@@ -51,7 +51,7 @@ type Options struct {
 //
 // The errors are those of Get, such as [namespace.ErrNotFound]; [namespace.ErrInvalid]
 // for a name or arguments that make no sense; and the cause of a context that ended.
-func Of(ctx context.Context, namespaces Namespaces, looker Looker, name string, options *Options) (Plan, error) {
+func Of(ctx context.Context, namespaces Namespaces, looker Inspector, name string, options *Options) (Plan, error) {
 	switch {
 	case ctx == nil || namespaces == nil || looker == nil:
 		return Plan{}, invalid(name, "the context, the namespaces and the looker are required")
@@ -70,7 +70,7 @@ func Of(ctx context.Context, namespaces Namespaces, looker Looker, name string, 
 		return Plan{}, fmt.Errorf("plan: read namespace %q: %w", name, err)
 	}
 	p := of(n, o, time.Now())
-	report, err := looker.Look(ctx, deleter.Target{Namespace: name, UID: n.UID, DeletedAt: n.DeletionTimestamp.Time})
+	report, err := looker.Inspect(ctx, deleter.Target{Namespace: name, UID: n.UID, DeletedAt: n.DeletionTimestamp.Time})
 	if ctx.Err() != nil {
 		return Plan{}, fmt.Errorf("plan: look at namespace %q: %w", name, context.Cause(ctx))
 	}
@@ -144,7 +144,7 @@ func (p *Plan) delete(n namespace.Namespace, immortal []string, at time.Time) er
 func (p *Plan) see(report deleter.Report, err error) {
 	for _, errs := range [][]error{report.Discovery, report.Parsing, {report.Failed}} {
 		for _, err := range errs {
-			p.fail(deleter.Failing(err), err)
+			p.fail(deleter.SourceOf(err), err)
 		}
 	}
 	for _, r := range report.Results {
@@ -152,10 +152,7 @@ func (p *Plan) see(report deleter.Report, err error) {
 		if r.Err != nil && r.Remaining == 0 {
 			continue
 		}
-		t := Type{Resource: r.Resource.String(), Objects: r.Remaining, More: r.More || r.Err != nil, Sample: slices.Clone(r.Sample)}
-		for _, h := range r.Holders {
-			t.HeldBy = append(t.HeldBy, HeldBy{h.Finalizer, h.Objects})
-		}
+		t := Type{Resource: r.Resource.String(), Objects: r.Remaining, More: r.More || r.Err != nil, Sample: r.Sample, HeldBy: r.Holders}
 		p.Types = append(p.Types, t)
 	}
 	if len(p.Failures) == 0 {

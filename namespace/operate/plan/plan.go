@@ -42,17 +42,11 @@ type Plan struct {
 
 // Type is one resource type of a plan.
 type Type struct {
-	Resource string   `json:"resource"`
-	Objects  int      `json:"objects"`
-	More     bool     `json:"more,omitempty"` // there may be more than these
-	Sample   []string `json:"sample,omitempty"`
-	HeldBy   []HeldBy `json:"heldBy,omitempty"`
-}
-
-// HeldBy is a finalizer that would hold objects.
-type HeldBy struct {
-	Finalizer string `json:"finalizer"`
-	Objects   int    `json:"objects"`
+	Resource string         `json:"resource"`
+	Objects  int            `json:"objects"`
+	More     bool           `json:"more,omitempty"` // there may be more than these
+	Sample   []string       `json:"sample,omitempty"`
+	HeldBy   []phase.Holder `json:"heldBy,omitempty"`
 }
 
 // Failure is a source that did not answer.

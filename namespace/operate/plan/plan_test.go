@@ -131,7 +131,7 @@ func TestPlan(t *testing.T) {
 			Finalizers:  []finalizer.Name{"example.com/disks", "kubernetes"},
 			Types: []plan.Type{
 				{Resource: "configmaps", Objects: 7, Sample: p.Types[0].Sample},
-				{Resource: "widgets.example.com", Objects: 1, Sample: []string{"w"}, HeldBy: []plan.HeldBy{{"example.com/disks", 1}}},
+				{Resource: "widgets.example.com", Objects: 1, Sample: []string{"w"}, HeldBy: []phase.Holder{{Finalizer: "example.com/disks", Objects: 1, Sample: []string{"w"}}}},
 				{Resource: "secrets"},
 			},
 		}, p))
@@ -343,10 +343,10 @@ func TestPlanOfATerminatingNamespace(t *testing.T) {
 func TestPlanSaysWhatItDoesNotKnow(t *testing.T) {
 	w := newWorld(t,
 		deleter.Source{Resource: namespace.ResourceType{Group: "example.com", Name: "disks"}, Content: failing{errors.New("connection refused")}},
-		deleter.Source{Resource: namespace.ResourceType{Name: "orders"}, Content: deleter.Func(func(context.Context, deleter.Target) (int, error) {
+		deleter.Source{Resource: namespace.ResourceType{Name: "orders"}, Content: deleter.Funcs{Delete: func(context.Context, deleter.Target) (int, error) {
 			t.Error("a plan must not delete")
 			return 0, nil
-		})},
+		}}.Content()},
 	)
 	w.create("x", nil)
 	w.put(widgets, "x", "w")
@@ -391,7 +391,7 @@ func (f fixed) Get(context.Context, string) (namespace.Namespace, error) {
 
 type looker deleter.Report
 
-func (l looker) Look(context.Context, deleter.Target) (deleter.Report, error) {
+func (l looker) Inspect(context.Context, deleter.Target) (deleter.Report, error) {
 	return deleter.Report(l), nil
 }
 
@@ -400,7 +400,7 @@ func TestHostileNames(t *testing.T) {
 	ns := namespace.Namespace{Meta: namespace.Meta{Name: "x", UID: "u"}}
 	p, err := plan.Of(t.Context(), fixed(ns), looker{Results: []deleter.Result{{
 		Resource: namespace.ResourceType{Name: "a\tb"}, Remaining: 9, More: true, Sample: []string{"\x1b[2J", "a\nb", "é", ""},
-		Holders: []deleter.Holder{{Finalizer: "x\u202ey", Objects: 2}},
+		Holders: []phase.Holder{{Finalizer: "x\u202ey", Objects: 2}},
 	}}, Failed: errors.New("line\nforged: line")}, "x", nil)
 	require.NoError(t, err)
 	require.Equal(t, "deleting namespace x would delete 9 objects of 1 type\n\n"+
