@@ -33,10 +33,10 @@ func Example() {
 	bucket := map[string]int{"acme": 2} // files by tenant
 	files := deleter.Source{
 		Resource: namespace.ResourceType{Name: "files"},
-		Content: deleter.Func(func(_ context.Context, target deleter.Target) (remaining int, err error) {
+		Content: deleter.Funcs{Delete: func(_ context.Context, target deleter.Target) (remaining int, err error) {
 			delete(bucket, target.Namespace)
 			return 0, nil
-		}),
+		}}.Content(),
 	}
 	tenants, err := lifecycle.New(db, []registry.ResourceType{invoices}, &lifecycle.Options{Sources: []deleter.Source{files}})
 	if err != nil {

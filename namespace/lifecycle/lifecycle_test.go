@@ -69,12 +69,12 @@ func TestServiceDeletesEverything(t *testing.T) {
 			Divide:   true,
 			Sources: []deleter.Source{{
 				Resource: namespace.ResourceType{Name: "files"},
-				Content: deleter.Func(func(context.Context, deleter.Target) (int, error) {
+				Content: deleter.Funcs{Delete: func(context.Context, deleter.Target) (int, error) {
 					if failing {
 						return 0, down
 					}
 					return 0, nil
-				}),
+				}}.Content(),
 			}},
 		})
 		run(t, service)
