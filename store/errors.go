@@ -36,6 +36,19 @@ func (e *Error) Error() string {
 	return "store: " + e.Op + " " + quote(e.Key) + ": " + e.Err.Error()
 }
 
+// Wrap returns err as an [*Error] of an operation on key, or nil if err is nil. For a
+// [*ConflictError] the key is that of the failed condition.
+func Wrap(op, key string, err error) error {
+	if err == nil {
+		return nil
+	}
+	var conflict *ConflictError
+	if errors.As(err, &conflict) {
+		key = conflict.Condition.Key
+	}
+	return &Error{Op: op, Key: key, Err: err}
+}
+
 // quote quotes a key for a text, and cuts a long one: what is too large for a
 // store is too large for a log as well.
 func quote(key string) string {

@@ -9,6 +9,7 @@ package store
 
 import (
 	"context"
+	"fmt"
 	"iter"
 )
 
@@ -50,6 +51,17 @@ type Query struct {
 	// not depend on the size of entries. The page ends before the entry whose value would
 	// exceed Bytes, but has at least one entry. Zero or negative means no bound.
 	Bytes int
+}
+
+// Check returns [ErrInvalid] if the limit or the revision of q is negative.
+func (q Query) Check() error {
+	if q.Limit < 0 {
+		return fmt.Errorf("%w: limit %d is negative", ErrInvalid, q.Limit)
+	}
+	if q.At.Revision < 0 {
+		return fmt.Errorf("%w: revision %d is negative", ErrInvalid, q.At.Revision)
+	}
+	return nil
 }
 
 // Full reports whether a page of n entries with values of size bytes in total has no room

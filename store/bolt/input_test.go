@@ -43,17 +43,14 @@ func TestBadInput(t *testing.T) {
 	txn := func(ops ...store.Operation) store.Txn { return store.Txn{Do: ops} }
 	many := make([]store.Operation, limits.Operations+1)
 	ctx, ok := t.Context(), txn(store.Put("a", nil))
-	var none context.Context
 	for name, c := range map[string]struct {
 		call func() error
 		want error
 	}{
-		"get: no context":         {func() error { _, err := s.Get(none, "a"); return err }, store.ErrInvalid},
 		"get: ended":              {func() error { _, err := s.Get(ended, "a"); return err }, errEnough},
 		"get: empty key":          {func() error { _, err := s.Get(ctx, ""); return err }, store.ErrInvalid},
 		"get: long key":           {func() error { _, err := s.Get(ctx, long); return err }, store.ErrTooLarge},
 		"get: absent":             {func() error { _, err := s.Get(ctx, "\xFF../\x00"); return err }, store.ErrNotFound},
-		"list: no context":        {func() error { _, err := s.List(none, store.Query{}); return err }, store.ErrInvalid},
 		"list: ended":             {func() error { _, err := s.List(ended, store.Query{}); return err }, errEnough},
 		"list: negative limit":    {func() error { _, err := s.List(ctx, store.Query{Limit: -1}); return err }, store.ErrInvalid},
 		"list: negative revision": {func() error { _, err := s.List(ctx, store.Query{At: store.Position{Revision: -1}}); return err }, store.ErrInvalid},
@@ -62,7 +59,6 @@ func TestBadInput(t *testing.T) {
 			_, err := s.List(ctx, store.Query{At: store.Position{Epoch: "x", Revision: 1}})
 			return err
 		}, store.ErrGone},
-		"commit: no context":       {func() error { _, err := s.Commit(none, ok); return err }, store.ErrInvalid},
 		"commit: ended":            {func() error { _, err := s.Commit(ended, ok); return err }, errEnough},
 		"commit: empty key":        {func() error { _, err := s.Commit(ctx, txn(store.Put("", nil))); return err }, store.ErrInvalid},
 		"commit: long key":         {func() error { _, err := s.Commit(ctx, txn(store.Put(long, nil))); return err }, store.ErrTooLarge},
@@ -70,12 +66,10 @@ func TestBadInput(t *testing.T) {
 		"commit: many operations":  {func() error { _, err := s.Commit(ctx, store.Txn{Do: many}); return err }, store.ErrTooLarge},
 		"commit: twice one key":    {func() error { _, err := s.Commit(ctx, txn(store.Put("a", nil), store.Delete("a"))); return err }, store.ErrInvalid},
 		"commit: zero condition":   {func() error { _, err := s.Commit(ctx, store.Txn{If: []store.Condition{{Key: "a"}}}); return err }, store.ErrInvalid},
-		"watch: no context":        {func() error { return firstError(s, none, store.Position{}) }, store.ErrInvalid},
 		"watch: ended":             {func() error { return firstError(s, ended, store.Position{}) }, errEnough},
 		"watch: negative revision": {func() error { return firstError(s, ctx, store.Position{Revision: -1}) }, store.ErrInvalid},
 		"watch: ahead":             {func() error { return firstError(s, ctx, store.Position{Revision: 99}) }, store.ErrFuture},
 		"watch: another epoch":     {func() error { return firstError(s, ctx, store.Position{Epoch: "x", Revision: 1}) }, store.ErrGone},
-		"compact: no context":      {func() error { return s.Compact(none, 1) }, store.ErrInvalid},
 		"compact: ended":           {func() error { return s.Compact(ended, 1) }, errEnough},
 		"compact: negative":        {func() error { return s.Compact(ctx, -1) }, store.ErrInvalid},
 		"compact: ahead":           {func() error { return s.Compact(ctx, 99) }, store.ErrFuture},

@@ -20,7 +20,7 @@ import (
 	berrors "go.etcd.io/bbolt/errors"
 
 	"github.com/nslifecycle/nslifecycle/store"
-	"github.com/nslifecycle/nslifecycle/store/internal/hub"
+	"github.com/nslifecycle/nslifecycle/store/watch"
 )
 
 const (
@@ -113,10 +113,7 @@ func start(f file, db *bbolt.DB, fresh bool) (*Store, error) {
 		commit:   (*bbolt.Tx).Commit,
 		patience: defaultPatience,
 	}
-	s.hub, err = hub.New(replayer{s}, store.Position{Epoch: epoch, Revision: head.revision}, hub.Options{})
-	if err != nil {
-		return nil, err
-	}
+	s.hub = watch.New(s.readLog, store.Position{Epoch: epoch, Revision: head.revision}, watch.Options{})
 	if err := s.landing.opened(db); err != nil {
 		return nil, err
 	}

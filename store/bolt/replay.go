@@ -16,12 +16,9 @@ const (
 	replayBytes = 1 << 20
 )
 
-// replayer gives the log to the hub.
-type replayer struct{ *Store }
-
-// Replay implements the hub's Log.
-func (p replayer) Replay(ctx context.Context, prefix string, after store.Revision) (changes []store.Change, through store.Revision, err error) {
-	err = p.view(ctx, func(tx *bbolt.Tx) error {
+// readLog is the [watch.ReadFunc].
+func (s *Store) readLog(ctx context.Context, prefix string, after, upTo store.Revision) (changes []store.Change, through store.Revision, err error) {
+	err = s.view(ctx, func(tx *bbolt.Tx) error {
 		snap, err := newSnapshot(tx)
 		if err != nil {
 			return err
@@ -29,8 +26,8 @@ func (p replayer) Replay(ctx context.Context, prefix string, after store.Revisio
 		if after < snap.head.compacted {
 			return gone(after, snap.head)
 		}
-		c := chunk{snapshot: snap, epoch: p.epoch, prefix: []byte(prefix)}
-		through, err = c.read(after)
+		c := chunk{snapshot: snap, epoch: s.epoch, prefix: []byte(prefix)}
+		through, err = c.read(after, upTo)
 		changes = c.changes
 		return err
 	})
@@ -49,15 +46,15 @@ type chunk struct {
 
 // read collects the changes after a revision and returns the revision that it
 // has reached.
-func (c *chunk) read(after store.Revision) (store.Revision, error) {
+func (c *chunk) read(after, upTo store.Revision) (store.Revision, error) {
 	seen := 0
 	log := cursor{table: c.log}
-	for err := log.seek(appendRevision(nil, after+1)); ; err = log.next() {
+	for err := log.seek(appendRevision(nil, after+1)); after < upTo; err = log.next() {
 		if err != nil {
 			return 0, err
 		}
 		if log.key == nil {
-			break
+			return 0, fmt.Errorf("%w: the log ends at revision %d, the store is at %d", ErrCorrupt, after, c.head.revision)
 		}
 		if seen >= replayItems || c.bytes >= replayBytes {
 			return after, nil
@@ -77,9 +74,6 @@ func (c *chunk) read(after store.Revision) (store.Revision, error) {
 		}
 		seen += len(c.items)
 		after = r
-	}
-	if after < c.head.revision {
-		return 0, fmt.Errorf("%w: the log ends at revision %d, the store is at %d", ErrCorrupt, after, c.head.revision)
 	}
 	return after, nil
 }

@@ -11,7 +11,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/nslifecycle/nslifecycle/store"
-	"github.com/nslifecycle/nslifecycle/store/internal/hub"
+	"github.com/nslifecycle/nslifecycle/store/watch"
 )
 
 var (
@@ -41,7 +41,7 @@ type Store struct {
 	epoch   string
 	writer  uint64 // tells the heads of this opening from those of others
 	queue   *queue
-	hub     *hub.Hub
+	hub     *watch.Hub
 	stopped chan struct{} // closed when the committer has returned
 	close   sync.Once
 
@@ -222,11 +222,8 @@ func (s *Store) Close() (err error) {
 	return err
 }
 
-// usable refuses a context that is nil or has ended.
+// usable returns the cause of a context that has ended, or nil.
 func usable(ctx context.Context) error {
-	if ctx == nil {
-		return fmt.Errorf("%w: the context is nil", store.ErrInvalid)
-	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}

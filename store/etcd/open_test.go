@@ -41,13 +41,11 @@ func TestOpenBadArguments(t *testing.T) {
 	cause := errors.New("enough")
 	ended, cancel := context.WithCancelCause(t.Context())
 	cancel(cause)
-	var none context.Context
 	prefix := newPrefix()
 	for name, c := range map[string]struct {
 		open func() (*Store, error)
 		want error
 	}{
-		"no context":          {func() (*Store, error) { return New(none, client, prefix, nil) }, store.ErrInvalid},
 		"ended context":       {func() (*Store, error) { return New(ended, client, prefix, nil) }, cause},
 		"no client":           {func() (*Store, error) { return New(t.Context(), nil, prefix, nil) }, store.ErrInvalid},
 		"an empty client":     {func() (*Store, error) { return New(t.Context(), &clientv3.Client{}, prefix, nil) }, store.ErrInvalid},

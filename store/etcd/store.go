@@ -109,9 +109,6 @@ func (s *Store) refuse(why error) {
 // begin admits a call that ends with until. The returned context ends with either;
 // the function ends the call.
 func (s *Store) begin(ctx, until context.Context) (context.Context, func(), error) {
-	if ctx == nil {
-		return nil, nil, fmt.Errorf("%w: the context is nil", store.ErrInvalid)
-	}
 	if ctx.Err() != nil {
 		return nil, nil, context.Cause(ctx)
 	}

@@ -6,7 +6,7 @@ import (
 	"iter"
 
 	"github.com/nslifecycle/nslifecycle/store"
-	"github.com/nslifecycle/nslifecycle/store/internal/hub"
+	"github.com/nslifecycle/nslifecycle/store/watch"
 )
 
 // Watch implements [store.Store].
@@ -14,31 +14,25 @@ func (s *Store) Watch(ctx context.Context, prefix string, after store.Position) 
 	return s.hub.Watch(ctx, prefix, after)
 }
 
-// changes is the store as the [hub.Log] of its hub.
-type changes Store
-
-// Bounds of one chunk of a replay: commits wait while it is read.
+// Bounds of one call of readLog, which holds up commits.
 const (
-	replayScan = 1024 // changes looked at
-	replayKeep = 128  // changes returned
+	maxRead   = 1024 // changes read
+	maxReturn = 128  // changes returned
 )
 
-// Replay implements [hub.Log].
-func (l *changes) Replay(_ context.Context, prefix string, after store.Revision) ([]store.Change, store.Revision, error) {
-	l.mu.RLock()
-	defer l.mu.RUnlock()
-	if l.closed {
+// readLog is the [watch.ReadFunc].
+func (s *Store) readLog(_ context.Context, prefix string, after, upTo store.Revision) ([]store.Change, store.Revision, error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if s.closed {
 		return nil, 0, store.ErrClosed
 	}
-	if after < l.compacted {
-		return nil, 0, gone(after, l.compacted)
+	if after < s.compacted {
+		return nil, 0, gone(after, s.compacted)
 	}
 	var found []store.Change
-	start := int(after - l.compacted)
-	end := min(l.log.len(), start+replayScan)
-	for i := start; i < end && len(found) < replayKeep; i++ {
-		after++
-		if c, ok := hub.Filter(l.log.at(i), prefix); ok {
+	for end := min(upTo, after+maxRead); after < end && len(found) < maxReturn; after++ {
+		if c, ok := watch.Filter(s.log.at(int(after-s.compacted)), prefix); ok {
 			found = append(found, c)
 		}
 	}

@@ -12,12 +12,11 @@ import (
 	"crypto/rand"
 	"fmt"
 	"sync"
-	"time"
 
 	"github.com/tidwall/btree"
 
 	"github.com/nslifecycle/nslifecycle/store"
-	"github.com/nslifecycle/nslifecycle/store/internal/hub"
+	"github.com/nslifecycle/nslifecycle/store/watch"
 )
 
 // Options tunes a [Store]. Zero fields take the defaults; negative ones are
@@ -35,12 +34,8 @@ type Options struct {
 	// Limits bounds what one call may carry. Zero fields take the defaults: keys of
 	// 1 KiB, values of 4 MiB, 4096 operations and 16 MiB in a transaction.
 	Limits store.Limits
-	// Queue is how many changes a watch holds before it falls back to the history;
-	// default 1024.
-	Queue int
-	// Bookmarks is how long a watch of a quiet prefix stays without news of other
-	// commits; default 1 s.
-	Bookmarks time.Duration
+	// Watch tunes the watches.
+	Watch watch.Options
 }
 
 const (
@@ -85,7 +80,7 @@ func (o *Options) withDefaults() (Options, error) {
 // Store is the driver. Make one with [New].
 type Store struct {
 	options Options
-	hub     *hub.Hub
+	hub     *watch.Hub
 
 	mu        sync.RWMutex
 	closed    bool
@@ -133,11 +128,7 @@ func New(options *Options) (*Store, error) {
 		live:    btree.NewMap[string, *store.Entry](0),
 		history: btree.NewBTreeGOptions(before, btree.Options{NoLocks: true}),
 	}}
-	s.hub, err = hub.New((*changes)(s), store.Position{Epoch: o.Epoch},
-		hub.Options{Queue: o.Queue, Bookmarks: o.Bookmarks})
-	if err != nil {
-		return nil, fail("open", "", err)
-	}
+	s.hub = watch.New(s.readLog, store.Position{Epoch: o.Epoch}, o.Watch)
 	return s, nil
 }
 
@@ -177,9 +168,6 @@ func (s *Store) Close() error {
 
 // check returns why a call with ctx must not begin, or nil.
 func check(ctx context.Context) error {
-	if ctx == nil {
-		return fmt.Errorf("%w: the context is nil", store.ErrInvalid)
-	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}

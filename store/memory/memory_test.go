@@ -12,12 +12,13 @@ import (
 	"github.com/nslifecycle/nslifecycle/store"
 	"github.com/nslifecycle/nslifecycle/store/memory"
 	"github.com/nslifecycle/nslifecycle/store/storetest"
+	"github.com/nslifecycle/nslifecycle/store/watch"
 )
 
 func TestConformance(t *testing.T) {
 	const history = 256
 	storetest.Run(t, func(t testing.TB) storetest.Backend {
-		s := open(t, &memory.Options{History: history, Queue: 16, Bookmarks: 100 * time.Millisecond})
+		s := open(t, &memory.Options{History: history, Watch: watch.Options{Queue: 16, Bookmarks: 100 * time.Millisecond}})
 		return storetest.Backend{Store: s, Limits: s.Limits(), Compacts: true, Counts: true, History: history}
 	})
 }
@@ -37,8 +38,6 @@ func TestBadOptions(t *testing.T) {
 		"Limits.Value":      {Limits: store.Limits{Value: -1}},
 		"Limits.Operations": {Limits: store.Limits{Operations: -1}},
 		"Limits.Bytes":      {Limits: store.Limits{Bytes: -1}},
-		"Queue":             {Queue: -1},
-		"Bookmarks":         {Bookmarks: -1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, err := memory.New(&options)
@@ -55,7 +54,6 @@ func TestBadInput(t *testing.T) {
 	cause := errors.New("no longer wanted")
 	ended, cancel := context.WithCancelCause(context.Background())
 	cancel(cause)
-	var none context.Context
 	put := store.Txn{Do: []store.Operation{store.Put("new", nil)}}
 	commit := func(ctx context.Context, txn store.Txn) func(*memory.Store) error {
 		return func(s *memory.Store) error { _, err := s.Commit(ctx, txn); return err }
@@ -86,30 +84,25 @@ func TestBadInput(t *testing.T) {
 		call func(*memory.Store) error
 		want error
 	}{
-		{"get without context", get(none, "key"), store.ErrInvalid},
 		{"get with an ended context", get(ended, "key"), cause},
 		{"get of no key", get(ctx, ""), store.ErrInvalid},
 		{"get of a long key", get(ctx, "12345678901"), store.ErrTooLarge},
-		{"list without context", list(none, store.Query{}), store.ErrInvalid},
 		{"list with an ended context", list(ended, store.Query{}), cause},
 		{"list of less than nothing", list(ctx, store.Query{Limit: -1}), store.ErrInvalid},
 		{"list at a negative revision", list(ctx, store.Query{At: at("", -1)}), store.ErrInvalid},
 		{"list at another epoch", list(ctx, store.Query{At: at("other", 1)}), store.ErrGone},
 		{"list ahead", list(ctx, store.Query{At: at("", 3)}), store.ErrFuture},
 		{"list at a compacted revision", list(ctx, store.Query{At: at("epoch", 0)}), store.ErrGone},
-		{"commit without context", commit(none, put), store.ErrInvalid},
 		{"commit with an ended context", commit(ended, put), cause},
 		{"commit of no key", commit(ctx, store.Txn{Do: []store.Operation{{}}}), store.ErrInvalid},
 		{"commit of no condition", commit(ctx, store.Txn{If: []store.Condition{{Key: "key"}}, Do: put.Do}), store.ErrInvalid},
 		{"commit of a large value", commit(ctx, store.Txn{Do: []store.Operation{store.Put("new", make([]byte, 21))}}), store.ErrTooLarge},
 		{"commit of many bytes", commit(ctx, store.Txn{Do: []store.Operation{store.Put("new", make([]byte, 19)), store.Put("newer", make([]byte, 19))}}), store.ErrTooLarge},
 		{"commit of many operations", commit(ctx, store.Txn{Do: make([]store.Operation, 3)}), store.ErrTooLarge},
-		{"watch without context", watch(none, store.Position{}), store.ErrInvalid},
 		{"watch with an ended context", watch(ended, store.Position{}), cause},
 		{"watch ahead", watch(ctx, at("", 3)), store.ErrFuture},
 		{"watch at another epoch", watch(ctx, at("other", 2)), store.ErrGone},
 		{"watch at a compacted revision", watch(ctx, at("epoch", 0)), store.ErrGone},
-		{"compact without context", compact(none, 1), store.ErrInvalid},
 		{"compact with an ended context", compact(ended, 2), cause},
 		{"compact to less than nothing", compact(ctx, -1), store.ErrInvalid},
 		{"compact ahead", compact(ctx, 3), store.ErrFuture},

@@ -44,9 +44,6 @@ func Open(ctx context.Context, dsn, schema string, options *Options) (*Store, er
 }
 
 func openOwn(ctx context.Context, dsn, schema string, options *Options) (*Store, error) {
-	if ctx == nil {
-		return nil, fmt.Errorf("%w: the context is nil", store.ErrInvalid)
-	}
 	if dsn == "" {
 		return nil, fmt.Errorf("%w: the DSN is empty", store.ErrInvalid)
 	}
@@ -91,8 +88,6 @@ func open(ctx context.Context, pool *pgxpool.Pool, schema string, options *Optio
 	switch {
 	case err != nil:
 		return nil, err
-	case ctx == nil:
-		return nil, fmt.Errorf("%w: the context is nil", store.ErrInvalid)
 	case pool == nil:
 		return nil, fmt.Errorf("%w: the pool is nil", store.ErrInvalid)
 	case !schemaName.MatchString(schema):
@@ -120,7 +115,8 @@ func open(ctx context.Context, pool *pgxpool.Pool, schema string, options *Optio
 		}
 		return nil, refusal(err)
 	}
-	return s, s.start(h)
+	s.start(h)
+	return s, nil
 }
 
 // waiters is how many connections of a pool may be used by deletions that wait.
@@ -132,12 +128,8 @@ func waiters(conns int32) int32 {
 }
 
 // start starts the goroutines of the store, which end with it.
-func (s *Store) start(h head) error {
-	first, err := s.newHub(h)
-	if err != nil {
-		return err
-	}
-	s.hub.Store(first)
+func (s *Store) start(h head) {
+	s.hub.Store(s.newHub(h))
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.running.Go(s.run)
 	s.running.Go(s.follow)
@@ -145,7 +137,6 @@ func (s *Store) start(h head) error {
 	if !s.options.NoListen {
 		s.running.Go(s.listen)
 	}
-	return nil
 }
 
 // openLimit bounds the wait for other processes that open the store.

@@ -53,7 +53,6 @@ func TestBadInputOfOpen(t *testing.T) {
 		}
 		return err
 	}
-	none := context.Context(nil)
 	before := relations(t, dsn)
 	for _, schema := range []string{"", "A", "1a", "a-b", "a b", "a\"b", "a.b", "é", "a\x00", "pg_a", "information_schema", strings.Repeat("a", 64)} {
 		require.ErrorIs(t, open(dsn, schema, nil), store.ErrInvalid, "schema %q", schema)
@@ -64,11 +63,7 @@ func TestBadInputOfOpen(t *testing.T) {
 	for _, wrong := range []string{"", "postgres://[", "host=x port=y", "pool_max_conns=x", "host=x sslmode=nonsense", "\x00"} {
 		require.ErrorIs(t, open(wrong, "ok", nil), store.ErrInvalid, "dsn %q", wrong)
 	}
-	_, err := postgres.Open(none, dsn, "ok", nil)
-	require.ErrorIs(t, err, store.ErrInvalid)
-	_, err = postgres.New(context.Background(), nil, "ok", nil)
-	require.ErrorIs(t, err, store.ErrInvalid)
-	_, err = postgres.New(none, newPool(t, dsn), "ok", nil)
+	_, err := postgres.New(context.Background(), nil, "ok", nil)
 	require.ErrorIs(t, err, store.ErrInvalid)
 	ended, cancel := context.WithCancelCause(context.Background())
 	cause := errors.New("the caller gave up")

@@ -2,18 +2,19 @@ package postgres
 
 import (
 	"context"
+	"math"
 	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/nslifecycle/nslifecycle/store"
-	"github.com/nslifecycle/nslifecycle/store/internal/hub"
+	"github.com/nslifecycle/nslifecycle/store/watch"
 )
 
 // newHub returns the hub of the history that h is of.
-func (s *Store) newHub(h head) (*hub.Hub, error) {
-	return hub.New(replayer{s, h.epoch}, store.Position{Epoch: h.epoch, Revision: h.revision}, hub.Options{})
+func (s *Store) newHub(h head) *watch.Hub {
+	return watch.New(replayer{s, h.epoch}.read, store.Position{Epoch: h.epoch, Revision: h.revision}, watch.Options{})
 }
 
 // advance publishes changes that this process has committed itself, when they are
@@ -57,7 +58,7 @@ func (s *Store) poll(ctx context.Context) error {
 func (s *Store) replayInTime(ctx context.Context, after store.Revision) (chunk, error) {
 	limited, cancel := context.WithTimeout(ctx, s.options.times.turn)
 	defer cancel()
-	c, err := s.replay(limited, "", after)
+	c, err := s.replay(limited, "", after, math.MaxInt64)
 	return c, late(ctx, limited, err)
 }
 
@@ -70,10 +71,12 @@ func (s *Store) take(before store.Position, c chunk) (done bool, err error) {
 	switch {
 	case c.head.epoch != before.Epoch, c.head.revision < before.Revision:
 		// Another history: the database was restored, or lost what it had acknowledged.
-		return true, s.replaceHub(c.head)
+		s.replaceHub(c.head)
+		return true, nil
 	case c.head.compacted > h.Position().Revision: // now, as the committer may have been here
 		// This process was away for so long that the log has been dropped.
-		return true, s.replaceHub(c.head)
+		s.replaceHub(c.head)
+		return true, nil
 	}
 	last := h.Position().Revision // the committer may have been here
 	for i, change := range c.changes {
@@ -86,14 +89,7 @@ func (s *Store) take(before store.Position, c chunk) (done bool, err error) {
 }
 
 // replaceHub ends all watches, which are told that their position is gone.
-func (s *Store) replaceHub(h head) error {
-	next, err := s.newHub(h)
-	if err != nil {
-		return err
-	}
-	s.hub.Swap(next).Close()
-	return nil
-}
+func (s *Store) replaceHub(h head) { s.hub.Swap(s.newHub(h)).Close() }
 
 // follow is the poller: it publishes what other processes commit.
 func (s *Store) follow() {

@@ -28,13 +28,13 @@ func (p replayer) gone() error {
 	return fmt.Errorf("%w: the database was restored", store.ErrGone)
 }
 
-// Replay implements the hub's Log.
-func (p replayer) Replay(ctx context.Context, prefix string, after store.Revision) ([]store.Change, store.Revision, error) {
+// read is the [watch.ReadFunc].
+func (p replayer) read(ctx context.Context, prefix string, after, upTo store.Revision) ([]store.Change, store.Revision, error) {
 	var c chunk
 	err := p.store.persist(ctx, func(ctx context.Context) (err error) {
 		ctx, cancel := context.WithTimeout(ctx, p.store.options.times.turn)
 		defer cancel()
-		c, err = p.store.replay(ctx, prefix, after)
+		c, err = p.store.replay(ctx, prefix, after, upTo)
 		switch {
 		case err != nil:
 			return err
@@ -102,18 +102,19 @@ type chunk struct {
 }
 
 // replay reads what follows after a revision.
-func (s *Store) replay(ctx context.Context, prefix string, after store.Revision) (chunk, error) {
-	c, whole, err := s.readLog(ctx, prefix, after, replayRows)
+func (s *Store) replay(ctx context.Context, prefix string, after, upTo store.Revision) (chunk, error) {
+	c, whole, err := s.readLog(ctx, prefix, after, upTo, replayRows)
 	if err == nil && !whole { // the first commit alone is larger than a chunk
-		c, _, err = s.readLog(ctx, prefix, after, maxOperations+1)
+		c, _, err = s.readLog(ctx, prefix, after, upTo, maxOperations+1)
 	}
 	return c, err
 }
 
 // readLog reads up to limit rows. It is not whole when they do not hold one
 // complete commit.
-func (s *Store) readLog(ctx context.Context, prefix string, after store.Revision, limit int) (c chunk, whole bool, err error) {
-	rows, err := s.pool.Query(ctx, s.sql.replay, int64(after), int64(replayRevisions), []byte(prefix), successor(prefix), int64(limit), int64(replayBytes))
+func (s *Store) readLog(ctx context.Context, prefix string, after, upTo store.Revision, limit int) (c chunk, whole bool, err error) {
+	upTo = min(upTo, after+replayRevisions)
+	rows, err := s.pool.Query(ctx, s.sql.replay, int64(after), int64(upTo), []byte(prefix), successor(prefix), int64(limit), int64(replayBytes))
 	if err != nil {
 		return c, false, err
 	}
@@ -149,7 +150,7 @@ func (s *Store) readLog(ctx context.Context, prefix string, after store.Revision
 	if err := c.head.known(); err != nil {
 		return c, false, err
 	}
-	return c, c.end(after, n, limit, last), nil
+	return c, c.end(after, upTo, n, limit, last), nil
 }
 
 // add appends an event to the commit it belongs to.
@@ -162,8 +163,8 @@ func (c *chunk) add(r store.Revision, e store.Event) {
 }
 
 // end finds out how far the chunk reaches, and reports whether it is of use.
-func (c *chunk) end(after store.Revision, n, limit int, last *int64) bool {
-	c.through = max(after, min(c.head.revision, after+replayRevisions))
+func (c *chunk) end(after, upTo store.Revision, n, limit int, last *int64) bool {
+	c.through = max(after, min(c.head.revision, upTo))
 	if n == 0 {
 		return true
 	}

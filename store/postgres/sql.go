@@ -132,7 +132,7 @@ const (
 	SELECT l.revision, l.seq, l.key, l.deleted, l.prev_revision, l.prev_value, coalesce(s.value, n.prev_value) AS value,
 		sum(octet_length(l.key) + coalesce(octet_length(l.prev_value), 0) + coalesce(octet_length(s.value), octet_length(n.prev_value), 0))
 			OVER (ORDER BY l.revision) AS size, min(l.revision) OVER () AS first, max(l.revision) OVER () AS last
-	FROM (SELECT * FROM {schema}.log WHERE revision > $1::int8 AND revision <= $1::int8 + $2::int8
+	FROM (SELECT * FROM {schema}.log WHERE revision > $1::int8 AND revision <= $2::int8
 		AND key >= $3::bytea AND key < $4::bytea ORDER BY revision, seq LIMIT $5::int8) l
 	LEFT JOIN {schema}.state s ON NOT l.deleted AND s.key = l.key AND s.revision = l.revision
 	LEFT JOIN LATERAL (SELECT prev_value FROM {schema}.log WHERE key = l.key AND revision > l.revision AND NOT l.deleted AND s.key IS NULL

@@ -13,7 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/nslifecycle/nslifecycle/store"
-	"github.com/nslifecycle/nslifecycle/store/internal/hub"
+	"github.com/nslifecycle/nslifecycle/store/watch"
 )
 
 var (
@@ -84,11 +84,11 @@ type Store struct {
 	slots chan struct{} // for transactions that wait for entries
 	long  chan struct{} // for those that wait long: one less
 
-	hub     atomic.Pointer[hub.Hub] // of the present epoch
-	publish sync.Mutex              // guards what is published to the hub, and its replacement
-	polling chan struct{}           // one token: the right to read the log for the hub
-	wake    chan struct{}           // one token: there may be news in the log
-	janitor chan struct{}           // one token: there may be old records to drop
+	hub     atomic.Pointer[watch.Hub] // of the present epoch
+	publish sync.Mutex                // guards what is published to the hub, and its replacement
+	polling chan struct{}             // one token: the right to read the log for the hub
+	wake    chan struct{}             // one token: there may be news in the log
+	janitor chan struct{}             // one token: there may be old records to drop
 }
 
 // Limits returns the bounds of keys, values and transactions: keys of 2 KiB,
@@ -119,7 +119,7 @@ func (s *Store) Watch(ctx context.Context, prefix string, after store.Position) 
 
 // begin returns the hub for a new watch, when it has reached what the database is
 // at: so what was acknowledged before, by any process, is before now.
-func (s *Store) begin(ctx context.Context) (*hub.Hub, error) {
+func (s *Store) begin(ctx context.Context) (*watch.Hub, error) {
 	if err := s.persist(ctx, s.poll); err != nil {
 		return nil, err
 	}
@@ -148,9 +148,6 @@ func (s *Store) Close() error {
 
 // enter begins a call, which ends with calls.leave.
 func (s *Store) enter(ctx context.Context) error {
-	if ctx == nil {
-		return fmt.Errorf("%w: the context is nil", store.ErrInvalid)
-	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}

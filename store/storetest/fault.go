@@ -114,7 +114,7 @@ func (f *Faulty) next(ctx context.Context, a Attempt) Fault {
 	f.calls[a.Method]++
 	f.mu.Unlock()
 	fault := f.plan(a)
-	if fault.Delay > 0 && ctx != nil { // the call below refuses one without
+	if fault.Delay > 0 {
 		timer := time.NewTimer(fault.Delay)
 		defer timer.Stop()
 		select {

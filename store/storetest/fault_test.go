@@ -251,11 +251,6 @@ func TestBadInput(t *testing.T) {
 	f, _, _ := inject(t, nil)
 	_, err = f.Commit(t.Context(), store.Txn{Do: put2})
 	require.NoError(t, err, "a nil plan injects nothing")
-	slow, err := Inject(f, func(Attempt) Fault { return Fault{Delay: time.Nanosecond} })
-	require.NoError(t, err)
-	var none context.Context
-	_, err = slow.Get(none, "k")
-	require.ErrorIs(t, err, store.ErrInvalid, "a delayed call without context")
 	for _, rates := range []Rates{
 		{Fail: -0.1}, {Fail: 1.1}, {Gone: math.NaN()}, {Delay: math.Inf(1)}, {Conflict: 0.5, Lost: 0.6}, {Gone: 0.6, Fail: 0.6},
 		{MaxDelay: -1}, {Changes: -1},

@@ -46,18 +46,7 @@ func countMutants() []mutant {
 		}},
 		{of: refused, broken: "the context is not looked at", says: "a context that has ended", mutate: func(m *memory.Store, _ *Backend, s *mutated) {
 			s.count = func(ctx context.Context, q store.Query) (int, error) {
-				if ctx != nil {
-					ctx = context.WithoutCancel(ctx)
-				}
-				return m.Count(ctx, q)
-			}
-		}},
-		{of: refused, broken: "no context will do", says: "Count without context", mutate: func(m *memory.Store, _ *Backend, s *mutated) {
-			s.count = func(ctx context.Context, q store.Query) (int, error) {
-				if ctx == nil {
-					ctx = context.Background()
-				}
-				return m.Count(ctx, q)
+				return m.Count(context.WithoutCancel(ctx), q)
 			}
 		}},
 		{of: "closed store refuses calls", broken: "a closed store counts", says: "Count", mutate: func(m *memory.Store, _ *Backend, s *mutated) {

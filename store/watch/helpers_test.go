@@ -1,40 +1,37 @@
-package hub
+package watch
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"testing"
-
-	"github.com/stretchr/testify/require"
 
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
 const epoch = "e"
 
-// fakeLog is a log of dense revisions with a hub: commit does what a driver does.
+// fakeLog is a driver: a log of dense revisions with a hub.
 type fakeLog struct {
 	hub *Hub
 
 	mu        sync.Mutex
 	changes   []store.Change // changes[r-1] made revision r
 	compacted store.Revision
-	chunk     int // changes looked at by one Replay
-	replays   int
-	err       error  // of Replay
-	during    func() // called by Replay, without the lock, after reading
+	chunk     int // changes looked at by one call of read
+	reads     int
+	err       error  // of read
+	during    func() // called by read, without the lock, after reading
 }
 
 func open(t testing.TB, options Options) *fakeLog {
 	l := &fakeLog{chunk: 3}
-	var err error
-	l.hub, err = New(l, store.Position{Epoch: epoch}, options)
-	require.NoError(t, err)
+	l.hub = New(l.read, store.Position{Epoch: epoch}, options)
 	t.Cleanup(l.hub.Close)
 	return l
 }
 
-func (l *fakeLog) Replay(_ context.Context, prefix string, after store.Revision) ([]store.Change, store.Revision, error) {
+func (l *fakeLog) read(_ context.Context, _ string, after, upTo store.Revision) ([]store.Change, store.Revision, error) {
 	l.mu.Lock()
 	during := l.during
 	defer func() {
@@ -43,24 +40,18 @@ func (l *fakeLog) Replay(_ context.Context, prefix string, after store.Revision)
 			during()
 		}
 	}()
-	l.replays++
+	l.reads++
 	if l.err != nil {
 		return nil, 0, l.err
 	}
 	if after < l.compacted {
 		return nil, 0, store.ErrGone
 	}
-	var found []store.Change
-	through := min(after+store.Revision(l.chunk), store.Revision(len(l.changes)))
-	for _, c := range l.changes[after:through] {
-		if c, ok := Filter(c, prefix); ok {
-			found = append(found, c)
-		}
-	}
-	return found, through, nil
+	through := min(after+store.Revision(l.chunk), upTo)
+	return slices.Clone(l.changes[after:through]), through, nil
 }
 
-// write makes a change of keys readable.
+// write appends a change of keys to the log without publishing it.
 func (l *fakeLog) write(keys ...string) store.Change {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -80,28 +71,31 @@ func (l *fakeLog) compact(revision store.Revision) {
 	l.compacted = revision
 }
 
-func (l *fakeLog) replayed() int {
+func (l *fakeLog) readCalls() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.replays
+	return l.reads
 }
 
 func at(revision int) store.Position {
 	return store.Position{Epoch: epoch, Revision: store.Revision(revision)}
 }
 
-// watchers returns how many watches the hub knows.
+// advance is commit for a driver that publishes revisions only.
+func (l *fakeLog) advance(keys ...string) { l.hub.Advance(l.write(keys...).Position.Revision) }
+
+// watchers returns the number of watches in the hub.
 func (h *Hub) watchers() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	n := 0
-	for _, g := range h.interest.groups {
+	for _, g := range h.watches.groups {
 		n += len(g.watches)
 	}
 	return n
 }
 
-// seen is what a watch yielded: its keys by change, "" for a bookmark.
+// seen records the changes and the error that a watch has yielded.
 type seen struct {
 	mu      sync.Mutex
 	changes []store.Change

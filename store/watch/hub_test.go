@@ -1,4 +1,4 @@
-package hub
+package watch
 
 import (
 	"context"
@@ -19,7 +19,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
-func TestInterestByPrefix(t *testing.T) {
+func TestPrefixes(t *testing.T) {
 	commits := [][]string{
 		{"a"}, {"a/"}, {"a/b"}, {"a0"}, {"b"}, {"a\xff"}, {"\xff"},
 		{"a/b", "b", "a/c"}, {"b", "c"}, {"a/b", "a0"},
@@ -54,7 +54,7 @@ func TestInterestByPrefix(t *testing.T) {
 	}
 }
 
-func TestLeavingRemovesInterest(t *testing.T) {
+func TestEndedWatchIsForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := open(t, Options{})
 		prefixes := []string{"", "a", "a", "b", "ab", "a", "abc"}
@@ -76,25 +76,32 @@ func TestLeavingRemovesInterest(t *testing.T) {
 			synctest.Wait()
 		}
 		all.Wait()
-		require.True(t, l.hub.interest.empty())
-		require.Empty(t, l.hub.interest.lengths)
+		require.Empty(t, l.hub.watches.groups)
+		require.Empty(t, l.hub.watches.lengths)
 		l.commit("a")
 	})
 }
 
-// The log may give what is about to be published.
-func TestReplayAheadOfPublished(t *testing.T) {
+// A driver that publishes revisions only: every watch reads each change from the log.
+func TestAdvance(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := open(t, Options{})
-		l.commit("a")
-		unpublished := l.write("a")
-		s := follow(t, l.hub, "a", at(0), nil)
+		g := make(gate)
+		slow := follow(t, l.hub, "a", store.Position{}, g.pause)
+		all := follow(t, l.hub, "", store.Position{}, nil)
+		other := follow(t, l.hub, "b", store.Position{}, nil)
 		synctest.Wait()
-		require.Equal(t, []int{1, -1, 2}, s.got())
-		l.hub.Publish(unpublished)
-		l.commit("a")
+		for range 5 {
+			l.advance("a")
+			l.commit("a")
+		}
+		g.open()
 		synctest.Wait()
-		require.Equal(t, []int{1, -1, 2, 3}, s.got())
+		require.Equal(t, span(0, 10), slow.got())
+		require.Equal(t, span(0, 10), all.got())
+		require.Equal(t, []int{0}, other.got())
+		time.Sleep(time.Hour)
+		require.Equal(t, []int{0, -10}, other.got())
 	})
 }
 
@@ -184,14 +191,6 @@ func TestBadInput(t *testing.T) {
 	err := l.hub.Check(store.Position{Epoch: strings.Repeat("epoch", 1000), Revision: 1})
 	require.ErrorIs(t, err, store.ErrGone)
 	require.Less(t, len(err.Error()), 300, "a token from outside does not flood a log")
-	for _, o := range []Options{{Queue: -1}, {QueueBytes: -1}, {Bookmarks: -1}} {
-		_, err := New(&fakeLog{}, store.Position{}, o)
-		require.ErrorIs(t, err, store.ErrInvalid)
-	}
-	var none context.Context
-	for _, err := range l.hub.Watch(none, "", store.Position{}) {
-		require.ErrorIs(t, err, store.ErrInvalid)
-	}
 	l.hub.Publish()
 	require.Equal(t, at(0), l.hub.Position())
 }

@@ -1,4 +1,4 @@
-package hub
+package watch
 
 import (
 	"testing"
@@ -65,7 +65,7 @@ func TestQuietBookmarks(t *testing.T) {
 		quiet := follow(t, l.hub, "quiet", store.Position{}, nil)
 		busy := follow(t, l.hub, "busy", store.Position{}, nil)
 		time.Sleep(time.Hour)
-		require.Nil(t, l.hub.pulse, "nothing ticks in a store without commits")
+		require.Nil(t, l.hub.bookmark, "nothing ticks in a store without commits")
 		for range 40 {
 			l.commit("busy")
 			time.Sleep(99 * time.Millisecond)
@@ -147,12 +147,12 @@ func TestCloseStopsBookmarks(t *testing.T) {
 		s := follow(t, l.hub, "a", store.Position{}, g.pause)
 		synctest.Wait()
 		l.commit("b")
-		pulse := l.hub.pulse
-		require.NotNil(t, pulse)
+		timer := l.hub.bookmark
+		require.NotNil(t, timer)
 		l.hub.Close()
-		require.False(t, pulse.Stop(), "it was stopped")
+		require.False(t, timer.Stop(), "it was stopped")
 		l.commit("b") // the watch has not left yet
-		require.Nil(t, l.hub.pulse)
+		require.Nil(t, l.hub.bookmark)
 		g.open()
 		synctest.Wait()
 		require.Equal(t, []int{0}, s.got())

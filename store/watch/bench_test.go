@@ -1,4 +1,4 @@
-package hub
+package watch
 
 import (
 	"fmt"
@@ -9,16 +9,16 @@ import (
 )
 
 func BenchmarkPublish(b *testing.B) {
-	for _, interested := range []int{0, 1, 10, 100} {
-		b.Run(fmt.Sprintf("interested=%d", interested), func(b *testing.B) {
+	for _, watches := range []int{0, 1, 10, 100} {
+		b.Run(fmt.Sprintf("watches=%d", watches), func(b *testing.B) {
 			l := open(b, Options{})
-			for range interested {
+			for range watches {
 				follow(b, l.hub, "registry/configmaps/", store.Position{}, nil)
 			}
 			for i := range 1000 {
 				follow(b, l.hub, fmt.Sprintf("registry/secrets/%d/", i), store.Position{}, nil)
 			}
-			for l.hub.watchers() < interested+1000 {
+			for l.hub.watchers() < watches+1000 {
 				runtime.Gosched()
 			}
 			c := store.Change{Events: []store.Event{{Key: "registry/configmaps/development/settings"}}}

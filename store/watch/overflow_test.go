@@ -1,4 +1,4 @@
-package hub
+package watch
 
 import (
 	"slices"
@@ -47,7 +47,7 @@ func TestOverflow(t *testing.T) {
 				synctest.Wait()
 				require.Equal(t, span(0, 100), slow.got())
 
-				before := l.replayed()
+				before := l.readCalls()
 				for range 100 {
 					l.commit("a")
 					synctest.Wait()
@@ -55,7 +55,7 @@ func TestOverflow(t *testing.T) {
 				require.Equal(t, span(0, 200), slow.got())
 				require.Equal(t, span(0, 200), fast.got())
 				if test.options.QueueBytes != 1 {
-					require.Equal(t, before, l.replayed(), "both are live again")
+					require.Equal(t, before, l.readCalls(), "both are live again")
 				}
 			})
 		})
@@ -78,7 +78,7 @@ func TestOverflowHoldsNothing(t *testing.T) {
 		g := make(gate)
 		follow(t, l.hub, "a", store.Position{}, g.pause)
 		synctest.Wait()
-		w := l.hub.interest.groups["a"].watches[0]
+		w := l.hub.watches.groups["a"].watches[0]
 		for i := range 10 {
 			l.commit("a")
 			if i < 4 {
@@ -110,7 +110,7 @@ func TestOverflowAfterQuietAndCompaction(t *testing.T) {
 		synctest.Wait()
 		require.Equal(t, append([]int{0}, span(51, 60)...), s.got())
 		require.NoError(t, s.failed())
-		require.Positive(t, l.replayed())
+		require.Positive(t, l.readCalls())
 	})
 }
 
@@ -164,14 +164,14 @@ func TestQueueIsReleased(t *testing.T) {
 		g := make(gate)
 		s := follow(t, l.hub, "a", store.Position{}, g.pause)
 		synctest.Wait()
-		w := l.hub.interest.groups["a"].watches[0]
+		w := l.hub.watches.groups["a"].watches[0]
 		for range 500 {
 			l.commit("a")
 		}
 		g.open()
 		synctest.Wait()
 		require.Equal(t, span(0, 500), s.got())
-		require.Zero(t, l.replayed())
+		require.Zero(t, l.readCalls())
 		require.LessOrEqual(t, cap(w.queue)+cap(w.batch), keepQueue)
 		require.Zero(t, w.bytes)
 	})
