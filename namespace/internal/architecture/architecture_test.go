@@ -41,6 +41,7 @@ var rooms = []room{
 	{2, "namespace/selector", nil},
 	{2, "namespace/observe/httpguard", nil},
 
+	{3, "store/watch", nil},
 	{3, "store/storetest", []string{"github.com/anishathalye/porcupine", testify, goCmp}},
 	{3, "namespace/operate/audit", nil},
 	{3, "namespace/pass", []string{"go.uber.org/multierr"}},
@@ -111,13 +112,15 @@ func check(from room, to string) string {
 }
 
 type listed struct {
-	ImportPath string
-	Imports    []string
-	Standard   bool
+	ImportPath                         string
+	Imports, TestImports, XTestImports []string
+	Standard                           bool
+	Module                             struct{ Path string }
 }
 
-func TestImportEdges(t *testing.T) {
-	cmd := exec.CommandContext(t.Context(), "go", "list", "-deps", "-json=ImportPath,Imports,Standard", module+"...")
+// list returns the packages of the workspace and everything that they import.
+func list(t *testing.T) []listed {
+	cmd := exec.CommandContext(t.Context(), "go", "list", "-deps", "-json=ImportPath,Imports,TestImports,XTestImports,Standard,Module", module+"...")
 	out, err := cmd.Output()
 	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
 		t.Fatalf("go list: %v\n%s", err, exit.Stderr)
@@ -125,7 +128,6 @@ func TestImportEdges(t *testing.T) {
 	require.NoError(t, err)
 
 	var packages []listed
-	standard := map[string]bool{}
 	for dec := json.NewDecoder(strings.NewReader(string(out))); ; {
 		var p listed
 		err := dec.Decode(&p)
@@ -133,10 +135,17 @@ func TestImportEdges(t *testing.T) {
 			break
 		}
 		require.NoError(t, err)
-		standard[p.ImportPath] = p.Standard
 		packages = append(packages, p)
 	}
+	return packages
+}
 
+func TestImportEdges(t *testing.T) {
+	packages := list(t)
+	standard := map[string]bool{}
+	for _, p := range packages {
+		standard[p.ImportPath] = p.Standard
+	}
 	checked := 0
 	for _, p := range packages {
 		rel, ours := strings.CutPrefix(p.ImportPath, module)
@@ -161,7 +170,33 @@ func TestImportEdges(t *testing.T) {
 	require.Greater(t, checked, 100, "go list found too little")
 }
 
-// The test above is only as good as check.
+// No module imports an internal package of another module, not even in tests: nested modules
+// use only what hosts can use, too.
+func TestInternalPackagesStayInTheirModule(t *testing.T) {
+	packages := list(t)
+	moduleOf := map[string]string{}
+	for _, p := range packages {
+		moduleOf[p.ImportPath] = p.Module.Path
+	}
+	checked := 0
+	for _, p := range packages {
+		if !strings.HasPrefix(p.ImportPath, module) {
+			continue
+		}
+		for _, imported := range slices.Concat(p.Imports, p.TestImports, p.XTestImports) {
+			if !strings.HasPrefix(imported, module) || !slices.Contains(strings.Split(imported, "/"), "internal") {
+				continue
+			}
+			checked++
+			if from, to := p.Module.Path, moduleOf[imported]; from != to {
+				t.Errorf("%s of module %s imports %s of module %s: export it or move it", p.ImportPath, from, imported, to)
+			}
+		}
+	}
+	require.Greater(t, checked, 10, "go list found too little")
+}
+
+// TestImportEdges is only as good as check.
 func TestImportCheck(t *testing.T) {
 	for _, tt := range []struct {
 		from, to string
