@@ -71,7 +71,7 @@ func (r *removals) hooks() controller.Hooks {
 			defer r.mu.Unlock()
 			close(of(&r.gone, ref.Name))
 		},
-		PassEnded: func(ref namespace.Ref, result pass.Result, _ error, _ time.Duration) {
+		PassEnded: func(_ context.Context, ref namespace.Ref, result pass.Result, _ error, _ time.Duration) {
 			r.mu.Lock()
 			defer r.mu.Unlock()
 			if c := of(&r.passed, ref.Name); !closed(c) {
@@ -164,7 +164,7 @@ func BenchmarkDeletion(b *testing.B) {
 			}
 			s := simulate(b, 60, simulated.Options{Latency: latency, GitVersion: "v1.36.0"}, c.opts)
 			var gone removals
-			stop := s.run(b, controller.Options{Hooks: gone.hooks()})
+			stop := s.run(b, controller.Options{Hooks: []controller.Hooks{gone.hooks()}})
 			requests := 0
 			for i := 0; b.Loop(); i++ {
 				b.StopTimer()
@@ -202,7 +202,7 @@ func BenchmarkNamespaces(b *testing.B) {
 	const many = 1000
 	s := simulate(b, 60, simulated.Options{Latency: time.Millisecond}, kubernetes.Options{})
 	var gone removals
-	stop := s.run(b, controller.Options{Hooks: gone.hooks()})
+	stop := s.run(b, controller.Options{Hooks: []controller.Hooks{gone.hooks()}})
 	b.ReportAllocs()
 	requests, round := 0, 0
 	for b.Loop() {
@@ -248,7 +248,7 @@ func BenchmarkHealthy(b *testing.B) {
 		b.Run(fmt.Sprintf("failing=%d", sick), func(b *testing.B) {
 			s := simulate(b, 60, failing(5*time.Millisecond), kubernetes.Options{})
 			var gone removals
-			stop := s.run(b, controller.Options{Hooks: gone.hooks()})
+			stop := s.run(b, controller.Options{Hooks: []controller.Hooks{gone.hooks()}})
 			name := func(i int) string { return fmt.Sprint("sick-", i) }
 			s.together(sick, func(i int) {
 				s.create(b, name(i), 1)

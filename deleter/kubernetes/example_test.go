@@ -48,10 +48,10 @@ func Example() {
 	}
 	party := namespace.Party{Finalizer: finalizer.Kubernetes}
 	c, err := controller.New(cluster.Namespaces(), cluster.Deleter(), party, &controller.Options{
-		Hooks: controller.Hooks{Removed: func(ref namespace.Ref) {
+		Hooks: []controller.Hooks{{Removed: func(ref namespace.Ref) {
 			fmt.Println(ref.Name, "is removed, with", api.Objects(ref.Name), "objects left")
 			stop()
-		}},
+		}}},
 	})
 	if err != nil {
 		log.Fatal(err)

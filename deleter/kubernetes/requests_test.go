@@ -200,7 +200,7 @@ func TestTimeToRemoval(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := simulate(t, 60, simulated.Options{Latency: 5 * time.Millisecond, GitVersion: c.version}, c.opts)
 				gone := make(chan namespace.Ref)
-				s.run(t, controller.Options{Hooks: controller.Hooks{Removed: func(ref namespace.Ref) { gone <- ref }}})
+				s.run(t, controller.Options{Hooks: []controller.Hooks{{Removed: func(ref namespace.Ref) { gone <- ref }}}})
 				for _, name := range []string{"first", "second"} {
 					s.create(t, name, 5)
 					synctest.Wait()

@@ -26,7 +26,7 @@ func newController(r *registry.Registry, log *slog.Logger) (recorded, error) {
 	}
 	recorder := explain.NewRecorder(nil)
 	party := r.Party()
-	c, err := controller.New(r, d, party, &controller.Options{Hooks: recorder.HooksOf(party.Finalizer), Logger: log})
+	c, err := controller.New(r, d, party, &controller.Options{Hooks: []controller.Hooks{recorder.HooksOf(party.Finalizer)}, Logger: log})
 	return recorded{c, recorder}, err
 }
 

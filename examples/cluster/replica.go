@@ -84,7 +84,7 @@ func (s *service) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	c, err := controller.New(r, d, party, &controller.Options{Division: replica, Hooks: s.passes(), Logger: s.log})
+	c, err := controller.New(r, d, party, &controller.Options{Division: replica, Hooks: []controller.Hooks{s.passes()}, Logger: s.log})
 	if err != nil {
 		return err
 	}
@@ -123,8 +123,11 @@ func (s *service) membership() replicas.Hooks {
 
 func (s *service) passes() controller.Hooks {
 	return controller.Hooks{
-		PassStarted: func(ref namespace.Ref) { s.log.Info(saidStarted, "namespace", ref.Name) },
-		PassEnded: func(ref namespace.Ref, result pass.Result, _ error, _ time.Duration) {
+		PassStarted: func(ctx context.Context, ref namespace.Ref) context.Context {
+			s.log.Info(saidStarted, "namespace", ref.Name)
+			return ctx
+		},
+		PassEnded: func(_ context.Context, ref namespace.Ref, result pass.Result, _ error, _ time.Duration) {
 			s.log.Info(saidEnded, "namespace", ref.Name, "outcome", result.Outcome.String())
 		},
 		Finalized: func(ref namespace.Ref) { s.log.Info(saidEmptied, "namespace", ref.Name) },

@@ -26,10 +26,10 @@ func runController(ctx context.Context, w io.Writer) error {
 	defer stop()
 	party := namespace.Party{Finalizer: finalizer.Kubernetes}
 	c, err := controller.New(host, d, party, &controller.Options{
-		Hooks: controller.Hooks{Removed: func(ref namespace.Ref) {
+		Hooks: []controller.Hooks{{Removed: func(ref namespace.Ref) {
 			fmt.Fprintf(w, "   tenant %q removed\n", ref.Name)
 			stop() // this program has seen enough
-		}},
+		}}},
 	})
 	if err != nil {
 		return err

@@ -113,13 +113,13 @@ func (a *agent) lead(ctx context.Context) error {
 }
 
 // hooks tell the metrics, the debug pages and the ledger what happens.
-func (a *agent) hooks() controller.Hooks {
-	return controller.Join(a.metrics.controller.Hooks(), a.passes.HooksOf(a.config.finalizer), controller.Hooks{
-		PassEnded: func(ref namespace.Ref, result pass.Result, err error, _ time.Duration) {
+func (a *agent) hooks() []controller.Hooks {
+	return []controller.Hooks{a.metrics.controller.Hooks(), a.passes.HooksOf(a.config.finalizer), {
+		PassEnded: func(_ context.Context, ref namespace.Ref, result pass.Result, err error, _ time.Duration) {
 			a.ledger.passed(ref, result, err)
 		},
 		Removed: a.ledger.removed,
-	})
+	}}
 }
 
 // said is where lines go.

@@ -100,7 +100,9 @@ func TestExplainAfterTheLead(t *testing.T) {
 	require.NoError(t, err)
 	a, err := newAgent(c, io.Discard, slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
-	a.hooks().PassEnded(namespace.Ref{Name: "a", UID: "u"}, pass.Result{Outcome: pass.Failed}, errors.New("lost"), time.Second)
+	for _, h := range a.hooks() {
+		h.PassEnded(t.Context(), namespace.Ref{Name: "a", UID: "u"}, pass.Result{Outcome: pass.Failed}, errors.New("lost"), time.Second)
+	}
 	for leading, passes := range map[bool]int{true: 1, false: 0} {
 		a.leading.Store(leading)
 		d, err := a.Explain(t.Context(), "a")

@@ -138,10 +138,10 @@ func (s *service) control(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	c, err := controller.New(s.tenants, d, s.tenants.Party(), &controller.Options{
-		Hooks: controller.Hooks{Removed: func(ref namespace.Ref) {
+		Hooks: []controller.Hooks{{Removed: func(ref namespace.Ref) {
 			fmt.Fprintf(s.w, "tenant %s is removed\n", ref.Name)
 			stop() // this program has seen enough
-		}},
+		}}},
 	})
 	if err != nil {
 		return err

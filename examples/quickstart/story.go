@@ -153,12 +153,12 @@ func (t *story) controller(party finalizer.Name, types []registry.ResourceType) 
 		return nil, err
 	}
 	return controller.New(t.registry, d, namespace.Party{Finalizer: party}, &controller.Options{
-		Hooks: controller.Hooks{PassEnded: func(_ namespace.Ref, result pass.Result, err error, _ time.Duration) {
+		Hooks: []controller.Hooks{{PassEnded: func(_ context.Context, _ namespace.Ref, result pass.Result, err error, _ time.Duration) {
 			t.say.pass(party, result, err)
 			if party == openshift {
 				t.looked()
 			}
-		}},
+		}}},
 	})
 }
 

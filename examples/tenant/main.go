@@ -56,10 +56,10 @@ func run(ctx context.Context, w io.Writer) (err error) {
 		return err
 	}
 	c, err := controller.New(r, d, r.Party(), &controller.Options{
-		Hooks: controller.Hooks{Removed: func(ref namespace.Ref) {
+		Hooks: []controller.Hooks{{Removed: func(ref namespace.Ref) {
 			fmt.Fprintf(w, "%s is gone\n", ref.Name)
 			stop() // a service would run on
-		}},
+		}}},
 	})
 	if err != nil {
 		return err

@@ -97,8 +97,8 @@ func (r *removals) of(name string) chan struct{} {
 	return r.gone[name]
 }
 
-func (r *removals) hooks() controller.Hooks {
-	return controller.Hooks{Removed: func(ref namespace.Ref) { close(r.of(ref.Name)) }}
+func (r *removals) hooks() []controller.Hooks {
+	return []controller.Hooks{{Removed: func(ref namespace.Ref) { close(r.of(ref.Name)) }}}
 }
 
 // BenchmarkRemoval is DELETE to removal, 60 types at 5 ms per call, with nothing in
@@ -179,10 +179,12 @@ func BenchmarkHealthy(b *testing.B) {
 			var once sync.WaitGroup
 			once.Add(failing)
 			hooks := gone.hooks()
-			first := map[string]bool{}
-			hooks.PassEnded = func(ref namespace.Ref, result pass.Result, _ error, _ time.Duration) {
-				if result.Outcome == pass.Failed && !first[ref.Name] {
-					first[ref.Name] = true
+			var seen sync.Map
+			hooks[0].PassEnded = func(_ context.Context, ref namespace.Ref, result pass.Result, _ error, _ time.Duration) {
+				if result.Outcome != pass.Failed {
+					return
+				}
+				if _, again := seen.LoadOrStore(ref.Name, true); !again {
 					once.Done()
 				}
 			}
@@ -261,13 +263,12 @@ func BenchmarkWaiting(b *testing.B) {
 		}
 		var passes sync.WaitGroup
 		passes.Add(many)
-		seen := map[string]bool{}
-		hooks := controller.Hooks{PassEnded: func(ref namespace.Ref, _ pass.Result, _ error, _ time.Duration) {
-			if !seen[ref.Name] {
-				seen[ref.Name] = true
+		var seen sync.Map
+		hooks := []controller.Hooks{{PassEnded: func(_ context.Context, ref namespace.Ref, _ pass.Result, _ error, _ time.Duration) {
+			if _, again := seen.LoadOrStore(ref.Name, true); !again {
 				passes.Done()
 			}
-		}}
+		}}}
 		b.StartTimer()
 		stop := run(b, w.host, w.deleter, kubernetes, controller.Options{Hooks: hooks, MinDelay: time.Hour, MaxDelay: time.Hour})
 		passes.Wait()
@@ -275,7 +276,7 @@ func BenchmarkWaiting(b *testing.B) {
 		stop()
 		b.ReportMetric(float64(with-heap())/many, "B/namespace")
 		runtime.KeepAlive(w)
-		runtime.KeepAlive(seen)
+		runtime.KeepAlive(&seen)
 	}
 }
 
@@ -351,7 +352,7 @@ func BenchmarkStart(b *testing.B) {
 				before := heap()
 				var passes sync.WaitGroup
 				passes.Add(100)
-				hooks := controller.Hooks{PassEnded: func(namespace.Ref, pass.Result, error, time.Duration) { passes.Done() }}
+				hooks := []controller.Hooks{{PassEnded: func(context.Context, namespace.Ref, pass.Result, error, time.Duration) { passes.Done() }}}
 				b.StartTimer()
 				stop := run(b, r, d, kubernetes, controller.Options{Hooks: hooks, MinDelay: time.Hour, MaxDelay: time.Hour})
 				passes.Wait()

@@ -24,7 +24,7 @@ func Example() {
 	}
 	removed := make(chan string, 1)
 	c, err := controller.New(tenants, d, namespace.Party{Finalizer: finalizer.Kubernetes}, &controller.Options{
-		Hooks: controller.Hooks{Removed: func(ref namespace.Ref) { removed <- ref.Name }},
+		Hooks: []controller.Hooks{{Removed: func(ref namespace.Ref) { removed <- ref.Name }}},
 	})
 	if err != nil {
 		fmt.Println(err)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"iter"
 	"log/slog"
-	"runtime"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -18,93 +17,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/controller"
 	"github.com/nslifecycle/nslifecycle/namespace/controller/controllertest"
-	"github.com/nslifecycle/nslifecycle/namespace/pass"
 )
-
-// Code of the host that ends its goroutine, as a failed assertion in a fake does, is
-// a failure like others: it neither stalls the controller nor keeps Run from ending.
-func TestR10_EndedGoroutinesDoNotEndIt(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, 2, nil)
-		until := time.Now().Add(time.Minute)
-		watches := 0
-		namespaces := &controllertest.Intercept{Namespaces: w.host, Before: func(_ context.Context, op controllertest.Op, name string) error {
-			if op == controllertest.OpWatch && watches < 3 {
-				watches++
-				runtime.Goexit()
-			}
-			if name == "host" && time.Now().Before(until) {
-				runtime.Goexit()
-			}
-			return nil
-		}}
-		diary := newDiary()
-		stop := run(t, namespaces, &quitting{w.deleter, until}, kubernetes, controller.Options{Hooks: diary.hooks()})
-		for _, name := range []string{"delete", "wait", "host"} {
-			w.fakes[0].Put(w.create(t, name), contenttest.Object{Name: "held", Finalizers: []string{"example.com/f"}, HeldFor: 30 * time.Second})
-			w.delete(t, name)
-		}
-		time.Sleep(5 * time.Minute)
-		require.Len(t, diary.of("removed", ""), 3)
-		require.Equal(t, pass.Failed, diary.of("ended", "delete")[0].outcome)
-		require.Error(t, diary.of("ended", "delete")[0].err)
-		stop()
-	})
-}
-
-// quitting ends the goroutine of its callers.
-type quitting struct {
-	*deleter.Composed
-	until time.Time
-}
-
-func (q *quitting) Delete(ctx context.Context, target deleter.Target, previous deleter.Report) (deleter.Report, error) {
-	if target.Namespace == "delete" && time.Now().Before(q.until) {
-		runtime.Goexit()
-	}
-	return q.Composed.Delete(ctx, target, previous)
-}
-
-func (q *quitting) Wait(ctx context.Context, target deleter.Target, report deleter.Report) error {
-	if target.Namespace == "wait" {
-		runtime.Goexit()
-	}
-	return q.Composed.Wait(ctx, target, report)
-}
-
-// A hook that ends its goroutine takes Run with it, but what Run had started has
-// ended then as well.
-func TestHooksThatEndRunLeaveNothingRunning(t *testing.T) {
-	quit := func(namespace.Ref) { runtime.Goexit() }
-	for name, hooks := range map[string]controller.Hooks{
-		"queued":    {Queued: quit},
-		"started":   {PassStarted: quit},
-		"ended":     {PassEnded: func(namespace.Ref, pass.Result, error, time.Duration) { runtime.Goexit() }},
-		"retried":   {Retried: func(namespace.Ref, time.Duration, controller.Reason) { runtime.Goexit() }},
-		"finalized": {Finalized: quit},
-		"removed":   {Removed: quit},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { // which fails if a goroutine is left
-				w := newWorld(t, 1, latency(time.Second))
-				held := contenttest.Object{Name: "held", Finalizers: []string{"example.com/f"}, HeldFor: time.Minute}
-				w.fakes[0].Put(w.create(t, "a"), held)
-				w.delete(t, "a")
-				w.fakes[0].Put(w.create(t, "b"), held)
-				w.delete(t, "b")
-				c, err := controller.New(w.host, w.deleter, kubernetes, &controller.Options{Hooks: hooks})
-				require.NoError(t, err)
-				ended := make(chan struct{})
-				go func() {
-					defer close(ended)
-					_ = c.Run(t.Context())
-					t.Error("Run returned")
-				}()
-				<-ended
-			})
-		})
-	}
-}
 
 // A logger that panics does not end it.
 func TestR10_PanickingLogger(t *testing.T) {
@@ -112,7 +25,7 @@ func TestR10_PanickingLogger(t *testing.T) {
 		w := newWorld(t, 1, nil)
 		run(t, w.host, w.deleter, kubernetes, controller.Options{
 			Logger: slog.New(panickingHandler{}),
-			Hooks:  controller.Hooks{Queued: func(namespace.Ref) { panic("boom") }},
+			Hooks:  []controller.Hooks{{Queued: func(namespace.Ref) { panic("boom") }}},
 		})
 		w.create(t, "a")
 		w.delete(t, "a")

@@ -131,11 +131,14 @@ func (d *diary) add(m moment) {
 	d.moments = append(d.moments, m)
 }
 
-func (d *diary) hooks() controller.Hooks {
-	return controller.Hooks{
-		Queued:      func(ref namespace.Ref) { d.add(moment{what: "queued", ref: ref}) },
-		PassStarted: func(ref namespace.Ref) { d.add(moment{what: "started", ref: ref}) },
-		PassEnded: func(ref namespace.Ref, result pass.Result, err error, _ time.Duration) {
+func (d *diary) hooks() []controller.Hooks {
+	return []controller.Hooks{{
+		Queued: func(ref namespace.Ref) { d.add(moment{what: "queued", ref: ref}) },
+		PassStarted: func(ctx context.Context, ref namespace.Ref) context.Context {
+			d.add(moment{what: "started", ref: ref})
+			return ctx
+		},
+		PassEnded: func(_ context.Context, ref namespace.Ref, result pass.Result, err error, _ time.Duration) {
 			d.add(moment{what: "ended", ref: ref, outcome: result.Outcome, err: err})
 		},
 		Retried: func(ref namespace.Ref, delay time.Duration, reason controller.Reason) {
@@ -143,7 +146,7 @@ func (d *diary) hooks() controller.Hooks {
 		},
 		Finalized: func(ref namespace.Ref) { d.add(moment{what: "finalized", ref: ref}) },
 		Removed:   func(ref namespace.Ref) { d.add(moment{what: "removed", ref: ref}) },
-	}
+	}}
 }
 
 // of returns what happened of one kind, to one namespace or (empty) to all.

@@ -7,6 +7,7 @@ import (
 	"hash/fnv"
 	"log/slog"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/nslifecycle/nslifecycle/deleter"
@@ -14,27 +15,33 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/pass"
 )
 
-// Hooks are told what a controller does, for metrics, traces and explanations.
-// Each is optional. They are called one at a time, in the order in which things
-// happen, from the goroutine that schedules; so they must be quick. One that panics
-// is logged, and the controller goes on.
+// Hooks observe a controller, for metrics, traces and explanations. Each function is
+// optional. A hook that panics is logged once, and the controller goes on.
+//
+// The controller calls the hooks of one namespace in the order in which things happen.
+// PassStarted and PassEnded run in the goroutine of the pass, so those of different
+// namespaces run concurrently. The others run one at a time in the scheduling goroutine
+// and delay every namespace while they run, so they must return quickly.
 type Hooks struct {
-	// Queued: the namespace waits for a worker. Its pass does not begin if it has
-	// become another controller's meanwhile ([Options.Division]).
+	// Queued: the namespace waits for a worker. Its pass does not begin if the namespace
+	// has become another controller's in the meantime ([Options.Division]).
 	Queued func(ref namespace.Ref)
-	// PassStarted: a worker has taken it up.
-	PassStarted func(ref namespace.Ref)
-	// PassEnded: a pass has ended with result or err, after took.
-	PassEnded func(ref namespace.Ref, result pass.Result, err error, took time.Duration)
-	// Retried: the namespace will be looked at again after delay at the latest.
+	// PassStarted: a worker begins a pass. The returned context, ctx itself or a child of
+	// it, is the context of the pass: every call to the deleter, to its sources and to
+	// [Namespaces] inherits its values. A tracer starts its span here.
+	PassStarted func(ctx context.Context, ref namespace.Ref) context.Context
+	// PassEnded: the pass has ended with result or err, after took. It gets the context
+	// that PassStarted returned, which may have been canceled.
+	PassEnded func(ctx context.Context, ref namespace.Ref, result pass.Result, err error, took time.Duration)
+	// Retried: the next pass of the namespace begins after delay at the latest.
 	Retried func(ref namespace.Ref, delay time.Duration, reason Reason)
-	// Left: the namespace is another controller's ([Options.Division]). Nothing but its
-	// removal is told of it any more until it is Queued again.
+	// Left: the namespace belongs to another controller ([Options.Division]). Until it is
+	// Queued again, only its removal is reported.
 	Left func(ref namespace.Ref)
 	// Finalized: a pass has removed the party's finalizer.
 	Finalized func(ref namespace.Ref)
-	// Removed: the incarnation is gone from storage. It is told once for each
-	// incarnation that the controller knew, those of other controllers included
+	// Removed: the incarnation is gone from storage. It is reported once for each
+	// incarnation that the controller knew, including those of other controllers
 	// ([Options.Division]).
 	Removed func(ref namespace.Ref)
 }
@@ -51,63 +58,83 @@ const (
 	ReasonStale       Reason = "stale"       // the read contradicts the watch: backoff
 )
 
-// observer calls hooks and writes the log. It belongs to the scheduling goroutine.
+// observer calls the hooks and writes the log.
 type observer struct {
-	hooks    Hooks
-	log      *slog.Logger
-	panicked map[string]bool // hooks whose panic was logged
+	hooks []Hooks
+	log   *slog.Logger
+
+	mu       sync.Mutex
+	panicked map[string]bool // names of hooks whose panic was logged
 }
 
-// call runs f, the hook of that name, and survives its panic.
+// call runs f, the hook with the given name, and recovers its panic.
 func (o *observer) call(hook string, f func()) {
 	defer func() {
 		v := recover()
-		if v == nil || o.panicked[hook] {
+		if v == nil {
 			return
 		}
-		if o.panicked == nil {
-			o.panicked = map[string]bool{}
-		}
+		o.mu.Lock()
+		logged := o.panicked[hook]
 		o.panicked[hook] = true
-		o.line(slog.LevelError, "a hook of the namespace controller panicked; further panics of it are not logged",
-			slog.String("hook", hook), slog.String("panic", fmt.Sprint(v)))
+		o.mu.Unlock()
+		if !logged {
+			o.line(slog.LevelError, "a hook of the namespace controller panicked; its further panics are not logged",
+				slog.String("hook", hook), slog.String("panic", fmt.Sprint(v)))
+		}
 	}()
 	f()
 }
 
+// each calls the hook that selects returns, of each of the hooks that have it.
+func (o *observer) each(hook string, ref namespace.Ref, selects func(Hooks) func(namespace.Ref)) {
+	for _, h := range o.hooks {
+		if f := selects(h); f != nil {
+			o.call(hook, func() { f(ref) })
+		}
+	}
+}
+
 func (o *observer) queued(ref namespace.Ref) {
-	if o.hooks.Queued != nil {
-		o.call("Queued", func() { o.hooks.Queued(ref) })
-	}
+	o.each("Queued", ref, func(h Hooks) func(namespace.Ref) { return h.Queued })
 }
 
-func (o *observer) started(ref namespace.Ref) {
-	if o.hooks.PassStarted != nil {
-		o.call("PassStarted", func() { o.hooks.PassStarted(ref) })
-	}
+func (o *observer) left(ref namespace.Ref) {
+	o.each("Left", ref, func(h Hooks) func(namespace.Ref) { return h.Left })
 }
 
-func (o *observer) ended(ref namespace.Ref, d done) {
-	if o.hooks.PassEnded != nil {
-		o.call("PassEnded", func() { o.hooks.PassEnded(ref, d.result, d.err, d.took) })
+func (o *observer) finalized(ref namespace.Ref) {
+	o.each("Finalized", ref, func(h Hooks) func(namespace.Ref) { return h.Finalized })
+}
+
+// gone reports that an incarnation is gone, whichever controller it belonged to.
+func (o *observer) gone(ref namespace.Ref) {
+	o.each("Removed", ref, func(h Hooks) func(namespace.Ref) { return h.Removed })
+}
+
+// started returns the context of a pass.
+func (o *observer) started(ctx context.Context, ref namespace.Ref) context.Context {
+	for _, h := range o.hooks {
+		if h.PassStarted != nil {
+			o.call("PassStarted", func() { ctx = h.PassStarted(ctx, ref) })
+		}
+	}
+	return ctx
+}
+
+func (o *observer) ended(ctx context.Context, ref namespace.Ref, d done) {
+	for _, h := range o.hooks {
+		if h.PassEnded != nil {
+			o.call("PassEnded", func() { h.PassEnded(ctx, ref, d.result, d.err, d.took) })
+		}
 	}
 }
 
 func (o *observer) retried(ref namespace.Ref, delay time.Duration, reason Reason) {
-	if o.hooks.Retried != nil {
-		o.call("Retried", func() { o.hooks.Retried(ref, delay, reason) })
-	}
-}
-
-func (o *observer) left(ref namespace.Ref) {
-	if o.hooks.Left != nil {
-		o.call("Left", func() { o.hooks.Left(ref) })
-	}
-}
-
-func (o *observer) finalized(ref namespace.Ref) {
-	if o.hooks.Finalized != nil {
-		o.call("Finalized", func() { o.hooks.Finalized(ref) })
+	for _, h := range o.hooks {
+		if h.Retried != nil {
+			o.call("Retried", func() { h.Retried(ref, delay, reason) })
+		}
 	}
 }
 
@@ -120,13 +147,6 @@ func (o *observer) removed(ref namespace.Ref, waived []string) {
 	}
 	o.line(slog.LevelInfo, "namespace removed", attrs...)
 	o.gone(ref)
-}
-
-// gone tells that a namespace is gone, whosever it was.
-func (o *observer) gone(ref namespace.Ref) {
-	if o.hooks.Removed != nil {
-		o.call("Removed", func() { o.hooks.Removed(ref) })
-	}
 }
 
 // line writes a line to the log and survives a logger that panics.
@@ -193,7 +213,7 @@ func stateOf(message string, r deleter.Report, waived []string) uint64 {
 		}
 	}
 	for _, err := range r.Discovery {
-		each(err, func(err error) {
+		eachError(err, func(err error) {
 			mark("\x02", "")
 			failed(err, deleter.SourceOf(err))
 		})
@@ -210,15 +230,15 @@ func stateOf(message string, r deleter.Report, waived []string) uint64 {
 	return state.Sum64()
 }
 
-// each calls f for every error that err combines.
-func each(err error, f func(error)) {
+// eachError calls f for every error that err combines.
+func eachError(err error, f func(error)) {
 	several, ok := err.(interface{ Unwrap() []error })
 	if !ok {
 		f(err)
 		return
 	}
 	for _, one := range several.Unwrap() {
-		each(one, f)
+		eachError(one, f)
 	}
 }
 

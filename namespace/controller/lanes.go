@@ -126,7 +126,6 @@ func (l *loop) fill(s *lane) {
 			l.leave(e)
 			continue
 		}
-		l.observer.started(e.ref)
 		s.running++
 		l.start(e, s)
 	}

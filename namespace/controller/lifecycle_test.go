@@ -211,14 +211,14 @@ func TestR10_PanicsDoNotEndIt(t *testing.T) {
 		removed := map[string]bool{}
 		run(t, namespaces, d, kubernetes, controller.Options{
 			Logger: slog.New(slog.NewTextHandler(&log, nil)),
-			Hooks: controller.Hooks{
+			Hooks: []controller.Hooks{{
 				Queued:      func(namespace.Ref) { panic("boom") },
-				PassStarted: func(namespace.Ref) { panic("boom") },
-				PassEnded:   func(namespace.Ref, pass.Result, error, time.Duration) { panic("boom") },
+				PassStarted: func(context.Context, namespace.Ref) context.Context { panic("boom") },
+				PassEnded:   func(context.Context, namespace.Ref, pass.Result, error, time.Duration) { panic("boom") },
 				Retried:     func(namespace.Ref, time.Duration, controller.Reason) { panic("boom") },
 				Finalized:   func(namespace.Ref) { panic("boom") },
 				Removed:     func(ref namespace.Ref) { removed[ref.Name] = true; panic("boom") },
-			}})
+			}}})
 		for _, name := range []string{"a", "b", "c"} {
 			w.fakes[0].Put(w.create(t, name), contenttest.Object{Name: "held", Finalizers: []string{"example.com/f"}, HeldFor: 90 * time.Second})
 			w.delete(t, name)

@@ -86,7 +86,7 @@ func newLoop(ctx context.Context, c *Controller) *loop {
 		Controller: c,
 		ctx:        ctx,
 		began:      time.Now(),
-		observer:   observer{hooks: c.options.Hooks, log: c.options.Logger},
+		observer:   observer{hooks: c.options.Hooks, log: c.options.Logger, panicked: map[string]bool{}},
 		division:   c.options.Division,
 		entries:    map[string]*entry{},
 		news:       make(chan news),
@@ -117,7 +117,7 @@ func (l *loop) run() {
 	defer func() {
 		if l.ctx.Err() == nil {
 			// A hook has ended this goroutine instead of returning.
-			l.observer.hooks = Hooks{}
+			l.observer.hooks = nil
 		}
 		cancel()
 		l.drain(watching)
@@ -235,8 +235,10 @@ func (l *loop) start(e *entry, s *lane) {
 	ctx = deleter.WithProgress(ctx, func() { a.progress.Store(int64(l.now())) })
 	go func() {
 		d := done{attempt: a, result: pass.Result{Outcome: pass.Failed}, err: errNoReturn}
+		ctx := l.observer.started(ctx, a.ref)
 		defer func() {
 			d.took = l.now() - a.began
+			l.observer.ended(ctx, a.ref, d)
 			l.done <- d
 		}()
 		d.result, d.err = pass.Run(ctx, l.namespaces, l.deleter, l.party, request)

@@ -46,8 +46,9 @@ type Options struct {
 	// divide the work; default: all. Package replicas has one. What is another's costs
 	// about 220 bytes and nothing else: no queue, no timer, no wait, no pass.
 	Division Division
-	// Hooks are told what happens; default: nobody is.
-	Hooks Hooks
+	// Hooks observe the controller, for metrics and traces. Each event is reported to all
+	// of them, in their order; default none.
+	Hooks []Hooks
 	// Logger gets one line for each change of a namespace's state, never one for each
 	// pass; default: none.
 	Logger *slog.Logger

@@ -106,7 +106,7 @@ func runScale(b *testing.B, r *registry.Registry, hooks controller.Hooks) (stop 
 	b.Helper()
 	d, err := r.Deleter(nil)
 	require.NoError(b, err)
-	c, err := controller.New(r, d, namespace.Party{Finalizer: finalizer.Kubernetes}, &controller.Options{Hooks: hooks})
+	c, err := controller.New(r, d, namespace.Party{Finalizer: finalizer.Kubernetes}, &controller.Options{Hooks: []controller.Hooks{hooks}})
 	require.NoError(b, err)
 	ctx, cancel := context.WithCancel(b.Context())
 	ended := make(chan error, 1)
@@ -260,7 +260,7 @@ func BenchmarkDeleteHugeNamespace(b *testing.B) {
 				hook, done := countdown(1)
 				stop := runScale(b, r, controller.Hooks{
 					Removed: hook,
-					PassEnded: func(_ namespace.Ref, _ pass.Result, _ error, took time.Duration) {
+					PassEnded: func(_ context.Context, _ namespace.Ref, _ pass.Result, _ error, took time.Duration) {
 						passes.Add(1)
 						longest.Store(max(longest.Load(), int64(took)))
 					},

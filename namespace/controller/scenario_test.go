@@ -90,12 +90,12 @@ type player struct {
 	passes  int
 }
 
-func (p *player) hooks() controller.Hooks {
-	return controller.Hooks{PassEnded: func(namespace.Ref, pass.Result, error, time.Duration) {
+func (p *player) hooks() []controller.Hooks {
+	return []controller.Hooks{{PassEnded: func(context.Context, namespace.Ref, pass.Result, error, time.Duration) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		p.passes++
-	}}
+	}}}
 }
 
 var stageTypes = []registry.ResourceType{

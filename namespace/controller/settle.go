@@ -12,7 +12,6 @@ import (
 // report tells of the end of a pass.
 func (l *loop) report(d done) {
 	d.attempt.cancel(nil)
-	l.observer.ended(d.attempt.ref, d)
 	if d.result.Outcome == pass.Finalized || d.result.Outcome == pass.Removed {
 		l.observer.finalized(d.attempt.ref)
 	}

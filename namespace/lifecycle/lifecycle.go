@@ -116,7 +116,7 @@ func newService(s store.Store, r *registry.Registry, o Options) (*Service, error
 		o.Controller.Division = replica
 	}
 	recorder := explain.NewRecorder(nil)
-	o.Controller.Hooks = controller.Join(recorder.Hooks(), o.Controller.Hooks)
+	o.Controller.Hooks = append([]controller.Hooks{recorder.Hooks()}, o.Controller.Hooks...)
 	c, err := controller.New(r, d, party, &o.Controller)
 	if err != nil {
 		return nil, err

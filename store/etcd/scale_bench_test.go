@@ -157,7 +157,7 @@ func benchStart(b *testing.B, r *registry.Registry, terminating int) {
 		kept := heapGrowth(b)
 		b.StartTimer()
 		begin := time.Now()
-		c, err := controller.New(r, d, namespace.Party{Finalizer: finalizer.Kubernetes}, &controller.Options{Hooks: hooks})
+		c, err := controller.New(r, d, namespace.Party{Finalizer: finalizer.Kubernetes}, &controller.Options{Hooks: []controller.Hooks{hooks}})
 		require.NoError(b, err)
 		ctx, cancel := context.WithCancel(b.Context())
 		ended := make(chan error, 1)

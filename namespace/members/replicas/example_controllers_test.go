@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"log"
 	"sync/atomic"
+	"time"
 
 	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/finalizer"
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/controller"
 	"github.com/nslifecycle/nslifecycle/namespace/members/replicas"
+	"github.com/nslifecycle/nslifecycle/namespace/pass"
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
 	"github.com/nslifecycle/nslifecycle/store/memory"
 )
@@ -36,11 +38,11 @@ func Example_controllers() {
 		replica, err := replicas.New(s, string(party.Finalizer), nil)
 		check(err)
 		go func() { check(replica.Run(ctx)) }()
-		hooks := controller.Hooks{PassStarted: func(namespace.Ref) { passes.Add(1) }}
+		hooks := controller.Hooks{PassEnded: func(context.Context, namespace.Ref, pass.Result, error, time.Duration) { passes.Add(1) }}
 		if i == 0 { // both are told of every removal
 			hooks.Removed = func(ref namespace.Ref) { removed <- ref.Name }
 		}
-		c, err := controller.New(r, d, party, &controller.Options{Division: replica, Hooks: hooks})
+		c, err := controller.New(r, d, party, &controller.Options{Division: replica, Hooks: []controller.Hooks{hooks}})
 		check(err)
 		go func() { check(c.Run(ctx)) }()
 		both = append(both, replica)

@@ -86,7 +86,7 @@ func (p *party) join(t *testing.T, divided bool) *peer {
 		return sources, nil
 	}})
 	require.NoError(t, err)
-	opts := &controller.Options{Hooks: p.hooks()}
+	opts := &controller.Options{Hooks: []controller.Hooks{p.hooks()}}
 	if divided {
 		opts.Division = n.Replica
 	}
@@ -110,7 +110,7 @@ func (p *party) join(t *testing.T, divided bool) *peer {
 
 func (t *tally) hooks() controller.Hooks {
 	return controller.Hooks{
-		PassStarted: func(ref namespace.Ref) {
+		PassStarted: func(ctx context.Context, ref namespace.Ref) context.Context {
 			t.mu.Lock()
 			defer t.mu.Unlock()
 			t.passes++
@@ -118,8 +118,9 @@ func (t *tally) hooks() controller.Hooks {
 			if t.now[ref.Name]++; t.now[ref.Name] > 1 {
 				t.double[ref.Name]++
 			}
+			return ctx
 		},
-		PassEnded: func(ref namespace.Ref, _ pass.Result, _ error, _ time.Duration) {
+		PassEnded: func(_ context.Context, ref namespace.Ref, _ pass.Result, _ error, _ time.Duration) {
 			t.mu.Lock()
 			defer t.mu.Unlock()
 			t.now[ref.Name]--

@@ -1,6 +1,7 @@
 package explain_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -47,11 +48,13 @@ func BenchmarkHooks(b *testing.B) {
 		tell func(h controller.Hooks)
 	}{
 		{"queued", func(h controller.Hooks) { h.Queued(shop) }},
-		{"started", func(h controller.Hooks) { h.PassStarted(shop) }},
+		{"started", func(h controller.Hooks) { h.PassStarted(context.Background(), shop) }},
 		{"retried", func(h controller.Hooks) { h.Retried(shop, time.Second, controller.ReasonFailed) }},
-		{"ended empty", func(h controller.Hooks) { h.PassEnded(shop, pass.Result{Outcome: pass.Removed}, nil, time.Second) }},
-		{"ended held", func(h controller.Hooks) { h.PassEnded(shop, waiting, nil, time.Second) }},
-		{"ended failed", func(h controller.Hooks) { h.PassEnded(shop, failed, err, time.Second) }},
+		{"ended empty", func(h controller.Hooks) {
+			h.PassEnded(context.Background(), shop, pass.Result{Outcome: pass.Removed}, nil, time.Second)
+		}},
+		{"ended held", func(h controller.Hooks) { h.PassEnded(context.Background(), shop, waiting, nil, time.Second) }},
+		{"ended failed", func(h controller.Hooks) { h.PassEnded(context.Background(), shop, failed, err, time.Second) }},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			h := explain.NewRecorder(nil).Hooks()
@@ -90,7 +93,7 @@ func BenchmarkMemory(b *testing.B) {
 				for i := range n {
 					ref := namespace.Ref{Name: fmt.Sprintf("namespace-%d", i), UID: fmt.Sprintf("ce444e84-8ce8-4d63-b1dd-%012d", i)}
 					for range c.passes {
-						h.PassEnded(ref, c.result, c.err, time.Millisecond)
+						h.PassEnded(context.Background(), ref, c.result, c.err, time.Millisecond)
 					}
 					if c.ended {
 						h.Removed(ref)
@@ -132,7 +135,7 @@ func BenchmarkHostileMemory(b *testing.B) {
 		for n := range namespaces {
 			for p := range 33 {
 				report := worst(n, p)
-				h.PassEnded(namespace.Ref{Name: fmt.Sprint(n), UID: "u"}, pass.Result{Outcome: pass.Failed, Report: report}, errors.New(long(p)), time.Second)
+				h.PassEnded(context.Background(), namespace.Ref{Name: fmt.Sprint(n), UID: "u"}, pass.Result{Outcome: pass.Failed, Report: report}, errors.New(long(p)), time.Second)
 			}
 		}
 		runtime.GC()
@@ -147,7 +150,7 @@ func BenchmarkExplain(b *testing.B) {
 	failed, err := sick()
 	h := r.Hooks()
 	for range 40 {
-		h.PassEnded(shop, failed, err, time.Millisecond)
+		h.PassEnded(context.Background(), shop, failed, err, time.Millisecond)
 	}
 	in := explain.Input{Namespace: with(dying("kubernetes", origin), "", held), Now: now, History: r.History("shop", "u-1")}
 	d := explain.Explain(in)

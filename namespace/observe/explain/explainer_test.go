@@ -37,7 +37,7 @@ func TestExplainerBesideAController(t *testing.T) {
 			return 0, broken
 		}}.Content()}}, nil)
 		require.NoError(t, err)
-		c, err := controller.New(host, d, namespace.Party{Finalizer: finalizer.Kubernetes}, &controller.Options{Hooks: recorder.HooksOf(finalizer.Kubernetes)})
+		c, err := controller.New(host, d, namespace.Party{Finalizer: finalizer.Kubernetes}, &controller.Options{Hooks: []controller.Hooks{recorder.HooksOf(finalizer.Kubernetes)}})
 		require.NoError(t, err)
 		ended := make(chan error)
 		go func() { ended <- c.Run(ctx) }()

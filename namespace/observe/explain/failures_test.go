@@ -106,7 +106,7 @@ func TestRecorderTellsFailuresApart(t *testing.T) {
 				r := explain.NewRecorder(nil)
 				ref := namespace.Ref{Name: "shop", UID: ns.UID}
 				for range 2 {
-					r.Hooks().PassEnded(ref, result, err, 0)
+					r.Hooks().PassEnded(context.Background(), ref, result, err, 0)
 				}
 				h := r.History("shop", ns.UID)
 				for i := range c.want {

@@ -104,7 +104,7 @@ func begin(t *testing.T, host controller.Namespaces, hooks controller.Hooks, emp
 	d, err := deleter.New([]deleter.Source{{Resource: widgets, Content: deleter.Funcs{Delete: empty}.Content()}}, nil)
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
-	c, err := controller.New(host, d, namespace.Party{Finalizer: finalizer.Kubernetes}, &controller.Options{Hooks: hooks})
+	c, err := controller.New(host, d, namespace.Party{Finalizer: finalizer.Kubernetes}, &controller.Options{Hooks: []controller.Hooks{hooks}})
 	require.NoError(t, err)
 	ended := make(chan error)
 	go func() { ended <- c.Run(ctx) }()
@@ -347,7 +347,7 @@ func TestRecorderBoundsNames(t *testing.T) {
 			}
 			report.Results = append(report.Results, result)
 		}
-		r.HooksOf(party).PassEnded(shop, pass.Result{Outcome: pass.Waiting, Report: report}, nil, 0)
+		r.HooksOf(party).PassEnded(context.Background(), shop, pass.Result{Outcome: pass.Waiting, Report: report}, nil, 0)
 	}
 	for _, o := range r.History("shop", "u-1").Objects {
 		told += len(o.Sample)

@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"context"
 	"slices"
 	"sync"
 	"time"
@@ -126,16 +127,17 @@ func (v *voice) queued(ref namespace.Ref) {
 	p.queued, p.running, p.next = now, time.Time{}, Next{}
 }
 
-func (v *voice) started(ref namespace.Ref) {
+func (v *voice) started(ctx context.Context, ref namespace.Ref) context.Context {
 	now := time.Now().UTC()
 	v.recorder.mu.Lock()
 	defer v.recorder.mu.Unlock()
 	_, p := v.of(ref, now)
 	p.taken()
 	p.queued, p.running, p.next = time.Time{}, now, Next{}
+	return ctx
 }
 
-func (v *voice) passed(ref namespace.Ref, result pass.Result, err error, took time.Duration) {
+func (v *voice) passed(_ context.Context, ref namespace.Ref, result pass.Result, err error, took time.Duration) {
 	now := time.Now().UTC()
 	end := end{result: result, err: err, at: now, took: took}
 	v.rest(ref, now)

@@ -27,10 +27,10 @@ var (
 
 // passed tells hooks of a pass that took a second.
 func passed(h controller.Hooks, ref namespace.Ref, outcome pass.Outcome, err error, report deleter.Report) {
-	h.PassStarted(ref)
+	h.PassStarted(context.Background(), ref)
 	time.Sleep(time.Second)
 	ns := namespace.Namespace{Meta: namespace.Meta{Name: ref.Name, UID: ref.UID, DeletionTimestamp: phase.At(time.Unix(946684800, 0))}}
-	h.PassEnded(ref, pass.Result{Outcome: outcome, Namespace: ns, Report: report}, err, time.Second)
+	h.PassEnded(context.Background(), ref, pass.Result{Outcome: outcome, Namespace: ns, Report: report}, err, time.Second)
 }
 
 func counted(resource namespace.ResourceType, deleted, remaining, deleting int) deleter.Report {
@@ -286,7 +286,7 @@ func TestHistoryIsACopy(t *testing.T) {
 	report := counted(pods, 0, 1, 0)
 	report.Results[0].Sample = []string{"a"}
 	report.Results[0].Holders = []phase.Holder{{Finalizer: "a/b", Objects: 1, Sample: []string{"a"}}}
-	h.PassEnded(shop, pass.Result{Outcome: pass.Waiting, Report: report}, nil, 0)
+	h.PassEnded(context.Background(), shop, pass.Result{Outcome: pass.Waiting, Report: report}, nil, 0)
 	got := r.History("shop", "u-1")
 	got.Objects[0].Sample[0], got.Objects[0].HeldBy[0].Sample[0], got.Passes[0].Outcome = "x", "x", "x"
 	again := r.History("shop", "u-1")
@@ -304,8 +304,8 @@ func TestRecorderIsSafeForConcurrentUse(t *testing.T) {
 			h := r.Hooks()
 			for n := range 200 {
 				h.Queued(shop)
-				h.PassStarted(shop)
-				h.PassEnded(shop, pass.Result{Outcome: pass.Waiting, Report: counted(pods, 1, n, i)}, nil, 0)
+				h.PassStarted(context.Background(), shop)
+				h.PassEnded(context.Background(), shop, pass.Result{Outcome: pass.Waiting, Report: counted(pods, 1, n, i)}, nil, 0)
 				h.Retried(shop, time.Second, controller.ReasonRemaining)
 				_ = r.History("shop", "")
 				_ = r.Histories()

@@ -1,6 +1,7 @@
 package explain_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -52,7 +53,7 @@ func TestWaiversThatDoNotCount(t *testing.T) {
 			if c.report != nil {
 				r := explain.NewRecorder(nil)
 				result := pass.Result{Outcome: pass.Failed, Namespace: in.Namespace, Report: *c.report}
-				r.Hooks().PassEnded(namespace.Ref{Name: in.Namespace.Name, UID: "u-1"}, result, c.report.Err(), time.Second)
+				r.Hooks().PassEnded(context.Background(), namespace.Ref{Name: in.Namespace.Name, UID: "u-1"}, result, c.report.Err(), time.Second)
 				in.History = r.History(in.Namespace.Name, "u-1")
 				require.Equal(t, 1, in.History.Total)
 			}

@@ -1,6 +1,7 @@
 package prometheus_test
 
 import (
+	"context"
 	"fmt"
 	"runtime"
 	"testing"
@@ -24,8 +25,8 @@ func TestHooksAllocateNothing(t *testing.T) {
 	round := func(r pass.Result) func() {
 		return func() {
 			h.Queued(ref)
-			h.PassStarted(ref)
-			h.PassEnded(ref, r, nil, time.Second)
+			h.PassStarted(context.Background(), ref)
+			h.PassEnded(context.Background(), ref, r, nil, time.Second)
 			h.Retried(ref, time.Second, controller.ReasonRemaining)
 		}
 	}
@@ -48,8 +49,8 @@ func BenchmarkHooks(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				h.Queued(ref)
-				h.PassStarted(ref)
-				h.PassEnded(ref, r, nil, time.Second)
+				h.PassStarted(context.Background(), ref)
+				h.PassEnded(context.Background(), ref, r, nil, time.Second)
 				h.Retried(ref, time.Second, controller.ReasonRemaining)
 			}
 		})

@@ -1,6 +1,7 @@
 package prometheus_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -103,7 +104,7 @@ func TestTwoParties(t *testing.T) {
 func TestController(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, w := export(t, agent, nil), newWorld(t, nil)
-		w.run(t, controller.Options{Hooks: e.Hooks()})
+		w.run(t, controller.Options{Hooks: []controller.Hooks{e.Hooks()}})
 		target := w.terminate(t, "a", "x", "y")
 		time.Sleep(500 * time.Millisecond) // of the timestamps, which have no fraction
 		synctest.Wait()
@@ -162,8 +163,8 @@ func TestSourcesFailing(t *testing.T) {
 	step := func(ref namespace.Ref, outcome pass.Outcome, report deleter.Report, want ...string) {
 		t.Helper()
 		h.Queued(ref)
-		h.PassStarted(ref)
-		h.PassEnded(ref, result(ref, outcome, report), report.Err(), time.Second)
+		h.PassStarted(context.Background(), ref)
+		h.PassEnded(context.Background(), ref, result(ref, outcome, report), report.Err(), time.Second)
 		require.Equal(t, want, e.of(t, name))
 	}
 	one, two := name+`{resource="things0001.example.com"} `, name+`{resource="things0002.example.com"} `
@@ -194,7 +195,7 @@ func TestLabelsAreBounded(t *testing.T) {
 			report.Results = append(report.Results, deleter.Result{Resource: things(i), Deleted: 2, Err: errors.New("boom")})
 		}
 		for range 3 {
-			h.PassEnded(ref, result(ref, pass.Failed, report), nil, time.Second)
+			h.PassEnded(context.Background(), ref, result(ref, pass.Failed, report), nil, time.Second)
 		}
 		deleted, failing := e.of(t, "namespace_objects_deleted_total"), e.of(t, "namespace_sources_failing")
 		require.Len(t, deleted, bound+1)
@@ -210,7 +211,7 @@ func TestQuietTypesTakeNoLabel(t *testing.T) {
 	h, ref := e.Hooks(), namespace.Ref{Name: "a", UID: "1"}
 	h.Queued(ref)
 	report := deleter.Report{Results: []deleter.Result{{Resource: things(1)}, {Resource: things(2), Remaining: 7}, {Resource: things(3), Deleted: 1}}}
-	h.PassEnded(ref, result(ref, pass.Waiting, report), nil, time.Second)
+	h.PassEnded(context.Background(), ref, result(ref, pass.Waiting, report), nil, time.Second)
 	require.Equal(t, []string{`namespace_objects_deleted_total{resource="things0003.example.com"} 1`}, e.of(t, "namespace_objects_deleted_total"))
 }
 
@@ -226,9 +227,9 @@ func TestHostileNames(t *testing.T) {
 	} {
 		report.Results = append(report.Results, deleter.Result{Resource: r, Deleted: 1, Err: errors.New("boom")})
 	}
-	h.PassEnded(ref, result(ref, pass.Failed, report), nil, time.Second)
-	h.PassEnded(ref, result(ref, pass.Outcome(99), report), nil, time.Second)
-	h.PassEnded(ref, result(ref, 0, report), nil, -time.Second)
+	h.PassEnded(context.Background(), ref, result(ref, pass.Failed, report), nil, time.Second)
+	h.PassEnded(context.Background(), ref, result(ref, pass.Outcome(99), report), nil, time.Second)
+	h.PassEnded(context.Background(), ref, result(ref, 0, report), nil, -time.Second)
 	h.Retried(ref, 0, "\xff")
 	deleted := e.of(t, "namespace_objects_deleted_total")
 	require.Len(t, deleted, 7, "two that look alike are one")
@@ -259,18 +260,18 @@ func TestStages(t *testing.T) {
 	h.Queued(ref)
 	stage("DeletingContent")
 	r := result(ref, pass.Waiting, deleter.Report{})
-	h.PassEnded(ref, r, nil, time.Second)
+	h.PassEnded(context.Background(), ref, r, nil, time.Second)
 	stage("DeletingContent")
 	r.Outcome = pass.Finalized
 	r.Namespace.Spec.Finalizers = finalizer.NewSet("example.com/late")
 	r.Namespace.Status.Conditions = phase.Conditions(nil, phase.Observation{}, "", time.Now())
-	h.PassEnded(ref, r, nil, time.Second)
+	h.PassEnded(context.Background(), ref, r, nil, time.Second)
 	stage("WaitingForFinalizers")
 	r.Namespace.Spec.Finalizers = finalizer.Set{}
-	h.PassEnded(ref, r, nil, time.Second)
+	h.PassEnded(context.Background(), ref, r, nil, time.Second)
 	stage("ReadyToRemove")
 	another := result(namespace.Ref{Name: "a", UID: "2"}, pass.Failed, deleter.Report{})
-	h.PassEnded(ref, another, nil, time.Second)
+	h.PassEnded(context.Background(), ref, another, nil, time.Second)
 	stage("ReadyToRemove") // another incarnation says nothing of this one
 }
 
@@ -279,7 +280,7 @@ func TestConflicts(t *testing.T) {
 	e := export(t, agent, nil)
 	ref := namespace.Ref{Name: "a", UID: "1"}
 	for range 2 {
-		e.Hooks().PassEnded(ref, pass.Result{Outcome: pass.Finalized, Conflicts: 3}, nil, time.Second)
+		e.Hooks().PassEnded(context.Background(), ref, pass.Result{Outcome: pass.Finalized, Conflicts: 3}, nil, time.Second)
 	}
 	require.Equal(t, []string{"namespace_finalize_conflicts_total 6"}, e.of(t, "namespace_finalize_conflicts_total"))
 }
@@ -289,7 +290,7 @@ func TestClear(t *testing.T) {
 	e := export(t, agent, nil)
 	h, ref := e.Hooks(), namespace.Ref{Name: "a", UID: "1"}
 	h.Queued(ref)
-	h.PassEnded(ref, result(ref, pass.Failed, failing(things(1))), nil, time.Second)
+	h.PassEnded(context.Background(), ref, result(ref, pass.Failed, failing(things(1))), nil, time.Second)
 	e.Clear()
 	want := []string{
 		"namespace_controller_work_duration_seconds_sum 1",

@@ -50,7 +50,7 @@ func TestDivision(t *testing.T) {
 		var replicas []exported
 		for _, d := range divisions {
 			e := export(t, agent, nil)
-			w.run(t, controller.Options{Hooks: e.Hooks(), Division: d})
+			w.run(t, controller.Options{Hooks: []controller.Hooks{e.Hooks()}, Division: d})
 			replicas = append(replicas, e)
 		}
 		const many = 7
@@ -89,7 +89,7 @@ func TestDivisionInOneProcess(t *testing.T) {
 		w, e := newWorld(t, nil), export(t, agent, nil)
 		divisions := []*half{{even: true, changed: make(chan struct{})}, {changed: make(chan struct{})}}
 		for _, d := range divisions {
-			w.run(t, controller.Options{Hooks: e.Hooks(), Division: d})
+			w.run(t, controller.Options{Hooks: []controller.Hooks{e.Hooks()}, Division: d})
 		}
 		const many = 7
 		var targets []deleter.Target

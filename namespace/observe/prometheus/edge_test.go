@@ -1,6 +1,7 @@
 package prometheus_test
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -21,8 +22,8 @@ func TestNotTerminating(t *testing.T) {
 		e := export(t, agent, nil)
 		h, ref := e.Hooks(), namespace.Ref{Name: "a", UID: "1"}
 		h.Queued(ref)
-		h.PassStarted(ref)
-		h.PassEnded(ref, pass.Result{Outcome: outcome}, nil, 0)
+		h.PassStarted(context.Background(), ref)
+		h.PassEnded(context.Background(), ref, pass.Result{Outcome: outcome}, nil, 0)
 		require.Equal(t, []string{
 			"namespace_controller_work_duration_seconds_count 1",
 			fmt.Sprintf(`namespace_passes_total{outcome="%v"} 1`, outcome),
@@ -42,10 +43,10 @@ func TestOldest(t *testing.T) {
 			h.Queued(ref)
 			r := result(ref, pass.Waiting, deleter.Report{})
 			r.Namespace.DeletionTimestamp = phase.Time{Time: time.Now().Add(-time.Duration(minutes) * time.Minute)}
-			h.PassEnded(ref, r, nil, time.Second)
+			h.PassEnded(context.Background(), ref, r, nil, time.Second)
 			r.Namespace.DeletionTimestamp = phase.Time{} // a read that failed tells nothing
 			r.Outcome = pass.Failed
-			h.PassEnded(ref, r, nil, time.Second)
+			h.PassEnded(context.Background(), ref, r, nil, time.Second)
 		}
 		h.Queued(namespace.Ref{Name: "not-looked-at-yet", UID: "1"})
 		require.Contains(t, e.of(t, oldest), oldest+`{stage="DeletingContent"} 5400`)
@@ -60,7 +61,7 @@ func TestClockBehind(t *testing.T) {
 	h.Queued(ref)
 	r := result(ref, pass.Removed, deleter.Report{})
 	r.Namespace.DeletionTimestamp = phase.Time{Time: time.Now().Add(time.Hour)}
-	h.PassEnded(ref, r, nil, time.Second)
+	h.PassEnded(context.Background(), ref, r, nil, time.Second)
 	require.Contains(t, e.of(t, oldest), oldest+`{stage="DeletingContent"} 0`)
 	h.Removed(ref)
 	require.Equal(t, []string{"namespace_deletion_duration_seconds_sum 0"}, e.of(t, "namespace_deletion_duration_seconds_sum"))
@@ -74,8 +75,8 @@ func TestOtherIsCountedOnce(t *testing.T) {
 	h, ref := e.Hooks(), namespace.Ref{Name: "a", UID: "1"}
 	h.Queued(ref)
 	for range 2 {
-		h.PassEnded(ref, result(ref, pass.Failed, failing(things(5))), nil, time.Second)
-		h.PassEnded(ref, result(ref, pass.Failed, failing(things(1), things(5), things(7))), nil, time.Second)
+		h.PassEnded(context.Background(), ref, result(ref, pass.Failed, failing(things(5))), nil, time.Second)
+		h.PassEnded(context.Background(), ref, result(ref, pass.Failed, failing(things(1), things(5), things(7))), nil, time.Second)
 		require.Equal(t, []string{
 			`namespace_sources_failing{resource="other"} 1`,
 			`namespace_sources_failing{resource="things0005.example.com"} 1`,

@@ -29,7 +29,7 @@ func Example() {
 	check(err)
 	removed := make(chan string)
 	told := controller.Hooks{Removed: func(ref namespace.Ref) { removed <- ref.Name }}
-	c, err := controller.New(host, d, party, &controller.Options{Hooks: controller.Join(collector.Hooks(), told)})
+	c, err := controller.New(host, d, party, &controller.Options{Hooks: []controller.Hooks{collector.Hooks(), told}})
 	check(err)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()

@@ -1,6 +1,7 @@
 package prometheus_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"os"
@@ -23,7 +24,7 @@ func exportedNames(t *testing.T) []string {
 	h, ref := e.Hooks(), namespace.Ref{Name: "a", UID: "1"}
 	h.Queued(ref)
 	report := deleter.Report{Results: []deleter.Result{{Resource: things(1), Deleted: 1, Err: errors.New("boom")}}}
-	h.PassEnded(ref, result(ref, pass.Failed, report), nil, time.Second)
+	h.PassEnded(context.Background(), ref, result(ref, pass.Failed, report), nil, time.Second)
 	families, err := e.registry.Gather()
 	require.NoError(t, err)
 	var names []string

@@ -1,6 +1,7 @@
 package prometheus_test
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -35,14 +36,14 @@ func TestNeverHeld(t *testing.T) {
 		e := export(t, agent, nil)
 		h, ref := e.Hooks(), namespace.Ref{Name: "a", UID: "1"}
 		h.Queued(ref)
-		h.PassStarted(ref)
-		h.PassEnded(ref, since(ref, time.Hour, pass.NotHeld, "example.com/late"), nil, 0)
+		h.PassStarted(context.Background(), ref)
+		h.PassEnded(context.Background(), ref, since(ref, time.Hour, pass.NotHeld, "example.com/late"), nil, 0)
 		for _, line := range append(e.of(t, terminating), e.of(t, oldest)...) {
 			require.Regexp(t, " 0$", line)
 		}
 		h.Queued(ref)
-		h.PassStarted(ref)
-		h.PassEnded(ref, since(ref, time.Hour, pass.Waiting, agent), nil, 0)
+		h.PassStarted(context.Background(), ref)
+		h.PassEnded(context.Background(), ref, since(ref, time.Hour, pass.Waiting, agent), nil, 0)
 		require.Contains(t, e.of(t, terminating), terminating+`{stage="DeletingContent"} 1`)
 		require.Contains(t, e.of(t, oldest), oldest+`{stage="DeletingContent"} 3600`)
 	})
@@ -57,7 +58,7 @@ func TestLetGo(t *testing.T) {
 		h.Queued(ref)
 		r := since(ref, time.Hour, pass.Finalized, "example.com/late")
 		r.Namespace.Status.Conditions = []phase.Condition{{Type: phase.ContentRemaining, Status: phase.True}}
-		h.PassEnded(ref, r, nil, 0)
+		h.PassEnded(context.Background(), ref, r, nil, 0)
 		waits := []string{
 			terminating + `{stage="DeletingContent"} 0`, terminating + `{stage="ReadyToRemove"} 0`, terminating + `{stage="WaitingForFinalizers"} 1`,
 		}
@@ -65,7 +66,7 @@ func TestLetGo(t *testing.T) {
 		require.Contains(t, e.of(t, oldest), oldest+`{stage="WaitingForFinalizers"} 3600`)
 		r.Outcome = pass.NotHeld
 		h.Queued(ref)
-		h.PassEnded(ref, r, nil, 0)
+		h.PassEnded(context.Background(), ref, r, nil, 0)
 		require.Equal(t, waits, e.of(t, terminating))
 		h.Removed(ref)
 		require.Equal(t, []string{durations + "_sum 3600"}, e.of(t, durations+"_sum"))
@@ -80,10 +81,10 @@ func TestGone(t *testing.T) {
 		h.Queued(ref)
 		failed := since(ref, time.Hour, pass.Failed, agent)
 		failed.Report = failing(things(1))
-		h.PassEnded(ref, failed, failed.Report.Err(), time.Second)
+		h.PassEnded(context.Background(), ref, failed, failed.Report.Err(), time.Second)
 		h.Queued(ref)
-		h.PassStarted(ref)
-		h.PassEnded(ref, pass.Result{Outcome: pass.Gone}, nil, 0)
+		h.PassStarted(context.Background(), ref)
+		h.PassEnded(context.Background(), ref, pass.Result{Outcome: pass.Gone}, nil, 0)
 		require.Equal(t, []string{`namespace_sources_failing{resource="things0001.example.com"} 0`}, e.of(t, "namespace_sources_failing"))
 		h.Removed(ref)
 		require.Equal(t, []string{durations + "_sum 3600"}, e.of(t, durations+"_sum"))
@@ -101,11 +102,11 @@ func TestHandOver(t *testing.T) {
 	one, two, ref := e.Hooks(), e.Hooks(), namespace.Ref{Name: "a", UID: "1"}
 	one.Queued(ref)
 	two.Queued(ref)
-	one.PassStarted(ref)
-	one.PassEnded(ref, result(ref, pass.Waiting, deleter.Report{}), nil, time.Second)
+	one.PassStarted(context.Background(), ref)
+	one.PassEnded(context.Background(), ref, result(ref, pass.Waiting, deleter.Report{}), nil, time.Second)
 	one.Left(ref)
 	require.Contains(t, e.of(t, terminating), terminating+`{stage="DeletingContent"} 1`)
-	two.PassStarted(ref)
+	two.PassStarted(context.Background(), ref)
 	one.Removed(ref)
 	two.Removed(ref)
 	require.Contains(t, e.of(t, terminating), terminating+`{stage="DeletingContent"} 0`)
@@ -120,9 +121,9 @@ func TestHandOverAtTheEnd(t *testing.T) {
 	one.Queued(ref)
 	one.Left(ref)
 	two.Queued(ref)
-	two.PassStarted(ref)
+	two.PassStarted(context.Background(), ref)
 	one.Removed(ref)
-	two.PassEnded(ref, since(ref, time.Hour, pass.Removed), nil, time.Second)
+	two.PassEnded(context.Background(), ref, since(ref, time.Hour, pass.Removed), nil, time.Second)
 	two.Removed(ref)
 	require.Equal(t, []string{durations + "_count 1"}, e.of(t, durations+"_count"))
 	for _, line := range e.of(t, terminating) {
@@ -139,7 +140,7 @@ func TestFailingFor(t *testing.T) {
 		told := func(ref namespace.Ref, report deleter.Report, want ...string) {
 			t.Helper()
 			h.Queued(ref)
-			h.PassEnded(ref, result(ref, pass.Failed, report), report.Err(), time.Second)
+			h.PassEnded(context.Background(), ref, result(ref, pass.Failed, report), report.Err(), time.Second)
 			require.Equal(t, want, e.of(t, "namespace_sources_failing_seconds"))
 			time.Sleep(time.Minute)
 		}

@@ -1,6 +1,7 @@
 package prometheus
 
 import (
+	"context"
 	"slices"
 	"time"
 
@@ -13,16 +14,18 @@ import (
 // Hooks are what feeds c; call it once for each controller. Several controllers of the
 // party in one process, also such that divide the work, are counted as one: a namespace
 // is that of the one which took it up last, and only that one can leave it.
-// [controller.Join] joins them with others.
 func (c *Collector) Hooks() controller.Hooks {
 	f := &feed{c}
 	return controller.Hooks{
-		Queued:      func(ref namespace.Ref) { f.queue(ref, true) },
-		PassStarted: func(ref namespace.Ref) { f.queue(ref, false) },
-		PassEnded:   c.ended,
-		Retried:     c.retried,
-		Left:        f.left,
-		Removed:     f.removed,
+		Queued: func(ref namespace.Ref) { f.queue(ref, true) },
+		PassStarted: func(ctx context.Context, ref namespace.Ref) context.Context {
+			f.queue(ref, false)
+			return ctx
+		},
+		PassEnded: c.ended,
+		Retried:   c.retried,
+		Left:      f.left,
+		Removed:   f.removed,
 	}
 }
 
@@ -56,7 +59,7 @@ func (c *Collector) wait(e *entry, queued bool) {
 	e.queued = queued
 }
 
-func (c *Collector) ended(ref namespace.Ref, result pass.Result, _ error, took time.Duration) {
+func (c *Collector) ended(_ context.Context, ref namespace.Ref, result pass.Result, _ error, took time.Duration) {
 	c.work.Observe(took.Seconds())
 	if o := result.Outcome; o >= pass.Failed && int(o) < len(c.passes) {
 		c.passes[o].Inc()

@@ -1,6 +1,7 @@
 package prometheus_test
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -33,13 +34,13 @@ func TestAnyOrder(t *testing.T) {
 		case 0, 1:
 			h.Queued(r)
 		case 2:
-			h.PassStarted(r)
+			h.PassStarted(context.Background(), r)
 		case 3, 4:
 			res := result(r, pass.Outcome(random.IntN(11)), failing(things(random.IntN(5)), things(random.IntN(5))))
 			if random.IntN(2) == 0 {
 				res.Namespace.Spec.Finalizers = finalizer.Set{}
 			}
-			h.PassEnded(r, res, nil, time.Second)
+			h.PassEnded(context.Background(), r, res, nil, time.Second)
 		case 5:
 			h.Left(r)
 		case 6:
@@ -73,8 +74,8 @@ func TestConcurrently(t *testing.T) {
 			for j := range 500 {
 				ref := namespace.Ref{Name: fmt.Sprint(i, j%50), UID: "1"}
 				h.Queued(ref)
-				h.PassStarted(ref)
-				h.PassEnded(ref, result(ref, pass.Failed, failing(things(j))), nil, time.Second)
+				h.PassStarted(context.Background(), ref)
+				h.PassEnded(context.Background(), ref, result(ref, pass.Failed, failing(things(j))), nil, time.Second)
 				h.Retried(ref, time.Second, controller.ReasonFailed)
 				h.Removed(ref)
 			}

@@ -60,14 +60,14 @@ func (u *upgrade) controller(v *version) (*controller.Controller, error) {
 	if err != nil {
 		return nil, err
 	}
-	return controller.New(v.registry, d, namespace.Party{Finalizer: finalizer.Kubernetes}, &controller.Options{Hooks: controller.Hooks{
-		PassEnded: func(ref namespace.Ref, _ pass.Result, err error, _ time.Duration) {
+	return controller.New(v.registry, d, namespace.Party{Finalizer: finalizer.Kubernetes}, &controller.Options{Hooks: []controller.Hooks{{
+		PassEnded: func(_ context.Context, ref namespace.Ref, _ pass.Result, err error, _ time.Duration) {
 			if errors.Is(err, deleter.ErrUndeclared) {
 				u.refused.Add(1)
 				v.refused.set(ref.UID)
 			}
 		},
-	}})
+	}}})
 }
 
 // end ends the controller.

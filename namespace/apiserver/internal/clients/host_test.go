@@ -149,7 +149,7 @@ func newController(r *registry.Registry, removed func(namespace.Ref)) (*controll
 	if err != nil {
 		return nil, err
 	}
-	return controller.New(r, d, namespace.Party{Finalizer: finalizer.Kubernetes}, &controller.Options{Hooks: controller.Hooks{Removed: removed}})
+	return controller.New(r, d, namespace.Party{Finalizer: finalizer.Kubernetes}, &controller.Options{Hooks: []controller.Hooks{{Removed: removed}}})
 }
 
 // config is how client-go reaches the host, with limits that do not slow a test.

@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"math"
@@ -78,7 +79,7 @@ func series(t *testing.T) (load string, known map[string][]string) {
 		r.Namespace.Name, r.Namespace.UID = ref.Name, ref.UID
 		r.Namespace.DeletionTimestamp = phase.Time{Time: time.Now().Add(-time.Hour)}
 		r.Report.Results = []deleter.Result{{Resource: namespace.ResourceType{Name: "pods"}, Deleted: 1, Err: errors.New("boom")}}
-		h.PassEnded(ref, r, r.Report.Err(), time.Second)
+		h.PassEnded(context.Background(), ref, r, r.Report.Err(), time.Second)
 		h.Retried(ref, time.Second, controller.ReasonFailed)
 	}
 	h.Removed(namespace.Ref{Name: "b", UID: "1"})
