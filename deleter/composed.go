@@ -138,9 +138,12 @@ func (c *Composed) find(ctx context.Context, w *waiver) found {
 		return c.fixed
 	}
 	var sources []Source
-	err := bounded(ctx, c.opts.CallTimeout, func(ctx context.Context) (err error) {
-		sources, err = c.discover(ctx)
-		return err
+	err := TraceCall(ctx, Call{Op: OpDiscover}, func(ctx context.Context) (int, error) {
+		err := bounded(ctx, c.opts.CallTimeout, func(ctx context.Context) (err error) {
+			sources, err = c.discover(ctx)
+			return err
+		})
+		return len(sources), err
 	})
 	if err == nil && len(sources) == 0 {
 		err = ErrNothingDiscovered

@@ -51,6 +51,7 @@ const (
 	OpEstimate         Op = "estimate"
 	OpWait             Op = "wait"
 	OpView             Op = "view"
+	OpDiscover         Op = "discover"
 )
 
 // SourceError is a failure of one source: every error of a [Result] is one, or

@@ -40,13 +40,16 @@ func (v *visit) list(ctx context.Context, next string) (Page, error) {
 }
 
 func (v *visit) pages(ctx context.Context, t *tally, take func(*tally, Page) bool) error {
-	next := ""
+	next, op := "", OpList
+	if v.viewer != nil {
+		op = OpView
+	}
 	var tokens circle
 	for first := true; ; first = false {
 		var page Page
-		err := v.call(ctx, func(ctx context.Context) (err error) {
+		err := v.call(ctx, op, func(ctx context.Context) (_ int, err error) {
 			page, err = v.list(ctx, next)
-			return err
+			return len(page.Items), err
 		})
 		v.sight = max(v.sight, plus(t.count+len(page.Items), max(page.Remaining, 0))) // also of a page that came too late
 		if err != nil {
@@ -93,15 +96,11 @@ func (c *circle) closes(token string) bool {
 
 // bounded calls f with a deadline and turns a panic into an error. An answer that
 // comes after the deadline counts as none: it may be an empty page that means "ended".
-// A timely answer without an error is progress.
 func bounded(ctx context.Context, timeout time.Duration, f func(context.Context) error) error {
 	within, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	err := safely(func() error { return f(within) })
 	if within.Err() == nil {
-		if err == nil {
-			ReportProgress(ctx)
-		}
 		return err
 	}
 	if ctx.Err() != nil {

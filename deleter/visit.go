@@ -69,9 +69,9 @@ func (v *visit) empty(ctx context.Context) {
 // atOnce leaves everything to the source; false means that it refused.
 func (v *visit) atOnce(ctx context.Context, e Emptier) bool {
 	var r Result
-	err := v.call(ctx, func(ctx context.Context) (err error) {
+	err := v.call(ctx, OpEmpty, func(ctx context.Context) (_ int, err error) {
 		r, err = e.Empty(ctx, v.target)
-		return err
+		return r.Remaining, err
 	})
 	if errors.Is(err, ErrNotSupported) {
 		v.known.learn(noEmpty)
@@ -210,9 +210,9 @@ func (v *visit) deleteCollections(ctx context.Context, c CollectionDeleter) (cou
 	for {
 		var deleted int
 		var rest bool
-		err = v.call(ctx, func(ctx context.Context) (err error) {
+		err = v.call(ctx, OpDeleteCollection, func(ctx context.Context) (_ int, err error) {
 			deleted, rest, err = c.DeleteCollection(ctx, v.target)
-			return err
+			return deleted, err
 		})
 		more = rest || err != nil && more
 		v.result.Deleted += max(deleted, 0)
@@ -305,8 +305,8 @@ func (v *visit) deleteOne(ctx context.Context, item Item) (deleted bool) {
 			v.fail(OpDelete, item.Name, err)
 		}
 	}()
-	err = v.call(ctx, func(ctx context.Context) error {
-		return v.source.Content.Delete(ctx, v.target, item.Name, item.UID)
+	err = v.call(ctx, OpDelete, func(ctx context.Context) (int, error) {
+		return 1, v.source.Content.Delete(ctx, v.target, item.Name, item.UID)
 	})
 	return deleted
 }
@@ -355,9 +355,9 @@ func (v *visit) finish(ctx context.Context, t *tally) {
 }
 
 func (v *visit) estimate(ctx context.Context, e Estimator) {
-	err := v.call(ctx, func(ctx context.Context) (err error) {
+	err := v.call(ctx, OpEstimate, func(ctx context.Context) (_ int, err error) {
 		v.result.Estimate, err = e.Estimate(ctx, v.target)
-		return err
+		return 0, err
 	})
 	if err == nil && v.result.Estimate < 0 {
 		err = errNegative
@@ -376,10 +376,16 @@ func (v *visit) fail(op Op, object string, err error) {
 }
 
 // call makes one call to the source: within the bound of the pass and of time.
-func (v *visit) call(ctx context.Context, f func(context.Context) error) error {
+func (v *visit) call(ctx context.Context, op Op, f func(context.Context) (objects int, err error)) error {
 	if err := v.slots.Acquire(ctx, 1); err != nil {
 		return context.Cause(ctx)
 	}
 	defer v.slots.Release(1)
-	return bounded(ctx, v.opts.CallTimeout, f)
+	return TraceCall(ctx, Call{v.source.Resource, op}, func(ctx context.Context) (objects int, err error) {
+		err = bounded(ctx, v.opts.CallTimeout, func(ctx context.Context) (err error) {
+			objects, err = f(ctx)
+			return err
+		})
+		return objects, err
+	})
 }

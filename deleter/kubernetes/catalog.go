@@ -58,14 +58,15 @@ func (c *catalog) latest() *view {
 
 // fresh returns what a discovery finds that began after the call.
 func (c *catalog) fresh(ctx context.Context) (*view, error) {
-	v, err := c.discoveries.do(ctx, func(ctx context.Context) (*view, error) {
-		within, cancel := context.WithTimeoutCause(ctx, c.timeout, fmt.Errorf("discovery did not end within %v", c.timeout))
-		defer cancel()
-		return c.discover(within)
+	var v *view
+	err := deleter.TraceCall(ctx, deleter.Call{Op: deleter.OpDiscover}, func(ctx context.Context) (_ int, err error) {
+		v, err = c.discoveries.do(ctx, func(ctx context.Context) (*view, error) {
+			within, cancel := context.WithTimeoutCause(ctx, c.timeout, fmt.Errorf("discovery did not end within %v", c.timeout))
+			defer cancel()
+			return c.discover(within)
+		})
+		return 0, err
 	})
-	if err == nil {
-		deleter.ReportProgress(ctx)
-	}
 	return v, err
 }
 

@@ -42,7 +42,11 @@ func TestDiscoveryIsProgress(t *testing.T) {
 	}), nil)
 	require.NoError(t, err)
 	progress := 0
-	ctx := deleter.WithProgress(t.Context(), func() { progress++ })
+	ctx := deleter.WithTrace(t.Context(), &deleter.Trace{End: func(_ context.Context, _ deleter.Call, result deleter.CallResult) {
+		if result.Err == nil {
+			progress++
+		}
+	}})
 	_, err = cluster.deleter.catalog.fresh(ctx)
 	require.NoError(t, err)
 	require.Equal(t, 1, progress)

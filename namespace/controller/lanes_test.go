@@ -29,7 +29,7 @@ func behaving() deleter.Deleter {
 				if ctx.Err() != nil {
 					return report, context.Cause(ctx)
 				}
-				deleter.ReportProgress(ctx)
+				_ = deleter.TraceCall(ctx, deleter.Call{}, func(context.Context) (int, error) { return 0, nil })
 			}
 		case strings.HasPrefix(target.Namespace, "waiting"):
 			if time.Since(target.DeletedAt) < 30*time.Second {

@@ -232,7 +232,11 @@ func (l *loop) start(e *entry, s *lane) {
 		Previous: l.catalog.recall(e.ref.UID, e.remembered),
 		Patience: max(e.allowance, l.options.Patience),
 	}
-	ctx = deleter.WithProgress(ctx, func() { a.progress.Store(int64(l.now())) })
+	ctx = deleter.WithTrace(ctx, &deleter.Trace{End: func(_ context.Context, _ deleter.Call, result deleter.CallResult) {
+		if result.Err == nil {
+			a.progress.Store(int64(l.now()))
+		}
+	}})
 	go func() {
 		d := done{attempt: a, result: pass.Result{Outcome: pass.Failed}, err: errNoReturn}
 		ctx := l.observer.started(ctx, a.ref)

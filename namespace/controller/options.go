@@ -26,7 +26,7 @@ type Options struct {
 	// wait is given up, and its namespace is looked at again by time.
 	Waits int
 	// Long is how long a pass may occupy a worker, and how long it may run without an answer
-	// of a source ([deleter.WithProgress]) before it counts as hanging; default 500 ms.
+	// of a source ([deleter.Trace]) before it counts as hanging; default 500 ms.
 	Long time.Duration
 	// Patience is how long the sources may take to answer in one pass before they
 	// count as failed; default 1 min. It doubles with each pass of a namespace that

@@ -68,6 +68,35 @@ type Request struct {
 	// failed before that: where a call to it may take as long as Patience, or longer
 	// ([deleter.Options].CallTimeout), it never is.
 	Patience time.Duration
+	// Trace traces the pass and its calls; nil traces nothing.
+	Trace *Trace
+}
+
+// Trace is a set of hooks around a pass and its calls, for tracing and metrics. Any hook may
+// be nil.
+type Trace struct {
+	// Start runs before the pass, which then uses the context that Start returns.
+	Start func(ctx context.Context, req Request) context.Context
+	// End runs after the pass, with the context that Start returned.
+	End func(ctx context.Context, result Result, err error)
+	// Calls traces each call to a source and to [Namespaces].
+	Calls deleter.Trace
+}
+
+func (t *Trace) begin(ctx context.Context, req Request) context.Context {
+	if t.Start != nil {
+		ctx = t.Start(ctx, req)
+	}
+	if t.Calls.Start != nil || t.Calls.End != nil {
+		ctx = deleter.WithTrace(ctx, &t.Calls)
+	}
+	return ctx
+}
+
+func (t *Trace) finish(ctx context.Context, result Result, err error) {
+	if t.End != nil {
+		t.End(ctx, result, err)
+	}
 }
 
 // Result is what a pass came to.

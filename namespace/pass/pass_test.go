@@ -3,6 +3,7 @@ package pass_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -287,4 +288,31 @@ func TestOutcomeStrings(t *testing.T) {
 	}
 	require.Equal(t, "none", pass.Outcome(0).String())
 	require.Equal(t, "none", pass.Outcome(99).String())
+}
+
+// A trace sees the pass and its calls, each with the context that Start returned.
+func TestTrace(t *testing.T) {
+	type key struct{}
+	var calls []string
+	var ended pass.Outcome
+	trace := &pass.Trace{
+		Start: func(ctx context.Context, req pass.Request) context.Context {
+			return context.WithValue(ctx, key{}, req.Name)
+		},
+		End: func(ctx context.Context, result pass.Result, err error) {
+			require.Equal(t, "a", ctx.Value(key{}))
+			require.NoError(t, err)
+			ended = result.Outcome
+		},
+		Calls: deleter.Trace{End: func(ctx context.Context, call deleter.Call, result deleter.CallResult) {
+			require.Equal(t, "a", ctx.Value(key{}))
+			calls = append(calls, fmt.Sprint(call.Resource, " ", call.Op, " ", result.Err))
+		}},
+	}
+	h := new(controllertest.Host)
+	terminate(t, h, "a", "kubernetes")
+	_, err := pass.Run(t.Context(), h, nothingLeft, kubernetes, pass.Request{Name: "a", Trace: trace})
+	require.NoError(t, err)
+	require.Equal(t, pass.Removed, ended)
+	require.Equal(t, []string{"namespaces read <nil>", "namespaces finalize <nil>"}, calls)
 }

@@ -49,6 +49,10 @@ const attempts = 6
 //
 // Run is safe for concurrent use if namespaces and d are.
 func Run(ctx context.Context, namespaces Namespaces, d deleter.Deleter, party namespace.Party, req Request) (result Result, err error) {
+	if t := req.Trace; t != nil {
+		ctx = t.begin(ctx, req)
+		defer func() { t.finish(ctx, result, err) }()
+	}
 	p := run{namespaces: namespaces, deleter: d, party: party, req: req}
 	defer func() {
 		if v := recover(); v != nil {
@@ -158,15 +162,18 @@ func (p *run) end(err error) (Result, error) {
 // read reads the namespace and reports whether there is nothing for the pass to
 // do; the outcome then says why.
 func (p *run) read(ctx context.Context) (stop bool, err error) {
-	ns, err := p.namespaces.Get(ctx, p.req.Name)
+	var ns namespace.Namespace
+	err = storageCall(ctx, "read", func(ctx context.Context) (err error) {
+		ns, err = p.namespaces.Get(ctx, p.req.Name)
+		return err
+	})
 	switch {
 	case errors.Is(err, namespace.ErrNotFound):
 		p.result.Outcome = Gone
 		return true, nil
 	case err != nil:
-		return false, &StorageError{"read", err}
+		return false, err
 	}
-	deleter.ReportProgress(ctx)
 	p.result.Namespace = ns
 	if p.req.UID == "" {
 		p.req.UID = ns.UID
@@ -276,18 +283,19 @@ func (p *run) write(ctx context.Context) error {
 	}
 	ns := p.result.Namespace
 	ns.Spec.Finalizers = decision.Finalizers
-	written, err := p.namespaces.Finalize(ctx, ns)
+	err := storageCall(ctx, "finalize", func(ctx context.Context) (err error) {
+		ns, err = p.namespaces.Finalize(ctx, ns)
+		return err
+	})
 	if err != nil {
-		err = &StorageError{"finalize", err}
 		if decision.Remove && decision.StatusChanged && !disturbed(err) && ctx.Err() == nil {
 			// It stays after all, so its conditions must be true.
 			err = multierr.Append(err, p.writeStatus(ctx, decision))
 		}
 		return err
 	}
-	deleter.ReportProgress(ctx)
-	p.result.Namespace, p.result.Outcome = written, Finalized
-	if namespace.Removable(written) {
+	p.result.Namespace, p.result.Outcome = ns, Finalized
+	if namespace.Removable(ns) {
 		p.result.Outcome = Removed
 	}
 	return nil
@@ -296,11 +304,23 @@ func (p *run) write(ctx context.Context) error {
 func (p *run) writeStatus(ctx context.Context, decision namespace.Decision) error {
 	ns := p.result.Namespace
 	ns.Status = decision.Status
-	written, err := p.namespaces.UpdateStatus(ctx, ns)
-	if err != nil {
-		return &StorageError{"write status", err}
+	err := storageCall(ctx, "write status", func(ctx context.Context) (err error) {
+		ns, err = p.namespaces.UpdateStatus(ctx, ns)
+		return err
+	})
+	if err == nil {
+		p.result.Namespace = ns
 	}
-	deleter.ReportProgress(ctx)
-	p.result.Namespace = written
+	return err
+}
+
+// storageCall makes one traced call to the storage of the namespaces. Its error is a
+// [*StorageError].
+func storageCall(ctx context.Context, op string, f func(context.Context) error) error {
+	call := deleter.Call{Resource: namespace.ResourceType{Name: namespace.Resource}, Op: deleter.Op(op)}
+	err := deleter.TraceCall(ctx, call, func(ctx context.Context) (int, error) { return 0, f(ctx) })
+	if err != nil {
+		return &StorageError{op, err}
+	}
 	return nil
 }
