@@ -62,39 +62,3 @@ func BenchmarkDeepCopy(b *testing.B) {
 		n.DeepCopy()
 	}
 }
-
-// BenchmarkDeclarations measures what declarations cost the requests that look for
-// them: without any, nothing but the look at each annotation's key.
-func BenchmarkDeclarations(b *testing.B) {
-	for _, c := range []struct {
-		name  string
-		pairs []string
-	}{
-		{"bare", nil},
-		{"none", []string{"example.com/a", "{}", "example.com/b", "{}", "kubectl.kubernetes.io/last-applied-configuration", "{}"}},
-		{"protected", []string{"example.com/a", "{}", legal, legalIs, backups, backupIs}},
-	} {
-		n := protectedNamespace(c.pairs...)
-		b.Run(c.name+"/update", func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				if err := namespace.ValidateUpdate(n, n, now); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-		b.Run(c.name+"/delete", func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				_ = namespace.ValidateDelete(n, namespace.Preconditions{}, "default")
-			}
-		})
-		b.Run(c.name+"/read", func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				_, _ = namespace.Protections(n.Meta)
-				_, _ = namespace.Waivers(n.Meta)
-			}
-		})
-	}
-}

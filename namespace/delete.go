@@ -3,8 +3,6 @@ package namespace
 import (
 	"fmt"
 	"slices"
-
-	"github.com/nslifecycle/nslifecycle/phase"
 )
 
 // Preconditions restrict a deletion to one incarnation, or to one version, of an
@@ -32,18 +30,12 @@ func (p Preconditions) Check(resource string, m Meta) error {
 }
 
 // ValidateDelete reports whether the deletion of n may be asked for: its name is
-// not among the immortal ones (an [*Error] of kind [ErrForbidden]), it is the one that
-// p asks for ([ErrConflict]), and while it is Active nothing protects it ([ErrForbidden],
-// with a cause of type [ProtectedCause] for every [Protection], readable or not, up to
-// 100, of which the message names 10). What
-// is terminating goes on doing so, whatever is declared since (rule R3).
+// not among the immortal ones (an [*Error] of kind [ErrForbidden]), and it is the one that p
+// asks for ([ErrConflict]).
 func ValidateDelete(n Namespace, p Preconditions, immortal ...string) error {
 	if slices.Contains(immortal, n.Name) {
 		return &Error{Kind: ErrForbidden, Resource: Resource, Name: n.Name,
 			Message: fmt.Sprintf("%s %q is forbidden: this namespace may not be deleted", Resource, n.Name)}
 	}
-	if err := p.Check(Resource, n.Meta); err != nil || n.Phase() == phase.Terminating {
-		return err
-	}
-	return protected(n)
+	return p.Check(Resource, n.Meta)
 }

@@ -235,7 +235,7 @@ func TestExplorationFindsMutants(t *testing.T) {
 			}
 		}, "R3:"},
 		{"never removes what is protected", func(m *model) {
-			m.removable = func(n namespace.Namespace) bool { return namespace.Removable(n) && n.Annotations[legal] == "" }
+			m.removable = func(n namespace.Namespace) bool { return namespace.Removable(n) && n.Annotations[protection] == "" }
 		}, "R12:"},
 		{"deletion is not fenced", func(m *model) { m.unfenced = true }, "R8:"},
 		{"creation is not gated", func(m *model) { m.ungated = true }, "R6:"},

@@ -148,7 +148,7 @@ func requests(t *testing.T, asked namespace.Namespace) {
 	old := namespace.PrepareCreate(namespace.Namespace{Meta: namespace.Meta{Name: "x"}}, finalizer.Kubernetes, "uid-1", earlier)
 	for _, old := range []namespace.Namespace{old, namespace.MarkDeleted(old, now)} {
 		updated := namespace.PrepareUpdate(old, asked)
-		refused(namespace.ValidateUpdate(old, updated, now))
+		refused(namespace.ValidateUpdate(old, updated))
 		status := namespace.PrepareStatus(old, asked)
 		refused(namespace.ValidateStatus(old, status))
 		finalized := namespace.PrepareFinalize(old, asked)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/nslifecycle/nslifecycle/finalizer"
 	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/declare"
 )
 
 // next returns everything that can happen in s.
@@ -261,10 +262,10 @@ func (m *model) declarationSteps(s state, add adder) {
 	asked := old.DeepCopy()
 	asked.Annotations = nil
 	if !s.ns.protected {
-		asked.Annotations = map[string]string{legal: legalIs}
+		asked.Annotations = map[string]string{protection: protectionIs}
 	}
 	n := m.update(old, asked)
-	broken := errors.Join(namespace.ValidateUpdate(old, n, modelAt), m.write(&to, n, nobody))
+	broken := errors.Join(declare.ValidateUpdate(old, n, modelAt), m.write(&to, n, nobody))
 	add(fmt.Sprintf("an operator has the namespace protected: %t", !s.ns.protected), false, to, broken)
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/nslifecycle/nslifecycle/finalizer"
 	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/declare"
 	"github.com/nslifecycle/nslifecycle/phase"
 )
 
@@ -78,7 +79,7 @@ func (o object) unpack() namespace.Namespace {
 	n := namespace.PrepareCreate(namespace.Namespace{Meta: namespace.Meta{Name: "x"}}, finalizer.Kubernetes, fmt.Sprint("uid-", o.uid), modelAt)
 	n.Spec.Finalizers = finalizer.NewSet(names...)
 	if o.protected {
-		n.Annotations = map[string]string{legal: legalIs}
+		n.Annotations = map[string]string{protection: protectionIs}
 	}
 	if o.deleted {
 		n = namespace.MarkDeleted(n, modelAt)
@@ -93,12 +94,17 @@ func (o object) unpack() namespace.Namespace {
 
 var qualifiers = [2]string{"", "openshift.com/origin"}
 
+const (
+	protection   = declare.ProtectionPrefix + "legal"
+	protectionIs = `{"owner":"team-a","reason":"contract until May"}`
+)
+
 // pack is the inverse of unpack.
 func pack(n namespace.Namespace) object {
 	var o object
 	_, _ = fmt.Sscanf(n.UID, "uid-%d", &o.uid)
 	o.deleted = !n.DeletionTimestamp.IsZero()
-	o.protected = n.Annotations[legal] != ""
+	o.protected = n.Annotations[protection] != ""
 	for i, name := range n.Spec.Finalizers.All() {
 		for p := range parties {
 			if parties[p].Finalizer == name {
@@ -201,7 +207,7 @@ type model struct {
 // newModel returns the model of the real rules.
 func newModel(who [2]int) *model {
 	return &model{who: who, decide: namespace.Decide, removable: namespace.Removable, update: namespace.PrepareUpdate,
-		deletable: func(n namespace.Namespace) error { return namespace.ValidateDelete(n, namespace.Preconditions{}) },
+		deletable: func(n namespace.Namespace) error { return declare.ValidateDelete(n, namespace.Preconditions{}) },
 		unpacked:  map[object]namespace.Namespace{}}
 }
 

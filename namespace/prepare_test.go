@@ -106,7 +106,7 @@ func requestsOn(check func(request string, old, asked, next namespace.Namespace,
 		prepare  func(old, asked namespace.Namespace) namespace.Namespace
 		validate func(old, next namespace.Namespace) error
 	}{
-		{"update", namespace.PrepareUpdate, func(old, next namespace.Namespace) error { return namespace.ValidateUpdate(old, next, now) }},
+		{"update", namespace.PrepareUpdate, func(old, next namespace.Namespace) error { return namespace.ValidateUpdate(old, next) }},
 		{"status", namespace.PrepareStatus, namespace.ValidateStatus},
 		{"finalize", namespace.PrepareFinalize, namespace.ValidateFinalize},
 	}
@@ -178,7 +178,7 @@ func TestR4_OnlyFinalizeChangesSpecFinalizers(t *testing.T) {
 	old := namespace.PrepareCreate(named("x"), "", "u", earlier)
 	forged := old
 	forged.Spec.Finalizers = finalizer.Set{}
-	require.ErrorContains(t, namespace.ValidateUpdate(old, forged, now), "spec.finalizers: Forbidden: only finalize may change them")
+	require.ErrorContains(t, namespace.ValidateUpdate(old, forged), "spec.finalizers: Forbidden: only finalize may change them")
 	require.ErrorContains(t, namespace.ValidateStatus(old, forged), "spec.finalizers: Forbidden: only finalize may change them")
 }
 

@@ -7,11 +7,9 @@
 // violation of what it returned. [MarkDeleted] and [Removable] say how a
 // namespace dies.
 //
-// What an operator declares about a namespace is in its annotations, so that every
-// client can set, see and remove it: a [Protection] refuses its deletion, a [Hold]
-// and a grace ([GraceOf]) delay it, a [Waiver] keeps a failing source from holding
-// it up. Creating and updating refuses declarations that nobody could read. None of
-// them turns back or holds up a namespace that is terminating.
+// Operators can protect a namespace from deletion, delay its deletion, and waive a
+// failing source, by annotations. Package declare has them, and the functions
+// ValidateCreate, ValidateUpdate, ValidateDelete and PrepareDelete that apply them.
 //
 // The design document that comments in this library name with a section is the
 // design proposal "Namespaces" of Kubernetes.

@@ -3,8 +3,6 @@ package namespace
 import (
 	"fmt"
 	"slices"
-	"strings"
-	"time"
 
 	"github.com/nslifecycle/nslifecycle/phase"
 )
@@ -18,15 +16,12 @@ const (
 
 // ValidateCreate reports whether n, as [PrepareCreate] returned it, may be
 // created. The error is an [*Error] of kind [ErrInvalid] with every violation, or
-// of kind [ErrBadRequest] for a document of another kind. Annotations that declare a
-// [Protection], a [Waiver], a [Hold] or a grace must be readable, and a hold must not be
-// over at the time of the creation: what an export of a namespace still says would delete
-// the new one.
+// of kind [ErrBadRequest] for a document of another kind.
 func ValidateCreate(n Namespace) error {
 	if err := checkType(n); err != nil {
 		return err
 	}
-	vs := validateWhole(Namespace{}, n, n.CreationTimestamp.Time)
+	vs := validateWhole(n)
 	for _, name := range n.Spec.Finalizers.All() {
 		vs = append(vs, invalidEach("spec.finalizers", string(name), name.Problems())...)
 	}
@@ -35,18 +30,15 @@ func ValidateCreate(n Namespace) error {
 }
 
 // ValidateUpdate reports whether updated, as [PrepareUpdate] returned it, may
-// take the place of old at the time now. It returns the errors of
-// [ValidateCreate]. Unchanged declarations in the annotations of old, readable or not, are no
-// violation. Once the namespace is terminating no protection, hold or grace can be added or
-// changed.
-func ValidateUpdate(old, updated Namespace, now time.Time) error {
+// take the place of old. Errors are those of [ValidateCreate].
+func ValidateUpdate(old, updated Namespace) error {
 	if err := checkType(updated); err != nil {
 		return err
 	}
-	vs := validateWhole(old, updated, now)
+	vs := validateWhole(updated)
 	vs = append(vs, validateKept(old, updated)...)
 	if !updated.Spec.Finalizers.Equal(old.Spec.Finalizers) {
-		vs = append(vs, forbidden("spec.finalizers", "only finalize may change them")) // R4
+		vs = append(vs, ForbiddenField("spec.finalizers", "only finalize may change them")) // R4
 	}
 	vs = append(vs, validatePhase(updated)...)
 	return updated.invalid(append(vs, validateSize(updated)...))
@@ -60,7 +52,7 @@ func ValidateStatus(old, updated Namespace) error {
 	}
 	vs := validateKept(old, updated)
 	if !updated.Spec.Finalizers.Equal(old.Spec.Finalizers) {
-		vs = append(vs, forbidden("spec.finalizers", "only finalize may change them")) // R4
+		vs = append(vs, ForbiddenField("spec.finalizers", "only finalize may change them")) // R4
 	}
 	vs = append(vs, validatePhase(updated)...)
 	vs = append(vs, validateConditions(updated.Status.Conditions)...)
@@ -96,12 +88,11 @@ func checkType(n Namespace) error {
 	}
 }
 
-// validateWhole validates a namespace that a client sends to replace old.
-func validateWhole(old, n Namespace, now time.Time) []Violation {
+// validateWhole validates the metadata of a namespace that a client sends.
+func validateWhole(n Namespace) []Violation {
 	vs := ValidateMeta(n.Meta, NameRule{})
-	vs = append(vs, validateDeclared(old, n, now)...)
 	if n.Labels[NameLabel] != n.Name {
-		vs = append(vs, invalid("metadata.labels", n.Labels[NameLabel], "the label "+NameLabel+" must be the name of the namespace"))
+		vs = append(vs, InvalidField("metadata.labels", n.Labels[NameLabel], "the label "+NameLabel+" must be the name of the namespace"))
 	}
 	return vs
 }
@@ -152,7 +143,7 @@ func NoNewFinalizers(old, updated Meta) []Violation {
 		names = append(names, string(n))
 	}
 	slices.Sort(names) // as upstream does
-	return []Violation{forbidden("metadata.finalizers", fmt.Sprintf(
+	return []Violation{ForbiddenField("metadata.finalizers", fmt.Sprintf(
 		"no new finalizers can be added if the object is being deleted, found new finalizers %#v", names))}
 }
 
@@ -162,9 +153,9 @@ func validatePhase(n Namespace) []Violation {
 	case n.Status.Phase == is:
 		return nil
 	case is == phase.Active:
-		return []Violation{invalid("status.Phase", string(n.Status.Phase), "may only be 'Active' if `deletionTimestamp` is empty")}
+		return []Violation{InvalidField("status.Phase", string(n.Status.Phase), "may only be 'Active' if `deletionTimestamp` is empty")}
 	default:
-		return []Violation{invalid("status.Phase", string(n.Status.Phase), "may only be 'Terminating' if `deletionTimestamp` is not empty")}
+		return []Violation{InvalidField("status.Phase", string(n.Status.Phase), "may only be 'Terminating' if `deletionTimestamp` is not empty")}
 	}
 }
 
@@ -208,11 +199,5 @@ func validateSize(n Namespace) []Violation {
 	return vs
 }
 
-// cut returns s for use inside a message: valid UTF-8, and not too long.
-func cut(s string) string {
-	const limit = 256
-	if len(s) > limit {
-		s = s[:limit] + "..."
-	}
-	return strings.ToValidUTF8(s, "\uFFFD")
-}
+// cut returns s for use inside a message.
+func cut(s string) string { return phase.Truncate(s, 256) }

@@ -15,8 +15,7 @@ import (
 // The sizes that a client's request must keep.
 const (
 	// MaxAnnotations is the greatest total size of the keys and values of all
-	// annotations of one object, in bytes. A hold ([HoldAnnotation]) of up to 8 KiB has
-	// room beside them, so that a DELETE that sets it does not fail for others.
+	// annotations of one object, in bytes.
 	MaxAnnotations = 256 << 10
 	// MaxSize is the greatest total size of all strings in the metadata of one
 	// namespace or content object, in bytes, and again in the finalizers of a
@@ -65,7 +64,7 @@ func validateNames(m Meta, rule NameRule) []Violation {
 	}
 	switch {
 	case !rule.Namespaced && m.Namespace != "":
-		vs = append(vs, forbidden("metadata.namespace", "not allowed on this type"))
+		vs = append(vs, ForbiddenField("metadata.namespace", "not allowed on this type"))
 	case rule.Namespaced && m.Namespace == "":
 		vs = append(vs, required("metadata.namespace", ""))
 	case rule.Namespaced:
@@ -90,9 +89,6 @@ func validateAnnotations(annotations map[string]string) []Violation {
 	size := 0
 	for _, k := range slices.Sorted(maps.Keys(annotations)) {
 		size += len(k) + len(annotations[k])
-		if k == HoldAnnotation {
-			size -= min(len(k)+len(annotations[k]), maxDeclaration)
-		}
 		// Keys are qualified names in which the case of the prefix does not matter.
 		vs = append(vs, invalidEach(field, k, syntax.QualifiedName(strings.ToLower(k)))...)
 		vs = append(vs, text(field+"["+cut(k)+"]", annotations[k])...)
@@ -127,12 +123,12 @@ func validateOwners(owners []OwnerReference) []Violation {
 func validateOwner(o OwnerReference, at string) []Violation {
 	var vs []Violation
 	if version(o.APIVersion) == "" {
-		vs = append(vs, invalid(at+".apiVersion", o.APIVersion, "version must not be empty"))
+		vs = append(vs, InvalidField(at+".apiVersion", o.APIVersion, "version must not be empty"))
 	}
 	vs = append(vs, text(at+".apiVersion", o.APIVersion)...)
 	for _, f := range []struct{ field, value string }{{".kind", o.Kind}, {".name", o.Name}, {".uid", o.UID}} {
 		if f.value == "" {
-			vs = append(vs, invalid(at+f.field, "", "must not be empty"))
+			vs = append(vs, InvalidField(at+f.field, "", "must not be empty"))
 		}
 		vs = append(vs, text(at+f.field, f.value)...)
 	}
@@ -174,12 +170,12 @@ func validateManagers(entries []ManagedFieldsEntry) []Violation {
 		at := indexed("metadata.managedFields", i)
 		vs = append(vs, validateManager(at+".manager", e.Manager)...)
 		if e.Operation != "Apply" && e.Operation != "Update" {
-			vs = append(vs, invalid(at+".operation", e.Operation, "must be `Apply` or `Update`"))
+			vs = append(vs, InvalidField(at+".operation", e.Operation, "must be `Apply` or `Update`"))
 		}
 		vs = append(vs, text(at+".apiVersion", e.APIVersion)...)
 		vs = append(vs, moment(at+".time", e.Time)...)
 		if e.FieldsType != "" && e.FieldsType != "FieldsV1" {
-			vs = append(vs, invalid(at+".fieldsType", e.FieldsType, "must be `FieldsV1`"))
+			vs = append(vs, InvalidField(at+".fieldsType", e.FieldsType, "must be `FieldsV1`"))
 		}
 		if len(e.FieldsV1) > 0 && !isObject(e.FieldsV1) {
 			vs = append(vs, invalidValue(at+".fieldsV1", "", "must be a JSON object"))
@@ -199,7 +195,7 @@ func validateManager(field, manager string) []Violation {
 	}
 	for i, r := range manager {
 		if !unicode.IsPrint(r) {
-			vs = append(vs, invalid(field, manager, fmt.Sprintf("invalid character %#U (at position %d)", r, i)))
+			vs = append(vs, InvalidField(field, manager, fmt.Sprintf("invalid character %#U (at position %d)", r, i)))
 		}
 	}
 	if len(vs) == 0 {

@@ -179,7 +179,7 @@ func TestWrongKind(t *testing.T) {
 		old := namespace.PrepareCreate(named("x"), "", "u", now)
 		for _, err := range []error{
 			namespace.ValidateCreate(namespace.PrepareCreate(asked, "", "u", now)),
-			namespace.ValidateUpdate(old, namespace.PrepareUpdate(old, asked), now),
+			namespace.ValidateUpdate(old, namespace.PrepareUpdate(old, asked)),
 			namespace.ValidateStatus(old, namespace.PrepareStatus(old, asked)),
 			namespace.ValidateFinalize(old, namespace.PrepareFinalize(old, asked)),
 		} {
@@ -195,19 +195,19 @@ func TestValidateUpdate(t *testing.T) {
 	old.Finalizers = finalizer.NewSet("a/a")
 	more := old.DeepCopy()
 	more.Finalizers = finalizer.NewSet("a/a", "c/c", "b/b")
-	require.NoError(t, namespace.ValidateUpdate(old, namespace.PrepareUpdate(old, more), now), "while it is Active")
+	require.NoError(t, namespace.ValidateUpdate(old, namespace.PrepareUpdate(old, more)), "while it is Active")
 
 	dying := namespace.MarkDeleted(old, now)
-	err := namespace.ValidateUpdate(dying, namespace.PrepareUpdate(dying, more), now)
+	err := namespace.ValidateUpdate(dying, namespace.PrepareUpdate(dying, more))
 	require.ErrorIs(t, err, namespace.ErrInvalid)
 	require.EqualError(t, err, `Namespace "x" is invalid: metadata.finalizers: Forbidden: no new finalizers can be added if the object`+
 		` is being deleted, found new finalizers []string{"b/b", "c/c"}`)
 	less := old.DeepCopy()
 	less.Finalizers = finalizer.Set{}
-	require.NoError(t, namespace.ValidateUpdate(dying, namespace.PrepareUpdate(dying, less), now))
+	require.NoError(t, namespace.ValidateUpdate(dying, namespace.PrepareUpdate(dying, less)))
 
 	other := named("y")
-	require.EqualError(t, namespace.ValidateUpdate(old, namespace.PrepareUpdate(old, other), now),
+	require.EqualError(t, namespace.ValidateUpdate(old, namespace.PrepareUpdate(old, other)),
 		`Namespace "y" is invalid: metadata.name: Invalid value: "y": field is immutable`)
 
 	// A host that does not prepare is told what it forgot.
@@ -215,7 +215,7 @@ func TestValidateUpdate(t *testing.T) {
 	forged := dying.DeepCopy()
 	forged.UID, forged.CreationTimestamp, forged.DeletionTimestamp, forged.DeletionGracePeriodSeconds = "v", phase.Time{}, phase.At(earlier), &grace
 	forged.Labels[namespace.NameLabel] = "z"
-	err = namespace.ValidateUpdate(dying, forged, now)
+	err = namespace.ValidateUpdate(dying, forged)
 	for _, field := range []string{"metadata.uid", "metadata.creationTimestamp", "metadata.deletionTimestamp", "metadata.deletionGracePeriodSeconds"} {
 		require.ErrorContains(t, err, field+": Invalid value: ")
 	}

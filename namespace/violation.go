@@ -63,17 +63,12 @@ func aggregate(violations []Violation) string {
 	return "[" + strings.Join(list, ", ") + "]"
 }
 
-// quoted returns s in quotes, cut when it is so long that nobody would read it.
-func quoted(s string) string {
-	const limit = 1024
-	if len(s) <= limit {
-		return strconv.Quote(s)
-	}
-	return strconv.Quote(s[:limit]) + "..."
-}
+// quoted returns the beginning of s in quotes.
+func quoted(s string) string { return strconv.Quote(phase.Truncate(s, 1024)) }
 
-func invalid(field, value, text string) Violation {
-	return Violation{FieldInvalid, field, "Invalid value: " + quoted(value) + ": " + text}
+// InvalidField returns the violation of a rule by the value of a field.
+func InvalidField(field, value, rule string) Violation {
+	return Violation{FieldInvalid, field, "Invalid value: " + quoted(value) + ": " + rule}
 }
 
 // invalidValue is invalid for values that are not text or too long to repeat;
@@ -88,7 +83,7 @@ func invalidValue(field, shown, text string) Violation {
 func invalidEach(field, value string, texts []string) []Violation {
 	list := make([]Violation, 0, len(texts))
 	for _, t := range texts {
-		list = append(list, invalid(field, value, t))
+		list = append(list, InvalidField(field, value, t))
 	}
 	return list
 }
@@ -100,15 +95,18 @@ func required(field, text string) Violation {
 	return Violation{FieldRequired, field, "Required value" + text}
 }
 
-func forbidden(field, text string) Violation {
-	return Violation{FieldForbidden, field, "Forbidden: " + text}
+// ForbiddenField returns the violation of a field that may not be set or changed.
+func ForbiddenField(field, rule string) Violation {
+	return Violation{FieldForbidden, field, "Forbidden: " + rule}
 }
 
 func tooLong(field string, limit int) Violation {
 	return Violation{FieldTooLong, field, fmt.Sprintf("Too long: may not be more than %d bytes", limit)}
 }
 
-func immutable(field, value string) Violation { return invalid(field, value, "field is immutable") }
+func immutable(field, value string) Violation {
+	return InvalidField(field, value, "field is immutable")
+}
 
 // text refuses a string that is not valid UTF-8: it could not be stored as it is.
 func text(field, value string) []Violation {

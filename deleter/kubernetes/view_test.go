@@ -15,7 +15,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/deleter/kubernetes"
 	"github.com/nslifecycle/nslifecycle/deleter/kubernetes/internal/simulated"
-	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/declare"
 	"github.com/nslifecycle/nslifecycle/namespace/pass"
 )
 
@@ -134,7 +134,7 @@ func TestLookWithoutDiscovery(t *testing.T) {
 // waived makes a namespace with a waiver.
 func (w *world) waived(tb testing.TB, name, source string) {
 	tb.Helper()
-	key, value, err := namespace.Waiver{Name: "test", Source: source, By: "ada", Reason: "uninstalled", Until: time.Now().Add(time.Hour)}.Annotation()
+	key, value, err := declare.Waiver{Name: "test", Source: source, By: "ada", Reason: "uninstalled", Until: time.Now().Add(time.Hour)}.Annotation()
 	require.NoError(tb, err)
 	_, err = w.Namespaces().Create(tb.Context(), &corev1.Namespace{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{key: value}},

@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/nslifecycle/nslifecycle/examples/internal/programs"
-	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/declare"
 	"github.com/nslifecycle/nslifecycle/namespace/members/parties"
 	"github.com/nslifecycle/nslifecycle/namespace/observe/explain"
 	"github.com/nslifecycle/nslifecycle/namespace/operate/audit"
@@ -104,7 +104,7 @@ func TestDebugPages(t *testing.T) {
 	_, err := core.ConfigMaps("held").Create(ctx, kept, metav1.CreateOptions{})
 	require.NoError(t, err)
 	require.NoError(t, core.Namespaces().Delete(ctx, "held", metav1.DeleteOptions{}))
-	patch := []byte(`{"metadata":{"annotations":{"` + namespace.GraceAnnotation + `":"1h"}}}`)
+	patch := []byte(`{"metadata":{"annotations":{"` + declare.GraceAnnotation + `":"1h"}}}`)
 	_, err = core.Namespaces().Patch(ctx, "waits", types.MergePatchType, patch, metav1.PatchOptions{})
 	require.NoError(t, err)
 	require.NoError(t, core.Namespaces().Delete(ctx, "waits", metav1.DeleteOptions{}))
@@ -144,7 +144,7 @@ func TestHold(t *testing.T) {
 			s := start(t, append(flags, "--store", kindMemory)...)
 			core, ctx := s.as(t, ""), t.Context()
 			ns := newNamespace("a")
-			ns.Annotations = map[string]string{namespace.GraceAnnotation: "1s"}
+			ns.Annotations = map[string]string{declare.GraceAnnotation: "1s"}
 			ns, err := core.Namespaces().Create(ctx, ns, metav1.CreateOptions{})
 			require.NoError(t, err)
 			w, err := core.Namespaces().Watch(ctx, metav1.ListOptions{ResourceVersion: ns.ResourceVersion})
@@ -152,7 +152,7 @@ func TestHold(t *testing.T) {
 			defer w.Stop()
 			require.NoError(t, core.Namespaces().Delete(ctx, "a", metav1.DeleteOptions{}))
 			held := (<-w.ResultChan()).Object.(metav1.Object)
-			require.Contains(t, held.GetAnnotations(), namespace.HoldAnnotation)
+			require.Contains(t, held.GetAnnotations(), declare.HoldAnnotation)
 			require.Nil(t, held.GetDeletionTimestamp())
 			deleted := <-w.ResultChan()
 			require.NotNil(t, deleted.Object.(metav1.Object).GetDeletionTimestamp())

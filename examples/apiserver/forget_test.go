@@ -10,6 +10,7 @@ import (
 
 	"github.com/nslifecycle/nslifecycle/finalizer"
 	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/declare"
 	"github.com/nslifecycle/nslifecycle/namespace/operate/audit"
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
 	"github.com/nslifecycle/nslifecycle/store/memory"
@@ -27,7 +28,7 @@ func TestOldRecordsAreForgotten(t *testing.T) {
 		require.NoError(t, err)
 		for _, name := range []string{"gone", "there"} {
 			var n namespace.Namespace
-			n.Name, n.Annotations = name, map[string]string{namespace.GraceAnnotation: "0s"}
+			n.Name, n.Annotations = name, map[string]string{declare.GraceAnnotation: "0s"}
 			_, err := r.Create(ctx, n)
 			require.NoError(t, err)
 		}

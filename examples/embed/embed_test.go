@@ -14,6 +14,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/finalizer"
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/controller/controllertest"
+	"github.com/nslifecycle/nslifecycle/namespace/declare"
 	"github.com/nslifecycle/nslifecycle/phase"
 )
 
@@ -42,7 +43,7 @@ func TestTenants(t *testing.T) {
 // What operators declare about a tenant is kept to: protections refuse its deletion, a
 // grace puts it on hold.
 func TestDeclarations(t *testing.T) {
-	key, value, err := namespace.Protection{Name: "legal", Owner: "team-a", Reason: "contract until May"}.Annotation()
+	key, value, err := declare.Protection{Name: "legal", Owner: "team-a", Reason: "contract until May"}.Annotation()
 	require.NoError(t, err)
 	for name, tt := range map[string]struct {
 		annotations map[string]string
@@ -51,7 +52,7 @@ func TestDeclarations(t *testing.T) {
 	}{
 		"none":       {nil, 0, nil},
 		"protection": {map[string]string{key: value}, 0, namespace.ErrForbidden},
-		"grace":      {map[string]string{namespace.GraceAnnotation: "1h"}, time.Hour, nil},
+		"grace":      {map[string]string{declare.GraceAnnotation: "1h"}, time.Hour, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -71,7 +72,7 @@ func TestDeclarations(t *testing.T) {
 				if tt.after > 0 {
 					before := state()
 					require.Equal(t, phase.Active, before.Phase())
-					_, held, err := namespace.HoldOf(before.Meta)
+					_, held, err := declare.HoldOf(before.Meta)
 					require.NoError(t, err)
 					require.True(t, held)
 					require.NoError(t, host.remove(t.Context(), "acme"))

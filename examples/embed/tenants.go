@@ -12,6 +12,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/finalizer"
 	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/declare"
 	"github.com/nslifecycle/nslifecycle/phase"
 )
 
@@ -42,7 +43,7 @@ func (t *tenants) create(_ context.Context, ns namespace.Namespace) (namespace.N
 		return namespace.Namespace{}, refused(namespace.ErrExists, ns.Name)
 	}
 	ns = namespace.PrepareCreate(ns, finalizer.Kubernetes, fmt.Sprintf("tenant-%d", t.version+1), time.Now())
-	if err := namespace.ValidateCreate(ns); err != nil {
+	if err := declare.ValidateCreate(ns); err != nil {
 		return namespace.Namespace{}, err
 	}
 	row := &tenant{}
@@ -76,10 +77,10 @@ func (t *tenants) remove(_ context.Context, name string) error {
 	if !ok {
 		return refused(namespace.ErrNotFound, name)
 	}
-	if err := namespace.ValidateDelete(row.ns, namespace.Preconditions{}); err != nil {
+	if err := declare.ValidateDelete(row.ns, namespace.Preconditions{}); err != nil {
 		return err
 	}
-	next, err := namespace.PrepareDelete(row.ns, "", time.Now())
+	next, err := declare.PrepareDelete(row.ns, "", time.Now())
 	if err != nil {
 		return err
 	}

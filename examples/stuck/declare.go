@@ -5,11 +5,12 @@ import (
 	"time"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/declare"
 )
 
 // protect NAMESPACE NAME OWNER REASON
 func (w *world) protect(words []string) error {
-	key, value, err := namespace.Protection{Name: words[1], Owner: words[2], Reason: words[3]}.Annotation()
+	key, value, err := declare.Protection{Name: words[1], Owner: words[2], Reason: words[3]}.Annotation()
 	if err != nil {
 		return err
 	}
@@ -18,12 +19,12 @@ func (w *world) protect(words []string) error {
 
 // unprotect NAMESPACE NAME
 func (w *world) unprotect(words []string) error {
-	return w.annotate(words[0], namespace.ProtectionPrefix+words[1], "")
+	return w.annotate(words[0], declare.ProtectionPrefix+words[1], "")
 }
 
 // grace NAMESPACE DURATION
 func (w *world) grace(words []string) error {
-	return w.annotate(words[0], namespace.GraceAnnotation, words[1])
+	return w.annotate(words[0], declare.GraceAnnotation, words[1])
 }
 
 // restore NAMESPACE
@@ -38,7 +39,7 @@ func (w *world) waive(words []string) error {
 	if err != nil {
 		return err
 	}
-	key, value, err := namespace.Waiver{
+	key, value, err := declare.Waiver{
 		Name: "museum", Source: words[1], By: words[3], Reason: words[4], Until: time.Now().Add(d),
 	}.Annotation()
 	if err != nil {

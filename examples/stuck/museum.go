@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/declare"
 	"github.com/nslifecycle/nslifecycle/namespace/observe/explain"
 	"github.com/nslifecycle/nslifecycle/namespace/operate/audit"
 )
@@ -245,11 +246,11 @@ func (m *museum) Terminating(ctx context.Context, _ string) iter.Seq2[namespace.
 }
 
 // Holds implements [debug.Holds]: what is on hold now, in all worlds.
-func (m *museum) Holds(ctx context.Context, _ string) iter.Seq2[namespace.HoldEvent, error] {
-	return func(yield func(namespace.HoldEvent, error) bool) {
+func (m *museum) Holds(ctx context.Context, _ string) iter.Seq2[declare.HoldEvent, error] {
+	return func(yield func(declare.HoldEvent, error) bool) {
 		for _, w := range m.worlds() {
 			for event, err := range w.registry.Holds(ctx, "") {
-				if err == nil && event.Type == namespace.HoldsSynced {
+				if err == nil && event.Type == declare.HoldsSynced {
 					break
 				}
 				if !yield(event, err) || err != nil {
@@ -257,6 +258,6 @@ func (m *museum) Holds(ctx context.Context, _ string) iter.Seq2[namespace.HoldEv
 				}
 			}
 		}
-		yield(namespace.HoldEvent{Type: namespace.HoldsSynced}, nil)
+		yield(declare.HoldEvent{Type: declare.HoldsSynced}, nil)
 	}
 }

@@ -6,8 +6,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver"
+	"github.com/nslifecycle/nslifecycle/namespace/declare"
 	"github.com/nslifecycle/nslifecycle/namespace/operate/audit"
 )
 
@@ -15,7 +15,7 @@ import (
 // the user that it acted as.
 func TestDeclarationsAreOnRecordByUser(t *testing.T) {
 	e := newEnv(t, &apiserver.Options{Authenticate: byHeader})
-	const key = namespace.ProtectionPrefix + "legal"
+	const key = declare.ProtectionPrefix + "legal"
 	e.must(http.StatusCreated, "POST", "/api/v1/namespaces",
 		`{"metadata":{"name":"x","annotations":{"`+key+`":"{\"owner\":\"ada\",\"reason\":\"contract\"}"}}}`, "User", "ada", "Impersonate-User", "root")
 	e.must(http.StatusOK, "PATCH", "/api/v1/namespaces/x", `{"metadata":{"annotations":{"`+key+`":null}}}`,

@@ -31,7 +31,7 @@
 // with [authorization.UserFrom].
 //
 // A write that puts a namespace on hold, or moves the end of its hold, needs the verb
-// delete as well ([namespace.HoldAnnotation]). What is on hold, by a grace or otherwise, is
+// delete as well ([declare.HoldAnnotation]). What is on hold, by a grace or otherwise, is
 // deleted in the end by package hold: some process must run it on the same registry.
 // Waivers and protections need no more than the verb that writes them.
 //

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/declare"
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
 )
 
@@ -14,7 +15,7 @@ import (
 // its hold, may delete it, since that is what comes of it: the verb by which it was let
 // through is not enough. Old is what next is to replace, nil: nothing.
 func (s *Server) authorizeHold(r *request, old *registry.Object, next registry.Object) error {
-	hold, held := next.Annotations[namespace.HoldAnnotation]
+	hold, held := next.Annotations[declare.HoldAnnotation]
 	if !held || !r.isNamespaces() || r.Subresource != "" {
 		return nil
 	}
@@ -23,7 +24,7 @@ func (s *Server) authorizeHold(r *request, old *registry.Object, next registry.O
 			return apierrors.NewConflict(schema.GroupResource{Resource: namespace.Resource}, next.Name,
 				errors.New("the object has been modified; please apply your changes to the latest version and try again"))
 		}
-		if was, before := old.Annotations[namespace.HoldAnnotation]; before && was == hold || !old.DeletionTimestamp.IsZero() { // R3
+		if was, before := old.Annotations[declare.HoldAnnotation]; before && was == hold || !old.DeletionTimestamp.IsZero() { // R3
 			return nil
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver"
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/authorization"
+	"github.com/nslifecycle/nslifecycle/namespace/declare"
 )
 
 // DELETE of a namespace with a grace answers it as it is then, Active and on hold, and
@@ -28,7 +29,7 @@ func TestDeletionOnHold(t *testing.T) {
 		require.Regexp(t, `^299 - "namespaces \\"x\\" is not deleted yet: it is on hold until 2\d\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ and stays writable until then; to restore it take off the annotation nslifecycle.io/delete-after, to delete it now take off nslifecycle.io/deletion-grace and DELETE it again"$`,
 			a.Header.Get("Warning"))
 	}
-	_, err := e.registry.DeleteAfter(t.Context(), "x", namespace.Hold{Until: time.Now()}, namespace.Preconditions{})
+	_, err := e.registry.DeleteAfter(t.Context(), "x", declare.Hold{Until: time.Now()}, namespace.Preconditions{})
 	require.NoError(t, err)
 	a := e.must(http.StatusOK, "DELETE", at, "")
 	require.Contains(t, a.Body, `"phase":"Terminating"`)

@@ -16,6 +16,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/deleter/contenttest"
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/controller"
+	"github.com/nslifecycle/nslifecycle/namespace/declare"
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
 	"github.com/nslifecycle/nslifecycle/store/memory"
 )
@@ -40,7 +41,7 @@ func (w *world) waive(t *testing.T, name string, length time.Duration) {
 	synctest.Wait() // for the passes that write it too
 	ns, err := w.host.Get(t.Context(), name)
 	require.NoError(t, err)
-	key, value, err := namespace.Waiver{Name: "test", Source: resource(1).String(), By: "ada", Reason: "uninstalled", Until: time.Now().Add(length)}.Annotation()
+	key, value, err := declare.Waiver{Name: "test", Source: resource(1).String(), By: "ada", Reason: "uninstalled", Until: time.Now().Add(length)}.Annotation()
 	require.NoError(t, err)
 	ns.Annotations = map[string]string{key: value}
 	_, err = w.host.Update(t.Context(), ns)
@@ -143,7 +144,7 @@ func TestR7_RestartedControllerRemembersWhatAWaiverWouldHide(t *testing.T) {
 				down.Store(true)
 				ns, err = namespaces.Get(t.Context(), "a")
 				require.NoError(t, err)
-				key, value, err := namespace.Waiver{Name: "test", Source: resource(1).String(), By: "ada", Reason: "uninstalled", Until: time.Now().Add(24 * time.Hour)}.Annotation()
+				key, value, err := declare.Waiver{Name: "test", Source: resource(1).String(), By: "ada", Reason: "uninstalled", Until: time.Now().Add(24 * time.Hour)}.Annotation()
 				require.NoError(t, err)
 				ns.Annotations = map[string]string{key: value}
 				_, err = namespaces.Update(t.Context(), ns)

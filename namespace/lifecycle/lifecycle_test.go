@@ -15,6 +15,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/finalizer"
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/controller"
+	"github.com/nslifecycle/nslifecycle/namespace/declare"
 	"github.com/nslifecycle/nslifecycle/namespace/lifecycle"
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
 	"github.com/nslifecycle/nslifecycle/phase"
@@ -139,7 +140,7 @@ func TestServiceEndsHolds(t *testing.T) {
 		service := newService(t, nil)
 		run(t, service)
 		acme, err := service.Registry().Create(t.Context(), namespace.Namespace{Meta: namespace.Meta{
-			Name: "acme", Annotations: map[string]string{namespace.GraceAnnotation: "24h"},
+			Name: "acme", Annotations: map[string]string{declare.GraceAnnotation: "24h"},
 		}})
 		require.NoError(t, err)
 		begun := time.Now()

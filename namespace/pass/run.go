@@ -33,7 +33,7 @@ const attempts = 6
 // Content that an earlier pass has seen, even in another process, blocks a waiver until its
 // source answers: the conditions record it ([phase.ContentLastSeen]).
 //
-// Waivers ([namespace.Waivers]) of the namespace as read that have not ended and can be
+// Waivers ([declare.Waivers]) of the namespace as read that have not ended and can be
 // read reach d as [deleter.Target].Waived. What d waived counts only if the waivers for
 // it are in force still when the pass decides and, if it writes the conditions then, when
 // that is done: by the clock, and in the namespace as it is then. Else it has failed

@@ -10,6 +10,7 @@ import (
 
 	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/declare"
 	"github.com/nslifecycle/nslifecycle/phase"
 )
 
@@ -20,7 +21,7 @@ var ErrNotWaived = errors.New("no waiver of the namespace is in force")
 // inForce returns the sources that waivers of ns waive at this time. Waivers that
 // cannot be read waive nothing.
 func inForce(ns namespace.Namespace, now time.Time) []string {
-	waivers, _ := namespace.Waivers(ns.Meta)
+	waivers, _ := declare.Waivers(ns.Meta)
 	var sources []string
 	for _, w := range waivers {
 		if !w.Expired(now) && !slices.Contains(sources, w.Source) {

@@ -17,6 +17,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/finalizer"
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/controller/controllertest"
+	"github.com/nslifecycle/nslifecycle/namespace/declare"
 	"github.com/nslifecycle/nslifecycle/namespace/pass"
 	"github.com/nslifecycle/nslifecycle/phase"
 )
@@ -40,7 +41,7 @@ func down(t *testing.T, after time.Duration, before func()) deleter.Deleter {
 // waive puts a waiver on the namespace, until so long from now.
 func waive(t *testing.T, h *controllertest.Host, name, source string, length time.Duration) {
 	t.Helper()
-	key, value, err := namespace.Waiver{Name: "test", Source: source, By: "ada", Reason: "uninstalled", Until: time.Now().Add(length)}.Annotation()
+	key, value, err := declare.Waiver{Name: "test", Source: source, By: "ada", Reason: "uninstalled", Until: time.Now().Add(length)}.Annotation()
 	require.NoError(t, err)
 	annotate(t, h, name, map[string]string{key: value})
 }
@@ -107,12 +108,12 @@ func TestReadableWaiversCount(t *testing.T) {
 	h := new(controllertest.Host)
 	terminate(t, h, "a")
 	waive(t, h, "a", widgets.String(), time.Hour)
-	result, err := run(t, foreign{h, namespace.WaiverPrefix + "broken", "{"}, down(t, 0, nil), kubernetes, "a")
+	result, err := run(t, foreign{h, declare.WaiverPrefix + "broken", "{"}, down(t, 0, nil), kubernetes, "a")
 	require.NoError(t, err)
 	require.Equal(t, pass.Removed, result.Outcome)
 
 	terminate(t, h, "b")
-	key := namespace.WaiverPrefix + "test"
+	key := declare.WaiverPrefix + "test"
 	for _, malformed := range []string{"", "{", `{"source":"widgets.example.com"}`, `{"source":"widgets.example.com","by":"ada","reason":"gone","until":"tomorrow"}`} {
 		_, err := run(t, foreign{h, key, malformed}, down(t, 0, nil), kubernetes, "b")
 		require.ErrorIs(t, err, errDown, malformed)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/declare"
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
@@ -82,7 +83,7 @@ type Operation uint8
 // The operations. An Update or Finalize that takes the last finalizer from what is
 // being deleted removes it: it has no New then. What puts a namespace on hold and takes
 // it off again is an Update. Where a client asked for its deletion
-// ([Registry.DeleteAfter], [namespace.GraceAnnotation]) that is asked about before, as a
+// ([Registry.DeleteAfter], [declare.GraceAnnotation]) that is asked about before, as a
 // Delete in a dry run; the Delete itself comes when the hold is over, from whoever runs
 // package hold. A hold that is set by the annotation is an Update alone.
 const (
@@ -445,7 +446,7 @@ func (r *Registry) planAdmitted(ctx context.Context, op Operation, old, next nam
 func (r *Registry) insertAdmitted(ctx context.Context, n namespace.Namespace, at time.Time) (namespace.Namespace, store.Entry, store.Txn, error) {
 	uid := n.UID
 	a, err := r.admit(ctx, n.Name, spaceChange{
-		op: Create, next: &n, validate: namespace.ValidateCreate,
+		op: Create, next: &n, validate: declare.ValidateCreate,
 		prepare: func(n namespace.Namespace) namespace.Namespace {
 			return namespace.PrepareCreate(n, r.finalizer, uid, at)
 		},

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/declare"
 	"github.com/nslifecycle/nslifecycle/namespace/operate/audit"
 	"github.com/nslifecycle/nslifecycle/store"
 )
@@ -36,7 +37,7 @@ func (c *core) declare(ctx context.Context, do []store.Operation, old, next name
 func declarations(old, next map[string]string) []audit.Change {
 	var changes []audit.Change
 	for key, is := range next {
-		if !namespace.Declares(key) {
+		if !declare.Declares(key) {
 			continue
 		}
 		if was, before := old[key]; !before || was != is {
@@ -44,7 +45,7 @@ func declarations(old, next map[string]string) []audit.Change {
 		}
 	}
 	for key, was := range old {
-		if _, still := next[key]; !still && namespace.Declares(key) {
+		if _, still := next[key]; !still && declare.Declares(key) {
 			changes = append(changes, audit.Change{Key: key, Old: was})
 		}
 	}
@@ -58,7 +59,7 @@ func actor(ctx context.Context) string { return audit.Printable(audit.Actor(ctx)
 
 // holder is the actor for the hold that the deletion of n may set.
 func holder(ctx context.Context, n namespace.Namespace) string {
-	if _, ok := n.Annotations[namespace.GraceAnnotation]; !ok {
+	if _, ok := n.Annotations[declare.GraceAnnotation]; !ok {
 		return ""
 	}
 	return actor(ctx)

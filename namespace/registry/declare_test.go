@@ -12,6 +12,7 @@ import (
 
 	"github.com/nslifecycle/nslifecycle/finalizer"
 	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/declare"
 	"github.com/nslifecycle/nslifecycle/namespace/operate/audit"
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
 	"github.com/nslifecycle/nslifecycle/namespace/registry/registrytest"
@@ -45,7 +46,7 @@ func changes(records []audit.Record) []string {
 }
 
 const (
-	legal      = namespace.ProtectionPrefix + "legal"
+	legal      = declare.ProtectionPrefix + "legal"
 	legalValue = `{"owner":"ada","reason":"contract"}`
 )
 
@@ -71,15 +72,15 @@ func TestDeclarationsAreOnRecord(t *testing.T) {
 	require.NoError(t, err)
 	n, err = e.Update(ctx, n) // changes nothing
 	require.NoError(t, err)
-	n, err = e.Update(audit.WithActor(ctx, "bob"), annotated(n, legal, "", namespace.GraceAnnotation, "1h"))
+	n, err = e.Update(audit.WithActor(ctx, "bob"), annotated(n, legal, "", declare.GraceAnnotation, "1h"))
 	require.NoError(t, err)
 	held, err := e.Delete(ctx, "a", anyVersion) // puts it on hold
 	require.NoError(t, err)
-	hold := held.Annotations[namespace.HoldAnnotation]
+	hold := held.Annotations[declare.HoldAnnotation]
 	require.NotEmpty(t, hold)
 	_, err = e.Restore(ctx, "a", anyVersion)
 	require.NoError(t, err)
-	later, err := e.DeleteAfter(ctx, "a", namespace.Hold{Until: time.Now().Add(-time.Second), By: "ada"}, anyVersion)
+	later, err := e.DeleteAfter(ctx, "a", declare.Hold{Until: time.Now().Add(-time.Second), By: "ada"}, anyVersion)
 	require.NoError(t, err)
 	_, err = e.Delete(ctx, "a", anyVersion) // is due, and declares nothing
 	require.NoError(t, err)
@@ -87,10 +88,10 @@ func TestDeclarationsAreOnRecord(t *testing.T) {
 	records := e.records("a")
 	require.Empty(t, cmp.Diff([]string{
 		fmt.Sprintf("ada declared: %s %q->%q", legal, "", legalValue),
-		fmt.Sprintf("bob declared: %s %q->%q %s %q->%q", namespace.GraceAnnotation, "", "1h", legal, legalValue, ""),
-		fmt.Sprintf("ada declared: %s %q->%q", namespace.HoldAnnotation, "", hold),
-		fmt.Sprintf("ada declared: %s %q->%q", namespace.HoldAnnotation, hold, ""),
-		fmt.Sprintf("ada declared: %s %q->%q", namespace.HoldAnnotation, "", later.Annotations[namespace.HoldAnnotation]),
+		fmt.Sprintf("bob declared: %s %q->%q %s %q->%q", declare.GraceAnnotation, "", "1h", legal, legalValue, ""),
+		fmt.Sprintf("ada declared: %s %q->%q", declare.HoldAnnotation, "", hold),
+		fmt.Sprintf("ada declared: %s %q->%q", declare.HoldAnnotation, hold, ""),
+		fmt.Sprintf("ada declared: %s %q->%q", declare.HoldAnnotation, "", later.Annotations[declare.HoldAnnotation]),
 	}, changes(records)))
 	for _, r := range records {
 		require.Equal(t, n.UID, r.UID)
@@ -131,7 +132,7 @@ func TestRecordsOfDeclarationsAreBounded(t *testing.T) {
 	require.NoError(t, err)
 	long := make([]string, 0, 60)
 	for i := range 30 {
-		key, value, err := namespace.Protection{Name: fmt.Sprintf("p%02d", i), Owner: "ops", Reason: strings.Repeat("x", 1000)}.Annotation()
+		key, value, err := declare.Protection{Name: fmt.Sprintf("p%02d", i), Owner: "ops", Reason: strings.Repeat("x", 1000)}.Annotation()
 		require.NoError(t, err)
 		long = append(long, key, value)
 	}
@@ -148,7 +149,7 @@ func TestRecordsOfDeclarationsAreBounded(t *testing.T) {
 		for toggle := range 250 {
 			last = fmt.Sprintf("%ds", i*1000+toggle)
 			n.Annotations = nil
-			n, err = e.Update(e.ctx, annotated(n, append([]string{namespace.GraceAnnotation, last}, more[:len(more)*(toggle%2)]...)...))
+			n, err = e.Update(e.ctx, annotated(n, append([]string{declare.GraceAnnotation, last}, more[:len(more)*(toggle%2)]...)...))
 			require.NoError(t, err)
 		}
 		count, size := kept()
@@ -183,13 +184,13 @@ func TestR1_TheRecordOfAWriteThatRemoves(t *testing.T) {
 	e := newEnv(t)
 	n := named("a")
 	n.Finalizers = n.Finalizers.With("example.com/own")
-	n, err := e.Create(e.ctx, annotated(n, namespace.GraceAnnotation, "0s"))
+	n, err := e.Create(e.ctx, annotated(n, declare.GraceAnnotation, "0s"))
 	require.NoError(t, err)
 	e.terminate("a")
 	e.release("a")
 	n, err = e.Get(e.ctx, "a")
 	require.NoError(t, err)
-	n = annotated(n, namespace.GraceAnnotation, "")
+	n = annotated(n, declare.GraceAnnotation, "")
 	n.Finalizers = n.Finalizers.Without("example.com/own")
 	_, err = e.Update(e.ctx, n)
 	require.NoError(t, err)
@@ -254,11 +255,11 @@ func TestAGraceTellsWhoAskedForTheDeletion(t *testing.T) {
 		{"", ""}, {"ada", "ada"}, {"a\nb\xff", "ab"}, {strings.Repeat("\x00", audit.MaxBy), ""}, {strings.Repeat("é", audit.MaxBy), strings.Repeat("é", 256)},
 	} {
 		name := fmt.Sprint("a", i)
-		_, err := e.Create(t.Context(), annotated(named(name), namespace.GraceAnnotation, "1h"))
+		_, err := e.Create(t.Context(), annotated(named(name), declare.GraceAnnotation, "1h"))
 		require.NoError(t, err)
 		n, err := e.Delete(audit.WithActor(t.Context(), tc.actor), name, anyVersion)
 		require.NoError(t, err)
-		hold, held, err := namespace.HoldOf(n.Meta)
+		hold, held, err := declare.HoldOf(n.Meta)
 		require.NoError(t, err)
 		require.True(t, held)
 		require.Equal(t, tc.by, hold.By)

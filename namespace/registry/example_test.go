@@ -9,6 +9,7 @@ import (
 
 	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/declare"
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
 	"github.com/nslifecycle/nslifecycle/store/memory"
 )
@@ -272,18 +273,18 @@ func ExampleRegistry_Restore() {
 	r, closeAll := exampleRegistry()
 	defer closeAll()
 	_, err := r.Create(ctx, namespace.Namespace{Meta: namespace.Meta{
-		Name: "acme", Annotations: map[string]string{namespace.GraceAnnotation: "24h"},
+		Name: "acme", Annotations: map[string]string{declare.GraceAnnotation: "24h"},
 	}})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	acme, err := r.Delete(ctx, "acme", namespace.Preconditions{})
-	hold, onHold, _ := namespace.HoldOf(acme.Meta)
+	hold, onHold, _ := declare.HoldOf(acme.Meta)
 	fmt.Println(acme.Status.Phase, onHold, time.Until(hold.Until) > 23*time.Hour, err)
 
 	acme, err = r.Restore(ctx, "acme", namespace.Preconditions{UID: acme.UID})
-	_, onHold, _ = namespace.HoldOf(acme.Meta)
+	_, onHold, _ = declare.HoldOf(acme.Meta)
 	fmt.Println(acme.Status.Phase, onHold, err)
 	_, err = r.Restore(ctx, "acme", namespace.Preconditions{UID: acme.UID})
 	fmt.Println(err)
@@ -303,10 +304,10 @@ func ExampleRegistry_DeleteAfter() {
 		return
 	}
 	weekend := time.Date(2030, 1, 5, 0, 0, 0, 0, time.UTC)
-	acme, err := r.DeleteAfter(ctx, "acme", namespace.Hold{Until: weekend, By: "ada", Reason: "moved to the new cluster"}, namespace.Preconditions{})
-	fmt.Println(acme.Annotations[namespace.HoldAnnotation], err)
+	acme, err := r.DeleteAfter(ctx, "acme", declare.Hold{Until: weekend, By: "ada", Reason: "moved to the new cluster"}, namespace.Preconditions{})
+	fmt.Println(acme.Annotations[declare.HoldAnnotation], err)
 	for event, err := range r.Holds(ctx, "") {
-		if err != nil || event.Type == namespace.HoldsSynced {
+		if err != nil || event.Type == declare.HoldsSynced {
 			break
 		}
 		fmt.Println(event.Name, event.Until, event.UID == acme.UID)

@@ -10,12 +10,13 @@ import (
 	"time"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/declare"
 	"github.com/nslifecycle/nslifecycle/phase"
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
 // DeleteAfter puts a namespace on hold until h.Until, replacing any earlier hold, and
-// returns it: Active, with the [namespace.HoldAnnotation]. At h.Until its deletion is due,
+// returns it: Active, with the [declare.HoldAnnotation]. At h.Until its deletion is due,
 // regardless of its grace, and package hold requests it. A past time is due at once; only
 // this call can set one, [Registry.Update] refuses it. Setting a hold, by either call,
 // requires permission to delete the namespace.
@@ -25,7 +26,7 @@ import (
 // [namespace.ErrTerminating] (rule R3), a hold that cannot be declared, or for which the
 // store has no room, is [namespace.ErrInvalid]. Admission is asked as for a Delete that
 // begins a hold.
-func (r *Registry) DeleteAfter(ctx context.Context, name string, h namespace.Hold, only namespace.Preconditions) (namespace.Namespace, error) {
+func (r *Registry) DeleteAfter(ctx context.Context, name string, h declare.Hold, only namespace.Preconditions) (namespace.Namespace, error) {
 	if err := r.checkDeletion(name, only); err != nil {
 		return namespace.Namespace{}, err
 	}
@@ -33,10 +34,10 @@ func (r *Registry) DeleteAfter(ctx context.Context, name string, h namespace.Hol
 		return namespace.Namespace{}, err
 	}
 	return r.changeHold(ctx, name, only, func(old namespace.Namespace) (namespace.Namespace, error) {
-		if err := namespace.ValidateDelete(old, namespace.Preconditions{}); err != nil {
+		if err := declare.ValidateDelete(old, namespace.Preconditions{}); err != nil {
 			return namespace.Namespace{}, err
 		}
-		return namespace.WithHold(old, h)
+		return declare.WithHold(old, h)
 	})
 }
 
@@ -56,7 +57,7 @@ func (r *Registry) Restore(ctx context.Context, name string, only namespace.Prec
 		return namespace.Namespace{}, err
 	}
 	return r.changeHold(ctx, name, only, func(old namespace.Namespace) (namespace.Namespace, error) {
-		if _, held := old.Annotations[namespace.HoldAnnotation]; !held {
+		if _, held := old.Annotations[declare.HoldAnnotation]; !held {
 			index, err := r.holdEntry(ctx, name)
 			if err == nil && index == "" {
 				err = conflict(namespace.Resource, name, "it is not on hold, there is nothing to restore it from", nil)
@@ -69,7 +70,7 @@ func (r *Registry) Restore(ctx context.Context, name string, only namespace.Prec
 
 func withoutHold(n namespace.Namespace) namespace.Namespace {
 	n = n.DeepCopy()
-	delete(n.Annotations, namespace.HoldAnnotation)
+	delete(n.Annotations, declare.HoldAnnotation)
 	return n
 }
 
@@ -108,8 +109,8 @@ func (r *Registry) planHold(ctx context.Context, old, next namespace.Namespace, 
 		return plan{}, next, err
 	}
 	p := plan{keep: true}
-	is, held := next.Annotations[namespace.HoldAnnotation]
-	if was, before := old.Annotations[namespace.HoldAnnotation]; is != was || held != before {
+	is, held := next.Annotations[declare.HoldAnnotation]
+	if was, before := old.Annotations[declare.HoldAnnotation]; is != was || held != before {
 		if p, next, err = r.planHeld(ctx, old, next, entry); err != nil {
 			return plan{}, next, err
 		}
@@ -133,7 +134,7 @@ func (r *Registry) planHeld(ctx context.Context, old, next namespace.Namespace, 
 		p, err := commit(old, next)
 		return p, next, err
 	}
-	_, held := next.Annotations[namespace.HoldAnnotation]
+	_, held := next.Annotations[declare.HoldAnnotation]
 	if held {
 		// Its deletion is asked for now, and by whom is known. What the links have join that
 		// deletion is left to the end of the hold.
@@ -147,7 +148,7 @@ func (r *Registry) planHeld(ctx context.Context, old, next namespace.Namespace, 
 	if err != nil {
 		return plan{}, next, err
 	}
-	if _, is, err := namespace.HoldOf(made.Meta); is != held || err != nil {
+	if _, is, err := declare.HoldOf(made.Meta); is != held || err != nil {
 		what := "admission took the hold off again"
 		if !held {
 			what = "admission put it on hold again"
@@ -182,8 +183,8 @@ func sinceThen(old, next namespace.Namespace) func(old, made namespace.Namespace
 // of old. The entry of a namespace exists exactly while it is Active and its hold can
 // be read.
 func (c *core) indexHold(do []store.Operation, old, next namespace.Namespace) []store.Operation {
-	was, before := old.Annotations[namespace.HoldAnnotation]
-	is, after := next.Annotations[namespace.HoldAnnotation]
+	was, before := old.Annotations[declare.HoldAnnotation]
+	is, after := next.Annotations[declare.HoldAnnotation]
 	if !before && !after || was == is && old.Phase() == next.Phase() {
 		return do
 	}
@@ -216,7 +217,7 @@ func heldUntil(n namespace.Namespace) (string, bool) {
 	if n.Phase() != phase.Active {
 		return "", false
 	}
-	h, held, err := namespace.HoldOf(n.Meta)
+	h, held, err := declare.HoldOf(n.Meta)
 	if !held || err != nil {
 		return "", false
 	}
@@ -224,7 +225,7 @@ func heldUntil(n namespace.Namespace) (string, bool) {
 }
 
 // Holds yields, when after is empty, each namespace that is on hold now, then one
-// [namespace.HoldsSynced], then what happens: each that is put on hold or whose hold
+// [declare.HoldsSynced], then what happens: each that is put on hold or whose hold
 // ends at another time, and each that no longer is on hold. When after is the Token of
 // an earlier event it yields what happened since, and a HoldsSynced as soon as that is
 // caught up. Further HoldsSynced only move the token on.
@@ -232,16 +233,16 @@ func heldUntil(n namespace.Namespace) (string, bool) {
 // It reads the index of holds alone; what else it says of Tokens, and how it ends, is
 // that of [Registry.Terminating]. An entry of the index that somebody else wrote, and
 // that cannot be read, is a HoldSet without UID and Until.
-func (r *Registry) Holds(ctx context.Context, after string) iter.Seq2[namespace.HoldEvent, error] {
-	return follow(ctx, r.core, r.keys.holds(), after, func(e indexEvent) namespace.HoldEvent {
-		kinds := [...]namespace.HoldEventType{
-			entryPut: namespace.HoldSet, entryGone: namespace.HoldOver, synced: namespace.HoldsSynced,
+func (r *Registry) Holds(ctx context.Context, after string) iter.Seq2[declare.HoldEvent, error] {
+	return follow(ctx, r.core, r.keys.holds(), after, func(e indexEvent) declare.HoldEvent {
+		kinds := [...]declare.HoldEventType{
+			entryPut: declare.HoldSet, entryGone: declare.HoldOver, synced: declare.HoldsSynced,
 		}
-		event := namespace.HoldEvent{Type: kinds[e.kind], Name: e.name, Token: e.token}
+		event := declare.HoldEvent{Type: kinds[e.kind], Name: e.name, Token: e.token}
 		text, uid, _ := strings.Cut(e.value, " ")
 		if until, err := time.Parse(time.RFC3339Nano, text); err == nil {
 			event.UID = uid
-			if event.Type == namespace.HoldSet {
+			if event.Type == declare.HoldSet {
 				event.Until = until
 			}
 		}

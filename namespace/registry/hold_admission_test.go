@@ -13,6 +13,7 @@ import (
 
 	"github.com/nslifecycle/nslifecycle/finalizer"
 	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/declare"
 	"github.com/nslifecycle/nslifecycle/namespace/operate/audit"
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
 	"github.com/nslifecycle/nslifecycle/phase"
@@ -30,8 +31,8 @@ func TestHoldDryRun(t *testing.T) {
 		n, err := e.DryRun().Delete(e.ctx, "x", anyVersion)
 		require.NoError(t, err)
 		require.Equal(t, phase.Active, n.Phase())
-		require.Contains(t, n.Annotations, namespace.HoldAnnotation)
-		_, err = e.DryRun().DeleteAfter(e.ctx, "x", namespace.Hold{Until: time.Now()}, anyVersion)
+		require.Contains(t, n.Annotations, declare.HoldAnnotation)
+		_, err = e.DryRun().DeleteAfter(e.ctx, "x", declare.Hold{Until: time.Now()}, anyVersion)
 		require.NoError(t, err)
 		_, err = e.DryRun().Restore(e.ctx, "x", anyVersion)
 		require.ErrorIs(t, err, namespace.ErrConflict, "it is not on hold")
@@ -40,7 +41,7 @@ func TestHoldDryRun(t *testing.T) {
 		before = e.revision()
 		n, err = e.DryRun().Restore(e.ctx, "x", anyVersion)
 		require.NoError(t, err)
-		require.NotContains(t, n.Annotations, namespace.HoldAnnotation)
+		require.NotContains(t, n.Annotations, declare.HoldAnnotation)
 		time.Sleep(time.Hour)
 		n, err = e.DryRun().Delete(e.ctx, "x", anyVersion)
 		require.NoError(t, err)
@@ -68,8 +69,8 @@ func TestHoldAdmission(t *testing.T) {
 			switch {
 			case w.Namespace == "refused":
 				return errors.New("not now")
-			case w.Namespace == "moved" && w.Itself.New.Annotations[namespace.HoldAnnotation] != "":
-				w.Itself.New.Annotations[namespace.HoldAnnotation] = holdUntil(t, at)
+			case w.Namespace == "moved" && w.Itself.New.Annotations[declare.HoldAnnotation] != "":
+				w.Itself.New.Annotations[declare.HoldAnnotation] = holdUntil(t, at)
 			}
 			return nil
 		})}})
@@ -118,7 +119,7 @@ func TestAdmissionSeesTheDeletionThatAHoldBegins(t *testing.T) {
 		changed.Labels = map[string]string{"deleted": "true"}
 		return w.Replace(o, changed)
 	}))
-	n := annotated(named("x"), namespace.GraceAnnotation, "1h")
+	n := annotated(named("x"), declare.GraceAnnotation, "1h")
 	n.Spec.Finalizers = finalizer.NewSet("example.com/agent")
 	_, err := e.Create(e.ctx, n)
 	require.NoError(t, err)
@@ -129,7 +130,7 @@ func TestAdmissionSeesTheDeletionThatAHoldBegins(t *testing.T) {
 	mallory := audit.WithActor(e.ctx, "mallory")
 	_, err = e.Delete(mallory, "x", anyVersion)
 	requireError(t, err, namespace.ErrForbidden, `namespaces "x" is forbidden: not you`)
-	_, err = e.DeleteAfter(mallory, "x", namespace.Hold{Until: time.Now()}, anyVersion)
+	_, err = e.DeleteAfter(mallory, "x", declare.Hold{Until: time.Now()}, anyVersion)
 	requireError(t, err, namespace.ErrForbidden, `namespaces "x" is forbidden: not you`)
 	require.Equal(t, before, e.revision())
 	e.terminate("x")
@@ -163,16 +164,16 @@ func TestAdmissionThatUndoesAHold(t *testing.T) {
 		requireError(t, err, namespace.ErrForbidden, `namespaces "x" is forbidden: `+text)
 		require.ErrorIs(t, err, registry.ErrAdmission)
 	}
-	undo = func(annotations map[string]string) { delete(annotations, namespace.HoldAnnotation) }
+	undo = func(annotations map[string]string) { delete(annotations, declare.HoldAnnotation) }
 	before := e.revision()
 	n, err := e.Delete(e.ctx, "x", anyVersion)
 	refused(n, err, "admission took the hold off again")
-	n, err = e.DeleteAfter(e.ctx, "x", namespace.Hold{Until: time.Now()}, anyVersion)
+	n, err = e.DeleteAfter(e.ctx, "x", declare.Hold{Until: time.Now()}, anyVersion)
 	refused(n, err, "admission took the hold off again")
 	require.Equal(t, before, e.revision())
 	undo = nil
-	hold := e.terminate("x").Annotations[namespace.HoldAnnotation]
-	undo = func(annotations map[string]string) { annotations[namespace.HoldAnnotation] = hold }
+	hold := e.terminate("x").Annotations[declare.HoldAnnotation]
+	undo = func(annotations map[string]string) { annotations[declare.HoldAnnotation] = hold }
 	n, err = e.Restore(e.ctx, "x", anyVersion)
 	refused(n, err, "admission put it on hold again")
 	require.Equal(t, before+1, e.revision())

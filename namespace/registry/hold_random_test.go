@@ -16,6 +16,7 @@ import (
 
 	"github.com/nslifecycle/nslifecycle/finalizer"
 	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/declare"
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
 	"github.com/nslifecycle/nslifecycle/namespace/registry/registrytest"
 	"github.com/nslifecycle/nslifecycle/phase"
@@ -84,11 +85,11 @@ func TestR11_RestoreAgainstTheDueDeletion(t *testing.T) {
 			if winner == deleted {
 				require.ErrorIs(t, outcomes[restored], namespace.ErrTerminating)
 				require.Equal(t, phase.Terminating, n.Phase())
-				require.Contains(t, n.Annotations, namespace.HoldAnnotation)
+				require.Contains(t, n.Annotations, declare.HoldAnnotation)
 			} else {
 				require.ErrorIs(t, outcomes[deleted], namespace.ErrConflict)
 				require.Equal(t, phase.Active, n.Phase())
-				require.NotContains(t, n.Annotations, namespace.HoldAnnotation)
+				require.NotContains(t, n.Annotations, declare.HoldAnnotation)
 			}
 			require.Empty(t, e.indexed("x"))
 		})
@@ -140,7 +141,7 @@ func TestHoldsUnderFaults(t *testing.T) {
 			defer quiet.Close()
 			ctx, cancel := context.WithCancel(e.ctx)
 			defer cancel()
-			told := map[string]namespace.HoldEvent{}
+			told := map[string]declare.HoldEvent{}
 			go followHolds(ctx, quiet, told)
 			kinds := []storetest.Kind{storetest.Lost, storetest.Landed, storetest.Conflict, storetest.Fail}
 			p := storetest.Plan(func(a storetest.Attempt) storetest.Fault {
@@ -167,14 +168,14 @@ func TestHoldsUnderFaults(t *testing.T) {
 }
 
 // followHolds keeps what the index tells.
-func followHolds(ctx context.Context, r *registry.Registry, told map[string]namespace.HoldEvent) {
+func followHolds(ctx context.Context, r *registry.Registry, told map[string]declare.HoldEvent) {
 	for event, err := range r.Holds(ctx, "") {
 		switch {
 		case err != nil:
 			return
-		case event.Type == namespace.HoldSet:
+		case event.Type == declare.HoldSet:
 			told[event.Name] = event
-		case event.Type == namespace.HoldOver:
+		case event.Type == declare.HoldOver:
 			delete(told, event.Name)
 		}
 	}
@@ -186,14 +187,14 @@ func heldNow(t *testing.T, e *env) map[string]string {
 	require.NoError(t, err)
 	held := map[string]string{}
 	for _, n := range list.Items {
-		if h, is, err := namespace.HoldOf(n.Meta); is && err == nil && n.Phase() == phase.Active {
+		if h, is, err := declare.HoldOf(n.Meta); is && err == nil && n.Phase() == phase.Active {
 			held[n.Name] = n.UID + " " + h.Until.Format(time.RFC3339Nano)
 		}
 	}
 	return held
 }
 
-func untilOf(told map[string]namespace.HoldEvent) map[string]string {
+func untilOf(told map[string]declare.HoldEvent) map[string]string {
 	held := map[string]string{}
 	for name, event := range told {
 		held[name] = event.UID + " " + event.Until.Format(time.RFC3339Nano)
@@ -211,9 +212,9 @@ func randomHold(e *env, rnd *rand.Rand) string {
 		n := named(name)
 		switch rnd.IntN(3) {
 		case 0:
-			n = annotated(n, namespace.GraceAnnotation, "5m")
+			n = annotated(n, declare.GraceAnnotation, "5m")
 		case 1:
-			n = annotated(n, namespace.HoldAnnotation, holdUntil(e.t, time.Now().Add(time.Minute)))
+			n = annotated(n, declare.HoldAnnotation, holdUntil(e.t, time.Now().Add(time.Minute)))
 		}
 		return worked(second(e.Create(e.ctx, n)), "created")
 	case err != nil:
@@ -226,16 +227,16 @@ func randomHold(e *env, rnd *rand.Rand) string {
 	case 3:
 		return worked(second(e.Restore(e.ctx, name, namespace.Preconditions{UID: before.UID})), "restored")
 	case 4:
-		return worked(second(e.DeleteAfter(e.ctx, name, namespace.Hold{Until: until}, anyVersion)), "moved")
+		return worked(second(e.DeleteAfter(e.ctx, name, declare.Hold{Until: until}, anyVersion)), "moved")
 	case 5:
 		value := ""
 		if rnd.IntN(2) == 0 {
 			value = holdUntil(e.t, until)
 		}
-		return worked(second(e.Update(e.ctx, annotated(before, namespace.HoldAnnotation, value))), "annotated")
+		return worked(second(e.Update(e.ctx, annotated(before, declare.HoldAnnotation, value))), "annotated")
 	case 6:
 		value := []string{"", "1m", "5m"}[rnd.IntN(3)]
-		return worked(second(e.Update(e.ctx, annotated(before, namespace.GraceAnnotation, value))), "graced")
+		return worked(second(e.Update(e.ctx, annotated(before, declare.GraceAnnotation, value))), "graced")
 	default:
 		if before.Phase() == phase.Active && rnd.IntN(4) > 0 {
 			return "left"
@@ -248,7 +249,7 @@ func randomHold(e *env, rnd *rand.Rand) string {
 // randomDelete deletes exactly what was read, and holds the answer against what should
 // become of that.
 func randomDelete(e *env, before namespace.Namespace) string {
-	want, err := namespace.PrepareDelete(before, "", time.Now())
+	want, err := declare.PrepareDelete(before, "", time.Now())
 	require.NoError(e.t, err)
 	after, err := e.Delete(e.ctx, before.Name, namespace.Preconditions{UID: before.UID, ResourceVersion: before.ResourceVersion})
 	if err != nil {
@@ -256,7 +257,7 @@ func randomDelete(e *env, before namespace.Namespace) string {
 	}
 	require.Equal(e.t, want.Phase(), after.Phase())
 	require.Equal(e.t, want.Annotations, after.Annotations)
-	_, was, _ := namespace.HoldOf(before.Meta)
+	_, was, _ := declare.HoldOf(before.Meta)
 	switch {
 	case before.Phase() == phase.Terminating:
 		return "again"
@@ -331,14 +332,14 @@ func holdOperations() []operation {
 		{"delete with grace", func(e *env) error { return second(e.Delete(e.ctx, "graced", anyVersion)) },
 			func(e *env) bool { return e.indexed("graced") != "" }},
 		{"delete after", func(e *env) error {
-			return second(e.DeleteAfter(e.ctx, "x", namespace.Hold{Until: time.Unix(1<<32, 0)}, anyVersion))
+			return second(e.DeleteAfter(e.ctx, "x", declare.Hold{Until: time.Unix(1<<32, 0)}, anyVersion))
 		}, func(e *env) bool { return e.indexed("x") != "" }},
 		{"restore", func(e *env) error { return second(e.Restore(e.ctx, "held", anyVersion)) },
 			func(e *env) bool { return e.indexed("held") == "" }},
 		{"delete what is due", func(e *env) error { return second(e.Delete(e.ctx, "due", anyVersion)) },
 			func(e *env) bool { return e.get("due").Phase() == phase.Terminating && e.indexed("due") == "" }},
 		{"create on hold", func(e *env) error {
-			return second(e.Create(e.ctx, annotated(named("new"), namespace.HoldAnnotation, holdUntil(e.t, time.Unix(1<<32, 0)))))
+			return second(e.Create(e.ctx, annotated(named("new"), declare.HoldAnnotation, holdUntil(e.t, time.Unix(1<<32, 0)))))
 		}, func(e *env) bool { return e.indexed("new") != "" }},
 		{"take the annotation off", func(e *env) error {
 			return second(e.Update(e.ctx, named("held")))

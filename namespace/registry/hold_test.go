@@ -13,6 +13,7 @@ import (
 
 	"github.com/nslifecycle/nslifecycle/finalizer"
 	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/declare"
 	"github.com/nslifecycle/nslifecycle/namespace/operate/audit"
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
 	"github.com/nslifecycle/nslifecycle/phase"
@@ -23,7 +24,7 @@ import (
 // graced creates a namespace that DELETE puts on hold for so long.
 func (e *env) graced(name, grace string) namespace.Namespace {
 	e.t.Helper()
-	n, err := e.Create(e.ctx, annotated(named(name), namespace.GraceAnnotation, grace))
+	n, err := e.Create(e.ctx, annotated(named(name), declare.GraceAnnotation, grace))
 	require.NoError(e.t, err)
 	return n
 }
@@ -31,7 +32,7 @@ func (e *env) graced(name, grace string) namespace.Namespace {
 // hold puts a namespace on hold.
 func (e *env) hold(name string, d time.Duration) namespace.Namespace {
 	e.t.Helper()
-	n, err := e.DeleteAfter(e.ctx, name, namespace.Hold{Until: time.Now().Add(d), By: "ops", Reason: "unused"}, anyVersion)
+	n, err := e.DeleteAfter(e.ctx, name, declare.Hold{Until: time.Now().Add(d), By: "ops", Reason: "unused"}, anyVersion)
 	require.NoError(e.t, err)
 	return n
 }
@@ -61,7 +62,7 @@ func (e *env) annotate(name, key, value string) (namespace.Namespace, error) {
 }
 
 func holdUntil(t testing.TB, at time.Time) string {
-	_, value, err := namespace.Hold{Until: at}.Annotation()
+	_, value, err := declare.Hold{Until: at}.Annotation()
 	require.NoError(t, err)
 	return value
 }
@@ -74,7 +75,7 @@ func TestDeleteWithGrace(t *testing.T) {
 		made := e.graced("x", "24h")
 		n := e.terminate("x")
 		require.Equal(t, phase.Active, n.Status.Phase)
-		hold, held, err := namespace.HoldOf(n.Meta)
+		hold, held, err := declare.HoldOf(n.Meta)
 		require.NoError(t, err)
 		require.True(t, held)
 		require.Equal(t, time.Now().Add(24*time.Hour).UTC(), hold.Until)
@@ -97,7 +98,7 @@ func TestDeleteWithGrace(t *testing.T) {
 		n, err = e.Delete(e.ctx, "x", namespace.Preconditions{UID: made.UID, ResourceVersion: n.ResourceVersion})
 		require.NoError(t, err)
 		require.Equal(t, phase.Terminating, n.Phase())
-		require.Contains(t, n.Annotations, namespace.HoldAnnotation, "it stays, as history")
+		require.Contains(t, n.Annotations, declare.HoldAnnotation, "it stays, as history")
 		require.Empty(t, e.indexed("x"))
 		require.Equal(t, before+1, e.revision(), "all of it is one commit")
 	})
@@ -134,7 +135,7 @@ func TestDeleteOnHold(t *testing.T) {
 				if d, err := time.ParseDuration(hold); err == nil {
 					hold = holdUntil(t, time.Now().Add(d))
 				}
-				e.place(t, annotated(named("x"), namespace.GraceAnnotation, tc.grace, namespace.HoldAnnotation, hold))
+				e.place(t, annotated(named("x"), declare.GraceAnnotation, tc.grace, declare.HoldAnnotation, hold))
 				before := e.get("x")
 				n, err := e.Delete(e.ctx, "x", anyVersion)
 				switch tc.want {
@@ -144,7 +145,7 @@ func TestDeleteOnHold(t *testing.T) {
 					require.Empty(t, e.indexed("x"))
 				case "held":
 					require.NoError(t, err)
-					h, _, err := namespace.HoldOf(n.Meta)
+					h, _, err := declare.HoldOf(n.Meta)
 					require.NoError(t, err)
 					require.Equal(t, time.Now().Add(2*time.Hour).UTC(), h.Until)
 				case "same":
@@ -156,7 +157,7 @@ func TestDeleteOnHold(t *testing.T) {
 					require.ErrorContains(t, err, tc.want)
 					var refusal *namespace.Error
 					require.ErrorAs(t, err, &refusal)
-					require.Equal(t, "metadata.annotations["+namespace.GraceAnnotation+"]", refusal.Causes[0].Field)
+					require.Equal(t, "metadata.annotations["+declare.GraceAnnotation+"]", refusal.Causes[0].Field)
 					require.Equal(t, before, e.get("x"))
 				}
 			})
@@ -169,11 +170,11 @@ func TestDeleteOnHold(t *testing.T) {
 func (e *env) place(t testing.TB, n namespace.Namespace) {
 	wanted := n.Annotations
 	n.Annotations = map[string]string{}
-	unchecked, due := map[string]string{}, namespace.Hold{}
+	unchecked, due := map[string]string{}, declare.Hold{}
 	for key, value := range wanted {
 		readable := map[string]string{key: value}
-		h, held, noHold := namespace.HoldOf(namespace.Meta{Annotations: readable})
-		_, noGrace := namespace.GraceOf(namespace.Meta{Annotations: readable})
+		h, held, noHold := declare.HoldOf(namespace.Meta{Annotations: readable})
+		_, noGrace := declare.GraceOf(namespace.Meta{Annotations: readable})
 		switch {
 		case value == "":
 		case noHold != nil, noGrace != nil:
@@ -212,12 +213,12 @@ func TestDeleteAfterAndRestore(t *testing.T) {
 		e := newEnv(t)
 		made := e.create("x")
 		until := time.Now().Add(time.Hour)
-		n, err := e.DeleteAfter(e.ctx, "x", namespace.Hold{Until: until, By: "ops", Reason: "unused"}, namespace.Preconditions{UID: made.UID, ResourceVersion: made.ResourceVersion})
+		n, err := e.DeleteAfter(e.ctx, "x", declare.Hold{Until: until, By: "ops", Reason: "unused"}, namespace.Preconditions{UID: made.UID, ResourceVersion: made.ResourceVersion})
 		require.NoError(t, err)
 		require.Equal(t, n, e.get("x"))
-		h, _, err := namespace.HoldOf(n.Meta)
+		h, _, err := declare.HoldOf(n.Meta)
 		require.NoError(t, err)
-		require.Equal(t, namespace.Hold{Until: until.UTC(), By: "ops", Reason: "unused"}, h)
+		require.Equal(t, declare.Hold{Until: until.UTC(), By: "ops", Reason: "unused"}, h)
 		before := e.revision()
 		require.Equal(t, n, e.hold("x", time.Hour), "the same hold again")
 		require.Equal(t, before, e.revision(), "writes nothing")
@@ -242,11 +243,11 @@ func TestHoldRefusals(t *testing.T) {
 		e.create("dying")
 		e.terminate("dying")
 		e.create("protected")
-		_, err := e.annotate("protected", namespace.ProtectionPrefix+"billing", `{"owner":"billing","reason":"invoices"}`)
+		_, err := e.annotate("protected", declare.ProtectionPrefix+"billing", `{"owner":"billing","reason":"invoices"}`)
 		require.NoError(t, err)
 		before := e.revision()
-		soon := namespace.Hold{Until: time.Now().Add(time.Hour)}
-		after := func(name string, h namespace.Hold, only namespace.Preconditions) error {
+		soon := declare.Hold{Until: time.Now().Add(time.Hour)}
+		after := func(name string, h declare.Hold, only namespace.Preconditions) error {
 			_, err := e.DeleteAfter(e.ctx, name, h, only)
 			return err
 		}
@@ -269,10 +270,10 @@ func TestHoldRefusals(t *testing.T) {
 			{after("x", soon, namespace.Preconditions{UID: "other"}), namespace.ErrConflict, "Precondition failed: UID"},
 			{after("x", soon, namespace.Preconditions{ResourceVersion: "1"}), namespace.ErrConflict, "Precondition failed: ResourceVersion"},
 			{after("x", soon, namespace.Preconditions{ResourceVersion: "one"}), namespace.ErrBadRequest, "one"},
-			{after("x", namespace.Hold{}, anyVersion), namespace.ErrInvalid, "until"},
-			{after("x", namespace.Hold{Until: soon.Until, By: "\xff"}, anyVersion), namespace.ErrInvalid, "UTF-8"},
-			{after("x", namespace.Hold{Until: soon.Until, Reason: strings.Repeat("long", 1<<14)}, anyVersion), namespace.ErrInvalid, "reason"},
-			{after("x", namespace.Hold{Until: soon.Until.AddDate(9000, 0, 0)}, anyVersion), namespace.ErrInvalid, "until"},
+			{after("x", declare.Hold{}, anyVersion), namespace.ErrInvalid, "until"},
+			{after("x", declare.Hold{Until: soon.Until, By: "\xff"}, anyVersion), namespace.ErrInvalid, "UTF-8"},
+			{after("x", declare.Hold{Until: soon.Until, Reason: strings.Repeat("long", 1<<14)}, anyVersion), namespace.ErrInvalid, "reason"},
+			{after("x", declare.Hold{Until: soon.Until.AddDate(9000, 0, 0)}, anyVersion), namespace.ErrInvalid, "until"},
 			{after("", soon, anyVersion), namespace.ErrBadRequest, "must not be empty"},
 			{after("../x", soon, anyVersion), namespace.ErrBadRequest, "must not begin with '.'"},
 			{after("a/b", soon, anyVersion), namespace.ErrBadRequest, "may not contain '/'"},
@@ -301,7 +302,7 @@ func TestProtectedOnHold(t *testing.T) {
 		e := newEnv(t)
 		e.graced("x", "1h")
 		protect := func(value string) {
-			_, err := e.annotate("x", namespace.ProtectionPrefix+"billing", value)
+			_, err := e.annotate("x", declare.ProtectionPrefix+"billing", value)
 			require.NoError(t, err)
 		}
 		protect(`{"owner":"billing","reason":"invoices"}`)
@@ -325,7 +326,7 @@ func TestProtectedOnHold(t *testing.T) {
 func TestIndexFollowsTheAnnotation(t *testing.T) {
 	e := newEnv(t)
 	at := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
-	n, err := e.Create(e.ctx, annotated(named("x"), namespace.HoldAnnotation, holdUntil(t, at)))
+	n, err := e.Create(e.ctx, annotated(named("x"), declare.HoldAnnotation, holdUntil(t, at)))
 	require.NoError(t, err)
 	require.Equal(t, "2030-01-02T03:04:05Z "+n.UID, e.indexed("x"), "it was created on hold")
 	step := func(want string, do func() (namespace.Namespace, error)) {
@@ -337,7 +338,7 @@ func TestIndexFollowsTheAnnotation(t *testing.T) {
 		require.Equal(t, want, e.indexed("x"))
 	}
 	set := func(value string) func() (namespace.Namespace, error) {
-		return func() (namespace.Namespace, error) { return e.annotate("x", namespace.HoldAnnotation, value) }
+		return func() (namespace.Namespace, error) { return e.annotate("x", declare.HoldAnnotation, value) }
 	}
 	step("2031-01-02T03:04:05.5Z "+n.UID, set(`{"until":"2031-01-02T04:04:05.5+01:00"}`))
 	step("2031-01-02T03:04:05.5Z "+n.UID, set(`{"until":"2031-01-02T03:04:05.5Z","by":"ops"}`))
@@ -359,23 +360,23 @@ func TestIndexFollowsTheAnnotation(t *testing.T) {
 func TestMalformedHold(t *testing.T) {
 	e := newEnv(t)
 	e.create("x")
-	_, err := e.annotate("x", namespace.HoldAnnotation, "tomorrow")
+	_, err := e.annotate("x", declare.HoldAnnotation, "tomorrow")
 	var refusal *namespace.Error
 	require.ErrorAs(t, err, &refusal)
 	require.ErrorIs(t, err, namespace.ErrInvalid)
-	require.Equal(t, "metadata.annotations["+namespace.HoldAnnotation+"]", refusal.Causes[0].Field)
-	_, err = e.Create(e.ctx, annotated(named("y"), namespace.GraceAnnotation, "-1h"))
+	require.Equal(t, "metadata.annotations["+declare.HoldAnnotation+"]", refusal.Causes[0].Field)
+	_, err = e.Create(e.ctx, annotated(named("y"), declare.GraceAnnotation, "-1h"))
 	require.ErrorIs(t, err, namespace.ErrInvalid)
 
-	e.place(t, annotated(named("old"), namespace.HoldAnnotation, "tomorrow", namespace.GraceAnnotation, "a day"))
+	e.place(t, annotated(named("old"), declare.HoldAnnotation, "tomorrow", declare.GraceAnnotation, "a day"))
 	require.Empty(t, e.indexed("old"))
 	_, err = e.annotate("old", "example.com/a", "b")
 	require.NoError(t, err, "an unrelated update")
 	require.Empty(t, e.indexed("old"))
 	_, err = e.Restore(e.ctx, "old", anyVersion)
 	require.NoError(t, err)
-	require.NotContains(t, e.get("old").Annotations, namespace.HoldAnnotation)
-	e.place(t, annotated(named("older"), namespace.HoldAnnotation, "tomorrow"))
+	require.NotContains(t, e.get("old").Annotations, declare.HoldAnnotation)
+	e.place(t, annotated(named("older"), declare.HoldAnnotation, "tomorrow"))
 	e.hold("older", time.Hour)
 	require.NotEmpty(t, e.indexed("older"))
 }
@@ -425,7 +426,7 @@ func TestR3_HoldOfATerminatingNamespaceMeansNothing(t *testing.T) {
 		deleted := e.terminate("x")
 		time.Sleep(time.Minute)
 		for _, value := range []string{"", holdUntil(t, time.Now().Add(time.Hour)), holdUntil(t, time.Now())} {
-			n, err := e.annotate("x", namespace.HoldAnnotation, value)
+			n, err := e.annotate("x", declare.HoldAnnotation, value)
 			if value != "" {
 				require.ErrorIs(t, err, namespace.ErrInvalid)
 				n, err = e.get("x"), nil
@@ -485,7 +486,7 @@ func TestR8_HoldIsOfOneIncarnation(t *testing.T) {
 		only := namespace.Preconditions{UID: first.UID}
 		_, err := e.Delete(e.ctx, "x", namespace.Preconditions{UID: first.UID, ResourceVersion: held.ResourceVersion})
 		require.ErrorIs(t, err, namespace.ErrConflict)
-		_, err = e.DeleteAfter(e.ctx, "x", namespace.Hold{Until: time.Now()}, only)
+		_, err = e.DeleteAfter(e.ctx, "x", declare.Hold{Until: time.Now()}, only)
 		require.ErrorIs(t, err, namespace.ErrConflict)
 		e.hold("x", time.Minute)
 		_, err = e.Restore(e.ctx, "x", only)
@@ -508,17 +509,17 @@ func TestR12_AHoldHasRoom(t *testing.T) {
 				size = 6000
 			}
 			for ; !e.has("x"); size-- {
-				n := annotated(named("x"), namespace.GraceAnnotation, "1h")
+				n := annotated(named("x"), declare.GraceAnnotation, "1h")
 				n.Annotations["a"] = strings.Repeat("x", size)
 				_, err := e.Create(e.ctx, n)
 				require.True(t, err == nil || errors.Is(err, namespace.ErrInvalid), err)
 			}
 			n, err := e.Delete(audit.WithActor(e.ctx, "<ops>"), "x", anyVersion)
 			require.NoError(t, err, limits)
-			_, held, err := namespace.HoldOf(n.Meta)
+			_, held, err := declare.HoldOf(n.Meta)
 			require.NoError(t, err)
 			require.True(t, held)
-			_, err = e.annotate("x", namespace.GraceAnnotation, "2h")
+			_, err = e.annotate("x", declare.GraceAnnotation, "2h")
 			require.NoError(t, err, "the hold does not keep it from being written")
 			_, err = e.annotate("x", "b", strings.Repeat("x", 100))
 			require.ErrorIs(t, err, namespace.ErrInvalid, "nothing else has more room for it")
@@ -533,8 +534,8 @@ func TestR12_AHoldHasRoom(t *testing.T) {
 
 // holds runs Holds and notes what it yields.
 func holds(ctx context.Context, e *env, after string, l *log) {
-	kinds := map[namespace.HoldEventType]string{
-		namespace.HoldSet: "set", namespace.HoldOver: "over", namespace.HoldsSynced: "synced",
+	kinds := map[declare.HoldEventType]string{
+		declare.HoldSet: "set", declare.HoldOver: "over", declare.HoldsSynced: "synced",
 	}
 	for event, err := range e.Holds(ctx, after) {
 		l.mu.Lock()
@@ -621,12 +622,12 @@ func TestHoldTokens(t *testing.T) {
 	}
 	e.create("x")
 	require.NoError(t, e.Close())
-	var types []namespace.HoldEventType
+	var types []declare.HoldEventType
 	var errs []error
 	for event, err := range e.Holds(e.ctx, "") {
 		types, errs = append(types, event.Type), append(errs, err)
 	}
-	require.Equal(t, []namespace.HoldEventType{namespace.HoldsSynced, 0}, types)
+	require.Equal(t, []declare.HoldEventType{declare.HoldsSynced, 0}, types)
 	require.NoError(t, errs[0])
 	require.ErrorIs(t, errs[1], registry.ErrClosed)
 }
@@ -639,7 +640,7 @@ func TestIndexOutOfStep(t *testing.T) {
 		e := newEnv(t)
 		const key = "/registry/.hold/x"
 		made := e.graced("x", "1h")
-		hold := namespace.Hold{Until: time.Now().Add(time.Hour), By: "ops"}
+		hold := declare.Hold{Until: time.Now().Add(time.Hour), By: "ops"}
 		want := hold.Until.UTC().Format(time.RFC3339Nano) + " " + made.UID
 		after := func() error { return second(e.DeleteAfter(e.ctx, "x", hold, anyVersion)) }
 		require.NoError(t, after())
@@ -652,7 +653,7 @@ func TestIndexOutOfStep(t *testing.T) {
 				return second(e.DeleteAfter(e.ctx, "x", h, anyVersion))
 			},
 			"an update of the annotation": func() error {
-				return second(e.annotate("x", namespace.HoldAnnotation, " "+e.get("x").Annotations[namespace.HoldAnnotation]))
+				return second(e.annotate("x", declare.HoldAnnotation, " "+e.get("x").Annotations[declare.HoldAnnotation]))
 			},
 		} {
 			for _, op := range []store.Operation{store.Delete(key), store.Put(key, []byte("2010-01-01T00:00:00Z other"))} {

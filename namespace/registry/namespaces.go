@@ -11,6 +11,7 @@ import (
 
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/backoff"
+	"github.com/nslifecycle/nslifecycle/namespace/declare"
 	"github.com/nslifecycle/nslifecycle/phase"
 	"github.com/nslifecycle/nslifecycle/store"
 )
@@ -49,7 +50,7 @@ func (r *Registry) Create(ctx context.Context, n namespace.Namespace) (namespace
 			made = n
 			made.Name = name
 			made = namespace.PrepareCreate(made, r.finalizer, uid, at)
-			if err := namespace.ValidateCreate(made); err != nil {
+			if err := declare.ValidateCreate(made); err != nil {
 				return store.Entry{}, store.Txn{}, err
 			}
 			if !r.asks() {
@@ -154,9 +155,9 @@ func (r *Registry) replaceNamespace(ctx context.Context, asked namespace.Namespa
 	return answer(ctx, old, next, entry, gone, err)
 }
 
-// validateUpdate returns [namespace.ValidateUpdate] for a request made at now.
+// validateUpdate returns [declare.ValidateUpdate] for a request made at now.
 func validateUpdate(now time.Time) func(old, next namespace.Namespace) error {
-	return func(old, next namespace.Namespace) error { return namespace.ValidateUpdate(old, next, now) }
+	return func(old, next namespace.Namespace) error { return declare.ValidateUpdate(old, next, now) }
 }
 
 // planNamespace returns how next takes the place of old.
@@ -202,9 +203,9 @@ func answer(ctx context.Context, old, next namespace.Namespace, entry store.Entr
 // nothing (rule R3). If nothing holds the namespace it is removed at once (rule
 // R1).
 //
-// A namespace with a grace ([namespace.GraceAnnotation]) is put on hold instead, and
+// A namespace with a grace ([declare.GraceAnnotation]) is put on hold instead, and
 // returned Active; a deletion while it is on hold changes nothing, and one from the end
-// of the hold on makes it Terminating ([namespace.PrepareDelete]). Package hold asks for
+// of the hold on makes it Terminating ([declare.PrepareDelete]). Package hold asks for
 // that one: some process must run it. Admission is asked about the Delete first, as in a
 // dry run, and then about the Update that sets the hold; one that takes the hold off
 // again is [namespace.ErrForbidden] and [ErrAdmission].
@@ -224,13 +225,13 @@ func (r *Registry) Delete(ctx context.Context, name string, only namespace.Preco
 			return plan{}, err
 		}
 		before = old
-		if err := namespace.ValidateDelete(old, only); err != nil {
+		if err := declare.ValidateDelete(old, only); err != nil {
 			return plan{}, err
 		}
 		if old.Phase() == phase.Terminating {
 			return plan{keep: true}, nil
 		}
-		if next, err = namespace.PrepareDelete(old, holder(ctx, old), time.Now()); err != nil {
+		if next, err = declare.PrepareDelete(old, holder(ctx, old), time.Now()); err != nil {
 			return plan{}, err
 		}
 		var p plan
@@ -258,7 +259,7 @@ func (r *Registry) checkDeletion(name string, only namespace.Preconditions) erro
 		return err
 	}
 	if slices.Contains(r.immortal, name) {
-		return namespace.ValidateDelete(namespace.Namespace{Meta: namespace.Meta{Name: name}}, only, name)
+		return declare.ValidateDelete(namespace.Namespace{Meta: namespace.Meta{Name: name}}, only, name)
 	}
 	return nil
 }
@@ -362,7 +363,7 @@ func (c *core) count(ctx context.Context, q store.Query) (int, error) {
 type warningsKey struct{}
 
 // WithWarnings returns a context under which writes to namespaces, including dry runs, call
-// warn with each of their [namespace.Warnings]. A [Registry.Delete] that finds the namespace
+// warn with each of their [declare.Warnings]. A [Registry.Delete] that finds the namespace
 // on hold repeats the warnings of the Delete that put it on hold. warn is called before the
 // write returns, in its goroutine, and not for failed writes.
 func WithWarnings(ctx context.Context, warn func(text string)) context.Context {
@@ -372,7 +373,7 @@ func WithWarnings(ctx context.Context, warn func(text string)) context.Context {
 // warned reports the warnings about a write that replaced old by next, and returns next.
 func warned(ctx context.Context, old, next namespace.Namespace) namespace.Namespace {
 	if warn, ok := ctx.Value(warningsKey{}).(func(string)); ok {
-		for _, text := range namespace.Warnings(old, next) {
+		for _, text := range declare.Warnings(old, next) {
 			warn(text)
 		}
 	}

@@ -24,6 +24,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/finalizer"
 	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/declare"
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
 	"github.com/nslifecycle/nslifecycle/namespace/registry/registrytest"
 	"github.com/nslifecycle/nslifecycle/phase"
@@ -552,7 +553,7 @@ func TestWritesWarn(t *testing.T) {
 			require.Empty(t, got)
 			return n
 		}
-		const grace = namespace.GraceAnnotation
+		const grace = declare.GraceAnnotation
 		warns(e.DryRun().Create(ctx, annotated(named("x"), grace, "1h")))
 		n := warns(e.Create(ctx, annotated(named("x"), grace, "1h")))
 		silent(e.Create(ctx, annotated(named("x"), grace, "1h")))
@@ -565,9 +566,9 @@ func TestWritesWarn(t *testing.T) {
 		silent(e.UpdateStatus(ctx, n))
 		silent(e.Restore(ctx, "x", namespace.Preconditions{UID: "other"}))
 		warns(e.Restore(ctx, "x", anyVersion))
-		warns(e.DeleteAfter(ctx, "x", namespace.Hold{Until: time.Now().Add(time.Minute)}, anyVersion))
-		silent(e.DeleteAfter(ctx, "x", namespace.Hold{Until: time.Now().Add(time.Minute)}, anyVersion))
-		warns(e.DeleteAfter(ctx, "x", namespace.Hold{Until: time.Now().Add(time.Second)}, anyVersion))
+		warns(e.DeleteAfter(ctx, "x", declare.Hold{Until: time.Now().Add(time.Minute)}, anyVersion))
+		silent(e.DeleteAfter(ctx, "x", declare.Hold{Until: time.Now().Add(time.Minute)}, anyVersion))
+		warns(e.DeleteAfter(ctx, "x", declare.Hold{Until: time.Now().Add(time.Second)}, anyVersion))
 		time.Sleep(time.Second)
 		n = silent(e.Delete(ctx, "x", anyVersion))
 		silent(e.Update(ctx, annotated(n, "nslifecycle.io/deletion-grase", "1h")))

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/declare"
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
@@ -56,7 +57,7 @@ func (c *core) roomForEnd(n namespace.Namespace, value []byte) error {
 
 // holdSize returns how many bytes the hold of n takes in its document; zero: it has none.
 func holdSize(n namespace.Namespace) int {
-	hold, held := n.Annotations[namespace.HoldAnnotation]
+	hold, held := n.Annotations[declare.HoldAnnotation]
 	if !held {
 		return 0
 	}
@@ -64,5 +65,5 @@ func holdSize(n namespace.Namespace) int {
 	if err != nil { // of a string: never
 		return 0
 	}
-	return len(`"":,`) + len(namespace.HoldAnnotation) + len(value)
+	return len(`"":,`) + len(declare.HoldAnnotation) + len(value)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/finalizer"
 	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/declare"
 	"github.com/nslifecycle/nslifecycle/namespace/operate/audit"
 	"github.com/nslifecycle/nslifecycle/namespace/pass"
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
@@ -174,7 +175,7 @@ func (v *version) waive(name, source string) {
 	v.t.Helper()
 	n, err := v.Get(v.ctx, name)
 	require.NoError(v.t, err)
-	w := namespace.Waiver{Name: "upgrade", Source: source, By: "test", Reason: "invoices are gone", Until: time.Now().Add(time.Hour)}
+	w := declare.Waiver{Name: "upgrade", Source: source, By: "test", Reason: "invoices are gone", Until: time.Now().Add(time.Hour)}
 	key, value, err := w.Annotation()
 	require.NoError(v.t, err)
 	n.Annotations = map[string]string{key: value}

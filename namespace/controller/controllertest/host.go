@@ -80,7 +80,7 @@ func (h *Host) Finalize(ctx context.Context, ns namespace.Namespace) (namespace.
 // Update replaces the metadata that a client may change.
 func (h *Host) Update(ctx context.Context, ns namespace.Namespace) (namespace.Namespace, error) {
 	return h.replace(ctx, ns, namespace.PrepareUpdate, func(old, updated namespace.Namespace) error {
-		return namespace.ValidateUpdate(old, updated, time.Now())
+		return namespace.ValidateUpdate(old, updated)
 	})
 }
 

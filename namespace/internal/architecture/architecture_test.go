@@ -38,6 +38,7 @@ var rooms = []room{
 
 	{2, "store", nil},
 	{2, "deleter", []string{"golang.org/x/sync/", "go.uber.org/multierr", goCmp}}, // go-cmp for contenttest
+	{2, "namespace/declare", nil},
 	{2, "namespace/selector", nil},
 	{2, "namespace/observe/httpguard", nil},
 
@@ -205,6 +206,7 @@ func TestImportCheck(t *testing.T) {
 		{"store", module + "deleter", false},
 		{"namespace", module + "phase", true},
 		{"namespace", module + "store", false},
+		{"namespace", module + "namespace/declare", false},
 		{"namespace", module + "namespace/registry", false},
 		{"namespace/registry", module + "store/memory", false},
 		{"namespace/registry", module + "store", true},

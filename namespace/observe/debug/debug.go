@@ -31,6 +31,7 @@ import (
 	"time"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/declare"
 	"github.com/nslifecycle/nslifecycle/namespace/members/parties"
 	"github.com/nslifecycle/nslifecycle/namespace/observe/explain"
 	"github.com/nslifecycle/nslifecycle/namespace/observe/httpguard"
@@ -55,9 +56,9 @@ type Counter interface {
 
 // Holds is what a place may offer beyond: namespaces whose deletion is delayed.
 type Holds interface {
-	// Holds yields what is on hold now, then a [namespace.HoldsSynced]; what comes after
+	// Holds yields what is on hold now, then a [declare.HoldsSynced]; what comes after
 	// that is not asked for.
-	Holds(ctx context.Context, after string) iter.Seq2[namespace.HoldEvent, error]
+	Holds(ctx context.Context, after string) iter.Seq2[declare.HoldEvent, error]
 }
 
 // Explainer tells why a namespace is still there: an [explain.Explainer]. It also

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/declare"
 	"github.com/nslifecycle/nslifecycle/namespace/observe/debug"
 	"github.com/nslifecycle/nslifecycle/namespace/observe/explain"
 	"github.com/nslifecycle/nslifecycle/phase"
@@ -23,7 +24,7 @@ import (
 type place struct {
 	mu       sync.Mutex
 	items    map[string]explain.Diagnosis
-	holds    []namespace.HoldEvent
+	holds    []declare.HoldEvent
 	gets     int
 	explain  int
 	fail     error     // what everything fails with
@@ -163,14 +164,14 @@ func (w whole) Count(context.Context) (active, terminating int, err error) {
 	return w.active, len(w.items), w.fail
 }
 
-func (w whole) Holds(ctx context.Context, _ string) iter.Seq2[namespace.HoldEvent, error] {
-	return func(yield func(namespace.HoldEvent, error) bool) {
+func (w whole) Holds(ctx context.Context, _ string) iter.Seq2[declare.HoldEvent, error] {
+	return func(yield func(declare.HoldEvent, error) bool) {
 		for _, e := range w.holds {
 			if !yield(e, nil) {
 				return
 			}
 		}
-		yield(namespace.HoldEvent{Type: namespace.HoldsSynced}, nil)
+		yield(declare.HoldEvent{Type: declare.HoldsSynced}, nil)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/declare"
 	"github.com/nslifecycle/nslifecycle/namespace/members/parties"
 	"github.com/nslifecycle/nslifecycle/namespace/observe/explain"
 	"github.com/nslifecycle/nslifecycle/phase"
@@ -133,10 +134,10 @@ func (h *Handler) holds(ctx context.Context, x *index) {
 			if err != nil {
 				return err
 			}
-			if e.Type == namespace.HoldsSynced || len(x.Holds) == mostListed {
+			if e.Type == declare.HoldsSynced || len(x.Holds) == mostListed {
 				return nil
 			}
-			if e.Type == namespace.HoldSet {
+			if e.Type == declare.HoldSet {
 				x.Holds = append(x.Holds, held{e.Name, e.Until.UTC()})
 			}
 		}

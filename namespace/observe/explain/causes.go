@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/declare"
 	"github.com/nslifecycle/nslifecycle/phase"
 )
 
@@ -126,7 +127,7 @@ func (b *builder) lastWriter() string {
 
 // expired tells of a waiver of that source that counts no more.
 func (b *builder) expired(source string) string {
-	waivers, _ := namespace.Waivers(b.in.Namespace.Meta)
+	waivers, _ := declare.Waivers(b.in.Namespace.Meta)
 	for _, w := range waivers {
 		if w.Source == source && w.Expired(b.in.Now) {
 			return fmt.Sprintf("its waiver %s by %s ended %s ago", w.Name, w.By, human(b.age(w.Until)))
@@ -243,7 +244,7 @@ func (b *builder) unsure(reason string) bool {
 
 // waived tells of waivers: those that count, and those that do not.
 func (b *builder) waived() {
-	waivers, _ := namespace.Waivers(b.in.Namespace.Meta)
+	waivers, _ := declare.Waivers(b.in.Namespace.Meta)
 	for _, w := range waivers {
 		if w.Expired(b.in.Now) {
 			continue
@@ -259,7 +260,7 @@ func (b *builder) waived() {
 			Summary: fmt.Sprintf("a failure of %s counts for nothing until %s, by the word of %s: %s", w.Source, clock(w.Until, b.d.At), w.By, w.Reason),
 			Remedy: Remedy{
 				Text:    "Take the waiver " + w.Name + " off if the source may hold something after all.",
-				Command: b.kubectl("annotate", "namespace", b.d.Name, namespace.WaiverPrefix+w.Name+"-"),
+				Command: b.kubectl("annotate", "namespace", b.d.Name, declare.WaiverPrefix+w.Name+"-"),
 			},
 		}
 		if counted {
@@ -270,7 +271,7 @@ func (b *builder) waived() {
 }
 
 // unwaived tells of a waiver of a source that failed all the same.
-func (b *builder) unwaived(w namespace.Waiver, f Failure) Cause {
+func (b *builder) unwaived(w declare.Waiver, f Failure) Cause {
 	c := Cause{Kind: Waived, Source: w.Source}
 	what := fmt.Sprintf("the waiver %s of %s by %s (%s)", w.Name, w.Source, w.By, w.Reason)
 	if f.Unwaived > 0 {

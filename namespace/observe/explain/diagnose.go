@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/declare"
 	"github.com/nslifecycle/nslifecycle/phase"
 )
 
@@ -144,7 +144,7 @@ func (b *builder) unread() {
 func (b *builder) active() {
 	ns := b.in.Namespace
 	protected := protections(ns.Meta)
-	hold, held, err := namespace.HoldOf(ns.Meta)
+	hold, held, err := declare.HoldOf(ns.Meta)
 	switch declared := len(protected) > 0 || held; {
 	case declared && b.in.Unguarded:
 		b.d.Notes = append(slices.Clip(b.d.Notes), "nothing there enforces the protections and the hold that its annotations declare")

@@ -11,6 +11,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/finalizer"
 	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/declare"
 	"github.com/nslifecycle/nslifecycle/namespace/members/parties"
 	"github.com/nslifecycle/nslifecycle/namespace/observe/explain"
 	"github.com/nslifecycle/nslifecycle/namespace/operate/audit"
@@ -96,7 +97,7 @@ var (
 		Resource: "pods", Remaining: 2, Deleting: 2, Sample: []string{"a", "b"}, Since: ago(time.Hour),
 		HeldBy: []explain.HeldBy{{Holder: phase.Holder{Finalizer: "example.com/drain", Objects: 2, Sample: []string{"a", "b"}}, Since: ago(time.Hour)}},
 	}
-	waiver = namespace.Waiver{Name: "w", Source: "widgets.example.com", By: "ann", Reason: "uninstalled", Until: now.Add(time.Hour).UTC()}
+	waiver = declare.Waiver{Name: "w", Source: "widgets.example.com", By: "ann", Reason: "uninstalled", Until: now.Add(time.Hour).UTC()}
 )
 
 func party(f finalizer.Name, alive bool) parties.Party {
@@ -119,20 +120,20 @@ func TestCauses(t *testing.T) {
 			[]explain.Kind{explain.Gone}, "it was removed 1m ago, 59m after its deletion", ""},
 		{"active", explain.Input{Namespace: living()}, []explain.Kind{explain.NotTerminating}, "nobody has asked", "Nothing is wrong"},
 		{"protected twice", explain.Input{Namespace: annotated(annotated(living(),
-			namespace.Protection{Name: "legal", Owner: "law@example.com", Reason: "contract"}), namespace.Protection{Name: "freeze", Owner: "ops", Reason: "holidays"})},
+			declare.Protection{Name: "legal", Owner: "law@example.com", Reason: "contract"}), declare.Protection{Name: "freeze", Owner: "ops", Reason: "holidays"})},
 			[]explain.Kind{explain.Protected, explain.Protected}, "freeze protects it (ops: holidays)", "kubectl annotate namespace shop protection.nslifecycle.io/freeze-"},
 		{"a protection that cannot be read", explain.Input{Namespace: func() namespace.Namespace {
 			ns := living()
 			ns.Annotations = map[string]string{"protection.nslifecycle.io/x": "{"}
 			return ns
 		}()}, []explain.Kind{explain.Protected}, "whose owner and reason cannot be read", "protection.nslifecycle.io/x-"},
-		{"on hold", explain.Input{Namespace: annotated(living(), namespace.Hold{Until: now.Add(90 * time.Minute), By: "ann", Reason: "moved"})},
+		{"on hold", explain.Input{Namespace: annotated(living(), declare.Hold{Until: now.Add(90 * time.Minute), By: "ann", Reason: "moved"})},
 			[]explain.Kind{explain.OnHold}, "will be deleted in 1h 30m, at 13:30:00 UTC by ann: moved", "kubectl annotate namespace shop nslifecycle.io/delete-after-"},
-		{"on hold, and protected", explain.Input{Namespace: annotated(annotated(living(), namespace.Hold{Until: now.Add(time.Hour)}),
-			namespace.Protection{Name: "legal", Owner: "law", Reason: "contract"})}, []explain.Kind{explain.Protected, explain.OnHold}, "legal protects it", ""},
-		{"a hold that is over", explain.Input{Namespace: annotated(living(), namespace.Hold{Until: ago(time.Hour)})},
+		{"on hold, and protected", explain.Input{Namespace: annotated(annotated(living(), declare.Hold{Until: now.Add(time.Hour)}),
+			declare.Protection{Name: "legal", Owner: "law", Reason: "contract"})}, []explain.Kind{explain.Protected, explain.OnHold}, "legal protects it", ""},
+		{"a hold that is over", explain.Input{Namespace: annotated(living(), declare.Hold{Until: ago(time.Hour)})},
 			[]explain.Kind{explain.OnHold}, "over 1h ago, and nobody has deleted it", "kubectl delete namespace shop"},
-		{"protections mean nothing any more", explain.Input{Namespace: annotated(with(dying("kubernetes"), "", broken), namespace.Protection{Name: "late", Owner: "o", Reason: "r"})},
+		{"protections mean nothing any more", explain.Input{Namespace: annotated(with(dying("kubernetes"), "", broken), declare.Protection{Name: "late", Owner: "o", Reason: "r"})},
 			[]explain.Kind{explain.SourceFailed}, "widgets.example.com fails", ""},
 
 		{"discovery, by this library's condition", explain.Input{Namespace: with(dying("kubernetes"), "", phase.Observation{Discovery: []error{errors.New("metrics.example.com: unavailable")}})},
@@ -257,7 +258,7 @@ func TestCauses(t *testing.T) {
 
 		{"waived", explain.Input{Namespace: annotated(with(dying(origin), "", phase.Observation{}), waiver), Parties: []parties.Party{party(origin, true)}},
 			[]explain.Kind{explain.OwnerAtWork, explain.Waived}, "openshift.com/origin has not let go", ""},
-		{"a waiver that is over", explain.Input{Namespace: annotated(with(dying("kubernetes"), "", broken), func() namespace.Waiver {
+		{"a waiver that is over", explain.Input{Namespace: annotated(with(dying("kubernetes"), "", broken), func() declare.Waiver {
 			w := waiver
 			w.Until = ago(10 * time.Minute)
 			return w

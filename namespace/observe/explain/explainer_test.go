@@ -15,6 +15,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/controller"
 	"github.com/nslifecycle/nslifecycle/namespace/controller/controllertest"
+	"github.com/nslifecycle/nslifecycle/namespace/declare"
 	"github.com/nslifecycle/nslifecycle/namespace/members/parties"
 	"github.com/nslifecycle/nslifecycle/namespace/observe/explain"
 	"github.com/nslifecycle/nslifecycle/namespace/operate/audit"
@@ -186,7 +187,7 @@ func TestExplainerWithoutTheStore(t *testing.T) {
 
 // A host that looks at no annotations is not said to keep what they protect.
 func TestUnguarded(t *testing.T) {
-	key, value, err := namespace.Protection{Name: "legal", Owner: "law", Reason: "contract"}.Annotation()
+	key, value, err := declare.Protection{Name: "legal", Owner: "law", Reason: "contract"}.Annotation()
 	require.NoError(t, err)
 	ns := namespace.Namespace{Meta: namespace.Meta{Name: "shop", UID: "u", Annotations: map[string]string{key: value}}}
 	notes := []string{"something"}

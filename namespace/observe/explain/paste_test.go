@@ -9,6 +9,7 @@ import (
 
 	"github.com/nslifecycle/nslifecycle/finalizer"
 	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/declare"
 	"github.com/nslifecycle/nslifecycle/namespace/members/parties"
 	"github.com/nslifecycle/nslifecycle/namespace/observe/explain"
 	"github.com/nslifecycle/nslifecycle/phase"
@@ -55,8 +56,8 @@ func TestRemediesToBeFilledIn(t *testing.T) {
 		d.Causes[0].Remedy.Template)
 	_, value, _ := strings.Cut(d.Causes[0].Remedy.Template, "='")
 	filled := living()
-	filled.Annotations = map[string]string{namespace.WaiverPrefix + "w": strings.Replace(strings.TrimSuffix(value, "'"), "<YYYY-MM-DDThh:mm:ssZ>", "2026-12-24T12:00:00Z", 1)}
-	list, err := namespace.Waivers(filled.Meta)
+	filled.Annotations = map[string]string{declare.WaiverPrefix + "w": strings.Replace(strings.TrimSuffix(value, "'"), "<YYYY-MM-DDThh:mm:ssZ>", "2026-12-24T12:00:00Z", 1)}
+	list, err := declare.Waivers(filled.Meta)
 	require.NoError(t, err, "it is a waiver when it is filled in")
 	require.Equal(t, "widgets.example.com", list[0].Source)
 	require.Contains(t, d.Text(), "# kubectl annotate namespace shop waiver.nslifecycle.io/<NAME>=")

@@ -16,6 +16,7 @@ import (
 
 	"github.com/nslifecycle/nslifecycle/finalizer"
 	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/declare"
 	"github.com/nslifecycle/nslifecycle/namespace/members/parties"
 	"github.com/nslifecycle/nslifecycle/namespace/observe/explain"
 	"github.com/nslifecycle/nslifecycle/namespace/operate/audit"
@@ -103,7 +104,7 @@ func (r random) namespace() namespace.Namespace {
 	ns.Finalizers = finalizer.NewSet(some(r, 1, r.finalizer)...)
 	ns.Status.Conditions = some(r, 7, r.condition)
 	ns.Annotations = map[string]string{}
-	for _, key := range []string{namespace.ProtectionPrefix + "a", namespace.ProtectionPrefix + r.text(), namespace.WaiverPrefix + "w", namespace.HoldAnnotation, r.text()} {
+	for _, key := range []string{declare.ProtectionPrefix + "a", declare.ProtectionPrefix + r.text(), declare.WaiverPrefix + "w", declare.HoldAnnotation, r.text()} {
 		if r.IntN(3) == 0 {
 			ns.Annotations[key] = []string{
 				r.text(), `{"owner":"o","reason":"` + "r" + `"}`, `{"until":"2026-11-21T13:00:00Z"}`,

@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/nslifecycle/nslifecycle/finalizer"
-	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/declare"
 	"github.com/nslifecycle/nslifecycle/namespace/operate/audit"
 )
 
@@ -81,7 +81,7 @@ func (b *builder) waive(source string) string {
 		return ""
 	}
 	return fmt.Sprintf(`%s %s<NAME>='{"source":"%s","by":"<WHO>","reason":"<WHY>","until":"<YYYY-MM-DDThh:mm:ssZ>"}'`,
-		begin, namespace.WaiverPrefix, source)
+		begin, declare.WaiverPrefix, source)
 }
 
 // drop is the call that drops a finalizer by force.

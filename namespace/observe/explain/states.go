@@ -6,29 +6,30 @@ import (
 	"strings"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/declare"
 )
 
 // protections returns every protection, also those that cannot be read, sorted by name:
 // each of them refuses.
-func protections(m namespace.Meta) []namespace.Protection {
-	list, _ := namespace.Protections(m)
+func protections(m namespace.Meta) []declare.Protection {
+	list, _ := declare.Protections(m)
 	for key := range m.Annotations {
-		name, ok := strings.CutPrefix(key, namespace.ProtectionPrefix)
-		if ok && !slices.ContainsFunc(list, func(p namespace.Protection) bool { return p.Name == name }) {
-			list = append(list, namespace.Protection{Name: name})
+		name, ok := strings.CutPrefix(key, declare.ProtectionPrefix)
+		if ok && !slices.ContainsFunc(list, func(p declare.Protection) bool { return p.Name == name }) {
+			list = append(list, declare.Protection{Name: name})
 		}
 	}
-	slices.SortFunc(list, func(a, b namespace.Protection) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(list, func(a, b declare.Protection) int { return strings.Compare(a.Name, b.Name) })
 	return list
 }
 
-func (b *builder) protected(p namespace.Protection) Cause {
+func (b *builder) protected(p declare.Protection) Cause {
 	c := Cause{
 		Kind: Protected, Source: p.Name,
 		Summary: fmt.Sprintf("it cannot be deleted: %s protects it (%s: %s)", p.Name, p.Owner, p.Reason),
 		Remedy: Remedy{
 			Text:    fmt.Sprintf("Ask %s; then take the protection off and delete the namespace.", p.Owner),
-			Command: b.kubectl("annotate", "namespace", b.d.Name, namespace.ProtectionPrefix+p.Name+"-"),
+			Command: b.kubectl("annotate", "namespace", b.d.Name, declare.ProtectionPrefix+p.Name+"-"),
 		},
 	}
 	if p.Owner == "" {
@@ -38,12 +39,12 @@ func (b *builder) protected(p namespace.Protection) Cause {
 	return c
 }
 
-func (b *builder) onHold(h namespace.Hold, err error) Cause {
+func (b *builder) onHold(h declare.Hold, err error) Cause {
 	c := Cause{
 		Kind: OnHold,
 		Remedy: Remedy{
 			Text:    "To keep the namespace, take the hold off before that (Registry.Restore).",
-			Command: b.kubectl("annotate", "namespace", b.d.Name, namespace.HoldAnnotation+"-"),
+			Command: b.kubectl("annotate", "namespace", b.d.Name, declare.HoldAnnotation+"-"),
 		},
 	}
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/declare"
 	"github.com/nslifecycle/nslifecycle/phase"
 )
 
@@ -58,7 +59,7 @@ func once(ctx context.Context, n Namespaces, ref namespace.Ref) done {
 		return done{ref: ref}
 	}
 	ref.UID = current.UID
-	hold, held, err := namespace.HoldOf(current.Meta)
+	hold, held, err := declare.HoldOf(current.Meta)
 	switch {
 	case !held || err != nil: // what cannot be read deletes nothing
 		return done{ref: ref}

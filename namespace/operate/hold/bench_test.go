@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/declare"
 	"github.com/nslifecycle/nslifecycle/namespace/operate/hold"
 	"github.com/nslifecycle/nslifecycle/phase"
 )
@@ -30,7 +31,7 @@ func newMany(count int, until time.Time) *many {
 }
 
 func (m *many) Get(_ context.Context, name string) (namespace.Namespace, error) {
-	return namespace.WithHold(namespace.Namespace{Meta: namespace.Meta{Name: name, UID: "uid-" + name, ResourceVersion: "1"}}, namespace.Hold{Until: m.until})
+	return declare.WithHold(namespace.Namespace{Meta: namespace.Meta{Name: name, UID: "uid-" + name, ResourceVersion: "1"}}, declare.Hold{Until: m.until})
 }
 
 func (m *many) Delete(_ context.Context, name string, _ namespace.Preconditions) (namespace.Namespace, error) {
@@ -41,18 +42,18 @@ func (m *many) Delete(_ context.Context, name string, _ namespace.Preconditions)
 	return n, nil
 }
 
-func (m *many) Holds(ctx context.Context, _ string) iter.Seq2[namespace.HoldEvent, error] {
-	return func(yield func(namespace.HoldEvent, error) bool) {
+func (m *many) Holds(ctx context.Context, _ string) iter.Seq2[declare.HoldEvent, error] {
+	return func(yield func(declare.HoldEvent, error) bool) {
 		for i := range m.count {
 			name := fmt.Sprintf("namespace-%07d", i)
-			if !yield(namespace.HoldEvent{Type: namespace.HoldSet, Name: name, UID: "uid-" + name, Until: m.until}, nil) {
+			if !yield(declare.HoldEvent{Type: declare.HoldSet, Name: name, UID: "uid-" + name, Until: m.until}, nil) {
 				return
 			}
 		}
-		if yield(namespace.HoldEvent{Type: namespace.HoldsSynced, Token: "t"}, nil) {
+		if yield(declare.HoldEvent{Type: declare.HoldsSynced, Token: "t"}, nil) {
 			close(m.listed)
 			<-ctx.Done()
-			yield(namespace.HoldEvent{}, context.Cause(ctx))
+			yield(declare.HoldEvent{}, context.Cause(ctx))
 		}
 	}
 }

@@ -4,9 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nslifecycle/nslifecycle/namespace/declare"
 	"github.com/stretchr/testify/require"
-
-	"github.com/nslifecycle/nslifecycle/namespace"
 )
 
 // When the machine's clock is set forward, or the machine has slept, no timer fires: the
@@ -18,7 +17,7 @@ func TestClockIsLookedAtPeriodically(t *testing.T) {
 	now := time.Now()
 	require.Equal(t, most, l.idle(now), "without a hold")
 
-	l.heard(news{event: namespace.HoldEvent{Type: namespace.HoldSet, Name: "a", UID: "uid", Until: now.Add(100 * time.Hour)}})
+	l.heard(news{event: declare.HoldEvent{Type: declare.HoldSet, Name: "a", UID: "uid", Until: now.Add(100 * time.Hour)}})
 	require.Equal(t, most, l.idle(now), "with a hold that ends later")
 	l.fire(now.Add(most))
 	require.Empty(t, l.fresh.waiting)
@@ -27,6 +26,6 @@ func TestClockIsLookedAtPeriodically(t *testing.T) {
 	l.fire(jumped)
 	require.Len(t, l.fresh.waiting, 1)
 
-	l.heard(news{event: namespace.HoldEvent{Type: namespace.HoldSet, Name: "b", UID: "uid", Until: jumped.Add(time.Second)}})
+	l.heard(news{event: declare.HoldEvent{Type: declare.HoldSet, Name: "b", UID: "uid", Until: jumped.Add(time.Second)}})
 	require.LessOrEqual(t, l.idle(jumped), time.Second, "with a hold that ends before")
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/declare"
 	"github.com/nslifecycle/nslifecycle/namespace/operate/hold"
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
 	"github.com/nslifecycle/nslifecycle/store/memory"
@@ -40,7 +41,7 @@ func ExampleRun() {
 		fmt.Println(err)
 		return
 	}
-	acme, err := namespaces.DeleteAfter(ctx, "acme", namespace.Hold{Until: time.Now().Add(10 * time.Millisecond)}, namespace.Preconditions{})
+	acme, err := namespaces.DeleteAfter(ctx, "acme", declare.Hold{Until: time.Now().Add(10 * time.Millisecond)}, namespace.Preconditions{})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/declare"
 	"github.com/nslifecycle/nslifecycle/namespace/operate/hold"
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
 	"github.com/nslifecycle/nslifecycle/namespace/registry/registrytest"
@@ -71,7 +72,7 @@ func (w *world) held(name string, d time.Duration) namespace.Namespace {
 
 func (w *world) hold(name string, d time.Duration) namespace.Namespace {
 	w.t.Helper()
-	n, err := w.DeleteAfter(w.t.Context(), name, namespace.Hold{Until: time.Now().Add(d), By: "ops"}, anything)
+	n, err := w.DeleteAfter(w.t.Context(), name, declare.Hold{Until: time.Now().Add(d), By: "ops"}, anything)
 	require.NoError(w.t, err)
 	return n
 }
@@ -190,7 +191,7 @@ type intercepted struct {
 	get    func(ctx context.Context, name string) error
 	got    func(name string)
 	delete func(ctx context.Context, name string) error
-	holds  func(after string) iter.Seq2[namespace.HoldEvent, error] // nil result: as it is
+	holds  func(after string) iter.Seq2[declare.HoldEvent, error] // nil result: as it is
 }
 
 func (i *intercepted) Get(ctx context.Context, name string) (namespace.Namespace, error) {
@@ -215,7 +216,7 @@ func (i *intercepted) Delete(ctx context.Context, name string, only namespace.Pr
 	return i.Namespaces.Delete(ctx, name, only)
 }
 
-func (i *intercepted) Holds(ctx context.Context, after string) iter.Seq2[namespace.HoldEvent, error] {
+func (i *intercepted) Holds(ctx context.Context, after string) iter.Seq2[declare.HoldEvent, error] {
 	if i.holds != nil {
 		if other := i.holds(after); other != nil {
 			return other

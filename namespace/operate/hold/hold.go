@@ -1,5 +1,5 @@
 // Package hold begins the deletion of namespaces that are on hold when their time has
-// come ([namespace.Hold]).
+// come ([declare.Hold]).
 //
 // A hold is an annotation of an Active namespace, which everybody can see and, until the
 // deletion has begun, take off; where namespaces are kept there is an index of the holds.
@@ -18,7 +18,7 @@
 // the backoff, and the first pause of the writer is enough.
 //
 // Whoever may set a hold may delete the namespace so, as this package asks with its own
-// rights: see [namespace.HoldAnnotation]. Some process must run it where graces and holds
+// rights: see [declare.HoldAnnotation]. Some process must run it where graces and holds
 // are used, otherwise they never end.
 //
 // A hold that is waited for costs about 230 bytes in each process, and nothing else: no
@@ -42,6 +42,7 @@ import (
 	"time"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/declare"
 )
 
 // Namespaces is where namespaces are kept. Package registry has one.
@@ -55,7 +56,7 @@ type Namespaces interface {
 	// then a HoldsSynced, then what happens; when it is the Token of an earlier event,
 	// what happened since. It ends with [namespace.ErrGone] when that is no longer
 	// known.
-	Holds(ctx context.Context, after string) iter.Seq2[namespace.HoldEvent, error]
+	Holds(ctx context.Context, after string) iter.Seq2[declare.HoldEvent, error]
 }
 
 // Options are what a host may choose. The zero value of each field, and a nil *Options,

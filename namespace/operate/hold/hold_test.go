@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/declare"
 	"github.com/nslifecycle/nslifecycle/namespace/operate/hold"
 )
 
@@ -55,7 +56,7 @@ func TestCarriesOutAGrace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.run(w, hold.Options{})
-		n := namespace.Namespace{Meta: namespace.Meta{Name: "x", Annotations: map[string]string{namespace.GraceAnnotation: "24h"}}}
+		n := namespace.Namespace{Meta: namespace.Meta{Name: "x", Annotations: map[string]string{declare.GraceAnnotation: "24h"}}}
 		_, err := w.Create(t.Context(), n)
 		require.NoError(t, err)
 		_, err = w.Delete(t.Context(), "x", anything)
@@ -198,7 +199,7 @@ func TestRefusedAndFailedByTurns(t *testing.T) {
 			}
 			return &namespace.Error{
 				Kind: namespace.ErrForbidden, Message: fmt.Sprint("no, for the ", n),
-				Causes: []namespace.Violation{{Type: namespace.ProtectedCause, Field: field.Load().(string), Message: fmt.Sprint(n)}},
+				Causes: []namespace.Violation{{Type: declare.ProtectedCause, Field: field.Load().(string), Message: fmt.Sprint(n)}},
 			}
 		}}, hold.Options{})
 		time.Sleep(25 * time.Hour)

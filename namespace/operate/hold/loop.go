@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/declare"
 )
 
 // entry is what a loop knows of one namespace on hold.
@@ -261,11 +262,11 @@ func (l *loop) heard(n news) {
 		return
 	}
 	switch n.event.Type {
-	case namespace.HoldSet:
+	case declare.HoldSet:
 		l.held(n.event)
-	case namespace.HoldOver:
+	case declare.HoldOver:
 		l.drop(l.entries[n.event.Name])
-	case namespace.HoldsSynced:
+	case declare.HoldsSynced:
 		if n.listing {
 			l.sweep()
 		}
@@ -277,7 +278,7 @@ func (l *loop) heard(n news) {
 }
 
 // held takes up that a namespace is on hold, perhaps as it was before.
-func (l *loop) held(event namespace.HoldEvent) {
+func (l *loop) held(event declare.HoldEvent) {
 	ref := namespace.Ref{Name: event.Name, UID: event.UID}
 	e := l.entries[ref.Name]
 	if e == nil {

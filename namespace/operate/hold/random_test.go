@@ -14,6 +14,7 @@ import (
 
 	"github.com/nslifecycle/nslifecycle/finalizer"
 	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/declare"
 	"github.com/nslifecycle/nslifecycle/namespace/operate/hold"
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
 	"github.com/nslifecycle/nslifecycle/phase"
@@ -57,7 +58,7 @@ func TestHoldsUnderFaults(t *testing.T) {
 			synctest.Wait()
 			w.checkEnds()
 			for _, n := range w.all() {
-				if h, held, _ := namespace.HoldOf(n.Meta); held && n.Phase() == phase.Active {
+				if h, held, _ := declare.HoldOf(n.Meta); held && n.Phase() == phase.Active {
 					require.False(t, h.Due(time.Now()), "%s is overdue since %v", n.Name, h.Until)
 				}
 			}
@@ -100,7 +101,7 @@ func inject(t *testing.T, s *memory.Store, rnd *rand.Rand) (*storetest.Faulty, *
 // deletion has begun, is fine.
 func (w *world) randomHold(rnd *rand.Rand) {
 	ctx, name := w.t.Context(), fmt.Sprint("n", rnd.IntN(8))
-	until := namespace.Hold{Until: time.Now().Add(time.Duration(rnd.IntN(300)-30) * time.Second)}
+	until := declare.Hold{Until: time.Now().Add(time.Duration(rnd.IntN(300)-30) * time.Second)}
 	switch rnd.IntN(4) {
 	case 0:
 		_, _ = w.Restore(ctx, name, anything)
@@ -125,7 +126,7 @@ func (w *world) checkEnds() {
 	w.t.Helper()
 	for _, n := range w.all() {
 		if n.Phase() == phase.Terminating {
-			h, held, err := namespace.HoldOf(n.Meta)
+			h, held, err := declare.HoldOf(n.Meta)
 			require.NoError(w.t, err)
 			require.True(w.t, held, "%s was deleted without a hold", n.Name)
 			require.False(w.t, n.DeletionTimestamp.Add(time.Second-1).Before(h.Until), "%s was deleted at %v, on hold until %v", n.Name, n.DeletionTimestamp, h.Until)

@@ -7,11 +7,12 @@ import (
 	"time"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/declare"
 )
 
 // news is what the watcher tells the loop.
 type news struct {
-	event   namespace.HoldEvent
+	event   declare.HoldEvent
 	listing bool  // the event belongs to a listing
 	anew    bool  // a listing begins; no event
 	lost    error // the watch was lost; no event
@@ -72,7 +73,7 @@ func (w *watcher) follow(ctx context.Context) error {
 		}
 		// A listing that was not delivered to its end must not be resumed in its midst:
 		// a token tells only of changes.
-		listing = listing && event.Type != namespace.HoldsSynced
+		listing = listing && event.Type != declare.HoldsSynced
 		if listing {
 			continue
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/declare"
 	"github.com/nslifecycle/nslifecycle/namespace/operate/hold"
 )
 
@@ -31,10 +32,10 @@ func TestWatchIsLost(t *testing.T) {
 			w.run(&intercepted{Namespaces: w, get: func(_ context.Context, name string) error {
 				reads.add(name)
 				return nil
-			}, holds: func(after string) iter.Seq2[namespace.HoldEvent, error] {
-				return func(yield func(namespace.HoldEvent, error) bool) {
+			}, holds: func(after string) iter.Seq2[declare.HoldEvent, error] {
+				return func(yield func(declare.HoldEvent, error) bool) {
 					if tokens.add(after); down.Load() {
-						yield(namespace.HoldEvent{}, end)
+						yield(declare.HoldEvent{}, end)
 						return
 					}
 					ctx, cancel := context.WithCancel(t.Context())
@@ -93,11 +94,11 @@ func TestR10_WatchThatDiesAtOnceBacksOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		var watches atomic.Int64
-		w.run(&intercepted{Namespaces: w, holds: func(string) iter.Seq2[namespace.HoldEvent, error] {
+		w.run(&intercepted{Namespaces: w, holds: func(string) iter.Seq2[declare.HoldEvent, error] {
 			watches.Add(1)
-			return func(yield func(namespace.HoldEvent, error) bool) {
-				_ = yield(namespace.HoldEvent{Type: namespace.HoldsSynced, Token: "1"}, nil) &&
-					yield(namespace.HoldEvent{Type: namespace.HoldsSynced, Token: "2"}, nil)
+			return func(yield func(declare.HoldEvent, error) bool) {
+				_ = yield(declare.HoldEvent{Type: declare.HoldsSynced, Token: "1"}, nil) &&
+					yield(declare.HoldEvent{Type: declare.HoldsSynced, Token: "2"}, nil)
 			}
 		}}, hold.Options{})
 		time.Sleep(time.Hour)
@@ -115,14 +116,14 @@ func TestTheAnnotationDecides(t *testing.T) {
 		_, err := w.Create(t.Context(), namespace.Namespace{Meta: namespace.Meta{Name: "never"}})
 		require.NoError(t, err)
 		w.held("due", 0)
-		w.run(&intercepted{Namespaces: w, holds: func(string) iter.Seq2[namespace.HoldEvent, error] {
-			return func(yield func(namespace.HoldEvent, error) bool) {
+		w.run(&intercepted{Namespaces: w, holds: func(string) iter.Seq2[declare.HoldEvent, error] {
+			return func(yield func(declare.HoldEvent, error) bool) {
 				for _, name := range []string{"later", "never", "due", "missing"} {
-					if !yield(namespace.HoldEvent{Type: namespace.HoldSet, Name: name}, nil) {
+					if !yield(declare.HoldEvent{Type: declare.HoldSet, Name: name}, nil) {
 						return
 					}
 				}
-				yield(namespace.HoldEvent{Type: namespace.HoldsSynced}, nil)
+				yield(declare.HoldEvent{Type: declare.HoldsSynced}, nil)
 			}
 		}}, hold.Options{})
 		w.terminating("due")

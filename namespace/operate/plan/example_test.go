@@ -7,6 +7,7 @@ import (
 
 	"github.com/nslifecycle/nslifecycle/finalizer"
 	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/declare"
 	"github.com/nslifecycle/nslifecycle/namespace/operate/plan"
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
 	"github.com/nslifecycle/nslifecycle/store/memory"
@@ -27,7 +28,7 @@ func ExampleOf() {
 	r := must(registry.New(s, &registry.Options{Types: types}))
 	defer r.Close()
 
-	key, value, err := namespace.Protection{Name: "legal", Owner: "ada", Reason: "contract until May"}.Annotation()
+	key, value, err := declare.Protection{Name: "legal", Owner: "ada", Reason: "contract until May"}.Annotation()
 	if err != nil {
 		log.Fatal(err)
 	}

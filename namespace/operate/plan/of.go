@@ -10,6 +10,7 @@ import (
 
 	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/declare"
 	"github.com/nslifecycle/nslifecycle/phase"
 )
 
@@ -90,12 +91,12 @@ func of(n namespace.Namespace, o Options, at time.Time) Plan {
 		Finalizers: n.Spec.Finalizers.Names(), Own: n.Finalizers.Names(),
 	}
 	// Protections that cannot be read protect all the same: the refusal names them.
-	p.Protections, _ = namespace.Protections(n.Meta)
+	p.Protections, _ = declare.Protections(n.Meta)
 	if p.Phase == phase.Terminating {
 		p.Delete = Nothing
 		return p
 	}
-	if hold, held, err := namespace.HoldOf(n.Meta); held && err == nil {
+	if hold, held, err := declare.HoldOf(n.Meta); held && err == nil {
 		p.Hold = &hold
 	}
 	if o.Unguarded {
@@ -111,7 +112,7 @@ func of(n namespace.Namespace, o Options, at time.Time) Plan {
 // declares reports whether any annotation of n is a declaration.
 func declares(n namespace.Namespace) bool {
 	for key := range n.Annotations {
-		if namespace.Declares(key) {
+		if declare.Declares(key) {
 			return true
 		}
 	}
@@ -121,19 +122,19 @@ func declares(n namespace.Namespace) bool {
 // delete tells what DELETE of n, which is Active, would lead to; the error would be the
 // answer.
 func (p *Plan) delete(n namespace.Namespace, immortal []string, at time.Time) error {
-	refused := namespace.ValidateDelete(n, namespace.Preconditions{}, immortal...)
-	next, err := namespace.PrepareDelete(n, "", at)
+	refused := declare.ValidateDelete(n, namespace.Preconditions{}, immortal...)
+	next, err := declare.PrepareDelete(n, "", at)
 	switch {
 	case err != nil:
 		return cmp.Or(refused, err)
 	case next.Phase() == phase.Terminating:
 		p.Delete = Terminates
-	case next.Annotations[namespace.HoldAnnotation] == n.Annotations[namespace.HoldAnnotation]:
+	case next.Annotations[declare.HoldAnnotation] == n.Annotations[declare.HoldAnnotation]:
 		p.Delete = Nothing
 	default:
 		p.Delete = Holds
-		p.Grace, _ = namespace.GraceOf(n.Meta) // PrepareDelete has read it, and has made the hold
-		if hold, _, _ := namespace.HoldOf(next.Meta); refused == nil {
+		p.Grace, _ = declare.GraceOf(n.Meta) // PrepareDelete has read it, and has made the hold
+		if hold, _, _ := declare.HoldOf(next.Meta); refused == nil {
 			p.Until = hold.Until
 		}
 	}

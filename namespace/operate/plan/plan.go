@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/nslifecycle/nslifecycle/finalizer"
-	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/declare"
 	"github.com/nslifecycle/nslifecycle/phase"
 )
 
@@ -23,21 +23,21 @@ const (
 
 // Plan is what the deletion of a namespace would do. Make one with [Of].
 type Plan struct {
-	Name        string                 `json:"name"`
-	UID         string                 `json:"uid"`
-	Phase       phase.Phase            `json:"phase"` // Terminating: DELETE changes nothing, Types are what is left
-	At          time.Time              `json:"at"`
-	Delete      Outcome                `json:"delete"`              // what DELETE would lead to now
-	Refusal     string                 `json:"refusal,omitempty"`   // why DELETE would be refused; empty: it would not
-	Until       time.Time              `json:"until,omitzero"`      // the end of the hold that DELETE would begin; zero: it would begin none
-	Unguarded   bool                   `json:"unguarded,omitempty"` // annotations declare something that nothing enforces, see Options
-	Protections []namespace.Protection `json:"protections,omitempty"`
-	Grace       time.Duration          `json:"grace,omitempty"`      // for how long DELETE puts it on hold, once nothing refuses that; nanoseconds in JSON
-	Hold        *namespace.Hold        `json:"hold,omitempty"`       // it is on hold already, which DELETE waits for if it is to do Nothing
-	Finalizers  []finalizer.Name       `json:"finalizers,omitempty"` // each of whose owners must agree
-	Own         []finalizer.Name       `json:"own,omitempty"`        // metadata.finalizers, which hold it too
-	Types       []Type                 `json:"types"`                // what would be deleted, those with content first
-	Failures    []Failure              `json:"failures,omitempty"`   // what did not answer: the plan is not complete
+	Name        string               `json:"name"`
+	UID         string               `json:"uid"`
+	Phase       phase.Phase          `json:"phase"` // Terminating: DELETE changes nothing, Types are what is left
+	At          time.Time            `json:"at"`
+	Delete      Outcome              `json:"delete"`              // what DELETE would lead to now
+	Refusal     string               `json:"refusal,omitempty"`   // why DELETE would be refused; empty: it would not
+	Until       time.Time            `json:"until,omitzero"`      // the end of the hold that DELETE would begin; zero: it would begin none
+	Unguarded   bool                 `json:"unguarded,omitempty"` // annotations declare something that nothing enforces, see Options
+	Protections []declare.Protection `json:"protections,omitempty"`
+	Grace       time.Duration        `json:"grace,omitempty"`      // for how long DELETE puts it on hold, once nothing refuses that; nanoseconds in JSON
+	Hold        *declare.Hold        `json:"hold,omitempty"`       // it is on hold already, which DELETE waits for if it is to do Nothing
+	Finalizers  []finalizer.Name     `json:"finalizers,omitempty"` // each of whose owners must agree
+	Own         []finalizer.Name     `json:"own,omitempty"`        // metadata.finalizers, which hold it too
+	Types       []Type               `json:"types"`                // what would be deleted, those with content first
+	Failures    []Failure            `json:"failures,omitempty"`   // what did not answer: the plan is not complete
 }
 
 // Type is one resource type of a plan.

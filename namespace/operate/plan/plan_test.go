@@ -18,6 +18,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/finalizer"
 	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/declare"
 	"github.com/nslifecycle/nslifecycle/namespace/operate/plan"
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
 	"github.com/nslifecycle/nslifecycle/phase"
@@ -112,9 +113,9 @@ func declared(t testing.TB, declarations ...interface {
 func TestPlan(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		legal := namespace.Protection{Name: "legal", Owner: "ada", Reason: "contract until May"}
+		legal := declare.Protection{Name: "legal", Owner: "ada", Reason: "contract until May"}
 		annotations := declared(t, legal)
-		annotations[namespace.GraceAnnotation] = "24h"
+		annotations[declare.GraceAnnotation] = "24h"
 		ns := w.create("team-a", annotations)
 		for i := range 7 {
 			w.put(configmaps, "team-a", fmt.Sprint("c", i))
@@ -126,7 +127,7 @@ func TestPlan(t *testing.T) {
 			Refusal: `namespaces "team-a" is forbidden: deletion is protected by legal (owner ada: contract until May); ` +
 				`remove the annotation protection.nslifecycle.io/legal first`,
 			Delete:      plan.Refused,
-			Protections: []namespace.Protection{legal},
+			Protections: []declare.Protection{legal},
 			Grace:       24 * time.Hour,
 			Finalizers:  []finalizer.Name{"example.com/disks", "kubernetes"},
 			Types: []plan.Type{
@@ -163,14 +164,14 @@ func (w *world) declare(d declarations) {
 		Annotation() (key, value string, err error)
 	}
 	if d.hold != 0 {
-		all = append(all, namespace.Hold{Until: time.Now().Add(d.hold), By: "ops", Reason: "unused"})
+		all = append(all, declare.Hold{Until: time.Now().Add(d.hold), By: "ops", Reason: "unused"})
 	}
 	if d.protect {
-		all = append(all, namespace.Protection{Name: "legal", Owner: "ada", Reason: "contract"})
+		all = append(all, declare.Protection{Name: "legal", Owner: "ada", Reason: "contract"})
 	}
 	annotations := declared(w.t, all...)
 	if d.grace != "" {
-		annotations[namespace.GraceAnnotation] = d.grace
+		annotations[declare.GraceAnnotation] = d.grace
 	}
 	w.create("x", annotations)
 	if d.broken == "" {
@@ -239,7 +240,7 @@ func TestPlanSaysWhatDeleteDoes(t *testing.T) {
 				require.NoError(t, err)
 				after, err := w.Registry.Delete(t.Context(), "x", namespace.Preconditions{})
 				got := plan.Terminates
-				switch hold, held, _ := namespace.HoldOf(after.Meta); {
+				switch hold, held, _ := declare.HoldOf(after.Meta); {
 				case err != nil:
 					got = plan.Refused
 					require.EqualError(t, err, p.Refusal)
@@ -281,7 +282,7 @@ func TestPlanOfAnUnguardedNamespace(t *testing.T) {
 	require.NotNil(t, p.Hold)
 	require.Contains(t, p.Text(), "deleting namespace x would delete 0 objects")
 	require.Contains(t, p.Text(), "  unguarded:   nothing there enforces what the annotations declare\n")
-	w.create("z", map[string]string{namespace.GraceAnnotation: "1h"})
+	w.create("z", map[string]string{declare.GraceAnnotation: "1h"})
 	require.Contains(t, w.plan("z", &plan.Options{Unguarded: true}).Text(), "unguarded")
 	w.create("y", nil)
 	require.NotContains(t, w.plan("y", &plan.Options{Unguarded: true}).Text(), "unguarded")
@@ -311,7 +312,7 @@ func TestLongTextsAreWrapped(t *testing.T) {
 		Annotation() (key, value string, err error)
 	}
 	for _, name := range []string{"legal", "orders"} {
-		all = append(all, namespace.Protection{Name: name, Owner: name + "@example.com", Reason: strings.Repeat("it is needed ", 8)})
+		all = append(all, declare.Protection{Name: name, Owner: name + "@example.com", Reason: strings.Repeat("it is needed ", 8)})
 	}
 	w.create("x", declared(t, all...))
 	text := w.plan("x", nil).Text()

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/declare"
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
@@ -274,8 +274,8 @@ func (st *state) replaces(change store.Change, removed store.Event) bool {
 func (d document) declarations() map[string]string {
 	of := map[string]string{}
 	for key, value := range d.Metadata.Annotations {
-		if key == namespace.HoldAnnotation || key == namespace.GraceAnnotation ||
-			strings.HasPrefix(key, namespace.ProtectionPrefix) || strings.HasPrefix(key, namespace.WaiverPrefix) {
+		if key == declare.HoldAnnotation || key == declare.GraceAnnotation ||
+			strings.HasPrefix(key, declare.ProtectionPrefix) || strings.HasPrefix(key, declare.WaiverPrefix) {
 			of[key] = value
 		}
 	}

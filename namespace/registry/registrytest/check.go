@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/declare"
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
@@ -183,7 +184,7 @@ func (sp *space) faults(name string) []error {
 // hold returns the entry that a namespace is to have in the index of holds; empty:
 // none.
 func (d document) hold() string {
-	h, held, err := namespace.HoldOf(namespace.Meta{Annotations: d.Metadata.Annotations})
+	h, held, err := declare.HoldOf(namespace.Meta{Annotations: d.Metadata.Annotations})
 	if !held || err != nil || d.Metadata.DeletionTimestamp != "" {
 		return ""
 	}

@@ -1,4 +1,4 @@
-package namespace_test
+package declare_test
 
 import (
 	"errors"
@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/declare"
 )
 
 // causes returns the causes of a refusal.
@@ -31,8 +32,8 @@ func unreadable() map[string]string {
 	return map[string]string{
 		legal:                                    `{"owner":"team-a"}`,
 		waiverKey:                                `{}`,
-		namespace.HoldAnnotation:                 `tomorrow`,
-		namespace.GraceAnnotation:                `-1s`,
+		declare.HoldAnnotation:                   `tomorrow`,
+		declare.GraceAnnotation:                  `-1s`,
 		"Protection.nslifecycle.io/Legal":        legalIs,
 		"waiver.NSLIFECYCLE.io/a":                waiverIs,
 		"nslifecycle.io/Delete-After":            holdIs,
@@ -44,20 +45,20 @@ func unreadable() map[string]string {
 
 func TestValidateDeclared(t *testing.T) {
 	t.Parallel()
-	fine := []string{legal, legalIs, backups, backupIs, waiverKey, waiverIs, namespace.HoldAnnotation, holdIs, namespace.GraceAnnotation, "24h",
+	fine := []string{legal, legalIs, backups, backupIs, waiverKey, waiverIs, declare.HoldAnnotation, holdIs, declare.GraceAnnotation, "24h",
 		"example.com/a", "{", "nslifecycle.io/other", "{", "notprotection.nslifecycle.io/a", "{", "x/protection.nslifecycle.io", "{", "nslifecycle.io", "{"}
 	n := named("x")
 	n.Meta = annotated(fine...)
-	require.NoError(t, namespace.ValidateCreate(namespace.PrepareCreate(n, "", "u", earlier)))
+	require.NoError(t, declare.ValidateCreate(namespace.PrepareCreate(n, "", "u", earlier)))
 
 	old := namespace.PrepareCreate(named("x"), "", "u", earlier)
 	for key, value := range unreadable() {
 		asked := named("x")
 		asked.Annotations = map[string]string{key: value, "a": "b"}
-		created := causes(t, namespace.ValidateCreate(namespace.PrepareCreate(asked, "", "u", now)))
+		created := causes(t, declare.ValidateCreate(namespace.PrepareCreate(asked, "", "u", now)))
 		require.NotEmpty(t, created, key)
 		for _, was := range []namespace.Namespace{old, namespace.MarkDeleted(old, now)} {
-			require.Empty(t, cmp.Diff(created, causes(t, namespace.ValidateUpdate(was, namespace.PrepareUpdate(was, asked), now))), key)
+			require.Empty(t, cmp.Diff(created, causes(t, declare.ValidateUpdate(was, namespace.PrepareUpdate(was, asked), now))), key)
 		}
 	}
 }
@@ -69,20 +70,20 @@ func TestR3_NoDeclarationAgainstATermination(t *testing.T) {
 	old := namespace.PrepareCreate(named("x"), "", "u", earlier)
 	old.Annotations = map[string]string{backups: backupIs}
 	dying := namespace.MarkDeleted(old, now)
-	for key, value := range map[string]string{legal: legalIs, backups: legalIs, namespace.HoldAnnotation: holdIs, namespace.GraceAnnotation: "1h"} {
+	for key, value := range map[string]string{legal: legalIs, backups: legalIs, declare.HoldAnnotation: holdIs, declare.GraceAnnotation: "1h"} {
 		asked := old.DeepCopy()
 		asked.Annotations[key] = value
-		require.NoError(t, namespace.ValidateUpdate(old, namespace.PrepareUpdate(old, asked), earlier), key)
+		require.NoError(t, declare.ValidateUpdate(old, namespace.PrepareUpdate(old, asked), earlier), key)
 		require.Empty(t, cmp.Diff([]namespace.Violation{{
 			Type: namespace.FieldForbidden, Field: "metadata.annotations[" + key + "]",
 			Message: "Forbidden: the namespace has been terminating since 2026-05-06T07:08:09Z, which no protection, hold or grace stops or delays: leave the annotation out",
-		}}, causes(t, namespace.ValidateUpdate(dying, namespace.PrepareUpdate(dying, asked), earlier))), key)
+		}}, causes(t, declare.ValidateUpdate(dying, namespace.PrepareUpdate(dying, asked), earlier))), key)
 	}
 	asked := dying.DeepCopy()
 	asked.Annotations[waiverKey] = waiverIs
-	require.NoError(t, namespace.ValidateUpdate(dying, namespace.PrepareUpdate(dying, asked), now))
+	require.NoError(t, declare.ValidateUpdate(dying, namespace.PrepareUpdate(dying, asked), now))
 	asked.Annotations = nil
-	require.NoError(t, namespace.ValidateUpdate(dying, namespace.PrepareUpdate(dying, asked), now))
+	require.NoError(t, declare.ValidateUpdate(dying, namespace.PrepareUpdate(dying, asked), now))
 }
 
 func TestValidateDeclaredTellsWhere(t *testing.T) {
@@ -94,7 +95,7 @@ func TestValidateDeclaredTellsWhere(t *testing.T) {
 	n.Annotations["waiver.nslifecycle.io/fine"] = waiverIs
 	n.Annotations["waiver.nslifecycle.io/\xff"] = "\xff"
 	var fields []string
-	for _, v := range causes(t, namespace.ValidateCreate(namespace.PrepareCreate(n, "", "u", now))) {
+	for _, v := range causes(t, declare.ValidateCreate(namespace.PrepareCreate(n, "", "u", now))) {
 		require.Equal(t, namespace.FieldInvalid, v.Type)
 		fields = append(fields, v.Field)
 	}
@@ -114,7 +115,7 @@ func TestValidateDeclaredTellsWhere(t *testing.T) {
 	} {
 		n := named("x")
 		n.Annotations = map[string]string{key: unreadable()[key]}
-		require.EqualError(t, namespace.ValidateCreate(namespace.PrepareCreate(n, "", "u", now)), want)
+		require.EqualError(t, declare.ValidateCreate(namespace.PrepareCreate(n, "", "u", now)), want)
 	}
 }
 
@@ -128,13 +129,13 @@ func TestValidateDeclaredOnlyWhatIsNew(t *testing.T) {
 	for _, old := range []namespace.Namespace{old, namespace.MarkDeleted(old, now)} {
 		asked := old.DeepCopy()
 		asked.Labels["a"] = "b"
-		require.NoError(t, namespace.ValidateUpdate(old, namespace.PrepareUpdate(old, asked), now))
+		require.NoError(t, declare.ValidateUpdate(old, namespace.PrepareUpdate(old, asked), now))
 		for key := range old.Annotations {
 			asked := old.DeepCopy()
 			delete(asked.Annotations, key)
-			require.NoError(t, namespace.ValidateUpdate(old, namespace.PrepareUpdate(old, asked), now), key)
+			require.NoError(t, declare.ValidateUpdate(old, namespace.PrepareUpdate(old, asked), now), key)
 			asked.Annotations[key] = "{"
-			require.Len(t, causes(t, namespace.ValidateUpdate(old, namespace.PrepareUpdate(old, asked), now)), 1, key)
+			require.Len(t, causes(t, declare.ValidateUpdate(old, namespace.PrepareUpdate(old, asked), now)), 1, key)
 		}
 		require.NoError(t, namespace.ValidateStatus(old, namespace.PrepareStatus(old, named("x"))))
 		require.NoError(t, namespace.ValidateFinalize(old, namespace.PrepareFinalize(old, named("x"))))
@@ -147,14 +148,14 @@ func TestDeclarationsCostNothing(t *testing.T) {
 	n.Annotations = map[string]string{"example.com/a": "{}", "kubectl.kubernetes.io/last-applied-configuration": "{}", "nslifecycle.io/other": ""}
 	n = namespace.PrepareCreate(n, "", "uid-1", earlier)
 	require.Zero(t, testing.AllocsPerRun(100, func() {
-		_ = namespace.ValidateDelete(n, namespace.Preconditions{UID: "uid-1"}, "default")
-		_, _ = namespace.Protections(n.Meta)
-		_, _ = namespace.Waivers(n.Meta)
+		_ = declare.ValidateDelete(n, namespace.Preconditions{UID: "uid-1"}, "default")
+		_, _ = declare.Protections(n.Meta)
+		_, _ = declare.Waivers(n.Meta)
 	}))
 	updates := func(key string) float64 {
 		n := n.DeepCopy()
 		n.Annotations[key] = legalIs
-		return testing.AllocsPerRun(100, func() { _ = namespace.ValidateUpdate(n, n, now) })
+		return testing.AllocsPerRun(100, func() { _ = declare.ValidateUpdate(n, n, now) })
 	}
 	require.Equal(t, updates("example.com/legal"), updates(legal), "one that stays as it is costs what any annotation does")
 }
@@ -164,15 +165,15 @@ func TestDeclarationsCostNothing(t *testing.T) {
 func TestHoldThatIsOverIsRefused(t *testing.T) {
 	t.Parallel()
 	for offset, refused := range map[time.Duration]bool{-time.Hour: true, 0: true, time.Second: false, time.Hour: false} {
-		key, value, err := namespace.Hold{Until: now.Add(offset)}.Annotation()
+		key, value, err := declare.Hold{Until: now.Add(offset)}.Annotation()
 		require.NoError(t, err)
 		n := named("x")
 		n.Annotations = map[string]string{key: value}
 		made := namespace.PrepareCreate(n, "", "uid", now)
-		err = namespace.ValidateCreate(made)
+		err = declare.ValidateCreate(made)
 		if !refused {
 			require.NoError(t, err)
-			require.NoError(t, namespace.ValidateUpdate(made, made, now))
+			require.NoError(t, declare.ValidateUpdate(made, made, now))
 			continue
 		}
 		require.ErrorIs(t, err, namespace.ErrInvalid)
@@ -182,8 +183,8 @@ func TestHoldThatIsOverIsRefused(t *testing.T) {
 		require.Equal(t, "metadata.annotations[nslifecycle.io/delete-after]", refusal.Causes[0].Field)
 		require.ErrorContains(t, err, "until is over already")
 		without := namespace.PrepareCreate(named("x"), "", "uid", now)
-		require.EqualError(t, namespace.ValidateUpdate(without, namespace.PrepareUpdate(without, n), now), err.Error(), "nor is what is there deleted by an update")
-		require.NoError(t, namespace.ValidateUpdate(without, namespace.PrepareUpdate(without, n), now.Add(offset-1)))
+		require.EqualError(t, declare.ValidateUpdate(without, namespace.PrepareUpdate(without, n), now), err.Error(), "nor is what is there deleted by an update")
+		require.NoError(t, declare.ValidateUpdate(without, namespace.PrepareUpdate(without, n), now.Add(offset-1)))
 	}
 }
 
@@ -191,16 +192,16 @@ func TestHoldThatIsOverIsRefused(t *testing.T) {
 func TestFullAnnotationsOnHold(t *testing.T) {
 	t.Parallel()
 	n := named("x")
-	n.Annotations = map[string]string{namespace.GraceAnnotation: "1h"}
-	n.Annotations["a"] = strings.Repeat("x", namespace.MaxAnnotations-len(namespace.GraceAnnotation)-len("1h")-len("a"))
+	n.Annotations = map[string]string{declare.GraceAnnotation: "1h"}
+	n.Annotations["a"] = strings.Repeat("x", namespace.MaxAnnotations-len(declare.GraceAnnotation)-len("1h")-len("a"))
 	n = namespace.PrepareCreate(n, "", "uid", now)
-	require.NoError(t, namespace.ValidateCreate(n))
-	held, err := namespace.PrepareDelete(n, "ada", now)
+	require.NoError(t, declare.ValidateCreate(n))
+	held, err := declare.PrepareDelete(n, "ada", now)
 	require.NoError(t, err)
-	require.Contains(t, held.Annotations, namespace.HoldAnnotation)
-	require.NoError(t, namespace.ValidateUpdate(n, held, now))
+	require.Contains(t, held.Annotations, declare.HoldAnnotation)
+	require.NoError(t, declare.ValidateUpdate(n, held, now))
 	held.Annotations["b"] = ""
-	require.ErrorContains(t, namespace.ValidateUpdate(n, held, now), "metadata.annotations: Too long")
-	n.Annotations = map[string]string{namespace.HoldAnnotation: strings.Repeat("x", namespace.MaxAnnotations+(8<<10))}
-	require.ErrorContains(t, namespace.ValidateUpdate(n, n, now), "metadata.annotations: Too long", "not any hold")
+	require.ErrorContains(t, declare.ValidateUpdate(n, held, now), "metadata.annotations: Too long")
+	n.Annotations = map[string]string{declare.HoldAnnotation: strings.Repeat("x", namespace.MaxAnnotations+(8<<10))}
+	require.ErrorContains(t, declare.ValidateUpdate(n, n, now), "metadata.annotations: Too long", "not any hold")
 }

@@ -1,4 +1,4 @@
-package namespace_test
+package declare_test
 
 import (
 	"testing"
@@ -8,21 +8,22 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/declare"
 	"github.com/nslifecycle/nslifecycle/phase"
 )
 
 func TestGraceOf(t *testing.T) {
 	t.Parallel()
-	grace, err := namespace.GraceOf(namespace.Meta{})
+	grace, err := declare.GraceOf(namespace.Meta{})
 	require.NoError(t, err)
 	require.Zero(t, grace)
-	for value, want := range map[string]time.Duration{"24h": 24 * time.Hour, "1h30m": 90 * time.Minute, "0s": 0, "0": 0, "8760h": namespace.MaxGrace} {
-		grace, err := namespace.GraceOf(annotated(namespace.GraceAnnotation, value))
+	for value, want := range map[string]time.Duration{"24h": 24 * time.Hour, "1h30m": 90 * time.Minute, "0s": 0, "0": 0, "8760h": declare.MaxGrace} {
+		grace, err := declare.GraceOf(annotated(declare.GraceAnnotation, value))
 		require.NoError(t, err, value)
 		require.Equal(t, want, grace)
 	}
 	for _, value := range []string{"", "24", "-1s", "a day", "1d", "\xff", "9999999999h", "8760h0m1s"} {
-		grace, err := namespace.GraceOf(annotated(namespace.GraceAnnotation, value))
+		grace, err := declare.GraceOf(annotated(declare.GraceAnnotation, value))
 		require.ErrorIs(t, err, namespace.ErrInvalid, value)
 		require.Zero(t, grace)
 		var refusal *namespace.Error
@@ -32,7 +33,7 @@ func TestGraceOf(t *testing.T) {
 	}
 }
 
-// What [namespace.PrepareDelete] makes of every combination of grace, hold and phase. It
+// What [declare.PrepareDelete] makes of every combination of grace, hold and phase. It
 // never changes what it is given, and its answer is what the next DELETE finds (R3).
 func TestPrepareDelete(t *testing.T) {
 	t.Parallel()
@@ -63,17 +64,17 @@ func TestPrepareDelete(t *testing.T) {
 			n := protectedNamespace()
 			n.Annotations = map[string]string{}
 			if tc.grace != "" {
-				n.Annotations[namespace.GraceAnnotation] = tc.grace
+				n.Annotations[declare.GraceAnnotation] = tc.grace
 			}
 			if d, err := time.ParseDuration(tc.hold); err == nil {
-				key, value, err := namespace.Hold{Until: now.Add(d)}.Annotation()
+				key, value, err := declare.Hold{Until: now.Add(d)}.Annotation()
 				require.NoError(t, err)
 				n.Annotations[key] = value
 			} else if tc.hold != "" {
-				n.Annotations[namespace.HoldAnnotation] = tc.hold
+				n.Annotations[declare.HoldAnnotation] = tc.hold
 			}
 			before := n.DeepCopy()
-			got, err := namespace.PrepareDelete(n, "ada", now)
+			got, err := declare.PrepareDelete(n, "ada", now)
 			require.Empty(t, cmp.Diff(before, n), "what it was given")
 			if tc.want == refused {
 				require.ErrorIs(t, err, namespace.ErrForbidden)
@@ -87,17 +88,17 @@ func TestPrepareDelete(t *testing.T) {
 			case terminating:
 				want = namespace.MarkDeleted(n, now)
 			case held:
-				want, err = namespace.WithHold(n, namespace.Hold{
+				want, err = declare.WithHold(n, declare.Hold{
 					Until: now.Add(2 * time.Hour), By: "ada", Reason: "DELETE was asked for, and the namespace has a grace of 2h0m0s",
 				})
 				require.NoError(t, err)
 			}
 			require.Empty(t, cmp.Diff(want, got))
-			again, err := namespace.PrepareDelete(got, "bob", now)
+			again, err := declare.PrepareDelete(got, "bob", now)
 			require.NoError(t, err)
 			require.Empty(t, cmp.Diff(got, again), "a second DELETE changes nothing")
 			if got.Phase() == phase.Terminating {
-				later, err := namespace.PrepareDelete(got, "", now.Add(1000*time.Hour))
+				later, err := declare.PrepareDelete(got, "", now.Add(1000*time.Hour))
 				require.NoError(t, err)
 				require.Empty(t, cmp.Diff(got, later))
 			}
@@ -108,12 +109,12 @@ func TestPrepareDelete(t *testing.T) {
 // A grace is never shorter than it says, and ends with a whole second.
 func TestGraceIsRoundedUp(t *testing.T) {
 	t.Parallel()
-	n := protectedNamespace(namespace.GraceAnnotation, "90m")
+	n := protectedNamespace(declare.GraceAnnotation, "90m")
 	for _, offset := range []time.Duration{0, 1, time.Second / 2, time.Second - 1} {
 		at := now.Add(offset).In(time.FixedZone("", -3600))
-		got, err := namespace.PrepareDelete(n, "", at)
+		got, err := declare.PrepareDelete(n, "", at)
 		require.NoError(t, err)
-		h, _, err := namespace.HoldOf(got.Meta)
+		h, _, err := declare.HoldOf(got.Meta)
 		require.NoError(t, err)
 		want := now.Add(90 * time.Minute)
 		if offset > 0 {
@@ -130,14 +131,14 @@ func TestWithHoldShares(t *testing.T) {
 	t.Parallel()
 	n := protectedNamespace("a", "b")
 	before := n.DeepCopy()
-	got, err := namespace.WithHold(n, namespace.Hold{Until: now})
+	got, err := declare.WithHold(n, declare.Hold{Until: now})
 	require.NoError(t, err)
 	got.Annotations["a"] = "c"
 	require.Empty(t, cmp.Diff(before, n))
-	_, err = namespace.WithHold(n, namespace.Hold{})
+	_, err = declare.WithHold(n, declare.Hold{})
 	require.ErrorIs(t, err, namespace.ErrInvalid)
 	n.Annotations = nil
-	got, err = namespace.WithHold(n, namespace.Hold{Until: now})
+	got, err = declare.WithHold(n, declare.Hold{Until: now})
 	require.NoError(t, err)
 	require.Len(t, got.Annotations, 1)
 }

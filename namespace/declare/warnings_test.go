@@ -1,4 +1,4 @@
-package namespace_test
+package declare_test
 
 import (
 	"fmt"
@@ -9,11 +9,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/declare"
 )
 
 func TestWarnings(t *testing.T) {
 	t.Parallel()
-	const hold, grace = namespace.HoldAnnotation, namespace.GraceAnnotation
+	const hold, grace = declare.HoldAnnotation, declare.GraceAnnotation
 	const (
 		later     = `{"until":"2026-05-07T07:08:09Z"}`
 		onHold    = `namespaces "x" is not deleted yet: it is on hold until %s and stays writable until then; to restore it take off the annotation nslifecycle.io/delete-after, to delete it now %s`
@@ -49,8 +50,8 @@ func TestWarnings(t *testing.T) {
 	} {
 		old, next := named("x"), named("x")
 		old.Annotations, next.Annotations = annotated(c.old...).Annotations, annotated(c.next...).Annotations
-		require.Empty(t, cmp.Diff(c.want, namespace.Warnings(old, next)), name)
-		require.Empty(t, namespace.Warnings(old, namespace.MarkDeleted(next, now)), name)
+		require.Empty(t, cmp.Diff(c.want, declare.Warnings(old, next)), name)
+		require.Empty(t, declare.Warnings(old, namespace.MarkDeleted(next, now)), name)
 	}
 }
 
@@ -60,10 +61,10 @@ func TestWarningsAreBounded(t *testing.T) {
 	old, next := named("x"), named("x")
 	old.Annotations, next.Annotations = map[string]string{}, map[string]string{}
 	for i := range 3000 {
-		old.Annotations[fmt.Sprintf("%sp%04d", namespace.ProtectionPrefix, i)] = legalIs
+		old.Annotations[fmt.Sprintf("%sp%04d", declare.ProtectionPrefix, i)] = legalIs
 		next.Annotations[fmt.Sprintf("nslifecycle.io/%s-%04d", strings.Repeat("x", 58), i)] = ""
 	}
-	warnings := namespace.Warnings(old, next)
+	warnings := declare.Warnings(old, next)
 	require.Len(t, warnings, 11)
 	require.Contains(t, warnings[0], "p0008, p0009 and 2990 more")
 	require.Contains(t, warnings[10], "and 2990 more")

@@ -1,4 +1,4 @@
-package namespace_test
+package declare_test
 
 import (
 	"strings"
@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/declare"
 )
 
 // FuzzDeclarations checks that whatever can be read as a declaration can be written
@@ -29,17 +30,17 @@ func FuzzDeclarations(f *testing.F) {
 	f.Add("a/b", legalIs)
 	f.Add("\xff", "\xff")
 	f.Fuzz(func(t *testing.T, name, value string) {
-		key := namespace.ProtectionPrefix + name
-		m := annotated(key, value, namespace.WaiverPrefix+name, value)
+		key := declare.ProtectionPrefix + name
+		m := annotated(key, value, declare.WaiverPrefix+name, value)
 		fuzzProtection(t, m)
 		fuzzWaiver(t, m)
-		fuzzHold(t, annotated(namespace.HoldAnnotation, value, namespace.GraceAnnotation, value))
+		fuzzHold(t, annotated(declare.HoldAnnotation, value, declare.GraceAnnotation, value))
 		fuzzRequests(t, key, value)
 	})
 }
 
 func fuzzProtection(t *testing.T, m namespace.Meta) {
-	protections, err := namespace.Protections(m)
+	protections, err := declare.Protections(m)
 	if err != nil {
 		require.ErrorIs(t, err, namespace.ErrInvalid)
 		require.Empty(t, protections)
@@ -49,13 +50,13 @@ func fuzzProtection(t *testing.T, m namespace.Meta) {
 	require.True(t, plain(protections[0].Owner) && plain(protections[0].Reason), "%q", protections[0])
 	key, value, err := protections[0].Annotation()
 	require.NoError(t, err)
-	again, err := namespace.Protections(annotated(key, value))
+	again, err := declare.Protections(annotated(key, value))
 	require.NoError(t, err)
 	require.Empty(t, cmp.Diff(protections, again))
 }
 
 func fuzzWaiver(t *testing.T, m namespace.Meta) {
-	waivers, err := namespace.Waivers(m)
+	waivers, err := declare.Waivers(m)
 	if err != nil {
 		require.ErrorIs(t, err, namespace.ErrInvalid)
 		require.Empty(t, waivers)
@@ -67,18 +68,18 @@ func fuzzWaiver(t *testing.T, m namespace.Meta) {
 	require.False(t, w.Until.IsZero())
 	key, value, err := w.Annotation()
 	require.NoError(t, err)
-	again, err := namespace.Waivers(annotated(key, value))
+	again, err := declare.Waivers(annotated(key, value))
 	require.NoError(t, err)
 	require.Empty(t, cmp.Diff(waivers, again))
 }
 
 func fuzzHold(t *testing.T, m namespace.Meta) {
-	if grace, err := namespace.GraceOf(m); err != nil {
+	if grace, err := declare.GraceOf(m); err != nil {
 		require.ErrorIs(t, err, namespace.ErrInvalid)
 	} else {
 		require.GreaterOrEqual(t, grace, time.Duration(0))
 	}
-	h, held, err := namespace.HoldOf(m)
+	h, held, err := declare.HoldOf(m)
 	require.True(t, held)
 	if err != nil {
 		require.ErrorIs(t, err, namespace.ErrInvalid)
@@ -89,7 +90,7 @@ func fuzzHold(t *testing.T, m namespace.Meta) {
 	require.True(t, (h.By == "" || plain(h.By)) && (h.Reason == "" || plain(h.Reason)), "%q", h)
 	key, value, err := h.Annotation()
 	require.NoError(t, err)
-	again, _, err := namespace.HoldOf(annotated(key, value))
+	again, _, err := declare.HoldOf(annotated(key, value))
 	require.NoError(t, err)
 	require.Empty(t, cmp.Diff(h, again))
 }
@@ -103,14 +104,14 @@ func plain(s string) bool {
 
 func fuzzRequests(t *testing.T, key, value string) {
 	n := protectedNamespace(key, value)
-	_, unread := namespace.Protections(n.Meta)
-	created := namespace.ValidateCreate(n)
+	_, unread := declare.Protections(n.Meta)
+	created := declare.ValidateCreate(n)
 	require.Equal(t, unread == nil, created == nil, "%v, %v", unread, created)
 	if created == nil {
-		require.NoError(t, namespace.ValidateUpdate(n, n, now))
+		require.NoError(t, declare.ValidateUpdate(n, n, now))
 	}
-	err := namespace.ValidateDelete(n, namespace.Preconditions{})
+	err := declare.ValidateDelete(n, namespace.Preconditions{})
 	require.ErrorIs(t, err, namespace.ErrForbidden)
 	require.NotContains(t, err.Error(), "\x1b")
-	require.NoError(t, namespace.ValidateDelete(namespace.MarkDeleted(n, now), namespace.Preconditions{}))
+	require.NoError(t, declare.ValidateDelete(namespace.MarkDeleted(n, now), namespace.Preconditions{}))
 }

@@ -1,4 +1,4 @@
-package namespace_test
+package declare_test
 
 import (
 	"errors"
@@ -7,13 +7,14 @@ import (
 
 	"github.com/nslifecycle/nslifecycle/finalizer"
 	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/declare"
 )
 
 // A protected namespace is not deleted before somebody has taken the protection off.
 func ExampleProtection() {
 	ns := namespace.PrepareCreate(namespace.Namespace{Meta: namespace.Meta{Name: "billing"}},
 		finalizer.Kubernetes, "uid-1", time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
-	key, value, err := namespace.Protection{Name: "legal", Owner: "team-a", Reason: "contract until May"}.Annotation()
+	key, value, err := declare.Protection{Name: "legal", Owner: "team-a", Reason: "contract until May"}.Annotation()
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -21,11 +22,11 @@ func ExampleProtection() {
 	fmt.Println(key, value)
 	ns.Annotations = map[string]string{key: value}
 
-	err = namespace.ValidateDelete(ns, namespace.Preconditions{})
+	err = declare.ValidateDelete(ns, namespace.Preconditions{})
 	fmt.Println(errors.Is(err, namespace.ErrForbidden), err)
 
 	delete(ns.Annotations, key)
-	fmt.Println(namespace.ValidateDelete(ns, namespace.Preconditions{}))
+	fmt.Println(declare.ValidateDelete(ns, namespace.Preconditions{}))
 	// Output:
 	// protection.nslifecycle.io/legal {"owner":"team-a","reason":"contract until May"}
 	// true namespaces "billing" is forbidden: deletion is protected by legal (owner team-a: contract until May); remove the annotation protection.nslifecycle.io/legal first
@@ -34,7 +35,7 @@ func ExampleProtection() {
 
 // What can be read is there, whatever else is.
 func ExampleProtections() {
-	protections, err := namespace.Protections(namespace.Meta{Name: "billing", Annotations: map[string]string{
+	protections, err := declare.Protections(namespace.Meta{Name: "billing", Annotations: map[string]string{
 		"protection.nslifecycle.io/legal":   `{"owner":"team-a","reason":"contract until May"}`,
 		"protection.nslifecycle.io/backups": `true`,
 	}})
@@ -50,7 +51,7 @@ func ExampleProtections() {
 // A waiver counts until its end.
 func ExampleWaiver() {
 	until := time.Date(2026, 1, 2, 15, 4, 5, 0, time.UTC)
-	key, value, err := namespace.Waiver{
+	key, value, err := declare.Waiver{
 		Name: "metrics", Source: "metrics.example.com", By: "ada", Reason: "uninstalled", Until: until,
 	}.Annotation()
 	if err != nil {
@@ -58,7 +59,7 @@ func ExampleWaiver() {
 		return
 	}
 	fmt.Println(key, value)
-	waivers, err := namespace.Waivers(namespace.Meta{Annotations: map[string]string{key: value}})
+	waivers, err := declare.Waivers(namespace.Meta{Annotations: map[string]string{key: value}})
 	fmt.Println(waivers[0].Source, waivers[0].Expired(until.Add(-time.Second)), waivers[0].Expired(until), err)
 	// Output:
 	// waiver.nslifecycle.io/metrics {"source":"metrics.example.com","by":"ada","reason":"uninstalled","until":"2026-01-02T15:04:05Z"}

@@ -1,4 +1,4 @@
-package namespace
+package declare
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/phase"
 )
 
@@ -14,33 +15,28 @@ import (
 // each: the namespace was put on hold or restored, a grace leaves it writable, a protection
 // was removed, or an annotation of this library's domain is unknown and has no effect. A zero
 // old means that next was created. For a terminating next there are no warnings.
-func Warnings(old, next Namespace) []string {
+func Warnings(old, next namespace.Namespace) []string {
 	if next.Phase() == phase.Terminating {
 		return nil
 	}
 	var all []string
-	add := func(text string) {
+	for _, text := range []string{
+		holdWarning(old.Meta, next.Meta), graceWarning(old.Meta, next.Meta), protectionWarning(old.Meta, next.Meta),
+	} {
 		if text != "" {
 			all = append(all, text)
 		}
 	}
-	add(holdWarning(old.Meta, next.Meta))
-	add(graceWarning(old.Meta, next.Meta))
-	add(protectionWarning(old.Meta, next.Meta))
 	return append(all, unknownWarnings(old.Meta, next.Meta)...)
 }
 
-func subject(m Meta) string { return Resource + " " + quoted(m.Name) }
-
-func holdWarning(old, next Meta) string {
-	was, before, unreadable := HoldOf(old)
-	before = before && unreadable == nil
-	is, after, unreadable := HoldOf(next)
-	after = after && unreadable == nil
+func holdWarning(old, next namespace.Meta) string {
+	before, wasHeld := readableHold(old)
+	after, isHeld := readableHold(next)
 	switch {
-	case before && !after:
-		return fmt.Sprintf("%s is on hold no longer: it will not be deleted at %s", subject(next), was.Until.Format(time.RFC3339))
-	case !after || before && was.Until.Equal(is.Until):
+	case wasHeld && !isHeld:
+		return fmt.Sprintf("%s is on hold no longer: it will not be deleted at %s", subject(next), before.Until.Format(time.RFC3339))
+	case !isHeld || wasHeld && before.Until.Equal(after.Until):
 		return ""
 	}
 	now := "DELETE it"
@@ -48,10 +44,15 @@ func holdWarning(old, next Meta) string {
 		now = "take off " + GraceAnnotation + " and DELETE it again"
 	}
 	return fmt.Sprintf("%s is not deleted yet: it is on hold until %s and stays writable until then; to restore it take off the annotation %s, to delete it now %s",
-		subject(next), is.Until.Format(time.RFC3339), HoldAnnotation, now)
+		subject(next), after.Until.Format(time.RFC3339), HoldAnnotation, now)
 }
 
-func graceWarning(old, next Meta) string {
+func readableHold(m namespace.Meta) (Hold, bool) {
+	h, ok, err := HoldOf(m)
+	return h, ok && err == nil
+}
+
+func graceWarning(old, next namespace.Meta) string {
 	grace, err := GraceOf(next)
 	if err != nil || grace == 0 || old.Annotations[GraceAnnotation] == next.Annotations[GraceAnnotation] {
 		return ""
@@ -60,26 +61,22 @@ func graceWarning(old, next Meta) string {
 		subject(next), grace)
 }
 
-func protectionWarning(old, next Meta) string {
+func protectionWarning(old, next namespace.Meta) string {
 	var names []string
-	for key := range old.Annotations {
-		if name, ok := strings.CutPrefix(key, ProtectionPrefix); ok {
-			if _, still := next.Annotations[key]; !still {
-				names = append(names, name)
-			}
+	for _, key := range keysWith(old, ProtectionPrefix) {
+		if _, kept := next.Annotations[key]; !kept {
+			names = append(names, strings.TrimPrefix(key, ProtectionPrefix))
 		}
 	}
 	if len(names) == 0 {
 		return ""
 	}
-	slices.Sort(names)
 	return fmt.Sprintf("%s is protected from deletion no longer by %s%s",
-		subject(next), strings.Join(names[:min(len(names), maxTold)], ", "), more(len(names)))
+		subject(next), strings.Join(names[:min(len(names), maxNamed)], ", "), andMore(len(names)))
 }
 
-// unknownWarnings warns of added annotations in this library's domain that the library does
-// not read.
-func unknownWarnings(old, next Meta) []string {
+// unknownWarnings reports added annotations of this library's domain that have no meaning.
+func unknownWarnings(old, next namespace.Meta) []string {
 	var keys []string
 	for key := range next.Annotations {
 		if _, before := old.Annotations[key]; !before && inDomain(key) && !Declares(key) {
@@ -88,28 +85,27 @@ func unknownWarnings(old, next Meta) []string {
 	}
 	slices.Sort(keys)
 	var all []string
-	for i, key := range keys[:min(len(keys), maxTold)] {
+	for i, key := range keys[:min(len(keys), maxNamed)] {
 		text := fmt.Sprintf("the annotation %s is unknown and has no effect; known are %s, %s, %sNAME and %sNAME",
 			strconv.Quote(key), HoldAnnotation, GraceAnnotation, ProtectionPrefix, WaiverPrefix)
-		if i == maxTold-1 {
-			text += more(len(keys))
+		if i == maxNamed-1 {
+			text += andMore(len(keys))
 		}
 		all = append(all, text)
 	}
 	return all
 }
 
-// more counts the entries of a list beyond the named ones.
-func more(n int) string {
-	if n <= maxTold {
+// andMore counts the entries of a list of n beyond the first maxNamed.
+func andMore(n int) string {
+	if n <= maxNamed {
 		return ""
 	}
-	return fmt.Sprintf(" and %d more", n-maxTold)
+	return fmt.Sprintf(" and %d more", n-maxNamed)
 }
 
-// inDomain reports whether the key of an annotation is in this library's domain or in a
-// subdomain.
+// inDomain reports whether key belongs to this library's domain or a subdomain of it.
 func inDomain(key string) bool {
-	domain, _, qualified := strings.Cut(strings.ToLower(key), "/")
-	return qualified && (domain == declarations || strings.HasSuffix(domain, "."+declarations))
+	prefix, _, qualified := strings.Cut(strings.ToLower(key), "/")
+	return qualified && (prefix == domain || strings.HasSuffix(prefix, "."+domain))
 }

@@ -1,4 +1,4 @@
-package namespace_test
+package declare_test
 
 import (
 	"errors"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/nslifecycle/nslifecycle/finalizer"
 	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/declare"
 )
 
 // annotated returns metadata with annotations, which come as key and value.
@@ -34,7 +35,7 @@ const (
 
 func TestProtections(t *testing.T) {
 	t.Parallel()
-	type list = []namespace.Protection
+	type list = []declare.Protection
 	tests := []struct {
 		name string
 		meta namespace.Meta
@@ -59,7 +60,7 @@ func TestProtections(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			kept := tt.meta.DeepCopy()
-			got, err := namespace.Protections(tt.meta)
+			got, err := declare.Protections(tt.meta)
 			require.Empty(t, cmp.Diff(tt.want, got))
 			require.Empty(t, cmp.Diff(kept, tt.meta))
 			if tt.err == "" {
@@ -109,7 +110,7 @@ func TestProtectionIsStrict(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			got, err := namespace.Protections(annotated(legal, tt.value))
+			got, err := declare.Protections(annotated(legal, tt.value))
 			require.Empty(t, got)
 			var refused *namespace.Error
 			require.True(t, errors.As(err, &refused), "%v", err)
@@ -125,38 +126,38 @@ func TestProtectionIsStrict(t *testing.T) {
 
 func TestProtectionAnnotation(t *testing.T) {
 	t.Parallel()
-	ok := namespace.Protection{Name: "legal", Owner: "team-a", Reason: "contract until May"}
+	ok := declare.Protection{Name: "legal", Owner: "team-a", Reason: "contract until May"}
 	key, value, err := ok.Annotation()
 	require.NoError(t, err)
 	require.Equal(t, legal, key)
 	require.Equal(t, legalIs, value)
-	_, value, err = namespace.Protection{Name: "a", Owner: "a & b <a@example.com>", Reason: "é"}.Annotation()
+	_, value, err = declare.Protection{Name: "a", Owner: "a & b <a@example.com>", Reason: "é"}.Annotation()
 	require.NoError(t, err)
 	require.Equal(t, `{"owner":"a & b <a@example.com>","reason":"é"}`, value, "for people")
-	for _, p := range []namespace.Protection{
+	for _, p := range []declare.Protection{
 		ok,
 		{Name: "A_b.C", Owner: `"<&>\`, Reason: "نمی\u200cخواهم 日本語 👍 \u3000."},
 		{Name: strings.Repeat("a", 63), Owner: strings.Repeat("\"", 512), Reason: strings.Repeat("\\", 1024)},
 	} {
 		key, value, err := p.Annotation()
 		require.NoError(t, err)
-		got, err := namespace.Protections(annotated(key, value))
+		got, err := declare.Protections(annotated(key, value))
 		require.NoError(t, err)
-		require.Empty(t, cmp.Diff([]namespace.Protection{p}, got))
+		require.Empty(t, cmp.Diff([]declare.Protection{p}, got))
 	}
 	for _, tt := range []struct {
-		change func(*namespace.Protection)
+		change func(*declare.Protection)
 		err    string
 	}{
-		{func(p *namespace.Protection) { p.Name = "" }, `the annotation "protection.nslifecycle.io/" cannot be declared: name part must be non-empty`},
-		{func(p *namespace.Protection) { p.Name = strings.Repeat("a", 64) }, "name part must be no more than 63 bytes"},
-		{func(p *namespace.Protection) { p.Name = "a/b" }, "a valid label key must consist of"},
-		{func(p *namespace.Protection) { p.Name = "\xff" }, "name part must consist of"},
-		{func(p *namespace.Protection) { p.Owner = "" }, `the annotation "protection.nslifecycle.io/legal" cannot be declared: owner is required`},
-		{func(p *namespace.Protection) { p.Reason = "\t" }, "reason is required"},
-		{func(p *namespace.Protection) { p.Reason = "a\u2028b" }, "reason must be one line of characters that can be seen"},
-		{func(p *namespace.Protection) { p.Owner = "\xff" }, "owner must be valid UTF-8"},
-		{func(p *namespace.Protection) { p.Owner = strings.Repeat("a", 513) }, "owner is too long"},
+		{func(p *declare.Protection) { p.Name = "" }, `the annotation "protection.nslifecycle.io/" cannot be declared: name part must be non-empty`},
+		{func(p *declare.Protection) { p.Name = strings.Repeat("a", 64) }, "name part must be no more than 63 bytes"},
+		{func(p *declare.Protection) { p.Name = "a/b" }, "a valid label key must consist of"},
+		{func(p *declare.Protection) { p.Name = "\xff" }, "name part must consist of"},
+		{func(p *declare.Protection) { p.Owner = "" }, `the annotation "protection.nslifecycle.io/legal" cannot be declared: owner is required`},
+		{func(p *declare.Protection) { p.Reason = "\t" }, "reason is required"},
+		{func(p *declare.Protection) { p.Reason = "a\u2028b" }, "reason must be one line of characters that can be seen"},
+		{func(p *declare.Protection) { p.Owner = "\xff" }, "owner must be valid UTF-8"},
+		{func(p *declare.Protection) { p.Owner = strings.Repeat("a", 513) }, "owner is too long"},
 	} {
 		p := ok
 		tt.change(&p)
@@ -177,7 +178,7 @@ func protectedNamespace(pairs ...string) namespace.Namespace {
 func TestValidateDeleteProtected(t *testing.T) {
 	t.Parallel()
 	n := protectedNamespace(legal, legalIs, backups, backupIs, "a", "b")
-	err := namespace.ValidateDelete(n, namespace.Preconditions{UID: "uid-1"}, "default")
+	err := declare.ValidateDelete(n, namespace.Preconditions{UID: "uid-1"}, "default")
 	require.ErrorIs(t, err, namespace.ErrForbidden)
 	require.EqualError(t, err, `namespaces "x" is forbidden: deletion is protected by backups (owner ops: the last copy), legal (owner team-a: contract until May);`+
 		` remove the annotations protection.nslifecycle.io/backups, protection.nslifecycle.io/legal first`)
@@ -186,16 +187,16 @@ func TestValidateDeleteProtected(t *testing.T) {
 	require.Equal(t, "namespaces", refused.Resource)
 	require.Equal(t, "x", refused.Name)
 	require.Equal(t, violations{
-		{"NamespaceProtected", "metadata.annotations[" + backups + "]", "protected by backups (owner ops: the last copy)"},
-		{"NamespaceProtected", "metadata.annotations[" + legal + "]", "protected by legal (owner team-a: contract until May)"},
+		{Type: "NamespaceProtected", Field: "metadata.annotations[" + backups + "]", Message: "protected by backups (owner ops: the last copy)"},
+		{Type: "NamespaceProtected", Field: "metadata.annotations[" + legal + "]", Message: "protected by legal (owner team-a: contract until May)"},
 	}, refused.Causes)
 
 	// What cannot be read protects as well, and does not get into the message.
 	n = protectedNamespace(legal, "\x1b[2J")
-	require.EqualError(t, namespace.ValidateDelete(n, namespace.Preconditions{}), `namespaces "x" is forbidden: deletion is protected by legal`+
+	require.EqualError(t, declare.ValidateDelete(n, namespace.Preconditions{}), `namespaces "x" is forbidden: deletion is protected by legal`+
 		` (its annotation cannot be read); remove the annotation protection.nslifecycle.io/legal first`)
 	for _, key := range []string{"protection.nslifecycle.io/", "protection.nslifecycle.io/\xff\x1b", "protection.nslifecycle.io/" + strings.Repeat("a/", 1<<10)} {
-		err = namespace.ValidateDelete(protectedNamespace(key, legalIs), namespace.Preconditions{})
+		err = declare.ValidateDelete(protectedNamespace(key, legalIs), namespace.Preconditions{})
 		require.ErrorIs(t, err, namespace.ErrForbidden, "%.60q", key)
 		require.NotContains(t, err.Error(), "\x1b")
 		require.NotContains(t, err.Error(), "\xff")
@@ -209,7 +210,7 @@ func TestValidateDeleteProtected(t *testing.T) {
 	}
 	n = protectedNamespace()
 	n.Annotations = many
-	err = namespace.ValidateDelete(n, namespace.Preconditions{})
+	err = declare.ValidateDelete(n, namespace.Preconditions{})
 	require.ErrorAs(t, err, &refused)
 	require.Len(t, refused.Causes, 100)
 	require.Less(t, len(err.Error()), 2000)
@@ -218,10 +219,10 @@ func TestValidateDeleteProtected(t *testing.T) {
 
 	// Which namespace is meant is asked first, and what may never be deleted before.
 	n = protectedNamespace(legal, legalIs)
-	require.ErrorIs(t, namespace.ValidateDelete(n, namespace.Preconditions{UID: "other"}), namespace.ErrConflict)
-	require.EqualError(t, namespace.ValidateDelete(n, namespace.Preconditions{UID: "other"}, "x"), `namespaces "x" is forbidden: this namespace may not be deleted`)
+	require.ErrorIs(t, declare.ValidateDelete(n, namespace.Preconditions{UID: "other"}), namespace.ErrConflict)
+	require.EqualError(t, declare.ValidateDelete(n, namespace.Preconditions{UID: "other"}, "x"), `namespaces "x" is forbidden: this namespace may not be deleted`)
 	delete(n.Annotations, legal)
-	require.NoError(t, namespace.ValidateDelete(n, namespace.Preconditions{}))
+	require.NoError(t, declare.ValidateDelete(n, namespace.Preconditions{}))
 }
 
 // A protection keeps a namespace from becoming terminating, and with that from being
@@ -231,7 +232,7 @@ func TestR1_ProtectedNamespaces(t *testing.T) {
 	t.Parallel()
 	active := protectedNamespace(legal, legalIs)
 	active.Spec.Finalizers = finalizer.Set{}
-	require.Error(t, namespace.ValidateDelete(active, namespace.Preconditions{}))
+	require.Error(t, declare.ValidateDelete(active, namespace.Preconditions{}))
 	require.False(t, namespace.Removable(active), "it is Active")
 
 	dying := protectedNamespace(legal, legalIs) // by a host that asks nobody
@@ -242,7 +243,7 @@ func TestR1_ProtectedNamespaces(t *testing.T) {
 	asked := protectedNamespace(legal, legalIs)
 	asked.Finalizers = finalizer.Set{}
 	updated := namespace.PrepareUpdate(dying, asked)
-	require.NoError(t, namespace.ValidateUpdate(dying, updated, now))
+	require.NoError(t, declare.ValidateUpdate(dying, updated, now))
 	require.Contains(t, updated.Annotations, legal)
 	require.True(t, namespace.Removable(updated))
 }
@@ -255,9 +256,9 @@ func TestR3_ProtectionDoesNotTurnBack(t *testing.T) {
 		asked := protectedNamespace(legal, value)
 		updated := namespace.PrepareUpdate(dying, asked)
 		require.Equal(t, dying.DeletionTimestamp, updated.DeletionTimestamp)
-		require.ErrorIs(t, namespace.ValidateUpdate(dying, updated, now), namespace.ErrInvalid)
-		require.NoError(t, namespace.ValidateDelete(updated, namespace.Preconditions{UID: "uid-1"}))
-		require.ErrorIs(t, namespace.ValidateDelete(updated, namespace.Preconditions{UID: "uid-2"}), namespace.ErrConflict)
+		require.ErrorIs(t, declare.ValidateUpdate(dying, updated, now), namespace.ErrInvalid)
+		require.NoError(t, declare.ValidateDelete(updated, namespace.Preconditions{UID: "uid-1"}))
+		require.ErrorIs(t, declare.ValidateDelete(updated, namespace.Preconditions{UID: "uid-2"}), namespace.ErrConflict)
 		require.Equal(t, updated, namespace.MarkDeleted(updated, now))
 	}
 }

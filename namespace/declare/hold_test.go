@@ -1,4 +1,4 @@
-package namespace_test
+package declare_test
 
 import (
 	"strings"
@@ -9,27 +9,28 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/declare"
 )
 
 func TestHoldAnnotation(t *testing.T) {
 	t.Parallel()
-	for want, h := range map[string]namespace.Hold{
+	for want, h := range map[string]declare.Hold{
 		holdIs: {Until: now},
 		`{"until":"2026-05-06T07:08:09Z","by":"ada","reason":"moved to \"b\""}`: {Until: now, By: "ada", Reason: `moved to "b"`},
 		`{"until":"2026-05-06T07:08:09.5Z","reason":"é"}`:                       {Until: now.Add(time.Second / 2), Reason: "é"},
 	} {
-		key, value, err := namespace.Hold{Until: h.Until.In(time.FixedZone("", 3600)), By: h.By, Reason: h.Reason}.Annotation()
+		key, value, err := declare.Hold{Until: h.Until.In(time.FixedZone("", 3600)), By: h.By, Reason: h.Reason}.Annotation()
 		require.NoError(t, err)
-		require.Equal(t, namespace.HoldAnnotation, key)
+		require.Equal(t, declare.HoldAnnotation, key)
 		require.Equal(t, want, value)
-		got, held, err := namespace.HoldOf(annotated(key, value))
+		got, held, err := declare.HoldOf(annotated(key, value))
 		require.NoError(t, err)
 		require.True(t, held)
 		require.Empty(t, cmp.Diff(h, got))
 	}
-	for text, h := range map[string]namespace.Hold{
+	for text, h := range map[string]declare.Hold{
 		"until is required":                                      {},
-		"until must be between":                                  {Until: year12000.Time},
+		"until must be between":                                  {Until: year12000},
 		"by must be valid UTF-8":                                 {Until: now, By: "\xff"},
 		"by must say something, or be left out":                  {Until: now, By: " "},
 		"reason must be one line of characters that can be seen": {Until: now, Reason: "a\x1b[2J"},
@@ -44,7 +45,7 @@ func TestHoldAnnotation(t *testing.T) {
 
 func TestHoldOf(t *testing.T) {
 	t.Parallel()
-	_, held, err := namespace.HoldOf(namespace.Meta{})
+	_, held, err := declare.HoldOf(namespace.Meta{})
 	require.NoError(t, err)
 	require.False(t, held)
 	for value, text := range map[string]string{
@@ -58,7 +59,7 @@ func TestHoldOf(t *testing.T) {
 		holdIs + "x":              "something follows the JSON object",
 		`{"until":"","until":""}`: "until is there twice",
 	} {
-		h, held, err := namespace.HoldOf(annotated(namespace.HoldAnnotation, value))
+		h, held, err := declare.HoldOf(annotated(declare.HoldAnnotation, value))
 		require.True(t, held)
 		require.Zero(t, h)
 		require.ErrorIs(t, err, namespace.ErrInvalid)
@@ -70,7 +71,7 @@ func TestHoldOf(t *testing.T) {
 // A deletion never fails for the name of who asked for it.
 func TestPrepareDeleteNamesWhoAsked(t *testing.T) {
 	t.Parallel()
-	n := protectedNamespace(namespace.GraceAnnotation, "1h")
+	n := protectedNamespace(declare.GraceAnnotation, "1h")
 	for by, want := range map[string]string{
 		"":                                   "",
 		"system:serviceaccount:ops:cleaner":  "system:serviceaccount:ops:cleaner",
@@ -78,9 +79,9 @@ func TestPrepareDeleteNamesWhoAsked(t *testing.T) {
 		strings.Repeat("\x00", 10):           "",
 		"x" + strings.Repeat("\u00e9", 1000): "x" + strings.Repeat("\u00e9", 255),
 	} {
-		next, err := namespace.PrepareDelete(n, by, now)
+		next, err := declare.PrepareDelete(n, by, now)
 		require.NoError(t, err)
-		h, held, err := namespace.HoldOf(next.Meta)
+		h, held, err := declare.HoldOf(next.Meta)
 		require.NoError(t, err)
 		require.True(t, held)
 		require.Equal(t, want, h.By)

@@ -1,0 +1,267 @@
+package declare
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/nslifecycle/nslifecycle/finalizer/syntax"
+	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/phase"
+)
+
+// The sizes of a declaration, in bytes.
+const (
+	maxValue  = 8 << 10 // of the whole annotation
+	maxName   = 512     // of an owner or requester, which may be the name of a service account
+	maxReason = 1 << 10
+	maxSource = 512 // of a resource type or a group
+	maxTime   = 64
+)
+
+// field is one string of the JSON object that a declaration is.
+type field struct {
+	name     string
+	value    *string
+	limit    int // of the value, in bytes
+	optional bool
+}
+
+// check returns an error if the value cannot be printed on one line of a terminal or a log.
+func (f field) check() error {
+	switch v := *f.value; {
+	case v == "" && f.optional:
+		return nil
+	case strings.TrimSpace(v) == "" && f.optional:
+		return fmt.Errorf("%s must say something, or be left out", f.name)
+	case strings.TrimSpace(v) == "":
+		return fmt.Errorf("%s is required", f.name)
+	case len(v) > f.limit:
+		return fmt.Errorf("%s is too long: it may have %d bytes and has %d", f.name, f.limit, len(v))
+	case !utf8.ValidString(v):
+		return fmt.Errorf("%s must be valid UTF-8", f.name)
+	case strings.ContainsFunc(v, Hidden):
+		return fmt.Errorf("%s must be one line of characters that can be seen", f.name)
+	}
+	return nil
+}
+
+// Hidden reports whether r is invisible or changes the display of other characters, such as a
+// line break or a bidirectional control. Joiners are not hidden, since several scripts need them.
+func Hidden(r rune) bool { return !unicode.IsGraphic(r) && !unicode.Is(unicode.Join_Control, r) }
+
+// Printable returns s without invalid UTF-8 and [Hidden] characters, cut to limit bytes.
+func Printable(s string, limit int) string {
+	s = strings.Map(func(r rune) rune {
+		if Hidden(r) {
+			return -1
+		}
+		return r
+	}, strings.ToValidUTF8(s, ""))
+	if len(s) > limit {
+		s = strings.ToValidUTF8(s[:limit], "")
+	}
+	return strings.TrimSpace(s)
+}
+
+// readAnnotation reads the value of the annotation key into fields. It accepts exactly one
+// JSON object, of strings, without duplicate or unknown names. Names are case-sensitive.
+func readAnnotation(key, value string, fields []field) error {
+	if err := checkKey(key); err != nil {
+		return err
+	}
+	if len(value) > maxValue {
+		return fmt.Errorf("it may have %d bytes and has %d", maxValue, len(value))
+	}
+	if !utf8.ValidString(value) {
+		return errors.New("must be valid UTF-8")
+	}
+	values, err := decodeStrings(value)
+	switch {
+	case errors.Is(err, errNotObject):
+		return fmt.Errorf("must be a JSON object with %s", names(fields))
+	case err != nil:
+		return err
+	}
+	for _, f := range fields {
+		*f.value = values[f.name]
+		delete(values, f.name)
+	}
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		return fmt.Errorf("unknown member %s: there are %s", strconv.Quote(phase.Truncate(name, maxShown)), names(fields))
+	}
+	return checkAll(fields)
+}
+
+var errNotObject = errors.New("not a JSON object")
+
+// decodeStrings decodes a JSON object of strings. Unlike Unmarshal, it refuses duplicate names
+// and null.
+func decodeStrings(text string) (map[string]string, error) {
+	d := json.NewDecoder(strings.NewReader(text))
+	if t, err := d.Token(); err != nil || t != json.Delim('{') {
+		return nil, errNotObject
+	}
+	values := map[string]string{}
+	for d.More() {
+		token, err := d.Token()
+		name, ok := token.(string)
+		if err != nil || !ok {
+			return nil, errNotObject
+		}
+		if _, twice := values[name]; twice {
+			return nil, fmt.Errorf("%s is there twice", phase.Truncate(name, maxShown))
+		}
+		if token, err = d.Token(); err != nil {
+			return nil, errNotObject
+		}
+		if values[name], ok = token.(string); !ok {
+			return nil, fmt.Errorf("%s must be a string", phase.Truncate(name, maxShown))
+		}
+	}
+	if _, err := d.Token(); err != nil {
+		return nil, errNotObject
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return nil, errors.New("something follows the JSON object")
+	}
+	return values, nil
+}
+
+// names lists the names of fields and marks optional ones.
+func names(fields []field) string {
+	list := make([]string, len(fields))
+	for i, f := range fields {
+		list[i] = f.name
+		if f.optional {
+			list[i] += " (optional)"
+		}
+	}
+	return strings.Join(list, ", ")
+}
+
+func checkAll(fields []field) error {
+	for _, f := range fields {
+		if err := f.check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkKey(key string) error {
+	if problems := syntax.QualifiedName(key); len(problems) > 0 {
+		return errors.New(problems[0])
+	}
+	return nil
+}
+
+// writeAnnotation returns key, and the value that readAnnotation reads into the same fields.
+// Empty optional fields are left out.
+func writeAnnotation(key string, fields []field) (string, string, error) {
+	err := checkKey(key)
+	if err == nil {
+		err = checkAll(fields)
+	}
+	if err != nil {
+		return "", "", invalidDeclaration(key, err)
+	}
+	var out bytes.Buffer
+	encoder := json.NewEncoder(&out)
+	encoder.SetEscapeHTML(false) // operators read it
+	separator := byte('{')
+	for _, f := range fields {
+		if *f.value == "" {
+			continue
+		}
+		out.WriteByte(separator)
+		out.WriteString(`"` + f.name + `":`)
+		_ = encoder.Encode(*f.value) // encoding a string into a buffer cannot fail
+		out.Truncate(out.Len() - 1)  // the line break that Encode appends
+		separator = ','
+	}
+	out.WriteByte('}')
+	return key, out.String(), nil
+}
+
+// readTime reads the field until.
+func readTime(text string) (time.Time, error) {
+	var t time.Time
+	if err := t.UnmarshalText([]byte(text)); err != nil {
+		return time.Time{}, errors.New("until must be a time such as 2026-01-02T15:04:05Z")
+	}
+	t = t.UTC()
+	if _, err := t.MarshalText(); err != nil || t.IsZero() { // the offset may lead to a year that has no text
+		return time.Time{}, errors.New("until is no time at which anything can end")
+	}
+	return t, nil
+}
+
+// writeTime is the reverse of readTime. It returns "" for the zero time.
+func writeTime(t time.Time) (string, error) {
+	if t.IsZero() {
+		return "", nil
+	}
+	text, err := t.UTC().MarshalText()
+	if err != nil {
+		return "", fmt.Errorf("until must be between the years 0 and 9999, got the year %d", t.UTC().Year())
+	}
+	return string(text), nil
+}
+
+// readAll reads the annotations of m whose keys begin with prefix, in the order of the keys.
+// The error is a [*namespace.Error] with one cause for each unreadable annotation.
+func readAll[T any](m namespace.Meta, prefix string, read func(key, value string) (T, error)) ([]T, error) {
+	var all []T
+	var violations []namespace.Violation
+	for _, key := range keysWith(m, prefix) {
+		v, err := read(key, m.Annotations[key])
+		if err != nil {
+			violations = append(violations, unreadable(key, m.Annotations[key], err))
+			continue
+		}
+		all = append(all, v)
+	}
+	return all, namespace.Invalid(namespace.Kind, namespace.Resource, m.Name, violations)
+}
+
+// keysWith returns the sorted keys of the annotations that begin with prefix.
+func keysWith(m namespace.Meta, prefix string) []string {
+	var keys []string
+	for key := range m.Annotations {
+		if strings.HasPrefix(key, prefix) {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// maxShown limits the keys and names that errors repeat, in bytes.
+const maxShown = 256
+
+func annotationField(key string) string {
+	return "metadata.annotations[" + phase.Truncate(key, maxShown) + "]"
+}
+
+func unreadable(key, value string, err error) namespace.Violation {
+	return namespace.InvalidField(annotationField(key), value, err.Error())
+}
+
+// invalidDeclaration is the error of a declaration that cannot be written as an annotation.
+func invalidDeclaration(key string, err error) error {
+	return &namespace.Error{
+		Kind: namespace.ErrInvalid, Resource: namespace.Resource,
+		Message: "the annotation " + strconv.Quote(phase.Truncate(key, maxShown)) + " cannot be declared: " + err.Error(),
+		Causes:  []namespace.Violation{{Type: namespace.FieldInvalid, Field: annotationField(key), Message: "Invalid value: " + err.Error()}},
+	}
+}
