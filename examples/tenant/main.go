@@ -1,94 +1,80 @@
-// Tenant is the program of the README's "First use": a namespace is created,
-// filled, deleted, and gone.
+// Tenant is the first program: a tenant is created, gets an invoice and files, and is deleted
+// with all of it.
 //
-//	go run ./examples/tenant
+//	DATABASE_URL=postgres://localhost/app go run ./examples/tenant
 package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
+	"log"
 	"os"
 
-	"github.com/nslifecycle/nslifecycle/examples/internal/command"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/namespace"
-	"github.com/nslifecycle/nslifecycle/namespace/controller"
+	"github.com/nslifecycle/nslifecycle/namespace/lifecycle"
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
-	"github.com/nslifecycle/nslifecycle/store/memory"
+	"github.com/nslifecycle/nslifecycle/store/postgres"
 )
 
-var program = command.Program{Name: "tenant", About: `
-Tenant creates a namespace in memory, fills it, deletes it, and waits until it is removed.
-
-    go run ./examples/tenant
-`}
-
-func main() {
-	program.Main(func(ctx context.Context, args []string) error {
-		if err := program.Flags().Parse(os.Stdout, args); err != nil {
-			return err
-		}
-		return run(ctx, os.Stdout)
-	})
+// Invoices are kept in the store, files in a directory for each tenant.
+type Invoice struct {
+	Cents int64 `json:"cents"`
 }
 
-func run(ctx context.Context, w io.Writer) (err error) {
+var (
+	invoices = registry.ResourceType{Version: "v1", Resource: "invoices", Kind: "Invoice", Namespaced: true}
+	files    = deleter.Source{
+		Resource: namespace.ResourceType{Name: "files"},
+		Content: deleter.Funcs{Delete: func(_ context.Context, tenant deleter.Target) (remaining int, err error) {
+			return 0, os.RemoveAll("files/" + tenant.Namespace)
+		}}.Content(),
+	}
+)
+
+func main() {
+	if err := run(context.Background(), os.Getenv("DATABASE_URL")); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func run(ctx context.Context, dsn string) error {
+	db, err := postgres.Open(ctx, dsn, "tenants", nil)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	tenants, err := lifecycle.New(db, []registry.ResourceType{invoices}, &lifecycle.Options{Sources: []deleter.Source{files}})
+	if err != nil {
+		return err
+	}
+	defer tenants.Close()
 	ctx, stop := context.WithCancel(ctx)
-	defer stop()
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return tenants.Run(ctx) }) // deletes in the background
+	group.Go(func() error { defer stop(); return serve(ctx, tenants) })
+	return group.Wait()
+}
 
-	// Storage, and the rules over it. bolt.Open(path, nil) instead keeps it all in a file.
-	s, err := memory.New(nil)
+// serve stands for the requests of the service.
+func serve(ctx context.Context, tenants *lifecycle.Service) error {
+	acme, err := tenants.Create(ctx, "acme")
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, s.Close()) }()
-	documents := registry.ResourceType{Group: "example.com", Version: "v1", Resource: "documents", Kind: "Document", Namespaced: true}
-	r, err := registry.New(s, &registry.Options{Types: []registry.ResourceType{documents}})
+	content, err := lifecycle.NewContent[Invoice](tenants.Registry(), invoices)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, r.Close()) }()
-
-	// The controller empties what is deleted, and lets it go when it is empty.
-	d, err := r.Deleter(nil) // all declared types
-	if err != nil {
+	if _, err := content.Create(ctx, "acme", lifecycle.Named("2026-001", Invoice{Cents: 4200})); err != nil {
 		return err
 	}
-	c, err := controller.New(r, d, r.Party(), &controller.Options{
-		Hooks: []controller.Hooks{{Removed: func(ref namespace.Ref) {
-			fmt.Fprintf(w, "%s is gone\n", ref.Name)
-			stop() // a service would run on
-		}}},
-	})
-	if err != nil {
+	if _, err := tenants.Delete(ctx, "acme"); err != nil {
 		return err
 	}
-
-	// A tenant comes ...
-	var acme namespace.Namespace
-	acme.Name = "acme"
-	if acme, err = r.Create(ctx, acme); err != nil {
-		return err
-	}
-	content, err := r.Content(documents.Name())
-	if err != nil {
-		return err
-	}
-	var letter registry.Object
-	letter.Name = "letter"
-	if _, err := content.Create(ctx, "acme", letter); err != nil {
-		return err
-	}
-	fmt.Fprintf(w, "%s is %s\n", acme.Name, acme.Phase())
-
-	// ... and goes. From this very commit on nothing can be created in it.
-	if acme, err = r.Delete(ctx, "acme", namespace.Preconditions{UID: acme.UID}); err != nil {
-		return err
-	}
-	fmt.Fprintf(w, "%s is %s\n", acme.Name, acme.Phase())
-	_, err = content.Create(ctx, "acme", registry.Object{Meta: namespace.Meta{Name: "late"}})
-	fmt.Fprintln(w, err)
-
-	return c.Run(ctx)
+	_, err = content.Create(ctx, "acme", lifecycle.Named("2026-002", Invoice{}))
+	fmt.Println(err) // nothing is created in a tenant that is being deleted
+	return tenants.WaitRemoved(ctx, acme.Name, acme.UID)
 }

@@ -1,26 +1,28 @@
 package main
 
 import (
-	"bytes"
 	"os"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 
-	"github.com/nslifecycle/nslifecycle/examples/internal/programs"
+	"github.com/nslifecycle/nslifecycle/store/postgres/pgtest"
 )
 
-func TestMain(m *testing.M) { programs.Main(m, main) }
-
-func TestConduct(t *testing.T) { programs.Conduct{}.Check(t) } // it is over before it can be interrupted
-
-func TestOutput(t *testing.T) {
-	var out bytes.Buffer
-	require.NoError(t, run(t.Context(), &out))
-	want, err := os.ReadFile("testdata/output.txt")
+// The program runs twice on one database and leaves no file behind.
+func TestRun(t *testing.T) {
+	server, err := pgtest.Start(t.Context(), nil)
+	if os.Getenv("NSLIFECYCLE_REQUIRE_SERVERS") == "" && err != nil {
+		t.Skip(err)
+	}
 	require.NoError(t, err)
-	if diff := cmp.Diff(string(want), out.String()); diff != "" {
-		t.Errorf("output (-want +got):\n%s", diff)
+	defer func() { require.NoError(t, server.Stop()) }()
+	t.Chdir(t.TempDir())
+	for range 2 {
+		require.NoError(t, os.MkdirAll("files/acme/2026", 0o700))
+		require.NoError(t, run(t.Context(), server.DSN("postgres")))
+		left, err := os.ReadDir("files")
+		require.NoError(t, err)
+		require.Empty(t, left)
 	}
 }

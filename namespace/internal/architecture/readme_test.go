@@ -13,7 +13,7 @@ import (
 
 const root = "../../.."
 
-// Go code in the README is code that is compiled and tested elsewhere.
+// Each Go block of the README is part of an example, which is compiled and tested.
 func TestREADMEShowsRealCode(t *testing.T) {
 	readme, err := os.ReadFile(filepath.Join(root, "README.md"))
 	require.NoError(t, err)
@@ -34,16 +34,17 @@ func TestREADMEShowsRealCode(t *testing.T) {
 	}
 }
 
-// Links from the project's documents to its files lead somewhere.
-func TestDocumentsLinkToWhatThereIs(t *testing.T) {
+// Each link from a document of the project to a file of it leads to an existing file.
+func TestLinksOfDocuments(t *testing.T) {
+	block := regexp.MustCompile("(?s)```.*?```")
 	link := regexp.MustCompile(`\]\(([^)#:]+)(#[^)]*)?\)`)
 	err := filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
 		if err != nil || filepath.Ext(path) != ".md" {
 			return err
 		}
 		data, err := os.ReadFile(path)
-		for _, m := range link.FindAllStringSubmatch(string(data), -1) {
-			if _, err := os.Stat(filepath.Join(filepath.Dir(path), m[1])); err != nil {
+		for _, m := range link.FindAllSubmatch(block.ReplaceAll(data, nil), -1) {
+			if _, err := os.Stat(filepath.Join(filepath.Dir(path), string(m[1]))); err != nil {
 				t.Errorf("%s links to %s: %v", path, m[1], err)
 			}
 		}
