@@ -17,7 +17,9 @@ import (
 	"fmt"
 	"strings"
 	"time"
-	"unicode/utf8"
+
+	"github.com/nslifecycle/nslifecycle/finalizer/syntax"
+	"github.com/nslifecycle/nslifecycle/phase"
 )
 
 // Target is one incarnation of a terminating namespace. Nothing that is done for
@@ -52,27 +54,15 @@ func (t Target) Validate() error {
 // ValidateView is Validate for looking only: DeletedAt may be zero, since the namespace
 // may be Active (see [Viewer]).
 func (t Target) ValidateView() error {
-	if err := checkText("target namespace", t.Namespace); err != nil {
+	if err := checkSegment("target namespace", t.Namespace); err != nil {
 		return err
 	}
-	return checkText("target uid", t.UID)
+	return checkSegment("target uid", t.UID)
 }
 
-// maxText bounds names: no longer one fits a DNS name or a Kubernetes object name.
-const maxText = 253
-
-func checkText(what, s string) error {
-	switch {
-	case s == "":
-		return fmt.Errorf("%w %s: must not be empty", ErrInvalid, what)
-	case len(s) > maxText:
-		return fmt.Errorf("%w %s: must be no more than %d bytes, has %d", ErrInvalid, what, maxText, len(s))
-	case !utf8.ValidString(s):
-		return fmt.Errorf("%w %s %q: must be valid UTF-8", ErrInvalid, what, s)
-	case s == "." || s == "..":
-		return fmt.Errorf("%w %s %q: must not be a path", ErrInvalid, what, s)
-	case strings.ContainsFunc(s, func(r rune) bool { return r == '/' || r < ' ' || r == 0x7f }):
-		return fmt.Errorf("%w %s %q: must not contain slashes or control characters", ErrInvalid, what, s)
+func checkSegment(field, s string) error {
+	if problems := syntax.PathSegment(s); len(problems) > 0 {
+		return fmt.Errorf("%w %s %q: %s", ErrInvalid, field, phase.Truncate(s, 100), strings.Join(problems, ", "))
 	}
 	return nil
 }

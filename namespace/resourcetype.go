@@ -1,11 +1,11 @@
 package namespace
 
 import (
-	"errors"
 	"fmt"
 	"strings"
-	"unicode"
-	"unicode/utf8"
+
+	"github.com/nslifecycle/nslifecycle/finalizer/syntax"
+	"github.com/nslifecycle/nslifecycle/phase"
 )
 
 // ResourceType names a type of content, such as "pods" or "widgets.example.com".
@@ -31,9 +31,9 @@ func (t ResourceType) Compare(u ResourceType) int {
 }
 
 // Validate returns nil, or an error that names the field and the rule. A name may have any
-// printable characters except dots and slashes; a group may have dots.
+// characters of a path segment except dots; a group may have dots.
 func (t ResourceType) Validate() error {
-	if err := checkPathSegment("resource name", t.Name); err != nil {
+	if err := checkSegment("resource name", t.Name); err != nil {
 		return err
 	}
 	if strings.Contains(t.Name, ".") {
@@ -42,28 +42,12 @@ func (t ResourceType) Validate() error {
 	if t.Group == "" {
 		return nil
 	}
-	return checkPathSegment("resource group", t.Group)
+	return checkSegment("resource group", t.Group)
 }
 
-// maxPathSegment is the longest DNS name and Kubernetes object name, in bytes.
-const maxPathSegment = 253
-
-// checkPathSegment returns an error if s could not be one segment of a path or a storage key.
-func checkPathSegment(field, s string) error {
-	var rule string
-	switch {
-	case s == "":
-		return errors.New(field + ": must not be empty")
-	case len(s) > maxPathSegment:
-		return fmt.Errorf("%s: must be no more than %d bytes, has %d", field, maxPathSegment, len(s))
-	case !utf8.ValidString(s):
-		rule = "must be valid UTF-8"
-	case s == "." || s == "..":
-		rule = "must not be a path"
-	case strings.ContainsFunc(s, func(r rune) bool { return r == '/' || unicode.IsControl(r) }):
-		rule = "must not contain slashes or control characters"
-	default:
-		return nil
+func checkSegment(field, s string) error {
+	if problems := syntax.PathSegment(s); len(problems) > 0 {
+		return fmt.Errorf("%s %q: %s", field, phase.Truncate(s, 100), strings.Join(problems, ", "))
 	}
-	return fmt.Errorf("%s %q: %s", field, s, rule)
+	return nil
 }

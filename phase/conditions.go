@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 )
 
 // MaxMessage is the greatest length of a condition's message, in bytes. A longer
@@ -31,7 +30,7 @@ func Conditions(old []Condition, seen Observation, qualifier string, now time.Ti
 		c := &ours[i]
 		c.Type = c.Type.Qualified(qualifier)
 		c.LastTransitionTime = At(now)
-		c.Message = bounded(c.Message)
+		c.Message = Truncate(c.Message, MaxMessage)
 		if before, ok := find(old, c.Type); ok && before.Status == c.Status {
 			c.LastTransitionTime = before.LastTransitionTime
 		}
@@ -205,7 +204,7 @@ func waived(lists ...[]error) string {
 	}
 	told := all[:min(len(all), maxWaived)]
 	for i, text := range told {
-		told[i] = cut(text, maxWaivedText)
+		told[i] = Truncate(text, maxWaivedText)
 	}
 	message := "; waived: " + joined(told)
 	if more := len(all) - len(told); more > 0 {
@@ -225,22 +224,4 @@ func (o Observation) gap() string {
 		return "some may still come; it will be looked at again"
 	}
 	return "some counts were negative"
-}
-
-// bounded returns a message that can be stored: valid UTF-8, and not too long.
-func bounded(message string) string {
-	return cut(strings.ToValidUTF8(message, string(utf8.RuneError)), MaxMessage)
-}
-
-// cut returns as much of s as fits into so many bytes, at a rune's end if it is UTF-8.
-func cut(s string, most int) string {
-	const mark = " (cut)"
-	if len(s) <= most {
-		return s
-	}
-	end := most - len(mark)
-	for end > 0 && !utf8.RuneStart(s[end]) {
-		end--
-	}
-	return s[:end] + mark
 }

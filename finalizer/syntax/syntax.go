@@ -7,6 +7,8 @@ package syntax
 import (
 	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // The greatest lengths, in bytes.
@@ -105,6 +107,31 @@ func LabelValue(s string) []string {
 	}
 	if s != "" && !isKey(s) {
 		wrong = append(wrong, valueText)
+	}
+	return wrong
+}
+
+// PathSegment checks one segment of a URL path or a storage key: a valid one needs no escape
+// and leads nowhere else.
+func PathSegment(s string) []string {
+	switch {
+	case s == "":
+		return []string{"must not be empty"}
+	case len(s) > MaxSubdomain:
+		return []string{tooLong(MaxSubdomain, "bytes") + ", has " + strconv.Itoa(len(s))}
+	case s == "." || s == "..":
+		return []string{"may not be '" + s + "'"}
+	case !utf8.ValidString(s):
+		return []string{"must be valid UTF-8"}
+	}
+	var wrong []string
+	for _, c := range "/%" {
+		if strings.ContainsRune(s, c) {
+			wrong = append(wrong, "may not contain '"+string(c)+"'")
+		}
+	}
+	if strings.ContainsFunc(s, unicode.IsControl) {
+		wrong = append(wrong, "may not contain control characters")
 	}
 	return wrong
 }

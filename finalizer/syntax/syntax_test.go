@@ -104,3 +104,22 @@ func BenchmarkQualifiedName(b *testing.B) {
 		QualifiedName("example.com/my-name")
 	}
 }
+
+func TestPathSegment(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("a", 253)
+	for _, tt := range []struct{ s, want string }{
+		{"a", ""},
+		{"Ä b...", ""},
+		{long, ""},
+		{"", "must not be empty"},
+		{long + "a", "must be no more than 253 bytes, has 254"},
+		{".", "may not be '.'"},
+		{"..", "may not be '..'"},
+		{"a\xff", "must be valid UTF-8"},
+		{"a/b%", "may not contain '/'; may not contain '%'"},
+		{"a\u0085", "may not contain control characters"},
+	} {
+		require.Equal(t, tt.want, strings.Join(PathSegment(tt.s), "; "), "%q", tt.s)
+	}
+}

@@ -18,6 +18,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/internal/codec"
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/kinds"
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
+	"github.com/nslifecycle/nslifecycle/phase"
 )
 
 // document is one object that a file describes.
@@ -40,21 +41,12 @@ const maxLists = 4 // lists within lists
 func (s *Syncer) decode(f File) ([]document, error) {
 	d := decoder{codec: s.codec, types: s.types, space: s.space, file: f.Name, most: s.options.MaxObjects}
 	if err := d.read(f.Data); err != nil {
-		return nil, fmt.Errorf("%w: %s", ErrDocument, clip(err.Error()))
+		return nil, fmt.Errorf("%w: %s", ErrDocument, phase.Truncate(err.Error(), 1<<10))
 	}
 	if !d.any {
 		return nil, fmt.Errorf("%w: there is no document", ErrDocument)
 	}
 	return d.documents, nil
-}
-
-// clip cuts a text that repeats much of a document.
-func clip(text string) string {
-	const most = 1 << 10
-	if len(text) > most {
-		return strings.ToValidUTF8(text[:most], "") + "..."
-	}
-	return text
 }
 
 // The aliases of YAML repeat what they name. The JSON form of a file may be so many

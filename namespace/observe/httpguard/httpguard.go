@@ -23,6 +23,7 @@ import (
 	"strings"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/phase"
 )
 
 // Any, as a host of [New], accepts every Host. It is for servers behind a proxy that
@@ -59,7 +60,7 @@ func New(hosts ...string) (*Guard, error) {
 func (g *Guard) Check(r *http.Request) error {
 	if !g.reachedBy(r.Host) {
 		return forbidden("the request is for the host %q, which this server does not answer to: "+
-			"use localhost or an IP address, or have the operator allow the name", excerpt(r.Host))
+			"use localhost or an IP address, or have the operator allow the name", phase.Truncate(r.Host, 128))
 	}
 	if link(r) {
 		return nil
@@ -111,6 +112,3 @@ func link(r *http.Request) bool {
 func forbidden(format string, args ...any) error {
 	return &namespace.Error{Kind: namespace.ErrForbidden, Message: fmt.Sprintf(format, args...)}
 }
-
-// excerpt bounds the part of a request that a message repeats.
-func excerpt(text string) string { return text[:min(len(text), 128)] }

@@ -256,7 +256,7 @@ func ending(r Result) string {
 func (d *drop) record(action audit.Action, follows, detail string) audit.Record {
 	return audit.Record{
 		Action: action, Namespace: d.req.Name, UID: d.req.UID, By: d.req.By, Reason: d.req.Reason,
-		Finalizers: slices.Clone(d.req.Finalizers), Follows: follows, Detail: short(detail),
+		Finalizers: slices.Clone(d.req.Finalizers), Follows: follows, Detail: phase.Truncate(detail, maxText),
 	}
 }
 

@@ -179,11 +179,5 @@ func checkFinalizers(name, what string, finalizers []finalizer.Name) error {
 	return nil
 }
 
-// short cuts a text to what a record's detail may have.
-func short(text string) string {
-	const most = 4 << 10
-	if len(text) > most {
-		text = text[:most] + "..."
-	}
-	return strings.ToValidUTF8(text, "\uFFFD")
-}
+// maxText limits the texts of a record, in bytes.
+const maxText = 4 << 10

@@ -3,6 +3,7 @@ package force
 import (
 	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/namespace/operate/audit"
+	"github.com/nslifecycle/nslifecycle/phase"
 )
 
 // keep returns an inventory as it is put on record. What is wrong with it is among its
@@ -37,5 +38,5 @@ func keep(listed deleter.Inventory, err error) audit.Inventory {
 }
 
 func failure(source string, err error) audit.Failure {
-	return audit.Failure{Source: source, Text: short(err.Error())}
+	return audit.Failure{Source: source, Text: phase.Truncate(err.Error(), maxText)}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/finalizer"
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/operate/audit"
+	"github.com/nslifecycle/nslifecycle/phase"
 )
 
 // SweepRequest is what [Sweep] is to do.
@@ -200,7 +201,7 @@ func (s *sweep) end(ctx context.Context, result *SweepResult, err error) error {
 	if err != nil {
 		detail += ": " + err.Error()
 	}
-	record := s.record(audit.Swept, short(detail))
+	record := s.record(audit.Swept, phase.Truncate(detail, maxText))
 	if len(result.Left)+len(result.Failures) > 0 {
 		record.Inventory = &audit.Inventory{Objects: result.Left, Failures: result.Failures}
 	}

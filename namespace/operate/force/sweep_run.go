@@ -12,6 +12,7 @@ import (
 
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/operate/audit"
+	"github.com/nslifecycle/nslifecycle/phase"
 )
 
 // sweep is one call.
@@ -282,10 +283,10 @@ func (s *sweep) result() SweepResult {
 		}
 	}
 	for _, f := range s.unknown {
-		r.Failures = append(r.Failures, audit.Failure{Source: f.Source, Text: short("did not answer when the inventory was taken: " + f.Text)})
+		r.Failures = append(r.Failures, audit.Failure{Source: f.Source, Text: phase.Truncate("did not answer when the inventory was taken: "+f.Text, maxText)})
 	}
 	for _, f := range s.faults {
-		r.Failures = append(r.Failures, audit.Failure{Source: f.resource, Text: short(fmt.Sprintf("%s: %v", f.text(), f.first))})
+		r.Failures = append(r.Failures, audit.Failure{Source: f.resource, Text: phase.Truncate(fmt.Sprintf("%s: %v", f.text(), f.first), maxText)})
 	}
 	return r
 }

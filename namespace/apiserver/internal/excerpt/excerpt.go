@@ -2,14 +2,11 @@
 // it.
 package excerpt
 
-import "strings"
+import "github.com/nslifecycle/nslifecycle/phase"
 
 const most = 100 // bytes
 
 // Of returns text, or its beginning when it is long, as valid UTF-8.
 func Of(text string) string {
-	if len(text) > most {
-		return strings.ToValidUTF8(text[:most], "") + "..."
-	}
-	return strings.ToValidUTF8(text, "\uFFFD")
+	return phase.Truncate(text, most)
 }

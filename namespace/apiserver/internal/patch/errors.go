@@ -7,6 +7,7 @@ import (
 
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/kinds"
+	"github.com/nslifecycle/nslifecycle/phase"
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
@@ -58,14 +59,8 @@ func invalidOption(field, kind, message string) error {
 	return namespace.Invalid("PatchOptions.meta.k8s.io", "", "", []namespace.Violation{{Type: kind, Field: field, Message: message}})
 }
 
-// clip returns what people will read of a long text.
-func clip(s string) string {
-	const limit = 500
-	if len(s) > limit {
-		s = s[:limit] + "..."
-	}
-	return strings.ToValidUTF8(s, "\uFFFD")
-}
+// clip returns the beginning of a long text.
+func clip(s string) string { return phase.Truncate(s, 500) }
 
 // guarded turns a panic of the libraries beneath f into an error. A hostile patch can
 // have them compare the keys of list items that cannot be compared, or nulls in lists.
