@@ -69,6 +69,7 @@ var rooms = []room{
 	{8, "deleter/kubernetes", append(wireFormat, "k8s.io/client-go/")},
 	{8, "namespace/internal", nil},
 
+	{9, "deleter/kubernetes/agent", []string{"k8s.io/", "github.com/prometheus/client_golang/", "golang.org/x/sync/"}},
 	{9, "examples", []string{""}}, // any library
 }
 

@@ -20,7 +20,7 @@ func TestREADMEShowsRealCode(t *testing.T) {
 	blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(string(readme), -1)
 	require.NotEmpty(t, blocks)
 	var sources strings.Builder
-	err = filepath.WalkDir(filepath.Join(root, "examples"), func(path string, _ fs.DirEntry, err error) error {
+	err = filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
 		if err != nil || filepath.Ext(path) != ".go" {
 			return err
 		}
@@ -30,7 +30,7 @@ func TestREADMEShowsRealCode(t *testing.T) {
 	})
 	require.NoError(t, err)
 	for _, block := range blocks {
-		require.True(t, strings.Contains(sources.String(), block[1]), "no example contains this block of the README:\n%s", block[1])
+		require.True(t, strings.Contains(sources.String(), block[1]), "no file contains this block of the README:\n%s", block[1])
 	}
 }
 

@@ -38,7 +38,7 @@
 // A gauge that is 0 may mean that nothing is terminating, or that the controller hears of
 // nothing: a standby, or one whose watch fails. Export beside it whether the process leads
 // and whether its watch is in order, and alert on the absence of one that does and has, as
-// examples/kubernetes can with nslifecycle_leader and nslifecycle_watching.
+// deleter/kubernetes/agent can with nslifecycle_leader and nslifecycle_watching.
 //
 // No label holds the name of a namespace. Resource types are few in a host that lists
 // them and many in one that discovers them: the first [Options.Resources] that have

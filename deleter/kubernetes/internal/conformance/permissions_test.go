@@ -58,7 +58,7 @@ func (w *world) grant(file string) {
 // itself says so: for finding, emptying, telling and finalizing, and for the lease.
 func TestKubernetesPermissions(t *testing.T) {
 	w := newWorld(t, realKubernetes(t, "admin"))
-	w.grant("../../../../examples/kubernetes/permissions.yaml")
+	w.grant("../../agent/permissions.yaml")
 	account := rest.CopyConfig(w.config)
 	account.Impersonate.UserName = "system:serviceaccount:kube-system:nslifecycle"
 	control(t, account, "example.com/account", &cluster.Options{Wait: -1})

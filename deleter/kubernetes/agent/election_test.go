@@ -1,4 +1,4 @@
-package main
+package agent
 
 import (
 	"bytes"
@@ -31,16 +31,15 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/controller"
 )
 
-// leases is an API server that has nothing but one lease. It is reached without a
-// network, so that it can be used in virtual time.
+// leases is an API server with one lease, as an http.RoundTripper: it works in virtual time.
 type leases struct {
 	mu      sync.Mutex
 	lease   *coordination.Lease
-	writes  []string  // who held it after each write of the agent's
-	renewed time.Time // when the agent last wrote itself into it
+	writes  []string  // holders written by the agent
+	renewed time.Time // time of the agent's last renewal
 
-	// before and after are asked around each request, with the holder that it writes
-	// (none: a GET); an error of theirs is the answer. Nil: nothing happens.
+	// before and after run around each request, with the holder that it writes (nil for a
+	// GET). Their error fails the request.
 	before, after func(r *http.Request, holder *string) error
 }
 
@@ -107,7 +106,7 @@ func (l *leases) put(in *coordination.Lease) {
 	l.lease.TypeMeta = metav1.TypeMeta{Kind: "Lease", APIVersion: "coordination.k8s.io/v1"}
 }
 
-// take gives the lease to another replica.
+// take assigns the lease to another replica.
 func (l *leases) take(holder string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -129,7 +128,6 @@ func (l *leases) lastRenewed() time.Time {
 	return l.renewed
 }
 
-// meet sets what happens around each request.
 func (l *leases) meet(before, after func(*http.Request, *string) error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -143,12 +141,12 @@ func status(code int, reason metav1.StatusReason) (int, any) {
 	}
 }
 
-// working is work that ends a second after it is told to.
+// working is work that takes a second to stop.
 type working struct {
 	controller.Namespaces
 	now   atomic.Bool
 	began chan struct{}
-	ended chan time.Time // told when
+	ended chan time.Time // receives when the work was asked to stop
 }
 
 func (w *working) Terminating(ctx context.Context, _ string) iter.Seq2[namespace.TerminationEvent, error] {
@@ -156,42 +154,42 @@ func (w *working) Terminating(ctx context.Context, _ string) iter.Seq2[namespace
 		w.now.Store(true)
 		w.began <- struct{}{}
 		<-ctx.Done()
-		told := time.Now()
+		asked := time.Now()
 		<-time.After(time.Second)
 		w.now.Store(false)
-		w.ended <- told
+		w.ended <- asked
 		yield(namespace.TerminationEvent{}, context.Cause(ctx))
 	}
 }
 
-// hears calls a function for all that is said.
-type hears func(string)
+// onOutput is a writer that calls a function.
+type onOutput func(string)
 
-func (h hears) Write(text []byte) (int, error) {
+func (h onOutput) Write(text []byte) (int, error) {
 	h(string(text))
 	return len(text), nil
 }
 
-// candidate is a replica whose lease lasts 15 seconds.
+// candidate is a replica with a lease of 15 seconds.
 type candidate struct {
-	*agent
+	*Agent
 	*working
 	*leases
-	stop func() // ends it
+	stop func()
 }
 
-// newCandidate makes one that leads.
+// newCandidate returns a candidate that leads.
 func newCandidate(t *testing.T, hear func(c *candidate, text string)) *candidate {
 	t.Helper()
 	c := &candidate{leases: &leases{}, working: &working{began: make(chan struct{}, 9), ended: make(chan time.Time, 9)}}
-	c.agent = newBareAgent(t, &rest.Config{Host: "http://leases", Transport: c.leases}, hears(func(text string) { hear(c, text) }))
+	c.Agent = newBareAgent(t, &rest.Config{Host: "http://leases", Transport: c.leases}, onOutput(func(text string) { hear(c, text) }))
 	var err error
 	nothing := struct{ deleter.Deleter }{}
-	c.agent.controller, err = controller.New(c.working, nothing, namespace.Party{Finalizer: finalizer.Kubernetes}, nil)
+	c.Agent.controller, err = controller.New(c.working, nothing, namespace.Party{Finalizer: finalizer.Kubernetes}, nil)
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), klog.New(nil)))
 	ended := make(chan error, 1)
-	go func() { ended <- c.elected(ctx) }()
+	go func() { ended <- c.elect(ctx) }()
 	c.stop = sync.OnceFunc(func() {
 		cancel()
 		require.NoError(t, <-ended)
@@ -200,14 +198,13 @@ func newCandidate(t *testing.T, hear func(c *candidate, text string)) *candidate
 	return c
 }
 
-func newBareAgent(t *testing.T, connection *rest.Config, w io.Writer) *agent {
+func newBareAgent(t *testing.T, connection *rest.Config, w io.Writer) *Agent {
 	t.Helper()
 	connection.ContentType = "application/json"
-	a := &agent{connection: connection, said: said{w: w}}
-	a.config.lease = lease{elect: true, namespace: "kube-system", name: "trial", identity: "first", duration: 15 * time.Second}
-	a.ledger = newLedger(a.say)
+	a := &Agent{connection: connection, config: Config{Output: w, Lease: &Lease{Namespace: "kube-system", Name: "trial", Identity: "first", Duration: 15 * time.Second}}}
+	a.progress = newProgress(a.report)
 	var err error
-	a.metrics, err = newMetrics(finalizer.Kubernetes, a.ledger)
+	a.metrics, err = newMetrics(finalizer.Kubernetes, a.progress)
 	require.NoError(t, err)
 	return a
 }
@@ -216,8 +213,7 @@ func quiet(*candidate, string) {}
 
 var errDown = errors.New("the server is down")
 
-// However the lease cannot be renewed, the work has ended before another replica may
-// take it.
+// However renewals fail, the work ends before another replica may take the lease.
 func TestWorkEndsBeforeTheLease(t *testing.T) {
 	t.Parallel()
 	silent := func(r *http.Request, _ *string) error {
@@ -246,7 +242,7 @@ func TestWorkEndsBeforeTheLease(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := newCandidate(t, quiet)
 				c.meet(tt.before, tt.after)
-				if tt.before == nil { // a renewal whose answer comes late is the last
+				if tt.before == nil { // the last renewal is one with a late response
 					<-time.After(4 * time.Second)
 					c.meet(func(*http.Request, *string) error { return errDown }, nil)
 				}
@@ -258,20 +254,19 @@ func TestWorkEndsBeforeTheLease(t *testing.T) {
 	}
 }
 
-// A leader that fails to renew its lease gives it up after its work has ended, and so
-// does one that leaves.
-func TestLeaseGivenUpAfterWork(t *testing.T) {
+// A leader that stops, or cannot renew its lease, releases the lease after its work has ended.
+func TestLeaseReleasedAfterWork(t *testing.T) {
 	t.Parallel()
 	for _, leaves := range []bool{true, false} {
 		t.Run("leaves "+strconv.FormatBool(leaves), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := newCandidate(t, quiet)
-				given := make(chan bool, 9)
+				released := make(chan bool, 9)
 				c.meet(func(_ *http.Request, holder *string) error {
 					switch {
 					case holder == nil:
 					case *holder == "":
-						given <- c.now.Load()
+						released <- c.now.Load()
 					case !leaves:
 						return errDown
 					}
@@ -280,7 +275,7 @@ func TestLeaseGivenUpAfterWork(t *testing.T) {
 				if leaves {
 					c.stop()
 				}
-				require.False(t, <-given, "at work still")
+				require.False(t, <-released, "still working")
 				synctest.Wait()
 				require.Empty(t, c.holder())
 				require.EqualValues(t, 1, *c.lease.Spec.LeaseDurationSeconds)
@@ -290,8 +285,7 @@ func TestLeaseGivenUpAfterWork(t *testing.T) {
 	}
 }
 
-// Another replica's lease is left alone, at whatever moment that takes it while this
-// one cannot renew it.
+// A replica that cannot renew never overwrites the lease of another one, whenever that takes it.
 func TestLeaseOfAnotherIsKept(t *testing.T) {
 	t.Parallel()
 	for tenths := range 150 {
@@ -312,16 +306,16 @@ func TestLeaseOfAnotherIsKept(t *testing.T) {
 			}, nil)
 			<-c.ended
 			c.stop()
-			require.NotContains(t, c.writes, "", "it was second's, after %d tenths of a second", tenths)
+			require.NotContains(t, c.writes, "", "taken after %d tenths of a second", tenths)
 		})
 	}
 }
 
-// A lease that was taken between the look at it and the release is left alone.
+// A lease that another replica takes between read and release stays with that replica.
 func TestLeaseTakenBeforeRelease(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c := newCandidate(t, func(_ *candidate, text string) { require.NotContains(t, text, "given up") })
+		c := newCandidate(t, func(_ *candidate, text string) { require.NotContains(t, text, "release") })
 		c.meet(func(_ *http.Request, holder *string) error {
 			if holder != nil && *holder == "" {
 				c.take("second")
@@ -333,14 +327,14 @@ func TestLeaseTakenBeforeRelease(t *testing.T) {
 	})
 }
 
-// A leader that sees another one stops at once, and stands by when it has stopped.
+// A leader that sees another holder stops at once, and then stands by.
 func TestAnotherLeads(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		stands := make(chan bool, 9)
+		standby := make(chan bool, 9)
 		c := newCandidate(t, func(c *candidate, text string) {
 			if strings.HasPrefix(text, "standing by: second leads") {
-				stands <- c.now.Load()
+				standby <- c.now.Load()
 			}
 		})
 		seen := make(chan time.Time, 99)
@@ -356,7 +350,7 @@ func TestAnotherLeads(t *testing.T) {
 		})
 		c.take("second")
 		require.Equal(t, <-seen, <-c.ended)
-		require.False(t, <-stands, "at work still")
+		require.False(t, <-standby, "still working")
 		synctest.Wait()
 		require.Empty(t, c.ready.get())
 		require.NotContains(t, c.writes, "")
@@ -369,15 +363,15 @@ func TestAnotherLeads(t *testing.T) {
 	})
 }
 
-// The lease has a connection of its own: HTTP/2 has one for all requests of a client,
-// and client-go one client for all that connect alike.
+// The lease has its own connection. By default client-go shares one HTTP/2 connection between all
+// clients of the same configuration.
 func TestConnectionOfTheLease(t *testing.T) {
 	t.Parallel()
-	type asked struct{ path, from string }
-	requests := make(chan asked, 99)
+	type request struct{ path, from string }
+	requests := make(chan request, 99)
 	l := &leases{}
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		requests <- asked{r.URL.Path, r.RemoteAddr}
+		requests <- request{r.URL.Path, r.RemoteAddr}
 		answer, err := l.RoundTrip(r)
 		if err != nil {
 			w.WriteHeader(http.StatusInternalServerError)
@@ -389,12 +383,12 @@ func TestConnectionOfTheLease(t *testing.T) {
 	}))
 	server.EnableHTTP2 = true
 	server.StartTLS()
-	defer server.Close() // again: it may
+	defer server.Close()
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
 	a := newBareAgent(t, &rest.Config{Host: server.URL, TLSClientConfig: rest.TLSClientConfig{CAData: ca}}, io.Discard)
 	work, err := core.NewForConfig(a.connection)
 	require.NoError(t, err)
-	_, _ = work.Namespaces().Get(t.Context(), "a", metav1.GetOptions{}) // there is none
+	_, _ = work.Namespaces().Get(t.Context(), "a", metav1.GetOptions{}) // not found
 	first := <-requests
 	require.NotContains(t, first.path, "lease")
 
@@ -403,7 +397,7 @@ func TestConnectionOfTheLease(t *testing.T) {
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), klog.New(nil)))
 	ended := make(chan error, 1)
-	go func() { ended <- a.elected(ctx) }()
+	go func() { ended <- a.elect(ctx) }()
 	<-w.began
 	cancel()
 	require.NoError(t, <-ended)

@@ -1,4 +1,4 @@
-package main
+package agent
 
 import (
 	"encoding/json"
@@ -10,7 +10,6 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -26,20 +25,18 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
-
-	"github.com/nslifecycle/nslifecycle/examples/internal/programs"
 )
 
-// scene is an API server, and what agents need.
+// scene is an API server with clients.
 type scene struct {
 	kubeconfig string
-	server     *programs.Process
+	server     *process
 	connection *rest.Config
 	core       *client.CoreV1Client
 	rest       rest.Interface // without the rate limit of a client
 }
 
-// newScene starts an API server with 60 further types.
+// newScene starts an API server with 60 additional types.
 func newScene(t *testing.T, flags ...string) *scene {
 	t.Helper()
 	s := &scene{kubeconfig: filepath.Join(t.TempDir(), "kubeconfig")}
@@ -47,15 +44,15 @@ func newScene(t *testing.T, flags ...string) *scene {
 	return s
 }
 
-// start starts the API server, also again.
+// start starts or restarts the API server.
 func (s *scene) start(t *testing.T, flags ...string) {
 	t.Helper()
 	if len(flags) == 0 || flags[0] != "--data" {
 		flags = append([]string{"--store", "memory"}, flags...)
 	}
 	flags = append(flags, "--listen", "127.0.0.1:0", "--types", "60", "--write-kubeconfig", s.kubeconfig)
-	s.server = programs.Start(t, exec.Command(programs.APIServer(t), flags...))
-	s.server.Until(t, "get namespaces")
+	s.server = startAPIServer(t, flags...)
+	s.server.until(t, "get namespaces")
 	var err error
 	s.connection, err = clientcmd.BuildConfigFromFlags("", s.kubeconfig)
 	require.NoError(t, err)
@@ -66,13 +63,12 @@ func (s *scene) start(t *testing.T, flags ...string) {
 }
 
 // agent starts an agent as a process.
-func (s *scene) agent(t *testing.T, flags ...string) *programs.Process {
+func (s *scene) agent(t *testing.T, flags ...string) *process {
 	t.Helper()
-	return programs.Self(t, append([]string{"--kubeconfig", s.kubeconfig}, flags...)...)
+	return startAgent(t, append([]string{"--kubeconfig", s.kubeconfig}, flags...)...)
 }
 
-// create creates a namespace that the finalizers hold, and an object of each type
-// named "type/name".
+// create creates a namespace with finalizers, and objects named "type/name".
 func (s *scene) create(t *testing.T, name string, finalizers []corev1.FinalizerName, objects ...string) *corev1.Namespace {
 	t.Helper()
 	ns, err := s.core.Namespaces().Create(t.Context(), &corev1.Namespace{
@@ -86,14 +82,14 @@ func (s *scene) create(t *testing.T, name string, finalizers []corev1.FinalizerN
 	return ns
 }
 
-// put creates the object "type/name", held by finalizers.
+// put creates the object "type/name" with finalizers.
 func (s *scene) put(t *testing.T, namespace, object string, finalizers ...string) {
 	t.Helper()
 	kind, name, _ := strings.Cut(object, "/")
 	path := strings.TrimSuffix(s.path(namespace, object), "/"+name)
 	body, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"name": name, "finalizers": finalizers},
-		"spec":     map[string]any{"size": 1}, // what widgets need
+		"spec":     map[string]any{"size": 1}, // required by widgets
 	})
 	require.NoError(t, err)
 	if kind == "configmaps" || kind == "secrets" {
@@ -103,7 +99,7 @@ func (s *scene) put(t *testing.T, namespace, object string, finalizers ...string
 	require.NoError(t, s.rest.Post().AbsPath(path).SetHeader("Content-Type", "application/json").Body(body).Do(t.Context()).Error())
 }
 
-// path is where an object "type/name" is.
+// path returns the path of the object "type/name".
 func (s *scene) path(namespace, object string) string {
 	root := "/apis/example.com/v1"
 	if strings.HasPrefix(object, "configmaps") || strings.HasPrefix(object, "secrets") {
@@ -112,13 +108,13 @@ func (s *scene) path(namespace, object string) string {
 	return root + "/namespaces/" + namespace + "/" + object
 }
 
-// release takes the finalizers of an object away.
+// release removes the finalizers of an object.
 func (s *scene) release(t *testing.T, namespace, object string) {
 	t.Helper()
 	require.NoError(t, s.rest.Patch(types.MergePatchType).AbsPath(s.path(namespace, object)).Body([]byte(`{"metadata":{"finalizers":null}}`)).Do(t.Context()).Error())
 }
 
-// left returns the objects of some types, as "type/name".
+// left returns the remaining objects of some types, as "type/name".
 func (s *scene) left(t *testing.T, namespace string, kinds ...string) []string {
 	t.Helper()
 	var objects []string
@@ -134,7 +130,7 @@ func (s *scene) left(t *testing.T, namespace string, kinds ...string) []string {
 	return objects
 }
 
-// remove deletes a namespace, and returns it as the deletion has left it.
+// remove deletes a namespace and returns it.
 func (s *scene) remove(t *testing.T, name string) *corev1.Namespace {
 	t.Helper()
 	ns := &corev1.Namespace{}
@@ -142,14 +138,14 @@ func (s *scene) remove(t *testing.T, name string) *corev1.Namespace {
 	return ns
 }
 
-// await watches the namespaces from a version on until one is so.
-func (s *scene) await(t *testing.T, name, from string, so func(watch.EventType, *corev1.Namespace) bool) *corev1.Namespace {
+// await watches a namespace from a version on until a condition holds.
+func (s *scene) await(t *testing.T, name, from string, until func(watch.EventType, *corev1.Namespace) bool) *corev1.Namespace {
 	t.Helper()
 	w, err := s.core.Namespaces().Watch(t.Context(), metav1.ListOptions{ResourceVersion: from})
 	require.NoError(t, err)
 	defer w.Stop()
 	for e := range w.ResultChan() {
-		if ns, ok := e.Object.(*corev1.Namespace); ok && ns.Name == name && so(e.Type, ns) {
+		if ns, ok := e.Object.(*corev1.Namespace); ok && ns.Name == name && until(e.Type, ns) {
 			return ns
 		}
 	}
@@ -159,7 +155,7 @@ func (s *scene) await(t *testing.T, name, from string, so func(watch.EventType, 
 
 func gone(kind watch.EventType, _ *corev1.Namespace) bool { return kind == watch.Deleted }
 
-// conditions shows those of a namespace.
+// conditions formats the conditions of a namespace.
 func conditions(ns *corev1.Namespace) string {
 	var b strings.Builder
 	for _, c := range ns.Status.Conditions {
@@ -168,23 +164,23 @@ func conditions(ns *corev1.Namespace) string {
 	return b.String()
 }
 
-// masked hides what differs from run to run.
+// masked replaces addresses, which differ between runs.
 func masked(text string) string {
 	return regexp.MustCompile(`127\.0\.0\.1:\d+`).ReplaceAllString(text, "ADDRESS")
 }
 
-// front stands before the API server, for what may go wrong on the way.
+// front is a proxy of the API server that injects failures.
 type front struct {
 	address string
 
 	mu      sync.Mutex
 	backend *url.URL
-	before  func(http.ResponseWriter, *http.Request) bool // whether it goes on; nil: all do
+	before  func(http.ResponseWriter, *http.Request) bool // whether to forward; nil: always
 	methods map[string]int
-	cut     func() // ends all connections of clients
+	cut     func() // closes the connections of clients
 }
 
-// newFront makes one that listens at once.
+// newFront returns a front that listens.
 func newFront(t *testing.T, s *scene) *front {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -212,7 +208,7 @@ func (f *front) open(t *testing.T, l net.Listener) {
 			proxy.ServeHTTP(w, r)
 		}
 	}))
-	_ = server.Listener.Close() // it has another
+	_ = server.Listener.Close() // replaced
 	server.Listener = l
 	server.Start()
 	f.address, f.cut = server.URL, server.CloseClientConnections
@@ -222,7 +218,7 @@ func (f *front) open(t *testing.T, l net.Listener) {
 	})
 }
 
-// lead makes the front lead to the API server of s.
+// lead directs the front to the API server of s.
 func (f *front) lead(t *testing.T, s *scene) {
 	t.Helper()
 	backend, err := url.Parse(s.connection.Host)
@@ -238,14 +234,14 @@ func (f *front) target() *url.URL {
 	return f.backend
 }
 
-// meet makes the front ask before it lets requests through; nil: no more.
+// meet sets a filter for requests; nil removes it.
 func (f *front) meet(before func(http.ResponseWriter, *http.Request) bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.before = before
 }
 
-// user writes a kubeconfig for another user of the scene's.
+// user writes a kubeconfig for another user.
 func (s *scene) user(t *testing.T, name string) string {
 	t.Helper()
 	k, err := clientcmd.LoadFromFile(s.kubeconfig)
@@ -255,7 +251,7 @@ func (s *scene) user(t *testing.T, name string) string {
 	return s.write(t, k)
 }
 
-// write writes a kubeconfig of its own.
+// write writes a kubeconfig file.
 func (s *scene) write(t *testing.T, k *api.Config) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "kubeconfig")

@@ -1,4 +1,4 @@
-package main
+package agent
 
 import (
 	"encoding/json"
@@ -9,77 +9,74 @@ import (
 
 	"github.com/stretchr/testify/require"
 	coordination "k8s.io/api/coordination/v1"
-
-	"github.com/nslifecycle/nslifecycle/examples/internal/programs"
 )
 
-// Of two replicas one works. When it is killed, or leaves, the other takes over what
-// was begun.
+// One replica works at a time. When it is killed or stops, another takes over.
 func TestElection(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, "--controller=false")
-	replica := func(name string) *programs.Process {
+	replica := func(name string) *process {
 		return s.agent(t, "--identity", name, "--lease-duration", "4s")
 	}
 	first := replica("first")
-	first.Until(t, "leading")
+	first.until(t, "leading")
 	second := replica("second")
-	second.Until(t, "standing by: first leads")
+	second.until(t, "standing by: first leads")
 	s.create(t, "a", nil, "t001/a")
 	s.put(t, "a", "configmaps/kept", "example.com/keep")
 	ns := s.remove(t, "a")
-	first.Until(t, `"a": waits for`)
-	require.NotContains(t, second.Said(), `"a"`)
+	first.until(t, `"a": waiting for`)
+	require.NotContains(t, second.output(), `"a"`)
 
-	first.Kill()
-	second.Until(t, "leading")
-	second.Until(t, `"a": waits for`)
+	first.kill()
+	second.until(t, "leading")
+	second.until(t, `"a": waiting for`)
 
 	third := replica("third")
-	third.Until(t, "standing by: second leads")
+	third.until(t, "standing by: second leads")
 	stop(t, second)
-	third.Until(t, "leading")
+	third.until(t, "leading")
 	s.release(t, "a", "configmaps/kept")
 	s.await(t, "a", ns.ResourceVersion, gone)
-	third.Until(t, `"a": is empty, finalized`)
+	third.until(t, `"a": empty, (last )?finalizer removed`)
 	stop(t, third)
 }
 
-// A leader that loses the lease stops, and stands for it again.
+// A leader that loses the lease stops working and competes for it again.
 func TestLeaseLost(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, "--controller=false")
 	f := newFront(t, s)
 	first := s.agent(t, "--server", f.address, "--identity", "first", "--lease-duration", "2s")
-	first.Until(t, "watching")
+	first.until(t, "watching")
 	f.meet(func(_ http.ResponseWriter, r *http.Request) bool {
 		if strings.Contains(r.URL.Path, "/leases") {
 			panic(http.ErrAbortHandler)
 		}
 		return true
 	})
-	first.Until(t, "the lease cannot be had, will try again: ")
-	first.Until(t, "the lease is lost: stopped, standing for it again")
+	first.until(t, "cannot get or renew the lease, retrying: ")
+	first.until(t, "lost the lease: stopped work, competing for it again")
 	second := s.agent(t, "--identity", "second", "--lease-duration", "2s")
-	second.Until(t, "leading")
+	second.until(t, "leading")
 	s.create(t, "a", nil, "t001/a")
 	s.await(t, "a", s.remove(t, "a").ResourceVersion, gone)
-	second.Until(t, `"a": is empty, finalized`)
-	require.NotContains(t, first.Said(), `"a"`)
+	second.until(t, `"a": empty, (last )?finalizer removed`)
+	require.NotContains(t, first.output(), `"a"`)
 	f.meet(nil)
-	first.Again(t, "^leading|standing by: second leads", 2)
+	first.nth(t, "^leading|standing by: second leads", 2)
 	stop(t, second)
-	first.Again(t, "leading", 2)
+	first.nth(t, "leading", 2)
 	stop(t, first)
 }
 
-// A lease that could not be renewed once, and is not lost, is held again.
+// A leader survives one failed renewal.
 func TestLeaseHeldAgain(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	f := newFront(t, s)
 	agent := s.agent(t, "--server", f.address, "--lease-duration", "5s")
-	agent.Until(t, "watching")
+	agent.until(t, "watching")
 	var once sync.Once
 	f.meet(func(w http.ResponseWriter, r *http.Request) (through bool) {
 		through = true
@@ -91,31 +88,31 @@ func TestLeaseHeldAgain(t *testing.T) {
 		}
 		return through
 	})
-	agent.Until(t, "the lease cannot be had, will try again: .*not now")
-	agent.Until(t, "the lease is held again|the lease is lost")
+	agent.until(t, "cannot get or renew the lease, retrying: .*not now")
+	agent.until(t, "renewed the lease again|lost the lease")
 	stop(t, agent)
 }
 
-// Without an election any number works, and safely.
+// Several replicas without election duplicate work safely.
 func TestWithoutElection(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, "--controller=false")
-	var agents []*programs.Process
+	var agents []*process
 	for range 2 {
 		a := s.agent(t, "--leader-elect=false")
-		a.Until(t, "watching")
+		a.until(t, "watching")
 		agents = append(agents, a)
 	}
 	s.create(t, "a", nil, "t001/a", "configmaps/a")
 	s.await(t, "a", s.remove(t, "a").ResourceVersion, gone)
 	for _, a := range agents {
 		stop(t, a)
-		require.NotContains(t, a.Said(), "lead")
+		require.NotContains(t, a.output(), "lead")
 	}
 }
 
-// A replica that leaves gives the lease up.
-func TestLeaseGivenUp(t *testing.T) {
+// A replica that stops releases the lease.
+func TestLeaseReleased(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, "--controller=false")
 	holder := func() string {
@@ -128,7 +125,7 @@ func TestLeaseGivenUp(t *testing.T) {
 		return *lease.Spec.HolderIdentity
 	}
 	agent := s.agent(t, "--lease-name", "trial", "--identity", "first")
-	agent.Until(t, "watching")
+	agent.until(t, "watching")
 	require.Equal(t, "first", holder())
 	stop(t, agent)
 	require.Empty(t, holder())

@@ -1,4 +1,4 @@
-package main
+package agent
 
 import (
 	"errors"
@@ -15,19 +15,18 @@ import (
 	"github.com/nslifecycle/nslifecycle/phase"
 )
 
-// What passes come to is said when it is another state, not when only numbers are
-// others.
+// A pass is reported if the state changed, apart from numbers.
 func TestOneLineForEachChange(t *testing.T) {
 	t.Parallel()
-	var said []string
-	l := newLedger(func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) })
+	var lines []string
+	p := newProgress(func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) })
 	ref := namespace.Ref{Name: "a", UID: "1"}
 	left := func(n int, holders ...phase.Holder) deleter.Result {
 		return deleter.Result{Resource: namespace.ResourceType{Name: "pods"}, Remaining: n, Holders: holders}
 	}
 	ns := namespace.Namespace{}
 	step := func(outcome pass.Outcome, err error, results ...deleter.Result) {
-		l.passed(ref, pass.Result{Outcome: outcome, Namespace: ns, Report: deleter.Report{Results: results}}, err)
+		p.passEnded(ref, pass.Result{Outcome: outcome, Namespace: ns, Report: deleter.Report{Results: results}}, err)
 	}
 	down := func(port int) error { return fmt.Errorf("read tcp 127.0.0.1:%d: connection reset", port) }
 	step(pass.Waiting, nil, left(5))
@@ -36,28 +35,27 @@ func TestOneLineForEachChange(t *testing.T) {
 	held := phase.Holder{Finalizer: "example.com/keep", Objects: 1}
 	step(pass.Waiting, nil, left(3, held))
 	step(pass.Waiting, nil, left(2, held))
-	require.Equal(t, 2, l.remaining())
+	require.Equal(t, 2, p.remaining())
 	step(pass.Failed, down(1))
 	step(pass.Failed, down(65535))
 	ns.Spec.Finalizers = finalizer.NewSet("kubernetes")
 	step(pass.Finalized, nil)
 	step(pass.NotHeld, nil)
 	step(pass.Finalized, nil)
-	require.Zero(t, l.remaining())
-	l.removed(ref)
-	l.removed(namespace.Ref{Name: "of-others", UID: "2"})
+	require.Zero(t, p.remaining())
+	p.removed(ref)
+	p.removed(namespace.Ref{Name: "of-others", UID: "2"})
 	want := []string{
-		`"a": waits for pods (5 left)`,
-		`"a": waits for pods (3 left, held by example.com/keep)`,
-		`"a": will try again: read tcp 127.0.0.1:1: connection reset`,
-		`"a": is empty, finalized; its finalizers are now ["kubernetes"]`,
-		`"a": is gone`,
+		`"a": waiting for pods (5 left)`,
+		`"a": waiting for pods (3 left, held by example.com/keep)`,
+		`"a": failed, retrying: read tcp 127.0.0.1:1: connection reset`,
+		`"a": empty, finalizer removed; remaining finalizers: ["kubernetes"]`,
+		`"a": namespace removed`,
 	}
-	require.Empty(t, cmp.Diff(want, said))
-	require.Empty(t, l.entries, "nothing is kept of what is gone")
+	require.Empty(t, cmp.Diff(want, lines))
+	require.Empty(t, p.states, "removed namespaces are dropped")
 }
 
-// Many failures are told in a line that can be read.
 func TestManyFailures(t *testing.T) {
 	t.Parallel()
 	var report deleter.Report
@@ -71,10 +69,10 @@ func TestManyFailures(t *testing.T) {
 func TestReadiness(t *testing.T) {
 	t.Parallel()
 	var r readiness
-	require.Equal(t, "it has only begun", r.get())
+	require.Equal(t, "the agent is starting", r.get())
 	for _, step := range []struct {
-		reason string
-		news   bool
+		reason  string
+		changed bool
 	}{
 		{"port 1 refused", true},
 		{"port 2 refused", false},
@@ -83,7 +81,7 @@ func TestReadiness(t *testing.T) {
 		{"", false},
 		{"reset", true},
 	} {
-		require.Equal(t, step.news, r.set(step.reason), step.reason)
+		require.Equal(t, step.changed, r.set(step.reason), step.reason)
 		require.Equal(t, step.reason, r.get())
 	}
 }

@@ -1,4 +1,4 @@
-package main
+package agent
 
 import (
 	"encoding/json"
@@ -17,8 +17,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
-
-	"github.com/nslifecycle/nslifecycle/examples/internal/programs"
 )
 
 const (
@@ -35,19 +33,18 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
-// TestStory tells how a namespace that two parties hold goes: the agent is one, and
-// then another agent takes the place of the stock controller.
+// Two agents finalize a namespace: one as a second party, one in place of the stock controller.
 func TestStory(t *testing.T) {
 	t.Parallel()
 	s, ctx := newScene(t, "--controller=false"), t.Context()
-	var told strings.Builder
-	say := func(format string, args ...any) { fmt.Fprintf(&told, format+"\n", args...) }
+	var story strings.Builder
+	say := func(format string, args ...any) { fmt.Fprintf(&story, format+"\n", args...) }
 	show := func(ns *corev1.Namespace) {
 		say("    %q: finalizers %q, phase %s", ns.Name, ns.Spec.Finalizers, ns.Status.Phase)
 	}
 	agent := s.agent(t, "--finalizer", string(ours), "--identity", "agent-1")
-	for _, line := range []string{"finalizing", "stands", "leading", "watching"} {
-		say("agent: %s", masked(agent.Until(t, line)))
+	for _, line := range []string{"finalizing", "competes", "leading", "watching"} {
+		say("agent: %s", masked(agent.until(t, line)))
 	}
 
 	say("a user creates a namespace, and objects of 6 of the 68 types")
@@ -69,68 +66,66 @@ func TestStory(t *testing.T) {
 
 	say("the user deletes the namespace")
 	show(s.remove(t, ns.Name))
-	say("agent: %s", agent.Until(t, "waits"))
+	say("agent: %s", agent.until(t, "waiting"))
 	say("    left: %v", s.left(t, ns.Name, kinds...))
 	ns, err = s.core.Namespaces().Get(ctx, ns.Name, metav1.GetOptions{})
 	require.NoError(t, err)
-	told.WriteString(conditions(ns))
+	story.WriteString(conditions(ns))
 
-	say("the finalizer goes that holds the last object")
+	say("the finalizer of the last object is removed")
 	s.release(t, ns.Name, "configmaps/kept")
-	say("agent: %s", agent.Until(t, "finalized"))
+	say("agent: %s", agent.until(t, "finalizer removed"))
 	ns, err = s.core.Namespaces().Get(ctx, ns.Name, metav1.GetOptions{})
 	require.NoError(t, err)
 	show(ns)
 
 	say("another agent takes the place of the stock controller")
 	second := s.agent(t, "--identity", "agent-2")
-	say("second agent: %s", masked(second.Until(t, "finalizing")))
-	say("second agent: %s", second.Until(t, "removed"))
-	say("agent: %s", agent.Until(t, "is gone"))
+	say("second agent: %s", masked(second.until(t, "finalizing")))
+	say("second agent: %s", second.until(t, "namespace removed"))
+	say("agent: %s", agent.until(t, "namespace removed"))
 	_, err = s.core.Namespaces().Get(ctx, ns.Name, metav1.GetOptions{})
 	say("    %v", err)
-	golden(t, "story.txt", told.String())
+	golden(t, "story.txt", story.String())
 	stop(t, agent)
 	stop(t, second)
 }
 
-// Beside a stock controller both empty the namespace, and it goes when both have seen
-// that nothing is left.
+// The agent works beside a stock controller: the namespace is removed after both have finalized it.
 func TestBesideTheStockController(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	agent := s.agent(t, "--finalizer", string(ours))
-	agent.Until(t, "watching")
+	agent.until(t, "watching")
 	for i := range 5 {
 		name := fmt.Sprint("n", i)
 		s.create(t, name, []corev1.FinalizerName{ours, stock}, "configmaps/a", "t001/a", "t060/a")
 		s.await(t, name, s.remove(t, name).ResourceVersion, gone)
-		agent.Until(t, fmt.Sprintf("%q: is empty, finalized", name))
+		agent.until(t, fmt.Sprintf("%q: empty, (last )?finalizer removed", name))
 	}
 	stop(t, agent)
 }
 
-// As the stock controller: while an object is held, the five conditions are those
-// that Kubernetes' own writes, and then the namespace is gone.
+// In place of the stock controller the agent writes the same five conditions.
 func TestInThePlaceOfTheStockController(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, "--controller=false")
 	agent := s.agent(t)
-	agent.Until(t, "watching")
+	agent.until(t, "watching")
 	s.create(t, "a", nil, "configmaps/a", "t001/a", "t060/a")
 	s.put(t, "a", "configmaps/kept", "example.com/keep")
 	ns := s.remove(t, "a")
-	agent.Until(t, `"a": waits for configmaps \(1 left, held by example.com/keep\)`)
+	agent.until(t, `"a": waiting for configmaps \(1 left, held by example.com/keep\)`)
 	held, err := s.core.Namespaces().Get(t.Context(), "a", metav1.GetOptions{})
 	require.NoError(t, err)
 	golden(t, "conditions.txt", conditions(held))
 	s.release(t, "a", "configmaps/kept")
 	s.await(t, "a", ns.ResourceVersion, gone)
-	agent.Until(t, `"a": is empty, finalized and with that removed`)
+	agent.until(t, `"a": empty, last finalizer removed, namespace removed`)
 	stop(t, agent)
 }
 
-// Killed in the midst of a pass, and started again, it goes on to the same end.
+// An agent that is killed in mid-pass and restarted finishes the work.
 func TestKilledInMidPass(t *testing.T) {
 	t.Parallel()
 	const types, objects, allowed = 60, 3, 40
@@ -147,24 +142,24 @@ func TestKilledInMidPass(t *testing.T) {
 	f, deletions := newFront(t, s), newGate(allowed)
 	f.meet(deletions.pass)
 	agent := s.agent(t, "--server", f.address, "--one-by-one", "--lease-duration", "2s")
-	agent.Until(t, "watching")
+	agent.until(t, "watching")
 	ns := s.remove(t, "a")
-	<-deletions.shut // and as many have gone through, or are about to
-	agent.Kill()
+	<-deletions.shut // about as many were forwarded
+	agent.kill()
 	left := len(s.left(t, "a", kinds...))
 	require.Less(t, left, types*objects, "some are deleted")
 	require.GreaterOrEqual(t, left, types*objects-allowed, "some are not")
 	f.meet(nil)
 	agent = s.agent(t, "--server", f.address, "--lease-duration", "2s")
-	agent.Until(t, "standing by") // the lease of the dead one lasts a while
+	agent.until(t, "standing by") // until the lease of the killed agent expires
 	s.await(t, "a", ns.ResourceVersion, gone)
-	require.NotContains(t, agent.Said(), "will try again")
+	require.NotContains(t, agent.output(), "retrying")
 	stop(t, agent)
 }
 
-// gate lets some DELETEs through, and holds all others until their clients go.
+// gate forwards some DELETEs, and holds all others until their clients disconnect.
 type gate struct {
-	shut chan struct{} // closed when the first one is held
+	shut chan struct{} // closed when it holds the first one
 
 	mu   sync.Mutex
 	left int
@@ -186,24 +181,24 @@ func (g *gate) pass(_ http.ResponseWriter, r *http.Request) bool {
 	if left == -1 {
 		close(g.shut)
 	}
-	_, _ = io.Copy(io.Discard, r.Body) // only after its end the server sees clients go
+	_, _ = io.Copy(io.Discard, r.Body) // the server notices a disconnect only after the body
 	<-r.Context().Done()
 	panic(http.ErrAbortHandler)
 }
 
-// A dry run tells what would be done, and does nothing: it sends nothing but GETs.
+// A dry run sends only GET requests.
 func TestDryRun(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, "--controller=false")
 	f := newFront(t, s)
-	dry := func(flags ...string) *programs.Process {
+	dry := func(flags ...string) *process {
 		p := s.agent(t, append([]string{"--dry-run", "--finalizer", string(ours), "--server", f.address}, flags...)...)
-		code, fault := p.Exit()
-		require.Zero(t, code, "%s%s", p.Said(), fault)
+		code, fault := p.exit()
+		require.Zero(t, code, "%s%s", p.output(), fault)
 		return p
 	}
-	require.Equal(t, "dry run: nothing is deleted, and nothing is written\n"+
-		"no terminating namespace has the finalizer example.com/agent\n", dry().Said())
+	require.Equal(t, "dry run: nothing is deleted or written\n"+
+		"no terminating namespace holds finalizer example.com/agent\n", dry().output())
 
 	s.create(t, "full", []corev1.FinalizerName{ours, stock}, "configmaps/a", "widgets/a", "t001/a")
 	s.put(t, "full", "configmaps/kept", "example.com/keep")
@@ -226,9 +221,9 @@ func TestDryRun(t *testing.T) {
 		return all.String()
 	}
 	before := state()
-	golden(t, "dryrun.txt", dry().Said())
-	golden(t, "dryrun-only.txt", dry("--only", "configmaps,widgets.example.com", "--except", "widgets.example.com").Said())
-	require.Contains(t, dry("--only", "configmaps,widget.example.com").Said(), "\n  note: there is no type widget.example.com\n")
+	golden(t, "dryrun.txt", dry().output())
+	golden(t, "dryrun-only.txt", dry("--only", "configmaps,widgets.example.com", "--except", "widgets.example.com").output())
+	require.Contains(t, dry("--only", "configmaps,widget.example.com").output(), "\nnote: there is no resource type widget.example.com\n")
 	require.Empty(t, cmp.Diff(before, state()))
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -236,22 +231,22 @@ func TestDryRun(t *testing.T) {
 	require.NotZero(t, f.methods[http.MethodGet])
 }
 
-// What the agent is left alone with, it leaves alone.
+// With --only the agent ignores other types.
 func TestOnly(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, "--controller=false")
 	agent := s.agent(t, "--finalizer", string(ours), "--only", "configmaps,t001.example.com",
 		"--workers", "4", "--qps", "200", "--burst", "50")
-	agent.Until(t, "watching")
+	agent.until(t, "watching")
 	s.create(t, "a", []corev1.FinalizerName{ours, stock}, "configmaps/a", "t001/a", "t002/a")
 	s.remove(t, "a")
-	agent.Until(t, `"a": is empty, finalized; its finalizers are now \["kubernetes"\]`)
+	agent.until(t, `"a": empty, finalizer removed; remaining finalizers: \["kubernetes"\]`)
 	require.Equal(t, []string{"t002/a"}, s.left(t, "a", "configmaps", "t001", "t002"))
 	stop(t, agent)
 }
 
-// Where creates may be admitted on an old view of the namespace, an empty one is
-// looked at again: for a time, or until a second look finds nothing either.
+// A stock API server may admit creates based on a stale cache. The agent checks an empty namespace
+// again for a while, or until a second check finds nothing either.
 func TestWait(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, "--controller=false")
@@ -262,18 +257,18 @@ func TestWait(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			finalizer := "example.com/" + name
 			agent := s.agent(t, append(flags, "--finalizer", finalizer)...)
-			agent.Until(t, "watching")
+			agent.until(t, "watching")
 			s.create(t, name, []corev1.FinalizerName{corev1.FinalizerName(finalizer), stock}, "t001/a")
 			s.remove(t, name)
-			agent.Until(t, `is empty; creates may be under way, so that it is looked at again`)
-			agent.Until(t, `is empty, finalized; its finalizers are now \["kubernetes"\]`)
+			agent.until(t, `empty; checking again, since creates may be in flight`)
+			agent.until(t, `empty, finalizer removed; remaining finalizers: \["kubernetes"\]`)
 			stop(t, agent)
 		})
 	}
 }
 
-// Groups that cannot be discovered hold up the namespaces that may have objects of
-// theirs, and not the other types; unless they are left out.
+// A group whose discovery fails delays only namespaces that may have objects of it, and not other
+// types. --except-groups ignores it.
 func TestGroupThatIsDown(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, "--controller=false")
@@ -281,7 +276,7 @@ func TestGroupThatIsDown(t *testing.T) {
 	f.meet(func(w http.ResponseWriter, r *http.Request) bool {
 		switch r.URL.Path {
 		case "/api", "/apis":
-			r.Header.Set("Accept", "application/json") // group by group
+			r.Header.Set("Accept", "application/json") // not aggregated
 		case "/apis/example.com/v1":
 			http.Error(w, "the service is down", http.StatusServiceUnavailable)
 			return false
@@ -290,10 +285,10 @@ func TestGroupThatIsDown(t *testing.T) {
 	})
 	flags := []string{"--finalizer", string(ours), "--server", f.address, "--leader-elect=false"}
 	agent := s.agent(t, flags...)
-	agent.Until(t, "watching")
+	agent.until(t, "watching")
 	s.create(t, "a", []corev1.FinalizerName{ours, stock}, "configmaps/a", "t001/a")
 	s.remove(t, "a")
-	agent.Until(t, `"a": will try again: unable to retrieve the complete list of server APIs: example.com/v1: `)
+	agent.until(t, `"a": failed, retrying: unable to retrieve the complete list of server APIs: example.com/v1: `)
 	require.Equal(t, []string{"t001/a"}, s.left(t, "a", "configmaps", "t001"))
 	ns, err := s.core.Namespaces().Get(t.Context(), "a", metav1.GetOptions{})
 	require.NoError(t, err)
@@ -301,7 +296,7 @@ func TestGroupThatIsDown(t *testing.T) {
 	golden(t, "conditions-discovery.txt", conditions(ns))
 	stop(t, agent)
 	agent = s.agent(t, append(flags, "--except-groups", "example.com")...)
-	agent.Until(t, `"a": is empty, finalized`)
+	agent.until(t, `"a": empty, (last )?finalizer removed`)
 	require.Equal(t, []string{"t001/a"}, s.left(t, "a", "configmaps", "t001"))
 	stop(t, agent)
 }
@@ -311,7 +306,7 @@ func TestEndpoints(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, "--controller=false")
 	agent := s.agent(t)
-	address := strings.TrimPrefix(agent.Until(t, "health and metrics at"), "health and metrics at ")
+	address := strings.TrimPrefix(agent.until(t, "health and metrics at"), "health and metrics at ")
 	get := func(path string) (int, string) {
 		answer, err := http.Get(address + path)
 		require.NoError(t, err)
@@ -320,7 +315,7 @@ func TestEndpoints(t *testing.T) {
 		require.NoError(t, err)
 		return answer.StatusCode, string(text)
 	}
-	agent.Until(t, "watching")
+	agent.until(t, "watching")
 	for _, path := range []string{"/healthz", "/readyz"} {
 		code, text := get(path)
 		require.Equal(t, http.StatusOK, code, path)
@@ -329,7 +324,7 @@ func TestEndpoints(t *testing.T) {
 	s.create(t, "a", nil)
 	s.put(t, "a", "configmaps/kept", "example.com/keep")
 	ns := s.remove(t, "a")
-	agent.Until(t, "waits")
+	agent.until(t, "waiting")
 	_, text := get("/metrics")
 	for _, line := range []string{
 		`nslifecycle_leader{finalizer="kubernetes"} 1`,
@@ -343,7 +338,7 @@ func TestEndpoints(t *testing.T) {
 	}
 	s.release(t, "a", "configmaps/kept")
 	s.await(t, "a", ns.ResourceVersion, gone)
-	agent.Until(t, `"a": is empty`)
+	agent.until(t, `"a": empty`)
 	_, text = get("/metrics")
 	require.Contains(t, text, "\n"+`namespace_passes_total{finalizer="kubernetes",outcome="removed"} 1`)
 	require.Contains(t, text, "\n"+`nslifecycle_remaining_objects{finalizer="kubernetes"} 0`)
@@ -352,8 +347,7 @@ func TestEndpoints(t *testing.T) {
 	stop(t, agent)
 }
 
-// Who may not write to one type, and what stands in its way, is told; all others are
-// emptied.
+// A missing permission for one type is reported; the agent deletes all other types.
 func TestForbiddenOnOneType(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, "--controller=false",
@@ -362,18 +356,18 @@ func TestForbiddenOnOneType(t *testing.T) {
 	deleted := s.remove(t, "a")
 	user := s.user(t, "agent")
 
-	p := programs.Self(t, "--kubeconfig", user, "--dry-run")
-	code, fault := p.Exit()
+	p := startAgent(t, "--kubeconfig", user, "--dry-run")
+	code, fault := p.exit()
 	require.Equal(t, 1, code)
-	golden(t, "dryrun-forbidden.txt", p.Said()+fault)
+	golden(t, "dryrun-forbidden.txt", p.output()+fault)
 
-	agent := programs.Self(t, "--kubeconfig", user)
-	agent.Until(t, `"a": will try again: secrets: .*forbidden: User "agent" cannot .* \(grant it to the user whom the agent runs as\)`)
+	agent := startAgent(t, "--kubeconfig", user)
+	agent.until(t, `"a": failed, retrying: secrets: .*forbidden: User "agent" cannot .* \(grant this permission to the agent's user\)`)
 	require.Equal(t, []string{"secrets/a"}, s.left(t, "a", "configmaps", "secrets", "t001", "t060"))
-	told := s.await(t, "a", deleted.ResourceVersion, func(_ watch.EventType, ns *corev1.Namespace) bool { return len(ns.Status.Conditions) > 0 })
-	golden(t, "conditions-forbidden.txt", conditions(told)) // of the first pass: those after it look first
+	first := s.await(t, "a", deleted.ResourceVersion, func(_ watch.EventType, ns *corev1.Namespace) bool { return len(ns.Status.Conditions) > 0 })
+	golden(t, "conditions-forbidden.txt", conditions(first)) // after the first pass: later passes list before they delete
 	require.NoError(t, s.core.Secrets("a").Delete(t.Context(), "a", metav1.DeleteOptions{}))
 	_, err := s.core.Namespaces().Get(t.Context(), "a", metav1.GetOptions{})
-	require.False(t, apierrors.IsNotFound(err), "it may not know that nothing is left")
+	require.False(t, apierrors.IsNotFound(err), "the agent cannot list secrets, so it must not conclude that none are left")
 	stop(t, agent)
 }

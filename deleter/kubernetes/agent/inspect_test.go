@@ -1,10 +1,9 @@
-package main
+package agent
 
 import (
 	"encoding/json"
 	"errors"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -16,21 +15,21 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 
-	"github.com/nslifecycle/nslifecycle/examples/internal/programs"
 	"github.com/nslifecycle/nslifecycle/namespace"
 	why "github.com/nslifecycle/nslifecycle/namespace/observe/explain"
 	"github.com/nslifecycle/nslifecycle/namespace/pass"
 )
 
-// pages returns where the debug pages of an agent are.
-func pages(t *testing.T, agent *programs.Process) string {
+// pages returns the URL of an agent's debug pages.
+func pages(t *testing.T, agent *process) string {
 	t.Helper()
-	_, address, _ := strings.Cut(agent.Until(t, "^debug pages at "), " at ")
+	_, address, _ := strings.Cut(agent.until(t, "^debug pages at "), " at ")
 	return address
 }
 
-// read reads a debug page as data.
+// read decodes a debug page from JSON.
 func read(t *testing.T, page string, into any) {
 	t.Helper()
 	answer, err := http.Get(page)
@@ -42,32 +41,32 @@ func read(t *testing.T, page string, into any) {
 
 type page struct{ Diagnosis why.Diagnosis }
 
-// The debug pages tell what the agent sees, with no more permissions than its work
-// needs. A replica that stands by tells what the namespace itself does.
+// The leader's debug pages show its passes and need no additional permissions. The pages of a
+// standby show only the namespace's status.
 func TestDebugPages(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, "--controller=false",
 		"--tokens", filepath.Join("testdata", "tokens.csv"), "--grants", filepath.Join("testdata", "grants.json"))
 	flags := []string{"--kubeconfig", s.user(t, "agent"), "--finalizer", string(ours), "--except", "secrets", "--debug-pages"}
-	leader := programs.Self(t, append(flags, "--identity", "one")...)
-	leader.Until(t, "watching")
-	second := programs.Self(t, append(flags, "--identity", "two")...)
-	second.Until(t, "standing by")
+	leader := startAgent(t, append(flags, "--identity", "one")...)
+	leader.until(t, "watching")
+	second := startAgent(t, append(flags, "--identity", "two")...)
+	second.until(t, "standing by")
 	s.create(t, "a", []corev1.FinalizerName{ours, stock}, "t001/a")
 	s.put(t, "a", "configmaps/kept", "example.com/keep")
 	s.remove(t, "a")
-	leader.Until(t, "waits")
+	leader.until(t, "waiting")
 
-	var seen, told page
-	read(t, pages(t, leader)+"?format=json&namespace=a", &seen)
-	require.Equal(t, why.Held, seen.Diagnosis.Causes[0].Kind)
-	require.Equal(t, []string{"kept"}, seen.Diagnosis.Objects[0].Sample)
-	require.NotEmpty(t, seen.Diagnosis.Passes)
-	read(t, pages(t, second)+"?format=json&namespace=a", &told)
-	require.Equal(t, why.Held, told.Diagnosis.Causes[0].Kind)
-	require.Equal(t, 1, told.Diagnosis.Objects[0].Remaining)
-	require.Empty(t, told.Diagnosis.Passes)
-	for _, agent := range []*programs.Process{leader, second} {
+	var leads, standsBy page
+	read(t, pages(t, leader)+"?format=json&namespace=a", &leads)
+	require.Equal(t, why.Held, leads.Diagnosis.Causes[0].Kind)
+	require.Equal(t, []string{"kept"}, leads.Diagnosis.Objects[0].Sample)
+	require.NotEmpty(t, leads.Diagnosis.Passes)
+	read(t, pages(t, second)+"?format=json&namespace=a", &standsBy)
+	require.Equal(t, why.Held, standsBy.Diagnosis.Causes[0].Kind)
+	require.Equal(t, 1, standsBy.Diagnosis.Objects[0].Remaining)
+	require.Empty(t, standsBy.Diagnosis.Passes)
+	for _, agent := range []*process{leader, second} {
 		var index struct {
 			Terminating int
 			Namespaces  []struct{ Name string }
@@ -79,7 +78,7 @@ func TestDebugPages(t *testing.T) {
 		require.Equal(t, "a", index.Namespaces[0].Name)
 		require.Empty(t, index.Notes)
 	}
-	open, err := http.Get(pages(t, leader) + "?format=events") // as a browser keeps it
+	open, err := http.Get(pages(t, leader) + "?format=events") // as a browser does
 	require.NoError(t, err)
 	defer open.Body.Close()
 	require.Equal(t, http.StatusOK, open.StatusCode)
@@ -87,7 +86,7 @@ func TestDebugPages(t *testing.T) {
 	stop(t, second)
 }
 
-// What a replica saw while it led is not how things are when it does not any more.
+// A replica that lost the lead no longer shows its passes, which are out of date.
 func TestExplainAfterTheLead(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -96,9 +95,7 @@ func TestExplainAfterTheLead(t *testing.T) {
 			"spec":{"finalizers":["kubernetes"]},"status":{"phase":"Terminating"}}`)
 	}))
 	t.Cleanup(server.Close)
-	c, err := parse([]string{"--server", server.URL}, io.Discard)
-	require.NoError(t, err)
-	a, err := newAgent(c, io.Discard, slog.New(slog.DiscardHandler))
+	a, err := New(&rest.Config{Host: server.URL}, Config{})
 	require.NoError(t, err)
 	for _, h := range a.hooks() {
 		h.PassEnded(t.Context(), namespace.Ref{Name: "a", UID: "u"}, pass.Result{Outcome: pass.Failed}, errors.New("lost"), time.Second)
@@ -111,23 +108,22 @@ func TestExplainAfterTheLead(t *testing.T) {
 	}
 }
 
-// Who does not ask for debug pages has none: they tell the names of objects.
+// Debug pages show names of objects, so they are off by default.
 func TestNoDebugPages(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, "--controller=false")
 	agent := s.agent(t)
-	agent.Until(t, "watching")
-	address := strings.TrimPrefix(agent.Until(t, "health and metrics at"), "health and metrics at ")
+	agent.until(t, "watching")
+	address := strings.TrimPrefix(agent.until(t, "health and metrics at"), "health and metrics at ")
 	answer, err := http.Get(address + pagesPath)
 	require.NoError(t, err)
 	require.NoError(t, answer.Body.Close())
 	require.Equal(t, http.StatusNotFound, answer.StatusCode)
-	require.NotContains(t, agent.Said(), "debug pages")
+	require.NotContains(t, agent.output(), "debug pages")
 	stop(t, agent)
 }
 
-// An explanation tells what keeps a namespace, sends nothing but GETs, and needs no
-// agent that runs.
+// --explain sends only GET requests and needs no running agent.
 func TestExplain(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, "--controller=false")
@@ -136,16 +132,16 @@ func TestExplain(t *testing.T) {
 	s.put(t, "a", "configmaps/kept", "example.com/keep")
 	explained := func(name string, want int) string {
 		p := s.agent(t, "--explain", name, "--server", f.address, "--finalizer", string(ours))
-		code, fault := p.Exit()
-		require.Equal(t, want, code, "%s%s", p.Said(), fault)
-		return passing.ReplaceAllString(slow.ReplaceAllString(p.Said(), ""), "...")
+		code, fault := p.exit()
+		require.Equal(t, want, code, "%s%s", p.output(), fault)
+		return passing.ReplaceAllString(slow.ReplaceAllString(p.output(), ""), "...")
 	}
 	golden(t, "explain-active.txt", explained("a", 0))
 	golden(t, "explain-unknown.txt", explained("b", 1))
 	agent := s.agent(t, "--finalizer", string(ours))
-	agent.Until(t, "watching")
+	agent.until(t, "watching")
 	s.remove(t, "a")
-	agent.Until(t, "waits")
+	agent.until(t, "waiting")
 	stop(t, agent)
 	ns, err := s.core.Namespaces().Get(t.Context(), "a", metav1.GetOptions{})
 	require.NoError(t, err)
@@ -159,7 +155,7 @@ func TestExplain(t *testing.T) {
 	require.NotZero(t, f.methods[http.MethodGet])
 }
 
-// passing is what differs from run to run, and slow is said when a second has passed.
+// passing matches text that differs between runs; slow appears after a second.
 var (
 	passing = regexp.MustCompile(`\b\d+(\.\d+)?(ms|s|m)( \d+s)?\b|(\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d UTC|[0-9a-f]{8}-[0-9a-f-]{27}`)
 	slow    = regexp.MustCompile(`, not less for [^\n]*`)

@@ -1,6 +1,6 @@
 //go:build unix
 
-package main
+package agent
 
 import (
 	"fmt"
@@ -18,17 +18,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
-
-	"github.com/nslifecycle/nslifecycle/examples/internal/programs"
 )
 
-// reserve takes an address on which connections are refused until listen is called.
+// reserve binds an address that refuses connections until listen is called.
 func reserve(t *testing.T) (address string, listen func() net.Listener) {
 	t.Helper()
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
 	require.NoError(t, err)
 	socket := os.NewFile(uintptr(fd), "reserved")
-	t.Cleanup(func() { _ = socket.Close() }) // it is used through a copy, if at all
+	t.Cleanup(func() { _ = socket.Close() }) // listen uses a copy
 	require.NoError(t, syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}))
 	name, err := syscall.Getsockname(fd)
 	require.NoError(t, err)
@@ -42,7 +40,7 @@ func reserve(t *testing.T) (address string, listen func() net.Listener) {
 	}
 }
 
-// A server that is not there yet is waited for.
+// The agent waits for a server that is not up yet.
 func TestConnectionRefused(t *testing.T) {
 	t.Parallel()
 	for name, flags := range map[string][]string{"elected": {"--lease-duration", "2s"}, "alone": {"--leader-elect=false"}} {
@@ -51,21 +49,21 @@ func TestConnectionRefused(t *testing.T) {
 			s := newScene(t, "--controller=false")
 			address, listen := reserve(t)
 			agent := s.agent(t, append(flags, "--server", "http://"+address)...)
-			agent.Until(t, `will try again: .*connection refused.* \(nobody listens there: is the API server running, is that its address\?\)`)
+			agent.until(t, `retrying: .*connection refused.* \(no server listens at this address: .*\)`)
 			f := &front{methods: map[string]int{}}
 			f.lead(t, s)
 			f.open(t, listen())
-			agent.Until(t, "watching")
+			agent.until(t, "watching")
 			s.create(t, "a", nil, "t001/a")
 			s.await(t, "a", s.remove(t, "a").ResourceVersion, gone)
-			require.Equal(t, 1, strings.Count(agent.Said(), "refused"), "it is said once")
+			require.Equal(t, 1, strings.Count(agent.output(), "refused"), "reported once")
 			stop(t, agent)
 		})
 	}
 }
 
-// A server that goes away in mid-pass, and comes back, finds the agent going on. What
-// stands before it answers as load balancers do.
+// The agent continues after the server goes away in mid-pass, behind a load balancer that answers
+// 502, and comes back.
 func TestServerGoesAway(t *testing.T) {
 	t.Parallel()
 	kept := t.TempDir()
@@ -73,7 +71,7 @@ func TestServerGoesAway(t *testing.T) {
 	f, deletions := newFront(t, s), newGate(20)
 	f.meet(deletions.pass)
 	agent := s.agent(t, "--server", f.address, "--leader-elect=false")
-	agent.Until(t, "watching")
+	agent.until(t, "watching")
 	var objects []string
 	for i := range 60 {
 		objects = append(objects, fmt.Sprintf("t%03d/a", i+1))
@@ -81,24 +79,24 @@ func TestServerGoesAway(t *testing.T) {
 	s.create(t, "a", nil, objects...)
 	ns := s.remove(t, "a")
 	<-deletions.shut
-	s.server.Kill()
+	s.server.kill()
 	f.meet(func(w http.ResponseWriter, _ *http.Request) bool {
 		http.Error(w, "no server is available", http.StatusBadGateway)
 		return false
 	})
 	f.cut()
-	agent.Until(t, "namespaces cannot be watched, will try again: ")
-	agent.Until(t, `"a": will try again: `)
+	agent.until(t, "cannot watch namespaces, retrying: ")
+	agent.until(t, `"a": failed, retrying: `)
 	s.start(t, "--data", kept, "--controller=false")
 	f.lead(t, s)
 	f.meet(nil)
-	agent.Again(t, "watching", 2)
+	agent.nth(t, "watching", 2)
 	s.await(t, "a", ns.ResourceVersion, gone)
-	agent.Until(t, `"a": is empty, finalized and with that removed`)
+	agent.until(t, `"a": empty, last finalizer removed, namespace removed`)
 	stop(t, agent)
 }
 
-// What answers with HTML is no API server; when it is one again, all is well.
+// The agent recovers from a proxy that answers with HTML.
 func TestHTML(t *testing.T) {
 	t.Parallel()
 	page := func(status int) func(http.ResponseWriter, *http.Request) bool {
@@ -126,14 +124,14 @@ func TestHTML(t *testing.T) {
 			f := newFront(t, s)
 			f.meet(page(tt.status))
 			p := s.agent(t, "--dry-run", "--server", f.address)
-			code, fault := p.Exit()
+			code, fault := p.exit()
 			require.Equal(t, 1, code)
-			require.Contains(t, fault, "(that is no API server, or a proxy answers for it: see its address)")
+			require.Contains(t, fault, "(the server is not an API server, or a proxy answers for it: check its address)")
 
 			agent := s.agent(t, append(tt.flags, "--server", f.address)...)
-			agent.Until(t, `will try again: .*that is no API server`)
+			agent.until(t, `retrying: .*not an API server`)
 			f.meet(nil)
-			agent.Until(t, "watching")
+			agent.until(t, "watching")
 			s.create(t, "a", nil, "t001/a")
 			ns := s.remove(t, "a")
 			s.await(t, "a", ns.ResourceVersion, gone)
@@ -142,7 +140,7 @@ func TestHTML(t *testing.T) {
 	}
 }
 
-// A discovery that shows nothing fails closed, and ends nothing.
+// Empty discovery fails closed.
 func TestNothingDiscovered(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, "--controller=false")
@@ -160,19 +158,18 @@ func TestNothingDiscovered(t *testing.T) {
 		return false
 	})
 	agent := s.agent(t, "--server", f.address, "--leader-elect=false")
-	agent.Until(t, "watching")
+	agent.until(t, "watching")
 	s.create(t, "a", nil, "t001/a")
 	ns := s.remove(t, "a")
-	agent.Until(t, `"a": will try again: .*discovery found no resource types`)
+	agent.until(t, `"a": failed, retrying: .*discovery found no resource types`)
 	require.Equal(t, []string{"t001/a"}, s.left(t, "a", "t001"))
 	f.meet(nil)
 	s.await(t, "a", ns.ResourceVersion, gone)
 	stop(t, agent)
 }
 
-// Credentials, certificates and addresses that are wrong are told, with what to do;
-// the agent tries on.
-func TestNotLetIn(t *testing.T) {
+// The agent reports wrong credentials, certificates and addresses with advice, and retries.
+func TestWrongConnection(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, "--tokens", filepath.Join("testdata", "tokens.csv"), "--grants", filepath.Join("testdata", "grants.json"))
 	plain := newScene(t)
@@ -188,55 +185,55 @@ func TestNotLetIn(t *testing.T) {
 		want string
 	}{
 		{
-			"a token that nobody knows",
+			"an unknown token",
 			[]string{"--kubeconfig", config(func(k *api.Config) { k.AuthInfos["admin"].Token = "guess" })},
-			"the API server refuses the credentials",
+			"the API server rejects the credentials",
 		},
 		{
-			"a user who may do nothing", []string{"--kubeconfig", s.user(t, "nobody")},
-			`User "nobody" cannot .*grant it to the user whom the agent runs as`,
+			"a user without permissions", []string{"--kubeconfig", s.user(t, "nobody")},
+			`User "nobody" cannot .*grant this permission to the agent's user`,
 		},
 		{
-			"a certificate of somebody else",
+			"an unknown certificate",
 			[]string{"--kubeconfig", config(func(k *api.Config) { k.Clusters["nslifecycle"].CertificateAuthorityData = nil })},
-			"x509: .*the server's certificate is not one that the kubeconfig trusts",
+			"x509: .*the kubeconfig does not trust the server's certificate",
 		},
-		{"plain HTTP to TLS", []string{"--server", strings.Replace(s.connection.Host, "https:", "http:", 1)}, "the server speaks TLS: write https:// in its address"},
-		{"TLS to plain HTTP", []string{"--server", strings.Replace(plain.connection.Host, "http:", "https:", 1)}, "the server speaks plain HTTP: write http:// in its address"},
-		{"no such host", []string{"--server", "http://nowhere.invalid"}, "there is no such host"},
+		{"plain HTTP to TLS", []string{"--server", strings.Replace(s.connection.Host, "https:", "http:", 1)}, "the server speaks TLS: use https:// in its address"},
+		{"TLS to plain HTTP", []string{"--server", strings.Replace(plain.connection.Host, "http:", "https:", 1)}, "the server speaks plain HTTP: use http:// in its address"},
+		{"no such host", []string{"--server", "http://nowhere.invalid"}, "no such host"},
 	} {
 		for mode, flags := range map[string][]string{"elected": nil, "alone": {"--leader-elect=false"}} {
 			t.Run(tt.name+", "+mode, func(t *testing.T) {
 				t.Parallel()
-				agent := programs.Self(t, append(append([]string{"--listen", ""}, tt.args...), flags...)...)
-				agent.Until(t, "will try again: .*"+tt.want)
-				stop(t, agent) // it was there still
+				agent := startAgent(t, append(append([]string{"--listen", ""}, tt.args...), flags...)...)
+				agent.until(t, "retrying: .*"+tt.want)
+				stop(t, agent)
 			})
 		}
 		t.Run(tt.name+", dry run", func(t *testing.T) {
 			t.Parallel()
-			p := programs.Self(t, append([]string{"--dry-run"}, tt.args...)...)
-			code, fault := p.Exit()
+			p := startAgent(t, append([]string{"--dry-run"}, tt.args...)...)
+			code, fault := p.exit()
 			require.Equal(t, 1, code)
 			require.Regexp(t, tt.want, fault)
 		})
 	}
 }
 
-// The namespace of the lease must be there.
-func TestNoPlaceForTheLease(t *testing.T) {
+// The agent waits for the namespace of its lease.
+func TestMissingLeaseNamespace(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
 	agent := s.agent(t, "--lease-namespace", "later", "--lease-duration", "2s")
-	agent.Until(t, `namespaces "later" not found \(create that namespace, or name another by --lease-namespace\)`)
+	agent.until(t, `namespaces "later" not found \(create this namespace, or set another one with --lease-namespace\)`)
 	_, err := s.core.Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "later"}}, metav1.CreateOptions{})
 	require.NoError(t, err)
-	agent.Until(t, "watching")
+	agent.until(t, "watching")
 	stop(t, agent)
 }
 
-// An answer that gets lost on the way is no reason to end.
-func TestEveryAnswerIsLostOnce(t *testing.T) {
+// The agent survives the loss of every first response.
+func TestLostResponses(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, "--controller=false")
 	f := newFront(t, s)
@@ -253,7 +250,7 @@ func TestEveryAnswerIsLostOnce(t *testing.T) {
 		return true
 	})
 	agent := s.agent(t, "--server", f.address, "--lease-duration", "2s")
-	agent.Until(t, "watching")
+	agent.until(t, "watching")
 	s.create(t, "a", nil, "configmaps/a", "t001/a", "t060/a")
 	s.await(t, "a", s.remove(t, "a").ResourceVersion, gone)
 	stop(t, agent)

@@ -1,4 +1,4 @@
-package main
+package agent
 
 import (
 	"crypto/tls"
@@ -13,8 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// explain tells a failure of a request in one line, and what to do about it.
-func explain(err error) string {
+// describe returns err in one line, with advice if there is any.
+func describe(err error) string {
 	text := strings.Join(strings.Fields(err.Error()), " ")
 	if advice := advise(err); advice != "" {
 		return fmt.Sprintf("%s (%s)", text, advice)
@@ -22,37 +22,36 @@ func explain(err error) string {
 	return text
 }
 
-// advise says what to do about err; empty when nothing is known.
+// advise returns the next step for the operator, or "".
 func advise(err error) string {
-	text := err.Error() + unexpected(err)
+	text := err.Error() + unexpectedResponse(err)
 	var certificate *tls.CertificateVerificationError
 	var record tls.RecordHeaderError
 	var host *net.DNSError
 	switch {
 	case apierrors.IsUnauthorized(err):
-		return "the API server refuses the credentials: see the token or the certificate in the kubeconfig"
+		return "the API server rejects the credentials: check the token or certificate in the kubeconfig"
 	case apierrors.IsForbidden(err) && !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
-		return "grant it to the user whom the agent runs as"
+		return "grant this permission to the agent's user"
 	case errors.As(err, &certificate):
-		return "the server's certificate is not one that the kubeconfig trusts: see its certificate-authority-data"
+		return "the kubeconfig does not trust the server's certificate: check certificate-authority-data"
 	case strings.Contains(text, "HTTP response to HTTPS client"):
-		return "the server speaks plain HTTP: write http:// in its address"
+		return "the server speaks plain HTTP: use http:// in its address"
 	case errors.As(err, &record):
-		return "the server does not speak TLS: see its address"
+		return "the server does not speak TLS: check its address"
 	case strings.Contains(text, "HTTP request to an HTTPS server"):
-		return "the server speaks TLS: write https:// in its address"
-	case html(text):
-		return "that is no API server, or a proxy answers for it: see its address"
+		return "the server speaks TLS: use https:// in its address"
+	case isHTML(text):
+		return "the server is not an API server, or a proxy answers for it: check its address"
 	case errors.As(err, &host):
-		return "there is no such host: see the server's address"
+		return "no such host: check the server's address"
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return "nobody listens there: is the API server running, is that its address?"
+		return "no server listens at this address: check that the API server is running, and its address"
 	}
 	return ""
 }
 
-// html reports whether what answered spoke HTML.
-func html(text string) bool {
+func isHTML(text string) bool {
 	for _, sign := range []string{"text/html", "invalid character '<'", "<!doctype", "<html"} {
 		if strings.Contains(strings.ToLower(text), sign) {
 			return true
@@ -61,8 +60,8 @@ func html(text string) bool {
 	return false
 }
 
-// unexpected returns what the server said if that is not what API servers say.
-func unexpected(err error) string {
+// unexpectedResponse returns the body of a response that no API server sends.
+func unexpectedResponse(err error) string {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) || status.Status().Details == nil {
 		return ""
@@ -76,8 +75,8 @@ func unexpected(err error) string {
 	return text
 }
 
-// alike tells failures apart, but not by ports, times and the like.
-func alike(text string) string {
+// withoutDigits makes failures comparable that differ only in ports, times or counts.
+func withoutDigits(text string) string {
 	return strings.Map(func(r rune) rune {
 		if '0' <= r && r <= '9' {
 			return -1

@@ -1,9 +1,11 @@
-package main
+package agent
 
 import (
 	"context"
 	"io"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"testing"
 	"testing/synctest"
 
@@ -11,7 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// pipes is where one client comes, without a network.
+// pipes is a listener without a network.
 type pipes struct {
 	clients chan net.Conn
 	closed  context.Context
@@ -34,8 +36,7 @@ func (p *pipes) Close() error {
 
 func (p *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipe", Net: "unix"} }
 
-// A client that keeps a connection and does not use it loses it: without that this
-// test would not end.
+// The server closes connections of slow and idle clients. Otherwise this test would not end.
 func TestIdleClients(t *testing.T) {
 	t.Parallel()
 	for name, request := range map[string]string{
@@ -54,15 +55,34 @@ func TestIdleClients(t *testing.T) {
 				handler, err := a.handler()
 				require.NoError(t, err)
 				served := make(chan error, 1)
-				go func() { served <- a.serving(ctx, p, handler)() }()
+				go func() { served <- a.serve(ctx, p, handler) }()
 				client, server := net.Pipe()
 				p.clients <- server
-				go func() { _, _ = io.WriteString(client, request) }() // the server may hang up first
-				_, _ = io.Copy(io.Discard, client)                     // until it does
+				go func() { _, _ = io.WriteString(client, request) }() // the server may close first
+				_, _ = io.Copy(io.Discard, client)                     // until it closes
 				require.NoError(t, client.Close())
 				cancel()
 				require.NoError(t, <-served)
 			})
 		})
+	}
+}
+
+// Pages of other websites cannot read the endpoints through a browser.
+func TestOtherWebsites(t *testing.T) {
+	t.Parallel()
+	a, err := New(&rest.Config{Host: "http://127.0.0.1:1"}, Config{DebugPages: true, Listen: "127.0.0.1:0", Hosts: []string{"console.example"}})
+	require.NoError(t, err)
+	defer a.pages.Close()
+	a.ready.set("")
+	handler, err := a.handler()
+	require.NoError(t, err)
+	for _, path := range []string{"/healthz", "/readyz", "/metrics", pagesPath + "style.css"} {
+		for host, allowed := range map[string]bool{"127.0.0.1": true, "localhost": true, "console.example": true, "evil.example": false} {
+			r := httptest.NewRequest(http.MethodGet, "http://"+host+path, nil)
+			w := httptest.NewRecorder()
+			handler.ServeHTTP(w, r)
+			require.Equal(t, allowed, w.Code != http.StatusForbidden, "%s%s: %d", host, path, w.Code)
+		}
 	}
 }
