@@ -9,6 +9,12 @@ import (
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
+// answer is the result of one transaction of a batch.
+type answer struct {
+	revision store.Revision
+	err      error
+}
+
 // batch is one transaction of the engine that applies many requests.
 type batch struct {
 	*snapshot
@@ -30,7 +36,7 @@ func newBatch(tx *bbolt.Tx, epoch string) (*batch, error) {
 
 // apply does what r asks for, or tells why not and leaves everything as it was.
 // fatal is an error of the engine after which the whole batch must be given up.
-func (b *batch) apply(r *request) (a answer, fatal error) {
+func (b *batch) apply(r *transaction) (a answer, fatal error) {
 	if r.compact != 0 {
 		return answer{revision: b.head.revision, err: b.compact(r.compact)}, nil
 	}

@@ -13,6 +13,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/nslifecycle/nslifecycle/store"
+	"github.com/nslifecycle/nslifecycle/store/groupcommit"
 )
 
 const benchValue = 512
@@ -43,7 +44,7 @@ func openPlain(tb testing.TB) *plain {
 		}
 		return nil
 	}))
-	p := &plain{db: db, requests: make(chan plainRequest, batchRequests), done: make(chan struct{})}
+	p := &plain{db: db, requests: make(chan plainRequest, groupcommit.MaxRequests), done: make(chan struct{})}
 	go p.run()
 	tb.Cleanup(func() {
 		close(p.requests)
@@ -56,10 +57,10 @@ func openPlain(tb testing.TB) *plain {
 func (p *plain) run() {
 	defer close(p.done)
 	revision := uint64(0)
-	batch := make([]plainRequest, 0, batchRequests)
+	batch := make([]plainRequest, 0, groupcommit.MaxRequests)
 	for first := range p.requests {
 		batch = append(batch[:0], first)
-		for more := true; more && len(batch) < batchRequests; {
+		for more := true; more && len(batch) < groupcommit.MaxRequests; {
 			select {
 			case r, ok := <-p.requests:
 				if more = ok; ok {
@@ -196,8 +197,8 @@ func BenchmarkUpdate(b *testing.B) {
 					return err
 				}
 				theirs := func(i int) error { return p.put(benchKey(i%entries), value) }
-				share(b, batchRequests, 0, entries, ours)
-				share(b, batchRequests, 0, entries, theirs)
+				share(b, groupcommit.MaxRequests, 0, entries, ours)
+				share(b, groupcommit.MaxRequests, 0, entries, theirs)
 				compare(b, w, ours, theirs)
 			})
 		}
@@ -256,8 +257,8 @@ func BenchmarkGetBesideWriters(b *testing.B) {
 
 func benchFill(b *testing.B, s *Store, p *plain, entries int) {
 	value := make([]byte, benchValue)
-	share(b, batchRequests, 0, entries, func(i int) error { return p.put(benchKey(i), value) })
-	share(b, batchRequests, 0, entries, func(i int) error {
+	share(b, groupcommit.MaxRequests, 0, entries, func(i int) error { return p.put(benchKey(i), value) })
+	share(b, groupcommit.MaxRequests, 0, entries, func(i int) error {
 		_, err := s.Commit(b.Context(), store.Txn{Do: []store.Operation{store.Put(benchKey(i), value)}})
 		return err
 	})

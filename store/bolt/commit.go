@@ -4,83 +4,93 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"syscall"
-	"time"
 
 	"go.etcd.io/bbolt"
 
 	"github.com/nslifecycle/nslifecycle/store"
+	"github.com/nslifecycle/nslifecycle/store/groupcommit"
 )
 
 // Commit implements [store.Store]. The package documentation says what a context
 // does that ends meanwhile.
 func (s *Store) Commit(ctx context.Context, txn store.Txn) (store.Revision, error) {
-	key := ""
+	r, err := s.submit(ctx, txn)
+	return r, store.Wrap("commit", firstKey(txn), err)
+}
+
+// firstKey returns the key that an error of txn names if no condition failed.
+func firstKey(txn store.Txn) string {
+	switch {
+	case len(txn.Do) > 0:
+		return txn.Do[0].Key
+	case len(txn.If) > 0:
+		return txn.If[0].Key
+	}
+	return ""
+}
+
+func (s *Store) submit(ctx context.Context, txn store.Txn) (store.Revision, error) {
+	if err := usable(ctx); err != nil {
+		return 0, err
+	}
+	if err := txn.Check(limits); err != nil {
+		return 0, err
+	}
+	return s.queue.Do(ctx, newTransaction(txn), sizeOf(txn))
+}
+
+// request is a transaction on its way through the queue.
+type request = groupcommit.Request[*transaction]
+
+// transaction is a copy of a [store.Txn], or a compaction.
+type transaction struct {
+	conditions []store.Condition
+	operations []operation
+	compact    store.Revision // if positive, compact to it and do nothing else
+}
+
+// operation is a [store.Operation] with a copy of its value.
+type operation struct {
+	key    string
+	record []byte // see newRecord; nil means delete
+}
+
+// newTransaction copies txn. The caller may reuse its slices when Commit has returned, even if
+// the committer still uses the transaction.
+func newTransaction(txn store.Txn) *transaction {
+	t := &transaction{conditions: slices.Clone(txn.If)}
 	if len(txn.Do) > 0 {
-		key = txn.Do[0].Key
-	} else if len(txn.If) > 0 {
-		key = txn.If[0].Key
+		t.operations = make([]operation, len(txn.Do))
 	}
-	err := usable(ctx)
-	if err == nil {
-		err = txn.Check(limits)
-	}
-	var r store.Revision
-	if err == nil {
-		r, err = s.submit(ctx, newRequest(txn))
-	}
-	if err != nil {
-		var conflict *store.ConflictError
-		if errors.As(err, &conflict) {
-			key = conflict.Condition.Key
+	for i, op := range txn.Do {
+		t.operations[i].key = op.Key
+		if !op.Delete {
+			t.operations[i].record = newRecord(op.Value)
 		}
-		return 0, &store.Error{Op: "commit", Key: key, Err: err}
 	}
-	return r, nil
+	return t
+}
+
+func sizeOf(txn store.Txn) (bytes int) {
+	for _, op := range txn.Do {
+		bytes += len(op.Key) + len(op.Value)
+	}
+	return bytes
 }
 
 // Compact implements [store.Compactor]. The records are dropped by and by.
 func (s *Store) Compact(ctx context.Context, revision store.Revision) error {
 	err := usable(ctx)
 	if err == nil && revision < 0 {
-		err = fmt.Errorf("%w: the revision %d is negative", store.ErrInvalid, revision)
+		err = fmt.Errorf("%w: revision %d is negative", store.ErrInvalid, revision)
 	}
-	if err == nil { // zero compacts nothing, in its turn
-		_, err = s.submit(ctx, &request{compact: revision, done: make(chan answer, 1)})
+	if err == nil {
+		_, err = s.queue.Do(ctx, &transaction{compact: revision}, 0)
 	}
-	if err != nil {
-		return &store.Error{Op: "compact", Err: err}
-	}
-	return nil
-}
-
-// submit hands r to the committer and waits for the answer.
-func (s *Store) submit(ctx context.Context, r *request) (store.Revision, error) {
-	if !s.queue.add(r) {
-		return 0, store.ErrClosed
-	}
-	return s.await(ctx, r)
-}
-
-// await returns the answer to r, which is in the queue.
-func (s *Store) await(ctx context.Context, r *request) (store.Revision, error) {
-	select {
-	case a := <-r.done:
-		return a.revision, a.err
-	case <-ctx.Done():
-	}
-	if s.queue.withdraw(r) {
-		return 0, context.Cause(ctx)
-	}
-	timer := time.NewTimer(s.patience)
-	defer timer.Stop()
-	select {
-	case a := <-r.done:
-		return a.revision, a.err
-	case <-timer.C:
-		return 0, fmt.Errorf("%w: %w while it was being committed", store.ErrUnknownOutcome, context.Cause(ctx))
-	}
+	return store.Wrap("compact", "", err)
 }
 
 // run is the committer: it takes what waits and commits it, batch by batch.
@@ -89,9 +99,10 @@ func (s *Store) run() {
 	for {
 		idle := s.backlog && !s.failing // then drop old records in the meantime
 		if !idle {
-			<-s.queue.ready
+			<-s.queue.Ready()
 		}
-		batch, open := s.queue.take(s.batch[:0])
+		batch, open := s.queue.Take(s.batch[:0])
+		batch = s.queue.Submit(batch)
 		s.batch = batch
 		if len(batch) > 0 || idle && open {
 			s.process(batch)
@@ -109,10 +120,10 @@ func (s *Store) process(requests []*request) {
 	err := s.write(requests)
 	for i, r := range requests {
 		if err != nil {
-			r.done <- answer{err: err}
+			r.Finish(0, err)
 			continue
 		}
-		r.done <- s.answers[i]
+		r.Finish(s.answers[i].revision, s.answers[i].err)
 	}
 	clear(s.answers)
 }
@@ -162,7 +173,7 @@ func (s *Store) apply(tx *bbolt.Tx, requests []*request) (*batch, error) {
 		return nil, err
 	}
 	for _, r := range requests {
-		a, err := b.apply(r)
+		a, err := b.apply(r.Work)
 		if err != nil {
 			return nil, err
 		}

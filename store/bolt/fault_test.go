@@ -150,25 +150,26 @@ func TestFailedBatch(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s, f, _ := openFaulty(t)
 			release := stall(t, s)
-			first := newRequest(store.Txn{If: []store.Condition{store.Absent("a")}})
-			s.queue.add(first)
-			waitTaken(t, s, first)
-			write := newRequest(store.Txn{Do: []store.Operation{store.Put("b", nil)}})
-			conflict := newRequest(store.Txn{If: []store.Condition{store.Absent("b")}, Do: []store.Operation{store.Put("c", nil)}})
-			read := newRequest(store.Txn{If: []store.Condition{store.Exists("b")}})
-			requests := []*request{write, conflict, read}
-			for _, r := range requests {
-				s.queue.add(r)
+			first := enqueue(t, s, store.Txn{If: []store.Condition{store.Absent("a")}})
+			waitTaken(t, s)
+			var requests []*request
+			for _, txn := range []store.Txn{
+				{Do: []store.Operation{store.Put("b", nil)}},
+				{If: []store.Condition{store.Absent("b")}, Do: []store.Operation{store.Put("c", nil)}}, // a conflict
+				{If: []store.Condition{store.Exists("b")}},
+			} {
+				requests = append(requests, enqueue(t, s, txn))
 			}
 			fail(s, f)
 			release()
-			require.ErrorIs(t, (<-first.done).err, store.ErrConflict, "it was in a batch without writes, before")
+			_, err := first.Wait()
+			require.ErrorIs(t, err, store.ErrConflict, "it was in a batch without writes, before")
 			for _, r := range requests {
-				err := (<-r.done).err
+				_, err := r.Wait()
 				require.Error(t, err)
 				require.Equal(t, name == "applied", errors.Is(err, store.ErrUnknownOutcome), "%v", err)
 			}
-			_, err := s.Get(t.Context(), "b")
+			_, err = s.Get(t.Context(), "b")
 			require.Equal(t, name == "applied", err == nil)
 			_, err = s.Get(t.Context(), "c")
 			require.ErrorIs(t, err, store.ErrNotFound)

@@ -120,13 +120,16 @@ func stall(tb testing.TB, s *Store) (release func()) {
 	return release
 }
 
-// waitTaken returns when the committer has taken r from the queue.
-func waitTaken(tb testing.TB, s *Store, r *request) {
+// enqueue adds txn to the queue, and returns before it is committed.
+func enqueue(tb testing.TB, s *Store, txn store.Txn) *request {
+	return s.queue.Enqueue(tb.Context(), newTransaction(txn), sizeOf(txn))
+}
+
+// waitTaken returns when the committer has taken all requests from the queue.
+func waitTaken(tb testing.TB, s *Store) {
 	tb.Helper()
-	for taken := false; !taken; runtime.Gosched() {
+	for s.queue.Len() > 0 {
 		require.NoError(tb, tb.Context().Err())
-		s.queue.mu.Lock()
-		taken = r.taken
-		s.queue.mu.Unlock()
+		runtime.Gosched()
 	}
 }

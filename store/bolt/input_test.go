@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -124,38 +123,30 @@ func TestCommitCopies(t *testing.T) {
 	require.Equal(t, "before", string(e.Value))
 }
 
-// A transaction that waits for its turn is withdrawn when its context ends; one
-// that the committer has is answered in spite of it; and only when that takes too
-// long the outcome is unknown.
+// A transaction in the queue is withdrawn when its context ends. The committer finishes one that
+// it has taken.
 func TestContextEndsMeanwhile(t *testing.T) {
 	s := openNew(t, nil)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	release := stall(t, s)
-
-	taken := newRequest(store.Txn{Do: []store.Operation{store.Put("taken", nil)}})
-	s.queue.add(taken)
-	waitTaken(t, s, taken)
-	waiting := newRequest(store.Txn{Do: []store.Operation{store.Put("waiting", nil)}})
-	s.queue.add(waiting)
+	commit := func(key string) <-chan error {
+		done := make(chan error, 1)
+		go func() {
+			_, err := s.Commit(ctx, store.Txn{Do: []store.Operation{store.Put(key, nil)}})
+			done <- err
+		}()
+		return done
+	}
+	taken := enqueue(t, s, store.Txn{Do: []store.Operation{store.Put("taken", nil)}})
+	waitTaken(t, s)
+	waiting := commit("waiting")
 	cancel(errEnough)
-
-	_, err := s.await(ctx, waiting)
+	err := <-waiting
 	require.ErrorIs(t, err, errEnough)
 	require.NotErrorIs(t, err, store.ErrUnknownOutcome)
-
-	s.patience = 0
-	_, err = s.await(ctx, taken)
-	require.ErrorIs(t, err, store.ErrUnknownOutcome)
-	require.ErrorIs(t, err, errEnough)
-
-	s.patience = time.Hour
-	answered := make(chan error, 1)
-	go func() {
-		_, err := s.await(ctx, taken)
-		answered <- err
-	}()
 	release()
-	require.NoError(t, <-answered)
+	_, err = taken.Wait()
+	require.NoError(t, err)
 	_, err = s.Get(t.Context(), "taken")
 	require.NoError(t, err)
 	put(t, s, "next", "")
@@ -212,25 +203,25 @@ func TestClose(t *testing.T) {
 	}()
 	<-watching
 	release := stall(t, s)
-	running := newRequest(store.Txn{Do: []store.Operation{store.Put("running", nil)}})
-	s.queue.add(running)
-	waitTaken(t, s, running)
-	waiting := newRequest(store.Txn{Do: []store.Operation{store.Put("waiting", nil)}})
-	s.queue.add(waiting)
+	running := enqueue(t, s, store.Txn{Do: []store.Operation{store.Put("running", nil)}})
+	waitTaken(t, s)
+	waiting := enqueue(t, s, store.Txn{Do: []store.Operation{store.Put("waiting", nil)}})
 	closed := make(chan error, 2)
 	for range 2 {
 		go func() { closed <- s.Close() }()
 	}
-	require.ErrorIs(t, (<-waiting.done).err, store.ErrClosed)
+	_, err := waiting.Wait()
+	require.ErrorIs(t, err, store.ErrClosed)
 	require.ErrorIs(t, <-ended, store.ErrClosed)
 	release()
-	require.NoError(t, (<-running.done).err)
+	_, err = running.Wait()
+	require.NoError(t, err)
 	require.NoError(t, <-closed)
 	require.NoError(t, <-closed)
 	require.NoError(t, s.Close())
 
 	ctx := t.Context()
-	_, err := s.Get(ctx, "running")
+	_, err = s.Get(ctx, "running")
 	require.ErrorIs(t, err, store.ErrClosed)
 	_, err = s.List(ctx, store.Query{})
 	require.ErrorIs(t, err, store.ErrClosed)
@@ -253,41 +244,6 @@ func TestCloseFails(t *testing.T) {
 	require.ErrorAs(t, err, &e)
 	require.Equal(t, []string{"close", path}, []string{e.Op, e.Key})
 	require.NoError(t, s.Close())
-}
-
-// A transaction that was withdrawn leaves the queue, also while the committer is
-// held up: clients that give up and try again do not fill the memory.
-func TestWithdrawnLeaveTheQueue(t *testing.T) {
-	s := openNew(t, nil)
-	release := stall(t, s)
-	taken := newRequest(store.Txn{Do: []store.Operation{store.Put("taken", nil)}})
-	s.queue.add(taken)
-	waitTaken(t, s, taken)
-	ended, cancel := context.WithCancelCause(t.Context())
-	cancel(errEnough)
-	var kept []*request
-	for i := range 1000 {
-		r := newRequest(store.Txn{Do: []store.Operation{store.Put(fmt.Sprint(i), nil)}})
-		if i%100 == 0 {
-			s.queue.add(r)
-			kept = append(kept, r)
-			continue
-		}
-		_, err := s.submit(ended, r)
-		require.ErrorIs(t, err, errEnough)
-		require.LessOrEqual(t, len(s.queue.waiting), 2*len(kept)+1)
-	}
-	release()
-	last := (<-taken.done).revision
-	for _, r := range kept {
-		a := <-r.done
-		require.NoError(t, a.err)
-		require.Equal(t, last+1, a.revision, "in their order")
-		last = a.revision
-	}
-	require.Len(t, listAt(t, s, store.Position{}).Entries, 1+len(kept))
-	require.Empty(t, s.queue.waiting)
-	require.Zero(t, s.queue.withdrawn)
 }
 
 // A loop over a watch may close the store.

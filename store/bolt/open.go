@@ -20,6 +20,7 @@ import (
 	berrors "go.etcd.io/bbolt/errors"
 
 	"github.com/nslifecycle/nslifecycle/store"
+	"github.com/nslifecycle/nslifecycle/store/groupcommit"
 	"github.com/nslifecycle/nslifecycle/store/watch"
 )
 
@@ -103,15 +104,14 @@ func start(f file, db *bbolt.DB, fresh bool) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{
-		file:     f,
-		db:       db,
-		epoch:    epoch,
-		writer:   random64(),
-		queue:    newQueue(),
-		stopped:  make(chan struct{}),
-		backlog:  true, // what an earlier process compacted may not be dropped yet
-		commit:   (*bbolt.Tx).Commit,
-		patience: defaultPatience,
+		file:    f,
+		db:      db,
+		epoch:   epoch,
+		writer:  random64(),
+		queue:   groupcommit.New[*transaction](),
+		stopped: make(chan struct{}),
+		backlog: true, // what an earlier process compacted may not be dropped yet
+		commit:  (*bbolt.Tx).Commit,
 	}
 	s.hub = watch.New(s.readLog, store.Position{Epoch: epoch, Revision: head.revision}, watch.Options{})
 	if err := s.landing.opened(db); err != nil {

@@ -6,11 +6,11 @@ import (
 	"iter"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"go.etcd.io/bbolt"
 
 	"github.com/nslifecycle/nslifecycle/store"
+	"github.com/nslifecycle/nslifecycle/store/groupcommit"
 	"github.com/nslifecycle/nslifecycle/store/watch"
 )
 
@@ -30,29 +30,24 @@ var limits = store.Limits{
 	Bytes:      32 << 20,
 }
 
-// defaultPatience is how long Commit waits for the result of a transaction that
-// the committer has, when its context has ended.
-const defaultPatience = time.Second
-
 // Store is an open file. See [store.Store] for its methods, which any number of
 // goroutines may call at once.
 type Store struct {
 	file    file
 	epoch   string
 	writer  uint64 // tells the heads of this opening from those of others
-	queue   *queue
+	queue   *groupcommit.Queue[*transaction]
 	hub     *watch.Hub
 	stopped chan struct{} // closed when the committer has returned
 	close   sync.Once
 
 	// Of the committer alone, and of Close after it.
-	backlog  bool // compacted records may be left in the log
-	failing  bool // the last batch failed: do not try another without need
-	wrote    bool // a batch was written
-	batch    []*request
-	answers  []answer
-	commit   func(*bbolt.Tx) error // replaced in tests
-	patience time.Duration         // shortened in tests
+	backlog bool // compacted records may be left in the log
+	failing bool // the last batch failed: do not try another without need
+	wrote   bool // a batch was written
+	batch   []*request
+	answers []answer
+	commit  func(*bbolt.Tx) error // replaced in tests
 
 	// reads is held shared while a read runs, and exclusively while db changes:
 	// only the committer and, after it, Close change it.
@@ -199,9 +194,7 @@ func (s *Store) Watch(ctx context.Context, prefix string, after store.Position) 
 // transactions that still wait for their turn are refused.
 func (s *Store) Close() (err error) {
 	s.close.Do(func() {
-		for _, r := range s.queue.close() {
-			r.done <- answer{err: store.ErrClosed}
-		}
+		s.queue.Close()
 		s.hub.Close()
 		<-s.stopped
 		s.reads.Lock()

@@ -2,13 +2,13 @@ package postgres
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"time"
+	"slices"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/nslifecycle/nslifecycle/store"
+	"github.com/nslifecycle/nslifecycle/store/groupcommit"
 )
 
 // Commit implements [store.Store]. The package documentation says what a context
@@ -21,14 +21,7 @@ func (s *Store) Commit(ctx context.Context, txn store.Txn) (store.Revision, erro
 		key = txn.If[0].Key
 	}
 	r, err := s.commit(ctx, txn)
-	if err != nil {
-		var conflict *store.ConflictError
-		if errors.As(err, &conflict) {
-			key = conflict.Condition.Key
-		}
-		return 0, &store.Error{Op: "commit", Key: key, Err: err}
-	}
-	return r, nil
+	return r, store.Wrap("commit", key, err)
 }
 
 func (s *Store) commit(ctx context.Context, txn store.Txn) (store.Revision, error) {
@@ -43,50 +36,63 @@ func (s *Store) commit(ctx context.Context, txn store.Txn) (store.Revision, erro
 		r, err := s.checkedRead(ctx, txn.If)
 		return r, s.because(ctx, err)
 	}
-	return s.submit(ctx, newRequest(ctx, txn))
+	work, size := newTransaction(txn)
+	return s.queue.Do(ctx, work, size)
 }
 
 // Compact implements [store.Compactor]. The records are dropped by and by.
 func (s *Store) Compact(ctx context.Context, revision store.Revision) error {
-	err := s.enter(ctx)
-	if err == nil {
-		defer s.calls.leave()
-		if revision < 0 {
-			err = fmt.Errorf("%w: the revision %d is negative", store.ErrInvalid, revision)
-		} else {
-			_, err = s.submit(ctx, &request{ctx: ctx, compact: true, revision: revision, done: make(chan answer, 1)})
-		}
-	}
-	if err != nil {
-		return &store.Error{Op: "compact", Err: err}
-	}
-	return nil
+	return store.Wrap("compact", "", s.compact(ctx, revision))
 }
 
-// submit hands r to the committer and waits for the answer.
-func (s *Store) submit(ctx context.Context, r *request) (store.Revision, error) {
-	if !s.queue.add(r) {
-		return 0, store.ErrClosed
+func (s *Store) compact(ctx context.Context, revision store.Revision) error {
+	if err := s.enter(ctx); err != nil {
+		return err
 	}
-	select {
-	case a := <-r.done:
-		return a.revision, a.err
-	case <-ctx.Done():
+	defer s.calls.leave()
+	if revision < 0 {
+		return fmt.Errorf("%w: revision %d is negative", store.ErrInvalid, revision)
 	}
-	if s.queue.withdraw(r) {
-		return 0, context.Cause(ctx)
+	_, err := s.queue.Do(ctx, &transaction{compact: true, revision: revision}, 0)
+	return err
+}
+
+// batchLoad bounds the stored values at the keys of a batch of several requests.
+const batchLoad = 64 << 20
+
+// request is a transaction on its way through the queue.
+type request = groupcommit.Request[*transaction]
+
+// transaction is a copy of a [store.Txn], or a compaction to a revision.
+type transaction struct {
+	conditions []store.Condition
+	operations []store.Operation
+	compact    bool
+	revision   store.Revision
+}
+
+// newTransaction copies txn and returns its size. The caller may reuse its slices when Commit
+// has returned, even if the committer still uses the transaction.
+func newTransaction(txn store.Txn) (t *transaction, size int) {
+	t = &transaction{conditions: slices.Clone(txn.If), operations: slices.Clone(txn.Do)}
+	for i := range t.operations {
+		op := &t.operations[i]
+		if !op.Delete {
+			op.Value = append(make([]byte, 0, len(op.Value)), op.Value...) // nil would be NULL
+		}
+		size += len(op.Key) + len(op.Value)
 	}
-	timer := time.NewTimer(s.patience)
-	defer timer.Stop()
-	select {
-	case a := <-r.done:
-		return a.revision, a.err
-	case <-timer.C:
+	return t, size
+}
+
+// keys adds the keys of the conditions and operations to all.
+func (t *transaction) keys(all map[string]struct{}) {
+	for i := range t.conditions {
+		all[t.conditions[i].Key] = struct{}{}
 	}
-	if s.queue.withdraw(r) { // it turned out that it has to wait for somebody
-		return 0, context.Cause(ctx)
+	for i := range t.operations {
+		all[t.operations[i].Key] = struct{}{}
 	}
-	return 0, fmt.Errorf("%w: %w while it was being committed", store.ErrUnknownOutcome, context.Cause(ctx))
 }
 
 // run is the committer: it takes what waits and commits it, batch by batch. It
@@ -96,12 +102,12 @@ func (s *Store) run() {
 	var requests []*request
 	for {
 		select {
-		case <-s.queue.ready:
+		case <-s.queue.Ready():
 		case <-s.ctx.Done():
 			return
 		}
 		conn, err := s.acquire(s.ctx)
-		requests, _ = s.queue.take(requests[:0])
+		requests, _ = s.queue.Take(requests[:0])
 		if len(requests) > 0 {
 			s.process(conn, err, requests)
 			clear(requests)
@@ -176,7 +182,7 @@ func (s *Store) refuse(requests []*request, t *turn, err error) {
 		err = refusal(err)
 	}
 	for _, r := range requests {
-		r.done <- answer{err: err}
+		r.Finish(0, err)
 	}
 }
 
@@ -184,10 +190,10 @@ func (s *Store) refuse(requests []*request, t *turn, err error) {
 func (s *Store) finish(t *turn) {
 	s.advance(t.batch.before, t.batch.changes)
 	for i, r := range t.batch.decided {
-		r.done <- t.batch.answers[i]
+		r.Finish(t.batch.answers[i].revision, t.batch.answers[i].err)
 	}
 	for _, w := range t.batch.waiting {
-		s.queue.recall(w.request)
+		s.queue.Recall(w.request)
 		s.wait(w)
 	}
 	if t.batch.head.compacted > t.batch.before.compacted {

@@ -22,6 +22,12 @@ type batch struct {
 	waiting []waiter // requests that cannot go on before others let go
 }
 
+// answer is the result of one request.
+type answer struct {
+	revision store.Revision
+	err      error
+}
+
 // waiter is a request and the keys that somebody else holds.
 type waiter struct {
 	request *request
@@ -37,7 +43,7 @@ func (b *batch) current(key string) *store.Entry {
 
 // decide answers r, or puts it aside.
 func (b *batch) decide(r *request) {
-	a, held := b.apply(r)
+	a, held := b.apply(r.Work)
 	if held != nil {
 		b.waiting = append(b.waiting, waiter{r, held})
 		return
@@ -46,7 +52,7 @@ func (b *batch) decide(r *request) {
 	b.answers = append(b.answers, a)
 }
 
-func (b *batch) apply(r *request) (a answer, held []string) {
+func (b *batch) apply(r *transaction) (a answer, held []string) {
 	if r.compact {
 		return b.compact(r.revision), nil
 	}

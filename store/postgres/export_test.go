@@ -15,11 +15,7 @@ func BeforeCommit(err error) error { return &uncommittedError{err} }
 func Refusal(err error) error { return refusal(err) }
 
 // Queued is how many requests the committer has not taken.
-func (s *Store) Queued() int {
-	s.queue.mu.Lock()
-	defer s.queue.mu.Unlock()
-	return len(s.queue.waiting)
-}
+func (s *Store) Queued() int { return s.queue.Len() }
 
 // Light returns o with a lower bound of stored values that go through one statement.
 func Light(o Options, bytes int) *Options {

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/nslifecycle/nslifecycle/store"
+	"github.com/nslifecycle/nslifecycle/store/groupcommit"
 )
 
 // New opens the store in a schema of the database that pool connects to, and makes
@@ -97,16 +98,15 @@ func open(ctx context.Context, pool *pgxpool.Pool, schema string, options *Optio
 	}
 	slots := waiters(pool.Config().MaxConns)
 	s := &Store{
-		pool:     pool,
-		options:  o,
-		sql:      newStatements(schema, o.times),
-		patience: defaultPatience,
-		queue:    newQueue(),
-		slots:    make(chan struct{}, slots),
-		long:     make(chan struct{}, slots-1),
-		polling:  make(chan struct{}, 1),
-		wake:     make(chan struct{}, 1),
-		janitor:  make(chan struct{}, 1),
+		pool:    pool,
+		options: o,
+		sql:     newStatements(schema, o.times),
+		queue:   groupcommit.New[*transaction](),
+		slots:   make(chan struct{}, slots),
+		long:    make(chan struct{}, slots-1),
+		polling: make(chan struct{}, 1),
+		wake:    make(chan struct{}, 1),
+		janitor: make(chan struct{}, 1),
 	}
 	h, err := s.migrate(ctx)
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/nslifecycle/nslifecycle/store"
+	"github.com/nslifecycle/nslifecycle/store/groupcommit"
 	"github.com/nslifecycle/nslifecycle/store/watch"
 )
 
@@ -34,10 +35,6 @@ var limits = store.Limits{
 	Operations: maxOperations,
 	Bytes:      16 << 20,
 }
-
-// defaultPatience is how long Commit waits for the result of a transaction that was
-// submitted, when its context has ended.
-const defaultPatience = time.Second
 
 // times are limits of time, which tests shorten; zero is the default.
 type times struct{ stall, turn, slice, commit time.Duration }
@@ -68,11 +65,10 @@ const (
 // Store is a schema of a database, seen from this process. See [store.Store] for
 // its methods, which any number of goroutines may call at once.
 type Store struct {
-	pool     *pgxpool.Pool
-	ownPool  bool
-	options  Options
-	sql      *statements
-	patience time.Duration // shortened in tests
+	pool    *pgxpool.Pool
+	ownPool bool
+	options Options
+	sql     *statements
 
 	ctx     context.Context // ends when the store is closed
 	cancel  context.CancelFunc
@@ -80,7 +76,7 @@ type Store struct {
 	close   sync.Once
 	running sync.WaitGroup // goroutines of the store
 
-	queue *queue
+	queue *groupcommit.Queue[*transaction]
 	slots chan struct{} // for transactions that wait for entries
 	long  chan struct{} // for those that wait long: one less
 
@@ -130,9 +126,7 @@ func (s *Store) begin(ctx context.Context) (*watch.Hub, error) {
 // transactions that were not submitted are refused. The pool of [New] stays open.
 func (s *Store) Close() error {
 	s.close.Do(func() {
-		for _, r := range s.queue.close() {
-			r.done <- answer{err: store.ErrClosed}
-		}
+		s.queue.Close()
 		s.calls.close()
 		s.cancel()
 		s.hub.Load().Close()

@@ -41,8 +41,8 @@ func (t *turn) run(ctx context.Context, requests []*request) error {
 		t.abandon()
 		return err
 	}
-	t.store.queue.giveBack(requests[t.fit:])
-	t.requests = t.store.queue.submit(requests[:t.fit])
+	t.store.queue.Return(requests[t.fit:])
+	t.requests = t.store.queue.Submit(requests[:t.fit])
 	for _, r := range t.requests {
 		t.batch.decide(r)
 	}
@@ -73,7 +73,7 @@ func (t *turn) abandon() {
 // prepare takes the lock and reads what the requests touch.
 func (t *turn) prepare(ctx context.Context, requests []*request) error {
 	if len(t.held) > 0 {
-		if err := t.await(ctx, requests[0]); err != nil {
+		if err := t.await(ctx, requests[0].Work); err != nil {
 			return err
 		}
 	}
@@ -156,7 +156,7 @@ func (t *turn) shrink(ctx context.Context, requests []*request, touched [][]byte
 	total := 0
 	for t.fit = 0; t.fit < len(requests); t.fit++ {
 		keys := map[string]struct{}{}
-		requests[t.fit].keys(keys)
+		requests[t.fit].Work.keys(keys)
 		for key := range keys {
 			total += sizes[key]
 			delete(sizes, key) // it counts once
@@ -183,9 +183,9 @@ func touchedBy(requests []*request) (touched, puts, deletes [][]byte) {
 	}
 	seen := map[use]bool{}
 	for _, r := range requests {
-		r.keys(all)
-		for i := range r.operations {
-			op := &r.operations[i]
+		r.Work.keys(all)
+		for i := range r.Work.operations {
+			op := &r.Work.operations[i]
 			u := use{op.Key, op.Delete}
 			switch {
 			case seen[u]:
@@ -222,7 +222,7 @@ func (t *turn) readLocked(sets ...map[string]bool) func(pgx.Rows) error {
 // await begins the transaction and waits until nobody holds the keys against what
 // r does to them. It does so before it takes the writer lock, so that they
 // go on meanwhile.
-func (t *turn) await(ctx context.Context, r *request) error {
+func (t *turn) await(ctx context.Context, r *transaction) error {
 	sql := t.store.sql
 	var b pgx.Batch
 	b.Queue(textOpen)

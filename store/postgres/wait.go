@@ -12,18 +12,18 @@ import (
 // others, when they are let go. Its caller may still withdraw it.
 func (s *Store) wait(w waiter) {
 	s.running.Go(func() {
-		ctx, cancel := context.WithCancel(w.request.ctx)
+		ctx, cancel := context.WithCancel(w.request.Ctx)
 		defer cancel()
 		defer context.AfterFunc(s.ctx, cancel)()
 		err := s.await(ctx, w)
 		switch {
 		case err == nil:
 		case s.ctx.Err() != nil:
-			w.request.done <- answer{err: store.ErrClosed}
+			w.request.Finish(0, store.ErrClosed)
 		case ctx.Err() != nil:
-			w.request.done <- answer{err: context.Cause(w.request.ctx)}
+			w.request.Finish(0, context.Cause(w.request.Ctx))
 		default:
-			w.request.done <- answer{err: refusal(err)}
+			w.request.Finish(0, refusal(err))
 		}
 	})
 }
@@ -36,7 +36,7 @@ func (s *Store) await(ctx context.Context, w waiter) error {
 		t, err := s.tryHeld(ctx, w.request, held, slice)
 		switch {
 		case err == nil && len(t.batch.waiting) > 0: // it met more keys that somebody holds
-			s.queue.recall(w.request)
+			s.queue.Recall(w.request)
 			for _, key := range t.batch.waiting[0].keys {
 				if !slices.Contains(held, key) {
 					held = append(held, key)

@@ -43,6 +43,7 @@ var rooms = []room{
 	{2, "namespace/observe/httpguard", nil},
 
 	{3, "store/watch", nil},
+	{3, "store/groupcommit", nil},
 	{3, "store/storetest", []string{"github.com/anishathalye/porcupine", testify, goCmp}},
 	{3, "namespace/operate/audit", nil},
 	{3, "namespace/pass", []string{"go.uber.org/multierr"}},

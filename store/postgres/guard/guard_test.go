@@ -282,7 +282,6 @@ func TestBadInput(t *testing.T) {
 		require.ErrorIs(t, h.guard.GuardTx(h.ctx, tx, name), namespace.ErrBadRequest, "name %.10q", name)
 	}
 	require.ErrorIs(t, h.guard.GuardTx(h.ctx, nil, "acme"), namespace.ErrBadRequest)
-	require.ErrorIs(t, h.guard.GuardTx(context.Context(nil), tx, "acme"), namespace.ErrBadRequest)
 	require.ErrorIs(t, h.guard.GuardTx(h.ctx, tx, "acme"), namespace.ErrNotFound)
 	require.NoError(t, tx.Commit(h.ctx), "the transaction can go on after a refusal")
 
