@@ -2,7 +2,6 @@ package deleter
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
@@ -85,6 +84,14 @@ type Emptier interface {
 	Empty(ctx context.Context, target Target) (Result, error)
 }
 
+// Counter counts objects without listing them, for previews of a deletion
+// ([Composed.Inspect]) if the content cannot be listed.
+type Counter interface {
+	// Count returns the number of objects in the target, which may be Active, as in
+	// [Viewer].
+	Count(ctx context.Context, target Target) (int, error)
+}
+
 // Estimator knows how long the graceful deletion of what is left will take.
 type Estimator interface {
 	// Estimate returns the time until the last of it should be gone, never negative;
@@ -109,32 +116,4 @@ type Viewer interface {
 	// removed or never was, it fails with [ErrIncarnation] (rule R8). What it lists of an active
 	// namespace is not final (rule R6).
 	View(ctx context.Context, target Target, limit int, next string) (Page, error)
-}
-
-// Funcs makes [Content] of plain functions, such as "delete from
-// invoices where tenant = ...". Only Delete is required.
-type Funcs struct {
-	// Delete deletes everything in the target and returns how many objects remain.
-	Delete func(ctx context.Context, target Target) (remaining int, err error)
-}
-
-// Content returns content that calls the functions.
-func (f Funcs) Content() Content { return &functions{f} }
-
-type functions struct{ funcs Funcs }
-
-// Empty implements [Emptier].
-func (f *functions) Empty(ctx context.Context, target Target) (Result, error) {
-	remaining, err := f.funcs.Delete(ctx, target)
-	return Result{Remaining: remaining}, err
-}
-
-// List implements [Content].
-func (f *functions) List(context.Context, Target, int, string) (Page, error) {
-	return Page{}, fmt.Errorf("a function cannot list: %w", ErrNotSupported)
-}
-
-// Delete implements [Content].
-func (f *functions) Delete(context.Context, Target, string, string) error {
-	return fmt.Errorf("a function cannot delete a single object: %w", ErrNotSupported)
 }

@@ -51,6 +51,7 @@ const (
 	OpEstimate         Op = "estimate"
 	OpWait             Op = "wait"
 	OpView             Op = "view"
+	OpCount            Op = "count"
 	OpDiscover         Op = "discover"
 )
 

@@ -10,22 +10,6 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace"
 )
 
-// A host whose content lives in tables of its own needs one function.
-func ExampleFuncs() {
-	orders := map[string]int{"development": 3, "production": 5} // by tenant
-	d, err := deleter.New([]deleter.Source{{Resource: namespace.ResourceType{Name: "orders"}, Content: deleter.Funcs{Delete: func(_ context.Context, t deleter.Target) (remaining int, err error) {
-		delete(orders, t.Namespace) // delete from orders where tenant = ...
-		return orders[t.Namespace], nil
-	}}.Content()}}, nil)
-	if err != nil {
-		panic(err)
-	}
-	development := deleter.Target{Namespace: "development", UID: "4f2c", DeletedAt: time.Now()}
-	report, err := d.Delete(context.Background(), development, deleter.Report{})
-	fmt.Println(report.Empty(), err, orders)
-	// Output: true <nil> map[production:5]
-}
-
 // Sources name what they come after. Here pods are held, so that the volumes they
 // use stay until the next pass; the services have nothing to do with either.
 func ExampleNew() {

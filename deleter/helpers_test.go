@@ -36,6 +36,9 @@ func compose(t *testing.T, opts *deleter.Options, sources ...deleter.Source) *de
 	return d
 }
 
+// hold is the finalizer that tests hold objects with.
+const hold = "example.com/hold"
+
 // plain hides every capability of a fake.
 type plain struct{ deleter.Content }
 

@@ -2,6 +2,7 @@ package deleter
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"golang.org/x/sync/errgroup"
@@ -64,19 +65,39 @@ func checkLook(ctx context.Context, target Target) error {
 	return context.Cause(ctx)
 }
 
-// look lists the type to its end.
+// look lists the type to its end, or counts it if it cannot be listed.
 func (v *visit) look(ctx context.Context) Result {
 	v.result.Resource = v.source.Resource
-	op := OpList
-	viewer, ok := v.source.Content.(Viewer)
-	if v.viewer = viewer; ok || v.target.DeletedAt.IsZero() {
-		op = OpView
+	v.viewer, _ = v.source.Content.(Viewer)
+	op, err := OpView, error(nil)
+	if v.viewer == nil && !v.target.DeletedAt.IsZero() {
+		op = OpList
 	}
-	if !ok && op == OpView {
-		v.fail(op, "", fmt.Errorf("content of a namespace that may be Active: %w", ErrNotSupported))
-		v.result.Err = v.failures.err(v.source.Resource)
-		return v.result
+	switch {
+	case !lists(v.source.Content):
+		err = fmt.Errorf("a source of functions without List: %w", ErrNotSupported)
+	case op == OpView && v.viewer == nil:
+		err = fmt.Errorf("content of a namespace that may be Active: %w", ErrNotSupported)
+	default:
+		err = v.listAll(ctx)
 	}
+	if c, ok := v.source.Content.(Counter); ok && errors.Is(err, ErrNotSupported) {
+		if counted := v.countOnly(ctx, c); !errors.Is(counted, ErrNotSupported) {
+			op, err = OpCount, counted
+		}
+	}
+	if err != nil {
+		v.fail(op, "", err)
+	}
+	if v.source.Undeclared {
+		v.fail("", "", ErrUndeclared)
+	}
+	v.result.Err = v.failures.err(v.source.Resource)
+	return v.result
+}
+
+// listAll lists the type to its end.
+func (v *visit) listAll(ctx context.Context) error {
 	var t *tally
 	err := safely(func() (err error) {
 		t, err = v.scan(ctx, func(t *tally, p Page) bool {
@@ -91,12 +112,23 @@ func (v *visit) look(ctx context.Context) Result {
 	if t != nil {
 		t.into(&v.result)
 	}
-	if err != nil {
-		v.fail(op, "", err)
+	return err
+}
+
+// countOnly counts a type that cannot be listed. An inventory of such a type is complete
+// only if the count is zero.
+func (v *visit) countOnly(ctx context.Context, c Counter) error {
+	n := 0
+	err := v.call(ctx, OpCount, func(ctx context.Context) (_ int, err error) {
+		n, err = c.Count(ctx, v.target)
+		return n, err
+	})
+	v.result.Remaining = max(n, 0)
+	switch {
+	case err == nil && n < 0:
+		return errNegative
+	case err == nil && n > 0 && v.keep != nil:
+		v.fail(OpList, "", fmt.Errorf("%d objects that can be counted but not listed: %w", n, ErrNotSupported))
 	}
-	if v.source.Undeclared {
-		v.fail("", "", ErrUndeclared)
-	}
-	v.result.Err = v.failures.err(v.source.Resource)
-	return v.result
+	return err
 }

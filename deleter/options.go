@@ -29,6 +29,8 @@ type Options struct {
 	CallTimeout time.Duration
 }
 
+const defaultPageSize = 500
+
 func (o *Options) withDefaults() (Options, error) {
 	var opts Options
 	if o != nil {
@@ -41,7 +43,7 @@ func (o *Options) withDefaults() (Options, error) {
 	}{
 		{"Parallelism", &opts.Parallelism, 128},
 		{"ObjectParallelism", &opts.ObjectParallelism, 16},
-		{"PageSize", &opts.PageSize, 500},
+		{"PageSize", &opts.PageSize, defaultPageSize},
 		{"MaxDeletes", &opts.MaxDeletes, 10_000},
 		{"Samples", &opts.Samples, 5},
 	} {

@@ -17,7 +17,6 @@ import (
 // R9: objects that a pass saw and does not know to be gone are in its conditions, also if
 // the listing after the deletions fails.
 func TestR9_ObjectsSeenBeforeAListingFailed(t *testing.T) {
-	const hold = "example.com/hold"
 	remain := func(n int) string {
 		return fmt.Sprintf("Some resources are remaining: sick. has %d resource instances", n)
 	}

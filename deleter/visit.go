@@ -88,8 +88,25 @@ func (v *visit) atOnce(ctx context.Context, e Emptier) bool {
 	v.result = r
 	if err != nil {
 		v.fail(OpEmpty, "", err)
+	} else if f, ok := e.(*functions); ok && r.Remaining > 0 && lists(f) {
+		v.describe(ctx)
 	}
 	return true
+}
+
+// describe adds the names and finalizers of the objects that a function left. The larger
+// of both counts stands.
+func (v *visit) describe(ctx context.Context) {
+	remaining := v.result.Remaining
+	t, err := v.scan(ctx, func(t *tally, p Page) bool {
+		t.add(p.Items...)
+		return true
+	})
+	t.into(&v.result)
+	v.result.Remaining = max(v.result.Remaining, remaining)
+	if err != nil {
+		v.fail(OpList, "", err)
+	}
 }
 
 // check returns what is wrong with an answer of an [Emptier].

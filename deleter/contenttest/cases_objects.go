@@ -28,6 +28,11 @@ func checkCapabilities(p *probe) error {
 		_, err := v.View(p.ctx, target, 0, "")
 		hasViews = !errors.Is(err, deleter.ErrNotSupported)
 	}
+	n, hasCounts := p.Content.(deleter.Counter)
+	if hasCounts {
+		_, err := n.Count(p.ctx, target)
+		hasCounts = !errors.Is(err, deleter.ErrNotSupported)
+	}
 	_, hasWait := p.Content.(deleter.Notifier)
 	for _, one := range []struct {
 		name          string
@@ -37,6 +42,7 @@ func checkCapabilities(p *probe) error {
 		{"Estimates", p.Estimates, hasEstimates},
 		{"Notifies", p.Notifies, p.Notifies && hasWait},
 		{"Views", p.Views, hasViews},
+		{"Counts", p.Counts, hasCounts},
 	} {
 		if one.declared != one.has {
 			return fmt.Errorf("the backend declares %s: %t, but for %T it is %t", one.name, one.declared, p.Content, one.has)

@@ -108,7 +108,7 @@ func checkViewHeld(p *probe) error {
 	if err != nil {
 		return err
 	}
-	if err := p.deletes(target, "held", ""); err != nil {
+	if err := errors.Join(p.everything(target, "held")...); err != nil {
 		return err
 	}
 	items, err := p.view(undated(target), 0)
@@ -126,7 +126,7 @@ func checkViewOtherIncarnations(p *probe) error {
 	if err != nil {
 		return err
 	}
-	if err := p.deletes(old, "apple", ""); err != nil {
+	if err := errors.Join(p.everything(old, "apple")...); err != nil {
 		return err
 	}
 	if _, err := p.seed("viewed-again", "banana"); err != nil {

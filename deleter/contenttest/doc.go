@@ -9,6 +9,6 @@
 //		})
 //	}
 //
-// A [deleter.Func] cannot pass: it neither lists nor deletes single objects. There is no
-// suite for functions yet.
+// For [deleter.Funcs] set Backend.Functions, and Views and Counts if there are List and Count
+// functions.
 package contenttest

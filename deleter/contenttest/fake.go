@@ -32,6 +32,9 @@ type Call struct {
 	Object string // of a Delete
 }
 
+// anyPhase reports whether the namespace may be Active.
+func (c Call) anyPhase() bool { return c.Op == deleter.OpView || c.Op == deleter.OpCount }
+
 // FakeOptions shape a [Fake]. The zero value has every capability and answers at once.
 type FakeOptions struct {
 	// Latency is the time each call takes.
@@ -178,7 +181,7 @@ func (f *Fake) begin(ctx context.Context, call Call) (*space, error) {
 		return nil, fmt.Errorf("%w context: is nil", deleter.ErrInvalid)
 	}
 	validate := call.Target.Validate
-	if call.Op == deleter.OpView {
+	if call.anyPhase() {
 		validate = call.Target.ValidateView
 	}
 	if err := validate(); err != nil {
@@ -208,12 +211,12 @@ func (f *Fake) enter(call Call) (*space, error) {
 	f.mu.Lock()
 	s := f.spaces[target.Namespace]
 	switch {
-	case s == nil && call.Op == deleter.OpView:
+	case s == nil && call.anyPhase():
 		f.mu.Unlock()
 		return nil, fmt.Errorf("%w: %s is not there", deleter.ErrIncarnation, target.Namespace)
 	case s == nil:
 		return newSpace(target.UID), nil
-	case s.uid != target.UID || s.active && call.Op != deleter.OpView:
+	case s.uid != target.UID || s.active && !call.anyPhase():
 		f.mu.Unlock()
 		return nil, fmt.Errorf("%w: %s is not %s, or is active", deleter.ErrIncarnation, target.Namespace, target.UID)
 	}
@@ -316,6 +319,33 @@ func (f *Fake) DeleteCollection(ctx context.Context, target deleter.Target) (del
 		deleted = -1
 	}
 	return deleted, more, nil
+}
+
+// Funcs returns the fake as plain functions.
+func (f *Fake) Funcs() deleter.Funcs {
+	return deleter.Funcs{
+		Delete: func(ctx context.Context, target deleter.Target) (remaining int, err error) {
+			s, err := f.begin(ctx, Call{Op: deleter.OpEmpty, Target: target})
+			if err != nil {
+				return 0, err
+			}
+			defer f.mu.Unlock()
+			s.markAll(f.opts.Batch)
+			return len(s.objects), nil
+		},
+		Count: func(ctx context.Context, target deleter.Target) (int, error) {
+			s, err := f.begin(ctx, Call{Op: deleter.OpCount, Target: target})
+			if err != nil {
+				return 0, err
+			}
+			defer f.mu.Unlock()
+			return len(s.objects), nil
+		},
+		List: func(ctx context.Context, target deleter.Target, after string, limit int) ([]deleter.Item, error) {
+			page, err := f.View(ctx, target, limit, tokenPrefix+after)
+			return page.Items, err
+		},
+	}
 }
 
 // Estimate implements [deleter.Estimator]: the time until everything that goes by

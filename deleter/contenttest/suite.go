@@ -40,6 +40,10 @@ type Backend struct {
 	Estimates   bool // Content is an [deleter.Estimator]
 	Notifies    bool // Content is a [deleter.Notifier]
 	Views       bool // Content is a [deleter.Viewer]
+	Counts      bool // Content is a [deleter.Counter]
+	// Functions reports that Content is made of [deleter.Funcs]: it does not delete single
+	// objects, and lists them only if Views is set.
+	Functions bool
 }
 
 // deadline is how long a case may take: broken content tends to hang.
@@ -105,24 +109,31 @@ func collections(b Backend) bool { return b.Collections }
 func notifies(b Backend) bool    { return b.Notifies && b.Release != nil }
 func estimates(b Backend) bool   { return b.Estimates }
 func finalizers(b Backend) bool  { return b.Release != nil }
+func functions(b Backend) bool   { return b.Functions }
+func objects(b Backend) bool     { return !b.Functions }
+func lists(b Backend) bool       { return !b.Functions || b.Views }
+func counts(b Backend) bool      { return b.Counts }
 
 func allCases() []testCase {
 	return []testCase{
 		{"capabilities", "a false declaration hides that cases were left out, or fails hosts at run time", nil, checkCapabilities},
-		{"list", "what is not listed counts as gone, and the namespace is removed with it (rule R7)", nil, checkList},
-		{"list nothing", "an empty namespace must be seen to be empty, or it stays for ever (rule R12)", nil, checkListNothing},
-		{"pages", "an object that falls between two pages is left behind; one listed twice is counted twice", nil, checkPages},
-		{"remaining", "a pass that stops early adds what lies beyond the page to its count, and conditions tell it", nil, checkRemaining},
-		{"pages while deleting", "a pass deletes what it lists; a token that counts objects skips those that move up", nil, checkPagesWhileDeleting},
-		{"delete", "exactly the object named must go", nil, checkDelete},
-		{"delete what is missing", "passes repeat, and two may run at once (rule R11): what is gone already is done", nil, checkDeleteMissing},
-		{"delete held", "a finalizer is somebody's promise to clean up; what it holds stays, and is reported as held", finalizers, checkDeleteHeld},
-		{"delete by uid", "an object that took the name of the one listed was never looked at", uids, checkDeleteByUID},
+		{"list", "what is not listed counts as gone, and the namespace is removed with it (rule R7)", lists, checkList},
+		{"list nothing", "an empty namespace must be seen to be empty, or it stays for ever (rule R12)", lists, checkListNothing},
+		{"pages", "an object that falls between two pages is left behind; one listed twice is counted twice", lists, checkPages},
+		{"remaining", "a pass that stops early adds what lies beyond the page to its count, and conditions tell it", lists, checkRemaining},
+		{"pages while deleting", "a pass deletes what it lists; a token that counts objects skips those that move up", objects, checkPagesWhileDeleting},
+		{"delete", "exactly the object named must go", objects, checkDelete},
+		{"delete what is missing", "passes repeat, and two may run at once (rule R11): what is gone already is done", objects, checkDeleteMissing},
+		{"delete held", "a finalizer is somebody's promise to clean up; what it holds stays, and is reported as held", both(objects, finalizers), checkDeleteHeld},
+		{"delete by uid", "an object that took the name of the one listed was never looked at", both(objects, uids), checkDeleteByUID},
 		{"other namespaces", "content of a neighbour is never touched, also if its name begins alike", nil, checkOtherNamespaces},
 		{"R8 other incarnations", "a pass that is late must not touch the new namespace of that name", nil, checkOtherIncarnations},
 		{"R6 active namespaces", "a listing of an Active namespace is not final, and its content is in use", active, checkActive},
 		{"delete collection", "the count tells progress; more that never ends makes a pass spin", collections, checkCollection},
 		{"delete held collection", "counting held objects again looks like progress, and a pass would not back off", both(collections, finalizers), checkCollectionHeld},
+		{"function", "a pass trusts the number that a function returns: with a wrong one the namespace is removed above its content (rule R7)", functions, checkFunction},
+		{"function held", "a finalizer is a promise to clean up: the objects that it holds stay, and are counted", both(functions, finalizers), checkFunctionHeld},
+		{"count", "a preview must count the objects that a deletion would remove, and change nothing", counts, checkCount},
 		{"wait for what goes", "the next pass starts when something has gone, not when a timer fires", notifies, checkWaitAfter},
 		{"wait for what has gone", "what goes between the listing and the wait must not be missed", notifies, checkWaitBefore},
 		{"wait until the end", "a wait that returns for nothing makes a hot loop; one that ignores its context hangs the controller", notifies, checkWaitEnds},
@@ -131,8 +142,8 @@ func allCases() []testCase {
 		{"view held", "an inventory must tell what holds the objects that are left", both(views, finalizers), checkViewHeld},
 		{"R8 view of other incarnations", "an inventory of one incarnation must not name objects of another: it is swept later", views, checkViewOtherIncarnations},
 		{"R8 view of no incarnation", "a plan or an inventory of a namespace that is not there must not say that nothing would be lost", views, checkViewNoIncarnation},
-		{"view bad input", "names that make no sense must not reach anything else", views, checkViewBadInput},
-		{"bad input", "names that make no sense must not reach anything else, and must be told from failures", nil, checkBadInput},
+		{"view bad input", "names that make no sense must not reach anything else", both(objects, views), checkViewBadInput},
+		{"bad input", "names that make no sense must not reach anything else, and must be told from failures", objects, checkBadInput},
 		{"cancelled", "a pass that was stopped changes nothing any more", nil, checkCancelled},
 		{"at once", "passes of several controllers run at the same time (rule R11)", nil, checkAtOnce},
 		{"failures", "a failure that reads like an empty answer lets a namespace be removed above its content (rule R7)", fails, checkFailures},

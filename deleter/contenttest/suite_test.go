@@ -218,6 +218,9 @@ func TestCasesFindMutants(t *testing.T) {
 		})
 		found[broken.fails]++
 	}
+	for _, broken := range brokenFunctions {
+		found[broken.fails]++
+	}
 	for name := range cases {
 		require.NotZero(t, found[name], "no mutant fails case %q", name)
 	}
