@@ -23,8 +23,7 @@ func (b backend) debug(ctx context.Context, l net.Listener, hosts []string, reco
 		return err
 	}
 	known := func(ctx context.Context) ([]parties.Party, error) { return parties.List(ctx, b.store, nil) }
-	sources := debug.Sharing(&explain.Options{Recorder: recorder, Parties: known, Records: log.List, Record: log.Get})
-	explainer := explain.New(b.registry, sources)
+	explainer := explain.New(b.registry, &explain.Options{Recorder: recorder, Parties: known, Records: log.List, Record: log.Get})
 	pages, err := debug.New(b.registry, explainer, &debug.Options{Hosts: hosts, Parties: known, Records: log.List})
 	if err != nil {
 		return err

@@ -24,9 +24,9 @@ func newController(r *registry.Registry, log *slog.Logger) (recorded, error) {
 	if err != nil {
 		return recorded{}, err
 	}
-	recorder := explain.NewRecorder(nil)
+	recorder := explain.NewRecorder()
 	party := r.Party()
-	c, err := controller.New(r, d, party, &controller.Options{Hooks: []controller.Hooks{recorder.HooksOf(party.Finalizer)}, Logger: log})
+	c, err := controller.New(r, d, party, &controller.Options{Hooks: []controller.Hooks{recorder.Hooks(party.Finalizer)}, Logger: log})
 	return recorded{c, recorder}, err
 }
 

@@ -41,7 +41,7 @@ func (w *world) start(a *agent) error {
 	c, err := controller.New(contested{w.registry, w}, a.deleter, namespace.Party{Finalizer: a.finalizer}, &controller.Options{
 		MaxDelay: w.tempo.MaxDelay,
 		Patience: w.tempo.Patience,
-		Hooks:    []controller.Hooks{w.recorder.HooksOf(a.finalizer)},
+		Hooks:    []controller.Hooks{w.recorder.Hooks(a.finalizer)},
 	})
 	if err != nil {
 		return err

@@ -87,7 +87,7 @@ func newWorld(ctx context.Context, pace tempo) (*world, error) {
 		tempo:    pace,
 		store:    s,
 		registry: r,
-		recorder: explain.NewRecorder(nil),
+		recorder: explain.NewRecorder(),
 		agents:   map[finalizer.Name]*agent{},
 		sources:  map[namespace.ResourceType]*behavior{},
 		after:    map[namespace.ResourceType][]namespace.ResourceType{},

@@ -115,8 +115,8 @@ func newService(s store.Store, r *registry.Registry, o Options) (*Service, error
 		}
 		o.Controller.Division = replica
 	}
-	recorder := explain.NewRecorder(nil)
-	o.Controller.Hooks = append([]controller.Hooks{recorder.Hooks()}, o.Controller.Hooks...)
+	recorder := explain.NewRecorder()
+	o.Controller.Hooks = append([]controller.Hooks{recorder.Hooks(party.Finalizer)}, o.Controller.Hooks...)
 	c, err := controller.New(r, d, party, &o.Controller)
 	if err != nil {
 		return nil, err

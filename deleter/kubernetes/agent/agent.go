@@ -60,7 +60,7 @@ func New(connection *rest.Config, c Config) (*Agent, error) {
 	if err := c.validate(); err != nil {
 		return nil, err
 	}
-	a := &Agent{config: c, connection: connection, passes: explain.NewRecorder(nil)}
+	a := &Agent{config: c, connection: connection, passes: explain.NewRecorder()}
 	a.progress = newProgress(a.report)
 	var err error
 	if a.metrics, err = newMetrics(c.Finalizer, a.progress); err != nil {
@@ -124,7 +124,7 @@ func (a *Agent) lead(ctx context.Context) error {
 }
 
 func (a *Agent) hooks() []controller.Hooks {
-	return []controller.Hooks{a.metrics.controller.Hooks(), a.passes.HooksOf(a.config.Finalizer), {
+	return []controller.Hooks{a.metrics.controller.Hooks(), a.passes.Hooks(a.config.Finalizer), {
 		PassEnded: func(_ context.Context, ref namespace.Ref, result pass.Result, err error, _ time.Duration) {
 			a.progress.passEnded(ref, result, err)
 		},

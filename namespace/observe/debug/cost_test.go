@@ -16,7 +16,6 @@ import (
 	"github.com/nslifecycle/nslifecycle/finalizer"
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/members/parties"
-	"github.com/nslifecycle/nslifecycle/namespace/observe/debug"
 	"github.com/nslifecycle/nslifecycle/namespace/observe/explain"
 	"github.com/nslifecycle/nslifecycle/namespace/operate/audit"
 	"github.com/nslifecycle/nslifecycle/phase"
@@ -59,52 +58,38 @@ func (a *asked) take() [3]int64 {
 	return [3]int64{a.parties.Swap(0), a.records.Swap(0), a.record.Swap(0)}
 }
 
-// An index asks once who there is, however many namespaces it explains, and reads no
-// inventory; a page of a namespace has all of it.
-func TestSharing(t *testing.T) {
-	p := newPlace()
-	for i := range 20 {
-		p.set(going(fmt.Sprint("n", i), time.Now().Add(-time.Hour)))
-	}
-	var a asked
-	options := a.options(nil)
-	e := explain.New(owned{p}, debug.Sharing(options))
-	for name, o := range map[string]*debug.Options{
-		"who there is is shown too": {Parties: options.Parties},
-		"it is not":                 nil,
-	} {
-		t.Run(name, func(t *testing.T) {
-			h := newHandler(t, owned{p}, e, o)
-			for range 2 {
-				page := get(h, "/").Body.String()
-				require.Equal(t, [3]int64{1, 20, 0}, a.take())
-				require.Equal(t, 20, strings.Count(page, `<span class="chip good" title="its owner is there">`))
-			}
-			get(h, "/?namespace=n1")
-			require.Equal(t, [3]int64{1, 1, 1}, a.take())
-		})
-	}
-	_, err := e.Explain(t.Context(), "n1") // beyond the pages all is as it was
-	require.NoError(t, err)
-	require.Equal(t, [3]int64{1, 1, 1}, a.take())
+// An index that explains many namespaces reads the announced parties once.
+func TestIndexReadsPartiesOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPlace()
+		for i := range 20 {
+			p.set(going(fmt.Sprint("n", i), time.Now().Add(-time.Hour)))
+		}
+		var a asked
+		h := newHandler(t, owned{p}, explain.New(owned{p}, a.options(nil)), nil)
+		for range 2 {
+			page := get(h, "/").Body.String()
+			require.Equal(t, [3]int64{1, 20, 20}, a.take())
+			require.Equal(t, 20, strings.Count(page, `<span class="chip good" title="its owner is there">`))
+			time.Sleep(2 * time.Second)
+		}
+		get(h, "/?namespace=n1")
+		require.Equal(t, [3]int64{1, 1, 1}, a.take())
+	})
 }
 
-// What cannot be had counts as not known, never as nobody being there.
-func TestSharingFails(t *testing.T) {
+// If the announced parties cannot be listed, owners are unknown, not missing.
+func TestPartiesFail(t *testing.T) {
 	p := newPlace(going("one", time.Now().Add(-time.Hour)))
 	var a asked
-	failing := a.options(errors.New("no answer"))
-	panicking := a.options(nil)
-	panicking.Parties = func(context.Context) ([]parties.Party, error) { panic("no") }
-	for name, options := range map[string]*explain.Options{"it fails": failing, "it panics": panicking, "nobody tells": {}} {
+	for name, options := range map[string]*explain.Options{"it fails": a.options(errors.New("no answer")), "none are known": {}} {
 		t.Run(name, func(t *testing.T) {
-			h := newHandler(t, owned{p}, explain.New(owned{p}, debug.Sharing(options)), nil)
+			h := newHandler(t, owned{p}, explain.New(owned{p}, options), nil)
 			text := get(h, "/?format=json").Body.String()
 			require.Contains(t, text, `"asked": false`)
 			require.NotContains(t, text, `"error"`)
 		})
 	}
-	require.Equal(t, explain.Options{}, *debug.Sharing(nil))
 }
 
 // counted counts how often it is counted.

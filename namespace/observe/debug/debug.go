@@ -87,7 +87,6 @@ type Options struct {
 	Patience time.Duration
 	// Rows is how many terminating namespaces the index explains, those that are
 	// terminating for longest; default 100.
-	// What an explainer asks for each of them, [Sharing] keeps down.
 	Rows int
 	// Viewers is how many pages may be kept up to date at once; default 64. Further ones
 	// are as of when they were asked for.

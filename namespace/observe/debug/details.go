@@ -85,13 +85,12 @@ func (n *details) Phase() string {
 	return string(n.Diagnosis.Phase)
 }
 
-// Headline is the summary, unless the first cause says the same.
+// Headline is the summary where no cause says more.
 func (n *details) Headline() string {
-	d := n.Diagnosis
-	if len(d.Causes) > 0 && d.Causes[0].Summary == d.Summary {
+	if len(n.Diagnosis.Causes) > 0 {
 		return ""
 	}
-	return d.Summary
+	return n.Diagnosis.Summary
 }
 
 // Counted is when the oldest of what is told was counted, if that is long ago.

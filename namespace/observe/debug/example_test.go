@@ -35,7 +35,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	recorder := explain.NewRecorder(nil) // its Hooks go to the controller
+	recorder := explain.NewRecorder() // its Hooks go to the controller
 	explainer := explain.New(namespaces, &explain.Options{Recorder: recorder})
 	pages, err := debug.New(namespaces, explainer, &debug.Options{Title: "Orders: namespaces"})
 	if err != nil {

@@ -11,7 +11,6 @@ import (
 
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/observe/debug"
-	"github.com/nslifecycle/nslifecycle/namespace/observe/explain"
 )
 
 // Requests that a page of another web site sends are refused before anything is read.
@@ -128,9 +127,9 @@ func TestBadRequests(t *testing.T) {
 	require.Equal(t, http.StatusNotFound, w.Code)
 	require.Contains(t, w.Body.String(), "There is no namespace of that name.")
 
-	h = newHandler(t, p, explain.New(nil, nil), nil)
+	p.failWith(&namespace.Error{Kind: namespace.ErrBadRequest, Message: "the cluster is gone"})
 	w = get(h, "/?namespace=one")
 	require.Equal(t, http.StatusInternalServerError, w.Code)
 	require.NotContains(t, w.Body.String(), "There is no namespace of that name.")
-	require.Contains(t, w.Body.String(), "an explainer needs namespaces")
+	require.Contains(t, w.Body.String(), "the cluster is gone")
 }

@@ -64,7 +64,6 @@ type held struct {
 // index gathers the index, with a count that is oldestCount old at most. What does not
 // answer is noted on it.
 func (h *Handler) index(ctx context.Context, oldestCount time.Duration) *index {
-	ctx = withShared(ctx)
 	x := &index{At: time.Now().UTC(), Rows: []row{}}
 	refs := h.terminating(ctx, x)
 	h.count(ctx, x, oldestCount)
@@ -162,7 +161,7 @@ func (h *Handler) agents(ctx context.Context, x *index) {
 		return
 	}
 	err := safely(func() (err error) {
-		x.Agents, err = sharedBy(ctx).parties(ctx, h.options.Parties)
+		x.Agents, err = h.options.Parties(ctx)
 		return err
 	})
 	if err != nil {

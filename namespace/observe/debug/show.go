@@ -228,7 +228,7 @@ func stageText(s phase.Stage) string {
 // asked for; else somebody has to do something about it.
 func severity(k explain.Kind) string {
 	switch k {
-	case explain.OwnerAtWork, explain.Stopping, explain.Moving, explain.Settling, explain.Ordered, explain.Starting,
+	case explain.OwnerAtWork, explain.Stopping, explain.Moving, explain.Confirming, explain.Ordered, explain.Starting,
 		explain.NotTerminating, explain.Gone, explain.NotFound:
 		return "calm"
 	case explain.Protected, explain.OnHold, explain.Waived, explain.Forced, explain.Remaining, explain.Queued,

@@ -57,7 +57,7 @@ func BenchmarkHooks(b *testing.B) {
 		{"ended failed", func(h controller.Hooks) { h.PassEnded(context.Background(), shop, failed, err, time.Second) }},
 	} {
 		b.Run(c.name, func(b *testing.B) {
-			h := explain.NewRecorder(nil).Hooks()
+			h := explain.NewRecorder().Hooks("")
 			b.ReportAllocs()
 			for b.Loop() {
 				c.tell(h)
@@ -88,8 +88,8 @@ func BenchmarkMemory(b *testing.B) {
 				var before, after runtime.MemStats
 				runtime.GC()
 				runtime.ReadMemStats(&before)
-				r := explain.NewRecorder(&explain.RecorderOptions{Ended: n})
-				h := r.Hooks()
+				r := explain.NewBoundedRecorder(0, 0, n)
+				h := r.Hooks("")
 				for i := range n {
 					ref := namespace.Ref{Name: fmt.Sprintf("namespace-%d", i), UID: fmt.Sprintf("ce444e84-8ce8-4d63-b1dd-%012d", i)}
 					for range c.passes {
@@ -130,8 +130,8 @@ func BenchmarkHostileMemory(b *testing.B) {
 		var before, after runtime.MemStats
 		runtime.GC()
 		runtime.ReadMemStats(&before)
-		r := explain.NewRecorder(nil)
-		h := r.Hooks()
+		r := explain.NewRecorder()
+		h := r.Hooks("")
 		for n := range namespaces {
 			for p := range 33 {
 				report := worst(n, p)
@@ -146,9 +146,9 @@ func BenchmarkHostileMemory(b *testing.B) {
 }
 
 func BenchmarkExplain(b *testing.B) {
-	r := explain.NewRecorder(nil)
+	r := explain.NewRecorder()
 	failed, err := sick()
-	h := r.Hooks()
+	h := r.Hooks("")
 	for range 40 {
 		h.PassEnded(context.Background(), shop, failed, err, time.Millisecond)
 	}

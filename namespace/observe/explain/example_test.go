@@ -11,7 +11,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/phase"
 )
 
-// The conditions of a namespace alone tell what keeps it, whoever wrote them.
+// The conditions of a namespace suffice for a diagnosis.
 func ExampleExplain() {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	ns := namespace.Namespace{
@@ -31,11 +31,11 @@ func ExampleExplain() {
 	//   1. the resource types of metrics.example.com cannot be discovered: the server
 	//      is currently unable to handle the request
 	//      since 2026-11-20 11:00:00 UTC (1d 1h)
-	//      -> Bring the API that serves it back, or remove its registration. If it
-	//         holds nothing of this namespace, a waiver lets the deletion go on.
+	//      -> Restore the API that serves it, or remove its registration. If it holds
+	//         no content of this namespace, a waiver lets the deletion continue.
 	//         $ kubectl api-resources --api-group=metrics.example.com
 	//         # kubectl annotate namespace shop waiver.nslifecycle.io/<NAME>='{"source":"metrics.example.com","by":"<WHO>","reason":"<WHY>","until":"<YYYY-MM-DDThh:mm:ssZ>"}'
 	//
 	// HELD BY
-	//   kubernetes: owner not known here
+	//   kubernetes: owner unknown here
 }

@@ -1,16 +1,16 @@
-// Package explain answers why a namespace is still there, and what to do.
+// Package explain reports why a namespace still exists and what to do about it.
 //
-// [Explain] is a pure function: it makes a [Diagnosis] of whatever is known. The
-// conditions of the namespace alone will do, also those that a stock Kubernetes wrote;
-// a [Recorder] beside the controller adds what it saw (progress, failures with their
-// counts, the objects by name), package parties adds who owns the finalizers, package
-// audit what operators did. An [Explainer] gathers all of that for one name.
+// [Explain] is a pure function from everything known about a namespace to a [Diagnosis].
+// The conditions of the namespace suffice, including those that a stock Kubernetes wrote.
+// Three sources improve the answer: a [Recorder] beside the controller (progress, counted
+// failures, names of objects), package parties (owners of finalizers) and package audit
+// (actions of operators). An [Explainer] gathers them all for one name.
 //
-// A diagnosis names the true cause first: DESIGN.md says how causes are ranked. Every
-// cause has a remedy. It reads as text ([Diagnosis.Text]), as JSON, and as a page of
-// its own ([Diagnosis.HTML]).
+// A diagnosis lists the causes in the order in which to act on them, each with a remedy.
+// It reads as text ([Diagnosis.Text]), as JSON, and as a page ([Diagnosis.HTML]).
+// DESIGN.md explains the order.
 //
-// Nothing here writes anything, to the namespace or elsewhere.
+// Nothing in this package writes to a namespace or a store.
 package explain
 
 import (
@@ -23,122 +23,118 @@ import (
 	"github.com/nslifecycle/nslifecycle/phase"
 )
 
-// Input is everything that a diagnosis is made of. Whatever is missing makes it poorer,
-// never wrong: the conditions of the namespace alone will do.
+// Input is everything that [Explain] may use. A missing part makes the diagnosis poorer,
+// not wrong.
 type Input struct {
-	Name      string              // of the namespace; empty: that of Namespace
-	Namespace namespace.Namespace // as it is now; zero: there is none of that name
-	History   History             // what a [Recorder] saw of it; zero: nothing
-	Parties   []parties.Party     // what agents announced; nil: not known
-	Records   []audit.Record      // of that name, the oldest first
-	Unread    string              // why Namespace could not be read; empty: it was, or there is none
+	Name      string              // default: the name of Namespace
+	Namespace namespace.Namespace // zero: no namespace has the name
+	History   History             // from [Recorder.History]
+	Parties   []parties.Party     // announced parties; nil: not known
+	Records   []audit.Record      // of the name, the oldest first
+	Unread    error               // why Namespace could not be read
 	Notes     []string            // what else could not be found out
 	Unguarded bool                // see [Options]
 	Now       time.Time
 }
 
-// Diagnosis is why a namespace is still there, and what to do. Its strings are as they
-// were found: only [Diagnosis.Text] and [Diagnosis.HTML] make them safe to be shown.
+// Diagnosis reports why a namespace still exists and what to do. Its strings are as found:
+// [Diagnosis.Text] and [Diagnosis.HTML] escape them, other readers must do so themselves.
 type Diagnosis struct {
 	Name     string      `json:"name"`
 	UID      string      `json:"uid,omitempty"`
-	Phase    phase.Phase `json:"phase,omitempty"` // empty: there is no such namespace
+	Phase    phase.Phase `json:"phase,omitempty"` // empty: the namespace does not exist, or its phase is not known
 	Stage    phase.Stage `json:"stage,omitempty"`
-	Since    time.Time   `json:"since,omitzero"` // when that phase began
+	Since    time.Time   `json:"since,omitzero"` // when the phase began
 	At       time.Time   `json:"at"`
-	Summary  string      `json:"summary"`            // one sentence
-	Causes   []Cause     `json:"causes,omitempty"`   // what keeps it; the true cause first
-	Progress *Progress   `json:"progress,omitempty"` // nil: there is none, as of content that comes back
+	Summary  string      `json:"summary"`            // the state and the first cause, in one sentence
+	Causes   []Cause     `json:"causes,omitempty"`   // the one to act on first
+	Progress *Progress   `json:"progress,omitempty"` // nil: no progress is known, or deleted content reappears
 	Holders  []Holder    `json:"holders,omitempty"`  // finalizers of the namespace, in their order
-	Objects  []Objects   `json:"objects,omitempty"`  // what is left, by type
-	Failures []Failure   `json:"failures,omitempty"` // by source and text, the last one first
-	Passes   []Pass      `json:"passes,omitempty"`   // the latest, the oldest first
+	Objects  []Objects   `json:"objects,omitempty"`  // remaining content by resource type
+	Failures []Failure   `json:"failures,omitempty"` // recorded failures by source and text, the latest first
+	Passes   []Pass      `json:"passes,omitempty"`   // the latest recorded passes, the oldest first
 	Next     *Next       `json:"next,omitempty"`
-	Notes    []string    `json:"notes,omitempty"` // what could not be found out, so that this is poorer
+	Notes    []string    `json:"notes,omitempty"` // what could not be found out
 }
 
-// Cause is one thing that keeps the namespace, and what to do about it.
+// Cause is one reason why the namespace still exists.
 type Cause struct {
 	Kind    Kind      `json:"kind"`
-	Source  string    `json:"source,omitempty"` // the resource type, group, finalizer or protection
-	Summary string    `json:"summary"`          // one sentence
+	Source  string    `json:"source,omitempty"` // resource type, group, finalizer or protection
+	Summary string    `json:"summary"`          // the fact, in one sentence
 	Detail  string    `json:"detail,omitempty"`
-	Since   time.Time `json:"since,omitzero"` // zero: not known
+	Since   time.Time `json:"since,omitzero"`
 	Remedy  Remedy    `json:"remedy"`
 }
 
-// Remedy is what to do about a cause.
+// Remedy is the next step for a cause.
 type Remedy struct {
 	Text    string `json:"text"`
-	Command string `json:"command,omitempty"` // for a shell; empty: there is none
-	// Template is another command, or call, with <PLACEHOLDERS>: it neither runs nor
-	// compiles before they are filled in. Empty: there is none.
+	Command string `json:"command,omitempty"` // for a POSIX shell
+	// Template is a command or a Go call with <PLACEHOLDERS>. It neither runs nor compiles
+	// until they are filled in.
 	Template string `json:"template,omitempty"`
 }
 
-// Progress is how far a deletion has come.
+// Progress measures a deletion.
 type Progress struct {
-	Removed int `json:"removed"` // so far, as far as known
-	// Known reports whether Remaining is known. A pass that saw no objects proves nothing
-	// while sources have not answered or were not asked.
-	Known     bool      `json:"known"`
-	Remaining int       `json:"remaining"`         // objects of the namespace, or objects left by a forced drop
-	AtLeast   bool      `json:"atLeast,omitempty"` // there may be more than Remaining
-	Percent   int       `json:"percent"`           // percentage of removed objects; an upper bound if AtLeast, zero unless Known; 100: none remain
-	PerSecond float64   `json:"perSecond,omitempty"`
-	End       time.Time `json:"end,omitzero"`     // by that rate, and later if AtLeast; zero: cannot be told
-	Passes    int       `json:"passes,omitempty"` // so far, as far as recorded
+	Removed   int       `json:"removed"`             // objects, as far as known
+	Known     bool      `json:"known"`               // Remaining is known; an empty count proves nothing while a source has not answered
+	Remaining int       `json:"remaining"`           // objects of the namespace, and objects left by a forced drop
+	AtLeast   bool      `json:"atLeast,omitempty"`   // more than Remaining may remain
+	Percent   int       `json:"percent"`             // removed share; an upper bound if AtLeast; 100 only if nothing remains
+	PerSecond float64   `json:"perSecond,omitempty"` // recent rate of removals
+	End       time.Time `json:"end,omitzero"`        // expected at that rate, or later if AtLeast; zero: not known
+	Passes    int       `json:"passes,omitempty"`    // recorded passes
 }
 
-// Holder is a finalizer of the namespace, and who owns it.
+// Holder is a finalizer of the namespace and the state of its owner.
 type Holder struct {
 	Finalizer finalizer.Name `json:"finalizer"`
-	Object    bool           `json:"object,omitempty"` // it is one of metadata.finalizers
+	Object    bool           `json:"object,omitempty"` // it is in metadata.finalizers
 	Since     time.Time      `json:"since,omitzero"`
-	Asked     bool           `json:"asked"` // what agents announced is known; otherwise the next four tell nothing
-	Known     bool           `json:"known"` // its owner announced itself, now or once
-	Alive     bool           `json:"alive"` // and is there
+	Asked     bool           `json:"asked"` // announced parties are known; otherwise the next four fields mean nothing
+	Known     bool           `json:"known"` // its owner has announced itself
+	Alive     bool           `json:"alive"`
 	LastSeen  time.Time      `json:"lastSeen,omitzero"`
-	LastPass  time.Time      `json:"lastPass,omitzero"` // when its owner last ended a pass, as far as recorded
+	LastPass  time.Time      `json:"lastPass,omitzero"` // end of its owner's last recorded pass
 	Contact   string         `json:"contact,omitempty"`
 }
 
-// Objects is what is left of one resource type.
+// Objects is the remaining content of one resource type.
 type Objects struct {
-	Party     finalizer.Name `json:"party,omitempty"` // whose passes counted it; empty: not known
+	Party     finalizer.Name `json:"party,omitempty"` // whose pass counted it; empty: read from a condition
 	Resource  string         `json:"resource"`
 	Remaining int            `json:"remaining"`
-	Deleting  int            `json:"deleting"`
+	Deleting  int            `json:"deleting"` // of those, the ones marked for deletion
 	Sample    []string       `json:"sample,omitempty"`
 	HeldBy    []HeldBy       `json:"heldBy,omitempty"`
-	Waiting   bool           `json:"waiting,omitempty"`   // not asked: it comes after something that is not empty
-	AtLeast   bool           `json:"atLeast,omitempty"`   // there was too much to count
-	Returning bool           `json:"returning,omitempty"` // it is deleted again and again, and does not get less
-	Since     time.Time      `json:"since,omitzero"`      // for how long the count has not gone down
-	Counted   time.Time      `json:"counted,omitzero"`    // when; zero: not known
-	Old       bool           `json:"old,omitempty"`       // that was before the last pass, or nobody tells any more: it may be otherwise now
+	Waiting   bool           `json:"waiting,omitempty"`   // not deleted yet: earlier types are not empty
+	AtLeast   bool           `json:"atLeast,omitempty"`   // more than Remaining may remain
+	Returning bool           `json:"returning,omitempty"` // reappears as fast as it is deleted
+	Since     time.Time      `json:"since,omitzero"`      // when the count last went down
+	Counted   time.Time      `json:"counted,omitzero"`    // when the count was taken
+	Old       bool           `json:"old,omitempty"`       // the count predates the last pass, or its controller has stopped reporting
 }
 
-// HeldBy is a finalizer that holds objects.
+// HeldBy is a finalizer on objects of one resource type.
 type HeldBy struct {
 	phase.Holder
 	Since time.Time `json:"since,omitzero"`
 }
 
-// Failure is what failed in the same way once or several times.
+// Failure is one way in which a source failed, once or repeatedly.
 type Failure struct {
-	Kind   Kind      `json:"kind"`   // the cause that it is
-	Source string    `json:"source"` // the resource type, the group, or what else was asked
-	Text   string    `json:"text"`
-	Count  int       `json:"count"`
-	First  time.Time `json:"first"`
-	Last   time.Time `json:"last"`
-	// Unwaived is how many objects were left of the source when it last told, or at least
-	// so many, so that a waiver of it does not count; zero: nobody waives it, or it counts.
-	Unwaived int `json:"unwaived,omitempty"`
+	Kind     Kind      `json:"kind"`
+	Source   string    `json:"source"` // resource type, group, or another part of a pass
+	Text     string    `json:"text"`
+	Count    int       `json:"count"`
+	First    time.Time `json:"first"`
+	Last     time.Time `json:"last"`
+	Unwaived int       `json:"unwaived,omitempty"` // objects at the last answer of the source, which make its waiver ineffective
 }
 
-// Pass is one pass over the namespace.
+// Pass is one recorded pass over the namespace.
 type Pass struct {
 	Start     time.Time      `json:"start"`
 	Took      time.Duration  `json:"took"` // nanoseconds in JSON
@@ -149,8 +145,57 @@ type Pass struct {
 	Error     string         `json:"error,omitempty"`
 }
 
-// Next is when the namespace will be looked at again.
+// Next is the next pass over the namespace.
 type Next struct {
-	At     time.Time `json:"at"` // at the latest; in the past: it runs or is queued since then, or is overdue
+	At     time.Time `json:"at"` // at the latest; in the past if the pass runs, is queued, or is overdue
 	Reason string    `json:"reason"`
+}
+
+// The reasons of a [Next] that began in the past.
+const (
+	nextRunning = "running"
+	nextQueued  = "queued"
+)
+
+// maxCauses bounds a diagnosis; causes of the lowest rank are dropped.
+const maxCauses = 64
+
+// Explain diagnoses a namespace. It is a pure function and does not modify in.
+func Explain(in Input) Diagnosis {
+	f := gather(in)
+	d := Diagnosis{
+		Name: f.name, UID: f.uid, Phase: f.phase, Stage: f.stage, Since: f.since, At: in.Now.UTC(),
+		Objects: f.listed(), Failures: f.history.failures, Passes: f.history.passes, Notes: f.Notes, Progress: f.progress,
+	}
+	for _, h := range f.holders {
+		d.Holders = append(d.Holders, h.Holder)
+	}
+	d.Causes = f.causes()
+	d.conclude()
+	d.Summary = d.Name + " " + f.status(d.Causes[0].Kind) + ": " + d.Causes[0].Summary
+	if f.phase == phase.Terminating {
+		d.Next = f.next()
+	}
+	return d
+}
+
+// conclude corrects the progress by the first cause: no end is predicted for a stuck
+// namespace, and content that reappears makes no progress.
+func (d *Diagnosis) conclude() {
+	p := d.Progress
+	if p != nil && d.Causes[0].Kind.stuck() {
+		p.End = time.Time{}
+	}
+	for i := range d.Causes {
+		c := &d.Causes[i]
+		switch {
+		case c.Kind == Returning:
+			d.Progress, p = nil, nil
+		case c.Kind != Moving || p == nil || p.End.IsZero():
+		case p.AtLeast:
+			c.Summary += ", at least another " + human(p.End.Sub(d.At))
+		default:
+			c.Summary += ", done in about " + human(p.End.Sub(d.At))
+		}
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
@@ -13,38 +14,36 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/operate/audit"
 )
 
-// Namespaces is what an [Explainer] needs of the place where namespaces are kept.
+// Namespaces reads namespaces for an [Explainer]. A registry implements it.
 type Namespaces interface {
-	// Get returns the namespace as it is now, or [namespace.ErrNotFound].
+	// Get returns the namespace, or [namespace.ErrNotFound].
 	Get(ctx context.Context, name string) (namespace.Namespace, error)
 }
 
-// Options are what else an [Explainer] may ask; each is optional. What fails to answer
-// is left out: the diagnosis is poorer, and its notes say so.
+// Options lists the optional sources of an [Explainer]. If one fails, the diagnosis does
+// without it and says so in its notes.
 type Options struct {
 	Recorder *Recorder
-	// Parties are the agents that announced themselves, see package parties.
+	// Parties lists the announced parties, see package parties. An answer serves all
+	// explanations of the same second.
 	Parties func(ctx context.Context) ([]parties.Party, error)
-	// Records are the audit records of a namespace, the oldest first.
+	// Records lists the audit records of a namespace, the oldest first.
 	Records func(ctx context.Context, name string) ([]audit.Record, error)
-	// Record is one record with its inventory, for what was left after force.
+	// Record returns one record with its inventory of the objects left by a forced drop.
 	Record func(ctx context.Context, name, id string) (audit.Record, error)
-	// Unguarded says that the namespaces are kept by a host which does not look at the
-	// annotations of this library, such as a stock Kubernetes: protections and holds keep
-	// nothing there.
+	// Unguarded means that the host of the namespaces does not enforce the protections and
+	// holds in annotations, as a stock Kubernetes does not.
 	Unguarded bool
 }
 
-// Explainer gathers what is known of a namespace and explains it. Make one with
-// [New]. It is safe for concurrent use.
+// Explainer explains namespaces by name. Make one with [New]. It is safe for concurrent use.
 type Explainer struct {
 	namespaces Namespaces
 	options    Options
+	announced  announced
 }
 
-// New returns an explainer of the namespaces that are kept there. A nil opts stands for
-// none of what is optional. Without namespaces it answers every question with
-// [namespace.ErrBadRequest].
+// New returns an explainer of namespaces. Nil opts stand for no optional sources.
 func New(namespaces Namespaces, opts *Options) *Explainer {
 	e := &Explainer{namespaces: namespaces}
 	if opts != nil {
@@ -53,93 +52,95 @@ func New(namespaces Namespaces, opts *Options) *Explainer {
 	return e
 }
 
-func badRequest(message string) error {
-	return &namespace.Error{Kind: namespace.ErrBadRequest, Resource: "namespaces", Message: message}
-}
-
-// Explain explains the namespace of that name as it is now. That there is none is a
-// diagnosis, not an error. An error says that the namespace could not be read, and that
-// nothing was recorded of it that would do instead.
+// Explain explains the namespace of that name as it is now. A name that no namespace has
+// yields a diagnosis, not an error. Explain fails if the namespace cannot be read and the
+// recorder knows no terminating one of that name.
 func (e *Explainer) Explain(ctx context.Context, name string) (Diagnosis, error) {
-	switch {
-	case ctx == nil:
-		return Diagnosis{}, badRequest("an explanation needs a context")
-	case e.namespaces == nil:
-		return Diagnosis{}, badRequest("an explainer needs namespaces")
-	}
-	if name == "" {
-		return Diagnosis{}, badRequest("an explanation needs the name of a namespace")
-	}
+	in := Input{Name: name, Unguarded: e.options.Unguarded}
 	ns, err := e.namespaces.Get(ctx, name)
-	if err != nil {
-		ns = namespace.Namespace{}
+	if err == nil {
+		in.Namespace = ns
 	}
-	in := Input{Name: name, Namespace: ns, Unguarded: e.options.Unguarded}
 	if e.options.Recorder != nil {
-		in.History = e.options.Recorder.History(name, ns.UID)
+		in.History = e.options.Recorder.History(name, in.Namespace.UID)
 	}
 	if err != nil && !errors.Is(err, namespace.ErrNotFound) {
-		if h := in.History; ctx.Err() != nil || h.UID == "" || !h.Ended.IsZero() {
+		if h := in.History; ctx.Err() != nil || h.uid == "" || !h.removedAt.IsZero() {
 			return Diagnosis{}, fmt.Errorf("explain namespace %q: %w", name, err)
 		}
-		in.Unread = text(err)
-		in.note("the namespace could not be read, so this is what was recorded of it", err)
+		in.Unread = err
+		in.note("the namespace could not be read, this is its last recorded state", err)
 	}
-	e.parties(ctx, &in)
-	in.Records = e.records(ctx, &in, cmp.Or(ns.UID, in.History.UID))
+	if e.options.Parties != nil {
+		if in.Parties, err = e.announced.list(ctx, e.options.Parties); err != nil {
+			in.note("the owners of its finalizers could not be listed", err)
+		}
+	}
+	e.records(ctx, &in)
 	in.Now = time.Now()
 	return Explain(in), nil
 }
 
-// note notes what could not be found out.
 func (in *Input) note(what string, err error) {
-	in.Notes = append(in.Notes, what+": "+brief(text(err), maxText))
+	in.Notes = append(in.Notes, what+": "+shorten(text(err), maxText))
 }
 
-// parties asks who announced itself.
-func (e *Explainer) parties(ctx context.Context, in *Input) {
-	if e.options.Parties == nil {
-		return
-	}
-	known, err := e.options.Parties(ctx)
-	switch {
-	case err != nil:
-		in.note("who owns the finalizers could not be found out", err)
-	case known == nil:
-		in.Parties = []parties.Party{}
-	default:
-		in.Parties = known
-	}
-}
-
-// records returns the audit records of the namespace, with what was left by each force
-// that is told of that incarnation (uid empty: of any).
-func (e *Explainer) records(ctx context.Context, in *Input, uid string) []audit.Record {
+// records adds the audit records of the namespace, with inventories for the forced drops
+// that the diagnosis lists.
+func (e *Explainer) records(ctx context.Context, in *Input) {
 	if e.options.Records == nil {
-		return nil
+		return
 	}
 	records, err := e.options.Records(ctx, in.Name)
 	if err != nil {
 		in.note("the audit records could not be read", err)
+		return
 	}
-	if err != nil || e.options.Record == nil {
-		return records
+	in.Records = records
+	if e.options.Record == nil {
+		return
 	}
-	records = slices.Clone(records) // the list is another's
-	forgotten := map[string]bool{}  // since it was listed
-	for _, f := range worthTelling(forcesIn(records), uid, func(force) bool { return false }) {
+	in.Records = slices.Clone(records)
+	forgotten := map[string]bool{} // since they were listed
+	uid := cmp.Or(in.Namespace.UID, in.History.uid)
+	for _, f := range relevantForces(forcesIn(in.Records), uid, func(force) bool { return false }) {
 		if f.begun == nil || f.begun.Inventory != nil {
 			continue
 		}
 		full, err := e.options.Record(ctx, in.Name, f.begun.ID)
-		if errors.Is(err, namespace.ErrNotFound) {
+		switch {
+		case err == nil:
+			*f.begun = full
+			continue
+		case errors.Is(err, namespace.ErrNotFound):
 			forgotten[f.begun.ID] = true
 		}
-		if err != nil {
-			in.note("what force left could not be read, record "+f.begun.ID, err)
-			continue
-		}
-		*f.begun = full
+		in.note("the objects left by force could not be read, record "+f.begun.ID, err)
 	}
-	return slices.DeleteFunc(records, func(r audit.Record) bool { return forgotten[r.ID] })
+	in.Records = slices.DeleteFunc(in.Records, func(r audit.Record) bool { return forgotten[r.ID] })
+}
+
+// announced keeps the list of announced parties for a second, so that a page which explains
+// many namespaces reads it once.
+type announced struct {
+	mu      sync.Mutex
+	parties []parties.Party
+	at      time.Time
+}
+
+func (a *announced) list(ctx context.Context, list func(context.Context) ([]parties.Party, error)) ([]parties.Party, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.at.IsZero() && time.Since(a.at) < time.Second {
+		return a.parties, nil
+	}
+	known, err := list(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if known == nil {
+		known = []parties.Party{} // nobody is announced, which differs from not known
+	}
+	a.parties, a.at = known, time.Now()
+	return known, nil
 }

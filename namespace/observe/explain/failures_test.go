@@ -30,55 +30,54 @@ func TestRecorderTellsFailuresApart(t *testing.T) {
 	}, nil)
 	require.NoError(t, err)
 	for _, c := range []struct {
-		name      string
-		deleter   deleter.Deleter
-		op        controllertest.Op // that fails in what keeps namespaces
-		err       error
-		want      []explain.Failure // the last one first
-		conflicts int
+		name    string
+		deleter deleter.Deleter
+		op      controllertest.Op // that fails in what keeps namespaces
+		err     error
+		want    []explain.Failure // the last one first
 	}{
 		{"a source", fails(of(deleter.Result{Resource: widgets, Err: source(widgets, deleter.OpDelete, broken)}), nil), "", nil,
-			[]explain.Failure{{Kind: explain.SourceFailed, Source: "widgets.example.com", Text: "delete: broken"}}, 0},
+			[]explain.Failure{{Kind: explain.SourceFailed, Source: "widgets.example.com", Text: "delete: broken"}}},
 		{"a source, in several ways", fails(of(deleter.Result{Resource: pods, Err: errors.Join(source(pods, deleter.OpList, broken), source(pods, deleter.OpDelete, broken))}), nil), "", nil,
-			[]explain.Failure{{Kind: explain.SourceFailed, Source: "pods", Text: "delete: broken"}, {Kind: explain.SourceFailed, Source: "pods", Text: "list: broken"}}, 0},
+			[]explain.Failure{{Kind: explain.SourceFailed, Source: "pods", Text: "delete: broken"}, {Kind: explain.SourceFailed, Source: "pods", Text: "list: broken"}}},
 		{"a source with a deadline", fails(of(deleter.Result{Resource: pods, Err: source(pods, deleter.OpList, fmt.Errorf("no answer: %w", context.DeadlineExceeded))}), nil), "", nil,
-			[]explain.Failure{{Kind: explain.SourceSlow, Source: "pods", Text: "list: no answer: context deadline exceeded"}}, 0},
+			[]explain.Failure{{Kind: explain.SourceSlow, Source: "pods", Text: "list: no answer: context deadline exceeded"}}},
 		{"an undeclared type", fails(of(deleter.Result{Resource: widgets, Err: source(widgets, "", deleter.ErrUndeclared)}), nil), "", nil,
-			[]explain.Failure{{Kind: explain.Undeclared, Source: "widgets.example.com", Text: deleter.ErrUndeclared.Error()}}, 0},
+			[]explain.Failure{{Kind: explain.Undeclared, Source: "widgets.example.com", Text: deleter.ErrUndeclared.Error()}}},
 		{"what is left unexpectedly", fails(of(deleter.Result{Resource: pods, Remaining: 1, Err: source(pods, "", fmt.Errorf("%w in shop: 1", deleter.ErrUnexpected))}), nil), "", nil,
-			[]explain.Failure{{Kind: explain.SourceFailed, Source: "pods", Text: "unexpected items still remain, and nothing holds them"}}, 0},
+			[]explain.Failure{{Kind: explain.SourceFailed, Source: "pods", Text: "unexpected items still remain, and nothing holds them"}}},
 		{"what is left although it was deleted", fails(of(deleter.Result{Resource: pods, Deleted: 1, Remaining: 1, Err: source(pods, "", fmt.Errorf("%w in shop: 1", deleter.ErrUnexpected))}), nil), "", nil,
-			[]explain.Failure{{Kind: explain.Returning, Source: "pods", Text: "unexpected items still remain, and nothing holds them"}}, 0},
+			[]explain.Failure{{Kind: explain.Returning, Source: "pods", Text: "unexpected items still remain, and nothing holds them"}}},
 		{"groups", several, "", nil, []explain.Failure{
-			{Kind: explain.DiscoveryFailed, Source: "core group", Text: "broken"}, {Kind: explain.DiscoveryFailed, Source: "a.example.com", Text: "broken"}}, 0},
+			{Kind: explain.DiscoveryFailed, Source: "core group", Text: "broken"}, {Kind: explain.DiscoveryFailed, Source: "a.example.com", Text: "broken"}}},
 		{"discovery as a whole", fails(deleter.Report{Discovery: []error{broken}}, broken), "", nil,
-			[]explain.Failure{{Kind: explain.DiscoveryFailed, Source: "discovery", Text: "broken"}}, 0},
+			[]explain.Failure{{Kind: explain.DiscoveryFailed, Source: "discovery", Text: "broken"}}},
 		{"parsing", fails(deleter.Report{Parsing: []error{broken}}, broken), "", nil,
-			[]explain.Failure{{Kind: explain.ParsingFailed, Source: "parsing", Text: "broken"}}, 0},
+			[]explain.Failure{{Kind: explain.ParsingFailed, Source: "parsing", Text: "broken"}}},
 		{"the deleter", fails(deleter.Report{}, broken), "", nil,
-			[]explain.Failure{{Kind: explain.SourceFailed, Source: "the deleter", Text: "broken"}}, 0},
+			[]explain.Failure{{Kind: explain.SourceFailed, Source: "the deleter", Text: "broken"}}},
 		{"the deleter, with the words of a pass", fails(deleter.Report{}, errors.New("read: broken")), "", nil,
-			[]explain.Failure{{Kind: explain.SourceFailed, Source: "the deleter", Text: "read: broken"}}, 0},
+			[]explain.Failure{{Kind: explain.SourceFailed, Source: "the deleter", Text: "read: broken"}}},
 		{"the deleter, in its report", fails(deleter.Report{Failed: broken}, broken), "", nil,
-			[]explain.Failure{{Kind: explain.SourceFailed, Source: "the deleter", Text: "broken"}}, 0},
+			[]explain.Failure{{Kind: explain.SourceFailed, Source: "the deleter", Text: "broken"}}},
 		{"the deleter hangs", hangs{}, "", nil,
-			[]explain.Failure{{Kind: explain.SourceSlow, Source: "the deleter", Text: "the deleter did not answer within 1m0s"}}, 0},
+			[]explain.Failure{{Kind: explain.SourceSlow, Source: "the deleter", Text: "the deleter did not answer within 1m0s"}}},
 		{"a source hangs", hangs{widgets}, "", nil,
-			[]explain.Failure{{Kind: explain.SourceSlow, Source: "widgets.example.com", Text: "list: the deleter did not answer within 1m0s"}}, 0},
+			[]explain.Failure{{Kind: explain.SourceSlow, Source: "widgets.example.com", Text: "list: the deleter did not answer within 1m0s"}}},
 		{"the deleter panics", nil, "", nil,
-			[]explain.Failure{{Kind: explain.SourceFailed, Source: "the deleter", Text: "the deleter panicked: oh"}}, 0},
+			[]explain.Failure{{Kind: explain.SourceFailed, Source: "the deleter", Text: "the deleter panicked: oh"}}},
 		{"reading", fails(deleter.Report{}, nil), controllertest.OpGet, broken,
-			[]explain.Failure{{Kind: explain.StorageFailed, Source: "the namespace itself", Text: "read: broken"}}, 0},
+			[]explain.Failure{{Kind: explain.StorageFailed, Source: "the namespace itself", Text: "read: broken"}}},
 		{"the status", fails(counted(pods, 0, 1, 0), nil), controllertest.OpUpdateStatus, broken,
-			[]explain.Failure{{Kind: explain.StorageFailed, Source: "the namespace itself", Text: "write status: broken"}}, 0},
+			[]explain.Failure{{Kind: explain.StorageFailed, Source: "the namespace itself", Text: "write status: broken"}}},
 		{"finalizing", fails(deleter.Report{}, nil), controllertest.OpFinalize, broken,
-			[]explain.Failure{{Kind: explain.StorageFailed, Source: "the namespace itself", Text: "finalize: broken"}}, 0},
+			[]explain.Failure{{Kind: explain.StorageFailed, Source: "the namespace itself", Text: "finalize: broken"}}},
 		{"conflicts", fails(deleter.Report{}, nil), controllertest.OpFinalize, namespace.ErrConflict,
-			[]explain.Failure{{Kind: explain.Conflicts, Source: "the namespace itself", Text: "finalize: conflict"}}, 1},
+			[]explain.Failure{{Kind: explain.Conflicts, Source: "the namespace itself", Text: "finalize: conflict"}}},
 		{"a source and the status", fails(of(deleter.Result{Resource: pods, Err: source(pods, deleter.OpList, broken)}), nil), controllertest.OpUpdateStatus, broken,
-			[]explain.Failure{{Kind: explain.StorageFailed, Source: "the namespace itself", Text: "write status: broken"}, {Kind: explain.SourceFailed, Source: "pods", Text: "list: broken"}}, 0},
+			[]explain.Failure{{Kind: explain.StorageFailed, Source: "the namespace itself", Text: "write status: broken"}, {Kind: explain.SourceFailed, Source: "pods", Text: "list: broken"}}},
 		{"a panic of what keeps namespaces", fails(deleter.Report{}, nil), controllertest.OpGet, nil,
-			[]explain.Failure{{Kind: explain.StorageFailed, Source: "the namespace itself", Text: "the place where namespaces are kept panicked: oh"}}, 0},
+			[]explain.Failure{{Kind: explain.StorageFailed, Source: "the namespace itself", Text: "the place where namespaces are kept panicked: oh"}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -103,17 +102,16 @@ func TestRecorderTellsFailuresApart(t *testing.T) {
 				result, err := pass.Run(t.Context(), namespaces, d, namespace.Party{Finalizer: "kubernetes"}, pass.Request{Name: "shop", Patience: time.Minute})
 				require.Equal(t, pass.Failed, result.Outcome)
 
-				r := explain.NewRecorder(nil)
+				r := explain.NewRecorder()
 				ref := namespace.Ref{Name: "shop", UID: ns.UID}
 				for range 2 {
-					r.Hooks().PassEnded(context.Background(), ref, result, err, 0)
+					r.Hooks("").PassEnded(context.Background(), ref, result, err, 0)
 				}
-				h := r.History("shop", ns.UID)
+				h := r.History("shop", ns.UID).Recorded()
 				for i := range c.want {
 					c.want[i].Count, c.want[i].First, c.want[i].Last = 2, time.Now().UTC(), time.Now().UTC()
 				}
 				require.Equal(t, c.want, h.Failures)
-				require.Equal(t, 2*c.conflicts, h.Conflicts)
 				sources := map[string]bool{}
 				for _, f := range c.want {
 					sources[f.Source] = true

@@ -33,14 +33,14 @@ func complete() []audit.Record {
 }
 
 func TestForcedTellsWhatWasLeft(t *testing.T) {
-	d := explain.Explain(explain.Input{Name: "shop", Records: forced(), Now: now})
+	d := diagnose(input{Name: "shop", Records: forced(), Now: now})
 	c := d.Causes[0]
 	require.Equal(t, "ann dropped openshift.com/origin by force 20m ago: the agent was uninstalled", c.Summary)
-	require.Equal(t, "left then: 2 of pods (a, b) (and what 1 source did not tell)", c.Detail)
-	require.Contains(t, c.Remedy.Text, "force.Sweep with the record r1")
+	require.Equal(t, "left then: 2 of pods (a, b) (1 source did not answer)", c.Detail)
+	require.Contains(t, c.Remedy.Text, "force.Sweep with record r1")
 
 	swept := append(complete(), audit.Record{ID: "r3", Time: ago(time.Minute), Action: audit.Swept, UID: "u-1", Follows: "r1", Detail: "2 of 2 removed"})
-	c = explain.Explain(explain.Input{Name: "shop", Records: swept, Now: now}).Causes[1]
+	c = diagnose(input{Name: "shop", Records: swept, Now: now}).Causes[1]
 	require.Contains(t, c.Detail, "swept 1m ago: 2 of 2 removed")
 	require.NotContains(t, c.Remedy.Text, "Sweep")
 }
@@ -48,7 +48,7 @@ func TestForcedTellsWhatWasLeft(t *testing.T) {
 // Something is left until a sweep of the right inventory has left nothing of it, and that
 // inventory had everything.
 func TestForcedUntilNothingIsLeft(t *testing.T) {
-	const sweep, over, look = "force.Sweep with the record r1", "Nothing more is to be done for it.", "1 source did not tell then"
+	const sweep, over, look = "force.Sweep with record r1", "There is nothing more to do for it.", "1 source did not answer then"
 	record := func(id string, action audit.Action, follows string, left int) audit.Record {
 		return audit.Record{ID: id, Time: ago(time.Minute), Action: action, UID: "u-1", Follows: follows, Objects: left}
 	}
@@ -77,18 +77,18 @@ func TestForcedUntilNothingIsLeft(t *testing.T) {
 		"listed":                         {listed(2, 0), sweep},
 		"listed, sources did not tell":   {listed(0, 1), look},
 		"listed and swept":               {listed(2, 0, record("r3", audit.Swept, "r1", 0)), over},
-		"without the record of what was": {complete()[1:], "The record r1 of what was left was forgotten, or cannot be read, so no sweep can go by it"},
+		"without the record of what was": {complete()[1:], "Record r1 of the objects left then is lost or unreadable, so no sweep can use it"},
 		"without it, swept":              {append(complete()[1:], record("r3", audit.Swept, "r1", 0)), over},
-		"without it, swept in part":      {append(complete()[1:], record("r3", audit.Swept, "r1", 2)), "no sweep can go by it"},
+		"without it, swept in part":      {append(complete()[1:], record("r3", audit.Swept, "r1", 2)), "no sweep can use it"},
 		"damaged": {
-			append([]audit.Record{{ID: "r1", Time: ago(time.Hour), Action: audit.Unreadable, Namespace: "shop", Detail: "x"}}, complete()[1:]...), "no sweep can go by it",
+			append([]audit.Record{{ID: "r1", Time: ago(time.Hour), Action: audit.Unreadable, Namespace: "shop", Detail: "x"}}, complete()[1:]...), "no sweep can use it",
 		},
 		"another one is damaged": {
 			append([]audit.Record{{ID: "r0", Time: ago(time.Hour), Action: audit.Unreadable, Namespace: "shop", Detail: "x"}}, complete()...), sweep,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := explain.Explain(explain.Input{Name: "shop", Records: c.records, Now: now})
+			d := diagnose(input{Name: "shop", Records: c.records, Now: now})
 			at := slices.IndexFunc(d.Causes, func(c explain.Cause) bool { return c.Kind == explain.Forced })
 			require.Contains(t, d.Causes[at].Remedy.Text, c.want)
 			require.Equal(t, c.want != over, at == 0, "what is left to do comes first")
@@ -113,30 +113,30 @@ func ofForce(d explain.Diagnosis) (list []explain.Cause) {
 func TestForcedWithoutAnEnd(t *testing.T) {
 	begun := complete()[0]
 	begun.By, begun.Reason, begun.Finalizers = "ann", "gone for good", []finalizer.Name{origin}
-	d := explain.Explain(explain.Input{Name: "shop", Records: []audit.Record{begun}, Now: now})
+	d := diagnose(input{Name: "shop", Records: []audit.Record{begun}, Now: now})
 	require.Equal(t, []explain.Kind{explain.Forced, explain.Gone}, kinds(d))
 	c := d.Causes[0]
 	require.Equal(t, "ann began to drop openshift.com/origin by force 21m ago: gone for good", c.Summary)
-	require.Equal(t, "whether that was done is not on record; left then: 2 of pods (a, b)", c.Detail)
+	require.Equal(t, "its completion is not on record; left then: 2 of pods (a, b)", c.Detail)
 	require.Contains(t, c.Remedy.Text, "Call force.Drop again with the same request")
-	require.Contains(t, c.Remedy.Text, "force.Sweep with the record r1")
+	require.Contains(t, c.Remedy.Text, "force.Sweep with record r1")
 
-	d = explain.Explain(explain.Input{Namespace: dying("kubernetes"), Records: []audit.Record{begun}, Now: now})
+	d = diagnose(input{Namespace: dying("kubernetes"), Records: []audit.Record{begun}, Now: now})
 	require.Len(t, ofForce(d), 1, "it is off")
-	d = explain.Explain(explain.Input{Namespace: dying(origin), Records: []audit.Record{begun}, Now: now})
+	d = diagnose(input{Namespace: dying(origin), Records: []audit.Record{begun}, Now: now})
 	require.Empty(t, ofForce(d), "it is held still")
 
 	again := begun
 	again.ID, again.Follows = "r7", "r1"
-	d = explain.Explain(explain.Input{Name: "shop", Records: []audit.Record{begun, again}, Now: now})
+	d = diagnose(input{Name: "shop", Records: []audit.Record{begun, again}, Now: now})
 	require.Len(t, ofForce(d), 1, "the second went on with the first")
-	require.Contains(t, d.Causes[0].Remedy.Text, "the record r7")
+	require.Contains(t, d.Causes[0].Remedy.Text, "record r7")
 	refused := audit.Record{ID: "r8", Action: audit.Refused, UID: "u-1", Follows: "r7"}
-	d = explain.Explain(explain.Input{Name: "shop", Records: []audit.Record{begun, again, refused}, Now: now})
+	d = diagnose(input{Name: "shop", Records: []audit.Record{begun, again, refused}, Now: now})
 	require.Len(t, ofForce(d), 1)
-	require.Contains(t, d.Causes[0].Remedy.Text, "the record r1")
+	require.Contains(t, d.Causes[0].Remedy.Text, "record r1")
 	begun.Action, refused.Follows = audit.Forcing, "r1"
-	require.Equal(t, []explain.Kind{explain.Gone}, kinds(explain.Explain(explain.Input{Name: "shop", Records: []audit.Record{begun, refused}, Now: now})))
+	require.Equal(t, []explain.Kind{explain.Gone}, kinds(diagnose(input{Name: "shop", Records: []audit.Record{begun, refused}, Now: now})))
 }
 
 // Each force that left something is told until that is swept, whatever came after it.
@@ -145,25 +145,25 @@ func TestEachForceIsTold(t *testing.T) {
 		{ID: "r4", Action: audit.Forcing, UID: "u-1", Inventory: &audit.Inventory{}},
 		{ID: "r5", Action: audit.Forced, UID: "u-1", Follows: "r4", By: "bob", Finalizers: []finalizer.Name{"example.com/agent"}, Time: ago(time.Minute)},
 	}
-	for name, in := range map[string]explain.Input{
+	for name, in := range map[string]input{
 		"gone":        {Name: "shop"},
 		"made anew":   {Namespace: func() (ns namespace.Namespace) { ns = living(); ns.UID = "u-2"; return ns }()},
 		"terminating": {Namespace: dying("kubernetes")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in.Records, in.Now = append(complete(), second...), now
-			list := ofForce(explain.Explain(in))
+			list := ofForce(diagnose(in))
 			require.NotEmpty(t, list)
 			require.Contains(t, list[0].Summary, "ann dropped openshift.com/origin by force")
-			require.Contains(t, list[0].Remedy.Text, "force.Sweep with the record r1")
+			require.Contains(t, list[0].Remedy.Text, "force.Sweep with record r1")
 			if name == "made anew" {
-				require.Contains(t, list[0].Summary, "of an earlier namespace of that name (uid u-1): ")
+				require.Contains(t, list[0].Summary, "in an earlier namespace of this name (uid u-1), ")
 				require.Len(t, list, 1, "nothing is left of the second")
 				return
 			}
 			require.Len(t, list, 2)
 			require.Contains(t, list[1].Summary, "bob dropped example.com/agent")
-			require.Equal(t, "Nothing more is to be done for it.", list[1].Remedy.Text)
+			require.Equal(t, "There is nothing more to do for it.", list[1].Remedy.Text)
 		})
 	}
 	var many []audit.Record
@@ -173,7 +173,7 @@ func TestEachForceIsTold(t *testing.T) {
 	for i := range many {
 		many[i].UID = "u" + string(rune('a'+i/2))
 	}
-	require.Len(t, ofForce(explain.Explain(explain.Input{Name: "shop", Records: many, Now: now})), 16)
+	require.Len(t, ofForce(diagnose(input{Name: "shop", Records: many, Now: now})), 16)
 }
 
 // A record that was forgotten since it was listed is none to sweep by.
@@ -189,7 +189,7 @@ func TestForcedWhoseRecordIsForgotten(t *testing.T) {
 	d, err := e.Explain(t.Context(), "shop")
 	require.NoError(t, err)
 	c := ofForce(d)[0]
-	require.Contains(t, c.Remedy.Text, "The record r1 of what was left was forgotten")
+	require.Contains(t, c.Remedy.Text, "Record r1 of the objects left then is lost")
 	require.NotContains(t, c.Remedy.Text, "force.Sweep")
 	require.Len(t, listed, 2, "the list is another's")
 	require.Equal(t, "r1", listed[0].ID)

@@ -3,102 +3,482 @@ package explain
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 
+	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/finalizer"
 	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/pass"
+	"github.com/nslifecycle/nslifecycle/phase"
 )
 
-// History is what was seen of one incarnation of a namespace. The zero History is:
-// nothing.
+// History is a snapshot of the record of one incarnation of a namespace, see
+// [Recorder.History]. The zero History is empty.
 type History struct {
-	Name    string
-	UID     string
-	Parties []finalizer.Name // whose passes were recorded ([Recorder.HooksOf]); empty names are not told
-	Deleted time.Time        // when it became Terminating; zero: not known
-	Began   time.Time        // the first pass
-	Passes  []Pass           // the latest, the oldest first
-	Total   int              // passes so far
-	Removed int              // objects deleted so far, as far as known
-	Objects []Objects        // as of the last pass that looked
-	// Failures are the last one first, and bounded.
-	Failures []Failure
-	// Failing are the sources that failed in the last pass, and Streaks since when.
-	Failing []string
-	Streaks []Streak
-	// Waived are the failures that counted for nothing in the last pass.
-	Waived []string
-	// Conflicts counts passes that were lost to the writes of others.
-	Conflicts int
-	Settles   time.Duration // how long content may still come, as of the last pass
-	PerSecond float64       // objects removed, of late
-	// Voices are what the controllers said last, by which what was recorded of them is
-	// known to be of the present; nil: the next three say it for all of them.
-	Voices  []Voice
-	Queued  time.Time // since when it waits for a worker; zero: it does not
-	Running time.Time // since when a pass runs; zero: none does
-	Next    *Next     // nil: it is looked at now, or nothing is known
-	Ended   time.Time // when it was removed; zero: it was not, as far as known
+	uid       string
+	deletedAt time.Time // its deletionTimestamp
+	began     time.Time // the first pass
+	removedAt time.Time
+	passes    []Pass // the latest, the oldest first
+	total     int    // passes so far
+	removed   int    // objects so far
+	perSecond float64
+	failures  []Failure // the latest first
+	parties   []partyState
 }
 
-// Streak is a source that failed in every pass since then.
-type Streak struct {
-	Party  finalizer.Name // whose pass it was; empty: not told
-	Source string
-	Since  time.Time
-	Passes int
+// partyState is the latest state of one party's controller.
+type partyState struct {
+	party    finalizer.Name
+	queued   time.Time // it waits for a worker since then; zero: it does not
+	running  time.Time // a pass runs since then; zero: none does
+	next     Next      // zero: not scheduled
+	reported time.Time // the last report
+	observed time.Time // the end of the last complete pass
+	done     bool      // the party has finished with the namespace
+	left     bool      // another process has taken the namespace over
+	objects  []Objects
+	failing  []failingSource
+	waived   []string      // failures waived in the last pass
+	arriving time.Duration // how long content may still arrive without a request
 }
 
-// History returns what was seen of that incarnation of the namespace; of the latest
-// that was seen, if uid is empty. It shares nothing that changes with the recorder.
-func (r *Recorder) History(name, uid string) History {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.forget(time.Now())
-	ref := namespace.Ref{Name: name, UID: uid}
-	if uid == "" {
-		var latest time.Time
-		for known, e := range r.entries {
-			at := e.touched()
-			if known.Name == name && (at.After(latest) || at.Equal(latest) && known.UID > ref.UID) {
-				ref, latest = known, at
-			}
+// failingSource is a source that failed in each of the last passes.
+type failingSource struct {
+	source string
+	since  time.Time
+	passes int
+}
+
+// record is the bounded record of one incarnation.
+type record struct {
+	parties   []*party
+	gone      int          // objects removed by parties whose state was replaced
+	passes    []passRecord // a ring once it is full
+	oldest    int          // index in passes
+	total     int
+	deletedAt time.Time
+	began     time.Time
+	removedAt time.Time
+	failures  []Failure // the latest last
+}
+
+// passRecord is a pass in little memory.
+type passRecord struct {
+	start     int64 // Unix nanoseconds
+	took      time.Duration
+	deleted   int
+	remaining int
+	removed   int // objects so far
+	err       string
+	party     finalizer.Name
+	outcome   pass.Outcome
+}
+
+func (s *passRecord) end() time.Time { return time.Unix(0, s.start).Add(s.took).UTC() }
+
+// party is what one controller reported of an incarnation.
+type party struct {
+	partyState
+	hooks *hooks
+	types []typeState // sorted by resource
+	gone  int         // objects removed of types that are empty now
+}
+
+// typeState is the content of one resource type.
+type typeState struct {
+	Objects
+	resource namespace.ResourceType
+	deleted  int // objects that the source reported as deleted or marked
+	peak     int // highest count
+	least    int // lowest count
+	since    int // objects deleted since the lowest count
+	rounds   int // passes that deleted some since the lowest count
+}
+
+// removed returns how many objects have gone. Sources report deletions, or only counts,
+// so the greater of both measures is the better one.
+func (t *typeState) removed() int { return max(t.deleted-t.Deleting, t.peak-t.Remaining, 0) }
+
+// passEnd is a pass that has ended, with the texts of its errors.
+type passEnd struct {
+	pass.Result
+	at       time.Time
+	took     time.Duration
+	text     string
+	failures []Failure
+	waived   []string
+}
+
+func (d *passEnd) read(err error) {
+	if err != nil {
+		d.text = shorten(err.Error(), maxText)
+	}
+	if d.Outcome != pass.Interrupted {
+		d.failures = classify(d.Report, err)
+		for _, err := range d.Report.Waived[:min(len(d.Report.Waived), maxFailures)] {
+			d.waived = append(d.waived, shorten(text(err), maxText))
 		}
 	}
-	e := r.entries[ref]
-	if e == nil {
-		return History{}
-	}
-	return e.history(ref)
 }
 
-// Histories returns what was seen of every namespace that is still kept, sorted by name
-// and uid.
-func (r *Recorder) Histories() []History {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.forget(time.Now())
-	list := make([]History, 0, len(r.entries))
-	for ref, e := range r.entries {
-		list = append(list, e.history(ref))
+// party returns the state of the party behind h. New hooks of a party start a new state.
+func (e *record) party(h *hooks) *party {
+	for i, p := range e.parties {
+		if p.hooks == h {
+			return p
+		}
+		if p.party == h.party {
+			e.gone = plus(e.gone, p.removed())
+			e.parties[i] = newParty(h)
+			return e.parties[i]
+		}
 	}
-	slices.SortFunc(list, func(a, b History) int { return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID)) })
-	return list
+	p := newParty(h)
+	e.parties = append(e.parties, p)
+	return p
 }
 
-// touched returns when something was told of the namespace last.
-func (e *entry) touched() time.Time {
-	if !e.ended.IsZero() {
-		return e.ended
+func newParty(h *hooks) *party { return &party{hooks: h, partyState: partyState{party: h.party}} }
+
+// add records the end of a pass.
+func (e *record) add(p *party, d *passEnd, maxPasses int) {
+	if e.began.IsZero() {
+		e.began = d.at.Add(-d.took)
 	}
-	at := e.deleted
+	if at := d.Namespace.DeletionTimestamp.Time; !at.IsZero() {
+		e.deletedAt = at
+	}
+	switch d.Outcome {
+	case pass.Waiting, pass.Failed, pass.Interrupted, pass.Finalized, pass.Removed:
+		p.count(d.Report, d.at)
+	}
+	if d.Outcome != pass.Interrupted {
+		e.fail(p, d.failures, d.at)
+		p.waived, p.arriving = d.waived, d.Report.Provisional
+	}
+	p.done, p.left = false, false
+	switch d.Outcome {
+	case pass.Waiting, pass.Failed:
+		p.observed = d.at
+	case pass.Finalized, pass.NotHeld, pass.Removed:
+		p.clear()
+		p.waived, p.done = d.waived, true // waivers explain how it finished
+	}
+	s := passRecord{
+		start: d.at.Add(-d.took).UnixNano(), took: d.took, deleted: d.Report.Deleted(), remaining: p.remaining(), removed: e.removed(),
+		party: p.party, outcome: d.Outcome, err: d.text,
+	}
+	if last := e.last(); last != nil && last.err == s.err {
+		s.err = last.err // share the string
+	}
+	e.total++
+	if len(e.passes) < maxPasses {
+		e.passes = append(e.passes, s)
+		return
+	}
+	e.passes[e.oldest] = s
+	e.oldest = (e.oldest + 1) % len(e.passes)
+}
+
+// fail counts the failures of a pass that has ended.
+func (e *record) fail(p *party, now []Failure, at time.Time) {
+	before := p.failing
+	p.failing = nil
+	for _, f := range now {
+		f.Count, f.First, f.Last = 1, at, at
+		if i := slices.IndexFunc(e.failures, f.same); i >= 0 {
+			known := e.failures[i]
+			f.Count, f.First, f.Source, f.Text = plus(known.Count, 1), known.First, known.Source, known.Text
+			e.failures = slices.Delete(e.failures, i, i+1)
+		} else if len(e.failures) == maxFailures {
+			e.failures = slices.Delete(e.failures, 0, 1)
+		}
+		e.failures = append(e.failures, f)
+
+		is := func(s failingSource) bool { return s.source == f.Source }
+		if slices.ContainsFunc(p.failing, is) {
+			continue
+		}
+		s := failingSource{source: f.Source, since: at}
+		if i := slices.IndexFunc(before, is); i >= 0 {
+			s = before[i]
+		}
+		s.passes = plus(s.passes, 1)
+		p.failing = append(p.failing, s)
+	}
+}
+
+// end drops the details of a removed namespace.
+func (e *record) end(now time.Time) {
+	e.removedAt = now
+	for _, p := range e.parties {
+		p.gone = plus(p.gone, p.remaining())
+		p.clear()
+	}
+}
+
+// touched returns when the namespace was reported last.
+func (e *record) touched() time.Time {
+	if !e.removedAt.IsZero() {
+		return e.removedAt
+	}
+	at := e.deletedAt
 	if s := e.last(); s != nil {
 		at = later(at, s.end())
 	}
-	for _, p := range e.parts {
+	for _, p := range e.parties {
 		at = later(later(at, p.queued), p.running)
 	}
 	return at
+}
+
+func (e *record) last() *passRecord {
+	if len(e.passes) == 0 {
+		return nil
+	}
+	return &e.passes[(e.oldest+len(e.passes)-1)%len(e.passes)]
+}
+
+// ordered returns the passes, the oldest first.
+func (e *record) ordered() []passRecord {
+	return slices.Concat(e.passes[e.oldest:], e.passes[:e.oldest])
+}
+
+func (e *record) removed() int {
+	n := e.gone
+	for _, p := range e.parties {
+		n = plus(n, p.removed())
+	}
+	return n
+}
+
+// rate returns the objects removed per second within the last five minutes of recorded
+// passes, and zero if the latest passes removed none.
+func (e *record) rate() float64 {
+	const window, latest = 5 * time.Minute, 3
+	passes := e.ordered()
+	n := len(passes)
+	if n == 0 {
+		return 0
+	}
+	last := &passes[n-1]
+	if n > latest && passes[n-1-latest].removed >= last.removed {
+		return 0
+	}
+	from, base := e.began, 0
+	for i := range passes {
+		s := &passes[i]
+		if i == 0 && e.total > n || last.end().Sub(s.end()) >= window {
+			from, base = s.end(), s.removed
+		}
+	}
+	took := last.end().Sub(from).Seconds()
+	if took <= 0 || last.removed <= base {
+		return 0
+	}
+	return float64(last.removed-base) / took
+}
+
+// history returns a snapshot that shares nothing with the record.
+func (e *record) history(uid string) History {
+	h := History{
+		uid: uid, deletedAt: e.deletedAt, began: e.began, removedAt: e.removedAt,
+		total: e.total, removed: e.removed(), perSecond: e.rate(), failures: slices.Clone(e.failures),
+	}
+	slices.Reverse(h.failures)
+	for _, s := range e.ordered() {
+		h.passes = append(h.passes, Pass{
+			Start: time.Unix(0, s.start).UTC(), Took: s.took, Party: s.party, Outcome: s.outcome.String(),
+			Deleted: s.deleted, Remaining: s.remaining, Error: s.err,
+		})
+	}
+	for _, p := range e.parties {
+		s := p.partyState
+		s.failing, s.waived = slices.Clone(s.failing), slices.Clone(s.waived)
+		for _, t := range p.types {
+			o := t.Objects
+			o.Party, o.Sample, o.HeldBy = p.party, slices.Clone(o.Sample), slices.Clone(o.HeldBy)
+			for i := range o.HeldBy {
+				o.HeldBy[i].Sample = slices.Clone(o.HeldBy[i].Sample)
+			}
+			s.objects = append(s.objects, o)
+		}
+		h.parties = append(h.parties, s)
+	}
+	return h
+}
+
+// clear drops what is only true while the controller works on the namespace.
+func (p *party) clear() {
+	p.gone, p.types = p.removed(), nil
+	p.partyState = partyState{party: p.party, reported: p.reported}
+}
+
+func (p *party) removed() int {
+	n := p.gone
+	for i := range p.types {
+		n = plus(n, p.types[i].removed())
+	}
+	return n
+}
+
+func (p *party) remaining() int {
+	n := 0
+	for i := range p.types {
+		n = plus(n, p.types[i].Remaining)
+	}
+	return n
+}
+
+// count updates the content from a report. A type that did not answer keeps its count.
+func (p *party) count(report deleter.Report, now time.Time) {
+	known := p.types
+	if len(report.Results) == 0 && (len(known) == 0 || report.Err() != nil) {
+		return
+	}
+	p.types = make([]typeState, 0, min(len(known)+1, maxTypes))
+	for i := range report.Results {
+		r := &report.Results[i]
+		var t typeState
+		at, ok := slices.BinarySearchFunc(known, r.Resource, func(t typeState, r namespace.ResourceType) int { return t.resource.Compare(r) })
+		if ok {
+			t = known[at]
+			known = slices.Delete(known, at, at+1)
+		}
+		t.update(r, now)
+		p.keep(t)
+	}
+	for _, t := range known {
+		_, empty := slices.BinarySearchFunc(report.Clean, t.resource, namespace.ResourceType.Compare)
+		if empty {
+			t.Remaining, t.Deleting, t.Waiting = 0, 0, false
+		}
+		if !empty && report.Err() == nil {
+			p.gone = plus(p.gone, t.removed()) // the type was withdrawn
+			continue
+		}
+		p.keep(t)
+	}
+	slices.SortFunc(p.types, func(a, b typeState) int { return a.resource.Compare(b.resource) })
+	p.trim()
+}
+
+// keep keeps a type that is not empty, and of an empty one only how many objects it had.
+func (p *party) keep(t typeState) {
+	if (t.Remaining > 0 || t.Waiting) && len(p.types) < maxTypes {
+		p.types = append(p.types, t)
+		return
+	}
+	p.gone = plus(p.gone, t.removed())
+}
+
+// trim divides the names that may be kept equally among the types if there are too many.
+func (p *party) trim() {
+	n := 0
+	for i := range p.types {
+		n += len(p.types[i].Sample)
+		for _, h := range p.types[i].HeldBy {
+			n += 1 + len(h.Sample)
+		}
+	}
+	if n <= maxNames {
+		return
+	}
+	for i := range p.types {
+		t := &p.types[i]
+		left := maxNames / len(p.types)
+		t.HeldBy = slices.Clone(t.HeldBy[:min(len(t.HeldBy), left)])
+		left -= len(t.HeldBy)
+		cut := func(names *[]string) {
+			*names = slices.Clone((*names)[:min(len(*names), left)])
+			left -= len(*names)
+		}
+		cut(&t.Sample)
+		for j := range t.HeldBy {
+			cut(&t.HeldBy[j].Sample)
+		}
+	}
+}
+
+// update takes over the result of a pass.
+func (t *typeState) update(r *deleter.Result, now time.Time) {
+	if t.resource.Name == "" {
+		t.resource, t.Resource, t.Since = r.Resource, shorten(r.Resource.String(), 2*maxName), now
+	}
+	if t.Waiting = r.Waiting; t.Waiting {
+		return
+	}
+	t.deleted = plus(t.deleted, max(r.Deleted, 0))
+	if r.Err != nil && r.Remaining < t.Remaining {
+		return // the source did not list all of them
+	}
+	t.Counted = now
+	t.peak = max(t.peak, r.Remaining)
+	t.Remaining, t.Deleting, t.AtLeast = max(r.Remaining, 0), max(r.Deleting, 0), r.More
+	t.Sample = sample(t.Sample, r.Sample)
+	t.hold(r.Holders, now)
+	lower := t.least == 0 || r.Remaining < t.least
+	if lower {
+		t.Since = now
+	}
+	switch {
+	case lower || r.More:
+		t.least, t.since, t.rounds = r.Remaining, 0, 0
+	case r.Deleted > 0:
+		t.since, t.rounds = plus(t.since, r.Deleted), t.rounds+1
+	}
+	t.Returning = t.rounds >= 3 && t.since >= t.Remaining
+}
+
+// hold takes over the finalizers that hold objects.
+func (t *typeState) hold(holders []phase.Holder, now time.Time) {
+	before := t.HeldBy
+	t.HeldBy = nil
+	for _, h := range holders {
+		if h.Objects <= 0 || len(t.HeldBy) == maxHolders {
+			continue
+		}
+		held := HeldBy{phase.Holder{Finalizer: shorten(h.Finalizer, 2*maxName)}, now}
+		if i := slices.IndexFunc(before, func(b HeldBy) bool { return b.Finalizer == held.Finalizer }); i >= 0 {
+			held = before[i]
+		}
+		held.Objects, held.Sample = h.Objects, sample(held.Sample, h.Sample)
+		t.HeldBy = append(t.HeldBy, held)
+	}
+}
+
+// sample returns a bounded copy of names, or old if it is equal.
+func sample(old, names []string) []string {
+	names = names[:min(len(names), maxSample)]
+	if len(names) == 0 {
+		return nil
+	}
+	if slices.Equal(old, names) {
+		return old
+	}
+	list := make([]string, len(names))
+	for i, name := range names {
+		list[i] = shorten(name, maxName)
+	}
+	return list
+}
+
+// shorten returns a copy of s of at most limit bytes.
+func shorten(s string, limit int) string {
+	if len(s) <= limit {
+		return strings.Clone(s)
+	}
+	return strings.ToValidUTF8(s[:limit-len("...")], "") + "..."
+}
+
+// plus adds b to a and stops at the largest number.
+func plus(a, b int) int {
+	if sum := a + b; sum >= a || b < 0 {
+		return sum
+	}
+	return int(^uint(0) >> 1)
 }
 
 func later(a, b time.Time) time.Time {
@@ -108,64 +488,7 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// end returns when the pass ended.
-func (s *step) end() time.Time { return time.Unix(0, s.start).Add(s.took).UTC() }
-
-// history returns a copy of what is kept.
-func (e *entry) history(ref namespace.Ref) History {
-	h := History{
-		Name: ref.Name, UID: ref.UID, Deleted: e.deleted, Began: e.began, Total: e.total, Removed: e.removed(), Conflicts: e.conflict,
-		Ended: e.ended, PerSecond: e.rate(),
-	}
-	for _, s := range e.steps() {
-		h.Passes = append(h.Passes, Pass{
-			Start: time.Unix(0, s.start).UTC(), Took: s.took, Party: s.party, Outcome: s.outcome.String(),
-			Deleted: s.deleted, Remaining: s.remaining, Error: s.err,
-		})
-	}
-	for _, f := range slices.Backward(e.failures) {
-		h.Failures = append(h.Failures, f)
-	}
-	for _, p := range e.parts {
-		p.tell(&h)
-	}
-	slices.SortFunc(h.Objects, func(a, b Objects) int { return cmp.Compare(a.Resource, b.Resource) })
-	slices.Sort(h.Failing)
-	h.Failing = slices.Compact(h.Failing)
-	slices.Sort(h.Waived)
-	h.Waived = slices.Compact(h.Waived)
-	return h
-}
-
-// tell adds the part of one controller.
-func (p *part) tell(h *History) {
-	h.Voices = append(h.Voices, p.say())
-	if party := p.voice.party; party != "" && !slices.Contains(h.Parties, party) {
-		h.Parties = append(h.Parties, party)
-	}
-	for _, k := range p.types {
-		o := k.Objects
-		o.Party = p.voice.party
-		o.Sample, o.HeldBy = slices.Clone(o.Sample), slices.Clone(o.HeldBy)
-		for i := range o.HeldBy {
-			o.HeldBy[i].Sample = slices.Clone(o.HeldBy[i].Sample)
-		}
-		h.Objects = append(h.Objects, o)
-	}
-	for _, s := range p.streaks {
-		h.Failing = append(h.Failing, s.Source)
-	}
-	h.Streaks = append(h.Streaks, p.streaks...)
-	h.Waived = append(h.Waived, p.waived...)
-	h.Settles = max(h.Settles, p.settles)
-	h.Queued, h.Running = earlier(h.Queued, p.queued), earlier(h.Running, p.running)
-	if !p.next.At.IsZero() && (h.Next == nil || p.next.At.Before(h.Next.At)) {
-		next := p.next
-		h.Next = &next
-	}
-}
-
-// earlier returns the earlier of two moments, of which one may not be set.
+// earlier returns the earlier of two times; zero times do not count.
 func earlier(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b
@@ -173,35 +496,10 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// window is how far back the rate looks.
-const window = 5 * time.Minute
-
-// rate returns how many objects a second have gone of late: since the first pass that
-// is kept and no older than the window.
-func (e *entry) rate() float64 {
-	last := e.last()
-	if last == nil {
-		return 0
+// text returns the text of an error.
+func text(err error) string {
+	if err == nil {
+		return "unknown error"
 	}
-	from, base := e.began, 0
-	for i, s := range e.steps() {
-		if i == 0 && e.total > len(e.passes) || last.end().Sub(s.end()) >= window {
-			from, base = s.end(), s.removed
-		}
-	}
-	took := last.end().Sub(from).Seconds()
-	if took <= 0 || last.removed <= base || e.stalled() {
-		return 0
-	}
-	return float64(last.removed-base) / took
-}
-
-// stalled reports whether nothing has gone in the latest passes.
-func (e *entry) stalled() bool {
-	const latest = 3
-	n := len(e.passes)
-	if n <= latest {
-		return false
-	}
-	return e.passes[(e.oldest+n-1-latest)%n].removed >= e.last().removed
+	return cmp.Or(err.Error(), "unknown error")
 }

@@ -20,7 +20,7 @@ func full() explain.Diagnosis {
 	h := failing(explain.SourceFailed, "widgets.example.com", "list: <b>refused</b>")
 	h.Objects = []explain.Objects{podsHeld}
 	h.Removed = 1204
-	return explain.Explain(explain.Input{
+	return diagnose(input{
 		Namespace: dying("kubernetes", origin), History: h, Now: now, Parties: []parties.Party{party("kubernetes", true), party(origin, false)},
 	})
 }
@@ -31,7 +31,7 @@ func TestHTML(t *testing.T) {
 	page := b.String()
 	for _, want := range []string{
 		"<title>namespace shop: Terminating (DeletingContent) for 1h</title>",
-		"<strong>the owner of openshift.com/origin is missing: last seen 2h ago (contact: #team)</strong>",
+		"<strong>the owner of finalizer openshift.com/origin is missing: last seen 2h ago (contact: #team)</strong>",
 		"<code>kubectl get widgets.example.com -n shop</code>",
 		"list: &lt;b&gt;refused&lt;/b&gt;",
 		`<progress max="100" value="99">`,

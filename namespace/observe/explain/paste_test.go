@@ -29,7 +29,7 @@ func TestNoOptionFromOutside(t *testing.T) {
 	}
 	for _, hostile := range []string{"--server=http://evil.example", "-f=http://evil.example/x.yaml", "secrets,--token", "-n", "--all", "-"} {
 		for _, objects := range []explain.Objects{{Resource: hostile, Remaining: 2}, {Resource: hostile, Remaining: 2, Deleting: 2}, {Resource: hostile, Remaining: 2, Returning: true}} {
-			check(t, explain.Explain(explain.Input{Namespace: dying(finalizer.Kubernetes), History: lef(objects), Now: now}))
+			check(t, diagnose(input{Namespace: dying(finalizer.Kubernetes), History: lef(objects), Now: now}))
 		}
 		ns := dying(finalizer.Kubernetes)
 		ns.Status.Conditions = []phase.Condition{
@@ -37,9 +37,9 @@ func TestNoOptionFromOutside(t *testing.T) {
 			{Type: phase.ContentFailure, Status: phase.True, Message: hostile + ": refused"},
 			{Type: phase.DiscoveryFailure, Status: phase.True, Message: hostile + ": refused"},
 		}
-		check(t, explain.Explain(explain.Input{Namespace: ns, Now: now}))
+		check(t, diagnose(input{Namespace: ns, Now: now}))
 		ns.Name = hostile
-		for _, c := range explain.Explain(explain.Input{Namespace: ns, Now: now}).Causes {
+		for _, c := range diagnose(input{Namespace: ns, Now: now}).Causes {
 			if strings.HasPrefix(hostile, "-") {
 				require.NotContains(t, c.Remedy.Command, hostile+" ")
 				require.False(t, strings.HasSuffix(c.Remedy.Command, hostile), c.Remedy.Command)
@@ -51,7 +51,7 @@ func TestNoOptionFromOutside(t *testing.T) {
 // What is to be filled in cannot be run as it is: a shell looks for the input of a
 // redirection, and Go does not compile it.
 func TestRemediesToBeFilledIn(t *testing.T) {
-	d := explain.Explain(explain.Input{Namespace: with(dying("kubernetes"), "", broken), Now: now})
+	d := diagnose(input{Namespace: with(dying("kubernetes"), "", broken), Now: now})
 	require.Equal(t, `kubectl annotate namespace shop waiver.nslifecycle.io/<NAME>='{"source":"widgets.example.com","by":"<WHO>","reason":"<WHY>","until":"<YYYY-MM-DDThh:mm:ssZ>"}'`,
 		d.Causes[0].Remedy.Template)
 	_, value, _ := strings.Cut(d.Causes[0].Remedy.Template, "='")
@@ -65,21 +65,21 @@ func TestRemediesToBeFilledIn(t *testing.T) {
 	require.NoError(t, d.HTML(&page))
 	require.Contains(t, page.String(), "waiver.nslifecycle.io/&lt;NAME&gt;=")
 
-	forbidden := explain.Explain(explain.Input{Namespace: dying("kubernetes"), History: failing(explain.SourceFailed, "widgets.example.com", "delete: widgets is forbidden"), Now: now})
+	forbidden := diagnose(input{Namespace: dying("kubernetes"), History: failing(explain.SourceFailed, "widgets.example.com", "delete: widgets is forbidden"), Now: now})
 	require.Empty(t, forbidden.Causes[0].Remedy.Template, "the controller is to be let, not the failure waived")
-	whole := explain.Explain(explain.Input{Namespace: with(dying("kubernetes"), "", phase.Observation{Discovery: []error{errors.New("refused")}}), Now: now})
+	whole := diagnose(input{Namespace: with(dying("kubernetes"), "", phase.Observation{Discovery: []error{errors.New("refused")}}), Now: now})
 	require.Empty(t, whole.Causes[0].Remedy.Template, "discovery as a whole cannot be waived")
 
-	d = explain.Explain(explain.Input{Namespace: dying(origin), Parties: []parties.Party{party(origin, false)}, Now: now})
+	d = diagnose(input{Namespace: dying(origin), Parties: []parties.Party{party(origin, false)}, Now: now})
 	require.Equal(t, `force.Drop(ctx, namespaces, content, log, force.Request{Name: "shop", UID: "u-1", Finalizers: []finalizer.Name{"openshift.com/origin"}, By: <WHO>, Reason: <WHY>})`,
 		d.Causes[0].Remedy.Template)
 	ns := dying()
 	ns.Finalizers = finalizer.NewSet(origin)
-	d = explain.Explain(explain.Input{Namespace: ns, Now: now})
+	d = diagnose(input{Namespace: ns, Now: now})
 	require.Empty(t, d.Causes[0].Remedy.Template, "force takes off what is in the spec")
 	for _, name := range []string{"-n", "a'b", "$(reboot)", "a\nb"} {
 		ns := namespace.Namespace{Meta: namespace.Meta{Name: name, UID: "u-1", DeletionTimestamp: phase.At(now)}, Spec: namespace.Spec{Finalizers: finalizer.NewSet("kubernetes")}}
-		template := explain.Explain(explain.Input{Namespace: with(ns, "", broken), Now: now}).Causes[0].Remedy.Template
+		template := diagnose(input{Namespace: with(ns, "", broken), Now: now}).Causes[0].Remedy.Template
 		require.NotContains(t, template, " "+name+" ")
 	}
 }

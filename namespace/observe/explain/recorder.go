@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -12,100 +13,108 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/pass"
 )
 
-// RecorderOptions bound what a [Recorder] keeps. A nil *RecorderOptions and zero fields
-// stand for the defaults; what is negative counts as zero.
-type RecorderOptions struct {
-	// Namespaces that are terminating; default 10,000. Beyond, those of which nothing was
-	// heard for long are forgotten, which may be gone without anybody having told.
-	Namespaces int
-	Passes     int           // the latest of each namespace; default 32
-	Ended      int           // namespaces that were removed; default 1024
-	Forget     time.Duration // for how long those are kept; default 1 h
+// limits bounds a [Recorder].
+type limits struct {
+	namespaces int           // terminating ones
+	passes     int           // the latest of each namespace
+	removed    int           // removed namespaces
+	keep       time.Duration // how long a removed one is kept
 }
 
-// The other bounds of what is kept of one namespace.
+var defaultLimits = limits{namespaces: 10_000, passes: 32, removed: 1024, keep: time.Hour}
+
+// The limits of one namespace.
 const (
-	maxFailures = 64  // different ones
-	maxTypes    = 64  // resource types with something left
-	maxHolders  = 16  // finalizers in each
+	maxFailures = 64  // distinct ones
+	maxTypes    = 64  // resource types with remaining objects, of each party
+	maxHolders  = 16  // finalizers of each type
 	maxSample   = 5   // names in each sample
-	maxNames    = 256 // of finalizers and objects, in all of them
+	maxNames    = 256 // names of finalizers and objects, of each party
 	maxName     = 253 // bytes of a name
 	maxText     = 400 // bytes of a failure
 )
 
-// Recorder keeps the latest passes of each namespace that is terminating. Make one
-// with [NewRecorder], and give its Hooks to the controller. It is safe for concurrent
-// use.
+// Recorder records the passes of controllers over terminating namespaces. Give its
+// [Recorder.Hooks] to each controller. It is safe for concurrent use.
 //
-// What it keeps of a namespace is bounded, whatever the namespace holds: DESIGN.md has
-// the figures. A namespace that was removed is kept for a while, so that what happened
-// to it can be told.
+// Its memory is bounded, in total and for each namespace; DESIGN.md has the figures.
+// Removed namespaces are kept for an hour, so that their deletion can be explained.
 type Recorder struct {
-	opts RecorderOptions
+	limits limits
 
 	mu      sync.Mutex
-	entries map[namespace.Ref]*entry
-	ended   []namespace.Ref // the oldest first
-	voices  int             // hooks that were given out
+	records map[namespace.Ref]*record
+	removed []namespace.Ref // the oldest first
 }
 
-// NewRecorder returns a recorder that has seen nothing. A nil opts stands for the
-// defaults.
-func NewRecorder(opts *RecorderOptions) *Recorder {
-	r := &Recorder{entries: map[namespace.Ref]*entry{}}
-	if opts != nil {
-		r.opts = *opts
-	}
-	if r.opts.Namespaces <= 0 {
-		r.opts.Namespaces = 10_000
-	}
-	if r.opts.Passes <= 0 {
-		r.opts.Passes = 32
-	}
-	if r.opts.Ended <= 0 {
-		r.opts.Ended = 1024
-	}
-	if r.opts.Forget <= 0 {
-		r.opts.Forget = time.Hour
-	}
-	return r
+// NewRecorder returns an empty recorder.
+func NewRecorder() *Recorder {
+	return &Recorder{limits: defaultLimits, records: map[namespace.Ref]*record{}}
 }
 
-// Hooks returns what a controller is to tell. Each controller needs hooks of its own:
-// call it once for each, and again for one that takes the place of another: what that
-// one said last is dropped then, namespace by namespace. Where controllers of several
-// parties tell one recorder, use [Recorder.HooksOf], so that they are told apart.
-func (r *Recorder) Hooks() controller.Hooks { return r.HooksOf("") }
+// Hooks returns hooks for the controller of a party; an empty party is
+// [finalizer.Kubernetes]. A controller that replaces another one needs new hooks: their
+// first report on a namespace replaces the state that the old controller left behind.
+func (r *Recorder) Hooks(party finalizer.Name) controller.Hooks {
+	h := &hooks{recorder: r, party: cmp.Or(party, finalizer.Kubernetes)}
+	return controller.Hooks{
+		Queued:      h.queued,
+		PassStarted: h.passStarted,
+		PassEnded:   h.passEnded,
+		Retried:     h.retried,
+		Left:        h.left,
+		Removed:     h.removed,
+	}
+}
 
-// HooksOf is Hooks for the controller of that party.
-func (r *Recorder) HooksOf(party finalizer.Name) controller.Hooks {
+// History returns a snapshot of the record of one incarnation. An empty uid selects the
+// incarnation of that name that was reported last.
+func (r *Recorder) History(name, uid string) History {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.voices++
-	v := &voice{recorder: r, party: party, number: r.voices}
-	return controller.Hooks{
-		Queued:      v.queued,
-		PassStarted: v.started,
-		PassEnded:   v.passed,
-		Retried:     v.retried,
-		Left:        v.left,
-		Removed:     v.removed,
+	r.prune(time.Now())
+	ref := namespace.Ref{Name: name, UID: uid}
+	if uid == "" {
+		var latest time.Time
+		for known, e := range r.records {
+			at := e.touched()
+			if known.Name == name && (at.After(latest) || at.Equal(latest) && known.UID > ref.UID) {
+				ref, latest = known, at
+			}
+		}
 	}
+	e := r.records[ref]
+	if e == nil {
+		return History{}
+	}
+	return e.history(ref.UID)
 }
 
-// room makes room for one more namespace: of a few that come first in the map, which
-// are others each time, the one goes of which nothing was heard for the longest time.
-func (r *Recorder) room() {
+// prune drops removed namespaces that are too old or too many.
+func (r *Recorder) prune(now time.Time) {
+	n := 0
+	for _, ref := range r.removed {
+		if len(r.removed)-n <= r.limits.removed && now.Sub(r.records[ref].removedAt) <= r.limits.keep {
+			break
+		}
+		delete(r.records, ref)
+		n++
+	}
+	r.removed = slices.Delete(r.removed, 0, n)
+}
+
+// evict makes room for one more terminating namespace: it drops the longest unreported of
+// a few that map iteration picks. A controller that stops never reports their removal.
+func (r *Recorder) evict() {
 	const few = 16
-	if len(r.entries)-len(r.ended) < r.opts.Namespaces {
+	if len(r.records)-len(r.removed) < r.limits.namespaces {
 		return
 	}
 	var oldest namespace.Ref
 	var at time.Time
 	n := 0
-	for ref, e := range r.entries {
-		if !e.ended.IsZero() {
+	for ref, e := range r.records {
+		if !e.removedAt.IsZero() {
 			continue
 		}
 		if touched := e.touched(); n == 0 || touched.Before(at) {
@@ -115,89 +124,82 @@ func (r *Recorder) room() {
 			break
 		}
 	}
-	delete(r.entries, oldest)
+	delete(r.records, oldest)
 }
 
-func (v *voice) queued(ref namespace.Ref) {
-	now := time.Now().UTC()
-	v.recorder.mu.Lock()
-	defer v.recorder.mu.Unlock()
-	_, p := v.of(ref, now)
-	p.taken()
-	p.queued, p.running, p.next = now, time.Time{}, Next{}
+// hooks records the reports of one controller.
+type hooks struct {
+	recorder *Recorder
+	party    finalizer.Name
 }
 
-func (v *voice) started(ctx context.Context, ref namespace.Ref) context.Context {
+// report locks the recorder and returns the record of a namespace and the state of the
+// reporting party. The caller must unlock.
+func (h *hooks) report(ref namespace.Ref, now time.Time) (*record, *party) {
+	r := h.recorder
+	r.mu.Lock()
+	e := r.records[ref]
+	if e == nil {
+		r.evict()
+		e = &record{}
+		r.records[ref] = e
+	}
+	p := e.party(h)
+	p.reported, p.queued, p.running, p.next = now, time.Time{}, time.Time{}, Next{}
+	return e, p
+}
+
+func (h *hooks) queued(ref namespace.Ref) {
 	now := time.Now().UTC()
-	v.recorder.mu.Lock()
-	defer v.recorder.mu.Unlock()
-	_, p := v.of(ref, now)
-	p.taken()
-	p.queued, p.running, p.next = time.Time{}, now, Next{}
+	_, p := h.report(ref, now)
+	defer h.recorder.mu.Unlock()
+	p.queued, p.done, p.left = now, false, false
+}
+
+func (h *hooks) passStarted(ctx context.Context, ref namespace.Ref) context.Context {
+	now := time.Now().UTC()
+	_, p := h.report(ref, now)
+	defer h.recorder.mu.Unlock()
+	p.running, p.done, p.left = now, false, false
 	return ctx
 }
 
-func (v *voice) passed(_ context.Context, ref namespace.Ref, result pass.Result, err error, took time.Duration) {
-	now := time.Now().UTC()
-	end := end{result: result, err: err, at: now, took: took}
-	v.rest(ref, now)
-	end.read() // errors are the host's code: not while the recorder is locked, and they may panic
-	v.recorder.mu.Lock()
-	defer v.recorder.mu.Unlock()
-	e, p := v.of(ref, now)
-	e.learn(p, v.recorder.opts.Passes, &end)
+func (h *hooks) passEnded(_ context.Context, ref namespace.Ref, result pass.Result, err error, took time.Duration) {
+	end := passEnd{Result: result, at: time.Now().UTC(), took: took}
+	end.read(err) // before locking: errors are the host's code
+	e, p := h.report(ref, end.at)
+	defer h.recorder.mu.Unlock()
+	e.add(p, &end, h.recorder.limits.passes)
 }
 
-// rest notes that no pass runs.
-func (v *voice) rest(ref namespace.Ref, now time.Time) {
-	v.recorder.mu.Lock()
-	defer v.recorder.mu.Unlock()
-	_, p := v.of(ref, now)
-	p.queued, p.running, p.next = time.Time{}, time.Time{}, Next{}
-}
-
-func (v *voice) left(ref namespace.Ref) {
+func (h *hooks) retried(ref namespace.Ref, delay time.Duration, reason controller.Reason) {
 	now := time.Now().UTC()
-	v.recorder.mu.Lock()
-	defer v.recorder.mu.Unlock()
-	if e := v.recorder.entries[ref]; e != nil {
-		if p := e.partOf(v); p != nil {
-			p.drop()
-			p.heard, p.left = now, true
-		}
-	}
-}
-
-func (v *voice) retried(ref namespace.Ref, delay time.Duration, reason controller.Reason) {
-	now := time.Now().UTC()
-	v.recorder.mu.Lock()
-	defer v.recorder.mu.Unlock()
-	_, p := v.of(ref, now)
+	_, p := h.report(ref, now)
+	defer h.recorder.mu.Unlock()
 	p.next = Next{At: now.Add(delay), Reason: string(reason)}
 }
 
-func (v *voice) removed(ref namespace.Ref) {
-	now := time.Now().UTC()
-	v.recorder.mu.Lock()
-	defer v.recorder.mu.Unlock()
-	e := v.recorder.entries[ref]
-	if e == nil || !e.ended.IsZero() {
-		return
+func (h *hooks) left(ref namespace.Ref) {
+	h.recorder.mu.Lock()
+	defer h.recorder.mu.Unlock()
+	if e := h.recorder.records[ref]; e != nil {
+		for _, p := range e.parties {
+			if p.hooks == h {
+				p.clear()
+				p.reported, p.left = time.Now().UTC(), true
+			}
+		}
 	}
-	e.end(now)
-	v.recorder.ended = append(v.recorder.ended, ref)
-	v.recorder.forget(now)
 }
 
-// forget drops the removed ones that are too old or too many.
-func (r *Recorder) forget(now time.Time) {
-	n := 0
-	for _, ref := range r.ended {
-		if len(r.ended)-n <= r.opts.Ended && now.Sub(r.entries[ref].ended) <= r.opts.Forget {
-			break
-		}
-		delete(r.entries, ref)
-		n++
+func (h *hooks) removed(ref namespace.Ref) {
+	now := time.Now().UTC()
+	r := h.recorder
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if e := r.records[ref]; e != nil && e.removedAt.IsZero() {
+		e.end(now)
+		r.removed = append(r.removed, ref)
+		r.prune(now)
 	}
-	r.ended = slices.Delete(r.ended, 0, n)
 }

@@ -59,12 +59,12 @@ func TestRecorderCountsWhatHasGone(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := explain.NewRecorder(nil)
-				h := r.Hooks()
+				r := explain.NewRecorder()
+				h := r.Hooks("")
 				for _, report := range c.reports {
 					passed(h, shop, pass.Waiting, nil, report)
 				}
-				got := r.History("shop", "u-1")
+				got := r.History("shop", "u-1").Recorded()
 				require.Equal(t, c.removed, got.Removed)
 				remaining := 0
 				for _, o := range got.Objects {
@@ -80,8 +80,8 @@ func TestRecorderCountsWhatHasGone(t *testing.T) {
 
 func TestRecorderTellsSinceWhen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := explain.NewRecorder(nil)
-		h := r.Hooks()
+		r := explain.NewRecorder()
+		h := r.Hooks("")
 		begin := time.Now().UTC()
 		drained := func(remaining int, holders ...string) deleter.Report {
 			report := counted(pods, 0, remaining, 0)
@@ -94,25 +94,25 @@ func TestRecorderTellsSinceWhen(t *testing.T) {
 		passed(h, shop, pass.Waiting, nil, drained(2, "a/a", "b/b")) // 2 s
 		passed(h, shop, pass.Waiting, nil, drained(2, "a/a", "b/b")) // 3 s
 		passed(h, shop, pass.Waiting, nil, drained(5, "b/b"))        // 4 s
-		o := r.History("shop", "u-1").Objects[0]
+		o := r.History("shop", "u-1").Recorded().Objects[0]
 		require.Equal(t, begin.Add(2*time.Second), o.Since)
 		require.Equal(t, begin.Add(4*time.Second), o.Counted)
 		require.Len(t, o.HeldBy, 1)
 		require.Equal(t, begin.Add(2*time.Second), o.HeldBy[0].Since)
 		passed(h, shop, pass.Waiting, nil, drained(5, "a/a", "b/b")) // 5 s
-		require.Equal(t, begin.Add(5*time.Second), r.History("shop", "u-1").Objects[0].HeldBy[0].Since, "it had let go meanwhile")
+		require.Equal(t, begin.Add(5*time.Second), r.History("shop", "u-1").Recorded().Objects[0].HeldBy[0].Since, "it had let go meanwhile")
 	})
 }
 
 func TestRecorderSeesContentThatReturns(t *testing.T) {
 	returning := func(t *testing.T, reports ...deleter.Report) (is bool) {
 		synctest.Test(t, func(t *testing.T) {
-			r := explain.NewRecorder(nil)
-			h := r.Hooks()
+			r := explain.NewRecorder()
+			h := r.Hooks("")
 			for _, report := range reports {
 				passed(h, shop, pass.Waiting, nil, report)
 			}
-			is = r.History("shop", "u-1").Objects[0].Returning
+			is = r.History("shop", "u-1").Recorded().Objects[0].Returning
 		})
 		return is
 	}
@@ -128,8 +128,8 @@ func TestRecorderSeesContentThatReturns(t *testing.T) {
 
 func TestRecorderForgets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := explain.NewRecorder(&explain.RecorderOptions{Ended: 2, Forget: time.Hour})
-		h := r.Hooks()
+		r := explain.NewBoundedRecorder(0, 0, 2)
+		h := r.Hooks("")
 		ref := func(i int) namespace.Ref { return namespace.Ref{Name: fmt.Sprint("ns-", i), UID: "u"} }
 		for i := range 4 {
 			passed(h, ref(i), pass.Removed, nil, counted(pods, 2, 0, 0))
@@ -137,30 +137,30 @@ func TestRecorderForgets(t *testing.T) {
 			h.Removed(ref(i))
 		}
 		h.Removed(namespace.Ref{Name: "another's", UID: "u"})
-		require.Len(t, r.Histories(), 2, "of those that were removed the latest")
-		got := r.History("ns-3", "")
+		require.Equal(t, 2, r.Size(), "of those that were removed the latest")
+		got := r.History("ns-3", "").Recorded()
 		require.Equal(t, time.Now().UTC(), got.Ended)
 		require.Equal(t, 2, got.Removed)
-		require.Equal(t, "it was removed 1m ago, 3s after its deletion", strings.TrimSpace(func() string {
+		require.Equal(t, "ns-3 is gone: it was removed 1m ago, 3s after its deletion", strings.TrimSpace(func() string {
 			got.Deleted = got.Ended.Add(-3 * time.Second)
-			return explain.Explain(explain.Input{Name: "ns-3", History: got, Now: time.Now().Add(time.Minute)}).Summary
+			return diagnose(input{Name: "ns-3", History: got, Now: time.Now().Add(time.Minute)}).Summary
 		}()))
 		time.Sleep(2 * time.Hour)
-		require.Empty(t, r.Histories())
-		require.Zero(t, r.History("ns-3", ""))
+		require.Zero(t, r.Size())
+		require.Zero(t, r.History("ns-3", "").Recorded())
 	})
 }
 
 // A controller that stops never tells what becomes of its namespaces.
 func TestRecorderIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := explain.NewRecorder(&explain.RecorderOptions{Namespaces: 10, Passes: 3})
-		h := r.Hooks()
+		r := explain.NewBoundedRecorder(10, 3, 0)
+		h := r.Hooks("")
 		for i := range 100 {
 			passed(h, namespace.Ref{Name: fmt.Sprint("ns-", i), UID: "u"}, pass.Waiting, nil, counted(pods, 1, 1, 0))
 		}
-		require.Len(t, r.Histories(), 10)
-		require.NotZero(t, r.History("ns-99", "u"))
+		require.Equal(t, 10, r.Size())
+		require.NotZero(t, r.History("ns-99", "u").Recorded())
 
 		for i := range 5 {
 			report := deleter.Report{}
@@ -175,13 +175,13 @@ func TestRecorderIsBounded(t *testing.T) {
 			}
 			passed(h, shop, pass.Failed, report.Err(), report)
 		}
-		got := r.History("shop", "u-1")
+		got := r.History("shop", "u-1").Recorded()
 		require.Len(t, got.Passes, 3)
 		require.Equal(t, 5, got.Total)
 		require.Len(t, got.Failures, 64)
 		require.Len(t, got.Objects, 64)
-		require.Len(t, got.Objects[0].HeldBy, 16)
-		require.Len(t, got.Objects[0].Sample, 5)
+		require.Len(t, got.Objects[0].HeldBy, 256/64)
+		require.Empty(t, got.Objects[0].Sample)
 		require.LessOrEqual(t, len(got.Objects[0].Resource), 506)
 		require.LessOrEqual(t, len(got.Failures[0].Text), 400)
 		require.LessOrEqual(t, len(got.Passes[0].Error), 400)
@@ -190,25 +190,25 @@ func TestRecorderIsBounded(t *testing.T) {
 
 func TestRecorderTellsPartiesApart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := explain.NewRecorder(nil)
-		one, other := r.HooksOf("kubernetes"), r.HooksOf(origin)
+		r := explain.NewRecorder()
+		one, other := r.Hooks("kubernetes"), r.Hooks(origin)
 		passed(one, shop, pass.Waiting, nil, counted(pods, 0, 3, 3))
 		passed(other, shop, pass.Failed, errors.New("x"), deleter.Report{Failed: errors.New("x")})
 		one.Retried(shop, 5*time.Second, controller.ReasonRemaining)
 		other.Retried(shop, 3*time.Second, controller.ReasonFailed)
-		h := r.History("shop", "u-1")
+		h := r.History("shop", "u-1").Recorded()
 		require.Equal(t, []string{"the deleter"}, h.Failing)
 		require.Len(t, h.Objects, 1)
-		require.Equal(t, explain.Next{At: time.Now().UTC().Add(3 * time.Second), Reason: "failed"}, *h.Next)
+		require.Equal(t, explain.Next{At: time.Now().UTC().Add(3 * time.Second), Reason: "failed"}, h.Next)
 
 		passed(one, shop, pass.Finalized, nil, counted(pods, 0, 0, 0))
-		h = r.History("shop", "u-1")
+		h = r.History("shop", "u-1").Recorded()
 		require.Equal(t, []string{"the deleter"}, h.Failing, "the other's")
 		require.Empty(t, h.Objects)
 		require.Equal(t, 3, h.Removed)
 		ns := dying(origin)
 		ns.DeletionTimestamp = phase.At(time.Now())
-		d := explain.Explain(explain.Input{Namespace: ns, History: h, Now: time.Now()})
+		d := explain.Explain(explain.Input{Namespace: ns, History: r.History("shop", "u-1"), Now: time.Now()})
 		require.WithinDuration(t, time.Now().Add(-time.Second), d.Holders[0].LastPass, 0)
 	})
 }
@@ -216,8 +216,8 @@ func TestRecorderTellsPartiesApart(t *testing.T) {
 // A source that has answered in between fails since then only.
 func TestRecorderTellsStreaks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := explain.NewRecorder(nil)
-		h := r.Hooks()
+		r := explain.NewRecorder()
+		h := r.Hooks("")
 		begin := time.Now().UTC()
 		report := func(err error) deleter.Report {
 			return deleter.Report{Results: []deleter.Result{{Resource: pods, Err: err}}}
@@ -226,14 +226,14 @@ func TestRecorderTellsStreaks(t *testing.T) {
 			passed(h, shop, pass.Failed, nil, report(err))
 		}
 		passed(h, shop, pass.Interrupted, context.Canceled, report(nil))
-		got := r.History("shop", "u-1")
+		got := r.History("shop", "u-1").Recorded()
 		require.Equal(t, []string{"pods"}, got.Failing)
-		require.Equal(t, []explain.Streak{{Source: "pods", Since: begin.Add(3 * time.Second), Passes: 3}}, got.Streaks)
+		require.Equal(t, map[string]explain.Failure{"pods": {First: begin.Add(3 * time.Second), Count: 3}}, r.History("shop", "u-1").Since())
 		c := explain.Explain(explain.Input{Namespace: func() namespace.Namespace {
 			ns := dying("kubernetes")
 			ns.DeletionTimestamp = phase.At(begin)
 			return ns
-		}(), History: got, Now: time.Now()}).Causes[0]
+		}(), History: r.History("shop", "u-1"), Now: time.Now()}).Causes[0]
 		require.Equal(t, begin.Add(3*time.Second), c.Since)
 		require.Equal(t, "in 3 passes", c.Detail)
 	})
@@ -242,78 +242,78 @@ func TestRecorderTellsStreaks(t *testing.T) {
 // Without a uid the latest of a name is told, the same one every time.
 func TestHistoryOfTheLatest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := explain.NewRecorder(nil)
-		h := r.Hooks()
+		r := explain.NewRecorder()
+		h := r.Hooks("")
 		for _, uid := range []string{"u-3", "u-1"} {
 			passed(h, namespace.Ref{Name: "shop", UID: uid}, pass.Waiting, nil, deleter.Report{})
 		}
-		require.Equal(t, "u-1", r.History("shop", "").UID)
+		require.Equal(t, "u-1", r.History("shop", "").Recorded().UID)
 		h.Queued(namespace.Ref{Name: "shop", UID: "u-2"})
 		for range 30 {
-			require.Equal(t, "u-2", r.History("shop", "").UID, "of two at the same moment")
+			require.Equal(t, "u-2", r.History("shop", "").Recorded().UID, "of two at the same moment")
 		}
-		require.Zero(t, r.History("shop", "u-9"))
+		require.Zero(t, r.History("shop", "u-9").Recorded())
 	})
 }
 
 // The rate is that of the last minutes, and none when nothing goes any more.
 func TestRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := explain.NewRecorder(&explain.RecorderOptions{Passes: 1000})
-		h := r.Hooks()
+		r := explain.NewBoundedRecorder(0, 1000, 0)
+		h := r.Hooks("")
 		left := 10_000
 		for range 600 { // in the first ten minutes one in a second
 			left--
 			passed(h, shop, pass.Waiting, nil, counted(pods, 1, left, 0))
 		}
-		require.InDelta(t, 1, r.History("shop", "u-1").PerSecond, 0.01)
+		require.InDelta(t, 1, r.History("shop", "u-1").Recorded().PerSecond, 0.01)
 		for range 600 { // then ten
 			left -= 10
 			passed(h, shop, pass.Waiting, nil, counted(pods, 10, left, 0))
 		}
-		require.InDelta(t, 10, r.History("shop", "u-1").PerSecond, 0.1, "the first minutes are forgotten")
+		require.InDelta(t, 10, r.History("shop", "u-1").Recorded().PerSecond, 0.1, "the first minutes are forgotten")
 		for range 3 {
 			passed(h, shop, pass.Waiting, nil, counted(pods, 0, left, 0))
 		}
-		require.Zero(t, r.History("shop", "u-1").PerSecond)
+		require.Zero(t, r.History("shop", "u-1").Recorded().PerSecond)
 	})
 }
 
 // What a history holds is a copy.
 func TestHistoryIsACopy(t *testing.T) {
-	r := explain.NewRecorder(nil)
-	h := r.Hooks()
+	r := explain.NewRecorder()
+	h := r.Hooks("")
 	report := counted(pods, 0, 1, 0)
 	report.Results[0].Sample = []string{"a"}
 	report.Results[0].Holders = []phase.Holder{{Finalizer: "a/b", Objects: 1, Sample: []string{"a"}}}
 	h.PassEnded(context.Background(), shop, pass.Result{Outcome: pass.Waiting, Report: report}, nil, 0)
-	got := r.History("shop", "u-1")
+	got := r.History("shop", "u-1").Recorded()
 	got.Objects[0].Sample[0], got.Objects[0].HeldBy[0].Sample[0], got.Passes[0].Outcome = "x", "x", "x"
-	again := r.History("shop", "u-1")
+	again := r.History("shop", "u-1").Recorded()
 	require.Equal(t, []string{"a"}, again.Objects[0].Sample)
 	require.Equal(t, []string{"a"}, again.Objects[0].HeldBy[0].Sample)
 	require.Equal(t, "waiting", again.Passes[0].Outcome)
 }
 
 func TestRecorderIsSafeForConcurrentUse(t *testing.T) {
-	r := explain.NewRecorder(nil)
+	r := explain.NewRecorder()
 	done := make(chan struct{})
 	for i := range 4 {
 		go func() {
 			defer func() { done <- struct{}{} }()
-			h := r.Hooks()
+			h := r.Hooks("")
 			for n := range 200 {
 				h.Queued(shop)
 				h.PassStarted(context.Background(), shop)
 				h.PassEnded(context.Background(), shop, pass.Result{Outcome: pass.Waiting, Report: counted(pods, 1, n, i)}, nil, 0)
 				h.Retried(shop, time.Second, controller.ReasonRemaining)
-				_ = r.History("shop", "")
-				_ = r.Histories()
+				_ = r.History("shop", "").Recorded()
+				_ = r.Size()
 			}
 		}()
 	}
 	for range 4 {
 		<-done
 	}
-	require.Equal(t, 800, r.History("shop", "u-1").Total)
+	require.Equal(t, 800, r.History("shop", "u-1").Recorded().Total)
 }

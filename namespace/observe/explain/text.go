@@ -10,13 +10,12 @@ import (
 	"github.com/nslifecycle/nslifecycle/phase"
 )
 
-// width is how many columns the text tries to keep to. Commands are not broken.
+// width is the number of columns of a line. Commands are not broken.
 const width = 80
 
-// Text returns the diagnosis for a terminal or a log: what and for how long, then why
-// and what to do, then the rest. Whatever in it comes from outside is made safe:
-// control characters, terminal escapes, line breaks and marks that change the direction
-// of text are shown as escapes ("\n", "\u202e"). It ends with a line break.
+// Text returns the diagnosis for a terminal or a log. Control characters, terminal escapes,
+// line breaks and marks that change the direction of text are shown as escapes ("\n",
+// "\u202e"). It ends with a line break.
 func (d Diagnosis) Text() string {
 	w := &writer{now: d.At}
 	w.b.WriteString(clean(d.headline()) + "\n")
@@ -27,7 +26,10 @@ func (d Diagnosis) Text() string {
 	for i, c := range d.Causes {
 		w.cause(i+1, c)
 	}
-	d.textProgress(w)
+	if d.Progress != nil {
+		w.section("PROGRESS")
+		w.line("  ", d.progress())
+	}
 	d.textHolders(w)
 	d.textObjects(w)
 	d.textFailures(w)
@@ -44,28 +46,28 @@ func (d Diagnosis) Text() string {
 	return w.b.String()
 }
 
-// headline says name, phase, stage, and for how long.
+// headline is the name, the phase and its duration.
 func (d Diagnosis) headline() string {
-	if d.Phase == "" && len(d.Causes) > 0 && d.Causes[0].Kind == StorageFailed {
-		return fmt.Sprintf("namespace %s: not known", d.Name)
+	state := ""
+	switch {
+	case d.Phase != "" && d.Stage != "":
+		state = fmt.Sprintf("%s (%s) for %s", d.Phase, d.Stage, human(d.At.Sub(d.Since)))
+	case d.Phase != "":
+		state = fmt.Sprintf("%s for %s", d.Phase, human(d.At.Sub(d.Since)))
+	case len(d.Causes) > 0 && d.Causes[0].Kind == StorageFailed:
+		state = "not known"
+	case len(d.Causes) > 0 && d.Causes[0].Kind == NotFound:
+		state = "not found"
+	default:
+		state = "gone"
 	}
-	if d.Phase == "" && len(d.Causes) > 0 && d.Causes[0].Kind == NotFound {
-		return fmt.Sprintf("namespace %s: not found", d.Name)
-	}
-	if d.Phase == "" {
-		return fmt.Sprintf("namespace %s: gone", d.Name)
-	}
-	stage := ""
-	if d.Stage != "" {
-		stage = fmt.Sprintf(" (%s)", d.Stage)
-	}
-	return fmt.Sprintf("namespace %s: %s%s for %s", d.Name, d.Phase, stage, human(d.At.Sub(d.Since)))
+	return fmt.Sprintf("namespace %s: %s", d.Name, state)
 }
 
 func (d Diagnosis) sublines() []string {
-	when := "now " + full(d.At)
+	when := "now " + d.At.UTC().Format(dateFormat)
 	if d.Phase == phase.Terminating {
-		when = "deleted " + full(d.Since) + ", " + when
+		when = "deleted " + d.Since.UTC().Format(dateFormat) + ", " + when
 	}
 	if d.UID == "" {
 		return []string{when}
@@ -73,23 +75,12 @@ func (d Diagnosis) sublines() []string {
 	return []string{when, "uid " + d.UID}
 }
 
-func full(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
-
-func (d Diagnosis) textProgress(w *writer) {
-	if d.Progress == nil {
-		return
-	}
-	w.section("PROGRESS")
-	w.line("  ", d.progress())
-}
-
-// progress says how far a deletion has come.
 func (d Diagnosis) progress() string {
 	p := d.Progress
 	text := number(p.Removed) + " removed"
 	switch {
 	case !p.Known:
-		text += ", what remains is not known"
+		text += ", remaining unknown"
 	case d.Phase != "" || p.Remaining > 0:
 		text += fmt.Sprintf(", %s%s remaining", least(p.AtLeast), number(p.Remaining))
 	}
@@ -104,7 +95,7 @@ func (d Diagnosis) progress() string {
 		text += fmt.Sprintf(", %s%s (in %s)", done, clock(p.End, d.At), human(p.End.Sub(d.At)))
 	}
 	if p.Passes > 0 {
-		text += fmt.Sprintf(", in %s", plural(p.Passes, "pass", "passes"))
+		text += ", in " + passes(p.Passes)
 	}
 	return text
 }
@@ -126,7 +117,7 @@ func (d Diagnosis) textHolders(w *writer) {
 	}
 }
 
-// state says what is known of the owner of the finalizer.
+// state is what is known of the owner.
 func (h Holder) state(now time.Time) string {
 	var parts []string
 	if h.Object {
@@ -140,7 +131,7 @@ func (h Holder) state(now time.Time) string {
 	case h.Asked:
 		parts = append(parts, "owner never announced itself")
 	case h.LastPass.IsZero():
-		parts = append(parts, "owner not known here")
+		parts = append(parts, "owner unknown here")
 	}
 	if !h.LastPass.IsZero() {
 		parts = append(parts, "last pass "+human(now.Sub(h.LastPass))+" ago")
@@ -170,7 +161,7 @@ func (d Diagnosis) textObjects(w *writer) {
 
 func (o Objects) state(now time.Time) string {
 	if o.Waiting {
-		return o.Resource + ": not asked yet"
+		return o.Resource + ": waits for earlier types"
 	}
 	text := fmt.Sprintf("%s: %s%s remaining", o.Resource, least(o.AtLeast), number(o.Remaining))
 	if o.Deleting > 0 {
@@ -178,7 +169,7 @@ func (o Objects) state(now time.Time) string {
 	}
 	text += names(o.Sample, o.Remaining) + o.asOf(now)
 	if since := now.Sub(o.Since); !o.Since.IsZero() && since >= time.Second {
-		text += ", not less for " + human(since)
+		text += ", no fewer for " + human(since)
 	}
 	return text
 }
@@ -195,7 +186,7 @@ func (d Diagnosis) textFailures(w *writer) {
 	}
 }
 
-// next says when it will be looked at again; empty: nobody knows.
+// next is the time of the next pass; empty: not known.
 func (d Diagnosis) next() string {
 	if d.Next == nil {
 		return ""
@@ -210,7 +201,7 @@ func (d Diagnosis) next() string {
 	}
 }
 
-// writer writes lines of the text.
+// writer writes the lines of a text.
 type writer struct {
 	b   strings.Builder
 	now time.Time
@@ -218,8 +209,8 @@ type writer struct {
 
 func (w *writer) section(title string) { w.b.WriteString("\n" + title + "\n") }
 
-// line writes text, broken at spaces to the width, each line after the indent and all
-// but the first a little further in.
+// line writes text, broken at spaces to the width. All lines are indented, continuations
+// more.
 func (w *writer) line(indent, text string) { w.wrap(indent, indent+"  ", text) }
 
 func (w *writer) wrap(first, rest, text string) {
@@ -257,18 +248,17 @@ func (w *writer) cause(n int, c Cause) {
 	}
 }
 
-// when says since when the cause is there, unless its summary does, and what else is
-// known of it.
+// when is the age of the cause, with its detail.
 func (c Cause) when(now time.Time) string {
 	since := ""
-	if !c.Since.IsZero() && !c.Kind.saysSince() {
+	if !c.Since.IsZero() {
 		since = fmt.Sprintf("since %s (%s)", clock(c.Since, now), human(now.Sub(c.Since)))
 	}
-	return sentence(since, c.Detail)
+	return joined(since, c.Detail)
 }
 
-// clean returns s with everything that a terminal might obey, or that would make text
-// read other than it is, as escapes.
+// clean returns s with escapes for everything that a terminal might obey, or that would
+// change how the text reads.
 func clean(s string) string {
 	safe := func(r rune) bool {
 		return r == ' ' || unicode.IsGraphic(r) && !unicode.IsSpace(r) && r != utf8.RuneError

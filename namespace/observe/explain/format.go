@@ -2,12 +2,13 @@ package explain
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 )
 
-// human returns a duration in the two units that matter: "2d 3h", "5m 12s", "340ms".
+// human returns a duration in its two largest units: "2d 3h", "5m 12s", "340ms".
 func human(d time.Duration) string {
 	d = max(d, 0)
 	switch {
@@ -20,23 +21,25 @@ func human(d time.Duration) string {
 		size time.Duration
 		name string
 	}{{24 * time.Hour, "d"}, {time.Hour, "h"}, {time.Minute, "m"}, {time.Second, "s"}}
-	for i, u := range units {
-		n := d / u.size
-		if n == 0 {
-			continue
+	at := slices.IndexFunc(units, func(u struct {
+		size time.Duration
+		name string
+	}) bool {
+		return d >= u.size
+	})
+	n := d / units[at].size
+	text := number(int(n)) + units[at].name
+	if at+1 < len(units) && n < 100 {
+		if rest := d % units[at].size / units[at+1].size; rest > 0 {
+			text += " " + strconv.Itoa(int(rest)) + units[at+1].name
 		}
-		text := number(int(n)) + u.name
-		if i+1 < len(units) {
-			if rest := d % u.size / units[i+1].size; rest > 0 && n < 100 {
-				text += " " + strconv.Itoa(int(rest)) + units[i+1].name
-			}
-		}
-		return text
 	}
-	return "0s"
+	return text
 }
 
-// clock returns t in UTC: with its day, unless that is the day of now.
+const dateFormat = "2006-01-02 15:04:05 UTC"
+
+// clock returns t in UTC, without the date if that is the date of now.
 func clock(t, now time.Time) string {
 	if t.IsZero() {
 		return "never"
@@ -45,10 +48,10 @@ func clock(t, now time.Time) string {
 	if t.YearDay() == now.YearDay() && t.Year() == now.Year() {
 		return t.Format("15:04:05 UTC")
 	}
-	return t.Format("2006-01-02 15:04:05 UTC")
+	return t.Format(dateFormat)
 }
 
-// number returns n with its thousands apart: "12,345".
+// number returns n with thousands separated: "12,345".
 func number(n int) string {
 	s := strconv.Itoa(n)
 	sign := ""
@@ -70,7 +73,12 @@ func verb(n int, one, many string) string {
 	return many
 }
 
-func objects(n int) string { return plural(n, "object", "objects") }
+// count returns "1 object" or "2 objects".
+func count(n int, what string) string { return plural(n, what, what+"s") }
+
+func passes(n int) string { return plural(n, "pass", "passes") }
+
+func were(objects int) string { return plural(objects, "object was", "objects were") }
 
 func least(atLeast bool) string {
 	if atLeast {
@@ -79,7 +87,7 @@ func least(atLeast bool) string {
 	return ""
 }
 
-// names returns " (a, b and 3 more)" of a sample of that many.
+// names returns " (a, b and 3 more)" for a sample of a number of objects.
 func names(sample []string, of int) string {
 	if len(sample) == 0 {
 		return ""
@@ -91,43 +99,32 @@ func names(sample []string, of int) string {
 	return " (" + text + ")"
 }
 
-// listed returns the first few of list.
-func listed(list []string, most int) string {
-	if len(list) <= most {
+// listed returns the first entries of a list.
+func listed(list []string) string {
+	if len(list) <= maxSample {
 		return strings.Join(list, ", ")
 	}
-	return fmt.Sprintf("%s and %s more", strings.Join(list[:most], ", "), number(len(list)-most))
+	return fmt.Sprintf("%s and %s more", strings.Join(list[:maxSample], ", "), number(len(list)-maxSample))
 }
 
-// amounts returns how many of which types are left, with samples.
+// joined joins the parts that are not empty.
+func joined(parts ...string) string {
+	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), ", ")
+}
+
+// amounts lists remaining content with samples: "2 of pods (a, b), 1 of jobs (c)".
 func amounts(list []Objects, now time.Time) string {
 	var parts []string
 	for _, o := range list {
 		parts = append(parts, fmt.Sprintf("%s%s of %s%s%s", least(o.AtLeast), number(o.Remaining), o.Resource, names(o.Sample, o.Remaining), o.asOf(now)))
 	}
-	return listed(parts, maxSample)
+	return listed(parts)
 }
 
-// asOf says when it was counted, if that is old.
+// asOf returns the time of an old count.
 func (o Objects) asOf(now time.Time) string {
 	if !o.Old {
 		return ""
 	}
 	return ", as of " + clock(o.Counted, now)
-}
-
-// oldest returns since when the first of them has not got less.
-func oldest(list []Objects) time.Time {
-	var t time.Time
-	for _, o := range list {
-		t = earlier(t, o.Since)
-	}
-	return t
-}
-
-func orSomebody(who string) string {
-	if who == "" {
-		return "somebody"
-	}
-	return who
 }
