@@ -108,7 +108,7 @@ const (
 	saidEnded    = "pass ended"
 	saidEmptied  = "emptied"
 	saidCall     = "call"
-	saidDivided  = "the division of namespaces has changed" // the controller's own
+	saidDivided  = "the division of namespaces changed" // the controller's own
 )
 
 func (s *service) membership() replicas.Hooks {

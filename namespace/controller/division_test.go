@@ -108,7 +108,7 @@ func TestR12_DivisionChanges(t *testing.T) {
 		division.set(all)
 		synctest.Wait()
 		require.True(t, w.gone("held"))
-		require.Equal(t, 3, strings.Count(log.String(), "the division of namespaces has changed"), log.String())
+		require.Equal(t, 3, strings.Count(log.String(), "the division of namespaces changed"), log.String())
 		require.Contains(t, log.String(), "taken=2 left=0")
 		require.Contains(t, log.String(), "taken=0 left=1")
 	})

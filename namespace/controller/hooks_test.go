@@ -23,8 +23,7 @@ type ctxKey string
 
 // record returns hooks that append each call to calls, after name. PassStarted adds name
 // to the context.
-func record(name string, calls *[]string) controller.Hooks {
-	var mu sync.Mutex
+func record(name string, mu *sync.Mutex, calls *[]string) controller.Hooks {
 	add := func(call string) {
 		mu.Lock()
 		defer mu.Unlock()
@@ -65,11 +64,12 @@ func TestHooks(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1, nil)
+		var mu sync.Mutex
 		var calls []string
 		division := newShare(all)
 		run(t, w.host, w.deleter, kubernetes, controller.Options{
 			Division: division,
-			Hooks:    []controller.Hooks{record("x", &calls), bad, {}, record("y", &calls)},
+			Hooks:    []controller.Hooks{record("x", &mu, &calls), bad, {}, record("y", &mu, &calls)},
 		})
 		target := w.create(t, "a")
 		w.fakes[0].Put(target, contenttest.Object{Name: "held", Finalizers: []string{"example.com/f"}})
@@ -84,6 +84,8 @@ func TestHooks(t *testing.T) {
 		waiting := []string{"queued a", "started a", "ended a: waiting, <nil>, context of a", "retried remaining a"}
 		want := slices.Concat(waiting, []string{"left a"}, waiting,
 			[]string{"queued a", "started a", "ended a: removed, <nil>, context of a", "finalized a", "removed a"})
+		mu.Lock()
+		defer mu.Unlock()
 		require.Len(t, calls, 2*len(want))
 		for i, call := range want {
 			require.Equal(t, []string{"x " + call, "y " + call}, calls[2*i:2*i+2])

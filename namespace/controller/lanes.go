@@ -7,10 +7,12 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/pass"
 )
 
-// The scheduler. A pass runs in one of three lanes:
+// A pass runs in one of four lanes, each with a queue and a limit:
 //
 //	lane   passes of namespaces                                  limit         interrupted without progress for
 //	ready  that are new or made progress in their last pass      Workers       Long
@@ -24,9 +26,9 @@ import (
 // frees its slot even if its source ignores the canceled context.
 //
 // Therefore a pass without progress delays a namespace for at most Long, unless the
-// namespace's own last pass ended without an answer for Long. Behind n others in the queue of ready, it starts
-// within (n/Workers + 1) * Long as long as fewer than half of Parked are long and make
-// progress. No namespace starves: other lanes never use the slots of hung.
+// namespace's own last pass ended without an answer for Long. Behind n others in the queue of
+// ready, it starts within (n/Workers + 1) * Long as long as fewer than half of Parked are
+// long and make progress. No namespace starves: other lanes never use the slots of hung.
 const (
 	ready = iota
 	long
@@ -44,18 +46,15 @@ func (l *loop) setLimits() {
 	l.lanes[hung].limit = parked - l.lanes[long].limit - l.lanes[retry].limit
 }
 
-// lane is a bounded set of running passes with a queue of waiting entries.
+// lane is a bounded set of running passes with a queue of entries.
 type lane struct {
 	limit   int
 	running int
 	head    *entry // of the queue, linked by entry.next
 	tail    *entry
-	idle    []*attempt // passes without progress for their allowance, oldest first
-	old     []*attempt // in ready: passes that have run for Long, oldest first
+	stalled []*attempt // passes without progress for their allowance, oldest first
+	overdue []*attempt // in ready: passes that have run for Long, oldest first
 }
-
-// errMakeRoom is the cancellation cause of an interrupted pass.
-var errMakeRoom = errors.New("the pass makes no progress and others wait")
 
 // attempt is one running pass.
 type attempt struct {
@@ -66,9 +65,17 @@ type attempt struct {
 	began       time.Duration
 	progress    atomic.Int64  // time of the last answer of a source, initially began
 	allowance   time.Duration // time without progress after which others may take its slot
-	old         bool          // ran for Long
-	interrupted bool          // to make room
-	orphaned    bool          // the incarnation was removed
+	overdue     bool          // has run for Long in ready
+	interrupted bool          // to make room for another pass
+	orphaned    bool          // the incarnation is gone
+}
+
+// ending is the end of a pass.
+type ending struct {
+	attempt *attempt
+	result  pass.Result
+	err     error
+	took    time.Duration
 }
 
 func (s *lane) push(e *entry) {
@@ -80,8 +87,8 @@ func (s *lane) push(e *entry) {
 	s.tail = e
 }
 
-// pop removes and returns the head of the queue, or nil. It skips entries that were
-// forgotten while queued.
+// pop removes and returns the head of the queue, or nil. It skips entries that were removed
+// while queued.
 func (s *lane) pop() *entry {
 	for s.head != nil {
 		e := s.head
@@ -89,7 +96,7 @@ func (s *lane) pop() *entry {
 		if s.head == nil {
 			s.tail = nil
 		}
-		if !e.forgotten {
+		if !e.gone {
 			return e
 		}
 	}
@@ -98,13 +105,13 @@ func (s *lane) pop() *entry {
 
 // dispatch starts every pass that may start.
 func (l *loop) dispatch() {
-	first, aside := &l.lanes[ready], &l.lanes[long]
+	first, second := &l.lanes[ready], &l.lanes[long]
 	for {
-		for len(first.old) > 0 && aside.running < aside.limit {
-			l.moveAside(first.old[0])
+		for len(first.overdue) > 0 && second.running < second.limit {
+			l.moveToLong(first.overdue[0])
 		}
 		l.fill(first)
-		if first.head == nil || len(first.old) == 0 || !l.makeRoom(aside) && !l.makeRoom(first) {
+		if first.head == nil || len(first.overdue) == 0 || !l.makeRoom(second) && !l.makeRoom(first) {
 			break
 		}
 	}
@@ -116,45 +123,64 @@ func (l *loop) dispatch() {
 	}
 }
 
+// fill starts passes from the queue of s in its free slots.
 func (l *loop) fill(s *lane) {
 	for s.running < s.limit {
 		e := s.pop()
-		if e == nil {
+		switch {
+		case e == nil:
 			return
+		case l.owns(e):
+			l.start(e, s)
+		default:
+			l.release(e)
 		}
-		if !l.owns(e) {
-			l.leave(e)
-			continue
-		}
-		s.running++
-		l.start(e, s)
 	}
 }
 
-func (l *loop) moveAside(a *attempt) {
+func (l *loop) moveToLong(a *attempt) {
 	a.vacate()
 	a.lane = &l.lanes[long]
 	a.lane.running++
-	l.supervise(a)
+	l.superviseProgress(a)
 }
 
-// supervise sets a timer for the end of a's allowance. If the allowance is used up already,
-// it marks a as interruptible.
-func (l *loop) supervise(a *attempt) {
+// superviseProgress sets a timer for the end of a's allowance. If the allowance is used up
+// already, it marks a as stalled.
+func (l *loop) superviseProgress(a *attempt) {
 	if due := time.Duration(a.progress.Load()) + a.allowance; due > l.now() {
-		l.timers.set(a.entry, due)
+		l.setTimer(a.entry, due)
 		return
 	}
-	a.lane.idle = append(a.lane.idle, a)
+	a.lane.stalled = append(a.lane.stalled, a)
 }
 
-// makeRoom interrupts a pass of s that makes no progress. It reports whether it found one.
+// attemptDue handles the timer of an entry in a pass.
+func (l *loop) attemptDue(a *attempt) {
+	switch {
+	case a.orphaned:
+		a.interrupt(errOrphaned)
+		return
+	case a.lane == nil:
+		return
+	case a.lane == &l.lanes[ready] && !a.overdue:
+		a.overdue = true
+		a.lane.overdue = append(a.lane.overdue, a)
+	}
+	l.superviseProgress(a)
+}
+
+// errMakeRoom is the cancellation cause of an interrupted pass.
+var errMakeRoom = errors.New("the pass makes no progress and others wait")
+
+// makeRoom interrupts the pass of s that is stalled longest. It reports whether there was
+// one.
 func (l *loop) makeRoom(s *lane) bool {
-	for len(s.idle) > 0 {
-		a := s.idle[0]
+	for len(s.stalled) > 0 {
+		a := s.stalled[0]
 		if time.Duration(a.progress.Load())+a.allowance > l.now() {
-			s.idle = s.idle[1:]
-			l.supervise(a)
+			s.stalled = s.stalled[1:]
+			l.superviseProgress(a)
 			continue
 		}
 		a.interrupted = true
@@ -177,6 +203,42 @@ func (a *attempt) vacate() {
 	}
 	a.lane.running--
 	same := func(o *attempt) bool { return o == a }
-	a.lane.idle, a.lane.old = slices.DeleteFunc(a.lane.idle, same), slices.DeleteFunc(a.lane.old, same)
+	a.lane.stalled, a.lane.overdue = slices.DeleteFunc(a.lane.stalled, same), slices.DeleteFunc(a.lane.overdue, same)
 	a.lane = nil
+}
+
+// start begins a pass for e in lane s.
+func (l *loop) start(e *entry, s *lane) {
+	ctx, cancel := context.WithCancelCause(l.ctx)
+	a := &attempt{entry: e, ref: e.ref, lane: s, cancel: cancel, began: l.now(), allowance: l.options.Long}
+	if s == &l.lanes[hung] {
+		a.allowance = max(a.allowance, e.allowance)
+	}
+	a.progress.Store(int64(a.began))
+	s.running++
+	e.state, e.attempt, e.dirty = running, a, false
+	if s == &l.lanes[ready] {
+		l.setTimer(e, a.began+l.options.Long)
+	} else {
+		l.superviseProgress(a)
+	}
+	request := pass.Request{
+		Name:     e.ref.Name,
+		UID:      e.ref.UID,
+		Previous: l.catalog.restore(e.ref.UID, e.last),
+		Patience: max(e.allowance, l.options.Patience),
+	}
+	ctx = deleter.WithTrace(ctx, &deleter.Trace{End: func(_ context.Context, _ deleter.Call, result deleter.CallResult) {
+		if result.Err == nil {
+			a.progress.Store(int64(l.now()))
+		}
+	}})
+	l.tasks.Go(func() {
+		ctx := l.observer.started(ctx, a.ref)
+		end := ending{attempt: a}
+		end.result, end.err = pass.Run(ctx, l.namespaces, l.deleter, l.party, request)
+		end.took = l.now() - a.began
+		l.observer.ended(ctx, end)
+		l.ended <- end
+	})
 }

@@ -107,7 +107,7 @@ func logFailed(remaining int, types ...int) string {
 	for _, i := range types {
 		causes = append(causes, resource(i).String()+": list: connection refused")
 	}
-	return fmt.Sprintf(`level=WARN msg="namespace could not be emptied; it will be tried again" namespace=a remaining=%d err="pass for namespace \"a\": %s"`,
+	return fmt.Sprintf(`level=WARN msg="namespace could not be emptied; it will be retried" namespace=a remaining=%d err="pass for namespace \"a\": %s"`,
 		remaining, strings.Join(causes, "; "))
 }
 
@@ -175,7 +175,7 @@ func TestR10_LogOfAnotherPartyForADay(t *testing.T) {
 		d.release()
 		d.begin()
 		time.Sleep(24 * time.Hour)
-		want := []string{"after=0s " + logTerminating, `after=0s level=INFO msg="namespace finalized; others hold it still" namespace=a remaining=0`}
+		want := []string{"after=0s " + logTerminating, `after=0s level=INFO msg="namespace finalized; other finalizers keep it" namespace=a remaining=0`}
 		d.logged(want...)
 		d.setFinalizers(t, d.name)
 		d.logged(append(want, "after=24h0m0s "+logRemoved)...)
@@ -202,7 +202,7 @@ func TestR10_LogIsPerNamespace(t *testing.T) {
 		require.Equal(t, 2*many, strings.Count(lines.String(), "\n"))
 		for _, name := range names("tenant", many) {
 			require.Equal(t, 1, strings.Count(lines.String(), "terminating\" namespace="+name+"\n"), name)
-			require.Equal(t, 1, strings.Count(lines.String(), "again\" namespace="+name+" "), name)
+			require.Equal(t, 1, strings.Count(lines.String(), "retried\" namespace="+name+" "), name)
 		}
 	})
 }
@@ -244,7 +244,7 @@ func TestR10_LogOfWhatFailsBesideSources(t *testing.T) {
 			at.Store(int32(i))
 			time.Sleep(4 * time.Hour)
 			if r.err != "" {
-				want = append(want, `level=WARN msg="namespace could not be emptied; it will be tried again" namespace=a remaining=0 err="pass for namespace \"a\": `+r.err+`"`)
+				want = append(want, `level=WARN msg="namespace could not be emptied; it will be retried" namespace=a remaining=0 err="pass for namespace \"a\": `+r.err+`"`)
 			}
 			require.Empty(t, cmp.Diff(want, untimed(lines)))
 		}

@@ -6,79 +6,73 @@ import (
 	"errors"
 	"log/slog"
 	"math"
+	"sync"
 	"time"
 
-	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/internal/follow"
+	"github.com/nslifecycle/nslifecycle/namespace/internal/priority"
 	"github.com/nslifecycle/nslifecycle/namespace/pass"
 )
 
-// entry is what a controller knows of one namespace that is terminating.
+// entry is the state of one terminating namespace.
 type entry struct {
-	ref        namespace.Ref
-	deleted    time.Time // when it became Terminating
-	next       *entry    // in the queue of its lane
-	attempt    *attempt  // while it runs
-	notice     *notice   // while it waits for content to go
-	remembered remembered
-	due        time.Duration // when its timer fires
-	nearest    distance      // the shortest that a full look saw
-	clouded    distance      // the shortest that a pass saw that failed in part
-	told       uint64        // the state that was logged last
-	slot       int32         // in the timers; -1: none
-	listing    uint32        // the last listing that had it
-	state      state
-	allowance  time.Duration // of its next pass; zero: the default
-	tries      uint8         // without progress
-	lane       uint8         // for its next pass: ready, retry or hung
-	dirty      bool          // an event arrived during the pass
-	woken      bool          // a notice started the pass
-	removed    bool          // a pass found it removed from storage; the watch event is pending
-	forgotten  bool          // the watch reported its removal from storage
+	ref         namespace.Ref
+	deleted     time.Time     // when it became Terminating, once known
+	next        *entry        // in the queue of its lane
+	attempt     *attempt      // while running
+	wait        *wait         // for content to go, while idle
+	last        snapshot      // of the report of its last pass
+	due         time.Duration // when its timer fires
+	best        distance      // the smallest after a pass in which every source answered
+	bestPartial distance      // the smallest after another pass
+	logged      uint64        // the state that was logged last
+	allowance   time.Duration // for the sources of its next pass; zero: the default
+	slot        int32         // in the timers
+	listing     uint32        // the last listing that contained it
+	failures    int32         // passes since the last progress
+	state       state
+	lane        uint8 // for its next pass: ready, retry or hung
+	dirty       bool  // an event arrived during the pass
+	woken       bool  // the end of a wait started the pass
+	removed     bool  // a pass removed it from storage or found it removed; the event is pending
+	gone        bool  // the watch reported its removal
 }
-
-// errNoReturn is what became of a call that ended its goroutine ([runtime.Goexit]).
-var errNoReturn = errors.New("the host's code ended its goroutine instead of returning")
 
 type state uint8
 
 const (
-	resting state = iota // until its timer, a notice or an event
-	queued
-	running
-	foreign // another controller's, see [Division]
+	idle    state = iota // its timer, the end of its wait, or an event enqueues it
+	queued               // in the queue of its lane
+	running              // in a pass
+	foreign              // belongs to another controller ([Division])
 )
 
-// loop is one run of a controller. One goroutine owns all of it; passes, waits and
-// the watch run in goroutines of their own and report over channels.
-type loop struct {
-	*Controller
-	ctx      context.Context
-	began    time.Time
-	observer observer
-	catalog  catalog
-	entries  map[string]*entry
-	timers   timers
-	lanes    [lanes]lane
-	notices  list.List // of *notice: those that have not ended, oldest first
-	waits    int       // goroutines that wait
-	passes   int       // goroutines that run a pass
-	listing  uint32    // the number of the last listing
-	division Division
-	moved    <-chan struct{} // closed when the division has changed since it was asked; nil: there is none
-	lost     bool            // the watch is lost, and that was logged
-
-	news chan news
-	done chan done
-	woke chan *notice
+func newEntry(ref namespace.Ref, listing uint32) entry {
+	return entry{ref: ref, listing: listing, best: farthest, bestPartial: farthest}
 }
 
-// done is the end of a pass.
-type done struct {
-	attempt *attempt
-	result  pass.Result
-	err     error
-	took    time.Duration
+// loop is one Run. One goroutine owns it. The watch, the passes and the waits run in
+// goroutines of their own and report over channels.
+type loop struct {
+	*Controller
+	ctx       context.Context
+	began     time.Time
+	observer  observer
+	catalog   catalog
+	entries   map[string]*entry
+	timers    *priority.Queue[*entry]
+	lanes     [lanes]lane
+	waits     list.List // of *wait, oldest first, without canceled ones
+	waiting   int       // goroutines of waits, including canceled ones
+	listing   uint32    // the number of the last listing
+	division  Division
+	redivided <-chan struct{} // closed when the division has changed
+
+	tasks   sync.WaitGroup
+	updates chan follow.Update[namespace.TerminationEvent]
+	ended   chan ending
+	woken   chan *wait
 }
 
 func newLoop(ctx context.Context, c *Controller) *loop {
@@ -89,9 +83,10 @@ func newLoop(ctx context.Context, c *Controller) *loop {
 		observer:   observer{hooks: c.options.Hooks, log: c.options.Logger, panicked: map[string]bool{}},
 		division:   c.options.Division,
 		entries:    map[string]*entry{},
-		news:       make(chan news),
-		done:       make(chan done),
-		woke:       make(chan *notice),
+		timers:     priority.New(func(a, b *entry) bool { return a.due < b.due }, func(e *entry) *int32 { return &e.slot }),
+		updates:    make(chan follow.Update[namespace.TerminationEvent]),
+		ended:      make(chan ending),
+		woken:      make(chan *wait),
 	}
 	l.setLimits()
 	return l
@@ -99,98 +94,215 @@ func newLoop(ctx context.Context, c *Controller) *loop {
 
 func (l *loop) now() time.Duration { return time.Since(l.began) }
 
-// run schedules until ctx ends, and then until everything that it started has
-// ended.
+// run schedules until ctx ends, and then until everything that it started has ended.
 func (l *loop) run() {
-	var cancel context.CancelFunc
-	l.ctx, cancel = context.WithCancel(l.ctx)
+	ctx, cancel := context.WithCancel(l.ctx)
+	defer cancel()
+	l.ctx = ctx
 	if host, ok := l.namespaces.(pass.Primary); ok && host.Party().Finalizer != l.party.Finalizer {
-		l.observer.line(slog.LevelInfo, "an additional party: another process must remove the finalizer that every namespace has",
-			slog.String("finalizer", string(l.party.Finalizer)), slog.String("every namespace has", string(host.Party().Finalizer)))
+		l.observer.line(slog.LevelInfo, "this controller removes an additional finalizer; another process must remove the one that every namespace has",
+			slog.String("finalizer", string(l.party.Finalizer)), slog.String("other", string(host.Party().Finalizer)))
 	}
-	watching := make(chan struct{})
-	w := watcher{namespaces: l.namespaces, tell: l.news, delays: l.delays, resync: l.options.Resync}
-	go func() {
-		defer close(watching)
-		w.run(l.ctx)
-	}()
-	defer func() {
-		if l.ctx.Err() == nil {
-			// A hook has ended this goroutine instead of returning.
-			l.observer.hooks = nil
-		}
-		cancel()
-		l.drain(watching)
-	}()
-	l.heed()
-	timer := time.NewTimer(math.MaxInt64)
+	l.tasks.Go(func() {
+		follow.Run(ctx, follow.Options[namespace.TerminationEvent]{
+			Watch: l.namespaces.Terminating,
+			Inspect: func(e namespace.TerminationEvent) (string, bool) {
+				return e.Token, e.Type == namespace.EventSynced
+			},
+			Backoff: l.backoff,
+			Resync:  l.options.Resync,
+		}, l.updates)
+	})
+	l.watchDivision()
+	timer := time.NewTimer(0)
 	defer timer.Stop()
-	armed := time.Duration(math.MaxInt64)
-	for l.ctx.Err() == nil {
-		if due, ok := l.timers.next(); ok && due != armed {
-			armed = due
-			timer.Reset(max(0, due-l.now()))
-		}
+	for ctx.Err() == nil {
+		timer.Reset(l.untilDue())
 		select {
-		case n := <-l.news:
-			l.heard(n)
-		case d := <-l.done:
-			l.finish(d)
-		case n := <-l.woke:
-			l.noticed(n)
-		case <-l.moved:
+		case u := <-l.updates:
+			l.update(u)
+		case end := <-l.ended:
+			l.finish(end)
+		case w := <-l.woken:
+			l.waitEnded(w)
+		case <-l.redivided:
 			l.divide()
 		case <-timer.C:
-			armed = math.MaxInt64
 			l.fire()
-		case <-l.ctx.Done():
+		case <-ctx.Done():
 			continue
 		}
 		l.dispatch()
 	}
+	l.drain()
 }
 
-// drain waits for everything that runs. Passes that end are still told of.
-func (l *loop) drain(watching <-chan struct{}) {
-	for l.passes > 0 || l.waits > 0 || watching != nil {
+// drain waits for everything that runs. It reports the passes that end.
+func (l *loop) drain() {
+	drained := make(chan struct{})
+	go func() {
+		l.tasks.Wait()
+		close(drained)
+	}()
+	for {
 		select {
-		case d := <-l.done:
-			l.passes--
-			l.report(d)
-		case <-l.woke:
-			l.waits--
-		case <-watching:
-			watching = nil
+		case end := <-l.ended:
+			l.report(end)
+		case <-l.woken:
+		case <-drained:
+			return
 		}
 	}
 }
 
-// fire takes up the entries that are due.
+// untilDue returns the time until the first timer fires.
+func (l *loop) untilDue() time.Duration {
+	if first, ok := l.timers.First(); ok {
+		return first.due - l.now()
+	}
+	return math.MaxInt64
+}
+
+func (l *loop) setTimer(e *entry, due time.Duration) {
+	e.due = due
+	l.timers.Set(e)
+}
+
+// fire handles the timers that are due.
 func (l *loop) fire() {
 	now := l.now()
-	for e := l.timers.pop(now); e != nil; e = l.timers.pop(now) {
-		switch {
-		case e.state == resting:
-			l.unwait(e)
+	for {
+		e, ok := l.timers.First()
+		if !ok || e.due > now {
+			return
+		}
+		l.timers.Remove(e)
+		if e.state == idle {
 			l.enqueue(e)
-		case e.attempt.orphaned:
-			e.attempt.interrupt(errOrphaned)
-		case e.attempt.lane == nil:
-		case e.attempt.lane == &l.lanes[ready] && !e.attempt.old:
-			e.attempt.old = true
-			e.attempt.lane.old = append(e.attempt.lane.old, e.attempt)
-			fallthrough
-		default:
-			l.supervise(e.attempt)
+		} else {
+			l.attemptDue(e.attempt)
 		}
 	}
 }
 
-// enqueue appends e to the queue of its lane, if this controller owns it. Its timer
-// must not be set.
+// update handles an update of the watch.
+func (l *loop) update(u follow.Update[namespace.TerminationEvent]) {
+	switch u.Kind {
+	case follow.Listing:
+		l.listing++
+	case follow.Item, follow.Change:
+		ref := namespace.Ref{Name: u.Event.Name, UID: u.Event.UID}
+		switch u.Event.Type {
+		case namespace.EventTerminating:
+			l.terminating(ref, u.Kind == follow.Item)
+		case namespace.EventRemoved:
+			if e := l.entries[ref.Name]; e != nil && e.ref == ref {
+				l.remove(e)
+			}
+		}
+	case follow.Complete:
+		for _, e := range l.entries {
+			if e.listing != l.listing {
+				l.remove(e)
+			}
+		}
+	case follow.Lost:
+		l.observer.line(slog.LevelWarn, "the watch of terminating namespaces failed; it will be resumed", slog.Any("err", u.Err))
+	case follow.Resumed:
+		l.observer.line(slog.LevelInfo, "the watch of terminating namespaces works again")
+	}
+}
+
+// terminating handles the event, or with listed the listing item, that ref is terminating.
+//
+//	the entry is                           effect
+//	absent                                 add and enqueue it
+//	another incarnation, in a pass         remove that one; enqueue ref after the pass
+//	another incarnation, not in a pass     remove that one; add and enqueue ref
+//	removed by a pass                      none: the event is older than the pass
+//	gone, in a pass                        not gone: the listing without it was stale. Another pass follows
+//	listed, and in a pass or delayed       none: a listing keeps the backoff
+//	in a pass                              another pass follows
+//	idle                                   enqueue it in ready
+//	queued or foreign                      none
+func (l *loop) terminating(ref namespace.Ref, listed bool) {
+	e := l.entries[ref.Name]
+	if e != nil && e.ref != ref && e.state != running {
+		l.remove(e)
+		e = nil
+	}
+	if e == nil {
+		added := newEntry(ref, l.listing)
+		l.entries[ref.Name] = &added
+		if l.enqueue(&added); added.state == queued {
+			l.observer.line(slog.LevelInfo, "namespace is terminating", slog.String("namespace", ref.Name), slog.String("uid", ref.UID))
+		}
+		return
+	}
+	if listed {
+		e.listing = l.listing
+	}
+	switch {
+	case e.ref != ref:
+		l.remove(e)
+		replacement := newEntry(ref, l.listing)
+		replacement.state, replacement.attempt, replacement.slot, replacement.due = e.state, e.attempt, e.slot, e.due
+		*e = replacement
+	case e.removed:
+	case e.gone:
+		e.gone, e.dirty = false, true
+		if e.attempt.ref == e.ref {
+			e.attempt.orphaned = false
+		}
+	case listed && (e.state == running || e.slot != 0):
+	case e.state == running:
+		e.dirty = true
+	case e.state == idle:
+		e.lane = ready
+		l.enqueue(e)
+	}
+}
+
+// errOrphaned is the cancellation cause of a pass whose namespace is gone.
+var errOrphaned = errors.New("the namespace is gone")
+
+// remove handles the removal of e from storage. A pass for it is given Long to find that
+// out by itself, as it may have removed the namespace, and is then canceled.
+func (l *loop) remove(e *entry) {
+	reported := e.removed || e.gone
+	e.gone = true
+	if e.state == running && e.attempt.ref == e.ref {
+		e.attempt.orphaned = true
+		l.setTimer(e, l.now()+l.options.Long)
+		return
+	}
+	switch {
+	case reported:
+	case e.state == foreign:
+		l.observer.gone(e.ref) // its own controller logs it
+	default:
+		l.observer.removed(e.ref, nil)
+	}
+	if e.state != running {
+		l.forget(e)
+	}
+}
+
+func (l *loop) forget(e *entry) {
+	l.cancelWait(e)
+	l.timers.Remove(e)
+	delete(l.entries, e.ref.Name)
+	if len(l.entries) == 0 {
+		l.catalog = catalog{}
+	}
+}
+
+// enqueue appends e to the queue of its lane, if e belongs to this controller.
 func (l *loop) enqueue(e *entry) {
+	l.cancelWait(e)
+	l.timers.Remove(e)
 	if !l.owns(e) {
-		l.leave(e)
+		l.release(e)
 		return
 	}
 	e.state = queued
@@ -198,53 +310,68 @@ func (l *loop) enqueue(e *entry) {
 	l.observer.queued(e.ref)
 }
 
-// rouse makes e run soon, whatever it waits for.
-func (l *loop) rouse(e *entry) {
-	switch e.state {
-	case running:
-		e.dirty = true
-	case resting:
-		l.unwait(e)
-		l.timers.remove(e)
-		e.lane = ready
-		l.enqueue(e)
+// owns reports whether e belongs to this controller.
+func (l *loop) owns(e *entry) bool {
+	owned := true
+	l.callDivision("Division.Owns", func(d Division) { owned = d.Owns(e.ref.Name) })
+	return owned
+}
+
+// watchDivision requests notice of the next change. It must be called before the division
+// is asked for owners, so that no change is missed.
+func (l *loop) watchDivision() {
+	l.redivided = nil
+	l.callDivision("Division.Changed", func(d Division) { l.redivided = d.Changed() })
+}
+
+// callDivision calls f with the division, if there is one. After a panic there is none, and
+// all namespaces are taken.
+func (l *loop) callDivision(method string, f func(Division)) {
+	d := l.division
+	if d == nil {
+		return
+	}
+	l.division = nil
+	l.observer.call(method, func() {
+		f(d)
+		l.division = d
+	})
+	if l.division == nil {
+		redivided := make(chan struct{})
+		close(redivided)
+		l.redivided = redivided
 	}
 }
 
-// start begins a pass for e in lane s.
-func (l *loop) start(e *entry, s *lane) {
-	ctx, cancel := context.WithCancelCause(l.ctx)
-	a := &attempt{entry: e, ref: e.ref, lane: s, cancel: cancel, began: l.now(), allowance: l.options.Long}
-	if s == &l.lanes[hung] {
-		a.allowance = max(a.allowance, e.allowance)
-	}
-	a.progress.Store(int64(a.began))
-	e.state, e.attempt, e.dirty = running, a, false
-	l.passes++
-	if s == &l.lanes[ready] {
-		l.timers.set(e, a.began+l.options.Long)
-	} else {
-		l.supervise(a)
-	}
-	request := pass.Request{
-		Name:     e.ref.Name,
-		UID:      e.ref.UID,
-		Previous: l.catalog.recall(e.ref.UID, e.remembered),
-		Patience: max(e.allowance, l.options.Patience),
-	}
-	ctx = deleter.WithTrace(ctx, &deleter.Trace{End: func(_ context.Context, _ deleter.Call, result deleter.CallResult) {
-		if result.Err == nil {
-			a.progress.Store(int64(l.now()))
+// release leaves e to another controller. It keeps none of the state that e has learned,
+// which will be outdated when e comes back.
+func (l *loop) release(e *entry) {
+	l.cancelWait(e)
+	l.timers.Remove(e)
+	released := newEntry(e.ref, e.listing)
+	released.state, released.logged = foreign, e.logged
+	*e = released
+	l.observer.left(e.ref)
+}
+
+// divide takes and releases entries after a change of the division. A queued entry is
+// checked when its pass is about to begin, and a running one after its pass.
+func (l *loop) divide() {
+	l.watchDivision()
+	taken, left := 0, 0
+	for _, e := range l.entries {
+		switch {
+		case e.removed || e.gone:
+		case e.state == foreign && l.owns(e):
+			e.state = idle
+			l.enqueue(e)
+			taken++
+		case e.state == idle && !l.owns(e):
+			l.release(e)
+			left++
 		}
-	}})
-	go func() {
-		d := done{attempt: a, result: pass.Result{Outcome: pass.Failed}, err: errNoReturn}
-		ctx := l.observer.started(ctx, a.ref)
-		defer func() {
-			d.took = l.now() - a.began
-			l.observer.ended(ctx, a.ref, d)
-			l.done <- d
-		}()
-		d.result, d.err = pass.Run(ctx, l.namespaces, l.deleter, l.party, request)
-	}()
+	}
+	if taken+left > 0 {
+		l.observer.line(slog.LevelInfo, "the division of namespaces changed", slog.Int("taken", taken), slog.Int("left", left))
+	}
 }

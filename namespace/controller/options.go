@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"time"
@@ -8,8 +9,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace"
 )
 
-// Options are what a host may choose. The zero value of each field, and a nil
-// *Options, stand for the default; a negative value is refused by [New].
+// Options configure a controller. The zero value of a field selects its default.
 type Options struct {
 	// Workers bounds the passes of namespaces that are new or made progress in their last
 	// pass; a pass counts for up to Long. Default 64.
@@ -21,97 +21,106 @@ type Options struct {
 	// its slot, and retried with twice the time, up to MaxPatience. So a namespace whose
 	// sources answer never waits longer than Long for the sources of others (rule R10).
 	Parked int
-	// Waits bounds how many namespaces are waited for at the same time through
-	// [deleter.Waiter]; default 1024. Each costs a goroutine. Beyond it the longest
-	// wait is given up, and its namespace is looked at again by time.
+	// Waits bounds the concurrent calls to [deleter.Waiter], each of which costs a
+	// goroutine. Beyond it the oldest wait is canceled, and its namespace relies on its
+	// backoff. Default 1024.
 	Waits int
 	// Long is how long a pass may occupy a worker, and how long it may run without an answer
-	// of a source ([deleter.Trace]) before it counts as hanging; default 500 ms.
+	// of a source ([deleter.Trace]) before it counts as hanging. Default 500 ms.
 	Long time.Duration
 	// Patience is how long the sources may take to answer in one pass before they
 	// count as failed; default 1 min. It doubles with each pass of a namespace that
-	// was not enough, up to MaxPatience, and lasts until a pass has needed less than Patience.
+	// was not enough, up to MaxPatience, and stays so until a pass needs less than Patience.
 	// MaxPatience bounds the delay of a namespace after the end of an outage; default 10 min,
 	// or Patience if that is longer. A namespace with a source that needs longer for one pass
 	// is never finalized.
 	Patience, MaxPatience time.Duration
-	// MinDelay and MaxDelay are the first and the longest delay of the exponential
-	// backoff, for each namespace on its own; defaults 5 ms and 60 s. The delay is cut
-	// by up to a quarter at random. Progress starts it anew.
+	// MinDelay and MaxDelay are the first and the longest delay of the exponential backoff
+	// of a namespace; defaults 5 ms and 60 s. Each delay is shortened by up to a quarter at
+	// random. Progress resets the backoff.
 	MinDelay, MaxDelay time.Duration
 	// Resync is the interval at which terminating namespaces are listed again, in case the
 	// storage lost an event; default 10 min. Known namespaces keep their backoff.
 	Resync time.Duration
-	// Division says which namespaces are this controller's, where several of one party
-	// divide the work; default: all. Package replicas has one. What is another's costs
-	// about 220 bytes and nothing else: no queue, no timer, no wait, no pass.
+	// Division divides the namespaces between controllers of one party. By default this
+	// controller works on all of them. A namespace of another controller costs about 220
+	// bytes and no queue, timer, wait or pass.
 	Division Division
 	// Hooks observe the controller, for metrics and traces. Each event is reported to all
-	// of them, in their order; default none.
+	// of them, in their order. Default none.
 	Hooks []Hooks
 	// Logger gets one line for each change of a namespace's state, never one for each
-	// pass; default: none.
+	// pass. By default nothing is logged.
 	Logger *slog.Logger
 }
 
-// The defaults of [Options].
-const (
-	defaultWorkers  = 64
-	defaultWaits    = 1024
-	defaultLong     = 500 * time.Millisecond
-	defaultPatience = time.Minute
-	defaultMinDelay = 5 * time.Millisecond
-	defaultMaxDelay = time.Minute
-
-	defaultMaxPatience = 10 * time.Minute
-	defaultResync      = 10 * time.Minute
-)
-
-// withDefaults returns the options to run with.
-func (o *Options) withDefaults() (Options, error) {
-	var opts Options
-	if o != nil {
-		opts = *o
-	}
-	var err error
-	number := func(field string, v *int, fallback, least int) {
-		if *v == 0 {
-			*v = fallback
-		}
-		if *v < least && err == nil {
-			err = optionError(fmt.Sprintf("Options.%s must be at least %d, got %d", field, least, *v))
-		}
-	}
-	duration := func(field string, v *time.Duration, fallback time.Duration) {
-		if *v == 0 {
-			*v = fallback
-		}
-		if *v < 0 && err == nil {
-			err = optionError(fmt.Sprintf("Options.%s cannot be negative, got %v", field, *v))
-		}
-	}
-	number("Workers", &opts.Workers, defaultWorkers, 1)
-	number("Parked", &opts.Parked, 4*opts.Workers, 3)
-	number("Waits", &opts.Waits, defaultWaits, 1)
-	duration("Long", &opts.Long, defaultLong)
-	duration("Patience", &opts.Patience, defaultPatience)
-	duration("MinDelay", &opts.MinDelay, defaultMinDelay)
-	duration("MaxDelay", &opts.MaxDelay, max(defaultMaxDelay, opts.MinDelay))
-	duration("MaxPatience", &opts.MaxPatience, max(defaultMaxPatience, opts.Patience))
-	duration("Resync", &opts.Resync, defaultResync)
-	ordered := func(least, most string, a, b time.Duration) {
-		if a > b && err == nil {
-			err = optionError(fmt.Sprintf("Options.%s (%v) cannot exceed Options.%s (%v)", least, a, most, b))
-		}
-	}
-	ordered("MinDelay", "MaxDelay", opts.MinDelay, opts.MaxDelay)
-	ordered("Patience", "MaxPatience", opts.Patience, opts.MaxPatience)
-	if opts.Logger == nil {
-		opts.Logger = slog.New(slog.DiscardHandler)
-	}
-	return opts, err
+// Division divides the namespaces between controllers of one party, so that N controllers
+// together do the work of one. While two controllers own a namespace both work on it, which
+// is safe (rule R11). While none owns it, it waits. A Division must therefore give each
+// namespace an owner eventually, and report the change.
+//
+// The scheduling goroutine calls the methods often, so they must be quick. If one panics,
+// the controller logs that, stops using the division for the rest of the run, and works on
+// all namespaces.
+type Division interface {
+	// Owns reports whether the namespace currently belongs to this controller. The
+	// controller asks before each pass.
+	Owns(name string) bool
+	// Changed returns a channel that is closed when Owns may answer differently than
+	// before this call, or nil if it never will. The controller then asks again for all
+	// namespaces, and enqueues those that it has gained as new ones.
+	Changed() <-chan struct{}
 }
 
-func optionError(message string) error {
-	return &namespace.Error{Kind: namespace.ErrBadRequest, Resource: "namespaces", Message: message}
+func (o Options) withDefaults() Options {
+	o.Workers = cmp.Or(o.Workers, 64)
+	o.Parked = cmp.Or(o.Parked, 4*o.Workers)
+	o.Waits = cmp.Or(o.Waits, 1024)
+	o.Long = cmp.Or(o.Long, 500*time.Millisecond)
+	o.Patience = cmp.Or(o.Patience, time.Minute)
+	o.MaxPatience = cmp.Or(o.MaxPatience, max(10*time.Minute, o.Patience))
+	o.MinDelay = cmp.Or(o.MinDelay, 5*time.Millisecond)
+	o.MaxDelay = cmp.Or(o.MaxDelay, max(time.Minute, o.MinDelay))
+	o.Resync = cmp.Or(o.Resync, 10*time.Minute)
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return o
+}
+
+func (o Options) validate() error {
+	for _, n := range []struct {
+		field      string
+		value, min int
+	}{{"Workers", o.Workers, 1}, {"Parked", o.Parked, 3}, {"Waits", o.Waits, 1}} {
+		if n.value < n.min {
+			return badRequest("Options.%s must be at least %d, got %d", n.field, n.min, n.value)
+		}
+	}
+	for _, d := range []struct {
+		field string
+		value time.Duration
+	}{
+		{"Long", o.Long},
+		{"Patience", o.Patience},
+		{"MinDelay", o.MinDelay},
+		{"MaxDelay", o.MaxDelay},
+		{"MaxPatience", o.MaxPatience},
+		{"Resync", o.Resync},
+	} {
+		if d.value < 0 {
+			return badRequest("Options.%s cannot be negative, got %v", d.field, d.value)
+		}
+	}
+	if o.MinDelay > o.MaxDelay {
+		return badRequest("Options.MinDelay (%v) cannot exceed Options.MaxDelay (%v)", o.MinDelay, o.MaxDelay)
+	}
+	if o.Patience > o.MaxPatience {
+		return badRequest("Options.Patience (%v) cannot exceed Options.MaxPatience (%v)", o.Patience, o.MaxPatience)
+	}
+	return nil
+}
+
+func badRequest(format string, args ...any) error {
+	return &namespace.Error{Kind: namespace.ErrBadRequest, Resource: namespace.Resource, Message: "controller: " + fmt.Sprintf(format, args...)}
 }

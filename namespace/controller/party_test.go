@@ -57,7 +57,7 @@ func TestPartyOfARegistry(t *testing.T) {
 		const additional = "another process must remove"
 		lines := run(namespace.Party{Finalizer: "example.com/other"})
 		require.Contains(t, lines.String(), additional)
-		require.Contains(t, lines.String(), `"every namespace has"=example.com/acme`)
+		require.Contains(t, lines.String(), `other=example.com/acme`)
 
 		ns, err := r.Create(t.Context(), namespace.Namespace{Meta: namespace.Meta{Name: "a", Finalizers: finalizer.NewSet("example.com/keep")}})
 		require.NoError(t, err)

@@ -75,7 +75,7 @@ func TestR7_WaiverBeginsAndEnds(t *testing.T) {
 		require.True(t, w.gone("a"))
 
 		failed := func(remaining string) string {
-			return `level=WARN msg="namespace could not be emptied; it will be tried again" namespace=a remaining=` + remaining +
+			return `level=WARN msg="namespace could not be emptied; it will be retried" namespace=a remaining=` + remaining +
 				` err="pass for namespace \"a\": things001.example.com: list: connection refused"`
 		}
 		want := []string{
@@ -188,7 +188,7 @@ func TestR8_WaiverBesideAnotherNamespace(t *testing.T) {
 // the first pass had too little patience to wait for its failure.
 func TestR7_LogOfWaivedSourceThatHangs(t *testing.T) {
 	failed := func(causes ...string) string {
-		return `level=WARN msg="namespace could not be emptied; it will be tried again" namespace=a remaining=1 err="pass for namespace \"a\": ` + strings.Join(causes, "; ") + `"`
+		return `level=WARN msg="namespace could not be emptied; it will be retried" namespace=a remaining=1 err="pass for namespace \"a\": ` + strings.Join(causes, "; ") + `"`
 	}
 	const (
 		source    = "things001.example.com: "
@@ -245,7 +245,7 @@ func TestLogOfWaiverThatDoesNotCount(t *testing.T) {
 		time.Sleep(time.Hour)
 		w.waive(t, "a", 24*time.Hour)
 		time.Sleep(8 * time.Hour)
-		const failed = `level=WARN msg="namespace could not be emptied; it will be tried again" namespace=a remaining=0 err="pass for namespace \"a\": things001.example.com: list: connection refused`
+		const failed = `level=WARN msg="namespace could not be emptied; it will be retried" namespace=a remaining=0 err="pass for namespace \"a\": things001.example.com: list: connection refused`
 		require.Empty(t, cmp.Diff([]string{
 			logTerminating,
 			`level=INFO msg="namespace has content left" namespace=a remaining=1`,

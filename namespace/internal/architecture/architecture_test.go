@@ -33,6 +33,7 @@ var rooms = []room{
 	{0, "phase", nil},
 	{0, "finalizer", nil},
 	{0, "namespace/backoff", nil},
+	{0, "namespace/internal/priority", nil},
 
 	{1, "namespace", nil},
 
@@ -40,6 +41,7 @@ var rooms = []room{
 	{2, "deleter", []string{"golang.org/x/sync/", "go.uber.org/multierr", goCmp}}, // go-cmp for contenttest
 	{2, "namespace/declare", nil},
 	{2, "namespace/selector", nil},
+	{2, "namespace/internal/follow", nil},
 	{2, "namespace/observe/httpguard", nil},
 
 	{3, "store/watch", nil},

@@ -10,18 +10,18 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace"
 )
 
-// remembered is what is kept of the report of a namespace's last pass until its
-// next one: which resource types are empty for good, what was left of the others,
-// and for how long that was not final. It takes tens of bytes where a report takes thousands.
-type remembered struct {
-	clean   []uint64 // a bit for each resource type, by its number in the catalog
-	left    []left
-	settles time.Duration
-	known   bool // there was a pass
+// snapshot is the part of a namespace's last report that its next pass needs: the resource
+// types that are empty for good, the objects that the others have left, and how long the
+// report was not final. It takes tens of bytes; a report takes thousands.
+type snapshot struct {
+	clean       []uint64 // a bit for each resource type, by its number in the catalog
+	left        []left
+	provisional time.Duration
+	taken       bool // false for the zero snapshot: there was no pass
 }
 
-// left is what was left of one type. Of a sight, which stands for one entry of
-// [deleter.Report].LastSeen, only remaining and number are set.
+// left is one result of a report, or with lastSeen one entry of its LastSeen, of which only
+// remaining and number are set.
 type left struct {
 	seen      string
 	remaining int
@@ -29,13 +29,13 @@ type left struct {
 	number    uint32
 	more      bool
 	failed    bool
-	sight     bool
+	lastSeen  bool
 }
 
-// errBefore stands in a recalled report for an error of the pass before.
-var errBefore = errors.New("failed in the pass before")
+// errBefore stands in a restored report for an error of the last pass.
+var errBefore = errors.New("failed in the last pass")
 
-// catalog numbers the resource types that reports name.
+// catalog numbers the resource types in reports.
 type catalog struct {
 	numbers   map[namespace.ResourceType]uint32
 	resources []namespace.ResourceType
@@ -54,9 +54,9 @@ func (c *catalog) number(r namespace.ResourceType) uint32 {
 	return n
 }
 
-// remember keeps of r what the next pass and a wait need.
-func (c *catalog) remember(r deleter.Report) remembered {
-	m := remembered{settles: r.Provisional, known: true}
+// snapshot returns a snapshot of r.
+func (c *catalog) snapshot(r deleter.Report) snapshot {
+	m := snapshot{provisional: r.Provisional, taken: true}
 	for _, resource := range r.Clean {
 		n := c.number(resource)
 		for int(n/64) >= len(m.clean) {
@@ -75,19 +75,18 @@ func (c *catalog) remember(r deleter.Report) remembered {
 		})
 	}
 	for _, s := range r.LastSeen {
-		m.left = append(m.left, left{remaining: s.Objects, number: c.number(s.Resource), sight: true})
+		m.left = append(m.left, left{remaining: s.Objects, number: c.number(s.Resource), lastSeen: true})
 	}
 	m.clean, m.left = slices.Clip(m.clean), slices.Clip(m.left)
 	return m
 }
 
-// recall returns the report of the incarnation uid that m was kept of, as far as
-// it was kept; the zero Report if nothing was.
-func (c *catalog) recall(uid string, m remembered) deleter.Report {
-	if !m.known {
+// restore returns the report of the incarnation uid that m was taken of, as far as m has it.
+func (c *catalog) restore(uid string, m snapshot) deleter.Report {
+	if !m.taken {
 		return deleter.Report{}
 	}
-	r := deleter.Report{UID: uid, Provisional: m.settles}
+	r := deleter.Report{UID: uid, Provisional: m.provisional}
 	for i, word := range m.clean {
 		for ; word != 0; word &= word - 1 {
 			r.Clean = append(r.Clean, c.resources[i*64+bits.TrailingZeros64(word)])
@@ -95,7 +94,7 @@ func (c *catalog) recall(uid string, m remembered) deleter.Report {
 	}
 	slices.SortFunc(r.Clean, namespace.ResourceType.Compare)
 	for _, l := range m.left {
-		if l.sight {
+		if l.lastSeen {
 			r.LastSeen = append(r.LastSeen, deleter.ResourceCount{Resource: c.resources[l.number], Objects: l.remaining})
 			continue
 		}
@@ -115,7 +114,7 @@ func (c *catalog) recall(uid string, m remembered) deleter.Report {
 }
 
 // cleaned returns the number of resource types that are empty for good.
-func (m remembered) cleaned() int {
+func (m snapshot) cleaned() int {
 	n := 0
 	for _, word := range m.clean {
 		n += bits.OnesCount64(word)

@@ -1,0 +1,131 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"hash/fnv"
+	"io"
+	"log/slog"
+	"slices"
+
+	"github.com/nslifecycle/nslifecycle/deleter"
+	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/pass"
+)
+
+// line writes a line to the log. It survives a logger that panics.
+func (o *observer) line(level slog.Level, message string, attrs ...slog.Attr) {
+	defer func() { _ = recover() }() // there is no other place to report it
+	o.log.LogAttrs(context.Background(), level, message, attrs...)
+}
+
+// removed reports that a namespace of this controller is gone. Waived lists the sources
+// whose failures were waived by the pass that removed it.
+func (o *observer) removed(ref namespace.Ref, waived []string) {
+	attrs := []slog.Attr{slog.String("namespace", ref.Name), slog.String("uid", ref.UID)}
+	if len(waived) > 0 {
+		attrs = append(attrs, slog.Any("waived", waived))
+	}
+	o.line(slog.LevelInfo, "namespace removed", attrs...)
+	o.gone(ref)
+}
+
+// changed logs the result of a pass, if it differs from the result that was logged last.
+func (o *observer) changed(e *entry, end ending) {
+	const finalized = "namespace finalized; other finalizers keep it"
+	level, message := slog.LevelInfo, ""
+	switch end.result.Outcome {
+	case pass.Interrupted:
+		return
+	case pass.Waiting:
+		message = "namespace has content left"
+	case pass.Failed:
+		level, message = slog.LevelWarn, "namespace could not be emptied; it will be retried"
+	case pass.Finalized:
+		message = finalized
+	case pass.NotHeld:
+		message = "only other finalizers keep the namespace"
+	default:
+		message = "namespace is not as the watch reported it"
+	}
+	state := message
+	if end.result.Outcome == pass.NotHeld {
+		state = finalized // a resync repeats the pass of a finalized namespace
+	}
+	waived := waivedSources(end.result.Report)
+	sum := digest(state, end.result.Report, waived)
+	if sum == e.logged {
+		return
+	}
+	e.logged = sum
+	attrs := []slog.Attr{
+		slog.String("namespace", e.ref.Name), slog.String("uid", e.ref.UID), slog.Int("remaining", end.result.Report.Remaining()),
+	}
+	if len(waived) > 0 {
+		attrs = append(attrs, slog.Any("waived", waived))
+	}
+	if end.err != nil {
+		attrs = append(attrs, slog.Any("err", end.err))
+	}
+	o.line(level, message, attrs...)
+}
+
+// digest is a hash of the part of a result whose change is worth a line: which sources
+// fail, but neither how nor how many objects are left.
+func digest(state string, r deleter.Report, waived []string) uint64 {
+	h := fnv.New64a()
+	mark := func(mark, text string) {
+		io.WriteString(h, mark)
+		io.WriteString(h, text)
+	}
+	mark("", state)
+	failed := func(err error, source string) {
+		mark("\x00", source)
+		if unwaived := (*deleter.UnwaivedError)(nil); errors.As(err, &unwaived) {
+			mark("\x01", "")
+		}
+	}
+	for _, result := range r.Results {
+		if result.Err != nil {
+			failed(result.Err, result.Resource.String())
+		}
+	}
+	for _, err := range r.Discovery {
+		eachError(err, func(err error) {
+			mark("\x02", "")
+			failed(err, deleter.SourceOf(err))
+		})
+	}
+	if len(r.Parsing) > 0 {
+		mark("\x03", "")
+	}
+	if r.Failed != nil {
+		mark("\x04", "")
+	}
+	for _, source := range waived {
+		mark("\x05", source)
+	}
+	return h.Sum64()
+}
+
+// eachError calls f for every error that err joins.
+func eachError(err error, f func(error)) {
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		f(err)
+		return
+	}
+	for _, one := range joined.Unwrap() {
+		eachError(one, f)
+	}
+}
+
+// waivedSources returns the names of the sources whose failures a pass waived.
+func waivedSources(r deleter.Report) []string {
+	var sources []string
+	for _, err := range r.Waived {
+		sources = append(sources, deleter.SourceOf(err))
+	}
+	slices.Sort(sources)
+	return slices.Compact(sources)
+}
