@@ -20,8 +20,7 @@ type Conduct struct {
 }
 
 // Check runs the program under test and checks the common behavior of all programs: exit
-// codes, --help and error messages. Every example must call it; a test of this package
-// enforces that.
+// codes, --help and error messages.
 func (c Conduct) Check(t *testing.T) {
 	dir, err := os.Getwd()
 	require.NoError(t, err)

@@ -1,10 +1,9 @@
 package main
 
 import (
-	"embed"
 	"fmt"
-	"io/fs"
-	"path"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,27 +11,24 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/observe/explain"
 )
 
-//go:embed exhibits/*.txt
-var files embed.FS
-
-// exhibit is one script of exhibits/; the README there says what is in it.
-type exhibit struct {
+// scenario is one script of testdata/scenarios. The README there documents the language.
+type scenario struct {
 	Name  string
 	Title string
-	Pain  string // what people suffer from
-	Seen  string // where, in public
+	Pain  string // the problem of users
+	Seen  string // public issues
 	Cause explain.Kind
 	Steps []step
 }
 
-// step is one line of a script, or the lines of one paragraph that is told.
+// step is one line of a script, or one comment.
 type step struct {
 	Line  int
-	Verb  string // "tell" for what is told
+	Verb  string // "tell" for a comment
 	Words []string
 }
 
-// Verbs of steps that show something rather than change the world.
+// Verbs that write output.
 const (
 	tell      = "tell"
 	remedy    = "remedy"
@@ -41,19 +37,19 @@ const (
 	planned   = "plan"
 )
 
-// exhibits returns all of them in the order in which they are shown.
-func exhibits() ([]exhibit, error) {
-	names, err := fs.Glob(files, "exhibits/*.txt")
+// scenarios returns all scenarios, in the order of their files.
+func scenarios() ([]scenario, error) {
+	names, err := filepath.Glob("testdata/scenarios/*.txt")
 	if err != nil {
 		return nil, err
 	}
-	var all []exhibit
-	for _, name := range names { // sorted: they begin with a number
-		text, err := files.ReadFile(name)
+	var all []scenario
+	for _, name := range names { // sorted by number
+		text, err := os.ReadFile(name)
 		if err != nil {
 			return nil, err
 		}
-		_, short, _ := strings.Cut(strings.TrimSuffix(path.Base(name), ".txt"), "-")
+		_, short, _ := strings.Cut(strings.TrimSuffix(filepath.Base(name), ".txt"), "-")
 		e, err := parse(short, string(text))
 		if err != nil {
 			return nil, fmt.Errorf("%s:%w", name, err)
@@ -64,10 +60,10 @@ func exhibits() ([]exhibit, error) {
 }
 
 // parse reads a script.
-func parse(name, text string) (exhibit, error) {
-	e := exhibit{Name: name}
+func parse(name, text string) (scenario, error) {
+	e := scenario{Name: name}
 	head := map[string]*string{"title": &e.Title, "pain": &e.Pain, "seen": &e.Seen, "cause": (*string)(&e.Cause)}
-	told := false // the line before was of a paragraph
+	comment := false // the previous line was a comment
 	for i, line := range strings.Split(text, "\n") {
 		line = strings.TrimSpace(line)
 		paragraph := strings.HasPrefix(line, "#")
@@ -77,7 +73,7 @@ func parse(name, text string) (exhibit, error) {
 		case line == "":
 		case isHead && len(e.Steps) == 0:
 			*field = strings.TrimSpace(value)
-		case paragraph && told:
+		case paragraph && comment:
 			last := &e.Steps[len(e.Steps)-1]
 			last.Words = append(last.Words, strings.Fields(line[1:])...)
 		case paragraph:
@@ -89,18 +85,18 @@ func parse(name, text string) (exhibit, error) {
 			}
 			e.Steps = append(e.Steps, step{Line: i + 1, Verb: words[0], Words: words[1:]})
 		}
-		told = paragraph
+		comment = paragraph
 	}
 	return e, e.check()
 }
 
-// remedy is where the remedy begins.
-func (e exhibit) remedy() int {
+// remedy returns the index of the step that begins the remedy.
+func (e scenario) remedy() int {
 	return slices.IndexFunc(e.Steps, func(s step) bool { return s.Verb == remedy })
 }
 
-// namespace is the one that is stuck.
-func (e exhibit) namespace() string {
+// namespace returns the stuck namespace.
+func (e scenario) namespace() string {
 	for _, s := range e.Steps {
 		if s.Verb == explained {
 			return s.Words[0]
@@ -109,8 +105,8 @@ func (e exhibit) namespace() string {
 	return ""
 }
 
-// check refuses an exhibit that could not be shown, or does not end well.
-func (e exhibit) check() error {
+// check rejects an incomplete scenario.
+func (e scenario) check() error {
 	for key, value := range map[string]string{"title": e.Title, "pain": e.Pain, "seen": e.Seen, "cause": string(e.Cause)} {
 		if value == "" {
 			return fmt.Errorf("1: it has no %s", key)
@@ -133,7 +129,7 @@ func (e exhibit) check() error {
 	return nil
 }
 
-// split cuts a line into words; those in double quotes are as in Go.
+// split splits a line into words, which may be quoted as in Go.
 func split(line string) ([]string, error) {
 	var words []string
 	for line = strings.TrimSpace(line); line != ""; line = strings.TrimSpace(line) {

@@ -12,32 +12,27 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
-
-	"github.com/nslifecycle/nslifecycle/examples/internal/programs"
 )
 
-func TestMain(m *testing.M) { programs.Main(m, main) }
+var update = flag.Bool("update", false, "update testdata")
 
-var update = flag.Bool("update", false, "write testdata anew")
-
-// TestExhibits plays every exhibit in virtual time, and holds what a visitor reads to
-// testdata. The first diagnosis must name the true cause first, and after its remedy
-// each must end well, as its script says.
-func TestExhibits(t *testing.T) {
-	all, err := exhibits()
+// TestScenarios plays every scenario in virtual time and compares the output with testdata. The
+// first cause of the first diagnosis must be the scenario's, and the remedy must work.
+func TestScenarios(t *testing.T) {
+	all, err := scenarios()
 	require.NoError(t, err)
 	kept, err := filepath.Glob("testdata/*.txt")
 	require.NoError(t, err)
-	require.True(t, *update || len(kept) == len(all), "testdata has one file for each exhibit, and no other")
+	require.True(t, *update || len(kept) == len(all), "testdata must have one file for each scenario")
 	for i, e := range all {
 		t.Run(e.Name, func(t *testing.T) {
 			t.Parallel()
 			var out bytes.Buffer
 			synctest.Test(t, func(t *testing.T) {
-				w, err := newWorld(t.Context(), usual)
+				w, err := newWorld(t.Context())
 				require.NoError(t, err)
 				defer func() { require.NoError(t, w.close()) }()
-				s := show{world: w, tell: &teller{w: &out, full: true}, settle: synctest.Wait}
+				s := player{world: w, tell: &teller{w: &out}, settle: synctest.Wait}
 				s.tell.title(i+1, len(all), e)
 				require.NoError(t, s.play(e.Steps), "so far:\n%s", &out)
 				require.NotEmpty(t, s.seen[0].Causes)
@@ -49,8 +44,7 @@ func TestExhibits(t *testing.T) {
 	}
 }
 
-// What differs from run to run: uids, and when what failed is tried again, which is a
-// little random. Line breaks follow from the lengths of these.
+// masks match text that differs between runs, such as uids and jittered retries.
 var masks = []struct {
 	pattern *regexp.Regexp
 	mask    string
@@ -61,10 +55,10 @@ var masks = []struct {
 	{regexp.MustCompile(`last [-0-9: ]+ UTC \([a-z0-9 ]+ ago\)`), "last T"},
 	{regexp.MustCompile(`last pass [a-z0-9 ]+ ago`), "last pass T ago"},
 	{regexp.MustCompile(`in [a-z0-9 ]+ at the latest, [-0-9: ]+ UTC`), "in T at the latest"},
-	{regexp.MustCompile(`[0-9,]+ removed, 12 remaining, [0-9,.]+/s`), "N removed, 12 remaining"}, // content that returns
+	{regexp.MustCompile(`[0-9,]+ removed, 12 remaining, [0-9,.]+/s`), "N removed, 12 remaining"},
 }
 
-// paragraphs returns those of text, without line breaks and masked.
+// paragraphs splits text into masked paragraphs without line breaks.
 func paragraphs(text string) []string {
 	list := strings.Split(text, "\n\n")
 	for i, p := range list {
@@ -76,7 +70,7 @@ func paragraphs(text string) []string {
 	return list
 }
 
-// golden holds got to a file, but for what is masked.
+// golden compares got with a file, apart from masked text.
 func golden(t *testing.T, file, got string) {
 	t.Helper()
 	want, err := os.ReadFile(file)
@@ -86,6 +80,6 @@ func golden(t *testing.T, file, got string) {
 	case *update:
 		require.NoError(t, os.WriteFile(file, []byte(got), 0o644))
 	default:
-		t.Errorf("%s (-want +got); go test ./examples/stuck -update writes it anew:\n%s", file, diff)
+		t.Errorf("%s (-want +got); go test ./examples/stuck -update updates it:\n%s", file, diff)
 	}
 }

@@ -9,34 +9,28 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/observe/explain"
 )
 
-// show plays an exhibit in a world and tells what happens. Settle is called after each
-// step, so that everything comes to rest; nil: nothing is awaited.
-type show struct {
+// player plays a scenario in a world and writes what happens. It calls settle after each step.
+type player struct {
 	world  *world
 	tell   *teller
 	settle func()
-	seen   []explain.Diagnosis // what was explained so far
+	seen   []explain.Diagnosis // explanations so far
 }
 
 // play takes steps.
-func (s *show) play(steps []step) error {
+func (s *player) play(steps []step) error {
 	for _, next := range steps {
 		if err := s.take(next); err != nil {
 			return fmt.Errorf("line %d: %s %s: %w", next.Line, next.Verb, strings.Join(next.Words, " "), err)
 		}
-		if s.settle != nil {
-			s.settle()
-		}
+		s.settle()
 	}
 	return nil
 }
 
-func (s *show) take(next step) error {
+func (s *player) take(next step) error {
 	switch next.Verb {
 	case tell:
-		if s.tell.quiet {
-			s.tell.space()
-		}
 		s.tell.paragraph("", next.Words)
 		return nil
 	case remedy:
@@ -45,7 +39,7 @@ func (s *show) take(next step) error {
 		s.tell.asked(next.Words)
 		err := s.take(step{Line: next.Line, Verb: next.Words[0], Words: next.Words[1:]})
 		if err == nil {
-			return errors.New("it was not refused")
+			return errors.New("the step was not refused")
 		}
 		s.tell.refusal(err)
 		return nil
@@ -54,7 +48,7 @@ func (s *show) take(next step) error {
 		if err == nil {
 			s.seen = append(s.seen, d)
 			s.tell.asked([]string{explained, next.Words[0]})
-			s.tell.diagnosis(d.Text())
+			s.tell.text(d.Text())
 		}
 		return err
 	}
@@ -75,19 +69,16 @@ func (s *show) take(next step) error {
 	return nil
 }
 
-// teller writes what is told, in lines that fit a terminal.
+// teller writes text in lines that fit a terminal.
 type teller struct {
-	w    io.Writer
-	full bool // all that a diagnosis says, not only why the namespace is there
+	w io.Writer
 
-	quiet bool // nothing of what the library says
-
-	blank bool // the last line is
+	blank bool // the last line is blank
 }
 
 const width = 88 // of a line, in columns
 
-func (t *teller) title(number, of int, e exhibit) {
+func (t *teller) title(number, of int, e scenario) {
 	head := fmt.Sprintf("── %d/%d %s ", number, of, e.Name)
 	fmt.Fprintf(t.w, "%s%s\n", head, strings.Repeat("─", max(0, width-len([]rune(head)))))
 	t.paragraph("", []string{e.Title + "."})
@@ -123,36 +114,19 @@ func (t *teller) space() {
 	t.blank = true
 }
 
-// asked writes what was asked of the library.
+// asked writes a command.
 func (t *teller) asked(words []string) {
-	if t.quiet {
-		return
-	}
 	t.space()
 	fmt.Fprintf(t.w, "  $ %s\n", strings.Join(words, " "))
 }
 
 func (t *teller) refusal(err error) {
-	if t.quiet {
-		return
-	}
 	t.paragraph("  ", strings.Fields("refused: "+err.Error()))
 	t.space()
 }
 
-// diagnosis writes what is the matter with a namespace, and why.
-func (t *teller) diagnosis(text string) {
-	if parts := strings.Split(text, "\n\n"); !t.full && len(parts) > 1 {
-		text = parts[0] + "\n" + parts[1]
-	}
-	t.text(text)
-}
-
 // text writes lines as they are.
 func (t *teller) text(text string) {
-	if t.quiet {
-		return
-	}
 	for line := range strings.Lines(strings.TrimSpace(text)) {
 		fmt.Fprintln(t.w, strings.TrimRight("  "+line, " \n"))
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/nslifecycle/nslifecycle/deleter"
@@ -20,47 +19,34 @@ import (
 	"github.com/nslifecycle/nslifecycle/store/memory"
 )
 
-// tempo is how fast a world goes.
-type tempo struct {
-	Wait     time.Duration // the longest that a script waits; zero: as long as it says
-	MaxDelay time.Duration // of controllers
-	Patience time.Duration // of controllers, with sources; a quarter of it for each call
-	Beat     time.Duration // of agents that announce themselves
-	Slow     int           // what has a pace is so many times slower; zero: as fast as it is
-}
+// The settings of controllers and parties.
+const (
+	maxDelay = time.Minute
+	patience = time.Minute // a quarter of it for each call to a source
+	beat     = 10 * time.Second
+)
 
-// usual is the tempo of services, for tests in virtual time.
-var usual = tempo{MaxDelay: time.Minute, Patience: time.Minute, Beat: 10 * time.Second}
-
-// hurried is the tempo of the program: a visitor does not wait for a day.
-var hurried = tempo{Wait: 2 * time.Second, MaxDelay: 400 * time.Millisecond, Patience: 500 * time.Millisecond, Beat: 100 * time.Millisecond}
-
-// leisurely is the tempo of the browser, where a visitor looks around.
-var leisurely = tempo{Wait: 2 * time.Second, MaxDelay: 3 * time.Second, Patience: 20 * time.Second, Beat: time.Second, Slow: 25}
-
-// world is what an exhibit plays in: a store of its own, a registry over it, and agents
-// that empty namespaces.
+// world is what a scenario plays in: a store, a registry over it, and agents that delete the
+// content of namespaces.
 type world struct {
 	ctx      context.Context
-	tempo    tempo
 	store    *memory.Store
 	registry *registry.Registry
 	recorder *explain.Recorder
 	audit    *audit.Log
 	agents   map[finalizer.Name]*agent
-	others   []func() // end whoever else is at work
-	forced   string   // the record of the last force
-	skipped  atomic.Int64
+	others   []func() // stop the other goroutines
+	forced   string   // audit record of the last force
 
 	mu      sync.Mutex
 	explain *explain.Explainer
 	sources map[namespace.ResourceType]*behavior
 	after   map[namespace.ResourceType][]namespace.ResourceType
-	hidden  map[string]error // groups that cannot be discovered
-	rivals  map[string]bool  // namespaces that somebody else writes again and again
+	hidden  map[string]error // groups whose discovery fails
+	rivals  map[string]bool  // namespaces that another client writes before each write of an agent
 }
 
-// types are what can be in a namespace of a world.
+// types are the types of content.
 var types = []registry.ResourceType{
 	{Version: "v1", Resource: "pods", Kind: "Pod", Namespaced: true},
 	{Version: "v1", Resource: "services", Kind: "Service", Namespaced: true},
@@ -74,7 +60,7 @@ var types = []registry.ResourceType{
 }
 
 // newWorld returns an empty world, which ends with ctx or close.
-func newWorld(ctx context.Context, pace tempo) (*world, error) {
+func newWorld(ctx context.Context) (*world, error) {
 	s, err := memory.New(nil)
 	if err != nil {
 		return nil, err
@@ -84,7 +70,6 @@ func newWorld(ctx context.Context, pace tempo) (*world, error) {
 		return nil, err
 	}
 	w := &world{
-		tempo:    pace,
 		store:    s,
 		registry: r,
 		recorder: explain.NewRecorder(),
@@ -114,7 +99,6 @@ func newWorld(ctx context.Context, pace tempo) (*world, error) {
 	return w, nil
 }
 
-// close ends everything in the world.
 func (w *world) close() error {
 	for _, other := range w.others {
 		other()
@@ -129,24 +113,8 @@ func (w *world) parties(ctx context.Context) ([]parties.Party, error) {
 	return parties.List(ctx, w.store, nil)
 }
 
-// diagnose explains a namespace. Where nobody is at work, and time was skipped for that,
-// it is explained as of so much later.
 func (w *world) diagnose(ctx context.Context, name string) (explain.Diagnosis, error) {
-	skipped := time.Duration(w.skipped.Load())
-	if skipped == 0 {
-		w.mu.Lock()
-		explainer := w.explain
-		w.mu.Unlock()
-		return explainer.Explain(ctx, name)
-	}
-	ns, err := w.registry.Get(ctx, name)
-	if err != nil {
-		return explain.Diagnosis{}, err
-	}
-	known, err := w.parties(ctx)
-	return explain.Explain(explain.Input{
-		Name: name, Namespace: ns, History: w.recorder.History(name, ns.UID), Parties: known, Now: time.Now().Add(skipped),
-	}), err
+	return w.explain.Explain(ctx, name)
 }
 
 // beside runs f until the world ends.
@@ -170,7 +138,7 @@ func (w *world) source(name string) (*behavior, error) {
 	return nil, fmt.Errorf("there is no type %q", name)
 }
 
-// discover returns the sources of some types, as far as their groups can be discovered.
+// discover returns the sources whose groups are not hidden, and an error for the others.
 func (w *world) discover(_ context.Context, sources []deleter.Source) ([]deleter.Source, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -199,8 +167,8 @@ func (w *world) discover(_ context.Context, sources []deleter.Source) ([]deleter
 	return found, nil
 }
 
-// contested is the registry as agents see it in a world with rivals: whoever is about
-// to write finds that somebody else has been there just before.
+// contested is a registry in which another client writes to contested namespaces just before
+// each write of an agent.
 type contested struct {
 	*registry.Registry
 	w *world

@@ -15,14 +15,13 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
 )
 
-// verb is what a line of a script can say.
+// verb is a command of the scenario language.
 type verb struct {
 	do          func(w *world, words []string) error
-	least, most int // words; a most of -1: any number
+	least, most int // number of words; -1: unlimited
 }
 
-// verbs are all of them; exhibits/README tells what each does. Those of a [stage],
-// which show something, are in stage.go.
+// verbs are documented in testdata/scenarios/README. A [player] performs those without do.
 var verbs = map[string]verb{
 	"agent":     {(*world).agent, 3, -1},
 	"start":     {(*world).startAgent, 1, 1},
@@ -52,7 +51,6 @@ var verbs = map[string]verb{
 	"sweep":     {(*world).sweep, 3, 3},
 	"wait":      {(*world).wait, 1, 1},
 	"outsider":  {(*world).outsider, 0, 0},
-	"skip":      {(*world).skip, 1, 1},
 	"gone":      {(*world).gone, 1, 1},
 	"active":    {(*world).active, 1, 1},
 	"left":      {(*world).left, 3, 3},
@@ -86,7 +84,7 @@ func (w *world) stopAgent(words []string) error {
 	return err
 }
 
-// crash FINALIZER: as stop, without a farewell.
+// crash FINALIZER stops the agent without withdrawing its announcement.
 func (w *world) crash(words []string) error {
 	a, err := w.agentOf(words[0])
 	if err == nil {
@@ -122,7 +120,7 @@ func (w *world) elsewhere(words []string) error {
 		if err != nil {
 			return err
 		}
-		o.behave(pace/max(1, w.tempo.Slow), false)
+		o.behave(pace, false)
 	default:
 		return fmt.Errorf("a type can be returning, or have a pace, but not be %q", words[1])
 	}
@@ -189,7 +187,7 @@ func (w *world) delete(words []string) error {
 	return err
 }
 
-// release NAMESPACE TYPE takes the finalizers off its objects.
+// release NAMESPACE TYPE removes the finalizers of the objects.
 func (w *world) release(words []string) error {
 	objects, err := w.registry.Content(resource(words[1]))
 	if err != nil {
@@ -282,7 +280,7 @@ func (w *world) intrude(words []string) error {
 		for backoff.Sleep(ctx, every) == nil {
 			var o registry.Object
 			o.GenerateName = "intruder-"
-			_, _ = objects.Create(ctx, words[0], o) // it never gives up, whatever the answer
+			_, _ = objects.Create(ctx, words[0], o) // ignore the answer
 		}
 	})
 	return nil
@@ -294,28 +292,15 @@ func (w *world) wait(words []string) error {
 	if err != nil {
 		return err
 	}
-	if w.tempo.Wait > 0 {
-		d = min(d, w.tempo.Wait)
-	}
 	return backoff.Sleep(w.ctx, d)
 }
 
-// outsider: who explains has seen nothing but the namespace itself.
+// outsider makes later explanations use the namespace only.
 func (w *world) outsider([]string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.explain = explain.New(w.registry, nil)
 	return nil
-}
-
-// skip DURATION
-func (w *world) skip(words []string) error {
-	d, err := time.ParseDuration(words[0])
-	if err == nil && w.tempo.Wait > 0 {
-		w.skipped.Add(int64(d))
-		return nil
-	}
-	return w.wait(words)
 }
 
 // gone waits until the namespace is removed.

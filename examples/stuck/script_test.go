@@ -43,19 +43,3 @@ func TestScript(t *testing.T) {
 		})
 	}
 }
-
-// All exhibits can be seen at once, so no two have a namespace of the same name.
-func TestNamesDiffer(t *testing.T) {
-	all, err := exhibits()
-	require.NoError(t, err)
-	seen := map[string]bool{}
-	for _, e := range all {
-		for _, s := range e.Steps {
-			if s.Verb == "create" {
-				require.False(t, seen[s.Words[0]], s.Words[0])
-				seen[s.Words[0]] = true
-			}
-		}
-		require.True(t, seen[e.namespace()])
-	}
-}

@@ -19,7 +19,7 @@ type agent struct {
 	finalizer finalizer.Name
 	contact   string
 	deleter   *deleter.Composed
-	end       func(crash bool) // nothing, if it does not run
+	end       func(crash bool) // no-op unless it runs
 }
 
 func (w *world) newAgent(f finalizer.Name, contact string, names []string) (*agent, error) {
@@ -31,16 +31,16 @@ func (w *world) newAgent(f finalizer.Name, contact string, names []string) (*age
 		of[i] = resource(name)
 	}
 	d, err := w.registry.Deleter(&registry.DeleterOptions{
-		Options: deleter.Options{CallTimeout: w.tempo.Patience / 4}, Types: of, Sources: w.discover,
+		Options: deleter.Options{CallTimeout: patience / 4}, Types: of, Sources: w.discover,
 	})
 	return &agent{finalizer: f, contact: contact, deleter: d, end: func(bool) {}}, err
 }
 
-// start makes the agent announce itself, and work, until it is ended.
+// start announces the agent and runs its controller until a.end.
 func (w *world) start(a *agent) error {
 	c, err := controller.New(contested{w.registry, w}, a.deleter, namespace.Party{Finalizer: a.finalizer}, &controller.Options{
-		MaxDelay: w.tempo.MaxDelay,
-		Patience: w.tempo.Patience,
+		MaxDelay: maxDelay,
+		Patience: patience,
 		Hooks:    []controller.Hooks{w.recorder.Hooks(a.finalizer)},
 	})
 	if err != nil {
@@ -51,9 +51,9 @@ func (w *world) start(a *agent) error {
 	var running sync.WaitGroup
 	running.Go(func() { _ = c.Run(ctx) }) // ends with ctx only
 	running.Go(func() {
-		// It ends with ctx, or with the wire; nobody is left to tell then.
+		// It ends with ctx, or fails after a crash.
 		_ = parties.Announce(ctx, line, a.finalizer, &parties.Options{
-			Contact: a.contact, Label: "agent-0", Beat: w.tempo.Beat, Patience: 3 * w.tempo.Beat,
+			Contact: a.contact, Label: "agent-0", Beat: beat, Patience: 3 * beat,
 		})
 	})
 	a.end = func(crash bool) {
@@ -64,7 +64,7 @@ func (w *world) start(a *agent) error {
 	return nil
 }
 
-// wire is how an agent reaches the store; cut, it can not even say that it leaves.
+// wire is an agent's connection to the store. After cut the agent cannot withdraw its announcement.
 type wire struct {
 	store.Store
 	cut atomic.Bool
