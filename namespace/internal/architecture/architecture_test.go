@@ -43,6 +43,7 @@ var rooms = []room{
 	{2, "namespace/selector", nil},
 	{2, "namespace/internal/follow", nil},
 	{2, "namespace/observe/httpguard", nil},
+	{2, "namespace/observe/internal/show", nil},
 
 	{3, "store/watch", nil},
 	{3, "store/groupcommit", nil},

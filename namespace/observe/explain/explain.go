@@ -1,4 +1,4 @@
-// Package explain reports why a namespace still exists and what to do about it.
+// Package explain reports why a namespace still exists and how to proceed.
 //
 // [Explain] is a pure function from everything known about a namespace to a [Diagnosis].
 // The conditions of the namespace suffice, including those that a stock Kubernetes wrote.
@@ -19,6 +19,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/finalizer"
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/members/parties"
+	"github.com/nslifecycle/nslifecycle/namespace/observe/internal/show"
 	"github.com/nslifecycle/nslifecycle/namespace/operate/audit"
 	"github.com/nslifecycle/nslifecycle/phase"
 )
@@ -32,12 +33,12 @@ type Input struct {
 	Parties   []parties.Party     // announced parties; nil: not known
 	Records   []audit.Record      // of the name, the oldest first
 	Unread    error               // why Namespace could not be read
-	Notes     []string            // what else could not be found out
+	Notes     []string            // facts that could not be found out
 	Unguarded bool                // see [Options]
 	Now       time.Time
 }
 
-// Diagnosis reports why a namespace still exists and what to do. Its strings are as found:
+// Diagnosis reports why a namespace still exists and how to proceed. Its strings are as found:
 // [Diagnosis.Text] and [Diagnosis.HTML] escape them, other readers must do so themselves.
 type Diagnosis struct {
 	Name     string      `json:"name"`
@@ -54,7 +55,7 @@ type Diagnosis struct {
 	Failures []Failure   `json:"failures,omitempty"` // recorded failures by source and text, the latest first
 	Passes   []Pass      `json:"passes,omitempty"`   // the latest recorded passes, the oldest first
 	Next     *Next       `json:"next,omitempty"`
-	Notes    []string    `json:"notes,omitempty"` // what could not be found out
+	Notes    []string    `json:"notes,omitempty"` // facts that could not be found out
 }
 
 // Cause is one reason why the namespace still exists.
@@ -193,9 +194,9 @@ func (d *Diagnosis) conclude() {
 			d.Progress, p = nil, nil
 		case c.Kind != Moving || p == nil || p.End.IsZero():
 		case p.AtLeast:
-			c.Summary += ", at least another " + human(p.End.Sub(d.At))
+			c.Summary += ", at least another " + show.Duration(p.End.Sub(d.At))
 		default:
-			c.Summary += ", done in about " + human(p.End.Sub(d.At))
+			c.Summary += ", done in about " + show.Duration(p.End.Sub(d.At))
 		}
 	}
 }

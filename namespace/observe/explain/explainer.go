@@ -139,7 +139,7 @@ func (a *announced) list(ctx context.Context, list func(context.Context) ([]part
 		return nil, err
 	}
 	if known == nil {
-		known = []parties.Party{} // nobody is announced, which differs from not known
+		known = []parties.Party{} // no party is announced, which differs from not known
 	}
 	a.parties, a.at = known, time.Now()
 	return known, nil

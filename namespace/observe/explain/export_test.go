@@ -47,7 +47,7 @@ func (r Recorded) History() History {
 		names = []finalizer.Name{finalizer.Kubernetes}
 	}
 	for i, name := range names {
-		p := partyState{party: name, queued: r.Queued, running: r.Running, next: r.Next, waived: r.Waived, arriving: r.Arriving}
+		p := partyHistory{party: name, partyState: partyState{queued: r.Queued, running: r.Running, next: r.Next, waived: r.Waived, arriving: r.Arriving}}
 		for _, o := range r.Objects {
 			o.Party = name
 			if i == 0 {

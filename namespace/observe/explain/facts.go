@@ -45,7 +45,7 @@ type facts struct {
 	holders    []holder
 	attendance Kind // Removable, Queued, SourceSlow, Unattended, Starting, or empty
 	attended   time.Time
-	overdue    []partyState // controllers that stopped working on a finalizer
+	overdue    []partyHistory // controllers that stopped working on a finalizer
 	waivers    []waiver
 	expired    []declare.Waiver
 	forces     []force
@@ -92,7 +92,7 @@ type waiver struct {
 	failure *Failure // the failure that it did not waive
 }
 
-// gather decides what is true now.
+// gather reads the sources and resolves their contradictions.
 func gather(in Input) *facts {
 	ns := in.Namespace
 	f := &facts{Input: in, exists: ns.Name != "" || ns.UID != "", uid: ns.UID, conditions: conditionsOf(ns)}
@@ -182,7 +182,7 @@ func (f *facts) gatherDeclarations() {
 }
 
 // missed reports whether a controller should have reported something long ago.
-func (f *facts) missed(p partyState) bool {
+func (f *facts) missed(p partyHistory) bool {
 	return p.queued.IsZero() && p.running.IsZero() && !p.done && !p.left && f.age(p.due()) > idleGrace
 }
 
@@ -196,13 +196,13 @@ func (p partyState) due() time.Time {
 
 // current reports whether the record of a party is still true. If it is not, another
 // process may have worked on the namespace since, and the conditions take precedence.
-func (f *facts) current(p partyState) bool {
+func (f *facts) current(p partyHistory) bool {
 	return !p.observed.IsZero() && !p.done && !p.left && !f.missed(p)
 }
 
 // superseded reports whether the record of a party takes precedence over its conditions.
 func (f *facts) superseded(c condition) bool {
-	return slices.ContainsFunc(f.history.parties, func(p partyState) bool { return p.party == c.party && f.current(p) })
+	return slices.ContainsFunc(f.history.parties, func(p partyHistory) bool { return p.party == c.party && f.current(p) })
 }
 
 // reported returns the True conditions of a type that no record supersedes.
@@ -282,7 +282,7 @@ func (f *facts) gatherObjects() {
 
 // counted returns recorded content as far as it is still true. Conditions that report the
 // same count confirm it; they lack its names.
-func (f *facts) counted(p partyState, o Objects) (_ Objects, ok bool) {
+func (f *facts) counted(p partyHistory, o Objects) (_ Objects, ok bool) {
 	if f.current(p) {
 		for _, last := range slices.Backward(f.history.passes) {
 			if last.Party == p.party && last.Outcome != "interrupted" {
@@ -445,7 +445,7 @@ func (f *facts) gatherArriving() {
 	f.arriving = f.arrivingIn > 0 || !recorded && slices.ContainsFunc(f.conditions, condition.arriving)
 }
 
-// gatherHolders collects the finalizers of the namespace and what is known of their owners.
+// gatherHolders collects the finalizers of the namespace and the state of their owners.
 func (f *facts) gatherHolders() {
 	for _, name := range f.Namespace.Spec.Finalizers.Names() {
 		f.holders = append(f.holders, f.classifyHolder(f.owner(name, false)))
@@ -455,7 +455,7 @@ func (f *facts) gatherHolders() {
 	}
 }
 
-// owner returns what is known of the owner of a finalizer. A party's passes concern only
+// owner returns the state of the owner of a finalizer. A party's passes concern only
 // its finalizer in spec.finalizers.
 func (f *facts) owner(name finalizer.Name, object bool) Holder {
 	h := Holder{Finalizer: name, Object: object, Since: f.since, Asked: f.Parties != nil}
@@ -479,7 +479,7 @@ func (h Holder) missing() bool {
 }
 
 // classifyHolder returns the kind of cause that a finalizer is. While its owner is known to
-// work on it, other causes say what the owner waits for.
+// work on it, other causes explain the delay.
 func (f *facts) classifyHolder(h Holder) holder {
 	one := holder{Holder: h}
 	if !h.Object {

@@ -1,9 +1,7 @@
 package explain
 
 import (
-	"cmp"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/nslifecycle/nslifecycle/deleter"
@@ -25,12 +23,18 @@ type History struct {
 	removed   int    // objects so far
 	perSecond float64
 	failures  []Failure // the latest first
-	parties   []partyState
+	parties   []partyHistory
 }
 
-// partyState is the latest state of one party's controller.
+// partyHistory is the part of one party.
+type partyHistory struct {
+	partyState
+	party   finalizer.Name
+	objects []Objects
+}
+
+// partyState is the latest state of a party's controller.
 type partyState struct {
-	party    finalizer.Name
 	queued   time.Time // it waits for a worker since then; zero: it does not
 	running  time.Time // a pass runs since then; zero: none does
 	next     Next      // zero: not scheduled
@@ -38,7 +42,6 @@ type partyState struct {
 	observed time.Time // the end of the last complete pass
 	done     bool      // the party has finished with the namespace
 	left     bool      // another process has taken the namespace over
-	objects  []Objects
 	failing  []failingSource
 	waived   []string      // failures waived in the last pass
 	arriving time.Duration // how long content may still arrive without a request
@@ -78,7 +81,7 @@ type passRecord struct {
 
 func (s *passRecord) end() time.Time { return time.Unix(0, s.start).Add(s.took).UTC() }
 
-// party is what one controller reported of an incarnation.
+// party is the state of one controller on an incarnation.
 type party struct {
 	partyState
 	hooks *hooks
@@ -125,22 +128,20 @@ func (d *passEnd) read(err error) {
 
 // party returns the state of the party behind h. New hooks of a party start a new state.
 func (e *record) party(h *hooks) *party {
-	for i, p := range e.parties {
+	for _, p := range e.parties {
 		if p.hooks == h {
 			return p
 		}
-		if p.party == h.party {
+		if p.hooks.party == h.party {
 			e.gone = plus(e.gone, p.removed())
-			e.parties[i] = newParty(h)
-			return e.parties[i]
+			*p = party{hooks: h}
+			return p
 		}
 	}
-	p := newParty(h)
+	p := &party{hooks: h}
 	e.parties = append(e.parties, p)
 	return p
 }
-
-func newParty(h *hooks) *party { return &party{hooks: h, partyState: partyState{party: h.party}} }
 
 // add records the end of a pass.
 func (e *record) add(p *party, d *passEnd, maxPasses int) {
@@ -168,7 +169,7 @@ func (e *record) add(p *party, d *passEnd, maxPasses int) {
 	}
 	s := passRecord{
 		start: d.at.Add(-d.took).UnixNano(), took: d.took, deleted: d.Report.Deleted(), remaining: p.remaining(), removed: e.removed(),
-		party: p.party, outcome: d.Outcome, err: d.text,
+		party: p.hooks.party, outcome: d.Outcome, err: d.text,
 	}
 	if last := e.last(); last != nil && last.err == s.err {
 		s.err = last.err // share the string
@@ -295,25 +296,25 @@ func (e *record) history(uid string) History {
 		})
 	}
 	for _, p := range e.parties {
-		s := p.partyState
-		s.failing, s.waived = slices.Clone(s.failing), slices.Clone(s.waived)
+		one := partyHistory{partyState: p.partyState, party: p.hooks.party}
+		one.failing, one.waived = slices.Clone(p.failing), slices.Clone(p.waived)
 		for _, t := range p.types {
 			o := t.Objects
-			o.Party, o.Sample, o.HeldBy = p.party, slices.Clone(o.Sample), slices.Clone(o.HeldBy)
+			o.Party, o.Sample, o.HeldBy = one.party, slices.Clone(o.Sample), slices.Clone(o.HeldBy)
 			for i := range o.HeldBy {
 				o.HeldBy[i].Sample = slices.Clone(o.HeldBy[i].Sample)
 			}
-			s.objects = append(s.objects, o)
+			one.objects = append(one.objects, o)
 		}
-		h.parties = append(h.parties, s)
+		h.parties = append(h.parties, one)
 	}
 	return h
 }
 
-// clear drops what is only true while the controller works on the namespace.
+// clear drops the state that ends when the controller stops working on the namespace.
 func (p *party) clear() {
 	p.gone, p.types = p.removed(), nil
-	p.partyState = partyState{party: p.party, reported: p.reported}
+	p.partyState = partyState{reported: p.reported}
 }
 
 func (p *party) removed() int {
@@ -374,7 +375,8 @@ func (p *party) keep(t typeState) {
 	p.gone = plus(p.gone, t.removed())
 }
 
-// trim divides the names that may be kept equally among the types if there are too many.
+// trim divides the names that may be kept equally among the types if there are too many,
+// up to half of them for finalizers.
 func (p *party) trim() {
 	n := 0
 	for i := range p.types {
@@ -389,7 +391,7 @@ func (p *party) trim() {
 	for i := range p.types {
 		t := &p.types[i]
 		left := maxNames / len(p.types)
-		t.HeldBy = slices.Clone(t.HeldBy[:min(len(t.HeldBy), left)])
+		t.HeldBy = slices.Clone(t.HeldBy[:min(len(t.HeldBy), left/2)])
 		left -= len(t.HeldBy)
 		cut := func(names *[]string) {
 			*names = slices.Clone((*names)[:min(len(*names), left)])
@@ -463,43 +465,4 @@ func sample(old, names []string) []string {
 		list[i] = shorten(name, maxName)
 	}
 	return list
-}
-
-// shorten returns a copy of s of at most limit bytes.
-func shorten(s string, limit int) string {
-	if len(s) <= limit {
-		return strings.Clone(s)
-	}
-	return strings.ToValidUTF8(s[:limit-len("...")], "") + "..."
-}
-
-// plus adds b to a and stops at the largest number.
-func plus(a, b int) int {
-	if sum := a + b; sum >= a || b < 0 {
-		return sum
-	}
-	return int(^uint(0) >> 1)
-}
-
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
-}
-
-// earlier returns the earlier of two times; zero times do not count.
-func earlier(a, b time.Time) time.Time {
-	if a.IsZero() || !b.IsZero() && b.Before(a) {
-		return b
-	}
-	return a
-}
-
-// text returns the text of an error.
-func text(err error) string {
-	if err == nil {
-		return "unknown error"
-	}
-	return cmp.Or(err.Error(), "unknown error")
 }

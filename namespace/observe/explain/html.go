@@ -10,6 +10,8 @@ import (
 	"io"
 	"slices"
 	"time"
+
+	"github.com/nslifecycle/nslifecycle/namespace/observe/internal/show"
 )
 
 //go:embed page.html
@@ -19,8 +21,8 @@ var pageHTML string
 var style string
 
 var page = template.Must(template.New("page").Funcs(template.FuncMap{
-	"clean": clean, "number": number, "human": human, "names": names, "plural": plural,
-	"kind": func(k Kind) string { return clean(string(k)) },
+	"clean": show.Clean, "number": show.Number, "human": show.Duration, "names": names, "plural": plural,
+	"kind": func(k Kind) string { return show.Clean(string(k)) },
 }).Parse(pageHTML))
 
 // view is the data of the page: the diagnosis and the wording of its text.
@@ -58,7 +60,7 @@ func StyleSource() string {
 // When returns the age and the detail of a cause.
 func (v view) When(c Cause) string { return c.when(v.At) }
 
-// Owner returns what is known of the owner of a finalizer.
+// Owner returns the state of the owner of a finalizer.
 func (v view) Owner(h Holder) string { return h.state(v.At) }
 
 // Left returns the remaining content of a type.
@@ -68,7 +70,7 @@ func (v view) Left(o Objects) string { return o.state(v.At) }
 func (v view) Clock(t time.Time) string { return clock(t, v.At) }
 
 // Age returns the age of a time.
-func (v view) Age(t time.Time) string { return human(v.At.Sub(t)) }
+func (v view) Age(t time.Time) string { return show.Duration(v.At.Sub(t)) }
 
 // Moved returns the progress.
 func (v view) Moved() string { return v.progress() }

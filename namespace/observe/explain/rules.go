@@ -8,6 +8,7 @@ import (
 
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/declare"
+	"github.com/nslifecycle/nslifecycle/namespace/observe/internal/show"
 	"github.com/nslifecycle/nslifecycle/namespace/operate/audit"
 	"github.com/nslifecycle/nslifecycle/phase"
 )
@@ -189,7 +190,7 @@ func onHold(f *facts) []Cause {
 		by += ": " + h.Reason
 	}
 	c := Cause{
-		Summary: fmt.Sprintf("on hold, it will be deleted in %s at %s (set%s)", human(h.Until.Sub(f.Now)), clock(h.Until, f.Now), by),
+		Summary: fmt.Sprintf("on hold, it will be deleted in %s at %s (set%s)", show.Duration(h.Until.Sub(f.Now)), clock(h.Until, f.Now), by),
 		Remedy: Remedy{
 			Text:    "To keep the namespace, remove the hold before it ends (Registry.Restore).",
 			Command: f.kubectl("annotate", "namespace", f.name, declare.HoldAnnotation+"-"),
@@ -203,7 +204,7 @@ func onHold(f *facts) []Cause {
 		c.Summary = "its hold is unreadable, so it will not be deleted: " + shorten(f.holdErr.Error(), maxText)
 		c.Remedy.Text = "Set the hold again, or remove it and delete the namespace."
 	case !f.Now.Before(h.Until):
-		c.Summary = fmt.Sprintf("its hold ended %s ago, but it was not deleted", human(f.age(h.Until)))
+		c.Summary = fmt.Sprintf("its hold ended %s ago, but it was not deleted", show.Duration(f.age(h.Until)))
 		c.Since = h.Until
 		c.Remedy.Text = "Check that hold.Run is running and read its log, or delete the namespace now."
 		c.Remedy.Command = f.kubectl("delete", "namespace", f.name)
@@ -232,11 +233,11 @@ func gone(f *facts) []Cause {
 		for _, call := range f.forces {
 			c.Since = later(c.Since, call.last().Time)
 		}
-		c.Summary = fmt.Sprintf("it no longer exists; its finalizers were dropped by force %s ago", human(f.age(c.Since)))
+		c.Summary = fmt.Sprintf("it no longer exists; its finalizers were dropped by force %s ago", show.Duration(f.age(c.Since)))
 	case !h.removedAt.IsZero() && !h.deletedAt.IsZero():
-		c.Summary = fmt.Sprintf("it was removed %s ago, %s after its deletion", human(f.age(h.removedAt)), human(h.removedAt.Sub(h.deletedAt)))
+		c.Summary = fmt.Sprintf("it was removed %s ago, %s after its deletion", show.Duration(f.age(h.removedAt)), show.Duration(h.removedAt.Sub(h.deletedAt)))
 	case !h.removedAt.IsZero():
-		c.Summary = fmt.Sprintf("it was removed %s ago", human(f.age(h.removedAt)))
+		c.Summary = fmt.Sprintf("it was removed %s ago", show.Duration(f.age(h.removedAt)))
 	}
 	if h.total > 0 {
 		c.Detail = fmt.Sprintf("%s removed in %s", count(h.removed, "object"), passes(h.total))
@@ -256,7 +257,7 @@ func notFound(f *facts) []Cause {
 
 func ownerMissing(f *facts) []Cause {
 	return f.ofHolders(OwnerMissing, func(h holder, name string) Cause {
-		return Cause{Since: h.LastSeen, Summary: fmt.Sprintf("the owner of finalizer %s is missing: last seen %s ago%s", name, human(f.age(h.LastSeen)), contact(h.Contact))}
+		return Cause{Since: h.LastSeen, Summary: fmt.Sprintf("the owner of finalizer %s is missing: last seen %s ago%s", name, show.Duration(f.age(h.LastSeen)), contact(h.Contact))}
 	})
 }
 
@@ -273,7 +274,7 @@ func ownerAtWork(f *facts) []Cause {
 	return f.ofHolders(OwnerAtWork, func(h holder, name string) Cause {
 		c := Cause{Since: h.Since, Summary: fmt.Sprintf("finalizer %s is still set; its owner is alive%s", name, contact(h.Contact))}
 		if !h.overdue.IsZero() {
-			c.Detail = fmt.Sprintf("the pass that was due here %s ago did not run; another process may have taken over", human(f.age(h.overdue)))
+			c.Detail = fmt.Sprintf("the pass that was due here %s ago did not run; another process may have taken over", show.Duration(f.age(h.overdue)))
 		}
 		return c
 	})
@@ -313,11 +314,11 @@ func unattended(f *facts) []Cause {
 		}
 		list = append(list, Cause{
 			Source: string(p.party), Since: p.due(), Remedy: remedy,
-			Summary: fmt.Sprintf("no controller works on finalizer %s any more: %s %s ago", p.party, what, human(f.age(p.due()))),
+			Summary: fmt.Sprintf("no controller works on finalizer %s any more: %s %s ago", p.party, what, show.Duration(f.age(p.due()))),
 		})
 	}
 	if f.attendance == Unattended {
-		c := Cause{Since: f.attended, Remedy: remedy, Summary: fmt.Sprintf("no controller works on it: no pass in the %s since its deletion", human(f.age(f.attended)))}
+		c := Cause{Since: f.attended, Remedy: remedy, Summary: fmt.Sprintf("no controller works on it: no pass in the %s since its deletion", show.Duration(f.age(f.attended)))}
 		if first := f.Namespace.Spec.Finalizers.Names()[0]; f.Parties != nil && !f.owner(first, false).Known {
 			c.Detail = fmt.Sprintf("no owner of finalizer %s ever announced itself", first)
 		}
@@ -344,7 +345,7 @@ func queued(f *facts) []Cause {
 		return nil
 	}
 	return []Cause{{
-		Since: f.attended, Summary: fmt.Sprintf("it has waited %s for a worker", human(f.age(f.attended))),
+		Since: f.attended, Summary: fmt.Sprintf("it has waited %s for a worker", show.Duration(f.age(f.attended))),
 		Remedy: Remedy{Text: "Give the controller more workers (controller.Options.Workers) or more replicas, and check which passes take its time."},
 	}}
 }
@@ -354,7 +355,7 @@ func slowPass(f *facts) []Cause {
 		return nil
 	}
 	return []Cause{{
-		Source: sourceDeleter, Since: f.attended, Summary: fmt.Sprintf("the current pass has waited %s for answers", human(f.age(f.attended))),
+		Source: sourceDeleter, Since: f.attended, Summary: fmt.Sprintf("the current pass has waited %s for answers", show.Duration(f.age(f.attended))),
 		Remedy: f.remedyFailure(Failure{Kind: SourceSlow, Source: sourceDeleter}),
 	}}
 }
@@ -421,7 +422,7 @@ func (f *facts) failure(g failing) Cause {
 	}
 	for _, w := range f.expired {
 		if w.Source == g.Source {
-			details = append(details, fmt.Sprintf("its waiver %s by %s ended %s ago", w.Name, w.By, human(f.age(w.Until))))
+			details = append(details, fmt.Sprintf("its waiver %s by %s ended %s ago", w.Name, w.By, show.Duration(f.age(w.Until))))
 		}
 	}
 	if !g.asOf.IsZero() {
@@ -459,7 +460,7 @@ func returning(f *facts) []Cause {
 	for _, o := range f.of(Returning) {
 		list = append(list, Cause{
 			Source: o.Resource, Since: o.Since, Remedy: f.remedyReturning(o.Resource),
-			Summary: fmt.Sprintf("objects of %s reappear as fast as they are deleted: %s left%s%s", o.Resource, number(o.Remaining), names(o.Sample, o.Remaining), o.asOf(f.Now)),
+			Summary: fmt.Sprintf("objects of %s reappear as fast as they are deleted: %s left%s%s", o.Resource, show.Number(o.Remaining), names(o.Sample, o.Remaining), o.asOf(f.Now)),
 		})
 	}
 	return list
@@ -471,7 +472,7 @@ func held(f *facts) []Cause {
 		c := Cause{Source: string(b.finalizer), Since: b.since, Remedy: f.remedyHeld(b)}
 		var places []string
 		for _, p := range b.where {
-			places = append(places, fmt.Sprintf("%s of %s%s%s", number(p.by.Objects), p.Resource, names(p.by.Sample, p.by.Objects), p.asOf(f.Now)))
+			places = append(places, fmt.Sprintf("%s of %s%s%s", show.Number(p.by.Objects), p.Resource, names(p.by.Sample, p.by.Objects), p.asOf(f.Now)))
 		}
 		c.Summary = fmt.Sprintf("finalizer %s holds %s", b.finalizer, count(b.objects, "object"))
 		switch len(places) {
@@ -485,7 +486,7 @@ func held(f *facts) []Cause {
 		case h.Known && h.Alive:
 			c.Detail = "its owner is alive" + contact(h.Contact)
 		case h.Known:
-			c.Detail = fmt.Sprintf("its owner is missing: last seen %s ago%s", human(f.age(h.LastSeen)), contact(h.Contact))
+			c.Detail = fmt.Sprintf("its owner is missing: last seen %s ago%s", show.Duration(f.age(h.LastSeen)), contact(h.Contact))
 		}
 		list = append(list, c)
 	}
@@ -530,7 +531,7 @@ func moving(f *facts) []Cause {
 	}
 	c := Cause{
 		Source: list[0].Resource, Remedy: remedyWait,
-		Summary: fmt.Sprintf("content is being deleted: %s removed, %s%s left", number(f.progress.Removed), least(atLeast), number(left)),
+		Summary: fmt.Sprintf("content is being deleted: %s removed, %s%s left", show.Number(f.progress.Removed), least(atLeast), show.Number(left)),
 	}
 	if len(list) > 1 {
 		c.Detail = amounts(list, f.Now)
@@ -543,7 +544,7 @@ func confirming(f *facts) []Cause {
 	case !f.arriving:
 		return nil
 	case f.arrivingIn > 0:
-		return []Cause{{Summary: fmt.Sprintf("no content is left, but some may still arrive for %s; another pass will check", human(f.arrivingIn)), Remedy: remedyWait}}
+		return []Cause{{Summary: fmt.Sprintf("no content is left, but some may still arrive for %s; another pass will check", show.Duration(f.arrivingIn)), Remedy: remedyWait}}
 	}
 	return []Cause{{Summary: "no content is left, but some may still arrive; another pass will check", Remedy: remedyWait}}
 }
@@ -598,7 +599,7 @@ func (f *facts) force(call force) Cause {
 	if call.ended == nil {
 		did = "began to drop"
 	}
-	c.Summary = fmt.Sprintf("%s %s %s by force %s ago: %s", by, did, c.Source, human(f.age(r.Time)), r.Reason)
+	c.Summary = fmt.Sprintf("%s %s %s by force %s ago: %s", by, did, c.Source, show.Duration(f.age(r.Time)), r.Reason)
 	if f.exists && call.uid() != f.uid {
 		c.Summary = fmt.Sprintf("in an earlier namespace of this name (uid %s), %s", call.uid(), c.Summary)
 	}
@@ -610,7 +611,7 @@ func (f *facts) force(call force) Cause {
 		details = append(details, "left then: "+inventory(call.begun.Inventory))
 	}
 	if call.swept != nil {
-		details = append(details, strings.TrimSpace(fmt.Sprintf("swept %s ago: %s", human(f.age(call.swept.Time)), call.swept.Detail)))
+		details = append(details, strings.TrimSpace(fmt.Sprintf("swept %s ago: %s", show.Duration(f.age(call.swept.Time)), call.swept.Detail)))
 	}
 	c.Detail = strings.Join(details, "; ")
 	return c

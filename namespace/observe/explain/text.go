@@ -1,12 +1,14 @@
 package explain
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
-	"unicode"
 	"unicode/utf8"
 
+	"github.com/nslifecycle/nslifecycle/namespace/observe/internal/show"
 	"github.com/nslifecycle/nslifecycle/phase"
 )
 
@@ -18,7 +20,7 @@ const width = 80
 // "\u202e"). It ends with a line break.
 func (d Diagnosis) Text() string {
 	w := &writer{now: d.At}
-	w.b.WriteString(clean(d.headline()) + "\n")
+	w.b.WriteString(show.Clean(d.headline()) + "\n")
 	for _, sub := range d.sublines() {
 		w.line("  ", sub)
 	}
@@ -51,9 +53,9 @@ func (d Diagnosis) headline() string {
 	state := ""
 	switch {
 	case d.Phase != "" && d.Stage != "":
-		state = fmt.Sprintf("%s (%s) for %s", d.Phase, d.Stage, human(d.At.Sub(d.Since)))
+		state = fmt.Sprintf("%s (%s) for %s", d.Phase, d.Stage, show.Duration(d.At.Sub(d.Since)))
 	case d.Phase != "":
-		state = fmt.Sprintf("%s for %s", d.Phase, human(d.At.Sub(d.Since)))
+		state = fmt.Sprintf("%s for %s", d.Phase, show.Duration(d.At.Sub(d.Since)))
 	case len(d.Causes) > 0 && d.Causes[0].Kind == StorageFailed:
 		state = "not known"
 	case len(d.Causes) > 0 && d.Causes[0].Kind == NotFound:
@@ -77,12 +79,12 @@ func (d Diagnosis) sublines() []string {
 
 func (d Diagnosis) progress() string {
 	p := d.Progress
-	text := number(p.Removed) + " removed"
+	text := show.Number(p.Removed) + " removed"
 	switch {
 	case !p.Known:
 		text += ", remaining unknown"
 	case d.Phase != "" || p.Remaining > 0:
-		text += fmt.Sprintf(", %s%s remaining", least(p.AtLeast), number(p.Remaining))
+		text += fmt.Sprintf(", %s%s remaining", least(p.AtLeast), show.Number(p.Remaining))
 	}
 	if p.PerSecond > 0 && (p.Remaining > 0 || p.AtLeast) {
 		text += fmt.Sprintf(", %s/s", rate(p.PerSecond))
@@ -92,7 +94,7 @@ func (d Diagnosis) progress() string {
 		if p.AtLeast {
 			done = "not done before "
 		}
-		text += fmt.Sprintf(", %s%s (in %s)", done, clock(p.End, d.At), human(p.End.Sub(d.At)))
+		text += fmt.Sprintf(", %s%s (in %s)", done, clock(p.End, d.At), show.Duration(p.End.Sub(d.At)))
 	}
 	if p.Passes > 0 {
 		text += ", in " + passes(p.Passes)
@@ -102,7 +104,7 @@ func (d Diagnosis) progress() string {
 
 func rate(n float64) string {
 	if n >= 10 {
-		return number(int(min(n, 1e15)))
+		return show.Number(int(min(n, 1e15)))
 	}
 	return fmt.Sprintf("%.2g", n)
 }
@@ -117,7 +119,7 @@ func (d Diagnosis) textHolders(w *writer) {
 	}
 }
 
-// state is what is known of the owner.
+// state is the state of the owner.
 func (h Holder) state(now time.Time) string {
 	var parts []string
 	if h.Object {
@@ -134,7 +136,7 @@ func (h Holder) state(now time.Time) string {
 		parts = append(parts, "owner unknown here")
 	}
 	if !h.LastPass.IsZero() {
-		parts = append(parts, "last pass "+human(now.Sub(h.LastPass))+" ago")
+		parts = append(parts, "last pass "+show.Duration(now.Sub(h.LastPass))+" ago")
 	}
 	if h.Contact != "" {
 		parts = append(parts, "contact "+h.Contact)
@@ -152,9 +154,9 @@ func (d Diagnosis) textObjects(w *writer) {
 		for _, h := range o.HeldBy {
 			since := ""
 			if !h.Since.IsZero() {
-				since = fmt.Sprintf(" since %s (%s)", clock(h.Since, d.At), human(d.At.Sub(h.Since)))
+				since = fmt.Sprintf(" since %s (%s)", clock(h.Since, d.At), show.Duration(d.At.Sub(h.Since)))
 			}
-			w.line("    ", fmt.Sprintf("%s holds %s%s%s", h.Finalizer, number(h.Objects), names(h.Sample, h.Objects), since))
+			w.line("    ", fmt.Sprintf("%s holds %s%s%s", h.Finalizer, show.Number(h.Objects), names(h.Sample, h.Objects), since))
 		}
 	}
 }
@@ -163,13 +165,13 @@ func (o Objects) state(now time.Time) string {
 	if o.Waiting {
 		return o.Resource + ": waits for earlier types"
 	}
-	text := fmt.Sprintf("%s: %s%s remaining", o.Resource, least(o.AtLeast), number(o.Remaining))
+	text := fmt.Sprintf("%s: %s%s remaining", o.Resource, least(o.AtLeast), show.Number(o.Remaining))
 	if o.Deleting > 0 {
-		text += fmt.Sprintf(", %s being deleted", number(o.Deleting))
+		text += fmt.Sprintf(", %s being deleted", show.Number(o.Deleting))
 	}
 	text += names(o.Sample, o.Remaining) + o.asOf(now)
 	if since := now.Sub(o.Since); !o.Since.IsZero() && since >= time.Second {
-		text += ", no fewer for " + human(since)
+		text += ", no fewer for " + show.Duration(since)
 	}
 	return text
 }
@@ -182,7 +184,7 @@ func (d Diagnosis) textFailures(w *writer) {
 	for _, f := range d.Failures {
 		w.line("  ", fmt.Sprintf("%s: %s", f.Source, f.Text))
 		w.line("    ", fmt.Sprintf("%s, first %s, last %s (%s ago)", plural(f.Count, "time", "times"), clock(f.First, d.At), clock(f.Last, d.At),
-			human(d.At.Sub(f.Last))))
+			show.Duration(d.At.Sub(f.Last))))
 	}
 }
 
@@ -193,11 +195,11 @@ func (d Diagnosis) next() string {
 	}
 	switch wait := d.Next.At.Sub(d.At); {
 	case d.Next.Reason == nextRunning || d.Next.Reason == nextQueued:
-		return fmt.Sprintf("now (%s for %s)", d.Next.Reason, human(-wait))
+		return fmt.Sprintf("now (%s for %s)", d.Next.Reason, show.Duration(-wait))
 	case wait > 0:
-		return fmt.Sprintf("in %s at the latest, %s (%s)", human(wait), clock(d.Next.At, d.At), d.Next.Reason)
+		return fmt.Sprintf("in %s at the latest, %s (%s)", show.Duration(wait), clock(d.Next.At, d.At), d.Next.Reason)
 	default:
-		return fmt.Sprintf("was due %s ago, %s (%s)", human(-wait), clock(d.Next.At, d.At), d.Next.Reason)
+		return fmt.Sprintf("was due %s ago, %s (%s)", show.Duration(-wait), clock(d.Next.At, d.At), d.Next.Reason)
 	}
 }
 
@@ -215,7 +217,7 @@ func (w *writer) line(indent, text string) { w.wrap(indent, indent+"  ", text) }
 
 func (w *writer) wrap(first, rest, text string) {
 	indent, column, fresh := first, 0, true
-	for word := range strings.FieldsSeq(clean(text)) {
+	for word := range strings.FieldsSeq(show.Clean(text)) {
 		n := utf8.RuneCountInString(word)
 		switch {
 		case fresh:
@@ -241,10 +243,10 @@ func (w *writer) cause(n int, c Cause) {
 	}
 	w.wrap("     -> ", "        ", c.Remedy.Text)
 	if c.Remedy.Command != "" {
-		w.b.WriteString("        $ " + clean(c.Remedy.Command) + "\n")
+		w.b.WriteString("        $ " + show.Clean(c.Remedy.Command) + "\n")
 	}
 	if c.Remedy.Template != "" {
-		w.b.WriteString("        # " + clean(c.Remedy.Template) + "\n")
+		w.b.WriteString("        # " + show.Clean(c.Remedy.Template) + "\n")
 	}
 }
 
@@ -252,31 +254,120 @@ func (w *writer) cause(n int, c Cause) {
 func (c Cause) when(now time.Time) string {
 	since := ""
 	if !c.Since.IsZero() {
-		since = fmt.Sprintf("since %s (%s)", clock(c.Since, now), human(now.Sub(c.Since)))
+		since = fmt.Sprintf("since %s (%s)", clock(c.Since, now), show.Duration(now.Sub(c.Since)))
 	}
 	return joined(since, c.Detail)
 }
 
-// clean returns s with escapes for everything that a terminal might obey, or that would
-// change how the text reads.
-func clean(s string) string {
-	safe := func(r rune) bool {
-		return r == ' ' || unicode.IsGraphic(r) && !unicode.IsSpace(r) && r != utf8.RuneError
+const dateFormat = "2006-01-02 15:04:05 UTC"
+
+// clock returns t in UTC, without the date if that is the date of now.
+func clock(t, now time.Time) string {
+	if t.IsZero() {
+		return "never"
 	}
-	if !strings.ContainsFunc(s, func(r rune) bool { return !safe(r) }) {
-		return s
+	t, now = t.UTC(), now.UTC()
+	if t.YearDay() == now.YearDay() && t.Year() == now.Year() {
+		return t.Format("15:04:05 UTC")
 	}
-	var b strings.Builder
-	for i, r := range s {
-		switch {
-		case safe(r):
-			b.WriteRune(r)
-		case r == utf8.RuneError && !strings.HasPrefix(s[i:], string(utf8.RuneError)):
-			fmt.Fprintf(&b, `\x%02x`, s[i])
-		default:
-			quoted := fmt.Sprintf("%+q", r)
-			b.WriteString(quoted[1 : len(quoted)-1])
-		}
+	return t.Format(dateFormat)
+}
+
+func plural(n int, one, many string) string { return show.Number(n) + " " + verb(n, one, many) }
+
+func verb(n int, one, many string) string {
+	if n == 1 {
+		return one
 	}
-	return b.String()
+	return many
+}
+
+// count returns "1 object" or "2 objects".
+func count(n int, what string) string { return plural(n, what, what+"s") }
+
+func passes(n int) string { return plural(n, "pass", "passes") }
+
+func were(objects int) string { return plural(objects, "object was", "objects were") }
+
+func least(atLeast bool) string {
+	if atLeast {
+		return "at least "
+	}
+	return ""
+}
+
+// names returns " (a, b and 3 more)" for a sample of a number of objects.
+func names(sample []string, of int) string {
+	if len(sample) == 0 {
+		return ""
+	}
+	text := strings.Join(sample, ", ")
+	if of > len(sample) {
+		text += fmt.Sprintf(" and %s more", show.Number(of-len(sample)))
+	}
+	return " (" + text + ")"
+}
+
+// listed returns the first entries of a list.
+func listed(list []string) string {
+	if len(list) <= maxSample {
+		return strings.Join(list, ", ")
+	}
+	return fmt.Sprintf("%s and %s more", strings.Join(list[:maxSample], ", "), show.Number(len(list)-maxSample))
+}
+
+// joined joins the parts that are not empty.
+func joined(parts ...string) string {
+	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), ", ")
+}
+
+// amounts lists remaining content with samples: "2 of pods (a, b), 1 of jobs (c)".
+func amounts(list []Objects, now time.Time) string {
+	var parts []string
+	for _, o := range list {
+		parts = append(parts, fmt.Sprintf("%s%s of %s%s%s", least(o.AtLeast), show.Number(o.Remaining), o.Resource, names(o.Sample, o.Remaining), o.asOf(now)))
+	}
+	return listed(parts)
+}
+
+// asOf returns the time of an old count.
+func (o Objects) asOf(now time.Time) string {
+	if !o.Old {
+		return ""
+	}
+	return ", as of " + clock(o.Counted, now)
+}
+
+// shorten returns a copy of at most limit bytes, which does not keep a longer s in memory.
+func shorten(s string, limit int) string { return strings.Clone(phase.Truncate(s, limit)) }
+
+// plus adds b to a and stops at the largest number.
+func plus(a, b int) int {
+	if sum := a + b; sum >= a || b < 0 {
+		return sum
+	}
+	return int(^uint(0) >> 1)
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// earlier returns the earlier of two times; zero times do not count.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// text returns the text of an error.
+func text(err error) string {
+	if err == nil {
+		return "unknown error"
+	}
+	return cmp.Or(err.Error(), "unknown error")
 }
