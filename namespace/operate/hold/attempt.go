@@ -10,70 +10,68 @@ import (
 	"github.com/nslifecycle/nslifecycle/phase"
 )
 
-// outcome is how an attempt ended.
 type outcome uint8
 
 const (
-	nothing outcome = iota // nothing is due, or somebody else was faster: the watch will tell
-	deleted                // the deletion has begun, and this attempt began it
-	notYet                 // the hold goes on until the time in done
-	keptOut                // the deletion was refused
-	failed                 // it could not be asked for
+	skipped outcome = iota // the namespace is gone, terminating, or no longer on hold
+	deleted                // this attempt began the deletion
+	early                  // the hold lasts until result.until
+	refused                // the deletion is forbidden
+	failed
 )
 
-// done is the end of an attempt for an entry.
-type done struct {
+// result is the end of an attempt.
+type result struct {
 	entry   *entry
-	queue   *queue        // that it was taken from
-	ref     namespace.Ref // what was read; before that what the watch told
+	ref     namespace.Ref // with the uid that was read, if a namespace was read
 	outcome outcome
 	until   time.Time
 	err     error
 }
 
-// conflicts bounds how often an attempt begins anew because the namespace was written
-// between its two steps.
-const conflicts = 4
+// maxConflicts limits the attempts that repeat at once because the namespace was written
+// between the read and the deletion.
+const maxConflicts = 4
 
-// attempt deletes the namespace of an entry, of which the watch told ref, if its hold is
-// over.
-func attempt(ctx context.Context, n Namespaces, ref namespace.Ref) done {
-	var d done
-	for range conflicts {
-		if d = once(ctx, n, ref); !errors.Is(d.err, namespace.ErrConflict) {
+// attempt deletes the namespace ref if its hold has ended.
+func attempt(ctx context.Context, n Namespaces, ref namespace.Ref) result {
+	var r result
+	for range maxConflicts {
+		if r = readAndDelete(ctx, n, ref); !errors.Is(r.err, namespace.ErrConflict) {
 			break
 		}
 	}
-	return d
+	return r
 }
 
-// once reads the namespace and deletes just that.
-func once(ctx context.Context, n Namespaces, ref namespace.Ref) done {
+func readAndDelete(ctx context.Context, n Namespaces, ref namespace.Ref) result {
 	current, err := n.Get(ctx, ref.Name)
 	switch {
 	case errors.Is(err, namespace.ErrNotFound):
-		return done{ref: ref}
+		return result{ref: ref}
 	case err != nil:
-		return done{ref: ref, outcome: failed, err: err}
+		return result{ref: ref, outcome: failed, err: err}
 	case ref.UID != "" && current.UID != ref.UID, current.Phase() == phase.Terminating:
-		return done{ref: ref}
+		return result{ref: ref}
 	}
 	ref.UID = current.UID
 	hold, held, err := declare.HoldOf(current.Meta)
 	switch {
-	case !held || err != nil: // what cannot be read deletes nothing
-		return done{ref: ref}
+	case !held || err != nil: // an invalid hold deletes nothing
+		return result{ref: ref}
 	case !hold.Due(time.Now()):
-		return done{ref: ref, outcome: notYet, until: hold.Until}
+		return result{ref: ref, outcome: early, until: hold.Until}
 	}
 	after, err := n.Delete(ctx, ref.Name, namespace.Preconditions{UID: current.UID, ResourceVersion: current.ResourceVersion})
 	switch {
 	case err == nil && after.Phase() == phase.Terminating:
-		return done{ref: ref, outcome: deleted}
-	case err == nil, errors.Is(err, namespace.ErrNotFound): // the clock there is behind, or it is gone
-		return done{ref: ref}
+		return result{ref: ref, outcome: deleted}
+	case err == nil: // the clock of the storage is behind
+		return result{ref: ref}
+	case errors.Is(err, namespace.ErrNotFound):
+		return result{ref: ref}
 	case errors.Is(err, namespace.ErrForbidden), errors.Is(err, namespace.ErrInvalid):
-		return done{ref: ref, outcome: keptOut, err: err}
+		return result{ref: ref, outcome: refused, err: err}
 	}
-	return done{ref: ref, outcome: failed, err: err}
+	return result{ref: ref, outcome: failed, err: err}
 }

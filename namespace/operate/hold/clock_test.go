@@ -4,28 +4,30 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nslifecycle/nslifecycle/namespace/declare"
 	"github.com/stretchr/testify/require"
+
+	"github.com/nslifecycle/nslifecycle/namespace/declare"
+	"github.com/nslifecycle/nslifecycle/namespace/internal/follow"
 )
 
-// When the machine's clock is set forward, or the machine has slept, no timer fires: the
-// loop looks at the time of day once a minute, and finds what is due by then.
-func TestClockIsLookedAtPeriodically(t *testing.T) {
-	options, err := (*Options)(nil).withDefaults()
-	require.NoError(t, err)
-	l := newLoop(t.Context(), nil, options)
+// When the clock is set forward or the machine wakes up, no timer fires: the loop looks at
+// the time of day once a minute, and finds the holds that have ended by then.
+func TestClockIsReadPeriodically(t *testing.T) {
+	l := newLoop(nil, Options{}.withDefaults())
+	hold := func(name string, until time.Time) {
+		l.update(follow.Update[declare.HoldEvent]{Kind: follow.Change, Event: declare.HoldEvent{Type: declare.HoldSet, Name: name, UID: "uid", Until: until}})
+	}
 	now := time.Now()
-	require.Equal(t, most, l.idle(now), "without a hold")
+	require.Equal(t, maxIdle, l.untilDue(now), "no hold")
 
-	l.heard(news{event: declare.HoldEvent{Type: declare.HoldSet, Name: "a", UID: "uid", Until: now.Add(100 * time.Hour)}})
-	require.Equal(t, most, l.idle(now), "with a hold that ends later")
-	l.fire(now.Add(most))
-	require.Empty(t, l.fresh.waiting)
+	hold("a", now.Add(100*time.Hour))
+	require.Equal(t, maxIdle, l.untilDue(now), "the hold ends later")
+	require.Nil(t, l.next(now.Add(maxIdle)))
 
 	jumped := now.Add(100 * time.Hour)
-	l.fire(jumped)
-	require.Len(t, l.fresh.waiting, 1)
+	require.Equal(t, "a", l.next(jumped).ref.Name)
+	l.ends.Remove(l.entries["a"])
 
-	l.heard(news{event: declare.HoldEvent{Type: declare.HoldSet, Name: "b", UID: "uid", Until: jumped.Add(time.Second)}})
-	require.LessOrEqual(t, l.idle(jumped), time.Second, "with a hold that ends before")
+	hold("b", jumped.Add(time.Second))
+	require.LessOrEqual(t, l.untilDue(jumped), time.Second, "the hold ends earlier")
 }

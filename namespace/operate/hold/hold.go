@@ -1,40 +1,35 @@
-// Package hold begins the deletion of namespaces that are on hold when their time has
-// come ([declare.Hold]).
+// Package hold deletes namespaces whose hold has ended ([declare.Hold]).
 //
-// A hold is an annotation of an Active namespace, which everybody can see and, until the
-// deletion has begun, take off; where namespaces are kept there is an index of the holds.
-// [Run] follows the index and waits. When a hold is over it reads the namespace, and asks
-// for the deletion of exactly what it has read: of that incarnation, at that version. So
-// a hold that was taken off or moved by then is never carried out, whoever was faster,
-// and any number of processes may run it beside each other (rules R8 and R11): all of
-// them try, one succeeds, and a crash costs nothing but time, as nothing is kept here.
+// A hold is an annotation of an Active namespace. Everyone can see it, and can remove it
+// until the deletion has begun. [Run] follows the index of holds and waits. When a hold ends,
+// it reads the namespace and deletes exactly the incarnation and version that it read. So a
+// hold that was removed or moved in time is never carried out, and any number of processes
+// may run this package side by side (rules R8 and R11): all of them try, one succeeds. The
+// package stores nothing, so a crash costs only time.
 //
-// What keeps a namespace from being deleted does so when its hold is over as well, such
-// as a protection. Such a namespace stays on hold, its deletion is tried again from time
-// to time, and becomes effective once nothing keeps it any more.
+// An obstacle to the deletion, a protection for example, also applies at the end of a hold.
+// The namespace then stays on hold, and the deletion is retried until it succeeds. If a
+// client writes the namespace between each read and deletion, the attempt repeats a few
+// times at once and then after the backoff; the client's first pause is enough.
 //
-// A namespace that somebody writes between each read and the deletion of what was read
-// stays on hold for as long: an attempt begins anew a few times at once, and then after
-// the backoff, and the first pause of the writer is enough.
+// This package deletes with its own permissions, so a user who may set a hold may in effect
+// delete the namespace: see [declare.HoldAnnotation]. Where holds and graces are used, at
+// least one process must run it, or they never end.
 //
-// Whoever may set a hold may delete the namespace so, as this package asks with its own
-// rights: see [declare.HoldAnnotation]. Some process must run it where graces and holds
-// are used, otherwise they never end.
-//
-// A hold that is waited for costs about 230 bytes in each process, and nothing else: no
-// goroutine, no timer, no request.
+// Each process needs about 200 bytes for each hold, and no goroutine, timer or request
+// until it ends.
 //
 // # Clocks
 //
-// The end of a hold is a time of day. It is compared with the clock of the process that
-// runs this package, at least every minute, and before every deletion. Where that clock
-// is set forward, holds end early by as much; where it is set back, or the machine was
-// suspended, late, but by no more than a minute after the clock shows the time. Where
-// namespaces are kept the time may be looked at again: a namespace with a grace is not
-// deleted before its hold is over there too.
+// The end of a hold is a time of day. Run compares it with the clock of its process at least
+// every minute, and before every deletion. If that clock is set forward, holds end early by
+// as much. If it is set back, or the machine was suspended, holds end at most a minute after
+// the clock shows the time. The storage may check the time again: a registry does not
+// delete a namespace with a grace before its hold has ended by the registry's own clock.
 package hold
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -42,129 +37,111 @@ import (
 	"time"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/backoff"
 	"github.com/nslifecycle/nslifecycle/namespace/declare"
 )
 
-// Namespaces is where namespaces are kept. Package registry has one.
+// Namespaces is the storage of namespaces. Package registry implements it.
 type Namespaces interface {
-	// Get returns a namespace as it is now, or [namespace.ErrNotFound].
+	// Get returns the current namespace, or [namespace.ErrNotFound].
 	Get(ctx context.Context, name string) (namespace.Namespace, error)
-	// Delete asks for the deletion of a namespace, if it is as only says, and returns it
-	// as it is then.
+	// Delete deletes a namespace that satisfies only, and returns its new state.
 	Delete(ctx context.Context, name string, only namespace.Preconditions) (namespace.Namespace, error)
-	// Holds yields, when after is empty, a HoldSet for each namespace that is on hold,
-	// then a HoldsSynced, then what happens; when it is the Token of an earlier event,
-	// what happened since. It ends with [namespace.ErrGone] when that is no longer
-	// known.
+	// Holds yields, if after is empty, a HoldSet for each namespace on hold, a HoldsSynced,
+	// and then each change. If after is the Token of an earlier event, it yields the
+	// changes since, a HoldsSynced, and then each change. It ends with [namespace.ErrGone]
+	// if it no longer knows the changes since after.
 	Holds(ctx context.Context, after string) iter.Seq2[declare.HoldEvent, error]
 }
 
-// Options are what a host may choose. The zero value of each field, and a nil *Options,
-// stand for the default; a negative value is refused by [Run].
+// Options configure [Run]. The zero value of a field selects its default.
 type Options struct {
-	// Workers bounds the deletions that are asked for at the same time; default 8, at
-	// least 2. At most half of them are for namespaces whose deletion was tried before,
-	// so that these never take the place of others (rule R10).
+	// Workers bounds the concurrent deletions; default 8, at least 2. Retries get at most
+	// half of the workers, so that they do not delay first attempts (rule R10), and at
+	// least one.
 	Workers int
-	// Patience is how long one deletion may take before it counts as failed; default
-	// 30 s.
+	// Patience is how long one deletion may take before it counts as failed; default 30 s.
 	Patience time.Duration
-	// MinDelay and MaxDelay are the first and the longest delay of the exponential
-	// backoff after a deletion that was refused or failed, for each namespace on its
-	// own, and after a watch that was lost; defaults 1 s and 1 min. The delay is cut by
-	// up to a quarter at random.
+	// MinDelay and MaxDelay are the first and the longest delay of the exponential backoff
+	// of a namespace after a refused or failed deletion, and of the watch after a failure;
+	// defaults 1 s and 1 min. Each delay is shortened by up to a quarter at random.
 	MinDelay, MaxDelay time.Duration
-	// Hooks are told what happens; default: nobody is.
+	// Hooks observe Run. By default there are none.
 	Hooks Hooks
 	// Logger gets one line for each change of a namespace's state, never one for each
-	// try; default: none.
+	// attempt. By default nothing is logged.
 	Logger *slog.Logger
 }
 
-// Hooks are told what happens, for metrics and alerts. Each is optional. They are called
-// one at a time, by the goroutine that runs [Run]; so they must be quick. One that panics
-// makes Run panic, after everything that it started has ended.
+// Hooks observe [Run], for metrics and alerts. Each function is optional. Run calls them one
+// at a time in its own goroutine, so they must return quickly. A hook that panics makes Run
+// panic, after everything that it started has ended.
 type Hooks struct {
-	// Deleted: this process has begun the deletion of a namespace whose hold was over.
+	// Deleted: this process has begun the deletion of a namespace whose hold had ended.
 	Deleted func(ref namespace.Ref)
-	// Refused: the deletion was refused, by a protection, say ([namespace.ErrForbidden]
-	// or [namespace.ErrInvalid]). It is told once of a hold, until the causes of the error
-	// change (one without causes: its text), and will be tried again.
+	// Refused: the deletion was refused with [namespace.ErrForbidden] or
+	// [namespace.ErrInvalid], because of a protection for example. It will be retried, and is
+	// reported again only for another hold or when the causes of err change (for an err
+	// without causes: its text).
 	Refused func(ref namespace.Ref, err error)
-	// Failed: the deletion could not be asked for. It is told once of a hold, and will be
-	// tried again.
+	// Failed: the deletion failed. It will be retried, and is reported once for each hold.
 	Failed func(ref namespace.Ref, err error)
-	// Lost: the watch of the holds ended, and will be had again. It is told once, until
-	// that has happened.
+	// Lost: the watch of the holds failed. It will be resumed, and is reported again only
+	// after it has worked in between.
 	Lost func(err error)
 }
 
-// The defaults of [Options].
-const (
-	defaultWorkers  = 8
-	defaultPatience = 30 * time.Second
-	defaultMinDelay = time.Second
-	defaultMaxDelay = time.Minute
-
-	minWorkers = 2 // so that half of them is one
-)
-
-// Run deletes namespaces whose hold is over, until ctx ends; then it returns nil, and
-// nothing that it started runs on. No failure ends it. It deletes what is on hold whoever
-// has put it there, which every update of a namespace can. Missing arguments and options out
-// of range are refused with [namespace.ErrBadRequest].
-func Run(ctx context.Context, n Namespaces, o *Options) error {
-	switch {
-	case ctx == nil:
-		return refused("a context is required")
-	case n == nil:
-		return refused("the namespaces are nil")
+// Run deletes each namespace whose hold ends, regardless of who set the hold, until ctx
+// ends. It then waits for every goroutine that it started and returns nil. No failure ends
+// it. Run returns [namespace.ErrBadRequest] if n is nil or an option is out of range. A nil
+// opts selects the defaults.
+func Run(ctx context.Context, n Namespaces, opts *Options) error {
+	if n == nil {
+		return badRequest("the namespaces are nil")
 	}
-	options, err := o.withDefaults()
-	if err != nil {
+	var options Options
+	if opts != nil {
+		options = *opts
+	}
+	options = options.withDefaults()
+	if err := options.validate(); err != nil {
 		return err
 	}
-	newLoop(ctx, n, options).run()
+	newLoop(n, options).run(ctx)
 	return nil
 }
 
-// withDefaults returns the options to run with.
-func (o *Options) withDefaults() (Options, error) {
-	var opts Options
-	if o != nil {
-		opts = *o
+func (o Options) withDefaults() Options {
+	o.Workers = cmp.Or(o.Workers, 8)
+	o.Patience = cmp.Or(o.Patience, 30*time.Second)
+	o.MinDelay = cmp.Or(o.MinDelay, time.Second)
+	o.MaxDelay = cmp.Or(o.MaxDelay, max(time.Minute, o.MinDelay))
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	if opts.Workers == 0 {
-		opts.Workers = defaultWorkers
-	}
-	if opts.Workers < minWorkers {
-		return opts, refused(fmt.Sprintf("Options.Workers must be at least %d, got %d", minWorkers, opts.Workers))
-	}
-	for _, d := range []struct {
-		field    string
-		value    *time.Duration
-		fallback time.Duration
-	}{
-		{"Patience", &opts.Patience, defaultPatience},
-		{"MinDelay", &opts.MinDelay, defaultMinDelay},
-		{"MaxDelay", &opts.MaxDelay, max(defaultMaxDelay, opts.MinDelay)},
-	} {
-		if *d.value == 0 {
-			*d.value = d.fallback
-		}
-		if *d.value < 0 {
-			return opts, refused(fmt.Sprintf("Options.%s cannot be negative, got %v", d.field, *d.value))
-		}
-	}
-	if opts.MinDelay > opts.MaxDelay {
-		return opts, refused(fmt.Sprintf("Options.MinDelay (%v) cannot exceed Options.MaxDelay (%v)", opts.MinDelay, opts.MaxDelay))
-	}
-	if opts.Logger == nil {
-		opts.Logger = slog.New(slog.DiscardHandler)
-	}
-	return opts, nil
+	return o
 }
 
-func refused(why string) error {
-	return &namespace.Error{Kind: namespace.ErrBadRequest, Resource: namespace.Resource, Message: "hold: " + why}
+func (o Options) validate() error {
+	switch {
+	case o.Workers < 2:
+		return badRequest("Options.Workers must be at least 2, got %d", o.Workers)
+	case o.Patience < 0:
+		return badRequest("Options.Patience cannot be negative, got %v", o.Patience)
+	case o.MinDelay < 0:
+		return badRequest("Options.MinDelay cannot be negative, got %v", o.MinDelay)
+	case o.MaxDelay < 0:
+		return badRequest("Options.MaxDelay cannot be negative, got %v", o.MaxDelay)
+	case o.MinDelay > o.MaxDelay:
+		return badRequest("Options.MinDelay (%v) cannot exceed Options.MaxDelay (%v)", o.MinDelay, o.MaxDelay)
+	}
+	return nil
+}
+
+func (o Options) backoff() backoff.Exponential {
+	return backoff.Exponential{Min: o.MinDelay, Max: o.MaxDelay}
+}
+
+func badRequest(format string, args ...any) error {
+	return &namespace.Error{Kind: namespace.ErrBadRequest, Resource: namespace.Resource, Message: "hold: " + fmt.Sprintf(format, args...)}
 }

@@ -176,9 +176,9 @@ func TestRefusedIsToldOnce(t *testing.T) {
 		w.terminating("x")
 		require.Equal(t, []string{"deleted x"}, w.diary.take())
 		require.Equal(t, []string{
-			`level=WARN msg="the hold of a namespace is over, its deletion was refused; it will be tried again" namespace=x err="protected by a"`,
-			`level=WARN msg="the hold of a namespace is over, its deletion was refused; it will be tried again" namespace=x err="protected by b"`,
-			`level=INFO msg="the hold of a namespace is over, its deletion has begun" namespace=x`,
+			`level=WARN msg="the hold of a namespace has ended, but its deletion was refused; it will be retried" namespace=x err="protected by a"`,
+			`level=WARN msg="the hold of a namespace has ended, but its deletion was refused; it will be retried" namespace=x err="protected by b"`,
+			`level=INFO msg="the hold of a namespace has ended; its deletion has begun" namespace=x`,
 		}, strings.Split(strings.TrimSpace(w.log.String()), "\n"))
 	})
 }
@@ -363,22 +363,20 @@ func TestBadInput(t *testing.T) {
 	cancel()
 	for _, tc := range []struct {
 		name       string
-		ctx        context.Context
 		namespaces hold.Namespaces
 		options    *hold.Options
 		want       string
 	}{
-		{"no context", nil, w, nil, "hold: a context is required"},
-		{"no namespaces", ended, nil, nil, "hold: the namespaces are nil"},
-		{"negative workers", ended, w, &hold.Options{Workers: -1}, "hold: Options.Workers must be at least 2, got -1"},
-		{"one worker", ended, w, &hold.Options{Workers: 1}, "hold: Options.Workers must be at least 2, got 1"},
-		{"negative patience", ended, w, &hold.Options{Patience: -1}, "hold: Options.Patience cannot be negative, got -1ns"},
-		{"negative first delay", ended, w, &hold.Options{MinDelay: -1}, "hold: Options.MinDelay cannot be negative, got -1ns"},
-		{"negative longest delay", ended, w, &hold.Options{MaxDelay: -1}, "hold: Options.MaxDelay cannot be negative, got -1ns"},
-		{"delays", ended, w, &hold.Options{MinDelay: 2, MaxDelay: 1}, "hold: Options.MinDelay (2ns) cannot exceed Options.MaxDelay (1ns)"},
+		{"no namespaces", nil, nil, "hold: the namespaces are nil"},
+		{"negative workers", w, &hold.Options{Workers: -1}, "hold: Options.Workers must be at least 2, got -1"},
+		{"one worker", w, &hold.Options{Workers: 1}, "hold: Options.Workers must be at least 2, got 1"},
+		{"negative patience", w, &hold.Options{Patience: -1}, "hold: Options.Patience cannot be negative, got -1ns"},
+		{"negative first delay", w, &hold.Options{MinDelay: -1}, "hold: Options.MinDelay cannot be negative, got -1ns"},
+		{"negative longest delay", w, &hold.Options{MaxDelay: -1}, "hold: Options.MaxDelay cannot be negative, got -1ns"},
+		{"delays", w, &hold.Options{MinDelay: 2, MaxDelay: 1}, "hold: Options.MinDelay (2ns) cannot exceed Options.MaxDelay (1ns)"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			err := hold.Run(tc.ctx, tc.namespaces, tc.options)
+			err := hold.Run(ended, tc.namespaces, tc.options)
 			require.ErrorIs(t, err, namespace.ErrBadRequest)
 			require.EqualError(t, err, tc.want)
 		})

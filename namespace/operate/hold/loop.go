@@ -11,228 +11,236 @@ import (
 
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/declare"
+	"github.com/nslifecycle/nslifecycle/namespace/internal/follow"
+	"github.com/nslifecycle/nslifecycle/namespace/internal/priority"
 )
 
-// entry is what a loop knows of one namespace on hold.
+// entry is the state of one namespace on hold. It is in exactly one of three places: in
+// loop.ends until its hold ends and a worker is free, in loop.retries after an attempt that
+// did not delete the namespace, or in an attempt.
 type entry struct {
-	ref     namespace.Ref
-	until   time.Time
-	at      time.Time // when its timer fires
-	timers  *timers   // where that is
-	slot    int       // in there; -1: it has none
-	state   state
-	tries   uint8  // since its hold is over
-	listing uint32 // the last listing that had it
-	refused uint64 // the refusal that was told last of its hold, see refusal
-	failed  bool   // that it failed was told of its hold
-	anew    bool   // its hold has changed while it ran
-	over    bool   // it is on hold no longer
+	ref      namespace.Ref
+	until    time.Time // the end of the hold
+	due      time.Time // of the next attempt
+	refusal  uint64    // digest of the refusal of this hold that was reported last
+	slot     int32     // in ends or retries; zero in an attempt
+	failures int32     // of attempts since the hold ended
+	listing  uint32    // the last listing that contained it
+	retrying bool      // in retries, or in an attempt that was there before
+	failed   bool      // a failure of this hold was reported
+	moved    bool      // the hold changed during the attempt
+	gone     bool      // no longer on hold
 }
 
-type state uint8
+// maxIdle bounds the time between two looks at the clock: no timer fires when the clock is
+// set forward or the machine wakes up.
+const maxIdle = time.Minute
 
-const (
-	resting state = iota // until its timer
-	queued
-	running
-)
-
-// most is the longest time for which the time of day is not looked at.
-const most = time.Minute
-
-// loop is one Run. One goroutine owns all of it; the watch and the attempts run in
-// goroutines of their own and report over channels.
+// loop is one Run. One goroutine owns it. The watch and the attempts run in goroutines of
+// their own and report over channels.
 type loop struct {
-	ctx        context.Context
 	namespaces Namespaces
 	options    Options
 	entries    map[string]*entry
-	ends       timers // of holds, by the time of day
-	retries    timers // by the time that has passed, whatever the clock is set to
-	fresh      queue  // first attempts
-	again      queue  // others
-	listing    uint32
-	lost       bool // the watch is lost, and that was told
+	ends       *priority.Queue[*entry] // by time of day
+	retries    *priority.Queue[*entry] // by monotonic time
+	running    int                     // attempts
+	retrying   int                     // attempts of entries from retries
+	listing    uint32                  // the number of the last listing
 
-	news  chan news
-	done  chan done
-	tasks sync.WaitGroup
+	tasks   sync.WaitGroup
+	updates chan follow.Update[declare.HoldEvent]
+	results chan result
 }
 
-// queue are entries that wait for a worker, and how many have one.
-type queue struct {
-	waiting []*entry
-	running int
-}
-
-func newLoop(ctx context.Context, n Namespaces, o Options) *loop {
+func newLoop(n Namespaces, o Options) *loop {
+	queue := func() *priority.Queue[*entry] {
+		return priority.New(func(a, b *entry) bool { return a.due.Before(b.due) }, func(e *entry) *int32 { return &e.slot })
+	}
 	return &loop{
-		ctx: ctx, namespaces: n, options: o, entries: map[string]*entry{},
-		news: make(chan news), done: make(chan done),
+		namespaces: n, options: o, entries: map[string]*entry{}, ends: queue(), retries: queue(),
+		updates: make(chan follow.Update[declare.HoldEvent]), results: make(chan result),
 	}
 }
 
 // run works until ctx ends, and then until everything that it started has ended.
-func (l *loop) run() {
-	var cancel context.CancelFunc
-	l.ctx, cancel = context.WithCancel(l.ctx)
+func (l *loop) run(ctx context.Context) {
 	defer l.tasks.Wait()
+	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	w := watcher{namespaces: l.namespaces, tell: l.news, options: &l.options}
-	l.tasks.Go(func() { w.run(l.ctx) })
-	timer := time.NewTimer(most)
+	l.tasks.Go(func() {
+		follow.Run(ctx, follow.Options[declare.HoldEvent]{
+			Watch:   l.namespaces.Holds,
+			Inspect: func(e declare.HoldEvent) (string, bool) { return e.Token, e.Type == declare.HoldsSynced },
+			Backoff: l.options.backoff(),
+		}, l.updates)
+	})
+	timer := time.NewTimer(0)
 	defer timer.Stop()
-	for l.ctx.Err() == nil {
-		timer.Reset(l.idle(time.Now()))
+	for ctx.Err() == nil {
+		for e := l.next(time.Now()); e != nil; e = l.next(time.Now()) {
+			l.start(ctx, e)
+		}
+		timer.Reset(l.untilDue(time.Now()))
 		select {
-		case n := <-l.news:
-			l.heard(n)
-		case d := <-l.done:
-			l.finish(d)
+		case u := <-l.updates:
+			l.update(u)
+		case r := <-l.results:
+			if ctx.Err() == nil {
+				l.finish(r)
+			}
 		case <-timer.C:
-			l.fire(time.Now())
-		case <-l.ctx.Done():
-			return
-		}
-		l.dispatch()
-	}
-}
-
-// idle returns the time until the next hold is due, at most most: a clock that is set
-// forward, or a machine that slept, fires no timer.
-func (l *loop) idle(now time.Time) time.Duration {
-	return min(l.ends.next(now), l.retries.next(now), most)
-}
-
-// fire queues what is due.
-func (l *loop) fire(now time.Time) {
-	for e := l.ends.pop(now); e != nil; e = l.ends.pop(now) {
-		l.fresh.push(e)
-	}
-	for e := l.retries.pop(now); e != nil; e = l.retries.pop(now) {
-		l.again.push(e)
-	}
-}
-
-// dispatch starts attempts while there are workers. One is for further attempts if
-// there are any to make, at most half of them are.
-func (l *loop) dispatch() {
-	for l.fresh.running+l.again.running < l.options.Workers {
-		started := l.again.running == 0 && l.start(&l.again) || l.start(&l.fresh) ||
-			l.again.running < l.options.Workers/2 && l.start(&l.again)
-		if !started {
-			return
+		case <-ctx.Done():
 		}
 	}
 }
 
-func (q *queue) push(e *entry) {
-	e.state = queued
-	q.waiting = append(q.waiting, e)
-}
-
-// pop returns the next entry that is on hold still, or nil.
-func (q *queue) pop() *entry {
-	for len(q.waiting) > 0 {
-		e := q.waiting[0]
-		q.waiting[0] = nil
-		if q.waiting = q.waiting[1:]; !e.over {
-			return e
-		}
+// next returns the entry whose attempt is to start now, or nil. First attempts come before
+// retries, but one worker always serves retries if any is due, and at most half of the
+// workers do.
+func (l *loop) next(now time.Time) *entry {
+	if l.running == l.options.Workers {
+		return nil
 	}
-	q.waiting = nil
+	first, firstDue := l.ends.First()
+	retry, retryDue := l.retries.First()
+	firstDue = firstDue && !now.Before(first.due)
+	retryDue = retryDue && !now.Before(retry.due) && l.mayRetry()
+	switch {
+	case retryDue && (l.retrying == 0 || !firstDue):
+		return retry
+	case firstDue:
+		return first
+	}
 	return nil
 }
 
-// start begins an attempt for the next one in q, and reports whether there is one.
-func (l *loop) start(q *queue) bool {
-	e := q.pop()
-	if e == nil {
-		return false
+func (l *loop) mayRetry() bool { return l.retrying < l.options.Workers/2 }
+
+// untilDue returns the time until next may return another entry.
+func (l *loop) untilDue(now time.Time) time.Duration {
+	wait := maxIdle
+	if l.running == l.options.Workers {
+		return wait
 	}
-	e.state, e.anew = running, false
-	q.running++
+	if first, ok := l.ends.First(); ok {
+		wait = min(wait, first.due.Sub(now))
+	}
+	if retry, ok := l.retries.First(); ok && l.mayRetry() {
+		wait = min(wait, retry.due.Sub(now))
+	}
+	return wait
+}
+
+// start begins an attempt for e.
+func (l *loop) start(ctx context.Context, e *entry) {
+	l.queueOf(e).Remove(e)
+	e.moved = false
+	l.running++
+	if e.retrying {
+		l.retrying++
+	}
 	ref := e.ref
 	l.tasks.Go(func() {
-		ctx, cancel := context.WithTimeout(l.ctx, l.options.Patience)
+		within, cancel := context.WithTimeout(ctx, l.options.Patience)
 		defer cancel()
-		d := attempt(ctx, l.namespaces, ref)
-		d.entry, d.queue = e, q
+		r := attempt(within, l.namespaces, ref)
+		r.entry = e
 		select {
-		case l.done <- d:
-		case <-l.ctx.Done():
+		case l.results <- r:
+		case <-ctx.Done():
 		}
 	})
-	return true
 }
 
-// finish takes up the end of an attempt. Whatever it was, only the watch tells that a
-// namespace is on hold no longer; until then it is looked at again.
-func (l *loop) finish(d done) {
-	e := d.entry
-	d.queue.running--
-	e.state = resting
-	l.tell(d)
+// finish handles the end of an attempt. Only the watch decides that a namespace is no longer
+// on hold; until it does, attempts follow.
+//
+//	the attempt                                     the next attempt
+//	ended after the namespace had left the index    none
+//	ended after the hold was moved                  at the new end of the hold
+//	found that the hold lasts longer                at that end
+//	anything else                                   after the backoff
+func (l *loop) finish(r result) {
+	e := r.entry
+	l.running--
+	if e.retrying {
+		l.retrying--
+	}
+	l.report(r)
 	switch {
-	case e.over:
-	case e.anew:
-		l.rest(e, e.until)
-	case d.outcome == notYet:
-		l.rest(e, d.until)
+	case e.gone:
+	case e.moved:
+		l.waitUntil(e, e.until)
+	case r.outcome == early:
+		l.waitUntil(e, r.until)
 	default:
-		l.retries.set(e, time.Now().Add(l.options.delay(e.tries)))
-		e.tries = more(e.tries)
+		e.retrying, e.due = true, time.Now().Add(l.options.backoff().Delay(int(e.failures)))
+		e.failures++
+		l.retries.Set(e)
 	}
 }
 
-// rest lets e wait for the end of its hold.
-func (l *loop) rest(e *entry, until time.Time) {
-	e.tries = 0
-	l.ends.set(e, until)
+// waitUntil makes the next attempt for e the first one, at the end of its hold.
+func (l *loop) waitUntil(e *entry, until time.Time) {
+	l.queueOf(e).Remove(e)
+	e.retrying, e.failures, e.due = false, 0, until
+	l.ends.Set(e)
 }
 
-// tell tells what an attempt came to, unless that was told before of the same hold.
-func (l *loop) tell(d done) {
-	e := d.entry
-	if e.anew { // what is told is of the hold that was
-		e = &entry{}
+func (l *loop) queueOf(e *entry) *priority.Queue[*entry] {
+	if e.retrying {
+		return l.retries
 	}
-	hooks, attrs := l.options.Hooks, []slog.Attr{slog.String("namespace", d.ref.Name), slog.String("uid", d.ref.UID)}
-	if d.err != nil {
-		attrs = append(attrs, slog.Any("err", d.err))
+	return l.ends
+}
+
+// report logs the outcome of an attempt and calls its hook, unless that has been done for
+// the same hold.
+func (l *loop) report(r result) {
+	e, hooks := r.entry, l.options.Hooks
+	if e.moved {
+		e = &entry{} // the outcome is of the hold before
 	}
-	switch d.outcome {
+	attrs := []slog.Attr{slog.String("namespace", r.ref.Name), slog.String("uid", r.ref.UID)}
+	if r.err != nil {
+		attrs = append(attrs, slog.Any("err", r.err))
+	}
+	switch r.outcome {
 	case deleted:
-		l.line(slog.LevelInfo, "the hold of a namespace is over, its deletion has begun", attrs)
+		l.log(slog.LevelInfo, "the hold of a namespace has ended; its deletion has begun", attrs...)
 		if hooks.Deleted != nil {
-			hooks.Deleted(d.ref)
+			hooks.Deleted(r.ref)
 		}
-	case keptOut:
-		if which := refusal(d.err); e.refused != which {
-			e.refused = which
-			l.line(slog.LevelWarn, "the hold of a namespace is over, its deletion was refused; it will be tried again", attrs)
-			if hooks.Refused != nil {
-				hooks.Refused(d.ref, d.err)
-			}
+	case refused:
+		refusal := digest(r.err)
+		if e.refusal == refusal {
+			return
+		}
+		e.refusal = refusal
+		l.log(slog.LevelWarn, "the hold of a namespace has ended, but its deletion was refused; it will be retried", attrs...)
+		if hooks.Refused != nil {
+			hooks.Refused(r.ref, r.err)
 		}
 	case failed:
-		if l.ctx.Err() == nil && !e.failed {
-			e.failed = true
-			l.line(slog.LevelWarn, "the hold of a namespace is over, its deletion failed; it will be tried again", attrs)
-			if hooks.Failed != nil {
-				hooks.Failed(d.ref, d.err)
-			}
+		if e.failed {
+			return
+		}
+		e.failed = true
+		l.log(slog.LevelWarn, "the hold of a namespace has ended, but its deletion failed; it will be retried", attrs...)
+		if hooks.Failed != nil {
+			hooks.Failed(r.ref, r.err)
 		}
 	}
 }
 
-// refusal tells refusals apart: by their causes, where they have any, since their texts
-// may name what changes all the time.
-func refusal(err error) uint64 {
+// digest identifies a refusal by its causes, if it has any, because its text may change with
+// each attempt.
+func digest(err error) uint64 {
 	h := fnv.New64a()
-	var refused *namespace.Error
-	if errors.As(err, &refused) && len(refused.Causes) > 0 {
-		for _, c := range refused.Causes {
+	var refusal *namespace.Error
+	if errors.As(err, &refusal) && len(refusal.Causes) > 0 {
+		for _, c := range refusal.Causes {
 			fmt.Fprintf(h, "%s\n%s\n", c.Type, c.Field)
 		}
 	} else {
@@ -241,78 +249,62 @@ func refusal(err error) uint64 {
 	return h.Sum64()
 }
 
-func (l *loop) line(level slog.Level, message string, attrs []slog.Attr) {
+func (l *loop) log(level slog.Level, message string, attrs ...slog.Attr) {
 	l.options.Logger.LogAttrs(context.Background(), level, message, attrs...)
 }
 
-// heard takes up what the watcher tells.
-func (l *loop) heard(n news) {
-	switch {
-	case n.lost != nil:
-		if !l.lost {
-			l.lost = true
-			l.line(slog.LevelWarn, "watch of the holds of namespaces lost", []slog.Attr{slog.Any("err", n.lost)})
-			if l.options.Hooks.Lost != nil {
-				l.options.Hooks.Lost(n.lost)
+// update handles an update of the watch.
+func (l *loop) update(u follow.Update[declare.HoldEvent]) {
+	switch u.Kind {
+	case follow.Listing:
+		l.listing++
+	case follow.Item, follow.Change:
+		switch u.Event.Type {
+		case declare.HoldSet:
+			l.hold(u.Event)
+		case declare.HoldOver:
+			if e := l.entries[u.Event.Name]; e != nil {
+				l.forget(e)
 			}
 		}
-		return
-	case n.anew:
-		l.listing++
-		return
-	}
-	switch n.event.Type {
-	case declare.HoldSet:
-		l.held(n.event)
-	case declare.HoldOver:
-		l.drop(l.entries[n.event.Name])
-	case declare.HoldsSynced:
-		if n.listing {
-			l.sweep()
+	case follow.Complete:
+		for _, e := range l.entries {
+			if e.listing != l.listing {
+				l.forget(e)
+			}
 		}
-		if l.lost {
-			l.lost = false
-			l.line(slog.LevelInfo, "watch of the holds of namespaces resumed", nil)
+	case follow.Lost:
+		l.log(slog.LevelWarn, "the watch of the holds of namespaces failed; it will be resumed", slog.Any("err", u.Err))
+		if l.options.Hooks.Lost != nil {
+			l.options.Hooks.Lost(u.Err)
 		}
+	case follow.Resumed:
+		l.log(slog.LevelInfo, "the watch of the holds of namespaces works again")
 	}
 }
 
-// held takes up that a namespace is on hold, perhaps as it was before.
-func (l *loop) held(event declare.HoldEvent) {
+// hold handles the event that a namespace is on hold, possibly as before.
+func (l *loop) hold(event declare.HoldEvent) {
 	ref := namespace.Ref{Name: event.Name, UID: event.UID}
 	e := l.entries[ref.Name]
-	if e == nil {
-		e = &entry{slot: -1}
+	switch {
+	case e == nil:
+		e = &entry{ref: ref, until: event.Until}
 		l.entries[ref.Name] = e
-	}
-	e.listing = l.listing
-	if e.ref == ref && e.until.Equal(event.Until) {
-		return
-	}
-	e.ref, e.until, e.refused, e.failed = ref, event.Until, 0, false
-	switch e.state {
-	case resting:
-		l.rest(e, e.until)
-	case running:
-		e.anew = true
-	}
-}
-
-// drop forgets an entry, if there is one.
-func (l *loop) drop(e *entry) {
-	if e == nil {
-		return
-	}
-	delete(l.entries, e.ref.Name)
-	e.unset()
-	e.over = true
-}
-
-// sweep drops what a listing that has ended did not have.
-func (l *loop) sweep() {
-	for _, e := range l.entries {
-		if e.listing != l.listing {
-			l.drop(e)
+		l.waitUntil(e, e.until)
+	case e.ref != ref || !e.until.Equal(event.Until):
+		e.ref, e.until, e.refusal, e.failed = ref, event.Until, 0, false
+		if e.slot == 0 {
+			e.moved = true
+		} else {
+			l.waitUntil(e, e.until)
 		}
 	}
+	e.listing = l.listing
+}
+
+func (l *loop) forget(e *entry) {
+	delete(l.entries, e.ref.Name)
+	l.queueOf(e).Remove(e)
+	e.gone = true
 }

@@ -78,7 +78,7 @@ func TestWatchIsLost(t *testing.T) {
 			w.terminating("moved")
 			w.active("restored")
 			require.Equal(t, []string{"deleted kept", "deleted moved", "deleted new"}, w.diary.take())
-			require.Equal(t, 1, strings.Count(w.log.String(), "watch of the holds of namespaces resumed"))
+			require.Equal(t, 1, strings.Count(w.log.String(), "watch of the holds of namespaces works again"))
 			require.Zero(t, reads.of("restored"))
 			if errors.Is(end, namespace.ErrGone) {
 				require.Equal(t, []string{""}, tokens.names(), "a token that is gone is not sent again")
