@@ -50,7 +50,7 @@ func BenchmarkJSON(b *testing.B) {
 	b.Run("decode", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			_, _ = namespace.Decode(data)
+			_, _ = decode(data)
 		}
 	})
 }

@@ -1,6 +1,7 @@
 package namespace
 
 import (
+	"slices"
 	"time"
 
 	"github.com/nslifecycle/nslifecycle/finalizer"
@@ -10,55 +11,73 @@ import (
 // Party is a controller that owns one finalizer and deletes one party's content.
 type Party struct {
 	// Finalizer is the party's token in spec.finalizers. If it is empty, packages pass and
-	// controller use the party of the namespace storage, if it has one, as a registry does.
+	// controller use the default party of the namespace storage, if the storage has one, as a
+	// registry does.
 	Finalizer finalizer.Name
-	// Primary parties write the five conditions under their plain names. The owner
-	// of [finalizer.Kubernetes] always is; other parties write theirs qualified
-	// ("example.com/agent.NamespaceContentRemaining"), so that the conditions of
-	// two parties of one namespace never overwrite each other (rule R9).
+	// Primary makes the party write the five conditions under their plain names. The owner of
+	// [finalizer.Kubernetes] always does. Other parties write theirs under qualified names
+	// ("example.com/agent.NamespaceContentRemaining"), so that two parties of one namespace
+	// never overwrite each other's conditions (rule R9).
 	Primary bool
 }
 
-// Observed is what one pass saw.
+// qualifier returns the prefix of the party's condition types.
+func (p Party) qualifier() string {
+	if p.Primary || p.Finalizer == finalizer.Kubernetes {
+		return ""
+	}
+	return string(p.Finalizer)
+}
+
+// Observed is the result of a party's pass over its content.
 type Observed struct {
 	phase.Observation
-	// UID is the incarnation that was looked at. A decision for another one is to do
-	// nothing (rule R8). Empty: the caller has made sure of it.
+	// UID is the observed incarnation. Decide changes nothing for another one (rule R8). Leave
+	// it empty if the caller has compared the incarnations.
 	UID string
-	// Failed is any error that kept the party from a full look, whether or not a
-	// condition tells of it; while it is set the finalizer stays (rule R7).
+	// Failed is any error that made the observation incomplete, even if a field of Observation
+	// reports it too. The finalizer stays while it is set (rule R7).
 	Failed error
-	// Estimate is how long what remains will take to go; zero: not known.
+	// Estimate is the expected time until the remaining content is deleted; zero if unknown.
 	Estimate time.Duration
 }
 
-// Decision is what must be done next.
-type Decision struct {
-	Status        Status        // the status to write
-	StatusChanged bool          // whether it differs from the one read
-	Finalize      bool          // the party's finalizer may go (rule R7)
-	Finalizers    finalizer.Set // spec.finalizers after that
-	Remove        bool          // after that the namespace must be removed, in the same write (rule R1)
-	Done          bool          // nothing (more) to do for this party after the above
-	After         time.Duration // when to look again by the estimate; zero: no estimate, back off
+// observation returns the observation, with Failed reported as a content failure if no other
+// failure is reported. No condition may then report success (rule R9).
+func (o Observed) observation() phase.Observation {
+	seen := o.Observation
+	if o.Failed != nil && seen.Answered() {
+		seen.Content = []error{o.Failed}
+	}
+	return seen
 }
 
-// Decide is the algorithm: given a namespace as it is stored, a party, what the
-// party's pass over its content saw, and the time, it answers what must be done
-// next. It has no other inputs, changes none of them, and shares nothing with
-// them.
+// Decision is the next step for a party.
+type Decision struct {
+	Status        Status        // the status to write
+	StatusChanged bool          // Status differs from the stored one
+	Finalize      bool          // remove the party's finalizer (rule R7)
+	Finalizers    finalizer.Set // spec.finalizers after that
+	Remove        bool          // remove the namespace in the same write (rule R1)
+	Done          bool          // after these writes the party has nothing left to do
+	After         time.Duration // delay of the next pass by the estimate; zero: none, back off
+}
+
+// Decide returns the next step for a stored namespace, given a party, the result of the party's
+// pass over its content, and the time. It has no other inputs, and the result shares nothing
+// with them.
 //
-// What seen.Waived tells of counts for nothing but in the conditions' texts: whoever
-// observed it has made sure that an operator's waivers were in force.
+// The pass must have begun after the namespace became Terminating (rule R7); no new content can
+// have been created since then (rule R6). The caller writes Status if StatusChanged, then
+// Finalizers if Finalize, each on condition that the stored namespace is still ns; otherwise it
+// reads the namespace again and calls Decide again. If Remove is set, the status need not be
+// written.
 //
-// The pass must have begun after the namespace became Terminating (rule R7); then
-// no new content can have come (rule R6), and the order of doing is: write
-// Status if StatusChanged, write Finalizers if Finalize, both on condition that
-// the namespace is still the one that was given, else read it again and decide
-// again. With Remove the status need not be written: it goes with the object.
+// Decide trusts seen.Waived: the caller must have checked that each waiver was in force. Waived
+// failures appear in condition messages and do not block finalization.
 //
-// Without the party's finalizer there is nothing for it to decide; Remove then
-// tells a host that keeps namespaces itself that this one is still to be removed.
+// If ns does not have the party's finalizer, only Remove can be set. A host with its own
+// storage of namespaces must then still remove ns.
 func Decide(ns Namespace, party Party, seen Observed, now time.Time) Decision {
 	d := Decision{Status: ns.Status.DeepCopy(), Finalizers: ns.Spec.Finalizers, Done: true}
 	switch {
@@ -70,15 +89,15 @@ func Decide(ns Namespace, party Party, seen Observed, now time.Time) Decision {
 		d.Remove = Removable(ns)
 		return d
 	}
-	view := seen.view()
+	content := seen.observation()
 	d.Status = Status{
 		Phase:      phase.Terminating,
-		Conditions: phase.Conditions(ns.Status.Conditions, view, party.qualifier(), now),
+		Conditions: phase.Conditions(ns.Status.Conditions, content, party.qualifier(), now),
 	}
 	d.StatusChanged = !d.Status.equal(ns.Status)
-	if !view.Empty() {
+	if !content.Empty() {
 		d.Done = false
-		if view.Answered() {
+		if content.Answered() {
 			d.After = max(seen.Estimate, 0)
 		}
 		return d
@@ -90,26 +109,13 @@ func Decide(ns Namespace, party Party, seen Observed, now time.Time) Decision {
 	return d
 }
 
-// qualifier returns what the party's condition types begin with.
-func (p Party) qualifier() string {
-	if p.Primary || p.Finalizer == finalizer.Kubernetes {
-		return ""
-	}
-	return string(p.Finalizer)
+// equal compares times as moments.
+func (s Status) equal(t Status) bool {
+	return s.Phase == t.Phase && slices.EqualFunc(s.Conditions, t.Conditions, phase.Condition.Equal)
 }
 
 // LastSeen returns the content that the party's last pass for ns, in any process, saw or could
-// not exclude; see [phase.ContentLastSeen].
+// not exclude (see [phase.ContentLastSeen]).
 func LastSeen(ns Namespace, party Party) []phase.Remaining {
 	return phase.LastSeen(ns.Status.Conditions, party.qualifier())
-}
-
-// view returns the observation with a failure that no condition tells of among
-// those of the content, so that none of them can claim success (rule R9).
-func (o Observed) view() phase.Observation {
-	v := o.Observation
-	if o.Failed != nil && v.Answered() {
-		v.Content = []error{o.Failed}
-	}
-	return v
 }

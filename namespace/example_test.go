@@ -43,11 +43,7 @@ func ExampleDecide() {
 }
 
 func ExampleValidateCreate() {
-	asked, err := namespace.Decode([]byte(`{"metadata":{"name":"team.a"},"spec":{"finalizers":["agent"]}}`))
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	asked := namespace.Namespace{Meta: namespace.Meta{Name: "team.a"}, Spec: namespace.Spec{Finalizers: finalizer.NewSet("agent")}}
 	fmt.Println(namespace.ValidateCreate(namespace.PrepareCreate(asked, finalizer.Kubernetes, "uid-1", time.Now())))
 	// Output:
 	// Namespace "team.a" is invalid: [metadata.name: Invalid value: "team.a": must not contain dots, spec.finalizers: Invalid value: "agent": name is neither a standard finalizer name nor is it fully qualified]

@@ -1,27 +1,37 @@
-// Package namespace defines the Namespace, its validation, and the one pure
-// function that decides what must happen to it next ([Decide]): the
-// finalize-then-delete algorithm, without I/O and without a clock.
+// Package namespace defines the Namespace, its validation, and the pure function that decides
+// its next step ([Decide]): the finalize-then-delete algorithm, without I/O and without a clock.
 //
-// Every request on a namespace has two functions: Prepare sets what the server
-// owns and puts back what the request may not change, and Validate reports every
-// violation of what it returned. [MarkDeleted] and [Removable] say how a
-// namespace dies.
+// Every request on a namespace has two functions. Prepare sets the fields that the server owns
+// and restores those that the request may not change; Validate then reports every violation of
+// the prepared namespace. [MarkDeleted] begins a deletion and [Removable] reports its end.
 //
-// Operators can protect a namespace from deletion, delay its deletion, and waive a
-// failing source, by annotations. Package declare has them, and the functions
-// ValidateCreate, ValidateUpdate, ValidateDelete and PrepareDelete that apply them.
+// Operators can protect a namespace from deletion, delay its deletion, and waive a failing
+// source, by annotations. Package declare has them, and versions of ValidateCreate,
+// ValidateUpdate, ValidateDelete and MarkDeleted that apply them.
 //
-// The design document that comments in this library name with a section is the
-// design proposal "Namespaces" of Kubernetes.
+// The JSON form is that of Kubernetes v1/Namespace. DeepCopy methods copy values; no function
+// changes or keeps its arguments, and all are safe for concurrent use.
 //
-// The JSON form is that of Kubernetes v1/Namespace. Values copy with
-// [Namespace.DeepCopy]; nothing here keeps or aliases what it is given, and
-// everything may be called by any number of goroutines at once.
+// Comments in this library that name "the design document" and a section refer to the design
+// proposal "Namespaces" of Kubernetes.
 package namespace
 
 import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
 	"github.com/nslifecycle/nslifecycle/finalizer"
+	"github.com/nslifecycle/nslifecycle/finalizer/syntax"
 	"github.com/nslifecycle/nslifecycle/phase"
+)
+
+// The names of a namespace in documents, URLs and errors.
+const (
+	Kind       = "Namespace"
+	APIVersion = "v1"
+	Resource   = "namespaces"
 )
 
 // TypeMeta names the kind of a JSON document.
@@ -30,8 +40,7 @@ type TypeMeta struct {
 	APIVersion string `json:"apiVersion,omitempty"`
 }
 
-// Namespace is a named, isolated group of content (design document, "Data
-// Model").
+// Namespace is a named, isolated group of content (design document, "Data Model").
 type Namespace struct {
 	TypeMeta
 	Meta   `json:"metadata"`
@@ -39,26 +48,26 @@ type Namespace struct {
 	Status Status `json:"status"`
 }
 
-// Spec is what the creator asked for.
+// Spec is the desired state.
 type Spec struct {
-	// Finalizers must be empty before the namespace is removed (rule R1). After
-	// creation only finalize changes them (rule R4).
+	// Finalizers must be empty before the namespace is removed (rule R1). After creation
+	// only finalize changes them (rule R4).
 	Finalizers finalizer.Set `json:"finalizers,omitzero"`
 }
 
-// Status is what controllers observed.
+// Status is the observed state.
 type Status struct {
 	Phase      phase.Phase       `json:"phase,omitempty"` // derived from Meta.DeletionTimestamp (rule R2)
 	Conditions []phase.Condition `json:"conditions,omitempty"`
 }
 
-// Meta is the metadata of a namespace and of content.
+// Meta is the metadata of a namespace or of a content object.
 type Meta struct {
 	Name                       string               `json:"name,omitempty"`
 	GenerateName               string               `json:"generateName,omitempty"` // the prefix of a generated name
 	Namespace                  string               `json:"namespace,omitempty"`    // of content; empty for a namespace
-	SelfLink                   string               `json:"selfLink,omitempty"`     // kept for old clients, never set
-	UID                        string               `json:"uid,omitempty"`          // the incarnation; set by the registry
+	SelfLink                   string               `json:"selfLink,omitempty"`     // for old clients, never set
+	UID                        string               `json:"uid,omitempty"`          // the incarnation
 	ResourceVersion            string               `json:"resourceVersion,omitempty"`
 	Generation                 int64                `json:"generation,omitempty"`
 	CreationTimestamp          phase.Time           `json:"creationTimestamp,omitzero"`
@@ -81,7 +90,7 @@ type OwnerReference struct {
 	BlockOwnerDeletion *bool  `json:"blockOwnerDeletion,omitempty"`
 }
 
-// ManagedFieldsEntry records which fields a manager set last.
+// ManagedFieldsEntry records the fields that a manager set last.
 type ManagedFieldsEntry struct {
 	Manager     string     `json:"manager,omitempty"`
 	Operation   string     `json:"operation,omitempty"`
@@ -90,6 +99,27 @@ type ManagedFieldsEntry struct {
 	FieldsType  string     `json:"fieldsType,omitempty"`
 	FieldsV1    RawJSON    `json:"fieldsV1,omitempty"`
 	Subresource string     `json:"subresource,omitempty"`
+}
+
+// RawJSON is an undecoded JSON value. Decoding null makes it empty.
+type RawJSON []byte
+
+// MarshalJSON implements json.Marshaler.
+func (r RawJSON) MarshalJSON() ([]byte, error) {
+	if len(r) == 0 {
+		return []byte("null"), nil
+	}
+	return r, nil
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (r *RawJSON) UnmarshalJSON(data []byte) error {
+	if string(data) == "null" {
+		*r = nil
+		return nil
+	}
+	*r = slices.Clone(data)
+	return nil
 }
 
 // List is a page of namespaces.
@@ -101,25 +131,142 @@ type List struct {
 
 // ListMeta is the metadata of a list.
 type ListMeta struct {
-	SelfLink           string `json:"selfLink,omitempty"` // kept for old clients, never set
+	SelfLink           string `json:"selfLink,omitempty"` // for old clients, never set
 	ResourceVersion    string `json:"resourceVersion,omitempty"`
-	Continue           string `json:"continue,omitempty"` // the token of the next page; empty: this is the last
+	Continue           string `json:"continue,omitempty"` // the token of the next page; empty on the last page
 	RemainingItemCount *int64 `json:"remainingItemCount,omitempty"`
 }
 
 // Phase derives the phase (rule R2).
 func (n Namespace) Phase() phase.Phase { return phase.Of(n.DeletionTimestamp.Time) }
 
-// Stage derives how far a terminating namespace has come; it is empty for an
-// active one.
+// Stage derives the stage of a terminating namespace. It is empty for an active one.
 func (n Namespace) Stage() phase.Stage {
-	held := n.Spec.Finalizers.Len() + n.Finalizers.Len()
-	return phase.StageOf(n.DeletionTimestamp.Time, held, n.Status.Conditions)
+	finalizers := n.Spec.Finalizers.Len() + n.Finalizers.Len()
+	return phase.StageOf(n.DeletionTimestamp.Time, finalizers, n.Status.Conditions)
 }
 
-// Removable reports whether n must be removed from storage, in the very write
-// that made it so: it is terminating and holds no finalizer of either kind (rule
-// R1).
+// Removable reports whether n must be removed from storage: it is terminating and has no
+// finalizer of either kind. The write that makes it removable removes it (rule R1).
 func Removable(n Namespace) bool {
 	return n.Phase() == phase.Terminating && n.Spec.Finalizers.IsZero() && n.Finalizers.IsZero()
+}
+
+// Ref names one incarnation of a namespace.
+type Ref struct {
+	Name string
+	UID  string
+}
+
+// TerminationEvent reports a change of one terminating namespace. The storage of namespaces
+// yields TerminationEvents to controllers (package controller, interface Namespaces).
+type TerminationEvent struct {
+	Type  TerminationEventType
+	Name  string // empty in an [EventSynced]
+	UID   string // the incarnation; empty in an [EventSynced]
+	Token string // resumes the watch after this event; empty: not resumable here
+}
+
+// TerminationEventType is the kind of a [TerminationEvent]. The zero value is invalid.
+type TerminationEventType uint8
+
+// The kinds of termination events.
+const (
+	EventTerminating TerminationEventType = iota + 1 // the namespace is terminating
+	EventRemoved                                     // the namespace is removed
+	EventSynced                                      // all events up to Token have been delivered; no namespace is named
+)
+
+// ResourceType names a type of content, such as "pods" or "widgets.example.com".
+type ResourceType struct {
+	Group string // empty: the core group
+	Name  string // plural and lower case, such as "pods"
+}
+
+// String returns "pods" or "widgets.example.com".
+func (t ResourceType) String() string {
+	if t.Group == "" {
+		return t.Name
+	}
+	return t.Name + "." + t.Group
+}
+
+// Compare orders resource types by name, then by group.
+func (t ResourceType) Compare(u ResourceType) int {
+	if c := strings.Compare(t.Name, u.Name); c != 0 {
+		return c
+	}
+	return strings.Compare(t.Group, u.Group)
+}
+
+// Validate returns nil, or an error that names the field and the rule. The name and the group
+// must be path segments ([syntax.PathSegment]), and the name may not contain dots.
+func (t ResourceType) Validate() error {
+	if err := checkSegment("resource name", t.Name); err != nil {
+		return err
+	}
+	if strings.Contains(t.Name, ".") {
+		return fmt.Errorf("resource name %q: must not contain dots; the group goes into Group", t.Name)
+	}
+	if t.Group == "" {
+		return nil
+	}
+	return checkSegment("resource group", t.Group)
+}
+
+func checkSegment(field, s string) error {
+	if problems := syntax.PathSegment(s); len(problems) > 0 {
+		return fmt.Errorf("%s %q: %s", field, phase.Truncate(s, 100), strings.Join(problems, ", "))
+	}
+	return nil
+}
+
+// DeepCopy returns a namespace that shares nothing with n.
+func (n Namespace) DeepCopy() Namespace {
+	n.Meta = n.Meta.DeepCopy()
+	n.Status = n.Status.DeepCopy() // Spec is immutable: it holds a finalizer.Set only
+	return n
+}
+
+// DeepCopy returns metadata that shares nothing with m.
+func (m Meta) DeepCopy() Meta {
+	m.DeletionGracePeriodSeconds = clone(m.DeletionGracePeriodSeconds)
+	m.Labels = maps.Clone(m.Labels)
+	m.Annotations = maps.Clone(m.Annotations)
+	m.OwnerReferences = slices.Clone(m.OwnerReferences)
+	for i := range m.OwnerReferences {
+		o := &m.OwnerReferences[i]
+		o.Controller = clone(o.Controller)
+		o.BlockOwnerDeletion = clone(o.BlockOwnerDeletion)
+	}
+	m.ManagedFields = slices.Clone(m.ManagedFields)
+	for i := range m.ManagedFields {
+		f := &m.ManagedFields[i]
+		f.FieldsV1 = slices.Clone(f.FieldsV1)
+	}
+	return m
+}
+
+// DeepCopy returns a status that shares nothing with s.
+func (s Status) DeepCopy() Status {
+	s.Conditions = slices.Clone(s.Conditions)
+	return s
+}
+
+// DeepCopy returns a list that shares nothing with l.
+func (l List) DeepCopy() List {
+	l.RemainingItemCount = clone(l.RemainingItemCount)
+	l.Items = slices.Clone(l.Items)
+	for i := range l.Items {
+		l.Items[i] = l.Items[i].DeepCopy()
+	}
+	return l
+}
+
+func clone[T any](p *T) *T {
+	if p == nil {
+		return nil
+	}
+	v := *p
+	return &v
 }

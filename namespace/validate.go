@@ -7,75 +7,105 @@ import (
 	"github.com/nslifecycle/nslifecycle/phase"
 )
 
-// What a namespace is called in documents and in errors.
-const (
-	Kind       = "Namespace"
-	APIVersion = "v1"
-	Resource   = "namespaces"
-)
-
-// ValidateCreate reports whether n, as [PrepareCreate] returned it, may be
-// created. The error is an [*Error] of kind [ErrInvalid] with every violation, or
-// of kind [ErrBadRequest] for a document of another kind.
+// ValidateCreate reports whether n, as [PrepareCreate] returned it, may be created. The error
+// is an [*Error] of kind [ErrInvalid] with every violation, or of kind [ErrBadRequest] for a
+// document of another kind.
 func ValidateCreate(n Namespace) error {
 	if err := checkType(n); err != nil {
 		return err
 	}
-	vs := validateWhole(n)
+	vs := validateObjectMeta(n)
 	for _, name := range n.Spec.Finalizers.All() {
-		vs = append(vs, invalidEach("spec.finalizers", string(name), name.Problems())...)
+		vs.problems("spec.finalizers", string(name), name.Problems())
 	}
-	vs = append(vs, validatePhase(n)...)
-	return n.invalid(append(vs, validateSize(n)...))
+	vs.phase(n)
+	vs.size(n)
+	return Invalid(Kind, Resource, n.Name, vs)
 }
 
-// ValidateUpdate reports whether updated, as [PrepareUpdate] returned it, may
-// take the place of old. Errors are those of [ValidateCreate].
+// ValidateUpdate reports whether updated, as [PrepareUpdate] returned it, may replace old. Its
+// errors are those of [ValidateCreate].
 func ValidateUpdate(old, updated Namespace) error {
 	if err := checkType(updated); err != nil {
 		return err
 	}
-	vs := validateWhole(updated)
-	vs = append(vs, validateKept(old, updated)...)
-	if !updated.Spec.Finalizers.Equal(old.Spec.Finalizers) {
-		vs = append(vs, ForbiddenField("spec.finalizers", "only finalize may change them")) // R4
-	}
-	vs = append(vs, validatePhase(updated)...)
-	return updated.invalid(append(vs, validateSize(updated)...))
+	vs := validateObjectMeta(updated)
+	vs.serverFields(old, updated)
+	vs.sameFinalizers(old, updated)
+	vs.phase(updated)
+	vs.size(updated)
+	return Invalid(Kind, Resource, updated.Name, vs)
 }
 
-// ValidateStatus reports whether updated, as [PrepareStatus] returned it, may
-// take the place of old. Errors are those of [ValidateCreate].
+// ValidateStatus reports whether updated, as [PrepareStatus] returned it, may replace old. Its
+// errors are those of [ValidateCreate].
 func ValidateStatus(old, updated Namespace) error {
 	if err := checkType(updated); err != nil {
 		return err
 	}
-	vs := validateKept(old, updated)
-	if !updated.Spec.Finalizers.Equal(old.Spec.Finalizers) {
-		vs = append(vs, ForbiddenField("spec.finalizers", "only finalize may change them")) // R4
-	}
-	vs = append(vs, validatePhase(updated)...)
-	vs = append(vs, validateConditions(updated.Status.Conditions)...)
-	return updated.invalid(append(vs, validateSize(updated)...))
+	var vs violations
+	vs.serverFields(old, updated)
+	vs.sameFinalizers(old, updated)
+	vs.phase(updated)
+	vs.conditions(updated.Status.Conditions)
+	vs.size(updated)
+	return Invalid(Kind, Resource, updated.Name, vs)
 }
 
-// ValidateFinalize reports whether updated, as [PrepareFinalize] returned it, may
-// take the place of old. Finalizers may be added while the namespace is
-// terminating: a late party may still hold it. Errors are those of
-// [ValidateCreate].
+// ValidateFinalize reports whether updated, as [PrepareFinalize] returned it, may replace old.
+// Finalizers may be added to a terminating namespace, for a party that registers late. Its
+// errors are those of [ValidateCreate].
 func ValidateFinalize(old, updated Namespace) error {
 	if err := checkType(updated); err != nil {
 		return err
 	}
-	vs := validateKept(old, updated)
+	var vs violations
+	vs.serverFields(old, updated)
 	for i, name := range updated.Spec.Finalizers.All() {
-		vs = append(vs, invalidEach(indexed("spec.finalizers", i), string(name), name.Problems())...)
+		vs.problems(indexed("spec.finalizers", i), string(name), name.Problems())
 	}
-	vs = append(vs, validatePhase(updated)...)
-	return updated.invalid(append(vs, validateSize(updated)...))
+	vs.phase(updated)
+	vs.size(updated)
+	return Invalid(Kind, Resource, updated.Name, vs)
 }
 
-func (n Namespace) invalid(vs []Violation) error { return Invalid(Kind, Resource, n.Name, vs) }
+// ValidateDelete reports whether a client may delete n. It returns an [*Error] of kind
+// [ErrForbidden] if the name is among the immortal ones, and of kind [ErrConflict] if n is not
+// the namespace that p asks for.
+func ValidateDelete(n Namespace, p Preconditions, immortal ...string) error {
+	if slices.Contains(immortal, n.Name) {
+		return &Error{Kind: ErrForbidden, Resource: Resource, Name: n.Name,
+			Message: fmt.Sprintf("%s %q is forbidden: this namespace may not be deleted", Resource, n.Name)}
+	}
+	return p.Check(Resource, n.Meta)
+}
+
+// Preconditions restrict a request to one incarnation, or to one version, of an object. Empty
+// fields are not checked.
+type Preconditions struct {
+	UID             string
+	ResourceVersion string
+}
+
+// Check returns nil if m, the metadata of an object of a resource ("namespaces"), fulfills p,
+// and an [*Error] of kind [ErrConflict] otherwise.
+func (p Preconditions) Check(resource string, m Meta) error {
+	for _, c := range []struct{ field, want, have string }{
+		{"UID", p.UID, m.UID},
+		{"ResourceVersion", p.ResourceVersion, m.ResourceVersion},
+	} {
+		if c.want == "" || c.want == c.have {
+			continue
+		}
+		return &Error{Kind: ErrConflict, Resource: resource, Name: m.Name, Message: fmt.Sprintf(
+			"Operation cannot be fulfilled on %s %s: Precondition failed: %s in precondition: %s, %s in object meta: %s",
+			resource, quoted(m.Name), c.field, phase.Truncate(c.want, maxShown), c.field, c.have)}
+	}
+	return nil
+}
+
+// maxShown limits the names that messages repeat, in bytes.
+const maxShown = 256
 
 func checkType(n Namespace) error {
 	if n.TypeMeta == (TypeMeta{Kind, APIVersion}) {
@@ -88,51 +118,48 @@ func checkType(n Namespace) error {
 	}
 }
 
-// validateWhole validates the metadata of a namespace that a client sends.
-func validateWhole(n Namespace) []Violation {
-	vs := ValidateMeta(n.Meta, NameRule{})
+// validateObjectMeta validates the metadata of a namespace that a client sends.
+func validateObjectMeta(n Namespace) violations {
+	vs := violations(ValidateMeta(n.Meta, NameRule{}))
 	if n.Labels[NameLabel] != n.Name {
-		vs = append(vs, InvalidField("metadata.labels", n.Labels[NameLabel], "the label "+NameLabel+" must be the name of the namespace"))
+		vs.invalid("metadata.labels", n.Labels[NameLabel], "the label "+NameLabel+" must be the name of the namespace")
 	}
 	return vs
 }
 
-// validateKept refuses changes of what no request may change. Prepare puts all
-// of it back, but for the name, which says what the request is about.
-func validateKept(old, updated Namespace) []Violation {
-	var vs []Violation
-	for _, f := range []struct{ field, was, is string }{
-		{"metadata.name", old.Name, updated.Name},
-		{"metadata.namespace", old.Meta.Namespace, updated.Meta.Namespace},
-		{"metadata.uid", old.UID, updated.UID},
-		{"metadata.creationTimestamp", stamp(old.CreationTimestamp), stamp(updated.CreationTimestamp)},
-		{"metadata.deletionTimestamp", stamp(old.DeletionTimestamp), stamp(updated.DeletionTimestamp)}, // R3
-	} {
-		if f.was != f.is {
-			vs = append(vs, immutable(f.field, f.is))
-		}
-	}
-	if grace, was := updated.DeletionGracePeriodSeconds, old.DeletionGracePeriodSeconds; !samePointed(grace, was) {
-		vs = append(vs, invalidValue("metadata.deletionGracePeriodSeconds", "", "field is immutable"))
+// serverFields refuses changes of the fields that no request may change. Prepare restores all of
+// them except the name, which identifies the object of the request.
+func (vs *violations) serverFields(old, updated Namespace) {
+	vs.unchanged("metadata.name", old.Name, updated.Name)
+	vs.unchanged("metadata.namespace", old.Meta.Namespace, updated.Meta.Namespace)
+	vs.unchanged("metadata.uid", old.UID, updated.UID)
+	vs.unchanged("metadata.creationTimestamp", timeText(old.CreationTimestamp), timeText(updated.CreationTimestamp))
+	vs.unchanged("metadata.deletionTimestamp", timeText(old.DeletionTimestamp), timeText(updated.DeletionTimestamp)) // R3
+	before, after := old.DeletionGracePeriodSeconds, updated.DeletionGracePeriodSeconds
+	if (before == nil) != (after == nil) || before != nil && *before != *after {
+		vs.broken("metadata.deletionGracePeriodSeconds", "field is immutable")
 	}
 	if old.Phase() == phase.Terminating {
-		vs = append(vs, NoNewFinalizers(old.Meta, updated.Meta)...)
+		vs.add(NoNewFinalizers(old.Meta, updated.Meta)...)
 	}
-	return vs
 }
 
-func stamp(t phase.Time) string {
+func timeText(t phase.Time) string {
 	if t.IsZero() {
 		return ""
 	}
 	return t.UTC().Format("2006-01-02T15:04:05Z")
 }
 
-func samePointed(a, b *int64) bool { return a == b || a != nil && b != nil && *a == *b }
+// sameFinalizers enforces rule R4.
+func (vs *violations) sameFinalizers(old, updated Namespace) {
+	if !updated.Spec.Finalizers.Equal(old.Spec.Finalizers) {
+		vs.forbidden("spec.finalizers", "only finalize may change them")
+	}
+}
 
-// NoNewFinalizers returns a violation when metadata.finalizers of updated has
-// names that old has not: none can be added once an object is being deleted. The
-// caller knows whether it is.
+// NoNewFinalizers returns a violation if metadata.finalizers of updated has names that old does
+// not have. It applies to objects that are being deleted, which the caller must check.
 func NoNewFinalizers(old, updated Meta) []Violation {
 	added, _ := old.Finalizers.Diff(updated.Finalizers)
 	if len(added) == 0 {
@@ -142,62 +169,50 @@ func NoNewFinalizers(old, updated Meta) []Violation {
 	for _, n := range added {
 		names = append(names, string(n))
 	}
-	slices.Sort(names) // as upstream does
+	slices.Sort(names) // as Kubernetes does
 	return []Violation{ForbiddenField("metadata.finalizers", fmt.Sprintf(
 		"no new finalizers can be added if the object is being deleted, found new finalizers %#v", names))}
 }
 
-// validatePhase holds R2 against what a client wrote.
-func validatePhase(n Namespace) []Violation {
-	switch is := n.Phase(); {
-	case n.Status.Phase == is:
-		return nil
-	case is == phase.Active:
-		return []Violation{InvalidField("status.Phase", string(n.Status.Phase), "may only be 'Active' if `deletionTimestamp` is empty")}
+// phase enforces rule R2.
+func (vs *violations) phase(n Namespace) {
+	switch derived := n.Phase(); {
+	case n.Status.Phase == derived:
+	case derived == phase.Active:
+		vs.invalid("status.Phase", string(n.Status.Phase), "may only be 'Active' if `deletionTimestamp` is empty")
 	default:
-		return []Violation{InvalidField("status.Phase", string(n.Status.Phase), "may only be 'Terminating' if `deletionTimestamp` is not empty")}
+		vs.invalid("status.Phase", string(n.Status.Phase), "may only be 'Terminating' if `deletionTimestamp` is not empty")
 	}
 }
 
-func validateConditions(conditions []phase.Condition) []Violation {
-	var vs []Violation
+func (vs *violations) conditions(conditions []phase.Condition) {
 	seen := make(map[phase.ConditionType]bool, len(conditions))
 	for i, c := range conditions {
 		at := indexed("status.conditions", i)
 		switch {
 		case c.Type == "":
-			vs = append(vs, required(at+".type", ""))
+			vs.required(at+".type", "")
 		case seen[c.Type]:
-			vs = append(vs, Violation{FieldDuplicate, at + ".type", "Duplicate value: " + quoted(string(c.Type))})
+			vs.add(Violation{FieldDuplicate, at + ".type", "Duplicate value: " + quoted(string(c.Type))})
 		}
 		seen[c.Type] = true
-		vs = append(vs, text(at+".type", string(c.Type))...)
+		vs.utf8(at+".type", string(c.Type))
 		if c.Status != phase.True && c.Status != phase.False && c.Status != phase.Unknown {
-			vs = append(vs, Violation{FieldNotSupported, at + ".status",
+			vs.add(Violation{FieldNotSupported, at + ".status",
 				"Unsupported value: " + quoted(string(c.Status)) + `: supported values: "False", "True", "Unknown"`})
 		}
-		vs = append(vs, moment(at+".lastTransitionTime", c.LastTransitionTime)...)
-		vs = append(vs, text(at+".reason", c.Reason)...)
-		vs = append(vs, text(at+".message", c.Message)...)
+		vs.time(at+".lastTransitionTime", c.LastTransitionTime)
+		vs.utf8(at+".reason", c.Reason)
+		vs.utf8(at+".message", c.Message)
 	}
-	return vs
 }
 
-// validateSize bounds spec and status; metadata was checked before.
-func validateSize(n Namespace) []Violation {
-	var vs []Violation
-	if sizeOf(n.Spec.Finalizers) > MaxSize {
-		vs = append(vs, tooLong("spec.finalizers", MaxSize))
-	}
+// size limits spec and status; ValidateMeta limits the metadata.
+func (vs *violations) size(n Namespace) {
+	vs.limit("spec.finalizers", setSize(n.Spec.Finalizers), MaxSize)
 	size := 0
 	for _, c := range n.Status.Conditions {
 		size += len(c.Type) + len(c.Status) + len(c.Reason) + len(c.Message)
 	}
-	if size > MaxSize {
-		vs = append(vs, tooLong("status.conditions", MaxSize))
-	}
-	return vs
+	vs.limit("status.conditions", size, MaxSize)
 }
-
-// cut returns s for use inside a message.
-func cut(s string) string { return phase.Truncate(s, 256) }

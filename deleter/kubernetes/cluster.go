@@ -165,10 +165,10 @@ const parallelism = 256
 func (c *Cluster) Content(gvr schema.GroupVersionResource, verbs ...string) (deleter.Content, error) {
 	t := typeInfo{gvr: gvr, verbs: verbsOf(verbs)}
 	if err := t.resource().Validate(); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: %w", deleter.ErrInvalid, err)
 	}
 	if err := (namespace.ResourceType{Name: gvr.Version}).Validate(); err != nil {
-		return nil, fmt.Errorf("version of %s: %w", t.resource(), err)
+		return nil, fmt.Errorf("%w version of %s: %w", deleter.ErrInvalid, t.resource(), err)
 	}
 	if !t.verbs.has(canDelete) && !t.verbs.has(canDeleteCollection) {
 		return nil, fmt.Errorf("%w verbs of %s: neither delete nor deletecollection is among %q", deleter.ErrInvalid, t.resource(), strings.Join(verbs, ", "))

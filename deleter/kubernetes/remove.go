@@ -134,7 +134,7 @@ func (c *Cluster) checkRemove(ctx context.Context, resource namespace.ResourceTy
 	// What makes a path of a namespace and a name, or says which object is meant.
 	err := errors.Join(resource.Validate(), deleter.Target{Namespace: ns, UID: "any"}.ValidateView(), checkName(name))
 	if err != nil {
-		return err
+		return fmt.Errorf("%w: %w", deleter.ErrInvalid, err)
 	}
 	if uid == "" {
 		return fmt.Errorf("%w uid of %s %s/%s: is empty: say which object of that name is meant", deleter.ErrInvalid, resource, ns, name)

@@ -2,6 +2,8 @@ package namespace_test
 
 import (
 	"encoding/json"
+	"os"
+	"reflect"
 	"testing"
 	"time"
 
@@ -30,7 +32,7 @@ func TestJSON(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			n, err := namespace.Decode([]byte(tt.in))
+			n, err := decode([]byte(tt.in))
 			require.NoError(t, err)
 			out, err := json.Marshal(n)
 			require.NoError(t, err)
@@ -42,12 +44,17 @@ func TestJSON(t *testing.T) {
 	require.Equal(t, `{"metadata":{},"items":null}`, string(out))
 }
 
-// What was decoded stays as it is, whatever becomes of the buffer.
-func TestDecodeKeepsNothing(t *testing.T) {
+func decode(data []byte) (n namespace.Namespace, err error) {
+	err = json.Unmarshal(data, &n)
+	return n, err
+}
+
+// A decoded namespace shares nothing with the buffer.
+func TestDecodeSharesNothing(t *testing.T) {
 	t.Parallel()
 	data, err := json.Marshal(full())
 	require.NoError(t, err)
-	n, err := namespace.Decode(data)
+	n, err := decode(data)
 	require.NoError(t, err)
 	for i := range data {
 		data[i] = '!'
@@ -62,30 +69,6 @@ func compact(r namespace.RawJSON) string {
 		return err.Error()
 	}
 	return string(out)
-}
-
-func TestDecodeSaysWhere(t *testing.T) {
-	t.Parallel()
-	tests := []struct{ name, in, want string }{
-		{"nothing", ``, "the document is malformed at byte 0: unexpected end of JSON input"},
-		{"cut off", `{"metadata":`, "the document is malformed at byte 12: unexpected end of JSON input"},
-		{"a stray byte", `{"metadata":x}`, "the document is malformed at byte 13: invalid character 'x' looking for beginning of value"},
-		{"more after the end", `{} {}`, "the document is malformed at byte 4: invalid character '{' after top-level value"},
-		{"a list", `[]`, `the document cannot be a JSON array`},
-		{"a wrong type", `{"metadata":{"labels":{"a":1}}}`, `the field "metadata.labels" cannot be a JSON number`},
-		{"a wrong time", `{"metadata":{"creationTimestamp":"now"}}`,
-			`the document is malformed: a time must be in RFC 3339 form: parsing time "now" as "2006-01-02T15:04:05Z07:00": cannot parse "now" as "2006"`},
-		{"wrong finalizers", `{"spec":{"finalizers":"kubernetes"}}`,
-			"the document is malformed: finalizers must be a list of strings: json: cannot unmarshal string into Go value of type []finalizer.Name"},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			n, err := namespace.Decode([]byte(tt.in))
-			require.ErrorIs(t, err, namespace.ErrBadRequest)
-			require.EqualError(t, err, tt.want)
-			require.Empty(t, cmp.Diff(namespace.Namespace{}, n))
-		})
-	}
 }
 
 func TestPhaseAndStage(t *testing.T) {
@@ -115,14 +98,13 @@ func FuzzDecode(f *testing.F) {
 		f.Add([]byte(doc))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		n, err := namespace.Decode(data)
+		n, err := decode(data)
 		if err != nil {
-			require.ErrorIs(t, err, namespace.ErrBadRequest)
 			return
 		}
 		out, err := json.Marshal(n)
 		require.NoError(t, err)
-		again, err := namespace.Decode(out)
+		again, err := decode(out)
 		require.NoError(t, err)
 		twice, err := json.Marshal(again)
 		require.NoError(t, err)
@@ -162,4 +144,111 @@ func requests(t *testing.T, asked namespace.Namespace) {
 	}
 	decision := namespace.Decide(asked, namespace.Party{Finalizer: finalizer.Kubernetes}, namespace.Observed{}, time.Unix(0, 0))
 	require.False(t, decision.Finalize && asked.DeletionTimestamp.IsZero())
+}
+
+// full returns a namespace in which every field is set; the test below sees to it.
+func full() namespace.Namespace {
+	data, err := os.ReadFile("testdata/full.json")
+	if err != nil {
+		panic(err)
+	}
+	n, err := decode(data)
+	if err != nil {
+		panic(err)
+	}
+	return n
+}
+
+func fullList() namespace.List {
+	left := int64(3)
+	return namespace.List{
+		TypeMeta: namespace.TypeMeta{Kind: "NamespaceList", APIVersion: "v1"},
+		ListMeta: namespace.ListMeta{SelfLink: "/s", ResourceVersion: "7", Continue: "c", RemainingItemCount: &left},
+		Items:    []namespace.Namespace{full(), full()},
+	}
+}
+
+// Whatever a copy's owner does to it, the original stays as it is.
+func TestDeepCopy(t *testing.T) {
+	t.Parallel()
+	original, kept := full(), full()
+	c := original.DeepCopy()
+	require.Empty(t, cmp.Diff(original, c))
+	*c.DeletionGracePeriodSeconds = 99
+	c.Labels["team"] = "b"
+	delete(c.Annotations, "example.com/note")
+	c.OwnerReferences[0].Name = "other"
+	*c.OwnerReferences[0].Controller = false
+	*c.OwnerReferences[0].BlockOwnerDeletion = false
+	c.ManagedFields[0].Manager = "other"
+	c.ManagedFields[0].FieldsV1[0] = 'x'
+	c.Finalizers = c.Finalizers.With("x/y")
+	c.Spec.Finalizers = c.Spec.Finalizers.Without(finalizer.Kubernetes)
+	c.Status.Conditions[0].Message = "other"
+	require.Empty(t, cmp.Diff(kept, original))
+
+	list := fullList()
+	copied := list.DeepCopy()
+	require.Empty(t, cmp.Diff(list, copied))
+	*copied.RemainingItemCount = 99
+	copied.Items[0].Name = "other"
+	copied.Items[1].Labels["team"] = "b"
+	require.Empty(t, cmp.Diff(fullList(), list))
+
+	require.Empty(t, cmp.Diff(namespace.Namespace{}, namespace.Namespace{}.DeepCopy()), "what is nil stays nil")
+	require.Empty(t, cmp.Diff(namespace.List{}, namespace.List{}.DeepCopy()))
+}
+
+// A new field cannot be forgotten: it must be set in the full value, and then
+// nothing behind a reference may be shared.
+func TestDeepCopyIsComplete(t *testing.T) {
+	t.Parallel()
+	n, list := full(), fullList()
+	apart(t, "Namespace", reflect.ValueOf(n), reflect.ValueOf(n.DeepCopy()))
+	apart(t, "List", reflect.ValueOf(list), reflect.ValueOf(list.DeepCopy()))
+}
+
+// apart requires that a and b share nothing that can be changed, and that nothing
+// in them is empty.
+func apart(t *testing.T, path string, a, b reflect.Value) {
+	t.Helper()
+	require.False(t, a.IsZero(), "%s is not set in the full value", path)
+	switch a.Interface().(type) {
+	case phase.Time, finalizer.Set: // values: no operation of theirs changes what others hold
+		return
+	}
+	switch a.Kind() {
+	case reflect.Struct:
+		for i := range a.NumField() {
+			apart(t, path+"."+a.Type().Field(i).Name, a.Field(i), b.Field(i))
+		}
+	case reflect.Pointer:
+		require.NotEqual(t, a.Pointer(), b.Pointer(), "%s is shared", path)
+		apart(t, path, a.Elem(), b.Elem())
+	case reflect.Slice:
+		require.NotEqual(t, a.Pointer(), b.Pointer(), "%s is shared", path)
+		require.Positive(t, a.Len(), path)
+		if k := a.Type().Elem().Kind(); k == reflect.Struct || k == reflect.Pointer || k == reflect.Slice || k == reflect.Map {
+			apart(t, path+"[]", a.Index(0), b.Index(0))
+		}
+	case reflect.Map:
+		require.NotEqual(t, a.Pointer(), b.Pointer(), "%s is shared", path)
+		require.Equal(t, reflect.String, a.Type().Elem().Kind(), "%s holds references: teach this test", path)
+	case reflect.String, reflect.Int64, reflect.Bool:
+	default:
+		t.Fatalf("%s is a %s: teach this test", path, a.Kind())
+	}
+}
+
+// The full document comes back byte for byte but for white space.
+func TestFullDocument(t *testing.T) {
+	t.Parallel()
+	data, err := os.ReadFile("testdata/full.json")
+	require.NoError(t, err)
+	out, err := json.MarshalIndent(full(), "", "  ")
+	require.NoError(t, err)
+	var want, got any
+	require.NoError(t, json.Unmarshal(data, &want))
+	require.NoError(t, json.Unmarshal(out, &got))
+	require.Empty(t, cmp.Diff(want, got))
 }
