@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -14,25 +13,24 @@ import (
 	"github.com/nslifecycle/nslifecycle/phase"
 )
 
-// ages remembers since when namespaces are terminating: that never changes (rule R3),
-// and is known of a namespace only after it was read. It knows no more namespaces than
-// one index lists.
+// ages caches when namespaces became Terminating. That never changes (rule R3), but is only
+// known after reading the namespace. The cache holds the namespaces of the last index.
 type ages struct {
 	mu    sync.Mutex
-	since map[ref]time.Time
+	since map[namespace.Ref]time.Time
 }
 
-// aged is a namespace with its age.
+// aged is a namespace and when it became Terminating.
 type aged struct {
-	ref
+	namespace.Ref
 	since time.Time
 }
 
-// oldest returns those of refs that are terminating, the oldest first, and how many of
-// them were not read since that would have been too many.
-func (h *Handler) oldest(ctx context.Context, x *index, refs []ref) (found []aged, unread int) {
+// oldest returns the terminating namespaces among refs, the oldest first, and how many it
+// has not read yet because one index reads at most maxAged.
+func (h *Handler) oldest(ctx context.Context, x *index, refs []namespace.Ref) (found []aged, unread int) {
 	known := h.ages.of(refs)
-	var missing []ref
+	var missing []namespace.Ref
 	for _, r := range refs {
 		if since, ok := known[r]; ok {
 			found = append(found, aged{r, since})
@@ -40,8 +38,8 @@ func (h *Handler) oldest(ctx context.Context, x *index, refs []ref) (found []age
 			missing = append(missing, r)
 		}
 	}
-	if unread = max(0, len(missing)-mostAged); unread > 0 {
-		missing = missing[:mostAged]
+	if unread = max(0, len(missing)-maxAged); unread > 0 {
+		missing = missing[:maxAged]
 	}
 	read := make([]aged, len(missing))
 	failed := make([]error, len(missing))
@@ -51,35 +49,35 @@ func (h *Handler) oldest(ctx context.Context, x *index, refs []ref) (found []age
 		switch {
 		case failed[i] != nil:
 			if failures++; failures == 1 {
-				x.note("the age of %s could not be read: %v", quoted(missing[i].name), failed[i])
+				x.note("the age of %s could not be read: %v", quoted(missing[i].Name), failed[i])
 			}
 		case !a.since.IsZero():
-			known[missing[i]] = a.since
+			known[a.Ref] = a.since
 			found = append(found, a)
 		}
 	}
 	if failures > 1 {
-		x.note("nor could those of %d others", failures-1)
+		x.note("the ages of %d others could not be read either", failures-1)
 	}
 	h.ages.keep(known)
 	slices.SortFunc(found, func(a, b aged) int {
-		return cmp.Or(a.since.Compare(b.since), strings.Compare(a.name, b.name))
+		return cmp.Or(a.since.Compare(b.since), strings.Compare(a.Name, b.Name))
 	})
 	return found, unread
 }
 
-// age reads since when a namespace is terminating; zero: it no longer is.
-func (h *Handler) age(ctx context.Context, r ref) (aged, error) {
+// age reads when a namespace became Terminating; zero: the incarnation is gone.
+func (h *Handler) age(ctx context.Context, r namespace.Ref) (aged, error) {
 	if err := context.Cause(ctx); err != nil {
 		return aged{}, err
 	}
 	var ns namespace.Namespace
 	err := safely(func() (err error) {
-		ns, err = h.namespaces.Get(ctx, r.name)
+		ns, err = h.namespaces.Get(ctx, r.Name)
 		return err
 	})
 	switch {
-	case errors.Is(err, namespace.ErrNotFound), err == nil && ns.Phase() != phase.Terminating, err == nil && ns.UID != r.uid:
+	case errors.Is(err, namespace.ErrNotFound), err == nil && (ns.Phase() != phase.Terminating || ns.UID != r.UID):
 		return aged{}, nil
 	case err != nil:
 		return aged{}, err
@@ -87,51 +85,23 @@ func (h *Handler) age(ctx context.Context, r ref) (aged, error) {
 	return aged{r, ns.DeletionTimestamp.Time}, nil
 }
 
-// of returns what is known of refs.
-func (a *ages) of(refs []ref) map[ref]time.Time {
+// of returns the known ages of refs.
+func (a *ages) of(refs []namespace.Ref) map[namespace.Ref]time.Time {
 	a.mu.Lock()
-	defer a.mu.Unlock()
-	known := make(map[ref]time.Time, len(refs))
+	known := a.since // replaced, never modified
+	a.mu.Unlock()
+	listed := make(map[namespace.Ref]time.Time, len(refs))
 	for _, r := range refs {
-		if since, ok := a.since[r]; ok {
-			known[r] = since
+		if since, ok := known[r]; ok {
+			listed[r] = since
 		}
 	}
-	return known
+	return listed
 }
 
-// keep forgets everything but known.
-func (a *ages) keep(known map[ref]time.Time) {
+// keep replaces the cache.
+func (a *ages) keep(known map[namespace.Ref]time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.since = known
-}
-
-// each calls f for 0 to n-1, several at once, and returns when all have returned.
-func each(n int, f func(i int)) {
-	var all sync.WaitGroup
-	next := make(chan int)
-	for range min(n, mostParallel) {
-		all.Go(func() {
-			for i := range next {
-				f(i)
-			}
-		})
-	}
-	for i := range n {
-		next <- i
-	}
-	close(next)
-	all.Wait()
-}
-
-// safely calls f, which calls what the host gave, and makes an error of its panic: one
-// page fails, not the process.
-func safely(f func() error) (err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = fmt.Errorf("it panicked: %v", v)
-		}
-	}()
-	return f()
 }

@@ -70,7 +70,7 @@ func TestIndexReadsPartiesOnce(t *testing.T) {
 		for range 2 {
 			page := get(h, "/").Body.String()
 			require.Equal(t, [3]int64{1, 20, 20}, a.take())
-			require.Equal(t, 20, strings.Count(page, `<span class="chip good" title="its owner is there">`))
+			require.Equal(t, 20, strings.Count(page, `<span class="chip good" title="its owner is alive">`))
 			time.Sleep(2 * time.Second)
 		}
 		get(h, "/?namespace=n1")
@@ -132,7 +132,7 @@ func TestCountIsKept(t *testing.T) {
 		before := c.n
 		for range 2 { // what failed is tried again
 			page := get(h, "/").Body.String()
-			require.Contains(t, page, "namespaces could not be counted: cannot count")
+			require.Contains(t, page, "the namespaces could not be counted: cannot count")
 			require.NotContains(t, page, "1,00")
 		}
 		require.Equal(t, before+2, c.n)
@@ -148,11 +148,11 @@ func TestNotesOfMany(t *testing.T) {
 	h := newHandler(t, p, p, nil)
 	page := get(h, "/").Body.String()
 	require.Contains(t, page, "the ages of 2000 terminating namespaces are not known yet")
-	require.Contains(t, page, "of the 1000 terminating namespaces whose age is known the 100 that are so for longest are shown")
+	require.Contains(t, page, "showing the oldest 100 of the 1000 terminating namespaces with a known age")
 	get(h, "/")
 	page = get(h, "/").Body.String()
 	require.NotContains(t, page, "not known yet")
-	require.Contains(t, page, "3000 are terminating; the 100 that are so for longest are shown")
+	require.Contains(t, page, "showing the oldest 100 of 3000 terminating namespaces")
 }
 
 // Who looks at what only gets older is told so now and then, and not at every turn.

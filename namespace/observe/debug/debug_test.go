@@ -270,7 +270,7 @@ func TestWhatDoesNotAnswer(t *testing.T) {
 	h := newHandler(t, place, place, options)
 	w := get(h, "/")
 	require.Equal(t, http.StatusOK, w.Code)
-	require.Contains(t, w.Body.String(), "the agents could not be listed: the &lt;disk&gt; is full")
+	require.Contains(t, w.Body.String(), "the parties could not be listed: the &lt;disk&gt; is full")
 	require.Contains(t, w.Body.String(), "team-payments-staging")
 	w = get(h, "/?namespace=analytics")
 	require.Equal(t, http.StatusOK, w.Code)
@@ -280,8 +280,8 @@ func TestWhatDoesNotAnswer(t *testing.T) {
 	h = newHandler(t, place, place, options) // which has counted nothing yet
 	w = get(h, "/")
 	require.Equal(t, http.StatusOK, w.Code)
-	require.Contains(t, w.Body.String(), "not all terminating namespaces could be listed")
-	require.Contains(t, w.Body.String(), "namespaces could not be counted")
+	require.Contains(t, w.Body.String(), "the list of terminating namespaces is incomplete")
+	require.Contains(t, w.Body.String(), "the namespaces could not be counted")
 	require.Equal(t, http.StatusInternalServerError, get(h, "/?namespace=analytics").Code)
 
 	place.failWith(&namespace.Error{Kind: namespace.ErrBadRequest, Message: "no such name"})
@@ -308,7 +308,7 @@ func TestManyNamespaces(t *testing.T) {
 	w := get(h, "/")
 	require.Equal(t, 100, strings.Count(w.Body.String(), "<progress "))
 	require.Less(t, w.Body.Len(), 300_000)
-	require.Contains(t, w.Body.String(), "more than 10000 are terminating; what is shown is of the first by name")
+	require.Contains(t, w.Body.String(), "more than 10000 namespaces are terminating; the index only covers the first by name")
 	require.Contains(t, w.Body.String(), "12,000", "the count is exact if the place counts")
 	gets, explained := p.calls()
 	require.Equal(t, [2]int{1000, 100}, [2]int{gets, explained})

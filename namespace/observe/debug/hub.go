@@ -10,48 +10,52 @@ import (
 	"time"
 )
 
-// hub brings open pages up to date. It reads for all of them at once, in one goroutine
-// that lives while there are any.
+const (
+	writeTimeout  = 10 * time.Second // of one update; a slower viewer is disconnected and may return
+	quietInterval = 15 * time.Second // between messages to a viewer if only ages have changed
+)
+
+// hub updates open pages. One goroutine reads for all of them while there are any.
 type hub struct {
 	render   func(ctx context.Context, topic string) ([]byte, error)
 	interval time.Duration
-	most     int // viewers
+	limit    int // viewers
 
 	mu      sync.Mutex
 	viewers map[*viewer]struct{}
-	latest  map[string]*reading // by topic: what was read last
-	stop    context.CancelFunc  // ends the goroutine; nil: there is none
-	wake    chan struct{}       // tells that goroutine of a new topic
+	latest  map[string]*update // by topic
+	stop    context.CancelFunc // of the goroutine; nil: none runs
+	wake    chan struct{}      // announces a new topic to the goroutine
 	running sync.WaitGroup
 	closed  chan struct{}
 	ended   bool
 }
 
-// reading is what was read of a topic.
-type reading struct {
+// update is the last reading of a topic.
+type update struct {
 	fragment []byte
-	still    [sha256.Size]byte // of what it tells
-	told     time.Time         // when viewers were told of that last
+	content  [sha256.Size]byte // hash without ages
+	sent     time.Time
 }
 
 // viewer is one open page.
 type viewer struct {
 	topic   string
-	changed chan struct{} // there is something to tell it
+	changed chan struct{}
 }
 
-func (b *hub) init(render func(context.Context, string) ([]byte, error), interval time.Duration, most int) {
-	b.render, b.interval, b.most = render, interval, most
-	b.viewers = map[*viewer]struct{}{}
-	b.latest = map[string]*reading{}
-	b.closed = make(chan struct{})
+func newHub(render func(context.Context, string) ([]byte, error), interval time.Duration, limit int) *hub {
+	return &hub{
+		render: render, interval: interval, limit: limit,
+		viewers: map[*viewer]struct{}{}, latest: map[string]*update{}, closed: make(chan struct{}),
+	}
 }
 
 // join adds a viewer, unless there are too many.
 func (b *hub) join(topic string) (*viewer, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.ended || len(b.viewers) >= b.most {
+	if b.ended || len(b.viewers) >= b.limit {
 		return nil, false
 	}
 	v := &viewer{topic: topic, changed: make(chan struct{}, 1)}
@@ -70,7 +74,7 @@ func (b *hub) join(topic string) (*viewer, bool) {
 	return v, true
 }
 
-// leave takes a viewer off. With the last one the goroutine ends.
+// leave removes a viewer. The goroutine ends with the last one.
 func (b *hub) leave(v *viewer) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -86,7 +90,7 @@ func (b *hub) leave(v *viewer) {
 	}
 }
 
-// end ends the goroutine; the hub must be locked.
+// end ends the goroutine. The caller holds the lock.
 func (b *hub) end() {
 	if b.stop != nil {
 		b.stop()
@@ -105,15 +109,14 @@ func (b *hub) close() {
 	b.running.Wait()
 }
 
-// run reads for all viewers until ctx ends.
+// run renders all topics at each interval, and a new one at once, until ctx ends.
 func (b *hub) run(ctx context.Context, wake <-chan struct{}) {
 	ticker := time.NewTicker(b.interval)
 	defer ticker.Stop()
 	for all := true; ctx.Err() == nil; {
 		topics := b.topics(all)
 		each(len(topics), func(i int) {
-			// What could not be read is read again at the next turn; the page stays as it is.
-			if fragment, err := b.render(ctx, topics[i]); err == nil {
+			if fragment, err := b.render(ctx, topics[i]); err == nil { // otherwise the page stays as it is
 				b.publish(ctx, topics[i], fragment)
 			}
 		})
@@ -127,7 +130,7 @@ func (b *hub) run(ctx context.Context, wake <-chan struct{}) {
 	}
 }
 
-// topics returns what is viewed: all of it, or what nothing was told of yet.
+// topics returns all topics with viewers, or only those that were never rendered.
 func (b *hub) topics(all bool) []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -141,85 +144,71 @@ func (b *hub) topics(all bool) []string {
 	return slices.Compact(topics)
 }
 
-// publish tells the viewers of a topic what was read. What has only got older is told
-// from time to time: the page is as of when it was told.
+// publish sends a reading to the viewers of its topic. If only ages have changed, it waits
+// for the quiet interval.
 func (b *hub) publish(ctx context.Context, topic string, fragment []byte) {
-	fresh := &reading{fragment, sha256.Sum256(still(fragment)), time.Now()}
+	fresh := &update{fragment, sha256.Sum256(withoutAges(fragment)), time.Now()}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	before := b.latest[topic]
 	switch {
 	case ctx.Err() != nil || before != nil && bytes.Equal(before.fragment, fragment):
 		return
-	case before != nil && before.still == fresh.still && fresh.told.Sub(before.told) < quietest:
-		before.fragment = fragment // for viewers that come now
+	case before != nil && before.content == fresh.content && fresh.sent.Sub(before.sent) < quietInterval:
+		before.fragment = fragment // for new viewers
 		return
 	}
-	told := false
 	for v := range b.viewers {
 		if v.topic == topic {
 			notify(v.changed)
-			told = true
+			b.latest[topic] = fresh
 		}
-	}
-	if told { // else the last viewer left meanwhile
-		b.latest[topic] = fresh
 	}
 }
 
 func notify(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
-	default: // it knows
+	default: // already notified
 	}
 }
 
 func (b *hub) fragment(v *viewer) []byte {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if r := b.latest[v.topic]; r != nil {
-		return r.fragment
+	if u := b.latest[v.topic]; u != nil {
+		return u.fragment
 	}
 	return nil
 }
 
-const (
-	// slowest is how long one write to a viewer may take; who is slower is dropped, and
-	// may come again.
-	slowest = 10 * time.Second
-	// quietest is how long nothing is written to a viewer, at most; what has only got
-	// older since is not written more often.
-	quietest = 15 * time.Second
-)
-
-// serve tells a viewer what changes, as server-sent events, until it goes away. A viewer
-// that is slow misses what was outdated meanwhile.
+// serve sends a topic's updates as server-sent events until the client disconnects. A slow
+// client skips the updates that it missed.
 func (b *hub) serve(w http.ResponseWriter, r *http.Request, topic string) {
-	if !flushes(w) {
-		http.Error(w, "updates cannot be passed on here: the writer of the response cannot flush", http.StatusNotImplemented)
+	if !canFlush(w) {
+		http.Error(w, "live updates are not available: the response writer cannot flush", http.StatusNotImplemented)
 		return
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
-	w.Header().Set("X-Accel-Buffering", "no") // a proxy would hold events back
+	w.Header().Set("X-Accel-Buffering", "no") // a proxy must not buffer events
 	if r.Method == http.MethodHead {
 		return
 	}
 	v, ok := b.join(topic)
 	if !ok {
 		w.Header().Set("Retry-After", "30")
-		http.Error(w, "too many pages are kept up to date already; this one is as of when it was asked for", http.StatusServiceUnavailable)
+		http.Error(w, "too many open pages are being updated; this one shows the state at the time of its request", http.StatusServiceUnavailable)
 		return
 	}
 	defer b.leave(v)
 	out := stream{w, http.NewResponseController(w)}
-	// The server's bounds are for whole answers; this one has no end. A writer that knows
-	// no bounds has none.
-	_ = out.control.SetReadDeadline(time.Time{})
+	// The deadlines of the server are meant for whole responses, and this one has no end.
+	_ = out.control.SetReadDeadline(time.Time{}) // writers without deadlines have none to remove
 	defer func() { _ = out.control.SetWriteDeadline(time.Time{}) }()
 	if out.write([]byte("retry: 3000\n\n")) != nil {
 		return
 	}
-	quiet := time.NewTicker(quietest)
+	quiet := time.NewTicker(quietInterval)
 	defer quiet.Stop()
 	for {
 		var err error
@@ -239,6 +228,20 @@ func (b *hub) serve(w http.ResponseWriter, r *http.Request, topic string) {
 	}
 }
 
+// canFlush reports whether w supports flushing.
+func canFlush(w http.ResponseWriter) bool {
+	for {
+		switch inner := w.(type) {
+		case http.Flusher, interface{ FlushError() error }:
+			return true
+		case interface{ Unwrap() http.ResponseWriter }:
+			w = inner.Unwrap()
+		default:
+			return false
+		}
+	}
+}
+
 // stream writes to a viewer.
 type stream struct {
 	w       http.ResponseWriter
@@ -246,7 +249,7 @@ type stream struct {
 }
 
 func (s stream) write(b []byte) error {
-	_ = s.control.SetWriteDeadline(time.Now().Add(slowest))
+	_ = s.control.SetWriteDeadline(time.Now().Add(writeTimeout))
 	if _, err := s.w.Write(b); err != nil {
 		return err
 	}

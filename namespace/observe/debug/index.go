@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
@@ -16,42 +17,43 @@ import (
 	"github.com/nslifecycle/nslifecycle/phase"
 )
 
-// What one index costs at most, however many namespaces there are.
+// The cost of one index is bounded, however many namespaces there are.
 const (
-	mostListed   = 10_000 // terminating namespaces whose names are read
-	mostAged     = 1_000  // of those, how many are read for their age that was not known yet
-	mostHolds    = 100    // namespaces on hold that are shown
-	mostAgents   = 100    // agents that are shown
-	mostParallel = 8      // reads at once
+	maxListed  = 10_000 // terminating namespaces that are listed
+	maxAged    = 1_000  // of those, how many are read for an unknown age
+	maxHolds   = 100    // namespaces on hold that are shown
+	maxParties = 100    // parties that are shown
+
+	countInterval = 15 * time.Second // of open pages: a store may have to scan all namespaces
 )
 
-// index is the first page: what there is, and what is going.
+// index is the first page.
 type index struct {
 	At          time.Time       `json:"at"`
-	Active      *int            `json:"active,omitempty"` // nil: nobody counts them
-	Counted     time.Time       `json:"counted,omitzero"` // when; not every turn
+	Active      *int            `json:"active,omitempty"` // nil: not counted
+	Counted     time.Time       `json:"counted,omitzero"` // when
 	Terminating int             `json:"terminating"`
-	AtLeast     bool            `json:"atLeast,omitempty"` // there are more terminating than were counted
+	AtLeast     bool            `json:"atLeast,omitempty"` // there are more than Terminating
 	Rows        []row           `json:"namespaces"`        // terminating ones, the oldest first
-	OnHold      *int            `json:"onHold,omitempty"`  // nil: there are no holds here
+	OnHold      *int            `json:"onHold,omitempty"`  // nil: not known
 	Holds       []held          `json:"holds,omitempty"`   // those that end next
-	Agents      []parties.Party `json:"parties,omitempty"`
-	Notes       []string        `json:"notes,omitempty"` // what is not complete, and why
+	Parties     []parties.Party `json:"parties,omitempty"`
+	Notes       []string        `json:"notes,omitempty"` // the missing parts, and why
 }
 
 // row is one terminating namespace.
 type row struct {
 	Name     string            `json:"name"`
 	UID      string            `json:"uid"`
-	At       time.Time         `json:"at"` // when it was explained
+	At       time.Time         `json:"at"` // of the diagnosis
 	Since    time.Time         `json:"since"`
 	Stage    phase.Stage       `json:"stage,omitempty"`
 	Progress *explain.Progress `json:"progress,omitempty"`
-	Counted  time.Time         `json:"counted,omitzero"` // of what is left, the oldest; zero: all lately
+	Counted  time.Time         `json:"counted,omitzero"` // the oldest outdated count of remaining objects
 	Cause    *explain.Cause    `json:"cause,omitempty"`  // the first
-	Causes   int               `json:"causes"`           // how many there are
+	Causes   int               `json:"causes"`
 	Holders  []explain.Holder  `json:"holders,omitempty"`
-	Error    string            `json:"error,omitempty"` // why it could not be explained
+	Error    string            `json:"error,omitempty"` // why there is no diagnosis
 	gone     bool
 }
 
@@ -61,23 +63,23 @@ type held struct {
 	Until time.Time `json:"until"`
 }
 
-// index gathers the index, with a count that is oldestCount old at most. What does not
-// answer is noted on it.
-func (h *Handler) index(ctx context.Context, oldestCount time.Duration) *index {
+// index gathers the index, with a count no older than maxCountAge. Its notes list the parts
+// that do not answer.
+func (h *Handler) index(ctx context.Context, maxCountAge time.Duration) *index {
 	x := &index{At: time.Now().UTC(), Rows: []row{}}
 	refs := h.terminating(ctx, x)
-	h.count(ctx, x, oldestCount)
+	h.count(ctx, x, maxCountAge)
 	h.holds(ctx, x)
-	h.agents(ctx, x)
+	h.parties(ctx, x)
 	oldest, unread := h.oldest(ctx, x, refs)
 	if unread > 0 {
-		x.note("the ages of %d terminating namespaces are not known yet; they are read bit by bit while a page is open", unread)
+		x.note("the ages of %d terminating namespaces are not known yet; each update of an open page reads some of them", unread)
 	}
 	if n := len(oldest); n > h.options.Rows {
 		if unread > 0 || x.AtLeast || n < x.Terminating {
-			x.note("of the %d terminating namespaces whose age is known the %d that are so for longest are shown", n, h.options.Rows)
+			x.note("showing the oldest %d of the %d terminating namespaces with a known age", h.options.Rows, n)
 		} else {
-			x.note("%d are terminating; the %d that are so for longest are shown", n, h.options.Rows)
+			x.note("showing the oldest %d of %d terminating namespaces", h.options.Rows, n)
 		}
 		oldest = oldest[:h.options.Rows]
 	}
@@ -91,10 +93,7 @@ func (x *index) note(format string, args ...any) {
 	x.Notes = append(x.Notes, fmt.Sprintf(format, args...))
 }
 
-// ref names one terminating namespace.
-type ref struct{ name, uid string }
-
-func (h *Handler) terminating(ctx context.Context, x *index) (refs []ref) {
+func (h *Handler) terminating(ctx context.Context, x *index) (refs []namespace.Ref) {
 	err := safely(func() error {
 		for e, err := range h.namespaces.Terminating(ctx, "") {
 			if err != nil {
@@ -102,38 +101,78 @@ func (h *Handler) terminating(ctx context.Context, x *index) (refs []ref) {
 			}
 			switch e.Type {
 			case namespace.EventTerminating:
-				if len(refs) == mostListed {
+				if len(refs) == maxListed {
 					x.AtLeast = true
 					return nil
 				}
-				refs = append(refs, ref{e.Name, e.UID})
+				refs = append(refs, namespace.Ref{Name: e.Name, UID: e.UID})
 			case namespace.EventSynced:
 				return nil
 			}
 		}
 		return context.Cause(ctx)
 	})
-	if err != nil {
-		x.note("not all terminating namespaces could be listed: %v", err)
+	x.Terminating = len(refs)
+	switch {
+	case err != nil:
+		x.note("the list of terminating namespaces is incomplete: %v", err)
 		x.AtLeast = true
-	}
-	if x.Terminating = len(refs); err == nil && x.AtLeast {
-		x.note("more than %d are terminating; what is shown is of the first by name", mostListed)
+	case x.AtLeast:
+		x.note("more than %d namespaces are terminating; the index only covers the first by name", maxListed)
 	}
 	return refs
 }
 
+// counts is the last count of namespaces.
+type counts struct {
+	mu                  sync.Mutex
+	active, terminating int
+	at                  time.Time
+}
+
+// count counts the namespaces if the host can.
+func (h *Handler) count(ctx context.Context, x *index, maxAge time.Duration) {
+	counter, ok := h.namespaces.(Counter)
+	if !ok {
+		return
+	}
+	c := &h.counts
+	c.mu.Lock()
+	active, terminating, at := c.active, c.terminating, c.at
+	c.mu.Unlock()
+	if x.At.Sub(at) >= maxAge {
+		err := safely(func() (err error) {
+			active, terminating, err = counter.Count(ctx)
+			return err
+		})
+		if err != nil {
+			x.note("the namespaces could not be counted: %v", err)
+			return
+		}
+		at = x.At
+		c.mu.Lock()
+		if at.After(c.at) {
+			c.active, c.terminating, c.at = active, terminating, at
+		}
+		c.mu.Unlock()
+	}
+	x.Active, x.Counted = &active, at
+	if x.AtLeast { // otherwise the list is newer, and agrees with the table
+		x.Terminating, x.AtLeast = max(terminating, x.Terminating), false
+	}
+}
+
 func (h *Handler) holds(ctx context.Context, x *index) {
-	place, ok := h.namespaces.(Holds)
+	host, ok := h.namespaces.(Holds)
 	if !ok {
 		return
 	}
 	err := safely(func() error {
-		for e, err := range place.Holds(ctx, "") {
+		for e, err := range host.Holds(ctx, "") {
 			if err != nil {
 				return err
 			}
-			if e.Type == declare.HoldsSynced || len(x.Holds) == mostListed {
+			if e.Type == declare.HoldsSynced || len(x.Holds) == maxListed {
 				return nil
 			}
 			if e.Type == declare.HoldSet {
@@ -143,39 +182,39 @@ func (h *Handler) holds(ctx context.Context, x *index) {
 		return context.Cause(ctx)
 	})
 	if err != nil {
-		x.note("not all namespaces on hold could be listed: %v", err)
+		x.note("the list of namespaces on hold is incomplete: %v", err)
 	}
 	n := len(x.Holds)
 	x.OnHold = &n
 	slices.SortFunc(x.Holds, func(a, b held) int {
 		return cmp.Or(a.Until.Compare(b.Until), strings.Compare(a.Name, b.Name))
 	})
-	if n > mostHolds {
-		x.note("%d are on hold; the %d whose hold ends next are shown", n, mostHolds)
-		x.Holds = x.Holds[:mostHolds]
+	if n > maxHolds {
+		x.note("showing the next %d of %d holds", maxHolds, n)
+		x.Holds = x.Holds[:maxHolds]
 	}
 }
 
-func (h *Handler) agents(ctx context.Context, x *index) {
+func (h *Handler) parties(ctx context.Context, x *index) {
 	if h.options.Parties == nil {
 		return
 	}
 	err := safely(func() (err error) {
-		x.Agents, err = h.options.Parties(ctx)
+		x.Parties, err = h.options.Parties(ctx)
 		return err
 	})
 	if err != nil {
-		x.note("the agents could not be listed: %v", err)
+		x.note("the parties could not be listed: %v", err)
 	}
-	if n := len(x.Agents); n > mostAgents {
-		x.note("%d agents announced themselves; the first %d by name are shown", n, mostAgents)
-		x.Agents = x.Agents[:mostAgents]
+	if n := len(x.Parties); n > maxParties {
+		x.note("showing the first %d of %d parties by name", maxParties, n)
+		x.Parties = x.Parties[:maxParties]
 	}
 }
 
 func (h *Handler) row(ctx context.Context, x *index, a aged) row {
-	r := row{Name: a.name, UID: a.uid, At: x.At, Since: a.since.UTC()}
-	d, err := h.explain(ctx, a.name)
+	r := row{Name: a.Name, UID: a.UID, At: x.At, Since: a.since.UTC()}
+	d, err := h.explain(ctx, a.Name)
 	switch {
 	case err != nil:
 		r.Error = err.Error()
@@ -194,7 +233,7 @@ func (h *Handler) row(ctx context.Context, x *index, a aged) row {
 	return r
 }
 
-// OldCount is Counted for a template; nil: there is none.
+// OldCount is Counted for a template; nil: none.
 func (r row) OldCount() *oldCount {
 	if r.Counted.IsZero() {
 		return nil

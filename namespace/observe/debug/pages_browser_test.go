@@ -9,8 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nslifecycle/nslifecycle/namespace/declare"
 	"github.com/stretchr/testify/require"
+
+	"github.com/nslifecycle/nslifecycle/namespace/declare"
 )
 
 // shown is a server of the scene, and where its pages are.
@@ -178,7 +179,7 @@ func testWithoutScripts(t *testing.T, b *browser) {
 	tab := b.open(t, desktop)
 	tab.call("Emulation.setScriptExecutionDisabled", map[string]any{"value": true}, nil)
 	tab.visit(base)
-	require.Equal(t, "as of when it was loaded", tab.eval(`document.getElementById("live").textContent`))
+	require.Equal(t, "not live", tab.eval(`document.getElementById("live").textContent`))
 	require.Equal(t, float64(7), tab.eval(`document.querySelectorAll("#terminating + table tbody tr").length`))
 	tab.clean()
 }

@@ -7,11 +7,13 @@ import (
 	"embed"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"html/template"
 	"io"
 	"net/http"
 	"net/url"
 	"strconv"
+	"sync"
 	"time"
 	"unicode/utf8"
 )
@@ -20,26 +22,24 @@ import (
 var assets embed.FS
 
 const (
-	// mostGathering is how many pages are gathered at once for requests of their own.
-	mostGathering = 4
-	// longestName is how long a name may be that is asked about, in bytes. No namespace
-	// has a longer one.
-	longestName = 1024
+	maxGathering = 4    // pages that are gathered at once for single requests
+	maxParallel  = 8    // reads at once for one page
+	maxQuery     = 1024 // bytes of a name; no namespace has a longer one
 )
 
-// view is what is shown on one page.
+// view is the content of a page.
 type view interface {
-	status() int               // of the answer over HTTP
-	writeText(io.Writer) error // for a terminal
-	template() string          // the template of the page's content
+	status() int // of the HTTP response
+	writeText(io.Writer) error
+	template() string // the template of the content
 	title() string
 }
 
-// page is a view and what is around it.
+// page is the data of the template "page".
 type page struct {
 	Title   string // of the service
 	Heading string
-	Kind    string // the template of the view
+	Kind    string // the template of View
 	View    view
 	Nonce   string
 	Style   template.CSS
@@ -59,17 +59,17 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		header.Set("Allow", "GET, HEAD")
-		http.Error(w, "these pages only answer GET and HEAD", http.StatusMethodNotAllowed)
+		http.Error(w, "the debug pages are read-only: use GET or HEAD", http.StatusMethodNotAllowed)
 		return
 	}
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
-		http.Error(w, "the query of the request cannot be read", http.StatusBadRequest)
+		http.Error(w, "the query cannot be parsed", http.StatusBadRequest)
 		return
 	}
 	name := query.Get("namespace")
-	if len(name) > longestName || !utf8.ValidString(name) {
-		http.Error(w, "no namespace can have such a name", http.StatusNotFound)
+	if len(name) > maxQuery || !utf8.ValidString(name) {
+		http.Error(w, "no namespace can have this name", http.StatusNotFound)
 		return
 	}
 	switch format := query.Get("format"); format {
@@ -85,13 +85,13 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request) {
 func (h *Handler) serveView(w http.ResponseWriter, r *http.Request, name, format string) {
 	if !h.enter(r.Context()) {
 		w.Header().Set("Retry-After", "30")
-		http.Error(w, "too many pages are being gathered already", http.StatusServiceUnavailable)
+		http.Error(w, "too many pages are being gathered; try again later", http.StatusServiceUnavailable)
 		return
 	}
 	defer func() { <-h.gathering }()
 	v := h.view(r.Context(), name, 0)
 	if r.Context().Err() != nil {
-		return // nobody waits for it
+		return // the client went away
 	}
 	var body bytes.Buffer
 	var kind string
@@ -112,7 +112,7 @@ func (h *Handler) serveView(w http.ResponseWriter, r *http.Request, name, format
 		err = h.writePage(&body, v, nonce)
 	}
 	if err != nil {
-		http.Error(w, "the page could not be written: "+visible(err.Error()), http.StatusInternalServerError)
+		http.Error(w, "the page cannot be rendered: "+visible(err.Error()), http.StatusInternalServerError)
 		return
 	}
 	w.Header().Set("Content-Type", kind)
@@ -123,7 +123,7 @@ func (h *Handler) serveView(w http.ResponseWriter, r *http.Request, name, format
 	}
 }
 
-// enter waits, no longer than patience lasts, until one more page may be gathered.
+// enter waits, at most Patience, until one more page may be gathered.
 func (h *Handler) enter(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, h.options.Patience)
 	defer cancel()
@@ -135,13 +135,12 @@ func (h *Handler) enter(ctx context.Context) bool {
 	}
 }
 
-// view gathers the index, with a count that is oldestCount old at most, or the page of
-// a namespace.
-func (h *Handler) view(ctx context.Context, name string, oldestCount time.Duration) view {
+// view gathers the index, with a count no older than maxCountAge, or the page of a namespace.
+func (h *Handler) view(ctx context.Context, name string, maxCountAge time.Duration) view {
 	ctx, cancel := context.WithTimeout(ctx, h.options.Patience)
 	defer cancel()
 	if name == "" {
-		return h.index(ctx, oldestCount)
+		return h.index(ctx, maxCountAge)
 	}
 	return h.namespace(ctx, name)
 }
@@ -161,10 +160,10 @@ func (h *Handler) writePage(w io.Writer, v view, nonce string) error {
 	})
 }
 
-// fragment gathers and renders what open pages of a topic are brought up to date with.
-// A topic is the name of a namespace, or empty for the index.
+// fragment gathers and renders the update of a topic: the name of a namespace, or empty for
+// the index.
 func (h *Handler) fragment(ctx context.Context, topic string) ([]byte, error) {
-	v := h.view(ctx, topic, countAge)
+	v := h.view(ctx, topic, countInterval)
 	var b bytes.Buffer
 	if err := h.pages.ExecuteTemplate(&b, v.template(), v); err != nil {
 		return nil, err
@@ -172,8 +171,7 @@ func (h *Handler) fragment(ctx context.Context, topic string) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// policy lets a page show itself, with the styles and the script that carry nonce, and
-// ask for its own updates: nothing else.
+// policy permits only the styles and the script with the nonce, and the page's own updates.
 func policy(nonce string) string {
 	return "default-src 'none'; style-src 'nonce-" + nonce + "'; script-src 'nonce-" + nonce + "'; connect-src 'self'; " +
 		"img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -187,4 +185,33 @@ func newNonce() string {
 
 func parsePages() (*template.Template, error) {
 	return template.New("").Funcs(functions).ParseFS(assets, "assets/*.html")
+}
+
+// each calls f for 0 to n-1, several at once, and waits for all.
+func each(n int, f func(i int)) {
+	var all sync.WaitGroup
+	next := make(chan int)
+	for range min(n, maxParallel) {
+		all.Go(func() {
+			for i := range next {
+				f(i)
+			}
+		})
+	}
+	for i := range n {
+		next <- i
+	}
+	close(next)
+	all.Wait()
+}
+
+// safely calls f, which calls code of the host, and returns its panic as an error: a panic
+// costs a part of a page, not the process.
+func safely(f func() error) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("it panicked: %v", v)
+		}
+	}()
+	return f()
 }

@@ -8,49 +8,32 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/nslifecycle/nslifecycle/namespace/observe/explain"
+	"github.com/nslifecycle/nslifecycle/namespace/observe/internal/show"
 	"github.com/nslifecycle/nslifecycle/phase"
 )
 
-// functions are what templates show values with.
+// functions format values in templates.
 var functions = template.FuncMap{
 	"show": func(v any) string { return visible(fmt.Sprint(v)) }, "moment": moment, "stamp": stamp, "asOf": asOf,
-	"age": ageHTML, "in": inHTML, "due": due, "next": next, "outdated": outdated, "short": short, "grouped": grouped, "rate": rate, "stage": stageText,
+	"age": ageHTML, "in": inHTML, "due": due, "next": next, "outdated": outdated, "short": short, "grouped": show.Number, "rate": rate, "stage": stageText,
 	"severity": severity, "kind": kindText, "holder": holderClass, "less": func(n int) int { return n - 1 },
 }
 
-// visible returns s with everything written out that would not be seen, or would change
-// how the text around it is read: control and format characters, such as those that
-// turn the direction of writing, and what is not UTF-8.
+// visible returns s with escapes for characters that are invisible or change how the text
+// reads. Line breaks stay.
 func visible(s string) string {
-	if !strings.ContainsFunc(s, hidden) && utf8.ValidString(s) {
-		return s
+	lines := strings.Split(s, "\n")
+	for i, line := range lines {
+		lines[i] = show.Clean(line)
 	}
-	var b strings.Builder
-	for i, r := range s {
-		switch {
-		case r == utf8.RuneError && !strings.HasPrefix(s[i:], string(utf8.RuneError)):
-			fmt.Fprintf(&b, `\x%02x`, s[i])
-		case hidden(r):
-			fmt.Fprintf(&b, `\u%04x`, r)
-		default:
-			b.WriteRune(r)
-		}
-	}
-	return b.String()
+	return strings.Join(lines, "\n")
 }
 
-func hidden(r rune) bool {
-	return r != '\n' && (unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || unicode.Is(unicode.Zl, r) || unicode.Is(unicode.Zp, r))
-}
-
-// quoted returns a name for a sentence.
+// quoted returns a name in quotes.
 func quoted(name string) string { return strconv.Quote(visible(name)) }
 
-// moment returns t for people.
 func moment(t time.Time) string {
 	if t.IsZero() {
 		return "never"
@@ -61,7 +44,7 @@ func moment(t time.Time) string {
 // stamp returns t for the datetime attribute.
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// age returns for how long something has been so at the time at.
+// age returns the time between since and at.
 func age(since, at time.Time) string {
 	if since.IsZero() {
 		return "unknown"
@@ -69,11 +52,10 @@ func age(since, at time.Time) string {
 	return long(at.Sub(since))
 }
 
-// aging begins an element whose text changes by time alone; see [still].
+// aging begins an element whose text changes with time alone; see [withoutAges].
 const aging = `<span class="age`
 
-// agedHTML returns an element whose text, which nothing needs to be escaped in, changes by
-// time alone.
+// agedHTML returns an element whose text changes with time alone. The text needs no escapes.
 func agedHTML(class, text string) template.HTML {
 	return template.HTML(aging + class + `">` + text + "</span>")
 }
@@ -82,9 +64,8 @@ func asOf(t time.Time) template.HTML            { return agedHTML("", moment(t))
 func ageHTML(since, at time.Time) template.HTML { return agedHTML("", age(since, at)) }
 func inHTML(t, at time.Time) template.HTML      { return agedHTML("", in(t, at)) }
 
-// still returns a fragment without the texts that time alone changes: two fragments
-// that differ in nothing else tell the same.
-func still(fragment []byte) []byte {
+// withoutAges returns a fragment without the texts that change with time alone.
+func withoutAges(fragment []byte) []byte {
 	var out []byte
 	for {
 		before, rest, found := bytes.Cut(fragment, []byte(aging))
@@ -98,11 +79,10 @@ func still(fragment []byte) []byte {
 	}
 }
 
-// overdueAfter is how late something may be until that is told: nothing that works
-// backs off for longer.
+// overdueAfter is the tolerated delay of a pass or a hold; no backoff is longer.
 const overdueAfter = 2 * time.Minute
 
-// due returns when something happens that should happen at t.
+// due returns the time until t, or that it is overdue.
 func due(t, at time.Time) template.HTML {
 	if late := at.Sub(t); late > overdueAfter {
 		return agedHTML(" bad", long(late)+" ago, overdue")
@@ -110,21 +90,21 @@ func due(t, at time.Time) template.HTML {
 	return inHTML(t, at)
 }
 
-// next returns when a namespace is looked at next.
+// next returns the time until the next pass.
 func next(n explain.Next, at time.Time) template.HTML {
-	if n.Reason == "running" || n.Reason == "queued" { // it is, or will be at once
-		if since := at.Sub(n.At); since >= time.Second {
-			return agedHTML("", "now, for "+long(since))
-		}
-		return agedHTML("", "now")
+	if n.Reason != "running" && n.Reason != "queued" {
+		return due(n.At, at)
 	}
-	return due(n.At, at)
+	if since := at.Sub(n.At); since >= time.Second {
+		return agedHTML("", "now, for "+long(since))
+	}
+	return agedHTML("", "now")
 }
 
-// oldCount is when objects were counted that were not counted lately, at the time At.
+// oldCount is an outdated count of objects, at the time At.
 type oldCount struct{ Counted, At time.Time }
 
-// oldestCount returns the oldest count that is outdated of what is left; nil: there is none.
+// oldestCount returns the oldest outdated count; nil: all counts are recent.
 func oldestCount(d *explain.Diagnosis) *oldCount {
 	var found *oldCount
 	for _, o := range d.Objects {
@@ -135,16 +115,13 @@ func oldestCount(d *explain.Diagnosis) *oldCount {
 	return found
 }
 
-// outdated reports whether objects were not counted in the last pass, or a while ago.
+// outdated reports whether the last pass did not count the objects, or a count is old.
 func outdated(o explain.Objects, passes []explain.Pass, at time.Time) bool {
-	if o.Counted.IsZero() {
-		return false
-	}
 	n := len(passes)
-	return at.Sub(o.Counted) > overdueAfter || n > 0 && o.Counted.Before(passes[n-1].Start)
+	return !o.Counted.IsZero() && (at.Sub(o.Counted) > overdueAfter || n > 0 && o.Counted.Before(passes[n-1].Start))
 }
 
-// in returns how long it is from at until t.
+// in returns the time from at until t.
 func in(t, at time.Time) string {
 	if !t.After(at) {
 		return "now"
@@ -152,60 +129,26 @@ func in(t, at time.Time) string {
 	return "in " + long(t.Sub(at))
 }
 
-// long returns a duration in its two greatest units, as diagnoses have it: "3h 12m".
-func long(d time.Duration) string {
-	const day = 24 * time.Hour
-	d = max(d, 0)
-	switch {
-	case d < time.Minute:
-		return two(d/time.Second, "s", 0, "")
-	case d < time.Hour:
-		return two(d/time.Minute, "m", d%time.Minute/time.Second, "s")
-	case d < day:
-		return two(d/time.Hour, "h", d%time.Hour/time.Minute, "m")
-	}
-	return two(d/day, "d", d%day/time.Hour, "h")
-}
+// long returns a duration in its two largest units, in whole seconds.
+func long(d time.Duration) string { return show.Duration(d.Truncate(time.Second)) }
 
-func two(n time.Duration, unit string, rest time.Duration, of string) string {
-	if rest == 0 {
-		return strconv.Itoa(int(n)) + unit
-	}
-	return fmt.Sprintf("%d%s %d%s", n, unit, rest, of)
-}
-
-// short returns a duration with three figures.
+// short returns a duration with up to three digits.
 func short(d time.Duration) string {
 	switch {
 	case d < 0:
 		return "0s"
 	case d < time.Millisecond:
 		return fmt.Sprintf("%dµs", d.Microseconds())
-	case d < time.Second:
-		return fmt.Sprintf("%dms", d.Milliseconds())
-	case d < time.Minute:
-		return fmt.Sprintf("%.1fs", d.Seconds())
+	case d < time.Second || d >= time.Minute:
+		return show.Duration(d)
 	}
-	return long(d)
-}
-
-// grouped returns n with its thousands apart.
-func grouped(n int) string {
-	s := strconv.Itoa(n)
-	start := 0
-	if n < 0 {
-		start = 1
-	}
-	for i := len(s) - 3; i > start; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return s
+	return fmt.Sprintf("%.1fs", d.Seconds())
 }
 
 func rate(perSecond float64) string {
 	switch {
 	case perSecond >= 10:
-		return grouped(int(math.Round(perSecond))) + "/s"
+		return show.Number(int(math.Round(perSecond))) + "/s"
 	case perSecond >= 0.1:
 		return fmt.Sprintf("%.1f/s", perSecond)
 	}
@@ -224,8 +167,8 @@ func stageText(s phase.Stage) string {
 	return visible(string(s))
 }
 
-// severity says how a cause is coloured: calm, if it goes on by itself or is as it was
-// asked for; else somebody has to do something about it.
+// severity is the color of a cause: calm if no one needs to act, warn if an operator should
+// look at it, otherwise bad.
 func severity(k explain.Kind) string {
 	switch k {
 	case explain.OwnerAtWork, explain.Stopping, explain.Moving, explain.Confirming, explain.Ordered, explain.Starting,
@@ -240,7 +183,7 @@ func severity(k explain.Kind) string {
 
 func kindText(k explain.Kind) string { return visible(strings.ReplaceAll(string(k), "-", " ")) }
 
-// holderClass says how a finalizer is coloured by what is known of its owner.
+// holderClass is the color of a finalizer.
 func holderClass(h explain.Holder) string {
 	switch {
 	case h.Alive:

@@ -46,19 +46,18 @@ func (x *index) writeText(w io.Writer) error {
 	return err
 }
 
-// Why is the first cause in one sentence.
+// Why is the summary of the first cause.
 func (r row) Why() string {
 	switch {
 	case r.Error != "":
-		return "it could not be explained: " + r.Error
+		return "it cannot be explained: " + r.Error
 	case r.Cause != nil:
 		return r.Cause.Summary
 	}
-	return "no cause is known"
+	return "the cause is not known"
 }
 
-// done returns the progress in per cent, as far as it is known, and how old it is if
-// some of it was not counted lately.
+// done is the progress in percent, and its age if a count is outdated.
 func (r row) done() string {
 	p := r.Progress
 	if p == nil || !p.Known {
@@ -81,7 +80,7 @@ func orDash(s string) string {
 	return s
 }
 
-// cell returns s as one cell of a table: on one line.
+// cell returns s on one line.
 func cell(s string) string { return strings.ReplaceAll(visible(s), "\n", " ") }
 
 // writeText writes the diagnosis as text, and the audit records.
@@ -96,7 +95,7 @@ func (n *details) writeText(w io.Writer) error {
 		fmt.Fprintf(t, "\nTIME\tACTION\tBY\tREASON\tDETAIL\n")
 	}
 	for _, r := range n.Records {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", moment(r.Time), cell(string(r.Action)), orDash(cell(r.By)), orDash(cell(r.Reason)), orDash(cell(told(r))))
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", moment(r.Time), cell(string(r.Action)), orDash(cell(r.By)), orDash(cell(r.Reason)), orDash(cell(recordText(r))))
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -105,8 +104,8 @@ func (n *details) writeText(w io.Writer) error {
 	return err
 }
 
-// told is what a record tells beyond who and why.
-func told(r audit.Record) string {
+// recordText lists the changes and the detail of a record.
+func recordText(r audit.Record) string {
 	var all []string
 	for _, c := range r.Changes {
 		what := "changed "

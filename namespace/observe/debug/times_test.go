@@ -60,11 +60,11 @@ func TestOldCounts(t *testing.T) {
 	require.Regexp(t, `class="number">7 <span class="more">as of <time [^>]*><span class="age">23h</span> ago</time></span></td>`, page)
 	require.Regexp(t, `class="number">6 <span class="more">as of <time [^>]*><span class="age">1m 5s</span> ago</time></span></td>`, page)
 	require.Contains(t, page, `class="number">5</td>`)
-	require.Contains(t, page, `<bdi>fresh</bdi> <span class="tag bad">comes back</span></th>`)
+	require.Contains(t, page, `<bdi>fresh</bdi> <span class="tag bad">reappears</span></th>`)
 	require.Contains(t, page, `class="number">4</td>`)
 	require.Contains(t, page, `The latest pass</summary>`)
 
-	const old = `, some of it counted <time`
+	const old = `, oldest count <time`
 	require.Contains(t, page, old)
 	require.Contains(t, get(h, "/").Body.String(), old)
 	require.Contains(t, get(h, "/?format=json").Body.String(), `"counted": "`+now.Add(-23*time.Hour).UTC().Format(time.RFC3339Nano))
@@ -72,7 +72,7 @@ func TestOldCounts(t *testing.T) {
 	d.Objects = d.Objects[2:]
 	p.set(d)
 	for _, target := range []string{"/", "/?namespace=one"} {
-		require.NotContains(t, get(h, target).Body.String(), "some of it counted")
+		require.NotContains(t, get(h, target).Body.String(), "oldest count")
 	}
 }
 

@@ -12,13 +12,13 @@
 		state.className = how;
 	};
 
-	// key is what an element is the same by, from one update to the next.
+	// key identifies an element across updates.
 	const key = (node) => (node.nodeType === Node.ELEMENT_NODE ? node.dataset.key || node.id || undefined : undefined);
 
 	const same = (a, b) => a.nodeType === b.nodeType && a.nodeName === b.nodeName && key(a) === key(b);
 
-	// morph makes old like fresh and touches only what differs, so that focus, selection
-	// and what was opened stay.
+	// morph makes old equal to fresh and touches only the differences, so that focus,
+	// selection and opened details stay.
 	const morph = (old, fresh) => {
 		if (old.nodeType !== Node.ELEMENT_NODE) {
 			if (old.nodeValue !== fresh.nodeValue) old.nodeValue = fresh.nodeValue;
@@ -78,15 +78,15 @@
 		source.onmessage = (event) => show(event.data);
 		source.onerror = () => {
 			if (source.readyState !== EventSource.CLOSED) {
-				say("connection lost, trying again", "off");
+				say("connection lost, reconnecting", "off");
 				return;
 			}
-			say("not live; trying again in a while", "off"); // refused: too many pages, perhaps
+			say("not live; retrying in 30 s", "off"); // refused, perhaps because of too many pages
 			retry = setTimeout(open, 30000);
 		};
 	};
 
-	// Nobody reads a hidden page.
+	// Hidden pages are not updated.
 	document.addEventListener("visibilitychange", () => {
 		if (document.hidden) {
 			close();

@@ -1,0 +1,39 @@
+package show_test
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/nslifecycle/nslifecycle/namespace/observe/internal/show"
+)
+
+func TestDuration(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		-time.Hour: "0s", 0: "0s", 340 * time.Millisecond: "340ms", 59 * time.Second: "59s", 61 * time.Second: "1m 1s",
+		90 * time.Minute: "1h 30m", 25 * time.Hour: "1d 1h", 100*24*time.Hour + time.Hour: "100d", math.MaxInt64: "106,751d",
+	} {
+		require.Equal(t, want, show.Duration(d))
+	}
+}
+
+func TestNumber(t *testing.T) {
+	for n, want := range map[int]string{
+		0: "0", 999: "999", 1000: "1,000", -1: "-1", -100: "-100", -1000: "-1,000", 1234567: "1,234,567",
+		math.MinInt64: "-9,223,372,036,854,775,808",
+	} {
+		require.Equal(t, want, show.Number(n))
+	}
+}
+
+func TestClean(t *testing.T) {
+	for s, want := range map[string]string{
+		"": "", "plain": "plain", "日本語": "日本語", "a\nb": `a\nb`, "a\tb": `a\tb`, "\x1b[31m": `\x1b[31m`,
+		"\u202egnp": `\u202egnp`, "\u2066": `\u2066`, "\u200b": `\u200b`, "\ufeff": `\ufeff`, "\U000e0041": `\U000e0041`,
+		"\xff": `\xff`, "\ufffd": `\ufffd`, "a\xc3(": `a\xc3(`, "\u2028": `\u2028`, "\u007f": `\x7f`, "\u0085": `\u0085`,
+	} {
+		require.Equal(t, want, show.Clean(s), "%q", s)
+	}
+}
