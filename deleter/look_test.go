@@ -104,7 +104,7 @@ func TestR7_SettlingReportIsNotEmpty(t *testing.T) {
 	for _, c := range phase.Conditions(nil, r.Observation(), "", time.Now()) {
 		if c.Type == phase.ContentRemaining {
 			require.Equal(t, phase.Unknown, c.Status)
-			require.Equal(t, "No remaining resources were seen, but some may still come; it will be looked at again", c.Message)
+			require.Equal(t, "No remaining resources were seen, but new objects may still appear; the next pass checks again", c.Message)
 		}
 	}
 	r.Results[0].Remaining, r.Results[0].Deleting = 1, 1

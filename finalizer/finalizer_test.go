@@ -77,7 +77,7 @@ func TestSet(t *testing.T) {
 	require.False(t, s.Has("b"))
 	require.Equal(t, []finalizer.Name{"a/1", "b/2", "c/3", "d/4"}, s.With("d/4").Names())
 	require.Equal(t, []finalizer.Name{"a/1", "c/3"}, s.Without("b/2").Names())
-	require.True(t, s.With("a/1").Equal(s), "a name that is there keeps its place")
+	require.True(t, s.With("a/1").Equal(s), "an existing name keeps its place")
 	require.True(t, s.Without("x/9").Equal(s))
 	require.False(t, s.Equal(finalizer.NewSet("c/3", "b/2", "a/1")), "order counts")
 	require.True(t, finalizer.Set{}.IsZero())
@@ -119,7 +119,7 @@ func TestSetDiff(t *testing.T) {
 	}
 }
 
-// No operation and no caller can change a set that somebody holds.
+// No operation and no caller can change an existing set.
 func TestSetNeverAliases(t *testing.T) {
 	t.Parallel()
 	in := []finalizer.Name{"a", "b", "c", "a"} // the repetition leaves spare room in the set
@@ -199,10 +199,10 @@ func TestSetJSON(t *testing.T) {
 	enc := json.NewEncoder(&plain)
 	enc.SetEscapeHTML(false)
 	require.NoError(t, enc.Encode(holder{finalizer.NewSet("<&>")}))
-	require.Equal(t, "{\"finalizers\":[\"<&>\"]}\n", plain.String(), "escaping is for the outer encoder to say")
+	require.Equal(t, "{\"finalizers\":[\"<&>\"]}\n", plain.String(), "the outer encoder decides")
 }
 
-// A long list must not cost the square of its length: then this would take minutes.
+// With quadratic cost this test would take minutes.
 func TestLongLists(t *testing.T) {
 	t.Parallel()
 	names := make([]finalizer.Name, 200_000)
@@ -215,8 +215,8 @@ func TestLongLists(t *testing.T) {
 	require.Equal(t, names[:1], removed)
 }
 
-// FuzzSet runs operations on a set and on a plain slice side by side, keeping every
-// version of the set to see that none is changed later.
+// FuzzSet runs operations on a set and on a slice. It keeps every version of the set, to detect later
+// changes.
 func FuzzSet(f *testing.F) {
 	f.Add([]byte{0x00, 0x01, 0x12, 0x01, 0x11})
 	f.Fuzz(func(t *testing.T, ops []byte) {
@@ -268,7 +268,7 @@ func without(names, others []finalizer.Name) []finalizer.Name {
 	return slices.DeleteFunc(slices.Clone(names), func(n finalizer.Name) bool { return slices.Contains(others, n) })
 }
 
-// FuzzSetJSON checks that whatever decodes encodes to what decodes to the same.
+// FuzzSetJSON checks that decoding, encoding and decoding again gives the same set.
 func FuzzSetJSON(f *testing.F) {
 	for _, s := range []string{`[]`, `null`, `["a/b","a/b"]`, `[null]`, `["\u2028<"]`, `{}`} {
 		f.Add([]byte(s))

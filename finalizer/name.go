@@ -1,5 +1,5 @@
-// Package finalizer defines the names by which parties hold a namespace, and
-// the ordered set of them in spec.finalizers (design document, "Finalizers").
+// Package finalizer defines finalizers: the names with which parties keep a namespace from being
+// removed, and the ordered set of them in spec.finalizers (design document, "Finalizers").
 package finalizer
 
 import (
@@ -10,41 +10,39 @@ import (
 	"github.com/nslifecycle/nslifecycle/finalizer/syntax"
 )
 
-// Name is a qualified name ("example.com/agent") or one of the standard ones: a
-// party's promise to clean up before the namespace is removed.
+// Name is the finalizer of one party: a qualified name ("example.com/agent") or a standard one.
+// The party promises to remove it after it has deleted its content.
 type Name string
 
-// The standard names, valid although they are not qualified.
+// The standard names. They are valid without a prefix.
 const (
-	Kubernetes         Name = "kubernetes" // the default; added at creation when missing (rule R5)
+	Kubernetes         Name = "kubernetes" // the default; added at creation if missing (rule R5)
 	Orphan             Name = "orphan"
 	ForegroundDeletion Name = "foregroundDeletion"
 )
 
-// ErrInvalid is what [Name.Validate] fails with.
+// ErrInvalid is matched by the errors of [Name.Validate].
 var ErrInvalid = errors.New("invalid finalizer")
 
-// Standard reports whether n is one of the standard names.
+// Standard reports whether n is a standard name.
 func (n Name) Standard() bool {
 	return n == Kubernetes || n == Orphan || n == ForegroundDeletion
 }
 
-// Validate returns nil when n is a standard or a fully qualified name, and
-// otherwise an error that matches [ErrInvalid] and lists everything that is
-// wrong with it.
+// Validate returns nil if n is a standard or qualified name. Otherwise it returns an error that
+// matches [ErrInvalid] and lists all problems.
 func (n Name) Validate() error {
-	if wrong := n.Problems(); len(wrong) > 0 {
-		return fmt.Errorf("%w %q: %s", ErrInvalid, string(n), strings.Join(wrong, ", "))
+	if problems := n.Problems(); len(problems) > 0 {
+		return fmt.Errorf("%w %q: %s", ErrInvalid, string(n), strings.Join(problems, ", "))
 	}
 	return nil
 }
 
-// Problems returns everything that is wrong with n, in upstream's words and
-// order; nil when n is valid.
+// Problems returns all problems of n, in the words and the order of Kubernetes, or nil.
 func (n Name) Problems() []string {
-	wrong := syntax.QualifiedName(string(n))
+	problems := syntax.QualifiedName(string(n))
 	if !n.Standard() && !strings.Contains(string(n), "/") {
-		wrong = append(wrong, "name is neither a standard finalizer name nor is it fully qualified")
+		problems = append(problems, "name is neither a standard finalizer name nor is it fully qualified")
 	}
-	return wrong
+	return problems
 }

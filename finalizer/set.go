@@ -8,17 +8,15 @@ import (
 	"slices"
 )
 
-// Set is an ordered list of distinct names with value semantics: no operation
-// changes a Set that somebody else holds, so a Set may be copied by assignment
-// and used by any number of goroutines. The zero Set is empty.
+// Set is an immutable ordered list of distinct names. It may be copied by assignment and is safe
+// for concurrent use. The zero Set is empty.
 //
-// Its JSON form is the plain list in order. The empty Set encodes as [], and a
-// field of this type with the option omitzero leaves it out, as Kubernetes does.
-// Decoding takes null for the empty Set; of equal names the first stays, since a
-// name that is listed twice promises nothing more than once.
+// Its JSON form is a list of strings. The empty Set encodes as []; a field with the option
+// omitzero omits it, as Kubernetes does. Decoding accepts null for the empty Set and drops
+// repeated names.
 type Set struct{ names []Name }
 
-// NewSet returns the set of names, in their order; of equal names the first stays.
+// NewSet returns the set of names, in order and without repetitions.
 func NewSet(names ...Name) Set {
 	if len(names) == 0 {
 		return Set{}
@@ -37,7 +35,7 @@ func NewSet(names ...Name) Set {
 // Has reports whether name is in s.
 func (s Set) Has(name Name) bool { return slices.Contains(s.names, name) }
 
-// With returns s with name at its end; s itself when name is in it already.
+// With returns s with name appended, or s if it has name.
 func (s Set) With(name Name) Set {
 	if s.Has(name) {
 		return s
@@ -47,8 +45,7 @@ func (s Set) With(name Name) Set {
 	return Set{append(names, name)}
 }
 
-// Without returns s without name, the others in their order; s itself when name
-// is not in it.
+// Without returns s without name, or s if it does not have name.
 func (s Set) Without(name Name) Set {
 	i := slices.Index(s.names, name)
 	switch {
@@ -62,11 +59,11 @@ func (s Set) Without(name Name) Set {
 	return Set{append(names, s.names[i+1:]...)}
 }
 
-// Diff returns what turns s into t: the names that only t has, in t's order, and
-// those that only s has, in the order of s.
-func (s Set) Diff(t Set) (added, removed []Name) { return t.beyond(s), s.beyond(t) }
+// Diff returns the names that only t has, in the order of t, and the names that only s has, in the
+// order of s.
+func (s Set) Diff(t Set) (added, removed []Name) { return t.minus(s), s.minus(t) }
 
-func (s Set) beyond(t Set) []Name {
+func (s Set) minus(t Set) []Name {
 	var names []Name
 	in := indexOf(t.names, len(t.names))
 	for _, n := range s.names {
@@ -80,10 +77,10 @@ func (s Set) beyond(t Set) []Name {
 // Len returns the number of names.
 func (s Set) Len() int { return len(s.names) }
 
-// All yields the names in order, with their index.
+// All returns an iterator over the indexes and names.
 func (s Set) All() iter.Seq2[int, Name] { return slices.All(s.names) }
 
-// Names returns a copy of the names in order; nil when s is empty.
+// Names returns a copy of the names, or nil if s is empty.
 func (s Set) Names() []Name {
 	if len(s.names) == 0 {
 		return nil
@@ -91,10 +88,10 @@ func (s Set) Names() []Name {
 	return slices.Clone(s.names)
 }
 
-// Equal reports whether both hold the same names in the same order.
+// Equal reports whether s and t have the same names in the same order.
 func (s Set) Equal(t Set) bool { return slices.Equal(s.names, t.names) }
 
-// IsZero reports whether s is empty; encoding/json's omitzero asks it.
+// IsZero reports whether s is empty. The option omitzero of encoding/json calls it.
 func (s Set) IsZero() bool { return len(s.names) == 0 }
 
 // MarshalJSON implements json.Marshaler.
@@ -102,8 +99,7 @@ func (s Set) MarshalJSON() ([]byte, error) {
 	if len(s.names) == 0 {
 		return []byte("[]"), nil
 	}
-	// Whether < and > are escaped is for the outer encoder to say; it can add
-	// escapes to what it is given but not take them away.
+	// The outer encoder decides whether to escape < and >. It can add escapes, but not remove them.
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
 	enc.SetEscapeHTML(false)
@@ -123,9 +119,8 @@ func (s *Set) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// index speeds up looking for many names in a long list. Lists are short as a
-// rule, and then it is nil and the list itself is searched; but a client may send
-// a very long one, and that must not cost the square of its length.
+// index makes lookups in a long list fast, since a client may send a very long one. For a short list
+// it is nil, and the list itself is searched.
 type index map[Name]struct{}
 
 func indexOf(names []Name, size int) index {

@@ -4,25 +4,96 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
 )
 
-// MaxMessage is the greatest length of a condition's message, in bytes. A longer
-// one is cut, so that a status can always be written (rule R9).
+// ConditionType names a condition.
+type ConditionType string
+
+// The five conditions of each party, in the order in which they are written. False is healthy.
+const (
+	DiscoveryFailure           ConditionType = "NamespaceDeletionDiscoveryFailure"
+	GroupVersionParsingFailure ConditionType = "NamespaceDeletionGroupVersionParsingFailure"
+	ContentFailure             ConditionType = "NamespaceDeletionContentFailure"
+	ContentRemaining           ConditionType = "NamespaceContentRemaining"
+	FinalizersRemaining        ConditionType = "NamespaceFinalizersRemaining"
+)
+
+// ContentLastSeen lists the resource types that had objects when their sources last answered and have
+// not been seen empty since. It is True and follows the five other conditions; without such types it is
+// absent. Its message is a JSON object of their counts, such as {"pods":2,"widgets.example.com":5}. A pass
+// in another process reads it ([LastSeen]) before it accepts a waiver (rule R7). The empty name stands for
+// unknown types: no waiver is accepted until a pass has seen all content.
+const ContentLastSeen ConditionType = "NamespaceContentLastSeen"
+
+// Qualified returns t with the prefix of the party that writes it, such as
+// "example.com/agent.NamespaceContentRemaining", or t if qualifier is empty.
+func (t ConditionType) Qualified(qualifier string) ConditionType {
+	if qualifier == "" {
+		return t
+	}
+	return ConditionType(qualifier) + "." + t
+}
+
+// ConditionStatus is True, False or Unknown.
+type ConditionStatus string
+
+// The values of ConditionStatus.
+const (
+	True    ConditionStatus = "True"
+	False   ConditionStatus = "False"
+	Unknown ConditionStatus = "Unknown"
+)
+
+// The reasons of the conditions. ContentUnknown, FinalizersUnknown and ContentSeen are additions to
+// those of Kubernetes, which reports that all content is removed even if a source did not answer.
+const (
+	ReasonResourcesDiscovered       = "ResourcesDiscovered"
+	ReasonDiscoveryFailed           = "DiscoveryFailed"
+	ReasonParsedGroupVersions       = "ParsedGroupVersions"
+	ReasonGroupVersionParsingFailed = "GroupVersionParsingFailed"
+	ReasonContentDeleted            = "ContentDeleted"
+	ReasonContentDeletionFailed     = "ContentDeletionFailed"
+	ReasonContentRemoved            = "ContentRemoved"
+	ReasonSomeResourcesRemain       = "SomeResourcesRemain"
+	ReasonContentUnknown            = "ContentUnknown"
+	ReasonContentHasNoFinalizers    = "ContentHasNoFinalizers"
+	ReasonSomeFinalizersRemain      = "SomeFinalizersRemain"
+	ReasonFinalizersUnknown         = "FinalizersUnknown"
+	ReasonContentSeen               = "ContentSeen"
+)
+
+// Condition is one entry of status.conditions, in the JSON form of Kubernetes
+// v1/NamespaceCondition.
+type Condition struct {
+	Type               ConditionType   `json:"type"`
+	Status             ConditionStatus `json:"status"`
+	LastTransitionTime Time            `json:"lastTransitionTime"` // of the last change of Status
+	Reason             string          `json:"reason,omitempty"`
+	Message            string          `json:"message,omitempty"`
+}
+
+// Equal reports whether c and d are equal. It compares times as moments.
+func (c Condition) Equal(d Condition) bool {
+	return c.Type == d.Type && c.Status == d.Status && c.Reason == d.Reason && c.Message == d.Message &&
+		c.LastTransitionTime.Equal(d.LastTransitionTime)
+}
+
+// MaxMessage is the limit of a condition's message, in bytes. Longer messages are truncated, so
+// that a status can always be written (rule R9).
 const MaxMessage = 32 << 10
 
-// Conditions returns the conditions of a namespace after a pass of one party:
-// those of old, with the five of the party set to what the pass saw (rule R9).
-// Texts are those of Kubernetes.
+// Conditions returns the conditions of a namespace after a pass of one party: those of old, with
+// the party's five conditions replaced by the result of the pass (rule R9). The messages are
+// those of Kubernetes.
 //
-// All five are present, together and in order, and [ContentLastSeen] after them if the pass
-// has anything to remember: where the first of them was in
-// old, else at the end. Their types are plain for an empty qualifier and else
-// qualified by it ([ConditionType.Qualified]). Conditions of other types keep
-// their order. LastTransitionTime of each becomes now only if its status
-// changed. Old is not changed, and the result shares nothing with it.
+// The five conditions stand together and in order, followed by [ContentLastSeen] if it applies,
+// in the place of the first of them in old, or at the end. Their types are qualified by qualifier
+// ([ConditionType.Qualified]). Conditions of other types keep their order. LastTransitionTime
+// becomes now only if the status changes. The result shares nothing with old.
 func Conditions(old []Condition, seen Observation, qualifier string, now time.Time) []Condition {
 	five := seen.conditions()
 	ours := append(five[:], seen.lastSeen()...)
@@ -51,6 +122,15 @@ func Conditions(old []Condition, seen Observation, qualifier string, now time.Ti
 	return merged
 }
 
+func find(list []Condition, t ConditionType) (Condition, bool) {
+	for _, c := range list {
+		if c.Type == t {
+			return c, true
+		}
+	}
+	return Condition{}, false
+}
+
 // LastSeen returns [Observation].LastSeen of the party's last pass, from the condition
 // [ContentLastSeen]. If the condition is unreadable, it returns one entry without a Resource.
 func LastSeen(conditions []Condition, qualifier string) []Remaining {
@@ -70,7 +150,7 @@ func LastSeen(conditions []Condition, qualifier string) []Remaining {
 	return seen
 }
 
-// lastSeen returns the condition ContentLastSeen, or none. Types beyond MaxMessage, after
+// lastSeen returns the condition ContentLastSeen, or none. Types that exceed MaxMessage, after
 // several hundred, share the empty name.
 func (o Observation) lastSeen() []Condition {
 	const perType = len(`:9223372036854775807,`)
@@ -93,16 +173,7 @@ func (o Observation) lastSeen() []Condition {
 	return []Condition{{Type: ContentLastSeen, Status: True, Reason: ReasonContentSeen, Message: string(message)}}
 }
 
-func find(list []Condition, t ConditionType) (Condition, bool) {
-	for _, c := range list {
-		if c.Type == t {
-			return c, true
-		}
-	}
-	return Condition{}, false
-}
-
-// conditions returns the five with their plain types and no times.
+// conditions returns the five conditions, unqualified and without times.
 func (o Observation) conditions() [5]Condition {
 	return [5]Condition{
 		o.discovery(),
@@ -119,15 +190,14 @@ func (o Observation) discovery() Condition {
 			Reason: ReasonResourcesDiscovered, Message: "All resources successfully discovered" + waived(o.WaivedDiscovery)}
 	}
 	message := joined(texts(o.Discovery))
-	if n := failing(o.Discovery); n > 0 {
+	if n := failures(o.Discovery); n > 0 {
 		message = fmt.Sprintf("Discovery failed for some groups, %d failing: %v", n, message)
 	}
 	return Condition{Type: DiscoveryFailure, Status: True, Reason: ReasonDiscoveryFailed, Message: message}
 }
 
-// failing counts the failures in errs. An error that stands for several says so, and
-// one that is not about single groups says none.
-func failing(errs []error) int {
+// failures counts the groups whose discovery failed.
+func failures(errs []error) int {
 	n := 0
 	for _, err := range errs {
 		if several, ok := err.(interface{ Failures() int }); ok {
@@ -158,11 +228,13 @@ func (o Observation) content() Condition {
 }
 
 func (o Observation) contentRemaining() Condition {
+	remaining := counted(o.Remaining, "%s has %d resource instances",
+		func(r Remaining) (string, int) { return r.Resource + "." + r.Group, r.Count })
 	c := Condition{Type: ContentRemaining}
-	switch left := o.remaining(); {
-	case len(left) > 0:
+	switch {
+	case len(remaining) > 0:
 		c.Status, c.Reason = True, ReasonSomeResourcesRemain
-		c.Message = "Some resources are remaining: " + joined(left)
+		c.Message = "Some resources are remaining: " + joined(remaining)
 	case o.Partial():
 		c.Status, c.Reason = Unknown, ReasonContentUnknown
 		c.Message = "No remaining resources were seen, but " + o.gap()
@@ -174,11 +246,13 @@ func (o Observation) contentRemaining() Condition {
 }
 
 func (o Observation) finalizersRemaining() Condition {
+	remaining := counted(o.Finalizers, "%s in %d resource instances",
+		func(h Holder) (string, int) { return h.Finalizer, h.Objects })
 	c := Condition{Type: FinalizersRemaining}
-	switch held := o.held(); {
-	case len(held) > 0:
+	switch {
+	case len(remaining) > 0:
 		c.Status, c.Reason = True, ReasonSomeFinalizersRemain
-		c.Message = "Some content in the namespace has finalizers remaining: " + joined(held)
+		c.Message = "Some content in the namespace has finalizers remaining: " + joined(remaining)
 	case o.Partial():
 		c.Status, c.Reason = Unknown, ReasonFinalizersUnknown
 		c.Message = "No remaining finalizers were seen, but " + o.gap()
@@ -189,31 +263,7 @@ func (o Observation) finalizersRemaining() Condition {
 	return c
 }
 
-// Bounds of what a condition tells of waived failures.
-const (
-	maxWaived     = 16
-	maxWaivedText = 512
-)
-
-// waived tells of failures that are waived, at the end of a message which claims what is
-// true but for them; empty if there are none.
-func waived(lists ...[]error) string {
-	all := texts(slices.Concat(lists...))
-	if len(all) == 0 {
-		return ""
-	}
-	told := all[:min(len(all), maxWaived)]
-	for i, text := range told {
-		told[i] = Truncate(text, maxWaivedText)
-	}
-	message := "; waived: " + joined(told)
-	if more := len(all) - len(told); more > 0 {
-		message += fmt.Sprintf(" and %d more", more)
-	}
-	return message
-}
-
-// gap says why the pass may have missed something.
+// gap explains why the observation is partial.
 func (o Observation) gap() string {
 	switch {
 	case !o.Answered():
@@ -221,7 +271,64 @@ func (o Observation) gap() string {
 	case o.Unasked != 0:
 		return "not every resource type was asked: some wait for others to be empty"
 	case o.Provisional:
-		return "some may still come; it will be looked at again"
+		return "new objects may still appear; the next pass checks again"
 	}
 	return "some counts were negative"
 }
+
+// The limits of the waived failures in one condition.
+const (
+	maxWaived     = 16
+	maxWaivedText = 512 // bytes of each
+)
+
+// waived returns the end of a message that is healthy only because of waivers, or "".
+func waived(lists ...[]error) string {
+	all := texts(slices.Concat(lists...))
+	if len(all) == 0 {
+		return ""
+	}
+	shown := all[:min(len(all), maxWaived)]
+	for i, text := range shown {
+		shown[i] = Truncate(text, maxWaivedText)
+	}
+	message := "; waived: " + joined(shown)
+	if more := len(all) - len(shown); more > 0 {
+		message += fmt.Sprintf(" and %d more", more)
+	}
+	return message
+}
+
+// texts returns the sorted texts of errs, so that equal failures give equal messages.
+func texts(errs []error) []string {
+	list := make([]string, 0, len(errs))
+	for _, err := range errs {
+		text := "unknown error"
+		if err != nil && err.Error() != "" {
+			text = err.Error()
+		}
+		list = append(list, text)
+	}
+	slices.Sort(list)
+	return list
+}
+
+// counted adds up the counts of each name and returns a sorted phrase for each positive sum. It
+// ignores negative counts, and sums do not overflow.
+func counted[T any](list []T, phrase string, count func(T) (name string, n int)) []string {
+	sums := make(map[string]int, len(list))
+	for _, e := range list {
+		name, n := count(e)
+		sums[name] += min(max(n, 0), math.MaxInt-sums[name])
+	}
+	phrases := make([]string, 0, len(sums))
+	for name, n := range sums {
+		if n > 0 {
+			phrases = append(phrases, fmt.Sprintf(phrase, name, n))
+		}
+	}
+	slices.Sort(phrases)
+	return phrases
+}
+
+func joined(list []string) string { return strings.Join(list, ", ") }

@@ -1,9 +1,8 @@
-// Package phase derives where a namespace is in its life: its phase, the stage
-// inside Terminating, and the conditions that say why it is still there.
+// Package phase derives the state of a namespace: its phase, the stage of a terminating
+// namespace, and the conditions that explain why it still exists.
 //
-// Nothing here is stored truth. The phase follows from the deletion timestamp
-// (rule R2), the stage from the finalizers and the conditions, and the
-// conditions from what a pass observed (rule R9).
+// All of it is derived: the phase from the deletion timestamp (rule R2), the stage from the
+// finalizers and the conditions, and the conditions from the observations of a pass (rule R9).
 package phase
 
 import (
@@ -11,17 +10,16 @@ import (
 	"time"
 )
 
-// Phase is where a namespace is in its life (design document, "Phases").
+// Phase is the phase of a namespace (design document, "Phases").
 type Phase string
 
-// The phases. A namespace that was removed has none.
+// The phases. An incarnation goes from Active to Terminating and never back (rule R3).
 const (
 	Active      Phase = "Active"
 	Terminating Phase = "Terminating"
 )
 
-// Of derives the phase from the deletion timestamp: Terminating if and only if
-// it is set (rule R2).
+// Of derives the phase: Terminating if and only if the deletion timestamp is set (rule R2).
 func Of(deletion time.Time) Phase {
 	if deletion.IsZero() {
 		return Active
@@ -29,48 +27,34 @@ func Of(deletion time.Time) Phase {
 	return Terminating
 }
 
-// Legal reports whether a write may take one incarnation of a namespace from one
-// phase to the other: it stays what it is, or goes from Active to Terminating,
-// and never back (rule R3).
-func Legal(from, to Phase) bool {
-	switch from {
-	case Active:
-		return to == Active || to == Terminating
-	case Terminating:
-		return to == Terminating
-	}
-	return false
-}
-
-// Stage is how far a terminating namespace has come. It is derived and never
-// stored. A namespace that is not terminating is at the empty stage.
+// Stage is the progress of a terminating namespace. It is derived and never stored. Other
+// namespaces have the empty stage.
 type Stage string
 
-// The stages inside Terminating, in order.
+// The stages, in order.
 const (
-	DeletingContent      Stage = "DeletingContent"      // content remains, or nobody knows that it does not
-	WaitingForFinalizers Stage = "WaitingForFinalizers" // content is gone; some party has not let go yet
-	ReadyToRemove        Stage = "ReadyToRemove"        // nothing holds it (rule R1)
+	DeletingContent      Stage = "DeletingContent"      // content remains, or may remain
+	WaitingForFinalizers Stage = "WaitingForFinalizers" // content is deleted; a party has not removed its finalizer
+	ReadyToRemove        Stage = "ReadyToRemove"        // no finalizer is left (rule R1)
 )
 
-// StageOf derives the stage from the deletion timestamp, the number of
-// finalizers of both kinds that the namespace has, and its conditions. Content
-// counts as gone when a ContentRemaining condition is there, of any party, and
-// every one of them is False.
+// StageOf derives the stage from the deletion timestamp, the number of the namespace's
+// finalizers of both kinds, and its conditions. Content counts as deleted if there is a
+// ContentRemaining condition, of any party, and all of them are False.
 func StageOf(deletion time.Time, finalizers int, conditions []Condition) Stage {
 	switch {
 	case Of(deletion) != Terminating:
 		return ""
 	case finalizers <= 0:
 		return ReadyToRemove
-	case contentGone(conditions):
+	case contentDeleted(conditions):
 		return WaitingForFinalizers
 	}
 	return DeletingContent
 }
 
-func contentGone(conditions []Condition) bool {
-	told := false
+func contentDeleted(conditions []Condition) bool {
+	found := false
 	for _, c := range conditions {
 		if c.Type != ContentRemaining && !strings.HasSuffix(string(c.Type), "."+string(ContentRemaining)) {
 			continue
@@ -78,7 +62,7 @@ func contentGone(conditions []Condition) bool {
 		if c.Status != False {
 			return false
 		}
-		told = true
+		found = true
 	}
-	return told
+	return found
 }

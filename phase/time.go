@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// Time is a moment as Kubernetes writes it in JSON: RFC 3339 in UTC, whole
-// seconds, null when zero. The zero Time is not set.
+// Time is a time in the JSON form of Kubernetes: RFC 3339 in UTC with whole seconds, and null for
+// the zero Time.
 type Time struct{ time.Time }
 
-// At returns t in UTC, cut to the whole second that its JSON form can hold.
+// At returns t in UTC, truncated to whole seconds.
 func At(t time.Time) Time {
 	if t.IsZero() {
 		return Time{}
@@ -18,7 +18,7 @@ func At(t time.Time) Time {
 	return Time{t.UTC().Truncate(time.Second)}
 }
 
-// Equal reports whether both are the same moment.
+// Equal reports whether t and u are the same moment.
 func (t Time) Equal(u Time) bool { return t.Time.Equal(u.Time) }
 
 // MarshalJSON implements json.Marshaler.
@@ -36,7 +36,7 @@ func (t Time) MarshalJSON() ([]byte, error) {
 	return append(buf, '"'), nil
 }
 
-// UnmarshalJSON implements json.Unmarshaler. Fractions of a second are cut off.
+// UnmarshalJSON implements json.Unmarshaler. It truncates fractions of a second.
 func (t *Time) UnmarshalJSON(data []byte) error {
 	if string(data) == "null" {
 		*t = Time{}
@@ -58,8 +58,8 @@ func (t *Time) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// encodable refuses the years that RFC 3339 has no digits for. An offset can
-// push a moment there on decoding.
+// encodable refuses years that RFC 3339 cannot represent. The offset of a decoded time can lead to
+// one.
 func encodable(utc time.Time) error {
 	if y := utc.Year(); y < 0 || y > 9999 {
 		return fmt.Errorf("a time must be between the years 0 and 9999, got the year %d", y)

@@ -129,7 +129,7 @@ func TestR9_ConditionsWhileItSettles(t *testing.T) {
 		w.delete(t, "n")
 		result, err := w.pass(t, "n", deleter.Report{})
 		require.NoError(t, err)
-		const later = "some may still come; it will be looked at again"
+		const later = "new objects may still appear; the next pass checks again"
 		require.Empty(t, cmp.Diff(but(map[int]string{3: contentUnknown + later, 4: finalizersUnknown + later}), messages(t, result.Namespace)))
 		require.Equal(t, 5*time.Second, result.After)
 	})

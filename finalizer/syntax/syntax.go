@@ -1,7 +1,6 @@
-// Package syntax checks the forms that names, label keys, label values and
-// finalizers must have. Every check returns what is wrong in the words that
-// Kubernetes uses, since clients and people search for them; nil means that the
-// value is right. No check allocates when the value is right.
+// Package syntax validates names, label keys, label values and path segments. Each function
+// returns the problems of a value in the words of Kubernetes, or nil if the value is valid. It does
+// not allocate for a valid value.
 package syntax
 
 import (
@@ -11,7 +10,7 @@ import (
 	"unicode/utf8"
 )
 
-// The greatest lengths, in bytes.
+// The length limits, in bytes.
 const (
 	MaxLabel     = 63  // a DNS label, a label value, the name part of a qualified name
 	MaxSubdomain = 253 // a DNS subdomain
@@ -23,7 +22,7 @@ const (
 	keyForm       = `([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]`
 	valueForm     = `(` + keyForm + `)?`
 
-	// The doubled space after the first example is upstream's, and is real.
+	// The doubled space after the first example is in Kubernetes' text.
 	labelText = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-'," +
 		" and must start and end with an alphanumeric character" +
 		" (e.g. 'my-name',  or '123-abc', regex used for validation is '" + labelForm + "')"
@@ -38,38 +37,37 @@ const (
 		" (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '" + valueForm + "')"
 )
 
-// Label checks a DNS label (RFC 1123): the form of a namespace's name.
+// Label checks a DNS label (RFC 1123), the form of a namespace's name.
 func Label(s string) []string {
-	var wrong []string
+	var problems []string
 	if len(s) > MaxLabel {
-		wrong = append(wrong, tooLong(MaxLabel, "characters"))
+		problems = append(problems, tooLong(MaxLabel, "characters"))
 	}
 	switch {
 	case isLabel(s):
 	case isSubdomain(s):
-		wrong = append(wrong, "must not contain dots")
+		problems = append(problems, "must not contain dots")
 	default:
-		wrong = append(wrong, labelText)
+		problems = append(problems, labelText)
 	}
-	return wrong
+	return problems
 }
 
-// Subdomain checks a DNS subdomain (RFC 1123): labels joined by dots, the form
-// of the names of most content.
+// Subdomain checks a DNS subdomain (RFC 1123), the form of the names of most content: labels joined
+// by dots.
 func Subdomain(s string) []string {
-	var wrong []string
+	var problems []string
 	if len(s) > MaxSubdomain {
-		wrong = append(wrong, tooLong(MaxSubdomain, "characters"))
+		problems = append(problems, tooLong(MaxSubdomain, "characters"))
 	}
 	if !isSubdomain(s) {
-		wrong = append(wrong, subdomainText)
+		problems = append(problems, subdomainText)
 	}
-	return wrong
+	return problems
 }
 
-// QualifiedName checks a name with an optional prefix: "name" or
-// "example.com/name". It is the form of label keys and annotation keys, and with
-// the prefix that of finalizers.
+// QualifiedName checks a name with an optional prefix, "name" or "example.com/name", the form of
+// label keys, annotation keys and finalizers.
 func QualifiedName(s string) []string {
 	prefix, name, qualified := strings.Cut(s, "/")
 	if !qualified {
@@ -77,42 +75,41 @@ func QualifiedName(s string) []string {
 	} else if strings.Contains(name, "/") {
 		return []string{"a valid label key " + keyText + " with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"}
 	}
-	var wrong []string
+	var problems []string
 	if qualified && prefix == "" {
-		wrong = append(wrong, "prefix part must be non-empty")
+		problems = append(problems, "prefix part must be non-empty")
 	} else if qualified {
 		if len(prefix) > MaxSubdomain {
-			wrong = append(wrong, "prefix part "+tooLong(MaxSubdomain, "bytes"))
+			problems = append(problems, "prefix part "+tooLong(MaxSubdomain, "bytes"))
 		}
 		if !isSubdomain(prefix) {
-			wrong = append(wrong, "prefix part "+subdomainText)
+			problems = append(problems, "prefix part "+subdomainText)
 		}
 	}
 	if name == "" {
-		wrong = append(wrong, "name part must be non-empty")
+		problems = append(problems, "name part must be non-empty")
 	} else if len(name) > MaxLabel {
-		wrong = append(wrong, "name part "+tooLong(MaxLabel, "bytes"))
+		problems = append(problems, "name part "+tooLong(MaxLabel, "bytes"))
 	}
 	if !isKey(name) {
-		wrong = append(wrong, "name part "+keyText)
+		problems = append(problems, "name part "+keyText)
 	}
-	return wrong
+	return problems
 }
 
-// LabelValue checks the value of a label; the empty value is right.
+// LabelValue checks the value of a label. It may be empty.
 func LabelValue(s string) []string {
-	var wrong []string
+	var problems []string
 	if len(s) > MaxLabel {
-		wrong = append(wrong, tooLong(MaxLabel, "bytes"))
+		problems = append(problems, tooLong(MaxLabel, "bytes"))
 	}
 	if s != "" && !isKey(s) {
-		wrong = append(wrong, valueText)
+		problems = append(problems, valueText)
 	}
-	return wrong
+	return problems
 }
 
-// PathSegment checks one segment of a URL path or a storage key: a valid one needs no escape
-// and leads nowhere else.
+// PathSegment checks one segment of a URL path or a storage key.
 func PathSegment(s string) []string {
 	switch {
 	case s == "":
@@ -124,19 +121,19 @@ func PathSegment(s string) []string {
 	case !utf8.ValidString(s):
 		return []string{"must be valid UTF-8"}
 	}
-	var wrong []string
+	var problems []string
 	for _, c := range "/%" {
 		if strings.ContainsRune(s, c) {
-			wrong = append(wrong, "may not contain '"+string(c)+"'")
+			problems = append(problems, "may not contain '"+string(c)+"'")
 		}
 	}
 	if strings.ContainsFunc(s, unicode.IsControl) {
-		wrong = append(wrong, "may not contain control characters")
+		problems = append(problems, "may not contain control characters")
 	}
-	return wrong
+	return problems
 }
 
-// tooLong takes the unit, which upstream calls by two names; it is bytes always.
+// tooLong takes the unit since Kubernetes writes both "characters" and "bytes". It counts bytes.
 func tooLong(limit int, unit string) string {
 	return "must be no more than " + strconv.Itoa(limit) + " " + unit
 }
@@ -168,7 +165,7 @@ func isSubdomain(s string) bool {
 	return true
 }
 
-// isKey tells whether s is the name part of a qualified name.
+// isKey reports whether s is the name part of a qualified name.
 func isKey(s string) bool {
 	if s == "" || !isAlphanumeric(s[0]) || !isAlphanumeric(s[len(s)-1]) {
 		return false

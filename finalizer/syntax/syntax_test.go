@@ -66,7 +66,7 @@ func TestTexts(t *testing.T) {
 	}
 }
 
-func TestRightValuesDoNotAllocate(t *testing.T) {
+func TestValidValuesDoNotAllocate(t *testing.T) {
 	for name, check := range map[string]func(){
 		"Label":         func() { Label("my-name") },
 		"Subdomain":     func() { Subdomain("my.name.example.com") },
@@ -77,8 +77,7 @@ func TestRightValuesDoNotAllocate(t *testing.T) {
 	}
 }
 
-// FuzzForms checks the hand-written checks against the forms that their texts
-// tell people.
+// FuzzForms compares the checks with the regular expressions in their texts.
 func FuzzForms(f *testing.F) {
 	for _, s := range []string{"", "a", "a.b", "a-", "-a", "A/b", "a/b/c", "a..b", "a\n", "a\xff", "x_y", "é"} {
 		f.Add(s)
@@ -122,4 +121,26 @@ func TestPathSegment(t *testing.T) {
 	} {
 		require.Equal(t, tt.want, strings.Join(PathSegment(tt.s), "; "), "%q", tt.s)
 	}
+}
+
+// No check accepts a value that changes the meaning of a path or a document, and the texts are
+// short for every value.
+func TestBadInput(t *testing.T) {
+	t.Parallel()
+	for _, bad := range []string{
+		".", "..", "/", "a/b/c", "../a", "a b", " ", "a\n", "\x00", "a\x00", "\xff", "a\xff", "ä", "%2f", "a%2fb", "*", "?a=b",
+		strings.Repeat("a", 1<<20), strings.Repeat("/", 1<<20), strings.Repeat("a.", 1<<19),
+	} {
+		for what, check := range map[string]func(string) []string{
+			"label": Label, "subdomain": Subdomain, "qualified name": QualifiedName, "label value": LabelValue,
+		} {
+			wrong := check(bad)
+			require.NotEmpty(t, wrong, "%s %.20q", what, bad)
+			require.Less(t, len(strings.Join(wrong, "")), 1000, "%s %.20q", what, bad)
+		}
+	}
+	for _, check := range []func(string) []string{Label, Subdomain, QualifiedName} {
+		require.NotEmpty(t, check(""))
+	}
+	require.Empty(t, LabelValue(""))
 }

@@ -152,7 +152,7 @@ func (c condition) instances(separator string) func(yield func(string, int) bool
 
 // arriving reports whether the condition says that content may still arrive.
 func (c condition) arriving() bool {
-	return c.plain == phase.ContentRemaining && c.Status == phase.Unknown && strings.Contains(c.Message, "some may still come")
+	return c.plain == phase.ContentRemaining && c.Status == phase.Unknown && strings.Contains(c.Message, "new objects may still appear")
 }
 
 // has reports whether any of the conditions of a party meets is.

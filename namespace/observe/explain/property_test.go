@@ -81,7 +81,7 @@ func (r random) condition() phase.Condition {
 	messages := []string{
 		r.text(), "Failed to delete all resource types, 2 remaining: " + r.text(), "Some resources are remaining: " + r.text() + " has " + fmt.Sprint(r.number()) + " resource instances, " + r.text(),
 		"x: " + r.text() + " in 3 resource instances", "Discovery failed for some groups, 1 failing: unable to retrieve the complete list of server APIs: " + r.text() + ": " + r.text(),
-		"unexpected items still remain in namespace: x for gvr: /v1, Resource=" + r.text(), "some may still come",
+		"unexpected items still remain in namespace: x for gvr: /v1, Resource=" + r.text(), "new objects may still appear",
 	}
 	return phase.Condition{
 		Type:   types[r.IntN(len(types))].Qualified([]string{"", "", "openshift.com/origin", r.text()}[r.IntN(4)]),
@@ -255,7 +255,7 @@ func FuzzConditions(f *testing.F) {
 	f.Add("NamespaceDeletionDiscoveryFailure", "True", "Discovery failed for some groups, 1 failing: unable to retrieve the complete list of server APIs: metrics.k8s.io/v1beta1: the server is currently unable to handle the request")
 	f.Add("openshift.com/origin.NamespaceDeletionContentFailure", "True", "Failed to delete all resource types, 1 remaining: unexpected items still remain in namespace: x for gvr: /v1, Resource=pods")
 	f.Add("NamespaceFinalizersRemaining", "True", "Some content in the namespace has finalizers remaining: a/b in 3 resource instances, c/d in 99999999999999999999 resource instances")
-	f.Add("NamespaceContentRemaining", "Unknown", "No remaining resources were seen, but some may still come; it will be looked at again")
+	f.Add("NamespaceContentRemaining", "Unknown", "No remaining resources were seen, but new objects may still appear; the next pass checks again")
 	f.Fuzz(func(t *testing.T, typ, status, message string) {
 		ns := dying("kubernetes", origin)
 		ns.Status.Conditions = []phase.Condition{{Type: phase.ConditionType(typ), Status: phase.ConditionStatus(status), LastTransitionTime: phase.At(ago(time.Minute)), Message: message}}
