@@ -24,7 +24,6 @@ func TestDiscovery(t *testing.T) {
 	metrics := deleter.GroupError{Group: "metrics.example.com", Err: errBoom}
 	hidden := namespace.ResourceType{Group: "metrics.example.com", Name: "samples"}
 	absent := namespace.ResourceType{Group: "apps.example.com", Name: "apps"}
-	var nothing *deleter.DiscoveryError
 	one := contenttest.Object{Name: "a"}
 	for _, tt := range []struct {
 		name      string
@@ -84,7 +83,6 @@ func TestDiscovery(t *testing.T) {
 		},
 		{name: "an error without sources", err: errBoom, is: errBoom, discovery: []string{"boom"}},
 		{name: "nothing at all", is: deleter.ErrNothingDiscovered, discovery: []string{deleter.ErrNothingDiscovered.Error()}},
-		{name: "a nil *DiscoveryError", err: nothing, discovery: []string{"discovery failed without saying how"}},
 		{
 			name: "an empty DiscoveryError", asked: []string{"pods"}, waiting: []string{"jobs"},
 			sources: func(pods, jobs deleter.Content) []deleter.Source {
@@ -113,7 +111,7 @@ func TestDiscovery(t *testing.T) {
 					source("jobs", jobs, "tasks"), source("tasks", jobs, "jobs"), source("behind", jobs, "tasks"), source("pods", pods),
 				}
 			},
-			is: deleter.ErrInvalid, discovery: []string{"sources come after one another in a circle: jobs after tasks after jobs"},
+			is: deleter.ErrInvalid, discovery: []string{"the order of sources has a cycle: jobs after tasks after jobs"},
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

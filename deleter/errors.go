@@ -11,35 +11,40 @@ import (
 
 // The kinds of failure. Match them with [errors.Is].
 var (
-	// ErrNotSupported is how a source says that it cannot do an operation at all. The
-	// composed deleter remembers it for that resource type and operation only.
+	// ErrNotSupported is returned by a source that does not support an operation. The
+	// composed deleter remembers it for that resource type and operation.
 	ErrNotSupported = errors.New("operation not supported")
-	// ErrNotSupportedHere is ErrNotSupported for the target at hand only: another way
-	// is tried, and nothing is remembered. It does not match ErrNotSupported.
+	// ErrNotSupportedHere is ErrNotSupported for one target only: the deleter tries another
+	// way and remembers nothing. It does not match ErrNotSupported.
 	ErrNotSupportedHere = errors.New("operation not supported in this namespace")
-	// ErrInvalid is an argument or option that makes no sense; nothing was done.
+	// ErrInvalid is an invalid argument or option. The call did nothing.
 	ErrInvalid = errors.New("invalid")
-	// ErrIncarnation is how a source refuses a target that is not the namespace's
-	// present, terminating incarnation (rule R8).
+	// ErrIncarnation is returned by a source for a target that is not the current,
+	// terminating incarnation of the namespace (rule R8).
 	ErrIncarnation = errors.New("not a terminating incarnation of the namespace")
-	// ErrExpired is how a source says that a page token is too old to go on from.
-	// The listing begins anew.
+	// ErrExpired is returned by a source for a page token that is too old. The deleter lists
+	// again from the start.
 	ErrExpired = errors.New("page token expired")
-	// ErrReplaced is how a source refuses to delete an object whose uid is another
-	// than the one named.
+	// ErrReplaced is returned by a source that was asked to delete an object whose uid has
+	// changed.
 	ErrReplaced = errors.New("another object has taken the name")
-	// ErrUnexpected is content that is still there after its deletion, without a
-	// finalizer, a grace period or a deletion mark that would explain it.
+	// ErrUnexpected is content that remains after its deletion without a finalizer, a grace
+	// period or a deletion mark that explains it.
 	ErrUnexpected = errors.New("unexpected items still remain")
 	// ErrUndeclared is the failure of a source with [Source].Undeclared.
 	ErrUndeclared = errors.New("another version of the service stored objects of this type, and this process does not declare it; " +
 		"run a version that declares it, or retire the type once none of it is left")
-	// ErrNothingDiscovered is a discovery that found no resource type at all; nobody
-	// can tell that from a broken one, so it fails closed.
+	// ErrNothingDiscovered is a discovery without any resource type. It may be broken, so it
+	// counts as failed.
 	ErrNothingDiscovered = errors.New("discovery found no resource types")
+
+	errNoName    = errors.New("the listing has an object without a name")
+	errSameToken = errors.New("the listing returned to an earlier page and never ends")
+	errNegative  = errors.New("the source returned a negative number")
+	errNothing   = errors.New("the source returned no remaining objects, but objects that are being deleted or held by finalizers")
 )
 
-// Op names an operation of [Content] and its further interfaces.
+// Op is an operation of [Content] or one of its further interfaces.
 type Op string
 
 // The operations.
@@ -55,17 +60,17 @@ const (
 	OpDiscover         Op = "discover"
 )
 
-// SourceError is a failure of one source: every error of a [Result] is one, or
+// SourceError is a failure of one source. Every error of a [Result] is a SourceError, or
 // several combined.
 type SourceError struct {
 	Resource namespace.ResourceType
-	Op       Op     // what was asked; empty when it is about more than one call
-	Object   string // the object it was asked for; empty: the whole type
-	Others   int    // how many further objects failed in the same way
+	Op       Op     // empty if the failure concerns more than one call
+	Object   string // the object of a Delete; empty: the whole type
+	Others   int    // number of further objects that failed in the same way
 	Err      error
 }
 
-// Error returns such as "widgets.example.com: delete a: connection refused".
+// Error returns a text such as "widgets.example.com: delete a: connection refused".
 func (e *SourceError) Error() string {
 	var b strings.Builder
 	b.WriteString(e.Resource.String())
@@ -87,32 +92,26 @@ func (e *SourceError) Error() string {
 // Unwrap returns the cause.
 func (e *SourceError) Unwrap() error { return e.Err }
 
-// DiscoveryError is how a discovery function says that it found only a part of
-// the resource types. It is returned together with those; types of groups that
-// are not named here count as found completely.
+// DiscoveryError is returned by a discovery function, together with the types that it
+// found, if it found only a part of them. Groups that it does not list were discovered
+// completely.
 type DiscoveryError struct {
 	Groups  []GroupError // groups whose resource types could not be discovered
 	Parsing []error      // resource types whose group or version could not be read
-	// Message tells of Groups as a whole, for the condition; empty: they are listed.
+	// Message describes Groups as a whole, for the condition; empty: they are listed.
 	Message string
 }
 
-// GroupError is one group whose resource types could not be discovered.
+// GroupError is a group whose resource types could not be discovered.
 type GroupError struct {
 	Group string // empty: the core group
 	Err   error
 }
 
-// Error lists what failed, sorted.
+// Error returns the failures, sorted.
 func (e *DiscoveryError) Error() string {
-	if e == nil {
-		return "discovery failed without saying how"
-	}
 	texts := make([]string, 0, len(e.Groups)+len(e.Parsing))
-	for _, g := range e.Groups {
-		texts = append(texts, g.Error())
-	}
-	for _, err := range e.Parsing {
+	for _, err := range e.Unwrap() {
 		texts = append(texts, fmt.Sprint(err))
 	}
 	slices.Sort(texts)
@@ -121,17 +120,18 @@ func (e *DiscoveryError) Error() string {
 
 // Unwrap returns every cause.
 func (e *DiscoveryError) Unwrap() []error {
-	if e == nil {
-		return nil
-	}
-	var causes []error
-	for _, g := range e.Groups {
-		causes = append(causes, g)
-	}
-	return append(causes, e.Parsing...)
+	return append(groupErrors(e.Groups), e.Parsing...)
 }
 
-// groupsError is groups that one message tells of.
+func groupErrors(groups []GroupError) []error {
+	var list []error
+	for _, g := range groups {
+		list = append(list, g)
+	}
+	return list
+}
+
+// groupsError is several groups with one message.
 type groupsError struct {
 	message string
 	groups  []GroupError
@@ -142,15 +142,9 @@ func (e *groupsError) Error() string { return e.message }
 // Failures makes the condition count the groups, see [phase.Observation].
 func (e *groupsError) Failures() int { return len(e.groups) }
 
-func (e *groupsError) Unwrap() []error {
-	causes := make([]error, len(e.groups))
-	for i, g := range e.groups {
-		causes[i] = g
-	}
-	return causes
-}
+func (e *groupsError) Unwrap() []error { return groupErrors(e.groups) }
 
-// Error returns such as "metrics.example.com: service unavailable".
+// Error returns a text such as "metrics.example.com: service unavailable".
 func (e GroupError) Error() string {
 	group := e.Group
 	if group == "" {
@@ -171,12 +165,9 @@ func SourceOf(err error) string {
 }
 
 func sourceOf(err error) (source string, group bool) {
-	var of *SourceError
-	if errors.As(err, &of) {
-		if of == nil {
-			return "", false
-		}
-		return of.Resource.String(), false
+	var e *SourceError
+	if errors.As(err, &e) && e != nil {
+		return e.Resource.String(), false
 	}
 	var g GroupError
 	if errors.As(err, &g) {
@@ -185,40 +176,37 @@ func sourceOf(err error) (source string, group bool) {
 	return "", false
 }
 
-// UnwaivedError is why the failure of a source that [Target].Waived names has failed all
-// the same: something was seen of it. It is in the [SourceError] or [GroupError] of that.
+// UnwaivedError is the failure of a source that [Target].Waived lists, if objects of it were
+// seen. It is inside the [SourceError] or [GroupError] of the source.
 type UnwaivedError struct {
-	Objects int // how many were left of it when that could last be told, or at least so many
+	Objects int // lower bound of the objects that remained when the source last answered
 	Err     error
 }
 
-// Error returns such as "down (not waived: 5 objects were left of it when it last told)".
+// Error returns a text such as "down (not waived: 5 objects were left of it when it last answered)".
 func (e *UnwaivedError) Error() string {
 	if e.Objects == 1 {
-		return fmt.Sprintf("%v (not waived: 1 object was left of it when it last told)", e.Err)
+		return fmt.Sprintf("%v (not waived: 1 object was left of it when it last answered)", e.Err)
 	}
-	return fmt.Sprintf("%v (not waived: %d objects were left of it when it last told)", e.Err, e.Objects)
+	return fmt.Sprintf("%v (not waived: %d objects were left of it when it last answered)", e.Err, e.Objects)
 }
 
 // Unwrap returns the cause.
 func (e *UnwaivedError) Unwrap() error { return e.Err }
 
-// CycleError is sources that come after one another in a circle, so that none of
-// them could ever start. It matches [ErrInvalid].
+// CycleError is a cycle of sources, each after the next, so that none of them can start. It
+// matches [ErrInvalid].
 type CycleError struct {
 	Cycle []namespace.ResourceType // each comes after the next, the last after the first
 }
 
-// Error names the cycle.
+// Error lists the cycle.
 func (e *CycleError) Error() string {
-	if len(e.Cycle) == 0 {
-		return "sources come after one another in a circle"
-	}
 	names := make([]string, 0, len(e.Cycle)+1)
-	for _, r := range append(slices.Clip(e.Cycle), e.Cycle[0]) {
+	for _, r := range slices.Concat(e.Cycle, e.Cycle[:min(1, len(e.Cycle))]) {
 		names = append(names, r.String())
 	}
-	return "sources come after one another in a circle: " + strings.Join(names, " after ")
+	return "the order of sources has a cycle: " + strings.Join(names, " after ")
 }
 
 // Is reports whether target is [ErrInvalid].

@@ -58,7 +58,7 @@ func ExampleNew_circle() {
 		{Resource: namespace.ResourceType{Name: "volumes"}, Content: content, After: []namespace.ResourceType{{Name: "pods"}}},
 	}, nil)
 	fmt.Println(err)
-	// Output: sources come after one another in a circle: pods after volumes after pods
+	// Output: the order of sources has a cycle: pods after volumes after pods
 }
 
 // A discovery that finds only a part says so, and the pass deletes that part.

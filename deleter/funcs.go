@@ -38,6 +38,15 @@ func lists(c Content) bool {
 	return !ok || f.funcs.List != nil
 }
 
+// counter returns c as a [Counter], or nil.
+func counter(c Content) Counter {
+	if f, ok := c.(*functions); ok && f.funcs.Count == nil {
+		return nil
+	}
+	n, _ := c.(Counter)
+	return n
+}
+
 // Empty implements [Emptier].
 func (f *functions) Empty(ctx context.Context, target Target) (Result, error) {
 	remaining, err := f.funcs.Delete(ctx, target)
@@ -47,7 +56,7 @@ func (f *functions) Empty(ctx context.Context, target Target) (Result, error) {
 // Count implements [Counter].
 func (f *functions) Count(ctx context.Context, target Target) (int, error) {
 	if f.funcs.Count == nil {
-		return 0, fmt.Errorf("the source has no Count function: %w", ErrNotSupported)
+		return 0, fmt.Errorf("there is no Count function: %w", ErrNotSupported)
 	}
 	return f.funcs.Count(ctx, target)
 }
@@ -55,7 +64,7 @@ func (f *functions) Count(ctx context.Context, target Target) (int, error) {
 // List implements [Content]. The token of a page is the last name of the page before.
 func (f *functions) List(ctx context.Context, target Target, limit int, next string) (Page, error) {
 	if f.funcs.List == nil {
-		return Page{}, fmt.Errorf("the source has no List function: %w", ErrNotSupported)
+		return Page{}, fmt.Errorf("there is no List function: %w", ErrNotSupported)
 	}
 	if limit <= 0 {
 		limit = defaultPageSize
@@ -75,5 +84,5 @@ func (f *functions) View(ctx context.Context, target Target, limit int, next str
 
 // Delete implements [Content].
 func (f *functions) Delete(context.Context, Target, string, string) error {
-	return fmt.Errorf("the source has no function that deletes a single object: %w", ErrNotSupported)
+	return fmt.Errorf("there is no function that deletes a single object: %w", ErrNotSupported)
 }

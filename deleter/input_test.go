@@ -30,12 +30,12 @@ func TestBadInput(t *testing.T) {
 		{name: "no content", sources: []deleter.Source{source("pods", nil)}, text: "invalid source pods: has no Content"},
 		{name: "a nil function", sources: []deleter.Source{source("pods", deleter.Funcs{Delete: nil}.Content())}, text: "invalid source pods: Funcs.Delete is nil"},
 		{name: "twice", sources: append(good, good...), text: "invalid source pods: is given 2 times"},
-		{name: "unknown After", sources: []deleter.Source{source("pods", f, "jobs", "jobs")}, text: "invalid source pods: comes after jobs, which no source is for"},
-		{name: "after itself", sources: []deleter.Source{source("pods", f, "pods")}, text: "sources come after one another in a circle: pods after pods"},
+		{name: "unknown After", sources: []deleter.Source{source("pods", f, "jobs", "jobs")}, text: "invalid source pods: After lists jobs, which has no source"},
+		{name: "after itself", sources: []deleter.Source{source("pods", f, "pods")}, text: "the order of sources has a cycle: pods after pods"},
 		{
 			name:    "a circle with a tail and others",
 			sources: []deleter.Source{source("d", f, "c"), source("c", f, "a"), source("b", f, "c", "ok"), source("a", f, "b"), source("ok", f)},
-			text:    "sources come after one another in a circle: a after b after c after a",
+			text:    "the order of sources has a cycle: a after b after c after a",
 		},
 		{name: "no name", sources: named("", ""), text: `invalid resource name "": must not be empty`},
 		{name: "a dot in the name", sources: named("", "a.b"), text: `invalid resource name "a.b": must not contain dots; the group goes into Group`},
@@ -70,14 +70,12 @@ func TestBadCalls(t *testing.T) {
 	stopped := errors.New("stopped")
 	over, cancel := context.WithCancelCause(t.Context())
 	cancel(stopped)
-	var noContext context.Context
 	for _, tt := range []struct {
 		name   string
 		ctx    context.Context
 		change func(*deleter.Target)
 		is     error
 	}{
-		{name: "nil context", ctx: noContext, is: deleter.ErrInvalid},
 		{name: "ended context", ctx: over, is: stopped},
 		{name: "no namespace", ctx: t.Context(), change: func(t *deleter.Target) { t.Namespace = "" }, is: deleter.ErrInvalid},
 		{name: "a path", ctx: t.Context(), change: func(t *deleter.Target) { t.Namespace = "a/../b" }, is: deleter.ErrInvalid},

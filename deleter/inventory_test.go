@@ -174,7 +174,6 @@ func TestInventoryBadInput(t *testing.T) {
 		target deleter.Target
 		is     error
 	}{
-		"nil context":   {nil, active(), deleter.ErrInvalid},
 		"ended context": {ended, active(), errBoom},
 		"zero target":   {t.Context(), deleter.Target{}, deleter.ErrInvalid},
 		"no uid":        {t.Context(), noUID, deleter.ErrInvalid},

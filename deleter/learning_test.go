@@ -205,19 +205,3 @@ func (r refusing) Empty(context.Context, deleter.Target) (deleter.Result, error)
 	*r.times++
 	return deleter.Result{}, deleter.ErrNotSupported
 }
-
-// Reports of many namespaces share what they know alike.
-func TestCleanTypesAreShared(t *testing.T) {
-	var sources []deleter.Source
-	for i := range 50 {
-		sources = append(sources, source(fmt.Sprintf("type%02d", i), contenttest.NewFake(nil)))
-	}
-	d := compose(t, nil, sources...)
-	first, err := d.Delete(t.Context(), targetOf("a"), deleter.Report{})
-	require.NoError(t, err)
-	second, err := d.Delete(t.Context(), targetOf("b"), deleter.Report{})
-	require.NoError(t, err)
-	require.Len(t, first.Clean, 50)
-	require.Same(t, &first.Clean[0], &second.Clean[0])
-	require.Empty(t, second.Compact().Results)
-}

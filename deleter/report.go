@@ -13,50 +13,55 @@ import (
 	"github.com/nslifecycle/nslifecycle/phase"
 )
 
-// Report is what one pass over the content of one namespace did and saw. A
-// Report is a value: nobody changes it, or what its slices hold, after Delete
-// returned it.
+// Report is the outcome of one pass over the content of one namespace. It is a value: do not
+// change it, or the elements of its slices, after Delete returned it.
 type Report struct {
-	UID       string                   // the incarnation it tells of
-	Results   []Result                 // one for each resource type that was to be asked, sorted by resource
+	UID       string                   // the incarnation
+	Results   []Result                 // one for each resource type that is not Clean, sorted by resource
 	Clean     []namespace.ResourceType // types that are empty for good in this incarnation, sorted
 	Discovery []error                  // groups of resource types that could not be discovered
-	Parsing   []error                  // resource types that could not be read: group, version, or source unusable
-	Failed    error                    // what failed beyond the above and beyond the results
-	// Provisional is how long content may still come although nothing more is asked for,
-	// because creates are not held against the namespace's end in one commit (rule R6).
-	// While it is positive nothing is final; zero: what was seen is.
+	Parsing   []error                  // resource types with an unreadable group or version, and invalid sources
+	Failed    error                    // any other failure
+	// Provisional is how much longer content may still be created, where creates are not
+	// conditional on the state of the namespace (rule R6). While it is positive, the report
+	// is not final.
 	Provisional time.Duration
-	// Waived are the failures of sources that count as empty by [Target].Waived. They
-	// are among no other errors of the report; the result of a type that one is about
-	// has nothing in it but how much was Deleted. A pass that was cut short waives nothing.
+	// Waived lists the failures of sources that count as empty by [Target].Waived. No other
+	// error of the report has them. The result of such a type has Deleted only. A pass that
+	// was cut short waives nothing.
 	Waived []error
-	// LastSeen are the types of which the report does not tell what is left, since they
-	// failed, were not asked or could not be discovered, but of which something was left
-	// when that could last be told; sorted. They are not waived.
+	// LastSeen lists types whose remaining objects the report does not count, because they
+	// failed, were not called or were not discovered, and that had objects when they were
+	// last counted; sorted. They are not waived.
 	LastSeen []ResourceCount
 }
 
-// Result is what was done to and seen of one resource type.
+// Result is the outcome for one resource type.
 type Result struct {
 	Resource  namespace.ResourceType
 	Deleted   int            // objects deleted or newly marked as being deleted, as far as known
-	Remaining int            // objects left; at least so many if More
-	Deleting  int            // of those left, the ones that are being deleted
-	Holders   []phase.Holder // which finalizers hold how many of them, sorted by finalizer
-	Sample    []string       // names of some of them, sorted
-	Estimate  time.Duration  // until graceful deletion of them should be over; zero: not known
-	Err       error          // the failures; Remaining then counts the objects that the pass saw and did not see removed
-	Waiting   bool           // not asked: something it comes after is not known to be empty
-	More      bool           // there was too much for one pass; the next goes on, at once
-	Seen      string         // the source's mark of the listing, for [Notifier]
+	Remaining int            // objects left; a lower bound if More or Err is set
+	Deleting  int            // remaining objects that are being deleted
+	Holders   []phase.Holder // finalizers on remaining objects, sorted
+	Sample    []string       // names of some of the remaining objects, sorted
+	Estimate  time.Duration  // until their graceful deletion should end, or zero
+	Err       error          // all failures of the source
+	Waiting   bool           // not called, because a type in After is not known to be empty
+	More      bool           // too many objects for one pass: start the next one at once
+	Seen      string         // position of the listing, for [Notifier]
 }
 
-// Empty reports whether the type was asked, answered, and has nothing left.
+// ResourceCount is a number of objects of one resource type.
+type ResourceCount struct {
+	Resource namespace.ResourceType
+	Objects  int // a lower bound
+}
+
+// Empty reports whether the source was called, answered, and has no objects left.
 func (r Result) Empty() bool { return r.Err == nil && !r.Waiting && !r.More && r.Remaining == 0 }
 
-// Err returns everything that failed, every cause within reach of [errors.Is]
-// and [errors.As]; nil if every source that was asked answered, or is waived.
+// Err returns all failures, with every cause in reach of [errors.Is] and [errors.As]. It
+// returns nil if every source that was called answered or is waived.
 func (r Report) Err() error {
 	errs := slices.Concat(r.Discovery, r.Parsing)
 	for _, result := range r.Results {
@@ -65,17 +70,17 @@ func (r Report) Err() error {
 	return multierr.Combine(append(errs, r.Failed)...)
 }
 
-// Empty reports whether every source answered or is waived, none has anything left and
-// nothing can come any more: what must be seen before a finalizer may go (rule R7).
+// Empty reports whether every source answered or is waived, none has objects left, and no
+// content can be created any more. A party may then remove its finalizer (rule R7).
 func (r Report) Empty() bool {
 	return r.Err() == nil && r.Provisional <= 0 && !slices.ContainsFunc(r.Results, func(one Result) bool { return !one.Empty() })
 }
 
-// Remaining returns how many objects are left, as far as known.
+// Remaining returns the number of objects left, as far as known.
 func (r Report) Remaining() int { return r.sum(func(one Result) int { return one.Remaining }) }
 
-// Deleted returns how many objects were deleted or newly marked as being deleted,
-// as far as known.
+// Deleted returns the number of objects deleted or newly marked as being deleted, as far as
+// known.
 func (r Report) Deleted() int { return r.sum(func(one Result) int { return one.Deleted }) }
 
 func (r Report) sum(of func(Result) int) int {
@@ -86,7 +91,7 @@ func (r Report) sum(of func(Result) int) int {
 	return n
 }
 
-// plus adds b to a, up to the largest number.
+// plus adds b to a and saturates.
 func plus(a, b int) int {
 	if b > 0 && a > math.MaxInt-b {
 		return math.MaxInt
@@ -94,16 +99,15 @@ func plus(a, b int) int {
 	return a + b
 }
 
-// More reports whether there was too much for one pass and the next should
-// follow at once.
+// More reports whether a type had too many objects for one pass, so that the next pass
+// should start at once.
 func (r Report) More() bool {
 	return slices.ContainsFunc(r.Results, func(one Result) bool { return one.More })
 }
 
-// Estimate returns after what time another pass is worth while as far as graceful
-// deletion goes; zero: not known. As long as types wait for others it is the
-// shortest estimate of all, since the end of that deletion may let one begin;
-// otherwise the longest. It is not shorter than Provisional if nothing is left.
+// Estimate returns when graceful deletion makes another pass useful, or zero if unknown. It
+// is the shortest estimate while types wait for others, because a type may become empty
+// then, and the longest one otherwise. With no object left it is at least Provisional.
 func (r Report) Estimate() time.Duration {
 	var shortest, longest time.Duration
 	waiting := false
@@ -126,9 +130,9 @@ func (r Report) Estimate() time.Duration {
 	return longest
 }
 
-// Progress reports whether this pass came closer to the end than previous, the one
-// before: something was deleted, less is left, another type is empty for good, or
-// less failed.
+// Progress reports whether this pass made progress since previous, the one before: it
+// deleted objects, fewer objects remain, another type is empty for good, or fewer sources
+// failed.
 func (r Report) Progress(previous Report) bool {
 	return r.Deleted() > 0 ||
 		len(r.Clean) > len(previous.Clean) ||
@@ -149,8 +153,8 @@ func (r Report) failures() int {
 	return n + len(r.Discovery) + len(r.Parsing)
 }
 
-// Compact returns what of r the next pass and [Waiter] can use: without the types
-// that have nothing left and those that were not asked. It shares memory with r.
+// Compact returns the part of r that the next pass and [Waiter] use, without types that are
+// empty or were not called. It shares memory with r.
 func (r Report) Compact() Report {
 	var kept []Result
 	for _, result := range r.Results {
@@ -162,8 +166,8 @@ func (r Report) Compact() Report {
 	return r
 }
 
-// Observation returns what the five conditions are made of (rule R9): lists are
-// sorted, every failure is in it.
+// Observation returns the input of the five conditions, with every failure (rule R9) and
+// sorted lists.
 func (r Report) Observation() phase.Observation {
 	seen := phase.Observation{Discovery: r.Discovery, Parsing: r.Parsing, Provisional: r.Provisional > 0}
 	for _, err := range r.Waived {
@@ -196,7 +200,44 @@ func (r Report) Observation() phase.Observation {
 	return seen
 }
 
-// result returns what r tells of resource; nil if that was not asked.
+// LastCounts returns the remaining objects of each type as of the last time that its source
+// answered, in this pass or an earlier one; sorted, without zeros. A [Deleter] that fails
+// before it calls its sources returns the LastCounts of the previous report as LastSeen.
+func (r Report) LastCounts() []ResourceCount {
+	var counts []ResourceCount
+	for _, c := range r.LastSeen {
+		if n := r.lastCount(c.Resource); n > 0 {
+			counts = append(counts, ResourceCount{c.Resource, n})
+		}
+	}
+	for _, result := range r.Results {
+		if n := r.lastCount(result.Resource); n > 0 {
+			counts = append(counts, ResourceCount{result.Resource, n})
+		}
+	}
+	return sortCounts(counts)
+}
+
+func sortCounts(counts []ResourceCount) []ResourceCount {
+	slices.SortStableFunc(counts, func(a, b ResourceCount) int { return a.Resource.Compare(b.Resource) })
+	return slices.CompactFunc(counts, func(a, b ResourceCount) bool { return a.Resource == b.Resource })
+}
+
+func (r Report) lastCount(resource namespace.ResourceType) int {
+	n := 0
+	if i, ok := slices.BinarySearchFunc(r.LastSeen, resource, func(c ResourceCount, r namespace.ResourceType) int { return c.Resource.Compare(r) }); ok {
+		n = r.LastSeen[i].Objects
+	}
+	if result := r.result(resource); result != nil {
+		n = max(n, result.Remaining)
+		if result.More {
+			n = max(n, 1)
+		}
+	}
+	return n
+}
+
+// result returns the result of resource, or nil if its source was not called.
 func (r Report) result(resource namespace.ResourceType) *Result {
 	i, ok := sort.Find(len(r.Results), func(i int) int { return resource.Compare(r.Results[i].Resource) })
 	if !ok || r.Results[i].Waiting {
@@ -205,7 +246,7 @@ func (r Report) result(resource namespace.ResourceType) *Result {
 	return &r.Results[i]
 }
 
-// clean reports whether r knows resource to be empty for good.
+// clean reports whether resource is empty for good.
 func (r Report) clean(resource namespace.ResourceType) bool {
 	_, ok := slices.BinarySearchFunc(r.Clean, resource, namespace.ResourceType.Compare)
 	return ok

@@ -3,7 +3,6 @@ package deleter_test
 import (
 	"context"
 	"errors"
-	"runtime"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -54,7 +53,6 @@ func TestR7_FailsClosed(t *testing.T) {
 		{name: "estimating fails", sick: graceless{fake(fails(errBoom, estimate), contenttest.Object{Name: "a", Grace: time.Hour})}, is: errBoom, remains: 1},
 		{name: "nothing is deleted", sick: stubborn{fake(nil, one)}, is: deleter.ErrUnexpected, remains: 1},
 		{name: "everything panics", sick: fake(&contenttest.FakeOptions{Fault: panics}, one), is: errBoom},
-		{name: "the goroutine is ended", sick: fake(&contenttest.FakeOptions{Fault: exits}, one)},
 		{name: "the wrong incarnation", sick: otherIncarnation(), is: deleter.ErrIncarnation},
 		{name: "a function fails", sick: deleter.Funcs{Delete: func(context.Context, deleter.Target) (int, error) { return 0, errBoom }}.Content(), is: errBoom},
 		{name: "a function leaves something", sick: deleter.Funcs{Delete: func(context.Context, deleter.Target) (int, error) { return 3, nil }}.Content(), remains: 3},
@@ -96,11 +94,6 @@ func TestR7_FailsClosed(t *testing.T) {
 }
 
 func panics(context.Context, contenttest.Call) error { panic(errBoom) }
-
-func exits(context.Context, contenttest.Call) error {
-	runtime.Goexit()
-	return nil
-}
 
 // stubborn claims to delete.
 type stubborn struct{ deleter.Content }
@@ -205,7 +198,6 @@ func TestR10_OneSickSourceDoesNotHoldUpOthers(t *testing.T) {
 	for name, fault := range map[string]func(context.Context, contenttest.Call) error{
 		"fails":  func(context.Context, contenttest.Call) error { return errBoom },
 		"panics": panics,
-		"exits":  exits,
 		"hangs":  hangs,
 	} {
 		t.Run(name, func(t *testing.T) {

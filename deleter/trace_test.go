@@ -62,7 +62,7 @@ func TestTrace(t *testing.T) {
 	_, err = d.Inspect(both, target())
 	require.ErrorIs(t, err, deleter.ErrNotSupported)
 	require.Contains(t, s.list, "2  discover 2 <nil>")
-	require.Len(t, s.list, 6, "an inner trace does not replace the outer one")
+	require.Len(t, s.list, 4, "an inner trace does not replace the outer one")
 }
 
 // Without a trace, TraceCall allocates nothing.

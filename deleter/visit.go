@@ -4,43 +4,40 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"strings"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sync/semaphore"
 )
 
-var (
-	errNoReturn  = errors.New("the source ended its goroutine instead of returning")
-	errNoName    = errors.New("an object without a name was listed")
-	errSameToken = errors.New("the listing comes back to a page it had before, so that it never ends")
-	errNegative  = errors.New("a negative answer makes no sense")
-	errNothing   = errors.New("nothing is said to be left, but some of it to be held or being deleted")
-)
-
-// visit is one source in one pass.
+// visit is the calls to one source in one pass or inspection.
 type visit struct {
 	opts     *Options
-	slots    *semaphore.Weighted // calls in flight in the pass
+	slots    *semaphore.Weighted // calls in flight
 	source   *Source
 	known    *known
 	target   Target
-	viewer   Viewer  // lists instead of the content's List; nil: none
-	keep     *keeper // keeps what a look lists; nil: nobody wants it
-	before   *Result // of the pass before; nil: none
-	budget   int     // objects that may still be deleted
-	sight    int     // objects that a listing showed, at most
-	told     bool    // a listing after all deletions has told what is left
+	before   *Result  // of the previous pass, or nil
+	viewer   Viewer   // lists instead of Content.List, if not nil
+	items    *itemLog // keeps the listed items, if not nil
+	budget   int      // deletions left
+	shown    int      // lower bound of the objects that listings showed
+	counted  bool     // a listing after all deletions counted the remaining objects
 	result   Result
 	failures failures
 }
 
-// run empties the type as far as it goes and tells what is left.
+// run empties the type as far as possible and counts the remaining objects.
 func (v *visit) run(ctx context.Context) Result {
 	v.result.Resource = v.source.Resource
 	v.budget = v.opts.MaxDeletes
 	if v.source.Undeclared {
-		v.count(ctx)
+		v.fail("", "", ErrUndeclared)
+		if t, ok := v.listRemaining(ctx, false, &tally{}); ok {
+			v.finish(ctx, t)
+		}
 	} else {
 		v.empty(ctx)
 	}
@@ -48,26 +45,18 @@ func (v *visit) run(ctx context.Context) Result {
 	return v.result
 }
 
-// count lists an undeclared type, which must not be deleted, and fails.
-func (v *visit) count(ctx context.Context) {
-	v.fail("", "", ErrUndeclared)
-	if t, ok := v.whatRemains(ctx, false, &tally{}); ok {
-		v.finish(ctx, t)
-	}
-}
-
 func (v *visit) empty(ctx context.Context) {
-	if e, ok := v.source.Content.(Emptier); ok && !v.known.refuses(noEmpty) && v.atOnce(ctx, e) {
+	if e, ok := v.source.Content.(Emptier); ok && !v.known.refuses(noEmpty) && v.emptyAtOnce(ctx, e) {
 		return
 	}
-	if c, ok := v.source.Content.(CollectionDeleter); ok && !v.known.refuses(noDeleteCollection) && v.collection(ctx, c) {
+	if c, ok := v.source.Content.(CollectionDeleter); ok && !v.known.refuses(noDeleteCollection) && v.emptyByCollection(ctx, c) {
 		return
 	}
-	v.oneByOne(ctx)
+	v.emptyOneByOne(ctx)
 }
 
-// atOnce leaves everything to the source; false means that it refused.
-func (v *visit) atOnce(ctx context.Context, e Emptier) bool {
+// emptyAtOnce reports whether the source supports it.
+func (v *visit) emptyAtOnce(ctx context.Context, e Emptier) bool {
 	var r Result
 	err := v.call(ctx, OpEmpty, func(ctx context.Context) (_ int, err error) {
 		r, err = e.Empty(ctx, v.target)
@@ -78,9 +67,9 @@ func (v *visit) atOnce(ctx context.Context, e Emptier) bool {
 		return false
 	}
 	if err == nil {
-		err = r.check()
+		err = r.validate()
 	}
-	r.Remaining = max(r.shown(), 0)
+	r.Remaining = max(r.atLeast(), 0)
 	r.Deleted = max(r.Deleted, 0)
 	r.Deleting = max(r.Deleting, 0)
 	r.Estimate = max(r.Estimate, 0)
@@ -95,13 +84,10 @@ func (v *visit) atOnce(ctx context.Context, e Emptier) bool {
 }
 
 // describe adds the names and finalizers of the objects that a function left. The larger
-// of both counts stands.
+// count stands.
 func (v *visit) describe(ctx context.Context) {
 	remaining := v.result.Remaining
-	t, err := v.scan(ctx, func(t *tally, p Page) bool {
-		t.add(p.Items...)
-		return true
-	})
+	t, err := v.scan(ctx, addAll)
 	t.into(&v.result)
 	v.result.Remaining = max(v.result.Remaining, remaining)
 	if err != nil {
@@ -109,8 +95,8 @@ func (v *visit) describe(ctx context.Context) {
 	}
 }
 
-// check returns what is wrong with an answer of an [Emptier].
-func (r Result) check() error {
+// validate checks the answer of an [Emptier].
+func (r Result) validate() error {
 	held := 0
 	for _, h := range r.Holders {
 		if h.Objects < 0 {
@@ -127,9 +113,9 @@ func (r Result) check() error {
 	return nil
 }
 
-// shown returns the lower bound of remaining objects that the counts and names of r
-// imply. It exceeds Remaining if an [Emptier] contradicts itself.
-func (r Result) shown() int {
+// atLeast returns the lower bound of remaining objects that the counts and names of r imply.
+// It exceeds Remaining if an [Emptier] contradicts itself.
+func (r Result) atLeast() int {
 	n := max(r.Remaining, r.Deleting, len(r.Sample))
 	for _, h := range r.Holders {
 		n = max(n, h.Objects, len(h.Sample))
@@ -137,12 +123,12 @@ func (r Result) shown() int {
 	return n
 }
 
-// collection deletes by whole collections; false means that the source refused.
-// It takes two calls, or one if a look shows that there is nothing to delete.
-func (v *visit) collection(ctx context.Context, c CollectionDeleter) bool {
+// emptyByCollection deletes whole collections and reports whether the source supports it. It
+// takes two calls, or one if a listing shows that there is nothing to delete.
+func (v *visit) emptyByCollection(ctx context.Context, c CollectionDeleter) bool {
 	guess := v.before == nil
 	first := &tally{}
-	if v.looksFirst() {
+	if v.listsFirst() {
 		t, err := v.scan(ctx, func(t *tally, p Page) bool {
 			t.add(p.Items...)
 			return t.deleting == t.count
@@ -173,14 +159,14 @@ func (v *visit) collection(ctx context.Context, c CollectionDeleter) bool {
 	if err != nil {
 		v.fail(OpDeleteCollection, "", err)
 	}
-	t, ok := v.whatRemains(ctx, spent && v.result.Deleted > 0, v.undeleted(first, counted, more))
+	t, ok := v.listRemaining(ctx, spent && v.result.Deleted > 0, v.undeleted(first, counted, more))
 	if !ok {
 		return true
 	}
 	if guess && err == nil && (counted || t.count > 0) {
 		v.known.found(t.count == 0 && v.result.Deleted == 0)
 	}
-	// A source that cannot count may still get on; the next pass can compare.
+	// A source that does not count made progress if fewer objects remain than before.
 	if spent && !counted && t.unexpected > 0 && (v.before == nil || t.count < v.before.Remaining) {
 		v.result.More = true
 	}
@@ -188,40 +174,40 @@ func (v *visit) collection(ctx context.Context, c CollectionDeleter) bool {
 	return true
 }
 
-// undeleted returns a tally of objects that the pass saw and that collection deletion did
-// not verifiably remove. first is the listing before the deletion; more reports whether
-// the source reported remaining objects.
+// undeleted returns a tally of the objects that the pass saw and collection deletion did not
+// verifiably remove. first is the listing before the deletion; more reports whether the
+// source reported remaining objects.
 func (v *visit) undeleted(first *tally, counted, more bool) *tally {
 	if counted && v.result.Deleted == 0 && first.count > 0 {
 		return first
 	}
-	left := &tally{}
+	t := &tally{}
 	if counted {
-		left.count = max(first.count-v.result.Deleted, 0)
+		t.count = max(first.count-v.result.Deleted, 0)
 	}
 	if more {
-		left.count = max(left.count, 1)
+		t.count = max(t.count, 1)
 	}
-	return left
+	return t
 }
 
-// looksFirst reports whether to list before deleting.
-func (v *visit) looksFirst() bool {
+// listsFirst reports whether to list before deleting.
+func (v *visit) listsFirst() bool {
 	switch {
 	case v.before == nil:
 		return v.known.tendsEmpty()
 	case v.before.Err != nil:
-		return true // one call is enough to see that a source is still down
+		return true // one call shows whether the source is still down
 	case v.before.More:
 		return false
 	}
-	// Asking again for what is already being deleted changes nothing.
+	// There is no need to delete objects again that are being deleted.
 	return v.before.Deleting == v.before.Remaining
 }
 
-// deleteCollections repeats DeleteCollection while it makes progress and the budget
-// lasts. It reports whether every call returned a count, and whether the source reported
-// remaining objects.
+// deleteCollections repeats DeleteCollection while it makes progress and the budget lasts.
+// It reports whether every call returned a count, and whether the source reported remaining
+// objects.
 func (v *visit) deleteCollections(ctx context.Context, c CollectionDeleter) (counted, more bool, err error) {
 	counted = true
 	for {
@@ -235,7 +221,7 @@ func (v *visit) deleteCollections(ctx context.Context, c CollectionDeleter) (cou
 		v.result.Deleted += max(deleted, 0)
 		v.budget -= max(deleted, 0)
 		if more {
-			v.sight = max(v.sight, 1)
+			v.shown = max(v.shown, 1)
 		}
 		if deleted < 0 {
 			counted = false
@@ -247,47 +233,47 @@ func (v *visit) deleteCollections(ctx context.Context, c CollectionDeleter) (cou
 	}
 }
 
-// oneByOne lists and deletes each object that is not being deleted yet.
-func (v *visit) oneByOne(ctx context.Context) {
-	asked, left := 0, false
+// emptyOneByOne lists the objects and deletes each one that is not being deleted.
+func (v *visit) emptyOneByOne(ctx context.Context) {
+	requested, more := 0, false
 	t, err := v.scan(ctx, func(t *tally, p Page) bool {
 		n, rest := v.deletePage(ctx, t, p.Items)
-		asked += n
-		left = rest || v.budget <= 0 && p.Next != ""
-		return !left && ctx.Err() == nil
+		requested += n
+		more = rest || v.budget <= 0 && p.Next != ""
+		return !more && ctx.Err() == nil
 	})
 	if err != nil {
 		v.cannotList(err, t)
 		return
 	}
-	if asked > 0 {
+	if requested > 0 {
 		var ok bool
-		if t, ok = v.whatRemains(ctx, left && v.result.Deleted > 0, t); !ok {
+		if t, ok = v.listRemaining(ctx, more && v.result.Deleted > 0, t); !ok {
 			return
 		}
 	}
 	v.finish(ctx, t)
 }
 
-// deletePage deletes the objects of one page concurrently. It adds objects that may
-// remain to t: finalizers hold them, or the source did not delete them. It returns the
-// number of deletions requested, and whether the budget ended before the page did.
-func (v *visit) deletePage(ctx context.Context, t *tally, items []Item) (asked int, left bool) {
+// deletePage deletes the objects of one page concurrently. It adds objects that may remain
+// to t: finalizers hold them, or the source did not delete them. It returns the number of
+// deletions requested, and whether the budget ended before the page did.
+func (v *visit) deletePage(ctx context.Context, t *tally, items []Item) (requested int, more bool) {
 	var group errgroup.Group
 	group.SetLimit(v.opts.ObjectParallelism)
 	deleted := make([]bool, len(items)) // each element is written only by the goroutine of its item
 	for i, item := range items {
-		if item.goes() || v.known.refuses(noDelete) || ctx.Err() != nil {
+		if item.terminating() || v.known.refuses(noDelete) || ctx.Err() != nil {
 			continue
 		}
 		if v.budget <= 0 {
-			left = true
+			more = true
 			break
 		}
 		v.budget--
-		asked++
+		requested++
 		group.Go(func() error {
-			// An error whose own methods panic must not end the program either.
+			// The methods of the error that a source returns may panic too.
 			err := safely(func() error { deleted[i] = v.deleteOne(ctx, item); return nil })
 			if err != nil {
 				v.fail(OpDelete, item.Name, err)
@@ -295,7 +281,7 @@ func (v *visit) deletePage(ctx context.Context, t *tally, items []Item) (asked i
 			return nil
 		})
 	}
-	_ = group.Wait() // deleteOne notes failures itself
+	_ = group.Wait() // deleteOne records failures
 	for i, item := range items {
 		if deleted[i] {
 			v.result.Deleted++
@@ -304,37 +290,34 @@ func (v *visit) deletePage(ctx context.Context, t *tally, items []Item) (asked i
 			t.add(item)
 		}
 	}
-	return asked, left
+	return requested, more
 }
 
 // deleteOne reports whether the source deleted the object or began its deletion.
-func (v *visit) deleteOne(ctx context.Context, item Item) (deleted bool) {
-	err := errNoReturn
-	defer func() {
-		switch {
-		case err == nil:
-			deleted = true
-		case errors.Is(err, ErrNotSupported):
-			v.known.learn(noDelete)
-		case errors.Is(err, ErrReplaced):
-			// What was listed is gone. The look afterwards shows what took its name.
-		default:
-			v.fail(OpDelete, item.Name, err)
-		}
-	}()
-	err = v.call(ctx, OpDelete, func(ctx context.Context) (int, error) {
+func (v *visit) deleteOne(ctx context.Context, item Item) bool {
+	err := v.call(ctx, OpDelete, func(ctx context.Context) (int, error) {
 		return 1, v.source.Content.Delete(ctx, v.target, item.Name, item.UID)
 	})
-	return deleted
+	switch {
+	case err == nil:
+		return true
+	case errors.Is(err, ErrNotSupported):
+		v.known.learn(noDelete)
+	case errors.Is(err, ErrReplaced):
+		// The listed object is gone. The next listing shows the one that took its name.
+	default:
+		v.fail(OpDelete, item.Name, err)
+	}
+	return false
 }
 
-// whatRemains lists the remaining objects after deletion. If there were too many for one
-// pass it lists only the beginning, since the next pass continues. If the listing fails,
-// the result has the larger of its own tally and before.
-func (v *visit) whatRemains(ctx context.Context, tooMuch bool, before *tally) (*tally, bool) {
+// listRemaining lists the remaining objects after deletion. If there were too many for one
+// pass it lists only the first page with objects, because the next pass continues. If the
+// listing fails, the result has the larger of its own tally and before.
+func (v *visit) listRemaining(ctx context.Context, tooMany bool, before *tally) (*tally, bool) {
 	t, err := v.scan(ctx, func(t *tally, p Page) bool {
 		t.add(p.Items...)
-		return !tooMuch || t.count == 0
+		return !tooMany || t.count == 0
 	})
 	if err != nil {
 		if t.count < before.count {
@@ -343,24 +326,24 @@ func (v *visit) whatRemains(ctx context.Context, tooMuch bool, before *tally) (*
 		v.cannotList(err, t)
 		return nil, false
 	}
-	v.result.More = tooMuch && t.count > 0
+	v.result.More = tooMany && t.count > 0
 	return t, true
 }
 
-// cannotList records a failed listing. The result keeps the objects that were seen, so
-// that no condition denies them (rule R9).
+// cannotList records a failed listing. The result keeps the objects that were seen, so that
+// no condition denies them (rule R9).
 func (v *visit) cannotList(err error, seen *tally) {
 	seen.counts(&v.result)
 	v.fail(OpList, "", err)
 }
 
-// finish takes over what the last listing saw.
+// finish records the last listing.
 func (v *visit) finish(ctx context.Context, t *tally) {
 	t.into(&v.result)
-	v.told = true
+	v.counted = true
 	if t.unexpected > 0 && !v.result.More && v.failures.none() {
 		err := fmt.Errorf("%w in namespace: %s: %d without finalizer, grace period or deletion mark (%s)",
-			ErrUnexpected, v.target.Namespace, t.unexpected, strings.Join(t.surprises, ", "))
+			ErrUnexpected, v.target.Namespace, t.unexpected, strings.Join(t.unexpectedNames, ", "))
 		if v.known.refuses(noDelete) {
 			err = fmt.Errorf("%w: deletion: %w", err, ErrNotSupported)
 		}
@@ -388,21 +371,64 @@ func (v *visit) estimate(ctx context.Context, e Estimator) {
 	v.result.Estimate = max(v.result.Estimate, 0)
 }
 
+// lastSeen returns the number of objects of a failed type that remained when the source last
+// answered. before is that number as of the previous passes.
+func (v *visit) lastSeen(before int) int {
+	r := &v.result
+	if v.counted {
+		return r.Remaining
+	}
+	n := max(before, v.shown, r.Deleted, r.atLeast())
+	if r.More {
+		n = max(n, 1)
+	}
+	return n
+}
+
 func (v *visit) fail(op Op, object string, err error) {
 	v.failures.add(&SourceError{Resource: v.source.Resource, Op: op, Object: object, Err: err})
 }
 
-// call makes one call to the source: within the bound of the pass and of time.
+// call makes one call to the source within the bounds of concurrency and time.
 func (v *visit) call(ctx context.Context, op Op, f func(context.Context) (objects int, err error)) error {
 	if err := v.slots.Acquire(ctx, 1); err != nil {
 		return context.Cause(ctx)
 	}
 	defer v.slots.Release(1)
 	return TraceCall(ctx, Call{v.source.Resource, op}, func(ctx context.Context) (objects int, err error) {
-		err = bounded(ctx, v.opts.CallTimeout, func(ctx context.Context) (err error) {
+		err = withTimeout(ctx, v.opts.CallTimeout, func(ctx context.Context) (err error) {
 			objects, err = f(ctx)
 			return err
 		})
 		return objects, err
 	})
+}
+
+// withTimeout calls f with a deadline and returns a panic as an error. It ignores a result
+// after the deadline, because an empty page then may only mean that the call was cut off.
+func withTimeout(ctx context.Context, timeout time.Duration, f func(context.Context) error) error {
+	within, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	err := safely(func() error { return f(within) })
+	switch {
+	case within.Err() == nil:
+		return err
+	case ctx.Err() != nil && err == nil:
+		return context.Cause(ctx)
+	case ctx.Err() != nil:
+		return err
+	case err == nil:
+		err = within.Err()
+	}
+	return fmt.Errorf("no answer within %v: %w", timeout, err)
+}
+
+// safely calls f and returns its panic as a [*PanicError].
+func safely(f func() error) (err error) {
+	defer func() {
+		if value := recover(); value != nil {
+			err = &PanicError{Value: value, Stack: debug.Stack()}
+		}
+	}()
+	return f()
 }

@@ -8,10 +8,9 @@ import (
 	"go.uber.org/multierr"
 )
 
-// Wait implements [Waiter]. It asks every source that can tell and that report saw
-// something remain of, all at once; the first that answers ends it. A source that
-// fails does not end it as long as another can tell; if all fail it returns their
-// failures.
+// Wait implements [Waiter]. It waits on every source of which report counts remaining
+// objects and returns nil when the first of them notices a change. The failure of one source
+// does not end the wait for the others. If all fail it returns their failures.
 func (c *Composed) Wait(ctx context.Context, target Target, report Report) error {
 	if err := checkCall(ctx, target); err != nil {
 		return err
@@ -22,21 +21,36 @@ func (c *Composed) Wait(ctx context.Context, target Target, report Report) error
 	within, cancel := context.WithCancel(ctx)
 	defer cancel()
 	answers := make(chan error)
-	asked := 0
+	waiting := 0
 	for _, r := range report.Results {
-		content, known := c.memory.content(r.Resource)
-		n, ok := content.(Notifier)
-		if r.Remaining <= 0 || !ok || known.refuses(noWait) {
+		n, k := c.memory.notifier(r.Resource)
+		if r.Remaining <= 0 || n == nil {
 			continue
 		}
-		asked++
-		go func() {
-			err := error(&SourceError{Resource: r.Resource, Op: OpWait, Err: errNoReturn})
-			defer func() { answers <- err }()
-			err = waitFor(within, n, known, target, r)
-		}()
+		waiting++
+		go func() { answers <- waitFor(within, n, k, target, r) }()
 	}
-	return gather(ctx, cancel, asked, answers)
+	var failed error
+	changed := false
+	for range waiting {
+		switch err := <-answers; {
+		case changed:
+		case err == nil:
+			changed = true
+			cancel()
+		case !errors.Is(err, ErrNotSupported) && !errors.Is(err, ErrNotSupportedHere):
+			failed = multierr.Append(failed, err)
+		}
+	}
+	switch {
+	case changed:
+		return nil
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case failed != nil:
+		return failed
+	}
+	return fmt.Errorf("wait for content to disappear: %w", ErrNotSupported)
 }
 
 func waitFor(ctx context.Context, n Notifier, k *known, target Target, r Result) error {
@@ -50,30 +64,4 @@ func waitFor(ctx context.Context, n Notifier, k *known, target Target, r Result)
 		k.learn(noWait)
 	}
 	return &SourceError{Resource: r.Resource, Op: OpWait, Err: err}
-}
-
-// gather takes all answers; the first nil makes the others superfluous.
-func gather(ctx context.Context, cancel context.CancelFunc, asked int, answers <-chan error) error {
-	var failed error
-	woken := false
-	for range asked {
-		err := <-answers
-		switch {
-		case woken:
-		case err == nil:
-			woken = true
-			cancel()
-		case !errors.Is(err, ErrNotSupported) && !errors.Is(err, ErrNotSupportedHere):
-			failed = multierr.Append(failed, err)
-		}
-	}
-	switch {
-	case woken:
-		return nil
-	case ctx.Err() != nil:
-		return context.Cause(ctx)
-	case failed != nil:
-		return failed
-	}
-	return fmt.Errorf("waiting for content to go: %w", ErrNotSupported)
 }

@@ -46,7 +46,7 @@ func TestWait(t *testing.T) {
 			name: "others panic and exit", want: time.Second,
 			sources: func() map[string]deleter.Content {
 				return map[string]deleter.Content{
-					"a": fake(waits(panics), heldFor(0)), "b": fake(nil, heldFor(time.Second)), "c": fake(waits(exits), heldFor(0)),
+					"a": fake(waits(panics), heldFor(0)), "b": fake(nil, heldFor(time.Second)), "c": fake(waits(panics), heldFor(0)),
 				}
 			},
 		},

@@ -125,7 +125,7 @@ func TestR7_NothingDiscoveredForgetsNothing(t *testing.T) {
 	require.Equal(t, seen, report.LastSeen)
 	found, failure = []deleter.Source{source("pods", fake(nil))}, down("a.example.com")
 	report, err = d.Delete(t.Context(), both, report)
-	require.EqualError(t, err, "a.example.com: boom (not waived: 1 object was left of it when it last told)")
+	require.EqualError(t, err, "a.example.com: boom (not waived: 1 object was left of it when it last answered)")
 	require.Equal(t, seen, report.LastSeen)
 	require.Empty(t, report.Waived)
 }
@@ -142,6 +142,6 @@ func TestUnwaivedGroupBesideAMessage(t *testing.T) {
 	_, err = d.Delete(t.Context(), waiving("b.example.com"), before)
 	require.EqualError(t, err, "not all of the list")
 	_, err = d.Delete(t.Context(), waiving("a.example.com"), before)
-	require.EqualError(t, err, "a.example.com: boom (not waived: 3 objects were left of it when it last told)")
+	require.EqualError(t, err, "a.example.com: boom (not waived: 3 objects were left of it when it last answered)")
 	require.Empty(t, cmp.Diff([]deleter.GroupError{{Group: "a.example.com", Err: errBoom}}, failure.Groups, cmpopts.EquateErrors()), "the host's error is its own")
 }

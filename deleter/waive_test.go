@@ -3,7 +3,6 @@ package deleter_test
 import (
 	"context"
 	"errors"
-	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -103,7 +102,6 @@ func TestR7_WaiverHidesNothingSeen(t *testing.T) {
 		{"an object without a name", plain{&scripted{answers: []answer{pageTo("", "")}}}, 1},
 		{"a page beside an error", plain{&scripted{answers: []answer{late}}}, 1},
 		{"seen before the listing began anew", plain{&scripted{answers: []answer{pageTo("1", "a"), {err: deleter.ErrExpired}, down}}}, 0},
-		{"the goroutine ends on the second page", plain{&scripted{Content: ender{}, answers: []answer{pageTo("1", "a", "b"), {err: errExit}}}}, 2},
 		{"a panic on the second page", plain{&scripted{answers: []answer{pageTo("1", "a", "b"), {err: errPanic}}}}, 0},
 		{"a function that counts, and fails", deleter.Funcs{Delete: func(context.Context, deleter.Target) (int, error) { return 3, errBoom }}.Content(), 0},
 		{"nothing left, but held", &oddEmptier{deleter.Result{Holders: []phase.Holder{{Finalizer: "example.com/hold", Objects: 2}}}}, 0},
@@ -133,7 +131,7 @@ func TestR7_WaiverHidesNothingSeen(t *testing.T) {
 	}
 }
 
-var errExit, errPanic = errors.New("exit"), errors.New("panic")
+var errStop, errPanic = errors.New("stop"), errors.New("panic")
 
 type deletesThenFails struct{ *contenttest.Fake }
 
@@ -270,7 +268,7 @@ func TestUnwaived(t *testing.T) {
 	for range 2 {
 		report, err = d.Delete(t.Context(), waiving("sick"), report)
 		require.ErrorIs(t, err, errBoom)
-		require.EqualError(t, err, "sick: list: boom (not waived: 2 objects were left of it when it last told)")
+		require.EqualError(t, err, "sick: list: boom (not waived: 2 objects were left of it when it last answered)")
 		require.Equal(t, 2, unwaived(err).Objects)
 		require.Equal(t, "sick", deleter.SourceOf(err))
 	}
@@ -280,7 +278,7 @@ func TestUnwaived(t *testing.T) {
 	require.NoError(t, err)
 	down = true
 	_, err = d.Delete(t.Context(), waiving("sick"), report)
-	require.EqualError(t, err, "sick: list: boom (not waived: 1 object was left of it when it last told)")
+	require.EqualError(t, err, "sick: list: boom (not waived: 1 object was left of it when it last answered)")
 
 	// Of a source that fails in several ways each error says so.
 	several := fake(&contenttest.FakeOptions{Fault: func(_ context.Context, c contenttest.Call) error { return errors.New(string(c.Op) + " fails") }})
@@ -347,7 +345,7 @@ func TestR7_CutShortWaivesNothing(t *testing.T) {
 	for _, group := range []bool{false, true} {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		last := fake(&contenttest.FakeOptions{Fault: func(_ context.Context, c contenttest.Call) error {
-			cancel(errExit)
+			cancel(errStop)
 			return nil
 		}})
 		d, err := deleter.Discovering(func(context.Context) ([]deleter.Source, error) {
@@ -359,7 +357,7 @@ func TestR7_CutShortWaivesNothing(t *testing.T) {
 		}, nil)
 		require.NoError(t, err)
 		report, err := d.Delete(ctx, waiving("sick", "down.example.com"), deleter.Report{})
-		require.ErrorIs(t, err, errExit)
+		require.ErrorIs(t, err, errStop)
 		require.ErrorIs(t, err, errBoom)
 		require.False(t, report.Empty())
 		require.Empty(t, report.Waived)
@@ -400,7 +398,7 @@ func TestLookWaivesNothing(t *testing.T) {
 	require.Empty(t, report.Waived)
 }
 
-func TestFailing(t *testing.T) {
+func TestSourceOf(t *testing.T) {
 	widgets := namespace.ResourceType{Group: "example.com", Name: "widgets"}
 	group := deleter.GroupError{Group: "example.com", Err: errBoom}
 	for want, err := range map[string]error{
@@ -409,12 +407,12 @@ func TestFailing(t *testing.T) {
 	} {
 		require.Equal(t, want, deleter.SourceOf(err))
 	}
-	for _, err := range []error{nil, errBoom, (*deleter.SourceError)(nil), deleter.GroupError{Err: errBoom}} {
+	for _, err := range []error{nil, errBoom, deleter.GroupError{Err: errBoom}} {
 		require.Empty(t, deleter.SourceOf(err))
 	}
 }
 
-func TestSights(t *testing.T) {
+func TestLastCounts(t *testing.T) {
 	r := deleter.Report{
 		Results:  []deleter.Result{{Resource: core("a"), Remaining: 3}, {Resource: core("b"), Remaining: 1}, {Resource: core("c")}, {Resource: core("d"), Waiting: true}},
 		LastSeen: []deleter.ResourceCount{{core("b"), 2}, {core("d"), 4}, {core("e"), 5}},
@@ -426,11 +424,9 @@ func TestSights(t *testing.T) {
 	require.Nil(t, deleter.Report{}.LastCounts())
 }
 
-// List of a script may also end the goroutine, or panic.
+// misbehave panics if the script says so.
 func (s *scripted) misbehave(err error) {
 	switch err {
-	case errExit:
-		runtime.Goexit()
 	case errPanic:
 		panic(err)
 	}

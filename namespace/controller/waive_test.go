@@ -250,7 +250,7 @@ func TestLogOfWaiverThatDoesNotCount(t *testing.T) {
 			logTerminating,
 			`level=INFO msg="namespace has content left" namespace=a remaining=1`,
 			failed + `"`,
-			failed + ` (not waived: 1 object was left of it when it last told)"`,
+			failed + ` (not waived: 1 object was left of it when it last answered)"`,
 		}, untimed(lines)))
 	})
 }

@@ -237,7 +237,7 @@ func TestR7_WaiverOfWhatWasSeen(t *testing.T) {
 		require.Equal(t, want, result.Outcome, "pass %d: %v", i, err)
 		previous, failure = result.Report.Compact(), errDown
 	}
-	const want = "down (not waived: 5 objects were left of it when it last told)"
+	const want = "down (not waived: 5 objects were left of it when it last answered)"
 	require.Contains(t, message(hosted(t, h, "a"), phase.ContentFailure), want)
 }
 
@@ -265,7 +265,7 @@ func TestR7_WaiverOfWhatAnotherProcessSaw(t *testing.T) {
 		for range 3 {
 			result, err := run(t, h, newProcess(), party, "a")
 			require.Equal(t, pass.Failed, result.Outcome)
-			require.ErrorContains(t, err, "down (not waived: 5 objects were left of it when it last told)")
+			require.ErrorContains(t, err, "down (not waived: 5 objects were left of it when it last answered)")
 		}
 		_, err = run(t, h, deleterFunc(func(context.Context, deleter.Target, deleter.Report) (deleter.Report, error) { panic("oh") }), party, "a")
 		require.Error(t, err, "a process that sees nothing at all")

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"testing"
 	"time"
 
@@ -18,7 +17,7 @@ import (
 
 // A look tells of everything, also of what a pass would not have asked, and deletes
 // nothing.
-func TestLook(t *testing.T) {
+func TestInspect(t *testing.T) {
 	pods := fake(nil, contenttest.Object{Name: "a", Finalizers: []string{"example.com/hold"}}, contenttest.Object{Name: "b"})
 	jobs := fake(nil, contenttest.Object{Name: "c"})
 	d := compose(t, &deleter.Options{PageSize: 1}, source("pods", pods), source("jobs", jobs, "pods"), source("calls", deleter.Funcs{Delete: func(context.Context, deleter.Target) (int, error) { panic("a look must not call it") }}.Content()))
@@ -38,16 +37,15 @@ func TestLook(t *testing.T) {
 	require.Empty(t, cmp.Diff(report.Remaining(), again.Remaining()), "nothing was deleted")
 }
 
-// ender ends its goroutine instead of answering.
-type ender struct{ deleter.Content }
+// panicker panics instead of answering.
+type panicker struct{ deleter.Content }
 
-func (ender) List(context.Context, deleter.Target, int, string) (deleter.Page, error) {
-	runtime.Goexit()
-	return deleter.Page{}, nil
+func (panicker) List(context.Context, deleter.Target, int, string) (deleter.Page, error) {
+	panic("oh")
 }
 
-func TestLookFailsClosed(t *testing.T) {
-	d := compose(t, nil, source("pods", ender{}), source("jobs", fake(nil)))
+func TestInspectFailsClosed(t *testing.T) {
+	d := compose(t, nil, source("pods", panicker{}), source("jobs", fake(nil)))
 	report, err := d.Inspect(t.Context(), target())
 	require.Error(t, err)
 	require.Error(t, result(t, report, "pods").Err)
