@@ -1,10 +1,10 @@
-// Package store defines what a storage backend must do for the library: a small
-// revisioned key-value interface. Everything typed (namespaces, content, rules)
-// lives above it, once, in package registry.
+// Package store defines the contract of a storage backend: a small revisioned key-value
+// interface. Everything typed (namespaces, content, rules) is implemented above it, once, in
+// package registry.
 //
-// The packages memory and bolt below this one are drivers. Package storetest
-// holds the contract as runnable cases; a custom backend is right when
-// storetest passes.
+// The packages memory, bolt, etcd and postgres are drivers. Package storetest checks the contract
+// as runnable cases: a custom backend is correct if storetest passes. Package watch implements
+// Watch for custom drivers, and its example is a complete driver.
 package store
 
 import (
@@ -18,13 +18,13 @@ import (
 // revision order is visibility order. Zero is before every commit.
 type Revision int64
 
-// Position is a point in the history of one store: what a listing was read at
-// and where a watch resumes. Epoch names the history; a store that was restored
-// from a backup has another one, and a position of another epoch answers
-// [ErrGone]. An empty Epoch is not checked: a restore moves the revisions of a store
-// ahead and compacts what was before. The zero Position means now; with an
-// epoch, revision zero is the beginning: a listing of a new store may have that
-// position, and a watch after it misses nothing. A negative revision is [ErrInvalid].
+// Position is a point in the history of one store: the snapshot of a listing, or the point where
+// a watch resumes. Epoch names the history; a store restored from a backup has another one, and a
+// position of another epoch answers [ErrGone]. An empty Epoch is not checked; a restore moves the
+// revisions of a store ahead and compacts the earlier ones, so bare revisions are safe too. The
+// zero Position means now. With an epoch, revision zero is the beginning: a listing of a new
+// store may have that position, and a watch after it misses nothing. A negative revision is
+// [ErrInvalid].
 type Position struct {
 	Epoch    string
 	Revision Revision
@@ -32,8 +32,7 @@ type Position struct {
 
 // Entry is a key with its value as of one revision.
 //
-// A Value is read-only and stays as it is: a store never changes it later and
-// the caller must not.
+// A Value is read-only: neither the store nor the caller may change it.
 type Entry struct {
 	Key      string
 	Value    []byte
@@ -44,7 +43,7 @@ type Entry struct {
 type Query struct {
 	Prefix string   // only keys that start with it; empty: all keys
 	After  string   // only keys greater than it; empty: from the first
-	Limit  int      // at most so many entries; zero: no limit; negative: [ErrInvalid]
+	Limit  int      // the maximum number of entries; zero: no limit; negative: [ErrInvalid]
 	At     Position // the snapshot to read; zero: now
 
 	// Bytes bounds the total size of the values of a page, so that the caller's memory does
@@ -85,10 +84,10 @@ type Event struct {
 	Prev    *Entry // the entry before; nil when the key was absent
 }
 
-// Change is what one commit did to the keys that a watch follows: the events of
-// one transaction, in the order of its operations, never split over two changes.
-// A Change without events is a bookmark: everything up to its position has been
-// delivered. Watches share the events: like values they are read-only.
+// Change is the effect of one commit on the keys that a watch follows: the events of one
+// transaction, in the order of its operations, never split over two changes. A Change without
+// events is a bookmark: everything up to its position has been delivered. Watches share the
+// events, so they are read-only like values.
 type Change struct {
 	Position Position
 	Events   []Event
@@ -97,80 +96,74 @@ type Change struct {
 // Bookmark reports whether c carries no events.
 func (c Change) Bookmark() bool { return len(c.Events) == 0 }
 
-// Store is the one thing that a custom backend implements. All methods may be
-// called by any number of goroutines at once. Errors are matched with
-// [errors.Is] against the sentinels of this package and carry the operation and
-// the key ([Error]). An engine that cannot be reached is [ErrUnavailable], for reads
-// and writes.
+// Store is the interface that a custom backend implements. Any number of goroutines may call all
+// methods concurrently. Errors match the sentinels of this package with [errors.Is] and carry the
+// operation and the key ([Error]). If the engine cannot be reached, reads and writes fail with
+// [ErrUnavailable].
 //
-// Invalid input ([ErrInvalid], [ErrTooLarge]) changes nothing. A call with a context
-// that has ended fails with the context's cause and changes nothing.
+// Invalid input ([ErrInvalid], [ErrTooLarge]) changes nothing. A call with a context that has
+// ended fails with the context's cause and changes nothing.
 type Store interface {
-	// Get returns the entry at key, or [ErrNotFound]. The answer reflects every
-	// commit acknowledged before the call, also those of other handles.
+	// Get returns the entry at key, or [ErrNotFound]. The answer reflects every commit
+	// acknowledged before the call, including commits through other handles.
 	Get(ctx context.Context, key string) (Entry, error)
 
-	// List returns one page. A zero Query.At reads now: the answer reflects every
-	// commit acknowledged before the call. Otherwise every entry is as of exactly
-	// Query.At.Revision; if that was compacted, or is of another epoch, the call
-	// fails with [ErrGone], and if it lies ahead of the store with [ErrFuture].
+	// List returns one page. A zero Query.At reads now: the answer reflects every commit
+	// acknowledged before the call. Otherwise the page shows exactly the entries at
+	// Query.At.Revision. If that revision was compacted, or belongs to another epoch, the call
+	// fails with [ErrGone]. If it lies ahead of the store, the call fails with [ErrFuture].
 	List(ctx context.Context, q Query) (Page, error)
 
-	// Commit applies txn at one new revision, all or nothing, and returns that
-	// revision. The first condition that does not hold (in the order of Txn.If)
-	// fails it with a [*ConflictError]. A transaction that changes nothing (no
-	// operations, or only deletions of absent keys) is a checked read: it returns
-	// the current revision, and watchers see nothing.
+	// Commit applies txn at one new revision, all or nothing, and returns that revision. The
+	// first failed condition, in the order of Txn.If, fails it with a [*ConflictError]. A
+	// transaction that changes nothing (no operations, or only deletions of absent keys) is a
+	// checked read: it returns the current revision, and watchers see nothing.
 	//
-	// A context that ends after submission, or an engine that fails in the middle
-	// of the write, may leave the outcome unknown; then, and only then, the error
-	// is [ErrUnknownOutcome]. A store never retries such a write: the caller reads
-	// back. If the engine certainly wrote nothing the error is [ErrUnavailable] or [ErrFull]
-	// instead.
-	// The store copies the values it is given.
+	// If the context ends after submission, or the engine fails in the middle of the write, the
+	// outcome may be unknown. Then, and only then, the error is [ErrUnknownOutcome]. A store
+	// never retries such a write; the caller reads back. If the engine certainly wrote nothing,
+	// the error is [ErrUnavailable] or [ErrFull] instead. The store copies the values of txn.
 	Commit(ctx context.Context, txn Txn) (Revision, error)
 
-	// Watch yields every change after a position to keys that start with prefix:
-	// ordered, gap-free, each exactly once, in the caller's goroutine, until the
-	// caller breaks, ctx ends (the last error is ctx's cause), or the store is
-	// closed ([ErrClosed]). A zero position means now. Several loops over one
-	// returned value are several watches.
+	// Watch yields every change after a position to keys that start with prefix: ordered,
+	// gap-free, each exactly once, in the caller's goroutine. It ends when the caller breaks the
+	// loop, when ctx ends (the last error is ctx's cause), or when the store is closed
+	// ([ErrClosed]). A zero position means now. Each loop over the returned value is a watch of
+	// its own.
 	//
-	// The watch yields a bookmark as soon as everything up to the revision that was
-	// current when the loop began has been delivered, and after that at least
-	// every few seconds while other keys change, so that a quiet prefix advances
-	// too. A watch from now therefore begins with a bookmark that tells where.
+	// The watch yields a bookmark as soon as it has delivered everything up to the revision that
+	// was current when the loop began. After that it yields bookmarks at least every few seconds
+	// while other keys change, so that a quiet prefix advances too. A watch from now therefore
+	// begins with a bookmark that carries its position.
 	//
-	// The watch ends with [ErrGone] when the position, or the state an event needs,
-	// was compacted, when it is of another epoch, or when the caller fell too far
-	// behind: memory for it is bounded, and it never holds up commits or other
-	// watches. The caller lists again. A position ahead of the store ends it with
-	// [ErrFuture].
+	// The watch ends with [ErrGone] if the position, or a value that an event needs, was
+	// compacted, if the position belongs to another epoch, or if the caller fell too far behind:
+	// its memory is bounded, and it never delays commits or other watches. The caller then lists
+	// again. A position ahead of the store ends it with [ErrFuture].
 	Watch(ctx context.Context, prefix string, after Position) iter.Seq2[Change, error]
 
-	// Close ends all watches and refuses further calls with [ErrClosed]. It waits
-	// for what runs inside the store. A second Close does nothing and returns nil.
+	// Close ends all watches and refuses further calls with [ErrClosed]. It waits for calls in
+	// progress. A second Close does nothing and returns nil.
 	Close() error
 }
 
-// Compactor is what a [Store] may offer beyond the contract: dropping history on
-// request. Stores bound their history by themselves too.
+// Compactor is an optional interface of a [Store] that drops history on request. Stores bound
+// their history by themselves too.
 //
-// Until then replaced and deleted values can be read from older positions. Compaction
-// does not erase their bytes: each driver documents how long they remain in files.
+// Until it is compacted, a replaced or deleted value can be read from older positions. Compaction
+// does not erase the bytes: each driver documents how long they remain in files.
 type Compactor interface {
-	// Compact forgets what was before revision: positions before it are gone,
-	// revision itself can still be listed and watched from. Compacting to an older
-	// revision than before does nothing; to one ahead of the store is [ErrFuture].
+	// Compact drops the history before revision. Earlier positions are then gone; revision itself
+	// can still be listed and watched from. Compacting to an older revision than before does
+	// nothing. A revision ahead of the store is [ErrFuture].
 	Compact(ctx context.Context, revision Revision) error
 }
 
-// Counter is what a [Store] may offer beyond the contract: counting entries
-// without reading them.
+// Counter is an optional interface of a [Store] that counts entries without reading them.
 type Counter interface {
-	// Count returns how many entries a List with q would have: of q.Prefix, after
-	// q.After, as of q.At, and at most q.Limit unless that is zero. It ignores q.Bytes. Its errors are
-	// those of List.
+	// Count returns the number of entries that a List with q would have: with q.Prefix, after
+	// q.After, as of q.At, and at most q.Limit unless that is zero. It ignores q.Bytes. It fails
+	// with the errors of List.
 	Count(ctx context.Context, q Query) (int, error)
 }
 
@@ -182,9 +175,8 @@ type Limits struct {
 	Bytes      int // bytes of keys and values in a transaction
 }
 
-// Limiter is what a [Store] may offer beyond the contract: its limits, so that
-// the layer above can cut its batches to fit. What exceeds them is refused with
-// [ErrTooLarge].
+// Limiter is an optional interface of a [Store] that declares its limits, so that callers can
+// split their batches. A call that exceeds a limit fails with [ErrTooLarge].
 type Limiter interface {
 	Limits() Limits
 }

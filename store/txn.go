@@ -4,15 +4,14 @@ import (
 	"fmt"
 )
 
-// Txn is a transaction: when every condition holds, every operation is applied,
-// at one new revision.
+// Txn is a transaction: if every condition holds, every operation is applied, at one new
+// revision.
 type Txn struct {
 	If []Condition
 	Do []Operation // at most one operation on a key
 }
 
-// Condition is what a transaction asks of one key. Make one with [At], [Exists]
-// or [Absent].
+// Condition is a precondition on one key. Make one with [At], [Exists] or [Absent].
 type Condition struct {
 	Key      string
 	Want     Want
@@ -24,24 +23,24 @@ type Want uint8
 
 // The kinds of conditions.
 const (
-	WantRevision Want = iota + 1 // the key's entry is exactly of Condition.Revision
+	WantRevision Want = iota + 1 // the key has an entry of exactly Condition.Revision
 	WantExists                   // the key has an entry
 	WantAbsent                   // the key has no entry
 )
 
-// At holds when the entry at key was written at exactly revision.
+// At holds if the entry at key was written at exactly revision.
 func At(key string, revision Revision) Condition {
 	return Condition{Key: key, Want: WantRevision, Revision: revision}
 }
 
-// Exists holds when there is an entry at key.
+// Exists holds if there is an entry at key.
 func Exists(key string) Condition { return Condition{Key: key, Want: WantExists} }
 
-// Absent holds when there is no entry at key.
+// Absent holds if there is no entry at key.
 func Absent(key string) Condition { return Condition{Key: key, Want: WantAbsent} }
 
-// Holds reports whether c holds for the current entry of its key, nil when the
-// key is absent.
+// Holds reports whether c holds for the current entry of its key, which is nil if the key is
+// absent.
 func (c Condition) Holds(current *Entry) bool {
 	switch c.Want {
 	case WantRevision:
@@ -54,7 +53,7 @@ func (c Condition) Holds(current *Entry) bool {
 	return false
 }
 
-// String says what c asks for, such as "a/b is at revision 7".
+// String describes c, as in "a/b is at revision 7".
 func (c Condition) String() string {
 	key := quote(c.Key)
 	switch c.Want {
@@ -81,11 +80,11 @@ func Put(key string, value []byte) Operation { return Operation{Key: key, Value:
 // Delete removes the entry at key, if there is one.
 func Delete(key string) Operation { return Operation{Key: key, Delete: true} }
 
-// Check returns the first fault of t as it stands ([ErrInvalid]), or the first
-// of limits it exceeds ([ErrTooLarge]). Drivers call it before anything else.
+// Check returns the first fault of t itself ([ErrInvalid]), or of the first limit that it exceeds
+// ([ErrTooLarge]). Drivers call it before they do anything else.
 func (t Txn) Check(limits Limits) error {
 	if n := max(len(t.If), len(t.Do)); limits.Operations > 0 && n > limits.Operations {
-		return fmt.Errorf("%w: %d conditions and %d operations, at most %d of each are allowed",
+		return fmt.Errorf("%w: %d conditions and %d operations, the limit is %d of each",
 			ErrTooLarge, len(t.If), len(t.Do), limits.Operations)
 	}
 	for _, c := range t.If {
@@ -96,7 +95,7 @@ func (t Txn) Check(limits Limits) error {
 			return fmt.Errorf("%w: %v", ErrInvalid, c)
 		}
 		if c.Want == WantRevision && c.Revision <= 0 {
-			return fmt.Errorf("%w: condition %v: a revision must be positive", ErrInvalid, c)
+			return fmt.Errorf("%w: condition %v: the revision must be positive", ErrInvalid, c)
 		}
 	}
 	total := 0
@@ -105,7 +104,7 @@ func (t Txn) Check(limits Limits) error {
 			return err
 		}
 		if limits.Value > 0 && len(op.Value) > limits.Value {
-			return fmt.Errorf("%w: the value of %s has %d bytes, at most %d are allowed",
+			return fmt.Errorf("%w: the value of %s has %d bytes, the limit is %d",
 				ErrTooLarge, quote(op.Key), len(op.Value), limits.Value)
 		}
 		if op.Delete && op.Value != nil {
@@ -114,15 +113,15 @@ func (t Txn) Check(limits Limits) error {
 		total += len(op.Key) + len(op.Value)
 	}
 	if limits.Bytes > 0 && total > limits.Bytes {
-		return fmt.Errorf("%w: %d bytes of keys and values, at most %d are allowed", ErrTooLarge, total, limits.Bytes)
+		return fmt.Errorf("%w: the transaction has %d bytes of keys and values, the limit is %d", ErrTooLarge, total, limits.Bytes)
 	}
 	return t.checkDistinct()
 }
 
-// checkDistinct refuses two operations on one key: which one would win differs
-// between engines.
+// checkDistinct refuses two operations on one key, because engines differ in which of the two
+// wins.
 func (t Txn) checkDistinct() error {
-	const small = 8 // up to here comparing pairs beats building a set, and allocates nothing
+	const small = 8 // for few operations, comparing pairs is faster than a set and does not allocate
 	if len(t.Do) <= small {
 		for i := range t.Do {
 			for j := range i {
@@ -147,14 +146,14 @@ func duplicate(key string) error {
 	return fmt.Errorf("%w: two operations on %s in one transaction", ErrInvalid, quote(key))
 }
 
-// CheckKey refuses a key that no driver takes: an empty one ([ErrInvalid]) or
-// one over the limit ([ErrTooLarge]). Any bytes are allowed in a key.
+// CheckKey refuses a key that no driver accepts: an empty one ([ErrInvalid]) or one that exceeds
+// the limit ([ErrTooLarge]). A key may contain any bytes.
 func CheckKey(key string, limits Limits) error {
 	if key == "" {
 		return fmt.Errorf("%w: the key is empty", ErrInvalid)
 	}
 	if limits.Key > 0 && len(key) > limits.Key {
-		return fmt.Errorf("%w: the key %.40q... has %d bytes, at most %d are allowed", ErrTooLarge, key, len(key), limits.Key)
+		return fmt.Errorf("%w: the key %.40q... has %d bytes, the limit is %d", ErrTooLarge, key, len(key), limits.Key)
 	}
 	return nil
 }

@@ -64,7 +64,7 @@ func TestTxnCheck(t *testing.T) {
 		{"no limits", store.Txn{If: exists(100), Do: append(puts(100, "key"), store.Put("big", make([]byte, 1<<20)))}, store.Limits{}, nil, ""},
 		{"several conditions on a key", store.Txn{If: []store.Condition{store.Exists("a"), store.At("a", 1)}}, limits, nil, ""},
 
-		{"too many operations", store.Txn{Do: puts(4, "a")}, limits, store.ErrTooLarge, "4 operations, at most 3"},
+		{"too many operations", store.Txn{Do: puts(4, "a")}, limits, store.ErrTooLarge, "4 operations, the limit is 3"},
 		{"too many conditions", store.Txn{If: exists(4)}, limits, store.ErrTooLarge, "4 conditions"},
 		{"a long key", store.Txn{Do: puts(1, "1234")}, limits, store.ErrTooLarge, `"12340"`},
 		{"a long key in a condition", store.Txn{If: []store.Condition{store.Absent("12345")}}, limits, store.ErrTooLarge, `"12345"`},
@@ -113,9 +113,9 @@ func TestErrors(t *testing.T) {
 	require.EqualError(t, &store.Error{Op: "close", Err: cause}, "store: close: cause")
 
 	absent := &store.ConflictError{Condition: store.Exists("a")}
-	require.EqualError(t, absent, `conflict: wanted "a" exists, it is absent`)
+	require.EqualError(t, absent, `conflict: expected that "a" exists, but it is absent`)
 	stale := &store.ConflictError{Condition: store.At("a", 3), Current: &store.Entry{Key: "a", Revision: 7}}
-	require.EqualError(t, stale, `conflict: wanted "a" is at revision 3, it is at revision 7`)
+	require.EqualError(t, stale, `conflict: expected that "a" is at revision 3, but it is at revision 7`)
 	err = fmt.Errorf("above: %w", &store.Error{Op: "commit", Key: "a", Err: stale})
 	require.ErrorIs(t, err, store.ErrConflict)
 	require.NotErrorIs(t, err, store.ErrNotFound)
@@ -182,6 +182,6 @@ func ExampleTxn() {
 	fmt.Println(txn.If[0])
 	// Output:
 	// <nil>
-	// too large: 1 conditions and 2 operations, at most 1 of each are allowed
+	// too large: 1 conditions and 2 operations, the limit is 1 of each
 	// "configmaps/development/settings" is at revision 7
 }

@@ -19,10 +19,10 @@ type answer struct {
 type batch struct {
 	*snapshot
 	epoch   string
-	before  head           // head as the batch found it
+	before  head           // head when the batch began
 	dirty   bool           // there is something to commit
-	changes []store.Change // what watches will see
-	olds    [][]byte       // scratch of apply
+	changes []store.Change // for the watches
+	olds    [][]byte       // scratch of lookup
 }
 
 func newBatch(tx *bbolt.Tx, epoch string) (*batch, error) {
@@ -30,12 +30,12 @@ func newBatch(tx *bbolt.Tx, epoch string) (*batch, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.log.FillPercent = 1 // it only grows at its end: full pages
+	s.log.FillPercent = 1 // keys only ascend: fill pages completely
 	return &batch{snapshot: s, epoch: epoch, before: s.head}, nil
 }
 
-// apply does what r asks for, or tells why not and leaves everything as it was.
-// fatal is an error of the engine after which the whole batch must be given up.
+// apply applies r, or returns an error in a and leaves everything unchanged. fatal is an error of
+// the engine, after which the whole batch fails.
 func (b *batch) apply(r *transaction) (a answer, fatal error) {
 	if r.compact != 0 {
 		return answer{revision: b.head.revision, err: b.compact(r.compact)}, nil
@@ -58,7 +58,7 @@ func (b *batch) apply(r *transaction) (a answer, fatal error) {
 	return answer{revision: b.head.revision}, nil
 }
 
-// check returns a conflict when c does not hold.
+// check returns a conflict if c fails.
 func (b *batch) check(c store.Condition) error {
 	record, r, err := b.current(c.Key)
 	if err != nil {
@@ -80,10 +80,9 @@ func (b *batch) check(c store.Condition) error {
 	return &store.ConflictError{Condition: c, Current: &e}
 }
 
-// lookup returns the value records that the operations replace or delete, nil
-// for absent keys, and whether any operation changes anything. All of them are
-// read before the first is written, so that a damaged one refuses the
-// transaction as a whole.
+// lookup returns the value records that the operations replace or delete, with nil for absent
+// keys, and reports whether any operation is effective. It reads all records before the first
+// write, so that a damaged one refuses the whole transaction.
 func (b *batch) lookup(ops []operation) (olds [][]byte, effective bool, err error) {
 	olds = b.olds[:0]
 	for i := range ops {
@@ -92,7 +91,7 @@ func (b *batch) lookup(ops []operation) (olds [][]byte, effective bool, err erro
 			_, _, err = splitRecord(old) // the old value goes to the history and to watches
 		}
 		if err != nil {
-			return nil, false, fmt.Errorf("the entry %q: %w", ops[i].key, err)
+			return nil, false, fmt.Errorf("entry %q: %w", ops[i].key, err)
 		}
 		effective = effective || old != nil || ops[i].record != nil
 		olds = append(olds, old)
@@ -151,7 +150,7 @@ func (b *batch) write(ops []operation, olds [][]byte) error {
 
 // supersede moves the version of key in old to the history and returns it.
 func (b *batch) supersede(key string, old []byte, end store.Revision) (*store.Entry, error) {
-	old = bytes.Clone(old) // it lies in the file's pages; history and event share the copy
+	old = bytes.Clone(old) // it points into the file; history and event share the copy
 	start, err := startOf(old)
 	if err != nil {
 		return nil, err
@@ -176,14 +175,14 @@ func (b *batch) compact(r store.Revision) error {
 	return nil
 }
 
-// pruneChunk is how many changes beyond Options.Retain gather before they are
-// dropped together: neighbours in the log share pages.
+// pruneChunk is the number of changes beyond Options.Retain that gather before they are dropped
+// together, because neighbours in the log share pages.
 const pruneChunk = 256
 
-// prune drops log records and what they superseded, oldest first: those that
-// were compacted, and those beyond the last retain changes, which it thereby
-// compacts. Its work is bounded by the larger of a chunk and twice what the batch
-// has written, so that it keeps up. It reports whether compacted records are left.
+// prune drops log records and the versions that they superseded, oldest first: compacted ones,
+// and all but the last retain changes, which it thereby compacts. Its work is at most a chunk or
+// twice the writes of the batch, whichever is larger, so it keeps up with any load. It reports
+// whether compacted records are left.
 func (b *batch) prune(retain int, backlog bool) (left bool, err error) {
 	over := b.head.changes-pruneChunk > int64(retain)
 	if !over && !backlog {
@@ -205,7 +204,7 @@ func (b *batch) prune(retain int, backlog bool) (left bool, err error) {
 			return false, err
 		}
 		if items, err = splitLog(items[:0], c.record); err != nil {
-			return false, fmt.Errorf("the log at revision %d: %w", r, err)
+			return false, fmt.Errorf("log at revision %d: %w", r, err)
 		}
 		if r > b.head.compacted && (!over || b.head.changes-int64(len(items)) < int64(retain)) {
 			break
@@ -249,7 +248,7 @@ func (b *batch) forget(r store.Revision, items []logItem) error {
 	return nil
 }
 
-// seal writes the head. It is the last step before the commit.
+// seal writes the head, as the last step before the commit.
 func (b *batch) seal(writer uint64) error {
 	b.head.writer = writer
 	return putMeta(b.meta, metaHead, b.head.append(nil))

@@ -14,8 +14,8 @@ import (
 	"github.com/nslifecycle/nslifecycle/store/groupcommit"
 )
 
-// Commit implements [store.Store]. The package documentation says what a context
-// does that ends meanwhile.
+// Commit implements [store.Store]. The package documentation describes what happens if the
+// context ends meanwhile.
 func (s *Store) Commit(ctx context.Context, txn store.Txn) (store.Revision, error) {
 	r, err := s.submit(ctx, txn)
 	return r, store.Wrap("commit", firstKey(txn), err)
@@ -81,7 +81,7 @@ func sizeOf(txn store.Txn) (bytes int) {
 	return bytes
 }
 
-// Compact implements [store.Compactor]. The records are dropped by and by.
+// Compact implements [store.Compactor]. The records are dropped gradually.
 func (s *Store) Compact(ctx context.Context, revision store.Revision) error {
 	err := usable(ctx)
 	if err == nil && revision < 0 {
@@ -93,11 +93,11 @@ func (s *Store) Compact(ctx context.Context, revision store.Revision) error {
 	return store.Wrap("compact", "", err)
 }
 
-// run is the committer: it takes what waits and commits it, batch by batch.
+// run is the committer. It commits batch after batch until the queue is closed.
 func (s *Store) run() {
 	defer close(s.stopped)
 	for {
-		idle := s.backlog && !s.failing // then drop old records in the meantime
+		idle := s.backlog && !s.failing // nothing to commit: drop old records meanwhile
 		if !idle {
 			<-s.queue.Ready()
 		}
@@ -114,7 +114,7 @@ func (s *Store) run() {
 	}
 }
 
-// process commits one batch and answers its requests.
+// process commits one batch and returns the results to the callers.
 func (s *Store) process(requests []*request) {
 	s.answers = s.answers[:0]
 	err := s.write(requests)
@@ -128,12 +128,12 @@ func (s *Store) process(requests []*request) {
 	clear(s.answers)
 }
 
-// write applies the requests in one transaction of the engine, publishes the committed
-// changes even if the outcome is unknown, and fills answers. An error is the answer to all
-// requests, since each single answer would rest on writes that are not in the file.
+// write applies the requests in one transaction of the engine, publishes the committed changes,
+// and fills answers. If it fails, its error is the result of all requests, since each single
+// result may rest on writes that are not in the file.
 func (s *Store) write(requests []*request) error {
 	s.failing = true
-	if s.refusal != nil { // only this goroutine sets it before it returns
+	if s.refusal != nil { // only this goroutine sets it while it runs
 		return s.refusal
 	}
 	var b *batch
@@ -149,7 +149,7 @@ func (s *Store) write(requests []*request) error {
 		s.failing = err != nil
 		return errors.Join(err, s.engine(tx.Rollback))
 	}
-	err = s.landing.commit(tx.ID(), func() error {
+	err = s.sync.commit(tx.ID(), func() error {
 		err := guard(func() error { return s.commit(tx) })
 		if err == nil {
 			s.hub.Publish(b.changes...)
@@ -160,13 +160,13 @@ func (s *Store) write(requests []*request) error {
 		_ = s.engine(tx.Rollback)
 	}
 	if err != nil {
-		return s.settle(b, err)
+		return s.resolve(b, err)
 	}
 	s.failing, s.wrote = false, true
 	return nil
 }
 
-// apply does the work of a batch up to its commit.
+// apply does everything for a batch except its commit.
 func (s *Store) apply(tx *bbolt.Tx, requests []*request) (*batch, error) {
 	b, err := newBatch(tx, s.epoch)
 	if err != nil {
@@ -189,22 +189,22 @@ func (s *Store) apply(tx *bbolt.Tx, requests []*request) (*batch, error) {
 	return b, err
 }
 
-// settle determines whether b is in the file after the engine failed to commit it. It
-// reopens the file, since the engine's view of it cannot be trusted any more. If b is in the
-// file settle publishes its changes. It returns the answer to the requests of the batch.
-func (s *Store) settle(b *batch, cause error) error {
+// resolve determines whether b is in the file after the engine failed to commit it. It reopens
+// the file, because the view of the engine may be wrong. If b is in the file, resolve publishes
+// its changes. It returns the error of all requests of the batch.
+func (s *Store) resolve(b *batch, cause error) error {
 	s.reads.Lock()
 	defer s.reads.Unlock()
-	s.backlog = true // what the batch has dropped is back
+	s.backlog = true // the records that the batch dropped may be back
 	applied, err := false, s.engine(s.db.Close)
-	if !s.broken.Load() { // an error of Close does not matter if the file can be reopened
+	if !s.broken.Load() { // if the file can be reopened, an error of Close does not matter
 		err = guard(func() (err error) {
 			applied, err = s.reopen(b)
 			return err
 		})
 	}
 	if err != nil {
-		s.refusal = fmt.Errorf("%w: a commit failed (%w) and after it the file could not be used again (%w), open the store anew",
+		s.refusal = fmt.Errorf("%w: a commit failed (%w), and then the file could not be reopened (%w); open the store again",
 			store.ErrClosed, cause, err)
 		s.hub.Close()
 		return fmt.Errorf("%w: %w", store.ErrUnknownOutcome, cause)
@@ -216,8 +216,8 @@ func (s *Store) settle(b *batch, cause error) error {
 	return fmt.Errorf("%w: %w", store.ErrUnknownOutcome, cause)
 }
 
-// unwritten returns the error of a batch that is not in the file. It compares texts too,
-// because the engine does not wrap some errors of the operating system.
+// unwritten returns the error of a batch that is not in the file. It also compares texts, because
+// the engine does not wrap some errors of the operating system.
 func unwritten(cause error) error {
 	for _, full := range []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG} {
 		if errors.Is(cause, full) || strings.Contains(cause.Error(), full.Error()) {
@@ -239,18 +239,18 @@ func (s *Store) reopen(b *batch) (applied bool, err error) {
 		return false, err
 	}
 	if epoch == s.epoch && head == b.before {
-		return false, s.landing.opened(db) // this is what was synced before
+		return false, s.sync.opened(db) // the state that was synced before
 	}
 	if epoch != s.epoch || head != b.head { // equal only if this store wrote it
-		return false, fmt.Errorf("%w: it was changed meanwhile", store.ErrInUse)
+		return false, fmt.Errorf("%w: another process has changed the file", store.ErrInUse)
 	}
-	// The batch can be read, but its sync has failed. Only a later one that
-	// succeeds makes it durable; nobody may read it before.
+	// The batch can be read, but its sync has failed. Only a later successful sync makes it
+	// durable, so readers must wait for one.
 	err = db.Update(func(tx *bbolt.Tx) error {
 		return putMeta(tx.Bucket(bucketMeta), metaHead, head.append(nil))
 	})
 	if err != nil {
 		return false, err
 	}
-	return true, s.landing.opened(db)
+	return true, s.sync.opened(db)
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
-// revisionSize is the width of a revision in the file: big-endian, so that byte
-// order is revision order.
+// revisionSize is the size of a revision in the file. It is big-endian, so byte order is revision
+// order.
 const revisionSize = 8
 
 func putRevision(b []byte, r store.Revision) { binary.BigEndian.PutUint64(b, uint64(r)) }
@@ -20,14 +20,14 @@ func appendRevision(b []byte, r store.Revision) []byte {
 	return binary.BigEndian.AppendUint64(b, uint64(r))
 }
 
-// revisionOf decodes a revision. Zero and negative ones are never written.
+// revisionOf decodes a revision, which is always positive.
 func revisionOf(b []byte) (store.Revision, error) {
 	if len(b) != revisionSize {
-		return 0, fmt.Errorf("%w: a revision of %d bytes", ErrCorrupt, len(b))
+		return 0, fmt.Errorf("%w: a revision has %d bytes", ErrCorrupt, len(b))
 	}
 	u := binary.BigEndian.Uint64(b)
 	if u == 0 || u > math.MaxInt64 {
-		return 0, fmt.Errorf("%w: the revision %d", ErrCorrupt, u)
+		return 0, fmt.Errorf("%w: revision %d is out of range", ErrCorrupt, u)
 	}
 	return store.Revision(u), nil
 }
@@ -54,7 +54,7 @@ func setRevision(record []byte, r store.Revision) { putRevision(record[sealSize+
 // startOf returns the revision of a value record. The caller has verified the seal.
 func startOf(record []byte) (store.Revision, error) {
 	if len(record) < valueStart {
-		return 0, fmt.Errorf("%w: a value record of %d bytes", ErrCorrupt, len(record))
+		return 0, fmt.Errorf("%w: a value record has only %d bytes", ErrCorrupt, len(record))
 	}
 	return revisionOf(record[sealSize+4 : valueStart])
 }
@@ -73,17 +73,17 @@ func splitRecord(record []byte) (store.Revision, []byte, error) {
 	return r, value, nil
 }
 
-// A history key is the key of the entry with every 0x00 written as 0x00 0xFF,
-// then 0x00 0x00, then the revision that ended the version. So history keys sort
-// by key first, whatever bytes keys contain, and by revision second.
+// A history key is the key of the entry with every 0x00 written as 0x00 0xFF, then 0x00 0x00,
+// then the revision that ended the version. History keys therefore sort by key first, for any
+// bytes in keys, and by revision second.
 const (
 	escaped    = 0x00
 	escapedBy  = 0xFF
 	terminator = 0x00
 )
 
-// appendEscaped appends key without the terminator: a lower bound of the history
-// keys of key and of all greater keys, and an upper one of those of smaller keys.
+// appendEscaped appends key without the terminator. The result is a lower bound for the history
+// keys of key and of greater keys, and an upper bound for those of smaller keys.
 func appendEscaped[K string | []byte](b []byte, key K) []byte {
 	for i := range len(key) {
 		if b = append(b, key[i]); key[i] == escaped {
@@ -93,7 +93,7 @@ func appendEscaped[K string | []byte](b []byte, key K) []byte {
 	return b
 }
 
-// appendVersions appends what all history keys of key start with, and no others.
+// appendVersions appends the common prefix of all history keys of key.
 func appendVersions[K string | []byte](b []byte, key K) []byte {
 	return append(appendEscaped(b, key), escaped, terminator)
 }
@@ -102,18 +102,18 @@ func appendVersions[K string | []byte](b []byte, key K) []byte {
 func splitHistoryKey(b []byte) (key []byte, end store.Revision, err error) {
 	n := len(b) - revisionSize
 	if n < 3 || b[n-2] != escaped || b[n-1] != terminator {
-		return nil, 0, fmt.Errorf("%w: the history key %x", ErrCorrupt, b)
+		return nil, 0, fmt.Errorf("%w: history key %x is malformed", ErrCorrupt, b)
 	}
 	if end, err = revisionOf(b[n:]); err != nil {
 		return nil, 0, err
 	}
 	if key, err = unescape(b[:n-2]); err != nil {
-		return nil, 0, fmt.Errorf("%w: the history key %x", err, b)
+		return nil, 0, fmt.Errorf("%w: history key %x is malformed", err, b)
 	}
 	return key, end, nil
 }
 
-// unescape reverses appendEscaped. The result aliases b when nothing was escaped.
+// unescape reverses appendEscaped. The result aliases b if nothing was escaped.
 func unescape(b []byte) ([]byte, error) {
 	i := bytes.IndexByte(b, escaped)
 	if i < 0 {
@@ -130,7 +130,7 @@ func unescape(b []byte) ([]byte, error) {
 	return append(key, b...), nil
 }
 
-// kind is what a commit did to a key.
+// kind is the effect of a commit on a key.
 type kind byte
 
 const (
@@ -140,8 +140,8 @@ const (
 )
 
 // logItem is one key of a log record. A log record is the seal, then the keys that a commit
-// changed, in the order of its operations: for each the kind, the length of the
-// key as a uvarint, and the key. Values are in state and history.
+// changed, in the order of its operations: for each the kind, the length of the key as a uvarint,
+// and the key. The values are in state and history.
 type logItem struct {
 	kind kind
 	key  []byte
@@ -153,16 +153,16 @@ func appendLogItem(b []byte, k kind, key string) []byte {
 	return append(b, key...)
 }
 
-// splitLog appends the items of a log record to items. Their keys alias it.
+// splitLog appends the items of a log record to items. Their keys alias the record.
 func splitLog(items []logItem, record []byte) ([]logItem, error) {
 	if len(record) <= sealSize {
-		return nil, fmt.Errorf("%w: an empty log record", ErrCorrupt)
+		return nil, fmt.Errorf("%w: a log record is empty", ErrCorrupt)
 	}
 	for b := record[sealSize:]; len(b) > 0; {
 		k := kind(b[0])
 		size, n := binary.Uvarint(b[1:])
 		if k < created || k > deleted || n <= 0 || size == 0 || size > uint64(len(b)-1-n) {
-			return nil, fmt.Errorf("%w: the log record %.80x, at its byte %d", ErrCorrupt, record, len(record)-len(b))
+			return nil, fmt.Errorf("%w: log record %.80x is malformed at byte %d", ErrCorrupt, record, len(record)-len(b))
 		}
 		b = b[1+n:]
 		items = append(items, logItem{kind: k, key: b[:size:size]})
@@ -171,13 +171,13 @@ func splitLog(items []logItem, record []byte) ([]logItem, error) {
 	return items, nil
 }
 
-// head is where the store stands. It is one value in the bucket meta, written
-// once per batch.
+// head describes the current state of the store. It is one value in the bucket meta, written once
+// per batch.
 type head struct {
 	revision  store.Revision // of the newest commit
-	compacted store.Revision // the oldest position that still can be listed and watched from
+	compacted store.Revision // the oldest position that can be listed and watched from
 	changes   int64          // items in the log
-	writer    uint64         // the opening of the file that wrote the head, a random number
+	writer    uint64         // a random number, by opening of the file
 	digest    uint64         // of all records, see weight
 }
 
@@ -193,7 +193,7 @@ func (h head) append(b []byte) []byte {
 
 func splitHead(b []byte) (head, error) {
 	if len(b) != headSize {
-		return head{}, fmt.Errorf("%w: a head of %d bytes", ErrCorrupt, len(b))
+		return head{}, fmt.Errorf("%w: the head has %d bytes", ErrCorrupt, len(b))
 	}
 	h := head{
 		revision:  store.Revision(binary.BigEndian.Uint64(b)),
@@ -203,7 +203,7 @@ func splitHead(b []byte) (head, error) {
 		digest:    binary.BigEndian.Uint64(b[32:]),
 	}
 	if h.revision < firstRevision || h.compacted < 0 || h.compacted > h.revision || h.changes < 0 {
-		return head{}, fmt.Errorf("%w: the head %+v", ErrCorrupt, h)
+		return head{}, fmt.Errorf("%w: the head is inconsistent: %+v", ErrCorrupt, h)
 	}
 	return h, nil
 }

@@ -27,28 +27,24 @@ import (
 const (
 	formatVersion = 2
 
-	// firstRevision is that of the making of the file: a store never stands at zero,
-	// which as a plain number means "now" to a watch.
+	// firstRevision is the revision of a new file. A store is never at revision zero, which as a
+	// bare number means "now" to a watch.
 	firstRevision store.Revision = 1
 
-	// epochJump is how far a new epoch moves the revision ahead.
+	// epochJump is the distance by which a new epoch advances the revision.
 	epochJump store.Revision = 1 << 40
 )
 
-// Open opens the store in the file at path and creates it when there is none. A
-// nil opts means the defaults. Close it again.
+// Open opens the store in the file at path and creates the file if it does not exist. A nil opts
+// means the defaults. The caller must close the store.
 //
-// It fails promptly with [store.ErrInUse] when the file is open already, here or
-// in another process (see [Options.Wait]); with [ErrForeign], [ErrFormat] or
-// [ErrCorrupt] when it is not a file that this driver can use; with
-// [store.ErrInvalid] for bad options or an empty path; else with the error of the
-// file system. Errors are [*store.Error] values with the path as key.
+// Open fails promptly with [store.ErrInUse] if the file is already open, here or in another
+// process (see [Options.Wait]); with [ErrForeign], [ErrFormat] or [ErrCorrupt] if this driver
+// cannot use the file; with [store.ErrInvalid] for bad options or an empty path; otherwise with
+// the error of the file system. Errors are [*store.Error] values with the path as key.
 func Open(path string, opts *Options) (*Store, error) {
 	s, err := open(path, opts)
-	if err != nil {
-		return nil, &store.Error{Op: "open", Key: path, Err: err}
-	}
-	return s, nil
+	return s, store.Wrap("open", path, err)
 }
 
 func open(path string, opts *Options) (*Store, error) {
@@ -84,12 +80,12 @@ func open(path string, opts *Options) (*Store, error) {
 	return s, nil
 }
 
-// forkGrace is how long the lock of the probe may outlive it: when the host starts
-// a process at that moment, the child holds the file, until it is another program.
-// The probe has shown that nobody else has the file.
+// forkGrace bounds how long the lock of the probe may outlive it. If the host starts a process at
+// that moment, the child inherits the file until it executes its program. The probe has shown
+// that no other process has the file.
 const forkGrace = 250 * time.Millisecond
 
-// start makes the store of an open file and runs its committer.
+// start makes the store of an open file and starts its committer.
 func start(f file, db *bbolt.DB, fresh bool) (*Store, error) {
 	if err := initialise(db, f.options.NewEpoch); err != nil {
 		return nil, err
@@ -110,11 +106,11 @@ func start(f file, db *bbolt.DB, fresh bool) (*Store, error) {
 		writer:  random64(),
 		queue:   groupcommit.New[*transaction](),
 		stopped: make(chan struct{}),
-		backlog: true, // what an earlier process compacted may not be dropped yet
+		backlog: true, // an earlier process may have left compacted records
 		commit:  (*bbolt.Tx).Commit,
 	}
 	s.hub = watch.New(s.readLog, store.Position{Epoch: epoch, Revision: head.revision}, watch.Options{})
-	if err := s.landing.opened(db); err != nil {
+	if err := s.sync.opened(db); err != nil {
 		return nil, err
 	}
 	go s.run()
@@ -127,8 +123,8 @@ type file struct {
 	options Options
 }
 
-// probe looks at the file without writing to it, so that one that is not ours
-// stays as it is. It reports whether the file is still to be made.
+// probe checks the file without writing to it, so that a foreign file stays unchanged. It reports
+// whether the file has yet to be created.
 func (f file) probe(wait time.Duration) (fresh bool, err error) {
 	info, err := os.Stat(f.path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -138,7 +134,7 @@ func (f file) probe(wait time.Duration) (fresh bool, err error) {
 		return false, err
 	}
 	if !info.Mode().IsRegular() {
-		return false, fmt.Errorf("%w: it is not a regular file but %v", ErrForeign, info.Mode())
+		return false, fmt.Errorf("%w: it is no regular file (mode %v)", ErrForeign, info.Mode())
 	}
 	if info.Size() == 0 {
 		return true, nil
@@ -165,7 +161,7 @@ func (f file) probe(wait time.Duration) (fresh bool, err error) {
 	})
 }
 
-// checkPages checks the pages of the file that db has open.
+// checkPages checks the pages of the open file db.
 func (f file) checkPages(db *bbolt.DB) error {
 	file, err := os.Open(f.path)
 	if err != nil {
@@ -204,7 +200,7 @@ func (f file) engine(wait time.Duration, readOnly bool) (*bbolt.DB, error) {
 	case errors.Is(err, ErrCorrupt): // the engine has panicked and still locks the file
 		return nil, errors.Join(err, opened.Close())
 	case errors.Is(err, berrors.ErrTimeout):
-		return nil, fmt.Errorf("%w, close it there or set Options.Wait", store.ErrInUse)
+		return nil, fmt.Errorf("%w: close it there, or set Options.Wait to wait for that", store.ErrInUse)
 	case errors.Is(err, berrors.ErrInvalid), errors.Is(err, berrors.ErrVersionMismatch):
 		return nil, fmt.Errorf("%w: %w", ErrForeign, err)
 	case errors.Is(err, berrors.ErrChecksum), strings.HasPrefix(err.Error(), tooSmall):
@@ -213,27 +209,27 @@ func (f file) engine(wait time.Duration, readOnly bool) (*bbolt.DB, error) {
 	return nil, err
 }
 
-// tooSmall is the prefix of the engine's error for a file of fewer than two pages, for which
-// the engine exports no error value.
+// tooSmall is the prefix of the engine's error for a file of fewer than two pages. The engine
+// exports no error value for it.
 const tooSmall = "file size too small"
 
-// recognise tells whether the file is one of this driver's. A file of the engine
-// without any bucket is: its creation was cut short.
+// recognise checks that this driver wrote the file. A file of the engine without any bucket is
+// one whose creation was interrupted.
 func recognise(tx *bbolt.Tx) error {
 	meta := tx.Bucket(bucketMeta)
 	if meta == nil {
 		if k, _ := tx.Cursor().First(); k == nil {
 			return nil
 		}
-		return fmt.Errorf("%w: a bbolt file of something else", ErrForeign)
+		return fmt.Errorf("%w: another program wrote this bbolt file", ErrForeign)
 	}
 	format := meta.Get(metaFormat)
 	if len(format) < 4 {
-		return fmt.Errorf("%w: a bbolt file of something else", ErrForeign)
+		return fmt.Errorf("%w: another program wrote this bbolt file", ErrForeign)
 	}
 	// The version comes first in every format.
 	if v := binary.BigEndian.Uint32(format); v != formatVersion {
-		return fmt.Errorf("%w: version %d, this driver uses version %d", ErrFormat, v, formatVersion)
+		return fmt.Errorf("%w: the file has format version %d, this driver supports %d", ErrFormat, v, formatVersion)
 	}
 	if !bytes.Equal(format, newFormat()) {
 		return damaged(bucketMeta, metaFormat)
@@ -245,19 +241,20 @@ func recognise(tx *bbolt.Tx) error {
 	return err
 }
 
-// newFormat returns the sealed version of the format.
+// newFormat returns the format version with its seal.
 func newFormat() []byte {
 	version := binary.BigEndian.AppendUint32(nil, formatVersion)
 	return binary.BigEndian.AppendUint32(version, seal(bucketMeta, metaFormat, version))
 }
 
-// initialise fills a new file, and begins a new epoch in an old one if told to.
+// initialise creates the buckets of a new file, or begins a new epoch in an existing file if
+// newEpoch is set.
 func initialise(db *bbolt.DB, newEpoch bool) error {
 	tx, err := db.Begin(true)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = tx.Rollback() }()  // after a commit it does nothing
+	defer func() { _ = tx.Rollback() }()  // no effect after a commit
 	if err := recognise(tx); err != nil { // the file may have changed since the probe
 		return err
 	}
@@ -289,7 +286,7 @@ func create(tx *bbolt.Tx) error {
 	)
 }
 
-// beginEpoch does what Options.NewEpoch describes.
+// beginEpoch implements Options.NewEpoch.
 func beginEpoch(tx *bbolt.Tx) error {
 	s, err := newSnapshot(tx)
 	if err != nil {
@@ -329,7 +326,7 @@ func randomEpoch() []byte {
 	return []byte(hex.EncodeToString(b[:]))
 }
 
-// whereIs reads the head and the epoch of an open file.
+// whereIs returns the head and the epoch of an open file.
 func whereIs(db *bbolt.DB) (h head, epoch string, err error) {
 	err = db.View(func(tx *bbolt.Tx) error {
 		if err := recognise(tx); err != nil {
@@ -346,8 +343,8 @@ func whereIs(db *bbolt.DB) (h head, epoch string, err error) {
 	return h, epoch, err
 }
 
-// syncDirectory makes the name of a new file durable, where a directory can be
-// synced: the engine syncs only what is in the file.
+// syncDirectory makes the name of a new file durable, on systems that can sync a directory. The
+// engine syncs only the content of the file.
 func syncDirectory(path string) error {
 	if runtime.GOOS == "windows" {
 		return nil
@@ -358,7 +355,7 @@ func syncDirectory(path string) error {
 	}
 	defer func() { _ = d.Close() }()
 	err = d.Sync()
-	if errors.Is(err, errors.ErrUnsupported) || errors.Is(err, syscall.EINVAL) { // the file system's words for no
+	if errors.Is(err, errors.ErrUnsupported) || errors.Is(err, syscall.EINVAL) { // the file system does not support it
 		return nil
 	}
 	return err

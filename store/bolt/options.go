@@ -9,51 +9,47 @@ import (
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
-// Errors of files that cannot be used; match them with [errors.Is]. Nothing is
-// written to such a file.
+// Errors of files that cannot be used. Match them with [errors.Is]. Open does not write to such a
+// file.
 var (
-	// ErrForeign is a file that something else wrote.
+	// ErrForeign reports a file that another program wrote.
 	ErrForeign = errors.New("the file is not a store of this driver")
-	// ErrFormat is a file in a version of the format that this driver does not know.
-	ErrFormat = errors.New("the file is of another format version")
-	// ErrCorrupt is a damaged file. See [Options.Check] and [Options.NewEpoch].
+	// ErrFormat reports a file with a format version that this driver does not know.
+	ErrFormat = errors.New("the format version of the file is not supported")
+	// ErrCorrupt reports a damaged file. See [Options.Check] and [Options.NewEpoch].
 	ErrCorrupt = errors.New("the file is damaged, restore a backup")
 )
 
-// Options tunes a [Store]. A nil *Options and zero fields mean the defaults;
-// negative numbers are [store.ErrInvalid].
+// Options tunes a [Store]. A nil *Options and zero fields mean the defaults. Negative numbers are
+// [store.ErrInvalid].
 type Options struct {
-	// Wait is how long Open waits for another process to let go of the file. By
-	// default it does not wait: [store.ErrInUse]. It looks again every 50 ms.
+	// Wait bounds how long Open waits for another process to release the file. By default Open
+	// does not wait and returns [store.ErrInUse]. It retries every 50 ms.
 	Wait time.Duration
 
-	// Retain is how many changes of keys stay available to watches and to listings
-	// of the past. The default is 100,000. A few hundred more may be kept for a while.
-	// What it costs in the file is a log entry each and, for an update or a deletion,
-	// the value before it.
+	// Retain is the number of changes of keys that stay available to watches and to listings of
+	// the past. The default is 100,000. A few hundred more may be kept for a while. Each takes a
+	// log entry in the file and, for an update or a deletion, the previous value.
 	Retain int
 
-	// NewEpoch is for the first opening after the file was restored from a backup:
-	// it starts a new history. Do not set it otherwise.
+	// NewEpoch starts a new history. Set it for the first opening after the file was restored
+	// from a backup, and never otherwise.
 	//
-	// Commits made after the backup was taken are lost, but clients still hold
-	// revisions of them. So the store takes another epoch, moves its revision ahead
-	// by 2^40, and compacts everything before. A position with an epoch is then
-	// [store.ErrGone] by its epoch. A plain revision of the lost history is below
-	// the new one, unless more than 2^40 commits were lost, so as a position it is
-	// compacted and [store.ErrGone] too, and as a condition it matches no entry:
-	// those restored are of revisions up to the backup, those written from now on
-	// are beyond the jump.
+	// Commits made after the backup are lost, but clients still hold their revisions. So the
+	// store takes a new epoch, advances its revision by 2^40, and compacts everything before. A
+	// position with an epoch is then [store.ErrGone] because of its epoch. A bare revision of the
+	// lost history is below the new one, unless more than 2^40 commits were lost: as a position
+	// it is compacted and [store.ErrGone] too, and as a condition it matches no entry.
 	NewEpoch bool
 
 	// Check verifies the whole file before it is used: every page, every record against its
-	// checksum, and all records against the digest of the last commit. Open returns
-	// [ErrCorrupt] for a damaged file. The check takes a few seconds per gigabyte. Without
-	// it damage is detected only when it is read, and lost records may go unnoticed (see
+	// checksum, and all records against the digest of the last commit. Open returns [ErrCorrupt]
+	// for a damaged file. The check takes a few seconds per gigabyte. Without it, damage is
+	// detected only when a record is read, and lost records may go unnoticed (see
 	// store/DESIGN.md).
 	Check bool
 
-	// Mode is the permissions of a file that Open creates; the default is 0600.
+	// Mode is the permissions of a file that Open creates. The default is 0600.
 	Mode os.FileMode
 
 	// openFile replaces os.OpenFile in tests.

@@ -21,7 +21,7 @@ const (
 	bucketEntry  = 0x01 // the flag of a leaf element
 	bucketHeader = 16
 	noFreelist   = math.MaxUint64
-	deepest      = 64 // levels of a tree; more is a cycle
+	deepest      = 64 // bound of the levels of a tree; a deeper tree has a cycle
 )
 
 // Uses of a page.
@@ -42,8 +42,8 @@ type pageCheck struct {
 	uses []byte // by page
 }
 
-// checkPages checks that every page of the file is either used once or free, and that
-// the keys of branches are in order. If deep it checks leaves too.
+// checkPages checks that every page of the file is either free or used once, and that the keys of
+// branches are in order. If deep is set, it checks leaves too.
 func checkPages(file io.ReaderAt, fileSize int64, pageSize int, deep bool) error {
 	c := &pageCheck{file: file, size: uint64(pageSize), deep: deep}
 	meta, err := c.meta()
@@ -52,7 +52,7 @@ func checkPages(file io.ReaderAt, fileSize int64, pageSize int, deep bool) error
 	}
 	root, freelist, pages := native64(meta[16:]), native64(meta[32:]), native64(meta[40:])
 	if pages > uint64(fileSize)/c.size {
-		return fmt.Errorf("%w: it has %d bytes of %d pages of %d", ErrCorrupt, fileSize, pages, pageSize)
+		return fmt.Errorf("%w: it has %d bytes instead of %d pages of %d bytes", ErrCorrupt, fileSize, pages, pageSize)
 	}
 	c.uses = make([]byte, pages)
 	if err := c.use(0, 2, pageUsed); err != nil {
@@ -70,7 +70,7 @@ func checkPages(file io.ReaderAt, fileSize int64, pageSize int, deep bool) error
 		if c.uses[id] != pageUnknown {
 			continue
 		}
-		if c.uses[id-1] != pageLeaf { // not an overflow page of an unread leaf
+		if c.uses[id-1] != pageLeaf { // it is not an overflow page of an unread leaf
 			return c.wrong(uint64(id), "is neither used nor free")
 		}
 		c.uses[id] = pageLeaf
@@ -86,7 +86,7 @@ func (c *pageCheck) wrong(id uint64, format string, args ...any) error {
 	return fmt.Errorf("%w: page %d %s", ErrCorrupt, id, fmt.Sprintf(format, args...))
 }
 
-// meta returns the newer of the two meta pages that are intact, as the engine does.
+// meta returns the newer of the intact meta pages, as the engine does.
 func (c *pageCheck) meta() (newest []byte, err error) {
 	for slot := range uint64(2) {
 		b := make([]byte, metaSize)
@@ -110,7 +110,7 @@ func (c *pageCheck) use(id, n uint64, kind byte) error {
 	for ; n > 0; n, id = n-1, id+1 {
 		switch {
 		case id >= uint64(len(c.uses)):
-			return c.wrong(id, "is referred to, the file has %d", len(c.uses))
+			return c.wrong(id, "is referred to, but the file has only %d pages", len(c.uses))
 		case c.uses[id] != pageUnknown:
 			return c.wrong(id, "is used twice")
 		}
@@ -129,7 +129,7 @@ func (c *pageCheck) read(id uint64) (page []byte, flags uint64, err error) {
 		return nil, 0, fmt.Errorf("%w: %w", ErrCorrupt, err)
 	}
 	if self := native64(header); self != id {
-		return nil, 0, c.wrong(id, "says that it is page %d", self)
+		return nil, 0, c.wrong(id, "claims to be page %d", self)
 	}
 	overflow := native32(header[12:])
 	if err := c.use(id+1, overflow, pageUsed); err != nil {
@@ -194,13 +194,13 @@ func (c *pageCheck) node(id uint64, level int, low, high []byte, buckets bool) e
 	}
 	if level == 0 {
 		if flags != leafPage {
-			return c.wrong(id, "has the flags %#x, not those of a leaf", flags)
+			return c.wrong(id, "is no leaf (flags %#x)", flags)
 		}
 		return c.leaf(id, page, low, high, buckets)
 	}
 	count := native16(page[10:])
 	if flags != branchPage || count == 0 {
-		return c.wrong(id, "has the flags %#x and %d elements, not those of a branch", flags, count)
+		return c.wrong(id, "is no branch (flags %#x, %d elements)", flags, count)
 	}
 	keys := make([][]byte, count)
 	for i := range keys {
@@ -225,8 +225,9 @@ func (c *pageCheck) node(id uint64, level int, low, high []byte, buckets bool) e
 	return nil
 }
 
-// key returns the key of the element of element bytes at offset e, or nil if the key or the
-// value after it exceeds the page. pos, size and value are offsets of fields in the element.
+// key returns the key of an element of the given size at offset e. It returns nil if the key, or
+// the value of value bytes after it, exceeds the page. pos and size are the offsets of the fields
+// that hold the position and size of the key.
 func (c *pageCheck) key(page []byte, e, element, pos, size, value uint64) []byte {
 	if e+element > uint64(len(page)) {
 		return nil

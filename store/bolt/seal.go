@@ -45,12 +45,12 @@ func damaged(bucket, key []byte) error {
 type table struct {
 	*bbolt.Bucket
 	name    []byte
-	content int     // number of bytes that the seal covers; -1: all
+	content int     // the number of bytes that the seal covers; -1 means all
 	digest  *uint64 // sum of the weights of all records, in all tables of the file
 }
 
-// weight is the contribution of a record to the digest of the file. The digest sums the
-// count and the seals of all records, so it changes if a record is lost or outdated.
+// weight is the contribution of a record to the digest of the file. The digest sums the count and
+// the seals of all records, so a lost or outdated record changes it.
 func weight(record []byte) uint64 { return 1<<32 | uint64(binary.BigEndian.Uint32(record)) }
 
 // check compares a record with its seal.
@@ -111,7 +111,7 @@ func (t table) checkAround(key, k, record []byte, c *bbolt.Cursor) error {
 }
 
 func (t table) disorder(key []byte) error {
-	return fmt.Errorf("%w: the keys around %.200q in %s are not in order", ErrCorrupt, key, t.name)
+	return fmt.Errorf("%w: the keys near %.200q in %s are not in order", ErrCorrupt, key, t.name)
 }
 
 // put seals record and writes it. old is the record that it replaces, or nil.
@@ -138,7 +138,7 @@ func (t table) delete(key []byte) (bool, error) {
 	return true, c.Delete()
 }
 
-// cursor walks over a table in the order of its keys. At the end key is nil.
+// cursor iterates over a table in key order. At the end key is nil.
 type cursor struct {
 	table
 	engine      *bbolt.Cursor
@@ -170,8 +170,8 @@ func (c *cursor) next() error {
 	return c.check(c.key, c.record)
 }
 
-// check reads all records, compares them with their checksums and the digest of the
-// file, and finds the parts of every change.
+// check verifies all records against their checksums and the digest of the file, and checks that
+// the log and the history are complete.
 func (s *snapshot) check() error {
 	var digest uint64
 	for _, t := range []table{s.state, s.history} {
@@ -208,15 +208,15 @@ func (s *snapshot) check() error {
 		return err
 	}
 	if n := s.history.Stats().KeyN; n != versions {
-		return fmt.Errorf("%w: the history has %d versions of %d", ErrCorrupt, n, versions)
+		return fmt.Errorf("%w: the history has %d versions instead of %d", ErrCorrupt, n, versions)
 	}
 	switch {
 	case last != 0 && last != s.head.revision:
 		return fmt.Errorf("%w: the log ends at revision %d, the store is at %d", ErrCorrupt, last, s.head.revision)
 	case int64(changes) != s.head.changes:
-		return fmt.Errorf("%w: the log has %d changes of %d", ErrCorrupt, changes, s.head.changes)
+		return fmt.Errorf("%w: the log has %d changes instead of %d", ErrCorrupt, changes, s.head.changes)
 	case digest != s.head.digest:
-		return fmt.Errorf("%w: the records do not match the digest of the file, some are missing or are earlier ones", ErrCorrupt)
+		return fmt.Errorf("%w: the records do not match the digest of the file, some are missing or outdated", ErrCorrupt)
 	}
 	return nil
 }

@@ -13,9 +13,9 @@ import (
 // The buckets of the file.
 var (
 	bucketMeta    = []byte("meta")    // format, epoch, head
-	bucketState   = []byte("state")   // key -> value record: what is
-	bucketLog     = []byte("log")     // revision -> log record: what each commit changed
-	bucketHistory = []byte("history") // history key -> value record: what was, until its end
+	bucketState   = []byte("state")   // key -> value record: the current entries
+	bucketLog     = []byte("log")     // revision -> log record: the keys that each commit changed
+	bucketHistory = []byte("history") // history key -> value record: the superseded versions
 )
 
 // The keys of the bucket meta.
@@ -25,8 +25,8 @@ var (
 	metaHead   = []byte("head")
 )
 
-// snapshot reads the store as of one transaction of the engine. Slices that its
-// methods return are valid as long as the transaction.
+// snapshot reads the store in one transaction of the engine. Returned slices are valid until the
+// transaction ends.
 type snapshot struct {
 	meta                *bbolt.Bucket
 	state, log, history table
@@ -59,14 +59,14 @@ func putMeta(meta *bbolt.Bucket, key, content []byte) error {
 	return meta.Put(key, sealed(bucketMeta, key, content))
 }
 
-// current returns the value record of key, nil when it is absent.
+// current returns the value record of key, or nil if it is absent.
 func (s *snapshot) current(key string) (record []byte, r store.Revision, err error) {
 	s.scratch = append(s.scratch[:0], key...)
 	if record, err = s.state.get(s.scratch); err != nil || record == nil {
 		return nil, 0, err
 	}
 	if r, err = startOf(record); err != nil {
-		return nil, 0, fmt.Errorf("the entry %q: %w", key, err)
+		return nil, 0, fmt.Errorf("entry %q: %w", key, err)
 	}
 	return record, r, nil
 }
@@ -86,10 +86,9 @@ func missingVersion(key []byte, end store.Revision) error {
 	return fmt.Errorf("%w: the version of %q before revision %d is missing", ErrCorrupt, key, end)
 }
 
-// asOf returns the value record of key as it was at revision r, nil when it was
-// absent. It is the one question about the past: the first version that ended
-// after r holds the answer, or else the state does. The caller has made sure that
-// r was not compacted.
+// asOf returns the value record of key at revision r, or nil if it was absent. The first version
+// that ended after r is the answer, or else the current entry, if it had begun by r. The caller
+// has checked that r is not compacted.
 func (s *snapshot) asOf(key []byte, r store.Revision) ([]byte, error) {
 	s.scratch = appendVersions(s.scratch[:0], key)
 	versions := len(s.scratch)
@@ -106,7 +105,7 @@ func (s *snapshot) asOf(key []byte, r store.Revision) ([]byte, error) {
 	return startedBy(record, r)
 }
 
-// startedBy returns record when its version had begun at r, and nil otherwise.
+// startedBy returns record if its version had begun by r, and nil otherwise.
 func startedBy(record []byte, r store.Revision) ([]byte, error) {
 	if record == nil {
 		return nil, nil
@@ -122,19 +121,18 @@ func startedBy(record []byte, r store.Revision) ([]byte, error) {
 func entryOf(key []byte, record []byte) (store.Entry, error) {
 	r, value, err := splitRecord(record)
 	if err != nil {
-		return store.Entry{}, fmt.Errorf("the entry %q: %w", key, err)
+		return store.Entry{}, fmt.Errorf("entry %q: %w", key, err)
 	}
 	return store.Entry{Key: string(key), Value: bytes.Clone(value), Revision: r}, nil
 }
 
-// list walks the entries with prefix after a key as they were at revision r, in
-// key order, until visit returns false. The cost of a step does not depend on how
-// often a key has changed since r.
+// list visits the entries with prefix after a key at revision r, in key order, until visit
+// returns false. The cost of a step does not depend on how often a key has changed since r.
 func (s *snapshot) list(ctx context.Context, prefix, after string, r store.Revision, visit func(key, record []byte) bool) error {
-	const between = 1024 // steps, two looks at the context
+	const between = 1024 // steps between two checks of the context
 	start := []byte(prefix)
 	if after >= prefix {
-		start = append([]byte(after), 0) // the smallest key that is greater
+		start = append([]byte(after), 0) // the next greater key
 	}
 	w := &walk{at: r, state: cursor{table: s.state}, history: cursor{table: s.history}}
 	if err := w.state.seek(start); err != nil {
@@ -159,15 +157,15 @@ func (s *snapshot) list(ctx context.Context, prefix, after string, r store.Revis
 	}
 }
 
-// walk merges the state with the history.
+// walk merges the current entries with the history.
 type walk struct {
 	at             store.Revision
-	state, history cursor // history stays at its end when nothing was superseded since
-	bound          []byte // a history key, for seeking
+	state, history cursor // history is at its end if nothing was superseded since
+	bound          []byte // a history key to seek
 }
 
-// next returns the next key that is or was there, with its record at the
-// revision of the walk: nil when it was absent. At the end the key is nil.
+// next returns the next key and its record at the revision of the walk, or nil if it was absent
+// then. At the end the key is nil.
 func (w *walk) next() (key, record []byte, err error) {
 	past, err := w.pastKey()
 	if err != nil {
@@ -194,7 +192,7 @@ func (w *walk) next() (key, record []byte, err error) {
 	return key, record, err
 }
 
-// pastKey returns the key that the history cursor stands at, nil at its end.
+// pastKey returns the key at the history cursor, or nil at its end.
 func (w *walk) pastKey() ([]byte, error) {
 	if w.history.key == nil {
 		return nil, nil
@@ -203,8 +201,8 @@ func (w *walk) pastKey() ([]byte, error) {
 	return key, err
 }
 
-// version returns the first version of key that ended after the revision of the
-// walk, and moves the history cursor to the next key.
+// version returns the first version of key that ended after the revision of the walk, and
+// advances the history cursor to the next key.
 func (w *walk) version(key []byte) (record []byte, found bool, err error) {
 	w.bound = appendVersions(w.bound[:0], key)
 	versions := len(w.bound)
@@ -216,13 +214,13 @@ func (w *walk) version(key []byte) (record []byte, found bool, err error) {
 		return nil, false, nil // the cursor is already at the next key
 	}
 	record = w.history.record
-	// No revision has its first bit set: nothing of this key sorts behind.
+	// Revisions never have the first bit set, so this sorts after all versions of the key.
 	w.bound = append(w.bound[:versions], 0xFF)
 	return record, true, w.forward()
 }
 
-// forward moves the history cursor on to the first key from bound on. Mostly that
-// is close by, and a few steps cost less than a seek.
+// forward advances the history cursor to the first key at or after bound. That key is usually
+// close, and a few steps cost less than a seek.
 func (w *walk) forward() error {
 	for range 4 {
 		if w.history.key == nil || bytes.Compare(w.history.key, w.bound) >= 0 {

@@ -21,8 +21,8 @@ var (
 	_ store.Limiter   = (*Store)(nil)
 )
 
-// limits bounds a transaction. The engine takes keys of 32 KiB; a key with its
-// every byte escaped has to fit into one of the history.
+// limits bounds a transaction. The engine accepts keys of 32 KiB. A history key is at most twice
+// as long as the key, if every byte is escaped.
 var limits = store.Limits{
 	Key:        8 << 10,
 	Value:      16 << 20,
@@ -35,29 +35,29 @@ var limits = store.Limits{
 type Store struct {
 	file    file
 	epoch   string
-	writer  uint64 // tells the heads of this opening from those of others
+	writer  uint64 // a random number that identifies heads written by this opening
 	queue   *groupcommit.Queue[*transaction]
 	hub     *watch.Hub
 	stopped chan struct{} // closed when the committer has returned
 	close   sync.Once
 
-	// Of the committer alone, and of Close after it.
+	// The committer uses these fields, and Close after it has stopped.
 	backlog bool // compacted records may be left in the log
-	failing bool // the last batch failed: do not try another without need
+	failing bool // the last batch failed; do not start a batch for pruning alone
 	wrote   bool // a batch was written
 	batch   []*request
 	answers []answer
 	commit  func(*bbolt.Tx) error // replaced in tests
 
-	// reads is held shared while a read runs, and exclusively while db changes:
-	// only the committer and, after it, Close change it.
+	// reads is held shared by reads and exclusively while db is replaced. Only the committer and,
+	// after it, Close replace db.
 	reads   sync.RWMutex
 	db      *bbolt.DB
-	refusal error // when not nil: why nothing can be read or written any more
+	refusal error // if not nil, the reason why the store cannot be used any more
 
-	landing landing // of the commits in db
+	sync syncState // of the commits in db
 
-	broken atomic.Bool // the engine has failed with its locks held
+	broken atomic.Bool // the engine has failed while it held its locks
 }
 
 // Limits returns the bounds of keys, values and transactions: keys of 8 KiB,
@@ -67,10 +67,7 @@ func (s *Store) Limits() store.Limits { return limits }
 // Get implements [store.Store].
 func (s *Store) Get(ctx context.Context, key string) (store.Entry, error) {
 	e, err := s.get(ctx, key)
-	if err != nil {
-		return store.Entry{}, &store.Error{Op: "get", Key: key, Err: err}
-	}
-	return e, nil
+	return e, store.Wrap("get", key, err)
 }
 
 func (s *Store) get(ctx context.Context, key string) (e store.Entry, err error) {
@@ -102,10 +99,7 @@ func (s *Store) get(ctx context.Context, key string) (e store.Entry, err error) 
 // List implements [store.Store].
 func (s *Store) List(ctx context.Context, q store.Query) (store.Page, error) {
 	p, err := s.list(ctx, q)
-	if err != nil {
-		return store.Page{}, &store.Error{Op: "list", Key: q.Prefix, Err: err}
-	}
-	return p, nil
+	return p, store.Wrap("list", q.Prefix, err)
 }
 
 func (s *Store) list(ctx context.Context, q store.Query) (page store.Page, err error) {
@@ -113,19 +107,16 @@ func (s *Store) list(ctx context.Context, q store.Query) (page store.Page, err e
 		page = store.Page{Position: store.Position{Epoch: s.epoch, Revision: at}}
 		return fill(ctx, &page, snap, q)
 	})
-	if err != nil {
-		return store.Page{}, err
-	}
-	return page, nil
+	return page, err
 }
 
-// read gives f the snapshot that q asks for, and its revision.
+// read calls f with the snapshot that q asks for, and its revision.
 func (s *Store) read(ctx context.Context, q store.Query, f func(snap *snapshot, at store.Revision) error) error {
 	if err := usable(ctx); err != nil {
 		return err
 	}
-	if q.Limit < 0 {
-		return fmt.Errorf("%w: the limit %d is negative", store.ErrInvalid, q.Limit)
+	if err := q.Check(); err != nil {
+		return err
 	}
 	now := q.At == store.Position{}
 	if !now {
@@ -149,7 +140,7 @@ func (s *Store) read(ctx context.Context, q store.Query, f func(snap *snapshot, 
 	})
 }
 
-// fill lists the entries of a page.
+// fill adds the entries of a page.
 func fill(ctx context.Context, page *store.Page, snap *snapshot, q store.Query) (err error) {
 	size := 0
 	listErr := snap.list(ctx, q.Prefix, q.After, page.Position.Revision, func(key, record []byte) bool {
@@ -170,7 +161,7 @@ func fill(ctx context.Context, page *store.Page, snap *snapshot, q store.Query) 
 	return listErr
 }
 
-// Count implements [store.Counter]. It walks over each entry that it counts.
+// Count implements [store.Counter]. It visits each entry that it counts.
 func (s *Store) Count(ctx context.Context, q store.Query) (n int, err error) {
 	err = s.read(ctx, q, func(snap *snapshot, at store.Revision) error {
 		n = 0
@@ -179,10 +170,7 @@ func (s *Store) Count(ctx context.Context, q store.Query) (n int, err error) {
 			return n != q.Limit
 		})
 	})
-	if err != nil {
-		return 0, &store.Error{Op: "count", Key: q.Prefix, Err: err}
-	}
-	return n, nil
+	return n, store.Wrap("count", q.Prefix, err)
 }
 
 // Watch implements [store.Store].
@@ -190,8 +178,8 @@ func (s *Store) Watch(ctx context.Context, prefix string, after store.Position) 
 	return s.hub.Watch(ctx, prefix, after)
 }
 
-// Close implements [store.Store]. It waits for the commit that is being synced;
-// transactions that still wait for their turn are refused.
+// Close implements [store.Store]. It waits for the commit in progress. Transactions still in the
+// queue are refused.
 func (s *Store) Close() (err error) {
 	s.close.Do(func() {
 		s.queue.Close()
@@ -202,8 +190,8 @@ func (s *Store) Close() (err error) {
 		failed := s.refusal != nil
 		s.refusal = store.ErrClosed
 		if s.wrote && !failed {
-			// The older of the engine's two meta pages still has the batch before. Now both
-			// have the last batch, and damage to one loses nothing.
+			// The older meta page of the engine still describes the previous batch. After another
+			// commit both pages describe the last batch, so damage to one loses nothing.
 			if tx, err := s.begin(true); err == nil && guard(tx.Commit) != nil {
 				_ = s.engine(tx.Rollback)
 			}
@@ -224,5 +212,5 @@ func usable(ctx context.Context) error {
 }
 
 func gone(r store.Revision, h head) error {
-	return fmt.Errorf("%w: revision %d, everything before %d was compacted", store.ErrGone, r, h.compacted)
+	return fmt.Errorf("%w: revision %d, the history starts at %d", store.ErrGone, r, h.compacted)
 }

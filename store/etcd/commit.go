@@ -19,14 +19,7 @@ import (
 // conditions as its comparisons.
 func (s *Store) Commit(ctx context.Context, txn store.Txn) (store.Revision, error) {
 	r, err := s.commit(ctx, txn)
-	if err == nil {
-		return r, nil
-	}
-	wrapped := &store.Error{Op: "commit", Err: err}
-	if conflict := (*store.ConflictError)(nil); errors.As(err, &conflict) {
-		wrapped.Key = conflict.Condition.Key
-	}
-	return 0, wrapped
+	return r, store.Wrap("commit", "", err)
 }
 
 func (s *Store) commit(ctx context.Context, txn store.Txn) (store.Revision, error) {

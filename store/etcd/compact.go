@@ -22,10 +22,7 @@ func (s *Store) Compact(ctx context.Context, revision store.Revision) error {
 		defer end()
 		err = s.compact(ctx, int64(revision))
 	}
-	if err != nil {
-		return &store.Error{Op: "compact", Err: err}
-	}
-	return nil
+	return store.Wrap("compact", "", err)
 }
 
 func (s *Store) compact(ctx context.Context, revision int64) error {

@@ -30,16 +30,30 @@ var reconnect = grpc.ConnectParams{
 // closes: without TLS and without a user. For those make a client and use [New].
 // Endpoints are those of the client: "127.0.0.1:2379", "http://etcd-0:2379".
 func Open(ctx context.Context, endpoints []string, prefix string, o *Options) (*Store, error) {
-	if len(endpoints) == 0 {
-		return nil, &store.Error{Op: "open", Key: prefix, Err: fmt.Errorf("%w: there are no endpoints", store.ErrInvalid)}
+	client, err := dial(endpoints)
+	if err != nil {
+		return nil, store.Wrap("open", prefix, err)
 	}
-	for _, e := range endpoints {
+	s, err := New(ctx, client, prefix, o)
+	if err != nil {
+		_ = client.Close()
+		return nil, err
+	}
+	s.owned = client
+	return s, nil
+}
+
+func dial(endpoints []string) (*clientv3.Client, error) {
+	if len(endpoints) == 0 {
+		return nil, fmt.Errorf("%w: there are no endpoints", store.ErrInvalid)
+	}
+	for i, e := range endpoints {
 		if strings.TrimSpace(e) == "" {
-			return nil, &store.Error{Op: "open", Key: prefix, Err: fmt.Errorf("%w: the endpoint %q is empty", store.ErrInvalid, e)}
+			return nil, fmt.Errorf("%w: endpoint %d is empty", store.ErrInvalid, i+1)
 		}
 	}
 	if err := withoutUsers(endpoints); err != nil {
-		return nil, &store.Error{Op: "open", Key: prefix, Err: err}
+		return nil, err
 	}
 	client, err := clientv3.New(clientv3.Config{
 		Endpoints:            endpoints,
@@ -49,15 +63,9 @@ func Open(ctx context.Context, endpoints []string, prefix string, o *Options) (*
 		Logger:               zap.NewNop(), // what it would log is in the errors
 	})
 	if err != nil {
-		return nil, &store.Error{Op: "open", Key: prefix, Err: fmt.Errorf("%w: %w", store.ErrInvalid, err)}
+		return nil, fmt.Errorf("%w: %w", store.ErrInvalid, err)
 	}
-	s, err := New(ctx, client, prefix, o)
-	if err != nil {
-		_ = client.Close() // the first error is the one to tell
-		return nil, err
-	}
-	s.owned = client
-	return s, nil
+	return client, nil
 }
 
 // withoutUsers refuses endpoints with a user or a password. The client would not use them,
@@ -89,10 +97,7 @@ func withoutUsers(endpoints []string) error {
 // seconds), and the cause of ctx.
 func New(ctx context.Context, client *clientv3.Client, prefix string, o *Options) (*Store, error) {
 	s, err := open(ctx, client, prefix, o)
-	if err != nil {
-		return nil, &store.Error{Op: "open", Key: prefix, Err: err}
-	}
-	return s, nil
+	return s, store.Wrap("open", prefix, err)
 }
 
 func open(ctx context.Context, client *clientv3.Client, prefix string, o *Options) (*Store, error) {

@@ -102,10 +102,7 @@ const chunk = 1000
 // List implements [store.Store].
 func (s *Store) List(ctx context.Context, q store.Query) (store.Page, error) {
 	p, err := s.list(ctx, q)
-	if err != nil {
-		return store.Page{}, &store.Error{Op: "list", Key: q.Prefix, Err: err}
-	}
-	return p, nil
+	return p, store.Wrap("list", q.Prefix, err)
 }
 
 func (s *Store) list(ctx context.Context, q store.Query) (page store.Page, err error) {
@@ -157,12 +154,13 @@ func (s *Store) list(ctx context.Context, q store.Query) (page store.Page, err e
 
 // rangeOf returns the request for all that q selects but for its limit.
 func (s *Store) rangeOf(q store.Query) (*pb.RangeRequest, error) {
+	if err := q.Check(); err != nil {
+		return nil, err
+	}
 	at, err := s.revision(q.At)
 	switch {
 	case err != nil:
 		return nil, err
-	case q.Limit < 0:
-		return nil, fmt.Errorf("%w: the limit %d is negative", store.ErrInvalid, q.Limit)
 	case len(q.Prefix)+len(q.After) > s.limits.Bytes:
 		return nil, fmt.Errorf("%w: a prefix and a key of %d bytes, at most %d are allowed",
 			store.ErrTooLarge, len(q.Prefix)+len(q.After), s.limits.Bytes)
@@ -179,10 +177,7 @@ func empty(request *pb.RangeRequest) bool { return string(request.Key) >= string
 // is, whatever the limit.
 func (s *Store) Count(ctx context.Context, q store.Query) (int, error) {
 	n, err := s.count(ctx, q)
-	if err != nil {
-		return 0, &store.Error{Op: "count", Key: q.Prefix, Err: err}
-	}
-	return n, nil
+	return n, store.Wrap("count", q.Prefix, err)
 }
 
 func (s *Store) count(ctx context.Context, q store.Query) (int, error) {

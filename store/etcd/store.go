@@ -153,10 +153,7 @@ func (s *Store) check(h *pb.ResponseHeader) error {
 // Get implements [store.Store].
 func (s *Store) Get(ctx context.Context, key string) (store.Entry, error) {
 	e, err := s.get(ctx, key)
-	if err != nil {
-		return store.Entry{}, &store.Error{Op: "get", Key: key, Err: err}
-	}
-	return e, nil
+	return e, store.Wrap("get", key, err)
 }
 
 func (s *Store) get(ctx context.Context, key string) (store.Entry, error) {

@@ -9,18 +9,22 @@ import (
 
 // Commit implements [store.Store]. The outcome is always known.
 func (s *Store) Commit(ctx context.Context, txn store.Txn) (store.Revision, error) {
-	err := check(ctx)
-	if err == nil {
-		err = txn.Check(s.options.Limits)
+	r, err := s.commit(ctx, txn)
+	return r, store.Wrap("commit", "", err)
+}
+
+func (s *Store) commit(ctx context.Context, txn store.Txn) (store.Revision, error) {
+	if ctx.Err() != nil {
+		return 0, context.Cause(ctx)
 	}
-	if err != nil {
-		return 0, fail("commit", "", err)
+	if err := txn.Check(s.options.Limits); err != nil {
+		return 0, err
 	}
 	events := prepare(txn.Do)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		return 0, fail("commit", "", store.ErrClosed)
+		return 0, store.ErrClosed
 	}
 	if err := s.holds(txn.If); err != nil {
 		return 0, err
@@ -42,8 +46,8 @@ func (s *Store) Commit(ctx context.Context, txn store.Txn) (store.Revision, erro
 	return s.revision, nil
 }
 
-// prepare makes the events of the operations as far as that can be done outside
-// the lock: copying the values is most of the work.
+// prepare makes the events of the operations outside the lock, because copying the values is most
+// of the work.
 func prepare(do []store.Operation) []store.Event {
 	if len(do) == 0 {
 		return nil
@@ -60,7 +64,7 @@ func prepare(do []store.Operation) []store.Event {
 	return events
 }
 
-// holds returns the conflict of the first condition that does not hold.
+// holds returns the conflict of the first condition that fails.
 func (s *Store) holds(conditions []store.Condition) error {
 	for _, c := range conditions {
 		current, _ := s.tables.live.Get(c.Key)
@@ -69,16 +73,16 @@ func (s *Store) holds(conditions []store.Condition) error {
 		}
 		conflict := &store.ConflictError{Condition: c}
 		if current != nil {
-			e := *current // what the tables hold is not handed out
+			e := *current // callers must not reach entries of the tables
 			conflict.Current = &e
 		}
-		return fail("commit", c.Key, conflict)
+		return conflict
 	}
 	return nil
 }
 
-// apply brings events into the tables as the next revision, and returns those
-// that changed something with their previous entries.
+// apply writes events to the tables at the next revision. It returns the effective ones, with
+// their previous entries.
 func (s *Store) apply(events []store.Event) []store.Event {
 	next := s.revision + 1
 	kept := events[:0]
@@ -99,8 +103,8 @@ func (s *Store) apply(events []store.Event) []store.Event {
 	return kept
 }
 
-// forget drops the oldest change. The versions it ended were the last thing to
-// be listed before it, so they go too.
+// forget drops the oldest change. Only listings before that change could see the versions it
+// ended, so it drops these versions too.
 func (s *Store) forget() {
 	c := s.log.pop()
 	s.compacted = c.Position.Revision
@@ -112,9 +116,9 @@ func (s *Store) forget() {
 	}
 }
 
-// historic returns the bytes that only history holds once c is committed: the
-// values that c superseded, and an estimate of what keeping track of them takes.
-// Every version is superseded by one change, so nothing is counted twice.
+// historic returns the number of bytes that only the history holds once c is committed: the
+// values that c superseded, and an estimate of the bookkeeping. Each version is superseded by one
+// change, so it is counted once.
 func historic(c store.Change) int {
 	const overhead = 128 // the event, and the version in the history table
 	n := 0
@@ -127,29 +131,31 @@ func historic(c store.Change) int {
 	return n
 }
 
-// forgetAtOnce is how many changes Compact drops while commits wait.
+// forgetAtOnce bounds the changes that Compact drops in one step, which blocks commits.
 const forgetAtOnce = 256
 
 // Compact implements [store.Compactor].
 func (s *Store) Compact(ctx context.Context, revision store.Revision) error {
-	if revision < 0 {
-		return fail("compact", "", fmt.Errorf("%w: the revision %d is negative", store.ErrInvalid, revision))
-	}
-	for done := false; !done; {
-		if err := check(ctx); err != nil {
-			return fail("compact", "", err)
-		}
-		var err error
-		if done, err = s.compact(revision); err != nil {
-			return fail("compact", "", err)
-		}
-	}
-	return nil
+	return store.Wrap("compact", "", s.compact(ctx, revision))
 }
 
-// compact does a part of Compact. A store that was compacted in part is as good
-// as one that was compacted to an earlier revision.
-func (s *Store) compact(revision store.Revision) (done bool, err error) {
+func (s *Store) compact(ctx context.Context, revision store.Revision) error {
+	if revision < 0 {
+		return fmt.Errorf("%w: revision %d is negative", store.ErrInvalid, revision)
+	}
+	for {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if done, err := s.compactStep(revision); done || err != nil {
+			return err
+		}
+	}
+}
+
+// compactStep does a part of Compact. A store compacted in part is the same as one compacted to
+// an earlier revision.
+func (s *Store) compactStep(revision store.Revision) (done bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {

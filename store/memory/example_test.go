@@ -33,7 +33,7 @@ func Example() {
 	revision, err := s.Commit(ctx, create)
 	fmt.Println(revision, err)
 	// Output:
-	// store: commit "gate/development": conflict: wanted "gate/development" exists, it is absent true
+	// store: commit "gate/development": conflict: expected that "gate/development" exists, but it is absent true
 	// 2 <nil>
 }
 

@@ -2,7 +2,6 @@ package memory
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"sort"
 	"strings"
@@ -12,13 +11,13 @@ import (
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
-// scanAtOnce is how many entries a listing looks at while commits wait. One that
-// needs more works on copies of the tables, which are made at once
-// and share what is not written meanwhile.
+// scanAtOnce bounds the entries that a listing reads under the lock, which blocks commits. A
+// longer listing reads copies of the tables. Copying is immediate, because the copies share
+// unmodified nodes.
 const scanAtOnce = 2048
 
-// List implements [store.Store]. A page costs its entries and, at an earlier
-// revision, the keys in its range that came or went since.
+// List implements [store.Store]. A page costs its own entries and, at an earlier revision, the
+// keys in its range that changed since.
 func (s *Store) List(ctx context.Context, q store.Query) (store.Page, error) {
 	var page store.Page
 	at, err := s.read(ctx, q, func() visitor {
@@ -26,7 +25,7 @@ func (s *Store) List(ctx context.Context, q store.Query) (store.Page, error) {
 		return filling(&page, q)
 	})
 	if err != nil {
-		return store.Page{}, fail("list", q.Prefix, err)
+		return store.Page{}, store.Wrap("list", q.Prefix, err)
 	}
 	page.Position = store.Position{Epoch: s.options.Epoch, Revision: at}
 	return page, nil
@@ -45,8 +44,8 @@ func filling(page *store.Page, q store.Query) visitor {
 	}
 }
 
-// Count implements [store.Counter]. At the newest revision it takes a few steps,
-// however many entries there are; at an earlier one it looks at each.
+// Count implements [store.Counter]. At the newest revision it takes a few steps, regardless of
+// the number of entries. At an earlier one it visits each entry.
 func (s *Store) Count(ctx context.Context, q store.Query) (int, error) {
 	err := s.checkQuery(ctx, q)
 	n, done := 0, false
@@ -62,14 +61,11 @@ func (s *Store) Count(ctx context.Context, q store.Query) (int, error) {
 			}
 		})
 	}
-	if err != nil {
-		return 0, fail("count", q.Prefix, err)
-	}
-	return n, nil
+	return n, store.Wrap("count", q.Prefix, err)
 }
 
-// countNow counts by the places of the keys in the tree. It is not done when q is
-// about an earlier revision.
+// countNow counts by the positions of keys in the tree. done is false if q asks for an earlier
+// revision.
 func (s *Store) countNow(q store.Query) (n int, done bool, err error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -93,11 +89,11 @@ func (s *Store) countNow(q store.Query) (n int, done bool, err error) {
 	return n, true, nil
 }
 
-// visitor takes one entry after another, and tells whether it wants more.
+// visitor receives one entry after another and reports whether it wants more.
 type visitor func(*store.Entry) bool
 
-// read shows what q selects, but for its limit, to a visitor, and returns the
-// revision that it read. It may begin anew, with another visitor.
+// read passes the entries that q selects, regardless of its limit, to a visitor and returns the
+// revision of the snapshot. It may start again with a new visitor.
 func (s *Store) read(ctx context.Context, q store.Query, begin func() visitor) (store.Revision, error) {
 	if err := s.checkQuery(ctx, q); err != nil {
 		return 0, err
@@ -109,18 +105,18 @@ func (s *Store) read(ctx context.Context, q store.Query, begin func() visitor) (
 	return at, err
 }
 
-// checkQuery returns why q must not be answered, or nil.
+// checkQuery returns the reason to refuse q, or nil.
 func (s *Store) checkQuery(ctx context.Context, q store.Query) error {
-	if err := check(ctx); err != nil {
-		return err
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
 	}
-	if q.Limit < 0 {
-		return fmt.Errorf("%w: the limit %d is negative", store.ErrInvalid, q.Limit)
+	if err := q.Check(); err != nil {
+		return err
 	}
 	return s.hub.Check(q.At)
 }
 
-// readInPlace reads while commits wait. It is not done when that takes too long.
+// readInPlace reads under the lock. done is false if the listing is too long for that.
 func (s *Store) readInPlace(q store.Query, visit visitor) (r store.Revision, done bool, err error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -131,7 +127,7 @@ func (s *Store) readInPlace(q store.Query, visit visitor) (r store.Revision, don
 	return at.revision, scanAll(newScan(s.tables, at, q), visit, func() bool { return false }), nil
 }
 
-// readCopy reads as much as there is while commits go on.
+// readCopy reads from copies of the tables, while commits continue.
 func (s *Store) readCopy(ctx context.Context, q store.Query, visit visitor) (store.Revision, error) {
 	t, at, err := s.copyTables(q.At)
 	if err != nil {
@@ -153,14 +149,13 @@ func (s *Store) copyTables(position store.Position) (tables, snapshot, error) {
 	return tables{live: s.tables.live.Copy(), history: s.tables.history.Copy()}, at, nil
 }
 
-// snapshot is the revision a listing is read at. Now needs no look at history.
+// snapshot is the revision of a listing. If now is set, the history is not needed.
 type snapshot struct {
 	revision store.Revision
 	now      bool
 }
 
-// resolve returns the snapshot at position, which the hub has checked. The
-// caller holds the lock.
+// resolve returns the snapshot at position, which the hub has checked. The caller holds the lock.
 func (s *Store) resolve(position store.Position) (snapshot, error) {
 	switch {
 	case s.closed:
@@ -173,8 +168,8 @@ func (s *Store) resolve(position store.Position) (snapshot, error) {
 	return snapshot{position.Revision, position.Revision == s.revision}, nil
 }
 
-// scanAll shows the entries of a scan to a visitor. Whenever it has looked at
-// scanAtOnce entries it asks goOn, and gives up, not done, when told to.
+// scanAll passes the entries of a scan to a visitor. After every scanAtOnce entries it calls
+// goOn, and stops with done false if that returns false.
 func scanAll(scan *scan, visit visitor, goOn func() bool) (done bool) {
 	for {
 		scan.budget = scanAtOnce
@@ -192,18 +187,18 @@ func scanAll(scan *scan, visit visitor, goOn func() bool) (done bool) {
 	}
 }
 
-// scan merges the live entries and the history into the entries of one snapshot,
-// in key order. A key is visible in at most one of the two: when its live entry
-// is old enough, all its earlier versions ended before the snapshot. Neither
-// side runs ahead of the other, so a page looks at its own range of keys only.
+// scan merges live entries and history into the entries of one snapshot, in key order. A key is
+// visible in at most one of the two: if its live entry is old enough, all earlier versions ended
+// before the snapshot. Neither side runs ahead of the other, so a page visits only its own range
+// of keys.
 type scan struct {
 	prefix  string
 	at      store.Revision
-	budget  int // entries to look at until it is refilled
+	budget  int // entries to visit before the next refill
 	live    btree.MapIter[string, *store.Entry]
 	history btree.IterG[version]
-	alive   bool // live stands on an entry of the range
-	past    bool // history does
+	alive   bool // live is at an entry of the range
+	past    bool // history is at an entry of the range
 }
 
 func newScan(t tables, at snapshot, q store.Query) *scan {
@@ -221,14 +216,14 @@ func newScan(t tables, at snapshot, q store.Query) *scan {
 	c.history = t.history.Iter()
 	end := store.Revision(0)
 	if after {
-		end = math.MaxInt64 // behind every version of that key
+		end = math.MaxInt64 // after every version of that key
 	}
 	c.setPast(c.history.Seek(version{Entry: &store.Entry{Key: from}, end: end}))
 	return c
 }
 
-// next returns the next entry of the snapshot; nil at its end, or when the
-// budget is used up.
+// next returns the next entry of the snapshot. It returns nil at the end, or if the budget is
+// used up.
 func (c *scan) next() *store.Entry {
 	for c.budget > 0 && !c.atEnd() {
 		c.budget--
@@ -245,7 +240,7 @@ func (c *scan) next() *store.Entry {
 	return nil
 }
 
-// nextLive returns the live entry and moves on; nil when it came after the
+// nextLive returns the live entry and advances. It returns nil if the entry is newer than the
 // snapshot.
 func (c *scan) nextLive() *store.Entry {
 	e := c.live.Value()
@@ -256,11 +251,11 @@ func (c *scan) nextLive() *store.Entry {
 	return e
 }
 
-// nextPast returns the version that history stands on and moves to the next key;
-// nil when the snapshot does not have that version.
+// nextPast returns the version at the history iterator and advances to the next key. It returns
+// nil if the version is not part of the snapshot.
 func (c *scan) nextPast() *store.Entry {
 	v := c.history.Item()
-	if v.end <= c.at { // over before the snapshot: go to the first that was not, of this key or the next
+	if v.end <= c.at { // ended before the snapshot: seek the first version of this key, or of the next, that did not
 		c.setPast(c.history.Seek(version{Entry: v.Entry, end: c.at + 1}))
 		return nil
 	}
@@ -269,7 +264,7 @@ func (c *scan) nextPast() *store.Entry {
 		ok = c.history.Seek(version{Entry: v.Entry, end: math.MaxInt64})
 	}
 	c.setPast(ok)
-	if v.Revision > c.at { // the key came after the snapshot
+	if v.Revision > c.at { // the key was created after the snapshot
 		return nil
 	}
 	return v.Entry

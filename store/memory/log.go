@@ -14,7 +14,7 @@ func (s *Store) Watch(ctx context.Context, prefix string, after store.Position) 
 	return s.hub.Watch(ctx, prefix, after)
 }
 
-// Bounds of one call of readLog, which holds up commits.
+// Bounds of one call of readLog, which holds the lock and so blocks commits.
 const (
 	maxRead   = 1024 // changes read
 	maxReturn = 128  // changes returned
@@ -40,11 +40,10 @@ func (s *Store) readLog(_ context.Context, prefix string, after, upTo store.Revi
 }
 
 func gone(wanted, compacted store.Revision) error {
-	return fmt.Errorf("%w: revision %d, the store is compacted to %d", store.ErrGone, wanted, compacted)
+	return fmt.Errorf("%w: revision %d, the history starts at %d", store.ErrGone, wanted, compacted)
 }
 
-// ring is a queue of changes in one piece of memory that grows to what was ever
-// needed. The zero ring is empty.
+// ring is a queue of changes in one slice, which grows and never shrinks. The zero ring is empty.
 type ring struct {
 	changes []store.Change // the length is a power of two, or zero
 	head    int

@@ -1,10 +1,10 @@
-// Package memory is a [store.Store] in the memory of one process: a driver for
-// services that need no durability, and the standard fake for tests. It starts
-// no goroutine and runs inside a synctest bubble.
+// Package memory is a [store.Store] in the memory of one process: a driver for services that need
+// no durability, and the standard fake for tests. It starts no goroutine and runs inside a
+// synctest bubble.
 //
 //	s, err := memory.New(nil)
 //
-// store/DESIGN.md tells how it works.
+// store/DESIGN.md describes the data structures.
 package memory
 
 import (
@@ -19,17 +19,17 @@ import (
 	"github.com/nslifecycle/nslifecycle/store/watch"
 )
 
-// Options tunes a [Store]. Zero fields take the defaults; negative ones are
-// refused with [store.ErrInvalid].
+// Options tunes a [Store]. Zero fields take the defaults. Negative numbers are
+// [store.ErrInvalid].
 type Options struct {
-	// Epoch names the history of the store. The default is random, so that a
-	// position of one store never fits another.
+	// Epoch names the history of the store. The default is random, so that a position of one
+	// store never matches another store.
 	Epoch string
-	// History is how many changes are retained, for watches that resume and for
-	// listings of earlier revisions; default 100,000.
+	// History is the number of changes retained for watches and for listings of earlier
+	// revisions; default 100,000.
 	History int
-	// HistoryBytes bounds the values that only history still holds; default 256
-	// MiB. The newest change is retained in any case.
+	// HistoryBytes bounds the values that only the history holds; default 256 MiB. The newest
+	// change is retained in any case.
 	HistoryBytes int
 	// Limits bounds what one call may carry. Zero fields take the defaults: keys of
 	// 1 KiB, values of 4 MiB, 4096 operations and 16 MiB in a transaction.
@@ -68,7 +68,7 @@ func (o *Options) withDefaults() (Options, error) {
 		{"Limits.Bytes", &out.Limits.Bytes, defaultBytes},
 	} {
 		if *field.value < 0 {
-			return out, fmt.Errorf("%w: option %s is %d, it must not be negative", store.ErrInvalid, field.name, *field.value)
+			return out, fmt.Errorf("%w: Options.%s is %d, it must not be negative", store.ErrInvalid, field.name, *field.value)
 		}
 		if *field.value == 0 {
 			*field.value = field.def
@@ -87,11 +87,11 @@ type Store struct {
 	revision  store.Revision // of the newest commit
 	compacted store.Revision // positions before it are gone
 	tables    tables
-	log       ring // the changes of revisions compacted+1 to revision, without a hole
-	bytes     int  // of values that only history holds
+	log       ring // the changes of the revisions compacted+1 to revision
+	bytes     int  // of values that only the history holds
 }
 
-// tables holds what can be listed.
+// tables holds the entries that List can return.
 type tables struct {
 	live    *btree.Map[string, *store.Entry]
 	history *btree.BTreeG[version]
@@ -117,12 +117,11 @@ var (
 	_ store.Limiter   = (*Store)(nil)
 )
 
-// New returns an empty store. Nil options are all defaults; a negative option is
-// [store.ErrInvalid].
+// New returns an empty store. Nil options mean the defaults.
 func New(options *Options) (*Store, error) {
 	o, err := options.withDefaults()
 	if err != nil {
-		return nil, fail("open", "", err)
+		return nil, store.Wrap("open", "", err)
 	}
 	s := &Store{options: o, tables: tables{
 		live:    btree.NewMap[string, *store.Entry](0),
@@ -137,27 +136,30 @@ func (s *Store) Limits() store.Limits { return s.options.Limits }
 
 // Get implements [store.Store].
 func (s *Store) Get(ctx context.Context, key string) (store.Entry, error) {
-	err := check(ctx)
-	if err == nil {
-		err = store.CheckKey(key, s.options.Limits)
+	e, err := s.get(ctx, key)
+	return e, store.Wrap("get", key, err)
+}
+
+func (s *Store) get(ctx context.Context, key string) (store.Entry, error) {
+	if ctx.Err() != nil {
+		return store.Entry{}, context.Cause(ctx)
 	}
-	if err != nil {
-		return store.Entry{}, fail("get", key, err)
+	if err := store.CheckKey(key, s.options.Limits); err != nil {
+		return store.Entry{}, err
 	}
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if s.closed {
-		return store.Entry{}, fail("get", key, store.ErrClosed)
+		return store.Entry{}, store.ErrClosed
 	}
 	e, ok := s.tables.live.Get(key)
 	if !ok {
-		return store.Entry{}, fail("get", key, store.ErrNotFound)
+		return store.Entry{}, store.ErrNotFound
 	}
 	return *e, nil
 }
 
-// Close implements [store.Store]. What the store holds is free once nobody
-// refers to it.
+// Close implements [store.Store].
 func (s *Store) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -165,13 +167,3 @@ func (s *Store) Close() error {
 	s.hub.Close()
 	return nil
 }
-
-// check returns why a call with ctx must not begin, or nil.
-func check(ctx context.Context) error {
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	return nil
-}
-
-func fail(op, key string, err error) error { return &store.Error{Op: op, Key: key, Err: err} }

@@ -28,10 +28,7 @@ func (s *Store) HoldTx(ctx context.Context, tx pgx.Tx, key string) error {
 		defer s.calls.leave()
 		err = s.hold(ctx, tx, key)
 	}
-	if err != nil {
-		return &store.Error{Op: "hold", Key: key, Err: err}
-	}
-	return nil
+	return store.Wrap("hold", key, err)
 }
 
 // usableTx begins a call like enter, when tx can be used.
@@ -78,8 +75,5 @@ func (s *Store) GetTx(ctx context.Context, tx pgx.Tx, key string) (store.Entry, 
 			err = s.because(ctx, err)
 		}
 	}
-	if err != nil {
-		return store.Entry{}, &store.Error{Op: "get", Key: key, Err: err}
-	}
-	return e, nil
+	return e, store.Wrap("get", key, err)
 }

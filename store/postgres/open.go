@@ -28,20 +28,14 @@ import (
 // [ErrPrivilege], [ErrReadOnly], and what the server or the network says.
 func New(ctx context.Context, pool *pgxpool.Pool, schema string, options *Options) (*Store, error) {
 	s, err := open(ctx, pool, schema, options)
-	if err != nil {
-		return nil, &store.Error{Op: "open", Key: schema, Err: err}
-	}
-	return s, nil
+	return s, store.Wrap("open", schema, err)
 }
 
 // Open is [New] with a pool of its own: dsn is what [pgxpool.ParseConfig] takes, a
 // URL or words such as "host=... user=... pool_max_conns=10".
 func Open(ctx context.Context, dsn, schema string, options *Options) (*Store, error) {
 	s, err := openOwn(ctx, dsn, schema, options)
-	if err != nil {
-		return nil, &store.Error{Op: "open", Key: schema, Err: err}
-	}
-	return s, nil
+	return s, store.Wrap("open", schema, err)
 }
 
 func openOwn(ctx context.Context, dsn, schema string, options *Options) (*Store, error) {

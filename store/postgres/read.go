@@ -40,10 +40,7 @@ func (h *head) check(p store.Position) error {
 // Get implements [store.Store].
 func (s *Store) Get(ctx context.Context, key string) (store.Entry, error) {
 	e, err := s.get(ctx, key)
-	if err != nil {
-		return store.Entry{}, &store.Error{Op: "get", Key: key, Err: err}
-	}
-	return e, nil
+	return e, store.Wrap("get", key, err)
 }
 
 func (s *Store) get(ctx context.Context, key string) (store.Entry, error) {
@@ -75,10 +72,7 @@ func (s *Store) getFrom(ctx context.Context, q querier, key string) (store.Entry
 // List implements [store.Store].
 func (s *Store) List(ctx context.Context, q store.Query) (store.Page, error) {
 	p, err := s.list(ctx, q)
-	if err != nil {
-		return store.Page{}, &store.Error{Op: "list", Key: q.Prefix, Err: err}
-	}
-	return p, nil
+	return p, store.Wrap("list", q.Prefix, err)
 }
 
 func (s *Store) list(ctx context.Context, q store.Query) (store.Page, error) {
@@ -86,21 +80,11 @@ func (s *Store) list(ctx context.Context, q store.Query) (store.Page, error) {
 		return store.Page{}, err
 	}
 	defer s.calls.leave()
-	if err := checkQuery(q); err != nil {
+	if err := q.Check(); err != nil {
 		return store.Page{}, err
 	}
 	page, err := s.page(ctx, q)
 	return page, s.because(ctx, err)
-}
-
-func checkQuery(q store.Query) error {
-	if q.Limit < 0 {
-		return fmt.Errorf("%w: the limit %d is negative", store.ErrInvalid, q.Limit)
-	}
-	if q.At.Revision < 0 {
-		return fmt.Errorf("%w: the revision %d is negative", store.ErrInvalid, q.At.Revision)
-	}
-	return nil
 }
 
 // keyRange returns the first key that q selects, and one behind the last.
@@ -169,10 +153,7 @@ func (s *Store) page(ctx context.Context, q store.Query) (page store.Page, err e
 // and at an earlier revision at the keys that changed since.
 func (s *Store) Count(ctx context.Context, q store.Query) (int, error) {
 	n, err := s.count(ctx, q)
-	if err != nil {
-		return 0, &store.Error{Op: "count", Key: q.Prefix, Err: err}
-	}
-	return n, nil
+	return n, store.Wrap("count", q.Prefix, err)
 }
 
 func (s *Store) count(ctx context.Context, q store.Query) (int, error) {
@@ -180,7 +161,7 @@ func (s *Store) count(ctx context.Context, q store.Query) (int, error) {
 		return 0, err
 	}
 	defer s.calls.leave()
-	if err := checkQuery(q); err != nil {
+	if err := q.Check(); err != nil {
 		return 0, err
 	}
 	var limit *int64 // NULL is none

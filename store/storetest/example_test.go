@@ -77,6 +77,6 @@ func ExampleRecorder() {
 	fmt.Println(recorder.Len(), recorder.Check(time.Minute))
 	// Output:
 	// <nil>
-	// store: commit "k": conflict: wanted "k" is absent, it is at revision 1
+	// store: commit "k": conflict: expected that "k" is absent, but it is at revision 1
 	// 2 <nil>
 }

@@ -107,7 +107,7 @@ func endMutants() []mutant {
 				return s, err
 			}
 		}},
-		{of: "history survives a crash", broken: "it does not", says: "gone", mutate: func(m *memory.Store, b *Backend, _ *mutated) {
+		{of: "history survives a crash", broken: "it does not", says: "no longer in the history", mutate: func(m *memory.Store, b *Backend, _ *mutated) {
 			b.Reopen = func(ctx context.Context) (store.Store, error) {
 				now, err := m.List(ctx, store.Query{Limit: 1})
 				if err != nil {

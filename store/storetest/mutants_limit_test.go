@@ -97,7 +97,7 @@ func limitMutants() []mutant {
 				return m.Watch(ctx, prefix[:min(len(prefix), m.Limits().Key-1)], after)
 			}
 		}},
-		{of: "conditions do not need history", broken: "a compacted revision is gone for conditions too", says: "a condition does not hold", mutate: func(m *memory.Store, _ *Backend, s *mutated) {
+		{of: "conditions do not need history", broken: "a compacted revision is gone for conditions too", says: "a condition of the transaction failed", mutate: func(m *memory.Store, _ *Backend, s *mutated) {
 			s.commit = func(ctx context.Context, txn store.Txn) (store.Revision, error) {
 				for _, c := range txn.If {
 					if _, err := m.List(ctx, store.Query{At: store.Position{Revision: c.Revision}, Limit: 1}); errors.Is(err, store.ErrGone) {

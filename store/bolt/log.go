@@ -10,7 +10,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
-// The bounds of one chunk of a replay: what one read transaction collects.
+// The bounds of one chunk, which one read transaction collects.
 const (
 	replayItems = 1024
 	replayBytes = 1 << 20
@@ -44,7 +44,7 @@ type chunk struct {
 	items   []logItem
 }
 
-// read collects the changes after a revision and returns the revision that it
+// read collects the changes after one revision, up to another, and returns the revision that it
 // has reached.
 func (c *chunk) read(after, upTo store.Revision) (store.Revision, error) {
 	seen := 0
@@ -67,10 +67,10 @@ func (c *chunk) read(after, upTo store.Revision) (store.Revision, error) {
 			return 0, err
 		}
 		if c.items, err = splitLog(c.items[:0], log.record); err != nil {
-			return 0, fmt.Errorf("the log at revision %d: %w", r, err)
+			return 0, fmt.Errorf("log at revision %d: %w", r, err)
 		}
 		if err := c.add(r); err != nil {
-			return 0, fmt.Errorf("the log at revision %d: %w", r, err)
+			return 0, fmt.Errorf("log at revision %d: %w", r, err)
 		}
 		seen += len(c.items)
 		after = r
@@ -78,7 +78,7 @@ func (c *chunk) read(after, upTo store.Revision) (store.Revision, error) {
 	return after, nil
 }
 
-// add collects the change at r as far as its keys have the prefix.
+// add collects the change at r, restricted to keys with the prefix.
 func (c *chunk) add(r store.Revision) error {
 	var events []store.Event
 	for _, item := range c.items {
@@ -97,7 +97,7 @@ func (c *chunk) add(r store.Revision) error {
 	return nil
 }
 
-// event returns what the commit at r did to the key of item.
+// event returns the event of the commit at r for the key of item.
 func (c *chunk) event(item logItem, r store.Revision) (store.Event, error) {
 	e := store.Event{Key: string(item.key), Deleted: item.kind == deleted}
 	c.bytes += len(e.Key)
@@ -111,7 +111,7 @@ func (c *chunk) event(item logItem, r store.Revision) (store.Event, error) {
 			return e, err
 		}
 		if written != r {
-			return e, fmt.Errorf("%w: the value of %q is of revision %d", ErrCorrupt, item.key, written)
+			return e, fmt.Errorf("%w: the value of %q has revision %d", ErrCorrupt, item.key, written)
 		}
 		e.Value = bytes.Clone(value)
 		c.bytes += len(value)
