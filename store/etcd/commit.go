@@ -15,8 +15,8 @@ import (
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
-// Commit implements [store.Store]: one transaction of the engine, with the
-// conditions as its comparisons.
+// Commit implements [store.Store] with one transaction of the engine, whose comparisons are the
+// conditions.
 func (s *Store) Commit(ctx context.Context, txn store.Txn) (store.Revision, error) {
 	r, err := s.commit(ctx, txn)
 	return r, store.Wrap("commit", "", err)
@@ -28,7 +28,7 @@ func (s *Store) commit(ctx context.Context, txn store.Txn) (store.Revision, erro
 	}
 	request, size := s.encode(txn)
 	if size > s.request {
-		return 0, fmt.Errorf("%w: a request of %d bytes for %d conditions and %d operations, the server takes %d",
+		return 0, fmt.Errorf("%w: the request has %d bytes for %d conditions and %d operations, the limit of the server is %d",
 			store.ErrTooLarge, size, len(txn.If), len(txn.Do), s.request)
 	}
 	ctx, end, err := s.begin(ctx, s.aborting)
@@ -37,7 +37,7 @@ func (s *Store) commit(ctx context.Context, txn store.Txn) (store.Revision, erro
 	}
 	defer end()
 	if len(txn.If)+len(txn.Do) == 0 {
-		// A transaction without ranges is no linearizable read to the engine.
+		// For the engine, a transaction without ranges is no linearizable read.
 		answer, err := s.read(ctx, &pb.RangeRequest{Key: []byte(s.keys.marker), CountOnly: true})
 		return store.Revision(answer.GetHeader().GetRevision()), err
 	}
@@ -58,13 +58,13 @@ func (s *Store) commit(ctx context.Context, txn store.Txn) (store.Revision, erro
 	return 0, s.conflict(txn.If, answer)
 }
 
-// overhead is what the encoding adds to a key or value at most: tags and lengths of
-// nested messages, a revision.
+// overhead is the most that the encoding adds to a key or value: tags and lengths of nested
+// messages, a revision.
 const overhead = 32
 
-// encode returns the request for txn and about how large it is, rather more. When a
-// condition fails, the server also reads every key of the conditions, at the same
-// revision: so the answer carries what the key is now.
+// encode returns the request for txn and an upper estimate of its size. If a condition fails, the
+// server also reads every key of the conditions at the same revision, so the answer contains the
+// current entries.
 func (s *Store) encode(txn store.Txn) (request *pb.TxnRequest, size int) {
 	request = &pb.TxnRequest{
 		Compare: make([]*pb.Compare, len(txn.If)),
@@ -89,7 +89,7 @@ func (s *Store) encode(txn store.Txn) (request *pb.TxnRequest, size int) {
 	return request, size
 }
 
-// compare returns the comparison of the engine for c. An absent key has revision 0.
+// compare returns the engine's comparison for c. An absent key has revision 0.
 func compare(key []byte, c store.Condition) *pb.Compare {
 	switch c.Want {
 	case store.WantRevision:
@@ -100,7 +100,7 @@ func compare(key []byte, c store.Condition) *pb.Compare {
 	return &pb.Compare{Key: key, Target: pb.Compare_CREATE, Result: pb.Compare_EQUAL, TargetUnion: &pb.Compare_CreateRevision{}}
 }
 
-// conflict returns the first condition that does not hold.
+// conflict returns the first condition that failed.
 func (s *Store) conflict(conditions []store.Condition, answer *pb.TxnResponse) error {
 	for i, c := range conditions {
 		if i >= len(answer.Responses) {
@@ -115,12 +115,12 @@ func (s *Store) conflict(conditions []store.Condition, answer *pb.TxnResponse) e
 			return &store.ConflictError{Condition: c, Current: current}
 		}
 	}
-	return errors.New("the server refused the transaction, but every condition holds")
+	return errors.New("the server refused the transaction, although every condition holds")
 }
 
-// write submits a request that changes something. It submits it again only if the server
-// certainly did not process it: it had no leader, or was too busy. It gives up if no
-// connection accepts the request.
+// write submits a request that writes. It submits it again only if the server certainly did not
+// process it, because it had no leader or was too busy. It gives up if no connection accepts the
+// request.
 func (s *Store) write(ctx context.Context, request *pb.TxnRequest) (*pb.TxnResponse, error) {
 	wait := s.backoff()
 	for i := 0; ; i++ {
@@ -145,7 +145,7 @@ func (s *Store) write(ctx context.Context, request *pb.TxnRequest) (*pb.TxnRespo
 			}
 			return answer, nil
 		}
-		kind, shown := judge(err)
+		kind, shown := classify(err)
 		switch {
 		case n == 0 && ctx.Err() != nil:
 			return nil, fmt.Errorf("%w, nothing was submitted: %w", context.Cause(ctx), shown)
@@ -194,12 +194,12 @@ func (s *Store) refusedFull(ctx context.Context, request *pb.TxnRequest, since i
 	return false
 }
 
-// submissions counts how often a request was handed to a connection. gRPC asks the
-// credentials of a call for their (here empty) metadata when it has chosen a
-// connection, just before it writes: at zero the server cannot have seen the request.
-// More than one means that the client's interceptor or gRPC submitted it again, which
-// is mostly safe (a new token, a refused stream) but not always: the interceptor
-// does so when a proxy on the way resets a stream too.
+// submissions counts how often a request was handed to a connection. After gRPC has chosen a
+// connection, and just before it writes, it asks the credentials of the call for their metadata,
+// which are empty here. If the count is zero, the server cannot have seen the request. If it is
+// more than one, gRPC or the client's interceptor has submitted the request again. That is
+// usually safe (a new token, a refused stream), but not if the interceptor reacts to a stream
+// that a proxy has reset.
 type submissions struct{ atomic.Int32 }
 
 func (s *submissions) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {

@@ -14,8 +14,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
-// Compact implements [store.Compactor]. History is the cluster's, so it is the
-// history of all its users that is dropped.
+// Compact implements [store.Compactor]. It drops the history of all users of the cluster.
 func (s *Store) Compact(ctx context.Context, revision store.Revision) error {
 	ctx, end, err := s.begin(ctx, s.closing)
 	if err == nil {
@@ -27,10 +26,10 @@ func (s *Store) Compact(ctx context.Context, revision store.Revision) error {
 
 func (s *Store) compact(ctx context.Context, revision int64) error {
 	if revision < 0 {
-		return fmt.Errorf("%w: the revision %d is negative", store.ErrInvalid, revision)
+		return fmt.Errorf("%w: revision %d is negative", store.ErrInvalid, revision)
 	}
 	if revision <= beginning {
-		return nil // nothing lies before
+		return nil // there is no earlier history
 	}
 	_, err := attempt(ctx, s, func(ctx context.Context, calls ...grpc.CallOption) (*pb.CompactionResponse, error) {
 		answer, err := s.kv.Compact(ctx, &pb.CompactionRequest{Revision: revision}, calls...)
@@ -42,7 +41,7 @@ func (s *Store) compact(ctx context.Context, revision int64) error {
 	return s.ahead(ctx, revision, err)
 }
 
-// compacted stands for the answer to a compaction that was done before.
+// compacted returns an answer for a compaction that was done before.
 func (s *Store) compacted(ctx context.Context) (*pb.CompactionResponse, error) {
 	answer, err := s.kv.Range(ctx, &pb.RangeRequest{Key: []byte(s.keys.marker), CountOnly: true}, s.calls...)
 	return &pb.CompactionResponse{Header: answer.GetHeader()}, err
@@ -50,7 +49,7 @@ func (s *Store) compacted(ctx context.Context) (*pb.CompactionResponse, error) {
 
 // startCompactor compacts until the store is closed.
 func (s *Store) startCompactor(every time.Duration) {
-	s.running.Add(1) // nobody else has the store yet
+	s.running.Add(1) // no other goroutine has the store yet
 	go func() {
 		defer s.running.Done()
 		c := compactor{store: s}
@@ -58,11 +57,11 @@ func (s *Store) startCompactor(every time.Duration) {
 		defer next.Stop()
 		for {
 			ctx, end := join(s.closing, s.closing)
-			// A round that fails is made up for by the next one, here or elsewhere: then
-			// history is longer for a while.
+			// A later round, here or in another process, makes up for a failed one. Until then
+			// the history is longer.
 			_ = c.round(ctx)
 			end()
-			next.Reset(every) // from its end: a round that was late must not be close to the next one
+			next.Reset(every) // count from the end, so that no round follows a late one too soon
 			select {
 			case <-next.C:
 			case <-s.closing.Done():
@@ -72,16 +71,15 @@ func (s *Store) startCompactor(every time.Duration) {
 	}()
 }
 
-// compactor is one process's part in the election. There is a key, and whoever
-// writes it does the work of the round: its version tells that nobody else has
-// since this process looked last. So the compactors need no leases and no clocks
-// that agree, one that pauses or dies is replaced within a round, and history of
-// less than a round is never dropped: the revision to compact to is one that this
-// process read a round ago.
+// compactor takes part in the election of a compactor among processes. The process that writes a
+// certain key compacts in that round. The write is conditional on the version of the key that the
+// process saw in the last round, so at most one process wins. This needs no lease and no
+// synchronized clocks, and another process replaces a dead or paused one within a round. The
+// winner compacts to the revision that it read one round before, so younger history always stays.
 type compactor struct {
 	store   *Store
-	version int64 // of the key, when this process looked last
-	last    int64 // the revision at that time
+	version int64 // of the key in the last round
+	last    int64 // the revision in the last round
 }
 
 func (c *compactor) round(ctx context.Context) error {
@@ -98,7 +96,7 @@ func (c *compactor) round(ctx context.Context) error {
 		return c.roundWithoutSpace(ctx)
 	}
 	if err != nil {
-		return err // if it was written, this process loses the next round, and goes on from there
+		return err // if the write succeeded after all, this process loses the next round and continues from there
 	}
 	if err := s.check(answer.Header); err != nil {
 		return err
@@ -112,13 +110,13 @@ func (c *compactor) round(ctx context.Context) error {
 	if kvs := answer.Responses[0].GetResponseRange().GetKvs(); len(kvs) > 0 {
 		c.version = kvs[0].Version
 	} else {
-		c.version = 0 // somebody removed it
+		c.version = 0 // the key was removed
 	}
 	return nil
 }
 
-// roundWithoutSpace is a round on a full database, which refuses the election but
-// needs the compaction most. Then everybody does the work: it is the same.
+// roundWithoutSpace is a round on a full database. The database refuses the election but needs
+// the compaction most, so every process compacts, which is harmless.
 func (c *compactor) roundWithoutSpace(ctx context.Context) error {
 	s := c.store
 	answer, err := s.read(ctx, &pb.RangeRequest{Key: []byte(s.keys.marker), CountOnly: true})

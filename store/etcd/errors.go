@@ -41,15 +41,14 @@ func (k kind) definite(shown error) error {
 	return shown
 }
 
-// isCompacted reports whether a server says that it has compacted that far before.
+// isCompacted reports whether the server answered that the revision is compacted already.
 func isCompacted(err error) bool { return rpctypes.Error(err) == rpctypes.ErrCompacted }
 
-var errCorrupt = errors.New("the cluster has found its data to be corrupt")
+var errCorrupt = errors.New("the cluster reports corrupt data")
 
-// refusal returns what an answer means that a server gives instead of doing
-// something; nil when it is not one. The size, the number of operations and the
-// rights are checked before a write is proposed, or before it is applied: either way
-// it changes nothing on any member. The quota is not among them, see [Store.refusedFull].
+// refusal returns the meaning of an answer by which a server refuses a request, or nil. The
+// server checks size, number of operations and rights before a write is proposed or applied, so
+// the write changes nothing on any member. The quota is different, see [Store.refusedFull].
 func refusal(e rpctypes.EtcdError) error {
 	switch e {
 	case rpctypes.ErrCompacted:
@@ -71,8 +70,8 @@ func refusal(e rpctypes.EtcdError) error {
 	return nil
 }
 
-// judge returns the kind of an error of the client, and the error to show.
-func judge(err error) (kind, error) {
+// classify returns the kind of an error of the client, and the error to show.
+func classify(err error) (kind, error) {
 	known := rpctypes.Error(err)
 	if e, ok := known.(rpctypes.EtcdError); ok {
 		if meaning := refusal(e); meaning != nil {
@@ -81,14 +80,14 @@ func judge(err error) (kind, error) {
 		if e == rpctypes.ErrNoSpace {
 			return full, e
 		}
-		// The interceptor of a server without a leader, and a server that is too far
-		// behind, refuse before they look at the request.
+		// The interceptor of a server without a leader, and a server that is too far behind,
+		// refuse a request before they process it.
 		if e == rpctypes.ErrNoLeader || e == rpctypes.ErrTooManyRequests {
 			return transient, e
 		}
 	}
 	switch status.Code(err) {
-	case codes.ResourceExhausted: // of gRPC: a message over the limit of either side
+	case codes.ResourceExhausted: // of gRPC: a message exceeds the limit of either side
 		return refused, fmt.Errorf("%w: %w", store.ErrTooLarge, known)
 	case codes.Unimplemented:
 		return refused, fmt.Errorf("%w: %w", ErrVersion, known)
@@ -100,7 +99,7 @@ func judge(err error) (kind, error) {
 	return unsure, known
 }
 
-// causeOr returns why ctx has ended, or err when it has not.
+// causeOr returns the cause of ctx if it has ended, and err otherwise.
 func causeOr(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)

@@ -9,22 +9,22 @@ import (
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
-// layout is where a store keeps things in the key space of the cluster.
+// layout holds the keys of a store in the key space of the cluster.
 //
 //	{prefix}             the marker
 //	{prefix}:{key}       the entry at key
-//	{prefix}!compactor   whose turn it is to compact
+//	{prefix}!compactor   the election of a compactor
 type layout struct {
 	marker    string
 	base      string
 	compactor string
 }
 
-// longestPrefix bounds what every key of a request carries in addition.
+// longestPrefix bounds the prefix, which is part of every key of a request.
 const longestPrefix = 128
 
-// layoutOf refuses a prefix that is not "/" and segments: another character could
-// make two prefixes overlap.
+// layoutOf refuses a prefix other than "/" and plain segments, since other characters could make
+// two prefixes overlap.
 func layoutOf(prefix string) (layout, error) {
 	l := layout{marker: prefix, base: prefix + ":", compactor: prefix + "!compactor"}
 	rest, rooted := strings.CutPrefix(prefix, "/")
@@ -48,11 +48,11 @@ func odd(r rune) bool {
 }
 
 func badPrefix(prefix string) error {
-	return fmt.Errorf("%w: the prefix %.140q must be of the form /segment/segment with letters, digits, '.', '_' and '-', and have at most %d bytes",
+	return fmt.Errorf("%w: prefix %.140q: use the form /segment/segment with letters, digits, '.', '_' and '-', and at most %d bytes",
 		store.ErrInvalid, prefix, longestPrefix)
 }
 
-// of returns the key of the cluster for a key of the store.
+// of returns the cluster's key for a key of the store.
 func (l layout) of(key string) []byte {
 	b := make([]byte, 0, len(l.base)+len(key))
 	return append(append(b, l.base...), key...)
@@ -61,11 +61,11 @@ func (l layout) of(key string) []byte {
 // keyOf is the reverse of of.
 func (l layout) keyOf(key []byte) string { return string(key[len(l.base):]) }
 
-// span returns the range of the cluster's keys that start with prefix and are
-// greater than after; it is empty when from is not less than end.
+// span returns the range of the cluster's keys that start with prefix and are greater than after.
+// The range is empty if from is not less than end.
 func (l layout) span(prefix, after string) (from, end []byte) {
 	from = l.of(prefix)
-	end = []byte(clientv3.GetPrefixRangeEnd(string(from))) // the ':' in it can always be raised
+	end = []byte(clientv3.GetPrefixRangeEnd(string(from))) // the prefix contains ':', so it has a successor
 	if after != "" && after >= prefix {
 		from = append(l.of(after), 0)
 	}

@@ -14,20 +14,20 @@ import (
 // format is the version of the layout.
 const format = 1
 
-// marker says that a prefix is a store of this driver.
+// marker marks a prefix as a store of this driver.
 type marker struct {
 	Format int    `json:"format"`
 	Epoch  string `json:"epoch"` // random
 }
 
-// decodeMarker refuses what is not a marker of this format.
+// decodeMarker decodes a marker of this format.
 func decodeMarker(value []byte) (marker, error) {
 	var m marker
 	if err := json.Unmarshal(value, &m); err != nil || m.Format <= 0 || m.Epoch == "" {
-		return m, fmt.Errorf("%w: the value of its key is not of this driver: %.80q", ErrForeign, value)
+		return m, fmt.Errorf("%w: its key has the value %.80q", ErrForeign, value)
 	}
 	if m.Format != format {
-		return m, fmt.Errorf("%w: it is of version %d, this driver knows %d", ErrFormat, m.Format, format)
+		return m, fmt.Errorf("%w: it has version %d, this driver supports %d", ErrFormat, m.Format, format)
 	}
 	return m, nil
 }
@@ -40,14 +40,14 @@ func newMarker() (m marker, value []byte, err error) {
 	return m, value, err
 }
 
-// epochOf names the history: of this cluster, since this marker. A cluster that is
-// restored is a new one unless it is given the addresses and the token of the old.
+// epochOf names the history: the identity of the cluster and the epoch of the marker. A restored
+// cluster is usually a new one, but not if it gets the addresses and the token of the old one.
 func (s *Store) epochOf(m marker) string { return fmt.Sprintf("%016x-%s", s.cluster, m.Epoch) }
 
-// neighbours are where something else that uses the prefix would have its keys.
+// neighbours returns the prefixes at which another user of the prefix would have keys.
 func (l layout) neighbours() []string { return []string{l.base, l.marker + "/", l.marker + "!"} }
 
-// look reads the marker, and one key of somebody else's where there is none.
+// look reads the marker. If there is none, it looks for a key of another program.
 func (s *Store) look(ctx context.Context) (m marker, modified int64, found bool, err error) {
 	key := []byte(s.keys.marker)
 	requests := []*pb.RangeRequest{{Key: key}}
@@ -66,14 +66,14 @@ func (s *Store) look(ctx context.Context) (m marker, modified int64, found bool,
 	}
 	for _, r := range answer.Responses[1:] {
 		if kvs := r.GetResponseRange().GetKvs(); len(kvs) > 0 {
-			return m, 0, false, fmt.Errorf("%w: there is the key %.200q", ErrForeign, kvs[0].Key)
+			return m, 0, false, fmt.Errorf("%w: it has the key %.200q", ErrForeign, kvs[0].Key)
 		}
 	}
 	return m, 0, false, nil
 }
 
-// mark returns the marker, which it writes when there is none, or when a new epoch is
-// asked for. Processes that open the same prefix at once agree on one.
+// mark returns the marker. It writes one if there is none, or if a new epoch is requested.
+// Processes that open the same prefix concurrently agree on one.
 func (s *Store) mark(ctx context.Context, newEpoch bool) (marker, error) {
 	wait := s.backoff()
 	for i := 0; ; i++ {
@@ -89,18 +89,18 @@ func (s *Store) mark(ctx context.Context, newEpoch bool) (marker, error) {
 		if err == nil && written {
 			return m, nil
 		}
-		if kind, shown := judge(err); err != nil && (kind == refused || kind == full || i >= s.pace.retries) {
+		if kind, shown := classify(err); err != nil && (kind == refused || kind == full || i >= s.pace.retries) {
 			return m, kind.definite(shown)
 		}
-		// Somebody else was first, or it is not known who was: look again.
+		// Another process was first, or the outcome is unknown: look again.
 		if err := wait(ctx); err != nil {
 			return m, err
 		}
 	}
 }
 
-// put writes the marker if it was last modified at a revision, and reports whether it
-// did. At zero there must be no marker, and nobody's key where the store will be.
+// put writes the marker if its last modification is at a revision, and reports whether it did.
+// Zero requires that there is no marker and no key of another program.
 func (s *Store) put(ctx context.Context, modified int64, value []byte) (bool, error) {
 	key := []byte(s.keys.marker)
 	request := &pb.TxnRequest{
@@ -109,7 +109,7 @@ func (s *Store) put(ctx context.Context, modified int64, value []byte) (bool, er
 	}
 	if modified == 0 {
 		for _, prefix := range s.keys.neighbours() {
-			request.Compare = append(request.Compare, &pb.Compare{ // holds when the range is empty
+			request.Compare = append(request.Compare, &pb.Compare{ // holds if the range is empty
 				Key: []byte(prefix), RangeEnd: []byte(clientv3.GetPrefixRangeEnd(prefix)),
 				Target: pb.Compare_CREATE, Result: pb.Compare_EQUAL, TargetUnion: &pb.Compare_CreateRevision{},
 			})

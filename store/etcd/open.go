@@ -14,21 +14,20 @@ import (
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
-// keepAlive is how long a connection of Open's client may be silent before it is
-// probed. Servers refuse to be probed much more often.
+// keepAlive is the idle time of a connection before it is probed. Servers refuse much more
+// frequent probes.
 const keepAlive = 10 * time.Second
 
-// reconnect bounds the client's reconnection backoff, by default two minutes, below the
-// time that a call waits for a connection, so that a call after the server's return
-// succeeds.
+// reconnect bounds the reconnection backoff of the client, by default two minutes. It is below
+// the time that a call waits for a connection, so that a call succeeds after the server's return.
 var reconnect = grpc.ConnectParams{
 	Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: defaultPace.attempt / 2},
 	MinConnectTimeout: defaultPace.attempt,
 }
 
-// Open opens the store at prefix with a client of its own, which [Store.Close]
-// closes: without TLS and without a user. For those make a client and use [New].
-// Endpoints are those of the client: "127.0.0.1:2379", "http://etcd-0:2379".
+// Open opens the store at prefix with a client of its own, which has no TLS and no user.
+// [Store.Close] closes the client. To use TLS or a user, create a client and call [New].
+// Endpoints are as in the configuration of the client: "127.0.0.1:2379", "http://etcd-0:2379".
 func Open(ctx context.Context, endpoints []string, prefix string, o *Options) (*Store, error) {
 	client, err := dial(endpoints)
 	if err != nil {
@@ -57,10 +56,10 @@ func dial(endpoints []string) (*clientv3.Client, error) {
 	}
 	client, err := clientv3.New(clientv3.Config{
 		Endpoints:            endpoints,
-		DialKeepAliveTime:    keepAlive, // a server that vanished is noticed
+		DialKeepAliveTime:    keepAlive, // detects a server that vanished
 		DialKeepAliveTimeout: keepAlive / 2,
 		DialOptions:          []grpc.DialOption{grpc.WithConnectParams(reconnect)},
-		Logger:               zap.NewNop(), // what it would log is in the errors
+		Logger:               zap.NewNop(), // the errors have the information
 	})
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", store.ErrInvalid, err)
@@ -68,32 +67,31 @@ func dial(endpoints []string) (*clientv3.Client, error) {
 	return client, nil
 }
 
-// withoutUsers refuses endpoints with a user or a password. The client would not use them,
-// and errors would leak them.
+// withoutUsers refuses endpoints with a user or a password. The client would ignore them, and
+// errors would leak them.
 func withoutUsers(endpoints []string) error {
 	for i, e := range endpoints {
 		if _, rest, found := strings.Cut(e, "://"); found {
 			e = rest
 		}
 		if strings.Contains(e, "@") {
-			return fmt.Errorf("%w: endpoint %d has a user or a password, which endpoints cannot carry", store.ErrInvalid, i+1)
+			return fmt.Errorf("%w: endpoint %d has a user or a password, which belong into the configuration of a client", store.ErrInvalid, i+1)
 		}
 	}
 	return nil
 }
 
-// New opens the store at prefix through client, which stays the caller's. It makes
-// the store when nobody uses the prefix. It uses the connection of the client, so
-// endpoints, TLS and users are those of the client's configuration; a KV or
-// Watcher that replaces the client's own (such as package namespace of the client)
-// is not seen.
+// New opens the store at prefix through client, which remains the caller's. If the prefix is
+// unused, New creates the store. New uses the connection of the client with its endpoints, TLS
+// and user. It ignores a replaced KV or Watcher of the client, such as package namespace of the
+// client sets.
 //
-// The prefix is "/" and segments of letters, digits, '.', '_' and '-', such as
-// "/services/blue"; the store's keys begin with it. A user of the cluster needs the
-// rights to read and write keys that start with it.
+// The prefix is "/" and segments of letters, digits, '.', '_' and '-', such as "/services/blue".
+// All keys of the store begin with it. The user of the client needs the rights to read and write
+// these keys.
 //
 // Errors: [store.ErrInvalid], [ErrVersion], [ErrForeign], [ErrFormat], [ErrDenied],
-// [store.ErrFull], [store.ErrUnavailable] (when no server has reported its version for five
+// [store.ErrFull], [store.ErrUnavailable] (if no server has reported its version within five
 // seconds), and the cause of ctx.
 func New(ctx context.Context, client *clientv3.Client, prefix string, o *Options) (*Store, error) {
 	s, err := open(ctx, client, prefix, o)

@@ -5,68 +5,66 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/nslifecycle/nslifecycle/namespace/backoff"
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
-// Errors beyond those of package store; match them with [errors.Is]. An
-// opening that fails has written nothing, except perhaps the marker of a new store.
+// Errors in addition to those of package store. Match them with [errors.Is]. An opening that
+// fails has written nothing, except perhaps the marker of a new store.
 var (
-	// ErrVersion is a server older than 3.5.13, or one whose version cannot be read;
-	// see [Options.AnyVersion].
+	// ErrVersion reports a server older than 3.5.13, or one with an unreadable version. See
+	// [Options.AnyVersion].
 	ErrVersion = errors.New("the version of the server is not supported")
-	// ErrForeign is a prefix that somebody else uses.
-	ErrForeign = errors.New("the prefix is in use by something else")
-	// ErrFormat is a prefix in a version of the layout that this driver does not know.
-	ErrFormat = errors.New("the prefix is of another format version")
-	// ErrDenied is a user whom the server does not know, or does not let do this.
-	ErrDenied = errors.New("the server denies it to this user")
-	// ErrCluster is a connection that leads to another cluster than when the store was
-	// opened. The store refuses everything from then on: open it again.
-	ErrCluster = errors.New("the cluster is another one than when the store was opened")
+	// ErrForeign reports a prefix that another program uses.
+	ErrForeign = errors.New("another program uses the prefix")
+	// ErrFormat reports a prefix with a layout version that this driver does not support.
+	ErrFormat = errors.New("the format version of the prefix is not supported")
+	// ErrDenied reports that the server does not know the user, or denies the operation.
+	ErrDenied = errors.New("the server denies this to the user")
+	// ErrCluster reports that the connection leads to another cluster than at the opening of the
+	// store. The store then refuses all calls; open it again.
+	ErrCluster = errors.New("the connection leads to another cluster than at the opening of the store")
 )
 
-// Options tunes a [Store]. A nil *Options and zero fields mean the defaults;
-// negative numbers are [store.ErrInvalid].
+// Options tunes a [Store]. A nil *Options and zero fields mean the defaults. Negative numbers are
+// [store.ErrInvalid].
 type Options struct {
-	// AnyVersion lets the store be opened on servers before 3.5.13, whose watches can
-	// lose events.
+	// AnyVersion accepts servers before 3.5.13, whose watches can lose events.
 	AnyVersion bool
 
-	// NewEpoch is for the first opening after the cluster was restored from a backup:
-	// every position of before is then [store.ErrGone]. Do not set it otherwise. See
-	// the package documentation about revisions.
+	// NewEpoch makes every earlier position [store.ErrGone]. Set it for the first opening after
+	// the cluster was restored from a backup, and never otherwise. See the package documentation
+	// about revisions.
 	NewEpoch bool
 
-	// Compact makes the store compact the cluster's history: what is older than twice
-	// this duration is gone, what is younger than it stays. Of all stores at this
-	// prefix, in any number of processes, one does the work of a round. History is the
-	// cluster's, so this is history of all its users. Zero leaves compaction to the
-	// server (--auto-compaction-retention) and to [Store.Compact].
+	// Compact makes the store compact the history of the cluster: changes younger than this
+	// duration stay, changes older than twice the duration are gone. Of all stores at this
+	// prefix, in any number of processes, one compacts per round. The history belongs to the
+	// cluster, so this affects all its users. Zero leaves compaction to the server
+	// (--auto-compaction-retention) and to [Store.Compact].
 	Compact time.Duration
 
-	// Operations is the limit of the servers for one transaction (--max-txn-ops). The
-	// default is theirs, 128.
+	// Operations is the limit of the servers for one transaction (--max-txn-ops); default 128.
 	Operations int
 
-	// RequestBytes is the limit of the servers for one request (--max-request-bytes).
-	// The default is theirs, 1.5 MiB; the least is 64 KiB. See [Store.Limits].
+	// RequestBytes is the limit of the servers for one request (--max-request-bytes); default 1.5
+	// MiB, at least 64 KiB. See [Store.Limits].
 	RequestBytes int
 
-	pace pace // of tests
+	pace pace // shortened in tests
 }
 
-// pace is how patient the store is.
+// pace holds the time limits of a store.
 type pace struct {
-	open     time.Duration // for a server to tell its version
-	others   time.Duration // for the other servers when one has told
-	attempt  time.Duration // for the answer to one read
-	retries  int           // of reads, and of writes that were surely refused
-	close    time.Duration // for commits that are under way at Close
-	bookmark time.Duration // between two requests for progress
-	catchUp  time.Duration // the same until the first bookmark
-	stall    time.Duration // for a watch stream that does not answer
-	backoff  time.Duration // the least wait before a retry
-	slowest  time.Duration // the longest
+	open     time.Duration       // for a server to report its version
+	others   time.Duration       // for the other servers, once one has reported
+	attempt  time.Duration       // for the answer to one read
+	retries  int                 // of reads, and of writes that the server certainly refused
+	close    time.Duration       // for commits in progress at Close
+	bookmark time.Duration       // between two requests for progress
+	catchUp  time.Duration       // the same until the first bookmark
+	stall    time.Duration       // for a watch stream that does not answer
+	retry    backoff.Exponential // between attempts
 }
 
 const (
@@ -84,8 +82,7 @@ var defaultPace = pace{
 	bookmark: 2 * time.Second,
 	catchUp:  20 * time.Millisecond,
 	stall:    5 * time.Second,
-	backoff:  20 * time.Millisecond,
-	slowest:  time.Second,
+	retry:    backoff.Exponential{Min: 20 * time.Millisecond, Max: time.Second},
 }
 
 // withDefaults returns a copy of o with its zero fields filled.
@@ -114,9 +111,8 @@ func (o *Options) withDefaults() (Options, error) {
 	return filled, nil
 }
 
-// limits returns what a transaction may carry, so that its request stays within the
-// servers' limit: two thirds of it are for keys and values of operations, the rest
-// for conditions and for what the encoding adds.
+// limits returns limits that keep the request of a transaction within the limit of the servers:
+// two thirds are for keys and values of operations, the rest for conditions and the encoding.
 func (o Options) limits() store.Limits {
 	bytes := o.RequestBytes / 3 * 2
 	return store.Limits{

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/nslifecycle/nslifecycle/namespace/backoff"
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
@@ -293,7 +294,7 @@ func TestUnavailable(t *testing.T) {
 // Definite refusals are repeated within a bound.
 func TestNoLeaderForLong(t *testing.T) {
 	o := quick()
-	o.pace.backoff, o.pace.slowest = time.Microsecond, time.Millisecond
+	o.pace.retry = backoff.Exponential{Min: time.Microsecond, Max: time.Millisecond}
 	s := openNew(t, o)
 	kv := &scriptedKV{KVClient: s.kv, submitted: 1}
 	for range 100 {
@@ -310,7 +311,7 @@ func TestNoLeaderForLong(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeoutCause(t.Context(), time.Millisecond, errEnough)
 	defer cancel()
-	s.pace.backoff, s.pace.slowest = time.Hour, time.Hour
+	s.pace.retry = backoff.Exponential{Min: time.Hour, Max: time.Hour}
 	_, err := s.Commit(ctx, store.Txn{Do: []store.Operation{store.Put("k", nil)}})
 	require.ErrorIs(t, err, errEnough)
 	require.NotErrorIs(t, err, store.ErrUnknownOutcome)

@@ -4,23 +4,22 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"google.golang.org/grpc"
 
+	"github.com/nslifecycle/nslifecycle/namespace/backoff"
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
-// read asks for a range. Reads are linearizable, so whichever member answers knows
-// every acknowledged commit.
+// read reads a range. Reads are linearizable, so any member returns every acknowledged commit.
 func (s *Store) read(ctx context.Context, request *pb.RangeRequest) (*pb.RangeResponse, error) {
 	return attempt(ctx, s, func(ctx context.Context, calls ...grpc.CallOption) (*pb.RangeResponse, error) {
 		return s.kv.Range(ctx, request, calls...)
 	})
 }
 
-// readAll asks several ranges at one revision.
+// readAll reads several ranges at one revision.
 func (s *Store) readAll(ctx context.Context, requests ...*pb.RangeRequest) (*pb.TxnResponse, error) {
 	var txn pb.TxnRequest
 	for _, r := range requests {
@@ -31,10 +30,9 @@ func (s *Store) readAll(ctx context.Context, requests ...*pb.RangeRequest) (*pb.
 	})
 }
 
-// attempt makes a call that changes nothing until it has an answer, or has been
-// refused, or has failed too often. A member that does not answer does not hold it up
-// for long: the next attempt goes to another one. If no connection accepts the call,
-// attempt returns [store.ErrUnavailable] at once.
+// attempt repeats a call that only reads until it is answered or refused, or has failed too
+// often. If a member does not answer, the next attempt goes to another one. If no connection
+// accepts the call, attempt returns [store.ErrUnavailable] at once.
 func attempt[A interface{ GetHeader() *pb.ResponseHeader }](ctx context.Context, s *Store, call func(context.Context, ...grpc.CallOption) (A, error)) (answer A, err error) {
 	wait := s.backoff()
 	for i := 0; ; i++ {
@@ -48,7 +46,7 @@ func attempt[A interface{ GetHeader() *pb.ResponseHeader }](ctx context.Context,
 		if ctx.Err() != nil {
 			return answer, context.Cause(ctx)
 		}
-		kind, err := judge(err)
+		kind, err := classify(err)
 		if kind == refused || i >= s.pace.retries || sent.Load() == 0 {
 			return answer, kind.definite(err)
 		}
@@ -58,35 +56,28 @@ func attempt[A interface{ GetHeader() *pb.ResponseHeader }](ctx context.Context,
 	}
 }
 
-// backoff returns a function that waits, longer each time, or until the context ends.
+// backoff returns a function that waits with exponential backoff, or until its context ends.
 func (s *Store) backoff() func(context.Context) error {
-	d := s.pace.backoff
+	failures := 0
 	return func(ctx context.Context) error {
-		timer := time.NewTimer(d)
-		defer timer.Stop()
-		d = min(2*d, s.pace.slowest)
-		select {
-		case <-timer.C:
-			return nil
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
+		d := s.pace.retry.Delay(failures)
+		failures++
+		return backoff.Sleep(ctx, d)
 	}
 }
 
 // beginning is the revision of a cluster before its first commit.
 const beginning = 1
 
-// revision returns the revision of the cluster for a position of this store, zero
-// for now.
+// revision returns the revision of the cluster for a position of this store, or zero for now.
 func (s *Store) revision(p store.Position) (int64, error) {
 	switch {
 	case p == store.Position{}:
 		return 0, nil
 	case p.Epoch != "" && p.Epoch != s.epoch:
-		return 0, fmt.Errorf("%w: it is of epoch %.64q and the store of %q", store.ErrGone, p.Epoch, s.epoch)
+		return 0, fmt.Errorf("%w: the position has epoch %.64q, the store has %q", store.ErrGone, p.Epoch, s.epoch)
 	case p.Revision < 0:
-		return 0, fmt.Errorf("%w: the revision %d is negative", store.ErrInvalid, p.Revision)
+		return 0, fmt.Errorf("%w: revision %d is negative", store.ErrInvalid, p.Revision)
 	}
 	return max(int64(p.Revision), beginning), nil
 }
@@ -95,8 +86,8 @@ func (s *Store) position(revision int64) store.Position {
 	return store.Position{Epoch: s.epoch, Revision: store.Revision(revision)}
 }
 
-// chunk is how many entries one request of a longer listing asks for, so that
-// neither side holds all of it in one message.
+// chunk is the number of entries that one request of a longer listing reads, which bounds the
+// size of a message.
 const chunk = 1000
 
 // List implements [store.Store].
@@ -115,7 +106,7 @@ func (s *Store) list(ctx context.Context, q store.Query) (page store.Page, err e
 		return page, err
 	}
 	defer end()
-	if request.CountOnly = empty(request); request.CountOnly { // the revision is still to be checked
+	if request.CountOnly = empty(request); request.CountOnly { // only check the revision
 		request.Key, request.RangeEnd = []byte(s.keys.marker), nil
 	}
 	size := 0
@@ -137,7 +128,7 @@ func (s *Store) list(ctx context.Context, q store.Query) (page store.Page, err e
 		page.More = answer.More
 		for _, kv := range answer.Kvs {
 			if q.Full(len(page.Entries), size, len(kv.Value)) {
-				page.More, answer.More = true, false // the range was cut after the page
+				page.More, answer.More = true, false // the page is full
 				break
 			}
 			size += len(kv.Value)
@@ -152,7 +143,7 @@ func (s *Store) list(ctx context.Context, q store.Query) (page store.Page, err e
 	return page, nil
 }
 
-// rangeOf returns the request for all that q selects but for its limit.
+// rangeOf returns the request for the entries that q selects, without its limit.
 func (s *Store) rangeOf(q store.Query) (*pb.RangeRequest, error) {
 	if err := q.Check(); err != nil {
 		return nil, err
@@ -162,7 +153,7 @@ func (s *Store) rangeOf(q store.Query) (*pb.RangeRequest, error) {
 	case err != nil:
 		return nil, err
 	case len(q.Prefix)+len(q.After) > s.limits.Bytes:
-		return nil, fmt.Errorf("%w: a prefix and a key of %d bytes, at most %d are allowed",
+		return nil, fmt.Errorf("%w: the prefix and the key have %d bytes, the limit is %d",
 			store.ErrTooLarge, len(q.Prefix)+len(q.After), s.limits.Bytes)
 	}
 	request := &pb.RangeRequest{Revision: at}
@@ -173,8 +164,8 @@ func (s *Store) rangeOf(q store.Query) (*pb.RangeRequest, error) {
 // empty reports whether no key can lie in the range of a request.
 func empty(request *pb.RangeRequest) bool { return string(request.Key) >= string(request.RangeEnd) }
 
-// Count implements [store.Counter]. The server counts in its index, all that there
-// is, whatever the limit.
+// Count implements [store.Counter]. The server counts all keys of the range in its index,
+// whatever the limit.
 func (s *Store) Count(ctx context.Context, q store.Query) (int, error) {
 	n, err := s.count(ctx, q)
 	return n, store.Wrap("count", q.Prefix, err)
@@ -191,7 +182,7 @@ func (s *Store) count(ctx context.Context, q store.Query) (int, error) {
 	}
 	defer end()
 	none := empty(request)
-	if request.CountOnly = true; none { // the revision is still to be checked
+	if request.CountOnly = true; none { // only check the revision
 		request.Key, request.RangeEnd = []byte(s.keys.marker), nil
 	}
 	answer, err := s.read(ctx, request)
@@ -206,7 +197,7 @@ func (s *Store) count(ctx context.Context, q store.Query) (int, error) {
 	return int(answer.Count), nil
 }
 
-// ahead says how far the store has come, when err is that a revision lies ahead.
+// ahead returns a complete FutureError if err reports that a revision is ahead.
 func (s *Store) ahead(ctx context.Context, asked int64, err error) error {
 	if !errors.Is(err, store.ErrFuture) {
 		return err
@@ -215,6 +206,6 @@ func (s *Store) ahead(ctx context.Context, asked int64, err error) error {
 	if failed != nil {
 		return failed
 	}
-	current := min(answer.Header.Revision, asked-1) // it may have got there since
+	current := min(answer.Header.Revision, asked-1) // it may have reached that revision since
 	return &store.FutureError{Asked: store.Revision(asked), Current: store.Revision(current)}
 }

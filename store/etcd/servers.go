@@ -14,9 +14,8 @@ import (
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
-// servers learns the cluster's identity, and refuses servers that are too old. When
-// one has answered, the others have a moment to do so too; those that do not are
-// passed over.
+// servers reads the identity of the cluster and refuses servers that are too old. Once one server
+// has answered, it waits for the other ones only briefly, and ignores those that do not answer.
 func (s *Store) servers(ctx context.Context, client *clientv3.Client, anyVersion bool) error {
 	asking, cancel := context.WithTimeout(ctx, s.pace.open)
 	defer cancel()
@@ -34,7 +33,7 @@ func (s *Store) servers(ctx context.Context, client *clientv3.Client, anyVersion
 	}
 	all.Wait()
 	if ctx.Err() != nil {
-		return fmt.Errorf("%w (the last answer of %s: %w)", context.Cause(ctx), endpoints[0], errs[0])
+		return fmt.Errorf("%w (last answer of %s: %w)", context.Cause(ctx), endpoints[0], errs[0])
 	}
 	for i, a := range answers {
 		if errs[i] != nil {
@@ -44,7 +43,7 @@ func (s *Store) servers(ctx context.Context, client *clientv3.Client, anyVersion
 			s.cluster = a.Header.GetClusterId()
 		}
 		if s.cluster != a.Header.GetClusterId() {
-			return fmt.Errorf("%w: the endpoints are of different clusters, %x and (%s) %x",
+			return fmt.Errorf("%w: the endpoints belong to different clusters, %x and (%s) %x",
 				store.ErrInvalid, s.cluster, endpoints[i], a.Header.GetClusterId())
 		}
 		if err := supported(a.Version); err != nil && !anyVersion {
@@ -52,28 +51,28 @@ func (s *Store) servers(ctx context.Context, client *clientv3.Client, anyVersion
 		}
 	}
 	if s.cluster == 0 {
-		kind, shown := judge(errs[0])
+		kind, shown := classify(errs[0])
 		return fmt.Errorf("%w (%s)", kind.definite(shown), strings.Join(endpoints, ", "))
 	}
 	return nil
 }
 
-// status asks one server until it answers or refuses, or ctx ends; then the error is
-// the last one before.
+// status asks one server until it answers or refuses, or ctx ends. In the last case it returns
+// the last error before.
 func (s *Store) status(ctx context.Context, client *clientv3.Client, endpoint string) (answer *pb.StatusResponse, err error) {
 	conn, err := client.Dial(endpoint)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = conn.Close() }() // it was for one question
+	defer func() { _ = conn.Close() }() // it was used for one call
 	server := pb.NewMaintenanceClient(conn)
 	wait := s.backoff()
 	for {
-		next, nextErr := server.Status(ctx, &pb.StatusRequest{}) // fails fast, unlike the client's own
+		next, nextErr := server.Status(ctx, &pb.StatusRequest{}) // fails fast, unlike the method of the client
 		if err == nil || ctx.Err() == nil {
 			answer, err = next, nextErr
 		}
-		if kind, _ := judge(err); err == nil || kind == refused {
+		if kind, _ := classify(err); err == nil || kind == refused {
 			return answer, err
 		}
 		if wait(ctx) != nil {
@@ -82,7 +81,7 @@ func (s *Store) status(ctx context.Context, client *clientv3.Client, endpoint st
 	}
 }
 
-// oldest is the first version whose watches lose nothing.
+// oldest is the first version whose watches lose no events.
 var oldest = [3]int{3, 5, 13}
 
 // supported refuses versions before oldest.
@@ -98,14 +97,14 @@ func supported(version string) error {
 			}
 		}
 		if n < 0 {
-			return fmt.Errorf("%w: it says %.40q", ErrVersion, version)
+			return fmt.Errorf("%w: it reports %.40q", ErrVersion, version)
 		}
 		v[i] = n
 	}
 	for i := range v {
 		if v[i] != oldest[i] {
 			if v[i] < oldest[i] {
-				return fmt.Errorf("%w: it is %s, watches are sound since %d.%d.%d", ErrVersion, version, oldest[0], oldest[1], oldest[2])
+				return fmt.Errorf("%w: it is %s, but watches lose no events only since %d.%d.%d", ErrVersion, version, oldest[0], oldest[1], oldest[2])
 			}
 			break
 		}

@@ -30,27 +30,27 @@ type Store struct {
 	kv      pb.KVClient
 	watches pb.WatchClient
 	calls   []grpc.CallOption
-	owned   *clientv3.Client // closed by Close; nil when the client is the caller's
+	owned   *clientv3.Client // closed by Close; nil if the client belongs to the caller
 	keys    layout
 	limits  store.Limits
-	request int // bytes that a request may have
+	request int // the maximum number of bytes of a request
 	pace    pace
 	cluster uint64
 	epoch   string
 	seen    atomic.Int64 // the newest revision that a server has reported
 
-	closing  context.Context // ends with Close, or when the cluster is another one
+	closing  context.Context // ends with Close, or when another cluster answers
 	stop     context.CancelCauseFunc
-	aborting context.Context // the same for commits, a little later
+	aborting context.Context // the same for commits, but later
 	abort    context.CancelCauseFunc
 	close    sync.Once
 
 	mu      sync.Mutex
-	refusal error          // why no call may begin any more
-	running sync.WaitGroup // calls; Add under mu
+	refusal error          // the reason why no call may begin any more
+	running sync.WaitGroup // calls in progress; Add requires mu
 }
 
-// newStore returns a store that has not been opened yet.
+// newStore returns a store that is not opened yet.
 func newStore(client *clientv3.Client, keys layout, o Options) *Store {
 	s := &Store{
 		kv:      pb.NewKVClient(client.ActiveConnection()),
@@ -70,15 +70,15 @@ func newStore(client *clientv3.Client, keys layout, o Options) *Store {
 	return s
 }
 
-// Limits returns the bounds of keys, values and transactions: keys of 2 KiB, values
-// of 1 MiB, 128 operations and 1.125 MiB in a transaction, with the servers' default
-// limits ([Options.Operations], [Options.RequestBytes]). A transaction that stays
-// within them but has many conditions on long keys can still be [store.ErrTooLarge].
+// Limits returns the bounds of keys, values and transactions. With the default limits of the
+// servers these are keys of 2 KiB, values of 1 MiB, 128 operations and 1.125 MiB in a transaction
+// ([Options.Operations], [Options.RequestBytes]). A transaction within them that has many
+// conditions on long keys can still be [store.ErrTooLarge].
 func (s *Store) Limits() store.Limits { return s.limits }
 
-// Close implements [store.Store]. Reads and watches end at once; commits that are
-// under way have a second, and are then [store.ErrUnknownOutcome]. A client that was
-// given to [New] stays open.
+// Close implements [store.Store]. Reads and watches end at once. Commits in progress have one
+// second; after that they fail with [store.ErrUnknownOutcome]. Close does not close a client that
+// was passed to [New].
 func (s *Store) Close() (err error) {
 	s.close.Do(func() {
 		s.refuse(store.ErrClosed)
@@ -96,7 +96,7 @@ func (s *Store) Close() (err error) {
 	return err
 }
 
-// refuse lets no call begin any more, and ends watches and reads.
+// refuse makes further calls fail with why, and ends watches and reads.
 func (s *Store) refuse(why error) {
 	s.mu.Lock()
 	if s.refusal == nil || why == store.ErrClosed {
@@ -106,8 +106,8 @@ func (s *Store) refuse(why error) {
 	s.stop(why)
 }
 
-// begin admits a call that ends with until. The returned context ends with either;
-// the function ends the call.
+// begin begins a call. The returned context ends with ctx or until, and the returned function
+// ends the call.
 func (s *Store) begin(ctx, until context.Context) (context.Context, func(), error) {
 	if ctx.Err() != nil {
 		return nil, nil, context.Cause(ctx)
@@ -125,8 +125,8 @@ func (s *Store) begin(ctx, until context.Context) (context.Context, func(), erro
 	}, nil
 }
 
-// join returns a context that ends with both, with the cause of the first, and asks
-// for a server that has a leader.
+// join returns a context that ends with either context, with the cause of the first, and that
+// requires a server with a leader.
 func join(ctx, until context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(until, func() { cancel(context.Cause(until)) })
@@ -136,8 +136,7 @@ func join(ctx, until context.Context) (context.Context, func()) {
 	}
 }
 
-// check refuses the answer of another cluster than that of the opening, and every
-// call from then on.
+// check refuses an answer of another cluster, and all further calls.
 func (s *Store) check(h *pb.ResponseHeader) error {
 	if h.GetClusterId() == s.cluster {
 		for seen := s.seen.Load(); h.GetRevision() > seen && !s.seen.CompareAndSwap(seen, h.GetRevision()); {
@@ -145,7 +144,7 @@ func (s *Store) check(h *pb.ResponseHeader) error {
 		}
 		return nil
 	}
-	err := fmt.Errorf("%w: %w: it was %x and is %x", store.ErrClosed, ErrCluster, s.cluster, h.GetClusterId())
+	err := fmt.Errorf("%w: %w: %x before, %x now", store.ErrClosed, ErrCluster, s.cluster, h.GetClusterId())
 	s.refuse(err)
 	return err
 }

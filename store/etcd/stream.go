@@ -11,19 +11,19 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 )
 
-// errBroken ends a stream, but not the watch. errUnborn is the same for one that the
-// server has not confirmed.
+// errBroken ends a stream, but not the watch. errUnborn is the same before the server has
+// confirmed the stream.
 var (
 	errBroken = errors.New("the stream broke")
 	errUnborn = fmt.Errorf("%w before it began", errBroken)
 )
 
-// follow opens a stream at the cursor and delivers what it brings, until it breaks.
+// follow opens a stream at the cursor and delivers its events until the stream breaks.
 //
-// Each watch has a stream of its own and reads it in the goroutine of its caller,
-// without the client's watcher between: that one drains streams into a buffer without
-// a bound. Here a caller that does not read is what the server sees as one.
-func (w *watch) follow() error {
+// Each watch has a stream of its own and reads it in the goroutine of its caller. The watcher of
+// the client is not used, because it drains streams into an unbounded buffer. Without it, flow
+// control propagates a slow caller to the server.
+func (w *loop) follow() error {
 	ctx, cancel := context.WithCancel(w.ctx)
 	defer cancel()
 	s := w.store
@@ -34,16 +34,16 @@ func (w *watch) follow() error {
 	create := &pb.WatchCreateRequest{PrevKv: true, Fragment: true, StartRevision: w.from()}
 	create.Key, create.RangeEnd = s.keys.span(w.prefix, "")
 	if err := rpc.Send(&pb.WatchRequest{RequestUnion: &pb.WatchRequest_CreateRequest{CreateRequest: create}}); err != nil {
-		_, err = rpc.Recv() // Send only says that the stream has ended, this says why
+		_, err = rpc.Recv() // Send only reports that the stream has ended; Recv returns the reason
 		return w.broken(err)
 	}
-	p := &pulse{pace: s.pace, rpc: rpc, stalled: cancel, ahead: w.ahead(ctx)}
+	p := &progress{pace: s.pace, rpc: rpc, stalled: cancel, ahead: w.ahead(ctx)}
 	p.owed.Store(true)
-	p.begin(w.caught)
+	p.begin(w.caughtUp)
 	defer p.end(cancel)
 	w.created = false
-	w.events, w.revision = nil, 0 // of a transaction that the stream before did not finish
-	if !w.caught && w.cursor == w.start {
+	w.events, w.revision = nil, 0 // discard an incomplete transaction of the previous stream
+	if !w.caughtUp && w.cursor == w.start {
 		p.catchUp()
 		if err := w.catchUp(w.cursor); err != nil {
 			return err
@@ -68,30 +68,30 @@ func (w *watch) follow() error {
 		if answer.Created {
 			p.created.Store(true)
 		}
-		caught := w.caught
+		caught := w.caughtUp
 		if err := w.receive(answer); err != nil {
 			return err
 		}
-		if w.caught && !caught {
+		if w.caughtUp && !caught {
 			p.catchUp()
 		}
 	}
 }
 
-// from returns the revision to ask for. A watch that starts ahead of the server is
-// live at once. One that starts in the past asks for the cursor itself, which it
-// skips: so the server notices a compaction that passes the cursor while the watch is
-// still catching up, and no event after the cursor loses what it needs.
-func (w *watch) from() int64 {
+// from returns the revision to request. A watch that starts ahead of the server is live at once.
+// A watch that starts in the past requests the cursor itself and skips it. Then the server
+// notices a compaction that passes the cursor during catch-up, so no event after the cursor lacks
+// its previous entry.
+func (w *loop) from() int64 {
 	if w.cursor >= w.now {
 		return w.cursor + 1
 	}
 	return w.cursor
 }
 
-// ahead returns a function that tells whether the cluster has gone on since the
-// stream began, as far as that can be learnt.
-func (w *watch) ahead(ctx context.Context) func() bool {
+// ahead returns a function that reports whether the cluster is known to have advanced since the
+// stream began.
+func (w *loop) ahead(ctx context.Context) func() bool {
 	s, cursor := w.store, w.cursor
 	return func() bool {
 		answer, err := s.read(ctx, &pb.RangeRequest{Key: []byte(s.keys.marker), CountOnly: true})
@@ -99,9 +99,9 @@ func (w *watch) ahead(ctx context.Context) func() bool {
 	}
 }
 
-// broken tells whether the watch can go on with another stream after err.
-func (w *watch) broken(err error) error {
-	kind, shown := judge(err)
+// broken returns errBroken if the watch can continue with another stream after err.
+func (w *loop) broken(err error) error {
+	kind, shown := classify(err)
 	if kind != refused {
 		return fmt.Errorf("%w: %w", errBroken, shown)
 	}
@@ -113,53 +113,53 @@ func (w *watch) broken(err error) error {
 	return shown
 }
 
-// pulse asks the server now and then how far the stream is, so that a quiet watch
-// advances, and gives up a stream that does not answer.
-type pulse struct {
+// progress requests progress notifications from the server, so that a quiet watch advances, and
+// ends a stream that does not answer.
+type progress struct {
 	pace    pace
 	rpc     pb.Watch_WatchClient
 	stalled func() // ends the stream
 	ahead   func() bool
 
-	created atomic.Bool // the server has said that it made the watch
+	created atomic.Bool // the server has confirmed the watch
 	reading atomic.Bool // the loop waits for the stream, not for its caller
-	heard   atomic.Bool // something came since the last beat
-	moved   atomic.Bool // events did
-	owed    atomic.Bool // the server must answer: that it made the watch, or how far it is
+	heard   atomic.Bool // the stream has brought an answer since the last tick
+	moved   atomic.Bool // the stream has brought events since the last tick
+	owed    atomic.Bool // the server owes an answer: the confirmation, or progress
 
-	mu     sync.Mutex // held while a request is sent
-	timer  *time.Timer
-	caught bool
-	over   bool
-	silent time.Duration // for how long nothing has come
-	looks  sync.WaitGroup
+	mu       sync.Mutex // held while a request is sent
+	timer    *time.Timer
+	caughtUp bool
+	over     bool
+	silent   time.Duration // the time without an answer
+	looks    sync.WaitGroup
 }
 
-func (p *pulse) begin(caught bool) {
+func (p *progress) begin(caught bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.caught = caught
-	p.timer = time.AfterFunc(p.interval(), p.beat)
+	p.caughtUp = caught
+	p.timer = time.AfterFunc(p.interval(), p.tick)
 }
 
-// interval returns the time between two beats. The server does not answer a watch
-// that has not caught up, nor does it tell when it has: until then it is asked often.
-func (p *pulse) interval() time.Duration {
-	if p.caught {
+// interval returns the time between two ticks. The server does not answer a watch that has not
+// caught up, nor report when it has. Until then requests are frequent.
+func (p *progress) interval() time.Duration {
+	if p.caughtUp {
 		return p.pace.bookmark
 	}
 	return p.pace.catchUp
 }
 
-// catchUp slows the pulse down.
-func (p *pulse) catchUp() {
+// catchUp makes requests less frequent.
+func (p *progress) catchUp() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.caught = true
+	p.caughtUp = true
 	p.timer.Reset(p.interval())
 }
 
-func (p *pulse) beat() {
+func (p *progress) tick() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.over {
@@ -177,19 +177,19 @@ func (p *pulse) beat() {
 		p.silent = 0
 		p.look()
 	}
-	// Events tell how far the stream is as well, and a caller who is slow does not ask.
-	// Before the server has made the watch nobody may ask: it would answer past events
-	// that it still holds back.
+	// Events show the position too, and a slow caller needs no bookmark. Before the server has
+	// confirmed the watch, a request is forbidden: the answer could pass events that the server
+	// still holds back.
 	if moved := p.moved.Swap(false); reading && !moved && p.created.Load() {
-		// An error ends the stream, and the loop learns it there.
+		// an error ends the stream, where the loop sees it
 		_ = p.rpc.Send(&pb.WatchRequest{RequestUnion: &pb.WatchRequest_ProgressRequest{ProgressRequest: &pb.WatchProgressRequest{}}})
 	}
 	p.timer.Reset(p.interval())
 }
 
-// look asks the cluster whether a server that is silent owes an answer: a quiet
-// cluster and a member that hangs look the same on the stream.
-func (p *pulse) look() {
+// look checks whether a silent server owes an answer. On the stream, a quiet cluster and a
+// hanging member look alike.
+func (p *progress) look() {
 	ahead := p.ahead
 	p.looks.Go(func() {
 		if ahead() {
@@ -198,9 +198,9 @@ func (p *pulse) look() {
 	})
 }
 
-// end stops the pulse: when it returns, nothing of it runs.
-func (p *pulse) end(cancel func()) {
-	cancel() // a request that is being sent ends
+// end stops the requests and waits until none is in progress.
+func (p *progress) end(cancel func()) {
+	cancel() // interrupts a request in progress
 	p.mu.Lock()
 	p.over = true
 	p.timer.Stop()

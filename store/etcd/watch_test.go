@@ -235,9 +235,9 @@ func engineEvent(s *Store, key string, created, modified int64, before *mvccpb.K
 }
 
 // receiver returns a watch that stands at a revision and notes what it delivers.
-func receiver(s *Store, start, cursor int64) (*watch, *[]store.Change) {
+func receiver(s *Store, start, cursor int64) (*loop, *[]store.Change) {
 	var got []store.Change
-	w := &watch{store: s, ctx: context.Background(), start: start, now: start, cursor: cursor, told: cursor, caught: cursor == start, created: true}
+	w := &loop{store: s, ctx: context.Background(), start: start, now: start, cursor: cursor, yielded: cursor, caughtUp: cursor == start, created: true}
 	w.yield = func(c store.Change, _ error) bool {
 		got = append(got, c)
 		return true
@@ -321,14 +321,14 @@ func TestDeniedStreams(t *testing.T) {
 	require.ErrorIs(t, w.canceled(reason), errBroken, "not in a row")
 }
 
-// The pulse of a stream: it asks while it is quiet, not while the caller is slow or
+// A stream requests progress while it is quiet, not while the caller is slow or
 // events come, and gives up one that owes an answer.
-func TestPulse(t *testing.T) {
-	begin := func(owed, reading bool) (*pulse, *fakeStream, chan struct{}, func()) {
+func TestProgress(t *testing.T) {
+	begin := func(owed, reading bool) (*progress, *fakeStream, chan struct{}, func()) {
 		ctx, cancel := context.WithCancel(t.Context())
 		rpc := &fakeStream{ctx: ctx, asked: make(chan struct{}, 1000)}
 		stalled := make(chan struct{})
-		p := &pulse{pace: pace{bookmark: time.Millisecond, catchUp: time.Millisecond, stall: 5 * time.Millisecond}, rpc: rpc}
+		p := &progress{pace: pace{bookmark: time.Millisecond, catchUp: time.Millisecond, stall: 5 * time.Millisecond}, rpc: rpc}
 		p.stalled = func() { close(stalled) }
 		p.ahead = func() bool { return false }
 		p.created.Store(true)
@@ -365,6 +365,6 @@ func TestPulse(t *testing.T) {
 	p.catchUp()
 	end()
 	require.Empty(t, rpc.asked, "nobody reads")
-	p.beat() // after the end
+	p.tick() // after the end
 	require.Empty(t, rpc.asked)
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/nslifecycle/nslifecycle/store/groupcommit"
 )
 
-// Commit implements [store.Store]. The package documentation says what a context
-// does that ends meanwhile.
+// Commit implements [store.Store]. The package documentation describes what happens if the
+// context ends meanwhile.
 func (s *Store) Commit(ctx context.Context, txn store.Txn) (store.Revision, error) {
 	key := ""
 	if len(txn.Do) > 0 {
@@ -34,13 +34,13 @@ func (s *Store) commit(ctx context.Context, txn store.Txn) (store.Revision, erro
 	}
 	if len(txn.Do) == 0 {
 		r, err := s.checkedRead(ctx, txn.If)
-		return r, s.because(ctx, err)
+		return r, s.cause(ctx, err)
 	}
 	work, size := newTransaction(txn)
 	return s.queue.Do(ctx, work, size)
 }
 
-// Compact implements [store.Compactor]. The records are dropped by and by.
+// Compact implements [store.Compactor]. The records are dropped gradually.
 func (s *Store) Compact(ctx context.Context, revision store.Revision) error {
 	return store.Wrap("compact", "", s.compact(ctx, revision))
 }
@@ -95,9 +95,8 @@ func (t *transaction) keys(all map[string]struct{}) {
 	}
 }
 
-// run is the committer: it takes what waits and commits it, batch by batch. It
-// takes nothing before it has a connection, so that until then requests can be
-// withdrawn.
+// run is the committer. It commits batch after batch. It acquires a connection before it takes
+// requests, so that requests can be withdrawn until then.
 func (s *Store) run() {
 	var requests []*request
 	for {
@@ -117,11 +116,11 @@ func (s *Store) run() {
 	}
 }
 
-// acquire waits for a connection until ctx ends. It abandons each attempt after a time limit
-// and asks again, since the pool may be waiting for an unresponsive connection, which it then
-// drops. It gives up if new connections stay unanswered for two attempts in a row.
+// acquire waits for a connection until ctx ends. It limits each attempt in time and then tries
+// again, since the pool may be waiting for an unresponsive connection, which it then drops. It
+// gives up if new connections get no answer in two attempts in a row.
 func (s *Store) acquire(ctx context.Context) (*pgxpool.Conn, error) {
-	for unanswered := 0; unanswered < 2; { // one alone proves nothing: the connection may have just begun
+	for unanswered := 0; unanswered < 2; { // one attempt proves nothing, because the connection may have just begun
 		limited, cancel := context.WithTimeout(ctx, s.options.times.stall)
 		conn, err := s.pool.Acquire(limited)
 		late := limited.Err() != nil
@@ -138,22 +137,22 @@ func (s *Store) acquire(ctx context.Context) (*pgxpool.Conn, error) {
 	return nil, fmt.Errorf("%w: no new connection in %v", errLate, 2*s.options.times.stall)
 }
 
-// attempts is how often a transaction is begun that fails before anything was
-// submitted: a connection of the pool may be of before a restart of the server.
+// attempts is the number of attempts at a transaction that fails before it was submitted. A
+// connection of the pool may be older than the last restart of the server.
 const attempts = 3
 
-// process commits one batch and answers its requests. It releases conn, which is
-// nil when there was err instead.
+// process commits one batch and returns the results to the callers. It releases conn, which is
+// nil if err is not.
 func (s *Store) process(conn *pgxpool.Conn, err error, requests []*request) {
-	var t *turn
+	var t *writeTx
 	for attempt := 1; err == nil; attempt++ {
-		t = s.newTurn(conn.Conn(), nil)
+		t = s.newWriteTx(conn.Conn(), nil)
 		err = t.run(s.ctx, requests)
 		conn.Release()
 		if err == nil || t.submitted || s.ctx.Err() != nil {
 			break
 		}
-		if timedOut(err) { // other writers hold the lock: that is no failure
+		if timedOut(err) { // other writers hold the lock, which is no failure
 			attempt--
 		}
 		if attempt == attempts {
@@ -171,8 +170,8 @@ func (s *Store) process(conn *pgxpool.Conn, err error, requests []*request) {
 	s.finish(t)
 }
 
-// refuse answers requests that could not be committed.
-func (s *Store) refuse(requests []*request, t *turn, err error) {
+// refuse finishes requests that could not be committed.
+func (s *Store) refuse(requests []*request, t *writeTx, err error) {
 	switch {
 	case t != nil && t.submitted && !definite(err):
 		err = fmt.Errorf("%w: %w", store.ErrUnknownOutcome, explain(err))
@@ -186,18 +185,18 @@ func (s *Store) refuse(requests []*request, t *turn, err error) {
 	}
 }
 
-// finish publishes what a turn has committed and answers its requests.
-func (s *Store) finish(t *turn) {
-	s.advance(t.batch.before, t.batch.changes)
+// finish publishes the changes of a committed transaction and returns the results to the callers.
+func (s *Store) finish(t *writeTx) {
+	s.publishOwn(t.batch.before, t.batch.changes)
 	for i, r := range t.batch.decided {
 		r.Finish(t.batch.answers[i].revision, t.batch.answers[i].err)
 	}
-	for _, w := range t.batch.waiting {
-		s.queue.Recall(w.request)
-		s.wait(w)
+	for _, b := range t.batch.waiting {
+		s.queue.Recall(b.request)
+		s.commitBlocked(b)
 	}
 	if t.batch.head.compacted > t.batch.before.compacted {
-		signal(s.janitor)
+		signal(s.trimSoon)
 	}
 }
 

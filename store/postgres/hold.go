@@ -10,20 +10,19 @@ import (
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
-// HoldTx holds the entry at key in place until tx, a transaction of the host on
-// the same database, ends: no commit deletes it before. It may still be given
-// another value. When there is no such entry it is [store.ErrNotFound], and tx
-// goes on.
+// HoldTx prevents the deletion of the entry at key until tx, a transaction of the host on the
+// same database, ends. The entry may still get another value. If there is no such entry, the
+// error is [store.ErrNotFound], and tx can continue.
 //
-// A deletion that waits goes before later holds of the same entry, so that it is
-// not put off for ever; these then wait for it. At REPEATABLE READ and
-// SERIALIZABLE a hold that came too late is refused by the server with the code
-// 40001: the host rolls back and tries again, as with any other such error.
+// A waiting deletion has priority over later holds of the same entry, which wait for it, so that
+// overlapping holds cannot delay it forever. At REPEATABLE READ and SERIALIZABLE the server
+// refuses a hold that comes too late with the code 40001. The host then rolls back and tries
+// again.
 //
-// It needs USAGE on the schema, and SELECT and UPDATE on the table state. It costs
-// one round trip. Nothing else of the store is used, no other connection above all.
+// HoldTx requires USAGE on the schema, and SELECT and UPDATE on the table state. It costs one
+// round trip on the connection of tx, and uses no other connection.
 func (s *Store) HoldTx(ctx context.Context, tx pgx.Tx, key string) error {
-	err := s.usableTx(ctx, tx)
+	err := s.enterTx(ctx, tx)
 	if err == nil {
 		defer s.calls.leave()
 		err = s.hold(ctx, tx, key)
@@ -31,8 +30,8 @@ func (s *Store) HoldTx(ctx context.Context, tx pgx.Tx, key string) error {
 	return store.Wrap("hold", key, err)
 }
 
-// usableTx begins a call like enter, when tx can be used.
-func (s *Store) usableTx(ctx context.Context, tx pgx.Tx) error {
+// enterTx begins a call on tx.
+func (s *Store) enterTx(ctx context.Context, tx pgx.Tx) error {
 	if tx == nil {
 		return fmt.Errorf("%w: the transaction is nil", store.ErrInvalid)
 	}
@@ -46,10 +45,10 @@ func (s *Store) hold(ctx context.Context, tx pgx.Tx, key string) error {
 	mark := s.sql.holdMark(key)
 	var b pgx.Batch
 	b.Queue("savepoint nslifecycle_hold")
-	b.Queue(s.sql.pass, []byte(key), mark) // queues behind a waiting deletion
+	b.Queue(s.sql.queueHold, []byte(key), mark) // waits behind a waiting deletion
 	b.Queue("rollback to savepoint nslifecycle_hold")
 	b.Queue("release savepoint nslifecycle_hold")
-	waiting, cancel := context.WithCancel(ctx) // it may wait for long: Close ends that
+	waiting, cancel := context.WithCancel(ctx) // the wait may be long, so Close must end it
 	defer cancel()
 	defer context.AfterFunc(s.ctx, cancel)()
 	b.Queue(s.sql.hold, []byte(key), mark).QueryRow(func(row pgx.Row) error {
@@ -61,18 +60,17 @@ func (s *Store) hold(ctx context.Context, tx pgx.Tx, key string) error {
 	if errors.Is(err, pgx.ErrNoRows) {
 		return store.ErrNotFound
 	}
-	return s.because(ctx, err)
+	return s.cause(ctx, err)
 }
 
-// GetTx is [Store.Get] inside a transaction of the host, of the snapshot that the
-// transaction sees.
+// GetTx is [Store.Get] in the snapshot of a transaction of the host.
 func (s *Store) GetTx(ctx context.Context, tx pgx.Tx, key string) (store.Entry, error) {
-	err := s.usableTx(ctx, tx)
+	err := s.enterTx(ctx, tx)
 	var e store.Entry
 	if err == nil {
 		defer s.calls.leave()
 		if e, err = s.getFrom(ctx, tx, key); err != nil {
-			err = s.because(ctx, err)
+			err = s.cause(ctx, err)
 		}
 	}
 	return e, store.Wrap("get", key, err)

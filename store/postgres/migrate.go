@@ -17,8 +17,7 @@ import (
 // format is the version of the tables. Each step of migrations leads to the next.
 const format = int32(len(migrations))
 
-// migrations[i] leads from format i to i+1. A step that was released is never
-// changed.
+// migrations[i] leads from format i to i+1. A released step is never changed.
 var migrations = [...]string{`
 CREATE TABLE {schema}.meta (
 	one       bool PRIMARY KEY DEFAULT true CHECK (one),
@@ -50,9 +49,9 @@ CREATE INDEX log_key ON {schema}.log (key, revision);
 COMMENT ON TABLE {schema}.log IS 'nslifecycle: what changed, and what was before it';
 ` + views}
 
-// views is for people. Its functions answer NULL for what is not text, JSON or a
-// time, so that no entry of anybody makes a SELECT fail. They must not run in
-// parallel workers: catching an error takes a subtransaction.
+// views are for people who use SQL. The functions return NULL for bytes that are not text, JSON
+// or a time, so that no entry makes a SELECT fail. They must not run in parallel workers, because
+// catching an error takes a subtransaction.
 const views = `
 CREATE FUNCTION {schema}.try_text(bytea) RETURNS text LANGUAGE plpgsql IMMUTABLE STRICT AS
 $body$ BEGIN RETURN convert_from($1, 'UTF8'); EXCEPTION WHEN OTHERS THEN RETURN NULL; END $body$;
@@ -87,9 +86,9 @@ COMMENT ON VIEW {schema}.namespaces IS 'nslifecycle: the namespaces of all regis
 
 const magic = "nslifecycle"
 
-// migrate brings the schema up to date, and returns where the store stands. It is
-// one transaction, and processes do it one after another; with nothing to do it
-// writes nothing, and needs no right to.
+// migrate brings the schema up to date and returns the head. It is one transaction, and processes
+// run it one after another. If there is nothing to do, it writes nothing and needs no privilege
+// to create.
 func (s *Store) migrate(ctx context.Context) (h head, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, openLimit, errors.New("the database did not answer in time"))
 	defer cancel()
@@ -148,8 +147,7 @@ type database interface {
 
 const leastServer = 150000
 
-// oldServer refuses a server that this driver was never tried with, and one that
-// takes no writes.
+// oldServer refuses a server that is too old, and a standby.
 func (s *Store) oldServer(ctx context.Context) error {
 	var version string
 	var standby bool
@@ -157,20 +155,19 @@ func (s *Store) oldServer(ctx context.Context) error {
 		return err
 	}
 	if standby {
-		return fmt.Errorf("%w: it is a standby, connect to the primary", ErrReadOnly)
+		return fmt.Errorf("%w: the server is a standby, connect to the primary", ErrReadOnly)
 	}
 	return checkServer(version)
 }
 
 func checkServer(version string) error {
 	if n, err := strconv.Atoi(version); err != nil || n < leastServer {
-		return fmt.Errorf("%w: the server is of version %q, PostgreSQL 15 (150000) or later is needed", ErrFormat, version)
+		return fmt.Errorf("%w: the server has version %q, use PostgreSQL 15 (150000) or later", ErrFormat, version)
 	}
 	return nil
 }
 
-// formatOf returns the format of the schema: zero when it is empty or does not
-// exist.
+// formatOf returns the format of the schema. It is zero if the schema is empty or does not exist.
 func (s *Store) formatOf(ctx context.Context, db database) (int32, error) {
 	var others, ours int
 	err := db.QueryRow(ctx, `SELECT
@@ -183,27 +180,27 @@ func (s *Store) formatOf(ctx context.Context, db database) (int32, error) {
 		return 0, err
 	}
 	if ours != 4 {
-		return 0, fmt.Errorf("%w: %q holds other things, choose an empty schema", ErrForeign, s.sql.schema)
+		return 0, fmt.Errorf("%w: schema %q has objects of another program, choose an empty schema", ErrForeign, s.sql.schema)
 	}
 	var mark string
 	var found int32
 	err = db.QueryRow(ctx, "SELECT magic, format FROM "+pgx.Identifier{s.sql.schema, "meta"}.Sanitize()).Scan(&mark, &found)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
-		return 0, fmt.Errorf("%w: the table meta of %q has no row", ErrCorrupt, s.sql.schema)
+		return 0, fmt.Errorf("%w: table meta of schema %q has no row", ErrCorrupt, s.sql.schema)
 	case err != nil:
 		return 0, err
 	case mark != magic:
-		return 0, fmt.Errorf("%w: %q holds other things, choose an empty schema", ErrForeign, s.sql.schema)
+		return 0, fmt.Errorf("%w: schema %q has objects of another program, choose an empty schema", ErrForeign, s.sql.schema)
 	case found > format:
-		return 0, fmt.Errorf("%w: the schema %q is of format %d, this driver knows up to %d: use a newer one", ErrFormat, s.sql.schema, found, format)
+		return 0, fmt.Errorf("%w: schema %q has format %d, this driver supports up to %d: use a newer driver", ErrFormat, s.sql.schema, found, format)
 	case found < 1:
-		return 0, fmt.Errorf("%w: the schema %q is of format %d", ErrCorrupt, s.sql.schema, found)
+		return 0, fmt.Errorf("%w: schema %q has the invalid format %d", ErrCorrupt, s.sql.schema, found)
 	}
 	return found, nil
 }
 
-// upgrade runs the steps that are missing.
+// upgrade runs the missing steps.
 func (s *Store) upgrade(ctx context.Context, tx pgx.Tx) error {
 	from, err := s.formatOf(ctx, tx) // again, under the lock
 	if err != nil || from == format {
@@ -217,7 +214,7 @@ func (s *Store) upgrade(ctx context.Context, tx pgx.Tx) error {
 		}
 		if !exists {
 			if _, err := tx.Exec(ctx, "CREATE SCHEMA "+quoted); err != nil {
-				return create(err, "CREATE on the database, or make the schema")
+				return create(err, "CREATE on the database, or create the schema")
 			}
 		}
 	}
@@ -236,22 +233,22 @@ func (s *Store) upgrade(ctx context.Context, tx pgx.Tx) error {
 	return err
 }
 
-// create explains an error of a statement that makes something.
+// create explains an error of a statement that creates something.
 func create(err error, grant string) error {
 	if code(err) == codePrivilege {
-		return fmt.Errorf("%w: the store has to make its tables first: grant %s: %w", ErrPrivilege, grant, err)
+		return fmt.Errorf("%w: the store must create its tables, grant %s: %w", ErrPrivilege, grant, err)
 	}
 	return err
 }
 
-// inspect checks that the role may do all that a store does, and reads the head.
+// inspect checks the privileges of the role and reads the head.
 func (s *Store) inspect(ctx context.Context, db database) (h head, err error) {
 	var usage bool
 	if err := db.QueryRow(ctx, "SELECT has_schema_privilege($1, 'USAGE')", s.sql.schema).Scan(&usage); err != nil {
 		return h, err
 	}
 	if !usage {
-		return h, fmt.Errorf("%w: grant USAGE on the schema %q", ErrPrivilege, s.sql.schema)
+		return h, fmt.Errorf("%w: grant USAGE on schema %q", ErrPrivilege, s.sql.schema)
 	}
 	for _, need := range []struct{ table, rights string }{
 		{"meta", "SELECT,UPDATE"}, {"state", "SELECT,INSERT,UPDATE,DELETE"}, {"log", "SELECT,INSERT,UPDATE,DELETE"},
@@ -263,7 +260,7 @@ func (s *Store) inspect(ctx context.Context, db database) (h head, err error) {
 				return h, err
 			}
 			if !granted {
-				return h, fmt.Errorf("%w: grant %s on the table %s", ErrPrivilege, right, table)
+				return h, fmt.Errorf("%w: grant %s on table %s", ErrPrivilege, right, table)
 			}
 		}
 	}
@@ -273,12 +270,11 @@ func (s *Store) inspect(ctx context.Context, db database) (h head, err error) {
 	return h, h.known()
 }
 
-// startEpoch begins another history. Its revisions are far from those that the
-// history before may have reached, and from those of another restore of the same
-// backup. There is room for at least 4,000 restores.
+// startEpoch begins a new history. Its revisions are far from those of the lost history and of
+// other restores of the same backup. There is room for at least 4,000 restores.
 func (s *Store) startEpoch(ctx context.Context, tx pgx.Tx, h head) (head, error) {
 	if h.revision > lastEpoch {
-		return h, fmt.Errorf("%w: the revision %d leaves no room for another history: copy the entries to a new store", store.ErrTooLarge, h.revision)
+		return h, fmt.Errorf("%w: revision %d leaves no room for another history, copy the entries to a new store", store.ErrTooLarge, h.revision)
 	}
 	h.epoch = rand.Text()
 	var random [8]byte

@@ -71,7 +71,7 @@ func TestBadInputOfOpen(t *testing.T) {
 	_, err = postgres.Open(ended, dsn, "ok", nil)
 	require.ErrorIs(t, err, cause)
 
-	require.ErrorContains(t, open(strings.Replace(dsn, "/ds", "/no", 1), "ok", nil), "there is no such database")
+	require.ErrorContains(t, open(strings.Replace(dsn, "/ds", "/no", 1), "ok", nil), "the database does not exist")
 	require.ErrorContains(t, open(as(dsn, "nobody_at_all"), "ok", nil), "check user, password")
 	free, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -168,11 +168,11 @@ func TestPrivilegesThatAreMissing(t *testing.T) {
 	before := relations(t, dsn)
 	for _, step := range []struct{ schema, want, grant string }{
 		{"another", "CREATE on the database", ""},
-		{"ok", "USAGE on the schema", "GRANT USAGE ON SCHEMA ok TO " + role},
+		{"ok", "USAGE on schema", "GRANT USAGE ON SCHEMA ok TO " + role},
 		{"ok", "SELECT", "GRANT SELECT ON ALL TABLES IN SCHEMA ok TO " + role}, // a read-only role
-		{"ok", `UPDATE on the table "ok"."meta"`, "GRANT UPDATE ON ok.meta TO " + role},
-		{"ok", `INSERT on the table "ok"."state"`, "GRANT INSERT, UPDATE, DELETE ON ok.state TO " + role},
-		{"ok", `INSERT on the table "ok"."log"`, "GRANT INSERT, UPDATE, DELETE ON ok.log TO " + role},
+		{"ok", `UPDATE on table "ok"."meta"`, "GRANT UPDATE ON ok.meta TO " + role},
+		{"ok", `INSERT on table "ok"."state"`, "GRANT INSERT, UPDATE, DELETE ON ok.state TO " + role},
+		{"ok", `INSERT on table "ok"."log"`, "GRANT INSERT, UPDATE, DELETE ON ok.log TO " + role},
 	} {
 		_, err := postgres.Open(t.Context(), as(dsn, role), step.schema, nil)
 		require.ErrorIs(t, err, postgres.ErrPrivilege, step.want)

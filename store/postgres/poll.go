@@ -8,18 +8,19 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/nslifecycle/nslifecycle/namespace/backoff"
 	"github.com/nslifecycle/nslifecycle/store"
 	"github.com/nslifecycle/nslifecycle/store/watch"
 )
 
-// newHub returns the hub of the history that h is of.
+// newHub returns a hub that starts at h.
 func (s *Store) newHub(h head) *watch.Hub {
-	return watch.New(replayer{s, h.epoch}.read, store.Position{Epoch: h.epoch, Revision: h.revision}, watch.Options{})
+	return watch.New(epochLog{s, h.epoch}.read, store.Position{Epoch: h.epoch, Revision: h.revision}, watch.Options{})
 }
 
-// advance publishes changes that this process has committed itself, when they are
-// the next ones; else the log is read.
-func (s *Store) advance(before head, changes []store.Change) {
+// publishOwn publishes changes that this process has committed, if they are the next ones.
+// Otherwise the poller reads them from the log.
+func (s *Store) publishOwn(before head, changes []store.Change) {
 	if len(changes) == 0 {
 		return
 	}
@@ -33,7 +34,7 @@ func (s *Store) advance(before head, changes []store.Change) {
 	signal(s.wake)
 }
 
-// poll publishes everything that was committed before it was called.
+// poll publishes everything that was committed before the call.
 func (s *Store) poll(ctx context.Context) error {
 	select {
 	case s.polling <- struct{}{}:
@@ -43,42 +44,42 @@ func (s *Store) poll(ctx context.Context) error {
 	defer func() { <-s.polling }()
 	for {
 		before := s.hub.Load().Position()
-		c, err := s.replayInTime(ctx, before.Revision)
+		c, err := s.readNews(ctx, before.Revision)
 		if err != nil {
 			return err
 		}
-		if done, err := s.take(before, c); done || err != nil {
+		if done, err := s.publishChunk(before, c); done || err != nil {
 			return err
 		}
 	}
 }
 
-// replayInTime reads a chunk of the log for the hub. Its limit is for a connection
-// that fell silent, which must not keep the right to read from everybody.
-func (s *Store) replayInTime(ctx context.Context, after store.Revision) (chunk, error) {
-	limited, cancel := context.WithTimeout(ctx, s.options.times.turn)
+// readNews reads a chunk of the log for the hub. Its time limit is for a connection that no
+// longer answers, so that other pollers get their chance.
+func (s *Store) readNews(ctx context.Context, after store.Revision) (chunk, error) {
+	limited, cancel := context.WithTimeout(ctx, s.options.times.lock)
 	defer cancel()
 	c, err := s.replay(limited, "", after, math.MaxInt64)
 	return c, late(ctx, limited, err)
 }
 
-// take publishes a chunk that was read after a position, and reports whether it was
+// publishChunk publishes a chunk that was read after a position. It reports whether the chunk was
 // the last.
-func (s *Store) take(before store.Position, c chunk) (done bool, err error) {
+func (s *Store) publishChunk(before store.Position, c chunk) (done bool, err error) {
 	s.publish.Lock()
 	defer s.publish.Unlock()
 	h := s.hub.Load()
 	switch {
 	case c.head.epoch != before.Epoch, c.head.revision < before.Revision:
-		// Another history: the database was restored, or lost what it had acknowledged.
+		// Another history: the database was restored, or lost acknowledged commits.
 		s.replaceHub(c.head)
 		return true, nil
-	case c.head.compacted > h.Position().Revision: // now, as the committer may have been here
-		// This process was away for so long that the log has been dropped.
+	case c.head.compacted > h.Position().Revision: // the committer may have published meanwhile
+		// The log no longer reaches back to the last revision that this process knows.
 		s.replaceHub(c.head)
 		return true, nil
 	}
-	last := h.Position().Revision // the committer may have been here
+	last := h.Position().Revision // the committer may have published meanwhile
 	for i, change := range c.changes {
 		if change.Position.Revision > last {
 			h.Publish(c.changes[i:]...)
@@ -88,10 +89,10 @@ func (s *Store) take(before store.Position, c chunk) (done bool, err error) {
 	return c.through >= c.head.revision, nil
 }
 
-// replaceHub ends all watches, which are told that their position is gone.
+// replaceHub ends all watches. They report that their position is gone.
 func (s *Store) replaceHub(h head) { s.hub.Swap(s.newHub(h)).Close() }
 
-// follow is the poller: it publishes what other processes commit.
+// follow is the poller, which publishes the commits of other processes.
 func (s *Store) follow() {
 	ticker := time.NewTicker(s.options.Poll)
 	defer ticker.Stop()
@@ -113,31 +114,24 @@ func (s *Store) follow() {
 	}
 }
 
-// The bounds of the time between two attempts to listen.
-const (
-	listenAgain   = 100 * time.Millisecond
-	listenSeldom  = 10 * time.Second
-	listenTimeout = 30 * time.Second
-)
+// listenRetry is the delay between two attempts to listen.
+var listenRetry = backoff.Exponential{Min: 100 * time.Millisecond, Max: 10 * time.Second}
 
-// listen keeps a connection of its own that wakes the poller up. It is a
-// convenience: without it the poller looks by itself.
+const listenTimeout = 30 * time.Second
+
+// listen wakes the poller on notifications. It only saves time: the poller reads the log
+// periodically in any case.
 func (s *Store) listen() {
-	pause := listenAgain
-	for s.ctx.Err() == nil {
-		if s.hear() {
-			pause = listenAgain
+	for failures := 0; s.ctx.Err() == nil; failures++ {
+		if s.listenOnce() {
+			failures = 0
 		}
-		select {
-		case <-time.After(pause):
-		case <-s.ctx.Done():
-		}
-		pause = min(2*pause, listenSeldom)
+		_ = backoff.Sleep(s.ctx, listenRetry.Delay(failures))
 	}
 }
 
-// hear listens until the connection ends, and reports whether there was one.
-func (s *Store) hear() bool {
+// listenOnce listens until the connection ends. It reports whether there was a connection.
+func (s *Store) listenOnce() bool {
 	conn, err := s.listener()
 	if err != nil {
 		return false
@@ -145,9 +139,9 @@ func (s *Store) hear() bool {
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), time.Second)
 		defer cancel()
-		_ = conn.Close(ctx) // it is of no use any more, however it ends
+		_ = conn.Close(ctx) // the connection is useless, so the error does not matter
 	}()
-	signal(s.wake) // what was committed meanwhile was not heard
+	signal(s.wake) // notifications may have been missed
 	for {
 		n, err := conn.WaitForNotification(s.ctx)
 		if err != nil {
@@ -178,46 +172,4 @@ func (s *Store) listener() (*pgx.Conn, error) {
 		return nil, err
 	}
 	return conn, nil
-}
-
-// trimRows is how many old records are dropped in one statement.
-const trimRows = 2000
-
-// sweepAfter is how many times [Options.Poll] passes until old records are looked
-// for without a compaction of this process: those that another one left, or that
-// somebody had locked, or that could not be dropped because of an error.
-const sweepAfter = 20
-
-// sweep drops compacted records, a few at a time. It needs no turn: nobody reads
-// them any more.
-func (s *Store) sweep() {
-	ticker := time.NewTicker(sweepAfter * min(s.options.Poll, time.Minute))
-	defer ticker.Stop()
-	for {
-		from, n, err := int64(-1), int64(trimRows), error(nil)
-		for err == nil && n == trimRows {
-			from, n, err = s.trim(from)
-		}
-		select {
-		case <-s.janitor:
-		case <-ticker.C:
-		case <-s.ctx.Done():
-			return
-		}
-	}
-}
-
-// trim drops some of the records after a revision, and returns how many, and after
-// which revision there may be more. Up to where they are old only the database
-// knows: this process may have known another history of it.
-func (s *Store) trim(from int64) (next, n int64, err error) {
-	ctx, cancel := context.WithTimeout(s.ctx, s.options.times.turn)
-	defer cancel()
-	var last int64
-	var b pgx.Batch
-	b.Queue(textOpen)
-	b.Queue(s.sql.trim, from, int64(trimRows)).QueryRow(func(row pgx.Row) error { return row.Scan(&n, &last) })
-	b.Queue("commit")
-	err = s.pool.SendBatch(ctx, &b).Close()
-	return max(from, last-1), n, err // the commit at last may have more
 }

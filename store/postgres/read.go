@@ -12,27 +12,27 @@ import (
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
-// head is where the store stands.
+// head is the current state of the store.
 type head struct {
 	format              int32
 	epoch               string
 	compacted, revision store.Revision
 }
 
-// targets are what a head is scanned into.
+// targets returns the scan targets for a head.
 func (h *head) targets(more ...any) []any {
 	return append([]any{&h.format, &h.epoch, &h.compacted, &h.revision}, more...)
 }
 
-// check tells whether position can be read.
+// check returns the reason why position cannot be read, or nil.
 func (h *head) check(p store.Position) error {
 	switch {
 	case p.Epoch != "" && p.Epoch != h.epoch:
-		return fmt.Errorf("%w: it is of epoch %.64q and the store of %q", store.ErrGone, p.Epoch, h.epoch)
+		return fmt.Errorf("%w: the position has epoch %.64q, the store has %q", store.ErrGone, p.Epoch, h.epoch)
 	case p.Revision > h.revision:
 		return &store.FutureError{Asked: p.Revision, Current: h.revision}
 	case p.Revision < h.compacted:
-		return fmt.Errorf("%w: revision %d, everything before %d was compacted", store.ErrGone, p.Revision, h.compacted)
+		return fmt.Errorf("%w: revision %d, the history starts at %d", store.ErrGone, p.Revision, h.compacted)
 	}
 	return nil
 }
@@ -49,7 +49,7 @@ func (s *Store) get(ctx context.Context, key string) (store.Entry, error) {
 	}
 	defer s.calls.leave()
 	e, err := s.getFrom(ctx, s.pool, key)
-	return e, s.because(ctx, err)
+	return e, s.cause(ctx, err)
 }
 
 // querier is a pool, or a transaction.
@@ -84,23 +84,23 @@ func (s *Store) list(ctx context.Context, q store.Query) (store.Page, error) {
 		return store.Page{}, err
 	}
 	page, err := s.page(ctx, q)
-	return page, s.because(ctx, err)
+	return page, s.cause(ctx, err)
 }
 
-// keyRange returns the first key that q selects, and one behind the last.
+// keyRange returns the first key that q selects, and a key after the last.
 func keyRange(q store.Query) (from, end []byte) {
 	from = []byte(q.Prefix)
 	if q.After >= q.Prefix {
-		from = append([]byte(q.After), 0) // the smallest key that is greater
+		from = append([]byte(q.After), 0) // the next greater key
 	}
 	return from, successor(q.Prefix)
 }
 
-// page reads a page and where the store stands in one statement: one snapshot.
+// page reads a page and the head in one statement, that is in one snapshot.
 func (s *Store) page(ctx context.Context, q store.Query) (page store.Page, err error) {
-	var limit *int64 // NULL is none
+	var limit *int64 // NULL means none
 	if q.Limit > 0 && q.Limit < math.MaxInt {
-		one := int64(q.Limit) + 1 // tells whether more follow
+		one := int64(q.Limit) + 1 // one more tells whether entries follow
 		limit = &one
 	}
 	from, end := keyRange(q)
@@ -149,8 +149,8 @@ func (s *Store) page(ctx context.Context, q store.Query) (page store.Page, err e
 	return page, nil
 }
 
-// Count implements [store.Counter]. The server looks at each entry that it counts,
-// and at an earlier revision at the keys that changed since.
+// Count implements [store.Counter]. The server visits each entry that it counts, and at an
+// earlier revision also the keys that changed since.
 func (s *Store) Count(ctx context.Context, q store.Query) (int, error) {
 	n, err := s.count(ctx, q)
 	return n, store.Wrap("count", q.Prefix, err)
@@ -164,7 +164,7 @@ func (s *Store) count(ctx context.Context, q store.Query) (int, error) {
 	if err := q.Check(); err != nil {
 		return 0, err
 	}
-	var limit *int64 // NULL is none
+	var limit *int64 // NULL means none
 	if q.Limit > 0 {
 		some := int64(q.Limit)
 		limit = &some
@@ -185,24 +185,24 @@ func (s *Store) count(ctx context.Context, q store.Query) (int, error) {
 		err = h.check(q.At)
 	}
 	if err != nil {
-		return 0, s.because(ctx, err)
+		return 0, s.cause(ctx, err)
 	}
 	return n, nil
 }
 
-// known refuses the head of a store that this driver cannot go on with.
+// known returns an error if this driver cannot use the store any more.
 func (h *head) known() error {
 	if h.epoch == "" {
-		return fmt.Errorf("%w: the table meta has no row", ErrCorrupt)
+		return fmt.Errorf("%w: table meta has no row", ErrCorrupt)
 	}
 	if h.format != format {
-		return fmt.Errorf("%w: the schema is of format %d by now, this driver knows %d", ErrFormat, h.format, format)
+		return fmt.Errorf("%w: the schema now has format %d, this driver supports %d", ErrFormat, h.format, format)
 	}
 	return nil
 }
 
-// checkedRead answers a transaction without operations: conditions and revision
-// are of one snapshot, so it needs no turn.
+// checkedRead evaluates the conditions of a transaction without operations. They and the revision
+// are of one snapshot, so it needs no writer lock.
 func (s *Store) checkedRead(ctx context.Context, conditions []store.Condition) (store.Revision, error) {
 	keys := make([][]byte, len(conditions))
 	for i, c := range conditions {
@@ -212,8 +212,8 @@ func (s *Store) checkedRead(ctx context.Context, conditions []store.Condition) (
 	if err != nil {
 		return 0, err
 	}
-	there := map[string]*store.Entry{}
-	h, err := readRows(rows, there)
+	found := map[string]*store.Entry{}
+	h, err := readRows(rows, found)
 	if err == nil {
 		err = h.known()
 	}
@@ -221,15 +221,15 @@ func (s *Store) checkedRead(ctx context.Context, conditions []store.Condition) (
 		return 0, err
 	}
 	for _, c := range conditions {
-		if !c.Holds(there[c.Key]) {
-			return 0, &store.ConflictError{Condition: c, Current: there[c.Key]}
+		if !c.Holds(found[c.Key]) {
+			return 0, &store.ConflictError{Condition: c, Current: found[c.Key]}
 		}
 	}
 	return h.revision, nil
 }
 
-// readRows reads a head, and the entries that were asked for into there.
-func readRows(rows pgx.Rows, there map[string]*store.Entry) (h head, err error) {
+// readRows reads a head, and adds the requested entries to found.
+func readRows(rows pgx.Rows, found map[string]*store.Entry) (h head, err error) {
 	defer rows.Close()
 	var key, value []byte
 	var revision *int64
@@ -239,15 +239,15 @@ func readRows(rows pgx.Rows, there map[string]*store.Entry) (h head, err error) 
 			return h, err
 		}
 		if revision != nil {
-			there[string(key)] = &store.Entry{Key: string(key), Value: value, Revision: store.Revision(*revision)}
+			found[string(key)] = &store.Entry{Key: string(key), Value: value, Revision: store.Revision(*revision)}
 			value = nil
 		}
 	}
 	return h, rows.Err()
 }
 
-// successor returns the smallest key that is greater than every key with prefix.
-// Keys are shorter than maxKey+1, so a run of 0xff of that length is above all.
+// successor returns the smallest key that is greater than every key with prefix. Keys have at
+// most maxKey bytes, so maxKey+1 bytes of 0xff are greater than all.
 func successor(prefix string) []byte {
 	end := []byte(prefix)
 	for i := len(end) - 1; i >= 0; i-- {

@@ -9,15 +9,15 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// statements are the texts for one schema.
+// statements holds the SQL statements for one schema.
 type statements struct {
-	schema  string // as it was given
+	schema  string // unquoted
 	channel string // of notifications
 
-	begin, lock, eject, head, rows, rowsWithin, sizes, lockPut, lockDelete string
-	insert, update, remove, log, compact                                   string
-	get, list, listAt, count, countAt, replay                              string
-	waitPut, waitDelete, pass, hold, trim                                  string
+	begin, lock, terminate, head, rows, rowsWithin, sizes, lockPut, lockDelete string
+	insert, update, remove, log, compact                                       string
+	get, list, listAt, count, countAt, replay                                  string
+	waitPut, waitDelete, queueHold, hold, trim                                 string
 }
 
 func newStatements(schema string, t times) *statements {
@@ -33,40 +33,40 @@ func newStatements(schema string, t times) *statements {
 		"{commit}", milliseconds(t.commit),
 	).Replace
 	for text, target := range map[string]*string{
-		textBegin: &s.begin, textHead: &s.head, textLock: &s.lock, textEject: &s.eject, textRows: &s.rows, textRowsWithin: &s.rowsWithin, textSizes: &s.sizes, textLockPut: &s.lockPut, textLockDelete: &s.lockDelete,
+		textBegin: &s.begin, textHead: &s.head, textLock: &s.lock, textTerminate: &s.terminate, textRows: &s.rows, textRowsWithin: &s.rowsWithin, textSizes: &s.sizes, textLockPut: &s.lockPut, textLockDelete: &s.lockDelete,
 		textInsert: &s.insert, textUpdate: &s.update, textRemove: &s.remove, textLog: &s.log, textCompact: &s.compact,
 		textGet: &s.get, textList: &s.list, textListAt: &s.listAt, textCount: &s.count, textCountAt: &s.countAt, textReplay: &s.replay,
-		textWaitPut: &s.waitPut, textWaitDelete: &s.waitDelete, textPass: &s.pass, textHold: &s.hold, textTrim: &s.trim,
+		textWaitPut: &s.waitPut, textWaitDelete: &s.waitDelete, textQueueHold: &s.queueHold, textHold: &s.hold, textTrim: &s.trim,
 	} {
-		*target = named(named(text)) // {from} names the schema
+		*target = named(named(text)) // {from} contains {schema}
 	}
 	return s
 }
 
-// The head is where the store stands. The revision is that of the last row of the
-// log: a row that only ever gets a successor costs a reader one step in an index,
-// whatever old transactions keep alive, while the versions of a counter would pile
-// up behind it. When the log is empty, it is the compacted revision.
+// The head describes the current state of the store. Its revision is the revision of the last row
+// of the log, or the compacted one if the log is empty. The log only grows at its end, so a
+// reader finds the row with one step in an index. Old versions of a counter row would pile up
+// while a long transaction of another program keeps them alive.
 const (
 	headColumns = `m.format, m.epoch, m.compacted, greatest(m.compacted, (SELECT l.revision FROM {schema}.log l ORDER BY l.revision DESC LIMIT 1))`
 	headTables  = `{schema}.meta m`
 )
 
 const (
-	// Settings of this transaction, overriding those of the role: the lock timeout ($1), and
-	// a timeout that ends the turn of a process which stops in the middle.
+	// Settings of this transaction that override those of the role: the lock timeout ($1), and a
+	// timeout that ends the transaction of a process that stops in the middle.
 	textBegin = `SELECT set_config('lock_timeout', $1, true), set_config('statement_timeout', '0', true),
 	set_config('idle_in_transaction_session_timeout', '{stall}', true),
 	set_config('synchronous_commit', CASE WHEN current_setting('synchronous_commit') IN ('off', 'local', 'remote_write') THEN 'on' ELSE current_setting('synchronous_commit') END, true)`
 
 	// The writer lock. Only roles that may write to the store may lock the row. The next
-	// statement sees what the previous holder wrote.
+	// statement sees the writes of the previous holder.
 	textLock = `SELECT FROM {schema}.meta FOR NO KEY UPDATE`
 
-	// The server's own timer for idle transactions does not run while a message, or a
-	// batch of them, is incomplete: a process that stops there would keep its turn. It
-	// has no use for it any more when its commit took longer than the limit.
-	textEject = `SELECT pg_terminate_backend(a.pid) FROM {schema}.meta m JOIN pg_stat_activity a ON a.backend_xid = m.xmax
+	// The idle timeout of the server does not run while a message, or a batch of messages, is
+	// incomplete, so a process that stops there would keep the writer lock. If its commit takes
+	// longer than the limit, its outcome is unknown to it in any case.
+	textTerminate = `SELECT pg_terminate_backend(a.pid) FROM {schema}.meta m JOIN pg_stat_activity a ON a.backend_xid = m.xmax
 	WHERE a.datname = current_database() AND a.state = 'active'
 	AND a.wait_event IN ('ClientRead', 'ClientWrite') AND a.query_start < clock_timestamp() - interval '{commit}'`
 
@@ -75,7 +75,7 @@ const (
 	// Head and entries in one snapshot.
 	textRows = `SELECT {head}, s.key, s.value, s.revision FROM {from} LEFT JOIN {schema}.state s ON s.key = ANY($1::bytea[])`
 
-	// The same, but without values (NULL) when these are larger together than a bound.
+	// The same, but with NULL for all values if they exceed a size together.
 	textRowsWithin = `SELECT {head}, s.key, CASE WHEN s.total <= $2::int8 THEN s.value END, s.revision FROM {from} LEFT JOIN (
 	SELECT key, value, revision, sum(octet_length(value)) OVER () AS total FROM {schema}.state WHERE key = ANY($1::bytea[])
 ) s ON true`
@@ -99,8 +99,8 @@ const (
 	SELECT key, value, revision FROM {schema}.state WHERE key >= $1::bytea AND key < $2::bytea ORDER BY key LIMIT $3::int8
 ) s ON true ORDER BY s.key`
 
-	// As of a revision: what has not changed since is in the state; of the rest the
-	// first change since tells what was before.
+	// At an earlier revision: unchanged entries are in state. For a changed key, its first change
+	// since has the entry before.
 	textListAt = `SELECT {head}, s.key, s.value, s.revision FROM {from} LEFT JOIN LATERAL (
 	(SELECT key, value, revision FROM {schema}.state
 		WHERE key >= $1::bytea AND key < $2::bytea AND revision <= $4::int8 ORDER BY key LIMIT $3::int8)
@@ -112,7 +112,7 @@ const (
 	ORDER BY key LIMIT $3::int8
 ) s ON true ORDER BY s.key`
 
-	// The same, only counted.
+	// The same, counted only.
 	textCount = `SELECT {head}, (SELECT count(*) FROM (
 	SELECT FROM {schema}.state WHERE key >= $1::bytea AND key < $2::bytea LIMIT $3::int8
 ) s) FROM {from}`
@@ -126,8 +126,8 @@ const (
 	LIMIT $3::int8
 ) s) FROM {from}`
 
-	// The log keeps of each change what was before it. What it wrote is in the state,
-	// or is what was before the next change of the key.
+	// The log has the entry before each change. The value that the change wrote is in state, or
+	// is the entry before the next change of the key.
 	textReplay = `SELECT {head}, c.revision, c.key, c.deleted, c.prev_revision, c.prev_value, c.value, c.last FROM {from} LEFT JOIN LATERAL (
 	SELECT l.revision, l.seq, l.key, l.deleted, l.prev_revision, l.prev_value, coalesce(s.value, n.prev_value) AS value,
 		sum(octet_length(l.key) + coalesce(octet_length(l.prev_value), 0) + coalesce(octet_length(s.value), octet_length(n.prev_value), 0))
@@ -142,9 +142,9 @@ const (
 	textWaitPut    = `SELECT FROM {schema}.state WHERE key = ANY($1::bytea[]) ORDER BY key FOR NO KEY UPDATE`
 	textWaitDelete = `SELECT FROM {schema}.state WHERE key = ANY($1::bytea[]) ORDER BY key FOR UPDATE`
 
-	// A hold queues behind a waiting deletion, which has locked the row FOR NO KEY UPDATE. A
-	// transaction that holds the entry already does not: the deletion waits for it.
-	textPass = `SELECT FROM {schema}.state WHERE key = $1::bytea
+	// A hold waits behind a waiting deletion, which has locked the row FOR NO KEY UPDATE. A
+	// transaction that holds the entry already does not wait, because the deletion waits for it.
+	textQueueHold = `SELECT FROM {schema}.state WHERE key = $1::bytea
 	AND position($2::text IN coalesce(current_setting('nslifecycle.held', true), '')) = 0 FOR SHARE`
 	textHold = `SELECT 1, set_config('nslifecycle.held', concat(current_setting('nslifecycle.held', true), ' ', $2::text), true)
 	FROM {schema}.state WHERE key = $1::bytea FOR KEY SHARE`
@@ -156,18 +156,18 @@ const (
 SELECT count(*), coalesce(max(revision), 0) FROM gone`
 )
 
-// milliseconds writes d for the server.
+// milliseconds formats d for the server.
 func milliseconds(d time.Duration) string { return fmt.Sprintf("%dms", d.Milliseconds()) }
 
-// hash64 is stable, so that processes of all versions use the same channel.
+// hash64 never changes, so that processes of all versions use the same channel.
 func hash64(kind, text string) int64 {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte("nslifecycle/" + kind + "/" + text)) // never fails
 	return int64(h.Sum64())
 }
 
-// holdMark returns the mark of an entry in the list of entries that a host's transaction
-// holds.
+// holdMark returns the mark of an entry in the setting that lists the entries held by a
+// transaction.
 func (s *statements) holdMark(key string) string {
 	return fmt.Sprintf("%016x", uint64(hash64(s.schema, key)))
 }

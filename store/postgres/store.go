@@ -25,7 +25,7 @@ var (
 )
 
 const (
-	maxKey        = 2048 // what an entry of a B-tree index takes, with room to spare
+	maxKey        = 2048 // an entry of a B-tree index has at most about 2.7 KB
 	maxOperations = 8192
 )
 
@@ -36,65 +36,64 @@ var limits = store.Limits{
 	Bytes:      16 << 20,
 }
 
-// times are limits of time, which tests shorten; zero is the default.
-type times struct{ stall, turn, slice, commit time.Duration }
+// times are time limits, which tests shorten. Zero means the default.
+type times struct{ stall, lock, slice, commit time.Duration }
 
 func (t times) withDefaults() times {
 	return times{
 		stall:  cmp.Or(t.stall, stallLimit),
-		turn:   cmp.Or(t.turn, turnLimit),
+		lock:   cmp.Or(t.lock, lockLimit),
 		slice:  cmp.Or(t.slice, waitSlice),
 		commit: cmp.Or(t.commit, commitLimit),
 	}
 }
 
 const (
-	// stallLimit is how long the server lets a process keep its turn without a word,
-	// and how long a process waits for a connection before it looks for another.
+	// stallLimit is how long the server lets an idle process keep the writer lock, and how long a
+	// process waits for a connection before it tries another.
 	stallLimit = 10 * time.Second
-	// turnLimit is how long a process waits for its turn before it looks whether its
-	// connection is still alive.
-	turnLimit = 30 * time.Second
-	// waitSlice is how long a transaction waits for held entries at a stretch, before
-	// another one has its connection.
+	// lockLimit is how long a process waits for the writer lock before it checks whether its
+	// connection is alive.
+	lockLimit = 30 * time.Second
+	// waitSlice is how long a blocked transaction uses a connection before another one gets it.
 	waitSlice = time.Second
-	// commitLimit is how long a commit may take before its outcome counts as unknown.
+	// commitLimit bounds the time of a commit. After that its outcome is unknown.
 	commitLimit = 30 * time.Second
 )
 
-// Store is a schema of a database, seen from this process. See [store.Store] for
-// its methods, which any number of goroutines may call at once.
+// Store is one process's handle on a schema. See [store.Store] for its methods, which any number
+// of goroutines may call at once.
 type Store struct {
 	pool    *pgxpool.Pool
 	ownPool bool
 	options Options
 	sql     *statements
 
-	ctx     context.Context // ends when the store is closed
+	ctx     context.Context // ends when the store closes
 	cancel  context.CancelFunc
 	calls   calls // reads in progress
 	close   sync.Once
 	running sync.WaitGroup // goroutines of the store
 
 	queue *groupcommit.Queue[*transaction]
-	slots chan struct{} // for transactions that wait for entries
-	long  chan struct{} // for those that wait long: one less
+	slots chan struct{} // connections for blocked transactions
+	long  chan struct{} // of these, the connections for long waits: one less
 
-	hub     atomic.Pointer[watch.Hub] // of the present epoch
-	publish sync.Mutex                // guards what is published to the hub, and its replacement
-	polling chan struct{}             // one token: the right to read the log for the hub
-	wake    chan struct{}             // one token: there may be news in the log
-	janitor chan struct{}             // one token: there may be old records to drop
+	hub      atomic.Pointer[watch.Hub] // of the current epoch
+	publish  sync.Mutex                // guards calls of Publish and the replacement of the hub
+	polling  chan struct{}             // one token: the right to read the log for the hub
+	wake     chan struct{}             // one token: the log may have new records
+	trimSoon chan struct{}             // one token: there may be old records to drop
 }
 
 // Limits returns the bounds of keys, values and transactions: keys of 2 KiB,
 // values of 8 MiB, 8192 operations and 16 MiB in a transaction.
 func (s *Store) Limits() store.Limits { return limits }
 
-// Watch implements [store.Store]. A watch outlives a restart of the server: it
-// waits until the log can be read again, also when it begins meanwhile. It ends
-// with an error when waiting is of no use: when its position is gone, the role may
-// not read, or the schema is damaged, missing or of another version.
+// Watch implements [store.Store]. A watch outlives a restart of the server: it waits until the
+// log can be read again, even if the restart comes before its first change. It ends with an error
+// if waiting cannot help: if its position is gone, the role lacks the privilege to read, or the
+// schema is damaged, missing or of another version.
 func (s *Store) Watch(ctx context.Context, prefix string, after store.Position) iter.Seq2[store.Change, error] {
 	return func(yield func(store.Change, error) bool) {
 		h, err := s.begin(ctx)
@@ -113,8 +112,8 @@ func (s *Store) Watch(ctx context.Context, prefix string, after store.Position) 
 	}
 }
 
-// begin returns the hub for a new watch, when it has reached what the database is
-// at: so what was acknowledged before, by any process, is before now.
+// begin returns the hub for a new watch. The hub then has every commit that any process
+// acknowledged before the call.
 func (s *Store) begin(ctx context.Context) (*watch.Hub, error) {
 	if err := s.persist(ctx, s.poll); err != nil {
 		return nil, err
@@ -122,8 +121,8 @@ func (s *Store) begin(ctx context.Context) (*watch.Hub, error) {
 	return s.hub.Load(), nil
 }
 
-// Close implements [store.Store]. It waits for the commit that is on its way;
-// transactions that were not submitted are refused. The pool of [New] stays open.
+// Close implements [store.Store]. It waits for the commit in progress and refuses transactions
+// that were not submitted. The pool of [New] stays open.
 func (s *Store) Close() error {
 	s.close.Do(func() {
 		s.queue.Close()
@@ -140,7 +139,7 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// enter begins a call, which ends with calls.leave.
+// enter begins a call, which calls.leave ends.
 func (s *Store) enter(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -151,8 +150,9 @@ func (s *Store) enter(ctx context.Context) error {
 	return nil
 }
 
-// because returns the cause when err came of the end of ctx or of the store.
-func (s *Store) because(ctx context.Context, err error) error {
+// cause returns the cause of a failed call: the end of ctx or of the store, or err with an
+// explanation.
+func (s *Store) cause(ctx context.Context, err error) error {
 	switch {
 	case err == nil:
 		return nil
@@ -164,7 +164,7 @@ func (s *Store) because(ctx context.Context, err error) error {
 	return refusal(err)
 }
 
-// calls counts what runs inside the store.
+// calls counts the calls in progress.
 type calls struct {
 	mu     sync.Mutex
 	n      int

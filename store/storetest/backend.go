@@ -1,5 +1,5 @@
-// Package storetest is the contract of [store.Store] as runnable cases. A custom
-// backend is right when they pass:
+// Package storetest checks the contract of [store.Store] as runnable cases. A custom backend is
+// correct if they pass:
 //
 //	func TestConformance(t *testing.T) {
 //		storetest.Run(t, func(t testing.TB) storetest.Backend {
@@ -7,10 +7,9 @@
 //		})
 //	}
 //
-// Every failure says what was expected and why callers depend on it. The package
-// also offers benchmarks that every driver shares ([Bench]), a wrapper that injects
-// faults into any store ([Inject]), and a linearizability check for recorded
-// histories ([Recorder]).
+// Every failure names the promise and the reason why callers depend on it. The package also
+// offers benchmarks that every driver shares ([Bench]), a wrapper that injects faults into any
+// store ([Inject]), and a linearizability check for recorded histories ([Recorder]).
 package storetest
 
 import (
@@ -22,54 +21,49 @@ import (
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
-// Backend is a store under test and what its harness can do with it. A capability
-// is declared here, never guessed; a case that needs one which is not declared is
-// skipped by name.
+// Backend is a store under test with the capabilities of its harness. Capabilities are declared,
+// never guessed. A case that needs an undeclared one is skipped by name.
 //
-// The functions are called from one goroutine at a time. [Run] closes every store
-// it was given, so a harness need not, and may close it again.
+// The suite calls the functions from one goroutine at a time. [Run] closes every store it
+// received. The harness may close it again.
 type Backend struct {
-	// Store is empty and used by nobody else.
+	// Store is empty and has no other user.
 	Store store.Store
 
-	// Limits is what the store declares with [store.Limiter]. Zero: it declares no
-	// limits.
+	// Limits are the limits that the store declares with [store.Limiter], if any.
 	Limits store.Limits
 
-	// Compacts says that every store of this backend is a [store.Compactor].
+	// Compacts declares that every store of this backend is a [store.Compactor].
 	Compacts bool
 
-	// Counts says that every store of this backend is a [store.Counter].
+	// Counts declares that every store of this backend is a [store.Counter].
 	Counts bool
 
-	// History bounds the history that the store keeps by itself: a position that
-	// lies more than History commits of one small entry back is gone, one that lies
-	// less than a quarter of it back is still there. At least 256. Zero: not
-	// declared.
+	// History bounds the history that the store keeps by itself. A position more than History
+	// commits of one small entry back is gone; a position less than a quarter of that back is
+	// available. At least 256. Zero: not declared.
 	History int
 
-	// Second opens another handle on the same data, as another process would.
+	// Second opens another handle on the same data, like another process.
 	Second func(context.Context) (store.Store, error)
 
-	// Reopen ends the latest store as a crash would, or as close to one as the
-	// harness can get, and opens the same data again.
+	// Reopen ends the latest store like a crash, or as close to one as the harness can get, and
+	// opens the same data again.
 	Reopen func(context.Context) (store.Store, error)
 
-	// NewEpoch opens the data as after a restore from a backup: as it is now, but as
-	// another history.
+	// NewEpoch opens the current data like after a restore from a backup, as another history.
 	NewEpoch func(context.Context) (store.Store, error)
 
-	// Deep opens another empty store, which keeps a history of at least 25,000 commits of
-	// one small entry.
+	// Deep opens another empty store with a history of at least 25,000 commits of one small
+	// entry.
 	Deep func(context.Context) (store.Store, error)
 
-	// Slow says that a commit takes milliseconds (a disk, a network): the cases are
-	// made smaller and get longer deadlines.
+	// Slow declares that a commit takes milliseconds (a disk, a network). The cases are then
+	// smaller and have longer deadlines.
 	Slow bool
 }
 
-// Open makes one [Backend] for one case or benchmark. What it registers with
-// t.Cleanup runs after the case.
+// Open makes one [Backend] for one case or benchmark. Its t.Cleanup functions run after the case.
 type Open func(t testing.TB) Backend
 
 // capability names a field of Backend that a case needs.
@@ -118,10 +112,10 @@ func (b Backend) missing(needs []capability) capability {
 	return ""
 }
 
-// leastHistory is the least Backend.History: the cases rely on a quarter of it.
+// leastHistory is the smallest Backend.History, of which cases use a quarter.
 const leastHistory = 256
 
-// check refuses a declaration that the store contradicts.
+// check returns an error if a declaration contradicts the store.
 func (b Backend) check() error {
 	switch {
 	case b.Store == nil:
@@ -129,7 +123,7 @@ func (b Backend) check() error {
 	case b.History != 0 && b.History < leastHistory:
 		return errors.New("Backend.History is less than 256: the cases need a quarter of it to be kept")
 	case store.LimitsOf(b.Store) != b.Limits:
-		return errors.New("Backend.Limits differs from what the store declares as a store.Limiter")
+		return errors.New("Backend.Limits differs from the limits that the store declares as a store.Limiter")
 	}
 	if _, ok := b.Store.(store.Compactor); b.Compacts && !ok {
 		return errors.New("Backend.Compacts is declared, but the store is no store.Compactor")
@@ -140,7 +134,7 @@ func (b Backend) check() error {
 	return nil
 }
 
-// deadline bounds one case: a broken driver tends to hang.
+// deadline bounds one case, because a broken driver tends to hang.
 func (b Backend) deadline() time.Duration {
 	if b.Slow {
 		return 2 * time.Minute
@@ -148,8 +142,8 @@ func (b Backend) deadline() time.Duration {
 	return 30 * time.Second
 }
 
-// patience is how long a case waits for one change of a watch, so that a driver which never
-// delivers it fails the case long before the deadline.
+// patience bounds the wait for one change of a watch, so that a driver that never delivers it
+// fails the case long before the deadline.
 func (b Backend) patience() time.Duration {
 	if b.Slow {
 		return 15 * time.Second
@@ -157,8 +151,8 @@ func (b Backend) patience() time.Duration {
 	return 5 * time.Second
 }
 
-// Run checks the contract of [store.Store], one subtest per case. Every case has a
-// store of its own from open, and a deadline.
+// Run checks the contract of [store.Store] with one subtest per case. Every case has its own
+// store from open, and a deadline.
 func Run(t *testing.T, open Open) {
 	for _, c := range cases() {
 		t.Run(c.name, func(t *testing.T) {
@@ -167,7 +161,7 @@ func Run(t *testing.T, open Open) {
 				t.Fatal("storetest: ", err)
 			}
 			if need := b.missing(c.needs); need != "" {
-				_ = b.Store.Close() // the skip is the news here
+				_ = b.Store.Close() // the test is skipped in any case
 				t.Skipf("the backend does not declare the capability %s", need)
 			}
 			if failures := c.try(b, b.deadline()); len(failures) > 0 {

@@ -14,14 +14,14 @@ func backlogCases() []testcase {
 	return []testcase{
 		{
 			name:  "a backlog larger than any chunk",
-			want:  "watches that catch up over thousands of commits yield every one, whole and in order; of a quiet prefix its few, then a bookmark",
-			why:   "replays are read in chunks; a chunk that ends within a transaction, or that has nothing for the watch, must not lose what follows",
+			want:  "watches that catch up over thousands of commits yield each of them completely and in order; a watch of a quiet prefix yields its few commits and a bookmark",
+			why:   "drivers read the log in chunks; a chunk that ends within a transaction, or that has nothing for the watch, must not lose later changes",
 			needs: []capability{needDeep},
 			run:   backlog,
 		}, {
 			name: "no bookmark ahead of a catch-up that ends",
 			want: "a watch whose context ends while it catches up yields no bookmark at or after a change that it has not delivered",
-			why:  "the caller resumes at that bookmark; what lies between is lost for ever",
+			why:  "the caller resumes at that bookmark and never sees the changes in between",
 			run:  catchUpEnds,
 		},
 	}

@@ -13,8 +13,8 @@ import (
 // benchValue is the size of a value in the benchmarks: a small object as JSON.
 const benchValue = 512
 
-// Bench measures what the library asks most of a store, so that drivers can be
-// compared. Every benchmark has a store of its own from open.
+// Bench measures the most frequent operations of the library, so that drivers can be compared.
+// Every benchmark has its own store from open.
 func Bench(b *testing.B, open Open) {
 	for _, bench := range []struct {
 		name string
@@ -44,7 +44,7 @@ func Bench(b *testing.B, open Open) {
 	}
 }
 
-// benchKeys is how many entries the reading benchmarks find.
+// benchKeys is the number of entries for the read benchmarks.
 const benchKeys = 2000
 
 func benchFill(b *testing.B, s store.Store) {
@@ -147,7 +147,7 @@ func benchUpdate(b *testing.B, s store.Store, writers int) {
 	})
 }
 
-// benchEvent measures from the begin of a commit until a watch has its event.
+// benchEvent measures the time from the start of a commit until a watch has its event.
 func benchEvent(b *testing.B, s store.Store) {
 	ctx, stop := context.WithCancel(b.Context())
 	changes := make(chan error)

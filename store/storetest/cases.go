@@ -2,7 +2,7 @@ package storetest
 
 import "slices"
 
-// cases is the contract, theme by theme.
+// cases returns the contract, by theme.
 func cases() []testcase {
 	return slices.Concat(
 		commitCases(),

@@ -9,13 +9,13 @@ func commitCases() []testcase {
 	return []testcase{
 		{
 			name: "create conflict carries current",
-			want: "a create of a key that exists is refused with a ConflictError that carries the condition and the entry that is there",
-			why:  "the caller tells \"already exists\" from \"deleted meanwhile\" by that entry, without another read that may see yet another state",
+			want: "a create of a key that exists is refused with a ConflictError that carries the condition and the current entry",
+			why:  "with that entry the caller distinguishes \"already exists\" from \"deleted meanwhile\" without another read, which could see yet another state",
 			run:  createConflict,
 		}, {
 			name: "stale update refused",
 			want: "a put under At(key, an older revision) is refused with the current entry and changes nothing",
-			why:  "compare-and-swap is the only lock there is: a lost update here is a lost finalizer there",
+			why:  "compare-and-swap is the only lock: a lost update is a lost finalizer",
 			run:  staleUpdate,
 		}, {
 			name: "recreated key gets a new revision",
@@ -28,24 +28,24 @@ func commitCases() []testcase {
 			why:  "a namespace, its gate and its index entry are written together; half of it is a namespace that can never be deleted",
 			run:  allOrNothing,
 		}, {
-			name: "conditions mean what they say",
-			want: "At, Exists and Absent hold for exactly the states that they name",
-			why:  "every rule above the store is made of these three",
+			name: "conditions hold exactly",
+			want: "At, Exists and Absent hold in exactly the states that they describe",
+			why:  "every rule above the store is built from these three",
 			run:  conditions,
 		}, {
 			name:  "conditions do not need history",
 			want:  "At(key, a compacted revision) holds for an entry of that revision, and is a conflict for an absent key",
-			why:   "a writer that held its object for long is told that it is gone, not that its revision is",
+			why:   "a writer that kept its object for a long time must learn that the object is gone, not that its revision is",
 			needs: []capability{needCompacts},
 			run:   compactedCondition,
 		}, {
 			name: "first failing condition is reported",
 			want: "of several conditions that fail, the error carries the first in the order of Txn.If",
-			why:  "callers order their conditions so that the error says the more important reason: \"is terminating\" before \"already exists\"",
+			why:  "callers order their conditions by importance: \"is terminating\" before \"already exists\"",
 			run:  firstCondition,
 		}, {
-			name: "conditions are judged before operations",
-			want: "the operations of a transaction are not seen by its own conditions",
+			name: "conditions are evaluated before operations",
+			want: "the conditions of a transaction do not see its own operations",
 			why:  "a create under Absent(its own key) and a deletion under Exists(its own key) must be possible",
 			run:  conditionsFirst,
 		}, {
@@ -56,17 +56,17 @@ func commitCases() []testcase {
 		}, {
 			name: "deletion of an absent key changes nothing",
 			want: "a deletion of an absent key makes no event, and a transaction of only such deletions makes no revision",
-			why:  "a retried batch of deletions must be quiet, and watchers cannot make sense of the death of what they never saw",
+			why:  "a retried batch of deletions must be quiet, and watchers cannot use the deletion of an object they never saw",
 			run:  deleteAbsent,
 		}, {
 			name: "given values are copied",
-			want: "what the caller does to its slices after Commit returned does not change the store",
+			want: "the store does not change when the caller modifies its slices after Commit returned",
 			why:  "callers reuse encoding buffers; an alias is corruption at a distance",
 			run:  copied,
 		}, {
 			name: "revisions grow",
 			want: "each commit that changes something has a greater revision than every commit before it, and its entries carry that revision",
-			why:  "revisions order what happened; a reused one makes an old write look current",
+			why:  "revisions order all writes; a reused one makes an old write look current",
 			run:  revisionsGrow,
 		},
 	}

@@ -13,21 +13,21 @@ func countCases() []testcase {
 	return []testcase{
 		{
 			name:  "a count is the length of the listing",
-			want:  "Count tells how many entries List has, for any prefix, place, limit and retained position, and sees what was acknowledged",
-			why:   "a list that says how many objects remain must not be believed by some and counted again by others",
+			want:  "Count returns the number of entries that List has, for any prefix, start, limit and retained position, and sees all acknowledged commits",
+			why:   "clients show this number of remaining objects without counting again",
 			needs: []capability{needCounts},
 			run:   countIsLength,
 		}, {
 			name:  "a count is refused where a listing is",
 			want:  "Count fails as List does: ErrInvalid, ErrFuture, ErrGone, and with the cause of an ended context",
-			why:   "a number of another snapshot is worse than none",
+			why:   "a count of another snapshot is worse than no count",
 			needs: []capability{needCounts},
 			run:   countRefused,
 		},
 	}
 }
 
-// count holds that q counts what it lists.
+// count checks that the count of q is the length of its listing.
 func (t *trial) count(q store.Query) {
 	want := t.list(q)
 	got, err := t.store.(store.Counter).Count(t.ctx, q)
@@ -79,7 +79,7 @@ func countRefused(t *trial) {
 	refused(store.ErrInvalid, store.Query{At: store.Position{Revision: -1}})
 	refused(store.ErrGone, store.Query{At: store.Position{Epoch: "another history", Revision: r}})
 	for _, prefix := range []string{"", "k"} {
-		t.tells(refused(store.ErrFuture, store.Query{Prefix: prefix, At: store.Position{Revision: r + 7}}), r, r+7)
+		t.futureError(refused(store.ErrFuture, store.Query{Prefix: prefix, At: store.Position{Revision: r + 7}}), r, r+7)
 	}
 	refused(store.ErrFuture, store.Query{Prefix: "a", After: "b", At: store.Position{Revision: r + 7}})
 	if t.b.Compacts {

@@ -13,38 +13,38 @@ func durableCases() []testcase {
 		{
 			name:  "acknowledged survives a crash",
 			want:  "after a crash under load, every acknowledged commit is there, and no transaction is there in part",
-			why:   "\"created\" was told to somebody; a half of a transaction breaks every rule at once",
+			why:   "a client was told \"created\"; half of a transaction breaks every rule at once",
 			needs: []capability{needReopen},
 			run:   survives,
 		}, {
 			name:  "history survives a crash",
-			want:  "after a crash, watches resume at retained positions of before, in the same epoch, and yield what followed",
+			want:  "after a crash, watches resume at retained positions from before the crash, in the same epoch, and yield all later changes",
 			why:   "a restart of the store must not make every client list again, and must not lose one change",
 			needs: []capability{needReopen},
 			run:   historySurvives,
 		}, {
 			name:  "revision never reused after a crash",
-			want:  "commits after a crash have greater revisions than every one before it, also when the last entries were deleted or compacted",
-			why:   "a store that takes its revision from the greatest one it finds hands the revision of a deletion out again",
+			want:  "commits after a crash have greater revisions than every commit before it, even if the last entries were deleted or compacted",
+			why:   "a store that continues from the greatest revision of its entries uses the revision of a deletion twice",
 			needs: []capability{needReopen},
 			run:   neverReused,
 		}, {
 			name:  "epoch change is gone",
-			want:  "after a restore from a backup the entries are there, and every position of before is gone for listings and watches",
+			want:  "after a restore from a backup the entries exist, and every earlier position is gone for listings and watches",
 			why:   "the restored store gives the same revisions to other commits; a client that resumed there would miss them silently",
 			needs: []capability{needNewEpoch},
 			run:   epochChange,
 		}, {
 			name:  "bare revisions of another epoch are gone",
-			want:  "after a restore from a backup, revisions of before are ErrGone as positions without an epoch too, and new commits have greater ones",
-			why:   "resourceVersions on the wire carry no epoch; one of a lost commit must not name another",
+			want:  "after a restore from a backup, earlier revisions are ErrGone as positions without an epoch too, and new commits have greater revisions",
+			why:   "resourceVersions on the wire carry no epoch; the one of a lost commit must not match another commit",
 			needs: []capability{needNewEpoch},
 			run:   bareEpochChange,
 		},
 	}
 }
 
-// reopen crashes the store and goes on with it opened again.
+// reopen crashes the store and continues with the reopened one.
 func (t *trial) reopen() {
 	t.store = t.other(needReopen, t.b.Reopen)
 }

@@ -20,17 +20,17 @@ func endCases() []testcase {
 		{
 			name: "a cancelled watch ends with the cause",
 			want: "a watch ends promptly with the cause of its context, whether it waits or is read",
-			why:  "a controller that is told to stop must stop",
+			why:  "a controller must stop when its context ends",
 			run:  watchCancelled,
 		}, {
 			name: "ended watches leave nothing running",
 			want: "no goroutine remains of watches that were cancelled or broken out of",
-			why:  "a service that watches per request leaks itself to death",
+			why:  "a service with a watch per request would run out of memory",
 			run:  watchLeaks,
 		}, {
 			name: "close ends watches",
 			want: "Close ends every watch with ErrClosed, waiting or not read, and does not wait for callers that do not read",
-			why:  "a service must come down while its clients still watch",
+			why:  "a service must be able to stop while its clients watch",
 			run:  closeEndsWatches,
 		}, {
 			name: "closed store refuses calls",
@@ -39,7 +39,7 @@ func endCases() []testcase {
 			run:  closedRefuses,
 		}, {
 			name: "close is honest under commits",
-			want: "a Commit that Close meets has landed (nil), or is refused with ErrClosed, or its outcome is unknown; none hangs",
+			want: "a Commit concurrent with Close succeeds, is refused with ErrClosed, or has an unknown outcome; none hangs",
 			why:  "services are stopped under load",
 			run:  closeUnderLoad,
 		},
@@ -72,8 +72,7 @@ func watchCancelled(t *trial) {
 	}
 }
 
-// label marks the goroutines that watches start: a goroutine inherits the labels of
-// the one that starts it.
+// label marks the goroutines that watches start. A goroutine inherits the labels of its creator.
 const label = "storetest-watch"
 
 // labelled counts the goroutines that carry label with this value.
@@ -82,7 +81,8 @@ func (t *trial) labelled(value string) int {
 	require.NoError(t, pprof.Lookup("goroutine").WriteTo(&profile, 1))
 	total, n := 0, 0
 	for line := range strings.Lines(profile.String()) {
-		// A line "8 @ addresses" tells how many goroutines have the stack and labels that follow.
+		// A line "8 @ addresses" has the number of goroutines with the stack and labels that
+		// follow.
 		if count, _, ok := strings.Cut(line, " @ "); ok {
 			n, _ = strconv.Atoi(count)
 		}
@@ -95,7 +95,7 @@ func (t *trial) labelled(value string) int {
 
 func watchLeaks(t *trial) {
 	t.put("k", "1")
-	w := t.watch("", store.Position{}) // what a driver starts once, for all watches, it starts now
+	w := t.watch("", store.Position{}) // a driver may start goroutines once for all watches; it starts them now
 	w.change("the first bookmark")
 	w.stop()
 
@@ -125,7 +125,7 @@ func watchLeaks(t *trial) {
 	cancel()
 	t.doing("waiting for %d watches to end that were cancelled or broken out of", watches)
 	ended.Wait()
-	poll := time.NewTicker(50 * time.Millisecond) // an ending goroutine can only be polled for
+	poll := time.NewTicker(50 * time.Millisecond) // the end of a goroutine can only be polled
 	defer poll.Stop()
 	for {
 		left := t.labelled(value)

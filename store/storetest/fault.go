@@ -12,55 +12,55 @@ import (
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
-// ErrInjected is in the chain of every error that [Faulty] makes up.
+// ErrInjected is in the chain of every error that [Faulty] injects.
 var ErrInjected = errors.New("injected fault")
 
-// Kind is what goes wrong. All kinds keep the contract of [store.Store]: code that
-// fails under them would fail over a network too.
+// Kind is a kind of fault. All kinds keep the contract of [store.Store]: code that fails under
+// them would also fail over a network.
 type Kind string
 
 // The kinds of faults.
 const (
-	// None lets the call through.
+	// None passes the call on.
 	None Kind = ""
-	// Conflict lets another writer put the same value again, just before a Commit, at
-	// the key of its first condition of the kind At that holds.
+	// Conflict writes the current value again, like another writer, just before a Commit. The key
+	// is that of the first condition of the kind At that holds.
 	Conflict Kind = "conflict"
-	// Lost answers a Commit with an unknown outcome; the write has not happened and
-	// never will. A Commit that cannot succeed gets its true answer.
+	// Lost returns an unknown outcome for a Commit that is not applied. A Commit that cannot
+	// succeed gets its true result.
 	Lost Kind = "lost"
-	// Landed answers a Commit with an unknown outcome; the write has happened. A
-	// Commit that did not succeed gets its true answer.
+	// Landed returns an unknown outcome for a Commit that is applied. A Commit that fails gets
+	// its true result.
 	Landed Kind = "landed"
-	// Fail answers any call with Fault.Err; nothing has happened. A watch ends with it
-	// after Fault.Changes changes.
+	// Fail fails any call with Fault.Err, without an effect. A watch fails after Fault.Changes
+	// changes.
 	Fail Kind = "fail"
-	// Gone ends a watch with [store.ErrGone] after Fault.Changes changes, and answers
-	// a List at a position with it.
+	// Gone ends a watch with [store.ErrGone] after Fault.Changes changes, and fails a List at a
+	// position with it.
 	Gone Kind = "gone"
 )
 
-// Fault is what happens to one call. A kind that does not fit the call does nothing.
+// Fault is the fault of one call. A kind that does not fit the call has no effect.
 type Fault struct {
 	Kind    Kind
-	Delay   time.Duration // passes before the call, or until its context ends
-	Err     error         // of Fail; nil is ErrInjected alone
-	Changes int           // a watch yields so many changes with events first
+	Delay   time.Duration // before the call, or until its context ends
+	Err     error         // of Fail; nil means ErrInjected alone
+	Changes int           // the number of changes with events that a watch yields first
 }
 
-// Attempt is a call that a [Plan] decides on.
+// Attempt describes a call to a [Plan].
 type Attempt struct {
 	Method string     // "get", "list", "commit" or "watch" (each loop over it)
-	N      int        // calls of this method before it
+	N      int        // the number of earlier calls of this method
 	Key    string     // of a get; the prefix of a listing or watch
-	Txn    *store.Txn // of a commit; must not be changed
+	Txn    *store.Txn // of a commit; read-only
 }
 
-// Plan decides what happens to a call. It is called by many goroutines at once.
+// Plan returns the fault of a call. Many goroutines may call it at once.
 type Plan func(Attempt) Fault
 
-// Faulty is a store to which a plan happens. Compaction and counting are not offered;
-// use [Faulty.Unwrap] for them.
+// Faulty is a store with injected faults. It offers neither compaction nor counting; use
+// [Faulty.Unwrap] for them.
 type Faulty struct {
 	inner store.Store
 	plan  Plan
@@ -75,7 +75,7 @@ var (
 	_ store.Limiter = (*Faulty)(nil)
 )
 
-// Inject wraps s, so that plan happens to its calls. A nil plan injects nothing, a
+// Inject wraps s so that plan decides on the faults of its calls. A nil plan injects nothing. A
 // nil s is [store.ErrInvalid]. Closing the result closes s.
 func Inject(s store.Store, plan Plan) (*Faulty, error) {
 	if s == nil {
@@ -87,14 +87,14 @@ func Inject(s store.Store, plan Plan) (*Faulty, error) {
 	return &Faulty{inner: s, plan: plan, calls: map[string]int{}, injected: map[Kind]int{}}, nil
 }
 
-// Unwrap returns the store below.
+// Unwrap returns the wrapped store.
 func (f *Faulty) Unwrap() store.Store { return f.inner }
 
 // Limits implements [store.Limiter].
 func (f *Faulty) Limits() store.Limits { return store.LimitsOf(f.inner) }
 
-// Injected returns how often each kind took effect, so that a test can show that it
-// met them.
+// Injected returns how often each kind took effect, so that a test can check that its faults
+// occurred.
 func (f *Faulty) Injected() map[Kind]int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -107,7 +107,7 @@ func (f *Faulty) count(k Kind) {
 	f.injected[k]++
 }
 
-// next asks the plan and lets the delay pass.
+// next calls the plan and waits for the delay.
 func (f *Faulty) next(ctx context.Context, a Attempt) Fault {
 	f.mu.Lock()
 	a.N = f.calls[a.Method]
@@ -119,13 +119,13 @@ func (f *Faulty) next(ctx context.Context, a Attempt) Fault {
 		defer timer.Stop()
 		select {
 		case <-timer.C:
-		case <-ctx.Done(): // the call below answers that
+		case <-ctx.Done(): // the call reports that
 		}
 	}
 	return fault
 }
 
-// answer makes the error of a fault and counts it.
+// answer returns the error of a fault and counts the fault.
 func (f *Faulty) answer(kind Kind, a Attempt, err error) error {
 	f.count(kind)
 	if err == nil {
@@ -182,8 +182,7 @@ func (f *Faulty) Commit(ctx context.Context, txn store.Txn) (store.Revision, err
 	return f.inner.Commit(ctx, txn)
 }
 
-// rewrite puts the same value again where txn wants a revision, so that it is not
-// there any more.
+// rewrite writes the current value again at a key of txn, so that its revision no longer matches.
 func (f *Faulty) rewrite(ctx context.Context, txn store.Txn) {
 	for _, c := range txn.If {
 		if c.Want != store.WantRevision {
@@ -201,7 +200,7 @@ func (f *Faulty) rewrite(ctx context.Context, txn store.Txn) {
 	}
 }
 
-// Watch implements [store.Store]. The plan is asked once for each loop.
+// Watch implements [store.Store]. It calls the plan once for each loop.
 func (f *Faulty) Watch(ctx context.Context, prefix string, after store.Position) iter.Seq2[store.Change, error] {
 	return func(yield func(store.Change, error) bool) {
 		a := Attempt{Method: "watch", Key: prefix}
@@ -222,8 +221,8 @@ func (f *Faulty) Watch(ctx context.Context, prefix string, after store.Position)
 	}
 }
 
-// changes yields n changes with events, and the bookmarks before the last of them.
-// It reports whether the loop goes on.
+// changes yields n changes with events, and the bookmarks before the last of them. It reports
+// whether the loop continues.
 func (f *Faulty) changes(ctx context.Context, prefix string, after store.Position, n int, yield func(store.Change, error) bool) bool {
 	for c, err := range f.inner.Watch(ctx, prefix, after) {
 		if !yield(c, err) || err != nil {

@@ -19,36 +19,36 @@ func flowCases() []testcase {
 		{
 			name: "every revision once in order",
 			want: "with 8 writers, every watch yields each acknowledged commit exactly once, in the order of revisions",
-			why:  "a counter that is taken before the commit loses the commits that finish late; nothing ever tells",
+			why:  "a counter that is incremented before the commit silently loses commits that finish late",
 			run:  everyRevision,
 		}, {
 			name: "list then watch has no gap",
-			want: "a listing and the changes after its position are the state, also when the listing was of the empty store",
+			want: "a listing and the changes after its position give the current state, even for a listing of the empty store",
 			why:  "this is how every cache and every controller starts",
 			run:  listThenWatch,
 		}, {
-			name: "a watch knows what was read",
+			name: "a watch starts at any revision that was read",
 			want: "a watch from a revision that a read has returned, also through another handle, is never refused as ahead of the store, and no first bookmark is behind such a revision",
-			why:  "clients list and watch from there; a watch that lags behind the reads refuses what the store itself has just answered",
+			why:  "clients list and then watch from that position; a watch that lags behind reads would refuse it",
 			run:  watchKnowsReads,
 		}, {
 			name: "log replay equals state",
-			want: "all changes since the beginning, replayed, are the state, and each event's Prev is the state before it",
-			why:  "log and state are written together or they drift apart; then a restart heals or breaks things at random",
+			want: "all changes since the beginning, replayed, give the state, and each event's Prev is the state before it",
+			why:  "a log and a state that are not written together drift apart, and then a restart changes the state",
 			run:  replay,
 		}, {
 			name: "slow watch never skips",
 			want: "a watch that is not read for many commits yields all of them, or its first part and then ErrGone",
-			why:  "a skipped deletion stays in a cache for ever",
+			why:  "a cache keeps an object forever if its deletion is skipped",
 			run:  slowNeverSkips,
 		}, {
-			name:  "slow watch is told gone",
+			name:  "slow watch ends with gone",
 			want:  "a watch that falls behind by more than the declared history ends with ErrGone",
 			why:   "without a bound one stuck client takes the memory of the service",
 			needs: []capability{needHistory},
 			run:   slowGone,
 		}, {
-			name: "slow watch holds up nobody",
+			name: "slow watch delays no one else",
 			want: "commits and other watches go on while one watch is not read",
 			why:  "one stuck client must not stop the service",
 			run:  slowHoldsUpNobody,
@@ -56,12 +56,12 @@ func flowCases() []testcase {
 	}
 }
 
-// window bounds how far the writers of a case may be ahead of its watches, so that no
-// watch falls out of the retained history.
+// window bounds how far the writers of a case may be ahead of its watches, so that no watch
+// leaves the retained history.
 func (t *trial) window() chan struct{} { return make(chan struct{}, t.kept(64)) }
 
-// writers commits n single puts from 8 goroutines, at most a window ahead of the
-// tokens that are taken out of it, and returns the key of each revision.
+// writers commits n single puts from 8 goroutines and returns the key of each revision. The
+// writers are at most a window ahead of the receiver of its tokens.
 func (t *trial) writers(n int, window chan<- struct{}) (map[store.Revision]string, error) {
 	var mu sync.Mutex
 	acknowledged := map[store.Revision]string{}
@@ -103,7 +103,7 @@ func everyRevision(t *trial) {
 	window := t.window()
 	ctx, failed := context.WithCancelCause(t.ctx)
 	defer failed(nil)
-	watches := []*watch{t.watchOf(ctx, t.store, "", t.now()), t.watchOf(ctx, t.store, "key", t.now())}
+	watches := []*watcher{t.watchOf(ctx, t.store, "", t.now()), t.watchOf(ctx, t.store, "key", t.now())}
 	var acknowledged map[store.Revision]string
 	done := make(chan struct{})
 	go func() {
@@ -135,7 +135,7 @@ func everyRevision(t *trial) {
 		seen[last] = c.Events[0].Key
 	}
 	<-done
-	t.equal(acknowledged, seen, "what the watches saw, against what was acknowledged")
+	t.equal(acknowledged, seen, "the changes on the watches, against the acknowledged commits")
 }
 
 func listThenWatch(t *trial) {
@@ -153,7 +153,7 @@ func listThenWatch(t *trial) {
 	for taken := 0; taken < commits; {
 		page := t.list(store.Query{})
 		state := values(page)
-		for range min(4, commits-taken) { // lets the writers go on between listing and watch
+		for range min(4, commits-taken) { // let the writers continue between the listing and the watch
 			<-window
 			taken++
 		}
@@ -201,8 +201,8 @@ func watchKnowsReads(t *trial) {
 	})
 }
 
-// watchWhatIsRead reads the revision of the store and watches s from it, from the
-// revision before it, and from now.
+// watchWhatIsRead reads the revision of the store. It then watches s from that revision, from the
+// one before it, and from now.
 func (t *trial) watchWhatIsRead(s store.Store) error {
 	for _, back := range []store.Revision{0, 1, -1} {
 		page, err := t.store.List(t.ctx, store.Query{Limit: 1})
@@ -216,7 +216,7 @@ func (t *trial) watchWhatIsRead(s store.Store) error {
 		}
 		for c, err := range s.Watch(t.ctx, "quiet/", after) {
 			if errors.Is(err, store.ErrGone) {
-				break // the writers are far ahead by now
+				break // the writers are too far ahead
 			}
 			if err != nil {
 				return fmt.Errorf("a read answered at revision %d, then a watch after %v was refused: %w", read, after, err)
@@ -230,7 +230,7 @@ func (t *trial) watchWhatIsRead(s store.Store) error {
 	return nil
 }
 
-// upTo cuts changes after revision.
+// upTo returns the changes up to revision.
 func upTo(changes []store.Change, revision store.Revision) []store.Change {
 	for i, c := range changes {
 		if c.Position.Revision > revision {
@@ -282,9 +282,9 @@ func replay(t *trial) {
 	t.equal(end.Entries, replayed, "the replayed changes, against the listing")
 }
 
-// behind begins a watch, reads its first bookmark, and commits n times while it is
-// not read. It returns the watch and the revisions of those commits.
-func (t *trial) behind(n int) (*watch, []store.Revision) {
+// behind begins a watch, reads its first bookmark, and commits n times without reading the watch.
+// It returns the watch and the revisions of the commits.
+func (t *trial) behind(n int) (*watcher, []store.Revision) {
 	w := t.watch("", store.Position{})
 	w.change("the first bookmark")
 	t.doing("committing %d times while a watch is not read", n)
@@ -295,10 +295,9 @@ func (t *trial) behind(n int) (*watch, []store.Revision) {
 	return w, all
 }
 
-// drain reads a watch that was not read while the commits all were made, and demands
-// that it skips nothing. It reports how many it yielded before it was told gone, or
-// all of them.
-func (t *trial) drain(w *watch, all []store.Revision) int {
+// drain reads a watch that was not read during the commits all, and checks that it skips nothing.
+// It returns the number of changes before ErrGone, or the number of all.
+func (t *trial) drain(w *watcher, all []store.Revision) int {
 	last := all[0] - 1
 	for seen := 0; seen < len(all); {
 		t.doing("reading a watch that was not read for long, after %d of %d changes", seen, len(all))

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The verbs of the cases. Each fails the case when the store does.
+// The verbs of the cases. Each fails the case if the store fails.
 
 func (t *trial) commit(txn store.Txn) store.Revision {
 	r, err := t.store.Commit(t.ctx, txn)
@@ -37,12 +37,12 @@ func (t *trial) get(key string) store.Entry {
 	return e
 }
 
-// holds demands that key has exactly this value and revision.
+// holds checks that key has exactly this value and revision.
 func (t *trial) holds(key, value string, revision store.Revision) {
 	t.equal(entry(key, value, revision), t.get(key), "Get(%q)", key)
 }
 
-// absent demands that there is no entry at key.
+// absent checks that there is no entry at key.
 func (t *trial) absent(key string) {
 	e, err := t.store.Get(t.ctx, key)
 	require.ErrorIs(t, err, store.ErrNotFound, "Get(%q) answered %v", key, e)
@@ -59,7 +59,7 @@ func (t *trial) now() store.Position {
 	return t.list(store.Query{Limit: 1}).Position
 }
 
-// conflict demands that txn is refused by want, with the entry that is there.
+// conflict checks that txn fails because of the condition want, with the entry current.
 func (t *trial) conflict(txn store.Txn, want store.Condition, current *store.Entry) {
 	r, err := t.store.Commit(t.ctx, txn)
 	require.ErrorIs(t, err, store.ErrConflict, "Commit(%s) answered revision %d", show(txn), r)
@@ -69,14 +69,14 @@ func (t *trial) conflict(txn store.Txn, want store.Condition, current *store.Ent
 	t.equal(current, conflict.Current, "the current entry in the error of Commit(%s)", show(txn))
 }
 
-// unchanged runs f and demands that neither the entries nor the revision changed.
+// unchanged runs f and checks that it changed neither the entries nor the revision.
 func (t *trial) unchanged(what string, f func()) {
 	before := t.list(store.Query{})
 	f()
 	t.equal(before, t.list(store.Query{}), "the store after %s", what)
 }
 
-// equal demands that got is want; nil and empty are the same.
+// equal checks that got is want. nil and empty are the same.
 func (t *trial) equal(want, got any, format string, args ...any) {
 	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
 		t.fatalf("%s (-want +got):\n%s", fmt.Sprintf(format, args...), diff)
@@ -110,9 +110,8 @@ func showQuery(q store.Query) string {
 	return fmt.Sprintf("prefix %q, after %q, limit %d, at %v", q.Prefix, q.After, q.Limit, q.At)
 }
 
-// watch is one watch, pulled change by change, so that a case decides when it is
-// slow.
-type watch struct {
+// watcher is one watch, read change by change, so that a case controls its speed.
+type watcher struct {
 	t      *trial
 	prefix string
 	next   func() (store.Change, error, bool)
@@ -120,11 +119,11 @@ type watch struct {
 }
 
 // watch begins a watch that ends with the case.
-func (t *trial) watch(prefix string, after store.Position) *watch {
+func (t *trial) watch(prefix string, after store.Position) *watcher {
 	return t.watchOf(t.ctx, t.store, prefix, after)
 }
 
-func (t *trial) watchOf(ctx context.Context, s store.Store, prefix string, after store.Position) *watch {
+func (t *trial) watchOf(ctx context.Context, s store.Store, prefix string, after store.Position) *watcher {
 	ctx, cancel := context.WithCancelCause(ctx)
 	t.cleanup(func() { cancel(nil) })
 	pull, stop := iter.Pull2(s.Watch(ctx, prefix, after))
@@ -134,14 +133,14 @@ func (t *trial) watchOf(ctx context.Context, s store.Store, prefix string, after
 		defer timer.Stop()
 		return pull()
 	}
-	return &watch{t: t, prefix: prefix, next: next, stop: stop}
+	return &watcher{t: t, prefix: prefix, next: next, stop: stop}
 }
 
-// errPatience is the cancellation cause of a watch that delivers nothing.
+// errPatience is the cancellation cause of a watch that delivers no change in time.
 var errPatience = errors.New("the watch gave nothing for too long")
 
-// change returns the next change, also a bookmark.
-func (w *watch) change(waitingFor string) store.Change {
+// change returns the next change, which may be a bookmark.
+func (w *watcher) change(waitingFor string) store.Change {
 	w.t.doing("waiting for %s on a watch of %q", waitingFor, w.prefix)
 	c, err, ok := w.next()
 	if !ok {
@@ -152,7 +151,7 @@ func (w *watch) change(waitingFor string) store.Change {
 }
 
 // events returns the next change that has events.
-func (w *watch) events(waitingFor string) store.Change {
+func (w *watcher) events(waitingFor string) store.Change {
 	for {
 		if c := w.change(waitingFor); !c.Bookmark() {
 			return c
@@ -160,9 +159,9 @@ func (w *watch) events(waitingFor string) store.Change {
 	}
 }
 
-// until returns the changes with events up to revision, which the watch must reach
-// with an event or a bookmark.
-func (w *watch) until(revision store.Revision) []store.Change {
+// until returns the changes with events up to revision. The watch must reach it with an event or
+// a bookmark.
+func (w *watcher) until(revision store.Revision) []store.Change {
 	var seen []store.Change
 	for {
 		c := w.change(fmt.Sprintf("revision %d, after %d changes", revision, len(seen)))
@@ -175,9 +174,8 @@ func (w *watch) until(revision store.Revision) []store.Change {
 	}
 }
 
-// ends demands that the watch ends with an error that matches target, after any
-// changes.
-func (w *watch) ends(target error) {
+// ends checks that the watch ends with an error that matches target, after any changes.
+func (w *watcher) ends(target error) {
 	w.t.doing("waiting for a watch of %q to end with %q", w.prefix, target)
 	for {
 		_, err, ok := w.next()
@@ -191,9 +189,8 @@ func (w *watch) ends(target error) {
 	}
 }
 
-// refused demands that the watch ends with an error that matches target, before any
-// change.
-func (w *watch) refused(target error) {
+// refused checks that the watch ends with an error that matches target, before any change.
+func (w *watcher) refused(target error) {
 	w.t.doing("waiting for a watch of %q to be refused with %q", w.prefix, target)
 	c, err, ok := w.next()
 	if !ok || err == nil {
@@ -202,7 +199,7 @@ func (w *watch) refused(target error) {
 	w.last(err, target)
 }
 
-func (w *watch) last(err, target error) {
+func (w *watcher) last(err, target error) {
 	require.ErrorIs(w.t, err, target, "the end of a watch of %q", w.prefix)
 	_, _, more := w.next()
 	require.False(w.t, more, "the watch of %q goes on after its error", w.prefix)
@@ -230,7 +227,7 @@ func fold(state map[string]string, changes []store.Change) {
 	}
 }
 
-// values returns the state that a page shows.
+// values returns the state of a page.
 func values(p store.Page) map[string]string {
 	state := make(map[string]string, len(p.Entries))
 	for _, e := range p.Entries {
@@ -239,7 +236,7 @@ func values(p store.Page) map[string]string {
 	return state
 }
 
-// definite reports whether an error of Commit says that nothing happened.
+// definite reports whether an error of Commit means that nothing happened.
 func definite(err error) bool { return err != nil && !errors.Is(err, store.ErrUnknownOutcome) }
 
 func sortEntries(entries []store.Entry) {

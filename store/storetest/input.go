@@ -32,29 +32,29 @@ func inputCases() []testcase {
 			run:  longest,
 		}, {
 			name:  "oversize refused",
-			want:  "what exceeds one of the declared limits is refused with ErrTooLarge and changes nothing, what reaches it is taken",
+			want:  "a call that exceeds a declared limit is refused with ErrTooLarge and changes nothing; a call exactly at the limit is accepted",
 			why:   "the layer above cuts its batches by these limits",
 			needs: []capability{needLimits},
 			run:   oversize,
 		}, {
 			name: "invalid input changes nothing",
 			want: "bad keys, conditions, duplicate operations, limits and positions are refused with ErrInvalid and change nothing",
-			why:  "engines differ in what they do with such input; the contract must not",
+			why:  "engines treat such input differently; the contract must not",
 			run:  invalidInput,
 		}, {
 			name: "ended context changes nothing",
-			want: "every call with a context that has ended fails with the cause of the context and changes nothing",
+			want: "every call with an ended context fails with the cause of the context and changes nothing",
 			why:  "a caller that gave up believes that nothing happened",
 			run:  endedContext,
 		}, {
 			name: "cancelled write is honest",
 			want: "a Commit whose context ends meanwhile has happened (nil), has not happened and never will (another error), or answers ErrUnknownOutcome",
-			why:  "the caller retries what has not happened: a write that landed behind another error happens twice",
+			why:  "the caller retries writes that have not happened: a write hidden by another error happens twice",
 			run:  cancelledWrite,
 		}, {
 			name: "errors name operation and key",
 			want: "errors carry a store.Error with the operation and the key or prefix",
-			why:  "\"not found\" in the log of a service with a hundred thousand keys helps nobody",
+			why:  "\"not found\" without a key is useless in the log of a service with a hundred thousand keys",
 			run:  namedErrors,
 		},
 	}
@@ -101,7 +101,7 @@ func anyBytes(t *trial) {
 	}
 	t.commit(store.Txn{Do: batch})
 
-	for _, key := range []string{"ab/c/d", "a/bc/d", "a/b/cd"} { // one after another: the same letters, other names
+	for _, key := range []string{"ab/c/d", "a/bc/d", "a/b/cd"} { // the same letters, but different keys
 		want[key] = key
 		t.put(key, key)
 	}
@@ -181,8 +181,7 @@ func oversize(t *trial) {
 	}
 }
 
-// fill returns puts that carry exactly so many bytes and exceed no other limit, if
-// that is possible.
+// fill returns puts with exactly total bytes that exceed no other limit, if that is possible.
 func fill(l store.Limits, total int) []store.Operation {
 	most := l.Value
 	if most == 0 {
@@ -193,7 +192,7 @@ func fill(l store.Limits, total int) []store.Operation {
 		key := fmt.Sprintf("f%06d", len(do))
 		n := min(most, max(total-len(key), 0))
 		if rest := total - len(key) - n; rest > 0 && rest < len(key) {
-			n -= len(key) // leaves room for one more key
+			n -= len(key) // leave room for one more key
 		}
 		do = append(do, store.Put(key, make([]byte, n)))
 		total -= len(key) + n
@@ -271,7 +270,7 @@ func cancelledWrite(t *trial) {
 		}
 		return t.ctx.Err()
 	})
-	t.put("barrier", "") // whatever was queued has been decided when this returns
+	t.put("barrier", "") // all queued commits are decided when this one returns
 	there := values(t.list(store.Query{Prefix: "key"}))
 	for i, err := range errs {
 		_, landed := there[key(i)]
@@ -284,8 +283,8 @@ func cancelledWrite(t *trial) {
 	}
 }
 
-// ending returns a context that ends at a moment of a commit that varies with i, when
-// a commit usually takes so long. Call the function when the commit has returned.
+// ending returns a context that ends at a moment of a commit that varies with i, given the usual
+// duration of a commit. Call the function when the commit has returned.
 func ending(parent context.Context, usual time.Duration, i int) (context.Context, func()) {
 	if i%2 == 0 {
 		return context.WithTimeout(parent, usual*time.Duration(i%16)/8)

@@ -14,18 +14,18 @@ func limitCases() []testcase {
 	return []testcase{
 		{
 			name: "the largest transaction is whole",
-			want: "a transaction of as many conditions and operations as the limits allow (else 1,000) is judged to its last condition and arrives whole, live and in replay",
-			why:  "batches are cut to the limits: an engine that judges, writes or replays a part of one breaks every rule that holds between keys",
+			want: "a transaction of as many conditions and operations as the limits allow (else 1,000) is checked to its last condition and arrives whole, live and in replay",
+			why:  "batches are cut to the limits: an engine that checks, writes or replays a part of one breaks every rule between keys",
 			run:  largestTransaction,
 		}, {
 			name: "the largest values come back everywhere",
 			want: "values at the declared limit (else 1 MiB) are whole in conflicts, in events, in Prev and in listings of the past",
-			why:  "an engine bounds its messages: what fits into a write may not fit into the answer that carries the value and the one before it",
+			why:  "engines limit their messages: a value that fits into a write may not fit into an answer that carries it with its predecessor",
 			run:  largestValues,
 		}, {
 			name: "identical puts are changes",
-			want: "a put of the value that is there has a new revision, and an event with the entry before",
-			why:  "a touch is how a writer fences others off; an engine that drops equal rewrites breaks compare-and-swap",
+			want: "a put of the current value has a new revision, and an event with the entry before",
+			why:  "writers use such puts to fence others off; an engine that drops them breaks compare-and-swap",
 			run:  identicalPuts,
 		}, {
 			name: "prefixes as long as keys",
@@ -36,7 +36,7 @@ func limitCases() []testcase {
 	}
 }
 
-// or returns limit, or other when no limit is declared.
+// or returns limit, or other if no limit is declared.
 func or(limit, other int) int {
 	if limit == 0 {
 		return other
@@ -64,7 +64,7 @@ func largestTransaction(t *trial) {
 		}
 		for _, w := range []struct {
 			how string
-			*watch
+			*watcher
 			want []string
 		}{
 			{"a live watch", live, want},
@@ -101,8 +101,8 @@ func largestTransaction(t *trial) {
 	require.Len(t, t.list(store.Query{Prefix: "op/"}).Entries, n/2, "the entries after the largest rewrite")
 }
 
-// brief describes an entry by its length and hash, since a diff of large values would make
-// a report unreadable.
+// brief describes an entry by its length and hash, since a diff of large values would be
+// unreadable.
 func brief(e *store.Entry) string {
 	if e == nil {
 		return "absent"
@@ -110,7 +110,7 @@ func brief(e *store.Entry) string {
 	return fmt.Sprintf("%q at revision %d: %d bytes, %x", e.Key, e.Revision, len(e.Value), sha256.Sum256(e.Value))
 }
 
-// large returns a value as large as the limits allow, made of c.
+// large returns the largest value that the limits allow, made of c.
 func (t *trial) large(c byte, key string) []byte {
 	n := or(t.b.Limits.Value, 1<<20)
 	if total := t.b.Limits.Bytes; total > 0 {

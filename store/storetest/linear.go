@@ -15,13 +15,13 @@ func linearCases() []testcase {
 	return []testcase{{
 		name: "linearizable",
 		want: "gets, listings and transactions with conditions on several keys, by several clients and handles, some cancelled, have one order that explains all answers",
-		why:  "the rules are proved for one step after another; this is what makes concurrent steps the same",
+		why:  "the rules are proved for sequential steps; linearizability extends the proof to concurrent steps",
 		run:  linearizable,
 	}}
 }
 
-// linearizable records short histories: many short ones find more than a long one,
-// and each is decided in milliseconds.
+// linearizable records many short histories. They find more faults than a long one, and each is
+// decided in milliseconds.
 func linearizable(t *trial) {
 	const clients = 5
 	handles := []store.Store{t.store}
@@ -45,13 +45,13 @@ func linearizable(t *trial) {
 		t.doing("deciding history %d of %d calls", round, recorder.Len())
 		err = recorder.Check(t.b.deadline() / 2)
 		if errors.Is(err, ErrUndecided) {
-			continue // says nothing
+			continue // it changes nothing
 		}
 		require.NoError(t, err, "history %d", round)
 	}
 }
 
-// client acts at random on a few keys, and remembers the revisions that it saw.
+// client acts at random on a few keys and remembers the revisions that it saw.
 type client struct {
 	store  store.Store
 	name   string
@@ -139,8 +139,7 @@ func (c *client) commit(ctx context.Context) error {
 	return err
 }
 
-// cancelled commits while its context ends, which a store may answer with an unknown
-// outcome.
+// cancelled commits while its context ends. The store may return an unknown outcome.
 func (c *client) cancelled(parent context.Context) error {
 	ctx, end := ending(parent, c.usual, c.r.IntN(16))
 	begun := time.Now()

@@ -12,26 +12,23 @@ import (
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
-// The answers of [CheckLinearizable].
+// The errors of [CheckLinearizable].
 var (
 	ErrNotLinearizable = errors.New("the history is not linearizable")
 	ErrUndecided       = errors.New("the history is too long to decide in the time given")
 )
 
-// CheckLinearizable returns nil when the calls of history can be put into one order
-// that explains every answer and in which a call that ended before another began
-// comes first. The whole store is one object: conditions span keys, so the history
-// is not cut by key.
+// CheckLinearizable returns nil if the calls of history have an order that explains every answer
+// and that keeps calls in order if one ended before the other began. The whole store is one
+// object, because conditions span keys, so the history is not partitioned by key.
 //
-// A commit of unknown outcome returns at the end of time: it may have taken effect
-// at any moment after its call, or (put behind everything else) not at all. To tell
-// which revision such a commit got when another call has seen it, its values must
-// not be written by any other commit. Keep those commits few and the calls in the
-// hundreds: the check is exponential in what is concurrent.
+// A commit with an unknown outcome never returns: it may have taken effect at any moment after
+// its call, or (ordered behind all other calls) not at all. To find its revision if another call
+// has seen it, its values must differ from those of all other commits. Use few such commits and
+// some hundreds of calls, because the check is exponential in the number of concurrent calls.
 //
-// The error is [ErrNotLinearizable] with the calls that fit no order,
-// [ErrUndecided] after timeout (zero: none), or [store.ErrInvalid] for a history
-// that did not come from a [Recorder].
+// The error is [ErrNotLinearizable] with the calls that fit no order, [ErrUndecided] after
+// timeout (zero: none), or [store.ErrInvalid] for a history that no [Recorder] has made.
 func CheckLinearizable(start store.Page, history []porcupine.Operation, timeout time.Duration) error {
 	for i, op := range history {
 		call, ok := op.Input.(Call)
@@ -50,8 +47,7 @@ func CheckLinearizable(start store.Page, history []porcupine.Operation, timeout 
 	return fmt.Errorf("%w: %d calls, %v", ErrUndecided, len(history), timeout)
 }
 
-// explain shows the end of the longest order found and the calls that fit nowhere
-// after it.
+// explain shows the end of the longest order found and the calls that cannot follow it.
 func explain(history []porcupine.Operation, info porcupine.LinearizationInfo) string {
 	var longest []porcupine.Operation
 	for _, partition := range info.PartialLinearizationsOperations() {

@@ -11,8 +11,8 @@ import (
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
-// Model is the store as a sequential machine, for histories of a [Recorder]. It
-// takes the history to learn the revisions of commits with an unknown outcome.
+// Model returns the store as a sequential machine, for histories of a [Recorder]. It needs the
+// history to find the revisions of commits with an unknown outcome.
 func Model(start store.Page, history []porcupine.Operation) porcupine.Model {
 	m := model{revealed: reveal(history)}
 	return porcupine.Model{
@@ -27,10 +27,10 @@ func Model(start store.Page, history []porcupine.Operation) porcupine.Model {
 	}
 }
 
-// state is the store after some commits. It is never changed: a commit copies the
-// few entries that a history should have.
+// state is the state of the store after some commits. It is immutable: a commit copies the few
+// entries of a history.
 type state struct {
-	revision store.Revision // of the latest commit, or less when its outcome was unknown
+	revision store.Revision // of the latest commit, or less if its outcome was unknown
 	entries  []store.Entry  // in key order
 }
 
@@ -61,7 +61,7 @@ func (s state) get(key string) *store.Entry {
 	return nil
 }
 
-// apply returns s after do, at revision, and whether anything changed.
+// apply returns s after do at revision, and reports whether anything changed.
 func (s state) apply(do []store.Operation, revision store.Revision) (state, bool) {
 	next := state{s.revision, slices.Clone(s.entries)}
 	changed := false
@@ -84,10 +84,11 @@ func (s state) apply(do []store.Operation, revision store.Revision) (state, bool
 }
 
 type model struct {
-	revealed map[*store.Txn]store.Revision // of commits with an unknown outcome that some call has seen
+	revealed map[*store.Txn]store.Revision // of commits with an unknown outcome that a call has seen
 }
 
-// step returns the state after a call with this answer, or that s cannot give it.
+// step returns the state after a call with this answer. It returns false if s cannot give the
+// answer.
 func (m model) step(s state, call Call, answer Answer) (state, bool) {
 	switch {
 	case call.Get != "":
@@ -124,7 +125,7 @@ func (s state) list(q store.Query, p store.Page) (state, bool) {
 	return state{p.Position.Revision, s.entries}, ok
 }
 
-// failing returns the first condition that does not hold.
+// failing returns the first condition that fails.
 func (s state) failing(conditions []store.Condition) *store.Condition {
 	for i, c := range conditions {
 		if !c.Holds(s.get(c.Key)) {
@@ -148,8 +149,8 @@ func (s state) commit(txn store.Txn, answer Answer) (state, bool) {
 	return next, answer.Revision >= s.revision
 }
 
-// unknown returns s after a commit whose outcome was unknown, if it can have
-// happened here. That it never happened is the order that has it behind all calls.
+// unknown returns s after a commit with an unknown outcome, if it can have happened here. If it
+// never happened, it is ordered behind all calls.
 func (m model) unknown(s state, txn *store.Txn) state {
 	if s.failing(txn.If) != nil {
 		return s
@@ -158,7 +159,7 @@ func (m model) unknown(s state, txn *store.Txn) state {
 	if seen && revision <= s.revision {
 		return s
 	}
-	next, changed := s.apply(txn.Do, revision) // revision 0, which nobody has seen: a later call would have revealed it
+	next, changed := s.apply(txn.Do, revision) // revision 0: no later call has seen it
 	if !changed {
 		return s
 	}
@@ -166,8 +167,8 @@ func (m model) unknown(s state, txn *store.Txn) state {
 	return next
 }
 
-// reveal finds the revisions of commits with an unknown outcome by the values that
-// other calls have seen.
+// reveal finds the revisions of commits with an unknown outcome by the values that other calls
+// have seen.
 func reveal(history []porcupine.Operation) map[*store.Txn]store.Revision {
 	type written struct{ key, value string }
 	by := map[written]*store.Txn{}

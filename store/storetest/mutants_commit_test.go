@@ -92,7 +92,7 @@ func commitMutants() []mutant {
 				return r, err
 			}
 		}},
-		{of: "conditions mean what they say", broken: "Exists holds for the beginning of a key", says: "answered revision", mutate: func(m *memory.Store, _ *Backend, s *mutated) {
+		{of: "conditions hold exactly", broken: "Exists holds for the beginning of a key", says: "answered revision", mutate: func(m *memory.Store, _ *Backend, s *mutated) {
 			s.commit = on(m, func(ctx context.Context, txn *store.Txn) {
 				for i, c := range txn.If {
 					if p, err := m.List(ctx, store.Query{Prefix: c.Key, Limit: 1}); err == nil && c.Want == store.WantExists && len(p.Entries) > 0 {
@@ -101,7 +101,7 @@ func commitMutants() []mutant {
 				}
 			})
 		}},
-		{of: "conditions mean what they say", broken: "At holds for every revision up to its own", says: "answered revision", mutate: func(m *memory.Store, _ *Backend, s *mutated) {
+		{of: "conditions hold exactly", broken: "At holds for every revision up to its own", says: "answered revision", mutate: func(m *memory.Store, _ *Backend, s *mutated) {
 			s.commit = on(m, func(_ context.Context, txn *store.Txn) {
 				for i, c := range txn.If {
 					if e := current(m, c.Key); c.Want == store.WantRevision && e != nil && e.Revision < c.Revision {
@@ -113,7 +113,7 @@ func commitMutants() []mutant {
 		{of: "first failing condition is reported", broken: "conditions are judged from the last", says: "the condition in the error", mutate: func(m *memory.Store, _ *Backend, s *mutated) {
 			s.commit = on(m, func(_ context.Context, txn *store.Txn) { slices.Reverse(txn.If) })
 		}},
-		{of: "conditions are judged before operations", broken: "conditions are judged after writing", says: "conflict", mutate: func(m *memory.Store, _ *Backend, s *mutated) {
+		{of: "conditions are evaluated before operations", broken: "conditions are judged after writing", says: "conflict", mutate: func(m *memory.Store, _ *Backend, s *mutated) {
 			s.commit = func(ctx context.Context, txn store.Txn) (store.Revision, error) {
 				r, err := m.Commit(ctx, store.Txn{Do: txn.Do})
 				for _, c := range txn.If {

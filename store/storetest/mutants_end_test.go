@@ -26,7 +26,7 @@ func endMutants() []mutant {
 				}
 			}
 		}},
-		{of: "a cancelled watch ends with the cause", broken: "it does not end", says: "does not heed its context", hangs: true, mutate: func(m *memory.Store, _ *Backend, s *mutated) {
+		{of: "a cancelled watch ends with the cause", broken: "it does not end", says: "it ignores the context", hangs: true, mutate: func(m *memory.Store, _ *Backend, s *mutated) {
 			s.watch = func(ctx context.Context, prefix string, after store.Position) iter.Seq2[store.Change, error] {
 				return func(yield func(store.Change, error) bool) {
 					if ctx.Err() == nil {

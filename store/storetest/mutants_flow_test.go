@@ -14,7 +14,7 @@ import (
 
 func flowMutants() []mutant {
 	return []mutant{
-		{of: "every revision once in order", broken: "the 290th change is lost", says: "against what was acknowledged", mutate: func(m *memory.Store, _ *Backend, s *mutated) {
+		{of: "every revision once in order", broken: "the 290th change is lost", says: "against the acknowledged commits", mutate: func(m *memory.Store, _ *Backend, s *mutated) {
 			s.watch = dropping(m, func(n int, c store.Change) bool { return n == 290 && !c.Bookmark() })
 		}},
 		{of: "every revision once in order", broken: "the 290th change comes twice", says: "is not greater than", mutate: func(m *memory.Store, _ *Backend, s *mutated) {
@@ -43,10 +43,10 @@ func flowMutants() []mutant {
 				return dropping(m, func(n int, c store.Change) bool { return n == 1 && !c.Bookmark() && after.Revision > 0 })(ctx, prefix, after)
 			}
 		}},
-		{of: "a watch knows what was read", broken: "a commit can be read before watches know it", says: "the first bookmark of a watch was at", mutate: func(m *memory.Store, _ *Backend, s *mutated) {
+		{of: "a watch starts at any revision that was read", broken: "a commit can be read before watches know it", says: "the first bookmark of a watch was at", mutate: func(m *memory.Store, _ *Backend, s *mutated) {
 			lagging(m, s, func(known, after store.Revision) bool { return false })
 		}},
-		{of: "a watch knows what was read", broken: "a watch from what it does not know is refused", says: "was refused", mutate: func(m *memory.Store, _ *Backend, s *mutated) {
+		{of: "a watch starts at any revision that was read", broken: "a watch from what it does not know is refused", says: "was refused", mutate: func(m *memory.Store, _ *Backend, s *mutated) {
 			lagging(m, s, func(known, after store.Revision) bool { return after > known })
 		}},
 		{of: "log replay equals state", broken: "the log has no deletions", says: "had an entry before revision", mutate: func(m *memory.Store, _ *Backend, s *mutated) {
@@ -67,10 +67,10 @@ func flowMutants() []mutant {
 			s.Store, _ = memory.New(nil) // it keeps everything
 			s.watch = dropping(s.Store, func(n int, _ store.Change) bool { return n > 20 && n <= 310 })
 		}},
-		{of: "slow watch is told gone", broken: "history has no bound", says: "yielded all", mutate: func(_ *memory.Store, _ *Backend, s *mutated) {
+		{of: "slow watch ends with gone", broken: "history has no bound", says: "yielded all", mutate: func(_ *memory.Store, _ *Backend, s *mutated) {
 			s.Store, _ = memory.New(nil)
 		}},
-		{of: "slow watch holds up nobody", broken: "a commit waits until every watch has read it", says: "committing while one watch is not read", hangs: true, mutate: func(m *memory.Store, _ *Backend, s *mutated) {
+		{of: "slow watch delays no one else", broken: "a commit waits until every watch has read it", says: "committing while one watch is not read", hangs: true, mutate: func(m *memory.Store, _ *Backend, s *mutated) {
 			(&lockstep{read: map[int]store.Revision{}}).mutate(m, s)
 		}},
 	}

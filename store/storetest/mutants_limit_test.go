@@ -107,7 +107,7 @@ func limitMutants() []mutant {
 				return m.Commit(ctx, txn)
 			}
 		}},
-		{of: "pages keep what is deleted meanwhile", broken: "what is deleted now is left out", says: "were deleted meanwhile", mutate: func(m *memory.Store, _ *Backend, s *mutated) {
+		{of: "pages keep concurrently deleted entries", broken: "what is deleted now is left out", says: "were deleted meanwhile", mutate: func(m *memory.Store, _ *Backend, s *mutated) {
 			s.list = func(ctx context.Context, q store.Query) (store.Page, error) {
 				p, err := m.List(ctx, q)
 				var left []store.Entry
@@ -123,7 +123,7 @@ func limitMutants() []mutant {
 		{of: "pages of an index under churn", broken: "further pages show what is there now", says: "the pages of an index show", mutate: func(m *memory.Store, _ *Backend, s *mutated) {
 			s.list = asking(m, func(q *store.Query) { q.At = store.Position{} })
 		}},
-		{of: "a waiting watch hears of another handle", broken: "a handle's watches wake with its own calls only", says: errPatience.Error(), hangs: true, mutate: func(m *memory.Store, b *Backend, _ *mutated) {
+		{of: "a waiting watch sees commits of another handle", broken: "a handle's watches wake with its own calls only", says: errPatience.Error(), hangs: true, mutate: func(m *memory.Store, b *Backend, _ *mutated) {
 			b.Second = func(context.Context) (store.Store, error) { return deaf(m), nil }
 		}},
 		{of: "bare revisions of another epoch are gone", broken: "the restored store counts from its entries", says: "of before the restore", mutate: func(m *memory.Store, b *Backend, _ *mutated) {

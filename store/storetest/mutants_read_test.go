@@ -41,10 +41,10 @@ func asking(m *memory.Store, change func(*store.Query)) func(context.Context, st
 
 func readMutants() []mutant {
 	return []mutant{
-		{of: "reads reflect what was acknowledged", broken: "Get answers from a cache", says: "then Get answered", mutate: func(m *memory.Store, _ *Backend, s *mutated) {
+		{of: "reads reflect acknowledged commits", broken: "Get answers from a cache", says: "then Get answered", mutate: func(m *memory.Store, _ *Backend, s *mutated) {
 			s.get = stale(m)
 		}},
-		{of: "reads reflect what was acknowledged", broken: "List answers as of the commit before", says: "then List answered", mutate: func(m *memory.Store, _ *Backend, s *mutated) {
+		{of: "reads reflect acknowledged commits", broken: "List answers as of the commit before", says: "then List answered", mutate: func(m *memory.Store, _ *Backend, s *mutated) {
 			s.list = func(ctx context.Context, q store.Query) (store.Page, error) {
 				p, err := m.List(ctx, q)
 				if err == nil && q.At == (store.Position{}) {

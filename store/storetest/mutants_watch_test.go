@@ -92,10 +92,10 @@ func watchMutants() []mutant {
 				return []store.Change{c}
 			})
 		}},
-		{of: "watch tells when it has caught up", broken: "there are no bookmarks", says: "the bookmark that tells that it has caught up", hangs: true, mutate: func(m *memory.Store, _ *Backend, s *mutated) {
+		{of: "watch signals when it has caught up", broken: "there are no bookmarks", says: "the bookmark after catching up", hangs: true, mutate: func(m *memory.Store, _ *Backend, s *mutated) {
 			s.watch = dropping(m, func(_ int, c store.Change) bool { return c.Bookmark() })
 		}},
-		{of: "watch tells when it has caught up", broken: "it tells before it has", says: "before it has caught up", mutate: func(m *memory.Store, _ *Backend, s *mutated) {
+		{of: "watch signals when it has caught up", broken: "it tells before it has", says: "before it has caught up", mutate: func(m *memory.Store, _ *Backend, s *mutated) {
 			s.watch = changing(m, func(n int, c store.Change) []store.Change {
 				if n == 1 && !c.Bookmark() {
 					p, _ := m.List(context.Background(), store.Query{Limit: 1})
@@ -164,7 +164,7 @@ func watchMutants() []mutant {
 		{of: "watch after repeated compaction", broken: "a compacted position goes on from now", says: "should be refused", mutate: func(m *memory.Store, _ *Backend, s *mutated) {
 			s.watch = skipping(m)
 		}},
-		{of: "watch after repeated compaction", broken: "after a compaction the last change comes again", says: "what a watch saw that kept up", mutate: func(m *memory.Store, _ *Backend, s *mutated) {
+		{of: "watch after repeated compaction", broken: "after a compaction the last change comes again", says: "the changes of a watch that kept up", mutate: func(m *memory.Store, _ *Backend, s *mutated) {
 			compacted := 0
 			s.compact = func(ctx context.Context, r store.Revision) error {
 				compacted++

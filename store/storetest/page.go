@@ -16,7 +16,7 @@ func pageCases() []testcase {
 		{
 			name: "pages add up",
 			want: "pages of any size, put together, are the whole listing; More is true exactly when entries follow; all carry one position",
-			why:  "an entry between two pages is content that survives its namespace",
+			why:  "an entry lost between two pages is content that survives its namespace",
 			run:  pagesAddUp,
 		}, {
 			name: "pages are one snapshot",
@@ -24,13 +24,13 @@ func pageCases() []testcase {
 			why:  "a silent mix of two states shows objects that never existed together, or misses one that was moved",
 			run:  pagesOneSnapshot,
 		}, {
-			name: "pages keep what is deleted meanwhile",
+			name: "pages keep concurrently deleted entries",
 			want: "further pages of a listing show the keys of its snapshot that were deleted since, and none that were created since",
-			why:  "a listing that loses entries while it is paged makes its reader delete their copies",
+			why:  "if a listing loses entries between pages, its reader deletes their copies",
 			run:  pagesKeepDeleted,
 		}, {
 			name: "pages of an index under churn",
-			want: "a listing of keys that come and go all the time has, over several pages, exactly those of one moment, or fails with ErrGone",
+			want: "a listing of keys that are created and deleted all the time has, over several pages, exactly the keys of one moment, or fails with ErrGone",
 			why:  "the controller finds its work in such an index; an entry that moves between two pages is never worked on",
 			run:  pagesUnderChurn,
 		}, {
@@ -41,7 +41,7 @@ func pageCases() []testcase {
 		}, {
 			name: "old positions read as they were",
 			want: "a listing at each retained position is the state at that position, also the first",
-			why:  "a listing and a watch that starts at its position must fit together",
+			why:  "a listing and a watch from its position must fit together",
 			run:  oldPositions,
 		}, {
 			name:  "page gone after compaction",
@@ -51,19 +51,19 @@ func pageCases() []testcase {
 			run:   pageGone,
 		}, {
 			name: "future position refused",
-			want: "listing, watching and compacting at a revision that is not there yet fail with ErrFuture, as a FutureError that tells both revisions",
-			why:  "a position of another store, or of one that lost commits, must not be waited for",
+			want: "listing, watching and compacting at a future revision fail with ErrFuture, as a FutureError with both revisions",
+			why:  "a position of another store, or of a store that lost commits, may never come",
 			run:  future,
 		}, {
 			name:  "compaction keeps the state",
 			want:  "compaction drops history and nothing else; compacting to an older revision does nothing",
-			why:   "it runs by itself at any moment",
+			why:   "it may run at any moment",
 			needs: []capability{needCompacts},
 			run:   compactionKeeps,
 		}, {
 			name: "positions of another epoch are gone",
 			want: "listing and watching at a position of another epoch fail with ErrGone; positions of this store have an epoch; an empty one is not checked",
-			why:  "revisions of another history name other states; answering them is time travel",
+			why:  "the same revision is another state in another history",
 			run:  foreignEpoch,
 		},
 	}
@@ -119,7 +119,7 @@ func rewrite(n int, value string) store.Txn {
 	return txn
 }
 
-// oneGeneration returns an error when the n keys of rewrite do not all have one value.
+// oneGeneration returns an error unless the n keys of rewrite have one value.
 func oneGeneration(n int, pages ...store.Page) error {
 	seen := map[string]int{}
 	total := 0
@@ -130,7 +130,7 @@ func oneGeneration(n int, pages ...store.Page) error {
 		}
 	}
 	if len(seen) != 1 || total != n {
-		return fmt.Errorf("the listing shows %d of %d keys, with so many of each generation: %v", total, n, seen)
+		return fmt.Errorf("the listing shows %d of %d keys, by generation: %v", total, n, seen)
 	}
 	return nil
 }
@@ -141,7 +141,7 @@ func pagesOneSnapshot(t *trial) {
 	write := func() {
 		generation++
 		txn := rewrite(count, fmt.Sprint(generation))
-		other := store.Put("p/key0000005", nil) // lies between the keys that stay
+		other := store.Put("p/key0000005", nil) // sorts between the keys that stay
 		if generation%2 == 1 {
 			other = store.Delete(other.Key)
 		}
@@ -155,7 +155,7 @@ func pagesOneSnapshot(t *trial) {
 		}
 		pages, err := t.pages(store.Query{Prefix: "p/", Limit: 3 + round%3}, write)
 		if errors.Is(err, store.ErrGone) {
-			continue // honest, only inconvenient
+			continue // allowed, but not interesting
 		}
 		require.NoError(t, err)
 		require.NoError(t, oneGeneration(count, pages...))
@@ -167,7 +167,7 @@ func pagesKeepDeleted(t *trial) {
 	const count = 12
 	t.commit(rewrite(count, "1"))
 	want := t.list(store.Query{Prefix: "p/"})
-	next := count - 1 // deleted from the end, ahead of the pages
+	next := count - 1 // delete from the end, ahead of the pages
 	pages, err := t.pages(store.Query{Prefix: "p/", Limit: 3}, func() {
 		t.delete("p/" + key(next))
 		t.delete("p/" + key(next-1))
@@ -312,22 +312,22 @@ func future(t *trial) {
 			at := store.Position{Epoch: epoch, Revision: r + ahead}
 			p, err := t.store.List(t.ctx, store.Query{At: at})
 			require.ErrorIs(t, err, store.ErrFuture, "List at %v, the store is at %d; it answered %v", at, r, p)
-			t.tells(err, r, r+ahead)
+			t.futureError(err, r, r+ahead)
 			t.watch("", at).refused(store.ErrFuture)
 			for _, err := range t.store.Watch(t.ctx, "", at) {
-				t.tells(err, r, r+ahead)
+				t.futureError(err, r, r+ahead)
 			}
 		}
 		if t.b.Compacts {
 			err := t.store.(store.Compactor).Compact(t.ctx, r+ahead)
 			require.ErrorIs(t, err, store.ErrFuture, "Compact")
-			t.tells(err, r, r+ahead)
+			t.futureError(err, r, r+ahead)
 		}
 	}
 }
 
-// tells holds that a FutureError has the revisions right.
-func (t *trial) tells(err error, current, asked store.Revision) {
+// futureError checks the revisions of a FutureError.
+func (t *trial) futureError(err error, current, asked store.Revision) {
 	var future *store.FutureError
 	require.ErrorAs(t, err, &future, "ErrFuture is a FutureError")
 	t.equal(store.FutureError{Asked: asked, Current: current}, *future, "the revisions of the FutureError")

@@ -11,31 +11,31 @@ import (
 func readCases() []testcase {
 	return []testcase{
 		{
-			name: "reads reflect what was acknowledged",
+			name: "reads reflect acknowledged commits",
 			want: "Get and List see every commit that was acknowledged before the call",
-			why:  "the registry answers a client from what it reads; a stale read un-happens the client's own write",
+			why:  "the registry answers clients from its reads; a stale read hides the own write of a client",
 			run:  readYourWrites,
 		}, {
 			name:  "two handles are one store",
-			want:  "reads, conditions and watches of one handle see at once what another handle was acknowledged",
+			want:  "reads, conditions and watches of one handle see at once each commit that was acknowledged to another handle",
 			why:   "replicas of a service share the store; R6 holds only if the gate is one",
 			needs: []capability{needSecond},
 			run:   twoHandles,
 		}, {
-			name:  "a waiting watch hears of another handle",
-			want:  "a watch on a handle that makes no call itself yields what another handle commits",
-			why:   "most replicas only watch: one that is woken by nothing but its own writes never learns of a deletion",
+			name:  "a waiting watch sees commits of another handle",
+			want:  "a watch on a handle that makes no calls yields the commits of another handle",
+			why:   "most replicas only watch: a replica that only its own writes wake never sees a deletion",
 			needs: []capability{needSecond},
 			run:   waitingWatch,
 		}, {
 			name: "prefixes and After cut exactly",
 			want: "a listing has exactly the keys with the prefix (a/ is neither a nor a0), greater than After",
-			why:  "a listing that spills over deletes the content of the neighbouring namespace",
+			why:  "a listing with other keys deletes the content of a neighbouring namespace",
 			run:  prefixes,
 		}, {
 			name: "pages end by their bytes",
 			want: "a page ends before the value that would exceed Bytes, has at least one entry, and More leads to the rest",
-			why:  "the API answers lists page by page; without the bound a few large objects take all memory",
+			why:  "the API serves lists page by page; without the bound a few large objects take all memory",
 			run:  pagesByBytes,
 		}, {
 			name: "a watch follows exactly its prefix",
@@ -49,7 +49,7 @@ func readCases() []testcase {
 func readYourWrites(t *trial) {
 	const writers = 8
 	rounds := t.n(100)
-	t.doing("waiting for %d writers that read what they wrote", writers)
+	t.doing("waiting for %d writers that read their own writes", writers)
 	t.all(writers, func(i int) error {
 		mine := fmt.Sprintf("w%d/", i)
 		for n := range rounds {
@@ -74,9 +74,9 @@ func readYourWrites(t *trial) {
 func twoHandles(t *trial) {
 	other := t.other(needSecond, t.b.Second)
 	w := t.watch("", store.Position{})
-	w.change("the bookmark that tells where the watch begins")
+	w.change("the bookmark at the start of the watch")
 	w2 := t.watchOf(t.ctx, other, "", store.Position{})
-	w2.change("the bookmark that tells where the watch begins")
+	w2.change("the bookmark at the start of the watch")
 	handles := []store.Store{t.store, other}
 	for i := range t.n(40) {
 		writer, reader := handles[i%2], handles[(i+1)%2]
@@ -92,7 +92,7 @@ func twoHandles(t *trial) {
 		t.equal([]store.Entry{want}, p.Entries, "List through the other handle")
 		_, err = reader.Commit(t.ctx, store.Txn{If: []store.Condition{store.At("k", r)}})
 		require.NoError(t, err, "a condition through the other handle")
-		for _, w := range []*watch{w, w2} {
+		for _, w := range []*watcher{w, w2} {
 			c := w.events("a commit of either handle")
 			t.equal(store.Position{Epoch: p.Position.Epoch, Revision: r}, c.Position, "the position of the change")
 		}
@@ -110,7 +110,7 @@ func waitingWatch(t *trial) {
 	}
 }
 
-// boundary keys lie just inside or outside of the prefixes that are asked for.
+// boundaryKeys lie just inside or outside of the prefixes of the queries.
 var boundaryKeys = []string{
 	"a", "a\x00", "a!", "a/", "a/\x00", "a/b", "a/b/c", "a/\xff", "a/\xff\xff", "a0", "aa", "a\xff", "a\xff\xff", "b", "\xff", "\xff\xff", "\xff\xff\xff",
 }

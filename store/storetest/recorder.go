@@ -13,26 +13,26 @@ import (
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
-// Recorder records what clients ask of a store and what it answers, so that the
-// whole history can be checked for linearizability. Its methods and its stores may
-// be used by any number of goroutines at once. The zero Recorder is ready to use.
+// Recorder records the calls of clients to a store and its answers, to check the whole history
+// for linearizability. Any number of goroutines may use its methods and its stores at once. The
+// zero Recorder is ready to use.
 type Recorder struct {
 	// Start is the state of the store before the first recorded call; the zero Page
 	// is an empty store.
 	Start store.Page
 
-	clock      atomic.Int64 // orders calls and returns: what ended before another began has smaller numbers
+	clock      atomic.Int64 // orders calls and returns
 	mu         sync.Mutex
 	operations []porcupine.Operation
 }
 
-// Store returns s with its gets, listings of now and commits recorded as those of
-// one client. Listings at a position, and watches, are not recorded. A client that
-// makes one call at a time keeps the check fast.
+// Store returns s with its gets, listings of now and commits recorded as calls of one client.
+// Listings at a position, and watches, are not recorded. The check is faster if a client makes
+// one call at a time.
 //
-// A call that failed with a definite error is not recorded, as it has not happened;
-// a conflict and a "not found" are answers. A commit with [store.ErrUnknownOutcome]
-// may have happened at any later time or never.
+// A call that failed with a definite error had no effect and is not recorded. A conflict and a
+// "not found" are answers. A commit with [store.ErrUnknownOutcome] may have happened at any later
+// time or never.
 func (r *Recorder) Store(client int, s store.Store) store.Store {
 	return &recorded{Store: s, recorder: r, client: client}
 }
@@ -52,12 +52,12 @@ func (r *Recorder) History() []porcupine.Operation {
 	return slices.Clone(r.operations)
 }
 
-// Check is [CheckLinearizable] of what was recorded so far.
+// Check runs [CheckLinearizable] on the recorded history.
 func (r *Recorder) Check(timeout time.Duration) error {
 	return CheckLinearizable(r.Start, r.History(), timeout)
 }
 
-// Call is the input of a recorded operation: exactly one field is set.
+// Call is the input of a recorded operation. Exactly one field is set.
 type Call struct {
 	Get    string
 	List   *store.Query
@@ -66,14 +66,14 @@ type Call struct {
 
 // Answer is the output of a recorded operation.
 type Answer struct {
-	Entry    *store.Entry         // of a get; nil: not found
+	Entry    *store.Entry         // of a get; nil if not found
 	Page     store.Page           // of a listing
-	Revision store.Revision       // of a commit that was acknowledged
-	Conflict *store.ConflictError // of a commit that was refused
-	Unknown  bool                 // whether a commit happened is not known
+	Revision store.Revision       // of an acknowledged commit
+	Conflict *store.ConflictError // of a refused commit
+	Unknown  bool                 // the outcome of a commit is unknown
 }
 
-// record notes one call that was made at the time called and has been answered now.
+// record records a call that began at the time called and has just returned.
 func (r *Recorder) record(client int, called int64, call Call, answer Answer) {
 	returned := int64(math.MaxInt64)
 	if !answer.Unknown {
@@ -86,7 +86,7 @@ func (r *Recorder) record(client int, called int64, call Call, answer Answer) {
 	})
 }
 
-// recorded is one client's view of a store.
+// recorded is a store with the calls of one client recorded.
 type recorded struct {
 	store.Store
 	recorder *Recorder

@@ -15,7 +15,7 @@ func ruleCases() []testcase {
 		{
 			name: "no orphan",
 			want: "when creators race the deletion of a gate, nothing is created under Exists(gate) after the deletion is acknowledged",
-			why:  "rule R6: a listing after termination is final; content that slips in behind it outlives its namespace",
+			why:  "rule R6: a listing after termination is final; later content outlives its namespace",
 			run:  noOrphan,
 		}, {
 			name: "status update does not conflict with gated creates",
@@ -25,13 +25,13 @@ func ruleCases() []testcase {
 		}, {
 			name: "old incarnation refused",
 			want: "a deletion under At(fence, the revision of the first life) is refused in the second, although the fence has the same value",
-			why:  "rule R8: a pass that was late must not delete the content of the next namespace of that name",
+			why:  "rule R8: a late pass must not delete the content of the next namespace of that name",
 			run:  oldIncarnation,
 		},
 	}
 }
 
-// create is a gated create, as the registry writes content.
+// create returns a gated create, as the registry writes content.
 func create(gate, key string) store.Txn {
 	return store.Txn{
 		If: []store.Condition{store.Exists(gate), store.Absent(key)},
@@ -39,8 +39,8 @@ func create(gate, key string) store.Txn {
 	}
 }
 
-// createUntilRefused creates content until the gate refuses, and returns the keys
-// that were acknowledged. It sends on created after each.
+// createUntilRefused creates content until the gate refuses it, and returns the acknowledged
+// keys. It sends on created after each create.
 func (t *trial) createUntilRefused(gate, prefix string, created chan<- struct{}) ([]string, error) {
 	var mine []string
 	for i := 0; ; i++ {
@@ -118,7 +118,7 @@ func statusUpdate(t *trial) {
 			defer stop()
 			for n := range creates {
 				if _, err := t.store.Commit(t.ctx, create("gate", key(n))); err != nil {
-					return fmt.Errorf("create %d under a gate that nobody touches: %w", n, err)
+					return fmt.Errorf("create %d under a gate that no other client writes: %w", n, err)
 				}
 			}
 			return nil

@@ -9,18 +9,18 @@ import (
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
-// Rates says how often the faults of a seeded plan happen: each is a probability per
-// call to which the kind fits, from 0 to 1.
+// Rates holds the frequencies of the faults of a seeded plan. Each is a probability, from 0 to 1,
+// for each call that the kind fits.
 type Rates struct {
 	Conflict float64 // of commits
 	Lost     float64 // of commits
 	Landed   float64 // of commits
 	Fail     float64 // of all calls; a watch ends after at most Changes changes
 	Gone     float64 // of watches, after at most Changes changes, and of listings at a position
-	Delay    float64 // of all calls, with any fault or none
+	Delay    float64 // of all calls, with or without another fault
 
-	MaxDelay time.Duration // a delay lasts up to so long; zero is 1 ms
-	Changes  int           // zero: a watch ends before its first change
+	MaxDelay time.Duration // the longest delay; zero means 1 ms
+	Changes  int           // zero means that a watch ends before its first change
 }
 
 func (r Rates) check() error {
@@ -31,7 +31,7 @@ func (r Rates) check() error {
 		{"Conflict", r.Conflict}, {"Lost", r.Lost}, {"Landed", r.Landed}, {"Fail", r.Fail}, {"Gone", r.Gone}, {"Delay", r.Delay},
 		{"Conflict + Lost + Landed + Fail", r.Conflict + r.Lost + r.Landed + r.Fail}, {"Fail + Gone", r.Fail + r.Gone},
 	} {
-		if !(rate.p >= 0 && rate.p <= 1) { // also refuses what is not a number
+		if !(rate.p >= 0 && rate.p <= 1) { // also rejects NaN
 			return fmt.Errorf("%w: the rate %s is %v, it must be from 0 to 1", store.ErrInvalid, rate.name, rate.p)
 		}
 	}
@@ -41,9 +41,9 @@ func (r Rates) check() error {
 	return nil
 }
 
-// Seeded returns a plan that draws faults at random. The n-th call of a method has
-// the same fault for the same seed and rates, however calls of other methods fall in
-// between. Rates out of range are [store.ErrInvalid].
+// Seeded returns a plan with random faults. For the same seed and rates, the n-th call of a
+// method has the same fault, regardless of calls of other methods. Rates out of range are
+// [store.ErrInvalid].
 func Seeded(seed uint64, rates Rates) (Plan, error) {
 	if err := rates.check(); err != nil {
 		return nil, err

@@ -8,7 +8,7 @@ import (
 
 	"github.com/nslifecycle/nslifecycle/store"
 	"github.com/nslifecycle/nslifecycle/store/memory"
-	storewatch "github.com/nslifecycle/nslifecycle/store/watch"
+	"github.com/nslifecycle/nslifecycle/store/watch"
 	"github.com/stretchr/testify/require"
 )
 
@@ -23,7 +23,7 @@ func (handle) Close() error { return nil }
 // restored backup is a copy.
 func openMemory(t testing.TB) Backend {
 	const history = 1024
-	m, err := memory.New(&memory.Options{History: history, Watch: storewatch.Options{Queue: 64, Bookmarks: 200 * time.Millisecond}})
+	m, err := memory.New(&memory.Options{History: history, Watch: watch.Options{Queue: 64, Bookmarks: 200 * time.Millisecond}})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = m.Close() }) // the cases close it too
 	again := func(context.Context) (store.Store, error) { return handle{m}, nil }
@@ -82,7 +82,7 @@ func TestMemoryAtTheSizesOfASlowStore(t *testing.T) {
 // beyond: the other cases are skipped by name.
 func TestBareStore(t *testing.T) {
 	Run(t, func(t testing.TB) Backend {
-		m, err := memory.New(&memory.Options{Watch: storewatch.Options{Bookmarks: 200 * time.Millisecond}})
+		m, err := memory.New(&memory.Options{Watch: watch.Options{Bookmarks: 200 * time.Millisecond}})
 		require.NoError(t, err)
 		return Backend{Store: bare{m}}
 	})

@@ -16,8 +16,8 @@ import (
 // testcase is one promise of the contract.
 type testcase struct {
 	name  string
-	want  string // what the contract promises
-	why   string // what goes wrong for callers without it
+	want  string // the promise of the contract
+	why   string // the consequence for callers if it is broken
 	needs []capability
 	run   func(*trial)
 }
@@ -32,8 +32,8 @@ func (c testcase) report(failures []string) string {
 	return s.String()
 }
 
-// trial is one run of one case. It collects failures instead of failing a test, so
-// that the suite can be run against stores that are meant to fail.
+// trial is one run of one case. It collects failures instead of failing a test, so that the suite
+// can run against stores that must fail.
 type trial struct {
 	ctx   context.Context // ends at the deadline
 	store store.Store
@@ -41,19 +41,18 @@ type trial struct {
 
 	mu       sync.Mutex
 	failures []string
-	step     string // what the case is doing, for a case that hangs
-	stuck    string // the step at the deadline; empty before
+	step     string // the current step, reported if the case hangs
+	stuck    string // the step at the deadline, or empty
 	cleanups []func()
 }
 
-// grace is how long a case may take to end after its context has, before it is
-// given up.
+// grace is how long a case may take to end after its context has ended.
 const grace = 5 * time.Second
 
-// errDeadline is the cause with which the context of a trial ends.
+// errDeadline is the cause when the context of a trial ends.
 var errDeadline = errors.New("the deadline of the case has passed")
 
-// try runs the case against b, closes its store, and returns what failed.
+// try runs the case against b, closes its store, and returns the failures.
 func (c testcase) try(b Backend, deadline time.Duration) []string {
 	ctx, cancel := context.WithTimeoutCause(context.Background(), deadline, errDeadline)
 	defer cancel()
@@ -84,7 +83,7 @@ func (c testcase) try(b Backend, deadline time.Duration) []string {
 	select {
 	case <-done:
 	case <-late.C:
-		t.Errorf("it still hangs %v after its context ended, so it does not heed its context", grace)
+		t.Errorf("the store still hangs %v after the context ended: it ignores the context", grace)
 	}
 	if len(t.result()) == 0 {
 		t.Errorf("the case took too long")
@@ -98,7 +97,7 @@ func (t *trial) result() []string {
 	return append([]string(nil), t.failures...)
 }
 
-// Errorf records a failure. With FailNow it makes t a require.TestingT.
+// Errorf records a failure. With FailNow it implements require.TestingT.
 func (t *trial) Errorf(format string, args ...any) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -122,15 +121,14 @@ func (t *trial) fatalf(format string, args ...any) {
 	t.FailNow()
 }
 
-// doing notes what the case does or waits for next.
+// doing records the next step of the case.
 func (t *trial) doing(format string, args ...any) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.step = fmt.Sprintf(format, args...)
 }
 
-// late keeps the step at which the deadline found the case, if it has passed, while
-// the case goes on to clean up.
+// late records the step at which the deadline found the case, before the cleanup changes it.
 func (t *trial) late() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -139,7 +137,7 @@ func (t *trial) late() {
 	}
 }
 
-// cleanup runs f when the case ends, the latest first.
+// cleanup registers f to run at the end of the case, in reverse order.
 func (t *trial) cleanup(f func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -160,8 +158,7 @@ func (t *trial) clean() {
 	}
 }
 
-// n scales the size of a case: full on a fast store, an eighth on a slow one, at
-// least 4.
+// n scales the size of a case: full on a fast store, an eighth on a slow one, but at least 4.
 func (t *trial) n(full int) int {
 	if t.b.Slow {
 		return max(full/8, 4)
@@ -169,7 +166,7 @@ func (t *trial) n(full int) int {
 	return full
 }
 
-// kept is n, bounded so that so many commits stay within the retained history.
+// kept is n, but at most the number of commits that certainly stay in the history.
 func (t *trial) kept(full int) int {
 	if n := t.n(full); t.b.History == 0 || n < t.b.History/4 {
 		return n
@@ -177,8 +174,7 @@ func (t *trial) kept(full int) int {
 	return t.b.History/4 - 1
 }
 
-// other opens one more store with a function of the backend, and closes it when the
-// case ends.
+// other opens another store with a function of the backend, and closes it at the end of the case.
 func (t *trial) other(what capability, open func(context.Context) (store.Store, error)) store.Store {
 	t.doing("opening a store with Backend.%s", what)
 	s, err := open(t.ctx)
@@ -192,7 +188,7 @@ func (t *trial) other(what capability, open func(context.Context) (store.Store, 
 	return s
 }
 
-// all runs n functions at once and waits for them. The first error fails the case.
+// all runs n functions concurrently and waits for them. The first error fails the case.
 func (t *trial) all(n int, f func(i int) error) {
 	var wg sync.WaitGroup
 	errs := make([]error, n)

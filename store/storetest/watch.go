@@ -13,48 +13,48 @@ func watchCases() []testcase {
 		{
 			name: "watch from now begins with a bookmark",
 			want: "a watch from the zero position yields a bookmark first, then exactly the commits after its revision",
-			why:  "the bookmark tells from where the watch sees everything; without it a caller cannot know what it missed",
+			why:  "the bookmark is the position from which the watch sees every change; without it a caller cannot find missed changes",
 			run:  watchFromNow,
 		}, {
-			name: "watch tells when it has caught up",
+			name: "watch signals when it has caught up",
 			want: "a watch from an old position yields a bookmark when it has delivered everything up to the revision at its beginning",
-			why:  "a cache is ready when its watch has caught up; it cannot tell by itself when nothing follows",
+			why:  "a cache is ready when its watch has caught up; without the bookmark it cannot know that",
 			run:  watchCatchesUp,
 		}, {
 			name: "a transaction is one change",
 			want: "the events of a transaction arrive in one Change at its revision, in the order of its operations; a watch of a prefix gets its part",
-			why:  "a watcher that sees half of a transaction acts on a state that never was",
+			why:  "a watcher that sees half of a transaction acts on a state that never existed",
 			run:  oneChange,
 		}, {
 			name: "events carry the entry before",
-			want: "an update and a deletion carry the entry as it was before, a creation carries none",
-			why:  "selectors need it: an object that stops matching is a deletion for that watcher",
+			want: "an update and a deletion carry the previous entry, a creation carries none",
+			why:  "selectors need it: for a watcher with a selector, an object that stops matching is deleted",
 			run:  previous,
 		}, {
 			name: "resume at every revision",
 			want: "a watch after any retained position yields exactly the commits after it",
-			why:  "watches break at any moment; one commit too many or too few is a cache that is wrong for ever",
+			why:  "watches break at any moment; with one commit too many or too few a cache stays wrong",
 			run:  resume,
 		}, {
 			name: "bookmark never ahead",
 			want: "positions of changes grow, and nothing arrives at or before the position of a bookmark, which is never ahead of the store",
-			why:  "a caller resumes at its latest bookmark; what was committed before it and not yet delivered is lost",
+			why:  "a caller resumes at its latest bookmark and misses undelivered commits before it",
 			run:  bookmarkNeverAhead,
 		}, {
 			name: "quiet prefix advances",
 			want: "a watch of keys that do not change gets a bookmark every few seconds while others change",
-			why:  "else its position is compacted and the watch must list again, although nothing happened to it",
+			why:  "otherwise its position is compacted and the caller must list again without need",
 			run:  quietPrefix,
 		}, {
 			name:  "watch after repeated compaction",
-			want:  "after every compaction, watches from the compacted revision on yield exactly what follows, and older positions are gone",
-			why:   "a store that forgets must say so; one that yields old commits again revives what was deleted",
+			want:  "after every compaction, watches from the compacted revision yield exactly the later changes, and older positions are gone",
+			why:   "a store must report dropped history; yielding old commits again revives deleted objects",
 			needs: []capability{needCompacts},
 			run:   watchCompaction,
 		}, {
 			name: "several loops are several watches",
-			want: "each loop over one returned watch starts at its position, also after a break and at the same time",
-			why:  "the value is a recipe; shared state would split the events between the loops",
+			want: "each loop over one returned watch starts at its position, even after a break or concurrently",
+			why:  "state shared between the loops would split the events",
 			run:  severalLoops,
 		},
 	}
@@ -64,7 +64,7 @@ func watchFromNow(t *trial) {
 	for i := range t.kept(8) {
 		before := t.put("k", fmt.Sprint(i))
 		w := t.watch("", store.Position{})
-		first := w.change("the bookmark that tells where the watch begins")
+		first := w.change("the bookmark at the start of the watch")
 		require.True(t, first.Bookmark(), "the first change of a watch from now has the events %v; the commit was before the watch", first.Events)
 		t.equal(store.Position{Epoch: t.now().Epoch, Revision: before}, first.Position, "the position of the first bookmark")
 		after := t.put("other", "x")
@@ -84,7 +84,7 @@ func watchCatchesUp(t *trial) {
 		w := t.watch(prefix, after)
 		seen := 0
 		for {
-			c := w.change("the bookmark that tells that it has caught up")
+			c := w.change("the bookmark after catching up")
 			if c.Bookmark() && c.Position.Revision >= last {
 				break
 			}
@@ -262,7 +262,7 @@ func watchCompaction(t *trial) {
 		}
 		t.watch("", start).refused(store.ErrGone)
 	}
-	t.equal(all, seen, "what a watch saw that kept up with every compaction")
+	t.equal(all, seen, "the changes of a watch that kept up with every compaction")
 }
 
 func severalLoops(t *trial) {

@@ -13,11 +13,11 @@ import (
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
-// DeletingTx is the counterpart of [Guard.GuardTx] for those who delete: until tx
-// ends, the namespace of target stays Terminating, in the incarnation of target. So
-// what tx deletes cannot be of a later one with the same name (rule R8). For any
-// other incarnation, and one that is not terminating, it is
-// [deleter.ErrIncarnation]; a target that makes no sense is [deleter.ErrInvalid].
+// DeletingTx is the counterpart of [Guard.GuardTx] for deleters: until tx ends, the namespace of
+// target stays Terminating, in the incarnation of target. So tx cannot delete content of a later
+// namespace with the same name (rule R8). The error is [deleter.ErrIncarnation] for any other
+// incarnation and for a namespace that is not terminating, and [deleter.ErrInvalid] for an
+// incomplete target.
 func (g *Guard) DeletingTx(ctx context.Context, tx pgx.Tx, target deleter.Target) error {
 	if err := target.Validate(); err != nil {
 		return err

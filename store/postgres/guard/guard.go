@@ -1,6 +1,6 @@
-// Package guard lets a host that keeps content in tables of its own, in the same
-// PostgreSQL database as the store, create it only in Active namespaces (rule R6):
-// the check and the host's own statements are one transaction.
+// Package guard lets a host that keeps content in its own tables, in the same PostgreSQL database
+// as the store, create it only in Active namespaces (rule R6): the check and the host's
+// statements are one transaction.
 //
 //	tx, err := pool.Begin(ctx)
 //	...
@@ -11,10 +11,9 @@
 //	...
 //	err = tx.Commit(ctx)
 //
-// Termination of the namespace waits for such transactions, and only that: other
-// namespaces go on. When it has been committed, every row that was created under
-// a guard can be seen, and none is created any more, so that deletion starts at
-// once and a listing that is empty stays empty.
+// Termination of the namespace waits for such transactions; other namespaces are not affected.
+// Once the termination is committed, every row that was created under a guard is visible, and no
+// further row can be created. So deletion starts at once, and an empty listing stays empty.
 package guard
 
 import (
@@ -30,16 +29,15 @@ import (
 	"github.com/nslifecycle/nslifecycle/store/postgres"
 )
 
-// Guard holds namespaces of one registry Active. Make one with [New]. Any number
-// of goroutines may use it at once.
+// Guard keeps namespaces of one registry Active. Make one with [New]. Any number of goroutines
+// may use it at once.
 type Guard struct {
 	store  *postgres.Store
 	prefix string
 }
 
-// New returns a guard for the registry that keeps its keys in s below prefix
-// ([registry.Options]; empty: the default). A nil store, or a prefix that no
-// registry can have, is [namespace.ErrInvalid].
+// New returns a guard for the registry with keys in s below prefix ([registry.Options]; empty:
+// the default). A nil store, or a prefix that no registry can have, is [namespace.ErrInvalid].
 func New(s *postgres.Store, prefix string) (*Guard, error) {
 	if s == nil {
 		return nil, &namespace.Error{Kind: namespace.ErrInvalid, Message: "guard: the store is nil"}
@@ -50,21 +48,19 @@ func New(s *postgres.Store, prefix string) (*Guard, error) {
 	return &Guard{store: s, prefix: prefix}, nil
 }
 
-// GuardTx holds the namespace Active until tx ends: what tx creates in it by then
-// is seen by its deletion. Call it before the first statement that creates content;
-// it costs one round trip.
+// GuardTx keeps the namespace Active until tx ends, so that its deletion sees all content that tx
+// creates. Call it before the first statement that creates content. It costs one round trip.
 //
-// The refusals are [*namespace.Error] values: [namespace.ErrTerminating] (also
-// [namespace.ErrForbidden]) and [namespace.ErrNotFound]; tx can go on after them.
-// [namespace.ErrConflict] is a namespace that is being terminated, or whose gate was
-// rewritten (as by a new quota), while tx runs at REPEATABLE READ or SERIALIZABLE: the
-// server has refused it (SQLSTATE 40001, or 40P01 for a deadlock with another guarded
-// transaction); roll back and try again from the start. At these levels a namespace that was created after the snapshot of
-// tx is not found.
+// It refuses with [*namespace.Error] values: [namespace.ErrTerminating] (also
+// [namespace.ErrForbidden]) and [namespace.ErrNotFound]. After these, tx can continue.
+// [namespace.ErrConflict] occurs at REPEATABLE READ and SERIALIZABLE, if the namespace is being
+// terminated or its gate was rewritten (as by a new quota) while tx runs: the server has refused
+// the statement (SQLSTATE 40001, or 40P01 for a deadlock with another guarded transaction). Roll
+// back and try again from the start. At these levels a namespace created after the snapshot of tx
+// is not found.
 //
-// It waits while a termination of the namespace waits for other guarded
-// transactions, which is as long as these are open; ctx bounds the wait. Keep
-// guarded transactions short.
+// While a termination of the namespace waits for other guarded transactions, GuardTx waits too,
+// until they end or ctx ends. Keep guarded transactions short.
 func (g *Guard) GuardTx(ctx context.Context, tx pgx.Tx, name string) error {
 	gate, terminating, err := registry.GateKeys(g.prefix, name)
 	if err != nil {
@@ -77,7 +73,7 @@ func (g *Guard) GuardTx(ctx context.Context, tx pgx.Tx, name string) error {
 	return failed(name, err)
 }
 
-// absent tells why there is no gate.
+// absent returns the reason for a missing gate.
 func (g *Guard) absent(ctx context.Context, tx pgx.Tx, terminating, name string) error {
 	_, err := g.store.GetTx(ctx, tx, terminating)
 	switch {
@@ -98,7 +94,7 @@ func (g *Guard) absent(ctx context.Context, tx pgx.Tx, terminating, name string)
 	return failed(name, err)
 }
 
-// failed is an error of the store, seen from above.
+// failed translates an error of the store.
 func failed(name string, err error) error {
 	var server interface{ SQLState() string }
 	switch {

@@ -10,20 +10,20 @@ import (
 	"strconv"
 )
 
-// ErrNotInstalled says that no PostgreSQL server was found, and what to install.
+// ErrNotInstalled reports that no PostgreSQL server was found, and how to install one.
 var ErrNotInstalled = errors.New("no PostgreSQL server found")
 
-// EnvBin names the directory of the programs initdb and postgres, when they are
-// in none of the usual places.
+// EnvBin names the directory of the programs initdb and postgres, if they are not in a usual
+// place.
 const EnvBin = "NSLIFECYCLE_POSTGRES_BIN"
 
-// Find returns the directory of the programs of a PostgreSQL server: that of the
-// environment variable [EnvBin], of PATH, or the newest below /usr/lib/postgresql
-// (Debian and its kin) and /usr/pgsql-* (Red Hat and its kin).
+// Find returns the directory of the programs of a PostgreSQL server: the one in the environment
+// variable [EnvBin], in PATH, or the newest below /usr/lib/postgresql (Debian) and /usr/pgsql-*
+// (Red Hat).
 func Find() (string, error) {
 	if dir := os.Getenv(EnvBin); dir != "" {
 		if !complete(dir) {
-			return "", fmt.Errorf("%w: %s is %q, where initdb and postgres are not", ErrNotInstalled, EnvBin, dir)
+			return "", fmt.Errorf("%w: %s is %q, which does not contain initdb and postgres", ErrNotInstalled, EnvBin, dir)
 		}
 		return dir, nil
 	}
@@ -57,6 +57,6 @@ func version(dir string) int {
 	for len(name) > 0 && (name[0] < '0' || name[0] > '9') {
 		name = name[1:]
 	}
-	n, _ := strconv.Atoi(name) // zero: the last choice
+	n, _ := strconv.Atoi(name) // zero sorts last
 	return n
 }

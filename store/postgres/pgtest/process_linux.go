@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// attributes makes the child end with its parent, and gives up root.
+// attributes makes the child end with its parent and run without the rights of root.
 func attributes() (*syscall.SysProcAttr, *owner, error) {
 	attr := &syscall.SysProcAttr{Pdeathsig: syscall.SIGQUIT, Setpgid: true}
 	who, err := unprivileged()
@@ -17,8 +17,8 @@ func attributes() (*syscall.SysProcAttr, *owner, error) {
 	return attr, who, err
 }
 
-// Attributes returns what makes a child process of a test end with it, and run
-// without the rights of root; nil where that is not to be had.
+// Attributes returns attributes that make a child process of a test end with it and run without
+// the rights of root, or nil on other systems.
 func Attributes() *syscall.SysProcAttr {
 	attr, _, err := attributes()
 	if err != nil {
@@ -31,7 +31,7 @@ func Attributes() *syscall.SysProcAttr {
 // owner is the user that the server runs as.
 type owner struct{ uid, gid int }
 
-// unprivileged returns whom to run the server as; nil: as the present user.
+// unprivileged returns the user for the server, or nil for the current user.
 func unprivileged() (*owner, error) {
 	if os.Geteuid() != 0 {
 		return nil, nil

@@ -22,19 +22,17 @@ import (
 type Options struct {
 	// Settings are settings of the server, such as "max_connections": "300".
 	Settings map[string]string
-	// Access are lines of pg_hba.conf that come before the one that lets everybody
-	// on the loopback interface in without a password.
+	// Access lists lines of pg_hba.conf that precede the line that trusts every user on the
+	// loopback interface.
 	Access []string
-	// Durable makes the server sync what it commits. By default it does not: what it
-	// committed survives its own death, but not that of the machine.
+	// Durable makes the server sync its commits. By default it does not sync: commits survive a
+	// crash of the server, but not of the machine.
 	Durable bool
-	// Parent is where the directory of the server is made; empty: that of
-	// [os.TempDir].
+	// Parent is the directory in which the data directory is created; default [os.TempDir].
 	Parent string
 }
 
-// Server is a running server. Its methods may be called by one goroutine at a
-// time.
+// Server is a running server. It is not safe for concurrent use.
 type Server struct {
 	bin, dir string
 	port     int
@@ -42,7 +40,7 @@ type Server struct {
 	attr     *syscall.SysProcAttr
 
 	process *os.Process
-	ended   chan struct{} // closed when the process has been waited for
+	ended   chan struct{} // closed when the process has ended
 	output  *tail
 }
 
@@ -51,8 +49,8 @@ const (
 	stopTimeout  = 20 * time.Second
 )
 
-// Start makes and starts a server. The superuser is postgres, without a password.
-// Without the programs it is [ErrNotInstalled].
+// Start creates and starts a server. The superuser is postgres, without a password. If the
+// programs are not installed, the error is [ErrNotInstalled].
 func Start(ctx context.Context, options *Options) (*Server, error) {
 	bin, err := Find()
 	if err != nil {
@@ -71,7 +69,7 @@ func Start(ctx context.Context, options *Options) (*Server, error) {
 	return s, nil
 }
 
-// create makes the directory and the cluster in it.
+// create creates the directory and the cluster in it.
 func (s *Server) create(ctx context.Context) error {
 	dir, err := os.MkdirTemp(s.options.Parent, "pgtest-")
 	if err != nil {
@@ -103,7 +101,7 @@ func (s *Server) create(ctx context.Context) error {
 
 func (s *Server) data() string { return filepath.Join(s.dir, "data") }
 
-// Dir returns the directory of the server, which holds its data in "data".
+// Dir returns the directory of the server, with its data in "data".
 func (s *Server) Dir() string { return s.dir }
 
 // Bin returns the directory of the server's programs.
@@ -112,13 +110,13 @@ func (s *Server) Bin() string { return s.bin }
 // Addr returns host and port.
 func (s *Server) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)) }
 
-// DSN returns how to connect to a database as the superuser.
+// DSN returns the connection string of a database for the superuser.
 func (s *Server) DSN(database string) string {
 	return fmt.Sprintf("postgres://postgres@%s/%s?sslmode=disable", s.Addr(), database)
 }
 
-// Resume starts the server again after [Server.Halt] or [Server.Kill], with the
-// same data and port, and returns when it lets clients in.
+// Resume restarts the server after [Server.Halt] or [Server.Kill], with the same data and port,
+// and waits until it accepts clients.
 func (s *Server) Resume(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
@@ -129,7 +127,7 @@ func (s *Server) Resume(ctx context.Context) error {
 				return nil
 			}
 		}
-		// The remains of a killed server hold its memory for a moment.
+		// A killed server may still hold its memory for a moment.
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("pgtest: the server does not start: %w\n%s", err, s.output)
@@ -164,8 +162,8 @@ func (s *Server) args() []string {
 	return args
 }
 
-// launch starts the process. The signal that ends it with its parent is tied to
-// the thread that started it, so that thread stays.
+// launch starts the process. The kernel ends the server when the thread that started it ends, so
+// that thread is kept.
 func (s *Server) launch(ctx context.Context) error {
 	cmd := exec.Command(filepath.Join(s.bin, "postgres"), s.args()...) // outlives ctx
 	cmd.Dir, cmd.SysProcAttr = s.dir, s.attr
@@ -173,12 +171,12 @@ func (s *Server) launch(ctx context.Context) error {
 	started, ended := make(chan error, 1), make(chan struct{})
 	go func() {
 		runtime.LockOSThread()
-		defer runtime.UnlockOSThread() // a thread that ended would end other children of it, too
+		defer runtime.UnlockOSThread() // if this thread ended, other children of it would end too
 		defer close(ended)
 		err := cmd.Start()
 		started <- err
 		if err == nil {
-			_ = cmd.Wait() // how it ended is in the output
+			_ = cmd.Wait() // the output has the reason
 		}
 	}()
 	if err := <-started; err != nil {
@@ -188,7 +186,7 @@ func (s *Server) launch(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// ready returns when the server lets clients in.
+// ready waits until the server accepts clients.
 func (s *Server) ready(ctx context.Context) error {
 	for {
 		if s.answers(ctx) {
@@ -204,8 +202,8 @@ func (s *Server) ready(ctx context.Context) error {
 	}
 }
 
-// answers reports whether the server asks a new client to authenticate, or lets it
-// in: until it is ready it answers with an error.
+// answers reports whether the server accepts a new client. Until it is ready it answers with an
+// error.
 func (s *Server) answers(ctx context.Context) bool {
 	dialer := net.Dialer{Timeout: time.Second}
 	conn, err := dialer.DialContext(ctx, "tcp", s.Addr())
@@ -228,8 +226,7 @@ func (s *Server) answers(ctx context.Context) bool {
 	return err == nil && answer[0] == 'R'
 }
 
-// Halt stops the server in good order: it ends all connections, and has written
-// everything.
+// Halt shuts the server down in order: it ends all connections and has written all data.
 func (s *Server) Halt() error { return s.end(syscall.SIGINT) }
 
 // Kill kills the server and all its connections as a crash would.
@@ -237,19 +234,19 @@ func (s *Server) Kill() error {
 	children := s.children()
 	err := s.end(syscall.SIGKILL)
 	for _, pid := range children {
-		_ = syscall.Kill(pid, syscall.SIGKILL) // it may be gone by itself
+		_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended already
 	}
 	return err
 }
 
-// children returns the processes of the server. They would notice the death of
-// the first one, but only when they look.
+// children returns the processes of the server. They would notice the end of the first process
+// only with a delay.
 func (s *Server) children() (pids []int) {
 	if s.process == nil {
 		return nil
 	}
 	path := fmt.Sprintf("/proc/%d/task/*/children", s.process.Pid)
-	lists, _ := filepath.Glob(path) // none but on Linux
+	lists, _ := filepath.Glob(path) // none except on Linux
 	for _, list := range lists {
 		text, _ := os.ReadFile(list)
 		for field := range strings.FieldsSeq(string(text)) {
@@ -265,7 +262,7 @@ func (s *Server) end(signal syscall.Signal) error {
 	if s.process == nil {
 		return nil
 	}
-	_ = s.process.Signal(signal) // it may have ended
+	_ = s.process.Signal(signal) // it may have ended already
 	timer := time.NewTimer(stopTimeout)
 	defer timer.Stop()
 	select {
@@ -278,7 +275,7 @@ func (s *Server) end(signal syscall.Signal) error {
 	return nil
 }
 
-// Stop ends the server and removes its directory. It may be called again.
+// Stop ends the server and removes its directory. Further calls do nothing.
 func (s *Server) Stop() error {
 	return errors.Join(s.end(syscall.SIGQUIT), s.remove())
 }
@@ -300,7 +297,7 @@ func freePort(ctx context.Context) (int, error) {
 	return l.Addr().(*net.TCPAddr).Port, nil
 }
 
-// tail keeps the end of what the server says.
+// tail keeps the end of the server's output.
 type tail struct {
 	mu   sync.Mutex
 	text []byte

@@ -10,15 +10,15 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// Cluster is several servers that reach each other through links which can be cut.
+// Cluster is a number of servers connected by links that tests can cut.
 type Cluster struct {
 	Members []*Server
 
 	links []*link           // to each member
-	ids   map[string]string // the name of a member by its identity in requests
+	ids   map[string]string // member names by the identity in their requests
 }
 
-// StartCluster runs n members and waits until all of them serve.
+// StartCluster starts n members and waits until all of them serve clients.
 func StartCluster(ctx context.Context, c Config, n int) (*Cluster, error) {
 	ports, err := freePorts(2 * n)
 	if err != nil {
@@ -69,7 +69,7 @@ func (c *Cluster) Kill() {
 	}
 }
 
-// Wait waits until all members serve.
+// Wait waits until all members serve clients.
 func (c *Cluster) Wait(ctx context.Context) error {
 	var all sync.WaitGroup
 	errs := make([]error, len(c.Members))
@@ -88,7 +88,7 @@ func (c *Cluster) URLs() (urls []string) {
 	return urls
 }
 
-// learn finds the identities that members name in requests to each other.
+// learn finds the identities that members use in requests to each other.
 func (c *Cluster) learn(ctx context.Context) error {
 	client, err := clientv3.New(clientv3.Config{Endpoints: c.URLs()})
 	if err != nil {
@@ -105,7 +105,7 @@ func (c *Cluster) learn(ctx context.Context) error {
 	return nil
 }
 
-// Leader returns the index of the member that leads, as the members that answer say.
+// Leader returns the index of the leader, as reported by the members that answer.
 func (c *Cluster) Leader(ctx context.Context) (int, error) {
 	for _, m := range c.Members {
 		client, err := clientv3.New(clientv3.Config{Endpoints: []string{m.URL}})
@@ -126,8 +126,8 @@ func (c *Cluster) Leader(ctx context.Context) (int, error) {
 	return 0, errors.New("no member knows a leader")
 }
 
-// Isolate cuts member i off from the others; clients still reach it. What is under
-// way is held back, as by a network that drops packets.
+// Isolate cuts member i off from the other members. Clients still reach it. Messages in transit
+// are held back, as in a network that drops packets.
 func (c *Cluster) Isolate(i int) {
 	for j, l := range c.links {
 		for k, m := range c.Members {

@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// link is the way to one member: a proxy that knows from which member a connection
-// comes, by a header that members send to each other, and can hold it.
+// link is a proxy in front of one member. A header that members send to each other identifies the
+// sending member, and the link can hold its connections.
 type link struct {
 	listener net.Listener
 	target   string
@@ -21,7 +21,7 @@ type link struct {
 	running sync.WaitGroup
 }
 
-// newLink returns a link to a port of loopback.
+// newLink returns a link to a loopback port.
 func newLink(port int) (*link, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -55,7 +55,7 @@ func (l *link) accept() {
 	}
 }
 
-// add registers a connection, or closes it when the link is closed.
+// add registers a connection, or closes it if the link is closed.
 func (l *link) add(conn net.Conn) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -74,7 +74,7 @@ func (l *link) remove(conn net.Conn) {
 	_ = conn.Close() // it may be closed
 }
 
-// serve carries one connection. All requests on it are of the same member.
+// serve carries one connection, whose requests all come from one member.
 func (l *link) serve(conn net.Conn) {
 	head := make([]byte, 0, 4096)
 	for !bytes.Contains(head, []byte("\r\n\r\n")) {
@@ -102,7 +102,7 @@ func (l *link) serve(conn net.Conn) {
 	both.Wait()
 }
 
-// sender returns who sends the request that begins with head.
+// sender returns the sender of a request that begins with head.
 func sender(head []byte) string {
 	const name = "x-server-from:"
 	for _, line := range strings.Split(string(head), "\r\n") {
@@ -136,7 +136,7 @@ func (l *link) carry(from string, to, source net.Conn) {
 	}
 }
 
-// pass waits while from is cut off; it reports false when the link was closed.
+// pass waits while from is cut off. It returns false if the link was closed.
 func (l *link) pass(from string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -146,14 +146,14 @@ func (l *link) pass(from string) bool {
 	return !l.closed
 }
 
-// cut holds what comes from a member and goes to it on this link.
+// cut holds the traffic of a member on this link.
 func (l *link) cut(from string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.cuts[from] = true
 }
 
-// heal lets everything pass.
+// heal releases all traffic.
 func (l *link) heal() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -161,7 +161,7 @@ func (l *link) heal() {
 	l.changed.Broadcast()
 }
 
-// close ends the link with its connections, and waits until nothing of it runs.
+// close closes the link and its connections, and waits for its goroutines.
 func (l *link) close() {
 	l.mu.Lock()
 	l.closed = true

@@ -5,6 +5,6 @@ import (
 	"syscall"
 )
 
-// dieWithParent has the kernel kill the child when this process dies, also a child
-// that is paused.
+// dieWithParent makes the kernel kill the child when this process dies, even if the child is
+// paused.
 func dieWithParent(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }

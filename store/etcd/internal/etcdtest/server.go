@@ -16,12 +16,12 @@ import (
 	"time"
 )
 
-// Config is how a server is run. Binary and Dir are required.
+// Config configures a server. Binary and Dir are required.
 type Config struct {
 	Binary string
-	Dir    string   // of its data and log
+	Dir    string   // for data and log
 	Flags  []string // further flags of etcd
-	Sync   bool     // write through to the disk; without it a crash of the machine, not of the process, loses data
+	Sync   bool     // sync to the disk; without it, a crash of the machine (not of the process) loses data
 }
 
 // Server is one running server.
@@ -39,7 +39,7 @@ type Server struct {
 // startTimeout bounds the start of a server.
 const startTimeout = time.Minute
 
-// Start runs a cluster of one server and waits until it serves.
+// Start starts a cluster of one server and waits until it serves clients.
 func Start(ctx context.Context, c Config) (*Server, error) {
 	ports, err := freePorts(2)
 	if err != nil {
@@ -57,7 +57,7 @@ func Start(ctx context.Context, c Config) (*Server, error) {
 	return s, nil
 }
 
-// newServer prepares a server that others reach at the URL peer.
+// newServer prepares a server that the other members reach at the URL peer.
 func newServer(c Config, name string, clientPort, peerPort int, peer string) *Server {
 	s := &Server{Name: name, URL: address(clientPort), config: c}
 	s.args = []string{
@@ -76,14 +76,14 @@ func newServer(c Config, name string, clientPort, peerPort int, peer string) *Se
 
 func address(port int) string { return "http://127.0.0.1:" + strconv.Itoa(port) }
 
-// freePorts returns ports of loopback that nobody listens on now.
+// freePorts returns unused loopback ports.
 func freePorts(n int) (ports []int, err error) {
 	for range n {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			return nil, err
 		}
-		defer func() { _ = l.Close() }() // all of them at the end, so that they differ
+		defer func() { _ = l.Close() }() // close them last, so that the ports differ
 		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
 	}
 	return ports, nil
@@ -109,7 +109,7 @@ func (s *Server) start() error {
 	}
 	s.cmd, s.stdin, s.exited = cmd, stdin, make(chan struct{})
 	go func(exited chan struct{}) {
-		_ = cmd.Wait() // how it ended is in its log
+		_ = cmd.Wait() // the log has the reason
 		close(exited)
 	}(s.exited)
 	return nil
@@ -117,7 +117,7 @@ func (s *Server) start() error {
 
 func (s *Server) logPath() string { return filepath.Join(s.config.Dir, s.Name+".log") }
 
-// Log returns the end of what the server has logged.
+// Log returns the end of the server's log.
 func (s *Server) Log() string {
 	data, err := os.ReadFile(s.logPath())
 	if err != nil {
@@ -162,15 +162,14 @@ func (s *Server) healthy(ctx context.Context) bool {
 	return answer.StatusCode == http.StatusOK
 }
 
-// Kill ends the process as a crash would, and waits until it is gone. A second Kill
-// does nothing.
+// Kill ends the process like a crash, and waits for it. A second Kill does nothing.
 func (s *Server) Kill() {
-	_ = s.cmd.Process.Kill() // it may be gone
+	_ = s.cmd.Process.Kill() // it may have ended already
 	<-s.exited
 	_ = s.stdin.Close()
 }
 
-// Restart starts a killed server again on its data, and waits until it serves.
+// Restart restarts a killed server on its data, and waits until it serves clients.
 func (s *Server) Restart(ctx context.Context) error {
 	if err := s.Launch(); err != nil {
 		return err
@@ -178,7 +177,7 @@ func (s *Server) Restart(ctx context.Context) error {
 	return s.Wait(ctx)
 }
 
-// Launch starts a killed server again, without waiting.
+// Launch restarts a killed server without waiting.
 func (s *Server) Launch() error {
 	select {
 	case <-s.exited:
@@ -188,9 +187,8 @@ func (s *Server) Launch() error {
 	}
 }
 
-// Pause stops the process without ending it: its connections stay open, and it
-// answers nothing.
+// Pause stops the process without ending it: its connections stay open and get no answers.
 func (s *Server) Pause() error { return s.cmd.Process.Signal(syscall.SIGSTOP) }
 
-// Resume lets a paused process go on.
+// Resume continues a paused process.
 func (s *Server) Resume() error { return s.cmd.Process.Signal(syscall.SIGCONT) }

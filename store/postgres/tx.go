@@ -14,27 +14,27 @@ import (
 
 const textOpen = "begin isolation level read committed read write"
 
-// turn is one transaction of the server that decides and writes a batch, in two
-// round trips: one takes the writer lock and reads, the other writes and
-// commits. Between them nothing can change what was read.
-type turn struct {
+// writeTx is one transaction of the server that decides and writes a batch, in two round trips.
+// The first takes the writer lock and reads. The second writes and commits. Meanwhile no other
+// transaction can change the entries that were read.
+type writeTx struct {
 	store     *Store
 	conn      *pgx.Conn
-	held      []string      // keys to wait for before the lock is taken
-	slice     time.Duration // and for how long
-	fit       int           // how many of the requests it takes; the others would make it too large
-	requests  []*request    // that it is about, all those that were given when it failed before submitted
+	held      []string      // held keys to wait for before the writer lock is taken
+	slice     time.Duration // how long to wait for them
+	fit       int           // the number of requests that fit; the other ones would make the batch too large
+	requests  []*request    // the requests of the batch; all of them if it fails before it is submitted
 	batch     batch
-	submitted bool // from here on a failure may leave the outcome unknown
+	submitted bool // from now on a failure may leave the outcome unknown
 }
 
-func (s *Store) newTurn(conn *pgx.Conn, held []string) *turn {
-	return &turn{store: s, conn: conn, held: held}
+func (s *Store) newWriteTx(conn *pgx.Conn, held []string) *writeTx {
+	return &writeTx{store: s, conn: conn, held: held}
 }
 
-// run decides the requests and commits what they write. When it fails before
-// submitted is set, nothing happened.
-func (t *turn) run(ctx context.Context, requests []*request) error {
+// run decides the requests and commits their writes. If it fails before submitted is set, nothing
+// happened.
+func (t *writeTx) run(ctx context.Context, requests []*request) error {
 	t.requests = requests
 	err := t.prepare(ctx, requests)
 	if err != nil {
@@ -59,9 +59,9 @@ func (t *turn) run(ctx context.Context, requests []*request) error {
 	return nil
 }
 
-// abandon ends the transaction without a commit, if the connection still works;
-// the pool drops one that does not.
-func (t *turn) abandon() {
+// abandon rolls the transaction back if the connection still works. Otherwise the pool drops the
+// connection.
+func (t *writeTx) abandon() {
 	if t.conn.IsClosed() || t.conn.PgConn().TxStatus() == 'I' {
 		return
 	}
@@ -70,32 +70,32 @@ func (t *turn) abandon() {
 	_, _ = t.conn.Exec(ctx, "rollback")
 }
 
-// prepare takes the lock and reads what the requests touch.
-func (t *turn) prepare(ctx context.Context, requests []*request) error {
+// prepare takes the writer lock and reads the entries that the requests touch.
+func (t *writeTx) prepare(ctx context.Context, requests []*request) error {
 	if len(t.held) > 0 {
 		if err := t.await(ctx, requests[0].Work); err != nil {
 			return err
 		}
 	}
-	limited, cancel := context.WithTimeout(ctx, t.store.options.times.turn)
+	limited, cancel := context.WithTimeout(ctx, t.store.options.times.lock)
 	defer cancel()
 	err := t.read(limited, requests)
 	if timedOut(err) {
 		t.abandon()
-		_, _ = t.conn.Exec(limited, t.store.sql.eject) // who may not, waits for one who may
+		_, _ = t.conn.Exec(limited, t.store.sql.terminate) // a role without this privilege waits for a process with it
 	}
 	return late(ctx, limited, err)
 }
 
 // read is the first round trip.
-func (t *turn) read(ctx context.Context, requests []*request) error {
+func (t *writeTx) read(ctx context.Context, requests []*request) error {
 	touched, puts, deletes := touchedBy(requests)
 	sql := t.store.sql
 	var b pgx.Batch
 	if len(t.held) == 0 {
 		b.Queue(textOpen)
 	}
-	b.Queue(sql.begin, milliseconds(t.store.options.times.stall)) // after this timeout it looks for a stopped holder
+	b.Queue(sql.begin, milliseconds(t.store.options.times.stall)) // after this timeout prepare looks for a stopped holder
 	b.Queue(sql.lock)
 	t.batch.stored = make(map[string]*store.Entry, len(touched))
 	t.batch.locked = make(map[string]bool, len(puts)+len(deletes))
@@ -124,22 +124,22 @@ func (t *turn) read(ctx context.Context, requests []*request) error {
 	return t.batch.head.known()
 }
 
-func (t *turn) readStored(rows pgx.Rows) (err error) {
+func (t *writeTx) readStored(rows pgx.Rows) (err error) {
 	t.batch.head, err = readRows(rows, t.batch.stored)
 	return err
 }
 
-// tooLarge reports whether the server kept the values to itself, see textRowsWithin.
-func (t *turn) tooLarge() bool {
+// tooLarge reports whether the server left out the values, see textRowsWithin.
+func (t *writeTx) tooLarge() bool {
 	for _, e := range t.batch.stored {
 		return e.Value == nil
 	}
 	return false
 }
 
-// shrink makes the turn one of as many requests as have values of the bounded size,
-// but at least of one, and reads these.
-func (t *turn) shrink(ctx context.Context, requests []*request, touched [][]byte) error {
+// shrink reduces the batch to the requests whose stored values fit, but at least one, and reads
+// their entries.
+func (t *writeTx) shrink(ctx context.Context, requests []*request, touched [][]byte) error {
 	rows, err := t.conn.Query(ctx, t.store.sql.sizes, touched)
 	if err != nil {
 		return err
@@ -159,7 +159,7 @@ func (t *turn) shrink(ctx context.Context, requests []*request, touched [][]byte
 		requests[t.fit].Work.keys(keys)
 		for key := range keys {
 			total += sizes[key]
-			delete(sizes, key) // it counts once
+			delete(sizes, key) // count each key once
 		}
 		if t.fit > 0 && total > t.store.options.load {
 			break
@@ -173,8 +173,8 @@ func (t *turn) shrink(ctx context.Context, requests []*request, touched [][]byte
 	return t.readStored(rows)
 }
 
-// touchedBy returns the keys that requests ask of, put and delete. A key that one
-// puts and another deletes is among both: a put needs the weaker lock only.
+// touchedBy returns all keys of the requests, and the keys that they put and delete. A key may be
+// both put and deleted; a put needs only the weaker lock.
 func touchedBy(requests []*request) (touched, puts, deletes [][]byte) {
 	all := map[string]struct{}{}
 	type use struct {
@@ -203,8 +203,8 @@ func touchedBy(requests []*request) (touched, puts, deletes [][]byte) {
 	return touched, puts, deletes
 }
 
-// readLocked reads keys into sets.
-func (t *turn) readLocked(sets ...map[string]bool) func(pgx.Rows) error {
+// readLocked adds the keys of the result to sets.
+func (t *writeTx) readLocked(sets ...map[string]bool) func(pgx.Rows) error {
 	return func(rows pgx.Rows) error {
 		for rows.Next() {
 			var key []byte
@@ -219,10 +219,9 @@ func (t *turn) readLocked(sets ...map[string]bool) func(pgx.Rows) error {
 	}
 }
 
-// await begins the transaction and waits until nobody holds the keys against what
-// r does to them. It does so before it takes the writer lock, so that they
-// go on meanwhile.
-func (t *turn) await(ctx context.Context, r *transaction) error {
+// await begins the transaction and waits until no transaction of a host holds the keys against r.
+// It does so before it takes the writer lock, so that other writers go on.
+func (t *writeTx) await(ctx context.Context, r *transaction) error {
 	sql := t.store.sql
 	var b pgx.Batch
 	b.Queue(textOpen)
@@ -238,21 +237,21 @@ func (t *turn) await(ctx context.Context, r *transaction) error {
 			deleted = append(deleted, []byte(op.Key))
 		}
 	}
-	// Both lock in the order of keys, to avoid deadlocks. The first queues later holds behind
-	// this transaction; the second waits for earlier holds.
+	// Both statements lock in key order, to avoid deadlocks. The first makes later holds wait for
+	// this transaction. The second waits for earlier holds.
 	b.Queue(sql.waitPut, all)
 	if len(deleted) > 0 {
 		b.Queue(sql.waitDelete, deleted)
 	}
-	// The server ends the wait; this limit is for one that fell silent.
-	limited, cancel := context.WithTimeout(ctx, time.Duration(b.Len())*t.slice+t.store.options.times.turn)
+	// The server ends the wait. This limit is for a server that no longer answers.
+	limited, cancel := context.WithTimeout(ctx, time.Duration(b.Len())*t.slice+t.store.options.times.lock)
 	defer cancel()
 	return late(ctx, limited, t.conn.SendBatch(limited, &b).Close())
 }
 
-// write writes the batch and commits it. It has a time limit of its own and
-// nobody's context: a commit must not be cut off.
-func (t *turn) write() error {
+// write writes the batch and commits it. It has a time limit of its own instead of a caller's
+// context, since nothing may interrupt a commit.
+func (t *writeTx) write() error {
 	ctx, cancel := context.WithTimeout(context.Background(), t.store.options.times.commit)
 	defer cancel()
 	sql := t.store.sql
@@ -278,7 +277,7 @@ func (t *turn) write() error {
 	results := t.conn.SendBatch(ctx, &b)
 	err := committed(results, b.Len())
 	if closeErr := results.Close(); err == nil && closeErr != nil && t.conn.IsClosed() {
-		return nil // the answer to COMMIT came before the connection went
+		return nil // the answer to COMMIT arrived before the connection broke
 	}
 	if pgconn.SafeToRetry(err) {
 		return err
@@ -286,7 +285,7 @@ func (t *turn) write() error {
 	return late(context.Background(), ctx, err)
 }
 
-// committed reads the results of n statements, the last of which is COMMIT.
+// committed reads the results of n statements, of which the last is COMMIT.
 func committed(results pgx.BatchResults, n int) error {
 	for i := range n {
 		tag, err := results.Exec()
@@ -308,5 +307,5 @@ type uncommittedError struct{ error }
 
 func (e *uncommittedError) Unwrap() error { return e.error }
 
-// errRolledBack is a commit that the server turned into a rollback.
+// errRolledBack reports that the server answered COMMIT with a rollback.
 var errRolledBack = errors.New("the transaction was rolled back")

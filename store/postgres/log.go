@@ -7,32 +7,33 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nslifecycle/nslifecycle/namespace/backoff"
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
-// The bounds of one chunk of a replay. A commit is never split, so one that is
-// larger comes alone.
+// The bounds of one chunk of the log. A commit is never split, so a chunk may be one larger
+// commit.
 const (
-	replayRevisions = 16384 // how far one look goes when few keys have the prefix
+	replayRevisions = 16384 // the range of one query if few keys have the prefix
 	replayRows      = 1024
 	replayBytes     = 4 << 20
 )
 
-// replayer gives the log of one epoch to the hub.
-type replayer struct {
+// epochLog is the log of one epoch.
+type epochLog struct {
 	store *Store
 	epoch string
 }
 
-func (p replayer) gone() error {
+func (p epochLog) gone() error {
 	return fmt.Errorf("%w: the database was restored", store.ErrGone)
 }
 
 // read is the [watch.ReadFunc].
-func (p replayer) read(ctx context.Context, prefix string, after, upTo store.Revision) ([]store.Change, store.Revision, error) {
+func (p epochLog) read(ctx context.Context, prefix string, after, upTo store.Revision) ([]store.Change, store.Revision, error) {
 	var c chunk
 	err := p.store.persist(ctx, func(ctx context.Context) (err error) {
-		ctx, cancel := context.WithTimeout(ctx, p.store.options.times.turn)
+		ctx, cancel := context.WithTimeout(ctx, p.store.options.times.lock)
 		defer cancel()
 		c, err = p.store.replay(ctx, prefix, after, upTo)
 		switch {
@@ -49,29 +50,29 @@ func (p replayer) read(ctx context.Context, prefix string, after, upTo store.Rev
 	return c.changes, c.through, nil
 }
 
-// The bounds of the time between two attempts of a watch to read.
-const (
-	readAgain  = 50 * time.Millisecond
-	readSeldom = 5 * time.Second
-)
+// retry is the delay between two attempts of a watch to read.
+var retry = backoff.Exponential{Min: 50 * time.Millisecond, Max: 5 * time.Second}
 
-// persist makes a call that reads for a watch, again and again until it succeeds,
-// or can never succeed, or ctx or the store ends. Between two attempts it is not
-// inside the store, so that Close has nothing to wait for.
+// persist repeats a read for a watch until it succeeds, can never succeed, or ctx or the store
+// ends. Close does not wait for the pauses.
 func (s *Store) persist(ctx context.Context, read func(context.Context) error) error {
-	for pause := readAgain; ; pause = min(2*pause, readSeldom) {
+	for failures := 0; ; failures++ {
 		err := s.attempt(ctx, read)
 		if err == nil || final(err) || ctx.Err() != nil {
 			return err
 		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-s.ctx.Done():
-			return store.ErrClosed
+		if err := s.sleep(ctx, retry.Delay(failures)); err != nil {
+			return err
 		}
 	}
+}
+
+// sleep waits for d. If ctx or the store ends first, it returns the cause.
+func (s *Store) sleep(ctx context.Context, d time.Duration) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(s.ctx, func() { cancel(store.ErrClosed) })()
+	return backoff.Sleep(ctx, d)
 }
 
 func (s *Store) attempt(ctx context.Context, read func(context.Context) error) error {
@@ -79,7 +80,7 @@ func (s *Store) attempt(ctx context.Context, read func(context.Context) error) e
 		return err
 	}
 	defer s.calls.leave()
-	return s.because(ctx, read(ctx))
+	return s.cause(ctx, read(ctx))
 }
 
 // final reports whether a read that failed with err would fail again.
@@ -91,17 +92,17 @@ func final(err error) bool {
 			return true
 		}
 	}
-	return strings.HasPrefix(code(err), "42") // the statement itself: what it names is not there
+	return strings.HasPrefix(code(err), "42") // the statement is invalid, as when a table does not exist
 }
 
 // chunk is a part of the log.
 type chunk struct {
 	head    head
 	changes []store.Change
-	through store.Revision // everything up to it that concerns the prefix is there
+	through store.Revision // the chunk is complete up to here
 }
 
-// replay reads what follows after a revision.
+// replay reads the changes after a revision, up to another.
 func (s *Store) replay(ctx context.Context, prefix string, after, upTo store.Revision) (chunk, error) {
 	c, whole, err := s.readLog(ctx, prefix, after, upTo, replayRows)
 	if err == nil && !whole { // the first commit alone is larger than a chunk
@@ -110,8 +111,7 @@ func (s *Store) replay(ctx context.Context, prefix string, after, upTo store.Rev
 	return c, err
 }
 
-// readLog reads up to limit rows. It is not whole when they do not hold one
-// complete commit.
+// readLog reads up to limit rows. whole is false if they do not hold a complete commit.
 func (s *Store) readLog(ctx context.Context, prefix string, after, upTo store.Revision, limit int) (c chunk, whole bool, err error) {
 	upTo = min(upTo, after+replayRevisions)
 	rows, err := s.pool.Query(ctx, s.sql.replay, int64(after), int64(upTo), []byte(prefix), successor(prefix), int64(limit), int64(replayBytes))
@@ -138,7 +138,7 @@ func (s *Store) readLog(ctx context.Context, prefix string, after, upTo store.Re
 		}
 		if !e.Deleted {
 			if e.Value = value; value == nil && store.Revision(*revision) >= c.head.compacted {
-				return c, false, fmt.Errorf("%w: what was put at %q in revision %d is missing", ErrCorrupt, e.Key, *revision)
+				return c, false, fmt.Errorf("%w: the value of %q at revision %d is missing", ErrCorrupt, e.Key, *revision)
 			}
 		}
 		prevValue, value = nil, nil
@@ -153,7 +153,7 @@ func (s *Store) readLog(ctx context.Context, prefix string, after, upTo store.Re
 	return c, c.end(after, upTo, n, limit, last), nil
 }
 
-// add appends an event to the commit it belongs to.
+// add appends an event to the change of its commit.
 func (c *chunk) add(r store.Revision, e store.Event) {
 	if n := len(c.changes); n > 0 && c.changes[n-1].Position.Revision == r {
 		c.changes[n-1].Events = append(c.changes[n-1].Events, e)
@@ -162,7 +162,7 @@ func (c *chunk) add(r store.Revision, e store.Event) {
 	c.changes = append(c.changes, store.Change{Position: store.Position{Epoch: c.head.epoch, Revision: r}, Events: []store.Event{e}})
 }
 
-// end finds out how far the chunk reaches, and reports whether it is of use.
+// end sets through. It reports whether the chunk holds a complete commit, or reaches the end.
 func (c *chunk) end(after, upTo store.Revision, n, limit int, last *int64) bool {
 	c.through = max(after, min(c.head.revision, upTo))
 	if n == 0 {
@@ -170,13 +170,13 @@ func (c *chunk) end(after, upTo store.Revision, n, limit int, last *int64) bool 
 	}
 	newest := c.changes[len(c.changes)-1].Position.Revision
 	switch {
-	case n == limit: // the last commit may have been cut
+	case n == limit: // the last commit may be incomplete
 		c.changes = c.changes[:len(c.changes)-1]
 		if len(c.changes) == 0 {
 			return false
 		}
 		c.through = c.changes[len(c.changes)-1].Position.Revision
-	case int64(newest) < *last: // the bytes were enough
+	case int64(newest) < *last: // cut by size
 		c.through = newest
 	}
 	return true

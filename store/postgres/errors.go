@@ -13,8 +13,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
-// The codes of errors of the server that matter here (PostgreSQL documentation,
-// appendix A).
+// The error codes of the server that matter here (PostgreSQL documentation, appendix A).
 const (
 	codeLockTimeout       = "55P03"
 	codePrivilege         = "42501"
@@ -34,10 +33,10 @@ const (
 	codeCrashShutdown     = "57P02"
 	codeCannotConnect     = "57P03"
 	classConnection       = "08"
-	classResources        = "53" // too many connections, no memory, no room on the disk
+	classResources        = "53" // too many connections, out of memory, disk full
 )
 
-// code returns the code of the error that the server reported, or "".
+// code returns the error code of the server, or "".
 func code(err error) string {
 	var e *pgconn.PgError
 	if errors.As(err, &e) {
@@ -48,11 +47,11 @@ func code(err error) string {
 
 func timedOut(err error) bool { return code(err) == codeLockTimeout }
 
-// errLate is a limit of the driver's own; its callers' contexts live.
+// errLate reports that a time limit of the driver has passed.
 var errLate = errors.New("the database did not answer in time")
 
-// late returns err, which came of an operation under limited; when that ended but
-// ctx, which it was made of, did not, then without the error of a context.
+// late returns err of a call under limited, a context derived from ctx. If only limited has
+// ended, the result is errLate, since the caller's context is still valid.
 func late(ctx, limited context.Context, err error) error {
 	if err == nil || limited.Err() == nil || ctx.Err() != nil {
 		return err
@@ -63,9 +62,9 @@ func late(ctx, limited context.Context, err error) error {
 	return fmt.Errorf("%w: %v", errLate, err)
 }
 
-// definite reports whether err, which a commit failed with, says that nothing was
-// committed: nothing was sent, or the server itself has answered with an error that
-// is not its own end. Errors about connections may be those of a pooler.
+// definite reports whether a commit that failed with err certainly wrote nothing: nothing was
+// sent, or the server answered with an error other than its own end. Connection errors are not
+// definite, because they may come from a pooler.
 func definite(err error) bool {
 	if errors.Is(err, errRolledBack) || pgconn.SafeToRetry(err) {
 		return true
@@ -74,8 +73,8 @@ func definite(err error) bool {
 	if !errors.As(err, &e) || strings.HasPrefix(e.Code, classConnection) {
 		return false
 	}
-	// A server that lacks resources ends the connection, or itself, before it reaches the
-	// COMMIT after the statement.
+	// A server that lacks resources may end before it reaches COMMIT, the statement after this
+	// one.
 	var early *uncommittedError
 	if errors.As(err, &early) && strings.HasPrefix(e.Code, classResources) {
 		return true
@@ -114,7 +113,7 @@ func unavailable(err error) bool {
 		errors.As(err, &network) || errors.As(err, &connect) || pgconn.SafeToRetry(err)
 }
 
-// explain adds to an error of the server what to do about it.
+// explain adds the remedy to an error of the server.
 func explain(err error) error {
 	switch code(err) {
 	case codePrivilege:
@@ -122,11 +121,11 @@ func explain(err error) error {
 	case codeReadOnly:
 		return fmt.Errorf("%w: connect to the primary: %w", ErrReadOnly, err)
 	case codeUndefinedTable, codeInvalidSchema:
-		return fmt.Errorf("%w: a table or the schema is missing, open the store anew: %w", store.ErrClosed, err)
+		return fmt.Errorf("%w: a table or the schema is missing, open the store again: %w", store.ErrClosed, err)
 	case codeNoDatabase:
-		return fmt.Errorf("there is no such database, create it first: %w", err)
+		return fmt.Errorf("the database does not exist, create it first: %w", err)
 	case codePassword, codeAuthorization:
-		return fmt.Errorf("the server refuses the role, check user, password and pg_hba.conf: %w", err)
+		return fmt.Errorf("the server rejects the role, check user, password and pg_hba.conf: %w", err)
 	}
 	return err
 }

@@ -6,20 +6,20 @@ import (
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
-// batch decides requests one after another, each on what those before it left,
-// and collects what has to be written.
+// batch decides requests one after another, each on top of the ones before it, and collects the
+// writes.
 type batch struct {
 	before    head
 	head      head
-	stored    map[string]*store.Entry // what the server has at the touched keys; absent: nothing
-	locked    map[string]bool         // of those, what this transaction may write
-	deletable map[string]bool         // and what it may delete
-	now       map[string]*store.Entry // what is different by now; nil: deleted
+	stored    map[string]*store.Entry // the entries on the server at the touched keys
+	locked    map[string]bool         // the keys that this transaction may write
+	deletable map[string]bool         // the keys that it may delete
+	now       map[string]*store.Entry // the entries that the batch changes; nil means deleted
 
 	changes []store.Change
 	answers []answer
 	decided []*request
-	waiting []waiter // requests that cannot go on before others let go
+	waiting []blocked // requests that hosts' holds block
 }
 
 // answer is the result of one request.
@@ -28,8 +28,8 @@ type answer struct {
 	err      error
 }
 
-// waiter is a request and the keys that somebody else holds.
-type waiter struct {
+// blocked is a request whose keys are held by transactions of hosts.
+type blocked struct {
 	request *request
 	keys    []string
 }
@@ -41,11 +41,11 @@ func (b *batch) current(key string) *store.Entry {
 	return b.stored[key]
 }
 
-// decide answers r, or puts it aside.
+// decide computes the result of r, or sets r aside if it is blocked.
 func (b *batch) decide(r *request) {
 	a, held := b.apply(r.Work)
 	if held != nil {
-		b.waiting = append(b.waiting, waiter{r, held})
+		b.waiting = append(b.waiting, blocked{r, held})
 		return
 	}
 	b.decided = append(b.decided, r)
@@ -107,7 +107,7 @@ func (b *batch) compact(r store.Revision) answer {
 	return answer{revision: b.head.revision}
 }
 
-// retain compacts what lies too far back.
+// retain compacts the history beyond Options.Retain.
 func (b *batch) retain(o Options) {
 	keep := store.Revision(o.Retain)
 	if b.head.revision-b.head.compacted > keep+o.slack() {
@@ -115,7 +115,7 @@ func (b *batch) retain(o Options) {
 	}
 }
 
-// dirty reports whether there is something to write.
+// dirty reports whether there is anything to write.
 func (b *batch) dirty() bool { return len(b.changes) > 0 || b.head.compacted != b.before.compacted }
 
 // rows are the arguments of the statements that write a batch.
@@ -145,8 +145,8 @@ type logColumns struct {
 	prevValues    [][]byte
 }
 
-// slices yields l in parts with values of up to so many bytes, or of one row: a
-// message to the server has its bounds.
+// slices splits l into parts with values of up to the given size, or of one row. A message to the
+// server is limited in size.
 func (l *logColumns) slices(bytes int) iter.Seq[*logColumns] {
 	return func(yield func(*logColumns) bool) {
 		for from, to := 0, 0; from < len(l.keys); from = to {
@@ -163,7 +163,7 @@ func (l *logColumns) slices(bytes int) iter.Seq[*logColumns] {
 	}
 }
 
-// rows returns what the batch writes.
+// rows returns the rows that the batch writes.
 func (b *batch) rows() rows {
 	var w rows
 	for key, e := range b.now {
