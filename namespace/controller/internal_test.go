@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"context"
 	"errors"
 	"math/rand/v2"
 	"slices"
@@ -51,4 +52,36 @@ func TestSnapshotKeepsWhatTheNextPassNeeds(t *testing.T) {
 	}
 	require.Equal(t, deleter.Report{UID: "v"}, c.restore("v", c.snapshot(deleter.Report{})))
 	require.Equal(t, deleter.Report{}, c.restore("v", snapshot{}), "there was no pass")
+}
+
+// Hooks that are not set cost nothing.
+func TestNoHooksAllocateNothing(t *testing.T) {
+	for name, hooks := range map[string][]Hooks{"no hooks": nil, "no functions": {{}, {}}} {
+		require.Zero(t, testing.AllocsPerRun(100, callHooks(hooks)), name)
+	}
+}
+
+// BenchmarkHooksOff measures every hook of one pass, none of which is set.
+func BenchmarkHooksOff(b *testing.B) {
+	call := callHooks(nil)
+	b.ReportAllocs()
+	for b.Loop() {
+		call()
+	}
+}
+
+// callHooks returns a function that calls every hook once.
+func callHooks(hooks []Hooks) func() {
+	o := observer{hooks: hooks}
+	end := ending{attempt: &attempt{ref: namespace.Ref{Name: "a", UID: "1"}}}
+	ref := end.attempt.ref
+	return func() {
+		o.queued(ref)
+		ctx := o.started(context.Background(), ref)
+		o.ended(ctx, end)
+		o.retried(ref, time.Second, ReasonFailed)
+		o.left(ref)
+		o.finalized(ref)
+		o.gone(ref)
+	}
 }
