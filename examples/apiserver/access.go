@@ -13,22 +13,22 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/authorization"
 )
 
-// access is who is let in, and what they may do. The zero access lets everybody in.
+// access is authentication and authorization. The zero access admits every client.
 type access struct {
 	bearers   []bearer
-	users     map[[sha256.Size]byte]authorization.User // by the hash of the token, so that looking one up tells nothing by its time
+	users     map[[sha256.Size]byte]authorization.User // by hash of the token, so that the lookup time reveals nothing
 	server    *tls.Config
-	authority []byte // what clients trust, as PEM
+	authority []byte // certificate for clients, as PEM
 	authorize authorization.Authorizer
 }
 
-// bearer is one line of the file of tokens.
+// bearer is one line of the token file.
 type bearer struct {
 	token string
 	user  authorization.User
 }
 
-// access reads the files of tokens and grants.
+// access reads the token and grant files.
 func (c config) access() (access, error) {
 	var a access
 	if c.tokens == "" {
@@ -54,8 +54,8 @@ func (c config) access() (access, error) {
 	return a, err
 }
 
-// readTokens reads lines of token,user,uid,"group,group", as Kubernetes has them; the
-// uid and the groups may be missing.
+// readTokens reads lines of token,user,uid,"group,group" in the format of Kubernetes. The uid and
+// the groups are optional.
 func readTokens(path string) ([]bearer, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -70,12 +70,12 @@ func readTokens(path string) ([]bearer, error) {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	if len(records) == 0 {
-		return nil, fmt.Errorf("%s has no token: nobody would be let in", path)
+		return nil, fmt.Errorf("%s has no tokens", path)
 	}
 	var bearers []bearer
 	for i, record := range records {
 		if len(record) < 2 || record[0] == "" || record[1] == "" {
-			return nil, fmt.Errorf("%s: record %d: a token and a user are needed", path, i+1)
+			return nil, fmt.Errorf("%s: record %d: a token and a user are required", path, i+1)
 		}
 		b := bearer{token: record[0], user: authorization.User{Name: record[1]}}
 		if len(record) > 3 && record[3] != "" {
@@ -86,7 +86,7 @@ func readTokens(path string) ([]bearer, error) {
 	return bearers, nil
 }
 
-// readGrants reads who may do what, as package authorization has it.
+// readGrants reads the grants of package authorization.
 func readGrants(path string) (authorization.Authorizer, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -102,9 +102,9 @@ func readGrants(path string) (authorization.Authorizer, error) {
 	return nil, fmt.Errorf("%s: %w", path, err)
 }
 
-var errUnknown = errors.New("a known bearer token is needed")
+var errUnknown = errors.New("a valid bearer token is required")
 
-// authenticate tells the user by the token of a request.
+// authenticate returns the user of a request's token.
 func (a access) authenticate(r *http.Request) (authorization.User, error) {
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	user, known := a.users[sha256.Sum256([]byte(token))]

@@ -52,7 +52,7 @@ func start(t *testing.T, args ...string) *service {
 	select {
 	case <-s.out.has("get namespaces"):
 	case err := <-s.ended:
-		s.ended <- nil // said here
+		s.ended <- nil // reported here
 		require.NoError(t, err)
 	}
 	return s
@@ -309,11 +309,10 @@ func TestBadInput(t *testing.T) {
 	}{
 		{"unknown flag", []string{"--colour"}, "colour", true},
 		{"argument", []string{"now"}, `unexpected argument "now"`, true},
-		{"unknown store", []string{"--store", "mysql"}, `--store is "mysql", it must be bolt, memory, etcd or postgres`, true},
-		{"directory of memory", []string{"--store", "memory", "--data", dir}, "--data is for --store bolt", true},
-		{"no endpoints", []string{"--store", "etcd"}, "--store etcd needs --endpoints", true},
-		{"no address", []string{"--store", "postgres"}, "--store postgres needs --dsn", true},
-		{"fewer types than none", []string{"--types", "-1"}, "--types is -1, it must be 0 to 1000", true},
+		{"unknown store", []string{"--store", "mysql"}, `--store is "mysql", must be bolt, memory or postgres`, true},
+		{"directory of memory", []string{"--store", "memory", "--data", dir}, "--data needs --store bolt", true},
+		{"no address", []string{"--store", "postgres"}, "--store postgres and --dsn need each other", true},
+		{"fewer types than none", []string{"--types", "-1"}, "--types is -1, must be 0 to 1000", true},
 		{"too many types", []string{"--types", "1001"}, "--types is 1001", true},
 		{"types in words", []string{"--types", "many"}, "many", true},
 		{"grants for nobody", []string{"--grants", "x"}, "--grants needs --tokens", true},
@@ -322,15 +321,15 @@ func TestBadInput(t *testing.T) {
 		{"a host with a port", []string{"--store", "memory", "--hosts", "console:8080"}, "flag -hosts: ", true},
 		{"manifests nowhere", []string{"--store", "memory", "--manifests", "http://user:secret@"}, "--manifests: ", true},
 		{"no such tokens", []string{"--tokens", filepath.Join(dir, "absent")}, "absent", false},
-		{"empty tokens", []string{"--tokens", file("empty.csv", "\n")}, "nobody would be let in", false},
-		{"token of nobody", []string{"--tokens", file("nobody.csv", "token\n")}, "a token and a user are needed", false},
+		{"empty tokens", []string{"--tokens", file("empty.csv", "\n")}, "has no tokens", false},
+		{"token of nobody", []string{"--tokens", file("nobody.csv", "token\n")}, "a token and a user are required", false},
 		{"one token twice", []string{"--tokens", file("twice.csv", "t,a\nt,b\n")}, "two users have the same token", false},
 		{"bad grants", []string{"--tokens", tokens, "--grants", file("grants.json", `{"grants":[{"users":["a"]}]}`)}, "grants[0]", false},
 		{"busy port", []string{"--data", dir, "--listen", busy.Addr().String()}, "address already in use", false},
 		{"bad port", []string{"--data", dir, "--listen", "127.0.0.1:port"}, "--listen", false},
 		{"busy port for debug pages", []string{"--data", dir, "--listen", "127.0.0.1:0", "--debug-listen", busy.Addr().String()}, "--debug-listen: ", false},
 		{"a file for a directory", []string{"--data", file("file", "")}, "--data", false},
-		{"locked", []string{"--data", locked}, "--data: another process has " + locked + " open: end it, or give it time with --wait", false},
+		{"locked", []string{"--data", locked}, "--data: another process has " + locked + " open: stop it, or wait for it with --wait", false},
 		{"nobody at the address", []string{"--store", "postgres", "--dsn", "postgres://nobody@127.0.0.1:1/none?sslmode=disable&connect_timeout=2"}, "refused", false},
 		{"kubeconfig nowhere", []string{"--store", "memory", "--listen", "127.0.0.1:0", "--write-kubeconfig", "/dev/null/k"}, "--write-kubeconfig", false},
 	} {

@@ -12,12 +12,11 @@ import (
 //go:embed widget.json
 var widgetSchema json.RawMessage
 
-// maxTypes is more than clusters have.
 const maxTypes = 1000
 
-// served are the types of content: those that kubectl knows, one of our own, and as
-// many further ones without a schema.
-func served(further int) []kinds.Kind {
+// served returns the types of content: built-in types, widgets, and additional types without a
+// schema.
+func served(additional int) []kinds.Kind {
 	list := []kinds.Kind{
 		kinds.ConfigMaps(),
 		kinds.Secrets(),
@@ -28,7 +27,7 @@ func served(further int) []kinds.Kind {
 		kinds.Leases(),
 		widgets(),
 	}
-	for i := range further {
+	for i := range additional {
 		list = append(list, kinds.Custom(registry.ResourceType{
 			Group: "example.com", Version: "v1", Resource: fmt.Sprintf("t%03d", i+1), Kind: fmt.Sprintf("T%03d", i+1), Namespaced: true,
 		}))
@@ -36,7 +35,7 @@ func served(further int) []kinds.Kind {
 	return list
 }
 
-// widgets is a type of our own, as a CustomResourceDefinition would declare it.
+// widgets returns a custom type, as a CustomResourceDefinition would declare it.
 func widgets() kinds.Kind {
 	k := kinds.Custom(registry.ResourceType{
 		Group: "example.com", Version: "v1", Resource: "widgets", Kind: "Widget", Namespaced: true,
@@ -47,15 +46,15 @@ func widgets() kinds.Kind {
 	k.Categories = []string{"all"}
 	k.Schema = widgetSchema
 	k.Columns = []kinds.Column{
-		{Name: "Size", Type: "integer", Description: "How large it is to be.", Value: field("spec", "size")},
-		{Name: "Ready", Type: "boolean", Description: "Whether it is as large as it is to be.", Value: field("status", "ready")},
-		{Name: "Colour", Type: "string", Description: "What it looks like.", Priority: 1, Value: field("spec", "colour")},
+		{Name: "Size", Type: "integer", Description: "The desired size.", Value: field("spec", "size")},
+		{Name: "Ready", Type: "boolean", Description: "Whether it has the desired size.", Value: field("status", "ready")},
+		{Name: "Colour", Type: "string", Description: "The color.", Priority: 1, Value: field("spec", "colour")},
 		kinds.Age(),
 	}
 	return k
 }
 
-// field returns the value of a column: a field of spec or status, or nothing.
+// field returns a function that returns a field of spec or status, or nil.
 func field(part, name string) func(registry.Object) any {
 	return func(o registry.Object) any {
 		var fields map[string]any

@@ -8,12 +8,11 @@ import (
 	"k8s.io/client-go/tools/clientcmd/api"
 )
 
-// name is that of the cluster in a kubeconfig, and of the context of nobody.
+// name is the name of the cluster in a kubeconfig, and of the context without a user.
 const name = "nslifecycle"
 
-// writeKubeconfig writes a file for kubectl's --kubeconfig: a context for each user,
-// the first one current. It replaces the file in one step, readable for its owner
-// alone, since tokens are in it.
+// writeKubeconfig writes a file for kubectl's --kubeconfig with a context for each user. The first
+// user's is current. The file contains tokens, so only its owner can read it.
 func writeKubeconfig(path, address string, a access) error {
 	k := api.NewConfig()
 	k.Clusters[name] = &api.Cluster{Server: address, CertificateAuthorityData: a.authority}
@@ -35,7 +34,7 @@ func writeKubeconfig(path, address string, a access) error {
 	return replace(path, text)
 }
 
-// replace writes a file so that readers see the old one or the new one.
+// replace replaces a file atomically.
 func replace(path string, text []byte) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
@@ -44,7 +43,7 @@ func replace(path string, text []byte) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = os.Remove(f.Name()) }() // it is there only after a failure
+	defer func() { _ = os.Remove(f.Name()) }() // it exists only after a failure
 	_, err = f.Write(text)
 	if closing := f.Close(); err == nil {
 		err = closing

@@ -56,7 +56,7 @@ func (m *manifests) check() error {
 func (m manifests) syncers(b backend, log *slog.Logger) ([]*sources.Syncer, error) {
 	var list []*sources.Syncer
 	for _, source := range m.sources {
-		syncer, err := sources.New(b.registry, m.node, source, &sources.Options{
+		syncer, err := sources.New(b.service.Registry(), m.node, source, &sources.Options{
 			CreateNamespace: true, Kinds: b.kinds, Synced: synced(log.With("manifests", source.Name(), "namespace", m.node)),
 		})
 		if err != nil {
@@ -82,7 +82,7 @@ func synced(log *slog.Logger) func(sources.Result, error) {
 		switch {
 		case text == last:
 		case err != nil:
-			log.Warn("manifests cannot be applied; what is there stays, and it is tried again", "error", text)
+			log.Warn("manifests cannot be applied, keeping their objects and retrying", "error", text)
 		default:
 			log.Info("manifests can be applied again")
 		}

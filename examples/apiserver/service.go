@@ -1,3 +1,14 @@
+// Apiserver serves namespaces and their content to kubectl and client-go: built-in and custom
+// types, quotas and limit ranges, and a controller that deletes the content of terminating
+// namespaces.
+//
+//	go run ./examples/apiserver --write-kubeconfig ~/.kube/nslifecycle.yaml
+//	kubectl --kubeconfig ~/.kube/nslifecycle.yaml create namespace development
+//
+// Without --tokens every client that reaches the port may do everything, in plain HTTP.
+// Therefore the program listens on loopback unless --insecure-listen is given, and rejects
+// requests of web pages in browsers. With --tokens it serves HTTPS, since clients send tokens
+// only over HTTPS, and --grants defines permissions.
 package main
 
 import (
@@ -8,6 +19,10 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -18,27 +33,35 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/limitrange"
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/quota"
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/refusals"
+	"github.com/nslifecycle/nslifecycle/namespace/lifecycle"
+	"github.com/nslifecycle/nslifecycle/namespace/observe/debug"
 	"github.com/nslifecycle/nslifecycle/namespace/operate/hold"
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
 	"github.com/nslifecycle/nslifecycle/store"
+	"github.com/nslifecycle/nslifecycle/store/bolt"
+	"github.com/nslifecycle/nslifecycle/store/memory"
+	"github.com/nslifecycle/nslifecycle/store/postgres"
 )
 
-// backend is where everything is kept, and what is.
-type backend struct {
-	store    store.Store
-	registry *registry.Registry
-	kinds    []kinds.Kind
+var program = command.Program{Name: "apiserver", About: `
+Apiserver serves namespaces and their content to kubectl and client-go, and deletes the
+content of deleted namespaces. It keeps everything in a file, in memory or in PostgreSQL.
+
+    go run ./examples/apiserver --write-kubeconfig ~/.kube/nslifecycle.yaml
+    go run ./examples/apiserver --manifests /etc/manifests --manifests https://example.com/node-7.yaml --node node-7
+    kubectl --kubeconfig ~/.kube/nslifecycle.yaml create namespace development
+`}
+
+func main() {
+	program.Main(func(ctx context.Context, args []string) error { return run(ctx, os.Stdout, os.Stderr, args) })
 }
 
-// run serves until ctx ends. What to do next is said on w, the log goes to log.
+// run serves until ctx ends. It writes how to reach the server to w, and a log to log.
 func run(ctx context.Context, w, log io.Writer, args []string) (err error) {
 	c, err := parse(args, w)
 	if err != nil {
 		return err
 	}
-	hidden := command.Redact(append([]string{c.dsn, c.endpoints}, c.manifests.from...)...)
-	defer func() { err = hidden.Error(err) }()
-	w, log = hidden.Writer(w), hidden.Writer(log)
 	a, err := c.access()
 	if err != nil {
 		return err
@@ -48,174 +71,149 @@ func run(ctx context.Context, w, log io.Writer, args []string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
+	logger := slog.New(slog.NewTextHandler(log, nil))
+	b, err := c.backend(s, logger)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, b.service.Close()) }()
+	for _, name := range []string{"default", "kube-system", "kube-public"} { // DELETE of these names is refused
+		if _, err := b.service.Create(ctx, name); err != nil && !errors.Is(err, namespace.ErrExists) {
+			return err
+		}
+	}
+	api, err := net.Listen("tcp", c.listen)
+	if err != nil {
+		return fmt.Errorf("--listen: %w", err)
+	}
+	defer api.Close() // the server may have closed it
+	var pages net.Listener
+	if c.debug != "" {
+		if pages, err = net.Listen("tcp", c.debug); err != nil {
+			return fmt.Errorf("--debug-listen: %w", err)
+		}
+		defer pages.Close()
+	}
+	if err := c.announce(w, api, pages, a); err != nil {
+		return err
+	}
+	requests := logger
+	if !c.verbose {
+		requests = slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	}
+	return c.serve(ctx, b, a, api, pages, requests, logger)
+}
+
+func (c config) open(ctx context.Context) (store.Store, error) {
+	switch c.store {
+	case kindMemory:
+		return memory.New(nil)
+	case kindPostgres:
+		ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+		defer cancel()
+		s, err := postgres.Open(ctx, c.dsn, schema, nil)
+		if err != nil {
+			return nil, fmt.Errorf("--dsn: %w", err)
+		}
+		return s, nil
+	}
+	if err := os.MkdirAll(c.data, 0o700); err != nil {
+		return nil, fmt.Errorf("--data: %w", err)
+	}
+	s, err := bolt.Open(filepath.Join(c.data, "namespaces.db"), &bolt.Options{Wait: c.wait})
+	switch {
+	case errors.Is(err, store.ErrInUse):
+		return nil, fmt.Errorf("--data: another process has %s open: stop it, or wait for it with --wait", c.data)
+	case err != nil:
+		return nil, fmt.Errorf("--data: %w", err)
+	}
+	return s, nil
+}
+
+// backend is the namespaces and the types of content.
+type backend struct {
+	service *lifecycle.Service
+	kinds   []kinds.Kind
+}
+
+// backend declares the types, and the admission plugins. Limit ranges come first, since they set
+// defaults that quotas count.
+func (c config) backend(s store.Store, log *slog.Logger) (backend, error) {
 	list := served(c.types)
-	r, err := newRegistry(s, list)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, r.Close()) }()
-	if err := prepare(ctx, r); err != nil {
-		return err
-	}
-	at, err := c.listeners()
-	if err != nil {
-		return err
-	}
-	defer at.close()
-	if err := c.announce(w, at, a); err != nil {
-		return err
-	}
-	return c.serve(ctx, at, backend{s, r, list}, a, slog.New(slog.NewTextHandler(log, nil)))
-}
-
-// listeners are where the program is reached.
-type listeners struct {
-	api   net.Listener
-	debug net.Listener // nil: nowhere
-}
-
-// listeners begins to listen.
-func (c config) listeners() (at listeners, err error) {
-	if at.api, err = net.Listen("tcp", c.listen); err != nil {
-		return listeners{}, fmt.Errorf("--listen: %w", err)
-	}
-	if c.debug == "" {
-		return at, nil
-	}
-	if at.debug, err = net.Listen("tcp", c.debug); err != nil {
-		_ = at.api.Close() // nobody has come yet
-		return listeners{}, fmt.Errorf("--debug-listen: %w", err)
-	}
-	return at, nil
-}
-
-// close closes what was not served, or not to the end: the servers close what they serve.
-func (at listeners) close() {
-	_ = at.api.Close()
-	if at.debug != nil {
-		_ = at.debug.Close()
-	}
-}
-
-// newRegistry declares the types, and what is asked about every write: the limits
-// first, since they set defaults that quotas count.
-func newRegistry(s store.Store, list []kinds.Kind) (*registry.Registry, error) {
 	var types []registry.ResourceType
 	for _, k := range list {
 		types = append(types, k.ResourceType)
 	}
-	limited, err := limitrange.New(limitrange.Rule{Resource: widgets().Name(), Resources: "spec.resources", Type: "example.com/Widget"})
+	limits, err := limitrange.New(limitrange.Rule{Resource: widgets().Name(), Resources: "spec.resources", Type: "example.com/Widget"})
 	if err != nil {
-		return nil, err
+		return backend{}, err
 	}
-	counted, err := quota.New(
+	quotas, err := quota.New(
 		quota.Rule{Resource: widgets().Name(), Sums: map[string]string{"requests.cpu": "spec.resources.requests.cpu"}},
 		quota.Rule{Resource: kinds.Events().Name(), Uncounted: refusals.Options{}.Reserves},
 	)
 	if err != nil {
-		return nil, err
+		return backend{}, err
 	}
-	return registry.New(s, &registry.Options{Types: types, Admission: []registry.Admission{limited, counted}})
+	service, err := lifecycle.New(s, types, &lifecycle.Options{
+		Registry: registry.Options{Admission: []registry.Admission{limits, quotas}},
+		Pages:    debug.Options{Hosts: c.clientHosts(c.debug)},
+		Logger:   log,
+	})
+	return backend{service, list}, err
 }
 
-// prepare creates the namespaces that are always there. Their names are immortal by
-// default.
-func prepare(ctx context.Context, r *registry.Registry) error {
-	for _, name := range []string{"default", "kube-system", "kube-public"} {
-		var n namespace.Namespace
-		n.Name = name
-		if _, err := r.Create(ctx, n); err != nil && !errors.Is(err, namespace.ErrExists) {
-			return err
-		}
-	}
-	return nil
-}
-
-// announce says how to reach the server.
-func (c config) announce(w io.Writer, at listeners, a access) error {
-	address := "http://" + at.api.Addr().String()
+// announce writes how to reach the server.
+func (c config) announce(w io.Writer, api, pages net.Listener, a access) error {
+	address := "http://" + api.Addr().String()
 	if a.server != nil {
-		address = "https://" + at.api.Addr().String()
+		address = "https://" + api.Addr().String()
 	}
 	fmt.Fprintln(w, "serving on", address)
-	if at.debug != nil {
-		fmt.Fprintf(w, "debug pages on http://%s%s\n", at.debug.Addr(), debugPath)
+	if pages != nil {
+		fmt.Fprintf(w, "debug pages on http://%s%s\n", pages.Addr(), debugPath)
 	}
-	if c.kubeconfig != "" {
+	switch {
+	case c.kubeconfig != "":
 		if err := writeKubeconfig(c.kubeconfig, address, a); err != nil {
 			return fmt.Errorf("--write-kubeconfig: %w", err)
 		}
 		fmt.Fprintf(w, "kubectl --kubeconfig %s get namespaces\n", c.kubeconfig)
-		return nil
-	}
-	if a.server != nil {
+	case a.server != nil:
 		fmt.Fprintf(w, "kubectl --server %s --insecure-skip-tls-verify --token TOKEN get namespaces\n", address)
-		return nil
+	default:
+		fmt.Fprintf(w, "kubectl --server %s get namespaces\n", address)
 	}
-	fmt.Fprintf(w, "kubectl --server %s get namespaces\n", address)
 	return nil
 }
 
-// requests returns the logger of the API. It logs failures of the server, and with --verbose
-// every request.
-func (c config) requests(log *slog.Logger) *slog.Logger {
-	if c.verbose {
-		return log
-	}
-	return slog.New(atLeast{log.Handler(), slog.LevelWarn})
-}
-
-// atLeast drops records below a level.
-type atLeast struct {
-	slog.Handler
-	level slog.Level
-}
-
-func (h atLeast) Enabled(ctx context.Context, l slog.Level) bool {
-	return l >= h.level && h.Handler.Enabled(ctx, l)
-}
-
-func (h atLeast) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return atLeast{h.Handler.WithAttrs(attrs), h.level}
-}
-func (h atLeast) WithGroup(name string) slog.Handler {
-	return atLeast{h.Handler.WithGroup(name), h.level}
-}
-
-// serve runs the server, and what belongs to it, until ctx ends.
-func (c config) serve(ctx context.Context, at listeners, b backend, a access, log *slog.Logger) error {
-	l, r, list := at.api, b.registry, b.kinds
+// serve runs the server and its background work until ctx ends.
+func (c config) serve(ctx context.Context, b backend, a access, api, pages net.Listener, requests, log *slog.Logger) error {
+	r := b.service.Registry()
 	syncers, err := c.manifests.syncers(b, log)
 	if err != nil {
 		return err
 	}
-	recorder, err := refusals.New(r, nil) // what somebody may not do is told in the namespace concerned
+	events, err := refusals.New(r, nil) // records forbidden requests as events
 	if err != nil {
 		return err
 	}
-	options := apiserver.Options{Authorizer: a.authorize, Hooks: apiserver.Hooks{Refused: recorder.Record}}
+	options := apiserver.Options{Authorizer: a.authorize, Hooks: apiserver.Hooks{Refused: events.Record}, Logger: requests}
 	if a.server == nil {
-		options.Hosts = c.reach.Hosts(c.listen)
+		options.Hosts = c.clientHosts(c.listen)
 	} else {
 		options.Authenticate = a.authenticate
-		l = tls.NewListener(l, a.server)
+		api = tls.NewListener(api, a.server)
 	}
-	options.Logger = c.requests(log)
-	server, err := apiserver.New(r, list, &options)
-	if err != nil {
-		return err
-	}
-	emptier, err := newController(r, log)
+	server, err := apiserver.New(r, b.kinds, &options)
 	if err != nil {
 		return err
 	}
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return server.Serve(ctx, l) })
+	group.Go(func() error { return server.Serve(ctx, api) })
 	group.Go(func() error { return quota.Run(ctx, r, nil) })
-	group.Go(func() error { return forget(ctx, b.store, r, log) })
-	group.Go(func() error { return hold.Run(ctx, r, &hold.Options{Logger: log}) })
 	group.Go(func() error {
-		if err := recorder.Run(ctx); ctx.Err() == nil {
+		if err := events.Run(ctx); ctx.Err() == nil {
 			return err
 		}
 		return nil
@@ -224,11 +222,32 @@ func (c config) serve(ctx context.Context, at listeners, b backend, a access, lo
 		group.Go(func() error { return s.Run(ctx) })
 	}
 	if c.controller {
-		group.Go(func() error { return emptier.Run(ctx) })
-		group.Go(func() error { return present(ctx, b.store, b.registry.Party().Finalizer, log) })
+		group.Go(func() error { return b.service.Run(ctx) })
+	} else {
+		group.Go(func() error { return hold.Run(ctx, r, &hold.Options{Logger: log}) })
 	}
-	if at.debug != nil {
-		group.Go(func() error { return b.debug(ctx, at.debug, c.reach.Hosts(c.debug), emptier.recorder) })
+	if pages != nil {
+		group.Go(func() error { return serveUntil(ctx, b.service.Handler(), pages) })
 	}
 	return group.Wait()
+}
+
+const debugPath = "/debug/namespaces/"
+
+// serveUntil serves the debug pages until ctx ends.
+func serveUntil(ctx context.Context, pages http.Handler, l net.Listener) error {
+	mux := http.NewServeMux()
+	mux.Handle(debugPath, pages)
+	server := &http.Server{
+		Handler:           mux,
+		ReadHeaderTimeout: 10 * time.Second,
+		WriteTimeout:      30 * time.Second,
+		IdleTimeout:       time.Minute,
+		BaseContext:       func(net.Listener) context.Context { return ctx },
+	}
+	defer context.AfterFunc(ctx, func() { _ = server.Close() })() // Serve returns
+	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
 }

@@ -13,9 +13,8 @@ import (
 	"time"
 )
 
-// selfSigned makes a key and a certificate for the host of address that lives as
-// long as the process: what to serve with, and what clients are to trust. A service
-// in earnest brings its own.
+// selfSigned returns a server configuration with a new key and certificate for the host of
+// address, and the certificate as PEM, for clients. A real service has a certificate of its own.
 func selfSigned(address string) (*tls.Config, []byte, error) {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
@@ -29,7 +28,7 @@ func selfSigned(address string) (*tls.Config, []byte, error) {
 	template := x509.Certificate{
 		SerialNumber:          big.NewInt(now.UnixNano()),
 		Subject:               pkix.Name{CommonName: name},
-		NotBefore:             now.Add(-time.Hour), // clocks differ
+		NotBefore:             now.Add(-time.Hour), // allow for clock skew
 		NotAfter:              now.AddDate(1, 0, 0),
 		KeyUsage:              x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
 		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},

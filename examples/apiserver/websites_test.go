@@ -7,8 +7,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/nslifecycle/nslifecycle/examples/internal/websites"
 )
 
 // A page of another web site, which is open in a browser on the machine, neither changes nor
@@ -21,7 +19,7 @@ func TestOtherWebSites(t *testing.T) {
 	require.NoError(t, err)
 	_, api, _ := strings.Cut(p.Until(t, "^serving on "), "http://")
 	const all, victim = "/api/v1/namespaces", "/api/v1/namespaces/victim"
-	attempts := []websites.Attempt{
+	attempts := []attempt{
 		{Method: "POST", Path: all, Kind: "text", Body: `{"metadata":{"name":"text"}}`},
 		{Method: "POST", Path: all, Kind: "untyped", Body: `{"metadata":{"name":"untyped"}}`},
 		{Method: "POST", Path: all, Kind: "form", Body: `{"metadata":{"name":"form","annotations":{"a":"|"}}}`},
@@ -33,8 +31,8 @@ func TestOtherWebSites(t *testing.T) {
 	}
 	before, err := core.Namespaces().List(t.Context(), metav1.ListOptions{})
 	require.NoError(t, err)
-	answers := websites.Visit(t, api, "console.example", attempts)
-	answers.RequireRefused(t, attempts)
+	answers := visit(t, api, "console.example", attempts)
+	answers.requireRefused(t, attempts)
 	var codes []int
 	for _, a := range answers.Allowed {
 		codes = append(codes, a.Status)
@@ -56,11 +54,11 @@ func TestOtherWebSites(t *testing.T) {
 
 	_, pages, _ := strings.Cut(p.pages, "http://")
 	pages, _, _ = strings.Cut(pages, "/")
-	attempts = []websites.Attempt{
+	attempts = []attempt{
 		{Method: "GET", Path: debugPath}, {Method: "GET", Path: debugPath + "?format=json"}, {Kind: "events", Path: debugPath + "?format=events"},
 	}
-	answers = websites.Visit(t, pages, "console.example", attempts)
-	answers.RequireRefused(t, attempts)
+	answers = visit(t, pages, "console.example", attempts)
+	answers.requireRefused(t, attempts)
 	for i, a := range answers.Allowed {
 		require.Equal(t, http.StatusOK, a.Status, attempts[i])
 	}

@@ -1,225 +1,175 @@
+//go:build unix
+
 package main
 
 import (
 	"bytes"
 	"context"
-	"errors"
-	"io"
+	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
-	"regexp"
-	"slices"
 	"strings"
-	"sync"
+	"syscall"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 
 	"github.com/nslifecycle/nslifecycle/examples/internal/programs"
+	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/store"
 	"github.com/nslifecycle/nslifecycle/store/postgres/pgtest"
 )
 
-// The test binary is the program too, and a replica of it.
+// The test binary is the program, and a replica of it.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == asReplica {
 		main()
 	}
-	dir, err := os.MkdirTemp("", "cluster-test-")
-	if err != nil {
-		panic(err)
+	programs.Main(m, main)
+}
+
+func requireServer(t *testing.T) {
+	t.Helper()
+	if _, err := pgtest.Find(); err != nil {
+		require.Empty(t, os.Getenv("NSLIFECYCLE_REQUIRE_SERVERS"), err)
+		t.Skip(err)
 	}
-	etcdProgram = sync.OnceValues(func() (string, error) { return findEtcd(dir) })
-	code := programs.Run(m, main)
-	_ = os.RemoveAll(dir) // it is in the system's place for such
-	os.Exit(code)
 }
 
 func TestConduct(t *testing.T) {
 	t.Parallel()
-	eachStore(t, func(t *testing.T, args []string) {
-		programs.Conduct{Args: args, Ready: "replica c: started", Slow: "starting the store's server", Absent: []string{"--dsn", "postgres://x:secret@127.0.0.1:1/x"}}.Check(t)
-	})
+	requireServer(t)
+	programs.Conduct{Ready: "replica c started", Absent: []string{"--dsn", "postgres://x:secret@127.0.0.1:1/x"}}.Check(t)
 }
 
-// requireServers, when it is set, makes a failure of a test that misses its server.
-const requireServers = "NSLIFECYCLE_REQUIRE_SERVERS"
-
-// etcdProgram returns the etcd to start.
-var etcdProgram func() (string, error)
-
-// findEtcd returns the etcd that NSLIFECYCLE_ETCD or PATH names, or builds the one
-// that the driver's tests use.
-func findEtcd(dir string) (string, error) {
-	if program := os.Getenv("NSLIFECYCLE_ETCD"); program != "" {
-		return program, nil
-	}
-	if program, err := exec.LookPath("etcd"); err == nil {
-		return program, nil
-	}
-	program := filepath.Join(dir, "etcd")
-	build := exec.Command("go", "build", "-o", program, ".")
-	build.Dir = filepath.Join("..", "..", "store", "etcd", "internal", "etcdserver")
-	build.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=")
-	if out, err := build.CombinedOutput(); err != nil {
-		return "", errors.New("no etcd found (install etcd-server 3.5.13 or later, or set NSLIFECYCLE_ETCD), and none can be built: " + string(out))
-	}
-	return program, nil
-}
-
-// eachStore runs f with the flags that start a server of each kind, both at the
-// same time.
-func eachStore(t *testing.T, f func(t *testing.T, args []string)) {
-	missing := func(t *testing.T, err error) {
-		if os.Getenv(requireServers) != "" {
-			t.Fatal(err)
-		}
-		t.Skip(err)
-	}
-	t.Run(kindPostgres, func(t *testing.T) {
-		t.Parallel()
-		if _, err := pgtest.Find(); err != nil {
-			missing(t, err)
-		}
-		f(t, []string{"--store", kindPostgres})
-	})
-	t.Run(kindEtcd, func(t *testing.T) {
-		t.Parallel()
-		program, err := etcdProgram()
-		if err != nil {
-			missing(t, err)
-		}
-		f(t, []string{"--etcd", program})
-	})
-}
-
-// What differs from run to run.
-var masks = []struct {
-	pattern *regexp.Regexp
-	mask    string
-}{
-	{regexp.MustCompile(`(?m)^ *[0-9.]+ s  `), ""},
-	{regexp.MustCompile(`started (etcd|PostgreSQL) at .*`), "started SERVER"},
-	{regexp.MustCompile(`process [0-9]+`), "process N"},
-	{regexp.MustCompile(`[0-9.]+ s after`), "TIME after"},
-	{regexp.MustCompile(`(emptied|content): ([abc] [0-9]+,? ?)+`), "$1: N"},
-	{regexp.MustCompile(`(death|tenant): [0-9]+`), "$1: N"},
-	{regexp.MustCompile(`at most [0-9]+`), "at most N"},
-	{regexp.MustCompile(`passes: [0-9]+`), "passes: N"},
-}
-
-// What replicas say comes in an order of its own, and members as they learn of them.
-var unordered = regexp.MustCompile(`(?m)^replica .*(members it knows of|silent|takes over|owns nothing|a call failed).*\n`)
-
-// TestStory holds the story to testdata/story.txt.
 func TestStory(t *testing.T) {
 	t.Parallel()
-	golden, err := os.ReadFile(filepath.Join("testdata", "story.txt"))
-	require.NoError(t, err)
-	eachStore(t, func(t *testing.T, args []string) {
-		var out bytes.Buffer
-		require.NoError(t, run(t.Context(), &out, append(args, "--tenants", "30")), "%s", &out)
-		got := out.String()
-		for _, m := range masks {
-			got = m.pattern.ReplaceAllString(got, m.mask)
-		}
-		if diff := cmp.Diff(string(golden), unordered.ReplaceAllString(got, "")); diff != "" {
-			t.Errorf("story (-want +got):\n%s\noutput:\n%s", diff, out.String())
-		}
-		require.Contains(t, got, "replica b has been silent for 1.5s, it is expelled")
-		require.Contains(t, got, "members it knows of: 3")
-	})
+	requireServer(t)
+	var out bytes.Buffer
+	require.NoError(t, run(t.Context(), &out, []string{"--tenants", "60"}), "%s", &out)
+	require.Regexp(t, `^starting a temporary PostgreSQL server
+60 tenants created
+replica a started
+replica b started
+replica c started
+DELETE all tenants
+replica b killed \(kill -9\) after a third of the work
+all tenants removed [0-9]+ s after the kill
+replica a stopped
+replica c stopped
+tenants emptied: a [0-9]+(, b [0-9]+)?, c [0-9]+
+$`, out.String())
 }
 
-// On a store that is given the story can be told again, also when the last telling was
-// interrupted in its midst and left tenants behind.
-func TestAgainOnOneStore(t *testing.T) {
+// The program can be interrupted and run again on the same database.
+func TestAgain(t *testing.T) {
 	t.Parallel()
-	eachStore(t, func(t *testing.T, args []string) {
-		c, err := parse(args, io.Discard)
-		require.NoError(t, err)
-		server, err := c.server(t.Context())
-		require.NoError(t, err)
-		defer func() { require.NoError(t, server.stop()) }()
-		given := []string{"--tenants", "12", "--dsn", server.address}
-		if server.kind == kindEtcd {
-			given[2] = "--endpoints"
-		}
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		first := &trigger{word: []byte("DELETE all"), pull: cancel}
-		require.ErrorIs(t, run(ctx, first, given), context.Canceled, "%s", first)
-		var again bytes.Buffer
-		require.NoError(t, run(t.Context(), &again, given), "%s", &again)
-		require.Regexp(t, `deleted [0-9]+ tenants that an earlier story had left`, again.String())
-		require.Contains(t, again.String(), "content left behind: 0 objects")
-	})
+	requireServer(t)
+	server, err := pgtest.Start(t.Context(), nil)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, server.Stop()) }()
+	args := []string{"--tenants", "12", "--dsn", server.DSN("postgres")}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	first := onWord{word: []byte("DELETE all"), call: cancel}
+	require.ErrorIs(t, run(ctx, first, args), context.Canceled)
+	var again bytes.Buffer
+	require.NoError(t, run(t.Context(), &again, args), "%s", &again)
+	require.Contains(t, again.String(), "all tenants removed")
 }
 
-// trigger calls pull when the word is written. It embeds no buffer, whose WriteString
-// would bypass Write.
-type trigger struct {
-	text bytes.Buffer
+// onWord is a writer that calls a function when a word is written.
+type onWord struct {
 	word []byte
-	pull func()
+	call func()
 }
 
-func (w *trigger) Write(p []byte) (int, error) {
+func (w onWord) Write(p []byte) (int, error) {
 	if bytes.Contains(p, w.word) {
-		w.pull()
+		w.call()
 	}
-	return w.text.Write(p)
+	return len(p), nil
 }
-
-func (w *trigger) String() string { return w.text.String() }
 
 func TestBadInput(t *testing.T) {
-	dir := t.TempDir()
-	for _, tt := range []struct {
-		name string
-		args []string
-		want string
-	}{
-		{"unknown flag", []string{"--colour"}, "colour"},
-		{"argument", []string{"now"}, `unexpected argument "now"`},
-		{"unknown store", []string{"--store", "mysql"}, `--store is "mysql", it must be etcd or postgres`},
-		{"no tenants", []string{"--tenants", "0"}, "--tenants is 0"},
-		{"negative tenants", []string{"--tenants", "-5"}, "--tenants is -5"},
-		{"too many tenants", []string{"--tenants", "5001"}, "--tenants is 5001"},
-		{"endpoints of PostgreSQL", []string{"--store", "postgres", "--endpoints", "x:1"}, "--endpoints is for etcd"},
-		{"address of etcd", []string{"--store", "etcd", "--dsn", "x"}, "--dsn is for postgres"},
-		{"two stores", []string{"--dsn", "x", "--endpoints", "x:1"}, "give one of them"},
-		{"etcd that runs and to start", []string{"--etcd", "x", "--endpoints", "x:1"}, "give one of them"},
-		{"no such program", []string{"--etcd", filepath.Join(dir, "absent")}, "absent"},
-		{"a program that is none", []string{"--etcd", dir}, "--etcd"},
-		{"bad address", []string{"--dsn", "postgres://[::1"}, "the DSN"},
-		{"nobody at the address", []string{"--dsn", "postgres://nobody@127.0.0.1:1/none?sslmode=disable&connect_timeout=2"}, "refused"},
+	for want, args := range map[string][]string{
+		"--tenants is 2":    {"--tenants", "2"},
+		"--tenants is 5001": {"--tenants", "5001"},
+		"--dsn: ":           {"--dsn", "postgres://[::1"},
+		"refused":           {"--dsn", "postgres://nobody@127.0.0.1:1/none?sslmode=disable&connect_timeout=2"},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			var out bytes.Buffer
-			require.ErrorContains(t, run(t.Context(), &out, tt.args), tt.want)
-		})
+		var out bytes.Buffer
+		require.ErrorContains(t, run(t.Context(), &out, args), want)
 	}
 }
 
-// Without a server to start, the answer says what to install.
-func TestNothingFound(t *testing.T) {
-	t.Setenv("PATH", t.TempDir())
-	t.Setenv(pgtest.EnvBin, t.TempDir())
-	var out bytes.Buffer
-	err := run(t.Context(), &out, nil)
-	require.ErrorContains(t, err, "no etcd found: install")
-	require.ErrorContains(t, err, "no PostgreSQL server found")
-}
-
-func TestInterruptedEarly(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	var out bytes.Buffer
+// Four processes under load: one is killed, and one is stopped until the others have taken over
+// its share, and continues. Every tenant is removed, no key is left, and the work is not repeated
+// over and over.
+func TestR12_FourProcesses(t *testing.T) {
+	t.Parallel()
+	requireServer(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	server, err := pgtest.Start(ctx, nil)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, server.Stop()) }()
+	c, err := newCluster(ctx, server.DSN("postgres"), t.Output())
+	require.NoError(t, err)
+	defer func() { require.NoError(t, c.close()) }()
+	names := []string{"a", "b", "c", "d"}
+	for _, name := range names {
+		require.NoError(t, c.start(name))
+	}
+	created := 0
+	// load creates and deletes tenants until a condition holds.
+	load := func(condition func() bool) {
+		for {
+			var batch []namespace.Namespace
+			for range 24 {
+				ns, err := c.client.Create(ctx, fmt.Sprintf("load-%05d", created))
+				require.NoError(t, err)
+				created++
+				batch = append(batch, ns)
+			}
+			require.NoError(t, c.delete(ctx, batch))
+			require.NoError(t, c.removed(ctx, batch))
+			c.mu.Lock()
+			done := condition()
+			c.mu.Unlock()
+			if done {
+				return
+			}
+		}
+	}
+	everyone := func() bool { return len(c.emptied) == len(names) }
+	load(everyone)
 	began := time.Now()
-	require.Error(t, run(ctx, &out, []string{"--endpoints", "127.0.0.1:1"}))
-	require.Less(t, time.Since(began), time.Minute)
-	require.False(t, slices.Contains(strings.Split(out.String(), "\n"), "replica a"))
+	c.replicas["a"].kill()
+	delete(c.replicas, "a")
+	load(func() bool { return true })
+	t.Logf("share of a taken over after %v", time.Since(began))
+
+	b := c.replicas["b"].cmd.Process
+	require.NoError(t, b.Signal(syscall.SIGSTOP))
+	load(func() bool { return true })
+	c.mu.Lock()
+	before := c.emptied["b"]
+	c.mu.Unlock()
+	require.NoError(t, b.Signal(syscall.SIGCONT))
+	load(func() bool { return c.emptied["b"] > before })
+	for _, name := range names[1:] {
+		require.NoError(t, c.replicas[name].stop())
+	}
+	page, err := c.store.List(ctx, store.Query{})
+	require.NoError(t, err)
+	for _, e := range page.Entries {
+		switch { // records of types and of parties remain
+		case strings.HasPrefix(e.Key, "/registry/.types/"), strings.HasPrefix(e.Key, "/registry/.parties/"):
+		default:
+			t.Errorf("left behind: %s", e.Key)
+		}
+	}
+	t.Logf("%d tenants, %d passes, emptied by %v", created, c.passes, c.emptied)
+	require.Less(t, c.passes, 3*created, "the work is repeated over and over")
 }

@@ -1,10 +1,11 @@
-// Command cluster shows three replicas of one service on a shared store: they
-// divide the work, one of them is killed in the midst of it, and the others take
-// over its share.
+// Cluster runs three replicas of one service on a shared PostgreSQL database. They divide the
+// work; one of them is killed with kill -9, and the others take over its share.
 //
-// It starts an etcd or a PostgreSQL server that it finds, or connects to one that
-// is given, and runs the replicas as processes of their own. Each is a complete
-// service: a registry, a replica and a controller, see replica.go.
+//	go run ./examples/cluster                       # on a temporary PostgreSQL server
+//	go run ./examples/cluster --dsn postgres://...  # on yours, in schema cluster_example
+//
+// Each replica is a process of this program; see replica.go. Options.Divide of package lifecycle
+// is all that divides the work.
 package main
 
 import (
@@ -12,154 +13,249 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
-	"os/exec"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
-	"github.com/nslifecycle/nslifecycle/examples/internal/command"
-)
+	"golang.org/x/sync/errgroup"
 
-// config is what the command line chooses.
-type config struct {
-	store     string // "etcd", "postgres", or empty: what is found
-	endpoints string // of an etcd that runs
-	dsn       string // of a PostgreSQL that runs
-	etcd      string // the program to start
-	tenants   int
-}
+	"github.com/nslifecycle/nslifecycle/examples/internal/command"
+	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/lifecycle"
+	"github.com/nslifecycle/nslifecycle/namespace/registry"
+	"github.com/nslifecycle/nslifecycle/store/postgres"
+	"github.com/nslifecycle/nslifecycle/store/postgres/pgtest"
+)
 
 var program = command.Program{
 	Name: "cluster",
 	About: `
-Cluster runs three replicas of one service on a shared store: they divide the work, one of
-them is killed, and the others take over its share.
+Cluster runs three replicas of one service on a shared PostgreSQL database: they divide the
+work, one of them is killed, and the others take over its share.
 
-    go run ./examples/cluster                    # on the etcd or PostgreSQL that is installed
-    go run ./examples/cluster --store postgres
-    go run ./examples/cluster --dsn postgres://...
+    go run ./examples/cluster                       # on a temporary PostgreSQL server
+    go run ./examples/cluster --dsn postgres://...  # on yours, in schema cluster_example
 `,
-	Resume: "everything that was started has ended",
+	Resume: "all replicas and the temporary server are stopped",
 }
 
 func main() {
 	program.Main(func(ctx context.Context, args []string) error {
-		if len(args) > 0 && args[0] == asReplica {
-			return runReplica(ctx, os.Stdout, args)
+		if len(args) == 3 && args[0] == asReplica {
+			return runReplica(ctx, os.Stdout, args[1], args[2])
 		}
 		return run(ctx, os.Stdout, args)
 	})
 }
 
-// run tells the story that args ask for on w.
 func run(ctx context.Context, w io.Writer, args []string) (err error) {
-	c, err := parse(args, w)
-	if err != nil {
-		return err
-	}
-	hidden := command.Redact(c.dsn, c.endpoints)
-	defer func() { err = hidden.Error(err) }()
-	say := newTimeline(hidden.Writer(w))
-	started := command.Progress(ctx, os.Stderr, func() string { return "starting the store's server" })
-	server, err := c.server(ctx)
-	started()
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, server.stop()) }()
-	say.line("%s", server.about)
-	return tell(ctx, say, server.backend, c.tenants)
-}
-
-const maxTenants = 5000
-
-func parse(args []string, w io.Writer) (config, error) {
-	var c config
 	flags := program.Flags()
-	flags.StringVar(&c.store, "store", "", "the `kind` of store, etcd or postgres (default: the one that an address is given for, else the one that is found)")
-	flags.StringVar(&c.endpoints, "endpoints", "", "`addresses` of an etcd that runs, separated by commas")
-	flags.StringVar(&c.dsn, "dsn", "", "`address` of a PostgreSQL that runs; everything goes into the schema "+place)
-	flags.StringVar(&c.etcd, "etcd", "", "the `file` of the etcd program to start (default: the one on PATH)")
-	flags.IntVar(&c.tenants, "tenants", 90, "how many tenants to create and delete")
+	dsn := flags.String("dsn", "", "the `address` of a PostgreSQL server, version 15 or later (default: a temporary server)")
+	tenants := flags.Int("tenants", 300, "the `number` of tenants to create and delete, 3 to 5000")
 	if err := flags.Parse(w, args); err != nil {
-		return config{}, err
+		return err
 	}
-	return c.check()
-}
-
-func (c config) check() (config, error) {
-	var err error
-	switch {
-	case c.store != "" && c.store != kindEtcd && c.store != kindPostgres:
-		err = fmt.Errorf("--store is %q, it must be %s or %s", c.store, kindEtcd, kindPostgres)
-	case c.tenants < 3 || c.tenants > maxTenants:
-		err = fmt.Errorf("--tenants is %d, it must be from 3 (one for each replica) to %d", c.tenants, maxTenants)
-	case c.endpoints != "" && c.etcd != "":
-		err = errors.New("--endpoints names an etcd that runs, --etcd one to start: give one of them")
+	if *tenants < 3 || *tenants > 5000 {
+		return command.Usagef("--tenants is %d, must be from 3 to 5000", *tenants)
 	}
-	for _, given := range []struct{ flag, value, kind string }{
-		{"endpoints", c.endpoints, kindEtcd}, {"etcd", c.etcd, kindEtcd}, {"dsn", c.dsn, kindPostgres},
-	} {
-		switch {
-		case given.value == "" || err != nil:
-		case c.store == "":
-			c.store = given.kind
-		case c.store != given.kind:
-			err = fmt.Errorf("--%s is for %s, and the store is %s: give one of them", given.flag, given.kind, c.store)
+	if *dsn == "" {
+		fmt.Fprintln(w, "starting a temporary PostgreSQL server")
+		server, err := pgtest.Start(ctx, nil)
+		if err != nil {
+			return fmt.Errorf("%w; or name a server with --dsn", err)
 		}
+		defer func() { err = errors.Join(err, server.Stop()) }()
+		*dsn = server.DSN("postgres")
 	}
-	if err == nil && c.etcd != "" {
-		if _, missing := exec.LookPath(c.etcd); missing != nil {
-			err = fmt.Errorf("--etcd: %w", missing)
-		}
-	}
+	c, err := newCluster(ctx, *dsn, w)
 	if err != nil {
-		return c, &command.UsageError{Err: err}
+		return err
 	}
-	return c, nil
+	defer func() { err = errors.Join(err, c.close()) }()
+	return c.tell(ctx, *tenants)
 }
 
-// backend is a store as the replicas open it.
-type backend struct {
-	kind    string
-	address string
+// cluster is the replicas, and a client of their store that does none of their work.
+type cluster struct {
+	dsn      string
+	store    *postgres.Store
+	client   *lifecycle.Service
+	replicas map[string]*replica
+
+	mu      sync.Mutex
+	w       io.Writer
+	passes  int            // ended passes
+	emptied map[string]int // tenants by replica
+	changed chan struct{}  // closed and replaced when emptied changes
 }
 
-// running is a backend and what to do when it is no longer needed.
-type running struct {
-	backend
-	about string
-	stop  func() error
-}
-
-// server returns the backend that c asks for, started if need be.
-func (c config) server(ctx context.Context) (running, error) {
-	nothing := func() error { return nil }
-	switch {
-	case c.endpoints != "":
-		return running{backend{kindEtcd, c.endpoints}, "connecting to etcd at " + c.endpoints, nothing}, nil
-	case c.dsn != "":
-		return running{backend{kindPostgres, c.dsn}, "connecting to PostgreSQL", nothing}, nil
+func newCluster(ctx context.Context, dsn string, w io.Writer) (*cluster, error) {
+	s, err := open(ctx, dsn)
+	if err != nil {
+		return nil, err
 	}
-	var causes []string
-	for _, kind := range []string{kindEtcd, kindPostgres} {
-		if c.store != "" && c.store != kind {
-			continue
-		}
-		r, err := starters[kind](ctx, c)
-		if err == nil {
-			return r, nil
-		}
-		if !errors.Is(err, errNotFound) || ctx.Err() != nil {
-			return running{}, err
-		}
-		causes = append(causes, err.Error())
+	client, err := lifecycle.New(s, types, nil)
+	if err != nil {
+		return nil, errors.Join(err, s.Close())
 	}
-	return running{}, errors.New(strings.Join(causes, "\n     and "))
+	return &cluster{dsn: dsn, store: s, client: client, replicas: map[string]*replica{}, w: w, emptied: map[string]int{}, changed: make(chan struct{})}, nil
 }
 
-// The pace of the example: a takeover within 2 seconds.
-const (
-	beat     = 500 * time.Millisecond
-	patience = 3 * beat
-)
+func open(ctx context.Context, dsn string) (*postgres.Store, error) {
+	s, err := postgres.Open(ctx, dsn, "cluster_example", nil)
+	if err != nil {
+		return nil, fmt.Errorf("--dsn: %w", err)
+	}
+	return s, nil
+}
+
+func (c *cluster) close() error {
+	for _, r := range c.replicas {
+		r.kill()
+	}
+	return errors.Join(c.client.Close(), c.store.Close())
+}
+
+func (c *cluster) tell(ctx context.Context, n int) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	defer cancel()
+	tenants, err := c.create(ctx, n)
+	if err != nil {
+		return err
+	}
+	c.line("%d tenants created", len(tenants))
+	for _, name := range []string{"a", "b", "c"} {
+		if err := c.start(name); err != nil {
+			return err
+		}
+		c.line("replica %s started", name)
+	}
+	c.line("DELETE all tenants")
+	if err := c.delete(ctx, tenants); err != nil {
+		return err
+	}
+	if err := c.await(ctx, func() bool { return c.total() >= n/3 }); err != nil {
+		return err
+	}
+	c.replicas["b"].kill()
+	c.line("replica b killed (kill -9) after a third of the work")
+	killed := time.Now()
+	if err := c.removed(ctx, tenants); err != nil {
+		return err
+	}
+	c.line("all tenants removed %.0f s after the kill", time.Since(killed).Seconds())
+	for _, name := range []string{"a", "c"} {
+		if err := c.replicas[name].stop(); err != nil {
+			return err
+		}
+		c.line("replica %s stopped", name)
+	}
+	var shares []string
+	for _, name := range slices.Sorted(maps.Keys(c.emptied)) {
+		shares = append(shares, fmt.Sprintf("%s %d", name, c.emptied[name]))
+	}
+	c.line("tenants emptied: %s", strings.Join(shares, ", "))
+	return nil
+}
+
+// create creates tenants with one document each. It includes tenants of an interrupted run.
+func (c *cluster) create(ctx context.Context, n int) ([]namespace.Namespace, error) {
+	documents, err := c.client.Registry().Content(types[0].Name())
+	if err != nil {
+		return nil, err
+	}
+	group, within := errgroup.WithContext(ctx)
+	group.SetLimit(16)
+	for i := range n {
+		group.Go(func() error {
+			ns, err := c.client.Create(within, fmt.Sprintf("tenant-%04d", i))
+			if errors.Is(err, namespace.ErrExists) {
+				return nil
+			}
+			if err == nil {
+				_, err = documents.Create(within, ns.Name, registry.Object{Meta: namespace.Meta{Name: "document"}})
+			}
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	list, err := c.client.Registry().List(ctx, registry.ListOptions{})
+	return list.Items, err
+}
+
+func (c *cluster) delete(ctx context.Context, tenants []namespace.Namespace) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(16)
+	for _, tenant := range tenants {
+		group.Go(func() error {
+			_, err := c.client.Registry().Delete(ctx, tenant.Name, namespace.Preconditions{UID: tenant.UID})
+			if errors.Is(err, namespace.ErrNotFound) {
+				return nil
+			}
+			return err
+		})
+	}
+	return group.Wait()
+}
+
+func (c *cluster) removed(ctx context.Context, tenants []namespace.Namespace) error {
+	for _, tenant := range tenants {
+		if err := c.client.WaitRemoved(ctx, tenant.Name, tenant.UID); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// await waits until a condition on the replicas' reports holds.
+func (c *cluster) await(ctx context.Context, condition func() bool) error {
+	for {
+		c.mu.Lock()
+		done, changed := condition(), c.changed
+		c.mu.Unlock()
+		if done {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// total returns the number of emptied tenants. The caller holds c.mu.
+func (c *cluster) total() int {
+	n := 0
+	for _, emptied := range c.emptied {
+		n += emptied
+	}
+	return n
+}
+
+// report handles a line of output of a replica.
+func (c *cluster) report(name, line string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch line {
+	case reportPass:
+		c.passes++
+	case reportEmptied:
+		c.emptied[name]++
+		close(c.changed)
+		c.changed = make(chan struct{})
+	default:
+		fmt.Fprintf(c.w, "replica %s: %s\n", name, line)
+	}
+}
+
+func (c *cluster) line(format string, args ...any) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	fmt.Fprintf(c.w, format+"\n", args...)
+}

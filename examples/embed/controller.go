@@ -11,8 +11,8 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/controller"
 )
 
-// runController deletes a tenant by the controller: it hears of the deletion,
-// retries, backs off, and goes on until it is told to stop.
+// runController deletes a tenant with the controller, which watches the table, retries and backs
+// off.
 func runController(ctx context.Context, w io.Writer) error {
 	host, err := filled(ctx)
 	if err != nil {
@@ -28,7 +28,7 @@ func runController(ctx context.Context, w io.Writer) error {
 	c, err := controller.New(host, d, party, &controller.Options{
 		Hooks: []controller.Hooks{{Removed: func(ref namespace.Ref) {
 			fmt.Fprintf(w, "   tenant %q removed\n", ref.Name)
-			stop() // this program has seen enough
+			stop()
 		}}},
 	})
 	if err != nil {

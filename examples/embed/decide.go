@@ -12,8 +12,8 @@ import (
 	"github.com/nslifecycle/nslifecycle/phase"
 )
 
-// decide asks the pure function what to do in three situations. It needs no
-// storage, no clock and no goroutine: the host passes what it knows.
+// decide calls the pure function in three situations. The host provides all observations and the
+// time.
 func decide(_ context.Context, w io.Writer) error {
 	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	ns := namespace.Namespace{
@@ -35,7 +35,7 @@ func decide(_ context.Context, w io.Writer) error {
 		{"nothing is left", namespace.Observed{}},
 	} {
 		d := namespace.Decide(ns, party, situation.seen, now)
-		fmt.Fprintf(w, "   %s: finalize %v, remove %v, look again after %v\n", situation.name, d.Finalize, d.Remove, d.After)
+		fmt.Fprintf(w, "   %s: finalize %v, remove %v, check again after %v\n", situation.name, d.Finalize, d.Remove, d.After)
 	}
 	return nil
 }

@@ -20,7 +20,7 @@ import (
 
 func TestMain(m *testing.M) { programs.Main(m, main) }
 
-func TestConduct(t *testing.T) { programs.Conduct{}.Check(t) } // it is over before it can be interrupted
+func TestConduct(t *testing.T) { programs.Conduct{}.Check(t) } // it ends too soon to be interrupted
 
 func TestOutput(t *testing.T) {
 	var out bytes.Buffer
@@ -32,7 +32,6 @@ func TestOutput(t *testing.T) {
 	}
 }
 
-// The host's own table does all that a controller relies on.
 func TestTenants(t *testing.T) {
 	controllertest.Run(t, func(*testing.T) controllertest.Backend {
 		host := newTenants()
@@ -40,8 +39,7 @@ func TestTenants(t *testing.T) {
 	})
 }
 
-// What operators declare about a tenant is kept to: protections refuse its deletion, a
-// grace puts it on hold.
+// The table enforces declarations: protections refuse deletion, a grace puts it on hold.
 func TestDeclarations(t *testing.T) {
 	key, value, err := declare.Protection{Name: "legal", Owner: "team-a", Reason: "contract until May"}.Annotation()
 	require.NoError(t, err)
@@ -90,7 +88,6 @@ func TestDeclarations(t *testing.T) {
 	}
 }
 
-// What nothing holds is removed by its deletion (rule R1).
 func TestR1_RemovedAtOnce(t *testing.T) {
 	host := newTenants()
 	ns, err := host.create(t.Context(), namespace.Namespace{Meta: namespace.Meta{Name: "acme"}})

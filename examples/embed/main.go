@@ -1,12 +1,11 @@
-// Embed shows the three depths at which a service can embed the library, each in
-// a file of its own:
+// Embed shows three depths at which a service can embed the library:
 //
 //   - decide.go: the pure decision. The host does everything else.
-//   - pass.go: one pass inside a loop of the host.
-//   - controller.go: the controller, which is that loop.
+//   - pass.go: one pass in a loop of the host.
+//   - controller.go: the controller.
 //
-// The host of the last two keeps its tenants in a table of its own (tenants.go);
-// there is no store. Its test holds that table to the published suite.
+// The host keeps its tenants in a table of its own (tenants.go), without a store. The test checks
+// that table with the published suite controllertest.
 //
 //	go run ./examples/embed
 package main

@@ -14,14 +14,14 @@ import (
 
 var documents = namespace.ResourceType{Name: "documents"}
 
-// onePass deletes a tenant in a loop of the host: any loop will do that comes back
-// while there is something to do.
+// onePass deletes a tenant in a loop of the host. Any loop that repeats passes while Again is true
+// will do.
 func onePass(ctx context.Context, w io.Writer) error {
 	host, err := filled(ctx)
 	if err != nil {
 		return err
 	}
-	// The first time, the documents' database is out of order.
+	// The first call fails.
 	calls := 0
 	d, err := deleter.New([]deleter.Source{{Resource: documents, Content: deleter.Funcs{Delete: func(ctx context.Context, target deleter.Target) (int, error) {
 		if calls++; calls == 1 {
@@ -53,7 +53,7 @@ func onePass(ctx context.Context, w io.Writer) error {
 	return nil
 }
 
-// filled returns a host with one tenant that has documents.
+// filled returns a host with a tenant that has three documents.
 func filled(ctx context.Context) (*tenants, error) {
 	host := newTenants()
 	var ns namespace.Namespace

@@ -16,14 +16,14 @@ import (
 	"github.com/nslifecycle/nslifecycle/phase"
 )
 
-// tenants is the host's own table, with the documents of each tenant. It could as
-// well be rows of a database; what the library asks for is at the end.
+// tenants is the host's table of tenants and their documents. It could be rows of a database. The
+// methods for the library are at the end.
 type tenants struct {
 	mu      sync.Mutex
 	rows    map[string]*tenant
-	version int64                        // counts the changes of rows
-	history []namespace.TerminationEvent // what controllers are told; a position in it is a token
-	news    chan struct{}                // closed when history grows
+	version int64                        // number of writes
+	history []namespace.TerminationEvent // events for controllers; an index into it is a token
+	news    chan struct{}                // closed and replaced when history grows
 }
 
 type tenant struct {
@@ -51,8 +51,8 @@ func (t *tenants) create(_ context.Context, ns namespace.Namespace) (namespace.N
 	return t.write(row, ns), nil
 }
 
-// insert adds a document, unless the tenant is being deleted: the check and the
-// insert happen under one lock, as in a database they would in one transaction.
+// insert adds a document to an Active tenant. The check and the insert share a lock, as they would
+// share a transaction in a database (rule R6).
 func (t *tenants) insert(name, document string) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -67,9 +67,8 @@ func (t *tenants) insert(name, document string) error {
 	return nil
 }
 
-// remove asks for the deletion of a tenant, unless something protects it. It is
-// terminating then, and the library does the rest; or on hold, if it has a grace, and
-// whoever asks again when that is over begins the deletion.
+// remove begins the deletion of a tenant, unless a protection refuses it. If the tenant has a
+// grace, remove puts it on hold, and a later call after the hold begins the deletion.
 func (t *tenants) remove(_ context.Context, name string) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -90,8 +89,8 @@ func (t *tenants) remove(_ context.Context, name string) error {
 	return nil
 }
 
-// deleteDocuments is "delete where tenant = ...": the host's content in one plain
-// function. One incarnation only (rule R8).
+// deleteDocuments deletes the documents of a tenant: the host's content as one plain function. It
+// affects one incarnation only (rule R8).
 func (t *tenants) deleteDocuments(_ context.Context, target deleter.Target) (remaining int, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -109,9 +108,8 @@ func (t *tenants) write(row *tenant, ns namespace.Namespace) namespace.Namespace
 	return ns.DeepCopy()
 }
 
-// put stores next in the place of what row has, and tells controllers what they have
-// to know. A tenant that nothing holds any more is removed (rule R1). The caller holds
-// the lock.
+// put replaces the namespace of row with next and notifies controllers. It removes a deleted tenant
+// without finalizers (rule R1). The caller holds the lock.
 func (t *tenants) put(row *tenant, next namespace.Namespace) namespace.Namespace {
 	old := row.ns
 	next = t.write(row, next)
@@ -119,17 +117,17 @@ func (t *tenants) put(row *tenant, next namespace.Namespace) namespace.Namespace
 	switch {
 	case namespace.Removable(next):
 		delete(t.rows, next.Name)
-		t.tell(namespace.EventRemoved, next)
+		t.notify(namespace.EventRemoved, next)
 	case next.Phase() == phase.Terminating && (old.Phase() != phase.Terminating || len(added) > 0):
-		t.tell(namespace.EventTerminating, next)
+		t.notify(namespace.EventTerminating, next)
 	}
 	return next
 }
 
-// tell adds to what controllers are told. The caller holds the lock.
-func (t *tenants) tell(what namespace.TerminationEventType, ns namespace.Namespace) {
+// notify appends an event for controllers. The caller holds the lock.
+func (t *tenants) notify(kind namespace.TerminationEventType, ns namespace.Namespace) {
 	t.history = append(t.history, namespace.TerminationEvent{
-		Type: what, Name: ns.Name, UID: ns.UID, Token: strconv.Itoa(len(t.history) + 1),
+		Type: kind, Name: ns.Name, UID: ns.UID, Token: strconv.Itoa(len(t.history) + 1),
 	})
 	close(t.news)
 	t.news = make(chan struct{})
@@ -139,7 +137,7 @@ func refused(kind error, name string) error {
 	return &namespace.Error{Kind: kind, Resource: "tenants", Name: name, Message: fmt.Sprintf("tenant %q: %v", name, kind)}
 }
 
-// From here on: controller.Namespaces, all that the library asks of the table.
+// The remaining methods implement controller.Namespaces.
 
 // Get implements pass.Namespaces.
 func (t *tenants) Get(ctx context.Context, name string) (namespace.Namespace, error) {
@@ -201,7 +199,7 @@ func (t *tenants) Terminating(ctx context.Context, after string) iter.Seq2[names
 		for {
 			for _, e := range events {
 				if ctx.Err() != nil {
-					break // the loop ends below
+					break // the select below returns
 				}
 				if !yield(e, nil) {
 					return
@@ -218,8 +216,8 @@ func (t *tenants) Terminating(ctx context.Context, after string) iter.Seq2[names
 	}
 }
 
-// since returns what a controller at a token has to be told, the token after that,
-// and what tells when there is more.
+// since returns the events after a token, the token after them, and a channel that is closed when
+// there are more.
 func (t *tenants) since(token string) (events []namespace.TerminationEvent, at string, news <-chan struct{}, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -1,128 +1,252 @@
-// Quickstart tells the design document's story of OpenShift managing a namespace,
-// for real, on a file: a namespace that two parties hold is filled, deleted while
-// somebody keeps trying to put content into it, emptied by both, and removed.
+// Quickstart tells the whole story in one file: a namespace that two parties hold is filled,
+// deleted while a client keeps creating content in it, emptied by both parties, and removed.
 //
 //	go run ./examples/quickstart
 //
-// Interrupted at any moment, also by kill -9, and started again on the same file,
-// it goes on where it was.
+// Kill it at any point, even with kill -9, and restart it: it picks up where it left off.
 package main
 
 import (
 	"context"
-	_ "embed"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"slices"
+	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/nslifecycle/nslifecycle/examples/internal/command"
 	"github.com/nslifecycle/nslifecycle/finalizer"
 	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/controller"
+	"github.com/nslifecycle/nslifecycle/namespace/pass"
+	"github.com/nslifecycle/nslifecycle/namespace/registry"
+	"github.com/nslifecycle/nslifecycle/phase"
+	"github.com/nslifecycle/nslifecycle/store/bolt"
 )
 
-//go:embed development.json
-var development []byte
+// Two parties hold the namespace. Each deletes its own types of content.
+const openshift finalizer.Name = "openshift.com/origin"
 
-// config is what the command line chooses.
-type config struct {
-	data        string // the file of the store
-	namespace   string // a file with the namespace's JSON; empty: the one built in
-	wait        time.Duration
-	objects     int // number of objects to store
-	parallelism int // number of writers, and of concurrent calls per deletion pass
-}
+var (
+	builds = registry.ResourceType{Group: "openshift.com", Version: "v1", Resource: "builds", Kind: "Build", Namespaced: true}
+	routes = registry.ResourceType{Group: "openshift.com", Version: "v1", Resource: "routes", Kind: "Route", Namespaced: true}
+	pods   = registry.ResourceType{Version: "v1", Resource: "pods", Kind: "Pod", Namespaced: true}
+	events = registry.ResourceType{Version: "v1", Resource: "events", Kind: "Event", Namespaced: true}
+
+	parties = map[finalizer.Name][]registry.ResourceType{
+		finalizer.Kubernetes: {pods, events},
+		openshift:            {builds, routes},
+	}
+)
 
 var program = command.Program{
 	Name: "quickstart",
 	About: `
-Quickstart creates a namespace in a file, which two parties hold, fills it, deletes it while
-a client keeps creating content in it, and waits until both parties have emptied it.
+Quickstart creates a namespace that two parties hold, fills it, deletes it while a client keeps
+creating content in it, and waits until both parties have emptied it.
 
     go run ./examples/quickstart
     go run ./examples/quickstart --objects 100000 --data large.db
 `,
-	Resume: "start it again on the same file and it picks up where it left off",
+	Resume: "restart it with the same file, and it picks up where it left off",
 }
 
 func main() {
 	program.Main(func(ctx context.Context, args []string) error { return run(ctx, os.Stdout, args) })
 }
 
-// run is the program: it tells the story that args ask for on w.
-func run(ctx context.Context, w io.Writer, args []string) error {
-	c, err := parse(args, w)
-	if err != nil {
-		return err
-	}
-	ns, err := c.load()
-	if err != nil {
-		return err
-	}
-	return tell(ctx, w, c, ns)
-}
-
-func parse(args []string, w io.Writer) (config, error) {
-	var c config
+func run(ctx context.Context, w io.Writer, args []string) (err error) {
 	flags := program.Flags()
-	flags.StringVar(&c.data, "data", "", "the `file` that everything is stored in, in a directory that no other user can write to (default: quickstart.db in "+command.StateAbout+")")
-	flags.StringVar(&c.namespace, "namespace", "", "a `file` with the namespace as JSON (default: the design document's \"development\")")
-	flags.DurationVar(&c.wait, "wait", 0, "how `long` to wait for another process to close the file")
-	flags.IntVar(&c.objects, "objects", 300, "how many objects to store in the namespace")
-	flags.IntVar(&c.parallelism, "parallelism", 16, "how many of them to store, and to delete, at the same time")
+	data := flags.String("data", "", "the `file` of the store (default: quickstart.db in "+command.StateAbout+")")
+	objects := flags.Int("objects", 300, "the `number` of objects to create in the namespace")
 	if err := flags.Parse(w, args); err != nil {
-		return config{}, err
+		return err
 	}
-	switch {
-	case c.wait < 0:
-		return config{}, command.Usagef("--wait is %v, it must not be negative", c.wait)
-	case c.objects < 0:
-		return config{}, command.Usagef("--objects is %d, it must not be negative", c.objects)
-	case c.parallelism < 1:
-		return config{}, command.Usagef("--parallelism is %d, it must be at least 1", c.parallelism)
+	if *objects < 0 {
+		return command.Usagef("--objects is %d, must be at least 0", *objects)
 	}
-	if c.data == "" {
-		var err error
-		if c.data, err = command.State("quickstart.db"); err != nil {
-			return config{}, fmt.Errorf("--data: %w", err)
+	if *data == "" {
+		if *data, err = command.State("quickstart.db"); err != nil {
+			return fmt.Errorf("--data: %w", err)
 		}
 	}
-	return c, nil
+	s, err := bolt.Open(*data, nil)
+	if err != nil {
+		return fmt.Errorf("--data: %w", err)
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	r, err := registry.New(s, &registry.Options{Types: []registry.ResourceType{builds, routes, pods, events}})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	t := story{registry: r, w: w, start: time.Now()}
+	return t.tell(ctx, *objects)
 }
 
-// load reads the namespace to create.
-func (c config) load() (namespace.Namespace, error) {
-	data := development
-	if c.namespace != "" {
-		var err error
-		if data, err = os.ReadFile(c.namespace); err != nil {
-			return namespace.Namespace{}, command.About("--namespace", err)
+type story struct {
+	registry *registry.Registry
+	start    time.Time
+
+	mu sync.Mutex
+	w  io.Writer
+}
+
+func (t *story) tell(ctx context.Context, objects int) error {
+	ns, err := t.create(ctx)
+	if err != nil {
+		return err
+	}
+	if ns.Phase() == phase.Active {
+		if err := t.fill(ctx, ns.Name, objects); err != nil {
+			return err
 		}
 	}
-	var ns namespace.Namespace
-	if err := json.Unmarshal(data, &ns); err != nil {
-		return ns, fmt.Errorf("--namespace: the namespace in %q cannot be read: %w", c.namespace, err)
+	ctx, stop := context.WithCancel(ctx)
+	group, ctx := errgroup.WithContext(ctx)
+	for party, types := range parties {
+		c, err := t.controller(party, types)
+		if err != nil {
+			stop()
+			return errors.Join(err, group.Wait())
+		}
+		group.Go(func() error { return c.Run(ctx) })
 	}
-	if err := suits(ns); err != nil {
-		return ns, fmt.Errorf("--namespace: the namespace in %q does not suit the story: %w", c.namespace, err)
-	}
-	return ns, nil
+	group.Go(func() error { return t.intrude(ctx, ns.Name) })
+	group.Go(func() error {
+		defer stop()
+		return t.remove(ctx, ns)
+	})
+	return group.Wait()
 }
 
-// suits says why the story could not be told of ns.
-func suits(ns namespace.Namespace) error {
-	if ns.Name == "" {
-		return errors.New("it has no metadata.name, by which the next run would find it")
+// create creates the namespace, or returns the namespace that an interrupted run left.
+func (t *story) create(ctx context.Context) (namespace.Namespace, error) {
+	ns := namespace.Namespace{Meta: namespace.Meta{Name: "development"}}
+	ns.Spec.Finalizers = finalizer.NewSet(openshift, finalizer.Kubernetes)
+	state := "created"
+	created, err := t.registry.Create(ctx, ns)
+	if errors.Is(err, namespace.ErrExists) {
+		state = "left by an interrupted run"
+		created, err = t.registry.Get(ctx, ns.Name)
 	}
-	if !ns.Spec.Finalizers.Has(openshift) {
-		return fmt.Errorf("spec.finalizers lacks %q, so nobody would remove its builds and routes", openshift)
+	if err == nil {
+		t.line("namespace %s %s: %s, finalizers %q", created.Name, state, created.Phase(), created.Spec.Finalizers.Names())
 	}
-	for _, name := range ns.Spec.Finalizers.Names() {
-		if name != openshift && name != finalizer.Kubernetes {
-			return fmt.Errorf("nobody in it would ever remove the finalizer %q from spec.finalizers", name)
+	return created, err
+}
+
+// fill creates objects whose names follow from their numbers: an interrupted run may have created
+// some of them.
+func (t *story) fill(ctx context.Context, ns string, objects int) error {
+	types := []registry.ResourceType{pods, builds, routes}
+	group, within := errgroup.WithContext(ctx)
+	group.SetLimit(16)
+	for i := range objects {
+		if within.Err() != nil {
+			break
+		}
+		group.Go(func() error {
+			content, err := t.registry.Content(types[i%len(types)].Name())
+			if err != nil {
+				return err
+			}
+			_, err = content.Create(within, ns, registry.Object{Meta: namespace.Meta{Name: fmt.Sprintf("object-%06d", i)}})
+			if errors.Is(err, namespace.ErrExists) {
+				return nil
+			}
+			return err
+		})
+	}
+	if err := errors.Join(group.Wait(), context.Cause(ctx)); err != nil {
+		return err
+	}
+	t.line("%d objects of %d types exist", objects, len(types))
+	return nil
+}
+
+// controller returns the controller of one party.
+func (t *story) controller(party finalizer.Name, types []registry.ResourceType) (*controller.Controller, error) {
+	var o registry.DeleterOptions
+	for _, resource := range types {
+		o.Types = append(o.Types, resource.Name())
+	}
+	d, err := t.registry.Deleter(&o)
+	if err != nil {
+		return nil, err
+	}
+	return controller.New(t.registry, d, namespace.Party{Finalizer: party}, &controller.Options{Hooks: []controller.Hooks{{
+		PassEnded: func(_ context.Context, _ namespace.Ref, result pass.Result, err error, _ time.Duration) {
+			for _, r := range result.Report.Results {
+				if r.Deleted > 0 {
+					t.line("%s: deleted %d %s", party, r.Deleted, r.Resource)
+				}
+			}
+			switch {
+			case err != nil:
+				t.line("%s: pass failed: %v", party, err)
+			case slices.Contains([]pass.Outcome{pass.Finalized, pass.Removed}, result.Outcome):
+				t.line("%s: no content left, finalizer removed", party)
+			}
+		},
+	}}})
+}
+
+// intrude creates events until it is refused.
+func (t *story) intrude(ctx context.Context, ns string) error {
+	content, err := t.registry.Content(events.Name())
+	if err != nil {
+		return err
+	}
+	for ctx.Err() == nil {
+		_, err := content.Create(ctx, ns, registry.Object{Meta: namespace.Meta{GenerateName: "intruder-"}})
+		switch {
+		case errors.Is(err, namespace.ErrTerminating), errors.Is(err, namespace.ErrNotFound):
+			t.line("create refused: %v", err)
+			return nil
+		case err != nil && ctx.Err() == nil:
+			return err
 		}
 	}
 	return nil
+}
+
+// remove deletes the namespace, waits until it is removed, and checks that no content is left.
+func (t *story) remove(ctx context.Context, ns namespace.Namespace) error {
+	if ns.Phase() == phase.Active {
+		t.line("DELETE namespace %s", ns.Name)
+		if _, err := t.registry.Delete(ctx, ns.Name, namespace.Preconditions{UID: ns.UID}); err != nil {
+			return err
+		}
+	}
+	if err := t.registry.WaitRemoved(ctx, ns.Name, ns.UID); err != nil {
+		return err
+	}
+	left := 0
+	for _, resource := range t.registry.Types() {
+		content, err := t.registry.Content(resource.Name())
+		if err != nil {
+			return err
+		}
+		list, err := content.List(ctx, ns.Name, registry.ListOptions{})
+		if err != nil {
+			return err
+		}
+		left += len(list.Items)
+	}
+	t.line("namespace %s removed, %d objects left", ns.Name, left)
+	if left > 0 {
+		return fmt.Errorf("%d objects outlived their namespace", left)
+	}
+	return nil
+}
+
+func (t *story) line(format string, args ...any) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	fmt.Fprintf(t.w, "%7.1f ms  %s\n", time.Since(t.start).Seconds()*1000, fmt.Sprintf(format, args...))
 }

@@ -1,5 +1,4 @@
-// Package command is shared by the example programs. It handles start, end, exit codes and
-// --help, chooses a safe directory for data, and hides passwords in output.
+// Package command handles start, end, exit codes and --help of the example programs.
 package command
 
 import (
@@ -10,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"syscall"
 )
@@ -39,14 +39,6 @@ func (e *UsageError) Unwrap() error { return e.Err }
 
 // Usagef returns a [UsageError].
 func Usagef(format string, args ...any) error { return &UsageError{fmt.Errorf(format, args...)} }
-
-// About returns err prefixed with the name of a flag, or nil if err is nil.
-func About(flag string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("%s: %w", flag, err)
-}
 
 // signaled is the cancellation cause of a program's context after a signal.
 type signaled struct{ os.Signal }
@@ -132,7 +124,25 @@ func (f *Flags) Parse(w io.Writer, args []string) error {
 	case err != nil:
 		return &UsageError{err}
 	case f.NArg() > 0:
-		return Usagef("unexpected argument %q: everything is set by flags, see --help", f.Arg(0))
+		return Usagef("unexpected argument %q: the program takes flags only, see --help", f.Arg(0))
 	}
 	return nil
+}
+
+// StateAbout describes the directory of [State] in --help.
+const StateAbout = "$XDG_STATE_HOME/nslifecycle or ~/.local/state/nslifecycle"
+
+// State returns the default path for the data called name, in a private directory of the user
+// below $XDG_STATE_HOME or ~/.local/state. It creates the directory.
+func State(name string) (string, error) {
+	base := os.Getenv("XDG_STATE_HOME")
+	if !filepath.IsAbs(base) { // as the specification demands
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return "", fmt.Errorf("no default directory for data: %w", err)
+		}
+		base = filepath.Join(home, ".local", "state")
+	}
+	dir := filepath.Join(base, "nslifecycle")
+	return filepath.Join(dir, name), os.MkdirAll(dir, 0o700)
 }

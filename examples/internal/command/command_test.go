@@ -68,34 +68,3 @@ func TestFlags(t *testing.T) {
 	_, err = parse("--n", "3")
 	require.NoError(t, err)
 }
-
-// A password of an address is in nothing that is printed, however it is quoted.
-func TestRedact(t *testing.T) {
-	const secret = "s3cr et/'x"
-	for name, address := range map[string]string{
-		"etcd":                 "http://a:1,http://root:s3cr%20et%2F%27x@b:2379,http://c",
-		"a URL":                "postgres://me:s3cr%20et%2F%27x@db/x?sslmode=disable",
-		"a query":              "postgres://db/x?user=me&password=s3cr%20et%2F%27x",
-		"keywords":             `host=db user=me password='s3cr et/\'x'`,
-		"a URL that is broken": "http://root:s3cr et/'x@[::1",
-	} {
-		t.Run(name, func(t *testing.T) {
-			r := Redact(address)
-			for _, text := range []string{secret, fmt.Sprintf("%q", secret), "s3cr%20et%2F%27x", address, fmt.Sprintf("dial %q: refused", address)} {
-				err := r.Error(fmt.Errorf("%s: %w", text, os.ErrDeadlineExceeded))
-				require.ErrorIs(t, err, os.ErrDeadlineExceeded)
-				var w bytes.Buffer
-				n, fault := r.Writer(&w).Write([]byte(text))
-				require.NoError(t, fault)
-				require.Equal(t, len(text), n)
-				for _, said := range []string{err.Error(), w.String()} {
-					require.NotContains(t, said, "s3cr")
-				}
-			}
-		})
-	}
-	require.NoError(t, Redact("x").Error(nil))
-	require.EqualError(t, Redact("", "http://a:1").Error(errors.New("a: x")), "a: x")
-	short := errors.New("--endpoints: dial http://u:p@x:1: stopped")
-	require.EqualError(t, Redact("http://u:p@x:1").Error(short), "--endpoints: dial http://u:xxxxx@x:1: stopped")
-}

@@ -14,7 +14,6 @@ import (
 type Conduct struct {
 	Args   []string // arguments with which it needs no external server
 	Ready  string   // matches output after which to interrupt it; empty: it ends too soon
-	Slow   string   // line that it repeats on standard error before it is ready, optional
 	Listen []string // flags for addresses to listen on
 	Absent []string // arguments with an absent server, replacing Args; nil: it needs no server
 }
@@ -50,9 +49,6 @@ func (c Conduct) Check(t *testing.T) {
 			p.Signal(t, os.Interrupt)
 			code, fault := p.Exit()
 			require.Equal(t, 130, code, fault)
-			if c.Slow != "" {
-				fault = strings.ReplaceAll(fault, c.Slow+"\n", "")
-			}
 			require.LessOrEqual(t, strings.Count(fault, "\n"), 1, fault)
 		})
 	}

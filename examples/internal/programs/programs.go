@@ -1,15 +1,12 @@
-// Package programs runs the example programs as processes, for tests: so that they
-// can be killed, and heard.
+// Package programs runs the example programs as processes in tests.
 package programs
 
 import (
 	"bufio"
 	"bytes"
 	"flag"
-	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"runtime"
 	"strconv"
@@ -20,74 +17,43 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// AsProgram is the environment variable that makes a test binary its program.
-const AsProgram = "NSLIFECYCLE_TEST_RUNS_THE_PROGRAM"
+// asProgram is the environment variable that makes a test binary run the program.
+const asProgram = "NSLIFECYCLE_TEST_RUNS_THE_PROGRAM"
 
-// Main is what TestMain calls: it runs the tests, or main where the binary was
-// started by [Self]. It does not return.
-func Main(m *testing.M, main func()) { os.Exit(Run(m, main)) }
-
-// Run is like Main but returns the exit code, for tests that clean up afterwards.
-func Run(m *testing.M, main func()) int {
-	if os.Getenv(AsProgram) != "" {
+// Main is for TestMain. It runs the tests, or main in a process started by [Self]. It does not
+// return.
+func Main(m *testing.M, main func()) {
+	if os.Getenv(asProgram) != "" {
 		main()
 		os.Exit(0)
 	}
-	flag.Parse() // as Run does
+	flag.Parse() // as m.Run does
 	if few := 6; runtime.GOMAXPROCS(0) < few {
-		_ = flag.Set("test.parallel", strconv.Itoa(few)) // such tests wait more than they work
+		_ = flag.Set("test.parallel", strconv.Itoa(few)) // these tests mostly wait
 	}
-	code := m.Run()
-	if built.dir != "" {
-		_ = os.RemoveAll(built.dir) // it is in the system's place for such
-	}
-	return code
+	os.Exit(m.Run())
 }
 
-// Self starts the program whose test this is.
+// Self starts the program under test.
 func Self(t *testing.T, args ...string) *Process {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], args...)
-	// Neither the kubeconfig nor the data of the user who runs the tests.
-	cmd.Env = append(os.Environ(), AsProgram+"=1", "KUBECONFIG="+os.DevNull, "XDG_STATE_HOME="+t.TempDir())
+	// Do not use the kubeconfig and the data of the user.
+	cmd.Env = append(os.Environ(), asProgram+"=1", "KUBECONFIG="+os.DevNull, "XDG_STATE_HOME="+t.TempDir())
 	return Start(t, cmd)
 }
 
-// built is the program examples/apiserver, once a test has asked for it.
-var built struct {
-	sync.Once
-	dir string
-	err error
-}
-
-// APIServer returns the program examples/apiserver, which it builds once for all tests
-// of a binary.
-func APIServer(t *testing.T) string {
-	t.Helper()
-	built.Do(func() {
-		if built.dir, built.err = os.MkdirTemp("", "nslifecycle-test-"); built.err != nil {
-			return
-		}
-		out, err := exec.Command("go", "build", "-o", built.dir, "github.com/nslifecycle/nslifecycle/examples/apiserver").CombinedOutput()
-		if err != nil {
-			built.err = fmt.Errorf("%w: %s", err, out)
-		}
-	})
-	require.NoError(t, built.err)
-	return filepath.Join(built.dir, "apiserver")
-}
-
-// Process is a program that runs, and what it says.
+// Process is a running program and its output.
 type Process struct {
 	cmd   *exec.Cmd
-	fault bytes.Buffer // written until the process has ended
+	fault bytes.Buffer // complete after the process has ended
 
 	mu    sync.Mutex
 	lines []string
 	more  chan struct{} // closed and replaced with every line, and at the end
 	ended bool
 
-	wait func() error // for the end, once
+	wait func() error
 }
 
 // Start starts a program. It is killed when the test ends.
@@ -98,24 +64,24 @@ func Start(t *testing.T, cmd *exec.Cmd) *Process {
 	out, err := cmd.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
-	heard := make(chan struct{})
+	read := make(chan struct{})
 	go func() {
-		defer close(heard)
+		defer close(read)
 		lines := bufio.NewScanner(out)
 		for lines.Scan() {
-			p.hear(lines.Text(), false)
+			p.add(lines.Text(), false)
 		}
-		p.hear("", true)
+		p.add("", true)
 	}()
 	p.wait = sync.OnceValue(func() error {
-		<-heard
+		<-read
 		return cmd.Wait()
 	})
 	t.Cleanup(p.Kill)
 	return p
 }
 
-func (p *Process) hear(line string, end bool) {
+func (p *Process) add(line string, end bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.ended = end; !end {
@@ -125,32 +91,22 @@ func (p *Process) hear(line string, end bool) {
 	p.more = make(chan struct{})
 }
 
-// Until waits until the process has said something, a regular expression, and
-// returns the line.
+// Until waits for a line of output that matches a regular expression, and returns it.
 func (p *Process) Until(t *testing.T, want string) string {
-	t.Helper()
-	return p.Again(t, want, 1)
-}
-
-// Again waits until the process has said something for the nth time.
-func (p *Process) Again(t *testing.T, want string, n int) string {
 	t.Helper()
 	pattern := regexp.MustCompile(want)
 	for {
 		p.mu.Lock()
 		lines, more, ended := p.lines, p.more, p.ended
 		p.mu.Unlock()
-		found := 0
 		for _, line := range lines {
 			if pattern.MatchString(line) {
-				if found++; found == n {
-					return line
-				}
+				return line
 			}
 		}
 		if ended {
 			_ = p.wait()
-			t.Fatalf("it said %s %d times, not %d:\n%s\n%s", want, found, n, strings.Join(lines, "\n"), &p.fault)
+			t.Fatalf("no line matches %s:\n%s\n%s", want, strings.Join(lines, "\n"), &p.fault)
 		}
 		<-more
 	}
@@ -163,23 +119,22 @@ func (p *Process) Said() string {
 	return strings.Join(p.lines, "\n") + "\n"
 }
 
-// Exit waits for the end of the process, and returns its exit code (-1: it was
-// killed) and what it has written to standard error.
+// Exit waits for the end of the process and returns its exit code, -1 if it was killed, and its
+// standard error.
 func (p *Process) Exit() (code int, fault string) {
-	_ = p.wait() // the code says it
+	_ = p.wait() // see the code
 	return p.cmd.ProcessState.ExitCode(), p.fault.String()
 }
 
-// Signal sends a signal.
 func (p *Process) Signal(t *testing.T, signal os.Signal) {
 	t.Helper()
 	require.NoError(t, p.cmd.Process.Signal(signal))
 }
 
-// Kill ends the process as a crash would, and waits until all was heard.
+// Kill kills the process, as a crash would, and waits for its output.
 func (p *Process) Kill() {
 	_ = p.cmd.Process.Kill() // it may have ended
-	_ = p.wait()             // it was killed, or has been waited for
+	_ = p.wait()             // expected after Kill
 }
 
 // ID returns the process id.

@@ -1,6 +1,4 @@
-// Package websites attacks programs in tests, like a page of another web site that is open
-// in a browser on the same machine.
-package websites
+package main
 
 import (
 	"encoding/json"
@@ -20,13 +18,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-//go:embed attack.html
+//go:embed testdata/attack.html
 var page string
 
 const envRequire = "NSLIFECYCLE_REQUIRE_SERVERS" // if set, a missing browser fails tests
 
-// Attempt is a request that a page makes.
-type Attempt struct {
+// attempt is a request that a page makes.
+type attempt struct {
 	Method string `json:"method"`
 	Path   string `json:"path"`
 	// Kind is the kind of request: a fetch with a body of "text", of "json" or without a
@@ -35,27 +33,27 @@ type Attempt struct {
 	Body string `json:"body"` // of a form: its name and its value, separated by |
 }
 
-// Answer is the part of an answer that the page could read.
-type Answer struct {
+// answer is the part of an answer that the page could read.
+type answer struct {
 	Status int // zero: nothing
 	Text   string
 }
 
-// Answers lists the answers to all attempts for each kind of page.
-type Answers struct {
-	Rebound []Answer // the page's own name was made to resolve to the program
-	Foreign []Answer // the page asks the program's address, another origin
-	Allowed []Answer // the page's name is allowed by the program
+// answers lists the answers to all attempts for each kind of page.
+type answers struct {
+	Rebound []answer // the page's own name was made to resolve to the program
+	Foreign []answer // the page asks the program's address, another origin
+	Allowed []answer // the page's name is allowed by the program
 }
 
-// Visit opens a page of evil.example in Chromium, which makes all attempts on the program at
+// visit opens a page of evil.example in Chromium, which makes all attempts on the program at
 // target, a host with port. Then it opens a page of allowed, which does the same. A proxy
 // replaces DNS: it serves the pages and forwards all other requests to the program.
-func Visit(t *testing.T, target, allowed string, attempts []Attempt) Answers {
+func visit(t *testing.T, target, allowed string, attempts []attempt) answers {
 	t.Helper()
 	program := find(t)
 	_, port, _ := strings.Cut(target, ":")
-	reports := make(chan map[string][]Answer, 2)
+	reports := make(chan map[string][]answer, 2)
 	var reached atomic.Int64 // requests of a foreign page for the address of the program
 	forward := &httputil.ReverseProxy{FlushInterval: -1, Rewrite: func(r *httputil.ProxyRequest) {
 		r.SetURL(&url.URL{Scheme: "http", Host: target})
@@ -76,7 +74,7 @@ func Visit(t *testing.T, target, allowed string, attempts []Attempt) Answers {
 			w.Header().Set("Content-Type", "text/html")
 			_, _ = w.Write([]byte(strings.Replace(page, "DATA", string(data), 1)))
 		case r.URL.Path == "/report":
-			var report map[string][]Answer
+			var report map[string][]answer
 			if json.NewDecoder(r.Body).Decode(&report) == nil {
 				reports <- report
 			}
@@ -110,7 +108,7 @@ func Visit(t *testing.T, target, allowed string, attempts []Attempt) Answers {
 	require.NotZero(t, reached.Load(), "the browser itself kept the page from the program")
 	require.Len(t, evil["rebound"], len(attempts))
 	require.Len(t, evil["foreign"], len(attempts))
-	return Answers{evil["rebound"], evil["foreign"], ours["rebound"]}
+	return answers{evil["rebound"], evil["foreign"], ours["rebound"]}
 }
 
 func find(t *testing.T) string {
@@ -128,8 +126,8 @@ func find(t *testing.T) string {
 	return ""
 }
 
-// RequireRefused fails the test if a page of another web site could read an answer.
-func (a Answers) RequireRefused(t *testing.T, attempts []Attempt) {
+// requireRefused fails the test if a page of another web site could read an answer.
+func (a answers) requireRefused(t *testing.T, attempts []attempt) {
 	t.Helper()
 	for i, attempt := range attempts {
 		if attempt.Kind != "form" { // the answer to a form is never readable
