@@ -1,14 +1,13 @@
-// Package codec turns objects into the bodies of requests and answers, and back:
-// JSON, YAML and, for kinds that are built into Kubernetes' clients, protobuf; as
-// they are, as a Table, or as their metadata alone; one, a list, or an event of a
-// watch.
+// Package codec translates between objects of the registry and the bodies of requests,
+// responses and watch events: in JSON, YAML and, for kinds built into Kubernetes' clients,
+// protobuf. Responses contain objects as they are, as a Table, or their metadata only.
 //
-// A built-in kind is read through its Go type, and what is kept is what that type
-// writes, so that everything stored can be given out in every encoding. A custom
-// kind is kept as it was sent, but for fields that its schema does not know and
-// for fields given twice.
+// An object of a built-in kind is decoded into its Go type and stored as that type encodes
+// it, so that every stored object has every encoding. An object of a custom kind is stored
+// as the client sent it, without fields that its schema does not have and without the
+// first values of duplicate fields.
 //
-// Errors are [*namespace.Error]; their kinds are those of package namespace,
+// Errors are of type [*namespace.Error]; their kinds are those of package namespace,
 // [ErrMediaType] and [ErrNotAcceptable].
 package codec
 
@@ -16,6 +15,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -26,29 +26,28 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
 )
 
-// Kinds of errors, beside those of package namespace.
+// Kinds of errors, in addition to those of package namespace.
 var (
 	ErrMediaType     = errors.New("unsupported media type") // of a request body: code 415
-	ErrNotAcceptable = errors.New("not acceptable")         // nothing of what the Accept header names: code 406
+	ErrNotAcceptable = errors.New("not acceptable")         // no media type of the Accept header: code 406
 )
 
-// Codec encodes and decodes objects of the kinds that it was made for. Make one
-// with [New]. It is safe for concurrent use, and changes nothing that it is given.
+// Codec encodes and decodes objects. Use [New] to create one. It is safe for concurrent use
+// and does not modify its arguments.
 type Codec struct {
 	kinds map[schema.GroupVersionKind]*form
 }
 
-// form is what a codec knows about a kind beyond its declaration.
+// form is derived from the declaration of a kind.
 type form struct {
-	columns []kinds.Column
-	header  json.RawMessage // the columns as a Table declares them
-	schema  *structure      // of a custom kind; nil: anything goes
-
-	quantities *layout // where a protobuf body has quantities; nil: nowhere
+	columns    []kinds.Column
+	header     json.RawMessage // the columns as a Table declares them
+	schema     *structure      // of a custom kind; nil: any content is valid
+	quantities *layout         // of a built-in kind; nil: it has no quantities
 }
 
-// New returns a codec for the kinds of list, and for namespaces. A list that
-// [kinds.Check] refuses is refused.
+// New returns a codec for the kinds of list and for namespaces. It fails if [kinds.Check]
+// does, or if a schema cannot be used.
 func New(list []kinds.Kind) (*Codec, error) {
 	if err := kinds.Check(list); err != nil {
 		return nil, err
@@ -66,26 +65,24 @@ func New(list []kinds.Kind) (*Codec, error) {
 
 func formOf(k kinds.Kind) (*form, error) {
 	f := &form{columns: k.Printed()}
-	header, err := headerOf(f.columns)
-	if err != nil {
+	var err error
+	if f.header, err = headerOf(f.columns); err != nil {
 		return nil, fmt.Errorf("codec: the columns of %s: %w", k.Name(), err)
 	}
-	f.header = header
-	if k.BuiltIn() {
-		f.quantities = layoutOf(k.Object)
-	}
-	if !k.BuiltIn() && len(k.Schema) > 0 {
+	switch {
+	case k.BuiltIn():
+		if l := (layouts{}).of(reflect.TypeOf(k.Object)); l.hasQuantity(map[*layout]bool{}) {
+			f.quantities = l
+		}
+	case len(k.Schema) > 0:
 		if f.schema, err = structureOf(k.Schema); err != nil {
-			refusal := refuse(k, "", namespace.ErrInvalid, "kind %q: Schema: %v", k.Name(), err)
-			refusal.Err = err
-			return nil, refusal
+			return nil, refuse(k, "", namespace.ErrInvalid, err, "kind %q: Schema: %v", k.Name(), err)
 		}
 	}
 	return f, nil
 }
 
-// form returns what there is to know about k, also when the codec was not made
-// for it.
+// form returns the form of k, which need not be one of the codec's kinds.
 func (c *Codec) form(k kinds.Kind) (*form, error) {
 	if f, ok := c.kinds[gvk(k)]; ok {
 		return f, nil
@@ -97,11 +94,10 @@ func gvk(k kinds.Kind) schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: k.Group, Version: k.Version, Kind: k.Kind}
 }
 
-// Typed returns o as a new object of the Go type of k, a built-in kind; nothing in
-// it is shared with o.
+// Typed returns a copy of o as the Go type of k, a built-in kind.
 func (c *Codec) Typed(k kinds.Kind, o registry.Object) (runtime.Object, error) {
 	if !k.BuiltIn() {
-		return nil, refuse(k, o.Name, namespace.ErrBadRequest, "%s is no built-in kind: it has no Go type", k.Name())
+		return nil, refuse(k, o.Name, namespace.ErrBadRequest, nil, "%s is no built-in kind: it has no Go type", k.Name())
 	}
 	typed := k.Object.DeepCopyObject()
 	if err := fill(k, typed, o); err != nil {
@@ -110,7 +106,7 @@ func (c *Codec) Typed(k kinds.Kind, o registry.Object) (runtime.Object, error) {
 	return typed, nil
 }
 
-// Untyped returns an object of the Go type of k as [Codec.Decode] would.
+// Untyped converts an object of the Go type of k to the form that [Codec.Decode] returns.
 func (c *Codec) Untyped(k kinds.Kind, typed runtime.Object) (registry.Object, error) {
 	meta, err := metaOf(k, typed)
 	if err != nil {
@@ -119,7 +115,7 @@ func (c *Codec) Untyped(k kinds.Kind, typed runtime.Object) (registry.Object, er
 	return untyped(k, typed, meta)
 }
 
-// metaOf returns the metadata of an object of a Go type, in place.
+// metaOf returns a pointer to the metadata in typed.
 func metaOf(k kinds.Kind, typed runtime.Object) (*metav1.ObjectMeta, error) {
 	if holder, ok := typed.(metav1.ObjectMetaAccessor); ok {
 		if meta, ok := holder.GetObjectMeta().(*metav1.ObjectMeta); ok && meta != nil {
@@ -129,6 +125,6 @@ func metaOf(k kinds.Kind, typed runtime.Object) (*metav1.ObjectMeta, error) {
 	return nil, fmt.Errorf("codec: the Go type %T of %s has no metadata", typed, k.Name())
 }
 
-func refuse(k kinds.Kind, name string, kind error, format string, args ...any) *namespace.Error {
-	return &namespace.Error{Kind: kind, Resource: k.Name().String(), Name: name, Message: fmt.Sprintf(format, args...)}
+func refuse(k kinds.Kind, name string, kind, cause error, format string, args ...any) error {
+	return &namespace.Error{Kind: kind, Resource: k.Name().String(), Name: name, Message: fmt.Sprintf(format, args...), Err: cause}
 }

@@ -3,6 +3,7 @@ package codec
 import (
 	"bytes"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"mime"
@@ -19,29 +20,29 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
 )
 
-// FieldValidation says what becomes of fields that a kind does not have, and of
-// fields given twice: the parameter fieldValidation of a request. Empty means
-// Warn.
+// FieldValidation selects how unknown and duplicate fields are handled: the parameter
+// fieldValidation of a request. Empty means Warn.
 type FieldValidation string
 
-// The validations of fields.
+// The values of FieldValidation.
 const (
-	Strict FieldValidation = "Strict" // they are refused
-	Warn   FieldValidation = "Warn"   // unknown ones are dropped, the last of several counts; there is a warning for each
-	Ignore FieldValidation = "Ignore" // as with Warn, but silently
+	Strict FieldValidation = "Strict" // reject the request
+	Warn   FieldValidation = "Warn"   // drop unknown fields, keep the last of duplicate ones, return a warning for each
+	Ignore FieldValidation = "Ignore" // like Warn, without warnings
 )
 
-// Decode reads the body of a request, in JSON, YAML or protobuf, as an object of
-// kind k, and returns it with warnings. Kind and apiVersion may be missing, others
-// than those of k are [namespace.ErrBadRequest], as is a body that is no such
-// object. A value that the schema of a custom kind has no room for is
-// [namespace.ErrInvalid] with the path of the field. An empty contentType is JSON,
-// an unknown one [ErrMediaType]. The caller bounds the size of the body.
+// Decode reads a request body in JSON, YAML or protobuf as an object of kind k, and returns
+// it with warnings. An empty contentType means JSON. The body may omit kind and apiVersion.
+// The caller bounds the size of the body.
+//
+// The errors are [ErrMediaType]; [namespace.ErrBadRequest] if the body is no object of kind
+// k; and [namespace.ErrInvalid], with the path of each field, if the schema of a custom kind
+// does not allow a value.
 func (c *Codec) Decode(k kinds.Kind, contentType string, body []byte, v FieldValidation) (registry.Object, []string, error) {
 	switch v {
 	case "", Strict, Warn, Ignore:
 	default:
-		return registry.Object{}, nil, refuse(k, "", namespace.ErrBadRequest,
+		return registry.Object{}, nil, refuse(k, "", namespace.ErrBadRequest, nil,
 			"fieldValidation: Unsupported value: %q: supported values: \"Ignore\", \"Strict\", \"Warn\"", excerpt.Of(string(v)))
 	}
 	d := decoding{kind: k, body: body, validation: v}
@@ -49,28 +50,27 @@ func (c *Codec) Decode(k kinds.Kind, contentType string, body []byte, v FieldVal
 	if err != nil {
 		return registry.Object{}, nil, err
 	}
-	f, err := c.form(k)
-	if err != nil {
+	if d.form, err = c.form(k); err != nil {
 		return registry.Object{}, nil, err
 	}
 	if e == encodeProtobuf {
-		o, err := d.protobuf(f.quantities)
+		o, err := d.protobuf()
 		return o, nil, err
 	}
 	data, err := documentOf(e, body)
 	if err != nil {
 		return registry.Object{}, nil, d.unrecognized(err)
 	}
+	decode := d.custom
 	if k.BuiltIn() {
-		o, err := d.builtIn(data)
-		return o, d.warnings, err
+		decode = d.builtIn
 	}
-	o, err := d.custom(data, f.schema)
+	o, err := decode(data)
 	return o, d.warnings, err
 }
 
-// DecodeDeleteOptions reads the body of a DELETE request. An empty body has no
-// options. Clients name whatever group and version they work with.
+// DecodeDeleteOptions reads the body of a DELETE request, which may be empty. Clients send
+// the group and version of the object as those of the options.
 func (c *Codec) DecodeDeleteOptions(contentType string, body []byte) (metav1.DeleteOptions, error) {
 	var options metav1.DeleteOptions
 	if len(body) == 0 {
@@ -106,21 +106,20 @@ func (c *Codec) DecodeDeleteOptions(contentType string, body []byte) (metav1.Del
 	return options, nil
 }
 
-// encodingOf returns the encoding that a Content-Type names.
+// Document returns a YAML or JSON document as one JSON object. Duplicate fields are an
+// error, and the expansion of aliases is bounded.
+func Document(body []byte) ([]byte, error) { return documentOf(encodeYAML, body) }
+
+// encodingOf returns the encoding for a Content-Type.
 func encodingOf(contentType string, protobuf bool) (encoding, error) {
 	if contentType == "" {
 		return encodeJSON, nil
 	}
 	mediaType, _, err := mime.ParseMediaType(contentType)
 	if err == nil || errors.Is(err, mime.ErrInvalidMediaParameter) {
-		switch mediaType {
-		case mediaTypes[encodeJSON]:
-			return encodeJSON, nil
-		case mediaTypes[encodeYAML]:
-			return encodeYAML, nil
-		case mediaTypes[encodeProtobuf]:
-			if protobuf {
-				return encodeProtobuf, nil
+		for e, known := range mediaTypes {
+			if mediaType == known && (protobuf || encoding(e) != encodeProtobuf) {
+				return encoding(e), nil
 			}
 		}
 	}
@@ -133,10 +132,10 @@ func encodingOf(contentType string, protobuf bool) (encoding, error) {
 	}
 }
 
-// documentOf returns a body as one JSON object.
+// documentOf returns a body in JSON or YAML as one JSON object.
 func documentOf(e encoding, body []byte) ([]byte, error) {
 	if !utf8.Valid(body) {
-		return nil, errors.New("the document is not valid UTF-8")
+		return nil, errUTF8
 	}
 	if e == encodeYAML {
 		return fromYAML(body)
@@ -151,59 +150,53 @@ func documentOf(e encoding, body []byte) ([]byte, error) {
 	return body, nil
 }
 
-// decoding is one body that is being decoded.
+var errUTF8 = errors.New("the document is not valid UTF-8")
+
+// decoding is the state of one call of Decode.
 type decoding struct {
 	kind       kinds.Kind
+	form       *form
 	body       []byte
 	validation FieldValidation
 	warnings   []string
 }
 
-// builtIn reads a JSON object through the Go type of the kind.
+// builtIn decodes a JSON object into the Go type of the kind.
 func (d *decoding) builtIn(data []byte) (registry.Object, error) {
-	if err := inexpensive(d.kind, data); err != nil {
+	if err := d.form.quantities.checkJSON(d.kind, data); err != nil {
 		return registry.Object{}, d.malformed(data, err)
 	}
 	typed := d.kind.Object.DeepCopyObject()
 	strict, err := d.unmarshal(data, typed)
-	found := typed.GetObjectKind().GroupVersionKind()
 	if err != nil {
 		return registry.Object{}, d.malformed(data, err)
 	}
-	apiVersion, kind := found.ToAPIVersionAndKind()
+	apiVersion, kind := typed.GetObjectKind().GroupVersionKind().ToAPIVersionAndKind()
 	if err := d.expected(kind, apiVersion); err != nil {
-		return registry.Object{}, err
-	}
-	meta, err := metaOf(d.kind, typed)
-	if err != nil {
 		return registry.Object{}, err
 	}
 	if err := d.judge(strict); err != nil {
 		return registry.Object{}, err
 	}
-	return d.stored(typed, meta)
+	return d.stored(typed)
 }
 
-// inexpensive refuses a JSON document of a built-in kind with quantities that
-// nobody should read.
-func inexpensive(k kinds.Kind, data []byte) error {
-	disarmed, found := disarmJSON(data)
-	return readable(disarmed, found, func(data []byte) error {
-		return kjson.UnmarshalCaseSensitivePreserveInts(data, k.Object.DeepCopyObject())
-	})
-}
-
-// unmarshal decodes data, and returns which fields are unknown or given twice.
-func (d *decoding) unmarshal(data []byte, into any, strict ...kjson.StrictOption) ([]error, error) {
+// unmarshal decodes data. Unless they are ignored it returns an error for each unknown and
+// duplicate field.
+func (d *decoding) unmarshal(data []byte, into any) ([]error, error) {
 	if d.validation == Ignore {
 		return nil, kjson.UnmarshalCaseSensitivePreserveInts(data, into)
 	}
-	return kjson.UnmarshalStrict(data, into, strict...)
+	return kjson.UnmarshalStrict(data, into)
 }
 
-// stored returns a decoded object as the registry has it, if it can be read back:
-// some moments, for one, have no JSON form.
-func (d *decoding) stored(typed runtime.Object, meta *metav1.ObjectMeta) (registry.Object, error) {
+// stored converts a decoded object for the registry. It fails if the stored form could not
+// be decoded: some timestamps, for example, have no JSON form.
+func (d *decoding) stored(typed runtime.Object) (registry.Object, error) {
+	meta, err := metaOf(d.kind, typed)
+	if err != nil {
+		return registry.Object{}, err
+	}
 	o, err := untyped(d.kind, typed, meta)
 	if err == nil {
 		err = fill(d.kind, d.kind.Object.DeepCopyObject(), o)
@@ -214,7 +207,95 @@ func (d *decoding) stored(typed runtime.Object, meta *metav1.ObjectMeta) (regist
 	return o, nil
 }
 
-// judge turns fields that are unknown or given twice into a refusal or warnings.
+// custom decodes a JSON object without a Go type. Its values remain as the client sent them
+// unless fields are removed; then they are encoded again.
+func (d *decoding) custom(data []byte) (registry.Object, error) {
+	var tree any
+	duplicates, err := kjson.UnmarshalStrict(data, &tree, kjson.DisallowDuplicateFields)
+	if err != nil {
+		return registry.Object{}, d.malformed(data, err)
+	}
+	var head struct {
+		metav1.TypeMeta
+		Metadata json.RawMessage `json:"metadata"`
+	}
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(data, &head); err != nil {
+		return registry.Object{}, d.malformed(data, err)
+	}
+	if err := d.expected(head.Kind, head.APIVersion); err != nil {
+		return registry.Object{}, err
+	}
+	if len(head.Metadata) == 0 {
+		head.Metadata = json.RawMessage("{}") // validation rejects an object without a name
+	}
+	o, strict, err := d.customMeta(head.Metadata)
+	if err != nil {
+		return registry.Object{}, err
+	}
+	unknown, wrong := d.form.schema.check(tree)
+	if err := d.judge(append(append(duplicates, strict...), unknown...)); err != nil {
+		return registry.Object{}, err
+	}
+	if len(wrong) > 0 {
+		return registry.Object{}, namespace.Invalid(d.qualified(), d.kind.Name().String(), excerpt.Of(o.Name), wrong)
+	}
+	if len(duplicates)+len(unknown) > 0 {
+		if data, err = d.pruned(data); err != nil {
+			return registry.Object{}, err
+		}
+	}
+	if err := json.Unmarshal(data, &o.Fields); err != nil {
+		return registry.Object{}, err
+	}
+	o.Fields = withoutOwn(o.Fields)
+	return o, nil
+}
+
+// customMeta decodes metadata into the Go type that all kinds share.
+func (d *decoding) customMeta(data []byte) (registry.Object, []error, error) {
+	var meta metav1.ObjectMeta
+	strict, err := kjson.UnmarshalStrict(data, &meta, kjson.DisallowUnknownFields)
+	if err != nil {
+		return registry.Object{}, nil, d.unfit("", "", fmt.Errorf("metadata: %w", err))
+	}
+	for _, err := range strict {
+		if field, ok := err.(kjson.FieldError); ok {
+			field.SetFieldPath("metadata." + field.FieldPath())
+		}
+	}
+	var o registry.Object
+	if o.Meta, err = fromMeta(&meta); err != nil {
+		return registry.Object{}, nil, d.unfit("", "", err)
+	}
+	o.Kind, o.APIVersion = d.kind.Kind, d.kind.APIVersion()
+	return o, strict, nil
+}
+
+// pruned encodes a document again, without duplicate fields and fields that the schema does
+// not have. Numbers keep all their digits.
+func (d *decoding) pruned(data []byte) ([]byte, error) {
+	var tree map[string]any
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	decoder.UseNumber()
+	if err := decoder.Decode(&tree); err != nil {
+		return nil, err
+	}
+	d.form.schema.check(tree)
+	return marshal(tree)
+}
+
+// withoutOwn removes the fields that are not part of [registry.Object.Fields].
+func withoutOwn(fields map[string]json.RawMessage) map[string]json.RawMessage {
+	for _, own := range []string{"kind", "apiVersion", "metadata"} {
+		delete(fields, own)
+	}
+	if len(fields) == 0 {
+		return nil
+	}
+	return fields
+}
+
+// judge turns unknown and duplicate fields into an error or warnings.
 func (d *decoding) judge(strict []error) error {
 	if len(strict) == 0 || d.validation == Ignore {
 		return nil
@@ -228,20 +309,20 @@ func (d *decoding) judge(strict []error) error {
 	return nil
 }
 
-// expected refuses another kind or version than that of the request.
+// expected rejects a kind or version other than the requested one.
 func (d *decoding) expected(kind, apiVersion string) error {
 	if kind != "" && kind != d.kind.Kind {
 		return d.unfit(kind, apiVersion, fmt.Errorf("the kind in the data (%s) does not match the expected kind (%s)", excerpt.Of(kind), d.kind.Kind))
 	}
 	if apiVersion != "" && apiVersion != d.kind.APIVersion() {
-		return refuse(d.kind, "", namespace.ErrBadRequest, "the API version in the data (%s) does not match the expected API version (%s)",
+		return refuse(d.kind, "", namespace.ErrBadRequest, nil, "the API version in the data (%s) does not match the expected API version (%s)",
 			excerpt.Of(apiVersion), d.kind.APIVersion())
 	}
 	return nil
 }
 
-// malformed is the refusal of a document that could not be decoded: because it is
-// of another kind, because of its syntax, or because of a value.
+// malformed returns the error for a document that cannot be decoded: another kind, a syntax
+// error, or an unsuitable value.
 func (d *decoding) malformed(data []byte, err error) error {
 	if syntax, _ := kjson.SyntaxErrorOffset(err); syntax {
 		return d.unrecognized(fmt.Errorf("couldn't get version/kind; json parse error: %w", err))
@@ -255,8 +336,8 @@ func (d *decoding) malformed(data []byte, err error) error {
 	return d.unfit("", "", err)
 }
 
-// unfit refuses an object that cannot be one of this kind. Without a kind of its
-// own it is called what it should be.
+// unfit returns the error for an object that is not of the expected kind. Empty kind and
+// apiVersion default to the expected ones.
 func (d *decoding) unfit(kind, apiVersion string, err error) error {
 	if kind == "" {
 		kind = d.kind.Kind
@@ -265,20 +346,24 @@ func (d *decoding) unfit(kind, apiVersion string, err error) error {
 		apiVersion = d.kind.APIVersion()
 	}
 	version := apiVersion[strings.LastIndex(apiVersion, "/")+1:]
-	refusal := refuse(d.kind, "", namespace.ErrBadRequest, "%s in version %q cannot be handled as a %s: %v", excerpt.Of(kind), excerpt.Of(version), d.kind.Kind, err)
-	refusal.Err = err
-	return refusal
+	return refuse(d.kind, "", namespace.ErrBadRequest, err, "%s in version %q cannot be handled as a %s: %v", excerpt.Of(kind), excerpt.Of(version), d.kind.Kind, err)
 }
 
-// unrecognized refuses a body that is no object at all.
+// unrecognized returns the error for a body that is no object.
 func (d *decoding) unrecognized(err error) error {
-	refusal := refuse(d.kind, "", namespace.ErrBadRequest, "the object provided is unrecognized (must be of type %s): %v (%s)",
+	return refuse(d.kind, "", namespace.ErrBadRequest, err, "the object provided is unrecognized (must be of type %s): %v (%s)",
 		d.kind.Kind, err, summary(d.body))
-	refusal.Err = err
-	return refusal
 }
 
-// summary returns how a body begins.
+// qualified returns the kind as messages about invalid objects name it.
+func (d *decoding) qualified() string {
+	if d.kind.Group == "" {
+		return d.kind.Kind
+	}
+	return d.kind.Kind + "." + d.kind.Group
+}
+
+// summary returns the beginning of a body.
 func summary(body []byte) string {
 	const shown = 30
 	if len(body) == 0 {

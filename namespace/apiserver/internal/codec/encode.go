@@ -5,15 +5,19 @@ import (
 	"encoding/json"
 	"slices"
 	"strconv"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/kinds"
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
+	"github.com/nslifecycle/nslifecycle/phase"
 )
 
-// Object returns the body of an answer with one object.
+var null = json.RawMessage("null")
+
+// Object encodes a response with one object.
 func (c *Codec) Object(f Format, k kinds.Kind, o registry.Object, t TableOptions) ([]byte, error) {
 	if f.encoding == encodeProtobuf {
 		return protobufObject(f, k, o)
@@ -25,43 +29,45 @@ func (c *Codec) Object(f Format, k kinds.Kind, o registry.Object, t TableOptions
 	return f.finish(data)
 }
 
-// appendObject appends the JSON form of o, rendered.
+// appendObject appends o in JSON.
 func (c *Codec) appendObject(buf []byte, f Format, k kinds.Kind, o registry.Object, t TableOptions) ([]byte, error) {
-	switch f.as {
-	case asTable:
+	if f.as == asTable {
 		return c.appendTable(buf, f, k, namespace.ListMeta{ResourceVersion: o.ResourceVersion}, []registry.Object{o}, t)
-	case asMetadata:
-		buf, err := appendDocument(buf, "PartialObjectMetadata", f.apiVersion(), o.Meta)
-		return append(buf, '}'), err
 	}
-	if buf == nil {
-		buf = make([]byte, 0, roomFor(o))
+	if buf == nil && f.as == asItIs {
+		buf = make([]byte, 0, headSize+sizeOf(o))
 	}
-	buf, err := appendDocument(buf, k.Kind, k.APIVersion(), o.Meta)
+	kind, apiVersion := f.typeOf(k, "")
+	buf, err := appendMeta(append(appendType(buf, kind, apiVersion), `,"metadata":`...), o.Meta)
 	if err != nil {
 		return nil, err
 	}
-	return append(appendFields(buf, o.Fields), '}'), nil
+	if f.as == asItIs {
+		buf = appendFields(buf, o.Fields)
+	}
+	return append(buf, '}'), nil
 }
 
-// roomFor is about what the JSON form of o takes.
-func roomFor(o registry.Object) int {
-	size := 512
+// headSize estimates the size of an object without its fields.
+const headSize = 512
+
+// sizeOf returns the size of the fields of o in JSON.
+func sizeOf(o registry.Object) int {
+	size := len("{}")
 	for name, value := range o.Fields {
 		size += len(name) + len(value) + len(`,"":`)
 	}
 	return size
 }
 
-// appendDocument appends the beginning of an object: what all of them have.
-func appendDocument(buf []byte, kind, apiVersion string, m namespace.Meta) ([]byte, error) {
+// appendType appends the beginning of an object.
+func appendType(buf []byte, kind, apiVersion string) []byte {
 	buf = appendString(append(buf, `{"kind":`...), kind)
-	buf = appendString(append(buf, `,"apiVersion":`...), apiVersion)
-	return appendMeta(append(buf, `,"metadata":`...), m)
+	return appendString(append(buf, `,"apiVersion":`...), apiVersion)
 }
 
-// appendFields appends the further fields of an object, ordered by name. Their
-// values are JSON: the registry has checked them.
+// appendFields appends the fields of an object, sorted by name. The registry has checked
+// that their values are JSON.
 func appendFields(buf []byte, fields map[string]json.RawMessage) []byte {
 	var few [8]string
 	names := few[:0]
@@ -79,7 +85,7 @@ func appendFields(buf []byte, fields map[string]json.RawMessage) []byte {
 	return buf
 }
 
-// List returns the body of an answer with a list.
+// List encodes a response with a list.
 func (c *Codec) List(f Format, k kinds.Kind, l registry.ObjectList, t TableOptions) ([]byte, error) {
 	if f.encoding == encodeProtobuf {
 		return protobufList(f, k, l)
@@ -91,10 +97,7 @@ func (c *Codec) List(f Format, k kinds.Kind, l registry.ObjectList, t TableOptio
 		}
 		return f.finish(data)
 	}
-	kind, apiVersion := k.Kind+"List", k.APIVersion()
-	if f.as == asMetadata {
-		kind, apiVersion = "PartialObjectMetadataList", f.apiVersion()
-	}
+	kind, apiVersion := f.typeOf(k, "List")
 	buf := appendListHead(nil, kind, apiVersion, l.ListMeta)
 	for i, o := range l.Items {
 		if i > 0 {
@@ -108,59 +111,35 @@ func (c *Codec) List(f Format, k kinds.Kind, l registry.ObjectList, t TableOptio
 	return f.finish(append(buf, "]}"...))
 }
 
-// RawList returns the body of an answer with a list of documents that are in the
-// form to give out already, if f needs nothing else.
-func (c *Codec) RawList(f Format, k kinds.Kind, meta namespace.ListMeta, items []json.RawMessage) ([]byte, bool) {
-	if !f.raw() {
-		return nil, false
-	}
-	size := 160 + len(k.Kind) + len(k.Group) + len(meta.Continue) + len(meta.ResourceVersion) + len(items)
-	for _, item := range items {
-		size += len(item)
-	}
-	buf := appendListHead(make([]byte, 0, size), k.Kind+"List", k.APIVersion(), meta)
-	for i, item := range items {
-		if i > 0 {
-			buf = append(buf, ',')
-		}
-		buf = append(buf, item...)
-	}
-	return append(buf, "]}\n"...), true
+// RawList returns the beginning and the end of a list of stored documents, for a
+// [Format.Raw]. The caller writes the documents in between, separated by commas.
+func (c *Codec) RawList(k kinds.Kind, meta namespace.ListMeta) (head, end []byte) {
+	size := 160 + len(k.Kind) + len(k.Group) + len(meta.Continue) + len(meta.ResourceVersion)
+	return appendListHead(make([]byte, 0, size), k.Kind+"List", k.APIVersion(), meta), []byte("]}\n")
 }
 
-// RawObject returns the body of an answer with a document that is in the form to
-// give out already, if f needs nothing else.
-func (c *Codec) RawObject(f Format, document json.RawMessage) ([]byte, bool) {
-	if !f.raw() {
-		return nil, false
-	}
-	return append(append(make([]byte, 0, len(document)+1), document...), '\n'), true
+// RawObject encodes a response with a stored document, for a [Format.Raw].
+func (c *Codec) RawObject(document json.RawMessage) []byte {
+	return append(append(make([]byte, 0, len(document)+1), document...), '\n')
 }
 
 func appendListHead(buf []byte, kind, apiVersion string, meta namespace.ListMeta) []byte {
-	buf = appendString(append(buf, `{"kind":`...), kind)
-	buf = appendString(append(buf, `,"apiVersion":`...), apiVersion)
-	buf = appendListMeta(append(buf, `,"metadata":`...), meta)
+	buf = appendListMeta(append(appendType(buf, kind, apiVersion), `,"metadata":`...), meta)
 	return append(buf, `,"items":[`...)
 }
 
 func appendListMeta(buf []byte, meta namespace.ListMeta) []byte {
-	buf = append(buf, '{')
-	for _, field := range []struct{ name, value string }{
-		{`"resourceVersion":`, meta.ResourceVersion}, {`"continue":`, meta.Continue},
-	} {
-		if field.value != "" {
-			buf = append(appendString(append(buf, field.name...), field.value), ',')
-		}
-	}
+	w := metaWriter{buf: append(buf, '{')}
+	w.text("resourceVersion", meta.ResourceVersion)
+	w.text("continue", meta.Continue)
 	if meta.RemainingItemCount != nil {
-		buf = append(strconv.AppendInt(append(buf, `"remainingItemCount":`...), *meta.RemainingItemCount, 10), ',')
+		w.field("remainingItemCount")
+		w.buf = strconv.AppendInt(w.buf, *meta.RemainingItemCount, 10)
 	}
-	return append(bytes.TrimSuffix(buf, []byte(",")), '}')
+	return append(w.buf, '}')
 }
 
-// Status returns the body of an answer that is a Status. It is never rendered as
-// something else.
+// Status encodes a response that is a Status.
 func (c *Codec) Status(f Format, s metav1.Status) ([]byte, error) {
 	if f.encoding == encodeProtobuf {
 		return envelope("Status", "v1", &s)
@@ -177,7 +156,7 @@ func statusJSON(s metav1.Status) ([]byte, error) {
 	return json.Marshal(s)
 }
 
-// finish turns a JSON document into the body of an answer.
+// finish turns a JSON document into the body of a response.
 func (f Format) finish(document []byte) ([]byte, error) {
 	switch {
 	case f.encoding == encodeYAML:
@@ -192,16 +171,179 @@ func (f Format) finish(document []byte) ([]byte, error) {
 	return append(document, '\n'), nil
 }
 
-// appendString appends s as a JSON string.
-func appendString(buf []byte, s string) []byte {
+// Event encodes an event of a watch. In JSON it ends with a newline; in protobuf it follows
+// its length. Only the first event of a watch as a Table declares the columns: set
+// [TableOptions.NoHeaders] for the others.
+func (c *Codec) Event(f Format, k kinds.Kind, eventType string, o registry.Object, t TableOptions) ([]byte, error) {
+	if f.encoding == encodeProtobuf {
+		m, err := messageOf(f, k, o)
+		if err != nil {
+			return nil, err
+		}
+		kind, apiVersion := f.typeOf(k, "")
+		return protobufEvent(eventType, kind, apiVersion, m)
+	}
+	size := 1024
+	if f.as == asItIs {
+		size = headSize + sizeOf(o)
+	}
+	buf, err := c.appendObject(eventHead(eventType, size), f, k, o, t)
+	if err != nil {
+		return nil, err
+	}
+	return append(buf, "}\n"...), nil
+}
+
+// RawEvent encodes an event with a stored document, for a [Format.Raw].
+func (c *Codec) RawEvent(eventType string, document []byte) []byte {
+	return append(append(eventHead(eventType, len(document)), document...), "}\n"...)
+}
+
+// ErrorEvent encodes an event of type ERROR, the last of a watch.
+func (c *Codec) ErrorEvent(f Format, s metav1.Status) ([]byte, error) {
+	const eventType = "ERROR"
+	if f.encoding == encodeProtobuf {
+		return protobufEvent(eventType, "Status", "v1", &s)
+	}
+	status, err := statusJSON(s)
+	if err != nil {
+		return nil, err
+	}
+	return append(append(eventHead(eventType, len(status)), status...), "}\n"...), nil
+}
+
+// eventHead returns the beginning of an event, with room for an object of the given size.
+func eventHead(eventType string, size int) []byte {
+	buf := make([]byte, 0, len(`{"type":"","object":}`)+len(eventType)+size+len("\n"))
+	return append(appendString(append(buf, `{"type":`...), eventType), `,"object":`...)
+}
+
+// appendMeta appends the same bytes as json.Marshal, which would take most of the time of a
+// response with many small objects.
+func appendMeta(buf []byte, m namespace.Meta) ([]byte, error) {
+	w := metaWriter{buf: append(buf, '{')}
+	w.text("name", m.Name)
+	w.text("generateName", m.GenerateName)
+	w.text("namespace", m.Namespace)
+	w.text("selfLink", m.SelfLink)
+	w.text("uid", m.UID)
+	w.text("resourceVersion", m.ResourceVersion)
+	if m.Generation != 0 {
+		w.field("generation")
+		w.buf = strconv.AppendInt(w.buf, m.Generation, 10)
+	}
+	w.time("creationTimestamp", m.CreationTimestamp)
+	w.time("deletionTimestamp", m.DeletionTimestamp)
+	if m.DeletionGracePeriodSeconds != nil {
+		w.field("deletionGracePeriodSeconds")
+		w.buf = strconv.AppendInt(w.buf, *m.DeletionGracePeriodSeconds, 10)
+	}
+	w.texts("labels", m.Labels)
+	w.texts("annotations", m.Annotations)
+	if len(m.OwnerReferences) > 0 {
+		w.value("ownerReferences", m.OwnerReferences)
+	}
+	if !m.Finalizers.IsZero() {
+		w.value("finalizers", m.Finalizers)
+	}
+	if len(m.ManagedFields) > 0 {
+		w.value("managedFields", m.ManagedFields)
+	}
+	return append(w.buf, '}'), w.err
+}
+
+// metaWriter appends the fields of a JSON object. It keeps the first error.
+type metaWriter struct {
+	buf []byte
+	err error
+}
+
+func (w *metaWriter) field(name string) {
+	if w.buf[len(w.buf)-1] != '{' {
+		w.buf = append(w.buf, ',')
+	}
+	w.buf = append(append(append(w.buf, '"'), name...), `":`...)
+}
+
+func (w *metaWriter) text(name, value string) {
+	if value != "" {
+		w.field(name)
+		w.buf = appendEscaped(w.buf, value)
+	}
+}
+
+func (w *metaWriter) texts(name string, values map[string]string) {
+	if len(values) == 0 {
+		return
+	}
+	w.field(name)
+	w.buf = append(w.buf, '{')
+	var few [8]string // most objects need no allocation
+	keys := few[:0]
+	for key := range values {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	for i, key := range keys {
+		if i > 0 {
+			w.buf = append(w.buf, ',')
+		}
+		w.buf = append(appendEscaped(w.buf, key), ':')
+		w.buf = appendEscaped(w.buf, values[key])
+	}
+	w.buf = append(w.buf, '}')
+}
+
+func (w *metaWriter) time(name string, t phase.Time) {
+	if t.IsZero() {
+		return
+	}
+	utc := t.UTC()
+	if year := utc.Year(); year < 0 || year > 9999 {
+		w.value(name, t) // for its error
+		return
+	}
+	w.field(name)
+	w.buf = append(utc.AppendFormat(append(w.buf, '"'), time.RFC3339), '"')
+}
+
+func (w *metaWriter) value(name string, v any) {
+	w.field(name)
+	data, err := json.Marshal(v)
+	if err != nil && w.err == nil {
+		w.err = err
+	}
+	w.buf = append(w.buf, data...)
+}
+
+// appendString appends s as a JSON string, without the escapes that only HTML needs.
+func appendString(buf []byte, s string) []byte { return appendQuoted(buf, s, false) }
+
+// appendEscaped appends s as json.Marshal encodes it.
+func appendEscaped(buf []byte, s string) []byte { return appendQuoted(buf, s, true) }
+
+func appendQuoted(buf []byte, s string, html bool) []byte {
 	for i := range len(s) {
-		if c := s[i]; c < ' ' || c == '"' || c == '\\' || c >= 0x7f {
-			quoted, err := marshal(s)
-			if err != nil { // strings always encode
-				quoted = []byte(`""`)
+		if c := s[i]; c < ' ' || c == '"' || c == '\\' || c >= 0x7f || html && (c == '<' || c == '>' || c == '&') {
+			var quoted []byte // strings always encode
+			if html {
+				quoted, _ = json.Marshal(s)
+			} else {
+				quoted, _ = marshal(s)
 			}
 			return append(buf, quoted...)
 		}
 	}
 	return append(append(append(buf, '"'), s...), '"')
+}
+
+// marshal encodes v without the escapes that only HTML needs.
+func marshal(v any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }

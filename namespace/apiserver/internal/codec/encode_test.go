@@ -72,8 +72,6 @@ func TestObjectForms(t *testing.T) {
 			require.Empty(t, cmp.Diff(test.want, string(got)))
 		})
 	}
-	_, err := c.Object(negotiate(t, c, table, k, false), k, object(t, widget), codec.TableOptions{IncludeObject: "All"})
-	require.ErrorIs(t, err, namespace.ErrBadRequest)
 }
 
 func nameDescription(t *testing.T) string {

@@ -1,19 +1,19 @@
 package codec
 
 import (
-	"slices"
 	"strings"
+
+	"github.com/munnerz/goautoneg"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/kinds"
 )
 
-// Format is how an answer is encoded. The zero Format is JSON. Formats are
-// comparable.
+// Format is the encoding of a response. The zero Format is JSON. Formats are comparable.
 type Format struct {
 	encoding encoding
 	as       rendering
-	beta     bool // the rendering is of meta.k8s.io/v1beta1, which is like v1
+	beta     bool // the rendering is of meta.k8s.io/v1beta1, which equals v1
 	pretty   bool
 	watch    bool
 }
@@ -26,7 +26,7 @@ const (
 	encodeProtobuf
 )
 
-// mediaTypes are those of the encodings, the one preferred first.
+// mediaTypes are the media types of the encodings, in the order of preference.
 var mediaTypes = []string{"application/json", "application/yaml", "application/vnd.kubernetes.protobuf"}
 
 const allMediaTypes = "application/json, application/yaml, application/vnd.kubernetes.protobuf"
@@ -39,7 +39,7 @@ const (
 	asMetadata
 )
 
-// ContentType returns the media type of the answer, for its header.
+// ContentType returns the Content-Type of the response.
 func (f Format) ContentType() string {
 	if f.watch && f.encoding != encodeJSON {
 		return mediaTypes[f.encoding] + ";stream=watch"
@@ -47,12 +47,17 @@ func (f Format) ContentType() string {
 	return mediaTypes[f.encoding]
 }
 
-// YAML reports whether the answer is in YAML.
+// YAML reports whether the response is in YAML.
 func (f Format) YAML() bool { return f.encoding == encodeYAML }
 
-// Key returns a short text that is the same for equal formats only, as
-// [registry.Event.Encoded] asks for. What a Table contains depends on
-// [TableOptions] too: add their Key.
+// Table reports whether the response is a Table.
+func (f Format) Table() bool { return f.as == asTable }
+
+// Raw reports whether stored documents are sent without decoding them.
+func (f Format) Raw() bool { return f.encoding == encodeJSON && f.as == asItIs && !f.pretty }
+
+// Key returns a short text that is equal for equal formats only, for
+// [registry.Event.Encoded]. For a Table add the Key of the [TableOptions].
 func (f Format) Key() string {
 	key := [...]byte{'0' + byte(f.encoding), '0' + byte(f.as), '0', '0', '0'}
 	for i, set := range []bool{f.beta, f.pretty, f.watch} {
@@ -63,64 +68,83 @@ func (f Format) Key() string {
 	return string(key[:])
 }
 
-// Plain returns the format of an answer that is neither rendered nor streamed, in
-// the same encoding: that of a Status instead of what was asked for.
+// Plain returns the format of a Status in the same encoding.
 func (f Format) Plain() Format { return Format{encoding: f.encoding, pretty: f.pretty} }
 
-// Pretty returns the format with JSON indented, for people.
+// Pretty returns the format with indented JSON.
 func (f Format) Pretty() Format {
 	f.pretty = f.encoding == encodeJSON && !f.watch
 	return f
 }
 
-// Table reports whether objects are rendered as a Table.
-func (f Format) Table() bool { return f.as == asTable }
-
-// raw reports whether stored documents can be given out as they are.
-func (f Format) raw() bool { return f.encoding == encodeJSON && f.as == asItIs && !f.pretty }
-
-// Negotiate chooses the format of an answer about objects of k from an Accept
-// header: the clause with the greatest quality that can be served, of equal ones
-// the more specific, then the first. An empty header means JSON. A zero Kind is
-// for answers that are no objects: a Status.
+// Negotiate returns the format that an Accept header prefers for objects of k. An empty
+// header means JSON. The zero Kind stands for a Status. The error is [ErrNotAcceptable].
 //
-// Protobuf is for built-in kinds, and for the metadata of all; a Table is JSON or
-// YAML; a watch is JSON or protobuf. When nothing fits the error is
-// [ErrNotAcceptable].
+// Protobuf is available for built-in kinds and for metadata, a Table in JSON and YAML, a
+// watch in JSON and protobuf.
 func (c *Codec) Negotiate(accept string, k kinds.Kind, watch bool) (Format, error) {
-	if strings.TrimSpace(accept) == "" {
+	if accept == "" || accept == mediaTypes[encodeJSON] {
 		return Format{watch: watch}, nil
 	}
-	for _, clause := range parseAccept(accept) {
-		for i, mediaType := range mediaTypes {
-			if !clause.matches(mediaType) {
+	for _, clause := range goautoneg.ParseAccept(accept) {
+		if !(clause.Q > 0 && clause.Q <= 1) {
+			continue
+		}
+		for e, mediaType := range mediaTypes {
+			if !matches(clause, mediaType) {
 				continue
 			}
-			if f, ok := clause.format(encoding(i), k, watch); ok {
+			if f, ok := format(clause, encoding(e), k, watch); ok {
 				return f, nil
 			}
 		}
 	}
-	served := allMediaTypes
+	served, resource := allMediaTypes, ""
 	if watch {
 		served = "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch"
 	}
+	if k.Resource != "" {
+		resource = k.Name().String()
+	}
 	return Format{}, &namespace.Error{
-		Kind: ErrNotAcceptable, Resource: resourceOf(k), Message: "only the following media types are accepted: " + served,
+		Kind: ErrNotAcceptable, Resource: resource, Message: "only the following media types are accepted: " + served,
 	}
 }
 
-// format returns what a clause asks for in an encoding that it allows, and whether
-// that can be had.
-func (c clause) format(e encoding, k kinds.Kind, watch bool) (Format, bool) {
+func matches(c goautoneg.Accept, mediaType string) bool {
+	kind, subtype, _ := strings.Cut(mediaType, "/")
+	switch {
+	case c.Type == "*":
+		return c.SubType == "*"
+	case !strings.EqualFold(c.Type, kind):
+		return false
+	}
+	return c.SubType == "*" || strings.EqualFold(c.SubType, subtype)
+}
+
+// format returns the format of a clause in an encoding that it allows, and whether it is
+// available.
+func format(c goautoneg.Accept, e encoding, k kinds.Kind, watch bool) (Format, bool) {
 	f := Format{encoding: e, watch: watch}
-	if !f.render(c) {
+	switch c.Params["as"] {
+	case "":
+	case "Table":
+		f.as = asTable
+	case "PartialObjectMetadata", "PartialObjectMetadataList":
+		f.as = asMetadata
+	default:
 		return f, false
 	}
-	if stream := c.params["stream"]; stream != "" && stream != "watch" {
+	if f.as != asItIs {
+		version := c.Params["v"]
+		if f.beta = version == "v1beta1"; c.Params["g"] != "meta.k8s.io" || !f.beta && version != "v1" {
+			return f, false
+		}
+	}
+	if stream := c.Params["stream"]; stream != "" && stream != "watch" {
 		return f, false
 	}
-	if c.params["pretty"] == "1" {
+	if c.Params["pretty"] == "1" {
 		f = f.Pretty()
 	}
 	switch e {
@@ -132,33 +156,10 @@ func (c clause) format(e encoding, k kinds.Kind, watch bool) (Format, bool) {
 	return f, true
 }
 
-// render takes over the rendering that a clause asks for, if there is such a one.
-func (f *Format) render(c clause) bool {
-	switch c.params["as"] {
-	case "":
-		return true
-	case "Table":
-		f.as = asTable
-	case "PartialObjectMetadata", "PartialObjectMetadataList":
-		f.as = asMetadata
-	default:
-		return false
-	}
-	f.beta = c.params["v"] == "v1beta1"
-	return c.params["g"] == "meta.k8s.io" && slices.Contains([]string{"v1", "v1beta1"}, c.params["v"])
-}
-
-// apiVersion is that of a rendering.
+// apiVersion returns the apiVersion of a Table or of metadata.
 func (f Format) apiVersion() string {
 	if f.beta {
 		return "meta.k8s.io/v1beta1"
 	}
 	return "meta.k8s.io/v1"
-}
-
-func resourceOf(k kinds.Kind) string {
-	if k.Resource == "" {
-		return ""
-	}
-	return k.Name().String()
 }

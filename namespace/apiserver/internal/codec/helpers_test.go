@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 
+	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/internal/codec"
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/kinds"
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
@@ -90,3 +91,20 @@ func encode(t testing.TB, s runtime.Serializer, k kinds.Kind, o runtime.Object) 
 }
 
 func closer(b []byte) io.ReadCloser { return io.NopCloser(bytes.NewReader(b)) }
+
+// rawList returns the body of a list of stored documents.
+func rawList(c *codec.Codec, k kinds.Kind, meta namespace.ListMeta, documents []json.RawMessage) []byte {
+	head, end := c.RawList(k, meta)
+	size := len(head) + len(end) + len(documents)
+	for _, document := range documents {
+		size += len(document)
+	}
+	out := append(make([]byte, 0, size), head...)
+	for i, document := range documents {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = append(out, document...)
+	}
+	return append(out, end...)
+}

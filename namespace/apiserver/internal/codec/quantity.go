@@ -2,19 +2,33 @@ package codec
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
-	"slices"
+	"reflect"
+	"strconv"
+	"strings"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	"k8s.io/apimachinery/pkg/api/resource"
+	kjson "sigs.k8s.io/json"
+
+	"github.com/nslifecycle/nslifecycle/namespace/apiserver/kinds"
 )
 
-// What a quantity may be. Reading "1e-2000000000" costs hours, and a sum with
-// "1e2000000000" gigabytes, so they must be found before a Go type reads them.
+// Bounds of a quantity. The parser of Kubernetes writes out the number: it needs hours for
+// "1e-2000000000", and a sum with "1e2000000000" takes gigabytes. Therefore quantities are
+// checked before a Go type parses them.
 const (
 	maxDigits   = 64
 	maxExponent = 30
 )
 
-// costly reports whether a text, if it were read as a quantity, would cost more
-// than an honest one.
+var (
+	errCostly   = fmt.Errorf("a number of at most %d digits with an exponent of at most %d is expected", maxDigits, maxExponent)
+	errEncoding = errors.New("the protobuf message is not encoded as its Go type encodes it")
+)
+
+// costly reports whether text begins with a number beyond the bounds.
 func costly(text []byte) bool {
 	text = bytes.TrimLeft(bytes.TrimSpace(text), "+-")
 	rest := bytes.TrimLeft(text, "0123456789.")
@@ -28,7 +42,7 @@ func costly(text []byte) bool {
 		return false
 	}
 	exponent := 0
-	for _, c := range bytes.TrimLeft(bytes.TrimLeft(rest[1:], "+-"), "0") {
+	for _, c := range bytes.TrimLeft(rest[1:], "+-") {
 		if c < '0' || c > '9' {
 			return false
 		}
@@ -39,17 +53,27 @@ func costly(text []byte) bool {
 	return false
 }
 
-// disarm makes a costly text none that a quantity can be read from. It stays a
-// text of the same length, and base64 if it was.
-func disarm(text []byte) {
-	if i := bytes.IndexAny(text, "0123456789"); i >= 0 {
-		text[i] = 'x'
+// checkJSON rejects a JSON document with a costly quantity. Only the Go type knows which
+// texts are quantities: if there are costly texts, it must be able to decode the document
+// with all of them made unreadable.
+func (l *layout) checkJSON(k kinds.Kind, data []byte) error {
+	if l == nil {
+		return nil
 	}
+	disarmed := disarm(data)
+	if disarmed == nil {
+		return nil
+	}
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(disarmed, k.Object.DeepCopyObject()); err != nil {
+		return fmt.Errorf("%w: %w", errCostly, err)
+	}
+	return nil
 }
 
-// disarmJSON returns a copy of a JSON document without costly texts and numbers,
-// and whether there are any. Most of them are no quantities: only a Go type knows.
-func disarmJSON(data []byte) (disarmed []byte, found bool) {
+// disarm returns a copy of a JSON document with a letter for a digit in each costly string
+// and number, or nil if there is none. Strings in base64 remain valid.
+func disarm(data []byte) []byte {
+	var out []byte
 	for i := 0; i < len(data); i++ {
 		start, end := i, i
 		switch c := data[i]; {
@@ -57,23 +81,22 @@ func disarmJSON(data []byte) (disarmed []byte, found bool) {
 			start, end = i+1, endOfString(data, i+1)
 			i = end
 		case c == '-' || '0' <= c && c <= '9':
-			for end = i + 1; end < len(data) && bytes.IndexByte([]byte("0123456789.+-eE"), data[end]) >= 0; end++ {
-			}
+			end = i + len(data[i:]) - len(bytes.TrimLeft(data[i:], "0123456789.+-eE"))
 			i = end - 1
 		default:
 			continue
 		}
-		if costly(data[start:end]) {
-			if !found {
-				disarmed, found = slices.Clone(data), true
+		if text := data[start:end]; costly(text) {
+			if out == nil {
+				out = bytes.Clone(data)
 			}
-			disarm(disarmed[start:end])
+			out[start+bytes.IndexAny(text, "0123456789")] = 'x'
 		}
 	}
-	return disarmed, found
+	return out
 }
 
-// endOfString returns where the string that begins at i ends: at its quote.
+// endOfString returns the position of the quote that ends the string at i.
 func endOfString(data []byte, i int) int {
 	for i < len(data) {
 		next := bytes.IndexAny(data[i:], `"\`)
@@ -88,17 +111,104 @@ func endOfString(data []byte, i int) int {
 	return len(data)
 }
 
-// errCostly refuses a quantity that nobody should read.
-var errCostly = fmt.Errorf("a number of at most %d digits with an exponent of at most %d is expected", maxDigits, maxExponent)
+// layout locates the quantities in a protobuf message, in which only field numbers
+// distinguish them from other texts. It is nil for a type without quantities.
+type layout struct {
+	quantity bool // the text of a quantity
+	key      bool // the key of a map entry
+	fields   map[protowire.Number]*layout
+}
 
-// readable refuses a document with costly quantities: decode must be able to read
-// it without the costly texts that are none.
-func readable(disarmed []byte, found bool, decode func([]byte) error) error {
-	if !found {
+// layouts are the layouts by type. Those of recursive types contain themselves.
+type layouts map[reflect.Type]*layout
+
+// of derives the layout of a type from the tags that its decoder was generated from.
+func (seen layouts) of(t reflect.Type) *layout {
+	switch t.Kind() {
+	case reflect.Pointer, reflect.Slice:
+		return seen.of(t.Elem())
+	case reflect.Map:
+		if value := seen.of(t.Elem()); value != nil {
+			return &layout{fields: map[protowire.Number]*layout{1: {key: true}, 2: value}}
+		}
+		return nil
+	case reflect.Struct:
+	default:
 		return nil
 	}
-	if err := decode(disarmed); err != nil {
-		return fmt.Errorf("%w: %w", errCostly, err)
+	if l, ok := seen[t]; ok {
+		return l
+	}
+	l := &layout{fields: map[protowire.Number]*layout{}}
+	seen[t] = l
+	if t == reflect.TypeFor[resource.Quantity]() {
+		l.fields[1] = &layout{quantity: true}
+		return l
+	}
+	for i := range t.NumField() {
+		field := t.Field(i)
+		parts := strings.Split(field.Tag.Get("protobuf"), ",") // for example "bytes,1,opt,name=hard"
+		if len(parts) < 2 {
+			continue
+		}
+		if number, err := strconv.ParseInt(parts[1], 10, 32); err == nil {
+			if inner := seen.of(field.Type); inner != nil {
+				l.fields[protowire.Number(number)] = inner
+			}
+		}
+	}
+	return l
+}
+
+// hasQuantity reports whether a message can contain a quantity.
+func (l *layout) hasQuantity(seen map[*layout]bool) bool {
+	if l.quantity {
+		return true
+	}
+	if seen[l] {
+		return false
+	}
+	seen[l] = true
+	for _, inner := range l.fields {
+		if inner.hasQuantity(seen) {
+			return true
+		}
+	}
+	return false
+}
+
+// checkMessage rejects a message with a costly quantity. The generated decoders accept more
+// than protobuf allows, such as any wire type in map entries; whatever they might read
+// differently than this function is rejected as well.
+func (l *layout) checkMessage(message []byte) error {
+	if l == nil || l.key {
+		return nil
+	}
+	if l.quantity {
+		if costly(message) {
+			return errCostly
+		}
+		return nil
+	}
+	for len(message) > 0 {
+		number, wire, n := protowire.ConsumeTag(message)
+		if n < 0 {
+			return errEncoding
+		}
+		message = message[n:]
+		if n = protowire.ConsumeFieldValue(number, wire, message); n < 0 {
+			return errEncoding
+		}
+		if inner := l.fields[number]; inner != nil {
+			if wire != protowire.BytesType {
+				return errEncoding
+			}
+			value, _ := protowire.ConsumeBytes(message)
+			if err := inner.checkMessage(value); err != nil {
+				return err
+			}
+		}
+		message = message[n:]
 	}
 	return nil
 }

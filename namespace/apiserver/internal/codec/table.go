@@ -9,39 +9,25 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
-	"github.com/nslifecycle/nslifecycle/namespace/apiserver/internal/excerpt"
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/kinds"
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
 )
 
-// TableOptions say what a Table contains. They are comparable.
+// TableOptions select the content of a Table. They are comparable.
 type TableOptions struct {
-	// IncludeObject is what a row has of its object: "Metadata", the default, "None" or
+	// IncludeObject is the part of the object in a row: "Metadata" (the default), "None" or
 	// "Object".
 	IncludeObject string
-	// NoHeaders leaves out the definitions of the columns.
+	// NoHeaders omits the column definitions.
 	NoHeaders bool
 }
 
-// Key returns a short text that is the same for options with the same meaning
-// only.
+// Key returns a short text that is equal for equivalent options.
 func (t TableOptions) Key() string {
 	return cmp.Or(t.IncludeObject, "Metadata") + strconv.FormatBool(t.NoHeaders)
 }
 
-// Check refuses options that no Table can have, with [namespace.ErrBadRequest].
-func (t TableOptions) Check() error {
-	switch t.IncludeObject {
-	case "", "None", "Metadata", "Object":
-		return nil
-	}
-	return &namespace.Error{
-		Kind:    namespace.ErrBadRequest,
-		Message: fmt.Sprintf("includeObject must be one of None, Metadata and Object, not %q", excerpt.Of(t.IncludeObject)),
-	}
-}
-
-// headerOf returns the columns as a Table declares them.
+// headerOf encodes the columns as a Table declares them.
 func headerOf(columns []kinds.Column) (json.RawMessage, error) {
 	header := make([]metav1.TableColumnDefinition, len(columns))
 	for i, c := range columns {
@@ -55,15 +41,11 @@ func headerOf(columns []kinds.Column) (json.RawMessage, error) {
 // appendTable appends a Table with a row for each object.
 func (c *Codec) appendTable(buf []byte, f Format, k kinds.Kind, meta namespace.ListMeta, items []registry.Object, t TableOptions,
 ) ([]byte, error) {
-	if err := t.Check(); err != nil {
-		return nil, err
-	}
 	known, err := c.form(k)
 	if err != nil {
 		return nil, err
 	}
-	buf = appendString(append(buf, `{"kind":"Table","apiVersion":`...), f.apiVersion())
-	buf = appendListMeta(append(buf, `,"metadata":`...), meta)
+	buf = appendListMeta(append(appendType(buf, "Table", f.apiVersion()), `,"metadata":`...), meta)
 	buf = append(buf, `,"columnDefinitions":`...)
 	if t.NoHeaders {
 		buf = append(buf, null...)
@@ -94,16 +76,14 @@ func (c *Codec) appendRow(buf []byte, f Format, k kinds.Kind, columns []kinds.Co
 		}
 	}
 	buf = append(buf, `],"object":`...)
-	switch t.IncludeObject {
-	case "None":
-		buf = append(buf, null...)
-	case "Object":
-		f.as = asItIs
-		buf, err = c.appendObject(buf, f, k, o, t)
-	default:
-		f.as = asMetadata
-		buf, err = c.appendObject(buf, f, k, o, t)
+	if t.IncludeObject == "None" {
+		return append(append(buf, null...), '}'), nil
 	}
+	f.as = asMetadata
+	if t.IncludeObject == "Object" {
+		f.as = asItIs
+	}
+	buf, err = c.appendObject(buf, f, k, o, t)
 	return append(buf, '}'), err
 }
 

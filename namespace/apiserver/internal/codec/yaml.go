@@ -17,8 +17,19 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/internal/excerpt"
 )
 
-// fromYAML returns the one document of a YAML stream as a JSON object. A field
-// given twice is an error.
+// maxMarkers bounds the documents of a stream, of which all but one must be empty.
+const maxMarkers = 100
+
+// Aliases repeat what they name, so that a small document can stand for a huge one. These
+// constants bound the JSON form, relative to the size of the body and at least.
+const (
+	maxExpansion = 8
+	minExpansion = 1 << 20
+)
+
+// fromYAML returns the document of a YAML stream as a JSON object. Unlike
+// sigs.k8s.io/yaml it refuses further documents instead of dropping them, and bounds the
+// memory for strings that aliases repeat. Duplicate fields are an error.
 func fromYAML(body []byte) ([]byte, error) {
 	d := yaml.NewDecoder(bytes.NewReader(body))
 	d.SetStrict(true)
@@ -34,14 +45,14 @@ func fromYAML(body []byte) ([]byte, error) {
 			return asJSON(document, len(body))
 		case err != nil:
 			return nil, fmt.Errorf("error converting YAML to JSON: %w", err)
-		case another != nil: // else a marker and nothing behind it
+		case another != nil: // otherwise a marker without a document
 			return nil, errors.New("error converting YAML to JSON: there is more than one document")
 		}
 	}
 	return nil, fmt.Errorf("error converting YAML to JSON: there are more than %d documents", maxMarkers)
 }
 
-// asJSON returns a YAML mapping, of so many bytes, as a JSON object.
+// asJSON encodes a YAML mapping, whose source has size bytes, as a JSON object.
 func asJSON(document any, size int) ([]byte, error) {
 	if _, ok := document.(map[any]any); !ok {
 		return nil, errors.New("couldn't get version/kind; the document is not a YAML mapping")
@@ -53,18 +64,7 @@ func asJSON(document any, size int) ([]byte, error) {
 	return w.buf, nil
 }
 
-// maxMarkers is how many documents a stream may have, though all but one be empty.
-const maxMarkers = 100
-
-// An alias repeats what it names, so that a small document can stand for a huge
-// one. The JSON form of a body may be so many times its size, or so many bytes if
-// that is more.
-const (
-	maxExpansion = 8
-	minExpansion = 1 << 20
-)
-
-// yamlWriter writes decoded YAML as JSON, up to a limit.
+// yamlWriter encodes decoded YAML as JSON, up to a limit.
 type yamlWriter struct {
 	buf   []byte
 	limit int
@@ -146,7 +146,7 @@ func (w *yamlWriter) mapping(mapping map[any]any) error {
 	return nil
 }
 
-// yamlKey returns a key as JSON has it. Upstream converts scalars in the same way.
+// yamlKey converts a key to the name of a field, scalars in the same way as Kubernetes.
 func yamlKey(key any) (string, error) {
 	switch key := key.(type) {
 	case string:
@@ -170,8 +170,7 @@ func yamlKey(key any) (string, error) {
 }
 
 // toYAML converts a JSON document to YAML. Unlike sigs.k8s.io/yaml it does not parse the
-// JSON as YAML: some characters in JSON strings are not allowed in a YAML document and have
-// to be escaped.
+// JSON as YAML, which fails on characters that YAML requires to be escaped.
 func toYAML(document []byte) ([]byte, error) {
 	d := json.NewDecoder(bytes.NewReader(document))
 	d.UseNumber()
@@ -183,7 +182,7 @@ func toYAML(document []byte) ([]byte, error) {
 }
 
 // withNumbers replaces each json.Number in a decoded document, in place, by an integer if it
-// is written as one and fits, otherwise by a float.
+// is one and fits, otherwise by a float.
 func withNumbers(tree any) any {
 	switch v := tree.(type) {
 	case map[string]any:
@@ -204,7 +203,7 @@ func withNumbers(tree any) any {
 		if f, err := v.Float64(); err == nil {
 			return f
 		}
-		return v.String() // no YAML number of ours is as large
+		return v.String() // larger than any float
 	}
 	return tree
 }

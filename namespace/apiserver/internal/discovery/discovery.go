@@ -1,27 +1,128 @@
-// Package discovery tells clients which resources a server has: the group lists,
-// the resource lists, aggregated discovery, and the version. Everything is made
-// from the declared kinds, once.
+// Package discovery serves the documents from which clients learn the resources of a server:
+// the group lists, the resource lists, aggregated discovery, and the version.
 package discovery
 
 import (
+	"bytes"
 	"cmp"
+	"encoding/json"
+	"net/http"
 	"slices"
 	"strings"
 
+	apidiscovery "k8s.io/api/apidiscovery/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 	"k8s.io/apimachinery/pkg/version"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/apiserver/internal/document"
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/kinds"
 )
 
-// group is an API group with its versions, the preferred one first.
+// Documents serves discovery. Use [New] to create one. It is safe for concurrent use.
+type Documents struct {
+	documents map[string][]*document.Form // by path, except /api
+	groups    []group
+	core      []*document.Form // aggregated forms of /api
+}
+
+// New describes the kinds of list, which must not contain duplicates, and namespaces. v is
+// the version that the server reports.
+func New(list []kinds.Kind, v version.Info) *Documents {
+	all := groups(list)
+	named := slices.DeleteFunc(slices.Clone(all), func(g group) bool { return g.name == "" })
+	core := slices.DeleteFunc(slices.Clone(all), func(g group) bool { return g.name != "" })
+	d := &Documents{groups: all, documents: map[string][]*document.Form{}, core: aggregatedForms(core)}
+	d.documents["/version"] = []*document.Form{document.NewForm(document.JSON, func() ([]byte, error) {
+		return json.MarshalIndent(v, "", "  ")
+	})}
+	groupList := &metav1.APIGroupList{
+		TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}, Groups: []metav1.APIGroup{},
+	}
+	for _, g := range named {
+		described := g.describe()
+		groupList.Groups = append(groupList.Groups, described)
+		described.TypeMeta = metav1.TypeMeta{Kind: "APIGroup", APIVersion: "v1"}
+		d.documents["/apis/"+g.name] = forms(&described)
+	}
+	d.documents["/apis"] = append(forms(groupList), aggregatedForms(named)...)
+	for _, g := range all {
+		for _, v := range g.versions {
+			d.documents[v.path()] = forms(v.list())
+		}
+	}
+	return d
+}
+
+// path returns the path of the resource list of a version.
+func (v groupVersion) path() string {
+	if v.group == "" {
+		return "/api/" + v.version
+	}
+	return "/apis/" + v.group + "/" + v.version
+}
+
+// Serve answers with the document of the path. It reports false if there is none.
+func (d *Documents) Serve(w http.ResponseWriter, r *http.Request) (bool, error) {
+	path := strings.TrimSuffix(r.URL.Path, "/")
+	if path == "/api" {
+		return true, document.Serve(w, r, append(d.versions(r.Host), d.core...)...)
+	}
+	f := d.documents[path]
+	if f == nil {
+		return false, nil
+	}
+	return true, document.Serve(w, r, f...)
+}
+
+// versions returns the legacy document of the core group. It contains the address that the
+// client used for the server.
+func (d *Documents) versions(host string) []*document.Form {
+	out := &metav1.APIVersions{
+		TypeMeta: metav1.TypeMeta{Kind: "APIVersions", APIVersion: "v1"}, Versions: []string{},
+		ServerAddressByClientCIDRs: []metav1.ServerAddressByClientCIDR{{ClientCIDR: "0.0.0.0/0", ServerAddress: host}},
+	}
+	for _, g := range d.groups {
+		if g.name != "" {
+			break
+		}
+		for _, v := range g.versions {
+			out.Versions = append(out.Versions, v.version)
+		}
+	}
+	return forms(out)
+}
+
+// forms returns the encodings of a discovery document.
+func forms(o runtime.Object) []*document.Form {
+	return []*document.Form{
+		document.NewForm(document.JSON, func() ([]byte, error) { return json.Marshal(o) }),
+		document.NewForm(document.Protobuf, func() ([]byte, error) {
+			var out bytes.Buffer
+			err := protobuf.NewSerializer(nil, nil).Encode(o, &out)
+			return out.Bytes(), err
+		}),
+	}
+}
+
+func aggregatedForms(groups []group) []*document.Form {
+	var out []*document.Form
+	for _, v := range []string{"v2", "v2beta1"} {
+		contentType := "application/json;g=apidiscovery.k8s.io;v=" + v + ";as=APIGroupDiscoveryList"
+		out = append(out, document.NewForm(contentType, func() ([]byte, error) { return json.Marshal(aggregated(groups, v)) }))
+	}
+	return out
+}
+
+// group is an API group. The preferred version is the first.
 type group struct {
 	name     string
 	versions []groupVersion
 }
 
-// groupVersion is the resources of one version of a group, ordered by name.
+// groupVersion has the resources of a version, sorted by name.
 type groupVersion struct {
 	group, version string
 	resources      []resource
@@ -34,7 +135,7 @@ func (v groupVersion) String() string {
 	return v.group + "/" + v.version
 }
 
-// resource is one kind as discovery shows it.
+// resource is a kind in terms of discovery.
 type resource struct {
 	kinds.Kind
 	singular     string
@@ -47,12 +148,12 @@ type subresource struct {
 	verbs []string
 }
 
-// The verbs, in the order in which Kubernetes lists them.
+// Verbs, in the order of Kubernetes.
 var (
 	contentVerbs   = []string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
-	namespaceVerbs = []string{"create", "delete", "get", "list", "patch", "update", "watch"} // no collection of namespaces is deleted
+	namespaceVerbs = []string{"create", "delete", "get", "list", "patch", "update", "watch"}
 	statusVerbs    = []string{"get", "patch", "update"}
-	finalizeVerbs  = []string{"create", "update"} // the design document's POST, and PUT
+	finalizeVerbs  = []string{"create", "update"}
 )
 
 func isNamespaces(k kinds.Kind) bool { return k.Group == "" && k.Resource == namespace.Resource }
@@ -69,9 +170,8 @@ func newResource(k kinds.Kind) resource {
 	return r
 }
 
-// groups orders the kinds: the core group first, then groups by name, their
-// versions from the most to the least preferred as Kubernetes prefers them
-// (v2, v1, v1beta2, ...), resources by name. Namespaces are always there.
+// groups sorts the kinds and namespaces: groups by name, the core group first; versions by
+// the preference of Kubernetes (v2, v1, v1beta2, ...); resources by name.
 func groups(list []kinds.Kind) []group {
 	if !slices.ContainsFunc(list, isNamespaces) {
 		list = append(slices.Clone(list), kinds.Namespaces())
@@ -122,12 +222,51 @@ func (v groupVersion) list() *metav1.APIResourceList {
 	return out
 }
 
-// describe returns what the list of groups says about a group.
+// describe returns the entry of a group in the list of groups.
 func (g group) describe() metav1.APIGroup {
 	out := metav1.APIGroup{Name: g.name}
 	for _, v := range g.versions {
 		out.Versions = append(out.Versions, metav1.GroupVersionForDiscovery{GroupVersion: v.String(), Version: v.version})
 	}
 	out.PreferredVersion = out.Versions[0]
+	return out
+}
+
+// aggregated returns the document with all resources of groups. Both versions of the document
+// have the same fields.
+func aggregated(groups []group, version string) *apidiscovery.APIGroupDiscoveryList {
+	out := &apidiscovery.APIGroupDiscoveryList{
+		TypeMeta: metav1.TypeMeta{Kind: "APIGroupDiscoveryList", APIVersion: "apidiscovery.k8s.io/" + version},
+		Items:    []apidiscovery.APIGroupDiscovery{},
+	}
+	for _, g := range groups {
+		item := apidiscovery.APIGroupDiscovery{ObjectMeta: metav1.ObjectMeta{Name: g.name}}
+		for _, v := range g.versions {
+			item.Versions = append(item.Versions, v.aggregated())
+		}
+		out.Items = append(out.Items, item)
+	}
+	return out
+}
+
+func (v groupVersion) aggregated() apidiscovery.APIVersionDiscovery {
+	out := apidiscovery.APIVersionDiscovery{Version: v.version, Freshness: apidiscovery.DiscoveryFreshnessCurrent}
+	for _, r := range v.resources {
+		kind := &metav1.GroupVersionKind{Group: v.group, Version: v.version, Kind: r.Kind.Kind}
+		scope := apidiscovery.ScopeCluster
+		if r.Namespaced {
+			scope = apidiscovery.ScopeNamespace
+		}
+		entry := apidiscovery.APIResourceDiscovery{
+			Resource: r.Resource, ResponseKind: kind, Scope: scope, SingularResource: r.singular,
+			Verbs: r.verbs, ShortNames: r.ShortNames, Categories: r.Categories,
+		}
+		for _, s := range r.subresources {
+			entry.Subresources = append(entry.Subresources, apidiscovery.APISubresourceDiscovery{
+				Subresource: s.name, ResponseKind: kind, Verbs: s.verbs,
+			})
+		}
+		out.Resources = append(out.Resources, entry)
+	}
 	return out
 }

@@ -1,6 +1,6 @@
-// Package document serves documents that were made once and are kept in memory,
-// such as those of discovery: in the form that the Accept header asks for, with an
-// ETag, and compressed for clients that take gzip.
+// Package document serves documents that are encoded once and kept in memory, such as those
+// of discovery: in the form that the client accepts, compressed if it accepts gzip, with an
+// ETag.
 package document
 
 import (
@@ -8,14 +8,16 @@ import (
 	"compress/gzip"
 	"crypto/sha512"
 	"encoding/hex"
-	"encoding/json"
-	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"github.com/munnerz/goautoneg"
+
+	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/apiserver/internal/codec"
 )
 
 // Media types.
@@ -24,34 +26,29 @@ const (
 	Protobuf = "application/vnd.kubernetes.protobuf"
 )
 
-// Form is one encoding of a document. Make one with [NewForm]. It is safe for
+// Form is one encoding of a document. Use [NewForm] to create one. It is safe for
 // concurrent use.
 type Form struct {
 	contentType string
-	names       []Media
+	names       []goautoneg.Accept // media types that select the form
 	load        func() (body, error)
 }
 
-// body is the bytes of a form; gzip is nil when it would not help.
+// body is an encoded form; gzip is nil if compression does not help.
 type body struct {
 	plain, gzip []byte
 	etag        string
 }
 
-// smallest is the size from which on compressing is worth it, in bytes: less fits
-// into one packet.
-const smallest = 1400
-
-// NewForm returns a form that is sent with the given content type to clients that
-// accept one of names; none: the content type itself. It is encoded when it is
-// first asked for.
+// NewForm returns a form that encode makes when it is first needed. Clients select it by one
+// of names, or by contentType if there are none.
 func NewForm(contentType string, encode func() ([]byte, error), names ...string) *Form {
 	if len(names) == 0 {
 		names = []string{contentType}
 	}
 	f := &Form{contentType: contentType}
 	for _, name := range names {
-		f.names = append(f.names, Parse(name)...)
+		f.names = append(f.names, goautoneg.ParseAccept(name)...)
 	}
 	f.load = sync.OnceValues(func() (body, error) {
 		plain, err := encode()
@@ -64,148 +61,107 @@ func NewForm(contentType string, encode func() ([]byte, error), names ...string)
 	return f
 }
 
-// Bytes returns the document in this form. It must not be changed.
+// Bytes returns the encoded document. The caller must not modify it.
 func (f *Form) Bytes() ([]byte, error) {
 	b, err := f.load()
 	return b.plain, err
 }
 
-// Hash returns the hash of the document in this form: its ETag without the quotes.
+// Hash returns the ETag of the form without the quotes.
 func (f *Form) Hash() (string, error) {
 	b, err := f.load()
 	return b.etag, err
 }
 
 func compressed(plain []byte) []byte {
-	if len(plain) < smallest {
+	const packet = 1400 // a smaller document fits into one packet anyway
+	if len(plain) < packet {
 		return nil
 	}
 	var out bytes.Buffer
 	w := gzip.NewWriter(&out)
-	if _, err := w.Write(plain); err != nil {
-		return nil
-	}
-	if err := w.Close(); err != nil || out.Len() >= len(plain) {
+	_, err := w.Write(plain)
+	if err != nil || w.Close() != nil || out.Len() >= len(plain) {
 		return nil
 	}
 	return out.Bytes()
 }
 
-// Serve answers a request with the best of the forms, of which the first is the
-// default: 406 when none is acceptable, 405 for other methods than GET and HEAD,
-// 304 to a client that has it. Failures are a Status.
-func Serve(w http.ResponseWriter, r *http.Request, forms ...*Form) {
-	w.Header().Add("Vary", "Accept")
-	if !Readable(w, r) {
-		return
-	}
-	form := choose(r.Header.Values("Accept"), forms)
+// Serve answers GET and HEAD with the form that the client prefers; the first form is the
+// default. If it returns an error, such as [codec.ErrNotAcceptable], it has written nothing.
+func Serve(w http.ResponseWriter, r *http.Request, forms ...*Form) error {
+	h := w.Header()
+	h.Add("Vary", "Accept")
+	form := choose(strings.Join(r.Header.Values("Accept"), ","), forms)
 	if form == nil {
-		NotAcceptable(w, forms)
-		return
+		types := make([]string, len(forms))
+		for i, f := range forms {
+			types[i] = f.contentType
+		}
+		return &namespace.Error{Kind: codec.ErrNotAcceptable, Message: "only the following media types are accepted: " + strings.Join(types, ", ")}
 	}
 	b, err := form.load()
 	if err != nil {
-		Fail(w, http.StatusInternalServerError, metav1.StatusReasonInternalError, "the document cannot be made: "+err.Error())
-		return
-	}
-	form.send(w, r, b)
-}
-
-func (f *Form) send(w http.ResponseWriter, r *http.Request, b body) {
-	etag := strconv.Quote(b.etag)
-	w.Header().Set("ETag", etag)
-	if w.Header().Get("Cache-Control") == "" {
-		w.Header().Set("Cache-Control", "no-cache, private")
-	}
-	if has(r.Header.Values("If-None-Match"), etag) {
-		w.WriteHeader(http.StatusNotModified)
-		return
+		return err
 	}
 	out := b.plain
 	if b.gzip != nil {
-		w.Header().Add("Vary", "Accept-Encoding")
-		if accepts(r.Header.Values("Accept-Encoding"), "gzip") {
-			w.Header().Set("Content-Encoding", "gzip")
+		h.Add("Vary", "Accept-Encoding")
+		if acceptsGzip(r.Header.Values("Accept-Encoding")) {
+			h.Set("Content-Encoding", "gzip")
 			out = b.gzip
 		}
 	}
-	write(w, r, http.StatusOK, f.contentType, out)
-}
-
-// Readable reports whether the request only reads; if not it is answered with 405.
-func Readable(w http.ResponseWriter, r *http.Request) bool {
-	if r.Method == http.MethodGet || r.Method == http.MethodHead {
-		return true
+	h.Set("ETag", strconv.Quote(b.etag))
+	h.Set("Content-Type", form.contentType)
+	if h.Get("Cache-Control") == "" {
+		h.Set("Cache-Control", "no-cache, private")
 	}
-	w.Header().Set("Allow", "GET, HEAD")
-	Fail(w, http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed, "the server does not allow this method on the requested resource")
-	return false
+	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(out))
+	return nil
 }
 
-// NotAcceptable answers with 406.
-func NotAcceptable(w http.ResponseWriter, forms []*Form) {
-	var types []string
-	for _, f := range forms {
-		types = append(types, f.contentType)
+// choose returns the form that an Accept header prefers, or nil if none is acceptable.
+func choose(accept string, forms []*Form) *Form {
+	if strings.Trim(accept, ", ") == "" {
+		return forms[0]
 	}
-	Fail(w, http.StatusNotAcceptable, metav1.StatusReasonNotAcceptable,
-		"only the following media types are accepted: "+strings.Join(types, ", "))
-}
-
-// NotFound answers with 404.
-func NotFound(w http.ResponseWriter) {
-	Fail(w, http.StatusNotFound, metav1.StatusReasonNotFound, "the server could not find the requested resource")
-}
-
-// Fail answers with a Status.
-func Fail(w http.ResponseWriter, code int, reason metav1.StatusReason, message string) {
-	status := metav1.Status{
-		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},
-		Status:   metav1.StatusFailure, Reason: reason, Message: message, Code: int32(code),
-	}
-	out, err := json.Marshal(status)
-	if err != nil {
-		out = fmt.Appendf(nil, `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","code":%d}`, code)
-	}
-	w.Header().Del("Cache-Control") // what was meant for the document
-	w.Header().Del("Expires")
-	w.Header().Set("Content-Type", JSON)
-	w.WriteHeader(code)
-	_, _ = w.Write(out) // the client is gone: nobody is left to tell
-}
-
-func write(w http.ResponseWriter, r *http.Request, code int, contentType string, out []byte) {
-	w.Header().Set("Content-Type", contentType)
-	w.Header().Set("Content-Length", strconv.Itoa(len(out)))
-	w.WriteHeader(code)
-	if r.Method != http.MethodHead {
-		_, _ = w.Write(out) // the client is gone: nobody is left to tell
-	}
-}
-
-// has reports whether one of the entity tags in an If-None-Match is etag.
-func has(headers []string, etag string) bool {
-	for _, header := range headers {
-		for tag := range strings.SplitSeq(header, ",") {
-			tag = strings.TrimSpace(tag)
-			if tag == "*" || strings.TrimPrefix(tag, "W/") == etag {
-				return true
+	for _, clause := range goautoneg.ParseAccept(accept) {
+		for _, form := range forms {
+			for _, name := range form.names {
+				if clause.Q > 0 && covers(clause, name) {
+					return form
+				}
 			}
 		}
 	}
-	return false
+	return nil
 }
 
-// accepts reports whether an Accept-Encoding takes the coding.
-func accepts(headers []string, coding string) bool {
-	for _, header := range headers {
-		for part := range strings.SplitSeq(header, ",") {
-			name, q, weighted := strings.Cut(strings.ReplaceAll(part, " ", ""), ";q=")
-			if strings.EqualFold(name, coding) {
-				weight, err := strconv.ParseFloat(q, 64)
-				return !weighted || err == nil && weight > 0
-			}
+// covers reports whether a clause selects a form by name. The parameters that identify the
+// kind of document must agree.
+func covers(clause, name goautoneg.Accept) bool {
+	if clause.Type == "*" {
+		return len(name.Params) == 0
+	}
+	if !strings.EqualFold(clause.Type, name.Type) || clause.SubType != "*" && !strings.EqualFold(clause.SubType, name.SubType) {
+		return false
+	}
+	for _, key := range []string{"g", "v", "as"} {
+		if clause.Params[key] != name.Params[key] {
+			return false
+		}
+	}
+	return true
+}
+
+// acceptsGzip reports whether Accept-Encoding headers allow gzip.
+func acceptsGzip(headers []string) bool {
+	for part := range strings.SplitSeq(strings.Join(headers, ","), ",") {
+		name, q, weighted := strings.Cut(strings.ReplaceAll(part, " ", ""), ";q=")
+		if strings.EqualFold(name, "gzip") {
+			weight, err := strconv.ParseFloat(q, 64)
+			return !weighted || err == nil && weight > 0
 		}
 	}
 	return false

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,205 +18,256 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/internal/flow"
 )
 
-func acquire(t testing.TB, l *flow.Limiter, client string) flow.Slot {
-	t.Helper()
-	s, err := l.Acquire(t.Context(), client)
-	require.NoError(t, err)
-	return s
+// memory returns a pool of 100 with shares of 50.
+func memory(wait time.Duration) *flow.Pool {
+	return flow.New(flow.Options{Amount: 100, Share: 50, Queue: math.MaxInt, Wait: wait})
 }
 
-func requireUsage(t testing.TB, l *flow.Limiter, served, waiting, clients int) {
-	t.Helper()
-	s, w, c := l.Usage()
-	require.Equal(t, [3]int{served, waiting, clients}, [3]int{s, w, c}, "served, waiting, clients")
+func lease(p *flow.Pool, client string) *flow.Lease {
+	l := p.Lease(client)
+	return &l
 }
 
-// queued are requests that wait, and the order in which they were served.
+// requireUnused fails if leases still hold capacity of a pool with shares of at least a
+// half.
+func requireUnused(t testing.TB, p *flow.Pool, amount int64) {
+	t.Helper()
+	a, b := p.Lease("x"), p.Lease("y")
+	require.NoError(t, a.Grow(t.Context(), amount/2), "all was returned")
+	require.NoError(t, b.Grow(t.Context(), amount-amount/2), "all was returned")
+	a.Release()
+	b.Release()
+}
+
+func TestPool(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := memory(time.Second)
+		a := lease(p, "a")
+		require.ErrorIs(t, a.Grow(t.Context(), 51), flow.ErrTooHeavy)
+		require.NoError(t, a.Grow(t.Context(), 30))
+		require.NoError(t, a.Grow(t.Context(), 20), "already held")
+
+		again := lease(p, "a")
+		start := time.Now()
+		require.ErrorIs(t, again.Grow(t.Context(), 21), flow.ErrTooMany, "more than the client's share")
+		require.Equal(t, time.Second, time.Since(start), "it waited")
+		require.NoError(t, again.Grow(t.Context(), 20))
+		start = time.Now()
+		require.ErrorIs(t, again.Grow(t.Context(), 21), flow.ErrTooMany)
+		require.Zero(t, time.Since(start), "a lease that holds something does not wait")
+
+		other, third := lease(p, "b"), lease(p, "c")
+		require.NoError(t, other.Grow(t.Context(), 50))
+		require.ErrorIs(t, third.Grow(t.Context(), 1), flow.ErrTooMany, "nothing is free")
+		shrunk := make(chan struct{})
+		time.AfterFunc(time.Millisecond, func() {
+			a.Shrink(10)
+			close(shrunk)
+		})
+		require.NoError(t, third.Grow(t.Context(), 20), "it waited for returned capacity")
+		<-shrunk
+		for _, l := range []*flow.Lease{a, again, other, third} {
+			l.Release()
+		}
+		requireUnused(t, p, 100)
+	})
+}
+
+// A lease that holds something grows before the queue, so that requests that have begun
+// can end and return what others wait for.
+func TestGrowingOvertakesTheQueue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := memory(time.Hour)
+		begun, other := lease(p, "a"), lease(p, "b")
+		require.NoError(t, begun.Grow(t.Context(), 30))
+		require.NoError(t, other.Grow(t.Context(), 50))
+		why := errors.New("the client has gone")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		heavy, light, same := lease(p, "c"), lease(p, "d"), lease(p, "a")
+		results := make(chan error, 3)
+		for l, amount := range map[*flow.Lease]int64{heavy: 30} {
+			go func() { results <- l.Grow(ctx, amount) }()
+		}
+		synctest.Wait()
+		go func() { results <- light.Grow(t.Context(), 10) }()
+		synctest.Wait()
+		go func() { results <- same.Grow(t.Context(), 40) }()
+		synctest.Wait()
+		require.NoError(t, begun.Grow(t.Context(), 35))
+		require.Empty(t, results, "all wait: none overtakes the first")
+		cancel(why)
+		require.ErrorIs(t, <-results, why)
+		require.NoError(t, <-results, "it waited for the first only")
+		begun.Release()
+		require.NoError(t, <-results)
+		for _, l := range []*flow.Lease{other, heavy, light, same} {
+			l.Release()
+		}
+		requireUnused(t, p, 100)
+	})
+}
+
+// queued are claims for one slot each, and the order in which they were granted.
 type queued struct {
 	mu    sync.Mutex
 	order []string
-	slots []flow.Slot
-	errs  map[string][]error
+	slots []*flow.Lease
+	errs  map[string]int
 }
 
-func (q *queued) ask(t testing.TB, l *flow.Limiter, client string) {
-	go func() {
-		s, err := l.Acquire(t.Context(), client)
-		q.mu.Lock()
-		defer q.mu.Unlock()
-		if err != nil {
-			if q.errs == nil {
-				q.errs = map[string][]error{}
+func (q *queued) ask(t testing.TB, p *flow.Pool, clients ...string) {
+	for _, client := range clients {
+		go func() {
+			l := lease(p, client)
+			err := l.Grow(t.Context(), 1)
+			q.mu.Lock()
+			defer q.mu.Unlock()
+			if err != nil {
+				if q.errs == nil {
+					q.errs = map[string]int{}
+				}
+				q.errs[client]++
+				return
 			}
-			q.errs[client] = append(q.errs[client], err)
-			return
-		}
-		q.order = append(q.order, client)
-		q.slots = append(q.slots, s)
-	}()
-	synctest.Wait()
+			q.order, q.slots = append(q.order, client), append(q.slots, l)
+		}()
+		synctest.Wait()
+	}
 }
 
-// next releases the slot that was given first.
-func (q *queued) next() {
-	q.mu.Lock()
-	s := q.slots[0]
-	q.slots = q.slots[1:]
-	q.mu.Unlock()
-	s.Release()
-	synctest.Wait()
+// next releases the oldest slots.
+func (q *queued) next(n int) {
+	for range n {
+		q.mu.Lock()
+		l := q.slots[0]
+		q.slots = q.slots[1:]
+		q.mu.Unlock()
+		l.Release()
+		synctest.Wait()
+	}
 }
 
-func TestClientsHaveTurns(t *testing.T) {
+func TestFreeSlotsGoToClientsThatHoldLess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := flow.New(flow.Options{Slots: 2, Share: 10, Queue: 10, Wait: time.Hour})
+		p := flow.New(flow.Options{Amount: 2, Share: 2, Queue: 10, Wait: time.Hour})
 		var q queued
-		for range 8 {
-			q.ask(t, l, "flood")
-		}
-		q.ask(t, l, "a")
-		q.ask(t, l, "b")
-		q.ask(t, l, "b")
-		requireUsage(t, l, 2, 9, 3)
-		for range 9 {
-			q.next()
-		}
-		require.Empty(t, cmp.Diff([]string{"flood", "flood", "flood", "a", "b", "flood", "b", "flood", "flood", "flood", "flood"}, q.order))
-		q.next()
-		q.next()
-		requireUsage(t, l, 0, 0, 0)
+		q.ask(t, p, "flood", "flood", "flood", "flood", "flood", "flood", "a", "b", "b")
+		q.next(9)
+		require.Empty(t, cmp.Diff([]string{"flood", "flood", "a", "flood", "b", "flood", "b", "flood", "flood"}, q.order))
+		requireUnused(t, p, 2)
 	})
 }
 
 func TestNoClientTakesAllSlots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := flow.New(flow.Options{Slots: 4, Wait: time.Minute})
+		p := flow.New(flow.Options{Amount: 4, Share: 2, Queue: 1, Wait: time.Minute})
 		var q queued
-		for range 4 {
-			q.ask(t, l, "flood")
-		}
-		requireUsage(t, l, 2, 2, 1)
+		q.ask(t, p, "flood", "flood", "flood")
 		start := time.Now()
-		acquire(t, l, "a").Release()
-		require.Zero(t, time.Since(start), "a slot is free for a newcomer")
-		requireUsage(t, l, 2, 2, 1)
-		q.next()
-		require.Len(t, q.order, 3)
+		q.ask(t, p, "a")
+		require.Zero(t, time.Since(start))
+		require.Equal(t, []string{"flood", "flood", "a"}, q.order, "a slot is free for another client, though the queue is full")
+		q.next(1)
+		require.Len(t, q.order, 4)
+		q.ask(t, p, "flood")
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		require.Equal(t, []error{flow.ErrTooMany}, q.errs["flood"])
-		q.next()
-		q.next()
-		requireUsage(t, l, 0, 0, 0)
+		require.Equal(t, 1, q.errs["flood"])
+		q.next(3)
+		requireUnused(t, p, 4)
 	})
 }
 
-func TestANewcomerTakesThePlaceOfAFlood(t *testing.T) {
+func TestAFullQueueEvictsTheFlood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := flow.New(flow.Options{Slots: 1, Share: 4, Queue: 4, Wait: time.Hour})
+		p := flow.New(flow.Options{Amount: 1, Share: 1, Queue: 4, Wait: time.Hour})
 		var q queued
-		for range 6 {
-			q.ask(t, l, "flood")
-		}
-		require.Len(t, q.errs["flood"], 1, "one is served, four wait")
-		q.ask(t, l, "a")
-		q.ask(t, l, "b")
-		require.Len(t, q.errs["flood"], 3)
-		require.Empty(t, q.errs["a"])
-		q.ask(t, l, "c")
-		require.Len(t, q.errs["c"], 0, "two of the flood wait still")
-		require.Len(t, q.errs["flood"], 4)
-		q.ask(t, l, "d")
-		require.Len(t, q.errs["d"], 1, "nobody has more than one waiting")
-		for range 5 {
-			q.next()
-		}
+		q.ask(t, p, "flood", "flood", "flood", "flood", "flood", "flood")
+		require.Equal(t, map[string]int{"flood": 1}, q.errs, "one is served, four wait")
+		q.ask(t, p, "a", "b", "c")
+		require.Equal(t, map[string]int{"flood": 4}, q.errs)
+		q.ask(t, p, "d")
+		require.Equal(t, map[string]int{"flood": 4, "d": 1}, q.errs, "no client has more than one waiting")
+		q.next(5)
 		require.Empty(t, cmp.Diff([]string{"flood", "flood", "a", "b", "c"}, q.order))
-		requireUsage(t, l, 0, 0, 0)
 	})
+}
+
+func TestWithoutAQueueNothingWaits(t *testing.T) {
+	p := flow.New(flow.Options{Amount: 3, Share: 2})
+	enter := func(client string) (*flow.Lease, error) {
+		l := lease(p, client)
+		return l, l.Grow(t.Context(), 1)
+	}
+	a, err := enter("a")
+	require.NoError(t, err)
+	_, err = enter("a")
+	require.NoError(t, err)
+	_, err = enter("a")
+	require.ErrorIs(t, err, flow.ErrTooMany)
+	_, err = enter("b")
+	require.NoError(t, err)
+	_, err = enter("c")
+	require.ErrorIs(t, err, flow.ErrTooMany)
+	a.Release()
+	_, err = enter("c")
+	require.NoError(t, err)
 }
 
 func TestWaitingEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := flow.New(flow.Options{Slots: 1, Wait: time.Second})
-		held := acquire(t, l, "a")
+		p := flow.New(flow.Options{Amount: 2, Share: 1, Queue: 2, Wait: time.Second})
+		held := lease(p, "a")
+		require.NoError(t, held.Grow(t.Context(), 1))
 		start := time.Now()
-		_, err := l.Acquire(t.Context(), "b")
-		require.ErrorIs(t, err, flow.ErrTooMany)
+		again := lease(p, "a")
+		require.ErrorIs(t, again.Grow(t.Context(), 1), flow.ErrTooMany)
 		require.Equal(t, time.Second, time.Since(start))
 
 		why := errors.New("the client has gone")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		time.AfterFunc(time.Millisecond, func() { cancel(why) })
-		_, err = l.Acquire(ctx, "b")
-		require.ErrorIs(t, err, why)
-		requireUsage(t, l, 1, 0, 1)
-		_, err = l.Acquire(ctx, "b")
-		require.ErrorIs(t, err, why)
+		require.ErrorIs(t, again.Grow(ctx, 1), why)
 		held.Release()
-		_, err = l.Acquire(ctx, "b")
-		require.ErrorIs(t, err, why)
-		requireUsage(t, l, 0, 0, 0)
+		require.ErrorIs(t, again.Grow(ctx, 1), why)
+		requireUnused(t, p, 2)
 	})
 }
 
-// Whatever the interleaving: never more served than there are slots, no client
-// above its share, and in the end nothing left behind.
+// Whatever the interleaving, no more is held than the pool and the shares have, and all is
+// returned.
 func TestUnderLoad(t *testing.T) {
 	seed := rand.Uint64()
 	t.Log("seed", seed)
-	const slots, share = 5, 3
-	l := flow.New(flow.Options{Slots: slots, Share: share, Queue: 6, Wait: time.Millisecond})
-	var mu sync.Mutex
-	served := map[string]int{}
-	count := func(client string, by int) {
-		mu.Lock()
-		defer mu.Unlock()
-		served[client] += by
-		served[""] += by
-		if served[client] > share || served[""] > slots {
-			t.Errorf("%d of %s, %d in all", served[client], client, served[""])
-		}
-	}
+	p := flow.New(flow.Options{Amount: 100, Share: 50, Queue: 4, Wait: 300 * time.Microsecond})
+	var total atomic.Int64
+	var clients [3]atomic.Int64
 	var running sync.WaitGroup
-	for i := range 16 {
+	for i := range 8 {
 		running.Go(func() {
 			random := rand.New(rand.NewPCG(seed, uint64(i)))
-			for range 300 {
-				client := fmt.Sprint("c", random.IntN(4))
-				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(random.IntN(2000))*time.Microsecond)
-				if s, err := l.Acquire(ctx, client); err == nil {
-					count(client, 1)
-					if random.IntN(4) == 0 {
-						time.Sleep(time.Duration(random.IntN(300)) * time.Microsecond)
+			for range 200 {
+				client := random.IntN(len(clients))
+				l := lease(p, fmt.Sprint(client))
+				var mine int64
+				for range 3 {
+					ctx, cancel := context.WithTimeout(t.Context(), time.Duration(random.IntN(500))*time.Microsecond)
+					if want := mine + random.Int64N(30); l.Grow(ctx, want) == nil && want > mine {
+						if total.Add(want-mine) > 100 || clients[client].Add(want-mine) > 50 {
+							t.Error("more is held than there is")
+						}
+						mine = want
 					}
-					count(client, -1)
-					s.Release()
+					cancel()
 				}
-				cancel()
+				total.Add(-mine)
+				clients[client].Add(-mine)
+				l.Release()
 			}
 		})
 	}
 	running.Wait()
-	requireUsage(t, l, 0, 0, 0)
-}
-
-func TestCounter(t *testing.T) {
-	c := flow.NewCounter(3, 2)
-	require.NoError(t, c.Enter("a"))
-	require.NoError(t, c.Enter("a"))
-	require.ErrorIs(t, c.Enter("a"), flow.ErrTooMany)
-	require.NoError(t, c.Enter("b"))
-	require.ErrorIs(t, c.Enter("c"), flow.ErrTooMany)
-	require.Equal(t, 3, c.Open())
-	c.Leave("a")
-	require.NoError(t, c.Enter("c"))
-	for _, client := range []string{"a", "b", "c"} {
-		c.Leave(client)
-	}
-	require.Zero(t, c.Open())
-	require.NoError(t, c.Enter("a"))
-	require.NoError(t, c.Enter("a"))
+	requireUnused(t, p, 100)
 }
 
 func TestClient(t *testing.T) {
@@ -231,22 +284,16 @@ func TestClient(t *testing.T) {
 	}
 }
 
-func TestBadInput(t *testing.T) {
-	l := flow.New(flow.Options{Slots: -1, Share: -1, Queue: -1, Wait: -1})
-	acquire(t, l, "").Release()
-	requireUsage(t, l, 0, 0, 0)
-}
-
 func BenchmarkAcquire(b *testing.B) {
-	l := flow.New(flow.Options{})
+	p := flow.New(flow.Options{Amount: 400, Share: 200, Queue: 400, Wait: time.Second})
 	b.ReportAllocs()
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
-			s, err := l.Acquire(b.Context(), "alice")
-			if err != nil {
+			l := p.Lease("alice")
+			if err := l.Grow(b.Context(), 1); err != nil {
 				b.Fatal(err)
 			}
-			s.Release()
+			l.Release()
 		}
 	})
 }

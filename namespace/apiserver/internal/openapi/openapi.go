@@ -1,18 +1,28 @@
-// Package openapi describes the kinds that a server has as OpenAPI v2 and v3, so
-// that clients can validate, explain and merge objects. Everything is made from the
-// declared kinds, once.
+// Package openapi describes the kinds of a server in OpenAPI v2 and v3, so that clients can
+// validate, explain and merge objects.
+//
+// The handlers of kube-openapi are not used: they would add go-restful, gziphandler and uuid
+// to the dependencies of every server.
 package openapi
 
 import (
+	"encoding/json"
 	"fmt"
-	"maps"
+	"net/http"
+	"net/url"
+	"path"
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
+	openapi_v2 "github.com/google/gnostic-models/openapiv2"
+	openapi_v3 "github.com/google/gnostic-models/openapiv3"
+	"google.golang.org/protobuf/proto"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/kube-openapi/pkg/openapiconv"
+	"k8s.io/kube-openapi/pkg/schemamutation"
 	"k8s.io/kube-openapi/pkg/spec3"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 
@@ -30,19 +40,19 @@ const (
 	watchEventName    = metaPrefix + "WatchEvent"
 )
 
-// Documents are the descriptions. Make them with [New]. They are safe for
+// Documents are the descriptions of the kinds. Use [New] to create them. They are safe for
 // concurrent use.
 type Documents struct {
 	names   map[schema.GroupVersionKind]string
-	schemas map[string]*spec.Schema // in the form of OpenAPI v3
+	schemas map[string]*spec.Schema // in OpenAPI v3
 	v2      []*document.Form
 	v3      map[string][]*document.Form // by version, such as "apis/example.com/v1"; the first is JSON
 	index   []*document.Form
 }
 
-// New describes the kinds. Namespaces are there even if list does not have them.
-// What cannot be described is [namespace.ErrInvalid]: a Go type without a JSON form,
-// a schema that is none or has references, a kind that is there twice.
+// New describes the kinds of list and namespaces. The error is [namespace.ErrInvalid] for a
+// Go type without a JSON form, a malformed schema, a schema with references, and a duplicate
+// kind.
 func New(list []kinds.Kind) (*Documents, error) {
 	isNamespaces := func(k kinds.Kind) bool { return served{Kind: k}.namespaces() }
 	if !slices.ContainsFunc(list, isNamespaces) {
@@ -99,18 +109,17 @@ func (d *Documents) describe(b *builder, k kinds.Kind) (served, error) {
 	return s, nil
 }
 
-// Schemas returns the definitions by name, with their references, as
-// managedfields.NewTypeConverter takes them. They must not be changed.
-func (d *Documents) Schemas() map[string]*spec.Schema { return maps.Clone(d.schemas) }
+// Schemas returns the definitions by name, for managedfields.NewTypeConverter. The caller
+// must not modify them.
+func (d *Documents) Schemas() map[string]*spec.Schema { return d.schemas }
 
-// Definition returns the name of the definition of a kind; it is empty when there
-// is none.
+// Definition returns the name of the definition of a kind, or "" if there is none.
 func (d *Documents) Definition(k kinds.Kind) string {
 	return d.names[schema.GroupVersionKind{Group: k.Group, Version: k.Version, Kind: k.Kind}]
 }
 
-// encode prepares the documents. They are encoded when they are first asked for;
-// that the host's own schemas can be had in every form is proved now.
+// encode prepares the documents. They are encoded on the first request, except for the
+// host's own schemas, whose errors New returns.
 func (d *Documents) encode(b *builder, all []served) error {
 	paths := map[string]spec.PathItem{}
 	for _, k := range all {
@@ -137,7 +146,7 @@ func (d *Documents) encode(b *builder, all []served) error {
 	return own.prove()
 }
 
-// prove makes every form of a description that has the definitions alone.
+// prove encodes a description of the definitions alone in every form.
 func (b *builder) prove() error {
 	forms := v2Forms(func() *spec.Swagger { return b.v2(nil) })
 	forms = append(forms, v3Forms(func() *spec3.OpenAPI {
@@ -153,7 +162,7 @@ func (b *builder) prove() error {
 	return nil
 }
 
-// v2 returns the whole description.
+// v2 returns the description of all versions.
 func (b *builder) v2(paths map[string]spec.PathItem) *spec.Swagger {
 	definitions := make(spec.Definitions, len(b.definitions))
 	for name, s := range b.definitions {
@@ -168,7 +177,7 @@ func info() *spec.Info {
 	return &spec.Info{InfoProps: spec.InfoProps{Title: "Kubernetes", Version: "v1"}}
 }
 
-// v3 returns the definitions in the form of OpenAPI v3.
+// v3 returns the definitions in OpenAPI v3.
 func (b *builder) v3() map[string]*spec.Schema {
 	out := make(map[string]*spec.Schema, len(b.definitions))
 	for name, s := range b.definitions {
@@ -184,8 +193,8 @@ func (b *builder) v3() map[string]*spec.Schema {
 	return out
 }
 
-// version returns the description of one version: its paths and the definitions
-// that they lead to.
+// version returns the description of one version: its paths and the definitions that they
+// refer to.
 func (d *Documents) version(paths map[string]spec.PathItem, all []served, base string) *spec3.OpenAPI {
 	out := &spec3.OpenAPI{
 		Version: "3.0.0", Info: info(),
@@ -209,7 +218,7 @@ func (d *Documents) version(paths map[string]spec.PathItem, all []served, base s
 	return out
 }
 
-// reach adds a definition and all those that it refers to.
+// reach adds a definition and, recursively, the definitions that it refers to.
 func (d *Documents) reach(name string, into map[string]*spec.Schema) {
 	s, ok := d.schemas[name]
 	if _, there := into[name]; there || !ok {
@@ -219,4 +228,117 @@ func (d *Documents) reach(name string, into map[string]*spec.Schema) {
 	for _, next := range references(s) {
 		d.reach(next, into)
 	}
+}
+
+// Media types of the protobuf forms. Old clients use the spelling with "@", which is not a
+// valid media type.
+const (
+	v2Protobuf    = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+	v2ProtobufOld = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
+	v3Protobuf    = "application/com.github.proto-openapi.spec.v3.v1.0+protobuf"
+	v3ProtobufOld = "application/com.github.proto-openapi.spec.v3@v1.0+protobuf"
+)
+
+func v2Forms(build func() *spec.Swagger) []*document.Form {
+	return forms(func() any { return build() }, v2Protobuf, v2ProtobufOld, func(data []byte) (proto.Message, error) { return openapi_v2.ParseDocument(data) })
+}
+
+func v3Forms(build func() *spec3.OpenAPI) []*document.Form {
+	return forms(func() any { return build() }, v3Protobuf, v3ProtobufOld, func(data []byte) (proto.Message, error) { return openapi_v3.ParseDocument(data) })
+}
+
+// forms returns a document in JSON and in protobuf.
+func forms(build func() any, mediaType, oldMediaType string, parse func([]byte) (proto.Message, error)) []*document.Form {
+	plain := document.NewForm(document.JSON, func() ([]byte, error) { return json.Marshal(build()) })
+	return []*document.Form{plain, document.NewForm(mediaType, func() ([]byte, error) {
+		data, err := plain.Bytes()
+		if err != nil {
+			return nil, err
+		}
+		parsed, err := parse(data)
+		if err != nil {
+			return nil, err
+		}
+		return proto.MarshalOptions{Deterministic: true}.Marshal(parsed)
+	}, mediaType, oldMediaType)}
+}
+
+// indexForm lists the documents of the versions. Each address contains the hash of its
+// document, so that clients can cache the document.
+func indexForm(versions map[string][]*document.Form) *document.Form {
+	type entry struct {
+		ServerRelativeURL string `json:"serverRelativeURL"`
+	}
+	return document.NewForm(document.JSON, func() ([]byte, error) {
+		paths := make(map[string]entry, len(versions))
+		for version, forms := range versions {
+			hash, err := forms[0].Hash()
+			if err != nil {
+				return nil, err
+			}
+			paths[version] = entry{address(version, hash)}
+		}
+		return json.Marshal(map[string]any{"paths": paths})
+	})
+}
+
+func address(version, hash string) string {
+	u := url.URL{Path: path.Join("/openapi/v3", version), RawQuery: url.Values{"hash": {hash}}.Encode()}
+	return u.String()
+}
+
+// find returns the forms of the document at a path, or nil.
+func (d *Documents) find(path string) []*document.Form {
+	path = strings.TrimSuffix(path, "/")
+	switch version, ok := strings.CutPrefix(path, "/openapi/v3/"); {
+	case ok:
+		return d.v3[version]
+	case path == "/openapi/v3":
+		return d.index
+	case path == "/openapi/v2":
+		return d.v2
+	}
+	return nil
+}
+
+// Serve answers with the document of the path. It reports false if there is none. The answer
+// to a request with the current hash may be cached for a year; another hash is redirected to
+// the current one.
+func (d *Documents) Serve(w http.ResponseWriter, r *http.Request) (bool, error) {
+	forms := d.find(r.URL.Path)
+	if forms == nil {
+		return false, nil
+	}
+	hash := r.URL.Query().Get("hash")
+	version, versioned := strings.CutPrefix(strings.TrimSuffix(r.URL.Path, "/"), "/openapi/v3/")
+	if versioned && hash != "" {
+		now, err := forms[0].Hash()
+		if err == nil && hash != now {
+			http.Redirect(w, r, address(version, now), http.StatusMovedPermanently)
+			return true, nil
+		}
+		w.Header().Set("Cache-Control", "public, immutable")
+		w.Header().Set("Expires", time.Now().UTC().AddDate(1, 0, 0).Format(http.TimeFormat))
+	}
+	err := document.Serve(w, r, forms...)
+	if err != nil {
+		w.Header().Del("Expires")
+	}
+	return true, err
+}
+
+// references returns the names of the definitions to which a schema refers.
+func references(s *spec.Schema) []string {
+	var out []string
+	walker := schemamutation.Walker{
+		SchemaCallback: schemamutation.SchemaCallBackNoop,
+		RefCallback: func(ref *spec.Ref) *spec.Ref {
+			if ref != nil && ref.String() != "" {
+				out = append(out, path.Base(ref.String()))
+			}
+			return ref
+		},
+	}
+	walker.WalkSchema(s)
+	return out
 }

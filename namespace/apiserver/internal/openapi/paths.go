@@ -10,7 +10,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/kinds"
 )
 
-// served is one kind with its definitions.
+// served is a kind and its definitions.
 type served struct {
 	kinds.Kind
 	object, list string // names of definitions
@@ -18,7 +18,7 @@ type served struct {
 
 func (k served) namespaces() bool { return k.Group == "" && k.Resource == namespace.Resource }
 
-// base is where the resources of the version are.
+// base returns the path of the resources of a version.
 func (k served) base() string {
 	if k.Group == "" {
 		return "/api/" + k.Version
@@ -26,7 +26,7 @@ func (k served) base() string {
 	return "/apis/" + k.Group + "/" + k.Version
 }
 
-// media returns the media types of bodies; only built-in kinds have protobuf.
+// media returns the media types of bodies.
 func (k served) media() []string {
 	if k.BuiltIn() {
 		return []string{"application/json", "application/yaml", "application/vnd.kubernetes.protobuf"}
@@ -34,8 +34,7 @@ func (k served) media() []string {
 	return []string{"application/json", "application/yaml"}
 }
 
-// patches returns the media types of patches; strategic merge patches need a Go
-// type.
+// patches returns the media types of patches.
 func (k served) patches() []string {
 	if k.BuiltIn() {
 		return []string{"application/json-patch+json", "application/merge-patch+json", "application/strategic-merge-patch+json", "application/apply-patch+yaml"}
@@ -98,8 +97,8 @@ func (k served) streams(into map[string]spec.PathItem) {
 	}}
 }
 
-// operation returns the skeleton of an operation. It tells clients which kind it is
-// about and what it does: by that they find whether a parameter is supported.
+// operation returns the common part of an operation. Clients find supported parameters by
+// its kind and action.
 func (k served) operation(action, verb, scope string, sub ...string) *spec.Operation {
 	group := strings.Split(cmp.Or(k.Group, "core"), ".")[0]
 	op := &spec.Operation{OperationProps: spec.OperationProps{
@@ -168,8 +167,7 @@ func answer(op *spec.Operation, definition string, codes ...int) *spec.Operation
 }
 
 func refTo(definition string) *spec.Schema {
-	// Names of definitions are made of names of groups, versions and Go types: they are
-	// valid in references.
+	// Names of definitions consist of groups, versions and Go types: they are valid references.
 	return &spec.Schema{SchemaProps: spec.SchemaProps{Ref: spec.MustCreateRef(definitionsPrefix + definition)}}
 }
 
@@ -178,4 +176,63 @@ func title(s string) string {
 		return s
 	}
 	return strings.ToUpper(s[:1]) + s[1:]
+}
+
+// query is a query parameter of an operation.
+type query struct{ name, kind, description string }
+
+var (
+	selectParameters = []query{
+		{"continue", "string", "the token of the next page, from the metadata of the page before"},
+		{"fieldSelector", "string", "selects objects by fields; default: everything"},
+		{"labelSelector", "string", "selects objects by labels; default: everything"},
+		{"limit", "integer", "the maximum number of objects in the answer"},
+		{"resourceVersion", "string", "the version of the store to read"},
+		{"resourceVersionMatch", "string", "the meaning of resourceVersion: Exact or NotOlderThan"},
+		{"timeoutSeconds", "integer", "ends the call after this many seconds"},
+	}
+	listParameters = append([]query{
+		{"allowWatchBookmarks", "boolean", "a watch may send bookmarks: events with the current resource version"},
+		{"sendInitialEvents", "boolean", "a watch begins with the existing objects, followed by a bookmark"},
+		{"watch", "boolean", "watch for changes rather than list"},
+	}, selectParameters...)
+	writeParameters = []query{
+		{"dryRun", "string", "All: the change is checked but not made"},
+		{"fieldManager", "string", "the name of the client that makes the change; required for apply patches"},
+		{"fieldValidation", "string", "the handling of unknown and duplicate fields: Ignore, Warn or Strict"},
+	}
+	patchParameters = []query{
+		{"force", "boolean", "an apply patch takes ownership of conflicting fields; not for other patches"},
+	}
+	deleteParameters = []query{
+		{"dryRun", "string", "All: the change is checked but not made"},
+		{"gracePeriodSeconds", "integer", "accepted; objects are deleted at once"},
+		{"orphanDependents", "boolean", "accepted; superseded by propagationPolicy"},
+		{"propagationPolicy", "string", "accepted: Orphan, Background or Foreground"},
+	}
+)
+
+// queries adds query parameters to an operation.
+func queries(op *spec.Operation, lists ...[]query) *spec.Operation {
+	op.Parameters = append(op.Parameters, parameter(query{"pretty", "string", "true: the answer is indented"}))
+	for _, list := range lists {
+		for _, q := range list {
+			op.Parameters = append(op.Parameters, parameter(q))
+		}
+	}
+	return op
+}
+
+func parameter(q query) spec.Parameter {
+	return spec.Parameter{
+		ParamProps:   spec.ParamProps{Name: q.name, In: "query", Description: q.description},
+		SimpleSchema: spec.SimpleSchema{Type: q.kind},
+	}
+}
+
+func inPath(name, description string) spec.Parameter {
+	return spec.Parameter{
+		ParamProps:   spec.ParamProps{Name: name, In: "path", Description: description, Required: true},
+		SimpleSchema: spec.SimpleSchema{Type: "string"},
+	}
 }
