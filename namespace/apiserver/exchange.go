@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"os"
+	"runtime/debug"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -16,55 +18,124 @@ import (
 )
 
 // exchange is a request and its answer on their way through the chain. It is the
-// [http.ResponseWriter] of the links within: it counts what is sent, and has the
-// connection cut when the client does not take it. One goroutine uses it at a time.
+// [http.ResponseWriter] of the inner handlers: it counts the bytes, and closes the connection
+// of a client that reads too slowly. One goroutine uses it at a time.
 type exchange struct {
 	http.ResponseWriter
 	control *http.ResponseController
-	route   route       // with the user, once that is known
-	client  string      // the account for limits; empty: not known yet
-	memory  *flow.Lease // nil: exempt
-	weight  int64       // of memory
+	route   route      // with the user after authentication
+	client  string     // the account for limits; empty: not limited yet
+	memory  flow.Lease // for decoding and answering
+	weight  int64      // bytes of memory
 	pace    pace
-	until   time.Time // when the connection is cut, as it was told last
-	always  bool      // deadlines of the writer count also while nothing is written: HTTP/2
+	until   time.Time // the write deadline
+	always  bool      // the deadline also applies while nothing is written: HTTP/2
 
 	code   int // zero: nothing was sent
 	bytes  int64
 	events int64
-	reason string // why it failed
+	reason string // of a failure
 }
 
 type exchangeKey struct{}
 
-// exchangeOf returns the exchange that a request is part of; nil when it did not
-// come through the chain.
+// exchangeOf returns the exchange of a request.
 func exchangeOf(ctx context.Context) *exchange {
 	e, _ := ctx.Value(exchangeKey{}).(*exchange)
 	return e
 }
 
-// begin returns the exchange of a request, and the request to pass on.
+// observed begins an exchange. At its end it logs the request and calls the hook. The log
+// contains nothing from bodies and headers except the user agent.
+func (s *Server) observed(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		start := time.Now()
+		e, r := s.begin(w, r)
+		defer func() { // also when the answer is aborted
+			s.report(r, e, time.Since(start))
+		}()
+		next.ServeHTTP(e, r)
+		e.arm() // for the end of the answer, which net/http sends
+	})
+}
+
+// begin returns the exchange of a request, and the request for inner handlers.
 func (s *Server) begin(w http.ResponseWriter, r *http.Request) (*exchange, *http.Request) {
-	e := &exchange{ResponseWriter: w, control: http.NewResponseController(w), route: routeOf(r), pace: newPace(s.options.Limits), always: r.ProtoMajor >= 2}
+	limits := s.options.Limits
+	e := &exchange{
+		ResponseWriter: w, control: http.NewResponseController(w), route: routeOf(r), always: r.ProtoMajor >= 2,
+		pace: pace{most: limits.Stall, rate: limits.Rate, credit: limits.Stall},
+	}
 	if !e.always {
 		e.arm()
 	}
 	r = r.WithContext(context.WithValue(r.Context(), exchangeKey{}, e))
-	if r.Body == nil { // of a request that came over no connection
+	if r.Body == nil { // a request made by hand, without a connection
 		r.Body = http.NoBody
 	}
-	if r.Body != http.NoBody {
-		// Not every writer has deadlines; then the host's server bounds the time.
-		if e.control.SetReadDeadline(time.Now().Add(s.options.Limits.Arrive)) == nil {
-			r.Body = arriving{ReadCloser: r.Body, within: s.options.Limits.Arrive}
-		}
+	if r.Body != http.NoBody && e.control.SetReadDeadline(time.Now().Add(limits.Arrive)) == nil {
+		r.Body = arriving{ReadCloser: r.Body, within: limits.Arrive}
 	}
 	return e, r
 }
 
-// piece is how much is sent at once, so that a large answer to a slow client counts
-// as taken piece by piece.
+func (s *Server) report(r *http.Request, e *exchange, took time.Duration) {
+	if ctx := r.Context(); s.log.Enabled(ctx, slog.LevelInfo) {
+		attrs := make([]slog.Attr, 0, 10)
+		attrs = append(attrs,
+			slog.String("method", excerpt(r.Method)), slog.String("path", excerpt(r.URL.Path)), slog.String("verb", excerpt(e.route.Verb)),
+			slog.String("user", excerpt(e.route.User.Name)), slog.Int("code", e.code), slog.Int64("bytes", e.bytes),
+			slog.Duration("duration", took), slog.String("agent", excerpt(r.UserAgent())))
+		if by := e.route.User.ImpersonatedBy; by != "" {
+			attrs = append(attrs, slog.String("impersonator", excerpt(by)))
+		}
+		if e.route.watches() {
+			attrs = append(attrs, slog.Int64("events", e.events))
+		}
+		if e.reason != "" {
+			attrs = append(attrs, slog.String("reason", e.reason))
+		}
+		s.log.LogAttrs(ctx, slog.LevelInfo, "request", attrs...)
+	}
+	if s.options.Hooks.Served != nil {
+		s.options.Hooks.Served(Served{
+			Attributes: e.route.Attributes, Code: e.code, Bytes: e.bytes, Events: e.events, Duration: took, Failure: e.reason,
+		})
+	}
+}
+
+var errPanic = errors.New("this request caused the server to panic; its log has the details")
+
+// recovered answers 500 when a handler panics. It aborts an answer that has begun, so that
+// the client does not take it for a complete one.
+func (s *Server) recovered(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer func() {
+			cause := recover()
+			if cause == nil {
+				return
+			}
+			e := exchangeOf(r.Context())
+			if err, ok := cause.(error); ok && errors.Is(err, http.ErrAbortHandler) {
+				panic(http.ErrAbortHandler)
+			}
+			s.log.ErrorContext(context.WithoutCancel(r.Context()), "a request caused a panic",
+				"panic", cause, "method", excerpt(r.Method), "path", excerpt(r.URL.Path), "stack", string(debug.Stack()))
+			if e.code != 0 {
+				e.reason = "panic"
+				panic(http.ErrAbortHandler)
+			}
+			for _, name := range []string{"Content-Length", "Content-Encoding", "ETag", "Last-Modified", "Cache-Control"} {
+				w.Header().Del(name)
+			}
+			s.fail(w, r, apierrors.NewInternalError(errPanic))
+		}()
+		next.ServeHTTP(w, r)
+	})
+}
+
+// piece is the size of one write, so that a slow client earns credit for each piece of a
+// large answer.
 const piece = 256 << 10
 
 // Write implements [http.ResponseWriter].
@@ -94,7 +165,7 @@ func (e *exchange) WriteHeader(code int) {
 	e.ResponseWriter.WriteHeader(code)
 }
 
-// FlushError sends what was written so far. [http.ResponseController] calls it.
+// FlushError is called by [http.ResponseController].
 func (e *exchange) FlushError() error {
 	if e.code == 0 {
 		e.code = http.StatusOK
@@ -106,7 +177,7 @@ func (e *exchange) FlushError() error {
 	return e.lost(err)
 }
 
-// lost notes why the client did not get all of the answer.
+// lost records why the client did not receive the whole answer.
 func (e *exchange) lost(err error) error {
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
@@ -117,11 +188,11 @@ func (e *exchange) lost(err error) error {
 	return err
 }
 
-// Unwrap lets [http.ResponseController] reach what lies beneath.
+// Unwrap is called by [http.ResponseController].
 func (e *exchange) Unwrap() http.ResponseWriter { return e.ResponseWriter }
 
-// arm moves the time at which the connection is cut to where the pace has it, unless
-// the last time leaves about as much: it costs more than a look at the clock.
+// arm sets the write deadline from the client's credit. It keeps a deadline that leaves
+// about as much, because setting it is expensive.
 func (e *exchange) arm() {
 	now := time.Now()
 	credit := e.pace.begin(now)
@@ -132,8 +203,7 @@ func (e *exchange) arm() {
 	_ = e.control.SetWriteDeadline(e.until) // not every writer has one
 }
 
-// rest lifts the time until there is more to send, where it would cut an answer
-// that waits for its next event, or a handler that takes long.
+// rest removes the deadline while nothing is written, if it would end an idle watch.
 func (e *exchange) rest() {
 	if e.always {
 		e.until = time.Time{}
@@ -141,8 +211,36 @@ func (e *exchange) rest() {
 	}
 }
 
-// arriving is the body of a request with a time by which it must have come. Once it
-// has, net/http lifts the deadline.
+// pace limits how long a client may delay an answer. Waiting for the client uses up credit.
+// Bytes that it takes, and time in which there is nothing to send, restore it. So a client
+// that reads little by little has no more time in total than one that stops.
+type pace struct {
+	most   time.Duration
+	rate   int // bytes per second
+	credit time.Duration
+	last   time.Time // when the latest write began or ended
+}
+
+// begin returns the time that the client has for the next write.
+func (p *pace) begin(now time.Time) time.Duration {
+	if !p.last.IsZero() {
+		p.restore(now.Sub(p.last))
+	}
+	p.last = now
+	return p.credit
+}
+
+// took records that a write of n bytes ended.
+func (p *pace) took(now time.Time, n int) {
+	p.credit -= now.Sub(p.last)
+	p.last = now
+	p.restore(time.Duration(n) * time.Second / time.Duration(p.rate))
+}
+
+func (p *pace) restore(by time.Duration) { p.credit = min(p.most, max(0, p.credit)+by) }
+
+// arriving is the body of a request with a read deadline. net/http removes the deadline at
+// the end of the body.
 type arriving struct {
 	io.ReadCloser
 	within time.Duration
@@ -152,10 +250,8 @@ type arriving struct {
 func (b arriving) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		err = &apierrors.StatusError{ErrStatus: metav1.Status{
-			Status: metav1.StatusFailure, Code: http.StatusRequestTimeout, Reason: metav1.StatusReasonTimeout,
-			Message: fmt.Sprintf("the body of the request did not arrive within %v", b.within),
-		}}
+		err = &apierrors.StatusError{ErrStatus: plain(http.StatusRequestTimeout, metav1.StatusReasonTimeout,
+			fmt.Errorf("the body of the request did not arrive within %v", b.within))}
 	}
 	return n, err
 }

@@ -2,7 +2,6 @@ package apiserver
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -35,25 +34,16 @@ const rawCopies = 3
 const reading = rawCopies*pageBytes + piece
 
 // reserve adds weight bytes to the memory of a request, until the request ends. The first
-// reservation waits in the queue for at most Limits.Queue.
+// reservation may wait in the queue.
 func (s *Server) reserve(r *request, weight int64) error {
-	e := exchangeOf(r.Context())
-	if e == nil || e.memory == nil {
-		return nil
-	}
-	return s.hold(r, e.weight+weight)
+	return s.hold(r, exchangeOf(r.Context()).weight+weight)
 }
 
-// hold sets the memory of a request to weight bytes.
+// hold sets the memory of a request to weight bytes. Less is never refused.
 func (s *Server) hold(r *request, weight int64) error {
 	e := exchangeOf(r.Context())
-	if e == nil || e.memory == nil {
-		return nil
-	}
 	e.memory.Shrink(weight)
-	ctx, cancel := context.WithTimeout(r.Context(), s.options.Limits.Queue)
-	defer cancel()
-	if err := e.memory.Grow(ctx, weight); err != nil {
+	if err := e.memory.Grow(r.Context(), weight); err != nil {
 		return overweight(err, weight)
 	}
 	e.weight = weight
@@ -70,13 +60,15 @@ func overweight(err error, weight int64) error {
 	if errors.Is(err, flow.ErrTooHeavy) {
 		return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("it would take about %d MiB of memory; send fewer values, or ask for fewer objects at once with the parameter limit", weight>>20))
 	}
-	return tooMany()
+	if errors.Is(err, flow.ErrTooMany) {
+		return tooMany()
+	}
+	return err
 }
 
 // arrive reads a body of at most Limits.Body and grows lease to its size.
 func (s *Server) arrive(w http.ResponseWriter, r *request, lease *flow.Lease) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(r.Context(), s.options.Limits.Queue)
-	defer cancel()
+	ctx := r.Context()
 	from := http.MaxBytesReader(w, r.Body, s.options.Limits.Body)
 	if size := r.ContentLength; size >= 0 {
 		if err := lease.Grow(ctx, size); err != nil {
@@ -107,9 +99,9 @@ func (s *Server) arrive(w http.ResponseWriter, r *request, lease *flow.Lease) ([
 // because the decoder fails on it with a better error.
 func (s *Server) receive(w http.ResponseWriter, r *request) (body []byte, contentType string, err error) {
 	contentType = r.Header.Get("Content-Type")
-	lease := s.traffic.arriving.Lease(exchangeOf(r.Context()).client)
+	lease := s.pools.arriving.Lease(exchangeOf(r.Context()).client)
 	defer lease.Release()
-	if body, err = s.arrive(w, r, lease); err != nil || len(body) == 0 {
+	if body, err = s.arrive(w, r, &lease); err != nil || len(body) == 0 {
 		return nil, contentType, err
 	}
 	mediaType, _, _ := mime.ParseMediaType(contentType) // decoders refuse unknown types
@@ -154,13 +146,25 @@ func (r *request) decoding(o registry.Object) int64 {
 func (r *request) encoding(o registry.Object) int64 {
 	return weightOf(o, func(value []byte) int64 {
 		switch {
-		case r.format == codec.Format{}:
+		case r.format.Raw():
 			return rawCopies * int64(len(value))
 		case r.format.YAML():
 			return 2*weigh.YAML(value) + weigh.JSON(value, false)
 		}
 		return weigh.JSON(value, r.Kind.BuiltIn())
 	})
+}
+
+// rawWeight returns the weight of sending items and, if more, of reading the next part.
+func rawWeight(items []json.RawMessage, more bool) int64 {
+	weight := int64(piece)
+	for _, item := range items {
+		weight += rawCopies * int64(len(item))
+	}
+	if more {
+		weight = max(weight, reading)
+	}
+	return weight
 }
 
 func weightOf(o registry.Object, value func([]byte) int64) int64 {

@@ -14,15 +14,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/nslifecycle/nslifecycle/namespace/apiserver/internal/excerpt"
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
 	"github.com/nslifecycle/nslifecycle/namespace/selector"
 )
 
-// query is the parameters of a request. Those that its verb does not have are
-// ignored, as Kubernetes does.
+// query has the parameters of a request. Parameters that do not apply to its verb are
+// ignored, as in Kubernetes.
 type query struct {
-	list                 registry.ListOptions // of a watch: the selectors and the resource version
+	list                 registry.ListOptions // for a watch: the selectors and the resource version
 	resourceVersionMatch metav1.ResourceVersionMatch
 	timeoutSeconds       *int64
 	bookmarks            bool // allowWatchBookmarks
@@ -36,11 +35,11 @@ type query struct {
 	deletion             metav1.DeleteOptions
 }
 
-// maxQuery bounds the query of a request, in bytes: two selectors of the greatest
-// length, escaped, and the rest.
+// maxQuery bounds the query in bytes: two escaped selectors of the maximum length, and the
+// rest.
 const maxQuery = 8 * selector.MaxLength
 
-// parseQuery reads the parameters. Every error names the parameter.
+// parseQuery parses the parameters. Every error names the parameter.
 func parseQuery(raw string, rt route) (query, error) {
 	if len(raw) > maxQuery {
 		return query{}, apierrors.NewBadRequest("the query has " + strconv.Itoa(len(raw)) + " bytes, at most " + strconv.Itoa(maxQuery) + " are allowed")
@@ -127,8 +126,8 @@ func (q *query) readDelete(p *parameters) {
 	}
 }
 
-// check refuses what does not go together, in the words of Kubernetes. The
-// options of a patch and of a deletion are checked when the body was read.
+// check rejects contradicting parameters, in the words of Kubernetes. The options of a patch
+// and of a deletion are checked together with the body.
 func (q *query) check(verb string) error {
 	switch verb {
 	case "list", "watch":
@@ -148,7 +147,7 @@ func (q *query) check(verb string) error {
 	return nil
 }
 
-// optionsFault refuses options that break rules; nil when there are none.
+// optionsFault returns the violations of options as an error.
 func optionsFault(kind string, wrong field.ErrorList) error {
 	if len(wrong) == 0 {
 		return nil
@@ -170,14 +169,14 @@ func (p *parameters) refuse(err error) {
 
 func (p *parameters) has(name string) bool { return p.values.Has(name) }
 
-// one returns the value of a parameter that may be given once.
+// one returns the value of a parameter that must not be repeated.
 func (p *parameters) one(name string) string {
 	values := p.values[name]
 	switch {
 	case len(values) == 0:
 		return ""
 	case len(values) > 1:
-		p.refuse(badParameter(name, "must be given only once, is there %d times", len(values)))
+		p.refuse(badParameter(name, "must be given only once, it is there %d times", len(values)))
 	}
 	return values[0]
 }
@@ -185,7 +184,7 @@ func (p *parameters) one(name string) string {
 func (p *parameters) oneOf(name string, known ...string) string {
 	value := p.one(name)
 	if !slices.Contains(known, value) {
-		p.refuse(badParameter(name, "%q is not supported, must be one of %s", excerpt.Of(value), strings.Join(known[1:], ", ")))
+		p.refuse(badParameter(name, "%q is not supported, must be one of %s", excerpt(value), strings.Join(known[1:], ", ")))
 	}
 	return value
 }
@@ -197,13 +196,13 @@ func (p *parameters) int(name string) *int64 {
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
-		p.refuse(badParameter(name, "%q must be an integer", excerpt.Of(text)))
+		p.refuse(badParameter(name, "%q must be an integer", excerpt(text)))
 		return nil
 	}
 	return &n
 }
 
-// bool reads a switch; a parameter without a value turns it on.
+// bool returns a flag. A parameter without a value sets it.
 func (p *parameters) bool(name string) bool {
 	if !p.has(name) {
 		return false
@@ -221,7 +220,7 @@ func parseBool(name, text string) (bool, error) {
 	}
 	on, err := strconv.ParseBool(strings.ToLower(text))
 	if err != nil {
-		return false, badParameter(name, "%q must be true or false", excerpt.Of(text))
+		return false, badParameter(name, "%q must be true or false", excerpt(text))
 	}
 	return on, nil
 }

@@ -1,13 +1,14 @@
 package apiserver
 
 import (
+	"context"
 	"log/slog"
 	"net/http"
-	"runtime"
 	"slices"
 	"sync"
+	"time"
 
-	"k8s.io/apimachinery/pkg/version"
+	"golang.org/x/sync/singleflight"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/internal/codec"
@@ -19,13 +20,12 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
 )
 
-// Server is an [http.Handler] that serves namespaces and content of a registry
-// under /api and /apis, and beside them /openapi, /version, /healthz, /livez and
-// /readyz. Make one with [New]. All methods are safe for concurrent use.
+// Server is an [http.Handler] that serves the namespaces and content of a registry under /api
+// and /apis, and beside them /openapi, /version, /healthz, /livez and /readyz. Use [New] to
+// create one. All methods are safe for concurrent use.
 //
-// Use [Server.Serve], or make it the Handler of an [http.Server]. An
-// [http.ServeMux] in front of it redirects paths that it would clean, before the
-// Server can refuse them.
+// Use [Server.Serve], or make it the Handler of an [http.Server]. An [http.ServeMux] in front
+// of it redirects unclean paths before the Server can reject them.
 type Server struct {
 	registry  *registry.Registry
 	options   Options
@@ -35,37 +35,44 @@ type Server struct {
 	schemas   *openapi.Documents
 	discovery *discovery.Documents
 	resources map[resourceKey]*resource
-	traffic   *traffic
-	ready     *readiness
+	pools     pools
 	guard     *httpguard.Guard // nil: clients authenticate
 	handler   http.Handler     // the whole chain
 	pieces    sync.Pool        // of *[piece]byte: buffers for answers that are sent in pieces
+
+	open  context.Context // ends with Close
+	close context.CancelFunc
+
+	readiness  singleflight.Group // guards the fields below
+	notReady   error              // the last result
+	readyUntil time.Time
 }
 
-// resourceKey is how a path names a resource.
+// resourceKey identifies a resource in a path.
 type resourceKey struct{ group, version, resource string }
 
-// resource is one kind that is served.
+// resource is a served kind.
 type resource struct {
 	kinds.Kind
 	storage storage
-	dry     storage // of requests with dryRun=All
+	dry     storage // for requests with dryRun=All
 }
 
-// New returns a server of what r keeps: namespaces, and content of the kinds of
-// list, each of which must be declared in r (a kind of r that is not in the list
-// is not served). Nil options are all defaults. Options and kinds that make no
-// sense are refused with [namespace.ErrInvalid].
+// New returns a server of the namespaces of r, and of its content of the kinds of list. Each
+// kind must be declared in r; kinds of r that are not in the list are not served. Nil options
+// are the defaults. Invalid options and kinds are [namespace.ErrInvalid].
 func New(r *registry.Registry, list []kinds.Kind, o *Options) (*Server, error) {
 	if r == nil {
 		return nil, invalidOption("the registry is nil")
 	}
-	s := &Server{registry: r, resources: make(map[resourceKey]*resource, len(list)+1)}
-	if o != nil {
-		s.options = *o
+	if o == nil {
+		o = &Options{}
 	}
-	var err error
-	if s.options.Limits, err = s.options.Limits.withDefaults(); err != nil {
+	s := &Server{registry: r, options: o.withDefaults(), resources: make(map[resourceKey]*resource, len(list)+1)}
+	s.log, s.pools = s.options.Logger, newPools(s.options.Limits)
+	s.open, s.close = context.WithCancel(context.Background())
+	err := s.options.Limits.validate()
+	if err != nil {
 		return nil, err
 	}
 	if s.options.Authenticate == nil || len(s.options.Hosts) > 0 {
@@ -73,21 +80,19 @@ func New(r *registry.Registry, list []kinds.Kind, o *Options) (*Server, error) {
 			return nil, invalidOption("option Hosts: %v", err)
 		}
 	}
-	orElse(&s.options.Version, version.Info{
-		Major: "1", Minor: "36", GitVersion: "v1.36.0+nslifecycle",
-		GoVersion: runtime.Version(), Compiler: runtime.Compiler, Platform: runtime.GOOS + "/" + runtime.GOARCH,
-	})
-	if s.log = s.options.Logger; s.log == nil {
-		s.log = slog.New(slog.DiscardHandler)
-	}
-	if err := s.describe(list); err != nil {
+	if s.codec, err = codec.New(list); err != nil {
 		return nil, err
 	}
-	if err := s.serve(list); err != nil {
+	if s.schemas, err = openapi.New(list); err != nil {
 		return nil, err
 	}
-	s.traffic = newTraffic(s.options.Limits)
-	s.ready = &readiness{ask: s.isReady, timeout: s.options.Limits.Timeout}
+	if s.patcher, err = patch.New(list, s.codec, s.schemas); err != nil {
+		return nil, err
+	}
+	s.discovery = discovery.New(list, s.options.Version)
+	if err := s.declare(list); err != nil {
+		return nil, err
+	}
 	s.handler = s.chain(http.HandlerFunc(s.dispatch))
 	return s, nil
 }
@@ -95,23 +100,8 @@ func New(r *registry.Registry, list []kinds.Kind, o *Options) (*Server, error) {
 // ServeHTTP implements [http.Handler].
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
 
-// describe makes what knows about all kinds.
-func (s *Server) describe(list []kinds.Kind) (err error) {
-	if s.codec, err = codec.New(list); err != nil {
-		return err
-	}
-	if s.schemas, err = openapi.New(list); err != nil {
-		return err
-	}
-	if s.patcher, err = patch.New(list, s.codec, s.schemas); err != nil {
-		return err
-	}
-	s.discovery = discovery.New(list, s.options.Version)
-	return nil
-}
-
-// serve takes up the kinds; the codec has seen that none is declared twice.
-func (s *Server) serve(list []kinds.Kind) error {
+// declare fills s.resources with namespaces and the kinds of list, which has no duplicates.
+func (s *Server) declare(list []kinds.Kind) error {
 	s.resources[resourceKey{version: "v1", resource: namespace.Resource}] = &resource{
 		Kind:    kinds.Namespaces(),
 		storage: namespaces{s.registry}, dry: namespaces{s.registry.DryRun()},

@@ -13,22 +13,27 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/internal/codec"
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
+	"github.com/nslifecycle/nslifecycle/phase"
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
-// errInternal is what clients are told of errors that are none of theirs: the text
-// of those may name hosts, users and files.
-var errInternal = errors.New("the server could not do it; its log has the details")
+// Messages for errors whose own text may name hosts, users and files.
+var (
+	errInternal       = errors.New("the server could not do it; its log has the details")
+	errUnknownOutcome = errors.New("the outcome of the write is unknown, the server's log has the details; read the object back to see whether it was written")
+	errFull           = errors.New("the server has no space left, nothing was written")
+)
 
-// errUnknownOutcome is that for a write that may have been made.
-var errUnknownOutcome = errors.New("the outcome of the write is unknown, the server's log has the details; read the object back to see whether it was written")
-
-// errFull is the Status for a write when the store has no space left.
-var errFull = errors.New("the server has no space left, nothing was written")
-
-// failure returns the Status that a client is sent for an error. Errors that have
-// one already ([apierrors.APIStatus]) keep it; what is not known is 500, and what it
-// says is for the log alone.
+// failure returns the Status for an error:
+//
+//	has a Status ([apierrors.APIStatus])   that Status
+//	refused by the codec or net/http       406, 413, 415
+//	unknown outcome of a write             500
+//	store full                             507
+//	unavailable, closed                    503, retry after 1 s
+//	refused by the registry                [namespace.HTTPStatus]
+//	context ended                          504
+//	other                                  500, without its text
 func failure(err error) metav1.Status {
 	var known apierrors.APIStatus
 	var refusal *namespace.Error
@@ -43,7 +48,7 @@ func failure(err error) metav1.Status {
 	case errors.As(err, &large):
 		return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("limit is %d", large.Limit)).ErrStatus
 	case errors.Is(err, namespace.ErrUnknownOutcome):
-		return apierrors.NewInternalError(errUnknownOutcome).ErrStatus // no timeout: clients take those for reads that can be repeated
+		return apierrors.NewInternalError(errUnknownOutcome).ErrStatus
 	case errors.Is(err, store.ErrFull):
 		return plain(http.StatusInsufficientStorage, "InsufficientStorage", errFull)
 	case errors.Is(err, namespace.ErrUnavailable), errors.Is(err, store.ErrUnavailable):
@@ -58,28 +63,22 @@ func failure(err error) metav1.Status {
 	return apierrors.NewInternalError(errInternal).ErrStatus
 }
 
-// plain is a Status that says nothing but the error.
+// plain returns a Status without details.
 func plain(code int32, reason metav1.StatusReason, err error) metav1.Status {
 	return metav1.Status{Status: metav1.StatusFailure, Code: code, Reason: reason, Message: err.Error()}
 }
 
-// codes are what the kinds of refusals are on the wire.
-var codes = []struct {
-	kind   error
-	code   int32
-	reason metav1.StatusReason
-}{
-	{namespace.ErrNotFound, http.StatusNotFound, metav1.StatusReasonNotFound},
-	{namespace.ErrExists, http.StatusConflict, metav1.StatusReasonAlreadyExists},
-	{namespace.ErrConflict, http.StatusConflict, metav1.StatusReasonConflict},
-	{namespace.ErrTerminating, http.StatusForbidden, metav1.StatusReasonForbidden},
-	{namespace.ErrForbidden, http.StatusForbidden, metav1.StatusReasonForbidden},
-	{namespace.ErrInvalid, http.StatusUnprocessableEntity, metav1.StatusReasonInvalid},
-	{namespace.ErrBadRequest, http.StatusBadRequest, metav1.StatusReasonBadRequest},
-	{namespace.ErrGone, http.StatusGone, metav1.StatusReasonExpired},
+// reasons are the reasons for refusals by status code.
+var reasons = map[int]metav1.StatusReason{
+	http.StatusNotFound:            metav1.StatusReasonNotFound,
+	http.StatusConflict:            metav1.StatusReasonConflict,
+	http.StatusForbidden:           metav1.StatusReasonForbidden,
+	http.StatusUnprocessableEntity: metav1.StatusReasonInvalid,
+	http.StatusBadRequest:          metav1.StatusReasonBadRequest,
+	http.StatusGone:                metav1.StatusReasonExpired,
 }
 
-// refused is the Status for a refusal of the registry.
+// refused returns the Status for a refusal of the registry.
 func refused(e *namespace.Error) metav1.Status {
 	switch {
 	case errors.Is(e, store.ErrFuture):
@@ -87,18 +86,18 @@ func refused(e *namespace.Error) metav1.Status {
 	case errors.Is(e, store.ErrTooLarge):
 		return apierrors.NewRequestEntityTooLargeError(e.Message).ErrStatus
 	}
-	for _, c := range codes {
-		if errors.Is(e, c.kind) {
-			return metav1.Status{
-				Status: metav1.StatusFailure, Code: c.code, Reason: c.reason,
-				Message: e.Message, Details: details(e, c.reason),
-			}
-		}
+	code := namespace.HTTPStatus(e)
+	reason := reasons[code]
+	switch {
+	case reason == "":
+		return apierrors.NewInternalError(errInternal).ErrStatus
+	case errors.Is(e, namespace.ErrExists):
+		reason = metav1.StatusReasonAlreadyExists
 	}
-	return apierrors.NewInternalError(errInternal).ErrStatus
+	return metav1.Status{Status: metav1.StatusFailure, Code: int32(code), Reason: reason, Message: e.Message, Details: details(e, reason)}
 }
 
-// details says which object was refused. Kubernetes sends none with 400 and 410.
+// details identifies the refused object. Kubernetes sends no details with 400 and 410.
 func details(e *namespace.Error, reason metav1.StatusReason) *metav1.StatusDetails {
 	if reason == metav1.StatusReasonBadRequest || reason == metav1.StatusReasonExpired {
 		return nil
@@ -111,7 +110,7 @@ func details(e *namespace.Error, reason metav1.StatusReason) *metav1.StatusDetai
 	return d
 }
 
-// future is the Status for a resource version that the store has not come to.
+// future returns the Status for a resource version that the store has not reached.
 func future(err error) metav1.Status {
 	var ahead *store.FutureError
 	if errors.As(err, &ahead) {
@@ -120,37 +119,54 @@ func future(err error) metav1.Status {
 	return tooLarge("Too large resource version: " + err.Error())
 }
 
-// tooLarge is the Status for a resource version that lies ahead.
 func tooLarge(message string) metav1.Status {
 	s := apierrors.NewTimeoutError(message, 1).ErrStatus
 	s.Details.Causes = []metav1.StatusCause{{Type: metav1.CauseTypeResourceVersionTooLarge, Message: "Too large resource version"}}
 	return s
 }
 
-// unavailable is the Status while the server shuts down or its store cannot be reached.
+// unavailable returns the Status while the server shuts down or its store is unreachable.
 func unavailable() metav1.Status {
 	s := apierrors.NewServiceUnavailable("the server is currently unable to handle the request").ErrStatus
 	s.Details = &metav1.StatusDetails{RetryAfterSeconds: 1}
 	return s
 }
 
-// errNoSuchPath answers paths under which nothing is served.
+// tooMany asks the client to retry later.
+func tooMany() error {
+	return apierrors.NewTooManyRequests("Too many requests, please try again later.", 1)
+}
+
+// errNoSuchPath is the answer for an unknown path.
 func errNoSuchPath() error {
-	return &apierrors.StatusError{ErrStatus: metav1.Status{
-		Status: metav1.StatusFailure, Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound,
-		Message: "the server could not find the requested resource", Details: &metav1.StatusDetails{},
-	}}
+	s := plain(http.StatusNotFound, metav1.StatusReasonNotFound, errors.New("the server could not find the requested resource"))
+	s.Details = &metav1.StatusDetails{}
+	return &apierrors.StatusError{ErrStatus: s}
 }
 
-// errMethod answers methods that a path does not have.
-func errMethod() error {
-	return &apierrors.StatusError{ErrStatus: metav1.Status{
-		Status: metav1.StatusFailure, Code: http.StatusMethodNotAllowed, Reason: metav1.StatusReasonMethodNotAllowed,
-		Message: "the server does not allow this method on the requested resource", Details: &metav1.StatusDetails{},
-	}}
+// errMethod is the answer for a method that a path does not have.
+func errMethod(w http.ResponseWriter, allowed ...string) error {
+	if len(allowed) > 0 {
+		w.Header().Set("Allow", strings.Join(allowed, ", "))
+	}
+	s := plain(http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed, errors.New("the server does not allow this method on the requested resource"))
+	s.Details = &metav1.StatusDetails{}
+	return &apierrors.StatusError{ErrStatus: s}
 }
 
-// badParameter refuses a parameter of the query.
+// unsupported is the answer for a body that the server does not read.
+func unsupported(format string, args ...any) error {
+	return &apierrors.StatusError{ErrStatus: plain(http.StatusUnsupportedMediaType, metav1.StatusReasonUnsupportedMediaType, fmt.Errorf(format, args...))}
+}
+
+// badParameter rejects a parameter of the query.
 func badParameter(name, format string, args ...any) error {
 	return apierrors.NewBadRequest(name + ": " + fmt.Sprintf(format, args...))
 }
+
+func badRequest(resource, name, format string, args ...any) error {
+	return &namespace.Error{Kind: namespace.ErrBadRequest, Resource: resource, Name: name, Message: fmt.Sprintf(format, args...)}
+}
+
+// excerpt shortens text from clients for messages and the log.
+func excerpt(text string) string { return phase.Truncate(text, 100) }

@@ -62,7 +62,8 @@ var rooms = []room{
 
 	{7, "namespace/lifecycle", []string{"golang.org/x/sync/"}},
 	{7, "namespace/apiserver", slices.Concat(wireFormat, []string{
-		"github.com/evanphx/json-patch/v5", "github.com/google/gnostic-models/", "google.golang.org/protobuf/", "go.yaml.in/yaml/v2",
+		"github.com/evanphx/json-patch/v5", "github.com/google/gnostic-models/", "github.com/munnerz/goautoneg", "go.yaml.in/yaml/v2",
+		"golang.org/x/sync/", "google.golang.org/protobuf/",
 	})},
 
 	{8, "namespace/registry/upgradetest", nil},

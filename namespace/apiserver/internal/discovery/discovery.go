@@ -64,17 +64,19 @@ func (v groupVersion) path() string {
 	return "/apis/" + v.group + "/" + v.version
 }
 
-// Serve answers with the document of the path. It reports false if there is none.
-func (d *Documents) Serve(w http.ResponseWriter, r *http.Request) (bool, error) {
+// Serves reports whether there is a document at a path.
+func (d *Documents) Serves(path string) bool {
+	path = strings.TrimSuffix(path, "/")
+	return path == "/api" || d.documents[path] != nil
+}
+
+// Serve answers with the document of the path, for which Serves must be true.
+func (d *Documents) Serve(w http.ResponseWriter, r *http.Request) error {
 	path := strings.TrimSuffix(r.URL.Path, "/")
 	if path == "/api" {
-		return true, document.Serve(w, r, append(d.versions(r.Host), d.core...)...)
+		return document.Serve(w, r, append(d.versions(r.Host), d.core...)...)
 	}
-	f := d.documents[path]
-	if f == nil {
-		return false, nil
-	}
-	return true, document.Serve(w, r, f...)
+	return document.Serve(w, r, d.documents[path]...)
 }
 
 // versions returns the legacy document of the core group. It contains the address that the

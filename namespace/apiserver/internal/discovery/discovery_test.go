@@ -56,14 +56,16 @@ func get(t testing.TB, path string, headers ...string) *httptest.ResponseRecorde
 
 // serve answers errors in place of the server.
 func serve(d *discovery.Documents, w http.ResponseWriter, r *http.Request) {
-	found, err := d.Serve(w, r)
+	if !d.Serves(r.URL.Path) {
+		w.WriteHeader(http.StatusNotFound)
+		return
+	}
+	err := d.Serve(w, r)
 	switch {
 	case errors.Is(err, codec.ErrNotAcceptable):
 		http.Error(w, err.Error(), http.StatusNotAcceptable)
 	case err != nil:
 		http.Error(w, err.Error(), http.StatusInternalServerError)
-	case !found:
-		w.WriteHeader(http.StatusNotFound)
 	}
 }
 

@@ -301,21 +301,21 @@ func (d *Documents) find(path string) []*document.Form {
 	return nil
 }
 
-// Serve answers with the document of the path. It reports false if there is none. The answer
-// to a request with the current hash may be cached for a year; another hash is redirected to
-// the current one.
-func (d *Documents) Serve(w http.ResponseWriter, r *http.Request) (bool, error) {
+// Serves reports whether there is a document at a path.
+func (d *Documents) Serves(path string) bool { return d.find(path) != nil }
+
+// Serve answers with the document of the path, for which Serves must be true. The answer to a
+// request with the current hash may be cached for a year; another hash is redirected to the
+// current one.
+func (d *Documents) Serve(w http.ResponseWriter, r *http.Request) error {
 	forms := d.find(r.URL.Path)
-	if forms == nil {
-		return false, nil
-	}
 	hash := r.URL.Query().Get("hash")
 	version, versioned := strings.CutPrefix(strings.TrimSuffix(r.URL.Path, "/"), "/openapi/v3/")
 	if versioned && hash != "" {
 		now, err := forms[0].Hash()
 		if err == nil && hash != now {
 			http.Redirect(w, r, address(version, now), http.StatusMovedPermanently)
-			return true, nil
+			return nil
 		}
 		w.Header().Set("Cache-Control", "public, immutable")
 		w.Header().Set("Expires", time.Now().UTC().AddDate(1, 0, 0).Format(http.TimeFormat))
@@ -324,7 +324,7 @@ func (d *Documents) Serve(w http.ResponseWriter, r *http.Request) (bool, error) 
 	if err != nil {
 		w.Header().Del("Expires")
 	}
-	return true, err
+	return err
 }
 
 // references returns the names of the definitions to which a schema refers.

@@ -25,12 +25,12 @@ func get(d *openapi.Documents, path string, headers ...string) *httptest.Respons
 
 // serve answers errors in place of the server.
 func serve(d *openapi.Documents, w http.ResponseWriter, r *http.Request) {
-	found, err := d.Serve(w, r)
-	switch {
-	case err != nil:
-		w.WriteHeader(http.StatusNotAcceptable)
-	case !found:
+	if !d.Serves(r.URL.Path) {
 		w.WriteHeader(http.StatusNotFound)
+		return
+	}
+	if err := d.Serve(w, r); err != nil {
+		w.WriteHeader(http.StatusNotAcceptable)
 	}
 }
 

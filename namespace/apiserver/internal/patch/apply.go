@@ -1,7 +1,6 @@
 package patch
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -18,7 +17,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
 )
 
-// apply is server-side apply: the manager states all that it wants, and owns it.
+// apply is server-side apply: the patch contains all fields that the manager owns.
 func (p *Patcher) apply(k kinds.Kind, subresource string, current *registry.Object, r Request) (registry.Object, []string, error) {
 	if r.FieldManager == "" {
 		return registry.Object{}, nil, invalidOption("fieldManager", namespace.FieldRequired, "Required value: is required for apply patch")
@@ -29,7 +28,7 @@ func (p *Patcher) apply(k kinds.Kind, subresource string, current *registry.Obje
 	var live registry.Object
 	if current != nil {
 		live = *current
-		if !sane(live.ManagedFields) { // then they cannot be read: begin anew
+		if !sane(live.ManagedFields) { // unreadable: start over
 			live.ManagedFields = nil
 		}
 	} else if subresource != "" {
@@ -70,7 +69,7 @@ func (p *Patcher) apply(k kinds.Kind, subresource string, current *registry.Obje
 	return next, warnings, nil
 }
 
-// applied reads what is applied, and refuses what cannot be said there.
+// applied decodes and validates a patch of server-side apply.
 func (p *Patcher) applied(k kinds.Kind, live registry.Object, body []byte) (*unstructured.Unstructured, error) {
 	data, err := codec.Document(body)
 	if err != nil {
@@ -109,7 +108,7 @@ func (p *Patcher) applied(k kinds.Kind, live registry.Object, body []byte) (*uns
 	return patch, nil
 }
 
-// decode returns the outcome of an apply as the codec reads it.
+// decode converts the result of an apply.
 func (p *Patcher) decode(k kinds.Kind, live registry.Object, o runtime.Object, r Request) (registry.Object, []string, error) {
 	u, ok := o.(*unstructured.Unstructured)
 	if !ok {
@@ -119,17 +118,6 @@ func (p *Patcher) decode(k kinds.Kind, live registry.Object, o runtime.Object, r
 	data, err := format(u.Object)
 	if err != nil {
 		return registry.Object{}, nil, refusal(k, name, err)
-	}
-	if !k.BuiltIn() { // built-in ones have no such numbers
-		document := r.Body
-		if !json.Valid(document) { // YAML has rounded its numbers itself
-			if document, err = codec.Document(document); err != nil {
-				return registry.Object{}, nil, refusal(k, name, err)
-			}
-		}
-		if data, err = exact(k, live, document, data); err != nil {
-			return registry.Object{}, nil, err
-		}
 	}
 	if len(data) > registry.MaxObject {
 		return registry.Object{}, nil, tooLarge(k, name, fmt.Sprintf("the object has %d bytes, at most %d are allowed", len(data), registry.MaxObject))
@@ -141,7 +129,7 @@ func (p *Patcher) decode(k kinds.Kind, live registry.Object, o runtime.Object, r
 	return next, warnings, err
 }
 
-// applyError is what is wrong with an apply. Conflicts have their Status already.
+// applyError returns the error of a failed apply. Conflicts have a Status.
 func applyError(k kinds.Kind, name string, err error) error {
 	var status apierrors.APIStatus
 	if errors.As(err, &status) {

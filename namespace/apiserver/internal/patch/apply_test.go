@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/internal/codec"
@@ -41,8 +42,8 @@ func newBench(t *testing.T, k kinds.Kind, stored string) *bench {
 func (b *bench) try(manager, body string, force bool) error {
 	b.t.Helper()
 	b.now = b.now.Add(time.Minute)
-	next, _, err := b.p.Apply(b.t.Context(), b.kind, "", b.current, patch.Request{
-		ContentType: applyPatch, Body: []byte(body), FieldManager: manager, Force: force, Now: b.now,
+	next, _, err := b.p.Apply(b.kind, "", b.current, patch.Request{
+		Type: applyPatch, Body: []byte(body), FieldManager: manager, Force: force, Now: b.now,
 	})
 	if err == nil {
 		if next.UID == "" {
@@ -62,8 +63,8 @@ func (b *bench) apply(manager, body string) {
 func (b *bench) other(manager, contentType, body string) {
 	b.t.Helper()
 	b.now = b.now.Add(time.Minute)
-	next, _, err := b.p.Apply(b.t.Context(), b.kind, "", b.current, patch.Request{
-		ContentType: contentType, Body: []byte(body), FieldManager: manager, Now: b.now,
+	next, _, err := b.p.Apply(b.kind, "", b.current, patch.Request{
+		Type: types.PatchType(contentType), Body: []byte(body), FieldManager: manager, Now: b.now,
 	})
 	require.NoError(b.t, err)
 	b.current = &next
@@ -240,8 +241,8 @@ func TestFromClientSideApply(t *testing.T) {
 func TestApplyOfStatus(t *testing.T) {
 	b := newBench(t, widgets(), widget)
 	apply := func(sub, body string) registry.Object {
-		next, _, err := b.p.Apply(t.Context(), widgets(), sub, b.current, patch.Request{
-			ContentType: applyPatch, Body: []byte(body), FieldManager: "m", Force: true, Now: noon,
+		next, _, err := b.p.Apply(widgets(), sub, b.current, patch.Request{
+			Type: applyPatch, Body: []byte(body), FieldManager: "m", Force: true, Now: noon,
 		})
 		require.NoError(t, err)
 		return next

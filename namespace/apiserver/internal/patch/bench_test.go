@@ -11,8 +11,8 @@ import (
 func BenchmarkApply(b *testing.B) {
 	p := newPatcher(b)
 	plain := object(b, configMap)
-	apply := patch.Request{ContentType: applyPatch, Body: []byte(cm("{k: v, l: w}")), FieldManager: "m", Now: noon}
-	tracked, _, err := p.Apply(b.Context(), kinds.ConfigMaps(), "", &plain, apply)
+	apply := patch.Request{Type: applyPatch, Body: []byte(cm("{k: v, l: w}")), FieldManager: "m", Now: noon}
+	tracked, _, err := p.Apply(kinds.ConfigMaps(), "", &plain, apply)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -21,16 +21,16 @@ func BenchmarkApply(b *testing.B) {
 		current registry.Object
 		request patch.Request
 	}{
-		{"json", plain, patch.Request{ContentType: jsonPatch, Body: []byte(`[{"op":"add","path":"/data/x","value":"y"}]`)}},
-		{"merge", plain, patch.Request{ContentType: mergePatch, Body: []byte(`{"data":{"x":"y"}}`)}},
-		{"strategic", plain, patch.Request{ContentType: strategic, Body: []byte(`{"data":{"x":"y"}}`)}},
-		{"merge of managed fields", tracked, patch.Request{ContentType: mergePatch, Body: []byte(`{"data":{"x":"y"}}`), FieldManager: "n"}},
+		{"json", plain, patch.Request{Type: jsonPatch, Body: []byte(`[{"op":"add","path":"/data/x","value":"y"}]`)}},
+		{"merge", plain, patch.Request{Type: mergePatch, Body: []byte(`{"data":{"x":"y"}}`)}},
+		{"strategic", plain, patch.Request{Type: strategic, Body: []byte(`{"data":{"x":"y"}}`)}},
+		{"merge of managed fields", tracked, patch.Request{Type: mergePatch, Body: []byte(`{"data":{"x":"y"}}`), FieldManager: "n"}},
 		{"apply", tracked, apply},
 	} {
 		b.Run(bench.name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, _, err := p.Apply(b.Context(), kinds.ConfigMaps(), "", &bench.current, bench.request); err != nil {
+				if _, _, err := p.Apply(kinds.ConfigMaps(), "", &bench.current, bench.request); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/internal/patch"
@@ -24,8 +25,8 @@ func fuzz(f *testing.F, contentType string, k kinds.Kind, stored string) {
 		}
 		before, err := json.Marshal(current)
 		require.NoError(t, err)
-		request := patch.Request{ContentType: contentType, Body: body, FieldManager: "n", Now: noon}
-		got, _, err := p.Apply(t.Context(), k, "", &current, request)
+		request := patch.Request{Type: types.PatchType(contentType), Body: body, FieldManager: "n", Now: noon}
+		got, _, err := p.Apply(k, "", &current, request)
 		after, errAfter := json.Marshal(current)
 		require.NoError(t, errAfter)
 		require.Equal(t, string(before), string(after), "the current object was changed")

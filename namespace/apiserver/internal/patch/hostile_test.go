@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/internal/patch"
@@ -91,8 +92,8 @@ func TestHostilePatches(t *testing.T) {
 			current.ManagedFields = []namespace.ManagedFieldsEntry{entry}
 		}
 		contentType := []string{mergePatch, strategic, applyPatch}[r.IntN(3)]
-		_, _, err = p.Apply(t.Context(), k, "", &current, patch.Request{
-			ContentType: contentType, Body: body, FieldManager: "n", Force: contentType == applyPatch && r.IntN(2) == 0, Now: noon,
+		_, _, err = p.Apply(k, "", &current, patch.Request{
+			Type: types.PatchType(contentType), Body: body, FieldManager: "n", Force: contentType == applyPatch && r.IntN(2) == 0, Now: noon,
 		})
 		var refusal *namespace.Error
 		var status apierrors.APIStatus

@@ -14,7 +14,7 @@ import (
 // Bounds of JSON patches.
 const (
 	maxOperations = 10_000
-	maxCopied     = registry.MaxObject // bytes that all copy operations together may copy
+	maxCopied     = registry.MaxObject // bytes for all copy operations
 )
 
 var (
@@ -67,8 +67,7 @@ func jsonPatch(doc, body []byte) ([]byte, error) {
 	return out, nil
 }
 
-// decoded returns operations as the library has them. It gets them without what
-// confuses it: repeated fields, and blanks.
+// decoded converts operations for the library, without duplicate fields and blanks.
 func decoded(list []operation) (patch jsonpatch.Patch, err error) {
 	fields := make([]map[string]any, len(list))
 	for i := range list {
@@ -85,14 +84,14 @@ func decoded(list []operation) (patch jsonpatch.Patch, err error) {
 	return patch, err
 }
 
-// operation is one step of a patch.
+// operation is a step of a patch.
 type operation struct {
 	fields     map[string]any
 	kind       string
 	path, from []string
 }
 
-// parseOperations reads a patch, and refuses what the library would misunderstand.
+// parseOperations decodes a patch and rejects operations that the library misunderstands.
 func parseOperations(body []byte) ([]operation, error) {
 	tree, err := parse(body)
 	if err != nil {
@@ -153,8 +152,8 @@ func parseOperation(step any) (o operation, err error) {
 	return o, err
 }
 
-// addMissing makes an addition of the replacement of a field, as in Kubernetes: one
-// that is not there is added. What may be an index of a list stays as it is.
+// addMissing turns a replacement into an addition, so that a missing field is added as in
+// Kubernetes. It does not change a path that may end in the index of a list.
 func (o *operation) addMissing() {
 	if o.kind != "replace" || len(o.path) == 0 {
 		return
@@ -165,7 +164,7 @@ func (o *operation) addMissing() {
 	}
 }
 
-// pointer splits a JSON pointer (RFC 6901). Escapes stay: only the number of names
+// pointer splits a JSON pointer (RFC 6901). It keeps escapes, since only the number of names
 // matters.
 func pointer(s string) ([]string, error) {
 	if s == "" {
@@ -175,7 +174,7 @@ func pointer(s string) ([]string, error) {
 		return nil, fmt.Errorf("the path %.100q does not begin with a slash", s)
 	}
 	if strings.Contains(s+"/", "//") {
-		return nil, errNoName // the library would look into the document as it was at first
+		return nil, errNoName // the library would read the unpatched document
 	}
 	if strings.Count(s, "/") > maxDepth+1 {
 		return nil, errDepth
@@ -183,9 +182,9 @@ func pointer(s string) ([]string, error) {
 	return strings.Split(s[1:], "/"), nil
 }
 
-// affordable refuses what the library would take too long for, or nest too deeply.
-// It does not know what the operations find, so it counts the worst: each at the
-// widest container, which grows by one item each time.
+// affordable rejects operations that would take the library too long or nest too deeply. It
+// assumes the worst case: every operation on the widest container, which grows by an item each
+// time.
 func affordable(doc any, list []operation, size int) error {
 	all := measure(doc)
 	longest, tests, copies := 0, 0, false

@@ -2,9 +2,11 @@ package patch
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -22,10 +24,10 @@ import (
 	"github.com/nslifecycle/nslifecycle/phase"
 )
 
-// preserve lets a schema, and all in it, have unknown fields.
+// preserve allows unknown fields in a schema.
 const preserve = "x-kubernetes-preserve-unknown-fields"
 
-// manage makes the field managers of all kinds.
+// manage creates the field managers of all kinds.
 func (p *Patcher) manage(list []kinds.Kind, d *openapi.Documents) error {
 	if !slices.ContainsFunc(list, isNamespaces) {
 		list = append(slices.Clone(list), kinds.Namespaces())
@@ -35,7 +37,7 @@ func (p *Patcher) manage(list []kinds.Kind, d *openapi.Documents) error {
 	if p.strict, err = managedfields.NewTypeConverter(schemas, false); err != nil {
 		return fmt.Errorf("the kinds cannot have managed fields: %w", err)
 	}
-	// What is stored may have been valid under an earlier schema.
+	// A stored object may have been valid under an earlier schema.
 	stored := p.strict
 	if lenient, some := leniently(schemas, list, d); some {
 		if stored, err = managedfields.NewTypeConverter(lenient, false); err != nil {
@@ -55,6 +57,7 @@ func (p *Patcher) manage(list []kinds.Kind, d *openapi.Documents) error {
 	return nil
 }
 
+// leniently returns the schemas with unknown fields allowed in those of the host, if any.
 func leniently(schemas map[string]*spec.Schema, list []kinds.Kind, d *openapi.Documents) (map[string]*spec.Schema, bool) {
 	out, some := maps.Clone(schemas), false
 	for _, k := range list {
@@ -72,8 +75,8 @@ func leniently(schemas map[string]*spec.Schema, list []kinds.Kind, d *openapi.Do
 
 func isNamespaces(k kinds.Kind) bool { return k.Group == "" && k.Resource == namespace.Resource }
 
-// ownership returns the endpoints of a kind, and what can be owned through each:
-// what a request there cannot change is nobody's by it.
+// ownership returns, for each endpoint of a kind, the fields that a manager can own through
+// it: those that a request to it can change.
 func ownership(k kinds.Kind) map[string]fieldpath.Filter {
 	status := fieldpath.NewSet(fieldpath.MakePathOrDie("status"))
 	finalizers := fieldpath.NewSet(fieldpath.MakePathOrDie("spec", "finalizers"))
@@ -102,15 +105,14 @@ func newManager(k kinds.Kind, subresource string, types managedfields.TypeConver
 	return managedfields.NewDefaultCRDFieldManager(types, unversioned{}, unversioned{}, unversioned{}, gvk, gvk.GroupVersion(), subresource, filters)
 }
 
-// Updated returns updated, what live becomes by a create (live is zero), an update or
-// a patch, with its managed fields: manager owns what changed. Entries that a client
-// sends are taken over if they make sense, and one empty entry ends the tracking.
+// Updated returns updated with its managed fields: manager owns the difference to live, which
+// is zero for a create. Valid entries that the client sends are adopted, and one empty entry
+// ends the tracking.
 //
-// Tracking begins with the first server-side apply, and what was there before is
-// owned by "before-first-apply": an object that nobody ever applied has no managed
-// fields. Kubernetes tracks from the creation on, at a price that everybody pays.
-// Tracking ends when an object gets wider than server-side apply takes it: more than
-// 10,000 fields, 2,000 items in a list that is merged, or 250 managed fields.
+// Tracking begins with the first server-side apply, which assigns the existing fields to
+// "before-first-apply". Kubernetes tracks from the creation on, at a cost for every write.
+// Tracking ends when an object exceeds the bounds of server-side apply: 10,000 fields, 2,000
+// items in a merged list, or 250 managed fields.
 func (p *Patcher) Updated(k kinds.Kind, subresource string, live, updated registry.Object, manager string, now time.Time) registry.Object {
 	m := p.managers[endpointOf(k, subresource)]
 	if !sane(live.ManagedFields) {
@@ -125,7 +127,7 @@ func (p *Patcher) Updated(k kinds.Kind, subresource string, live, updated regist
 		return updated
 	}
 	entries, err := p.update(m, k, live, updated, manager)
-	if err != nil { // as Kubernetes does: better nothing than something wrong
+	if err != nil { // as in Kubernetes: none rather than wrong ones
 		updated.ManagedFields = nil
 		return updated
 	}
@@ -158,8 +160,8 @@ func (p *Patcher) update(m *managedfields.FieldManager, k kinds.Kind, live, upda
 	return entriesOf(out)
 }
 
-// sane reports whether the libraries beneath can read managed fields. What they
-// cannot they write into the log of the process, and wait.
+// sane reports whether the libraries can read managed fields. Otherwise they would write to
+// the log of the process, and wait.
 func sane(list []namespace.ManagedFieldsEntry) bool {
 	if len(list) == 0 {
 		return true
@@ -183,7 +185,7 @@ func sane(list []namespace.ManagedFieldsEntry) bool {
 	return guarded(func() error { return managedfields.ValidateManagedFields(entries) }) == nil
 }
 
-// isReset reports whether a client wants no managed fields.
+// isReset reports whether a client ends the tracking.
 func isReset(list []namespace.ManagedFieldsEntry) bool {
 	if list == nil || len(list) > 1 {
 		return false
@@ -191,7 +193,7 @@ func isReset(list []namespace.ManagedFieldsEntry) bool {
 	return len(list) == 0 || list[0].Manager == "" && list[0].Operation == "" && list[0].APIVersion == "" && len(list[0].FieldsV1) == 0
 }
 
-// untyped returns an object as the libraries of Kubernetes take it.
+// untyped converts an object for the libraries of Kubernetes.
 func untyped(k kinds.Kind, o registry.Object) (*unstructured.Unstructured, error) {
 	o.Kind, o.APIVersion = k.Kind, k.APIVersion()
 	data, err := encode(o)
@@ -216,9 +218,8 @@ func entriesOf(o runtime.Object) ([]namespace.ManagedFieldsEntry, error) {
 	return out, json.Unmarshal(data, &out)
 }
 
-// stamped returns the entries with the time of the request in all that are new or
-// changed; entries that only have another time are as they were. When nothing else of
-// the object changes either, neither do they.
+// stamped returns entries with the time of the request in each new or changed one. If nothing
+// changes, it returns the live entries.
 func stamped(live, updated registry.Object, entries []namespace.ManagedFieldsEntry, now time.Time) []namespace.ManagedFieldsEntry {
 	same := unchanged(live, updated) && len(live.ManagedFields) == len(entries)
 	for i := range entries {
@@ -239,13 +240,13 @@ func stamped(live, updated registry.Object, entries []namespace.ManagedFieldsEnt
 	return entries
 }
 
-// sameEntry compares entries apart from their time.
+// sameEntry compares entries without their times.
 func sameEntry(a, b namespace.ManagedFieldsEntry) bool {
 	return a.Manager == b.Manager && a.Operation == b.Operation && a.APIVersion == b.APIVersion &&
 		a.FieldsType == b.FieldsType && a.Subresource == b.Subresource && string(a.FieldsV1) == string(b.FieldsV1)
 }
 
-// unchanged compares objects apart from their managed fields.
+// unchanged compares objects without their managed fields.
 func unchanged(a, b registry.Object) bool {
 	a.ManagedFields, b.ManagedFields = nil, nil
 	x, errX := json.Marshal(a.Meta)
@@ -254,8 +255,8 @@ func unchanged(a, b registry.Object) bool {
 		maps.EqualFunc(a.Fields, b.Fields, func(x, y json.RawMessage) bool { return string(x) == string(y) })
 }
 
-// unversioned is what field managers need to know of versions: there is one of each
-// kind, without defaults.
+// unversioned implements the conversions of field managers for kinds with one version and
+// without defaults.
 type unversioned struct{}
 
 func (unversioned) Default(runtime.Object) {}
@@ -267,11 +268,11 @@ func (unversioned) New(kind schema.GroupVersionKind) (runtime.Object, error) {
 }
 
 func (unversioned) Convert(_, _, _ any) error {
-	return fmt.Errorf("there is one version of each kind: nothing is converted")
+	return errors.New("kinds have one version: there are no conversions")
 }
 
-// ConvertToVersion returns in if it has the version. Entries of managed fields for
-// others, which a client may send, are dropped by this very error.
+// ConvertToVersion returns in if it has the version. The error makes the manager drop entries
+// for other versions, which a client may send.
 func (unversioned) ConvertToVersion(in runtime.Object, target runtime.GroupVersioner) (runtime.Object, error) {
 	has := in.GetObjectKind().GroupVersionKind()
 	if want, ok := target.KindForGroupVersionKinds([]schema.GroupVersionKind{has}); ok && want == has {
@@ -282,4 +283,158 @@ func (unversioned) ConvertToVersion(in runtime.Object, target runtime.GroupVersi
 
 func (unversioned) ConvertFieldLabel(_ schema.GroupVersionKind, label, value string) (string, string, error) {
 	return label, value, nil
+}
+
+// Bounds of objects with managed fields. The libraries keep fields and the items of merged
+// lists in sorted slices, so that their effort grows with the square of the number.
+const (
+	maxOwned   = 10_000 // fields, and items of merged lists, in an object
+	maxMerged  = 2_000  // items of one merged list
+	maxEntries = 250    // managed fields, each of which is compared with every change
+)
+
+// lastApplied is an annotation with a whole object, which the libraries read as well.
+const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
+
+// errWide is the error for an object beyond the bounds.
+type errWide struct{ field, what string }
+
+func (e *errWide) Error() string {
+	return fmt.Sprintf("%s has more %s: change it by another patch", e.field, e.what)
+}
+
+// ownable rejects an object beyond the bounds.
+func (p *Patcher) ownable(k kinds.Kind, object map[string]any) error {
+	c := counter{schemas: p.schemas}
+	root := p.schemas[p.documents.Definition(k)]
+	if err := c.count(object, root, ""); err != nil {
+		return err
+	}
+	meta, _ := object["metadata"].(map[string]any)
+	annotations, _ := meta["annotations"].(map[string]any)
+	text, _ := annotations[lastApplied].(string)
+	if applied, err := numbered([]byte(text)); err == nil {
+		c.seen = 0
+		return c.count(applied, root, "metadata.annotations["+lastApplied+"]")
+	}
+	return nil
+}
+
+// counter counts the parts of an object that can have different owners.
+type counter struct {
+	schemas map[string]*spec.Schema
+	seen    int
+}
+
+func (c *counter) count(value any, s *spec.Schema, at string) error {
+	s = c.resolve(s)
+	switch value := value.(type) {
+	case map[string]any:
+		if err := c.add(len(value), at); err != nil {
+			return err
+		}
+		for _, name := range slices.Sorted(maps.Keys(value)) {
+			if err := c.count(value[name], fieldSchema(s, name), within(at, "."+name)); err != nil {
+				return err
+			}
+		}
+	case []any:
+		if !merged(s) {
+			return nil // the list has one owner
+		}
+		if len(value) > maxMerged {
+			return &errWide{clip(at), fmt.Sprintf("than %d items", maxMerged)}
+		}
+		if err := c.add(len(value), at); err != nil {
+			return err
+		}
+		for i, item := range value {
+			if err := c.count(item, itemSchema(s), within(at, fmt.Sprintf("[%d]", i))); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// within returns the path of a part, shortened.
+func within(at, part string) string {
+	if len(at) > 500 {
+		return at
+	}
+	return strings.TrimPrefix(at+part, ".")
+}
+
+func (c *counter) add(n int, at string) error {
+	if c.seen += n; c.seen <= maxOwned {
+		return nil
+	}
+	if at == "" {
+		at = "the object"
+	}
+	return &errWide{clip(at), fmt.Sprintf("fields than there may be with managed fields: %d in the whole object", maxOwned)}
+}
+
+// resolve follows references.
+func (c *counter) resolve(s *spec.Schema) *spec.Schema {
+	for range maxDepth {
+		if s == nil {
+			return nil
+		}
+		ref := s.Ref.String()
+		if ref == "" && len(s.AllOf) == 1 {
+			ref = s.AllOf[0].Ref.String()
+		}
+		if ref == "" {
+			return s
+		}
+		s = c.schemas[ref[strings.LastIndex(ref, "/")+1:]]
+	}
+	return nil
+}
+
+// merged reports whether the items of a list can have different owners.
+func merged(s *spec.Schema) bool {
+	if s == nil {
+		return false
+	}
+	if kind, ok := s.Extensions.GetString("x-kubernetes-list-type"); ok {
+		return kind != "atomic"
+	}
+	strategy, _ := s.Extensions.GetString("x-kubernetes-patch-strategy")
+	return strings.Contains(strategy, "merge")
+}
+
+func fieldSchema(s *spec.Schema, name string) *spec.Schema {
+	if s == nil {
+		return nil
+	}
+	if field, ok := s.Properties[name]; ok {
+		return &field
+	}
+	if s.AdditionalProperties != nil {
+		return s.AdditionalProperties.Schema
+	}
+	return nil
+}
+
+func itemSchema(s *spec.Schema) *spec.Schema {
+	if s.Items == nil {
+		return nil
+	}
+	return s.Items.Schema
+}
+
+// few reports whether managed fields are within the bounds.
+func few(list []namespace.ManagedFieldsEntry) bool {
+	if len(list) > maxEntries {
+		return false
+	}
+	for _, e := range list {
+		tree, err := parse(e.FieldsV1)
+		if err != nil || (&counter{}).count(tree, nil, "") != nil {
+			return false
+		}
+	}
+	return true
 }

@@ -1,25 +1,22 @@
-// Package patch changes objects as the PATCH requests of Kubernetes ask for: by JSON
-// patches, merge patches, strategic merge patches and server-side apply.
+// Package patch applies the PATCH requests of Kubernetes: JSON patches, merge patches,
+// strategic merge patches and server-side apply.
 //
-// JSON patches are applied by evanphx/json-patch, of which Kubernetes has an older
-// version, strategic merge patches and server-side apply by apimachinery.
-// What is here are the bounds, and what keeps a hostile request from those libraries:
-// they are given documents and patches in one form, without blanks and repeated
-// fields; paths that json-patch misunderstands (the whole document as a source, names
-// that are empty) are refused; and a panic is a refusal.
+// Libraries do most of the work: evanphx/json-patch applies JSON patches, apimachinery
+// strategic merge patches and server-side apply. This package bounds their effort and keeps
+// hostile requests from them. They get documents and patches without blanks and duplicate
+// fields; paths that json-patch misunderstands (the whole document as a source, empty names)
+// are rejected; and a panic becomes an error.
 //
-// Where the two versions of json-patch differ, Kubernetes is followed: replacing a
-// field that is not there adds it, which clients rely on (but not one whose name could
-// be an index of a list: only Kubernetes adds that). The rest is as json-patch has it,
-// in both versions: negative indices count from the end, a test compares numbers as
-// they are written, and a merge patch drops null fields of objects in lists too.
+// As in Kubernetes, replacing a missing field adds it, except where its name could be an index
+// of a list. Negative indices count from the end, a test compares numbers as they are written,
+// a merge patch drops null fields of objects in lists, and server-side apply reads numbers as
+// int64 or float64.
 package patch
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"mime"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -34,74 +31,64 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/internal/openapi"
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/kinds"
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
+	"github.com/nslifecycle/nslifecycle/phase"
+	"github.com/nslifecycle/nslifecycle/store"
 )
 
-// Patcher applies patches. Make one with [New]. It is safe for concurrent use.
+// Patcher applies patches. Use [New] to create one. It is safe for concurrent use.
 type Patcher struct {
 	codec    *codec.Codec
-	strict   managedfields.TypeConverter // of what is applied: knows every field
+	strict   managedfields.TypeConverter // for patches: rejects unknown fields
 	managers map[endpoint]*managedfields.FieldManager
 
 	documents *openapi.Documents
-	schemas   map[string]*spec.Schema // of documents
+	schemas   map[string]*spec.Schema // from documents
 }
 
-// endpoint is where a change arrives.
+// endpoint identifies a kind and a sub-resource.
 type endpoint struct{ group, version, kind, subresource string }
 
 func endpointOf(k kinds.Kind, subresource string) endpoint {
 	return endpoint{k.Group, k.Version, k.Kind, subresource}
 }
 
-// New returns a Patcher for the kinds that d describes: those of list, and
-// namespaces.
+// New returns a Patcher for the kinds of list and for namespaces, which d describes.
 func New(list []kinds.Kind, c *codec.Codec, d *openapi.Documents) (*Patcher, error) {
-	if c == nil || d == nil {
-		return nil, &namespace.Error{Kind: namespace.ErrInvalid, Message: "a Patcher needs a codec and the descriptions of the kinds"}
-	}
 	p := &Patcher{codec: c, documents: d, schemas: d.Schemas()}
 	return p, p.manage(list, d)
 }
 
 // Request is a patch.
 type Request struct {
-	ContentType     string // of Body; parameters are ignored
+	Type            types.PatchType
 	Body            []byte
-	FieldManager    string                // who asks; required for server-side apply
-	Force           bool                  // server-side apply takes fields over from others
-	FieldValidation codec.FieldValidation // what happens to unknown fields; empty: Warn
-	Now             time.Time             // for the entries of managed fields; zero: the clock's
-	// Weigh may refuse the result of a JSON patch before it is decoded, since it can be
-	// many times larger than the object and the patch. If Weigh is nil nothing is refused.
+	FieldManager    string                // required for server-side apply
+	Force           bool                  // server-side apply takes ownership of conflicting fields
+	FieldValidation codec.FieldValidation // of unknown and duplicate fields; empty: Warn
+	Now             time.Time             // for managed fields
+	// Weigh may reject the result of a JSON patch before it is decoded, since it can be many
+	// times larger than the object and the patch. Nil rejects nothing.
 	Weigh func(outcome []byte) error
 }
 
-// Apply returns what current becomes by a patch, with warnings; current is not
-// changed. Without a current object, server-side apply creates one, and other
-// patches are [namespace.ErrNotFound].
+// Apply returns the patched object and warnings. It does not modify current. If current is
+// nil, server-side apply creates an object, and other patches fail. The errors are:
 //
-// A media type that there is not, or not for this kind, is [codec.ErrMediaType]; a
-// malformed patch or one that changes the identity of the object
-// [namespace.ErrBadRequest]; one that cannot be applied, or makes the object invalid,
-// [namespace.ErrInvalid]; one beyond the bounds has store.ErrTooLarge beneath.
-// Another uid is [namespace.ErrConflict]. Conflicts of server-side apply are a
-// StatusError of apimachinery, with one cause a field.
-func (p *Patcher) Apply(ctx context.Context, k kinds.Kind, subresource string, current *registry.Object, r Request) (registry.Object, []string, error) {
-	if err := ctx.Err(); err != nil {
-		return registry.Object{}, nil, err
-	}
+//	[codec.ErrMediaType]        a type of patch that the kind does not have
+//	[namespace.ErrNotFound]     no current object
+//	[namespace.ErrBadRequest]   a malformed patch, or one that changes the name or namespace
+//	[namespace.ErrInvalid]      a patch that cannot be applied, or makes the object invalid
+//	[namespace.ErrConflict]     another uid
+//	store.ErrTooLarge           a patch or object beyond the bounds; it is ErrInvalid as well
+//	a StatusError               conflicts of server-side apply, with one cause for each field
+func (p *Patcher) Apply(k kinds.Kind, subresource string, current *registry.Object, r Request) (registry.Object, []string, error) {
 	if p.managers[endpointOf(k, subresource)] == nil {
 		return registry.Object{}, nil, refuse(k, "", namespace.ErrNotFound, "there are no patches of %s/%s", k.Name(), subresource)
 	}
-	mediaType, _, err := mime.ParseMediaType(r.ContentType)
-	if err != nil && !errors.Is(err, mime.ErrInvalidMediaParameter) {
-		return registry.Object{}, nil, unsupported(k)
-	}
-	kind := types.PatchType(mediaType)
-	if kind == types.ApplyYAMLPatchType {
+	if r.Type == types.ApplyYAMLPatchType {
 		return p.apply(k, subresource, current, r)
 	}
-	if err := known(k, kind); err != nil {
+	if err := known(k, r.Type); err != nil {
 		return registry.Object{}, nil, err
 	}
 	if current == nil {
@@ -110,7 +97,7 @@ func (p *Patcher) Apply(ctx context.Context, k kinds.Kind, subresource string, c
 	if r.Force {
 		return registry.Object{}, nil, invalidOption("force", namespace.FieldForbidden, "Forbidden: may not be specified for non-apply patch")
 	}
-	next, warnings, err := p.merge(k, kind, *current, r)
+	next, warnings, err := p.merge(k, *current, r)
 	if err != nil {
 		return registry.Object{}, nil, err
 	}
@@ -120,14 +107,14 @@ func (p *Patcher) Apply(ctx context.Context, k kinds.Kind, subresource string, c
 	return p.Updated(k, subresource, *current, keep(*current, next), r.FieldManager, r.Now), warnings, nil
 }
 
-// merge applies any other patch than server-side apply.
-func (p *Patcher) merge(k kinds.Kind, kind types.PatchType, current registry.Object, r Request) (registry.Object, []string, error) {
+// merge applies patches other than server-side apply.
+func (p *Patcher) merge(k kinds.Kind, current registry.Object, r Request) (registry.Object, []string, error) {
 	doc, err := encode(current)
 	if err != nil {
 		return registry.Object{}, nil, err
 	}
-	patched, err := change(k, kind, doc, r.Body)
-	if err == nil && kind == types.JSONPatchType {
+	patched, err := change(k, r.Type, doc, r.Body)
+	if err == nil && r.Type == types.JSONPatchType {
 		if r.Weigh != nil && len(patched) <= registry.MaxObject {
 			if err := r.Weigh(patched); err != nil {
 				return registry.Object{}, nil, err
@@ -141,12 +128,12 @@ func (p *Patcher) merge(k kinds.Kind, kind types.PatchType, current registry.Obj
 	if len(patched) > registry.MaxObject {
 		return registry.Object{}, nil, tooLarge(k, current.Name, fmt.Sprintf("the patched object has %d bytes, at most %d are allowed", len(patched), registry.MaxObject))
 	}
-	repeated := duplicates(kind, r)
+	repeated := duplicates(r)
 	if len(repeated) > 0 && r.FieldValidation == codec.Strict {
 		return registry.Object{}, nil, unfit(k, current.Name, r.Body, "strict decoding error: "+strings.Join(repeated, ", "))
 	}
 	next, warnings, err := p.codec.Decode(k, "application/json", patched, r.FieldValidation)
-	if errors.Is(err, namespace.ErrBadRequest) { // the request can be read, but what it leads to cannot
+	if errors.Is(err, namespace.ErrBadRequest) { // the patch is well-formed, but its result is not
 		return registry.Object{}, nil, unfit(k, current.Name, r.Body, err.Error())
 	}
 	return next, append(repeated, warnings...), err
@@ -163,7 +150,7 @@ func change(k kinds.Kind, kind types.PatchType, doc, body []byte) ([]byte, error
 	return jsonPatch(doc, body)
 }
 
-// known refuses media types of patches that there are not.
+// known rejects types of patches that a kind does not have.
 func known(k kinds.Kind, kind types.PatchType) error {
 	switch kind {
 	case types.JSONPatchType, types.MergePatchType:
@@ -184,15 +171,15 @@ func unsupported(k kinds.Kind) error {
 	return refuse(k, "", codec.ErrMediaType, "the body of the request was in an unknown format - accepted media types include: %s", strings.Join(list, ", "))
 }
 
-// duplicates returns what is said of fields that a patch has twice.
-func duplicates(kind types.PatchType, r Request) []string {
-	if r.FieldValidation == codec.Ignore || kind == types.JSONPatchType {
+// duplicates returns a warning for each duplicate field of a patch.
+func duplicates(r Request) []string {
+	if r.FieldValidation == codec.Ignore || r.Type == types.JSONPatchType {
 		return nil
 	}
 	var patch map[string]any
 	strict, err := kjson.UnmarshalStrict(r.Body, &patch, kjson.DisallowDuplicateFields)
 	if err != nil {
-		return nil // it could be read before
+		return nil // it was decoded before
 	}
 	var out []string
 	for _, s := range strict {
@@ -218,8 +205,8 @@ func identical(k kinds.Kind, current, next registry.Object) error {
 	return nil
 }
 
-// keep puts back what no patch changes, and the bytes of fields that a patch only
-// wrote in another way, so that a change of nothing is none.
+// keep restores the metadata that no patch changes, and the bytes of unchanged fields, so that
+// a patch without effect does not create a new version.
 func keep(current, next registry.Object) registry.Object {
 	next.SelfLink, next.UID, next.Generation = current.SelfLink, current.UID, current.Generation
 	next.CreationTimestamp, next.DeletionTimestamp = current.CreationTimestamp, current.DeletionTimestamp
@@ -231,9 +218,71 @@ func keep(current, next registry.Object) registry.Object {
 		}
 		a, errA := parse(before)
 		b, errB := parse(value)
-		if errA == nil && errB == nil && equal(a, b, 0) {
+		if errA == nil && errB == nil && reflect.DeepEqual(a, b) {
 			next.Fields[name] = slices.Clone(before)
 		}
 	}
 	return next
+}
+
+func refuse(k kinds.Kind, name string, kind error, format string, args ...any) *namespace.Error {
+	return &namespace.Error{Kind: kind, Resource: k.Name().String(), Name: name, Message: fmt.Sprintf(format, args...)}
+}
+
+// refusal returns the error for a patch that could not be applied.
+func refusal(k kinds.Kind, name string, err error) error {
+	var e *namespace.Error
+	var operations errOperations
+	switch {
+	case errors.As(err, &operations), errors.Is(err, errCopies), errors.Is(err, errEffort), errors.Is(err, errMatches):
+		return tooLarge(k, name, strings.TrimPrefix(err.Error(), errUnmergeable.Error()+"\n"))
+	case errors.Is(err, errUnmergeable), errors.Is(err, errDepth), errors.Is(err, errWhole), errors.Is(err, errNoName):
+		why := clip(strings.ReplaceAll(strings.TrimPrefix(err.Error(), errUnmergeable.Error()+"\n"), "\n", ": "))
+		e = refuse(k, name, namespace.ErrInvalid, "the server rejected our request due to an error in our request: %s", why)
+		// kubectl shows only the causes.
+		e.Causes = []namespace.Violation{{Type: namespace.FieldInvalid, Field: "patch", Message: why}}
+	default:
+		e = refuse(k, name, namespace.ErrBadRequest, "the patch is malformed: %s", clip(err.Error()))
+	}
+	e.Err = err
+	return e
+}
+
+func tooLarge(k kinds.Kind, name, message string) error {
+	e := refuse(k, name, namespace.ErrInvalid, "%s", message)
+	e.Err = store.ErrTooLarge
+	return e
+}
+
+// unfit returns the error for a patch that makes an object invalid.
+func unfit(k kinds.Kind, name string, value []byte, why string) error {
+	return namespace.Invalid(qualified(k), k.Name().String(), name, []namespace.Violation{{
+		Type: namespace.FieldInvalid, Field: "patch", Message: fmt.Sprintf("Invalid value: %q: %s", clip(string(value)), why),
+	}})
+}
+
+func qualified(k kinds.Kind) string {
+	if k.Group == "" {
+		return k.Kind
+	}
+	return k.Kind + "." + k.Group
+}
+
+// invalidOption returns the error for a parameter of the request.
+func invalidOption(field, kind, message string) error {
+	return namespace.Invalid("PatchOptions.meta.k8s.io", "", "", []namespace.Violation{{Type: kind, Field: field, Message: message}})
+}
+
+// clip returns the beginning of a long text.
+func clip(s string) string { return phase.Truncate(s, 500) }
+
+// guarded converts a panic in f to an error. The libraries panic on some hostile patches, for
+// example on list items whose keys are not comparable, and on nulls in lists.
+func guarded(f func() error) (err error) {
+	defer func() {
+		if fault := recover(); fault != nil {
+			err = errors.Join(errUnmergeable, fmt.Errorf("%v", fault))
+		}
+	}()
+	return f()
 }

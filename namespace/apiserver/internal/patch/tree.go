@@ -6,21 +6,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
-	"slices"
 	"unicode/utf8"
 )
 
 // A tree is a decoded JSON value: nil, bool, json.Number, string, []any or
 // map[string]any. Numbers stay as they were written.
 
-// maxDepth is how deeply values may be nested, in patches and in what becomes of
-// them.
+// maxDepth bounds the nesting of patches and patched objects.
 const maxDepth = 500
 
-// Bounds of the effort that a patch may cost the library, which goes through the
-// whole of an object for one field of it, and reads a document once more for each
-// level of a path, and for each test.
+// Bounds of the effort of the library. It iterates over a whole object for one field, and
+// parses the document again for each level of a path and for each test.
 const (
 	maxSteps   = 100_000_000 // items and fields
 	maxScanned = 100_000_000 // bytes
@@ -78,8 +74,7 @@ func canonical(data []byte) ([]byte, error) {
 	return format(tree)
 }
 
-// extent is how deeply a tree is nested, and how many items or fields the widest of
-// its lists and objects has.
+// extent is the nesting of a tree and the size of its largest list or object.
 type extent struct{ depth, width int }
 
 func measure(tree any) extent {
@@ -108,28 +103,4 @@ func checkDepth(tree any) error {
 		return errDepth
 	}
 	return nil
-}
-
-// equal reports whether two trees are the same JSON value: numbers by their value,
-// objects whatever the order of their fields.
-func equal(a, b any, depth int) bool {
-	if depth > maxDepth {
-		return false
-	}
-	switch a := a.(type) {
-	case []any:
-		b, ok := b.([]any)
-		return ok && slices.EqualFunc(a, b, func(x, y any) bool { return equal(x, y, depth+1) })
-	case map[string]any:
-		b, ok := b.(map[string]any)
-		return ok && maps.EqualFunc(a, b, func(x, y any) bool { return equal(x, y, depth+1) })
-	case json.Number:
-		b, ok := b.(json.Number)
-		return ok && decimal(a) == decimal(b)
-	}
-	switch b.(type) {
-	case []any, map[string]any, json.Number: // never compare these with ==
-		return false
-	}
-	return a == b
 }

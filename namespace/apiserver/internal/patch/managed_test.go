@@ -36,7 +36,7 @@ func TestBoundsOfStrategicMerges(t *testing.T) {
 			`{"metadata":{"$deleteFromPrimitiveList/finalizers":` + items(n, `"a/%d"`) + `}}`,
 		} {
 			current := object(t, stored)
-			_, _, err := p.Apply(t.Context(), kinds.ServiceAccounts(), "", &current, patch.Request{ContentType: strategic, Body: []byte(body), Now: noon})
+			_, _, err := p.Apply(kinds.ServiceAccounts(), "", &current, patch.Request{Type: strategic, Body: []byte(body), Now: noon})
 			if ok {
 				require.NoError(t, err)
 				continue
@@ -72,8 +72,8 @@ func TestBoundsOfApply(t *testing.T) {
 					stored, body = whole, cm(`{k: v}`)
 				}
 				current := object(t, stored)
-				_, _, err := p.Apply(t.Context(), k, "", &current, patch.Request{
-					ContentType: applyPatch, Body: []byte(strings.Replace(body, `,"uid":"u"`, "", 1)), FieldManager: "m", Now: noon,
+				_, _, err := p.Apply(k, "", &current, patch.Request{
+					Type: applyPatch, Body: []byte(strings.Replace(body, `,"uid":"u"`, "", 1)), FieldManager: "m", Now: noon,
 				})
 				require.ErrorIs(t, err, store.ErrTooLarge)
 				require.ErrorContains(t, err, message)
@@ -85,7 +85,7 @@ func TestBoundsOfApply(t *testing.T) {
 	w := object(t, widget)
 	for n, message := range map[int]string{1_000: "", 2_001: "spec.parts has more than 2000 items"} {
 		body := `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"a"},"spec":{"parts":` + items(n, `{"name":"%d"}`) + `}}`
-		_, _, err := p.Apply(t.Context(), widgets(), "", &w, patch.Request{ContentType: applyPatch, Body: []byte(body), FieldManager: "m", Now: noon})
+		_, _, err := p.Apply(widgets(), "", &w, patch.Request{Type: applyPatch, Body: []byte(body), FieldManager: "m", Now: noon})
 		if message == "" {
 			require.NoError(t, err)
 			continue
@@ -95,7 +95,7 @@ func TestBoundsOfApply(t *testing.T) {
 	// A list that is not merged has one owner, however long it is.
 	g := object(t, gadget)
 	body := `{"apiVersion":"example.com/v1","kind":"Gadget","metadata":{"name":"a"},"spec":{"numbers":` + items(5_000, `{"a":%d}`) + `}}`
-	_, _, err := p.Apply(t.Context(), gadgets(), "", &g, patch.Request{ContentType: applyPatch, Body: []byte(body), FieldManager: "m", Now: noon})
+	_, _, err := p.Apply(gadgets(), "", &g, patch.Request{Type: applyPatch, Body: []byte(body), FieldManager: "m", Now: noon})
 	require.NoError(t, err)
 }
 
