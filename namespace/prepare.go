@@ -28,8 +28,8 @@ func PrepareCreate(n Namespace, token finalizer.Name, uid string, now time.Time)
 	return n
 }
 
-// PrepareUpdate returns the namespace to store when a client replaces old by updated:
-// spec.finalizers, status and the server's fields silently stay those of old (rules R3 and R4).
+// PrepareUpdate returns the namespace to store when a client replaces old by updated. It silently
+// restores spec.finalizers, status and the server's fields from old (rules R3 and R4).
 // If the result is [Removable], because the client removed the last finalizer from the
 // metadata, it must be removed instead of stored (rule R1).
 func PrepareUpdate(old, updated Namespace) Namespace {
@@ -57,7 +57,7 @@ func PrepareStatus(old, updated Namespace) Namespace {
 }
 
 // PrepareFinalize returns the namespace to store when a client replaces spec.finalizers of old
-// by those of updated; nothing else changes. If the result is [Removable], it must be removed
+// by spec.finalizers of updated; nothing else changes. If the result is [Removable], it must be removed
 // instead of stored (rule R1).
 func PrepareFinalize(old, updated Namespace) Namespace {
 	n := withIdentity(old, updated)

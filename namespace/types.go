@@ -9,7 +9,7 @@
 // source, by annotations. Package declare has them, and versions of ValidateCreate,
 // ValidateUpdate, ValidateDelete and MarkDeleted that apply them.
 //
-// The JSON form is that of Kubernetes v1/Namespace. DeepCopy methods copy values; no function
+// The JSON form is Kubernetes v1/Namespace. DeepCopy methods copy values; no function
 // changes or keeps its arguments, and all are safe for concurrent use.
 //
 // Comments in this library that name "the design document" and a section refer to the design

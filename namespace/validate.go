@@ -23,8 +23,8 @@ func ValidateCreate(n Namespace) error {
 	return Invalid(Kind, Resource, n.Name, vs)
 }
 
-// ValidateUpdate reports whether updated, as [PrepareUpdate] returned it, may replace old. Its
-// errors are those of [ValidateCreate].
+// ValidateUpdate reports whether updated, as [PrepareUpdate] returned it, may replace old. It
+// returns the errors of [ValidateCreate].
 func ValidateUpdate(old, updated Namespace) error {
 	if err := checkType(updated); err != nil {
 		return err
@@ -37,8 +37,8 @@ func ValidateUpdate(old, updated Namespace) error {
 	return Invalid(Kind, Resource, updated.Name, vs)
 }
 
-// ValidateStatus reports whether updated, as [PrepareStatus] returned it, may replace old. Its
-// errors are those of [ValidateCreate].
+// ValidateStatus reports whether updated, as [PrepareStatus] returned it, may replace old. It
+// returns the errors of [ValidateCreate].
 func ValidateStatus(old, updated Namespace) error {
 	if err := checkType(updated); err != nil {
 		return err
@@ -53,8 +53,8 @@ func ValidateStatus(old, updated Namespace) error {
 }
 
 // ValidateFinalize reports whether updated, as [PrepareFinalize] returned it, may replace old.
-// Finalizers may be added to a terminating namespace, for a party that registers late. Its
-// errors are those of [ValidateCreate].
+// Finalizers may be added to a terminating namespace, for a party that registers late. It returns
+// the errors of [ValidateCreate].
 func ValidateFinalize(old, updated Namespace) error {
 	if err := checkType(updated); err != nil {
 		return err

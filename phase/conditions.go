@@ -48,8 +48,8 @@ const (
 	Unknown ConditionStatus = "Unknown"
 )
 
-// The reasons of the conditions. ContentUnknown, FinalizersUnknown and ContentSeen are additions to
-// those of Kubernetes, which reports that all content is removed even if a source did not answer.
+// The reasons of the conditions. Kubernetes does not have ContentUnknown, FinalizersUnknown and
+// ContentSeen: it reports that all content is removed even if a source did not answer.
 const (
 	ReasonResourcesDiscovered       = "ResourcesDiscovered"
 	ReasonDiscoveryFailed           = "DiscoveryFailed"
@@ -86,9 +86,8 @@ func (c Condition) Equal(d Condition) bool {
 // that a status can always be written (rule R9).
 const MaxMessage = 32 << 10
 
-// Conditions returns the conditions of a namespace after a pass of one party: those of old, with
-// the party's five conditions replaced by the result of the pass (rule R9). The messages are
-// those of Kubernetes.
+// Conditions replaces a party's conditions in old, the conditions of a namespace, by the result of a
+// pass (rule R9). It uses the messages of Kubernetes.
 //
 // The five conditions stand together and in order, followed by [ContentLastSeen] if it applies,
 // in the place of the first of them in old, or at the end. Their types are qualified by qualifier

@@ -67,7 +67,7 @@ func readHold(value string) (h Hold, err error) {
 	return h, err
 }
 
-// WithHold returns n with h in place of any other hold. The errors are those of
+// WithHold returns n with h in place of any other hold. It returns the errors of
 // [Hold.Annotation].
 func WithHold(n namespace.Namespace, h Hold) (namespace.Namespace, error) {
 	key, value, err := h.Annotation()

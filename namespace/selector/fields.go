@@ -6,20 +6,18 @@ import (
 	"strings"
 )
 
-// Fields selects objects by a few of their fields. Every term must hold.
-type Fields struct{ terms []term } // those of one field beside each other, none twice
+// Fields selects objects by their fields. Every term must hold.
+type Fields struct{ terms []term } // distinct, and sorted by field
 
 type term struct {
 	field, value string
 	not          bool
 }
 
-// ParseFields reads a field selector, such as
-// "metadata.name=x,status.phase!=Active". In a value, '\', ',' and '=' are
-// escaped by '\'. An empty text selects everything. Which fields there are is
-// up to the kind of the object ([Fields.Check]). More than [MaxRequirements]
-// different terms are refused. The error is a [*namespace.Error] of kind
-// [namespace.ErrBadRequest].
+// ParseFields reads a field selector, such as "metadata.name=x,status.phase!=Active". In a value, '\',
+// ',' and '=' are escaped by '\'. An empty text selects everything. [Fields.Check] checks the names of
+// the fields. The error, also for more than [MaxRequirements] different terms, is a
+// [*namespace.Error] of kind [namespace.ErrBadRequest].
 func ParseFields(text string) (Fields, error) {
 	if err := checkText("field selector", text); err != nil {
 		return Fields{}, err
@@ -43,52 +41,51 @@ func ParseFields(text string) (Fields, error) {
 		seen[t] = true
 		f.terms = append(f.terms, t)
 	}
-	f.arrange()
+	f.sort()
 	return f, nil
 }
 
-// arrange puts the terms of one field beside each other.
-func (f Fields) arrange() {
+func (f Fields) sort() {
 	slices.SortStableFunc(f.terms, func(a, b term) int { return strings.Compare(a.field, b.field) })
 }
 
-// Matches reports whether an object is selected. The function value returns a
-// field of the object, "" when it is not set; it is asked once for each field.
+// Matches reports whether an object is selected. The function value returns a field of the object,
+// or "" if it is not set. It is called once for each field.
 func (f Fields) Matches(value func(field string) string) bool {
-	var is string
+	var v string
 	for i, t := range f.terms {
 		if i == 0 || t.field != f.terms[i-1].field {
-			is = value(t.field)
+			v = value(t.field)
 		}
-		if (is == t.value) == t.not {
+		if (v == t.value) == t.not {
 			return false
 		}
 	}
 	return true
 }
 
-// And returns a selector that demands also that a field has a value, which is taken
-// as it is. A value that no selector can have is [namespace.ErrBadRequest].
+// And returns a selector that also requires a field to have a value, which is not escaped. The error
+// is [namespace.ErrBadRequest] for invalid UTF-8 and for more than [MaxLength] bytes.
 func (f Fields) And(field, value string) (Fields, error) {
 	if err := checkText("value in a field selector", value); err != nil {
 		return Fields{}, err
 	}
-	demand := term{field: field, value: value}
-	g := Fields{append([]term{demand}, f.terms...)}
+	required := term{field: field, value: value}
+	g := Fields{append([]term{required}, f.terms...)}
 	for i, t := range f.terms {
-		if t == demand {
+		if t == required {
 			g.terms = slices.Delete(g.terms, i+1, i+2)
 			break
 		}
 	}
-	g.arrange()
+	g.sort()
 	return g, nil
 }
 
 // Empty reports whether f selects everything.
 func (f Fields) Empty() bool { return len(f.terms) == 0 }
 
-// Exactly returns the value that f demands of field, if it demands one.
+// Exactly returns the value that f requires of field, and whether f requires one.
 func (f Fields) Exactly(field string) (value string, ok bool) {
 	for _, t := range f.terms {
 		if t.field == field && !t.not {
@@ -98,7 +95,7 @@ func (f Fields) Exactly(field string) (value string, ok bool) {
 	return "", false
 }
 
-// Check refuses a selector that names a field other than the known ones.
+// Check returns [namespace.ErrBadRequest] if f names a field other than the known ones.
 func (f Fields) Check(known ...string) error {
 	for _, t := range f.terms {
 		if !slices.Contains(known, t.field) {
@@ -127,14 +124,14 @@ func (f Fields) String() string {
 
 var escaper = strings.NewReplacer(`\`, `\\`, `,`, `\,`, `=`, `\=`)
 
-// split cuts at the commas that are not escaped.
+// split splits at unescaped commas.
 func split(text string) []string {
 	var parts []string
 	start := 0
 	for i := 0; i < len(text); i++ {
 		switch text[i] {
 		case '\\':
-			i++ // what follows is taken as it is
+			i++ // skip the escaped character
 		case ',':
 			parts = append(parts, text[start:i])
 			start = i + 1

@@ -1,6 +1,8 @@
 package selector_test
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -96,14 +98,14 @@ func TestFieldsMatch(t *testing.T) {
 	}
 }
 
-func TestFieldsQuestions(t *testing.T) {
+func TestFieldsExactlyAndCheck(t *testing.T) {
 	s, err := selector.ParseFields("status.phase!=Active,metadata.name=x")
 	require.NoError(t, err)
 	value, ok := s.Exactly("metadata.name")
 	require.True(t, ok)
 	require.Equal(t, "x", value)
 	_, ok = s.Exactly("status.phase")
-	require.False(t, ok, "a refusal of a value demands none")
+	require.False(t, ok, "a != requires no value")
 	require.NoError(t, s.Check("metadata.name", "status.phase"))
 	require.EqualError(t, s.Check("metadata.name"), "field label not supported: status.phase")
 	require.ErrorIs(t, s.Check(), namespace.ErrBadRequest)
@@ -133,7 +135,7 @@ func TestBadInput(t *testing.T) {
 	}
 }
 
-// What was parsed reads back as itself and selects the same.
+// A parsed selector, printed and parsed again, is equal and selects the same.
 func FuzzLabels(f *testing.F) {
 	for _, s := range []string{"", "a=b", "a in (b,c),d", "!x,y>3", "a notin (,b)", "k/v!=1", "in in(in)"} {
 		f.Add(s, "a", "b")
@@ -153,7 +155,7 @@ func FuzzLabels(f *testing.F) {
 	})
 }
 
-// What was parsed reads back as itself and selects the same.
+// A parsed selector, printed and parsed again, is equal and selects the same.
 func FuzzFields(f *testing.F) {
 	for _, s := range []string{"", "a=b", "a!=b,c==d", `a=\,\=\\`, "a=,b!="} {
 		f.Add(s, "b")
@@ -190,5 +192,95 @@ func BenchmarkParseLabels(b *testing.B) {
 		if _, err := selector.ParseLabels("app=web,tier in (a,b),!legacy"); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// many returns n different requirements.
+func many(n int, format string) string {
+	parts := make([]string, n)
+	for i := range parts {
+		parts[i] = fmt.Sprintf(format, i)
+	}
+	return strings.Join(parts, ",")
+}
+
+func TestTooManyRequirements(t *testing.T) {
+	const most = selector.MaxRequirements
+	for _, format := range []string{"!a%d", "a!=%d"} {
+		_, err := selector.ParseLabels(many(most, format))
+		require.NoError(t, err)
+		_, err = selector.ParseLabels(many(most+1, format))
+		require.ErrorIs(t, err, namespace.ErrBadRequest)
+		require.EqualError(t, err, "the label selector has too many requirements, at most 1000 are allowed")
+	}
+	_, err := selector.ParseFields(many(most, "metadata.name!=%d"))
+	require.NoError(t, err)
+	_, err = selector.ParseFields(many(most+1, "metadata.name!=%d"))
+	require.ErrorIs(t, err, namespace.ErrBadRequest)
+	require.EqualError(t, err, "the field selector has too many requirements, at most 1000 are allowed")
+	_, err = selector.ParseLabels("a in (" + many(10*most, "%d") + ")")
+	require.NoError(t, err, "values of a set do not count")
+}
+
+func TestRepeatedRequirements(t *testing.T) {
+	repeated := func(parts ...string) string {
+		return strings.Join(slices.Repeat(parts, selector.MaxRequirements+200), ",")
+	}
+	labels, err := selector.ParseLabels(repeated("a", "b in (y,x)", "b in (x,y,x)", "!c", "d>1", "d>01"))
+	require.NoError(t, err)
+	require.Equal(t, "a,b in (x,y),!c,d>1", labels.String())
+	fields, err := selector.ParseFields(repeated("a=1", "b!=2", "a==1", "a!=3"))
+	require.NoError(t, err)
+	require.Equal(t, "a=1,a!=3,b!=2", fields.String())
+}
+
+// A host may compute fields, so Matches reads each of them once.
+func TestFieldsReadOnce(t *testing.T) {
+	f, err := selector.ParseFields("a!=1,b!=1,a!=2,b!=2,a!=3")
+	require.NoError(t, err)
+	var read []string
+	require.True(t, f.Matches(func(field string) string {
+		read = append(read, field)
+		return "x"
+	}))
+	require.Equal(t, []string{"a", "b"}, read)
+}
+
+func TestFieldsAnd(t *testing.T) {
+	f, err := selector.ParseFields("metadata.name=y,metadata.name!=z,a=1")
+	require.NoError(t, err)
+	before := f.String()
+	g, err := f.And("metadata.name", `x,=\`)
+	require.NoError(t, err)
+	require.Equal(t, `a=1,metadata.name=x\,\=\\,metadata.name=y,metadata.name!=z`, g.String())
+	require.Equal(t, before, f.String())
+	value, _ := g.Exactly("metadata.name")
+	require.Equal(t, `x,=\`, value)
+	again, err := g.And("metadata.name", "y")
+	require.NoError(t, err)
+	require.Equal(t, `a=1,metadata.name=y,metadata.name=x\,\=\\,metadata.name!=z`, again.String())
+	for _, bad := range []string{"\xff", strings.Repeat("x", selector.MaxLength+1)} {
+		_, err = f.And("metadata.name", bad)
+		require.ErrorIs(t, err, namespace.ErrBadRequest)
+	}
+}
+
+// BenchmarkLabelsMatchMany measures the most expensive selectors.
+func BenchmarkLabelsMatchMany(b *testing.B) {
+	labels := map[string]string{"a": "x"}
+	for name, text := range map[string]string{
+		"keys": many(selector.MaxRequirements, "!k%d"), "values": "a notin (" + many(10_000, "%d") + ")",
+		"repeats": strings.Repeat("a,", selector.MaxLength/2-1) + "a",
+	} {
+		b.Run(name, func(b *testing.B) {
+			s, err := selector.ParseLabels(text)
+			require.NoError(b, err)
+			b.ReportAllocs()
+			for b.Loop() {
+				if !s.Matches(labels) {
+					b.Fatal("no match")
+				}
+			}
+		})
 	}
 }

@@ -1,4 +1,3 @@
-// Package kubernetescompat proves, in its tests, that the JSON of package
-// namespace is that of Kubernetes, and that violations are told in its words. It
-// is a module of its own so that nobody else inherits what the tests need.
+// Package kubernetescompat tests that package namespace has the JSON and the validation messages of
+// Kubernetes. It is a module of its own to keep the Kubernetes modules out of the root module.
 package kubernetescompat
