@@ -1,7 +1,9 @@
 package namespace_test
 
 import (
+	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"sync"
@@ -17,7 +19,7 @@ import (
 
 type decider func(namespace.Namespace, namespace.Party, namespace.Observed, time.Time) namespace.Decision
 
-// rules are what every answer must keep; each returns what is wrong.
+// rules check a decision. Each returns the broken rule, or "".
 var rules = map[string]func(question, namespace.Decision) string{
 	"R1": func(q question, d namespace.Decision) string {
 		empty := q.ns.Finalizers.IsZero() && d.Finalizers.IsZero()
@@ -87,10 +89,10 @@ var rules = map[string]func(question, namespace.Decision) string{
 	},
 }
 
-// typesOf holds the types of the conditions of each asker.
+// typesOf has the condition types of each party.
 var typesOf = func() map[namespace.Party][5]phase.ConditionType {
 	all := map[namespace.Party][5]phase.ConditionType{}
-	for _, party := range askers {
+	for _, party := range deciders {
 		types := [5]phase.ConditionType{phase.DiscoveryFailure, phase.GroupVersionParsingFailure, phase.ContentFailure,
 			phase.ContentRemaining, phase.FinalizersRemaining}
 		if !party.Primary && party.Finalizer != finalizer.Kubernetes {
@@ -133,14 +135,13 @@ func differs[T comparable](what string, want, is T) string {
 	return fmt.Sprintf("%s is %v and should be %v", what, is, want)
 }
 
-// ask puts every stride-th question to decide and returns, for each rule, what
-// was wrong first.
+// ask passes every stride-th question to decide and returns the first failure of each rule.
 func ask(decide decider, stride int) (asked int, wrong map[string]string) {
 	wrong = map[string]string{}
-	seen := sightings()
+	seen := observations()
 	i := 0
 	for ns := range stored() {
-		for _, party := range askers {
+		for _, party := range deciders {
 			for _, s := range seen {
 				if i++; i%stride != 0 {
 					continue
@@ -176,15 +177,15 @@ func requireRule(t *testing.T, rule string) {
 	require.Empty(t, wrong[rule])
 }
 
-func TestR1_DecisionRemovesWhenNothingHoldsIt(t *testing.T)     { requireRule(t, "R1") }
-func TestR2_DecisionWritesTheDerivedPhase(t *testing.T)         { requireRule(t, "R2") }
-func TestR3_DecisionLeavesActiveAlone(t *testing.T)             { requireRule(t, "R3") }
-func TestR4_DecisionTakesItsOwnFinalizerOnly(t *testing.T)      { requireRule(t, "R4") }
-func TestR7_DecisionFinalizesOnlyWhatIsEmpty(t *testing.T)      { requireRule(t, "R7") }
-func TestR8_DecisionIgnoresOtherIncarnations(t *testing.T)      { requireRule(t, "R8") }
-func TestR9_DecisionTellsTheTruthInEveryCondition(t *testing.T) { requireRule(t, "R9") }
+func TestR1_DecisionRemovesWhenNothingHoldsIt(t *testing.T)             { requireRule(t, "R1") }
+func TestR2_DecisionWritesTheDerivedPhase(t *testing.T)                 { requireRule(t, "R2") }
+func TestR3_DecisionLeavesActiveAlone(t *testing.T)                     { requireRule(t, "R3") }
+func TestR4_DecisionTakesItsOwnFinalizerOnly(t *testing.T)              { requireRule(t, "R4") }
+func TestR7_DecisionFinalizesOnlyEmptyNamespaces(t *testing.T)          { requireRule(t, "R7") }
+func TestR8_DecisionIgnoresOtherIncarnations(t *testing.T)              { requireRule(t, "R8") }
+func TestR9_DecisionReportsTheObservationInEveryCondition(t *testing.T) { requireRule(t, "R9") }
 
-// Each rule is seen failing on a decision that breaks it.
+// Each rule detects a decision that breaks it.
 func TestDecisionRulesFindMutants(t *testing.T) {
 	t.Parallel()
 	after := func(change func(ns namespace.Namespace, party namespace.Party, d *namespace.Decision)) decider {
@@ -256,7 +257,7 @@ func TestDecisionRulesFindMutants(t *testing.T) {
 	}
 }
 
-// Decide changes nothing that it is given, and shares nothing with it.
+// Decide does not change its arguments, and its result shares nothing with them.
 func TestDecideSharesNothing(t *testing.T) {
 	t.Parallel()
 	ns := full()
@@ -272,12 +273,161 @@ func TestDecideSharesNothing(t *testing.T) {
 	}
 }
 
-// A failure that no condition would tell of is told among those of the content.
-func TestR9_UntoldFailureIsTold(t *testing.T) {
+// A failure outside of the observation is reported as a content failure.
+func TestR9_OtherFailureIsReported(t *testing.T) {
 	t.Parallel()
 	ns := namespace.MarkDeleted(namespace.PrepareCreate(namespace.Namespace{Meta: namespace.Meta{Name: "x"}}, "", "u", earlier), earlier)
 	d := namespace.Decide(ns, namespace.Party{Finalizer: finalizer.Kubernetes}, namespace.Observed{Failed: errLooks}, now)
 	require.False(t, d.Finalize)
 	require.Equal(t, "Failed to delete all resource types, 1 remaining: a look failed", d.Status.Conditions[2].Message)
 	require.True(t, strings.HasPrefix(d.Status.Conditions[3].Message, "No remaining resources were seen, but "))
+}
+
+// The inputs of Decide: every small stored namespace, party and observation.
+
+var (
+	now      = time.Date(2026, 5, 6, 7, 8, 9, 0, time.UTC)
+	earlier  = now.Add(-time.Hour)
+	three    = []finalizer.Name{finalizer.Kubernetes, "openshift.com/origin", "example.com/agent"}
+	errLooks = errors.New("a look failed")
+)
+
+// sequences yields every ordered subset of names.
+func sequences(names []finalizer.Name) []finalizer.Set {
+	all := []finalizer.Set{{}}
+	for at := 0; at < len(all); at++ {
+		for _, n := range names {
+			if !all[at].Has(n) {
+				all = append(all, all[at].With(n))
+			}
+		}
+	}
+	return all
+}
+
+// stored yields namespaces with finalizers of both kinds, in both phases, with earlier conditions, and
+// with a wrong status.phase.
+func stored() iter.Seq[namespace.Namespace] {
+	foreign := phase.Condition{Type: "example.com/Foreign", Status: phase.True, LastTransitionTime: phase.At(earlier)}
+	failing := phase.Observation{Content: []error{errLooks}, Remaining: []phase.Remaining{{Resource: "pods", Count: 3}}}
+	previous := [][]phase.Condition{
+		nil,
+		append([]phase.Condition{foreign}, phase.Conditions(nil, phase.Observation{}, "", earlier)...),
+		phase.Conditions(phase.Conditions(nil, failing, "openshift.com/origin", earlier), failing, "", earlier),
+	}
+	return func(yield func(namespace.Namespace) bool) {
+		for _, spec := range sequences(three) {
+			for _, meta := range []finalizer.Set{{}, finalizer.NewSet("example.com/audit")} {
+				for i, conditions := range previous {
+					for _, deleted := range []bool{false, true} {
+						n := namespace.Namespace{
+							TypeMeta: namespace.TypeMeta{Kind: "Namespace", APIVersion: "v1"},
+							Meta: namespace.Meta{Name: "x", UID: "uid-1", ResourceVersion: "7", Finalizers: meta,
+								CreationTimestamp: phase.At(earlier), Labels: map[string]string{namespace.NameLabel: "x"}},
+							Spec:   namespace.Spec{Finalizers: spec},
+							Status: namespace.Status{Phase: phase.Active, Conditions: conditions},
+						}
+						if deleted {
+							n.DeletionTimestamp = phase.At(earlier)
+							if i < 2 { // else the stored phase is wrong
+								n.Status.Phase = phase.Terminating
+							}
+						}
+						if !yield(n) {
+							return
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+// observations yields the possible observations of a pass, of the stored incarnation and of another.
+func observations() []namespace.Observed {
+	var all []namespace.Observed
+	failure := func(is bool) []error {
+		if is {
+			return []error{errLooks}
+		}
+		return nil
+	}
+	for bits := range 1 << 5 {
+		for _, remaining := range [][]phase.Remaining{nil, {{Resource: "pods", Count: 1}}, {{Resource: "pods"}}, {{Resource: "pods", Count: -1}}} {
+			for _, held := range [][]phase.Holder{nil, {{Finalizer: "a/b", Objects: 1}}} {
+				seen := namespace.Observed{
+					Observation: phase.Observation{
+						Discovery: failure(bits&1 != 0), Parsing: failure(bits&2 != 0), Content: failure(bits&4 != 0),
+						Remaining: remaining, Finalizers: held, Unasked: bits >> 3 & 1,
+					},
+					Estimate: time.Duration(len(all)%3-1) * time.Second,
+				}
+				if bits&16 != 0 {
+					seen.Failed = errLooks
+				}
+				for _, uid := range []string{[]string{"", "uid-1"}[len(all)/2%2], "uid-2"} {
+					seen.UID = uid
+					all = append(all, seen)
+				}
+			}
+		}
+	}
+	return all
+}
+
+// deciders are the parties: two of the three, one of them also as primary, and one without a
+// finalizer.
+var deciders = []namespace.Party{
+	{Finalizer: finalizer.Kubernetes}, {Finalizer: "openshift.com/origin"},
+	{Finalizer: "example.com/agent", Primary: true}, {Finalizer: "example.com/stranger"},
+}
+
+type question struct {
+	ns    namespace.Namespace
+	party namespace.Party
+	seen  namespace.Observed
+}
+
+func (q question) String() string {
+	return fmt.Sprintf("deleted %t, spec.finalizers %v, metadata.finalizers %v, %d conditions, status %s, asked by %s, seen %+v",
+		!q.ns.DeletionTimestamp.IsZero(), q.ns.Spec.Finalizers.Names(), q.ns.Finalizers.Names(), len(q.ns.Status.Conditions), q.ns.Status.Phase,
+		q.party.Finalizer, q.seen)
+}
+
+// concerned reports whether the party has anything to decide.
+func (q question) concerned() bool {
+	return !q.ns.DeletionTimestamp.IsZero() && (q.seen.UID == "" || q.seen.UID == q.ns.UID) && q.ns.Spec.Finalizers.Has(q.party.Finalizer)
+}
+
+func (q question) failed() bool {
+	return len(q.seen.Discovery)+len(q.seen.Parsing)+len(q.seen.Content) > 0 || q.seen.Failed != nil
+}
+
+func (q question) partial() bool {
+	return q.failed() || q.seen.Unasked > 0 || len(q.seen.Remaining) > 0 && q.seen.Remaining[0].Count < 0
+}
+
+func (q question) remains() bool { return len(q.seen.Remaining) > 0 && q.seen.Remaining[0].Count > 0 }
+
+func (q question) held() bool { return len(q.seen.Finalizers) > 0 }
+
+// status returns the expected status of the five conditions, in order.
+func (q question) statuses() [5]phase.ConditionStatus {
+	is := func(b bool) phase.ConditionStatus {
+		if b {
+			return phase.True
+		}
+		return phase.False
+	}
+	unlessPartial := func(b bool) phase.ConditionStatus {
+		if !b && q.partial() {
+			return phase.Unknown
+		}
+		return is(b)
+	}
+	otherwise := q.seen.Failed != nil && len(q.seen.Discovery)+len(q.seen.Parsing)+len(q.seen.Content) == 0
+	return [5]phase.ConditionStatus{
+		is(len(q.seen.Discovery) > 0), is(len(q.seen.Parsing) > 0), is(len(q.seen.Content) > 0 || otherwise),
+		unlessPartial(q.remains()), unlessPartial(q.held()),
+	}
 }

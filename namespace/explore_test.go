@@ -13,18 +13,17 @@ import (
 	"github.com/nslifecycle/nslifecycle/phase"
 )
 
-// explored is what a breadth-first search found: every reachable state, and how
-// it was reached first.
+// explored is the result of a breadth-first search: every reachable state and the first path to it.
 type explored struct {
 	states []state
 	number map[state]int32
-	from   []int32  // the state before
-	by     []string // the step that led here
+	from   []int32  // the previous state
+	by     []string // the step from there
 	back   [][]int32
 }
 
-// explore visits every state that can be reached from the start. It ends early
-// with the story of the first step that breaks safety.
+// explore visits every reachable state. It stops at the first step that breaks safety and returns the
+// path to it.
 func explore(m *model, start state) (*explored, error) {
 	e := &explored{number: map[state]int32{}}
 	e.visit(start, -1, "begin")
@@ -62,9 +61,8 @@ func (e *explored) story(at int32) string {
 	return e.story(e.from[at]) + e.by[at] + "\n"
 }
 
-// stuck returns the story of a state from which no removal can be reached by
-// healthy steps alone, or nil. A state without a terminating namespace has nothing
-// to remove.
+// stuck returns the path to a state with a terminating namespace that healthy steps alone cannot
+// remove, or nil.
 func (e *explored) stuck() error {
 	reaches := make([]bool, len(e.states))
 	var queue []int32
@@ -92,8 +90,7 @@ func (e *explored) stuck() error {
 	return nil
 }
 
-// The scenarios differ in who does passes and in what else may happen; the
-// product of all of it would be too much to wait for.
+// The scenarios differ in the parties and in the budgets. Their product has too many states.
 var scenarios = []struct {
 	name string
 	who  [2]int
@@ -109,7 +106,7 @@ var scenarios = []struct {
 	{"two replicas of one party and a failure", [2]int{0, 0}, budget{contents: 2, incarnations: 1, writes: 1, failures: 1}},
 }
 
-// Every interleaving of the steps of passes, of a client and of a crash.
+// The search covers every interleaving of the steps of passes, of a client and of a crash.
 func TestR1_R3_R4_R6_R7_R8_R11_R12_Exploration(t *testing.T) {
 	t.Parallel()
 	for _, sc := range scenarios {
@@ -135,7 +132,7 @@ func TestR1_R3_R4_R6_R7_R8_R11_R12_Exploration(t *testing.T) {
 	}
 }
 
-// Packing a namespace into a state must lose nothing that a step depends on.
+// Packing a namespace keeps everything that a step depends on.
 func TestModelPacks(t *testing.T) {
 	t.Parallel()
 	e, err := explore(newModel([2]int{0, 1}), state{left: budget{contents: 1, incarnations: 1, failures: 1, declarations: 1}})
@@ -147,8 +144,7 @@ func TestModelPacks(t *testing.T) {
 	}
 }
 
-// exploreAll explores every scenario with the rules that change has broken, until
-// one tells.
+// exploreAll explores every scenario with a changed model, up to the first failure.
 func exploreAll(change func(*model)) error {
 	for _, sc := range scenarios {
 		m := newModel(sc.who)
@@ -164,7 +160,7 @@ func exploreAll(change func(*model)) error {
 	return nil
 }
 
-// The exploration finds what is wrong with a broken rule.
+// The search detects each broken rule.
 func TestExplorationFindsMutants(t *testing.T) {
 	t.Parallel()
 	sees := func(change func(*namespace.Observed)) func(*model) {
@@ -212,13 +208,13 @@ func TestExplorationFindsMutants(t *testing.T) {
 			}
 		}), "R4:"},
 		{"never finalizes", decides(func(_ namespace.Namespace, d *namespace.Decision) { d.Finalize = false }), "R12:"},
-		{"finalizes only when nobody else holds it", decides(func(ns namespace.Namespace, d *namespace.Decision) {
+		{"finalizes only as the last party", decides(func(ns namespace.Namespace, d *namespace.Decision) {
 			d.Finalize = d.Finalize && ns.Spec.Finalizers.Len() == 1
 		}), "R12:"},
-		{"removes although somebody holds it", func(m *model) {
+		{"removes in spite of a finalizer", func(m *model) {
 			m.removable = func(n namespace.Namespace) bool { return !n.DeletionTimestamp.IsZero() }
 		}, "R1:"},
-		{"removes what is Active", func(m *model) {
+		{"removes an Active namespace", func(m *model) {
 			m.removable = func(n namespace.Namespace) bool { return n.Spec.Finalizers.Len() < 2 }
 		}, "R1:"},
 		{"never removes", func(m *model) { m.removable = func(namespace.Namespace) bool { return false } }, "R12:"},
@@ -226,15 +222,15 @@ func TestExplorationFindsMutants(t *testing.T) {
 		{"an update takes the deletion back", updates(func(n *namespace.Namespace, asked namespace.Namespace) {
 			n.DeletionTimestamp = asked.DeletionTimestamp
 		}), "R3:"},
-		{"deletes what is protected", func(m *model) { m.deletable = func(namespace.Namespace) error { return nil } }, "protection:"},
-		{"refuses to delete what is terminating and protected", func(m *model) {
+		{"deletes a protected namespace", func(m *model) { m.deletable = func(namespace.Namespace) error { return nil } }, "protection:"},
+		{"refuses to delete a terminating, protected namespace", func(m *model) {
 			deletable := m.deletable
 			m.deletable = func(n namespace.Namespace) error {
 				n.DeletionTimestamp = phase.Time{}
 				return deletable(n)
 			}
 		}, "R3:"},
-		{"never removes what is protected", func(m *model) {
+		{"never removes a protected namespace", func(m *model) {
 			m.removable = func(n namespace.Namespace) bool { return namespace.Removable(n) && n.Annotations[protection] == "" }
 		}, "R12:"},
 		{"deletion is not fenced", func(m *model) { m.unfenced = true }, "R8:"},
@@ -245,7 +241,7 @@ func TestExplorationFindsMutants(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			err := exploreAll(tt.change)
-			require.Error(t, err, "the exploration did not notice")
+			require.Error(t, err, "the search did not detect it")
 			require.True(t, strings.HasPrefix(err.Error(), tt.want), "%v", err)
 		})
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/declare"
 )
 
-// next returns everything that can happen in s.
+// next returns the possible steps in s.
 func (m *model) next(s state) []transition {
 	var all []transition
 	add := func(name string, progress bool, to state, broken error) {
@@ -48,7 +48,7 @@ func (m *model) passSteps(s state, i int, add adder) {
 	switch me.at {
 	case idle:
 		if s.ns.terminating() {
-			*mine = process{at: deleting, target: s.ns.uid, view: s.ns, fresh: true}
+			*mine = process{at: deleting, target: s.ns.uid, read: s.ns, fresh: true}
 			add(name("starts a pass"), true, to, nil)
 		}
 	case deleting:
@@ -57,7 +57,7 @@ func (m *model) passSteps(s state, i int, add adder) {
 		mine.at, mine.saw = writingStatus, sees(s.content[m.who[i]])
 		add(name("lists"), true, to, nil)
 		if s.left.failures > 0 {
-			mine.saw = sawFailure
+			mine.saw = failed
 			to.left.failures--
 			add(name("fails to list"), false, to, nil)
 		}
@@ -66,7 +66,7 @@ func (m *model) passSteps(s state, i int, add adder) {
 	case finalizing:
 		add(name("finalizes"), true, to, m.finalize(&to, i))
 	case reading:
-		mine.at, mine.view, mine.fresh = writingStatus, s.ns, true
+		mine.at, mine.read, mine.fresh = writingStatus, s.ns, true
 		if s.ns.uid == 0 {
 			*mine = process{}
 		}
@@ -74,14 +74,14 @@ func (m *model) passSteps(s state, i int, add adder) {
 	}
 }
 
-func sees(c content) sight {
+func sees(c content) result {
 	switch {
 	case c.uid == 0:
-		return sawEmpty
+		return empty
 	case c.held:
-		return sawHeld
+		return retained
 	}
-	return sawRemaining
+	return remaining
 }
 
 func (m *model) deleteContent(s *state, i int) error {
@@ -97,7 +97,7 @@ func (m *model) deleteContent(s *state, i int) error {
 	}
 	was := c.uid
 	*c = content{}
-	// What an earlier incarnation left behind may go; what a later one has may not.
+	// Deleting the content of an earlier incarnation is safe, of a later one is not.
 	if was > me.target {
 		return fmt.Errorf("R8: a pass for incarnation %d deleted content of %d", me.target, was)
 	}
@@ -106,10 +106,10 @@ func (m *model) deleteContent(s *state, i int) error {
 
 func (m *model) decision(me process, p int) namespace.Decision {
 	seen := namespace.Observed{UID: fmt.Sprint("uid-", me.target), Observation: me.saw.observation()}
-	if me.saw == sawFailure {
+	if me.saw == failed {
 		seen.Failed = errSource
 	}
-	return m.decide(m.unpack(me.view), parties[p], seen, modelAt)
+	return m.decide(m.unpack(me.read), parties[p], seen, modelAt)
 }
 
 func (m *model) writeStatus(s *state, i int) error {
@@ -120,12 +120,12 @@ func (m *model) writeStatus(s *state, i int) error {
 		then = finalizing
 	}
 	if !d.StatusChanged || d.Remove {
-		return goOn(me, then)
+		return proceed(me, then)
 	}
 	if !me.fresh {
-		return goOn(me, reading)
+		return proceed(me, reading)
 	}
-	updated := m.unpack(me.view)
+	updated := m.unpack(me.read)
 	updated.Status = d.Status
 	old := m.unpack(s.ns)
 	n := namespace.PrepareStatus(old, updated)
@@ -135,21 +135,21 @@ func (m *model) writeStatus(s *state, i int) error {
 	if s.ns.uid != me.target {
 		return fmt.Errorf("R8: a pass for incarnation %d wrote status of %d", me.target, s.ns.uid)
 	}
-	broken := m.write(s, n, nobody)
-	me.view, me.fresh = s.ns, true
-	return errors.Join(broken, goOn(me, then))
+	broken := m.write(s, n, noParty)
+	me.read, me.fresh = s.ns, true
+	return errors.Join(broken, proceed(me, then))
 }
 
 func (m *model) finalize(s *state, i int) error {
 	me, p := &s.process[i], m.who[i]
 	d := m.decision(*me, p)
 	if !me.fresh && !m.unswapped {
-		return goOn(me, reading)
+		return proceed(me, reading)
 	}
 	if s.ns.uid == 0 {
-		return goOn(me, idle)
+		return proceed(me, idle)
 	}
-	updated := m.unpack(me.view)
+	updated := m.unpack(me.read)
 	updated.Spec.Finalizers = d.Finalizers
 	old := m.unpack(s.ns)
 	n := namespace.PrepareFinalize(old, updated)
@@ -164,19 +164,19 @@ func (m *model) finalize(s *state, i int) error {
 	}
 	s.gone[p] |= 1 << s.ns.uid
 	broken := m.write(s, n, p)
-	return errors.Join(broken, goOn(me, idle))
+	return errors.Join(broken, proceed(me, idle))
 }
 
-// goOn moves a process on. One that is idle remembers nothing.
-func goOn(me *process, at step) error {
+// proceed sets the next step of a process. An idle process has no memory.
+func proceed(me *process, at step) error {
 	if me.at = at; at == idle {
 		*me = process{}
 	}
 	return nil
 }
 
-// contentSteps are the client's creations of content, gated by the namespace
-// being Active in the same commit.
+// contentSteps are the client's creations of content. The same commit checks that the namespace is
+// Active.
 func (m *model) contentSteps(s state, add adder) {
 	if m.ungated {
 		m.ungatedSteps(s, add)
@@ -214,7 +214,7 @@ func (m *model) ungatedSteps(s state, add adder) {
 	}
 }
 
-// namespaceSteps are the client's deletion of the namespace and its creation anew.
+// namespaceSteps are the client's deletions and creations of the namespace.
 func (m *model) namespaceSteps(s state, add adder) {
 	if s.ns.uid != 0 {
 		m.deletionSteps(s, add)
@@ -231,27 +231,27 @@ func (m *model) namespaceSteps(s state, add adder) {
 		to.seenUID++
 		n := namespace.Namespace{Meta: namespace.Meta{Name: "x"}, Spec: namespace.Spec{Finalizers: asked}}
 		n = namespace.PrepareCreate(n, finalizer.Kubernetes, fmt.Sprint("uid-", to.seenUID), modelAt)
-		broken := errors.Join(namespace.ValidateCreate(n), m.write(&to, n, nobody))
+		broken := errors.Join(namespace.ValidateCreate(n), m.write(&to, n, noParty))
 		add(fmt.Sprintf("the client creates the namespace with %v", asked.Names()), false, to, broken)
 	}
 }
 
-// deletionSteps are the client's deletion of the namespace, unless it is refused.
+// deletionSteps are the client's accepted deletions of the namespace.
 func (m *model) deletionSteps(s state, add adder) {
 	to := s
 	old := m.unpack(s.ns)
 	refused := m.deletable(old)
 	switch n := namespace.MarkDeleted(old, modelAt); {
 	case pack(n) != s.ns && refused == nil:
-		broken := m.write(&to, n, nobody)
+		broken := m.write(&to, n, noParty)
 		add("the client deletes the namespace", false, to, broken)
 	case pack(n) == s.ns && refused != nil:
 		add("the client deletes the namespace again", false, to, fmt.Errorf("R3: a second deletion was refused: %w", refused))
 	}
 }
 
-// declarationSteps are an operator's update that protects the namespace, which is refused
-// once it is terminating, or takes the protection off.
+// declarationSteps are an operator's updates that add or remove the protection. A terminating
+// namespace cannot be protected.
 func (m *model) declarationSteps(s state, add adder) {
 	if s.left.declarations == 0 || s.ns.deleted && !s.ns.protected {
 		return
@@ -265,13 +265,12 @@ func (m *model) declarationSteps(s state, add adder) {
 		asked.Annotations = map[string]string{protection: protectionIs}
 	}
 	n := m.update(old, asked)
-	broken := errors.Join(declare.ValidateUpdate(old, n, modelAt), m.write(&to, n, nobody))
+	broken := errors.Join(declare.ValidateUpdate(old, n, modelAt), m.write(&to, n, noParty))
 	add(fmt.Sprintf("an operator has the namespace protected: %t", !s.ns.protected), false, to, broken)
 }
 
-// clientSteps are the client's read and, later, what it does with it: it adds the
-// finalizer of a late party with compare-and-swap, or replaces the namespace by
-// the old copy without condition.
+// clientSteps are the client's read and a later write: it adds the finalizer of a late party with
+// compare-and-swap, or replaces the namespace by the old copy without a condition.
 func (m *model) clientSteps(s state, add adder) {
 	if m.ungated {
 		return
@@ -279,7 +278,7 @@ func (m *model) clientSteps(s state, add adder) {
 	to := s
 	switch {
 	case s.client.at == idle && s.ns.uid != 0 && s.left.writes > 0:
-		to.client = process{at: reading, view: s.ns, fresh: true}
+		to.client = process{at: reading, read: s.ns, fresh: true}
 		to.left.writes--
 		add("the client reads the namespace", false, to, nil)
 	case s.client.at == reading:
@@ -293,8 +292,8 @@ func (m *model) clientSteps(s state, add adder) {
 			add(fmt.Sprintf("the client adds the finalizer of party %d", late), false, to, broken)
 		}
 		if s.ns.uid != 0 {
-			n := m.update(m.unpack(s.ns), m.unpack(s.client.view))
-			broken := m.write(&to, n, nobody)
+			n := m.update(m.unpack(s.ns), m.unpack(s.client.read))
+			broken := m.write(&to, n, noParty)
 			add("the client puts back what it read", false, to, broken)
 		}
 	}

@@ -11,54 +11,53 @@ import (
 	"github.com/nslifecycle/nslifecycle/phase"
 )
 
-// The model is one name in a tiny store with two processes that do passes, for
-// two parties or twice for one, a client and a crash.
-// Every step of a pass that touches the store is a step of its own, so that
-// everything can happen in between. What happens to the namespace is decided by
-// the real Prepare, Validate, MarkDeleted, Removable and Decide.
+// The model has one name in a small store, two processes that do passes, for two parties or for the
+// same one, a client, and crashes. Every access of a pass to the store is a step of its own, so that
+// other steps can come between. The real functions Prepare, Validate, MarkDeleted, Removable and
+// Decide change the namespace.
 //
-// Revisions are kept as whether a read is still the newest, which is all that a
-// compare-and-swap asks, and makes the number of states finite. Budgets bound
-// what the client does and how often something fails.
+// The model replaces revisions by a flag "fresh" for each read, which is sufficient for
+// compare-and-swap and makes the number of states finite. Budgets limit the client's requests and the
+// failures.
 
 var (
 	parties = [2]namespace.Party{{Finalizer: finalizer.Kubernetes}, {Finalizer: "openshift.com/origin"}}
 	modelAt = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 )
 
-// What a pass can see, and what the conditions of a party can say.
-type sight uint8
+// The results of a pass, and of a party's conditions.
+type result uint8
 
 const (
-	sawNothingYet sight = iota
-	sawEmpty
-	sawRemaining
-	sawHeld
-	sawFailure
+	noResult result = iota
+	empty
+	remaining
+	retained
+	failed
 )
 
 var errSource = errors.New("the source is down")
 
-func (s sight) observation() phase.Observation {
+func (s result) observation() phase.Observation {
 	left := []phase.Remaining{{Resource: "pods", Count: 1}}
 	switch s {
-	case sawRemaining:
+	case remaining:
 		return phase.Observation{Remaining: left}
-	case sawHeld:
+	case retained:
 		return phase.Observation{Remaining: left, Finalizers: []phase.Holder{{Finalizer: "example.com/backup", Objects: 1}}}
-	case sawFailure:
+	case failed:
 		return phase.Observation{Discovery: []error{errSource}}
 	}
 	return phase.Observation{}
 }
 
-// object is the namespace as stored, packed so that states can be compared.
+// object is the stored namespace in a comparable form.
 type object struct {
-	uid       uint8    // the incarnation; zero: there is none
-	deleted   bool     // deletionTimestamp is set
-	protected bool     // it has a protection
-	held      [2]uint8 // spec.finalizers in order: party number plus one; zero: none
-	told      [2]sight // what the conditions of each party say
+	uid       uint8     // the incarnation; zero: none
+	deleted   bool      // deletionTimestamp is set
+	protected bool      // it has a protection
+	held      [2]uint8  // spec.finalizers in order: party number plus one; zero: none
+	reported  [2]result // the conditions of each party
 }
 
 func (o object) terminating() bool { return o.uid != 0 && o.deleted }
@@ -68,7 +67,7 @@ func (o object) has(party int) bool {
 	return o.held[0] == uint8(party+1) || o.held[1] == uint8(party+1)
 }
 
-// unpack returns the namespace that o stands for.
+// unpack returns the namespace of o.
 func (o object) unpack() namespace.Namespace {
 	var names []finalizer.Name
 	for _, h := range o.held {
@@ -84,9 +83,9 @@ func (o object) unpack() namespace.Namespace {
 	if o.deleted {
 		n = namespace.MarkDeleted(n, modelAt)
 	}
-	for p, told := range o.told {
-		if told != sawNothingYet {
-			n.Status.Conditions = phase.Conditions(n.Status.Conditions, told.observation(), qualifiers[p], modelAt)
+	for p, r := range o.reported {
+		if r != noResult {
+			n.Status.Conditions = phase.Conditions(n.Status.Conditions, r.observation(), qualifiers[p], modelAt)
 		}
 	}
 	return n
@@ -113,42 +112,42 @@ func pack(n namespace.Namespace) object {
 		}
 	}
 	for p := range parties {
-		o.told[p] = toldBy(n.Status.Conditions, qualifiers[p])
+		o.reported[p] = reportedBy(n.Status.Conditions, qualifiers[p])
 	}
 	return o
 }
 
-func toldBy(conditions []phase.Condition, qualifier string) sight {
+func reportedBy(conditions []phase.Condition, qualifier string) result {
 	is := map[phase.ConditionType]phase.ConditionStatus{}
 	for _, c := range conditions {
 		is[c.Type] = c.Status
 	}
 	switch {
 	case is[phase.ContentRemaining.Qualified(qualifier)] == "":
-		return sawNothingYet
+		return noResult
 	case is[phase.DiscoveryFailure.Qualified(qualifier)] == phase.True || is[phase.ContentFailure.Qualified(qualifier)] == phase.True:
-		return sawFailure
+		return failed
 	case is[phase.FinalizersRemaining.Qualified(qualifier)] == phase.True:
-		return sawHeld
+		return retained
 	case is[phase.ContentRemaining.Qualified(qualifier)] == phase.True:
-		return sawRemaining
+		return remaining
 	}
-	return sawEmpty
+	return empty
 }
 
-// Who finalizes in a write, beside the parties by their number.
+// The actors of a write, besides the numbers of the parties.
 const (
-	nobody = -1
-	client = -2
+	noParty = -1
+	client  = -2
 )
 
-// content is one party's content: at most one object.
+// content is the content of one party: at most one object.
 type content struct {
-	uid  uint8 // the incarnation that it was created in; zero: there is none
-	held bool  // by a finalizer of its own
+	uid  uint8 // the incarnation of its creation; zero: none
+	held bool  // by its own finalizer
 }
 
-// Where a pass, or the client's read-modify-write, stands.
+// The steps of a pass, and of the client's read-modify-write.
 type step uint8
 
 const (
@@ -160,26 +159,26 @@ const (
 	reading // again, after a conflict
 )
 
-// process is what one party, or the client, has in memory.
+// process is the memory of one party or of the client.
 type process struct {
 	at     step
-	target uint8  // the incarnation that the pass was started for
-	view   object // the namespace as last read
+	target uint8  // the incarnation of the pass
+	read   object // the namespace as last read
 	fresh  bool   // no write since
-	saw    sight
+	saw    result
 }
 
-// budget bounds what else may happen.
+// budget limits the other events.
 type budget struct{ contents, incarnations, writes, failures, crashes, declarations uint8 }
 
-// state is everything there is. It is comparable.
+// state is the whole, comparable state.
 type state struct {
 	ns      object
 	content [2]content
 	process [2]process
 	client  process
 	left    budget
-	gone    [2]uint8 // for each party, the incarnations (as bits) that Decide let it go of
+	gone    [2]uint8 // for each party, a bit for each finalized incarnation
 	seenUID uint8    // the newest incarnation
 }
 
@@ -188,31 +187,30 @@ type transition struct {
 	to       state
 	name     string
 	progress bool  // taken by a healthy party, or by the owner of a finalizer on content
-	broken   error // the safety that it breaks
+	broken   error // the broken safety property
 }
 
-// model is the rules of the world. The mutants change them.
+// model has the rules. The mutants change them.
 type model struct {
 	who       [2]int // the party of each process
 	decide    func(namespace.Namespace, namespace.Party, namespace.Observed, time.Time) namespace.Decision
 	removable func(namespace.Namespace) bool
 	update    func(old, updated namespace.Namespace) namespace.Namespace
 	deletable func(namespace.Namespace) error
-	unfenced  bool // content is deleted without looking at the incarnation
-	ungated   bool // content is created some time after the gate was seen open
+	unfenced  bool // content is deleted without checking the incarnation
+	ungated   bool // content is created some time after the gate was checked
 	unswapped bool // finalize does not compare before it swaps
 	unpacked  map[object]namespace.Namespace
 }
 
-// newModel returns the model of the real rules.
+// newModel returns the model with the real rules.
 func newModel(who [2]int) *model {
 	return &model{who: who, decide: namespace.Decide, removable: namespace.Removable, update: namespace.PrepareUpdate,
 		deletable: func(n namespace.Namespace) error { return declare.ValidateDelete(n, namespace.Preconditions{}) },
 		unpacked:  map[object]namespace.Namespace{}}
 }
 
-// unpack remembers what [object.unpack] returned. Nobody changes it: that nothing
-// changes its arguments is tested elsewhere.
+// unpack caches [object.unpack]. Other tests check that no function changes its arguments.
 func (m *model) unpack(o object) namespace.Namespace {
 	n, ok := m.unpacked[o]
 	if !ok {
@@ -222,8 +220,8 @@ func (m *model) unpack(o object) namespace.Namespace {
 	return n
 }
 
-// write puts n in the place of the stored namespace, or removes it (rule R1), and
-// makes every other read stale. By says who finalizes, if anybody does.
+// write replaces the stored namespace by n, or removes it (rule R1), and makes every other read stale.
+// By is the actor that finalizes, if any.
 func (m *model) write(s *state, n namespace.Namespace, by int) error {
 	was := s.ns
 	s.ns = pack(n)
@@ -237,7 +235,7 @@ func (m *model) write(s *state, n namespace.Namespace, by int) error {
 	return m.safe(*s, was, pack(n), by)
 }
 
-// safe is the safety that every write of the namespace must keep.
+// safe checks the safety of a write of the namespace.
 func (m *model) safe(s state, was, is object, by int) error {
 	if is.uid != was.uid && was.uid != 0 {
 		return fmt.Errorf("R8: incarnation %d overwrote %d", is.uid, was.uid)

@@ -41,7 +41,7 @@ func TestPrepareCreate(t *testing.T) {
 	want.Status = namespace.Status{Phase: phase.Active}
 	require.Empty(t, cmp.Diff(want, n))
 	n.Labels["x"] = "y"
-	require.Empty(t, cmp.Diff(kept, asked), "nor shared")
+	require.Empty(t, cmp.Diff(kept, asked), "the request is not shared")
 
 	plain := namespace.PrepareCreate(named("x"), "", "u", now)
 	require.Equal(t, namespace.TypeMeta{Kind: "Namespace", APIVersion: "v1"}, plain.TypeMeta)
@@ -72,7 +72,7 @@ func TestR5_TokenIsAddedAtCreation(t *testing.T) {
 	}
 }
 
-// everything a client may try in one document.
+// attempts returns the documents that a client may send.
 func attempts() []namespace.Namespace {
 	grace := int64(5)
 	var all []namespace.Namespace
@@ -98,8 +98,7 @@ func attempts() []namespace.Namespace {
 	return all
 }
 
-// requestsOn calls check for every request that a client may make of every small
-// state.
+// requestsOn calls check for every request on every small state.
 func requestsOn(check func(request string, old, asked, next namespace.Namespace, err error)) {
 	prepared := []struct {
 		name     string
@@ -170,7 +169,7 @@ func TestR4_OnlyFinalizeChangesSpecFinalizers(t *testing.T) {
 		if !next.Spec.Finalizers.Equal(want) {
 			t.Fatalf("%s changed spec.finalizers from %v to %v", request, old.Spec.Finalizers.Names(), next.Spec.Finalizers.Names())
 		}
-		if request == "update" && err != nil { // silently: the only thing that these attempts may be refused for
+		if request == "update" && err != nil { // silently: other changes cause the only refusal
 			require.ErrorContains(t, err, "no new finalizers can be added")
 		}
 	})
@@ -193,7 +192,6 @@ func TestR8_NoRequestForgesAnIncarnation(t *testing.T) {
 	})
 }
 
-// Each request changes its own part and nothing else.
 func TestRequestsChangeTheirPartOnly(t *testing.T) {
 	t.Parallel()
 	requestsOn(func(request string, old, asked, next namespace.Namespace, _ error) {
@@ -230,6 +228,6 @@ func TestMarkDeleted(t *testing.T) {
 	require.True(t, n.DeletionTimestamp.IsZero(), "the argument is not changed")
 	require.Empty(t, cmp.Diff(first, namespace.MarkDeleted(first, now.Add(time.Hour))))
 	for _, at := range []time.Time{{}, time.Time{}.Add(1)} {
-		require.Equal(t, phase.Terminating, namespace.MarkDeleted(n, at).Phase(), "a clock that tells no time must not keep it alive")
+		require.Equal(t, phase.Terminating, namespace.MarkDeleted(n, at).Phase(), "a zero clock must not cancel the deletion")
 	}
 }

@@ -15,8 +15,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/phase"
 )
 
-// What is left out, what is null and what is always there. The module
-// kubernetescompat below this package checks all of it against Kubernetes' types.
+// The module kubernetescompat compares the JSON with the types of Kubernetes.
 func TestJSON(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ name, in, out string }{
@@ -62,7 +61,7 @@ func TestDecodeSharesNothing(t *testing.T) {
 	require.Empty(t, cmp.Diff(full(), n, cmp.Transformer("compact", compact)))
 }
 
-// compact makes documents comparable that differ in white space.
+// compact removes white space.
 func compact(r namespace.RawJSON) string {
 	out, err := json.Marshal(r)
 	if err != nil {
@@ -87,8 +86,8 @@ func TestPhaseAndStage(t *testing.T) {
 	require.Equal(t, phase.WaitingForFinalizers, n.Stage())
 }
 
-// FuzzDecode checks that whatever decodes encodes to what decodes to the same,
-// and that requests made of it are validated without a panic.
+// FuzzDecode checks that decoding, encoding and decoding again gives the same namespace, and that
+// requests with it are validated without a panic.
 func FuzzDecode(f *testing.F) {
 	for _, doc := range []string{
 		`{}`, `{"kind":"Namespace","apiVersion":"v1","metadata":{"name":"a","finalizers":["a/b"]},"spec":{"finalizers":["kubernetes"]}}`,
@@ -113,9 +112,8 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// requests makes every request of a document that a client sent, and requires
-// what can be refused to be refused with a typed error and the rest to keep the
-// rules.
+// requests makes every request with a client's document. Refusals must be typed errors, and accepted
+// requests must keep the rules.
 func requests(t *testing.T, asked namespace.Namespace) {
 	t.Helper()
 	refused := func(err error) bool {
@@ -146,7 +144,7 @@ func requests(t *testing.T, asked namespace.Namespace) {
 	require.False(t, decision.Finalize && asked.DeletionTimestamp.IsZero())
 }
 
-// full returns a namespace in which every field is set; the test below sees to it.
+// full returns a namespace with every field set. TestDeepCopyIsComplete checks that.
 func full() namespace.Namespace {
 	data, err := os.ReadFile("testdata/full.json")
 	if err != nil {
@@ -168,7 +166,7 @@ func fullList() namespace.List {
 	}
 }
 
-// Whatever a copy's owner does to it, the original stays as it is.
+// Changes of a copy do not change the original.
 func TestDeepCopy(t *testing.T) {
 	t.Parallel()
 	original, kept := full(), full()
@@ -195,12 +193,11 @@ func TestDeepCopy(t *testing.T) {
 	copied.Items[1].Labels["team"] = "b"
 	require.Empty(t, cmp.Diff(fullList(), list))
 
-	require.Empty(t, cmp.Diff(namespace.Namespace{}, namespace.Namespace{}.DeepCopy()), "what is nil stays nil")
+	require.Empty(t, cmp.Diff(namespace.Namespace{}, namespace.Namespace{}.DeepCopy()), "nil stays nil")
 	require.Empty(t, cmp.Diff(namespace.List{}, namespace.List{}.DeepCopy()))
 }
 
-// A new field cannot be forgotten: it must be set in the full value, and then
-// nothing behind a reference may be shared.
+// The test fails for a new field that full does not set or DeepCopy shares.
 func TestDeepCopyIsComplete(t *testing.T) {
 	t.Parallel()
 	n, list := full(), fullList()
@@ -208,13 +205,12 @@ func TestDeepCopyIsComplete(t *testing.T) {
 	apart(t, "List", reflect.ValueOf(list), reflect.ValueOf(list.DeepCopy()))
 }
 
-// apart requires that a and b share nothing that can be changed, and that nothing
-// in them is empty.
+// apart requires that a and b share no mutable memory, and that no field is empty.
 func apart(t *testing.T, path string, a, b reflect.Value) {
 	t.Helper()
 	require.False(t, a.IsZero(), "%s is not set in the full value", path)
 	switch a.Interface().(type) {
-	case phase.Time, finalizer.Set: // values: no operation of theirs changes what others hold
+	case phase.Time, finalizer.Set: // immutable
 		return
 	}
 	switch a.Kind() {
@@ -240,7 +236,7 @@ func apart(t *testing.T, path string, a, b reflect.Value) {
 	}
 }
 
-// The full document comes back byte for byte but for white space.
+// The full document is decoded and encoded without loss.
 func TestFullDocument(t *testing.T) {
 	t.Parallel()
 	data, err := os.ReadFile("testdata/full.json")

@@ -133,8 +133,7 @@ func TestValidateMeta(t *testing.T) {
 	}
 }
 
-// Every violation is told, in the order of the document, and the message has
-// upstream's form.
+// The error lists every violation, in the order of the document and in the form of Kubernetes.
 func TestValidateCreate(t *testing.T) {
 	t.Parallel()
 	n := named("Bad", "origin", "kubernetes")
@@ -159,7 +158,7 @@ func TestValidateCreate(t *testing.T) {
 	require.EqualError(t, err, `Namespace "a.b" is invalid: metadata.name: Invalid value: "a.b": must not contain dots`)
 }
 
-// A violation that is there twice is told twice and printed once, as upstream does.
+// As in Kubernetes, the message lists a repeated violation once, and Causes lists it twice.
 func TestInvalid(t *testing.T) {
 	t.Parallel()
 	one, two := namespace.Violation{Field: "a", Message: "m"}, namespace.Violation{Field: "b", Message: "m"}
@@ -210,7 +209,7 @@ func TestValidateUpdate(t *testing.T) {
 	require.EqualError(t, namespace.ValidateUpdate(old, namespace.PrepareUpdate(old, other)),
 		`Namespace "y" is invalid: metadata.name: Invalid value: "y": field is immutable`)
 
-	// A host that does not prepare is told what it forgot.
+	// Without Prepare, each changed field is a violation.
 	grace := int64(1)
 	forged := dying.DeepCopy()
 	forged.UID, forged.CreationTimestamp, forged.DeletionTimestamp, forged.DeletionGracePeriodSeconds = "v", phase.Time{}, phase.At(earlier), &grace
@@ -224,7 +223,7 @@ func TestValidateUpdate(t *testing.T) {
 
 const noSuchYear = "Invalid value: a time must be between the years 0 and 9999, got the year 12000"
 
-// year12000 has no form in JSON.
+// year12000 has no JSON form.
 var year12000 = phase.Time{Time: time.Date(12000, 1, 1, 0, 0, 0, 0, time.UTC)}
 
 func TestValidateStatus(t *testing.T) {
@@ -331,8 +330,8 @@ func TestNames(t *testing.T) {
 	require.Len(t, namespace.GenerateName(strings.Repeat("a", 100), 1<<63), 63)
 }
 
-// Whatever a caller hands in, every function answers with a typed error or with a
-// value that keeps the rules, and changes nothing.
+// For any argument, every function returns a typed error or a value that keeps the rules, and changes
+// nothing.
 func TestBadInput(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", namespace.MaxSize+1)

@@ -19,8 +19,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace"
 )
 
-// both decodes doc into Kubernetes' type K and into ours, O, and encodes both
-// again.
+// both decodes doc into Kubernetes' type K and into our type O, and encodes both again.
 func both[K, O any](doc []byte) (theirs, ours []byte, theirErr, ourErr error) {
 	var k K
 	var o O
@@ -100,7 +99,7 @@ func TestLists(t *testing.T) {
 	}
 }
 
-// What is of the wrong type for Kubernetes is so for us.
+// Both refuse JSON of the wrong type.
 func TestWrongTypes(t *testing.T) {
 	t.Parallel()
 	for _, doc := range []string{
@@ -116,8 +115,7 @@ func TestWrongTypes(t *testing.T) {
 	}
 }
 
-// The one thing that we do not keep: a name that is listed twice promises
-// nothing more than once.
+// Repeated finalizers are the only loss.
 func TestRepeatedFinalizersCollapse(t *testing.T) {
 	t.Parallel()
 	theirs, ours, theirErr, ourErr := both[corev1.Namespace, namespace.Namespace]([]byte(`{"spec":{"finalizers":["a/b","c/d","a/b"]}}`))
@@ -127,8 +125,7 @@ func TestRepeatedFinalizersCollapse(t *testing.T) {
 	require.Equal(t, `{"metadata":{},"spec":{"finalizers":["a/b","c/d"]},"status":{}}`, string(ours))
 }
 
-// TestGenerated builds random objects of Kubernetes' type and checks that they go
-// through ours and come back byte for byte.
+// TestGenerated checks that random objects of Kubernetes' type pass through our type unchanged.
 func TestGenerated(t *testing.T) {
 	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
@@ -146,8 +143,7 @@ func TestGenerated(t *testing.T) {
 	}
 }
 
-// FuzzJSON checks any bytes against Kubernetes' type: both refuse them, or both
-// come to the same bytes.
+// FuzzJSON decodes any bytes into both types: both refuse them, or both encode the same bytes.
 func FuzzJSON(f *testing.F) {
 	for _, doc := range documents {
 		f.Add([]byte(doc))

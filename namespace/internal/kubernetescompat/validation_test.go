@@ -53,8 +53,8 @@ func causes(list field.ErrorList) []namespace.Violation {
 	return vs
 }
 
-// Metadata is refused in the same words at the same fields. The order is ours:
-// that of the document, where Kubernetes takes maps as they come.
+// Violations of metadata have the same fields and texts. Ours are in the order of the document;
+// Kubernetes iterates over maps in random order.
 func TestMetadata(t *testing.T) {
 	t.Parallel()
 	inOrder := cmpopts.SortSlices(func(a, b namespace.Violation) bool { return a.Field+a.Message < b.Field+b.Message })
