@@ -13,11 +13,11 @@ import (
 	"github.com/nslifecycle/nslifecycle/phase"
 )
 
-// Collector counts what the controllers of one party do. It is a
-// [client.Collector]: register it once. All methods are safe for concurrent use.
+// Collector exports the metrics of one party. It is a [client.Collector]: register it once.
+// It is safe for concurrent use.
 //
-// It keeps about 150 bytes for each namespace that is terminating and that the party
-// holds, or held when this process first looked, until that is removed.
+// It needs about 150 bytes for each terminating namespace that the party holds or has held
+// since the process started.
 type Collector struct {
 	finalizer finalizer.Name
 	descs     descs
@@ -34,34 +34,34 @@ type Collector struct {
 	queued     int
 	stages     [len(stages)]int
 	resources  resources
-	failures   []int // of the pass that is told of, kept for the next
+	failures   []int // reused by each report
 }
 
-// descs describe what is computed when it is asked for.
+// descs describes the metrics that are computed when they are collected.
 type descs struct {
 	depth, terminating, oldest, deleted, failing, failingFor *client.Desc
 }
 
-// entry is what is known of a terminating namespace.
+// entry is the state of a terminating namespace.
 type entry struct {
 	deleted time.Time // zero: not known yet
 	failing []failure // the resources that failed in the last pass, by index
-	owner   *feed     // who took it up last
+	owner   *feed     // the controller that queued it last
 	stage   uint8     // an index of stages
 	queued  bool
 }
 
-// failure is a resource that failed in the last pass, and in all since then.
+// failure is a resource that has failed in every pass since then.
 type failure struct {
 	index int
 	since time.Time
 }
 
-// stages are those of a terminating namespace, in order.
+// stages are the stages of a terminating namespace, in order.
 var stages = [...]phase.Stage{phase.DeletingContent, phase.WaitingForFinalizers, phase.ReadyToRemove}
 
-// stageOf returns the stage as the party has it, which is not that of the namespace
-// while others delete content: what a party has let go of must not look like its own.
+// stageOf returns the stage from the party's view. While other parties delete content, it
+// differs from the stage of the namespace: a party that has finished must not look stuck.
 func (c *Collector) stageOf(ns namespace.Namespace) uint8 {
 	switch {
 	case ns.Spec.Finalizers.Has(c.finalizer):
@@ -72,31 +72,34 @@ func (c *Collector) stageOf(ns namespace.Namespace) uint8 {
 	return 2
 }
 
-// New returns a collector for the party that owns f. Nil opts are all defaults. An
-// invalid finalizer and options out of range are refused with
-// [namespace.ErrBadRequest].
+// New returns a collector for the party that owns f. Nil opts are all defaults. An invalid
+// finalizer or option is a [namespace.ErrBadRequest].
 func New(f finalizer.Name, opts *Options) (*Collector, error) {
 	if err := f.Validate(); err != nil {
 		return nil, invalid("the finalizer %q is not valid: %v", f, err)
 	}
-	options, err := opts.withDefaults()
-	if err != nil {
+	var options Options
+	if opts != nil {
+		options = *opts
+	}
+	if err := options.validate(); err != nil {
 		return nil, err
 	}
+	options = options.withDefaults()
 	labels := client.Labels{"finalizer": string(f)}
 	c := &Collector{
 		finalizer: f, descs: newDescs(labels),
 		work: client.NewHistogram(client.HistogramOpts{
-			Name: "namespace_controller_work_duration_seconds", Help: "How long passes over terminating namespaces took.",
+			Name: "namespace_controller_work_duration_seconds", Help: "Duration of passes over terminating namespaces.",
 			ConstLabels: labels, Buckets: options.WorkBuckets,
 		}),
 		deletion: client.NewHistogram(client.HistogramOpts{
-			Name: "namespace_deletion_duration_seconds", Help: "How long namespaces took from DELETE to removal.",
+			Name: "namespace_deletion_duration_seconds", Help: "Time from DELETE to removal.",
 			ConstLabels: labels, Buckets: options.DeletionBuckets,
 		}),
 		conflicts: client.NewCounter(client.CounterOpts{
 			Name: "namespace_finalize_conflicts_total", ConstLabels: labels,
-			Help: "Writes of status and finalizers that were refused because somebody else had written.",
+			Help: "Writes of status and finalizers that were rejected because another writer was faster.",
 		}),
 		namespaces: map[namespace.Ref]entry{},
 		resources:  newResources(options.Resources),
@@ -109,21 +112,21 @@ func New(f finalizer.Name, opts *Options) (*Collector, error) {
 func newDescs(labels client.Labels) descs {
 	return descs{
 		depth:       client.NewDesc("namespace_controller_queue_depth", "Terminating namespaces that wait for a worker.", nil, labels),
-		terminating: client.NewDesc("namespace_terminating", "Terminating namespaces by stage, as the party's last passes saw them.", []string{"stage"}, labels),
+		terminating: client.NewDesc("namespace_terminating", "Terminating namespaces by stage, as of the party's last passes.", []string{"stage"}, labels),
 		oldest: client.NewDesc("namespace_terminating_oldest_seconds",
-			"For how long the oldest namespace of a stage has been terminating; 0: there is none.", []string{"stage"}, labels),
+			"Time since the deletion of the oldest terminating namespace of a stage; 0: there is none.", []string{"stage"}, labels),
 		deleted: client.NewDesc("namespace_objects_deleted_total",
-			"Objects deleted, or newly marked as being deleted, by resource type, as far as the sources count them.", []string{"resource"}, labels),
+			"Objects deleted, or newly marked for deletion, by resource type, as far as the sources count them.", []string{"resource"}, labels),
 		failing: client.NewDesc("namespace_sources_failing",
 			"Terminating namespaces in whose last pass the source of that resource type failed.", []string{"resource"}, labels),
 		failingFor: client.NewDesc("namespace_sources_failing_seconds",
-			"For how long the source of that resource type has failed one of them without a break, at most; 0: it fails none.", []string{"resource"}, labels),
+			"Longest time for which the source of that resource type has failed one of them in every pass; 0: it fails none.", []string{"resource"}, labels),
 	}
 }
 
 func (c *Collector) countRetries(labels client.Labels) {
 	vec := client.NewCounterVec(client.CounterOpts{
-		Name: "namespace_controller_retries_total", Help: "Terminating namespaces that were put back to be looked at again, by reason.",
+		Name: "namespace_controller_retries_total", Help: "Scheduled retries of passes, by reason.",
 		ConstLabels: labels,
 	}, []string{"reason"})
 	c.retries = map[controller.Reason]client.Counter{}
@@ -137,7 +140,7 @@ func (c *Collector) countRetries(labels client.Labels) {
 
 func (c *Collector) countPasses(labels client.Labels) {
 	vec := client.NewCounterVec(client.CounterOpts{
-		Name: "namespace_passes_total", Help: "Passes over terminating namespaces, by what they came to.", ConstLabels: labels,
+		Name: "namespace_passes_total", Help: "Passes over terminating namespaces, by outcome.", ConstLabels: labels,
 	}, []string{"outcome"})
 	for outcome := pass.Failed; outcome <= pass.NotHeld; outcome++ {
 		c.passes[outcome] = vec.WithLabelValues(outcome.String())
@@ -155,7 +158,7 @@ func (c *Collector) Describe(ch chan<- *client.Desc) {
 	}
 }
 
-// counted are the metrics that keep themselves.
+// counted returns the metrics that are not computed.
 func (c *Collector) counted() []client.Metric {
 	all := []client.Metric{c.work, c.deletion, c.conflicts, c.others.retries, c.others.passes}
 	for _, m := range c.retries {
@@ -167,8 +170,8 @@ func (c *Collector) counted() []client.Metric {
 	return all
 }
 
-// Collect implements [client.Collector]. It looks at each namespace that is
-// terminating, for the oldest.
+// Collect implements [client.Collector]. It visits all terminating namespaces to find the
+// oldest.
 func (c *Collector) Collect(ch chan<- client.Metric) {
 	for _, m := range c.snapshot(time.Now()) {
 		ch <- m
@@ -178,8 +181,8 @@ func (c *Collector) Collect(ch chan<- client.Metric) {
 	}
 }
 
-// snapshot returns what is computed. Nothing is sent meanwhile, so that a slow reader
-// does not hold up the hooks.
+// snapshot returns the computed metrics. It sends nothing, so that a slow reader does not
+// block the hooks.
 func (c *Collector) snapshot(now time.Time) []client.Metric {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -206,8 +209,8 @@ func (c *Collector) snapshot(now time.Time) []client.Metric {
 	return all
 }
 
-// ages returns for how long the oldest namespace of each stage has been terminating,
-// and each resource has failed one of them, at most.
+// ages returns the age of the oldest namespace of each stage, and the longest time for which
+// each resource has failed a namespace.
 func (c *Collector) ages(now time.Time) (oldest [len(stages)]time.Duration, failing []time.Duration) {
 	failing = make([]time.Duration, len(c.resources.list))
 	for _, e := range c.namespaces {
@@ -221,9 +224,9 @@ func (c *Collector) ages(now time.Time) (oldest [len(stages)]time.Duration, fail
 	return oldest, failing
 }
 
-// Clear forgets the namespaces, as when the controller has ended and another process
-// goes on with its work. Counters stay. Of several controllers that share c, those that go
-// on tell of theirs again with their next passes.
+// Clear drops all namespaces, for a controller that has ended and whose work another process
+// continues. Counters stay. Other controllers that share c report their namespaces again with
+// their next passes.
 func (c *Collector) Clear() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -36,8 +36,8 @@ func TestBadInput(t *testing.T) {
 		{"negative number of resources", agent, &prometheus.Options{Resources: -1}, "Options.Resources"},
 		{"buckets out of order", agent, &prometheus.Options{WorkBuckets: []float64{2, 1}}, "Options.WorkBuckets[1]"},
 		{"a bucket twice", agent, &prometheus.Options{DeletionBuckets: []float64{1, 1}}, "Options.DeletionBuckets[1]"},
-		{"a bucket that is no number", agent, &prometheus.Options{WorkBuckets: []float64{math.NaN()}}, "no bound"},
-		{"a bucket of nothing", agent, &prometheus.Options{WorkBuckets: []float64{math.Inf(-1)}}, "no bound"},
+		{"a bucket that is no number", agent, &prometheus.Options{WorkBuckets: []float64{math.NaN()}}, "must be a number"},
+		{"a bucket of nothing", agent, &prometheus.Options{WorkBuckets: []float64{math.Inf(-1)}}, "must be a number"},
 		{"oversized buckets", agent, &prometheus.Options{WorkBuckets: make([]float64, 1001)}, "at most 1000"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -11,9 +11,9 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/pass"
 )
 
-// Hooks are what feeds c; call it once for each controller. Several controllers of the
-// party in one process, also such that divide the work, are counted as one: a namespace
-// is that of the one which took it up last, and only that one can leave it.
+// Hooks returns hooks that feed c. Call it once for each controller of the party in this
+// process. Their namespaces are counted together; a namespace belongs to the controller that
+// queued it last.
 func (c *Collector) Hooks() controller.Hooks {
 	f := &feed{c}
 	return controller.Hooks{
@@ -29,11 +29,11 @@ func (c *Collector) Hooks() controller.Hooks {
 	}
 }
 
-// feed is one controller that tells c.
+// feed receives the reports of one controller.
 type feed struct{ c *Collector }
 
-// queue takes up that the namespace waits for a worker, or no longer does. One that
-// was never heard of is terminating, or it would not be queued.
+// queue records whether the namespace waits for a worker. An unknown one is terminating, or
+// it would not be queued.
 func (f *feed) queue(ref namespace.Ref, queued bool) {
 	c := f.c
 	c.mu.Lock()
@@ -42,7 +42,7 @@ func (f *feed) queue(ref namespace.Ref, queued bool) {
 	if !known {
 		c.stages[0]++
 	}
-	if queued || !known { // a pass may begin with one that has become another's
+	if queued || !known { // a pass may begin after the namespace has moved to another controller
 		e.owner = f
 	}
 	c.wait(&e, queued)
@@ -74,15 +74,15 @@ func (c *Collector) ended(_ context.Context, ref namespace.Ref, result pass.Resu
 	c.resources.count(result.Report)
 	e, known := c.namespaces[ref]
 	if !known {
-		return // it left, or is gone
+		return // it has left or was removed
 	}
 	switch {
 	case result.Outcome == pass.Active, result.Outcome == pass.Replaced,
-		result.Outcome == pass.NotHeld && e.deleted.IsZero(): // never the party's; if it becomes that, it is queued
+		result.Outcome == pass.NotHeld && e.deleted.IsZero(): // the party never held it, or it is not terminating
 		c.forget(ref)
 		return
-	case result.Outcome == pass.Interrupted: // what had not answered yet has not failed
-	default: // Gone too: that it was removed is told next
+	case result.Outcome == pass.Interrupted: // a source that has not answered yet has not failed
+	default: // pass.Gone too; the Removed hook follows
 		c.fail(&e, result.Report)
 	}
 	if ns := result.Namespace; ns.UID == ref.UID && !ns.DeletionTimestamp.IsZero() {
@@ -94,7 +94,7 @@ func (c *Collector) ended(_ context.Context, ref namespace.Ref, result pass.Resu
 	c.namespaces[ref] = e
 }
 
-// fail takes up which resources failed. Those that did so before keep their time.
+// fail records the resources that failed. Those that failed before keep their time.
 func (c *Collector) fail(e *entry, report deleter.Report) {
 	c.failures = c.resources.failures(report, c.failures[:0])
 	if slices.EqualFunc(e.failing, c.failures, func(f failure, index int) bool { return f.index == index }) {
@@ -136,17 +136,17 @@ func (f *feed) removed(ref namespace.Ref) {
 	c := f.c
 	c.mu.Lock()
 	e := c.namespaces[ref]
-	unknown := e.deleted.IsZero() // somebody else's, or it was gone before its first pass
+	unknown := e.deleted.IsZero() // it belongs to another controller, or was removed before its first pass
 	if !unknown || e.owner == f {
 		c.forget(ref)
-	} // else its owner tells too, perhaps of the pass that removed it
+	} // otherwise its owner reports the removal as well, perhaps with the pass that caused it
 	c.mu.Unlock()
 	if !unknown {
 		c.deletion.Observe(max(0, time.Since(e.deleted).Seconds()))
 	}
 }
 
-// forget drops what is known of the namespace, if anything is.
+// forget drops the namespace.
 func (c *Collector) forget(ref namespace.Ref) {
 	e, known := c.namespaces[ref]
 	if !known {
@@ -158,7 +158,7 @@ func (c *Collector) forget(ref namespace.Ref) {
 	delete(c.namespaces, ref)
 }
 
-// failures appends the indices of the resources that failed to list, ascending.
+// failures appends the indices of the failed resources to list, ascending.
 func (r *resources) failures(report deleter.Report, list []int) []int {
 	for _, one := range report.Results {
 		if one.Err != nil {
@@ -180,6 +180,6 @@ func (r *resources) failures(report deleter.Report, list []int) []int {
 	if len(list) < 2 {
 		return list
 	}
-	slices.Sort(list) // several may be "other"
+	slices.Sort(list) // several types may share "other"
 	return slices.Compact(list)
 }

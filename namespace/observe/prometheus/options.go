@@ -1,6 +1,7 @@
 package prometheus
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -10,54 +11,44 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace"
 )
 
-// Options are what a host may choose. The zero value of each field, and a nil
-// *Options, stand for the default; what makes no sense is refused by [New].
+// Options tunes a [Collector]. Zero fields take the defaults.
 type Options struct {
-	// Resources bounds how many resource types get a label of their own; default 200.
-	// The others are counted together, as the resource "other".
+	// Resources bounds how many resource types get their own label; default 200. All others
+	// share the resource "other".
 	Resources int
 	// WorkBuckets are the upper bounds, in seconds, of the histogram of passes; default
-	// 5 ms to 82 s, each twice the one before.
+	// 5 ms to 82 s, doubling.
 	WorkBuckets []float64
-	// DeletionBuckets are those of the histogram of deletions; default 50 ms to 9 days,
-	// each four times the one before.
+	// DeletionBuckets are the upper bounds, in seconds, of the histogram of deletions;
+	// default 50 ms to 9 days, quadrupling.
 	DeletionBuckets []float64
 }
 
-const (
-	defaultResources = 200
-	maxBuckets       = 1000
-)
+const maxBuckets = 1000
 
-// withDefaults returns the options to work with.
-func (o *Options) withDefaults() (Options, error) {
-	var opts Options
-	if o != nil {
-		opts = *o
+func (o Options) withDefaults() Options {
+	o.Resources = cmp.Or(o.Resources, 200)
+	o.WorkBuckets, o.DeletionBuckets = slices.Clone(o.WorkBuckets), slices.Clone(o.DeletionBuckets)
+	if len(o.WorkBuckets) == 0 {
+		o.WorkBuckets = client.ExponentialBuckets(0.005, 2, 15)
 	}
-	if opts.Resources < 0 {
-		return opts, invalid("Options.Resources cannot be negative, got %d", opts.Resources)
+	if len(o.DeletionBuckets) == 0 {
+		o.DeletionBuckets = client.ExponentialBuckets(0.05, 4, 13)
 	}
-	if opts.Resources == 0 {
-		opts.Resources = defaultResources
-	}
-	if err := checkBuckets("Options.WorkBuckets", opts.WorkBuckets); err != nil {
-		return opts, err
-	}
-	if err := checkBuckets("Options.DeletionBuckets", opts.DeletionBuckets); err != nil {
-		return opts, err
-	}
-	opts.WorkBuckets, opts.DeletionBuckets = slices.Clone(opts.WorkBuckets), slices.Clone(opts.DeletionBuckets)
-	if len(opts.WorkBuckets) == 0 {
-		opts.WorkBuckets = client.ExponentialBuckets(0.005, 2, 15)
-	}
-	if len(opts.DeletionBuckets) == 0 {
-		opts.DeletionBuckets = client.ExponentialBuckets(0.05, 4, 13)
-	}
-	return opts, nil
+	return o
 }
 
-// checkBuckets refuses what no histogram can be made of: the client would panic.
+func (o Options) validate() error {
+	if o.Resources < 0 {
+		return invalid("Options.Resources must not be negative, got %d", o.Resources)
+	}
+	if err := checkBuckets("Options.WorkBuckets", o.WorkBuckets); err != nil {
+		return err
+	}
+	return checkBuckets("Options.DeletionBuckets", o.DeletionBuckets)
+}
+
+// checkBuckets rejects bounds with which the client would panic.
 func checkBuckets(field string, bounds []float64) error {
 	if len(bounds) > maxBuckets {
 		return invalid("%s has %d bounds, at most %d are allowed", field, len(bounds), maxBuckets)
@@ -65,9 +56,9 @@ func checkBuckets(field string, bounds []float64) error {
 	for i, b := range bounds {
 		switch {
 		case math.IsNaN(b), math.IsInf(b, -1):
-			return invalid("%s[%d] is %v, which is no bound", field, i, b)
+			return invalid("%s[%d] must be a number, got %v", field, i, b)
 		case i > 0 && b <= bounds[i-1]:
-			return invalid("%s[%d] (%v) must be greater than the one before (%v)", field, i, b, bounds[i-1])
+			return invalid("%s[%d] (%v) must be greater than the bound before it (%v)", field, i, b, bounds[i-1])
 		}
 	}
 	return nil

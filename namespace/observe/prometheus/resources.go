@@ -2,31 +2,31 @@ package prometheus
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/phase"
 )
 
-// other is the label of all that has none of its own.
+// other is the label of everything without a label of its own.
 const other = "other"
 
-// The indices of what is no resource type. No valid type has such a label.
+// The indices of entries that are not resource types. No valid type has such a label.
 const (
 	discovery = iota // some groups of resource types could not be discovered
 	parsing          // some resource types could not be read
 	whole            // the deleter itself failed
-	rest             // the resource types beyond the bound
+	rest             // the resource types beyond the limit
 )
 
-// resources are the resource types that were heard of, up to a bound.
+// resources are the reported resource types, up to a limit.
 type resources struct {
 	list  []resource
 	index map[namespace.ResourceType]int
-	most  int
+	limit int
 }
 
-// resource is what is counted of one type.
+// resource is the metrics of one type.
 type resource struct {
 	label   string
 	deleted float64
@@ -34,15 +34,15 @@ type resource struct {
 	failed  bool // ever
 }
 
-func newResources(most int) resources {
+func newResources(limit int) resources {
 	return resources{
 		list:  []resource{discovery: {label: "(discovery)"}, parsing: {label: "(parsing)"}, whole: {label: "(deleter)"}, rest: {label: other}},
 		index: map[namespace.ResourceType]int{},
-		most:  most,
+		limit: limit,
 	}
 }
 
-// count adds what report tells to have been deleted.
+// count adds the deleted objects of a report.
 func (r *resources) count(report deleter.Report) {
 	for _, one := range report.Results {
 		if one.Deleted > 0 {
@@ -51,18 +51,18 @@ func (r *resources) count(report deleter.Report) {
 	}
 }
 
-// of returns the index of a type. Only types that have something to tell are asked
-// for, so that those that are always empty take no label.
+// of returns the index of a type. It is only called for types with something to report, so
+// types that are always empty take no label.
 func (r *resources) of(one namespace.ResourceType) int {
 	i, ok := r.index[one]
 	switch {
 	case ok:
 		return i
-	case len(r.index) >= r.most:
+	case len(r.index) >= r.limit:
 		return rest
 	}
 	text := label(one)
-	// Two types of one label are one: metrics with the same labels would be refused.
+	// Types with the same label share an index: a registry rejects equal labels.
 	i = slices.IndexFunc(r.list, func(known resource) bool { return known.label == text })
 	if i < 0 {
 		i = len(r.list)
@@ -72,13 +72,5 @@ func (r *resources) of(one namespace.ResourceType) int {
 	return i
 }
 
-// label is the name of a type as a label's value: a custom deleter may name it
-// anything.
-func label(one namespace.ResourceType) string {
-	const most = 2*253 + 1
-	text := strings.ToValidUTF8(one.String(), "\uFFFD")
-	if len(text) > most {
-		text = strings.ToValidUTF8(text[:most], "")
-	}
-	return text
-}
+// label returns the name of a type as the value of a label. A custom deleter may use any name.
+func label(one namespace.ResourceType) string { return phase.Truncate(one.String(), 2*253+1) }

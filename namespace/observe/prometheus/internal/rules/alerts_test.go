@@ -116,7 +116,7 @@ var cases = []struct {
 		namespace_sources_failing{` + kubernetes + `a",resource="widgets.example.com"} 0+0x60
 		namespace_passes_total{` + kubernetes + `a",outcome="failed"} 0+3x60`,
 		40 * time.Minute,
-		[]firing{{"NamespacePassesFailing", "kubernetes", "100% of the passes over terminating namespaces fail, and no source is to blame."}},
+		[]firing{{"NamespacePassesFailing", "kubernetes", "100% of the passes over terminating namespaces fail, although no source fails."}},
 	},
 	{
 		"passes of one party fail, and a source of another",
@@ -126,7 +126,7 @@ var cases = []struct {
 		namespace_passes_total{` + kubernetes + `a",outcome="failed"} 0+3x60`,
 		40 * time.Minute,
 		[]firing{
-			{"NamespacePassesFailing", "kubernetes", "100% of the passes over terminating namespaces fail, and no source is to blame."},
+			{"NamespacePassesFailing", "kubernetes", "100% of the passes over terminating namespaces fail, although no source fails."},
 			{"NamespaceSourceFailing", "example.com/agent", "The source widgets.example.com fails in 1 terminating namespaces."},
 		},
 	},
@@ -136,7 +136,7 @@ var cases = []struct {
 		namespace_terminating_oldest_seconds{` + kubernetes + `a",stage="DeletingContent"} 0+0x90
 		namespace_terminating_oldest_seconds{` + kubernetes + `a",stage="WaitingForFinalizers"} 0+60x90`,
 		66 * time.Minute,
-		[]firing{{"NamespaceWaitsForOthers", "kubernetes", "A namespace that kubernetes has let go of has been terminating for 1h 6m 0s."}},
+		[]firing{{"NamespaceWaitsForOthers", "kubernetes", "A namespace that kubernetes has finished has been terminating for 1h 6m 0s."}},
 	},
 	{
 		"waiting for others, who always take a minute",
@@ -165,7 +165,7 @@ var cases = []struct {
 		`namespace_controller_queue_depth{` + kubernetes + `a"} 5+0x60
 		namespace_passes_total{` + kubernetes + `a",outcome="waiting"} 70+0x60`,
 		30 * time.Minute,
-		[]firing{{"NamespaceQueueStands", "kubernetes", "5 terminating namespaces wait, and none is worked on."}},
+		[]firing{{"NamespaceQueueStands", "kubernetes", "5 terminating namespaces wait, and no pass completes."}},
 	},
 	{
 		"the queue is worked on",
@@ -194,20 +194,20 @@ var cases = []struct {
 		namespace_finalize_conflicts_total{` + kubernetes + `b"} 0+60x60
 		namespace_passes_total{` + kubernetes + `a",outcome="waiting"} 0+60x60`,
 		40 * time.Minute,
-		[]firing{{"NamespaceConflictStorm", "kubernetes", "2.5 writes a second conflict with those of somebody else."}},
+		[]firing{{"NamespaceConflictStorm", "kubernetes", "2.5 writes per second conflict with another writer."}},
 	},
 	{
 		"no controller",
 		`up{job="agent"} 0+0x60`,
 		11 * time.Minute,
-		[]firing{{"NamespaceControllerAbsent", "", "No controller of namespaces is there."}},
+		[]firing{{"NamespaceControllerAbsent", "", "No controller of namespaces is running."}},
 	},
 	{
 		"one party's controller is gone, another's is there",
 		`namespace_controller_queue_depth{` + kubernetes + `a"} 0+0x10 stale
 		namespace_controller_queue_depth{finalizer="example.com/agent",job="other",instance="b"} 0+0x120`,
 		2 * time.Hour,
-		[]firing{{"NamespaceControllerAbsent", "kubernetes", "No controller of kubernetes is there."}},
+		[]firing{{"NamespaceControllerAbsent", "kubernetes", "No controller of kubernetes is running."}},
 	},
 	{
 		"a controller that was replaced by one elsewhere",
