@@ -1,18 +1,18 @@
-// Package httpguard refuses requests that a page of another web site has a browser send.
+// Package httpguard rejects requests that a page of another web site makes a browser send.
 //
-// A server that lets in every client that reaches it, such as one without authentication
-// on loopback, also lets in every web page that is open in a browser on that machine. A
-// page reaches it in two ways, and a [Guard] refuses both:
+// A server that admits every client, such as one without authentication on loopback, also
+// admits every web page that is open in a browser on that machine. A page reaches it in two
+// ways, and a [Guard] rejects both:
 //
 //   - A cross-origin request, such as a form or a fetch to http://127.0.0.1:8080. The page
-//     cannot read the answer, but the request has its effect. Browsers name the origin in
-//     the headers Sec-Fetch-Site and Origin; [http.CrossOriginProtection] judges them.
+//     cannot read the response, but the request has its effect. Browsers name the origin in
+//     the headers Sec-Fetch-Site and Origin, which [http.CrossOriginProtection] checks.
 //   - DNS rebinding: the page's own name is made to resolve to the address of the server.
-//     The browser takes the server for the page's origin, so the page reads everything.
-//     Only the header Host reveals it: it has the page's name.
+//     The browser treats the server as the page's origin, so the page reads everything. Only
+//     the header Host reveals it, because it contains the page's name.
 //
-// Other programs than browsers are not affected: they send neither Sec-Fetch-Site nor
-// Origin, and reach the server by an address or by its own name.
+// Programs other than browsers are not affected: they send neither Sec-Fetch-Site nor Origin,
+// and reach the server by an address or by its own name.
 package httpguard
 
 import (
@@ -30,17 +30,16 @@ import (
 // checks the header.
 const Any = "*"
 
-// Guard refuses requests of other web sites. Use [New] to create one. It is safe for
+// Guard rejects requests of other web sites. Use [New] to create one. It is safe for
 // concurrent use.
 type Guard struct {
 	hosts map[string]bool
 	cross http.CrossOriginProtection
 }
 
-// New returns a guard of a server that clients reach by hosts, which are names without a
-// port. Loopback names (localhost and below) and IP addresses are always accepted: no
-// site can make its own name one of these. A host that is not a name
-// is refused with [namespace.ErrBadRequest].
+// New returns a guard for a server that clients reach by hosts, names without a port.
+// Loopback names (localhost and its subdomains) and IP addresses are always accepted, because
+// no site can use one as its own name. An invalid host is a [namespace.ErrBadRequest].
 func New(hosts ...string) (*Guard, error) {
 	g := &Guard{hosts: make(map[string]bool, len(hosts))}
 	for _, host := range hosts {
@@ -65,8 +64,8 @@ func (g *Guard) Check(r *http.Request) error {
 	if link(r) {
 		return nil
 	}
-	// The standard library lets other origins read, since they cannot see the answer. They
-	// could still keep the server busy, so reads are judged as writes are.
+	// The standard library permits reads from other origins, because their pages cannot see
+	// the response. They could still overload the server, so Check treats reads as writes.
 	write := http.Request{Method: http.MethodPost, Header: r.Header, Host: r.Host}
 	if err := g.cross.Check(&write); err != nil {
 		return forbidden("the request comes from a page of another web site: %v", err)
@@ -74,7 +73,7 @@ func (g *Guard) Check(r *http.Request) error {
 	return nil
 }
 
-// Handler returns a handler that answers 403 to requests that [Guard.Check] refuses, and
+// Handler returns a handler that answers 403 to requests that [Guard.Check] rejects, and
 // passes all others to next.
 func (g *Guard) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -86,8 +85,7 @@ func (g *Guard) Handler(next http.Handler) http.Handler {
 	})
 }
 
-// reachedBy reports whether the Host of a request is one of the server. Browsers always
-// send one.
+// reachedBy reports whether the server has the Host of a request. Browsers always send one.
 func (g *Guard) reachedBy(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
@@ -100,10 +98,10 @@ func (g *Guard) reachedBy(host string) bool {
 	return name == "localhost" || strings.HasSuffix(name, ".localhost") || g.hosts[name] || g.hosts[Any]
 }
 
-// canonical returns the form of a name that all its spellings share.
+// canonical returns a name in lower case without a final dot.
 func canonical(name string) string { return strings.ToLower(strings.TrimSuffix(name, ".")) }
 
-// link reports whether the browser navigates a whole tab, as it does for a link.
+// link reports whether the browser navigates a whole tab, as for a link.
 func link(r *http.Request) bool {
 	return (r.Method == http.MethodGet || r.Method == http.MethodHead) &&
 		r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document"

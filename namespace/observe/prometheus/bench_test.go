@@ -16,7 +16,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/pass"
 )
 
-// Once a namespace is known, telling of it allocates nothing.
+// Hooks for a known namespace do not allocate.
 func TestHooksAllocateNothing(t *testing.T) {
 	e := export(t, agent, nil)
 	h, ref := e.Hooks(), namespace.Ref{Name: "a", UID: "1"}
@@ -34,8 +34,8 @@ func TestHooksAllocateNothing(t *testing.T) {
 	require.Zero(t, testing.AllocsPerRun(100, round(failed)))
 }
 
-// BenchmarkHooks is what a pass costs its controller; the peer is the same pass with
-// nothing but a counter and a histogram of the client.
+// BenchmarkHooks measures the hooks of one pass. The peer uses only a counter and a histogram
+// of the client.
 func BenchmarkHooks(b *testing.B) {
 	for _, types := range []int{1, 60} {
 		e := export(b, agent, nil)
@@ -66,8 +66,7 @@ func BenchmarkHooks(b *testing.B) {
 	})
 }
 
-// BenchmarkCollect is a scrape with so many namespaces terminating, and what each of
-// them takes in memory.
+// BenchmarkCollect measures a scrape, and the memory of each terminating namespace.
 func BenchmarkCollect(b *testing.B) {
 	for _, many := range []int{100, 100_000} {
 		b.Run(fmt.Sprint("namespaces=", many), func(b *testing.B) {

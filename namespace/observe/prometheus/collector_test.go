@@ -49,8 +49,7 @@ func TestBadInput(t *testing.T) {
 	}
 }
 
-// What is told before anything has happened: each series that is known is there, so
-// that rates over it begin with zero.
+// All known series exist from the start, so that their rates begin at zero.
 func TestAtFirst(t *testing.T) {
 	require.Empty(t, cmp.Diff([]string{
 		"namespace_controller_queue_depth 0",
@@ -84,7 +83,7 @@ func TestAtFirst(t *testing.T) {
 	}, export(t, agent, nil).text(t)))
 }
 
-// Two parties in one process are two sets of series.
+// Two parties in one process export two sets of series.
 func TestTwoParties(t *testing.T) {
 	one := export(t, agent, nil)
 	two, err := prometheus.New(finalizer.Kubernetes, nil)
@@ -100,7 +99,7 @@ func TestTwoParties(t *testing.T) {
 	}, one.values(t))
 }
 
-// A namespace that a controller finalizes is told of from its first moment to its last.
+// A namespace is exported from its deletion to its removal.
 func TestController(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, w := export(t, agent, nil), newWorld(t, nil)
@@ -134,7 +133,7 @@ func TestController(t *testing.T) {
 	})
 }
 
-// result is what a pass of a terminating namespace came to.
+// result is the result of a pass over a terminating namespace.
 func result(ref namespace.Ref, outcome pass.Outcome, report deleter.Report) pass.Result {
 	ns := namespace.Namespace{Meta: namespace.Meta{Name: ref.Name, UID: ref.UID}}
 	ns.DeletionTimestamp = phase.Time{Time: time.Now()}
@@ -154,7 +153,7 @@ func things(i int) namespace.ResourceType {
 	return namespace.ResourceType{Group: "example.com", Name: fmt.Sprintf("things%04d", i)}
 }
 
-// Sources that fail are told of as long as they do, by the namespaces that they fail.
+// Failing sources are exported while they fail, with the number of namespaces.
 func TestSourcesFailing(t *testing.T) {
 	e := export(t, agent, nil)
 	h := e.Hooks()
@@ -183,8 +182,7 @@ func TestSourcesFailing(t *testing.T) {
 	require.Equal(t, []string{whole + "0", found + "0", one + "0", two + "0"}, e.of(t, name))
 }
 
-// However many resource types there are, and whatever they are named, the labels are
-// bounded and nothing is lost.
+// The number of labels is bounded, and no deletion is lost.
 func TestLabelsAreBounded(t *testing.T) {
 	for bound, opts := range map[int]*prometheus.Options{200: nil, 3: {Resources: 3}} {
 		e := export(t, agent, opts)
@@ -205,7 +203,7 @@ func TestLabelsAreBounded(t *testing.T) {
 	}
 }
 
-// Types that are always empty take no label from those that are not.
+// Types that are always empty take no label.
 func TestQuietTypesTakeNoLabel(t *testing.T) {
 	e := export(t, agent, &prometheus.Options{Resources: 1})
 	h, ref := e.Hooks(), namespace.Ref{Name: "a", UID: "1"}
@@ -215,7 +213,7 @@ func TestQuietTypesTakeNoLabel(t *testing.T) {
 	require.Equal(t, []string{`namespace_objects_deleted_total{resource="things0003.example.com"} 1`}, e.of(t, "namespace_objects_deleted_total"))
 }
 
-// A deleter of the host's own may name types as it likes.
+// A custom deleter may use any name for a type.
 func TestHostileNames(t *testing.T) {
 	e := export(t, agent, nil)
 	h, ref := e.Hooks(), namespace.Ref{Name: "\xff\n\"", UID: "\xff"}
@@ -243,7 +241,7 @@ func TestHostileNames(t *testing.T) {
 	}
 }
 
-// The stages are those of the namespaces, as the last pass saw them.
+// The stages are those of the last passes.
 func TestStages(t *testing.T) {
 	e := export(t, agent, nil)
 	h, ref := e.Hooks(), namespace.Ref{Name: "a", UID: "1"}
@@ -272,10 +270,10 @@ func TestStages(t *testing.T) {
 	stage("ReadyToRemove")
 	another := result(namespace.Ref{Name: "a", UID: "2"}, pass.Failed, deleter.Report{})
 	h.PassEnded(context.Background(), ref, another, nil, time.Second)
-	stage("ReadyToRemove") // another incarnation says nothing of this one
+	stage("ReadyToRemove") // another incarnation does not count
 }
 
-// Conflicts are added up.
+// Conflicts add up.
 func TestConflicts(t *testing.T) {
 	e := export(t, agent, nil)
 	ref := namespace.Ref{Name: "a", UID: "1"}
@@ -285,7 +283,7 @@ func TestConflicts(t *testing.T) {
 	require.Equal(t, []string{"namespace_finalize_conflicts_total 6"}, e.of(t, "namespace_finalize_conflicts_total"))
 }
 
-// What was cleared is forgotten, and what was counted is not.
+// Clear drops namespaces and keeps counters.
 func TestClear(t *testing.T) {
 	e := export(t, agent, nil)
 	h, ref := e.Hooks(), namespace.Ref{Name: "a", UID: "1"}
@@ -298,7 +296,7 @@ func TestClear(t *testing.T) {
 		`namespace_passes_total{outcome="failed"} 1`,
 	}
 	require.Equal(t, want, e.values(t))
-	h.Removed(ref) // of a pass that was under way
+	h.Removed(ref) // by a pass that was running
 	h.Left(ref)
 	require.Equal(t, want, e.values(t))
 }

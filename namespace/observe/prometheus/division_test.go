@@ -14,7 +14,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/controller"
 )
 
-// half is a division of two controllers that can be turned.
+// half divides the work between two controllers, which can swap.
 type half struct {
 	mu      sync.Mutex
 	even    bool
@@ -41,8 +41,8 @@ func (d *half) turn() {
 	d.changed = make(chan struct{})
 }
 
-// Of several replicas each tells what is its own, also after the work has changed hands:
-// every namespace is in the sum once, and so is its end.
+// Each replica exports its own namespaces, also after work has moved between replicas: the
+// sum contains every namespace and every removal once.
 func TestDivision(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, nil)
@@ -82,8 +82,8 @@ func TestDivision(t *testing.T) {
 	})
 }
 
-// Two controllers of one process that divide the work share a collector: nothing is lost
-// or told twice when it changes hands.
+// Two controllers of one process share a collector: when work moves between them, no namespace
+// is lost or counted twice.
 func TestDivisionInOneProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, e := newWorld(t, nil), export(t, agent, nil)

@@ -16,7 +16,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/phase"
 )
 
-// What a pass did not find terminating is not told of as that.
+// A namespace that a pass did not find terminating is not counted.
 func TestNotTerminating(t *testing.T) {
 	for _, outcome := range []pass.Outcome{pass.Active, pass.Replaced} {
 		e := export(t, agent, nil)
@@ -33,7 +33,7 @@ func TestNotTerminating(t *testing.T) {
 
 const oldest = "namespace_terminating_oldest_seconds"
 
-// The oldest is the one that was deleted first, whichever was told of first.
+// The oldest namespace is the one that was deleted first, in any order of reports.
 func TestOldest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := export(t, agent, nil)
@@ -44,7 +44,7 @@ func TestOldest(t *testing.T) {
 			r := result(ref, pass.Waiting, deleter.Report{})
 			r.Namespace.DeletionTimestamp = phase.Time{Time: time.Now().Add(-time.Duration(minutes) * time.Minute)}
 			h.PassEnded(context.Background(), ref, r, nil, time.Second)
-			r.Namespace.DeletionTimestamp = phase.Time{} // a read that failed tells nothing
+			r.Namespace.DeletionTimestamp = phase.Time{} // as after a failed read
 			r.Outcome = pass.Failed
 			h.PassEnded(context.Background(), ref, r, nil, time.Second)
 		}
@@ -53,8 +53,7 @@ func TestOldest(t *testing.T) {
 	})
 }
 
-// A clock that is behind that of the place where namespaces are kept makes no negative
-// time.
+// A clock that is behind the clock of the namespaces' storage yields no negative time.
 func TestClockBehind(t *testing.T) {
 	e := export(t, agent, nil)
 	h, ref := e.Hooks(), namespace.Ref{Name: "a", UID: "1"}
@@ -68,8 +67,7 @@ func TestClockBehind(t *testing.T) {
 	require.Equal(t, []string{"namespace_deletion_duration_seconds_count 1"}, e.of(t, "namespace_deletion_duration_seconds_count"))
 }
 
-// A namespace in which several types without a label fail is one, in whatever order
-// they come.
+// A namespace in which several types without their own label fail counts once.
 func TestOtherIsCountedOnce(t *testing.T) {
 	e := export(t, agent, &prometheus.Options{Resources: 1})
 	h, ref := e.Hooks(), namespace.Ref{Name: "a", UID: "1"}
@@ -84,7 +82,7 @@ func TestOtherIsCountedOnce(t *testing.T) {
 	}
 }
 
-// The caller's buckets are the caller's.
+// The collector does not modify or keep the caller's buckets.
 func TestBucketsAreCopied(t *testing.T) {
 	work, deletion := []float64{1, 2}, []float64{3, 4}
 	e := export(t, agent, &prometheus.Options{WorkBuckets: work, DeletionBuckets: deletion})

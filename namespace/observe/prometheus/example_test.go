@@ -15,15 +15,15 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/observe/prometheus"
 )
 
-// A controller whose passes are counted, and told of beside that.
+// A controller with metrics and further hooks.
 func Example() {
 	party := namespace.Party{Finalizer: finalizer.Kubernetes}
 	collector, err := prometheus.New(party.Finalizer, nil)
 	check(err)
-	registry := client.NewRegistry() // in earnest often client.DefaultRegisterer
+	registry := client.NewRegistry() // usually client.DefaultRegisterer
 	check(registry.Register(collector))
 
-	host := new(controllertest.Host) // in earnest a registry.Registry, or the host's own
+	host := new(controllertest.Host) // usually a registry.Registry, or the host's own
 	documents := namespace.ResourceType{Group: "example.com", Name: "documents"}
 	d, err := deleter.New([]deleter.Source{{Resource: documents, Content: deleter.Funcs{Delete: func(context.Context, deleter.Target) (remaining int, err error) { return 0, nil }}.Content()}}, nil)
 	check(err)

@@ -18,7 +18,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/pass"
 )
 
-// exportedNames are all metrics, without what histograms append.
+// exportedNames lists all metrics, without the suffixes of histograms.
 func exportedNames(t *testing.T) []string {
 	e := export(t, agent, nil)
 	h, ref := e.Hooks(), namespace.Ref{Name: "a", UID: "1"}
@@ -34,7 +34,7 @@ func exportedNames(t *testing.T) []string {
 	return names
 }
 
-// namesIn are the metrics that a text speaks of.
+// namesIn lists the metrics in a text.
 func namesIn(text string) []string {
 	found := regexp.MustCompile(`\bnamespace_[a-z_]+`).FindAllString(text, -1)
 	for i := range found {
@@ -46,9 +46,8 @@ func namesIn(text string) []string {
 	return slices.Compact(found)
 }
 
-// The dashboard and the documentation tell of all that is exported and of nothing else,
-// the alerts of nothing else. The tests in internal/rules do more, with Prometheus' own
-// parser and engine.
+// Dashboard and documentation name exactly the exported metrics, and the alerts only exported
+// ones. The tests in internal/rules check more, with Prometheus' own parser and engine.
 func TestNamesInFiles(t *testing.T) {
 	names := exportedNames(t)
 	read := func(file string) string {

@@ -20,8 +20,7 @@ const (
 	durations   = "namespace_deletion_duration_seconds"
 )
 
-// since returns what a pass came to over a namespace that was deleted so long ago and
-// that these finalizers hold now.
+// since returns the result of a pass over a namespace of that age with these finalizers.
 func since(ref namespace.Ref, age time.Duration, outcome pass.Outcome, holders ...finalizer.Name) pass.Result {
 	r := result(ref, outcome, deleter.Report{})
 	r.Namespace.DeletionTimestamp = phase.Time{Time: time.Now().Add(-age)}
@@ -29,8 +28,7 @@ func since(ref namespace.Ref, age time.Duration, outcome pass.Outcome, holders .
 	return r
 }
 
-// A namespace that the party never held is none of its business, however long it is
-// stuck, until the party's finalizer is added.
+// A namespace that the party never held is not counted until its finalizer is added.
 func TestNeverHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := export(t, agent, nil)
@@ -49,8 +47,8 @@ func TestNeverHeld(t *testing.T) {
 	})
 }
 
-// One that the party has let go of waits for others, also where those still delete
-// content, and whoever looks again; its end is measured.
+// A namespace that the party has finished waits for other parties, even while those delete
+// content. Its removal is measured.
 func TestLetGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := export(t, agent, nil)
@@ -73,7 +71,7 @@ func TestLetGo(t *testing.T) {
 	})
 }
 
-// The last pass of a party often finds the namespace gone: that is how others end it.
+// The last pass of a party often finds the namespace gone, because another party removed it.
 func TestGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := export(t, agent, nil)
@@ -95,8 +93,8 @@ func TestGone(t *testing.T) {
 	})
 }
 
-// Of two controllers in one process the one that has lost a namespace may hear of that
-// after the other has taken it up, with a pass under way.
+// A controller may learn that it has lost a namespace after another one in the process has
+// queued it and runs a pass.
 func TestHandOver(t *testing.T) {
 	e := export(t, agent, nil)
 	one, two, ref := e.Hooks(), e.Hooks(), namespace.Ref{Name: "a", UID: "1"}
@@ -113,8 +111,8 @@ func TestHandOver(t *testing.T) {
 	require.Equal(t, []string{durations + "_count 1"}, e.of(t, durations+"_count"), "its end is one")
 }
 
-// The controller that has lost a namespace may hear of its end before the first pass of
-// the other, which brought it about, is told of.
+// A controller that has lost a namespace may learn of its removal before the pass of the other
+// controller, which removed it, is reported.
 func TestHandOverAtTheEnd(t *testing.T) {
 	e := export(t, agent, nil)
 	one, two, ref := e.Hooks(), e.Hooks(), namespace.Ref{Name: "a", UID: "1"}
@@ -131,8 +129,8 @@ func TestHandOverAtTheEnd(t *testing.T) {
 	}
 }
 
-// For how long a source fails is told of one namespace: many that it fails once each
-// are another thing.
+// The duration of a failure belongs to one namespace. Single failures of many namespaces do
+// not add up.
 func TestFailingFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := export(t, agent, nil)

@@ -23,7 +23,7 @@ import (
 
 const agent finalizer.Name = "example.com/agent"
 
-// exported is a collector with the registry that a host would have.
+// exported is a collector in a registry.
 type exported struct {
 	*prometheus.Collector
 	registry *client.Registry
@@ -33,13 +33,12 @@ func export(t testing.TB, f finalizer.Name, opts *prometheus.Options) exported {
 	t.Helper()
 	c, err := prometheus.New(f, opts)
 	require.NoError(t, err)
-	r := client.NewPedanticRegistry() // it checks what is described against what is collected
+	r := client.NewPedanticRegistry() // it compares descriptions with collected metrics
 	require.NoError(t, r.Register(c))
 	return exported{c, r}
 }
 
-// text returns the lines that Prometheus would read, without comments and buckets, and
-// without the label of the party.
+// text returns the scraped lines without comments, buckets and the label of the party.
 func (e exported) text(t testing.TB) []string {
 	t.Helper()
 	recorder := httptest.NewRecorder()
@@ -102,14 +101,14 @@ func newWorld(t testing.TB, opts *contenttest.FakeOptions) world {
 	return w
 }
 
-// terminate makes a namespace with objects that a finalizer holds, and deletes it.
+// terminate creates a namespace with objects held by a finalizer, and deletes it.
 func (w world) terminate(t testing.TB, name string, held ...string) deleter.Target {
 	t.Helper()
 	ns, err := w.Create(t.Context(), namespace.Namespace{
 		Meta: namespace.Meta{Name: name}, Spec: namespace.Spec{Finalizers: finalizer.NewSet(agent)},
 	})
 	require.NoError(t, err)
-	ns.Spec.Finalizers = finalizer.NewSet(agent) // nobody else
+	ns.Spec.Finalizers = finalizer.NewSet(agent) // no other party
 	ns, err = w.Finalize(t.Context(), ns)
 	require.NoError(t, err)
 	target := deleter.Target{Namespace: name, UID: ns.UID, DeletedAt: time.Now()}
@@ -121,7 +120,7 @@ func (w world) terminate(t testing.TB, name string, held ...string) deleter.Targ
 	return target
 }
 
-// run runs a controller until the test's end, or until it is stopped.
+// run runs a controller until it is stopped, or the test ends.
 func (w world) run(t testing.TB, opts controller.Options) (stop func()) {
 	t.Helper()
 	c, err := controller.New(w, w.deleter, namespace.Party{Finalizer: agent}, &opts)

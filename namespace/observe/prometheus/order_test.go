@@ -17,8 +17,8 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/pass"
 )
 
-// Whatever is told in whatever order, nothing is counted below zero, what is told
-// agrees with itself, and nothing is left when all is gone.
+// In any order of reports, no gauge is negative, the gauges agree, and all are zero once every
+// namespace is gone.
 func TestAnyOrder(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -64,7 +64,7 @@ func TestAnyOrder(t *testing.T) {
 	}
 }
 
-// Prometheus may ask while controllers work.
+// A scrape may run while controllers work.
 func TestConcurrently(t *testing.T) {
 	e := export(t, agent, nil)
 	var all sync.WaitGroup

@@ -31,7 +31,7 @@ func alerts(t *testing.T) []rulefmt.RuleNode {
 	return all
 }
 
-// Every rule says how bad it is, what is, and what to do.
+// Every rule has a severity, a summary and a description.
 func TestAlertsAreComplete(t *testing.T) {
 	for _, rule := range alerts(t) {
 		require.Contains(t, []string{"warning", "critical"}, rule.Labels["severity"], rule.Alert.Value)
@@ -42,12 +42,12 @@ func TestAlertsAreComplete(t *testing.T) {
 	}
 }
 
-// A firing alert, as a test names it.
+// firing is a firing alert.
 type firing struct{ alert, finalizer, summary string }
 
 const kubernetes = `finalizer="kubernetes",job="agent",instance="`
 
-// Each case is series of one sample a minute, and what fires when.
+// Each case lists series with one sample per minute, and the alerts that fire.
 var cases = []struct {
 	name   string
 	series string
@@ -222,7 +222,7 @@ var cases = []struct {
 	},
 }
 
-// The rules fire when they should, and with the right words.
+// The rules fire when they should, with the right summaries.
 func TestAlertsFire(t *testing.T) {
 	all := alerts(t)
 	fired := map[string]bool{}

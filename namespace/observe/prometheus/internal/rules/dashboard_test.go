@@ -26,7 +26,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/phase"
 )
 
-// dashboard is what the tests read of Grafana's form.
+// dashboard is the part of Grafana's format that the tests read.
 type dashboard struct {
 	Templating struct {
 		List []struct{ Name string }
@@ -53,7 +53,7 @@ func readDashboard(t *testing.T) dashboard {
 	return d
 }
 
-// expr is what Grafana asks Prometheus.
+// expr returns the query that Grafana sends to Prometheus.
 func expr(t *testing.T, text string) parser.Expr {
 	t.Helper()
 	text = strings.NewReplacer("$finalizer", "kubernetes|example.com/agent", "$__rate_interval", "5m").Replace(text)
@@ -63,8 +63,8 @@ func expr(t *testing.T, text string) parser.Expr {
 	return e
 }
 
-// series are those that a collector exports once everything has happened, in the form
-// that the tests of Prometheus load: each grows by its value every minute.
+// series lists every series of a collector, in the format of Prometheus' test loader: each
+// grows by its value every minute.
 func series(t *testing.T) (load string, known map[string][]string) {
 	t.Helper()
 	registry := client.NewRegistry()
@@ -117,7 +117,7 @@ func series(t *testing.T) (load string, known map[string][]string) {
 	return b.String(), known
 }
 
-// Every question of the dashboard has an answer.
+// Every query of the dashboard returns data.
 func TestDashboardShows(t *testing.T) {
 	load, _ := series(t)
 	storage := promqltest.LoadedStorage(t, "load 1m\n"+load)
@@ -136,8 +136,8 @@ func TestDashboardShows(t *testing.T) {
 	}
 }
 
-// The metrics and labels that alerts and dashboard name are exported, and the dashboard
-// leaves no metric out.
+// The metrics and labels in alerts and dashboard are exported, and the dashboard shows every
+// metric.
 func TestNamesExist(t *testing.T) {
 	_, known := series(t)
 	used := map[string]bool{}
@@ -187,7 +187,7 @@ func isLabel(known map[string][]string, n parser.Node, label string) bool {
 	return all
 }
 
-// Grafana takes it: panels have ids of their own, words, and places that do not overlap.
+// Grafana accepts it: panels have unique ids, titles, and positions that do not overlap.
 func TestDashboardIsInOrder(t *testing.T) {
 	d := readDashboard(t)
 	taken, ids := map[[2]int]string{}, map[int]bool{}
