@@ -168,7 +168,7 @@ func TestPrivilegesThatAreMissing(t *testing.T) {
 	before := relations(t, dsn)
 	for _, step := range []struct{ schema, want, grant string }{
 		{"another", "CREATE on the database", ""},
-		{"ok", "USAGE on schema", "GRANT USAGE ON SCHEMA ok TO " + role},
+		{"ok", "USAGE on the schema", "GRANT USAGE ON SCHEMA ok TO " + role},
 		{"ok", "SELECT", "GRANT SELECT ON ALL TABLES IN SCHEMA ok TO " + role}, // a read-only role
 		{"ok", `UPDATE on table "ok"."meta"`, "GRANT UPDATE ON ok.meta TO " + role},
 		{"ok", `INSERT on table "ok"."state"`, "GRANT INSERT, UPDATE, DELETE ON ok.state TO " + role},
