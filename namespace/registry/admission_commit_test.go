@@ -367,7 +367,7 @@ func tallied(t *testing.T, e *env, ns string) {
 	}
 	document := fmt.Sprintf(`{"kind":"Counter","apiVersion":"example.com/v1","metadata":{"name":"tally","namespace":%q,"uid":"u-%s"},"spec":0}`, ns, ns)
 	_, err := e.store.Commit(e.ctx, store.Txn{Do: []store.Operation{
-		store.Put("/registry/counters.example.com/"+ns+"/tally", []byte(document)),
+		store.Put("/registry/counters.example.com/"+ns+"/tally", storedValue(t, document)),
 	}})
 	require.NoError(t, err)
 }
@@ -672,29 +672,5 @@ func TestR10_OthersDoNotStandInLine(t *testing.T) {
 		require.NoError(t, err, "not even who writes the very object that is fought over")
 		close(release)
 		require.NoError(t, <-created)
-	})
-}
-
-// A link that writes through a registry, which it should not, does not wait for the
-// turn of the write that it is asked about.
-func TestLinkThatWritesDoesNotWaitForItself(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s, err := memory.New(nil)
-		require.NoError(t, err)
-		t.Cleanup(func() { require.NoError(t, s.Close()) })
-		var e *env
-		asked := 0
-		plain := admittedEnv(t, s)
-		e = admittedEnv(t, s, overtaken(t, plain, func(ctx context.Context) error {
-			asked++
-			dry, err := e.DryRun().Content(widgets)
-			require.NoError(t, err)
-			_, err = dry.Create(ctx, "x", object("nested"))
-			return err
-		}))
-		e.create("x")
-		e.put(counters, "x", object("used"))
-		e.put(widgets, "x", object("a"))
-		require.Equal(t, 1, asked)
 	})
 }

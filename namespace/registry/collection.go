@@ -9,232 +9,227 @@ import (
 
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/backoff"
+	"github.com/nslifecycle/nslifecycle/namespace/registry/internal/keylock"
 	"github.com/nslifecycle/nslifecycle/namespace/selector"
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
-// maxBatch is how many objects are deleted by one commit, if the store allows as
-// many.
-const maxBatch = 1000
+const (
+	maxBatch = 1000 // objects that one commit deletes, if the store allows as many
 
-// Deletion is what the deletion of a collection did.
+	// maxBatchConflicts is the number of conflicts after which a batch is halved, so that an
+	// object that changes often is soon alone in its batch.
+	maxBatchConflicts = 3
+)
+
+// Deletion is the result of deleting a collection.
 type Deletion struct {
-	Deleted int // objects that are gone
-	Marked  int // objects that finalizers hold, and that were not marked before
+	Deleted int // objects removed
+	Marked  int // objects that got a deletion timestamp because finalizers retain them
 }
 
-// DeleteCollection deletes the selected objects in a namespace, as
-// [Content.Delete] does each, many of them by one commit; the whole is not
-// atomic. What is created meanwhile may be deleted or not. With an error it
-// returns what it did before. Admission is asked about all objects of a commit at
-// once.
+// DeleteCollection deletes the selected objects in a namespace as [Content.Delete] does, many
+// of them in one commit. The whole is not atomic: it may or may not delete an object that is
+// created meanwhile, and with an error it returns the result so far. The admission chain sees
+// all objects of a commit at once.
 func (c *Content) DeleteCollection(ctx context.Context, ns string, labels selector.Labels, fields selector.Fields) (Deletion, error) {
 	if err := c.checkNamespace(ns); err != nil {
 		return Deletion{}, err
 	}
-	match, err := c.kind.match(labels, fields)
+	filter, err := c.kind.filter(labels, fields)
 	if err != nil {
 		return Deletion{}, err
 	}
-	s := sweep{Content: c, namespace: ns, asked: c.asks(), prefix: c.keys.content(c.typ.Name(), ns), match: match}
-	err = s.run(ctx)
-	return s.done, err
+	d := collectionDeletion{Content: c, namespace: ns, admitted: c.hasAdmission(), prefix: c.keys.content(c.typ.Name(), ns), filter: filter}
+	err = d.run(ctx)
+	return d.done, err
 }
 
-// sweep deletes a collection.
-type sweep struct {
+// collectionDeletion deletes a collection.
+type collectionDeletion struct {
 	*Content
 	namespace string
 	prefix    string
-	match     func(Object) bool // nil: everything
-	fence     *fence            // nil: whatever incarnation; else this one only (rule R8)
-	asked     bool              // admission is; never of a pass (rule R12)
+	filter    filter[Object]
+	fence     *fence // nil: any incarnation
+	admitted  bool   // pass the admission chain; never for a pass (rule R12)
 	done      Deletion
-	busy      error // why an object could not be deleted that others kept changing
+	busy      error // the error about an object that other writers kept changing
 }
 
 // batch is the objects that one commit deletes.
 type batch struct {
-	entries []store.Entry
-	values  [][]byte // what each becomes; nil: it is removed
-	skipped []bool   // nothing is to be done about it
-	doubt   error    // an earlier commit of it may have been made
-	changes []change // those that admission is asked about
+	entries    []store.Entry
+	values     [][]byte // the marked objects; nil: removed
+	skipped    []bool   // not to be deleted
+	edits      []edit   // for the admission chain
+	unresolved error    // the error of an earlier commit that may have landed
 }
 
-// run goes through the collection once, by key. An object that others change all
-// the time does not hold up the rest; the error comes at the end then.
-func (s *sweep) run(ctx context.Context) error {
-	if err := ended(ctx, s.resource, ""); err != nil {
+// run goes through the collection once, ordered by key. An object that other writers keep
+// changing does not block the rest; run then returns the error at the end.
+func (d *collectionDeletion) run(ctx context.Context) error {
+	if err := contextError(ctx, d.resource, ""); err != nil {
 		return err
 	}
 	size := maxBatch
-	if s.limits.Operations > 0 {
-		size = max(1, min(size, s.limits.Operations-s.reserve())) // a condition for each object
+	if d.limits.Operations > 0 {
+		size = max(1, min(size, d.limits.Operations-d.otherConditions())) // one condition for each object
 	}
-	q := store.Query{Prefix: s.prefix, Limit: size}
+	q := store.Query{Prefix: d.prefix, Limit: size}
 	for {
-		page, err := s.store.List(ctx, q)
+		page, err := d.store.List(ctx, q)
 		if err != nil {
-			return stored(s.resource, "", err)
+			return storeError(d.resource, "", err)
 		}
 		for rest := page.Entries; len(rest) > 0; {
-			n := s.fitting(rest)
-			if err := s.delete(ctx, rest[:n]); err != nil {
+			n := d.fitting(rest)
+			if err := d.delete(ctx, rest[:n]); err != nil {
 				return err
 			}
 			rest = rest[n:]
 		}
 		if !page.More || len(page.Entries) == 0 {
-			return s.busy
+			return d.busy
 		}
 		q.After = page.Entries[len(page.Entries)-1].Key
 	}
 }
 
-// reserve is how many conditions of a commit are kept for others than those on its
-// objects: the fence, or what admission has join. If that is more the batch is cut.
-func (s *sweep) reserve() int {
-	if s.asked {
+// otherConditions returns the number of conditions reserved for the fence or for admission
+// plugins. If plugins add more, the batch is halved.
+func (d *collectionDeletion) otherConditions() int {
+	if d.admitted {
 		return 16
 	}
 	return 1
 }
 
-// fitting returns how many of the entries fit into one commit even if all of them
-// are marked.
-func (s *sweep) fitting(entries []store.Entry) int {
-	if s.limits.Bytes <= 0 {
+// fitting returns how many of the entries fit into one commit even if all are marked.
+func (d *collectionDeletion) fitting(entries []store.Entry) int {
+	if d.limits.Bytes <= 0 {
 		return len(entries)
 	}
 	total := 0
 	for i, e := range entries {
-		if total += len(e.Key) + len(e.Value) + mark; total > s.limits.Bytes {
+		if total += len(e.Key) + len(e.Value) + deletionGrowth; total > d.limits.Bytes {
 			return max(1, i)
 		}
 	}
 	return len(entries)
 }
 
-// patience is how many conflicts a batch may meet before it is cut in half.
-const patience = 3
-
-// delete deletes the objects of some neighbouring entries by one commit. When
-// somebody else changed one of them it reads them again, and when that goes on it
-// takes fewer at once, so that what is changed often is soon alone.
-func (s *sweep) delete(ctx context.Context, entries []store.Entry) error {
+// delete deletes the objects of consecutive entries by one commit, or by several if they do
+// not fit into one or conflict too often.
+func (d *collectionDeletion) delete(ctx context.Context, entries []store.Entry) error {
 	b := batch{entries: entries}
-	var t turn
-	if s.asked {
-		t = s.turnAt(ctx)
+	var locks keylock.Owner
+	if d.admitted {
+		locks = d.lockOwner()
 	}
-	defer t.give()
+	defer locks.Unlock()
 	conflicts := 0
-	for attempt := range attempts {
-		if half := len(b.entries) / 2; half > 0 && conflicts >= patience && b.doubt == nil {
-			t.give()
-			return s.halves(ctx, b.entries)
+	for attempt := range maxAttempts {
+		divisible := len(b.entries) > 1 && b.unresolved == nil
+		if divisible && conflicts >= maxBatchConflicts {
+			locks.Unlock()
+			return d.halves(ctx, b.entries)
 		}
-		txn, did, err := s.planAsked(ctx, &b)
+		txn, did, err := d.planAdmitted(ctx, &b)
 		switch {
-		case errors.Is(err, store.ErrTooLarge) && len(b.entries) > 1 && b.doubt == nil:
-			t.give()
-			return s.halves(ctx, b.entries)
+		case errors.Is(err, store.ErrTooLarge) && divisible:
+			locks.Unlock()
+			return d.halves(ctx, b.entries)
 		case err != nil:
-			return s.failure(&b, err)
+			return d.failure(&b, err)
 		case len(txn.Do) == 0:
 			return nil
 		}
-		awaited := t.behind(txn.If, txn.Do, b.about)
-		if len(awaited) == 0 {
-			_, err = s.commit(ctx, txn, s.dry)
+		contended := contendedKeys(&locks, txn.If, txn.Do, b.has)
+		if len(contended) == 0 {
+			_, err = d.commit(ctx, txn, d.dry)
 		}
 		var conflict *store.ConflictError
 		switch {
-		case len(awaited) > 0:
+		case len(contended) > 0:
 		case err == nil:
-			s.count(did)
+			d.done.Deleted += did.Deleted
+			d.done.Marked += did.Marked
 			return nil
 		case errors.Is(err, store.ErrUnknownOutcome):
-			b.doubt = err
+			b.unresolved = err
 		case !errors.As(err, &conflict):
-			return s.failure(&b, err)
-		case s.asked && !b.about(conflict.Condition.Key):
-			awaited = []string{conflict.Condition.Key}
+			return d.failure(&b, err)
+		case d.admitted && !b.has(conflict.Condition.Key):
+			contended = []string{conflict.Condition.Key}
 		default:
 			conflicts++
 		}
-		if err := t.take(ctx, awaited); err != nil {
-			return s.failure(&b, err)
+		if err := locks.Lock(ctx, contended...); err != nil {
+			return d.failure(&b, err)
 		}
-		if err := s.again(ctx, &b, attempt); err != nil {
-			return s.failure(&b, err)
+		if err := d.refresh(ctx, &b, attempt); err != nil {
+			return d.failure(&b, err)
 		}
 	}
-	s.busy = s.failure(&b, modified(s.resource, s.nameOf(b.entries), errBusy))
+	d.busy = d.failure(&b, modified(d.resource, d.nameOf(b.entries), errContention))
 	return nil
 }
 
-// again reads what is to be deleted again, after a while.
-func (s *sweep) again(ctx context.Context, b *batch, attempt int) error {
+// refresh reads the fence and the objects of b again, after a delay.
+func (d *collectionDeletion) refresh(ctx context.Context, b *batch, attempt int) error {
 	if err := backoff.SleepConflict(ctx, attempt); err != nil {
 		return err
 	}
-	if s.fence != nil {
-		if err := s.fence.renew(ctx, s.core); err != nil {
+	if d.fence != nil {
+		if err := d.fence.refresh(ctx, d.core); err != nil {
 			return err
 		}
 	}
-	return s.reload(ctx, b)
+	return d.reload(ctx, b)
 }
 
-func (s *sweep) halves(ctx context.Context, entries []store.Entry) error {
+func (d *collectionDeletion) halves(ctx context.Context, entries []store.Entry) error {
 	half := len(entries) / 2
-	if err := s.delete(ctx, entries[:half]); err != nil {
+	if err := d.delete(ctx, entries[:half]); err != nil {
 		return err
 	}
-	return s.delete(ctx, entries[half:])
+	return d.delete(ctx, entries[half:])
 }
 
-// about reports whether an object of b is at key.
-func (b *batch) about(key string) bool {
+// has reports whether an object of b is at key.
+func (b *batch) has(key string) bool {
 	_, ok := slices.BinarySearchFunc(b.entries, key, func(e store.Entry, key string) int { return strings.Compare(e.Key, key) })
 	return ok
 }
 
-// nameOf returns the name of the only one of the entries; empty for several.
-func (s *sweep) nameOf(entries []store.Entry) string {
+// nameOf returns the name of a single entry, and "" for several.
+func (d *collectionDeletion) nameOf(entries []store.Entry) string {
 	if len(entries) != 1 {
 		return ""
 	}
-	return strings.TrimPrefix(entries[0].Key, s.prefix)
+	return strings.TrimPrefix(entries[0].Key, d.prefix)
 }
 
-func (s *sweep) failure(b *batch, err error) error {
-	if b.doubt != nil {
-		return unknown(s.resource, s.nameOf(b.entries), errors.Join(b.doubt, err))
+func (d *collectionDeletion) failure(b *batch, err error) error {
+	if b.unresolved != nil {
+		return unknownOutcome(d.resource, d.nameOf(b.entries), errors.Join(b.unresolved, err))
 	}
-	return stored(s.resource, "", err)
+	return storeError(d.resource, "", err)
 }
 
-func (s *sweep) count(did Deletion) {
-	s.done.Deleted += did.Deleted
-	s.done.Marked += did.Marked
-}
-
-// plan returns the transaction that deletes what of b is to be deleted, and what
-// it does.
-func (s *sweep) plan(b *batch) (txn store.Txn, did Deletion, err error) {
-	b.changes = nil
+// plan returns the transaction that deletes the selected objects of b, and its result.
+func (d *collectionDeletion) plan(b *batch) (txn store.Txn, did Deletion, err error) {
+	b.edits = nil
 	b.values, b.skipped = make([][]byte, len(b.entries)), make([]bool, len(b.entries))
 	txn.If = make([]store.Condition, 0, len(b.entries)+1)
 	txn.Do = make([]store.Operation, 0, len(b.entries))
-	if s.fence != nil {
-		txn.If = append(txn.If, s.fence.condition())
+	if d.fence != nil {
+		txn.If = append(txn.If, d.fence.condition())
 	}
 	at := time.Now()
 	for i, e := range b.entries {
-		if b.values[i], b.skipped[i], err = s.planObject(e, at, &b.changes); err != nil {
+		if b.values[i], b.skipped[i], err = d.planObject(e, at, &b.edits); err != nil {
 			return store.Txn{}, Deletion{}, err
 		}
 		switch {
@@ -252,57 +247,58 @@ func (s *sweep) plan(b *batch) (txn store.Txn, did Deletion, err error) {
 	return txn, did, nil
 }
 
-// planAsked is plan with what admission has join.
-func (s *sweep) planAsked(ctx context.Context, b *batch) (txn store.Txn, did Deletion, err error) {
-	txn, did, err = s.plan(b)
-	if err != nil || len(b.changes) == 0 {
+// planAdmitted is plan with the conditions and writes of admission plugins.
+func (d *collectionDeletion) planAdmitted(ctx context.Context, b *batch) (txn store.Txn, did Deletion, err error) {
+	txn, did, err = d.plan(b)
+	if err != nil || len(b.edits) == 0 {
 		return txn, did, err
 	}
-	a, err := s.admit(ctx, s.namespace, Delete, b.changes...)
+	a, err := d.admitObjects(ctx, d.namespace, Delete, b.edits...)
 	if err != nil {
 		return store.Txn{}, Deletion{}, err
 	}
 	if txn.If, txn.Do, err = a.join(ctx, txn.If, txn.Do); err != nil {
 		return store.Txn{}, Deletion{}, err
 	}
-	return txn, did, txn.Check(s.limits)
+	return txn, did, txn.Check(d.limits)
 }
 
-// planObject returns what becomes of one object. Most have no finalizers and
-// need not be decoded, unless admission is asked.
-func (s *sweep) planObject(e store.Entry, at time.Time, changes *[]change) (value []byte, skip bool, err error) {
-	if s.match == nil && !s.asked && !mayHaveFinalizers(e.Value) {
+// planObject plans the deletion of one object. It decodes only objects with finalizers, and
+// those that pass the admission chain.
+func (d *collectionDeletion) planObject(e store.Entry, at time.Time, edits *[]edit) (value []byte, skip bool, err error) {
+	doc, err := d.filter.selected(e)
+	if err != nil || doc == nil {
+		return nil, true, err
+	}
+	if !doc.HasFinalizers() && !d.admitted {
 		return nil, false, nil
 	}
 	object, err := decodeObject(e)
 	if err != nil {
 		return nil, false, err
 	}
-	if s.match != nil && !s.match(object) {
-		return nil, true, nil
-	}
 	old := object
-	p, err := planObjectDeletion(&object, at)
-	if s.asked && err == nil && !p.keep {
-		*changes = append(*changes, deletionOf(e, p, old, object))
+	m, err := planObjectDeletion(&object, at)
+	if d.admitted && err == nil && !m.noop {
+		*edits = append(*edits, deletionEdit(e, m, old, object))
 	}
-	return p.value, p.keep, err
+	return m.value, m.noop, err
 }
 
-// reload reads the objects of b again. An object in the state that a commit of unknown
-// outcome would have left counts as done by that commit (resolve).
-func (s *sweep) reload(ctx context.Context, b *batch) error {
+// reload reads the objects of b again. It counts an object in the state that an unresolved
+// commit would have left as the result of that commit (resolveOutcome).
+func (d *collectionDeletion) reload(ctx context.Context, b *batch) error {
 	current := make(map[string]store.Entry, len(b.entries))
 	first, last := b.entries[0], b.entries[len(b.entries)-1]
-	entry, err := s.read(ctx, first.Key)
+	entry, err := d.read(ctx, first.Key)
 	if err != nil {
 		return err
 	}
 	if entry != nil {
 		current[first.Key] = *entry
 	}
-	for q := (store.Query{Prefix: s.prefix, After: first.Key, Limit: len(b.entries)}); q.After < last.Key; {
-		page, err := s.store.List(ctx, q)
+	for q := (store.Query{Prefix: d.prefix, After: first.Key, Limit: len(b.entries)}); q.After < last.Key; {
+		page, err := d.store.List(ctx, q)
 		if err != nil {
 			return err
 		}
@@ -317,24 +313,24 @@ func (s *sweep) reload(ctx context.Context, b *batch) error {
 	left := make([]store.Entry, 0, len(b.entries))
 	for i, e := range b.entries {
 		var found *store.Entry
-		if now, there := current[e.Key]; there {
+		if now, exists := current[e.Key]; exists {
 			left = append(left, now)
 			found = &now
 		}
 		switch {
-		case b.doubt == nil || b.skipped[i] || resolve(e, b.values[i], found) != landed:
+		case b.unresolved == nil || b.skipped[i] || resolveOutcome(e, b.values[i], found) != landed:
 		case b.values[i] == nil:
-			s.done.Deleted++
+			d.done.Deleted++
 		default:
-			s.done.Marked++
+			d.done.Marked++
 		}
 	}
 	b.entries = left
 	return nil
 }
 
-// fence is the index entry of a terminating incarnation. A commit on condition
-// of it can do nothing to another incarnation (rule R8).
+// fence is the index entry of a terminating incarnation. A commit that requires it cannot
+// affect another incarnation (rule R8).
 type fence struct {
 	name, uid string
 	entry     store.Entry
@@ -342,15 +338,15 @@ type fence struct {
 
 func (f *fence) condition() store.Condition { return store.At(f.entry.Key, f.entry.Revision) }
 
-// renew reads the entry again: it is rewritten for the same incarnation when a
-// finalizer is added to it.
-func (f *fence) renew(ctx context.Context, c *core) error {
+// refresh reads the entry, which is rewritten for the same incarnation when a finalizer is
+// added to the namespace.
+func (f *fence) refresh(ctx context.Context, c *core) error {
 	entry, err := c.read(ctx, c.keys.terminating(f.name))
 	switch {
 	case err != nil:
-		return stored(namespace.Resource, f.name, err)
+		return storeError(namespace.Resource, f.name, err)
 	case entry == nil || string(entry.Value) != f.uid:
-		return otherIncarnation(f.name, f.uid)
+		return notTerminating(f.name, f.uid)
 	}
 	f.entry = *entry
 	return nil

@@ -340,7 +340,7 @@ func TestValuesRemainInHistory(t *testing.T) {
 
 			page, err := s.List(t.Context(), store.Query{})
 			require.NoError(t, err)
-			require.Len(t, page.Entries, 1, "the type record")
+			require.Len(t, page.Entries, 2, "the format and the type record")
 			for change, err := range s.Watch(t.Context(), value.Key, before) {
 				require.NoError(t, err)
 				require.Equal(t, value.Value, change.Events[0].Value)

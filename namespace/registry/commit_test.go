@@ -1,6 +1,7 @@
 package registry_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -219,7 +220,7 @@ func TestR6_CreatesFollowTheGate(t *testing.T) {
 		require.NoError(t, err)
 		return late.total
 	}
-	require.Equal(t, 2, create("a"), "the gate and the type record")
+	require.Equal(t, 3, create("a"), "the format, the gate and the type record")
 	require.Zero(t, create("b"))
 
 	gate, err := e.store.Get(e.ctx, "/registry/.gate/x")
@@ -979,8 +980,9 @@ func (o *overwriting) Commit(ctx context.Context, txn store.Txn) (store.Revision
 	o.done = true
 	entry, err := o.Get(ctx, o.key)
 	if err == nil {
-		value := append([]byte(nil), entry.Value...)
-		_, err = o.Store.Commit(ctx, store.Txn{Do: []store.Operation{store.Put(o.key, append(value, ' '))}})
+		value, wrong := registrytest.Value(bytes.Replace(entry.Value, []byte(`"metadata":{`), []byte(`"metadata":{"selfLink":"/other",`), 1))
+		_, err = o.Store.Commit(ctx, store.Txn{Do: []store.Operation{store.Put(o.key, value)}})
+		err = errors.Join(err, wrong)
 	}
 	return 0, &store.Error{Op: "commit", Err: errors.Join(store.ErrUnknownOutcome, err)}
 }

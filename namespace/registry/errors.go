@@ -4,15 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/registry/internal/broadcast"
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
-// ErrClosed ends the watches of a registry that was closed, and refuses further
-// ones.
+// ErrClosed ends the watches of a closed registry.
 var ErrClosed = broadcast.ErrClosed
+
+// errContention ends a request after its last attempt.
+var errContention = errors.New("other writers changed it at every attempt")
 
 func badRequest(resource, name, format string, args ...any) error {
 	return &namespace.Error{Kind: namespace.ErrBadRequest, Resource: resource, Name: name, Message: fmt.Sprintf(format, args...)}
@@ -29,8 +32,9 @@ func notFound(resource, name string) error {
 	}
 }
 
-// taken refuses a name that is in use, perhaps by an object on its way out.
-func taken(resource, name string, deleting bool) error {
+// alreadyExists refuses a name that is in use. deleting reports whether the existing object
+// is being deleted.
+func alreadyExists(resource, name string, deleting bool) error {
 	message := fmt.Sprintf("%s %q already exists", resource, name)
 	if deleting {
 		message = "object is being deleted: " + message
@@ -38,8 +42,8 @@ func taken(resource, name string, deleting bool) error {
 	return &namespace.Error{Kind: namespace.ErrExists, Resource: resource, Name: name, Message: message}
 }
 
-// exhausted is taken for a name that was generated, again and again.
-func exhausted(resource, name string) error {
+// generatedExists is alreadyExists after several generated names were in use.
+func generatedExists(resource, name string) error {
 	return &namespace.Error{
 		Kind: namespace.ErrExists, Resource: resource, Name: name,
 		Message: fmt.Sprintf("%s %q already exists, the server was not able to generate a unique name for the object", resource, name),
@@ -53,13 +57,13 @@ func conflict(resource, name, why string, cause error) error {
 	}
 }
 
-// modified is a conflict with somebody else's write.
+// modified is a conflict with a concurrent write.
 func modified(resource, name string, cause error) error {
 	return conflict(resource, name, "the object has been modified; please apply your changes to the latest version and try again", cause)
 }
 
-// terminating refuses content for a namespace that is not Active (rule R6). It
-// matches both [namespace.ErrTerminating] and [namespace.ErrForbidden].
+// terminating refuses content for a namespace that is not Active (rule R6). It matches both
+// [namespace.ErrTerminating] and [namespace.ErrForbidden].
 func terminating(resource, name, ns string) error {
 	return &namespace.Error{
 		Kind: namespace.ErrTerminating, Resource: resource, Name: name, Err: namespace.ErrForbidden,
@@ -71,24 +75,22 @@ func terminating(resource, name, ns string) error {
 	}
 }
 
-// unknown says that a write may or may not have been made.
-func unknown(resource, name string, cause error) error {
+func unknownOutcome(resource, name string, cause error) error {
 	return &namespace.Error{
 		Kind: namespace.ErrUnknownOutcome, Resource: resource, Name: name, Err: cause,
-		Message: fmt.Sprintf("the outcome of the write to %s %q is unknown, read it to see: %v", resource, name, cause),
+		Message: fmt.Sprintf("the outcome of the write to %s %q is unknown, read the object to find out: %v", resource, name, cause),
 	}
 }
 
-// stored is an error of the store, or of the context, seen from above: of the
-// kind that it has here, or as it is.
-func stored(resource, name string, err error) error {
+// storeError converts an error of the store or of the context into an error of the registry.
+func storeError(resource, name string, err error) error {
 	var typed *namespace.Error
 	var kind error
 	switch {
 	case errors.As(err, &typed):
 		return err
 	case errors.Is(err, store.ErrUnknownOutcome):
-		return unknown(resource, name, err)
+		return unknownOutcome(resource, name, err)
 	case errors.Is(err, store.ErrUnavailable), errors.Is(err, store.ErrFull):
 		kind = namespace.ErrUnavailable
 	case errors.Is(err, store.ErrGone):
@@ -108,10 +110,23 @@ func stored(resource, name string, err error) error {
 	return &namespace.Error{Kind: kind, Resource: resource, Name: name, Message: fmt.Sprintf("%s: %v", resource, err), Err: err}
 }
 
-// ended returns the cause when ctx has ended: then nothing is begun.
-func ended(ctx context.Context, resource, name string) error {
+// contextError returns the cause if ctx has ended, before the request does anything.
+func contextError(ctx context.Context, resource, name string) error {
 	if ctx.Err() == nil {
 		return nil
 	}
-	return stored(resource, name, context.Cause(ctx))
+	return storeError(resource, name, context.Cause(ctx))
+}
+
+// damaged is an error about an entry that a registry cannot have written.
+func damaged(e store.Entry, err error) error {
+	return fmt.Errorf("registry: the entry at %q, revision %d, is damaged or was not written by a registry: %w", e.Key, e.Revision, err)
+}
+
+// clip shortens a name for a message.
+func clip(s string) string {
+	if len(s) > maxSegment {
+		return strings.ToValidUTF8(s[:64], "") + "..."
+	}
+	return s
 }

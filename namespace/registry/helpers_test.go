@@ -3,6 +3,7 @@ package registry_test
 import (
 	"context"
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -161,4 +162,19 @@ func requireError(t testing.TB, err, kind error, text string) {
 // writes are the writes that replace a namespace.
 func writes(e *env) []func(context.Context, namespace.Namespace) (namespace.Namespace, error) {
 	return []func(context.Context, namespace.Namespace) (namespace.Namespace, error){e.Update, e.UpdateStatus, e.Finalize}
+}
+
+// storedValue returns the stored form of an object in JSON form.
+func storedValue(t testing.TB, doc string) []byte {
+	t.Helper()
+	value, err := registrytest.Value([]byte(doc))
+	require.NoError(t, err)
+	return value
+}
+
+// edited returns a stored value with a part of its JSON replaced.
+func edited(t testing.TB, value []byte, old, replacement string) []byte {
+	t.Helper()
+	require.Contains(t, string(value), old)
+	return storedValue(t, strings.Replace(string(value), old, replacement, 1))
 }

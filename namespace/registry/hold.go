@@ -11,6 +11,7 @@ import (
 
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/declare"
+	"github.com/nslifecycle/nslifecycle/namespace/operate/audit"
 	"github.com/nslifecycle/nslifecycle/phase"
 	"github.com/nslifecycle/nslifecycle/store"
 )
@@ -21,11 +22,10 @@ import (
 // this call can set one, [Registry.Update] refuses it. Setting a hold, by either call,
 // requires permission to delete the namespace.
 //
-// What keeps a namespace from being deleted keeps it from being put on hold: see
-// [Registry.Delete] for these errors. A terminating one is [namespace.ErrConflict] and
-// [namespace.ErrTerminating] (rule R3), a hold that cannot be declared, or for which the
-// store has no room, is [namespace.ErrInvalid]. Admission is asked as for a Delete that
-// begins a hold.
+// A namespace that cannot be deleted cannot be put on hold either, with the same errors
+// ([Registry.Delete]). A terminating namespace is [namespace.ErrConflict] and
+// [namespace.ErrTerminating] (rule R3). An invalid hold, or a hold for which the store has no
+// room, is [namespace.ErrInvalid]. The admission chain sees it as a Delete that begins a hold.
 func (r *Registry) DeleteAfter(ctx context.Context, name string, h declare.Hold, only namespace.Preconditions) (namespace.Namespace, error) {
 	if err := r.checkDeletion(name, only); err != nil {
 		return namespace.Namespace{}, err
@@ -41,14 +41,13 @@ func (r *Registry) DeleteAfter(ctx context.Context, name string, h declare.Hold,
 	})
 }
 
-// Restore takes a namespace off hold, and returns it as it is then: as if its deletion
-// had never been asked for. It may come until the deletion has begun: of the two, the
-// one that commits first wins. An annotation that cannot be read is taken off as well.
+// Restore ends the hold of a namespace without deleting it, and returns the namespace. It is
+// possible until the deletion begins: of the two, the first commit wins. Restore also removes
+// an unreadable annotation. The admission chain sees it as an Update.
 //
-// A namespace that is not on hold is [namespace.ErrConflict], a terminating one
-// [namespace.ErrTerminating] as well (rule R3); further errors are
-// [namespace.ErrNotFound], and [namespace.ErrConflict] for preconditions. To admission
-// it is an Update.
+// A namespace that is not on hold is [namespace.ErrConflict]; a terminating one is also
+// [namespace.ErrTerminating] (rule R3). Further errors are [namespace.ErrNotFound], and
+// [namespace.ErrConflict] for preconditions.
 func (r *Registry) Restore(ctx context.Context, name string, only namespace.Preconditions) (namespace.Namespace, error) {
 	if err := checkSegment(namespace.Resource, name); err != nil {
 		return namespace.Namespace{}, err
@@ -74,95 +73,93 @@ func withoutHold(n namespace.Namespace) namespace.Namespace {
 	return n
 }
 
-// changeHold has what prepare makes of an Active namespace, which differs in its hold
-// only, take its place.
+// changeHold replaces an Active namespace by the result of prepare, which differs only in its
+// hold.
 func (r *Registry) changeHold(ctx context.Context, name string, only namespace.Preconditions,
 	prepare func(old namespace.Namespace) (namespace.Namespace, error),
 ) (namespace.Namespace, error) {
 	var old, next namespace.Namespace
-	entry, gone, err := r.mutate(ctx, r.target(name), r.dry, func(entry store.Entry) (p plan, err error) {
+	entry, removed, err := r.mutate(ctx, r.target(name), r.dry, func(entry store.Entry) (m mutation, err error) {
 		if old, err = decodeNamespace(entry); err != nil {
-			return plan{}, err
+			return mutation{}, err
 		}
 		if err := only.Check(namespace.Resource, old.Meta); err != nil {
-			return plan{}, err
+			return mutation{}, err
 		}
 		if old.Phase() == phase.Terminating {
-			return plan{}, conflict(namespace.Resource, name,
+			return mutation{}, conflict(namespace.Resource, name,
 				"it is being terminated since "+old.DeletionTimestamp.UTC().Format(time.RFC3339)+", a hold comes too late", namespace.ErrTerminating)
 		}
 		if next, err = prepare(old); err != nil {
-			return plan{}, err
+			return mutation{}, err
 		}
-		p, next, err = r.planHold(ctx, old, next, entry)
-		return p, err
+		m, next, err = r.planHold(ctx, old, next, entry)
+		return m, err
 	})
-	return answer(ctx, old, next, entry, gone, err)
+	return namespaceResult(ctx, old, next, entry, removed, err)
 }
 
-// planHold returns how next, which differs in its hold only, takes the place of old,
-// and what admission makes of it. Whether it differs or not, the index is in step then:
-// an older release, or a backup, may have left it otherwise.
-func (r *Registry) planHold(ctx context.Context, old, next namespace.Namespace, entry store.Entry) (plan, namespace.Namespace, error) {
+// planHold plans the replacement of old by next, which differs at most in its hold, and
+// returns the result of the admission chain. It also corrects the index of holds, which a
+// restored backup may have left inconsistent.
+func (r *Registry) planHold(ctx context.Context, old, next namespace.Namespace, entry store.Entry) (mutation, namespace.Namespace, error) {
 	index, err := r.holdEntry(ctx, old.Name)
 	if err != nil {
-		return plan{}, next, err
+		return mutation{}, next, err
 	}
-	p := plan{keep: true}
+	m := mutation{noop: true}
 	is, held := next.Annotations[declare.HoldAnnotation]
 	if was, before := old.Annotations[declare.HoldAnnotation]; is != was || held != before {
-		if p, next, err = r.planHeld(ctx, old, next, entry); err != nil {
-			return plan{}, next, err
+		if m, next, err = r.planChangedHold(ctx, old, next, entry); err != nil {
+			return mutation{}, next, err
 		}
 	}
-	op := r.holdOperation(next)
-	written := slices.ContainsFunc(p.with, func(o store.Operation) bool { return o.Key == op.Key })
-	if !written && string(op.Value) != index {
-		if p.keep {
-			p = plan{value: entry.Value}
+	if op := r.holdOperation(next); !writes(m.do, op.Key) && string(op.Value) != index {
+		if m.noop {
+			m = mutation{value: entry.Value}
 		}
-		p.with = append(p.with, op)
+		m.do = append(m.do, op)
 	}
-	return p, next, nil
+	return m, next, nil
 }
 
-// planHeld is planHold of a hold that does differ. The rest of the namespace is not held
-// against the rules for updates: what is stored must not keep it from being deleted.
-func (r *Registry) planHeld(ctx context.Context, old, next namespace.Namespace, entry store.Entry) (plan, namespace.Namespace, error) {
-	commit := func(old, next namespace.Namespace) (plan, error) { return r.planNamespace(ctx, old, next, entry) }
-	if !r.asks() {
-		p, err := commit(old, next)
-		return p, next, err
+// planChangedHold is planHold for a hold that differs. It does not validate the rest of the
+// namespace: an invalid stored field must not prevent its deletion.
+func (r *Registry) planChangedHold(ctx context.Context, old, next namespace.Namespace, entry store.Entry) (mutation, namespace.Namespace, error) {
+	plan := func(old, next namespace.Namespace) (mutation, error) { return r.planNamespace(ctx, old, next, entry) }
+	if !r.hasAdmission() {
+		m, err := plan(old, next)
+		return m, next, err
 	}
 	_, held := next.Annotations[declare.HoldAnnotation]
 	if held {
-		// Its deletion is asked for now, and by whom is known. What the links have join that
-		// deletion is left to the end of the hold.
-		_, _, err := r.DryRun().planAdmitted(ctx, Delete, old, namespace.MarkDeleted(old, time.Now()), asMarked, anything,
-			func(_, _ namespace.Namespace) (plan, error) { return plan{keep: true}, nil })
+		// The client requests the deletion now, and plugins see its context. The plugins'
+		// writes belong to the commit of the deletion, at the end of the hold.
+		_, _, err := r.DryRun().planAdmitted(ctx, Delete, old, namespace.MarkDeleted(old, time.Now()), nil, nil,
+			func(_, _ namespace.Namespace) (mutation, error) { return mutation{noop: true}, nil })
 		if err != nil {
-			return plan{}, next, err
+			return mutation{}, next, err
 		}
 	}
-	p, made, err := r.planAdmitted(ctx, Update, old, next, namespace.PrepareUpdate, sinceThen(old, next), commit)
+	m, made, err := r.planAdmitted(ctx, Update, old, next, namespace.PrepareUpdate, validateChangesSince(old, next), plan)
 	if err != nil {
-		return plan{}, next, err
+		return mutation{}, next, err
 	}
 	if _, is, err := declare.HoldOf(made.Meta); is != held || err != nil {
-		what := "admission took the hold off again"
+		why := "an admission plugin removed the hold"
 		if !held {
-			what = "admission put it on hold again"
+			why = "an admission plugin put it on hold again"
 		}
-		return plan{}, next, &namespace.Error{
+		return mutation{}, next, &namespace.Error{
 			Kind: namespace.ErrForbidden, Resource: namespace.Resource, Name: old.Name, Err: ErrAdmission,
-			Message: fmt.Sprintf("%s %q is forbidden: %s", namespace.Resource, old.Name, what),
+			Message: fmt.Sprintf("%s %q is forbidden: %s", namespace.Resource, old.Name, why),
 		}
 	}
-	return p, made, nil
+	return m, made, nil
 }
 
-// sinceThen returns [validateUpdate] without the violations that next has already.
-func sinceThen(old, next namespace.Namespace) func(old, made namespace.Namespace) error {
+// validateChangesSince returns [validateUpdate] without the violations that next has already.
+func validateChangesSince(old, next namespace.Namespace) func(old, made namespace.Namespace) error {
 	validate := validateUpdate(time.Now())
 	var known *namespace.Error
 	if !errors.As(validate(old, next), &known) {
@@ -179,10 +176,9 @@ func sinceThen(old, next namespace.Namespace) func(old, made namespace.Namespace
 	}
 }
 
-// indexHold adds to do what keeps the index of holds in step when next takes the place
-// of old. The entry of a namespace exists exactly while it is Active and its hold can
-// be read.
-func (c *core) indexHold(do []store.Operation, old, next namespace.Namespace) []store.Operation {
+// appendHold appends the change of the index of holds when next replaces old. The entry of a
+// namespace exists exactly while it is Active and has a readable hold.
+func (c *core) appendHold(do []store.Operation, old, next namespace.Namespace) []store.Operation {
 	was, before := old.Annotations[declare.HoldAnnotation]
 	is, after := next.Annotations[declare.HoldAnnotation]
 	if !before && !after || was == is && old.Phase() == next.Phase() {
@@ -191,20 +187,20 @@ func (c *core) indexHold(do []store.Operation, old, next namespace.Namespace) []
 	return append(do, c.holdOperation(next))
 }
 
-// holdOperation is what puts the index of holds in step with n.
+// holdOperation returns the operation that makes the index of holds match n.
 func (c *core) holdOperation(n namespace.Namespace) store.Operation {
 	key := c.keys.hold(n.Name)
-	if entry, indexed := heldUntil(n); indexed {
-		return store.Put(key, []byte(entry))
+	if h, held, err := declare.HoldOf(n.Meta); held && err == nil && n.Phase() == phase.Active {
+		return store.Put(key, []byte(h.Until.Format(time.RFC3339Nano)+" "+n.UID))
 	}
 	return store.Delete(key)
 }
 
-// holdEntry returns the entry of a namespace in the index of holds; empty: none.
+// holdEntry returns the entry of a namespace in the index of holds, or "".
 func (c *core) holdEntry(ctx context.Context, name string) (string, error) {
 	entry, err := c.read(ctx, c.keys.hold(name))
 	if err != nil {
-		return "", stored(namespace.Resource, name, err)
+		return "", storeError(namespace.Resource, name, err)
 	}
 	if entry == nil {
 		return "", nil
@@ -212,33 +208,20 @@ func (c *core) holdEntry(ctx context.Context, name string) (string, error) {
 	return string(entry.Value), nil
 }
 
-// heldUntil returns the entry of n in the index of holds, if it has one.
-func heldUntil(n namespace.Namespace) (string, bool) {
-	if n.Phase() != phase.Active {
-		return "", false
-	}
-	h, held, err := declare.HoldOf(n.Meta)
-	if !held || err != nil {
-		return "", false
-	}
-	return h.Until.Format(time.RFC3339Nano) + " " + n.UID, true
-}
-
-// Holds yields, when after is empty, each namespace that is on hold now, then one
-// [declare.HoldsSynced], then what happens: each that is put on hold or whose hold
-// ends at another time, and each that no longer is on hold. When after is the Token of
-// an earlier event it yields what happened since, and a HoldsSynced as soon as that is
-// caught up. Further HoldsSynced only move the token on.
+// Holds yields, if after is empty, a [declare.HoldSet] for each namespace that is on hold,
+// then one [declare.HoldsSynced], then a HoldSet for each new or changed hold and a
+// [declare.HoldOver] for each hold that ends. If after is the Token of an earlier event,
+// Holds yields the events since then, and a HoldsSynced after the last past event. Further
+// HoldsSynced only advance the token.
 //
-// It reads the index of holds alone; what else it says of Tokens, and how it ends, is
-// that of [Registry.Terminating]. An entry of the index that somebody else wrote, and
-// that cannot be read, is a HoldSet without UID and Until.
+// Holds reads only the index of holds. Tokens and errors are those of [Registry.Terminating].
+// For an unreadable index entry it yields a HoldSet without UID and Until.
 func (r *Registry) Holds(ctx context.Context, after string) iter.Seq2[declare.HoldEvent, error] {
-	return follow(ctx, r.core, r.keys.holds(), after, func(e indexEvent) declare.HoldEvent {
-		kinds := [...]declare.HoldEventType{
-			entryPut: declare.HoldSet, entryGone: declare.HoldOver, synced: declare.HoldsSynced,
+	return watchIndex(ctx, r.core, r.keys.holds(), after, func(e indexEvent) declare.HoldEvent {
+		types := [...]declare.HoldEventType{
+			indexPut: declare.HoldSet, indexDelete: declare.HoldOver, indexSynced: declare.HoldsSynced,
 		}
-		event := declare.HoldEvent{Type: kinds[e.kind], Name: e.name, Token: e.token}
+		event := declare.HoldEvent{Type: types[e.kind], Name: e.name, Token: e.token}
 		text, uid, _ := strings.Cut(e.value, " ")
 		if until, err := time.Parse(time.RFC3339Nano, text); err == nil {
 			event.UID = uid
@@ -248,4 +231,79 @@ func (r *Registry) Holds(ctx context.Context, after string) iter.Seq2[declare.Ho
 		}
 		return event
 	})
+}
+
+// appendDeclarations appends the writes that follow from the annotations of a namespace when
+// next replaces old: the index of holds, and an audit record if declarations changed. A zero
+// old means that next is created. The transaction also writes value.
+//
+// Record and change are in one commit, so they exist only together. If the name has too many
+// records, the oldest are removed.
+func (c *core) appendDeclarations(ctx context.Context, do []store.Operation, old, next namespace.Namespace, value []byte) ([]store.Operation, error) {
+	do = c.appendHold(do, old, next)
+	changes := changedDeclarations(old.Annotations, next.Annotations)
+	if len(changes) == 0 {
+		return do, nil
+	}
+	surplus, err := c.audit.Surplus(ctx, next.Name)
+	if err != nil {
+		return nil, err
+	}
+	do = append(do, surplus...)
+	_, op, err := c.audit.Operation(audit.Record{
+		Action: audit.Declared, Namespace: next.Name, UID: next.UID, By: actor(ctx), Changes: changes,
+	}, c.recordSize(next.Name, value, do))
+	if err != nil {
+		return nil, err
+	}
+	return append(do, op), nil
+}
+
+// changedDeclarations returns the changed declarations, sorted by key.
+func changedDeclarations(old, next map[string]string) []audit.Change {
+	var changes []audit.Change
+	for key, is := range next {
+		if !declare.Declares(key) {
+			continue
+		}
+		if was, before := old[key]; !before || was != is {
+			changes = append(changes, audit.Change{Key: key, Old: was, New: is})
+		}
+	}
+	for key, was := range old {
+		if _, still := next[key]; !still && declare.Declares(key) {
+			changes = append(changes, audit.Change{Key: key, Old: was})
+		}
+	}
+	slices.SortFunc(changes, func(a, b audit.Change) int { return strings.Compare(a.Key, b.Key) })
+	return changes
+}
+
+// actor returns the actor of ctx in a form that can be recorded. A request must not fail
+// because of the name of its actor.
+func actor(ctx context.Context) string { return audit.Printable(audit.Actor(ctx)) }
+
+// holder returns the actor for the hold that the deletion of n may set.
+func holder(ctx context.Context, n namespace.Namespace) string {
+	if _, ok := n.Annotations[declare.GraceAnnotation]; !ok {
+		return ""
+	}
+	return actor(ctx)
+}
+
+// recordSize returns the maximum size of an audit record in a commit that also writes value
+// as a namespace, and do. It leaves half of the remaining bytes to admission plugins. Zero
+// means unlimited.
+func (c *core) recordSize(name string, value []byte, do []store.Operation) int {
+	size := c.limits.Value
+	if c.limits.Bytes > 0 {
+		used := len(c.keys.namespace(name)) + len(value)
+		for _, op := range do {
+			used += len(op.Key) + len(op.Value)
+		}
+		if left := max((c.limits.Bytes-used)/2, 1); size == 0 || left < size {
+			size = left
+		}
+	}
+	return size
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -167,15 +166,15 @@ func TestAdmissionThatUndoesAHold(t *testing.T) {
 	undo = func(annotations map[string]string) { delete(annotations, declare.HoldAnnotation) }
 	before := e.revision()
 	n, err := e.Delete(e.ctx, "x", anyVersion)
-	refused(n, err, "admission took the hold off again")
+	refused(n, err, "an admission plugin removed the hold")
 	n, err = e.DeleteAfter(e.ctx, "x", declare.Hold{Until: time.Now()}, anyVersion)
-	refused(n, err, "admission took the hold off again")
+	refused(n, err, "an admission plugin removed the hold")
 	require.Equal(t, before, e.revision())
 	undo = nil
 	hold := e.terminate("x").Annotations[declare.HoldAnnotation]
 	undo = func(annotations map[string]string) { annotations[declare.HoldAnnotation] = hold }
 	n, err = e.Restore(e.ctx, "x", anyVersion)
-	refused(n, err, "admission put it on hold again")
+	refused(n, err, "an admission plugin put it on hold again")
 	require.Equal(t, before+1, e.revision())
 }
 
@@ -197,8 +196,8 @@ func TestHoldOfWhatIsInvalidToday(t *testing.T) {
 			e.graced("x", "1h")
 			entry, err := e.store.Get(e.ctx, "/registry/namespaces/x")
 			require.NoError(t, err)
-			text := strings.Replace(string(entry.Value), `"labels":{`, `"labels":{"bad key!":"v",`, 1)
-			_, err = e.store.Commit(e.ctx, store.Txn{Do: []store.Operation{store.Put(entry.Key, []byte(text))}})
+			invalid := edited(t, entry.Value, `"labels":{`, `"labels":{"bad key!":"v",`)
+			_, err = e.store.Commit(e.ctx, store.Txn{Do: []store.Operation{store.Put(entry.Key, invalid)}})
 			require.NoError(t, err)
 			e.terminate("x")
 			require.NotEmpty(t, e.indexed("x"))

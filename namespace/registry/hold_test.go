@@ -201,7 +201,7 @@ func (e *env) place(t testing.TB, n namespace.Namespace) {
 			text = strings.Replace(text, `"labels":`, fmt.Sprintf(`"annotations":{%q:%q},"labels":`, key, value), 1)
 		}
 	}
-	_, err = e.store.Commit(e.ctx, store.Txn{Do: []store.Operation{store.Put(entry.Key, []byte(text))}})
+	_, err = e.store.Commit(e.ctx, store.Txn{Do: []store.Operation{store.Put(entry.Key, storedValue(e.t, text))}})
 	require.NoError(t, err)
 	for key, value := range unchecked {
 		require.Equal(t, value, e.get(n.Name).Annotations[key])

@@ -1,28 +1,30 @@
 package registry
 
 import (
+	"encoding/base64"
+	"encoding/json"
 	"fmt"
-	"slices"
+	"hash/fnv"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
-	"github.com/nslifecycle/nslifecycle/finalizer/syntax"
 	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/store"
 )
 
-// layout forms the keys of the store (design document, "Storage"):
+// layout forms the keys of the store. Callers check the segments first (checkSegment).
 //
-//	/{prefix}/namespaces/{name}                  the namespace
-//	/{prefix}/{type}/{namespace}/{name}          content
-//	/{prefix}/{type}/{name}                      content of a cluster-scoped type
-//	/{prefix}/.gate/{name}                       exists exactly while Active; holds the uid
-//	/{prefix}/.terminating/{name}                exists exactly while Terminating; holds the uid
-//	/{prefix}/.hold/{name}                       exists exactly while Active and on hold; holds when that ends, and the uid
-//	/{prefix}/.types/{type}                      exists from the first create of a namespaced type until it is retired
+//	/{prefix}/namespaces/{name}           the namespace
+//	/{prefix}/{type}/{namespace}/{name}   content
+//	/{prefix}/{type}/{name}               content of a cluster-scoped type
+//	/{prefix}/.gate/{name}                exists exactly while Active; the uid
+//	/{prefix}/.terminating/{name}         exists exactly while Terminating; the uid
+//	/{prefix}/.hold/{name}                exists exactly while Active and on hold; the end of the hold, and the uid
+//	/{prefix}/.types/{type}               exists from the first create of a namespaced type until it is retired
+//	/{prefix}/.format                     the format of the stored data
 //
-// Beside them are records of what was declared (package audit, which forms their keys).
-//
-// Whoever forms a key has checked its segments (checkSegment) before.
+// Package audit keeps records of declarations below the same prefix.
 type layout struct{ root string }
 
 // maxSegment bounds a segment of a key, in bytes.
@@ -46,13 +48,13 @@ func (l layout) gate(name string) string        { return l.root + ".gate/" + nam
 func (l layout) index() string                  { return l.root + ".terminating/" }
 func (l layout) terminating(name string) string { return l.root + ".terminating/" + name }
 func (l layout) holds() string                  { return l.root + ".hold/" }
-func (l layout) types() string                  { return l.root + ".types/" }
 func (l layout) hold(name string) string        { return l.root + ".hold/" + name }
+func (l layout) types() string                  { return l.root + ".types/" }
+func (l layout) format() string                 { return l.root + ".format" }
 
 func (l layout) typeRecord(r namespace.ResourceType) string { return l.types() + r.String() }
 
-// content returns the prefix of all objects of a type; with a namespace, of those
-// in it.
+// content returns the prefix of all objects of a type, or of those in one namespace.
 func (l layout) content(resource namespace.ResourceType, ns string) string {
 	if ns == "" {
 		return l.root + resource.String() + "/"
@@ -60,8 +62,35 @@ func (l layout) content(resource namespace.ResourceType, ns string) string {
 	return l.root + resource.String() + "/" + ns + "/"
 }
 
-// checkSegment refuses a name that cannot be a segment of a key: no such object
-// can exist, and no key may be formed of it.
+// GateKeys returns the keys of the gate of a namespace and of its entry in the index of
+// terminating namespaces, for a registry with this prefix (empty means the default). The gate
+// exists exactly while the namespace is Active, the index entry exactly while it is
+// Terminating. Both hold its uid, and both may be rewritten for the same uid
+// ([Write.TouchGate]).
+//
+// A host that writes content with [store.Store.Commit] must make the gate's revision a
+// condition. A late commit then cannot land in a later incarnation, as it could if only
+// the gate's existence were required. On a conflict about a gate of the same uid the host
+// retries at the new revision. A host that writes content in its own transactions, in the
+// same database, must lock the gate until they end; the gate's existence is then sufficient
+// (rule R6).
+//
+// An invalid prefix is [namespace.ErrInvalid], an invalid name [namespace.ErrBadRequest].
+func GateKeys(prefix, name string) (gate, terminating string, err error) {
+	if prefix == "" {
+		prefix = defaultPrefix
+	}
+	keys, err := newLayout(prefix)
+	if err != nil {
+		return "", "", err
+	}
+	if err := checkSegment(namespace.Resource, name); err != nil {
+		return "", "", err
+	}
+	return keys.gate(name), keys.terminating(name), nil
+}
+
+// checkSegment refuses a name that cannot be a segment of a key.
 func checkSegment(resource, name string) error {
 	if why := segmentFault(name); why != "" {
 		return badRequest(resource, clip(name), "invalid resource name %q: %s", clip(name), why)
@@ -91,97 +120,83 @@ func segmentFault(s string) string {
 	return ""
 }
 
-// clip cuts a name for a message.
-func clip(s string) string {
-	if len(s) > maxSegment {
-		return strings.ToValidUTF8(s[:64], "") + "..."
+// formatVersion returns a revision as a resourceVersion.
+func formatVersion(r store.Revision) string { return strconv.FormatInt(int64(r), 10) }
+
+// parseVersion parses a resourceVersion. Both "" and "0" are zero; callers that distinguish
+// them compare the text.
+func parseVersion(resource, text string) (store.Revision, error) {
+	if text == "" {
+		return 0, nil
 	}
-	return s
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < 0 || text[0] == '+' || text[0] == '-' {
+		return 0, badRequest(resource, "", "invalid resource version %q: must be a decimal number", clip(text))
+	}
+	return store.Revision(n), nil
 }
 
-// ResourceType declares one type of content.
-type ResourceType struct {
-	Group      string // empty: the core group
-	Version    string // such as "v1"
-	Resource   string // plural and lower case, such as "widgets"
-	Kind       string // such as "Widget"
-	Namespaced bool   // false: objects belong to no namespace, and no gate guards them
-	// Status says that the field status is a sub-resource: Create drops it, Update
-	// keeps what is stored, and only [Content.UpdateStatus] changes it.
-	Status bool
-	// Ungenerated objects have no metadata.generation, like ConfigMaps in Kubernetes. For
-	// other types it counts the changes outside of metadata and status.
-	Ungenerated bool
-	// Fields are what field selectors may ask for, beside metadata.name and
-	// metadata.namespace: paths through the document without lists, such as
-	// "spec.nodeName". The value is the JSON string, number or boolean at the path, as
-	// text; "" for anything else, and where there is nothing.
-	Fields []string
+// token is the content of a page token or of the token of an index event. It carries the
+// epoch of the store, so that a token from before a restored backup is refused as gone.
+type token struct {
+	Version  int            `json:"v"`
+	Epoch    string         `json:"e,omitempty"`
+	Revision store.Revision `json:"r"`
+	Listing  string         `json:"l"`           // hash of the prefix
+	After    string         `json:"k,omitempty"` // the last key, without the prefix
+	Left     int64          `json:"n,omitempty"` // number of objects after that key; zero if unknown
 }
 
-func (t ResourceType) copy() ResourceType {
-	t.Fields = slices.Clone(t.Fields)
-	return t
+const (
+	tokenVersion = 1
+	maxToken     = 4 << 10 // bytes
+)
+
+// encodeToken returns the token of a position in the listing or watch of prefix.
+func encodeToken(prefix string, position store.Position, after string) string {
+	return encodePageToken(prefix, position, after, 0)
 }
 
-func (t ResourceType) equal(o ResourceType) bool {
-	return t.Name() == o.Name() && t.Version == o.Version && t.Kind == o.Kind && t.Namespaced == o.Namespaced &&
-		t.Status == o.Status && t.Ungenerated == o.Ungenerated && slices.Equal(t.Fields, o.Fields)
+// encodePageToken returns the token of a page. left is the number of objects after the page,
+// or zero if it is unknown.
+func encodePageToken(prefix string, position store.Position, after string, left int64) string {
+	data, err := json.Marshal(token{
+		Version: tokenVersion, Epoch: position.Epoch, Revision: position.Revision, Listing: prefixHash(prefix), After: after, Left: left,
+	})
+	if err != nil { // strings and numbers always encode
+		return ""
+	}
+	return base64.RawURLEncoding.EncodeToString(data)
 }
 
-// Name returns the group and the resource, as package deleter names them.
-func (t ResourceType) Name() namespace.ResourceType {
-	return namespace.ResourceType{Group: t.Group, Name: t.Resource}
+// prefixHash distinguishes listings. If the token of one were accepted by another, the other
+// would silently omit objects.
+func prefixHash(prefix string) string {
+	hash := fnv.New64a()
+	hash.Write([]byte(prefix)) // never fails
+	return strconv.FormatUint(hash.Sum64(), 36)
 }
 
-// APIVersion returns "group/version", or the version alone for the core group.
-func (t ResourceType) APIVersion() string {
-	if t.Group == "" {
-		return t.Version
-	}
-	return t.Group + "/" + t.Version
+// decodeToken decodes a token that encodeToken made for the same prefix.
+func decodeToken(prefix, text string) (position store.Position, after string, ok bool) {
+	position, after, left, ok := decodePageToken(prefix, text)
+	return position, after, ok && left == 0
 }
 
-// qualifiedKind is how messages about invalid objects name the kind.
-func (t ResourceType) qualifiedKind() string {
-	if t.Group == "" {
-		return t.Kind
+// decodePageToken decodes a token that encodePageToken made for the same prefix. A client may
+// have forged left, which is only informative.
+func decodePageToken(prefix, text string) (position store.Position, after string, left int64, ok bool) {
+	if len(text) > maxToken {
+		return store.Position{}, "", 0, false
 	}
-	return t.Kind + "." + t.Group
-}
-
-// check refuses a type that cannot be declared. Kinds are not part of keys, but
-// they are of documents.
-func (t ResourceType) check() error {
-	if err := checkName(t.Name()); err != nil {
-		return err
+	data, err := base64.RawURLEncoding.DecodeString(text)
+	if err != nil {
+		return store.Position{}, "", 0, false
 	}
-	if wrong := syntax.Label(t.Version); len(wrong) > 0 {
-		return invalidOption("resource type %q: the version %s", t.Name(), strings.Join(wrong, "; "))
+	var t token
+	if json.Unmarshal(data, &t) != nil || t.Version != tokenVersion || t.Listing != prefixHash(prefix) || t.Revision < 0 ||
+		!utf8.ValidString(t.After) || t.Left < 0 || t.Left > maxRemaining {
+		return store.Position{}, "", 0, false
 	}
-	if wrong := syntax.Label(strings.ToLower(t.Kind)); len(wrong) > 0 {
-		return invalidOption("resource type %q: the kind, in lower case, %s", t.Name(), strings.Join(wrong, "; "))
-	}
-	return t.checkFields()
-}
-
-// checkName refuses a name that no type of content can have.
-func checkName(r namespace.ResourceType) error {
-	if wrong := syntax.Label(r.Name); len(wrong) > 0 {
-		return invalidOption("resource type %q: the resource %s", clip(r.String()), strings.Join(wrong, "; "))
-	}
-	if r.Group != "" {
-		if wrong := syntax.Subdomain(r.Group); len(wrong) > 0 {
-			return invalidOption("resource type %q: the group %s", clip(r.String()), strings.Join(wrong, "; "))
-		}
-	}
-	switch {
-	case len(r.String()) > maxSegment:
-		return invalidOption("resource type %q: the name is longer than %d bytes", r, maxSegment)
-	case r.Name == "finalize":
-		return invalidOption("resource type %q: the name finalize is reserved for the operation on namespaces", r)
-	case r.Group == "" && r.Name == namespace.Resource:
-		return invalidOption("resource type %q: the namespaces themselves are not content", r)
-	}
-	return nil
+	return store.Position{Epoch: t.Epoch, Revision: t.Revision}, t.After, t.Left, true
 }

@@ -326,7 +326,7 @@ func TestRemainingIsBounded(t *testing.T) {
 		return left(list.ListMeta)
 	}
 	put := func(i int) store.Operation {
-		return store.Put(fmt.Sprintf("/registry/nodes/n%06d", i), fmt.Appendf(nil, `{"kind":"Node","apiVersion":"v1","metadata":{"name":"n%06d"}}`, i))
+		return store.Put(fmt.Sprintf("/registry/nodes/n%06d", i), storedValue(t, fmt.Sprintf(`{"kind":"Node","apiVersion":"v1","metadata":{"name":"n%06d","uid":"u"}}`, i)))
 	}
 	for from := 0; from <= most; from += 1000 {
 		var txn store.Txn

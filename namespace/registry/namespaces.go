@@ -3,9 +3,9 @@ package registry
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -20,30 +20,29 @@ func (c *core) target(name string) target {
 	return target{resource: namespace.Resource, name: name, key: c.keys.namespace(name)}
 }
 
-// Get returns the namespace as it is now, or [namespace.ErrNotFound].
+// Get returns the current namespace, or [namespace.ErrNotFound].
 func (r *Registry) Get(ctx context.Context, name string) (namespace.Namespace, error) {
 	if err := checkSegment(namespace.Resource, name); err != nil {
 		return namespace.Namespace{}, err
 	}
 	entry, err := r.store.Get(ctx, r.keys.namespace(name))
 	if err != nil {
-		return namespace.Namespace{}, stored(namespace.Resource, name, err)
+		return namespace.Namespace{}, storeError(namespace.Resource, name, err)
 	}
 	return decodeNamespace(entry)
 }
 
-// Create creates a namespace, with its gate (rule R6), and returns it as stored:
-// Active, and with the registry's finalizer in spec.finalizers (rule R5). With an
-// empty name and a generateName a name is generated; a few are tried when one is
-// taken. The errors are [namespace.ErrExists], [namespace.ErrInvalid] and
-// [namespace.ErrBadRequest], and [namespace.ErrUnknownOutcome]: it may have been created,
-// or may be yet.
+// Create creates a namespace and its gate (rule R6), and returns the stored namespace:
+// Active, with the registry's finalizer in spec.finalizers (rule R5). If the name is empty
+// and generateName is set, Create generates a name, and tries others if it is in use. The
+// errors are [namespace.ErrExists], [namespace.ErrInvalid], [namespace.ErrBadRequest], and
+// [namespace.ErrUnknownOutcome] if the namespace may exist or may still appear.
 func (r *Registry) Create(ctx context.Context, n namespace.Namespace) (namespace.Namespace, error) {
 	if n.ResourceVersion != "" {
 		return namespace.Namespace{}, badRequest(namespace.Resource, clip(n.Name), "resourceVersion should not be set on objects to be created")
 	}
 	at := time.Now()
-	var made namespace.Namespace // by the last attempt
+	var made namespace.Namespace // of the last attempt
 	entry, built, err := r.create(ctx, creation{
 		resource: namespace.Resource, name: n.Name, prefix: n.GenerateName,
 		build: func(name, uid string) (store.Entry, store.Txn, error) {
@@ -53,7 +52,7 @@ func (r *Registry) Create(ctx context.Context, n namespace.Namespace) (namespace
 			if err := declare.ValidateCreate(made); err != nil {
 				return store.Entry{}, store.Txn{}, err
 			}
-			if !r.asks() {
+			if !r.hasAdmission() {
 				return r.insertion(ctx, made)
 			}
 			var entry store.Entry
@@ -67,62 +66,52 @@ func (r *Registry) Create(ctx context.Context, n namespace.Namespace) (namespace
 	case err != nil:
 		return namespace.Namespace{}, err
 	case built:
-		made.ResourceVersion = madeAt(entry)
+		made.ResourceVersion = createdVersion(entry)
 	default:
 		if made, err = decodeNamespace(entry); err != nil {
 			return namespace.Namespace{}, err
 		}
 	}
-	return warned(ctx, namespace.Namespace{}, made), nil
+	return withWarnings(ctx, namespace.Namespace{}, made), nil
 }
 
-// insertion returns the transaction that creates n, with its gate.
+// insertion returns the transaction that creates n and its gate.
 func (c *core) insertion(ctx context.Context, n namespace.Namespace) (store.Entry, store.Txn, error) {
 	value, err := encodeNamespace(n)
 	if err == nil {
-		err = c.roomForEnd(n, value)
+		err = c.checkNamespaceSize(n, value)
 	}
 	key := c.keys.namespace(n.Name)
 	do := []store.Operation{store.Put(key, value), store.Put(c.keys.gate(n.Name), []byte(n.UID))}
 	if err == nil {
-		do, err = c.alongside(ctx, do, namespace.Namespace{}, n, nil)
+		do, err = c.appendDeclarations(ctx, do, namespace.Namespace{}, n, nil)
 	}
 	return store.Entry{Key: key, Value: value}, store.Txn{If: []store.Condition{store.Absent(key)}, Do: do}, err
 }
 
-// alongside adds to do what the commit that has next take the place of old writes
-// because of what is declared about a namespace in its annotations. No old: it is
-// created. Beside do it writes value.
-func (c *core) alongside(ctx context.Context, do []store.Operation, old, next namespace.Namespace, value []byte) ([]store.Operation, error) {
-	return c.declare(ctx, c.indexHold(do, old, next), old, next, value)
-}
-
-// Update replaces metadata that a client may set: labels, annotations,
-// ownerReferences, finalizers of the object itself, managedFields. It keeps
-// spec.finalizers (rule R4) and status, silently. With a resourceVersion or a uid
-// the namespace must still be at it ([namespace.ErrConflict]); without, whatever
-// is there is replaced. An update that changes nothing writes nothing. One that
-// takes the last finalizer from a terminating namespace removes it (rule R1), and
-// returns it as it was last.
+// Update replaces the metadata that a client may set: labels, annotations, ownerReferences,
+// finalizers of the object itself, managedFields. It silently keeps spec.finalizers (rule R4)
+// and status. If n has a resourceVersion or a uid, the stored namespace must have the same
+// ([namespace.ErrConflict]). An update that changes nothing writes nothing. An update that
+// takes the last finalizer from a terminating namespace removes it (rule R1), and returns its
+// last state.
 //
-// A change of what annotations declare (protections, waivers, holds and graces) is put on
-// record by the same commit, under the name that audit.WithActor has set; so it is by every other
-// write that makes one.
+// If the annotations declare other protections, waivers, holds or graces than before, the same
+// commit writes an audit record with the actor of ctx (audit.WithActor). So does any other
+// write that changes declarations.
 func (r *Registry) Update(ctx context.Context, n namespace.Namespace) (namespace.Namespace, error) {
 	return r.replaceNamespace(ctx, n, Update, namespace.PrepareUpdate, validateUpdate(time.Now()))
 }
 
-// UpdateStatus replaces status and nothing else, under the conditions of
-// [Registry.Update].
+// UpdateStatus replaces only the status, under the conditions of [Registry.Update].
 func (r *Registry) UpdateStatus(ctx context.Context, n namespace.Namespace) (namespace.Namespace, error) {
 	return r.replaceNamespace(ctx, n, UpdateStatus, namespace.PrepareStatus, namespace.ValidateStatus)
 }
 
-// Finalize replaces spec.finalizers and nothing else (rule R4), under the
-// conditions of [Registry.Update]. If that leaves a terminating namespace without
-// finalizers of either kind it is removed in the same write (rule R1) and
-// returned as it was last. A finalizer that is added to a terminating namespace is
-// told to whoever follows [Registry.Terminating].
+// Finalize replaces only spec.finalizers (rule R4), under the conditions of
+// [Registry.Update]. If a terminating namespace then has no finalizers of either kind, the
+// same write removes it (rule R1), and Finalize returns its last state. A finalizer that is
+// added to a terminating namespace is an event of [Registry.Terminating].
 func (r *Registry) Finalize(ctx context.Context, n namespace.Namespace) (namespace.Namespace, error) {
 	return r.replaceNamespace(ctx, n, Finalize, namespace.PrepareFinalize, namespace.ValidateFinalize)
 }
@@ -130,63 +119,63 @@ func (r *Registry) Finalize(ctx context.Context, n namespace.Namespace) (namespa
 func (r *Registry) replaceNamespace(ctx context.Context, asked namespace.Namespace, op Operation,
 	prepare func(old, asked namespace.Namespace) namespace.Namespace, validate func(old, next namespace.Namespace) error,
 ) (namespace.Namespace, error) {
-	if err := checkAsked(namespace.Resource, asked.Meta); err != nil {
+	if err := checkRequest(namespace.Resource, asked.Meta); err != nil {
 		return namespace.Namespace{}, err
 	}
 	var old, next namespace.Namespace
-	entry, gone, err := r.mutate(ctx, r.target(asked.Name), r.dry, func(entry store.Entry) (p plan, err error) {
+	entry, removed, err := r.mutate(ctx, r.target(asked.Name), r.dry, func(entry store.Entry) (m mutation, err error) {
 		if old, err = decodeNamespace(entry); err != nil {
-			return plan{}, err
+			return mutation{}, err
 		}
-		if err := checkSame(namespace.Resource, old.Meta, asked.Meta); err != nil {
-			return plan{}, err
+		if err := checkCurrent(namespace.Resource, old.Meta, asked.Meta); err != nil {
+			return mutation{}, err
 		}
 		next = prepare(old, asked)
 		if err := validate(old, next); err != nil {
-			return plan{}, err
+			return mutation{}, err
 		}
-		if !r.asks() {
+		if !r.hasAdmission() {
 			return r.planNamespace(ctx, old, next, entry)
 		}
-		p, next, err = r.planAdmitted(ctx, op, old, next, prepare, validate,
-			func(old, next namespace.Namespace) (plan, error) { return r.planNamespace(ctx, old, next, entry) })
-		return p, err
+		m, next, err = r.planAdmitted(ctx, op, old, next, prepare, validate,
+			func(old, next namespace.Namespace) (mutation, error) { return r.planNamespace(ctx, old, next, entry) })
+		return m, err
 	})
-	return answer(ctx, old, next, entry, gone, err)
+	return namespaceResult(ctx, old, next, entry, removed, err)
 }
 
-// validateUpdate returns [declare.ValidateUpdate] for a request made at now.
+// validateUpdate returns [declare.ValidateUpdate] for a request at now.
 func validateUpdate(now time.Time) func(old, next namespace.Namespace) error {
 	return func(old, next namespace.Namespace) error { return declare.ValidateUpdate(old, next, now) }
 }
 
-// planNamespace returns how next takes the place of old.
-func (c *core) planNamespace(ctx context.Context, old, next namespace.Namespace, entry store.Entry) (plan, error) {
+// planNamespace plans the replacement of old by next.
+func (c *core) planNamespace(ctx context.Context, old, next namespace.Namespace, entry store.Entry) (mutation, error) {
 	if namespace.Removable(next) {
-		do, err := c.alongside(ctx, []store.Operation{store.Delete(c.keys.terminating(next.Name))}, old, next, nil)
-		return plan{gone: true, with: do}, err
+		do, err := c.appendDeclarations(ctx, []store.Operation{store.Delete(c.keys.terminating(next.Name))}, old, next, nil)
+		return mutation{remove: true, do: do}, err
 	}
 	value, err := encodeNamespace(next)
 	if err != nil || bytes.Equal(value, entry.Value) {
-		return plan{keep: true}, err
+		return mutation{noop: true}, err
 	}
-	if err := c.roomForEnd(next, value); err != nil {
-		return plan{}, err
+	if err := c.checkNamespaceSize(next, value); err != nil {
+		return mutation{}, err
 	}
-	p := plan{value: value}
+	m := mutation{value: value}
 	if added, _ := old.Spec.Finalizers.Diff(next.Spec.Finalizers); len(added) > 0 && next.Phase() == phase.Terminating {
-		p.with = []store.Operation{store.Put(c.keys.terminating(next.Name), []byte(next.UID))} // wakes its controller
+		m.do = []store.Operation{store.Put(c.keys.terminating(next.Name), []byte(next.UID))} // an event for its controller
 	}
-	p.with, err = c.alongside(ctx, p.with, old, next, value)
-	return p, err
+	m.do, err = c.appendDeclarations(ctx, m.do, old, next, value)
+	return m, err
 }
 
-// answer returns the result of a request that replaced old by next.
-func answer(ctx context.Context, old, next namespace.Namespace, entry store.Entry, gone bool, err error) (namespace.Namespace, error) {
+// namespaceResult returns the result of a request that replaced old by next.
+func namespaceResult(ctx context.Context, old, next namespace.Namespace, entry store.Entry, removed bool, err error) (namespace.Namespace, error) {
 	if err != nil {
 		return namespace.Namespace{}, err
 	}
-	if gone {
+	if removed {
 		next.ResourceVersion = formatVersion(entry.Revision)
 		next.Status.Phase = next.Phase()
 		return next, nil
@@ -194,63 +183,62 @@ func answer(ctx context.Context, old, next namespace.Namespace, entry store.Entr
 	if next, err = decodeNamespace(entry); err != nil {
 		return namespace.Namespace{}, err
 	}
-	return warned(ctx, old, next), nil
+	return withWarnings(ctx, old, next), nil
 }
 
-// Delete asks for the deletion of a namespace, and returns it: since now, or
-// since it was first asked for, Terminating. The same commit closes its gate, so
-// that no content is created in it any more (rule R6). A second deletion changes
-// nothing (rule R3). If nothing holds the namespace it is removed at once (rule
-// R1).
+// Delete requests the deletion of a namespace and returns it: Terminating since now, or since
+// the first request. The same commit deletes its gate, so that no more content is created in
+// it (rule R6). A second deletion changes nothing (rule R3). If the namespace has no
+// finalizers, the commit removes it (rule R1).
 //
-// A namespace with a grace ([declare.GraceAnnotation]) is put on hold instead, and
-// returned Active; a deletion while it is on hold changes nothing, and one from the end
-// of the hold on makes it Terminating ([declare.PrepareDelete]). Package hold asks for
-// that one: some process must run it. Admission is asked about the Delete first, as in a
-// dry run, and then about the Update that sets the hold; one that takes the hold off
-// again is [namespace.ErrForbidden] and [ErrAdmission].
+// A namespace with a grace ([declare.GraceAnnotation]) is put on hold instead and returned
+// Active. A deletion during the hold changes nothing; a deletion after the end of the hold
+// makes the namespace Terminating ([declare.PrepareDelete]). Package hold requests the
+// latter: some process must run it. The admission chain first sees the Delete, as in a dry
+// run, and then the Update that sets the hold. If a plugin removes the hold again, the error
+// is [namespace.ErrForbidden] and [ErrAdmission].
 //
-// The errors are [namespace.ErrNotFound], [namespace.ErrConflict] for preconditions,
-// and [namespace.ErrForbidden] for an immortal name, whether there is such a namespace
-// or not, for a protected namespace, and for a grace that cannot be read; and
-// [namespace.ErrInvalid] where the store has no room for a hold.
+// The errors are [namespace.ErrNotFound]; [namespace.ErrConflict] for preconditions;
+// [namespace.ErrForbidden] for an immortal name, regardless of whether the namespace exists,
+// for a protected namespace, and for an unreadable grace; and [namespace.ErrInvalid] if the
+// store has no room for a hold.
 func (r *Registry) Delete(ctx context.Context, name string, only namespace.Preconditions) (namespace.Namespace, error) {
 	if err := r.checkDeletion(name, only); err != nil {
 		return namespace.Namespace{}, err
 	}
-	var before, next namespace.Namespace // before as the warnings compare it
-	entry, gone, err := r.mutate(ctx, r.target(name), r.dry, func(entry store.Entry) (plan, error) {
+	var before, next namespace.Namespace // before is the state to which warnings compare
+	entry, removed, err := r.mutate(ctx, r.target(name), r.dry, func(entry store.Entry) (mutation, error) {
 		old, err := decodeNamespace(entry)
 		if err != nil {
-			return plan{}, err
+			return mutation{}, err
 		}
 		before = old
 		if err := declare.ValidateDelete(old, only); err != nil {
-			return plan{}, err
+			return mutation{}, err
 		}
 		if old.Phase() == phase.Terminating {
-			return plan{keep: true}, nil
+			return mutation{noop: true}, nil
 		}
 		if next, err = declare.PrepareDelete(old, holder(ctx, old), time.Now()); err != nil {
-			return plan{}, err
+			return mutation{}, err
 		}
-		var p plan
+		var m mutation
 		switch {
 		case next.Phase() == phase.Active:
 			before = withoutHold(old)
-			p, next, err = r.planHold(ctx, old, next, entry)
-			return p, err
-		case !r.asks():
+			m, next, err = r.planHold(ctx, old, next, entry)
+			return m, err
+		case !r.hasAdmission():
 			return r.planDeletion(ctx, old, next)
 		}
-		p, next, err = r.planAdmitted(ctx, Delete, old, next, asMarked, anything,
-			func(old, next namespace.Namespace) (plan, error) { return r.planDeletion(ctx, old, next) })
-		return p, err
+		m, next, err = r.planAdmitted(ctx, Delete, old, next, nil, nil,
+			func(old, next namespace.Namespace) (mutation, error) { return r.planDeletion(ctx, old, next) })
+		return m, err
 	})
-	return answer(ctx, before, next, entry, gone, err)
+	return namespaceResult(ctx, before, next, entry, removed, err)
 }
 
-// checkDeletion refuses the deletion of what cannot be deleted, whatever is stored.
+// checkDeletion refuses a deletion that is invalid regardless of the stored namespace.
 func (r *Registry) checkDeletion(name string, only namespace.Preconditions) error {
 	if err := checkSegment(namespace.Resource, name); err != nil {
 		return err
@@ -264,34 +252,25 @@ func (r *Registry) checkDeletion(name string, only namespace.Preconditions) erro
 	return nil
 }
 
-// anything finds nothing wrong with what is made of old.
-func anything(_, _ namespace.Namespace) error { return nil }
-
-// asMarked returns old as it is marked, whatever else was made of it.
-func asMarked(old, made namespace.Namespace) namespace.Namespace {
-	return namespace.MarkDeleted(old, made.DeletionTimestamp.Time)
-}
-
-// planDeletion returns how old, an Active namespace, becomes next, which is
-// terminating.
-func (c *core) planDeletion(ctx context.Context, old, next namespace.Namespace) (plan, error) {
-	closed := store.Delete(c.keys.gate(next.Name))
+// planDeletion plans the change from old, which is Active, to next, which is Terminating.
+func (c *core) planDeletion(ctx context.Context, old, next namespace.Namespace) (mutation, error) {
+	closeGate := store.Delete(c.keys.gate(next.Name))
 	if namespace.Removable(next) {
-		do, err := c.alongside(ctx, []store.Operation{closed}, old, next, nil)
-		return plan{gone: true, with: do}, err
+		do, err := c.appendDeclarations(ctx, []store.Operation{closeGate}, old, next, nil)
+		return mutation{remove: true, do: do}, err
 	}
 	value, err := encodeNamespace(next)
 	if err != nil {
-		return plan{}, err
+		return mutation{}, err
 	}
-	do, err := c.alongside(ctx, []store.Operation{
-		closed, store.Put(c.keys.terminating(next.Name), []byte(next.UID)),
+	do, err := c.appendDeclarations(ctx, []store.Operation{
+		closeGate, store.Put(c.keys.terminating(next.Name), []byte(next.UID)),
 	}, old, next, value)
-	return plan{value: value, with: do}, err
+	return mutation{value: value, do: do}, err
 }
 
-// checkAsked refuses a request whose metadata cannot name a stored object.
-func checkAsked(resource string, asked namespace.Meta) error {
+// checkRequest refuses a request whose metadata cannot name a stored object.
+func checkRequest(resource string, asked namespace.Meta) error {
 	if err := checkSegment(resource, asked.Name); err != nil {
 		return err
 	}
@@ -305,8 +284,8 @@ func checkPreconditions(resource, name string, p namespace.Preconditions) error 
 	return nil
 }
 
-// checkSame refuses a write that was meant for another incarnation or version.
-func checkSame(resource string, old, asked namespace.Meta) error {
+// checkCurrent refuses a write for another incarnation or version.
+func checkCurrent(resource string, old, asked namespace.Meta) error {
 	if err := (namespace.Preconditions{UID: asked.UID}).Check(resource, old); err != nil {
 		return err
 	}
@@ -316,15 +295,40 @@ func checkSame(resource string, old, asked namespace.Meta) error {
 	return nil
 }
 
-// Count returns how many namespaces are Active and how many are Terminating, both as
-// of one revision. It reads no namespace: gates and the index are counted, by the store
-// itself if it can ([store.Counter]), else by listing their keys. Counting is not free:
-// most stores go through every key, so its cost grows with the number of namespaces, and
-// who asks often keeps the answer for a while.
+// checkNamespaceSize refuses an Active namespace that takes more than three quarters of the
+// maximum value. The rest is for the deletion timestamp and for the conditions of the parties,
+// which must be written before the namespace can be removed (rules R9 and R12). A hold may
+// take up to half of the rest, since a DELETE may set it.
+func (c *core) checkNamespaceSize(n namespace.Namespace, value []byte) error {
+	if !n.DeletionTimestamp.IsZero() {
+		return nil
+	}
+	key := len(c.keys.namespaces()) + len(n.Name)
+	rest := c.maxValue(key) / 4
+	return c.checkSize(namespace.Resource, n.Name, key, len(value), rest-min(holdSize(n), rest/2))
+}
+
+// holdSize returns the size of the hold of n in its JSON form; zero without a hold.
+func holdSize(n namespace.Namespace) int {
+	hold, held := n.Annotations[declare.HoldAnnotation]
+	if !held {
+		return 0
+	}
+	value, err := json.Marshal(hold)
+	if err != nil { // strings always encode
+		return 0
+	}
+	return len(`"":,`) + len(declare.HoldAnnotation) + len(value)
+}
+
+// Count returns the numbers of Active and of Terminating namespaces at one revision. It counts
+// gates and index entries, without reading namespaces. The store counts them if it can
+// ([store.Counter]); otherwise Count lists their keys. Most stores visit every key, so the cost
+// grows with the number of namespaces: cache the result if you need it often.
 func (r *Registry) Count(ctx context.Context) (active, terminating int, err error) {
 	now, err := r.store.List(ctx, store.Query{Prefix: r.keys.index(), Limit: 1})
 	if err != nil {
-		return 0, 0, stored(namespace.Resource, "", err)
+		return 0, 0, storeError(namespace.Resource, "", err)
 	}
 	if active, err = r.count(ctx, store.Query{Prefix: r.keys.gate(""), At: now.Position}); err != nil {
 		return 0, 0, err
@@ -339,10 +343,10 @@ func (r *Registry) Count(ctx context.Context) (active, terminating int, err erro
 }
 
 func (c *core) count(ctx context.Context, q store.Query) (int, error) {
-	if counter, ok := c.store.(store.Counter); ok {
-		n, err := counter.Count(ctx, q)
+	if c.counter != nil {
+		n, err := c.counter.Count(ctx, q)
 		if err != nil {
-			return 0, stored(namespace.Resource, "", err)
+			return 0, storeError(namespace.Resource, "", err)
 		}
 		return n, nil
 	}
@@ -350,7 +354,7 @@ func (c *core) count(ctx context.Context, q store.Query) (int, error) {
 	for n := 0; ; {
 		page, err := c.store.List(ctx, q)
 		if err != nil {
-			return 0, stored(namespace.Resource, "", err)
+			return 0, storeError(namespace.Resource, "", err)
 		}
 		n += len(page.Entries)
 		if !page.More || len(page.Entries) == 0 {
@@ -364,14 +368,14 @@ type warningsKey struct{}
 
 // WithWarnings returns a context under which writes to namespaces, including dry runs, call
 // warn with each of their [declare.Warnings]. A [Registry.Delete] that finds the namespace
-// on hold repeats the warnings of the Delete that put it on hold. warn is called before the
-// write returns, in its goroutine, and not for failed writes.
+// on hold repeats the warnings of the Delete that put it on hold. The write calls warn before
+// it returns, in its goroutine. Failed writes do not call it.
 func WithWarnings(ctx context.Context, warn func(text string)) context.Context {
 	return context.WithValue(ctx, warningsKey{}, warn)
 }
 
-// warned reports the warnings about a write that replaced old by next, and returns next.
-func warned(ctx context.Context, old, next namespace.Namespace) namespace.Namespace {
+// withWarnings reports the warnings about a write that replaced old by next, and returns next.
+func withWarnings(ctx context.Context, old, next namespace.Namespace) namespace.Namespace {
 	if warn, ok := ctx.Value(warningsKey{}).(func(string)); ok {
 		for _, text := range declare.Warnings(old, next) {
 			warn(text)
@@ -387,8 +391,8 @@ func warned(ctx context.Context, old, next namespace.Namespace) namespace.Namesp
 // returns [namespace.ErrBadRequest] for an empty uid or an invalid name, and [ErrClosed] or
 // [store.ErrClosed] after Close.
 //
-// A watch from the resourceVersion of a DELETE cannot replace it: if no finalizer held the
-// namespace, the DELETE itself removed it, and no event follows.
+// A watch from the resourceVersion of a DELETE cannot replace it: if the namespace had no
+// finalizers, the DELETE itself removed it, and no event follows.
 func (r *Registry) WaitRemoved(ctx context.Context, name, uid string) error {
 	if err := checkSegment(namespace.Resource, name); err != nil {
 		return err
@@ -396,6 +400,7 @@ func (r *Registry) WaitRemoved(ctx context.Context, name, uid string) error {
 	if uid == "" {
 		return badRequest(namespace.Resource, name, "the uid is empty: name the incarnation to wait for")
 	}
+	delay := backoff.Exponential{Min: 10 * time.Millisecond, Max: 5 * time.Second}
 	var last error
 	for failures := 0; ; failures++ {
 		began := time.Now()
@@ -404,16 +409,16 @@ func (r *Registry) WaitRemoved(ctx context.Context, name, uid string) error {
 		case removed:
 			return nil
 		case errors.Is(err, ErrClosed) || errors.Is(err, store.ErrClosed):
-			return stored(namespace.Resource, name, err)
+			return storeError(namespace.Resource, name, err)
 		case ctx.Err() == nil:
 			last = err
 		}
-		delay := min(10*time.Millisecond<<min(failures, 10), 5*time.Second)
-		if time.Since(began) > delay {
+		wait := delay.Delay(failures)
+		if time.Since(began) > wait {
 			failures = 0 // only a working watch resets the backoff
 		}
-		if err := backoff.Sleep(ctx, delay-rand.N(delay/4)); err != nil {
-			return fmt.Errorf("registry: namespace %q with uid %s is still there: %w", name, uid, errors.Join(err, last))
+		if err := backoff.Sleep(ctx, wait); err != nil {
+			return fmt.Errorf("registry: namespace %q with uid %s is not removed yet: %w", name, uid, errors.Join(err, last))
 		}
 	}
 }
@@ -429,11 +434,11 @@ func (r *Registry) watchRemoval(ctx context.Context, name, uid string) (removed 
 	if len(page.Entries) == 0 || page.Entries[0].Key != key {
 		return true, nil
 	}
-	h, err := decodeHeader(page.Entries[0].Value)
+	d, err := parseEntry(page.Entries[0])
 	if err != nil {
-		return false, corrupt(page.Entries[0], err)
+		return false, err
 	}
-	if h.UID != uid {
+	if !d.HasUID(uid) {
 		return true, nil
 	}
 	for change, err := range r.namespaces.Watch(ctx, r.keys.namespaces(), page.Position) {

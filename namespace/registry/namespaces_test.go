@@ -286,7 +286,7 @@ func TestOwnFinalizerAndPrefix(t *testing.T) {
 	for _, entry := range page.Entries {
 		keys = append(keys, entry.Key)
 	}
-	require.Equal(t, []string{"/tenants/eu/.gate/x", "/tenants/eu/namespaces/x"}, keys)
+	require.Equal(t, []string{"/tenants/eu/.format", "/tenants/eu/.gate/x", "/tenants/eu/namespaces/x"}, keys)
 }
 
 // Writes on the dry-run view answer what would be, and change nothing.
@@ -639,7 +639,7 @@ func TestWaitRemovedWaits(t *testing.T) {
 		cancel(cause)
 		err := <-answer
 		require.ErrorIs(t, err, cause)
-		require.ErrorContains(t, err, `namespace "acme" with uid `+next.UID+" is still there: no longer")
+		require.ErrorContains(t, err, `namespace "acme" with uid `+next.UID+" is not removed yet: no longer")
 	})
 }
 

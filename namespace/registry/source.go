@@ -13,7 +13,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
-// DeleterOptions tunes [Registry.Deleter]. Zero fields take the defaults.
+// DeleterOptions configures [Registry.Deleter]. Zero fields take the defaults.
 type DeleterOptions struct {
 	deleter.Options
 	// Types are the types to delete, for example the types of one of several parties that
@@ -65,7 +65,7 @@ func (r *Registry) Deleter(options *DeleterOptions) (*deleter.Composed, error) {
 func (r *Registry) undeclared(ctx context.Context) ([]deleter.Source, error) {
 	page, err := r.store.List(ctx, store.Query{Prefix: r.keys.types()})
 	if err != nil {
-		return nil, fmt.Errorf("read which resource types are stored: %w", stored("resource types", "", err))
+		return nil, fmt.Errorf("read which resource types are stored: %w", storeError(typesResource, "", err))
 	}
 	var sources []deleter.Source
 	for _, e := range page.Entries {
@@ -85,13 +85,11 @@ func (r *Registry) undeclared(ctx context.Context) ([]deleter.Source, error) {
 // declares. It must only be read.
 func (c *core) undeclaredContent(resource namespace.ResourceType) *Content {
 	t := ResourceType{Group: resource.Group, Resource: resource.Name, Namespaced: true}
-	return &Content{core: c, typ: t, kind: kindOf(t), resource: resource.String()}
+	return &Content{core: c, typ: t, kind: objectKind(t), resource: resource.String()}
 }
 
-// sources returns what package deleter needs to empty namespaces of content of
-// the given types, or if none are given of all namespaced types that are
-// declared, sorted. Rule R6 holds for them, so they are final: what was seen empty
-// stays empty.
+// sources returns the sources of the given types, or of all declared namespaced types, sorted.
+// They are final because of rule R6: once empty, they stay empty.
 func (r *Registry) sources(resources ...namespace.ResourceType) ([]deleter.Source, error) {
 	if len(resources) == 0 {
 		for _, t := range r.Types() {
@@ -124,10 +122,10 @@ var (
 	_ deleter.Viewer            = source{}
 )
 
-// page is how many objects a page of a listing has by default.
-const page = 500
+// defaultPage is the number of objects of a page without a limit.
+const defaultPage = 500
 
-func otherIncarnation(name, uid string) error {
+func notTerminating(name, uid string) error {
 	return fmt.Errorf("%w: %s is not terminating with uid %q", deleter.ErrIncarnation, name, uid)
 }
 
@@ -137,46 +135,66 @@ func invalidArgument(format string, args ...any) error {
 
 // List implements [deleter.Content]. The fence and all pages are of one snapshot.
 func (s source) List(ctx context.Context, target deleter.Target, limit int, next string) (deleter.Page, error) {
-	if err := s.check(ctx, target); err != nil {
+	if err := s.validate(ctx, target, target.Validate()); err != nil {
 		return deleter.Page{}, err
 	}
-	q, err := s.query(target, limit, next)
-	if err != nil {
+	key := s.keys.terminating(target.Namespace)
+	return s.list(ctx, target, limit, next, key, func(entry *store.Entry) error {
+		if entry == nil || string(entry.Value) != target.UID {
+			return notTerminating(target.Namespace, target.UID)
+		}
+		return nil
+	})
+}
+
+// View implements [deleter.Viewer]. The namespace and all pages are of one snapshot. View
+// refuses another incarnation of the name (rule R8), and accepts any phase.
+func (s source) View(ctx context.Context, target deleter.Target, limit int, next string) (deleter.Page, error) {
+	if err := s.validate(ctx, target, target.ValidateView()); err != nil {
 		return deleter.Page{}, err
 	}
-	fence, err := s.store.List(ctx, store.Query{Prefix: s.keys.terminating(target.Namespace), Limit: 1, At: q.At})
+	key := s.keys.namespace(target.Namespace)
+	return s.list(ctx, target, limit, next, key, func(entry *store.Entry) error {
+		other := fmt.Errorf("%w: there is no %s with uid %q", deleter.ErrIncarnation, target.Namespace, target.UID)
+		if entry == nil {
+			return other
+		}
+		d, err := parseEntry(*entry)
+		if err == nil && !d.HasUID(target.UID) {
+			err = other
+		}
+		return err
+	})
+}
+
+// list returns a page of the snapshot in which check accepts the entry at key (nil if absent).
+func (s source) list(ctx context.Context, target deleter.Target, limit int, next, key string, check func(*store.Entry) error) (deleter.Page, error) {
+	if limit < 0 {
+		return deleter.Page{}, invalidArgument("the limit is %d, it must not be negative", limit)
+	}
+	if limit == 0 {
+		limit = defaultPage
+	}
+	q := store.Query{Prefix: s.keys.content(s.typ.Name(), target.Namespace), Limit: limit}
+	if next != "" {
+		position, after, ok := decodeToken(q.Prefix, next)
+		if !ok || after == "" || position.Revision == 0 {
+			return deleter.Page{}, invalidArgument("the page token is not one of this source")
+		}
+		q.At, q.After = position, q.Prefix+after
+	}
+	checked, err := s.store.List(ctx, store.Query{Prefix: key, Limit: 1, At: q.At})
 	if err != nil {
 		return deleter.Page{}, s.listError(err)
 	}
-	if len(fence.Entries) == 0 || fence.Entries[0].Key != s.keys.terminating(target.Namespace) || string(fence.Entries[0].Value) != target.UID {
-		return deleter.Page{}, otherIncarnation(target.Namespace, target.UID)
+	var entry *store.Entry
+	if len(checked.Entries) > 0 && checked.Entries[0].Key == key {
+		entry = &checked.Entries[0]
 	}
-	return s.list(ctx, q, fence.Position)
-}
-
-// query returns the query for the page after the one that returned the token next.
-func (s source) query(target deleter.Target, limit int, next string) (store.Query, error) {
-	if limit < 0 {
-		return store.Query{}, invalidArgument("the limit is %d, it must not be negative", limit)
+	if err := check(entry); err != nil {
+		return deleter.Page{}, err
 	}
-	if limit == 0 {
-		limit = page
-	}
-	prefix := s.keys.content(s.typ.Name(), target.Namespace)
-	q := store.Query{Prefix: prefix, Limit: limit}
-	if next != "" {
-		position, after, ok := decodeToken(prefix, next)
-		if !ok || after == "" || position.Revision == 0 {
-			return store.Query{}, invalidArgument("the page token is not one of this source")
-		}
-		q.At, q.After = position, prefix+after
-	}
-	return q, nil
-}
-
-// list reads the page of the snapshot at.
-func (s source) list(ctx context.Context, q store.Query, at store.Position) (deleter.Page, error) {
-	q.At = at
+	q.At = checked.Position
 	listing, err := s.store.List(ctx, q)
 	if err != nil {
 		return deleter.Page{}, s.listError(err)
@@ -190,15 +208,13 @@ func (s source) page(listing store.Page, prefix string) (deleter.Page, error) {
 		out.Items = make([]deleter.Item, len(listing.Entries))
 	}
 	for i, e := range listing.Entries {
-		h, err := decodeHeader(e.Value)
+		d, err := parseEntry(e)
 		if err != nil {
-			return deleter.Page{}, corrupt(e, err)
+			return deleter.Page{}, err
 		}
 		item := &out.Items[i]
-		item.Name, item.UID, item.Deleting = strings.TrimPrefix(e.Key, prefix), h.UID, !h.DeletionTimestamp.IsZero()
-		for _, name := range h.Finalizers.All() {
-			item.Finalizers = append(item.Finalizers, string(name))
-		}
+		item.Name, item.UID, item.Deleting = strings.TrimPrefix(e.Key, prefix), d.UID(), d.Deleting
+		item.Finalizers = d.Finalizers()
 		if listing.More && i == len(listing.Entries)-1 {
 			out.Next = encodeToken(prefix, listing.Position, item.Name)
 		}
@@ -208,14 +224,14 @@ func (s source) page(listing store.Page, prefix string) (deleter.Page, error) {
 
 func (s source) listError(err error) error {
 	if errors.Is(err, store.ErrGone) || errors.Is(err, store.ErrFuture) {
-		return fmt.Errorf("%w: %w", deleter.ErrExpired, stored(s.resource, "", err))
+		return fmt.Errorf("%w: %w", deleter.ErrExpired, storeError(s.resource, "", err))
 	}
-	return stored(s.resource, "", err)
+	return storeError(s.resource, "", err)
 }
 
 // Delete implements [deleter.Content].
 func (s source) Delete(ctx context.Context, target deleter.Target, name, uid string) error {
-	if err := s.check(ctx, target); err != nil {
+	if err := s.validate(ctx, target, target.Validate()); err != nil {
 		return err
 	}
 	t, err := s.target(target.Namespace, name)
@@ -223,21 +239,21 @@ func (s source) Delete(ctx context.Context, target deleter.Target, name, uid str
 		return invalidArgument("%w", err)
 	}
 	f := fence{name: target.Namespace, uid: target.UID}
-	for range attempts {
-		if err := f.renew(ctx, s.core); err != nil {
+	for range maxAttempts {
+		if err := f.refresh(ctx, s.core); err != nil {
 			return err
 		}
-		_, _, err = s.mutate(ctx, t, s.dry, func(entry store.Entry) (plan, error) {
+		_, _, err = s.mutate(ctx, t, s.dry, func(entry store.Entry) (mutation, error) {
 			object, err := decodeObject(entry)
 			if err != nil {
-				return plan{}, err
+				return mutation{}, err
 			}
 			if uid != "" && object.UID != uid {
-				return plan{}, fmt.Errorf("%w: %s %q has uid %q, not %q", deleter.ErrReplaced, s.resource, name, object.UID, uid)
+				return mutation{}, fmt.Errorf("%w: %s %q has uid %q, not %q", deleter.ErrReplaced, s.resource, name, object.UID, uid)
 			}
-			p, err := planObjectDeletion(&object, time.Now())
-			p.If = []store.Condition{f.condition()}
-			return p, err
+			m, err := planObjectDeletion(&object, time.Now())
+			m.ifAlso = []store.Condition{f.condition()}
+			return m, err
 		})
 		var conflict *store.ConflictError
 		switch {
@@ -250,24 +266,24 @@ func (s source) Delete(ctx context.Context, target deleter.Target, name, uid str
 	return err
 }
 
-// DeleteCollection implements [deleter.CollectionDeleter]: everything there is,
-// in large commits, each on condition of the incarnation (rule R8).
+// DeleteCollection implements [deleter.CollectionDeleter]. It deletes all objects in large
+// commits, each conditional on the incarnation (rule R8).
 func (s source) DeleteCollection(ctx context.Context, target deleter.Target) (deleted int, more bool, err error) {
-	if err := s.check(ctx, target); err != nil {
+	if err := s.validate(ctx, target, target.Validate()); err != nil {
 		return 0, false, err
 	}
 	f := &fence{name: target.Namespace, uid: target.UID}
-	if err := f.renew(ctx, s.core); err != nil {
+	if err := f.refresh(ctx, s.core); err != nil {
 		return 0, false, err
 	}
-	w := sweep{Content: s.Content, prefix: s.keys.content(s.typ.Name(), target.Namespace), fence: f}
-	err = w.run(ctx)
-	return w.done.Deleted + w.done.Marked, false, err
+	d := collectionDeletion{Content: s.Content, prefix: s.keys.content(s.typ.Name(), target.Namespace), fence: f}
+	err = d.run(ctx)
+	return d.done.Deleted + d.done.Marked, false, err
 }
 
 // Wait implements [deleter.Notifier].
 func (s source) Wait(ctx context.Context, target deleter.Target, seen string) error {
-	if err := s.check(ctx, target); err != nil {
+	if err := s.validate(ctx, target, target.Validate()); err != nil {
 		return err
 	}
 	prefix := s.keys.content(s.typ.Name(), target.Namespace)
@@ -276,15 +292,15 @@ func (s source) Wait(ctx context.Context, target deleter.Target, seen string) er
 		return invalidArgument("the mark is not one of a listing of this source")
 	}
 	f := fence{name: target.Namespace, uid: target.UID}
-	if err := f.renew(ctx, s.core); err != nil {
+	if err := f.refresh(ctx, s.core); err != nil {
 		return err
 	}
 	for change, err := range s.objects.Watch(ctx, prefix, position) {
 		switch {
 		case errors.Is(err, store.ErrGone), errors.Is(err, store.ErrFuture):
-			return nil // it cannot be told any more: a look is due
+			return nil // the deletion may have been missed: the caller lists again
 		case err != nil:
-			return stored(s.resource, "", err)
+			return storeError(s.resource, "", err)
 		}
 		for i := range change.Events {
 			if change.Events[i].Deleted {
@@ -295,52 +311,13 @@ func (s source) Wait(ctx context.Context, target deleter.Target, seen string) er
 	return context.Cause(ctx)
 }
 
-// check refuses what no listing could be about.
-func (s source) check(ctx context.Context, target deleter.Target) error {
-	if err := target.Validate(); err != nil {
-		return err
+// validate returns invalid, the result of validating target, or an error about its name or ctx.
+func (s source) validate(ctx context.Context, target deleter.Target, invalid error) error {
+	if invalid != nil {
+		return invalid
 	}
-	return s.checkPlace(ctx, target)
-}
-
-func (s source) checkPlace(ctx context.Context, target deleter.Target) error {
 	if err := checkSegment(namespace.Resource, target.Namespace); err != nil {
 		return invalidArgument("%w", err)
 	}
-	return ended(ctx, s.resource, "")
-}
-
-// View implements [deleter.Viewer]. The namespace and all pages are of one snapshot:
-// another incarnation of the name is refused (rule R8), whatever its phase.
-func (s source) View(ctx context.Context, target deleter.Target, limit int, next string) (deleter.Page, error) {
-	if err := target.ValidateView(); err != nil {
-		return deleter.Page{}, err
-	}
-	if err := s.checkPlace(ctx, target); err != nil {
-		return deleter.Page{}, err
-	}
-	q, err := s.query(target, limit, next)
-	if err != nil {
-		return deleter.Page{}, err
-	}
-	key := s.keys.namespace(target.Namespace)
-	fence, err := s.store.List(ctx, store.Query{Prefix: key, Limit: 1, At: q.At})
-	if err != nil {
-		return deleter.Page{}, s.listError(err)
-	}
-	if len(fence.Entries) == 0 || fence.Entries[0].Key != key {
-		return deleter.Page{}, noIncarnation(target)
-	}
-	h, err := decodeHeader(fence.Entries[0].Value)
-	switch {
-	case err != nil:
-		return deleter.Page{}, corrupt(fence.Entries[0], err)
-	case h.UID != target.UID:
-		return deleter.Page{}, noIncarnation(target)
-	}
-	return s.list(ctx, q, fence.Position)
-}
-
-func noIncarnation(target deleter.Target) error {
-	return fmt.Errorf("%w: there is no %s with uid %q", deleter.ErrIncarnation, target.Namespace, target.UID)
+	return contextError(ctx, s.resource, "")
 }

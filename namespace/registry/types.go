@@ -7,11 +7,129 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"github.com/nslifecycle/nslifecycle/finalizer/syntax"
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/backoff"
 	"github.com/nslifecycle/nslifecycle/namespace/operate/audit"
 	"github.com/nslifecycle/nslifecycle/store"
 )
+
+// ResourceType declares one type of content.
+type ResourceType struct {
+	Group      string // empty: the core group
+	Version    string // such as "v1"
+	Resource   string // plural and lower case, such as "widgets"
+	Kind       string // such as "Widget"
+	Namespaced bool   // false: objects belong to no namespace, and no gate guards them
+	// Status makes the field status a subresource: Create drops it, Update keeps the stored
+	// status, and only [Content.UpdateStatus] changes it.
+	Status bool
+	// Ungenerated objects have no metadata.generation, like ConfigMaps in Kubernetes. For
+	// other types it counts the changes outside of metadata and status.
+	Ungenerated bool
+	// Fields are selectable by field selectors, in addition to metadata.name and
+	// metadata.namespace. Each is a path through JSON objects, such as "spec.nodeName". Its
+	// value is the JSON string, number or boolean at the path as text, or "" for anything else.
+	Fields []string
+}
+
+func (t ResourceType) copy() ResourceType {
+	t.Fields = slices.Clone(t.Fields)
+	return t
+}
+
+// Name returns the group and the resource.
+func (t ResourceType) Name() namespace.ResourceType {
+	return namespace.ResourceType{Group: t.Group, Name: t.Resource}
+}
+
+// APIVersion returns "group/version", or the version alone for the core group.
+func (t ResourceType) APIVersion() string {
+	if t.Group == "" {
+		return t.Version
+	}
+	return t.Group + "/" + t.Version
+}
+
+// qualifiedKind returns the kind as messages about invalid objects name it.
+func (t ResourceType) qualifiedKind() string {
+	if t.Group == "" {
+		return t.Kind
+	}
+	return t.Kind + "." + t.Group
+}
+
+// validate returns an error if the type cannot be declared.
+func (t ResourceType) validate() error {
+	if err := validateTypeName(t.Name()); err != nil {
+		return err
+	}
+	if wrong := syntax.Label(t.Version); len(wrong) > 0 {
+		return invalidOption("resource type %q: the version %s", t.Name(), strings.Join(wrong, "; "))
+	}
+	if wrong := syntax.Label(strings.ToLower(t.Kind)); len(wrong) > 0 {
+		return invalidOption("resource type %q: the kind, in lower case, %s", t.Name(), strings.Join(wrong, "; "))
+	}
+	for i, field := range t.Fields {
+		why := fieldPathFault(field)
+		switch {
+		case slices.Contains(objectFields, field):
+			why = "is selectable for every type"
+		case slices.Contains(t.Fields[:i], field):
+			why = "is declared twice"
+		}
+		if why != "" {
+			return invalidOption("resource type %q: the field %q %s", t.Name(), clip(field), why)
+		}
+	}
+	return nil
+}
+
+// validateTypeName returns an error if no type of content can have the name.
+func validateTypeName(r namespace.ResourceType) error {
+	if wrong := syntax.Label(r.Name); len(wrong) > 0 {
+		return invalidOption("resource type %q: the resource %s", clip(r.String()), strings.Join(wrong, "; "))
+	}
+	if r.Group != "" {
+		if wrong := syntax.Subdomain(r.Group); len(wrong) > 0 {
+			return invalidOption("resource type %q: the group %s", clip(r.String()), strings.Join(wrong, "; "))
+		}
+	}
+	switch {
+	case len(r.String()) > maxSegment:
+		return invalidOption("resource type %q: the name is longer than %d bytes", r, maxSegment)
+	case r.Name == "finalize":
+		return invalidOption("resource type %q: the name finalize is reserved for the operation on namespaces", r)
+	case r.Group == "" && r.Name == namespace.Resource:
+		return invalidOption("resource type %q: the namespaces themselves are not content", r)
+	}
+	return nil
+}
+
+// maxFieldPath bounds the path of a selectable field, in bytes.
+const maxFieldPath = 253
+
+func fieldPathFault(path string) string {
+	if len(path) > maxFieldPath {
+		return "is longer than a path may be"
+	}
+	if first, _, _ := strings.Cut(path, "."); reservedField(first) {
+		return "is not selectable: only fields outside of metadata, kind and apiVersion are"
+	}
+	for segment := range strings.SplitSeq(path, ".") {
+		if segment == "" {
+			return "has an empty name in its path"
+		}
+		for i := range len(segment) {
+			switch c := segment[i]; {
+			case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c == '_', i > 0 && (c >= '0' && c <= '9' || c == '-'):
+			default:
+				return "must consist of names of letters, digits, '-' and '_', separated by dots"
+			}
+		}
+	}
+	return ""
+}
 
 // A type record, at .types/{type}, exists while objects of a namespaced type may be
 // stored (rule R7: a pass must have an answer for each such type, regardless of the version
@@ -43,16 +161,16 @@ func newTypeRecord(entry *store.Entry) *typeRecord {
 	return &typeRecord{revision: entry.Revision, state: string(entry.Value)}
 }
 
-// typeMemory caches the record of a type; nil until it is first read. The cache may be
+// typeRecordCache caches the record of a type; nil until it is first read. The cache may be
 // outdated: a create then conflicts and updates it.
-type typeMemory struct {
+type typeRecordCache struct {
 	key string
 	atomic.Pointer[typeRecord]
 }
 
 // join adds the condition on the record to txn, and a write that makes the record active
 // unless it is active already. It reports whether it added the write.
-func (m *typeMemory) join(txn *store.Txn) (puts bool) {
+func (m *typeRecordCache) join(txn *store.Txn) (puts bool) {
 	last := m.Load()
 	if last.revision == 0 {
 		txn.If = append(txn.If, store.Absent(m.key))
@@ -72,7 +190,7 @@ func (c *Content) loadRecord(ctx context.Context) error {
 	}
 	entry, err := c.read(ctx, c.record.key)
 	if err != nil {
-		return stored(c.resource, "", err)
+		return storeError(c.resource, "", err)
 	}
 	c.record.Store(newTypeRecord(entry))
 	return nil
@@ -90,7 +208,7 @@ func (c *Content) loadRecord(ctx context.Context) error {
 // is either on record or retired, and the call can be repeated.
 func (r *Registry) RetireType(ctx context.Context, resource namespace.ResourceType, reason string) error {
 	name := clip(resource.String())
-	if err := errors.Join(checkSegment(typesResource, resource.String()), ended(ctx, typesResource, name)); err != nil {
+	if err := errors.Join(checkSegment(typesResource, resource.String()), contextError(ctx, typesResource, name)); err != nil {
 		return err
 	}
 	_, retired, err := r.audit.Operation(audit.Record{
@@ -110,14 +228,14 @@ const typesResource = "resource types" // in messages
 // retire moves the record of a type through its states. In a dry run it writes nothing.
 func (r *Registry) retire(ctx context.Context, resource namespace.ResourceType, retired store.Operation) error {
 	name, key := resource.String(), r.keys.typeRecord(resource)
-	for attempt := range attempts {
+	for attempt := range maxAttempts {
 		if err := backoff.SleepConflict(ctx, attempt); err != nil {
-			return stored(typesResource, name, err)
+			return storeError(typesResource, name, err)
 		}
 		record, err := r.read(ctx, key)
 		switch {
 		case err != nil:
-			return stored(typesResource, name, err)
+			return storeError(typesResource, name, err)
 		case record == nil:
 			return notFound(typesResource, name)
 		}
@@ -129,7 +247,7 @@ func (r *Registry) retire(ctx context.Context, resource namespace.ResourceType, 
 			continue
 		}
 		if err != nil {
-			return stored(typesResource, name, err)
+			return storeError(typesResource, name, err)
 		}
 		held := store.At(key, retiring.Revision)
 		if err := r.refuseStored(ctx, resource); err != nil {
@@ -143,11 +261,11 @@ func (r *Registry) retire(ctx context.Context, resource namespace.ResourceType, 
 		case errors.Is(err, store.ErrConflict):
 			return conflict(typesResource, name, "the type is in use: its record changed concurrently", err)
 		case err != nil:
-			return stored(typesResource, name, err)
+			return storeError(typesResource, name, err)
 		}
 		return nil
 	}
-	return stored(typesResource, name, errBusy)
+	return storeError(typesResource, name, errContention)
 }
 
 // refuseStored returns an error that names namespaces with objects of resource, or nil if
@@ -161,7 +279,7 @@ func (c *core) refuseStored(ctx context.Context, resource namespace.ResourceType
 	for len(spaces) < most {
 		page, err := c.store.List(ctx, q)
 		if err != nil {
-			return stored(typesResource, resource.String(), err)
+			return storeError(typesResource, resource.String(), err)
 		}
 		if len(page.Entries) == 0 {
 			break

@@ -82,7 +82,7 @@ func TestR7_TypesAreRecorded(t *testing.T) {
 		s.commits.Store(0)
 		r.put(widgets, "x", registry.Object{Meta: namespace.Meta{GenerateName: "b-"}})
 		require.EqualValues(t, 1, s.commits.Load(), "create %d", i)
-		require.EqualValues(t, []int{0, 2, 0}[i], s.gets.Load(), "create %d: the record and the gate are read once", i)
+		require.EqualValues(t, []int{0, 3, 0}[i], s.gets.Load(), "create %d: the format, the record and the gate are read once", i)
 	}
 	again, err := record()
 	require.NoError(t, err)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"strings"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/registry/internal/broadcast"
@@ -12,18 +13,18 @@ import (
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
-// EventType is the kind of an [Event]. The zero value is none.
+// EventType is the type of an [Event]. The zero value is invalid.
 type EventType uint8
 
-// The kinds of events, as seen through the selectors of the watch.
+// The types of events, as seen through the selectors of the watch.
 const (
-	Added    EventType = iota + 1 // it was created, or has begun to match
-	Modified                      // it was changed, and matched before
-	Deleted                       // it was removed, or no longer matches; Object is as it was last
-	Bookmark                      // everything up to ResourceVersion was delivered; there is no Object
+	Added    EventType = iota + 1 // the object was created, or matches now
+	Modified                      // the object was changed, and matched before
+	Deleted                       // the object was removed, or no longer matches; Object is its last state
+	Bookmark                      // all events up to ResourceVersion were delivered; there is no Object
 )
 
-// String returns the kind as it is written on the wire.
+// String returns the type as it is written on the wire.
 func (t EventType) String() string {
 	switch t {
 	case Added:
@@ -42,38 +43,34 @@ func (t EventType) String() string {
 type Event[T any] struct {
 	Type   EventType
 	Object T
-	// ResourceVersion is where to resume after this event. In the midst of what one
-	// commit did to several objects it is the version before that commit, so that
-	// resuming repeats events of it rather than losing any.
+	// ResourceVersion is the version at which a watch resumes after this event. If one commit
+	// changed several objects, all events but the last have the version before that commit, so
+	// that a resumed watch repeats events instead of losing some.
 	ResourceVersion string
 
-	source    *broadcast.Event[T]      // where Object is from; nil: a bookmark, or not of a watch
-	encodings *broadcast.Encodings     // nil: not of a watch
+	source    *broadcast.Event[T]      // nil for a bookmark, and outside of a watch
+	encodings *broadcast.Encodings     // nil outside of a watch
 	meta      func(*T) *namespace.Meta // of kind[T]
 }
 
-// Encoded returns what encode makes of the event: once for the change, for what
-// Type says of it, and for form, whoever of the watchers that share the change
-// comes first. All of them get the same bytes, or the same error; they are
-// read-only, and live as long as the change does.
+// Encoded returns the result of encode for the event. All watchers that share a change share
+// the result, or the error: encode runs once for each change, Type and form. The bytes are
+// read-only and live as long as the change.
 //
-// A form names a way of encoding, and encode may depend on the form and the event
-// only. The event that it is given, which it must not change, is as it was
-// delivered, whatever became of Object since. Forms should be few.
-//
-// Watchers that follow one resource type in one namespace, or in all, share their
-// changes, but for those that they read to catch up. Encoded may be called by any
-// number of goroutines at once.
+// A form names an encoding; encode must depend only on the form and the event, and must not
+// change the event, which is as it was delivered even if Object has changed since. Use few
+// forms. Watchers of one resource type in one namespace, or in all namespaces, share their
+// changes, except for those that they read to catch up. Encoded is safe for concurrent use.
 func (e Event[T]) Encoded(form string, encode func(Event[T]) ([]byte, error)) ([]byte, error) {
 	if e.encodings == nil {
 		return encode(e)
 	}
 	return e.encodings.Get(uint8(e.Type), form, func() ([]byte, error) {
-		pristine, err := e.delivered()
+		delivered, err := e.delivered()
 		if err != nil {
 			return nil, err
 		}
-		return encode(pristine)
+		return encode(delivered)
 	})
 }
 
@@ -91,9 +88,8 @@ func (e Event[T]) delivered() (Event[T], error) {
 	return e, err
 }
 
-// removed returns the object as it was last, at the version of the event: that of the
-// deletion, or in the midst of a commit the one before it. It is apart, so that only
-// deletions move an object to the heap.
+// removed returns the last state of the object, at the version of the event. It is a function
+// of its own so that only deletions move an object to the heap.
 func (e *Event[T]) removed() (T, error) {
 	object, err := e.source.Before()
 	if err == nil {
@@ -102,38 +98,35 @@ func (e *Event[T]) removed() (T, error) {
 	return object, err
 }
 
-// WatchOptions narrows a watch and says where it begins.
+// WatchOptions selects objects and the start of a watch.
 type WatchOptions struct {
 	Labels selector.Labels
 	Fields selector.Fields // those of [ListOptions]
-	// ResourceVersion is that of a list or an event, after which the watch begins.
-	// Empty is now. "0", the version of a list of a new store, is the beginning of
-	// history, or [namespace.ErrGone] where that is no longer kept.
+	// ResourceVersion is the version of a list or an event; the watch begins after it. Empty
+	// means now. "0", the version of a list of a new store, means the beginning of history, or
+	// [namespace.ErrGone] if the store no longer has it.
 	ResourceVersion string
 	// Repeat is for clients that take the ResourceVersion from an object instead of an
 	// event, as clients of Kubernetes do. If the commit at that version wrote several of
 	// the watched objects, the client may have seen only some of them. The watch then
 	// repeats the whole commit, or ends with [namespace.ErrGone] if the commit is compacted.
 	Repeat bool
-	// Shared has events share what their objects refer to with other watchers,
-	// instead of copying it for each: maps, slices and pointers in them are
-	// read-only.
+	// Shared makes the objects of events share memory with other watchers instead of copying
+	// it: their maps, slices and pointers are read-only.
 	Shared bool
 }
 
-// Watch yields what happens to namespaces, in order, each change once, until the
-// caller breaks or ctx ends; then the last error is ctx's cause. It runs in the
-// caller's goroutine. A bookmark tells when everything that had happened before
-// the loop began was delivered, and from then on keeps the resource version of a
-// quiet watch fresh.
+// Watch yields the changes of namespaces, in order, each once, until the caller breaks or ctx
+// ends; the last error is then the cause of ctx. It runs in the caller's goroutine. The first
+// bookmark follows all changes from before the loop began. Later bookmarks advance the
+// resource version of a quiet watch.
 //
-// The watch ends with [namespace.ErrGone] when its resource version is too old,
-// or when the caller falls too far behind: list, and watch from there. One that
-// lies ahead of the store ends it with [namespace.ErrBadRequest], which is a
-// [*store.FutureError] as well. It ends with [ErrClosed] when the registry is
-// closed.
+// The watch ends with [namespace.ErrGone] if its resource version is too old, or if the caller
+// falls too far behind: list, and watch from the list's version. A version that the store has
+// not reached ends it with [namespace.ErrBadRequest] and [*store.FutureError], a closed
+// registry with [ErrClosed].
 func (r *Registry) Watch(ctx context.Context, o WatchOptions) iter.Seq2[Event[namespace.Namespace], error] {
-	return watch(ctx, r.core, r.namespaces, namespaceKind, namespace.Resource, r.keys.namespaces(), r.keys.oneNamespace(o.Fields), o)
+	return watch(ctx, r.core, r.namespaces, namespaceKind, namespace.Resource, r.keys.namespaces(), r.keys.onlyNamespace(o.Fields), o)
 }
 
 func watch[T any](ctx context.Context, c *core, shared *broadcast.Shared[T], k kind[T], resource, prefix, key string, o WatchOptions,
@@ -144,49 +137,31 @@ func watch[T any](ctx context.Context, c *core, shared *broadcast.Shared[T], k k
 			yield(Event[T]{}, err)
 			return
 		}
-		after, err := c.position(ctx, resource, o.ResourceVersion)
+		after, err := c.watchStart(ctx, resource, o.ResourceVersion)
 		if err != nil {
 			yield(Event[T]{}, err)
 			return
 		}
-		v := view[T]{kind: k, match: match, key: key, shared: o.Shared, yield: yield}
+		w := watcher[T]{kind: k, match: match, key: key, shared: o.Shared, yield: yield}
 		begin := after
 		if o.Repeat {
-			begin = v.resumption.resume(after)
+			begin = w.repeat.before(after)
 		}
-		if err = v.follow(shared.Watch(ctx, prefix, begin)); v.refused(err) {
-			if err = c.complete(ctx, prefix, after, err); err == nil {
-				err = v.follow(shared.Watch(ctx, prefix, after))
+		err = w.follow(shared.Watch(ctx, prefix, begin))
+		if w.repeat.refused(err) {
+			if err = c.completeAt(ctx, prefix, after, err); err == nil {
+				err = w.follow(shared.Watch(ctx, prefix, after))
 			}
 		}
 		if err != nil {
-			yield(Event[T]{}, watchError(resource, v.asked(err)))
+			yield(Event[T]{}, watchError(resource, w.repeat.clientError(err)))
 		}
 	}
 }
 
-// follow yields what there is of changes, until the caller has enough of them, or
-// returns why there are no more.
-func (v *view[T]) follow(changes iter.Seq2[*broadcast.Change[T], error]) error {
-	for change, err := range changes {
-		if err != nil {
-			return err
-		}
-		leaveOut, err := skip(&v.resumption, change)
-		if err != nil {
-			return err
-		}
-		if !leaveOut && !v.change(change) {
-			return nil
-		}
-	}
-	return nil
-}
-
-// position returns where a watch from a resourceVersion begins. The store takes
-// revision zero for the beginning only together with its epoch, which is not part
-// of a version.
-func (c *core) position(ctx context.Context, resource, version string) (store.Position, error) {
+// watchStart returns the position of a resourceVersion. A store accepts revision zero as the
+// beginning of history only together with its epoch, which is not part of a version.
+func (c *core) watchStart(ctx context.Context, resource, version string) (store.Position, error) {
 	revision, err := parseVersion(resource, version)
 	if err != nil || version == "" || revision > 0 {
 		return store.Position{Revision: revision}, err
@@ -201,7 +176,6 @@ func (c *core) position(ctx context.Context, resource, version string) (store.Po
 	return store.Position{Epoch: page.Position.Epoch}, nil
 }
 
-// watchError is the end of a watch.
 func watchError(resource string, err error) error {
 	if errors.Is(err, store.ErrGone) {
 		return &namespace.Error{
@@ -209,78 +183,96 @@ func watchError(resource string, err error) error {
 			Message: "too old resource version: list again and watch from there: " + err.Error(),
 		}
 	}
-	return stored(resource, "", err)
+	return storeError(resource, "", err)
 }
 
-// view is what one watcher sees of the changes that it shares with others.
-type view[T any] struct {
+// watcher converts shared changes into the events of one watch.
+type watcher[T any] struct {
 	kind[T]
-	match  func(T) bool // nil: everything
-	key    string       // the only one that can match; empty: any
-	shared bool         // objects are not copied
-	synced bool         // what had happened before the watch began was delivered
-	passed int          // commits since then of which the watcher saw nothing, one after another
-	resumption
-	yield func(Event[T], error) bool
+	match   func(T) bool // nil: everything
+	key     string       // the only key that can match; empty: any
+	shared  bool         // do not copy objects
+	synced  bool         // all changes from before the watch began were delivered
+	skipped int          // consecutive commits since then without an event for this watch
+	repeat  repeat
+	yield   func(Event[T], error) bool
 }
 
-// unseen is after how many commits of which a watcher sees nothing it gets a
-// bookmark: the store's own ones come only where nothing happens.
-const unseen = 100
+// maxSkipped is the number of commits without an event after which a watch gets a bookmark.
+// The store sends bookmarks only while there are no commits.
+const maxSkipped = 100
 
-// change yields the events of one commit, and reports whether to go on.
-func (v *view[T]) change(c *broadcast.Change[T]) bool {
-	if len(c.Events) == 0 {
-		v.synced = true
-		return v.bookmark(c)
-	}
-	seen := false
-	for i := range c.Events {
-		event, err := v.event(&c.Events[i])
+// follow yields the events of changes. It returns nil if the caller breaks, and otherwise the
+// error that ended the changes.
+func (w *watcher[T]) follow(changes iter.Seq2[*broadcast.Change[T], error]) error {
+	for change, err := range changes {
 		if err != nil {
-			v.yield(Event[T]{}, err)
+			return err
+		}
+		seen, err := seenBefore(&w.repeat, change)
+		if err != nil {
+			return err
+		}
+		if !seen && !w.change(change) {
+			return nil
+		}
+	}
+	return nil
+}
+
+// change yields the events of one commit, and reports whether to continue.
+func (w *watcher[T]) change(c *broadcast.Change[T]) bool {
+	if len(c.Events) == 0 {
+		w.synced = true
+		return w.bookmark(c)
+	}
+	yielded := false
+	for i := range c.Events {
+		event, err := w.event(&c.Events[i])
+		if err != nil {
+			w.yield(Event[T]{}, err)
 			return false
 		}
 		if event.Type == 0 {
 			continue
 		}
-		if seen = true; !v.yield(event, nil) {
+		if yielded = true; !w.yield(event, nil) {
 			return false
 		}
 	}
-	if seen || !v.synced {
-		v.passed = 0
+	if yielded || !w.synced {
+		w.skipped = 0
 		return true
 	}
-	if v.passed++; v.passed < unseen {
+	if w.skipped++; w.skipped < maxSkipped {
 		return true
 	}
-	return v.bookmark(c)
+	return w.bookmark(c)
 }
 
-func (v *view[T]) bookmark(c *broadcast.Change[T]) bool {
-	v.passed = 0
-	return v.yield(Event[T]{Type: Bookmark, ResourceVersion: c.Resume, encodings: &c.Encodings}, nil)
+func (w *watcher[T]) bookmark(c *broadcast.Change[T]) bool {
+	w.skipped = 0
+	return w.yield(Event[T]{Type: Bookmark, ResourceVersion: c.Resume, encodings: &c.Encodings}, nil)
 }
 
-// event returns e as the watcher sees it; the zero Event when it does not.
-func (v *view[T]) event(e *broadcast.Event[T]) (Event[T], error) {
-	if v.key != "" && v.key != e.Key { // told before anything is decoded
+// event returns e as the watcher sees it, or the zero Event if it does not.
+func (w *watcher[T]) event(e *broadcast.Event[T]) (Event[T], error) {
+	if w.key != "" && w.key != e.Key { // compare before anything is decoded
 		return Event[T]{}, nil
 	}
-	was, err := v.matched(e)
+	was, err := w.matchedBefore(e)
 	if err != nil {
 		return Event[T]{}, err
 	}
 	is := !e.Deleted
-	if is && v.match != nil {
+	if is && w.match != nil {
 		now, err := e.Now()
 		if err != nil {
 			return Event[T]{}, err
 		}
-		is = v.match(now)
+		is = w.match(now)
 	}
-	event := Event[T]{ResourceVersion: e.Resume, source: e, encodings: &e.Encodings, meta: v.meta}
+	event := Event[T]{ResourceVersion: e.Resume, source: e, encodings: &e.Encodings, meta: w.meta}
 	switch {
 	case is && was:
 		event.Type = Modified
@@ -295,55 +287,87 @@ func (v *view[T]) event(e *broadcast.Event[T]) (Event[T], error) {
 	if err != nil {
 		return Event[T]{}, err
 	}
-	if !v.shared {
-		event.Object = v.copy(event.Object)
+	if !w.shared {
+		event.Object = w.copy(event.Object)
 	}
 	return event, nil
 }
 
-// matched reports whether the watcher saw the object before e.
-func (v *view[T]) matched(e *broadcast.Event[T]) (bool, error) {
-	if e.Prev == nil || v.match == nil {
+// matchedBefore reports whether the object matched before e.
+func (w *watcher[T]) matchedBefore(e *broadcast.Event[T]) (bool, error) {
+	if e.Prev == nil || w.match == nil {
 		return e.Prev != nil, nil
 	}
 	before, err := e.Before()
-	return err == nil && v.match(before), err
+	return err == nil && w.match(before), err
 }
 
-// resumption is how a watch goes on for a client that knows versions of objects
-// only. Several objects that one commit wrote have the same one, so who has seen
-// one of them may not have seen the others: that commit comes again.
-type resumption struct {
-	at store.Revision // zero: nothing is to be looked at any more
+// repeat implements [WatchOptions].Repeat. Several objects that one commit wrote have the same
+// version, so a client that has seen one of them may not have seen the others. The watch
+// begins before that commit, and omits it if the client has seen all of it.
+type repeat struct {
+	at store.Revision // the client's version; zero once it is resolved
 }
 
-// resume returns where the watch is to begin instead of after: before the commit
-// that may have to come again.
-func (p *resumption) resume(after store.Position) store.Position {
-	if after.Revision <= 1 { // the first commit wrote one object; before it is "now"
+// before returns the position at which the watch begins.
+func (r *repeat) before(after store.Position) store.Position {
+	if after.Revision <= 1 { // the first commit wrote one object, and revision zero means now
 		return after
 	}
-	p.at = after.Revision
+	r.at = after.Revision
 	after.Revision--
 	return after
 }
 
-// refused reports whether a watch cannot begin before the commit because the commit is
-// compacted.
-func (p *resumption) refused(err error) bool {
-	refused := p.at > 0 && errors.Is(err, store.ErrGone)
+// refused reports whether the commit cannot be repeated because the store has compacted it.
+func (r *repeat) refused(err error) bool {
+	refused := r.at > 0 && errors.Is(err, store.ErrGone)
 	if refused {
-		p.at = 0
+		r.at = 0
 	}
 	return refused
 }
 
-// complete returns nil if a client that knows the version at position has seen every change
+// clientError converts an error about the position before the commit into one about the
+// client's version.
+func (r *repeat) clientError(err error) error {
+	var future *store.FutureError
+	if r.at > 0 && errors.As(err, &future) {
+		return &store.FutureError{Asked: r.at, Current: future.Current}
+	}
+	return err
+}
+
+// seenBefore reports whether the client has seen all of c.
+func seenBefore[T any](r *repeat, c *broadcast.Change[T]) (bool, error) {
+	at := r.at
+	if at == 0 {
+		return false, nil
+	}
+	if now := c.Position.Revision; now < at { // a bookmark: the store has not reached the version
+		return false, &store.FutureError{Asked: at, Current: now}
+	}
+	r.at = 0
+	return c.Position.Revision == at && len(c.Events) > 0 && !ambiguous(c), nil
+}
+
+// ambiguous reports whether a client may have seen only a part of c and know its version. A
+// deletion is not ambiguous: the version of its event differs from that of the commit.
+func ambiguous[T any](c *broadcast.Change[T]) bool {
+	for i := range len(c.Events) - 1 {
+		if !c.Events[i].Deleted {
+			return true
+		}
+	}
+	return false
+}
+
+// completeAt returns nil if a client that knows the version at position has seen every change
 // of that commit under prefix. It returns gone, the reason why the commit cannot be repeated,
 // if the client may have seen only a part: an object that the commit wrote has its version.
 // A deleted object has it only in the last event of the commit.
-func (c *core) complete(ctx context.Context, prefix string, position store.Position, gone error) error {
-	query := store.Query{Prefix: prefix, At: position, Limit: 500}
+func (c *core) completeAt(ctx context.Context, prefix string, position store.Position, gone error) error {
+	query := store.Query{Prefix: prefix, At: position, Limit: chunk}
 	for {
 		page, err := c.store.List(ctx, query)
 		if err != nil {
@@ -361,36 +385,146 @@ func (c *core) complete(ctx context.Context, prefix string, position store.Posit
 	}
 }
 
-// asked returns err as it is for the client's version when it is about the one that
-// the watch was to begin at instead.
-func (p *resumption) asked(err error) error {
-	var future *store.FutureError
-	if p.at > 0 && errors.As(err, &future) {
-		return &store.FutureError{Asked: p.at, Current: future.Current}
-	}
-	return err
+// Terminating yields, if after is empty, a [namespace.EventTerminating] for each terminating
+// namespace, then one [namespace.EventSynced], then the changes: an EventTerminating for each
+// namespace that becomes terminating, and for each finalizer added to a terminating one, and a
+// [namespace.EventRemoved] for each removal. If after is the Token of an earlier event,
+// Terminating yields the events since then, and an EventSynced after the last past event.
+// Further EventSynced only advance the token.
+//
+// Terminating reads only the index of terminating namespaces, so its cost does not grow with
+// the number of Active ones. The watch ends as [Registry.Watch] does; after
+// [namespace.ErrGone] begin again with an empty token. A token of another method is
+// [namespace.ErrBadRequest].
+func (r *Registry) Terminating(ctx context.Context, after string) iter.Seq2[namespace.TerminationEvent, error] {
+	return watchIndex(ctx, r.core, r.keys.index(), after, func(e indexEvent) namespace.TerminationEvent {
+		types := [...]namespace.TerminationEventType{
+			indexPut: namespace.EventTerminating, indexDelete: namespace.EventRemoved, indexSynced: namespace.EventSynced,
+		}
+		return namespace.TerminationEvent{Type: types[e.kind], Name: e.name, UID: e.value, Token: e.token}
+	})
 }
 
-// skip reports whether c is to be left out, because the client has seen all of it.
-func skip[T any](p *resumption, c *broadcast.Change[T]) (bool, error) {
-	at := p.at
-	if at == 0 {
-		return false, nil
-	}
-	if now := c.Position.Revision; now < at { // it tells that nothing more has happened
-		return false, &store.FutureError{Asked: at, Current: now}
-	}
-	p.at = 0
-	return c.Position.Revision == at && len(c.Events) > 0 && !apart(c), nil
+// indexEvent is a change of an index: a prefix below which a key exists for each namespace in
+// some state.
+type indexEvent struct {
+	kind        indexEventKind
+	name, value string // of the entry; empty for indexSynced
+	token       string
 }
 
-// apart reports whether a client could have seen a part of c and take its version
-// for that of the whole. A deletion has a version that tells.
-func apart[T any](c *broadcast.Change[T]) bool {
-	for i := range len(c.Events) - 1 {
-		if !c.Events[i].Deleted {
-			return true
+type indexEventKind uint8
+
+const (
+	indexPut indexEventKind = iota + 1
+	indexDelete
+	indexSynced // all events up to token were delivered
+)
+
+// watchIndex yields the entries of an index, then a synced event, then the changes; with a
+// token, the changes since then. [Registry.Terminating] documents the sequence.
+func watchIndex[E any](ctx context.Context, c *core, prefix, after string, event func(indexEvent) E) iter.Seq2[E, error] {
+	return func(yield func(E, error) bool) {
+		w := indexWatcher{
+			core: c, prefix: prefix,
+			yield: func(e indexEvent) bool { return yield(event(e), nil) },
+		}
+		if err := w.run(ctx, after); err != nil {
+			var none E
+			yield(none, err)
 		}
 	}
-	return false
+}
+
+// indexWatcher is one loop over an index.
+type indexWatcher struct {
+	*core
+	prefix string
+	yield  func(indexEvent) bool // reports whether to continue
+	synced bool                  // omit the next bookmark, which would repeat a synced event
+}
+
+// run yields events until the caller breaks, or returns the error that ended them.
+func (w *indexWatcher) run(ctx context.Context, after string) error {
+	position, key, ok := decodeToken(w.prefix, after)
+	switch {
+	case after == "":
+		var err error
+		if position, ok, err = w.list(ctx); err != nil || !ok {
+			return err
+		}
+		w.synced = true
+	case !ok || key != "":
+		return badRequest(namespace.Resource, "", "the token is not one of an earlier event: begin again with an empty token")
+	}
+	return w.watch(ctx, position)
+}
+
+// list yields all entries, and returns their position and whether to continue.
+func (w *indexWatcher) list(ctx context.Context) (store.Position, bool, error) {
+	q := store.Query{Prefix: w.prefix, Limit: chunk}
+	for {
+		page, err := w.store.List(ctx, q)
+		if err != nil {
+			return store.Position{}, false, watchError(namespace.Resource, err)
+		}
+		for _, e := range page.Entries {
+			if !w.yield(w.event(indexPut, e.Key, string(e.Value), "")) {
+				return store.Position{}, false, nil
+			}
+		}
+		if !page.More || len(page.Entries) == 0 {
+			return page.Position, w.yield(indexEvent{kind: indexSynced, token: w.token(page.Position)}), nil
+		}
+		q.At, q.After = page.Position, page.Entries[len(page.Entries)-1].Key
+	}
+}
+
+func (w *indexWatcher) watch(ctx context.Context, after store.Position) error {
+	token := w.token(after)
+	for change, err := range w.index.Watch(ctx, w.prefix, after) {
+		switch {
+		case err != nil:
+			return watchError(namespace.Resource, err)
+		case len(change.Events) == 0 && w.synced:
+			w.synced = false
+		case len(change.Events) == 0:
+			if !w.yield(indexEvent{kind: indexSynced, token: w.token(change.Position)}) {
+				return nil
+			}
+		case !w.change(change, token):
+			return nil
+		}
+		token = w.token(change.Position)
+	}
+	return nil
+}
+
+// change yields the events of one commit. Only the last one advances the token.
+func (w *indexWatcher) change(c *broadcast.Change[string], token string) bool {
+	for n := range c.Events {
+		e := &c.Events[n]
+		if n == len(c.Events)-1 {
+			token = w.token(c.Position)
+		}
+		kind, value := indexPut, e.Value
+		if e.Deleted {
+			kind, value = indexDelete, nil
+			if e.Prev != nil {
+				value = e.Prev.Value
+			}
+		}
+		if !w.yield(w.event(kind, e.Key, string(value), token)) {
+			return false
+		}
+	}
+	return true
+}
+
+func (w *indexWatcher) token(position store.Position) string {
+	return encodeToken(w.prefix, position, "")
+}
+
+func (w *indexWatcher) event(kind indexEventKind, key, value, token string) indexEvent {
+	return indexEvent{kind: kind, name: strings.TrimPrefix(key, w.prefix), value: value, token: token}
 }

@@ -1,10 +1,10 @@
-// Package registrytest holds the rules of package registry against what is in the
-// store, looking at the raw entries only: [Check] at a state, [Audit] at every
-// revision of a history. Tests end with them, also those of hosts and of other
-// packages that work through a registry.
+// Package registrytest checks the stored data of package registry against the rules: [Check]
+// examines the current state, [Audit] every revision of a history. Both read only the raw
+// entries of the store. Use them at the end of tests of anything that works on a registry.
 package registrytest
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -16,25 +16,41 @@ import (
 
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/declare"
+	"github.com/nslifecycle/nslifecycle/namespace/registry"
+	"github.com/nslifecycle/nslifecycle/namespace/registry/internal/document"
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
-// Check returns everything in the present state of s below "/prefix/" that breaks
-// a rule; nil when nothing does:
+// Value returns the stored form of a namespace or an object in JSON form, for tests that write
+// to the store directly. The object must have a uid. A header of the stored form, and
+// metadata.resourceVersion, are ignored.
+func Value(doc []byte) ([]byte, error) {
+	var compact bytes.Buffer
+	if err := json.Compact(&compact, doc); err != nil {
+		return nil, err
+	}
+	var o registry.Object
+	if err := json.Unmarshal(compact.Bytes(), &o); err != nil {
+		return nil, err
+	}
+	delete(o.Fields, "#")
+	return document.Encode(o.TypeMeta, o.Meta, document.Fields(o.Fields))
+}
+
+// Check returns all violations of the rules in the current state of s below "/prefix/":
 //
-//   - a gate exists exactly for each Active namespace and holds its uid (rule R6),
-//   - an index entry exists exactly for each terminating one and holds its uid,
-//   - an entry in the index of holds exists exactly for each Active one with a hold that
-//     can be read, and holds its end and the uid,
-//   - the phase says what the deletion timestamp says (rule R2),
-//   - no terminating namespace or object is left that nothing holds (rule R1),
-//   - no content is in a namespace that does not exist,
-//   - each type that has content in a namespace is on record (rule R7),
-//   - documents say the name, namespace and uid of the place where they are.
+//   - a gate exists exactly for each Active namespace and has its uid (rule R6);
+//   - an index entry exists exactly for each Terminating namespace and has its uid;
+//   - an entry of the index of holds exists exactly for each Active namespace with a readable
+//     hold, and has the end of the hold and the uid;
+//   - the phase follows from the deletion timestamp (rule R2);
+//   - nothing is left that is being deleted and has no finalizers (rule R1);
+//   - no content is in a namespace that does not exist;
+//   - each type that has content in a namespace is on record (rule R7);
+//   - each object has the name and the namespace of its key, a uid, and a header that matches.
 //
-// What other packages keep beside it (audit, parties, replicas) is not looked at.
-//
-// A nil store, or a prefix that no registry can have, is [store.ErrInvalid].
+// Check ignores the keys of other packages (audit, parties, replicas). A nil store, or an
+// invalid prefix, is [store.ErrInvalid].
 func Check(ctx context.Context, s store.Store, prefix string) error {
 	st, _, err := load(ctx, s, prefix, store.Position{})
 	if err != nil {
@@ -42,16 +58,139 @@ func Check(ctx context.Context, s store.Store, prefix string) error {
 	}
 	var wrong []error
 	for _, name := range slices.Sorted(maps.Keys(st.spaces)) {
-		wrong = append(wrong, st.spaces[name].faults(name)...)
+		wrong = append(wrong, st.spaces[name].violations(name)...)
 	}
 	for _, key := range slices.Sorted(maps.Keys(st.cluster)) {
-		wrong = append(wrong, st.cluster[key].contentFaults(key, "")...)
+		wrong = append(wrong, st.cluster[key].contentViolations(key, "")...)
 	}
-	return errors.Join(slices.Concat(wrong, st.typeFaults(), st.strange)...)
+	return errors.Join(slices.Concat(wrong, st.typeViolations(), st.unknown)...)
 }
 
-// typeFaults returns the faults of the type records.
-func (st *state) typeFaults() []error {
+// state is all entries below a prefix.
+type state struct {
+	root    string
+	spaces  map[string]*space
+	cluster map[string]object // cluster-scoped content by key
+	types   map[string]string // type records by type
+	unknown []error           // about keys outside of the layout
+}
+
+const (
+	types  = ".types"  // the first segment of the keys of type records
+	format = ".format" // the key of the format
+)
+
+// ignored are the first segments of the keys of other packages.
+var ignored = []string{".audit", ".inventory", ".parties", ".replicas"}
+
+// load reads the state at a position, and returns that position.
+func load(ctx context.Context, s store.Store, prefix string, at store.Position) (*state, store.Position, error) {
+	if s == nil {
+		return nil, store.Position{}, fmt.Errorf("%w: the store is nil", store.ErrInvalid)
+	}
+	if prefix == "" || strings.HasPrefix(prefix, "/") || strings.HasSuffix(prefix, "/") {
+		return nil, store.Position{}, fmt.Errorf("%w: %.80q is not the prefix of a registry: one or more path segments", store.ErrInvalid, prefix)
+	}
+	st := &state{root: "/" + prefix + "/", spaces: map[string]*space{}, cluster: map[string]object{}, types: map[string]string{}}
+	q := store.Query{Prefix: st.root, Limit: 1000, At: at}
+	for {
+		page, err := s.List(ctx, q)
+		if err != nil {
+			return nil, store.Position{}, err
+		}
+		for _, e := range page.Entries {
+			st.put(e.Key, e.Value)
+		}
+		if !page.More || len(page.Entries) == 0 {
+			return st, page.Position, nil
+		}
+		q.At, q.After = page.Position, page.Entries[len(page.Entries)-1].Key
+	}
+}
+
+func (st *state) segments(key string) []string {
+	return strings.Split(strings.TrimPrefix(key, st.root), "/")
+}
+
+// nameOf returns the namespace that a key belongs to, and "" for other keys.
+func (st *state) nameOf(key string) string {
+	parts := st.segments(key)
+	switch {
+	case parts[0] == types:
+		return ""
+	case len(parts) == 3, len(parts) == 2 && (parts[0] == "namespaces" || strings.HasPrefix(parts[0], ".")):
+		return parts[1]
+	}
+	return ""
+}
+
+func (st *state) space(name string) *space {
+	sp := st.spaces[name]
+	if sp == nil {
+		sp = &space{content: map[string]object{}}
+		st.spaces[name] = sp
+	}
+	return sp
+}
+
+func (st *state) put(key string, value []byte) {
+	parts := st.segments(key)
+	text := string(value)
+	switch {
+	case slices.Contains(ignored, parts[0]) || len(parts) == 1 && parts[0] == format:
+	case len(parts) == 3 && parts[0] != "namespaces" && !strings.HasPrefix(parts[0], "."):
+		st.space(parts[1]).content[key] = parse(value)
+	case len(parts) == 2 && parts[0] == types:
+		st.types[parts[1]] = text
+	case len(parts) != 2:
+		st.unknown = append(st.unknown, fmt.Errorf("the key %q is not in the layout", key))
+	case parts[0] == "namespaces":
+		n := parseNamespace(value)
+		st.space(parts[1]).namespace = &n
+	case parts[0] == ".gate":
+		st.space(parts[1]).gate = &text
+	case parts[0] == ".terminating":
+		st.space(parts[1]).index = &text
+	case parts[0] == ".hold":
+		st.space(parts[1]).hold = &text
+	default:
+		st.cluster[key] = parse(value)
+	}
+}
+
+func (st *state) remove(key string) {
+	parts := st.segments(key)
+	name := st.nameOf(key)
+	switch {
+	case slices.Contains(ignored, parts[0]):
+		return
+	case parts[0] == types:
+		delete(st.types, parts[1])
+		return
+	case name == "":
+		delete(st.cluster, key)
+		return
+	}
+	sp := st.space(name)
+	switch {
+	case len(parts) == 3:
+		delete(sp.content, key)
+	case parts[0] == "namespaces":
+		sp.namespace = nil
+	case parts[0] == ".gate":
+		sp.gate = nil
+	case parts[0] == ".terminating":
+		sp.index = nil
+	case parts[0] == ".hold":
+		sp.hold = nil
+	}
+	if sp.empty() {
+		delete(st.spaces, name)
+	}
+}
+
+// typeViolations returns the violations of the type records.
+func (st *state) typeViolations() []error {
 	var wrong []error
 	for name, is := range st.types {
 		if is != "active" && is != "retiring" {
@@ -60,8 +199,7 @@ func (st *state) typeFaults() []error {
 	}
 	for _, sp := range st.spaces {
 		for key := range sp.content {
-			name, _, _ := strings.Cut(strings.TrimPrefix(key, st.root), "/")
-			if _, ok := st.types[name]; !ok {
+			if name := st.segments(key)[0]; st.types[name] == "" {
 				wrong = append(wrong, fmt.Errorf("%q is stored, but its type is not on record (R7)", key))
 			}
 		}
@@ -70,153 +208,150 @@ func (st *state) typeFaults() []error {
 	return wrong
 }
 
-// document is what the rules look at.
-type document struct {
-	Metadata struct {
-		Name              string            `json:"name"`
-		Namespace         string            `json:"namespace"`
-		UID               string            `json:"uid"`
-		ResourceVersion   string            `json:"resourceVersion"`
-		DeletionTimestamp string            `json:"deletionTimestamp"`
-		Annotations       map[string]string `json:"annotations"`
-		Finalizers        []string          `json:"finalizers"`
-	} `json:"metadata"`
-	Spec struct {
-		Finalizers []string `json:"finalizers"`
-	} `json:"spec"`
-	Status struct {
-		Phase string `json:"phase"`
-	} `json:"status"`
-	broken error // it cannot be read
+// object is the part of a stored object that the rules refer to.
+type object struct {
+	Metadata namespace.Meta
+	Spec     namespace.Spec
+	Status   namespace.Status
+	broken   error // the value is not an object
 }
 
-func parse(value []byte) document {
-	// Content may have any spec and status, so they are read apart.
-	var whole map[string]json.RawMessage
-	var d document
-	if d.broken = json.Unmarshal(value, &whole); d.broken == nil {
-		d.broken = json.Unmarshal(whole["metadata"], &d.Metadata)
+// parse parses content, whose spec and status may be any JSON.
+func parse(value []byte) object {
+	var o object
+	var outer struct{ Metadata namespace.Meta }
+	o.broken = json.Unmarshal(value, &outer)
+	o.Metadata = outer.Metadata
+	if o.broken == nil && o.Metadata.UID != "" {
+		encoded, err := Value(value)
+		if o.broken = err; err == nil && !bytes.Equal(encoded, value) {
+			o.broken = errors.New("its header does not match")
+		}
 	}
-	return d
+	return o
 }
 
-func parseNamespace(value []byte) document {
-	var d document
-	d.broken = json.Unmarshal(value, &d)
-	return d
+func parseNamespace(value []byte) object {
+	o := parse(value)
+	var rest struct {
+		Spec   namespace.Spec
+		Status namespace.Status
+	}
+	if err := json.Unmarshal(value, &rest); o.broken == nil {
+		o.broken = err
+	}
+	o.Spec, o.Status = rest.Spec, rest.Status
+	return o
 }
 
-// space is all that belongs to one name of a namespace.
+func (o object) deleting() bool { return !o.Metadata.DeletionTimestamp.IsZero() }
+
+// violations returns the violations of an object with its key.
+func (o object) violations(place, ns, name string) []error {
+	m := o.Metadata
+	var wrong []error
+	for _, v := range []struct {
+		broken bool
+		text   string
+	}{
+		{o.broken != nil, fmt.Sprintf("it cannot be read: %v", o.broken)},
+		{m.Name != name, fmt.Sprintf("its name is %q", m.Name)},
+		{m.Namespace != ns, fmt.Sprintf("its namespace is %q", m.Namespace)},
+		{m.UID == "", "it has no uid"},
+	} {
+		if v.broken {
+			wrong = append(wrong, fmt.Errorf("%s: %s", place, v.text))
+		}
+	}
+	return wrong
+}
+
+// contentViolations returns the violations of a content object.
+func (o object) contentViolations(key, ns string) []error {
+	wrong := o.violations(key, ns, key[strings.LastIndexByte(key, '/')+1:])
+	if o.deleting() && o.Metadata.Finalizers.IsZero() {
+		wrong = append(wrong, fmt.Errorf("%s: it is being deleted and has no finalizers, but it is not removed", key))
+	}
+	return wrong
+}
+
+// space is all entries of one name of a namespace.
 type space struct {
-	namespace *document
+	namespace *object
 	gate      *string
 	index     *string
 	hold      *string
-	content   map[string]document // by key
+	content   map[string]object // by key
 }
 
 func (sp *space) empty() bool {
 	return sp.namespace == nil && sp.gate == nil && sp.index == nil && sp.hold == nil && len(sp.content) == 0
 }
 
-// faults returns what is wrong with a name and all that belongs to it.
-func (sp *space) faults(name string) []error {
+func (sp *space) violations(name string) []error {
 	var wrong []error
-	fault := func(format string, args ...any) {
+	add := func(format string, args ...any) {
 		wrong = append(wrong, fmt.Errorf("namespace %q: "+format, append([]any{name}, args...)...))
 	}
 	n := sp.namespace
 	if n == nil {
-		if sp.gate != nil {
-			fault("it does not exist, but its gate does (R6)")
-		}
-		if sp.index != nil {
-			fault("it does not exist, but its index entry does")
-		}
-		if sp.hold != nil {
-			fault("it does not exist, but its entry in the index of holds does")
+		for _, e := range []struct {
+			text  string
+			value *string
+		}{{"its gate does (R6)", sp.gate}, {"its index entry does", sp.index}, {"its entry in the index of holds does", sp.hold}} {
+			if e.value != nil {
+				add("it does not exist, but %s", e.text)
+			}
 		}
 		for _, key := range slices.Sorted(maps.Keys(sp.content)) {
-			fault("it does not exist, but it has content at %q", key)
+			add("it does not exist, but it has content at %q", key)
 		}
 		return wrong
 	}
-	for _, err := range n.faults("the object", "", name) {
-		fault("%w", err)
+	for _, err := range n.violations("the object", "", name) {
+		add("%w", err)
 	}
-	deleting := n.Metadata.DeletionTimestamp != ""
-	if phase := map[bool]string{false: "Active", true: "Terminating"}[deleting]; n.Status.Phase != phase {
-		fault("the phase is %q, should be %q (R2)", n.Status.Phase, phase)
+	if phase := (namespace.Namespace{Meta: n.Metadata}).Phase(); n.Status.Phase != phase {
+		add("the phase is %q, should be %q (R2)", n.Status.Phase, phase)
 	}
-	if deleting && len(n.Spec.Finalizers)+len(n.Metadata.Finalizers) == 0 {
-		fault("it is terminating, and nothing holds it, but it is not removed (R1)")
+	if n.deleting() && n.Spec.Finalizers.IsZero() && n.Metadata.Finalizers.IsZero() {
+		add("it is terminating and has no finalizers, but it is not removed (R1)")
 	}
 	for _, e := range []struct {
-		what string
+		name string
 		want bool
 		is   *string
-	}{{"gate", !deleting, sp.gate}, {"index entry", deleting, sp.index}} {
+	}{{"gate", !n.deleting(), sp.gate}, {"index entry", n.deleting(), sp.index}} {
 		switch {
 		case e.want && e.is == nil:
-			fault("the %s is missing (R6)", e.what)
+			add("the %s is missing (R6)", e.name)
 		case !e.want && e.is != nil:
-			fault("there must be no %s in this phase (R6)", e.what)
+			add("there must be no %s in this phase (R6)", e.name)
 		case e.want && *e.is != n.Metadata.UID:
-			fault("the %s is of uid %q, the object of %q (R8)", e.what, *e.is, n.Metadata.UID)
+			add("the %s is of uid %q, the object of %q (R8)", e.name, *e.is, n.Metadata.UID)
 		}
 	}
 	switch want := n.hold(); {
 	case want != "" && sp.hold == nil:
-		fault("its entry in the index of holds is missing, which should be %q", want)
+		add("its entry in the index of holds is missing, should be %q", want)
 	case want == "" && sp.hold != nil:
-		fault("there must be no entry in the index of holds: it is not on hold")
+		add("there must be no entry in the index of holds: it is not on hold")
 	case want != "" && *sp.hold != want:
-		fault("its entry in the index of holds is %q, should be %q", *sp.hold, want)
+		add("its entry in the index of holds is %q, should be %q", *sp.hold, want)
 	}
 	for _, key := range slices.Sorted(maps.Keys(sp.content)) {
-		for _, err := range sp.content[key].contentFaults(key, name) {
-			fault("%w", err)
+		for _, err := range sp.content[key].contentViolations(key, name) {
+			add("%w", err)
 		}
 	}
 	return wrong
 }
 
-// hold returns the entry that a namespace is to have in the index of holds; empty:
-// none.
-func (d document) hold() string {
-	h, held, err := declare.HoldOf(namespace.Meta{Annotations: d.Metadata.Annotations})
-	if !held || err != nil || d.Metadata.DeletionTimestamp != "" {
+// hold returns the entry that a namespace must have in the index of holds, or "".
+func (o object) hold() string {
+	h, held, err := declare.HoldOf(o.Metadata)
+	if !held || err != nil || o.deleting() {
 		return ""
 	}
-	return h.Until.Format(time.RFC3339Nano) + " " + d.Metadata.UID
-}
-
-// contentFaults returns what is wrong with a content object at its key.
-func (d document) contentFaults(key, ns string) []error {
-	wrong := d.faults(key, ns, key[strings.LastIndexByte(key, '/')+1:])
-	if d.Metadata.DeletionTimestamp != "" && len(d.Metadata.Finalizers) == 0 {
-		wrong = append(wrong, fmt.Errorf("%s: it is being deleted, and nothing holds it, but it is not removed", key))
-	}
-	return wrong
-}
-
-// faults returns what is wrong with a document at its place.
-func (d document) faults(place, ns, name string) []error {
-	m := d.Metadata
-	var wrong []error
-	for _, f := range []struct {
-		broken bool
-		what   string
-	}{
-		{d.broken != nil, fmt.Sprintf("it cannot be read: %v", d.broken)},
-		{m.Name != name, fmt.Sprintf("it says that its name is %q", m.Name)},
-		{m.Namespace != ns, fmt.Sprintf("it says that its namespace is %q", m.Namespace)},
-		{m.UID == "", "it has no uid"},
-		{m.ResourceVersion != "", "its resourceVersion is stored, which is that of the entry"},
-	} {
-		if f.broken {
-			wrong = append(wrong, fmt.Errorf("%s: %s", place, f.what))
-		}
-	}
-	return wrong
+	return h.Until.Format(time.RFC3339Nano) + " " + o.Metadata.UID
 }

@@ -11,8 +11,6 @@ import (
 	"github.com/nslifecycle/nslifecycle/store/memory"
 )
 
-// What a registry wrote keeps the rules; an entry that somebody else puts beside
-// it need not.
 func ExampleCheck() {
 	ctx := context.Background()
 	s, err := memory.New(nil)
@@ -44,8 +42,7 @@ func ExampleCheck() {
 	// namespace "acme": the gate is missing (R6)
 }
 
-// Every commit of a history is held against the rules, also those whose traces
-// are gone by now.
+// Audit finds violations whose traces are removed by now.
 func ExampleAudit() {
 	ctx := context.Background()
 	s, err := memory.New(nil)
@@ -59,10 +56,14 @@ func ExampleAudit() {
 		fmt.Println(err)
 		return
 	}
-	orphan := `{"metadata":{"name":"a","namespace":"acme","uid":"1"}}`
+	orphan, err := registrytest.Value([]byte(`{"metadata":{"name":"a","namespace":"acme","uid":"1"}}`))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
 	var last store.Revision
 	for _, op := range []store.Operation{
-		store.Put("/registry/notes/acme/a", []byte(orphan)),
+		store.Put("/registry/notes/acme/a", orphan),
 		store.Delete("/registry/notes/acme/a"),
 	} {
 		if last, err = s.Commit(ctx, store.Txn{Do: []store.Operation{op}}); err != nil {
