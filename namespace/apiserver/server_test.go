@@ -238,7 +238,7 @@ func TestCorruptEntry(t *testing.T) {
 		log.Reset()
 		a := e.must(http.StatusInternalServerError, request[0], request[1], request[2], "Accept", "application/json;pretty=1")
 		require.Equal(t, "InternalError", a.text("reason"), request)
-		require.Contains(t, log.String(), "cannot be read", request)
+		require.Contains(t, log.String(), "is damaged", request)
 		require.NotContains(t, a.Body, "registry", "what the store says is for the log")
 	}
 }

@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/registry/internal/broadcast"
+	"github.com/nslifecycle/nslifecycle/phase"
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
@@ -124,9 +124,4 @@ func damaged(e store.Entry, err error) error {
 }
 
 // clip shortens a name for a message.
-func clip(s string) string {
-	if len(s) > maxSegment {
-		return strings.ToValidUTF8(s[:64], "") + "..."
-	}
-	return s
-}
+func clip(s string) string { return phase.Truncate(s, maxSegment) }

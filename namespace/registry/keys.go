@@ -3,12 +3,12 @@ package registry
 import (
 	"encoding/base64"
 	"encoding/json"
-	"fmt"
 	"hash/fnv"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 
+	"github.com/nslifecycle/nslifecycle/finalizer/syntax"
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/store"
 )
@@ -28,7 +28,7 @@ import (
 type layout struct{ root string }
 
 // maxSegment bounds a segment of a key, in bytes.
-const maxSegment = 253
+const maxSegment = syntax.MaxSubdomain
 
 func newLayout(prefix string) (layout, error) {
 	if len(prefix) > maxSegment {
@@ -99,23 +99,11 @@ func checkSegment(resource, name string) error {
 }
 
 func segmentFault(s string) string {
-	switch {
-	case s == "":
-		return "must not be empty"
-	case len(s) > maxSegment:
-		return fmt.Sprintf("must be no more than %d bytes, has %d", maxSegment, len(s))
-	case s[0] == '.':
+	if strings.HasPrefix(s, ".") {
 		return "must not begin with '.'"
-	case !utf8.ValidString(s):
-		return "must be valid UTF-8"
 	}
-	for i := range len(s) {
-		switch c := s[i]; {
-		case c == '/' || c == '%':
-			return fmt.Sprintf("may not contain '%c'", c)
-		case c < ' ' || c == 0x7f:
-			return "may not contain control characters"
-		}
+	if wrong := syntax.PathSegment(s); len(wrong) > 0 {
+		return wrong[0]
 	}
 	return ""
 }

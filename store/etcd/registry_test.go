@@ -123,8 +123,9 @@ func TestR6_OrphansOverBrokenConnections(t *testing.T) {
 	require.NoError(t, registrytest.Audit(t.Context(), direct, "registry", start, now(t, direct).Revision))
 	page, err := direct.List(t.Context(), store.Query{Prefix: "/registry/"})
 	require.NoError(t, err)
-	require.Len(t, page.Entries, 1)
-	require.Equal(t, "/registry/.types/configmaps", page.Entries[0].Key)
+	require.Len(t, page.Entries, 2)
+	require.Equal(t, "/registry/.format", page.Entries[0].Key)
+	require.Equal(t, "/registry/.types/configmaps", page.Entries[1].Key)
 }
 
 // insist repeats what a broken connection can make fail.

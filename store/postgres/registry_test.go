@@ -135,8 +135,9 @@ func TestRegistryKeepsTheRulesOverTwoReplicas(t *testing.T) {
 	require.NoError(t, errors.Join(errs...))
 	page, err := s.List(t.Context(), store.Query{})
 	require.NoError(t, err)
-	require.Len(t, page.Entries, 1, "every namespace is gone, and only the type record is left")
-	require.Equal(t, "/registry/.types/notes.example.com", page.Entries[0].Key)
+	require.Len(t, page.Entries, 2, "every namespace is removed")
+	require.Equal(t, "/registry/.format", page.Entries[0].Key)
+	require.Equal(t, "/registry/.types/notes.example.com", page.Entries[1].Key)
 	require.NoError(t, registrytest.Check(t.Context(), s, "registry"))
 	require.NoError(t, registrytest.Audit(t.Context(), s, "registry", start, page.Position.Revision))
 	// Of each life at least: creation, two notes, deletion, their end, finalize.

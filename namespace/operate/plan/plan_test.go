@@ -21,6 +21,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/declare"
 	"github.com/nslifecycle/nslifecycle/namespace/operate/plan"
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
+	"github.com/nslifecycle/nslifecycle/namespace/registry/registrytest"
 	"github.com/nslifecycle/nslifecycle/phase"
 	"github.com/nslifecycle/nslifecycle/store"
 	"github.com/nslifecycle/nslifecycle/store/memory"
@@ -182,7 +183,9 @@ func (w *world) declare(d declarations) {
 	require.NoError(w.t, err)
 	value := strings.Replace(string(entry.Value), strconv.Quote(d.grace), strconv.Quote(d.broken), 1)
 	require.NotEqual(w.t, string(entry.Value), value)
-	_, err = w.store.Commit(w.t.Context(), store.Txn{Do: []store.Operation{store.Put(key, []byte(value))}})
+	stored, err := registrytest.Value([]byte(value))
+	require.NoError(w.t, err)
+	_, err = w.store.Commit(w.t.Context(), store.Txn{Do: []store.Operation{store.Put(key, stored)}})
 	require.NoError(w.t, err)
 }
 
