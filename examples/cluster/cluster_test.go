@@ -165,7 +165,7 @@ func TestR12_FourProcesses(t *testing.T) {
 	require.NoError(t, err)
 	for _, e := range page.Entries {
 		switch { // records of types and of parties remain
-		case strings.HasPrefix(e.Key, "/registry/.types/"), strings.HasPrefix(e.Key, "/registry/.parties/"):
+		case e.Key == "/registry/.format", strings.HasPrefix(e.Key, "/registry/.types/"), strings.HasPrefix(e.Key, "/registry/.parties/"):
 		default:
 			t.Errorf("left behind: %s", e.Key)
 		}
