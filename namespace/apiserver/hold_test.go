@@ -26,7 +26,7 @@ func TestDeletionOnHold(t *testing.T) {
 		require.Contains(t, a.Body, `"phase":"Active"`)
 		require.Contains(t, a.Body, `"nslifecycle.io/delete-after":`)
 		require.Len(t, a.Header.Values("Warning"), 1)
-		require.Regexp(t, `^299 - "namespaces \\"x\\" is not deleted yet: it is on hold until 2\d\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ and stays writable until then; to restore it take off the annotation nslifecycle.io/delete-after, to delete it now take off nslifecycle.io/deletion-grace and DELETE it again"$`,
+		require.Regexp(t, `^299 - "namespaces \\"x\\" is not deleted yet: it is on hold until 2\d\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ and stays writable until then; to restore it, remove the annotation nslifecycle.io/delete-after; to delete it now, remove nslifecycle.io/deletion-grace and DELETE it again"$`,
 			a.Header.Get("Warning"))
 	}
 	_, err := e.registry.DeleteAfter(t.Context(), "x", declare.Hold{Until: time.Now()}, namespace.Preconditions{})
@@ -123,11 +123,11 @@ func TestHoldNeedsDeleteOfWhatIsReplaced(t *testing.T) {
 func TestCreatedOnHold(t *testing.T) {
 	e := newEnv(t, nil)
 	e.do("POST", all, declaring(pastHold)).status(http.StatusUnprocessableEntity, `{"reason":"Invalid",
-		"message":"Namespace \"x\" is invalid: metadata.annotations[nslifecycle.io/delete-after]: Invalid value: \"{\\\"until\\\":\\\"2020-01-02T03:04:05Z\\\"}\": until is over already, the namespace would be deleted at once: leave it out",
+		"message":"Namespace \"x\" is invalid: metadata.annotations[nslifecycle.io/delete-after]: Invalid value: \"{\\\"until\\\":\\\"2020-01-02T03:04:05Z\\\"}\": until is in the past, so the namespace would be deleted at once: omit the annotation",
 		"details":{"name":"x","kind":"Namespace","causes":[{"reason":"FieldValueInvalid","field":"metadata.annotations[nslifecycle.io/delete-after]",
-			"message":"Invalid value: \"{\\\"until\\\":\\\"2020-01-02T03:04:05Z\\\"}\": until is over already, the namespace would be deleted at once: leave it out"}]}}`)
+			"message":"Invalid value: \"{\\\"until\\\":\\\"2020-01-02T03:04:05Z\\\"}\": until is in the past, so the namespace would be deleted at once: omit the annotation"}]}}`)
 	require.Empty(t, e.contents())
-	const want = `299 - "namespaces \"x\" is not deleted yet: it is on hold until 2130-01-02T03:04:05Z and stays writable until then; to restore it take off the annotation nslifecycle.io/delete-after, to delete it now DELETE it"`
+	const want = `299 - "namespaces \"x\" is not deleted yet: it is on hold until 2130-01-02T03:04:05Z and stays writable until then; to restore it, remove the annotation nslifecycle.io/delete-after; to delete it now, DELETE it"`
 	a := e.must(http.StatusCreated, "POST", all+"?dryRun=All", declaring(laterHold))
 	require.Equal(t, []string{want}, a.Header.Values("Warning"))
 	a = e.must(http.StatusCreated, "PATCH", x+"?fieldManager=m", declaring(laterHold), "Content-Type", "application/apply-patch+yaml")
@@ -141,14 +141,14 @@ func TestCreatedOnHold(t *testing.T) {
 func TestTakenOffIsTold(t *testing.T) {
 	e := newEnv(t, nil)
 	e.must(http.StatusCreated, "POST", all, declaring(laterHold, legal, backups, `"a":"b"`))
-	held := `299 - "namespaces \"x\" is on hold no longer: it will not be deleted at 2130-01-02T03:04:05Z"`
-	both := `299 - "namespaces \"x\" is protected from deletion no longer by backups, legal"`
+	held := `299 - "namespaces \"x\" is no longer on hold: it will not be deleted at 2130-01-02T03:04:05Z"`
+	both := `299 - "namespaces \"x\" is no longer protected from deletion by backups, legal"`
 	dry := e.must(http.StatusOK, "PUT", x+"?dryRun=All", declaring(`"a":"b"`))
 	require.Equal(t, []string{held, both}, dry.Header.Values("Warning"))
 	a := e.must(http.StatusOK, "PATCH", x, `{"metadata":{"annotations":{"nslifecycle.io/delete-after":null,"a":null}}}`, "Content-Type", merge)
 	require.Equal(t, []string{held}, a.Header.Values("Warning"))
 	a = e.must(http.StatusOK, "PUT", x, declaring(legal))
-	require.Equal(t, []string{`299 - "namespaces \"x\" is protected from deletion no longer by backups"`}, a.Header.Values("Warning"))
+	require.Equal(t, []string{`299 - "namespaces \"x\" is no longer protected from deletion by backups"`}, a.Header.Values("Warning"))
 	a = e.must(http.StatusOK, "PUT", x, declaring(`"protection.nslifecycle.io/legal":"{\"owner\":\"b\",\"reason\":\"c\"}"`))
 	require.Empty(t, a.Header.Values("Warning"), "it is protected still")
 	a = e.must(http.StatusOK, "PUT", x+"/finalize", `{"metadata":{"name":"x"},"spec":{"finalizers":["kubernetes"]}}`)
@@ -160,7 +160,7 @@ func TestTakenOffIsTold(t *testing.T) {
 	}
 	e.must(http.StatusOK, "PUT", x, declaring(many...))
 	a = e.must(http.StatusOK, "PUT", x, declaring(legal))
-	require.Equal(t, []string{`299 - "namespaces \"x\" is protected from deletion no longer by p00, p01, p02, p03, p04, p05, p06, p07, p08, p09 and 20 more"`}, a.Header.Values("Warning"))
+	require.Equal(t, []string{`299 - "namespaces \"x\" is no longer protected from deletion by p00, p01, p02, p03, p04, p05, p06, p07, p08, p09 and 20 more"`}, a.Header.Values("Warning"))
 	e.must(http.StatusOK, "PUT", x, declaring(laterHold))
 	e.must(http.StatusOK, "DELETE", x, "")
 	a = e.must(http.StatusOK, "PUT", x, declaring(`"a":"b"`))
@@ -172,8 +172,8 @@ func TestTakenOffIsTold(t *testing.T) {
 // that is over already is refused.
 func TestDeclarationsWarn(t *testing.T) {
 	e := newEnv(t, nil)
-	onHold := `299 - "namespaces \"x\" is not deleted yet: it is on hold until %s and stays writable until then; to restore it take off the annotation nslifecycle.io/delete-after, to delete it now DELETE it"`
-	graced := `299 - "namespaces \"x\" has a grace: DELETE puts it on hold for 24h0m0s, in which it stays Active and its content can be created and changed"`
+	onHold := `299 - "namespaces \"x\" is not deleted yet: it is on hold until %s and stays writable until then; to restore it, remove the annotation nslifecycle.io/delete-after; to delete it now, DELETE it"`
+	graced := `299 - "namespaces \"x\" has a grace: DELETE puts it on hold for 24h0m0s; until then it stays Active and its content can be created and changed"`
 	slip := `299 - "the annotation \"nslifecycle.io/deletion-grase\" is unknown and has no effect; known are nslifecycle.io/delete-after, nslifecycle.io/deletion-grace, protection.nslifecycle.io/NAME and waiver.nslifecycle.io/NAME"`
 	domain := `299 - "the annotation \"protektion.nslifecycle.io/x\" is unknown and has no effect; known are nslifecycle.io/delete-after, nslifecycle.io/deletion-grace, protection.nslifecycle.io/NAME and waiver.nslifecycle.io/NAME"`
 	a := e.must(http.StatusCreated, "POST", all, declaring(`"nslifecycle.io/deletion-grase":"24h","protektion.nslifecycle.io/x":"{}"`))
@@ -193,7 +193,7 @@ func TestDeclarationsWarn(t *testing.T) {
 		e.do("PATCH", x+"?fieldManager=m&force=true", declaring(pastHold), "Content-Type", "application/apply-patch+yaml"),
 	} {
 		require.Equal(t, http.StatusUnprocessableEntity, a.Code, a.Body)
-		require.Contains(t, a.text("message"), "until is over already, the namespace would be deleted at once: leave it out")
+		require.Contains(t, a.text("message"), "until is in the past, so the namespace would be deleted at once: omit the annotation")
 	}
 	require.Equal(t, before, e.contents())
 }

@@ -129,7 +129,7 @@ func TestR3_ProtectedWhileTerminating(t *testing.T) {
 }
 
 func tooLate(since string) string {
-	return "the namespace has been terminating since " + since + ", which no protection, hold or grace stops or delays: leave the annotation out"
+	return "the namespace has been terminating since " + since + "; no protection, hold or grace stops or delays that: omit the annotation"
 }
 
 // TestR3_ProtectionRacesDeletion sends a protection and a DELETE at once: exactly one of

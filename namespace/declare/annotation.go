@@ -42,15 +42,15 @@ func (f field) check() error {
 	case v == "" && f.optional:
 		return nil
 	case strings.TrimSpace(v) == "" && f.optional:
-		return fmt.Errorf("%s must say something, or be left out", f.name)
+		return fmt.Errorf("%s must not be blank: omit it", f.name)
 	case strings.TrimSpace(v) == "":
 		return fmt.Errorf("%s is required", f.name)
 	case len(v) > f.limit:
-		return fmt.Errorf("%s is too long: it may have %d bytes and has %d", f.name, f.limit, len(v))
+		return fmt.Errorf("%s has %d bytes, at most %d are allowed", f.name, len(v), f.limit)
 	case !utf8.ValidString(v):
 		return fmt.Errorf("%s must be valid UTF-8", f.name)
 	case strings.ContainsFunc(v, Hidden):
-		return fmt.Errorf("%s must be one line of characters that can be seen", f.name)
+		return fmt.Errorf("%s must be one line of visible characters", f.name)
 	}
 	return nil
 }
@@ -80,7 +80,7 @@ func readAnnotation(key, value string, fields []field) error {
 		return err
 	}
 	if len(value) > maxValue {
-		return fmt.Errorf("it may have %d bytes and has %d", maxValue, len(value))
+		return fmt.Errorf("has %d bytes, at most %d are allowed", len(value), maxValue)
 	}
 	if !utf8.ValidString(value) {
 		return errors.New("must be valid UTF-8")
@@ -97,7 +97,7 @@ func readAnnotation(key, value string, fields []field) error {
 		delete(values, f.name)
 	}
 	for _, name := range slices.Sorted(maps.Keys(values)) {
-		return fmt.Errorf("unknown member %s: there are %s", strconv.Quote(phase.Truncate(name, maxShown)), names(fields))
+		return fmt.Errorf("unknown field %s, known are %s", strconv.Quote(phase.Truncate(name, maxShown)), names(fields))
 	}
 	return checkAll(fields)
 }
@@ -119,7 +119,7 @@ func decodeStrings(text string) (map[string]string, error) {
 			return nil, errNotObject
 		}
 		if _, twice := values[name]; twice {
-			return nil, fmt.Errorf("%s is there twice", phase.Truncate(name, maxShown))
+			return nil, fmt.Errorf("%s appears twice", phase.Truncate(name, maxShown))
 		}
 		if token, err = d.Token(); err != nil {
 			return nil, errNotObject
@@ -132,7 +132,7 @@ func decodeStrings(text string) (map[string]string, error) {
 		return nil, errNotObject
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("something follows the JSON object")
+		return nil, errors.New("has text after the JSON object")
 	}
 	return values, nil
 }
@@ -201,7 +201,7 @@ func readTime(text string) (time.Time, error) {
 	}
 	t = t.UTC()
 	if _, err := t.MarshalText(); err != nil || t.IsZero() { // the offset may lead to a year that has no text
-		return time.Time{}, errors.New("until is no time at which anything can end")
+		return time.Time{}, errors.New("until is out of range")
 	}
 	return t, nil
 }
@@ -261,7 +261,7 @@ func unreadable(key, value string, err error) namespace.Violation {
 func invalidDeclaration(key string, err error) error {
 	return &namespace.Error{
 		Kind: namespace.ErrInvalid, Resource: namespace.Resource,
-		Message: "the annotation " + strconv.Quote(phase.Truncate(key, maxShown)) + " cannot be declared: " + err.Error(),
+		Message: "the annotation " + strconv.Quote(phase.Truncate(key, maxShown)) + " is invalid: " + err.Error(),
 		Causes:  []namespace.Violation{{Type: namespace.FieldInvalid, Field: annotationField(key), Message: "Invalid value: " + err.Error()}},
 	}
 }

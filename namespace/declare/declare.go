@@ -136,7 +136,7 @@ func validateOne(old namespace.Namespace, key, value string, now time.Time) (nam
 	case key == HoldAnnotation:
 		var h Hold
 		if h, err = readHold(value); err == nil && h.Due(now) {
-			err = errors.New("until is over already, the namespace would be deleted at once: leave it out")
+			err = errors.New("until is in the past, so the namespace would be deleted at once: omit the annotation")
 		}
 	case key == GraceAnnotation:
 		_, err = readGrace(value)
@@ -148,7 +148,7 @@ func validateOne(old namespace.Namespace, key, value string, now time.Time) (nam
 		return unreadable(key, value, err), false
 	case old.Phase() == phase.Terminating && !strings.HasPrefix(key, WaiverPrefix):
 		return namespace.ForbiddenField(annotationField(key), "the namespace has been terminating since "+
-			old.DeletionTimestamp.UTC().Format(time.RFC3339)+", which no protection, hold or grace stops or delays: leave the annotation out"), false
+			old.DeletionTimestamp.UTC().Format(time.RFC3339)+"; no protection, hold or grace stops or delays that: omit the annotation"), false
 	}
 	return namespace.Violation{}, true
 }

@@ -76,7 +76,7 @@ func TestR3_NoDeclarationAgainstATermination(t *testing.T) {
 		require.NoError(t, declare.ValidateUpdate(old, namespace.PrepareUpdate(old, asked), earlier), key)
 		require.Empty(t, cmp.Diff([]namespace.Violation{{
 			Type: namespace.FieldForbidden, Field: "metadata.annotations[" + key + "]",
-			Message: "Forbidden: the namespace has been terminating since 2026-05-06T07:08:09Z, which no protection, hold or grace stops or delays: leave the annotation out",
+			Message: "Forbidden: the namespace has been terminating since 2026-05-06T07:08:09Z; no protection, hold or grace stops or delays that: omit the annotation",
 		}}, causes(t, declare.ValidateUpdate(dying, namespace.PrepareUpdate(dying, asked), earlier))), key)
 	}
 	asked := dying.DeepCopy()
@@ -181,7 +181,7 @@ func TestHoldThatIsOverIsRefused(t *testing.T) {
 		require.ErrorAs(t, err, &refusal)
 		require.Len(t, refusal.Causes, 1)
 		require.Equal(t, "metadata.annotations[nslifecycle.io/delete-after]", refusal.Causes[0].Field)
-		require.ErrorContains(t, err, "until is over already")
+		require.ErrorContains(t, err, "until is in the past")
 		without := namespace.PrepareCreate(named("x"), "", "uid", now)
 		require.EqualError(t, declare.ValidateUpdate(without, namespace.PrepareUpdate(without, n), now), err.Error(), "nor is what is there deleted by an update")
 		require.NoError(t, declare.ValidateUpdate(without, namespace.PrepareUpdate(without, n), now.Add(offset-1)))

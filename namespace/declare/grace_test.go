@@ -89,7 +89,7 @@ func TestPrepareDelete(t *testing.T) {
 				want = namespace.MarkDeleted(n, now)
 			case held:
 				want, err = declare.WithHold(n, declare.Hold{
-					Until: now.Add(2 * time.Hour), By: "ada", Reason: "DELETE was asked for, and the namespace has a grace of 2h0m0s",
+					Until: now.Add(2 * time.Hour), By: "ada", Reason: "requested by DELETE; the namespace has a grace of 2h0m0s",
 				})
 				require.NoError(t, err)
 			}

@@ -143,7 +143,7 @@ func PrepareDelete(n namespace.Namespace, by string, now time.Time) (namespace.N
 	}
 	return WithHold(n, Hold{
 		Until: roundUp(now.Add(grace)), By: Printable(by, maxName),
-		Reason: fmt.Sprintf("DELETE was asked for, and the namespace has a grace of %v", grace),
+		Reason: fmt.Sprintf("requested by DELETE; the namespace has a grace of %v", grace),
 	})
 }
 
@@ -151,7 +151,7 @@ func PrepareDelete(n namespace.Namespace, by string, now time.Time) (namespace.N
 func unknownGrace(m namespace.Meta, err error) error {
 	refusal := &namespace.Error{
 		Kind: namespace.ErrForbidden, Resource: namespace.Resource, Name: m.Name, Err: err,
-		Message: fmt.Sprintf("%s is forbidden: how long its deletion is to be held cannot be read; correct or remove the annotation %s first",
+		Message: fmt.Sprintf("%s is forbidden: its deletion grace cannot be read; correct or remove the annotation %s first",
 			subject(m), GraceAnnotation),
 	}
 	var invalid *namespace.Error

@@ -32,13 +32,13 @@ func TestHoldAnnotation(t *testing.T) {
 		"until is required":                                      {},
 		"until must be between":                                  {Until: year12000},
 		"by must be valid UTF-8":                                 {Until: now, By: "\xff"},
-		"by must say something, or be left out":                  {Until: now, By: " "},
-		"reason must be one line of characters that can be seen": {Until: now, Reason: "a\x1b[2J"},
-		"reason is too long":                                     {Until: now, Reason: strings.Repeat("a", 1025)},
+		"by must not be blank: omit it":                  {Until: now, By: " "},
+		"reason must be one line of visible characters": {Until: now, Reason: "a\x1b[2J"},
+		"reason has 1025 bytes":                                     {Until: now, Reason: strings.Repeat("a", 1025)},
 	} {
 		key, value, err := h.Annotation()
 		require.ErrorIs(t, err, namespace.ErrInvalid)
-		require.ErrorContains(t, err, `the annotation "nslifecycle.io/delete-after" cannot be declared: `+text)
+		require.ErrorContains(t, err, `the annotation "nslifecycle.io/delete-after" is invalid: `+text)
 		require.Empty(t, key+value)
 	}
 }
@@ -55,9 +55,9 @@ func TestHoldOf(t *testing.T) {
 		`{"by":"ada"}`:            "until is required",
 		`{"until":null}`:          "until must be a string",
 		`{"until":"tomorrow"}`:    "until must be a time such as 2026-01-02T15:04:05Z",
-		`{"Until":"2026"}`:        `unknown member "Until": there are until, by (optional), reason (optional)`,
-		holdIs + "x":              "something follows the JSON object",
-		`{"until":"","until":""}`: "until is there twice",
+		`{"Until":"2026"}`:        `unknown field "Until", known are until, by (optional), reason (optional)`,
+		holdIs + "x":              "has text after the JSON object",
+		`{"until":"","until":""}`: "until appears twice",
 	} {
 		h, held, err := declare.HoldOf(annotated(declare.HoldAnnotation, value))
 		require.True(t, held)

@@ -63,14 +63,14 @@ func TestWaiverIsStrict(t *testing.T) {
 		{"until", `"2026-01-02T03:04:05"`, noTime},
 		{"until", `"2026-02-30T00:00:00Z"`, noTime},
 		{"until", `"12026-01-01T00:00:00Z"`, noTime},
-		{"until", `"0001-01-01T00:00:00Z"`, "until is no time at which anything can end"},
-		{"until", `"0000-01-01T00:00:00+01:00"`, "until is no time at which anything can end"},
-		{"until", `"9999-12-31T23:59:59-01:00"`, "until is no time at which anything can end"},
-		{"until", `"` + strings.Repeat("2", 65) + `"`, "until is too long"},
+		{"until", `"0001-01-01T00:00:00Z"`, "until is out of range"},
+		{"until", `"0000-01-01T00:00:00+01:00"`, "until is out of range"},
+		{"until", `"9999-12-31T23:59:59-01:00"`, "until is out of range"},
+		{"until", `"` + strings.Repeat("2", 65) + `"`, "until has 65 bytes"},
 		{"source", `"apps/v1"`, "source must be a resource type such as"},
 		{"source", `"no type"`, "source must be a resource type such as"},
-		{"source", `"` + strings.Repeat("a", 513) + `"`, "source is too long"},
-		{"by", `"` + strings.Repeat("a", 513) + `"`, "by is too long"},
+		{"source", `"` + strings.Repeat("a", 513) + `"`, "source has 513 bytes"},
+		{"by", `"` + strings.Repeat("a", 513) + `"`, "by has 513 bytes"},
 	} {
 		got, err := declare.Waivers(annotated(waiverKey, with(tt.member, tt.value)))
 		require.Empty(t, got, tt)
@@ -102,7 +102,7 @@ func TestWaiverAnnotation(t *testing.T) {
 		err    string
 	}{
 		{func(w *declare.Waiver) { w.Name = "" }, "name part must be non-empty"},
-		{func(w *declare.Waiver) { w.Source = "" }, `the annotation "waiver.nslifecycle.io/metrics" cannot be declared: source is required`},
+		{func(w *declare.Waiver) { w.Source = "" }, `the annotation "waiver.nslifecycle.io/metrics" is invalid: source is required`},
 		{func(w *declare.Waiver) { w.Source = "a/b" }, "source must be a resource type"},
 		{func(w *declare.Waiver) { w.By = " " }, "by is required"},
 		{func(w *declare.Waiver) { w.Reason = "" }, "reason is required"},

@@ -35,15 +35,15 @@ func holdWarning(old, next namespace.Meta) string {
 	after, isHeld := readableHold(next)
 	switch {
 	case wasHeld && !isHeld:
-		return fmt.Sprintf("%s is on hold no longer: it will not be deleted at %s", subject(next), before.Until.Format(time.RFC3339))
+		return fmt.Sprintf("%s is no longer on hold: it will not be deleted at %s", subject(next), before.Until.Format(time.RFC3339))
 	case !isHeld || wasHeld && before.Until.Equal(after.Until):
 		return ""
 	}
 	now := "DELETE it"
 	if _, ok := next.Annotations[GraceAnnotation]; ok {
-		now = "take off " + GraceAnnotation + " and DELETE it again"
+		now = "remove " + GraceAnnotation + " and DELETE it again"
 	}
-	return fmt.Sprintf("%s is not deleted yet: it is on hold until %s and stays writable until then; to restore it take off the annotation %s, to delete it now %s",
+	return fmt.Sprintf("%s is not deleted yet: it is on hold until %s and stays writable until then; to restore it, remove the annotation %s; to delete it now, %s",
 		subject(next), after.Until.Format(time.RFC3339), HoldAnnotation, now)
 }
 
@@ -57,7 +57,7 @@ func graceWarning(old, next namespace.Meta) string {
 	if err != nil || grace == 0 || old.Annotations[GraceAnnotation] == next.Annotations[GraceAnnotation] {
 		return ""
 	}
-	return fmt.Sprintf("%s has a grace: DELETE puts it on hold for %v, in which it stays Active and its content can be created and changed",
+	return fmt.Sprintf("%s has a grace: DELETE puts it on hold for %v; until then it stays Active and its content can be created and changed",
 		subject(next), grace)
 }
 
@@ -71,7 +71,7 @@ func protectionWarning(old, next namespace.Meta) string {
 	if len(names) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%s is protected from deletion no longer by %s%s",
+	return fmt.Sprintf("%s is no longer protected from deletion by %s%s",
 		subject(next), strings.Join(names[:min(len(names), maxNamed)], ", "), andMore(len(names)))
 }
 

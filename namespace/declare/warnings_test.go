@@ -17,11 +17,11 @@ func TestWarnings(t *testing.T) {
 	const hold, grace = declare.HoldAnnotation, declare.GraceAnnotation
 	const (
 		later     = `{"until":"2026-05-07T07:08:09Z"}`
-		onHold    = `namespaces "x" is not deleted yet: it is on hold until %s and stays writable until then; to restore it take off the annotation nslifecycle.io/delete-after, to delete it now %s`
-		takeOff   = "take off nslifecycle.io/deletion-grace and DELETE it again"
-		hasGrace  = `namespaces "x" has a grace: DELETE puts it on hold for 24h0m0s, in which it stays Active and its content can be created and changed`
+		onHold    = `namespaces "x" is not deleted yet: it is on hold until %s and stays writable until then; to restore it, remove the annotation nslifecycle.io/delete-after; to delete it now, %s`
+		takeOff   = "remove nslifecycle.io/deletion-grace and DELETE it again"
+		hasGrace  = `namespaces "x" has a grace: DELETE puts it on hold for 24h0m0s; until then it stays Active and its content can be created and changed`
 		unknown   = `the annotation %q is unknown and has no effect; known are nslifecycle.io/delete-after, nslifecycle.io/deletion-grace, protection.nslifecycle.io/NAME and waiver.nslifecycle.io/NAME`
-		protected = `namespaces "x" is protected from deletion no longer by `
+		protected = `namespaces "x" is no longer protected from deletion by `
 	)
 	for name, c := range map[string]struct {
 		old, next []string
@@ -34,7 +34,7 @@ func TestWarnings(t *testing.T) {
 		"put off":                 {[]string{hold, holdIs}, []string{hold, later}, []string{fmt.Sprintf(onHold, "2026-05-07T07:08:09Z", "DELETE it")}},
 		"by a DELETE":             {[]string{grace, "24h"}, []string{grace, "24h", hold, holdIs}, []string{fmt.Sprintf(onHold, "2026-05-06T07:08:09Z", takeOff)}},
 		"the same time":           {[]string{hold, holdIs}, []string{hold, `{"until":"2026-05-06T07:08:09Z","by":"ada"}`}, nil},
-		"taken off hold":          {[]string{hold, holdIs}, nil, []string{`namespaces "x" is on hold no longer: it will not be deleted at 2026-05-06T07:08:09Z`}},
+		"taken off hold":          {[]string{hold, holdIs}, nil, []string{`namespaces "x" is no longer on hold: it will not be deleted at 2026-05-06T07:08:09Z`}},
 		"an unreadable hold":      {[]string{hold, "{"}, []string{}, nil},
 		"a grace":                 {nil, []string{grace, "24h"}, []string{hasGrace}},
 		"another grace":           {[]string{grace, "1h"}, []string{grace, "24h"}, []string{hasGrace}},

@@ -79,7 +79,7 @@ func TestDeleteWithGrace(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, held)
 		require.Equal(t, time.Now().Add(24*time.Hour).UTC(), hold.Until)
-		require.Equal(t, "DELETE was asked for, and the namespace has a grace of 24h0m0s", hold.Reason)
+		require.Equal(t, "requested by DELETE; the namespace has a grace of 24h0m0s", hold.Reason)
 		require.Equal(t, n, e.get("x"), "it is answered as it is stored")
 		require.Equal(t, hold.Until.Format(time.RFC3339Nano)+" "+made.UID, e.indexed("x"))
 		e.put(widgets, "x", object("a")) // it is Active
