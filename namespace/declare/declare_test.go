@@ -13,7 +13,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/declare"
 )
 
-// causes returns the causes of a refusal.
+// causes returns the violations of a refusal.
 func causes(t *testing.T, err error) violations {
 	t.Helper()
 	if err == nil {
@@ -27,7 +27,7 @@ func causes(t *testing.T, err error) violations {
 
 const holdIs = `{"until":"2026-05-06T07:08:09Z"}`
 
-// unreadable are declarations that nobody could read, by their key.
+// unreadable returns unreadable declarations.
 func unreadable() map[string]string {
 	return map[string]string{
 		legal:                                    `{"owner":"team-a"}`,
@@ -63,8 +63,8 @@ func TestValidateDeclared(t *testing.T) {
 	}
 }
 
-// A terminating namespace is neither protected nor delayed: who asks for it must not
-// believe that it is. A waiver counts, and what is there may stay or go.
+// A terminating namespace accepts no declaration except waivers. Existing declarations may stay or be
+// removed.
 func TestR3_NoDeclarationAgainstATermination(t *testing.T) {
 	t.Parallel()
 	old := namespace.PrepareCreate(named("x"), "", "u", earlier)
@@ -86,7 +86,7 @@ func TestR3_NoDeclarationAgainstATermination(t *testing.T) {
 	require.NoError(t, declare.ValidateUpdate(dying, namespace.PrepareUpdate(dying, asked), now))
 }
 
-func TestValidateDeclaredTellsWhere(t *testing.T) {
+func TestViolationsNameTheField(t *testing.T) {
 	t.Parallel()
 	n := named("x")
 	n.Annotations = unreadable()
@@ -100,7 +100,7 @@ func TestValidateDeclaredTellsWhere(t *testing.T) {
 		fields = append(fields, v.Field)
 	}
 	require.Equal(t, []string{
-		"metadata.annotations", "metadata.annotations[waiver.nslifecycle.io/\uFFFD]", // not UTF-8, and told of once
+		"metadata.annotations", "metadata.annotations[waiver.nslifecycle.io/\uFFFD]", // invalid UTF-8 is reported once
 		"metadata.annotations", "metadata.annotations", "metadata.annotations",
 		"metadata.annotations[nslifecycle.io/delete-after]", "metadata.annotations[nslifecycle.io/deletion-grace]",
 		"metadata.annotations[protection.nslifecycle.io/legal]", "metadata.annotations", "metadata.annotations[waiver.nslifecycle.io/metrics]",
@@ -119,9 +119,8 @@ func TestValidateDeclaredTellsWhere(t *testing.T) {
 	}
 }
 
-// What is stored never stands in the way of an update that leaves it as it is, or
-// takes it off.
-func TestValidateDeclaredOnlyWhatIsNew(t *testing.T) {
+// Stored declarations never block an update that keeps or removes them.
+func TestUnchangedDeclarationsAreNotValidated(t *testing.T) {
 	t.Parallel()
 	old := namespace.PrepareCreate(named("x"), "", "u", earlier)
 	old.Annotations = unreadable()
@@ -142,7 +141,7 @@ func TestValidateDeclaredOnlyWhatIsNew(t *testing.T) {
 	}
 }
 
-// A namespace without declarations costs what it did before there were any.
+// Namespaces without declarations have no cost.
 func TestDeclarationsCostNothing(t *testing.T) {
 	n := named("x")
 	n.Annotations = map[string]string{"example.com/a": "{}", "kubectl.kubernetes.io/last-applied-configuration": "{}", "nslifecycle.io/other": ""}
@@ -157,12 +156,12 @@ func TestDeclarationsCostNothing(t *testing.T) {
 		n.Annotations[key] = legalIs
 		return testing.AllocsPerRun(100, func() { _ = declare.ValidateUpdate(n, n, now) })
 	}
-	require.Equal(t, updates("example.com/legal"), updates(legal), "one that stays as it is costs what any annotation does")
+	require.Equal(t, updates("example.com/legal"), updates(legal), "an unchanged declaration costs as much as any annotation")
 }
 
-// A hold that is over already comes from an export of the namespace, or is a slip: it would
-// delete the namespace at once, whatever its grace.
-func TestHoldThatIsOverIsRefused(t *testing.T) {
+// A hold in the past comes from an export or is a mistake. It would delete the namespace at once,
+// without a grace.
+func TestPastHoldIsRefused(t *testing.T) {
 	t.Parallel()
 	for offset, refused := range map[time.Duration]bool{-time.Hour: true, 0: true, time.Second: false, time.Hour: false} {
 		key, value, err := declare.Hold{Until: now.Add(offset)}.Annotation()
@@ -183,12 +182,12 @@ func TestHoldThatIsOverIsRefused(t *testing.T) {
 		require.Equal(t, "metadata.annotations[nslifecycle.io/delete-after]", refusal.Causes[0].Field)
 		require.ErrorContains(t, err, "until is in the past")
 		without := namespace.PrepareCreate(named("x"), "", "uid", now)
-		require.EqualError(t, declare.ValidateUpdate(without, namespace.PrepareUpdate(without, n), now), err.Error(), "nor is what is there deleted by an update")
+		require.EqualError(t, declare.ValidateUpdate(without, namespace.PrepareUpdate(without, n), now), err.Error(), "an update neither")
 		require.NoError(t, declare.ValidateUpdate(without, namespace.PrepareUpdate(without, n), now.Add(offset-1)))
 	}
 }
 
-// The hold that a DELETE sets has room beside annotations that are full.
+// The hold that a DELETE sets does not count in the limit of annotations.
 func TestFullAnnotationsOnHold(t *testing.T) {
 	t.Parallel()
 	n := named("x")
@@ -203,5 +202,5 @@ func TestFullAnnotationsOnHold(t *testing.T) {
 	held.Annotations["b"] = ""
 	require.ErrorContains(t, declare.ValidateUpdate(n, held, now), "metadata.annotations: Too long")
 	n.Annotations = map[string]string{declare.HoldAnnotation: strings.Repeat("x", namespace.MaxAnnotations+(8<<10))}
-	require.ErrorContains(t, declare.ValidateUpdate(n, n, now), "metadata.annotations: Too long", "not any hold")
+	require.ErrorContains(t, declare.ValidateUpdate(n, n, now), "metadata.annotations: Too long", "a large hold counts")
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/declare"
 )
 
-// A protected namespace is not deleted before somebody has taken the protection off.
+// A protected namespace can be deleted after the protection is removed.
 func ExampleProtection() {
 	ns := namespace.PrepareCreate(namespace.Namespace{Meta: namespace.Meta{Name: "billing"}},
 		finalizer.Kubernetes, "uid-1", time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
@@ -33,7 +33,7 @@ func ExampleProtection() {
 	// <nil>
 }
 
-// What can be read is there, whatever else is.
+// Unreadable protections are reported beside the readable ones.
 func ExampleProtections() {
 	protections, err := declare.Protections(namespace.Meta{Name: "billing", Annotations: map[string]string{
 		"protection.nslifecycle.io/legal":   `{"owner":"team-a","reason":"contract until May"}`,
@@ -48,7 +48,7 @@ func ExampleProtections() {
 	// Namespace "billing" is invalid: metadata.annotations[protection.nslifecycle.io/backups]: Invalid value: "true": must be a JSON object with owner, reason
 }
 
-// A waiver counts until its end.
+// A waiver applies until its end.
 func ExampleWaiver() {
 	until := time.Date(2026, 1, 2, 15, 4, 5, 0, time.UTC)
 	key, value, err := declare.Waiver{

@@ -13,9 +13,8 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/declare"
 )
 
-// FuzzDeclarations checks that whatever can be read as a declaration can be written
-// and read again as the same, and shows only what people can see; and that creating,
-// updating and deleting agree on what can be read.
+// FuzzDeclarations checks that a readable declaration is written and read again unchanged and has only
+// visible characters, and that create, update and delete agree on which declarations are readable.
 func FuzzDeclarations(f *testing.F) {
 	for _, value := range []string{
 		legalIs, waiverIs, backupIs, `{}`, `{"owner":1}`, `{"owner":"a","owner":"b","reason":"c"}`, `null`, legalIs + legalIs, `{"owner":"\u202e","reason":"\ud800"}`,
@@ -95,7 +94,7 @@ func fuzzHold(t *testing.T, m namespace.Meta) {
 	require.Empty(t, cmp.Diff(h, again))
 }
 
-// plain reports whether s shows nothing but itself.
+// plain reports whether s is not blank and has no control characters.
 func plain(s string) bool {
 	return strings.TrimSpace(s) != "" && !strings.ContainsFunc(s, func(r rune) bool {
 		return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)

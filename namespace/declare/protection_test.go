@@ -14,25 +14,6 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/declare"
 )
 
-// annotated returns metadata with annotations, which come as key and value.
-func annotated(pairs ...string) namespace.Meta {
-	m := namespace.Meta{Name: "x"}
-	if len(pairs) > 0 {
-		m.Annotations = map[string]string{}
-	}
-	for i := 0; i < len(pairs); i += 2 {
-		m.Annotations[pairs[i]] = pairs[i+1]
-	}
-	return m
-}
-
-const (
-	legal    = "protection.nslifecycle.io/legal"
-	legalIs  = `{"owner":"team-a","reason":"contract until May"}`
-	backups  = "protection.nslifecycle.io/backups"
-	backupIs = `{"owner":"ops","reason":"the last copy"}`
-)
-
 func TestProtections(t *testing.T) {
 	t.Parallel()
 	type list = []declare.Protection
@@ -73,7 +54,7 @@ func TestProtections(t *testing.T) {
 	}
 }
 
-// What is no protection is refused with the reason, and with nothing of it taken.
+// An unreadable protection is reported with the reason.
 func TestProtectionIsStrict(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ name, value, err string }{
@@ -133,7 +114,7 @@ func TestProtectionAnnotation(t *testing.T) {
 	require.Equal(t, legalIs, value)
 	_, value, err = declare.Protection{Name: "a", Owner: "a & b <a@example.com>", Reason: "é"}.Annotation()
 	require.NoError(t, err)
-	require.Equal(t, `{"owner":"a & b <a@example.com>","reason":"é"}`, value, "for people")
+	require.Equal(t, `{"owner":"a & b <a@example.com>","reason":"é"}`, value, "readable for operators")
 	for _, p := range []declare.Protection{
 		ok,
 		{Name: "A_b.C", Owner: `"<&>\`, Reason: "نمی\u200cخواهم 日本語 👍 \u3000."},
@@ -168,13 +149,6 @@ func TestProtectionAnnotation(t *testing.T) {
 	}
 }
 
-// protectedNamespace returns an Active namespace with annotations.
-func protectedNamespace(pairs ...string) namespace.Namespace {
-	n := named("x")
-	n.Annotations = annotated(pairs...).Annotations
-	return namespace.PrepareCreate(n, "", "uid-1", earlier)
-}
-
 func TestValidateDeleteProtected(t *testing.T) {
 	t.Parallel()
 	n := protectedNamespace(legal, legalIs, backups, backupIs, "a", "b")
@@ -191,7 +165,7 @@ func TestValidateDeleteProtected(t *testing.T) {
 		{Type: "NamespaceProtected", Field: "metadata.annotations[" + legal + "]", Message: "protected by legal (owner team-a: contract until May)"},
 	}, refused.Causes)
 
-	// What cannot be read protects as well, and does not get into the message.
+	// Unreadable protections protect as well. The message does not repeat them.
 	n = protectedNamespace(legal, "\x1b[2J")
 	require.EqualError(t, declare.ValidateDelete(n, namespace.Preconditions{}), `namespaces "x" is forbidden: deletion is protected by legal`+
 		` (its annotation cannot be read); remove the annotation protection.nslifecycle.io/legal first`)
@@ -203,7 +177,7 @@ func TestValidateDeleteProtected(t *testing.T) {
 		require.Less(t, len(err.Error()), 2000)
 	}
 
-	// Many are told by their number.
+	// Long lists are shortened.
 	many := map[string]string{}
 	for i := range 4500 {
 		many[fmt.Sprintf("protection.nslifecycle.io/p%04d", i)] = legalIs
@@ -217,7 +191,7 @@ func TestValidateDeleteProtected(t *testing.T) {
 	require.ErrorContains(t, err, "p0009 (owner team-a: contract until May) and 4490 more; remove the annotations protection.nslifecycle.io/p0000, ")
 	require.True(t, strings.HasSuffix(err.Error(), ", protection.nslifecycle.io/p0009 and 4490 more first"), err.Error())
 
-	// Which namespace is meant is asked first, and what may never be deleted before.
+	// Immortal names and preconditions are checked first.
 	n = protectedNamespace(legal, legalIs)
 	require.ErrorIs(t, declare.ValidateDelete(n, namespace.Preconditions{UID: "other"}), namespace.ErrConflict)
 	require.EqualError(t, declare.ValidateDelete(n, namespace.Preconditions{UID: "other"}, "x"), `namespaces "x" is forbidden: this namespace may not be deleted`)
@@ -225,9 +199,8 @@ func TestValidateDeleteProtected(t *testing.T) {
 	require.NoError(t, declare.ValidateDelete(n, namespace.Preconditions{}))
 }
 
-// A protection keeps a namespace from becoming terminating, and with that from being
-// removed, though nothing else holds it. One that is terminating is removed by the
-// request that takes the last finalizer, protected or not.
+// A protection prevents the deletion of an Active namespace, even without finalizers. It does not
+// prevent the removal of a terminating one.
 func TestR1_ProtectedNamespaces(t *testing.T) {
 	t.Parallel()
 	active := protectedNamespace(legal, legalIs)
@@ -235,7 +208,7 @@ func TestR1_ProtectedNamespaces(t *testing.T) {
 	require.Error(t, declare.ValidateDelete(active, namespace.Preconditions{}))
 	require.False(t, namespace.Removable(active), "it is Active")
 
-	dying := protectedNamespace(legal, legalIs) // by a host that asks nobody
+	dying := protectedNamespace(legal, legalIs) // by a host that ignores protections
 	dying.Finalizers = finalizer.NewSet("example.com/a")
 	dying.Spec.Finalizers = finalizer.Set{}
 	dying = namespace.MarkDeleted(dying, now)
@@ -248,8 +221,8 @@ func TestR1_ProtectedNamespaces(t *testing.T) {
 	require.True(t, namespace.Removable(updated))
 }
 
-// A terminating namespace stays so, since the same time, whatever protects it since.
-func TestR3_ProtectionDoesNotTurnBack(t *testing.T) {
+// A protection that is added later does not change a terminating namespace.
+func TestR3_LaterProtectionHasNoEffect(t *testing.T) {
 	t.Parallel()
 	dying := namespace.MarkDeleted(protectedNamespace(), earlier)
 	for _, value := range []string{legalIs, "unreadable"} {

@@ -122,7 +122,7 @@ func TestWaiverExpires(t *testing.T) {
 	t.Parallel()
 	w := aWaiver()
 	require.False(t, w.Expired(now.Add(-1)))
-	require.True(t, w.Expired(now), "it counts until then")
+	require.True(t, w.Expired(now), "it applies before its end only")
 	require.True(t, w.Expired(now.Add(time.Hour)))
 	require.True(t, declare.Waiver{}.Expired(now))
 }

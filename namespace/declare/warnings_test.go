@@ -55,7 +55,7 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-// However many annotations a request has, it is answered with few warnings, soon.
+// The number of warnings is limited.
 func TestWarningsAreBounded(t *testing.T) {
 	t.Parallel()
 	old, next := named("x"), named("x")
