@@ -19,7 +19,7 @@ import (
 
 const (
 	envRequire     = "NSLIFECYCLE_REQUIRE_SERVERS" // a missing browser fails tests
-	envScreenshots = "NSLIFECYCLE_SCREENSHOTS"     // a folder where tests leave what they saw
+	envScreenshots = "NSLIFECYCLE_SCREENSHOTS"     // a folder for screenshots
 )
 
 // browser is a headless Chromium, spoken to over a pipe in the DevTools protocol.
@@ -115,7 +115,7 @@ func removeSoon(dir string) (err error) {
 	return err
 }
 
-// hear reads what the browser says until it ends.
+// hear reads messages until the browser ends.
 func (b *browser) hear(read *os.File) {
 	in := bufio.NewReaderSize(read, 1<<20)
 	for {
@@ -162,7 +162,7 @@ func (b *browser) send(id int, session, method string, params any) error {
 	return err
 }
 
-// call asks the browser, and returns what it answers.
+// call sends a command and decodes its answer into result.
 func (b *browser) call(t *testing.T, session, method string, params, result any) {
 	t.Helper()
 	b.mu.Lock()
@@ -258,7 +258,7 @@ func (t *tab) visit(url string) {
 	}
 }
 
-// eval returns the value of an expression in the page; of a promise, what it comes to.
+// eval returns the value of an expression in the page, or of a promise its result.
 func (t *tab) eval(expression string) any {
 	t.t.Helper()
 	var out struct {
@@ -284,10 +284,10 @@ func (t *tab) until(expression string) {
 	})`, expression))
 }
 
-// complaints are what went wrong in the page so far: errors, and what its policy forbids.
+// complaints returns the errors of the page, including violations of its policy.
 func (t *tab) complaints() string {
 	t.t.Helper()
-	t.eval("1") // what the page said before has been heard
+	t.eval("1") // earlier events have been received by then
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return strings.Join(t.told, "\n")
@@ -299,7 +299,7 @@ func (t *tab) clean() {
 	require.Empty(t.t, t.complaints())
 }
 
-// shoot keeps what is seen, the whole page, if a folder for that is given.
+// shoot saves a screenshot of the whole page if a folder is given.
 func (t *tab) shoot(name string) {
 	t.t.Helper()
 	dir := os.Getenv(envScreenshots)

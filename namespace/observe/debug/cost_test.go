@@ -31,7 +31,7 @@ func (o owned) Get(ctx context.Context, name string) (namespace.Namespace, error
 	return ns, err
 }
 
-// asked counts what an explainer asks for.
+// asked counts the calls of an explainer.
 type asked struct{ parties, records, record atomic.Int64 }
 
 func (a *asked) options(fail error) *explain.Options {
@@ -107,8 +107,8 @@ func (c *counted) Count(context.Context) (active, terminating int, err error) {
 	return 1000 + c.n, 0, c.fail
 }
 
-// Whoever asks is told how many there are now. A store may have to go through every
-// namespace for that, so pages that are kept up to date keep a count for a while.
+// A request counts the namespaces now. Updates of open pages reuse a count for a while, because
+// a store may have to scan all namespaces.
 func TestCountIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &counted{place: newPlace()}
@@ -130,7 +130,7 @@ func TestCountIsKept(t *testing.T) {
 
 		c.fail = errors.New("cannot count")
 		before := c.n
-		for range 2 { // what failed is tried again
+		for range 2 { // a failed count is not reused
 			page := get(h, "/").Body.String()
 			require.Contains(t, page, "the namespaces could not be counted: cannot count")
 			require.NotContains(t, page, "1,00")
@@ -139,7 +139,7 @@ func TestCountIsKept(t *testing.T) {
 	})
 }
 
-// The notes of an index of many tell of how many they speak.
+// The notes of a large index contain the numbers.
 func TestNotesOfMany(t *testing.T) {
 	p := newPlace()
 	for i := range 3000 {
@@ -155,7 +155,7 @@ func TestNotesOfMany(t *testing.T) {
 	require.Contains(t, page, "showing the oldest 100 of 3000 terminating namespaces")
 }
 
-// Who looks at what only gets older is told so now and then, and not at every turn.
+// If only ages change, open pages are updated rarely.
 func TestOnlyOlder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := going("one", time.Now().Add(-time.Hour))
@@ -178,7 +178,7 @@ func TestOnlyOlder(t *testing.T) {
 			events := strings.Count(w.take(), "data: <dl class=\"tiles\">")
 			require.Equal(t, 3, events, "%s: every 16 s", target)
 		}
-		late := newWire() // is told what was read last
+		late := newWire() // gets the last reading
 		done = append(done, view(ctx, h, late, indexEvents))
 		synctest.Wait()
 		require.Contains(t, late.take(), time.Now().UTC().Format("15:04:05 UTC"))

@@ -79,7 +79,7 @@ func TestMethods(t *testing.T) {
 	require.Equal(t, "text/event-stream", head.Header().Get("Content-Type"))
 }
 
-// The path is nothing to the handler, so no trick with it leads anywhere.
+// The handler ignores the path, so no path leads elsewhere.
 func TestPaths(t *testing.T) {
 	p := newPlace(going("one", time.Now()))
 	h := newHandler(t, p, p, nil)
@@ -169,7 +169,7 @@ func TestHostileNames(t *testing.T) {
 	}
 }
 
-// The text of a namespace says what was declared.
+// The text of a namespace lists declarations.
 func TestTextOfRecords(t *testing.T) {
 	p := newPlace(going("one", time.Now()))
 	h := newHandler(t, p, p, &debug.Options{Records: func(context.Context, string) ([]audit.Record, error) {
@@ -180,14 +180,14 @@ func TestTextOfRecords(t *testing.T) {
 	require.Contains(t, get(h, "/?format=text&namespace=one").Body.String(), "set a, changed b, removed c, cut\n")
 }
 
-// The page of a namespace has all of the diagnosis.
+// The page of a namespace shows the whole diagnosis.
 func TestPageOfTheWholeDiagnosis(t *testing.T) {
 	d := going("one", time.Now())
-	d.Notes = []string{"nobody could tell"}
+	d.Notes = []string{"parties are unknown"}
 	d.Causes = []explain.Cause{{Kind: explain.Held, Summary: "held", Remedy: explain.Remedy{Template: "kubectl annotate <BY>"}}}
 	p := newPlace(d)
 	page := get(newHandler(t, p, p, nil), "/?namespace=one").Body.String()
-	require.Contains(t, page, "nobody could tell")
+	require.Contains(t, page, "parties are unknown")
 	require.Contains(t, page, "kubectl annotate &lt;BY&gt;")
 }
 
@@ -261,7 +261,7 @@ func TestNamespacePage(t *testing.T) {
 	require.Regexp(t, `refused +operator@example.com +the cluster it was on is gone`, text)
 }
 
-// What fails is said on the page, and the rest of it is there.
+// A page notes the parts that fail, and shows the others.
 func TestWhatDoesNotAnswer(t *testing.T) {
 	place, options := scene(time.Now())
 	fails := errors.New("the <disk> is full")
@@ -288,7 +288,7 @@ func TestWhatDoesNotAnswer(t *testing.T) {
 	require.Equal(t, http.StatusNotFound, get(h, "/?namespace=..").Code)
 }
 
-// A place that panics costs a page, not the process.
+// A panic of the host costs a page, not the process.
 func TestPanics(t *testing.T) {
 	p := newPlace(going("one", time.Now()))
 	p.block = func() { panic("nothing <works>") }
@@ -325,7 +325,7 @@ func TestManyNamespaces(t *testing.T) {
 	require.Equal(t, before, after, "an age was read again")
 }
 
-// A name that is used again is another namespace.
+// A reused name is another namespace.
 func TestAgeOfAnotherIncarnation(t *testing.T) {
 	old := going("one", time.Now().Add(-50*time.Hour))
 	p := newPlace(old)
@@ -339,7 +339,7 @@ func TestAgeOfAnotherIncarnation(t *testing.T) {
 	require.NotContains(t, text, "2d 2h")
 }
 
-// What happens between the reads that an index takes leaves nothing on it that is not so.
+// Changes between the reads of an index leave nothing wrong on it.
 func TestBetweenReads(t *testing.T) {
 	stale := going("one", time.Now().Add(-50*time.Hour))
 	again := going("one", time.Now().Add(-10*time.Minute))
@@ -365,7 +365,7 @@ func TestBetweenReads(t *testing.T) {
 	})
 }
 
-// removed explains what was removed just now.
+// removed removes a namespace just before explaining it.
 type removed struct{ *place }
 
 func (r removed) Explain(ctx context.Context, name string) (explain.Diagnosis, error) {
@@ -378,7 +378,7 @@ func TestNothing(t *testing.T) {
 	h := newHandler(t, p, p, nil)
 	page := get(h, "/").Body.String()
 	require.Contains(t, page, "No namespace is terminating.")
-	require.NotContains(t, page, "Active", "nobody counts them")
+	require.NotContains(t, page, "Active", "they are not counted")
 	require.NotContains(t, page, "On hold")
 	require.Regexp(t, `(?m)^0 terminating at `, get(h, "/?format=text").Body.String())
 }

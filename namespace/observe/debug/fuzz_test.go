@@ -17,8 +17,8 @@ import (
 	"github.com/nslifecycle/nslifecycle/phase"
 )
 
-// Whatever a namespace is called and whatever is said of it: its page has no markup of
-// theirs, nothing that is not seen, and the link to it leads to it.
+// For any name and text, a page contains no foreign markup and no invisible characters, and the
+// link to the namespace works.
 func FuzzPage(f *testing.F) {
 	f.Add(hostile, "</main><script>alert(1)</script>")
 	f.Add("one", "javascript:alert(1)")

@@ -13,7 +13,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/observe/debug"
 )
 
-// Requests that a page of another web site sends are refused before anything is read.
+// Requests from pages of other web sites are rejected before anything is read.
 func TestOtherSites(t *testing.T) {
 	p := newPlace(going("one", time.Now()))
 	h := newHandler(t, p, p, &debug.Options{Hosts: []string{"console.example"}})
@@ -54,7 +54,7 @@ func TestOtherSites(t *testing.T) {
 	require.ErrorContains(t, err, "option Hosts")
 }
 
-// silent takes what is written and cannot pass it on before the end.
+// silent is a response writer that cannot flush.
 type silent struct {
 	header http.Header
 	status int
@@ -86,7 +86,7 @@ func TestWriterWithoutFlush(t *testing.T) {
 	})
 }
 
-// Pages that hang keep others out for as long as one page may take, and no longer.
+// Requests wait for hanging pages no longer than Patience.
 func TestQueueHasPatience(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPlace(going("one", time.Now()))
@@ -118,7 +118,7 @@ func TestQueueHasPatience(t *testing.T) {
 	})
 }
 
-// A name that no namespace can have is told as such; anything else that is wrong is not.
+// An invalid name is answered 404, any other failure 500.
 func TestBadRequests(t *testing.T) {
 	p := newPlace()
 	p.failWith(&namespace.Error{Kind: namespace.ErrBadRequest, Message: "invalid resource name \"..\""})

@@ -27,7 +27,7 @@ type place struct {
 	holds    []declare.HoldEvent
 	gets     int
 	explain  int
-	fail     error     // what everything fails with
+	fail     error     // of all calls
 	block    func()    // called by Explain, if set
 	meantime func()    // called once names were listed, if set
 	at       time.Time // when diagnoses are made; zero: now
@@ -183,7 +183,7 @@ func newHandler(t testing.TB, namespaces debug.Namespaces, e debug.Explainer, o 
 	return h
 }
 
-// get asks h and returns what it answers.
+// get returns the response of h.
 func get(h http.Handler, target string) *httptest.ResponseRecorder {
 	return ask(h, http.MethodGet, target)
 }

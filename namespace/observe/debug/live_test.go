@@ -76,7 +76,7 @@ func (w *wire) stall() {
 	w.stalled = true
 }
 
-// take returns what the viewer got since it was asked last.
+// take returns the data that the viewer received since the last call.
 func (w *wire) take() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -85,7 +85,7 @@ func (w *wire) take() string {
 	return s
 }
 
-// view opens a page; what it returns is closed when the handler has let go of it.
+// view opens a page. The channel is closed when the handler returns.
 func view(ctx context.Context, h http.Handler, w http.ResponseWriter, target string) <-chan struct{} {
 	done := make(chan struct{})
 	go func() {
@@ -135,8 +135,8 @@ func TestLive(t *testing.T) {
 	})
 }
 
-// However many look, it is read once a turn for all of them, and not at all when nobody
-// looks; what read for them has ended then.
+// Each interval has one read for all viewers. Without viewers there are none, and the goroutine
+// has ended.
 func TestViewersShareReads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPlace(going("one", time.Now()))
@@ -167,7 +167,7 @@ func TestViewersShareReads(t *testing.T) {
 			_, before = p.calls()
 			time.Sleep(time.Hour)
 			_, after = p.calls()
-			require.Equal(t, before, after, "it is read, and nobody looks")
+			require.Equal(t, before, after, "it is read without viewers")
 		}
 	})
 }
@@ -198,7 +198,7 @@ func TestTooManyViewers(t *testing.T) {
 	})
 }
 
-// A viewer that reads nothing is dropped, and holds nobody up meanwhile.
+// A viewer that does not read is disconnected, and does not delay others.
 func TestSlowViewer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPlace(going("one", time.Now()))
@@ -221,7 +221,7 @@ func TestSlowViewer(t *testing.T) {
 	})
 }
 
-// A viewer that took long gets what is true now, not what was in between.
+// A slow viewer gets the current state and skips earlier updates.
 func TestSlowViewerMissesTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPlace(going("one", time.Now()))
@@ -262,8 +262,8 @@ func (w *pausing) Write(b []byte) (int, error) {
 	return w.wire.Write(b)
 }
 
-// Where nothing changes something is said all the same, so that a viewer that went away
-// without a word is noticed, and no proxy takes the connection for dead.
+// Without changes, viewers still get a comment, so that lost connections are detected and proxies
+// keep the connection.
 func TestQuietViewer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPlace(going("one", time.Now()))
@@ -339,7 +339,7 @@ func TestViewerThatIsGone(t *testing.T) {
 	})
 }
 
-// No more pages are gathered at once than is good for the place.
+// The number of pages that are gathered at once is bounded.
 func TestGatheringIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPlace(going("one", time.Now()))

@@ -106,7 +106,7 @@ func testHostileInBrowser(t *testing.T, b *browser) {
 	tab.visit("about:blank")
 }
 
-// What happens is seen without a reload, and what the reader did to the page stays.
+// Updates appear without a reload, and keep focus and opened details.
 func testLiveInBrowser(t *testing.T, b *browser) {
 	place, _, base := shown(t, 20*time.Millisecond)
 	index, page := b.open(t, desktop), b.open(t, desktop)
@@ -153,7 +153,7 @@ func testLostConnection(t *testing.T, b *browser) {
 	tab.visit("about:blank")
 }
 
-// A page that nobody sees costs nothing.
+// A hidden page is not updated.
 func testHidden(t *testing.T, b *browser) {
 	place, _, base := shown(t, 20*time.Millisecond)
 	tab := b.open(t, desktop)
@@ -184,8 +184,7 @@ func testWithoutScripts(t *testing.T, b *browser) {
 	tab.clean()
 }
 
-// Another site that is open in the same browser gets nothing and costs nothing, but may
-// lead here.
+// Another site in the same browser gets no data and causes no work, but may link to the pages.
 func testOtherSitesInBrowser(t *testing.T, b *browser) {
 	p := newPlace(going("one", time.Now()))
 	h := newHandler(t, p, p, nil)
@@ -224,7 +223,7 @@ func testOtherSitesInBrowser(t *testing.T, b *browser) {
 	tab.visit("about:blank")
 }
 
-// What the policy forbids is told by the browser, so that the other tests would fail.
+// The browser reports violations of the policy, so the other tests would fail.
 func testPolicy(t *testing.T, b *browser) {
 	_, _, base := shown(t, 20*time.Millisecond)
 	for _, bad := range []string{

@@ -46,7 +46,7 @@ func scene(now time.Time) (whole, *debug.Options) {
 	hidden.Holders = []explain.Holder{alive}
 
 	young := going("pr-10482", ago(3*time.Second))
-	young.Causes = []explain.Cause{{Kind: explain.Starting, Summary: "Its deletion has just begun."}}
+	young.Causes = []explain.Cause{{Kind: explain.Starting, Summary: "the deletion has just begun, and the first pass is due"}}
 	young.Progress, young.Holders = &explain.Progress{Removed: 4, Known: true, Remaining: 9, Percent: 30}, []explain.Holder{alive}
 
 	odd := going(hostile, ago(time.Hour))
@@ -104,12 +104,12 @@ func stuck(now time.Time, holders ...explain.Holder) explain.Diagnosis {
 	return d
 }
 
-// forgotten is a namespace that nobody looks at any more.
+// forgotten is a namespace without a controller.
 func forgotten(now time.Time) explain.Diagnosis {
 	ago := func(d time.Duration) time.Time { return now.Add(-d) }
 	d := going("forgotten", ago(30*time.Hour))
 	d.Causes = []explain.Cause{{
-		Kind: explain.Unattended, Summary: "Nobody works on it here any more: the next pass was due 23h ago.",
+		Kind: explain.Unattended, Summary: "no controller works on finalizer kubernetes any more: the next pass was due 23h ago",
 		Remedy: explain.Remedy{Text: "Start the controller of its finalizers."},
 	}}
 	d.Next = &explain.Next{At: ago(23 * time.Hour), Reason: "failed"}

@@ -41,7 +41,7 @@ func TestVisibleKeepsLines(t *testing.T) {
 	require.Equal(t, "a\n"+`b\t\u202e`, visible("a\nb\t\u202e"))
 }
 
-// What time alone changes is left out, and nothing else: not what looks like it.
+// withoutAges removes exactly the texts that change with time alone.
 func TestStill(t *testing.T) {
 	one, two := time.Unix(0, 0), time.Unix(3600*24*9, 0)
 	for _, c := range []struct {
@@ -90,7 +90,7 @@ func TestTimeline(t *testing.T) {
 	require.Equal(t, minHeight, odd.Columns[1].Height)
 }
 
-// Every kind of cause has a colour of its own choosing: a new one is not calm unseen.
+// Each severity has kinds, and an unknown kind is bad.
 func TestSeverity(t *testing.T) {
 	count := map[string]int{}
 	for _, kind := range explain.Kinds() {

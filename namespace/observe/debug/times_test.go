@@ -42,7 +42,7 @@ func TestOverdue(t *testing.T) {
 	require.Contains(t, page, `<td data-label="Deleted"><span class="age">now</span></td>`)
 }
 
-// What is left is of when it was counted, if the last pass did not count it.
+// Remaining objects show the time of their count if the last pass did not count them.
 func TestOldCounts(t *testing.T) {
 	now := time.Now()
 	d := going("one", now.Add(-99*time.Hour))
@@ -76,7 +76,7 @@ func TestOldCounts(t *testing.T) {
 	}
 }
 
-// Ages are of when a namespace was explained, as what is said of it is.
+// Ages refer to the time of the diagnosis.
 func TestAgesAreOfTheDiagnosis(t *testing.T) {
 	then := time.Date(2031, 5, 6, 7, 8, 9, 0, time.UTC) // by the clock of the explainer
 	p := newPlace(going("one", then.Add(-90*time.Minute)))
@@ -89,7 +89,7 @@ func TestAgesAreOfTheDiagnosis(t *testing.T) {
 	require.Contains(t, get(h, "/?format=json").Body.String(), `"at": "2031-05-06T07:08:09Z"`)
 }
 
-// A note stays one line of the text, whatever it says.
+// A note is one line of the text.
 func TestNotesAreLines(t *testing.T) {
 	place, options := scene(time.Now())
 	h := newHandler(t, place, place, options)

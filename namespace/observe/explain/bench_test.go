@@ -39,7 +39,7 @@ func sick() (pass.Result, error) {
 	return result, fmt.Errorf("pass for namespace %q: %w", "shop", err)
 }
 
-// What one pass of a controller costs more with a recorder.
+// BenchmarkHooks measures the cost of a recorder for one pass.
 func BenchmarkHooks(b *testing.B) {
 	waiting := stuck()
 	failed, err := sick()
@@ -66,8 +66,7 @@ func BenchmarkHooks(b *testing.B) {
 	}
 }
 
-// The memory of a recorder for each namespace that is terminating, and for each that
-// was removed.
+// BenchmarkMemory measures a recorder's memory for each terminating and each removed namespace.
 func BenchmarkMemory(b *testing.B) {
 	healthy := pass.Result{Outcome: pass.Waiting, Report: deleter.Report{Results: []deleter.Result{{Resource: pods, Deleted: 3, Remaining: 3, Deleting: 3}}}}
 	failed, err := sick()
@@ -108,7 +107,7 @@ func BenchmarkMemory(b *testing.B) {
 	}
 }
 
-// The memory of a namespace whose names and errors are as long and as many as they can be.
+// BenchmarkHostileMemory measures a namespace with the longest and most names and errors.
 func BenchmarkHostileMemory(b *testing.B) {
 	long := func(parts ...any) string { return fmt.Sprint(parts...) + strings.Repeat("x", 600) }
 	worst := func(n, pass int) (report deleter.Report) {

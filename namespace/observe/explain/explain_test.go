@@ -58,7 +58,7 @@ func living() namespace.Namespace {
 	return namespace.Namespace{Meta: namespace.Meta{Name: "shop", UID: "u-1", CreationTimestamp: phase.At(ago(100 * time.Hour))}}
 }
 
-// with returns ns with the conditions of what a party saw half an hour ago.
+// with returns ns with conditions that a party wrote half an hour ago.
 func with(ns namespace.Namespace, qualifier string, seen phase.Observation) namespace.Namespace {
 	ns.Status.Conditions = phase.Conditions(ns.Status.Conditions, seen, qualifier, ago(30*time.Minute))
 	return ns
@@ -126,8 +126,7 @@ func party(f finalizer.Name, alive bool) parties.Party {
 	return parties.Party{Finalizer: f, Contact: "#team", Alive: alive, LastSeen: ago(2 * time.Hour)}
 }
 
-// Each case names all causes in their order, and words of the first one's summary and
-// remedy.
+// Each case lists all causes in order, and words of the first one's summary and remedy.
 func TestCauses(t *testing.T) {
 	seen := map[explain.Kind]bool{}
 	for _, c := range []struct {
@@ -177,7 +176,7 @@ func TestCauses(t *testing.T) {
 		{"a source of a stock Kubernetes", input{Namespace: with(dying("kubernetes"), "", phase.Observation{Content: []error{
 			errors.New("unexpected items still remain in namespace: shop for gvr: /v1, Resource=pods")}})},
 			[]explain.Kind{explain.Returning}, "objects of pods exist again after their deletion", "kubectl get pods -n shop"},
-		{"a source that nobody names", input{Namespace: with(dying("kubernetes"), "", phase.Observation{Content: []error{errors.New("no route to host")}})},
+		{"a source without a name", input{Namespace: with(dying("kubernetes"), "", phase.Observation{Content: []error{errors.New("no route to host")}})},
 			[]explain.Kind{explain.SourceFailed}, "content cannot be deleted: no route to host", ""},
 		{"a source that may not be deleted", input{Namespace: dying("kubernetes"), History: failing(explain.SourceFailed, "widgets.example.com", "delete: widgets is forbidden")},
 			[]explain.Kind{explain.SourceFailed}, "forbidden", "kubectl auth can-i delete widgets.example.com -n shop"},
@@ -249,13 +248,13 @@ func TestCauses(t *testing.T) {
 			return ns
 		}()}, []explain.Kind{explain.OwnerUnknown}, "finalizer example.com/guard (in metadata.finalizers) is set", "{.metadata.finalizers}"},
 
-		{"nobody", input{Namespace: dying("kubernetes")}, []explain.Kind{explain.Unattended}, "no pass in the 1h since its deletion", "Start the controller"},
+		{"no controller", input{Namespace: dying("kubernetes")}, []explain.Kind{explain.Unattended}, "no pass in the 1h since its deletion", "Start the controller"},
 		{"just begun", input{Namespace: func() namespace.Namespace {
 			ns := dying("kubernetes")
 			ns.DeletionTimestamp = phase.At(ago(time.Second))
 			return ns
 		}()}, []explain.Kind{explain.Starting}, "just begun", "Wait"},
-		{"nobody any more", input{Namespace: with(dying("kubernetes"), "", broken), History: func() explain.Recorded {
+		{"an overdue pass", input{Namespace: with(dying("kubernetes"), "", broken), History: func() explain.Recorded {
 			h := failing(explain.SourceFailed, "widgets.example.com", "list: refused")
 			h.Next = explain.Next{At: ago(time.Hour)}
 			return h
@@ -265,7 +264,7 @@ func TestCauses(t *testing.T) {
 			h.Next = explain.Next{At: ago(time.Hour)}
 			return h
 		}()}, []explain.Kind{explain.SourceFailed, explain.OwnerAtWork}, "widgets.example.com fails", ""},
-		{"nobody has a worker for it", input{Namespace: dying("kubernetes"), History: explain.Recorded{UID: "u-1", Queued: ago(5 * time.Minute)}},
+		{"no free worker", input{Namespace: dying("kubernetes"), History: explain.Recorded{UID: "u-1", Queued: ago(5 * time.Minute)}},
 			[]explain.Kind{explain.Queued}, "it has waited 5m for a worker", "Workers"},
 		{"the first pass hangs", input{Namespace: dying("kubernetes"), History: explain.Recorded{UID: "u-1", Running: ago(50 * time.Second)}},
 			[]explain.Kind{explain.SourceSlow}, "the current pass has waited 50s for answers", ""},
@@ -333,7 +332,7 @@ func TestWaivedFailureIsTold(t *testing.T) {
 	require.Equal(t, "it failed in the last pass: list: refused", last.Detail)
 }
 
-// An end is foretold only while nothing else keeps the namespace.
+// An end is predicted only if nothing else blocks the deletion.
 func TestNoEndWhileStuck(t *testing.T) {
 	h := lef(explain.Objects{Resource: "pods", Remaining: 3000})
 	h.PerSecond = 100
@@ -345,7 +344,7 @@ func TestNoEndWhileStuck(t *testing.T) {
 	require.Zero(t, diagnose(in).Progress.PerSecond, "the rate of an hour ago")
 }
 
-// What is deleted again and again counts each time: it is no progress.
+// Content that reappears makes no progress.
 func TestNoProgressOfWhatComesBack(t *testing.T) {
 	h := lef(explain.Objects{Resource: "pods", Remaining: 12, Returning: true})
 	h.Removed, h.PerSecond = 4242, 57
@@ -425,7 +424,7 @@ func TestBadInput(t *testing.T) {
 	}
 }
 
-// No waiver is offered for a type of which objects are known to be left.
+// No waiver is offered for a type with known objects.
 func TestUndeclaredTypeWithObjects(t *testing.T) {
 	for count, template := range map[int]bool{0: true, 1: false} {
 		seen := undeclared

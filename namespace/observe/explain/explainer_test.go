@@ -88,7 +88,7 @@ func TestExplainerBesideAController(t *testing.T) {
 	})
 }
 
-// That nobody has announced itself is known, and not the same as not to know.
+// An empty list of parties differs from an unknown one.
 func TestExplainerWithoutParties(t *testing.T) {
 	host := new(controllertest.Host)
 	_, err := host.Create(t.Context(), namespace.Namespace{Meta: namespace.Meta{Name: "shop"}, Spec: namespace.Spec{Finalizers: finalizer.NewSet(origin)}})
@@ -137,7 +137,7 @@ func TestExplainerBadInput(t *testing.T) {
 	}
 }
 
-// Where the namespace cannot be read, what was recorded of it is told, and that.
+// If the namespace cannot be read, the diagnosis uses its record, and says so.
 func TestExplainerWithoutTheStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		down := errors.New("disk full")
@@ -171,7 +171,7 @@ func TestExplainerWithoutTheStore(t *testing.T) {
 	})
 }
 
-// A host that looks at no annotations is not said to keep what they protect.
+// On a host that ignores annotations, protections are a note and not a cause.
 func TestUnguarded(t *testing.T) {
 	key, value, err := declare.Protection{Name: "legal", Owner: "law", Reason: "contract"}.Annotation()
 	require.NoError(t, err)

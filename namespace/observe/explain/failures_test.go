@@ -17,7 +17,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/pass"
 )
 
-// Failures that a pass really ends with, by what caused them.
+// The failures of real passes, by their causes.
 func TestRecorderTellsFailuresApart(t *testing.T) {
 	broken := errors.New("broken")
 	fails := func(report deleter.Report, err error) deleter.Deleter { return answer{report, err} }
@@ -32,7 +32,7 @@ func TestRecorderTellsFailuresApart(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		deleter deleter.Deleter
-		op      controllertest.Op // that fails in what keeps namespaces
+		op      controllertest.Op // of the namespaces that fails
 		err     error
 		want    []explain.Failure // the last one first
 	}{

@@ -25,7 +25,7 @@ func forced() []audit.Record {
 	}
 }
 
-// complete is forced, of which every source told.
+// complete is forced with an answer of every source.
 func complete() []audit.Record {
 	records := forced()
 	records[0].Inventory.Failures = nil
@@ -45,8 +45,7 @@ func TestForcedTellsWhatWasLeft(t *testing.T) {
 	require.NotContains(t, c.Remedy.Text, "Sweep")
 }
 
-// Something is left until a sweep of the right inventory has left nothing of it, and that
-// inventory had everything.
+// A force is open until a sweep of its complete inventory leaves nothing.
 func TestForcedUntilNothingIsLeft(t *testing.T) {
 	const sweep, over, look = "force.Sweep with record r1", "There is nothing more to do for it.", "1 source did not answer then"
 	record := func(id string, action audit.Action, follows string, left int) audit.Record {
@@ -99,7 +98,7 @@ func TestForcedUntilNothingIsLeft(t *testing.T) {
 	}
 }
 
-// ofForce returns what is told of each force, in order.
+// ofForce returns the causes of kind Forced.
 func ofForce(d explain.Diagnosis) (list []explain.Cause) {
 	for _, c := range d.Causes {
 		if c.Kind == explain.Forced {
@@ -109,7 +108,7 @@ func ofForce(d explain.Diagnosis) (list []explain.Cause) {
 	return list
 }
 
-// A call that crashed between its write and its last record has forced all the same.
+// A call that crashed before its last record may have dropped the finalizers.
 func TestForcedWithoutAnEnd(t *testing.T) {
 	begun := complete()[0]
 	begun.By, begun.Reason, begun.Finalizers = "ann", "gone for good", []finalizer.Name{origin}
@@ -139,7 +138,7 @@ func TestForcedWithoutAnEnd(t *testing.T) {
 	require.Equal(t, []explain.Kind{explain.Gone}, kinds(diagnose(input{Name: "shop", Records: []audit.Record{begun, refused}, Now: now})))
 }
 
-// Each force that left something is told until that is swept, whatever came after it.
+// Each force that left objects is listed until they are swept.
 func TestEachForceIsTold(t *testing.T) {
 	second := []audit.Record{
 		{ID: "r4", Action: audit.Forcing, UID: "u-1", Inventory: &audit.Inventory{}},
@@ -176,7 +175,7 @@ func TestEachForceIsTold(t *testing.T) {
 	require.Len(t, ofForce(diagnose(input{Name: "shop", Records: many, Now: now})), 16)
 }
 
-// A record that was forgotten since it was listed is none to sweep by.
+// A record that was forgotten after it was listed cannot be swept.
 func TestForcedWhoseRecordIsForgotten(t *testing.T) {
 	listed := complete()
 	listed[0].Inventory, listed[0].Objects = nil, 2

@@ -37,13 +37,12 @@ func refused(resource namespace.ResourceType) (deleter.Report, error) {
 	return deleter.Report{Results: []deleter.Result{{Resource: resource, Err: err}}}, err
 }
 
-// explained is what a recorder and the conditions of ns come to now.
+// explained explains ns by a recorder and its conditions.
 func explained(r *explain.Recorder, ns namespace.Namespace, known []parties.Party) explain.Diagnosis {
 	return explain.Explain(explain.Input{Namespace: ns, History: r.History(ns.Name, ns.UID), Parties: known, Now: time.Now()})
 }
 
-// Whatever becomes of a controller that tells a recorder, what keeps the namespace now
-// comes first, not what kept it then.
+// After a controller stops or restarts, the current cause ranks first, not the recorded one.
 func TestThePastIsNotThePresent(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -54,7 +53,7 @@ func TestThePastIsNotThePresent(t *testing.T) {
 		{"restarted in the process with new hooks", "new", true, []explain.Kind{explain.Remaining}},
 		{"restarted with the same hooks", "same", true, []explain.Kind{explain.Remaining}},
 		{"a second one elsewhere", "elsewhere", true, []explain.Kind{explain.OwnerAtWork, explain.Remaining}},
-		{"a second one elsewhere that nobody announced", "elsewhere", false, []explain.Kind{explain.Remaining}},
+		{"a second one elsewhere, not announced", "elsewhere", false, []explain.Kind{explain.Remaining}},
 		{"stopped for ever", "", false, []explain.Kind{explain.Unattended, explain.SourceFailed}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -119,7 +118,7 @@ func create(t *testing.T, host *controllertest.Host) {
 	require.NoError(t, err)
 }
 
-// A controller that is stopped in the middle of a pass never says when the next one is.
+// A controller that stops during a pass never reports the next one.
 func TestStoppedInMidPass(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		host, recorder := new(controllertest.Host), explain.NewRecorder()
@@ -139,7 +138,7 @@ func TestStoppedInMidPass(t *testing.T) {
 	})
 }
 
-// What a process recorded before another took the party over gives way to conditions.
+// After another process takes over, conditions take precedence over the record.
 func TestConditionsOfAnotherProcessCount(t *testing.T) {
 	for _, left := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -174,7 +173,7 @@ func has(d explain.Diagnosis, kind explain.Kind) bool {
 	return false
 }
 
-// A namespace that has left for another shard is not in this one's queue.
+// A namespace that has moved to another replica is not in this queue.
 func TestLeftForAnotherShard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := explain.NewRecorder()
@@ -201,7 +200,7 @@ func TestLeftForAnotherShard(t *testing.T) {
 	})
 }
 
-// However often a controller is made anew, it is one.
+// A restarted controller counts once.
 func TestRestartsAreNotCountedTwice(t *testing.T) {
 	for _, party := range []finalizer.Name{finalizer.Kubernetes, ""} {
 		synctest.Test(t, func(t *testing.T) {
@@ -221,7 +220,7 @@ func TestRestartsAreNotCountedTwice(t *testing.T) {
 	}
 }
 
-// What a party has let go of is nothing to it any more.
+// A party that has finished contributes nothing.
 func TestDroppedFinalizer(t *testing.T) {
 	for _, outcome := range []pass.Outcome{pass.NotHeld, pass.Finalized} {
 		synctest.Test(t, func(t *testing.T) {
@@ -241,7 +240,7 @@ func TestDroppedFinalizer(t *testing.T) {
 	}
 }
 
-// One party is silent, the other is not.
+// One party is overdue, the other is not.
 func TestOnePartyIsOverdue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := explain.NewRecorder()
@@ -260,7 +259,7 @@ func TestOnePartyIsOverdue(t *testing.T) {
 	})
 }
 
-// An overdue pass is told even if its owner is alive.
+// An overdue pass is reported even if the owner is alive.
 func TestOverdueBesideAnOwnerAlive(t *testing.T) {
 	h := looked(explain.Recorded{Objects: []explain.Objects{{Resource: "pods", Remaining: 1000}}, PerSecond: 10, Next: explain.Next{At: ago(24 * time.Hour)}}, "waiting")
 	h.Passes[0].Start = ago(24 * time.Hour)
@@ -273,7 +272,7 @@ func TestOverdueBesideAnOwnerAlive(t *testing.T) {
 	require.Equal(t, explain.Unattended, diagnose(in).Causes[0].Kind, "the owner of another finalizer is no help")
 }
 
-// Counts that are older than the last pass say so.
+// Counts older than the last pass have their time.
 func TestOldCountsAreMarked(t *testing.T) {
 	h := lef(explain.Objects{Resource: "pods", Remaining: 5, Counted: ago(time.Hour)}, explain.Objects{Resource: "widgets", Remaining: 2, Counted: ago(5 * time.Second)})
 	d := diagnose(input{Namespace: dying(finalizer.Kubernetes), History: h, Now: now})
@@ -283,7 +282,7 @@ func TestOldCountsAreMarked(t *testing.T) {
 	require.Contains(t, d.Summary, "5 of pods, as of 11:00:00 UTC, 2 of widgets")
 }
 
-// A finalizer of the object itself is not let go of by the pass of its namesake.
+// Passes of a party do not concern the same finalizer in metadata.finalizers.
 func TestFinalizerInBothLists(t *testing.T) {
 	for _, f := range []finalizer.Name{"example.com/agent", finalizer.Kubernetes} {
 		ns := dying()
@@ -296,7 +295,7 @@ func TestFinalizerInBothLists(t *testing.T) {
 	}
 }
 
-// What fails in one party does not hide what fails in the other.
+// The failures of one party do not hide those of another.
 func TestPartiesFailInOneWay(t *testing.T) {
 	ns := with(dying(finalizer.Kubernetes, origin), string(origin), phase.Observation{Content: []error{errors.New("secrets: list: connection refused")}})
 	h := failing(explain.SourceFailed, "widgets.example.com", "list: connection refused")
@@ -306,7 +305,7 @@ func TestPartiesFailInOneWay(t *testing.T) {
 	require.Equal(t, "secrets", d.Causes[1].Source)
 }
 
-// An end is told where it can be, and of what moves.
+// No end is predicted for objects whose source fails.
 func TestEndOfWhatMoves(t *testing.T) {
 	h := failing(explain.SourceFailed, "widgets.example.com", "refused")
 	h.Objects = []explain.Objects{{Resource: "pods", Remaining: 1000}, {Resource: "widgets.example.com", Remaining: 5000}}
@@ -317,7 +316,7 @@ func TestEndOfWhatMoves(t *testing.T) {
 	require.Zero(t, d.Progress.End)
 }
 
-// An error that panics, and a type that is withdrawn, cost nothing of what is known.
+// An error that panics and a withdrawn type do not lose recorded facts.
 func TestRecorderSurvives(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := explain.NewRecorder()
@@ -335,7 +334,7 @@ type bomb struct{}
 
 func (bomb) Error() string { panic("an error of the host") }
 
-// Names are bounded for a namespace as a whole.
+// The names of a party are bounded as a whole.
 func TestRecorderBoundsNames(t *testing.T) {
 	r := explain.NewRecorder()
 	told := 0
@@ -359,7 +358,7 @@ func TestRecorderBoundsNames(t *testing.T) {
 	require.Equal(t, 2*256, told)
 }
 
-// Names that were recorded are told as old ones where the conditions say the same.
+// Recorded names are used, with their age, if the conditions report the same count.
 func TestOldNamesBesideConditions(t *testing.T) {
 	by := func(f string) explain.HeldBy {
 		return explain.HeldBy{Holder: phase.Holder{Finalizer: f, Objects: 2, Sample: []string{"a", "b"}}}

@@ -15,7 +15,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/phase"
 )
 
-// No text of a condition, and no name, becomes an option of a command that is pasted.
+// No text of a condition, and no name, becomes an option of a command.
 func TestNoOptionFromOutside(t *testing.T) {
 	known := map[string]bool{"-n": true, "-o": true, "--namespaced": true, "--show-managed-fields": true}
 	check := func(t *testing.T, d explain.Diagnosis) {
@@ -48,8 +48,8 @@ func TestNoOptionFromOutside(t *testing.T) {
 	}
 }
 
-// What is to be filled in cannot be run as it is: a shell looks for the input of a
-// redirection, and Go does not compile it.
+// Templates cannot be run before they are filled in: a shell parses a redirection, and Go does
+// not compile them.
 func TestRemediesToBeFilledIn(t *testing.T) {
 	d := diagnose(input{Namespace: with(dying("kubernetes"), "", broken), Now: now})
 	require.Equal(t, `kubectl annotate namespace shop waiver.nslifecycle.io/<NAME>='{"source":"widgets.example.com","by":"<WHO>","reason":"<WHY>","until":"<YYYY-MM-DDThh:mm:ssZ>"}'`,

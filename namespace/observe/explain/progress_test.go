@@ -16,7 +16,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/phase"
 )
 
-// Text, JSON and page agree on how much remains, and claim no end that no pass has seen.
+// Text, JSON and page agree on the remaining number, and claim no unobserved completion.
 func TestProgressIsTheSameEverywhere(t *testing.T) {
 	removed := func(n int, h explain.Recorded) explain.Recorded {
 		h.Removed = n
@@ -83,7 +83,7 @@ func TestProgressIsTheSameEverywhere(t *testing.T) {
 	}
 }
 
-// Where nothing is wrong, no command deletes anything.
+// For healthy namespaces, no command deletes anything.
 func TestHealthyNamespaceIsOfferedNoDeletion(t *testing.T) {
 	for name, in := range map[string]input{
 		"active":       {Namespace: living()},
@@ -98,7 +98,7 @@ func TestHealthyNamespaceIsOfferedNoDeletion(t *testing.T) {
 	}
 }
 
-// A name that is not known differs from one whose namespace was removed.
+// An unknown name differs from a removed namespace.
 func TestNeverExistedIsNotRemoved(t *testing.T) {
 	unknown := diagnose(input{Name: "shop", Now: now})
 	require.Equal(t, []explain.Kind{explain.NotFound}, kinds(unknown))

@@ -23,7 +23,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/phase"
 )
 
-// nasty are strings that a terminal, a shell or a browser might obey.
+// nasty lists strings that a terminal, a shell or a browser might interpret.
 var nasty = []string{
 	"", " ", "\n", "a\r\nWHY\n", "\x1b[31mred\x1b[0m", "\x1b]0;title\a", "\u202emoc.live\u202c", "\u200b", "\ufeff", "\u2028", "\x00", "\xff\xfe", "\x7f", "\u009b31m",
 	"'; rm -rf / #", "$(reboot)", "`reboot`", "--all", "-n", "a b", "<script>alert(1)</script>", "\" onload=\"x", "</pre>", "&amp;", "{{.}}", "%s%d%!", "日本語", "é",
@@ -173,7 +173,7 @@ func (r random) input() input {
 	return in
 }
 
-// TestAnyInput holds what must be true of every diagnosis, whatever it is made of.
+// TestAnyInput checks the invariants of diagnoses of random inputs.
 func TestAnyInput(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -188,7 +188,7 @@ func TestAnyInput(t *testing.T) {
 	}
 }
 
-// sound holds what must be true of every diagnosis.
+// sound checks the invariants of a diagnosis.
 func sound(t *testing.T, d explain.Diagnosis) {
 	t.Helper()
 	require.NotEmpty(t, d.Causes)
@@ -241,13 +241,12 @@ func safe(d explain.Diagnosis) explain.Diagnosis {
 	return d
 }
 
-// unsafe reports whether a terminal might obey r, or it makes text read other than it is.
+// unsafe reports whether a terminal might obey r, or whether it changes how text reads.
 func unsafe(r rune) bool {
 	return r == utf8.RuneError || unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || unicode.Is(unicode.Zl, r) || unicode.Is(unicode.Zp, r) || unicode.IsSpace(r) && r != ' '
 }
 
-// FuzzConditions explains a terminating namespace by nothing but one condition that
-// anybody may have written.
+// FuzzConditions explains a terminating namespace with one arbitrary condition.
 func FuzzConditions(f *testing.F) {
 	for _, message := range nasty {
 		f.Add("NamespaceContentRemaining", "True", message)
@@ -279,7 +278,7 @@ func TestHostileNames(t *testing.T) {
 	require.Contains(t, diagnose(input{Namespace: ns, Now: now}).Text(), `namespace a\u202eb\x1b[31m\n\xffc: Terminating`)
 }
 
-// Lines keep to 80 columns, but for commands and words that are longer.
+// Lines have at most 80 columns, except for commands and long words.
 func TestTextIsNotWide(t *testing.T) {
 	h := failing(explain.SourceFailed, "widgets.example.com", strings.Repeat("connection refused and more words ", 9))
 	h.Objects = []explain.Objects{podsHeld, {Resource: "a", Remaining: 12345, Sample: []string{strings.Repeat("b", 60), strings.Repeat("c", 60)}}}

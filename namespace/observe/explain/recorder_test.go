@@ -25,7 +25,7 @@ var (
 	shop    = namespace.Ref{Name: "shop", UID: "u-1"}
 )
 
-// passed tells hooks of a pass that took a second.
+// passed reports a pass that took a second.
 func passed(h controller.Hooks, ref namespace.Ref, outcome pass.Outcome, err error, report deleter.Report) {
 	h.PassStarted(context.Background(), ref)
 	time.Sleep(time.Second)
@@ -151,7 +151,7 @@ func TestRecorderForgets(t *testing.T) {
 	})
 }
 
-// A controller that stops never tells what becomes of its namespaces.
+// A controller that stops never reports the removal of its namespaces.
 func TestRecorderIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := explain.NewBoundedRecorder(10, 3, 0)
@@ -213,7 +213,7 @@ func TestRecorderTellsPartiesApart(t *testing.T) {
 	})
 }
 
-// A source that has answered in between fails since then only.
+// The failure of a source that answered in between begins after that answer.
 func TestRecorderTellsStreaks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := explain.NewRecorder()
@@ -239,7 +239,7 @@ func TestRecorderTellsStreaks(t *testing.T) {
 	})
 }
 
-// Without a uid the latest of a name is told, the same one every time.
+// Without a uid, History selects the latest incarnation, always the same one.
 func TestHistoryOfTheLatest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := explain.NewRecorder()
@@ -256,7 +256,7 @@ func TestHistoryOfTheLatest(t *testing.T) {
 	})
 }
 
-// The rate is that of the last minutes, and none when nothing goes any more.
+// The rate covers the last minutes, and is zero if the latest passes removed nothing.
 func TestRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := explain.NewBoundedRecorder(0, 1000, 0)
@@ -279,7 +279,7 @@ func TestRate(t *testing.T) {
 	})
 }
 
-// What a history holds is a copy.
+// A history is a copy.
 func TestHistoryIsACopy(t *testing.T) {
 	r := explain.NewRecorder()
 	h := r.Hooks("")

@@ -15,7 +15,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/phase"
 )
 
-// A waiver is told as one that counts only if it does, or nothing speaks against it.
+// A waiver is described as effective unless the last pass or the conditions contradict it.
 func TestWaiversThatDoNotCount(t *testing.T) {
 	const (
 		ignored = "failures of widgets.example.com are ignored until 13:00:00 UTC (waiver w by ann: uninstalled)"
