@@ -91,7 +91,7 @@ func TestTxnCheck(t *testing.T) {
 			}
 			require.ErrorIs(t, err, test.want)
 			require.ErrorContains(t, err, test.text)
-			require.Less(t, len(err.Error()), 200, "a fault does not repeat what is too long")
+			require.Less(t, len(err.Error()), 200, "an error does not repeat a long key")
 		})
 	}
 }
@@ -169,7 +169,7 @@ func TestLimitsOf(t *testing.T) {
 }
 
 func ExampleTxn() {
-	// Delete an object only as long as nobody has changed it, and leave a trace.
+	// Delete an object only if it has not changed, and leave a trace.
 	txn := store.Txn{
 		If: []store.Condition{store.At("configmaps/development/settings", 7)},
 		Do: []store.Operation{

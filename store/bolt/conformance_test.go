@@ -35,7 +35,7 @@ func backend(tb testing.TB) storetest.Backend {
 		Compacts: true,
 		Counts:   true,
 		Slow:     true, // every commit is synced
-		History:  1024, // Retain, and what may gather beyond it
+		History:  1024, // Retain and the changes that gather beyond it
 		// One process holds the file, so there is no second handle (see TestOpenInUse).
 		// A crash is more than Close: see TestKill.
 		Reopen: func(context.Context) (store.Store, error) { return again(options) },

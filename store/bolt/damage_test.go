@@ -118,7 +118,7 @@ func written(t *testing.T, path string) (content []byte, keys []string, start, p
 
 // Whatever happens to a closed file, no answer is one that was never right, and
 // nothing panics. Damage that hides records from an ordinary opening is found by one
-// with Options.Check; what that accepts, answers everything as before.
+// with Options.Check. A file that this accepts returns the same results as before.
 func TestDamage(t *testing.T) {
 	const trials = 60
 	t.Parallel()

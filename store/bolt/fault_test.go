@@ -48,7 +48,7 @@ func failAfterCommit(s *Store) {
 	}
 }
 
-// follow collects what a watch from now yields until cancel is called.
+// follow collects the changes of a watch from now until cancel is called.
 func follow(t *testing.T, s store.Store) (end func() ([]store.Change, error)) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	started, done := make(chan struct{}), make(chan struct{})
@@ -115,7 +115,7 @@ func TestFailedWrite(t *testing.T) {
 	require.Equal(t, before.Position.Revision+1, put(t, s, "a", "last"))
 	changes, err := end()
 	require.ErrorIs(t, err, errEnough)
-	require.Len(t, changes, 1, "watches have seen what is in the file, and nothing else")
+	require.Len(t, changes, 1, "watches see exactly the content of the file")
 	checkFile(t, s)
 }
 
@@ -179,7 +179,7 @@ func TestFailedBatch(t *testing.T) {
 }
 
 // When the file cannot be used again after a failed commit, the store refuses
-// everything, with the cause, and what was acknowledged is there at the next Open.
+// everything, with the cause, and the next Open finds all acknowledged commits.
 func TestFailedReopen(t *testing.T) {
 	for name, c := range map[string]struct {
 		fail   func(*Store, *files)

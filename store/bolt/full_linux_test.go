@@ -54,7 +54,7 @@ func fillFile(t *testing.T) {
 		}
 	}
 	require.Greater(t, written, 10)
-	require.Len(t, listAt(t, s, store.Position{}).Entries, written, "what was acknowledged, and no more")
+	require.Len(t, listAt(t, s, store.Position{}).Entries, written, "the acknowledged commits, and no more")
 	commit(t, s, store.Delete("none")) // a checked read needs no room
 
 	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &room))
@@ -92,7 +92,7 @@ func TestFullDisk(t *testing.T) {
 			break
 		}
 	}
-	require.Len(t, listAt(t, s, store.Position{}).Entries, written, "what was acknowledged, and no more")
+	require.Len(t, listAt(t, s, store.Position{}).Entries, written, "the acknowledged commits, and no more")
 	require.NoError(t, os.Remove(ballast))
 	put(t, s, "more", "v")
 	checkFile(t, s)

@@ -64,7 +64,7 @@ func changesUntil(tb testing.TB, s store.Store, prefix string, after store.Posit
 	return changes, upTo
 }
 
-// watchError returns what a watch ends with, which must come before a change.
+// watchError returns the error of a watch, which must come before a change.
 func watchError(tb testing.TB, s store.Store, after store.Position) error {
 	tb.Helper()
 	ctx, cancel := context.WithTimeoutCause(tb.Context(), time.Minute, errors.New("the watch did not end"))

@@ -167,7 +167,7 @@ func (c *impatient) Err() error {
 	return nil
 }
 
-// A long listing heeds its context on the way, also where it passes entries over.
+// A long listing checks its context on the way, even where it skips entries.
 func TestLongListingEnds(t *testing.T) {
 	s := openNew(t, nil)
 	put(t, s, "first", "")

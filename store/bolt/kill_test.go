@@ -105,7 +105,7 @@ func killWriter(s store.Store, seed uint64, writer int, out io.Writer) error {
 	}
 }
 
-// killRecord is what the parent knows of one writer.
+// killRecord is the parent's knowledge of one writer.
 type killRecord struct {
 	step  int               // that the state below is after
 	acked int               // the newest step that was acknowledged
@@ -129,7 +129,7 @@ func TestKill(t *testing.T) {
 	for w := range writers {
 		writers[w].state = map[string]string{}
 	}
-	var newest store.Revision // that anybody has seen
+	var newest store.Revision // that a reader has seen
 	total := 0
 	for round := range rounds {
 		total += killOnce(t, rng, path, seed, writers, newest)
@@ -148,7 +148,7 @@ func TestKill(t *testing.T) {
 	require.Positive(t, total)
 }
 
-// killOnce runs a child, kills it and notes what it acknowledged.
+// killOnce runs a child, kills it and records the commits that it acknowledged.
 func killOnce(t *testing.T, rng *rand.Rand, path string, seed uint64, writers []killRecord, newest store.Revision) (acks int) {
 	t.Helper()
 	var complaint bytes.Buffer
@@ -263,7 +263,7 @@ func requireLogGivesState(t *testing.T, s *Store, now store.Page) {
 		for _, e := range c.Events {
 			old, ok := state[e.Key]
 			if prev := e.Prev; ok != (prev != nil) || ok && (prev.Revision != old.Revision || !bytes.Equal(prev.Value, old.Value)) {
-				require.Empty(t, cmp.Diff(pointer(old, ok), prev), "what was before %q at revision %d", e.Key, c.Position.Revision)
+				require.Empty(t, cmp.Diff(pointer(old, ok), prev), "the entry before %q at revision %d", e.Key, c.Position.Revision)
 			}
 			if e.Deleted {
 				delete(state, e.Key)

@@ -63,7 +63,7 @@ func pointer(e store.Entry, ok bool) *store.Entry {
 	return &e
 }
 
-// page is what List must answer.
+// page is the expected answer of List.
 func (m *model) page(q store.Query) []store.Entry {
 	state := m.states[q.At.Revision]
 	var entries []store.Entry
@@ -241,7 +241,7 @@ func TestRetention(t *testing.T) {
 	changes, _ = changesUntil(t, s, "", at)
 	require.Len(t, changes, 1)
 	require.Len(t, changes[0].Events, len(large))
-	put(t, s, "a", "") // now it may go, but only with what would be too few without it
+	put(t, s, "a", "") // now it may be dropped, but only with the next change
 	within(retain, int64(len(large))+1)
 	checkFile(t, s)
 }

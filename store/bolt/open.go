@@ -48,10 +48,14 @@ func Open(path string, opts *Options) (*Store, error) {
 }
 
 func open(path string, opts *Options) (*Store, error) {
-	o, err := opts.withDefaults()
-	if err != nil {
+	var o Options
+	if opts != nil {
+		o = *opts
+	}
+	if err := o.check(); err != nil {
 		return nil, err
 	}
+	o = o.withDefaults()
 	if path == "" {
 		return nil, fmt.Errorf("%w: the path is empty", store.ErrInvalid)
 	}

@@ -1,6 +1,7 @@
 package bolt
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -56,34 +57,23 @@ type Options struct {
 	openFile func(name string, flag int, mode os.FileMode) (*os.File, error)
 }
 
-const (
-	defaultRetain = 100_000
-	defaultMode   = 0o600
-)
+func (o Options) withDefaults() Options {
+	o.Retain = cmp.Or(o.Retain, 100_000)
+	o.Mode = cmp.Or(o.Mode, 0o600)
+	if o.openFile == nil {
+		o.openFile = os.OpenFile
+	}
+	return o
+}
 
-// withDefaults returns a copy of o with its zero fields filled.
-func (o *Options) withDefaults() (Options, error) {
-	var filled Options
-	if o != nil {
-		filled = *o
+func (o Options) check() error {
+	switch {
+	case o.Wait < 0:
+		return fmt.Errorf("%w: Options.Wait is %v, it must not be negative", store.ErrInvalid, o.Wait)
+	case o.Retain < 0:
+		return fmt.Errorf("%w: Options.Retain is %d, it must not be negative", store.ErrInvalid, o.Retain)
+	case o.Mode&^os.ModePerm != 0:
+		return fmt.Errorf("%w: Options.Mode is %v, only permissions are allowed", store.ErrInvalid, o.Mode)
 	}
-	if filled.Wait < 0 {
-		return filled, fmt.Errorf("%w: Options.Wait is %v, it must not be negative", store.ErrInvalid, filled.Wait)
-	}
-	if filled.Retain < 0 {
-		return filled, fmt.Errorf("%w: Options.Retain is %d, it must not be negative", store.ErrInvalid, filled.Retain)
-	}
-	if filled.Mode&^os.ModePerm != 0 {
-		return filled, fmt.Errorf("%w: Options.Mode is %v, only permissions are allowed", store.ErrInvalid, filled.Mode)
-	}
-	if filled.Retain == 0 {
-		filled.Retain = defaultRetain
-	}
-	if filled.Mode == 0 {
-		filled.Mode = defaultMode
-	}
-	if filled.openFile == nil {
-		filled.openFile = os.OpenFile
-	}
-	return filled, nil
+	return nil
 }

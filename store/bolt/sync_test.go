@@ -16,7 +16,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
-// seen is what a read of "a" found.
+// seen is the result of a read of "a".
 type seen struct {
 	how, value string
 	err        error
@@ -58,10 +58,10 @@ func readers(t *testing.T, s *Store, after store.Position) (reads, watched <-cha
 // then. Otherwise a crash of the machine could take back what somebody has seen, and
 // give its revision to another commit.
 func TestReadsWaitForTheSync(t *testing.T) {
-	const metas = 2 // the pages that tell the engine where everything is
+	const metas = 2 // the meta pages of the engine
 	for name, c := range map[string]struct {
 		fails error
-		lost  bool // what was written is not in the file after all
+		lost  bool // the commit is not in the file after all
 		read  string
 		watch string
 	}{
@@ -102,14 +102,14 @@ func TestReadsWaitForTheSync(t *testing.T) {
 				<-written
 				reads, watched := readers(t, s, before)
 				synctest.Wait()
-				require.Empty(t, reads, "nobody reads what is not synced")
+				require.Empty(t, reads, "no read returns an unsynced commit")
 
 				ctx, cancel := context.WithCancelCause(t.Context())
 				left := make(chan error, 1)
 				go func() { _, err := s.Get(ctx, "a"); left <- err }()
 				synctest.Wait()
 				cancel(errEnough)
-				require.ErrorIs(t, <-left, errEnough, "a read heeds its context")
+				require.ErrorIs(t, <-left, errEnough, "a read ends with its context")
 
 				goOn()
 				if err := <-committed; c.fails != nil {
@@ -132,7 +132,7 @@ func TestReadsWaitForTheSync(t *testing.T) {
 	}
 }
 
-// Reads do not see a commit before the hub has it: a watch from what was just read
+// Reads do not see a commit before the hub has it: a watch from a revision that was just read
 // would be refused as ahead of the store, and its first bookmark would be behind.
 func TestReadsAreNotAheadOfWatches(t *testing.T) {
 	s := openNew(t, nil)
@@ -150,7 +150,7 @@ func TestReadsAreNotAheadOfWatches(t *testing.T) {
 	for {
 		var read store.Revision
 		require.NoError(t, s.view(t.Context(), viewHead(func(h head) { read = h.revision })))
-		require.LessOrEqual(t, read, s.hub.Position().Revision, "what was read, against what was published")
+		require.LessOrEqual(t, read, s.hub.Position().Revision, "the revision read, against the published one")
 		select {
 		case <-done:
 			return

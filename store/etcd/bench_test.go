@@ -48,15 +48,15 @@ func share(b *testing.B, clients, from, to int, f func(i int) error) time.Durati
 	return time.Since(begin)
 }
 
-// inTurns runs two ways in turns, so that both see the same machine, and reports
+// alternate runs two ways alternately, so that both see the same machine, and reports
 // the rates of both and the one over the other.
-func inTurns(b *testing.B, clients int, ratio string, ours, theirs func(i int) error) {
-	const turns = 10
+func alternate(b *testing.B, clients int, ratio string, ours, theirs func(i int) error) {
+	const rounds = 10
 	var our, their time.Duration
 	b.ResetTimer()
-	for turn := range turns {
-		from, to := b.N*turn/turns, b.N*(turn+1)/turns
-		if turn%2 == 0 {
+	for round := range rounds {
+		from, to := b.N*round/rounds, b.N*(round+1)/rounds
+		if round%2 == 0 {
 			their += share(b, clients, from, to, theirs)
 			our += share(b, clients, from, to, ours)
 		} else {
@@ -82,7 +82,7 @@ func both(b *testing.B, f func(b *testing.B, clients int)) {
 func BenchmarkCreate(b *testing.B) {
 	both(b, func(b *testing.B, clients int) {
 		s, value := newBench(b), make([]byte, benchValue)
-		inTurns(b, clients, "of-raw", func(i int) error {
+		alternate(b, clients, "of-raw", func(i int) error {
 			_, err := s.Commit(b.Context(), createTxn(i, value))
 			return err
 		}, func(i int) error {
@@ -116,7 +116,7 @@ func BenchmarkUpdate(b *testing.B) {
 			require.NoError(b, err)
 			theirs[i] = store.Revision(answer.Header.Revision)
 		}
-		inTurns(b, clients, "of-raw", func(i int) error {
+		alternate(b, clients, "of-raw", func(i int) error {
 			key := benchKey(i % keys)
 			r, err := s.Commit(b.Context(), store.Txn{
 				If: []store.Condition{store.At(key, mine[i%keys])}, Do: []store.Operation{store.Put(key, value)},
@@ -141,7 +141,7 @@ func BenchmarkGated(b *testing.B) {
 	both(b, func(b *testing.B, clients int) {
 		s, value := newBench(b), make([]byte, benchValue)
 		put(b, s, "gate", "uid")
-		inTurns(b, clients, "of-ungated", func(i int) error {
+		alternate(b, clients, "of-ungated", func(i int) error {
 			txn := createTxn(2*i, value)
 			txn.If = append([]store.Condition{store.Exists("gate")}, txn.If...)
 			_, err := s.Commit(b.Context(), txn)
@@ -158,7 +158,7 @@ func BenchmarkGet(b *testing.B) {
 		s := newBench(b)
 		const entries = 1000
 		fill(b, s, "k/", entries, benchValue)
-		inTurns(b, clients, "of-raw", func(i int) error {
+		alternate(b, clients, "of-raw", func(i int) error {
 			_, err := s.Get(b.Context(), fmt.Sprintf("k/%08d", i%entries))
 			return err
 		}, func(i int) error {
@@ -173,7 +173,7 @@ func BenchmarkList(b *testing.B) {
 	const entries, page = 5000, 500
 	fill(b, s, "k/", entries, benchValue)
 	after := func(i int) string { return fmt.Sprintf("k/%08d", i%(entries-page-1)) }
-	inTurns(b, 1, "of-raw", func(i int) error {
+	alternate(b, 1, "of-raw", func(i int) error {
 		_, err := s.List(b.Context(), store.Query{Prefix: "k/", After: after(i), Limit: page})
 		return err
 	}, func(i int) error {
@@ -216,7 +216,7 @@ func BenchmarkCommitToEvent(b *testing.B) {
 	commit := func(key string) (store.Revision, error) {
 		return s.Commit(b.Context(), store.Txn{Do: []store.Operation{store.Put(key, value)}})
 	}
-	inTurns(b, 1, "of-commit", func(i int) error {
+	alternate(b, 1, "of-commit", func(i int) error {
 		r, err := commit(fmt.Sprintf("k/%d", i%1000))
 		if got := <-events; err == nil && got != r {
 			err = fmt.Errorf("revision %d came, not %d", got, r)

@@ -40,7 +40,7 @@ func TestCompactorElection(t *testing.T) {
 	third := put(t, s, "k", "3")
 	round(two) // lost again
 	require.True(t, gone(t, s, first), "everything before the first round of the winner")
-	require.False(t, gone(t, s, second), "not what was committed since")
+	require.False(t, gone(t, s, second), "later commits stay")
 
 	// The winner pauses: the other takes over, and keeps a round of its own.
 	round(two)
@@ -49,7 +49,7 @@ func TestCompactorElection(t *testing.T) {
 	fourth := put(t, s, "k", "4")
 	round(two)
 	require.False(t, gone(t, s, fourth))
-	// It comes back with what it knew long ago, and does no harm.
+	// It returns with old knowledge and does no harm.
 	before := one.last
 	round(one)
 	require.Greater(t, one.last, before)

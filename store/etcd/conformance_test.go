@@ -11,7 +11,7 @@ import (
 )
 
 // backendOn makes backends on one server, each at a prefix of its own. Revisions are
-// the cluster's, and cases count them: nobody else may write to the server.
+// the cluster's, and cases count them: no other test may write to the server.
 func backendOn(server *etcdtest.Server) storetest.Open {
 	return func(tb testing.TB) storetest.Backend {
 		prefix := newPrefix()

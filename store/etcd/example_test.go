@@ -32,7 +32,7 @@ func ExampleNew() {
 	s, err := etcd.New(ctx, client, "/services/blue", &etcd.Options{Compact: 10 * time.Minute})
 	switch {
 	case errors.Is(err, etcd.ErrForeign):
-		fmt.Println("somebody else uses the prefix:", err)
+		fmt.Println("another program uses the prefix:", err)
 		return
 	case err != nil:
 		fmt.Println(err)

@@ -18,7 +18,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/store/etcd/internal/etcdtest"
 )
 
-// suite is what the tests of this package share: a directory, the binary, and one
+// suite is shared by the tests of this package: a directory, the binary, and one
 // server. It is made when it is first asked for, and removed by TestMain.
 type suite struct {
 	dir    string
@@ -83,7 +83,7 @@ var prefixes atomic.Int64
 // newPrefix returns one that no other test uses.
 func newPrefix() string { return fmt.Sprintf("/test/%d", prefixes.Add(1)) }
 
-// quick are options for tests that wait for what takes seconds in earnest.
+// quick returns options with short time limits.
 func quick() *Options {
 	p := defaultPace
 	p.open, p.attempt, p.others = 2*time.Second, 2*time.Second, 100*time.Millisecond

@@ -21,7 +21,7 @@ import (
 // patience is how long a call of the load waits.
 const patience = 3 * time.Second
 
-// load is what goes on while a fault happens: writers of new keys, watches of them,
+// load runs while a fault happens: writers of new keys, watches of them,
 // and clients whose answers are recorded.
 type load struct {
 	t       *testing.T
@@ -44,7 +44,7 @@ type load struct {
 const (
 	writers = 3
 	clients = 4
-	// actions bounds what a client does: deciding a history is exponential in what is concurrent.
+	// actions bounds the calls of a client: the check is exponential in the number of concurrent calls.
 	actions = 45
 )
 
@@ -75,7 +75,7 @@ func newLoad(t *testing.T, urls []string) *load {
 }
 
 // run lets everything go while fault happens, until it has returned and some more
-// commits were acknowledged. Then it checks what was said and seen.
+// commits were acknowledged. Then it checks the results and the watches.
 func (l *load) run(fault func()) {
 	t := l.t
 	begin := now(t, l.stores[0])
@@ -192,7 +192,7 @@ func (l *load) watch(ctx context.Context, s *Store, after store.Position) (all [
 }
 
 // checkWritten demands that everything acknowledged is there, nothing refused is,
-// and nothing that nobody wrote.
+// and nothing else.
 func (l *load) checkWritten(end store.Page) {
 	there := map[string]store.Revision{}
 	for _, e := range end.Entries {
@@ -269,7 +269,7 @@ func (c *client) act(ctx context.Context) {
 	}
 }
 
-// commit writes under what the client has seen last; sometimes two keys, sometimes a
+// commit writes under the condition that the client's last read still holds; sometimes two keys, sometimes a
 // deletion.
 func (c *client) commit(ctx context.Context, key string) {
 	c.writes++

@@ -69,30 +69,30 @@ func TestOpenBadArguments(t *testing.T) {
 	require.Empty(t, keysUnder(t, client, prefix))
 }
 
-// Addresses where nobody answers, or something else does, are said with the reason.
+// Errors name addresses where no server, or another program, answers, with the reason.
 func TestOpenWrongEndpoints(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	nobody := "http://" + l.Addr().String()
+	silent := "http://" + l.Addr().String()
 	require.NoError(t, l.Close())
 	o := quick()
 	o.pace.open = 300 * time.Millisecond
-	_, err = Open(t.Context(), []string{nobody}, newPrefix(), o)
+	_, err = Open(t.Context(), []string{silent}, newPrefix(), o)
 	require.ErrorIs(t, err, store.ErrUnavailable)
 	require.ErrorContains(t, err, "refused")
-	require.ErrorContains(t, err, nobody)
+	require.ErrorContains(t, err, silent)
 
 	// The caller's own deadline.
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	_, err = Open(ctx, []string{nobody}, newPrefix(), nil)
+	_, err = Open(ctx, []string{silent}, newPrefix(), nil)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 
 	// One of several is enough.
-	openAt(t, newPrefix(), o, nobody, theServer(t).URL)
+	openAt(t, newPrefix(), o, silent, theServer(t).URL)
 }
 
-// statusServer is a server that only tells its version.
+// statusServer is a server that only reports its version.
 type statusServer struct {
 	pb.UnimplementedMaintenanceServer
 	version string
@@ -182,7 +182,7 @@ func TestOpenForeign(t *testing.T) {
 			require.Equal(t, before.Header.Revision, after.Header.Revision, "nothing was written anywhere")
 		})
 	}
-	// A neighbour whose name goes on is nobody's business.
+	// A neighbour with a longer name does not matter.
 	prefix := newPrefix()
 	for _, key := range []string{prefix + "0", prefix + "-b:c", prefix + ".d/e"} {
 		_, err := client.Put(t.Context(), key, "x")

@@ -1,6 +1,7 @@
 package etcd
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -67,11 +68,7 @@ type pace struct {
 	retry    backoff.Exponential // between attempts
 }
 
-const (
-	defaultOperations   = 128
-	defaultRequestBytes = 3 << 19
-	leastRequestBytes   = 64 << 10
-)
+const leastRequestBytes = 64 << 10
 
 var defaultPace = pace{
 	open:     5 * time.Second,
@@ -85,30 +82,23 @@ var defaultPace = pace{
 	retry:    backoff.Exponential{Min: 20 * time.Millisecond, Max: time.Second},
 }
 
-// withDefaults returns a copy of o with its zero fields filled.
-func (o *Options) withDefaults() (Options, error) {
-	var filled Options
-	if o != nil {
-		filled = *o
-	}
+func (o Options) withDefaults() Options {
+	o.Operations = cmp.Or(o.Operations, 128)
+	o.RequestBytes = cmp.Or(o.RequestBytes, 3<<19)
+	o.pace = cmp.Or(o.pace, defaultPace)
+	return o
+}
+
+func (o Options) check() error {
 	switch {
-	case filled.Compact < 0:
-		return filled, fmt.Errorf("%w: Options.Compact is %v, it must not be negative", store.ErrInvalid, filled.Compact)
-	case filled.Operations < 0:
-		return filled, fmt.Errorf("%w: Options.Operations is %d, it must not be negative", store.ErrInvalid, filled.Operations)
-	case filled.RequestBytes < 0, filled.RequestBytes > 0 && filled.RequestBytes < leastRequestBytes:
-		return filled, fmt.Errorf("%w: Options.RequestBytes is %d, it must be at least %d", store.ErrInvalid, filled.RequestBytes, leastRequestBytes)
+	case o.Compact < 0:
+		return fmt.Errorf("%w: Options.Compact is %v, it must not be negative", store.ErrInvalid, o.Compact)
+	case o.Operations < 0:
+		return fmt.Errorf("%w: Options.Operations is %d, it must not be negative", store.ErrInvalid, o.Operations)
+	case o.RequestBytes != 0 && o.RequestBytes < leastRequestBytes:
+		return fmt.Errorf("%w: Options.RequestBytes is %d, it must be at least %d", store.ErrInvalid, o.RequestBytes, leastRequestBytes)
 	}
-	if filled.Operations == 0 {
-		filled.Operations = defaultOperations
-	}
-	if filled.RequestBytes == 0 {
-		filled.RequestBytes = defaultRequestBytes
-	}
-	if filled.pace == (pace{}) {
-		filled.pace = defaultPace
-	}
-	return filled, nil
+	return nil
 }
 
 // limits returns limits that keep the request of a transaction within the limit of the servers:

@@ -317,7 +317,7 @@ func TestNoLeaderForLong(t *testing.T) {
 	require.NotErrorIs(t, err, store.ErrUnknownOutcome)
 }
 
-// Users without rights, or with a wrong password, are told so.
+// Users without rights, or with a wrong password, get ErrDenied.
 func TestAuth(t *testing.T) {
 	server := ownServer(t, "--auth-token-ttl", "2", "--bcrypt-cost", "4")
 	root := rawClient(t, server.URL)

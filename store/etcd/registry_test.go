@@ -22,7 +22,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
-// A registry over etcd does what a controller relies on.
+// A registry over etcd keeps the promises that a controller relies on.
 func TestRegistryConforms(t *testing.T) {
 	server := theServer(t)
 	controllertest.Run(t, func(t *testing.T) controllertest.Backend {
@@ -55,7 +55,7 @@ func newRegistry(t testing.TB, s store.Store) *registry.Registry {
 
 // Replicas create content in namespaces that others terminate, empty, remove and make
 // again, while connections break: no commit breaks a rule, and nothing is left. The
-// registry finds out what became of writes whose outcome the driver did not know.
+// registry resolves writes whose outcome the driver did not know.
 func TestR6_OrphansOverBrokenConnections(t *testing.T) {
 	const replicas, spaces, cycles = 3, 6, 15
 	server := theServer(t)
@@ -128,7 +128,7 @@ func TestR6_OrphansOverBrokenConnections(t *testing.T) {
 	require.Equal(t, "/registry/.types/configmaps", page.Entries[1].Key)
 }
 
-// insist repeats what a broken connection can make fail.
+// insist repeats calls that a broken connection can fail.
 func insist(t *testing.T, what string, f func(context.Context) error) {
 	for i := 0; ; i++ {
 		err := f(t.Context())

@@ -47,7 +47,7 @@ func BenchmarkScale(b *testing.B) {
 }
 
 // heapGrowth reports by how much the heap is larger than at the call, after a
-// collection: what is kept.
+// collection: the memory that is kept.
 func heapGrowth(b *testing.B) func() {
 	heap := func() uint64 {
 		runtime.GC()

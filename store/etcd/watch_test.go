@@ -44,7 +44,7 @@ func nextEvents(t *testing.T, next func() (store.Change, error, bool)) store.Cha
 }
 
 // Compaction passes a watch that waits: it had everything, so it goes on. It passes
-// one that has not been read: that is told gone, or what was on its way and then gone.
+// one that has not been read: that one ends with gone, perhaps after changes in transit.
 func TestCompactionInMidWatch(t *testing.T) {
 	server := ownServer(t)
 	s := openAt(t, newPrefix(), quick(), server.URL)
@@ -234,7 +234,7 @@ func engineEvent(s *Store, key string, created, modified int64, before *mvccpb.K
 	return &mvccpb.Event{Kv: &mvccpb.KeyValue{Key: s.keys.of(key), CreateRevision: created, ModRevision: modified}, PrevKv: before}
 }
 
-// receiver returns a watch that stands at a revision and notes what it delivers.
+// receiver returns a watch at a revision and records its changes.
 func receiver(s *Store, start, cursor int64) (*loop, *[]store.Change) {
 	var got []store.Change
 	w := &loop{store: s, ctx: context.Background(), start: start, now: start, cursor: cursor, yielded: cursor, caughtUp: cursor == start, created: true}
@@ -282,11 +282,11 @@ func TestReceive(t *testing.T) {
 		"a transaction over several messages": {
 			10, 10, []*pb.WatchResponse{answer(header(12), true, create(11), create(12)), answer(header(12), true, create(12)), answer(header(12), false, create(12), create(13))},
 			[]store.Revision{11, 12, 13}, nil},
-		"an update without what was before":  {10, 10, []*pb.WatchResponse{answer(header(11), false, engineEvent(s, "k", 3, 11, nil))}, nil, errBroken},
-		"a deletion without what was before": {10, 10, []*pb.WatchResponse{answer(header(11), false, deletion(s, "k", 11))}, nil, errBroken},
-		"compacted":                          {10, 5, []*pb.WatchResponse{{Header: header(11), Canceled: true, CompactRevision: 7}}, nil, store.ErrGone},
-		"ended by the server":                {10, 10, []*pb.WatchResponse{{Header: header(11), Canceled: true, CancelReason: "etcdserver: mvcc: something"}}, nil, errBroken},
-		"another cluster":                    {10, 10, []*pb.WatchResponse{{Header: &pb.ResponseHeader{ClusterId: s.cluster + 1}, Created: true}}, nil, ErrCluster},
+		"an update without the entry before":  {10, 10, []*pb.WatchResponse{answer(header(11), false, engineEvent(s, "k", 3, 11, nil))}, nil, errBroken},
+		"a deletion without the entry before": {10, 10, []*pb.WatchResponse{answer(header(11), false, deletion(s, "k", 11))}, nil, errBroken},
+		"compacted":                           {10, 5, []*pb.WatchResponse{{Header: header(11), Canceled: true, CompactRevision: 7}}, nil, store.ErrGone},
+		"ended by the server":                 {10, 10, []*pb.WatchResponse{{Header: header(11), Canceled: true, CancelReason: "etcdserver: mvcc: something"}}, nil, errBroken},
+		"another cluster":                     {10, 10, []*pb.WatchResponse{{Header: &pb.ResponseHeader{ClusterId: s.cluster + 1}, Created: true}}, nil, ErrCluster},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, got := receiver(s, c.start, c.cursor)
@@ -353,7 +353,7 @@ func TestProgress(t *testing.T) {
 	default:
 	}
 
-	// A quiet stream turns out to owe an answer when the cluster has gone on.
+	// A quiet stream owes an answer once the cluster has advanced.
 	p, _, stalled, end := begin(false, true)
 	p.mu.Lock()
 	p.ahead = func() bool { return true }
@@ -364,7 +364,7 @@ func TestProgress(t *testing.T) {
 	p, rpc, _, end = begin(true, false)
 	p.catchUp()
 	end()
-	require.Empty(t, rpc.asked, "nobody reads")
+	require.Empty(t, rpc.asked, "the caller does not read")
 	p.tick() // after the end
 	require.Empty(t, rpc.asked)
 }

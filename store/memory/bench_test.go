@@ -84,7 +84,7 @@ func BenchmarkGatedCreate(b *testing.B) {
 }
 
 // createInParallel calls create with one namespace after another; the loop
-// itself allocates two of what is reported, the key and its number.
+// itself makes two of the reported allocations, the key and its number.
 func createInParallel(b *testing.B, goroutines int, create func(gate, key string) bool) {
 	gates := make([]string, namespaces)
 	prefixes := make([]string, namespaces)

@@ -11,7 +11,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
-// TestHistoryBytes keeps only what fits, but always the newest change.
+// TestHistoryBytes keeps only the changes that fit, but always the newest one.
 func TestHistoryBytes(t *testing.T) {
 	s, err := New(&Options{HistoryBytes: 10_000})
 	require.NoError(t, err)
@@ -86,7 +86,7 @@ func (c *impatient) Err() error {
 	return nil
 }
 
-// TestListLongEnds shows that a long listing heeds its context on the way, also
+// TestListLongEnds shows that a long listing checks its context on the way, also
 // where it passes entries over.
 func TestListLongEnds(t *testing.T) {
 	s, err := New(nil)

@@ -8,6 +8,7 @@
 package memory
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
@@ -38,43 +39,36 @@ type Options struct {
 	Watch watch.Options
 }
 
-const (
-	defaultHistory      = 100_000
-	defaultHistoryBytes = 256 << 20
-	defaultKey          = 1 << 10
-	defaultValue        = 4 << 20
-	defaultOperations   = 4096
-	defaultBytes        = 16 << 20
-)
+func (o Options) withDefaults() Options {
+	if o.Epoch == "" {
+		o.Epoch = rand.Text()
+	}
+	o.History = cmp.Or(o.History, 100_000)
+	o.HistoryBytes = cmp.Or(o.HistoryBytes, 256<<20)
+	o.Limits.Key = cmp.Or(o.Limits.Key, 1<<10)
+	o.Limits.Value = cmp.Or(o.Limits.Value, 4<<20)
+	o.Limits.Operations = cmp.Or(o.Limits.Operations, 4096)
+	o.Limits.Bytes = cmp.Or(o.Limits.Bytes, 16<<20)
+	return o
+}
 
-func (o *Options) withDefaults() (Options, error) {
-	var out Options
-	if o != nil {
-		out = *o
-	}
-	if out.Epoch == "" {
-		out.Epoch = rand.Text()
-	}
+func (o Options) check() error {
 	for _, field := range []struct {
 		name  string
-		value *int
-		def   int
+		value int
 	}{
-		{"History", &out.History, defaultHistory},
-		{"HistoryBytes", &out.HistoryBytes, defaultHistoryBytes},
-		{"Limits.Key", &out.Limits.Key, defaultKey},
-		{"Limits.Value", &out.Limits.Value, defaultValue},
-		{"Limits.Operations", &out.Limits.Operations, defaultOperations},
-		{"Limits.Bytes", &out.Limits.Bytes, defaultBytes},
+		{"History", o.History},
+		{"HistoryBytes", o.HistoryBytes},
+		{"Limits.Key", o.Limits.Key},
+		{"Limits.Value", o.Limits.Value},
+		{"Limits.Operations", o.Limits.Operations},
+		{"Limits.Bytes", o.Limits.Bytes},
 	} {
-		if *field.value < 0 {
-			return out, fmt.Errorf("%w: Options.%s is %d, it must not be negative", store.ErrInvalid, field.name, *field.value)
-		}
-		if *field.value == 0 {
-			*field.value = field.def
+		if field.value < 0 {
+			return fmt.Errorf("%w: Options.%s is %d, it must not be negative", store.ErrInvalid, field.name, field.value)
 		}
 	}
-	return out, nil
+	return nil
 }
 
 // Store is the driver. Make one with [New].
@@ -119,10 +113,14 @@ var (
 
 // New returns an empty store. Nil options mean the defaults.
 func New(options *Options) (*Store, error) {
-	o, err := options.withDefaults()
-	if err != nil {
+	var o Options
+	if options != nil {
+		o = *options
+	}
+	if err := o.check(); err != nil {
 		return nil, store.Wrap("open", "", err)
 	}
+	o = o.withDefaults()
 	s := &Store{options: o, tables: tables{
 		live:    btree.NewMap[string, *store.Entry](0),
 		history: btree.NewBTreeGOptions(before, btree.Options{NoLocks: true}),

@@ -48,7 +48,7 @@ func TestBadOptions(t *testing.T) {
 	}
 }
 
-// TestBadInput calls every method with what it must refuse: a typed error, and
+// TestBadInput calls every method with input that it must refuse: a typed error, and
 // nothing changed.
 func TestBadInput(t *testing.T) {
 	cause := errors.New("no longer wanted")
@@ -152,7 +152,7 @@ func TestClosed(t *testing.T) {
 	require.ErrorIs(t, s.Compact(ctx, 1), store.ErrClosed)
 }
 
-// Two stores are two histories, unless they are told to be one.
+// Two stores are two histories, unless Options.Epoch makes them one.
 func TestEpoch(t *testing.T) {
 	epoch := func(o *memory.Options) string {
 		page, err := open(t, o).List(context.Background(), store.Query{})
@@ -164,7 +164,7 @@ func TestEpoch(t *testing.T) {
 	require.Equal(t, "chosen", epoch(&memory.Options{Epoch: "chosen"}))
 }
 
-// What a caller does with what it was given does not reach the store.
+// A caller cannot change the store through values that it received.
 func TestNothingIsAliased(t *testing.T) {
 	ctx := context.Background()
 	s := open(t, nil)

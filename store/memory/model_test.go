@@ -229,7 +229,7 @@ func (p *play) compare(q store.Query, revision store.Revision) store.Page {
 }
 
 // everything lists each revision in pages of all sizes, watches from each, and
-// checks that the store keeps what it must and no more.
+// checks that the store keeps exactly the required history.
 func (p *play) everything() {
 	prefixes := append([]string{""}, modelKeys...)
 	for r := range p.model.states {
@@ -252,7 +252,7 @@ func (p *play) everything() {
 	p.accounts()
 }
 
-// watch compares what a watch from a position yields before it has caught up.
+// watch compares the changes of a watch from a position up to its first bookmark.
 func (p *play) watch(prefix string, after store.Position) {
 	var got []store.Change
 	for c, err := range p.store.Watch(context.Background(), prefix, after) {

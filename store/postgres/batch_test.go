@@ -76,7 +76,7 @@ func TestPutOfHeldEntryBesideItsDeletion(t *testing.T) {
 	require.ErrorIs(t, err, store.ErrNotFound)
 }
 
-// Deletions write little but log what they delete: the stored values bound a batch
+// Deletions write little but log the deleted values: the stored values bound a batch
 // too, and a single transaction above the bound is logged in several statements.
 func TestStoredValuesBoundABatch(t *testing.T) {
 	t.Parallel()

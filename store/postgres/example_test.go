@@ -12,7 +12,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/store/postgres"
 )
 
-// Two processes share a store; each sees at once what the other wrote. (This example
+// Two processes share a store; each sees the commits of the other at once. (This example
 // is compiled here and run by the test below, as it needs a server.)
 func Example() {
 	ctx := context.Background()

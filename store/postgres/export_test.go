@@ -24,7 +24,7 @@ func Light(o Options, bytes int) *Options {
 }
 
 // Hurried returns o with short time limits. Zero means the default.
-func Hurried(o Options, stall, turn, slice, commit time.Duration) *Options {
-	o.times = times{stall, turn, slice, commit}
+func Hurried(o Options, stall, lock, slice, commit time.Duration) *Options {
+	o.times = times{stall, lock, slice, commit}
 	return &o
 }

@@ -105,7 +105,7 @@ func (p *proxy) deafen() {
 	p.cutAll()
 }
 
-// whenever sets what is cut from now on.
+// whenever sets the connections to cut from now on.
 func (p *proxy) whenever(cut func(answer []byte) bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -165,7 +165,7 @@ var committedTag = []byte("COMMIT\x00")
 
 func answersCommit(answer []byte) bool { return bytes.Contains(answer, committedTag) }
 
-// history records what clients do to stores while faults happen, and checks it.
+// history records the calls of clients while faults happen, and checks them.
 type history struct {
 	storetest.Recorder
 	tb     testing.TB

@@ -115,7 +115,7 @@ func TestFaultAllConnectionsCut(t *testing.T) {
 }
 
 // A foreign transaction that stays open, has written, and sees an old snapshot,
-// neither hides nor delays what others commit.
+// neither hides nor delays the commits of other clients.
 func TestFaultLongForeignTransaction(t *testing.T) {
 	t.Parallel()
 	dsn := server(t).DSN("postgres")
@@ -193,7 +193,7 @@ func TestFaultLockHeld(t *testing.T) {
 	require.NoError(t, <-done)
 }
 
-// Rows that somebody else locks by hand hold up the requests for them alone.
+// Rows that another session locks by hand delay only the requests for them.
 func TestFaultRowsLockedByHand(t *testing.T) {
 	t.Parallel()
 	dsn := server(t).DSN("postgres")
@@ -226,7 +226,7 @@ func TestFaultRowsLockedByHand(t *testing.T) {
 	require.Equal(t, "2", string(e.Value))
 }
 
-// Close does not wait for what waits for others.
+// Close does not wait for blocked requests.
 func TestCloseWhileRequestsWait(t *testing.T) {
 	t.Parallel()
 	dsn := server(t).DSN("postgres")

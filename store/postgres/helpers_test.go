@@ -17,7 +17,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/store/postgres/pgtest"
 )
 
-// envRequire turns the skip of tests without a server into a failure.
+// envRequire makes tests without a server fail instead of being skipped.
 const envRequire = "NSLIFECYCLE_REQUIRE_SERVERS"
 
 var (
@@ -72,7 +72,7 @@ func skip(tb testing.TB, err error) {
 	require.NoError(tb, err)
 }
 
-// newSchema names a schema that nobody has.
+// newSchema returns an unused schema name.
 func newSchema() string { return fmt.Sprintf("s%d", schemas.Add(1)) }
 
 // newPool returns a pool that is closed after the test.

@@ -81,10 +81,15 @@ var faultText = regexp.MustCompile(`^(cannot|failed|invalid)( [a-zA-Z_/]+)+$`)
 var schemaName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}$`)
 
 func open(ctx context.Context, pool *pgxpool.Pool, schema string, options *Options) (*Store, error) {
-	o, err := options.withDefaults()
-	switch {
-	case err != nil:
+	var o Options
+	if options != nil {
+		o = *options
+	}
+	if err := o.check(); err != nil {
 		return nil, err
+	}
+	o = o.withDefaults()
+	switch {
 	case pool == nil:
 		return nil, fmt.Errorf("%w: the pool is nil", store.ErrInvalid)
 	case !schemaName.MatchString(schema):

@@ -77,10 +77,10 @@ func TestBadInputOfOpen(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, free.Close())
 	require.ErrorContains(t, open("postgres://postgres@"+free.Addr().String()+"/x?sslmode=disable", "ok", nil), "connect")
-	require.Equal(t, before, relations(t, dsn), "what is in the database after refusals")
+	require.Equal(t, before, relations(t, dsn), "the content of the database after refusals")
 }
 
-// The password is told to nobody.
+// No error contains the password.
 func TestWrongPassword(t *testing.T) {
 	t.Parallel()
 	dsn := database(t)

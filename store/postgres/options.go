@@ -55,34 +55,27 @@ type Options struct {
 }
 
 const (
-	defaultRetain = 100_000
-	defaultPoll   = 500 * time.Millisecond
-	epochJump     = 1 << 40 // the least distance between two histories
-	epochSpread   = 1 << 50 // bounds the random distance in addition
-	lastEpoch     = 1 << 62 // no new history begins beyond this revision
+	epochJump   = 1 << 40 // the least distance between two histories
+	epochSpread = 1 << 50 // bounds the random distance in addition
+	lastEpoch   = 1 << 62 // no new history begins beyond this revision
 )
 
-// withDefaults returns a copy of o with its zero fields filled.
-func (o *Options) withDefaults() (Options, error) {
-	var filled Options
-	if o != nil {
-		filled = *o
+func (o Options) withDefaults() Options {
+	o.Retain = cmp.Or(o.Retain, 100_000)
+	o.Poll = cmp.Or(o.Poll, 500*time.Millisecond)
+	o.load = cmp.Or(o.load, batchLoad)
+	o.times = o.times.withDefaults()
+	return o
+}
+
+func (o Options) check() error {
+	switch {
+	case o.Retain < 0:
+		return fmt.Errorf("%w: Options.Retain is %d, it must not be negative", store.ErrInvalid, o.Retain)
+	case o.Poll < 0:
+		return fmt.Errorf("%w: Options.Poll is %v, it must not be negative", store.ErrInvalid, o.Poll)
 	}
-	if filled.Retain < 0 {
-		return filled, fmt.Errorf("%w: Options.Retain is %d, it must not be negative", store.ErrInvalid, filled.Retain)
-	}
-	if filled.Poll < 0 {
-		return filled, fmt.Errorf("%w: Options.Poll is %v, it must not be negative", store.ErrInvalid, filled.Poll)
-	}
-	if filled.Retain == 0 {
-		filled.Retain = defaultRetain
-	}
-	if filled.Poll == 0 {
-		filled.Poll = defaultPoll
-	}
-	filled.load = cmp.Or(filled.load, batchLoad)
-	filled.times = filled.times.withDefaults()
-	return filled, nil
+	return nil
 }
 
 // slack is the number of commits beyond Retain that gather before they are compacted together.

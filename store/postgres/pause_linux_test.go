@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A process that is stopped, mostly in the middle of its turn, loses it: the others
+// A process that is stopped, mostly while it has the writer lock, loses the lock: the others
 // go on.
 func TestPausedProcessLosesItsTurn(t *testing.T) {
 	t.Parallel()

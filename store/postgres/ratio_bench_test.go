@@ -11,7 +11,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
-// BenchmarkRatio measures two things in turns, so that what else the machine does
+// BenchmarkRatio measures two things alternately, so that other load of the machine
 // falls on both: a create with the check of a gate against one without, and a commit
 // until its event has arrived at a watch of another process against the commit alone.
 func BenchmarkRatio(b *testing.B) {

@@ -14,7 +14,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/store/postgres/pgtest"
 )
 
-// benchServer syncs what it commits, as a server in production does.
+// benchServer syncs its commits, like a server in production.
 func benchServer(b *testing.B) string {
 	return ownServer(b, &pgtest.Options{Durable: true}).DSN("postgres")
 }
@@ -42,7 +42,7 @@ func share(b *testing.B, clients int, f func(client, i int) error) float64 {
 	return rate
 }
 
-// BenchmarkRaw compares an update of the driver with what a program would do by
+// BenchmarkRaw compares an update of the driver with the update of a program that works by
 // hand: update a row if its version is as expected, and write a row to a log, in one
 // statement, each client on a connection of its own.
 func BenchmarkRaw(b *testing.B) {

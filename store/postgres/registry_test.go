@@ -20,7 +20,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/store/postgres"
 )
 
-// A registry over this store does what a controller relies on.
+// A registry over this store keeps the promises that a controller relies on.
 func TestRegistryConforms(t *testing.T) {
 	t.Parallel()
 	server(t)

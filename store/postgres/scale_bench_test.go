@@ -51,7 +51,7 @@ func fillNamespaces(b *testing.B, s store.Store, n int) {
 	}
 }
 
-// BenchmarkScale is what it costs to have 100,000 namespaces (1,000 with -short).
+// BenchmarkScale measures the costs of 100,000 namespaces (1,000 with -short).
 func BenchmarkScale(b *testing.B) {
 	n := scaleNamespaces
 	if testing.Short() {

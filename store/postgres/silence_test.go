@@ -68,7 +68,7 @@ func TestFaultConnectionsFallSilent(t *testing.T) {
 }
 
 // A process that fell silent in the middle of a batch of messages, with the lock of
-// all writers, loses its turn although the server takes it for busy.
+// all writers, loses the lock although the server takes it for busy.
 func TestFaultHalfABatch(t *testing.T) {
 	t.Parallel()
 	dsn := server(t).DSN("postgres")

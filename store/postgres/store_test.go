@@ -62,7 +62,7 @@ func TestHoldTx(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "2", string(e.Value))
 
-	// A deletion whose condition does not hold needs not wait to be told so.
+	// A deletion whose condition fails need not wait.
 	_, err = s.Commit(t.Context(), store.Txn{If: []store.Condition{store.At("k", r)}, Do: []store.Operation{store.Delete("k")}})
 	require.ErrorIs(t, err, store.ErrConflict)
 	done := make(chan error, 1)
@@ -107,7 +107,7 @@ func TestWaitingDeletionIsDecidedAnew(t *testing.T) {
 	require.ErrorIs(t, <-done, store.ErrConflict)
 }
 
-// The log does not outgrow what is retained, and dropping it loses no state.
+// The log does not outgrow the retention, and dropping it loses no state.
 func TestRetention(t *testing.T) {
 	t.Parallel()
 	s, schema := openNew(t, &postgres.Options{Retain: 64})
@@ -125,7 +125,7 @@ func TestRetention(t *testing.T) {
 	require.Len(t, now.Entries, 7)
 	at := store.Position{Revision: now.Position.Revision - 60}
 	_, err = s.List(t.Context(), store.Query{At: at})
-	require.NoError(t, err, "what is retained can be listed")
+	require.NoError(t, err, "retained revisions can be listed")
 	at.Revision = now.Position.Revision - 80
 	_, err = s.List(t.Context(), store.Query{At: at})
 	require.ErrorIs(t, err, store.ErrGone)
@@ -181,7 +181,7 @@ func TestLargestLimit(t *testing.T) {
 	}
 }
 
-// A deletion gets its turn although there is always somebody who holds the entry.
+// A deletion succeeds although some transaction always holds the entry.
 func TestDeletionBetweenHoldsThatOverlap(t *testing.T) {
 	t.Parallel()
 	schema := newSchema()

@@ -64,7 +64,7 @@ func TestCompactDropsRecords(t *testing.T) {
 	}
 }
 
-// Records that somebody had locked are dropped later.
+// Records that another session had locked are dropped later.
 func TestLockedRecordsAreDroppedLater(t *testing.T) {
 	t.Parallel()
 	s, schema := openNew(t, &postgres.Options{Poll: 10 * time.Millisecond})

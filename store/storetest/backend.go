@@ -15,6 +15,7 @@ package storetest
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -169,4 +170,23 @@ func Run(t *testing.T, open Open) {
 			}
 		})
 	}
+}
+
+// cases returns the contract, by theme.
+func cases() []testcase {
+	return slices.Concat(
+		commitCases(),
+		inputCases(),
+		limitCases(),
+		readCases(),
+		pageCases(),
+		countCases(),
+		watchCases(),
+		flowCases(),
+		backlogCases(),
+		endCases(),
+		ruleCases(),
+		durableCases(),
+		linearCases(),
+	)
 }

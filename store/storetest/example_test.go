@@ -12,7 +12,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/store/storetest"
 )
 
-// The test of a custom backend: one line, and what the harness can do with it.
+// The test of a custom backend: one line, and the capabilities of its harness.
 func ExampleRun() {
 	_ = func(t *testing.T) { // TestConformance
 		storetest.Run(t, func(t testing.TB) storetest.Backend {

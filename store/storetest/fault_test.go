@@ -272,5 +272,5 @@ func TestBadInput(t *testing.T) {
 	require.NoError(t, Backend{Store: bare{f.inner}}.check())
 }
 
-// bare hides what a store offers beyond the contract.
+// bare hides the optional interfaces of a store.
 type bare struct{ store.Store }

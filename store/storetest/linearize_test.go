@@ -46,7 +46,7 @@ func TestCheckLinearizable(t *testing.T) {
 		ops  []porcupine.Operation
 	}{
 		{"nothing", true, nil},
-		{"read of what was written", true, []porcupine.Operation{op(0, 1, 2, put1, Answer{Revision: 5}), get(1, 3, 4, "1", 5)}},
+		{"read of a written value", true, []porcupine.Operation{op(0, 1, 2, put1, Answer{Revision: 5}), get(1, 3, 4, "1", 5)}},
 		{"stale read", false, []porcupine.Operation{op(0, 1, 2, put1, Answer{Revision: 5}), get(1, 3, 4, "", 0)}},
 		{"read during the write", true, []porcupine.Operation{op(0, 1, 4, put1, Answer{Revision: 5}), get(1, 2, 3, "", 0)}},
 		{"seen, then not", false, []porcupine.Operation{op(0, 1, 9, put1, Answer{Revision: 5}), get(1, 2, 3, "1", 5), get(2, 4, 5, "", 0)}},

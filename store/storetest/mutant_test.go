@@ -17,8 +17,8 @@ import (
 // holds the promise can fail.
 type mutant struct {
 	of     string // the case that must fail
-	broken string // what is broken
-	says   string // what the failure says, so that the case fails for that reason
+	broken string // the defect of the mutant
+	says   string // a part of the failure, so that the case fails for the right reason
 	hangs  bool   // it fails by the deadline
 	mutate func(m *memory.Store, b *Backend, s *mutated)
 }
@@ -139,14 +139,14 @@ func (u mutant) fails(t *testing.T, c testcase) {
 	} else {
 		require.Regexp(t, late, failures)
 	}
-	require.NoError(t, m.Close(), "what still hangs in the store ends")
+	require.NoError(t, m.Close(), "calls that hang in the store end")
 }
 
 func TestEveryCaseHasAMutant(t *testing.T) {
 	count := map[string]int{}
 	for _, m := range mutants() {
 		count[m.of]++
-		require.NotEmpty(t, m.says, "what the failure says when %s", m.broken)
+		require.NotEmpty(t, m.says, "the failure when %s", m.broken)
 	}
 	for _, c := range cases() {
 		require.Positive(t, count[c.name], "the case %q has no mutant: nothing shows that it can fail", c.name)

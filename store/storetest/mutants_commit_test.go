@@ -229,7 +229,7 @@ func inputMutants() []mutant {
 				return p, err
 			}
 		}},
-		{of: "any bytes in keys and values", broken: "the three parts of a key are composed without what separates them", says: "the entries", mutate: func(m *memory.Store, _ *Backend, s *mutated) {
+		{of: "any bytes in keys and values", broken: "the three parts of a key are joined without a separator", says: "the entries", mutate: func(m *memory.Store, _ *Backend, s *mutated) {
 			first := map[string]string{}
 			s.commit = on(m, func(_ context.Context, txn *store.Txn) {
 				for i, op := range txn.Do {

@@ -8,7 +8,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/store/memory"
 )
 
-// counting counts what is asked for after a change of the query.
+// counting changes the query before it counts.
 func counting(m *memory.Store, change func(*store.Query)) func(context.Context, store.Query) (int, error) {
 	return func(ctx context.Context, q store.Query) (int, error) {
 		change(&q)
@@ -35,7 +35,7 @@ func countMutants() []mutant {
 		{of: length, broken: "an old position is now", says: "Count {", mutate: func(m *memory.Store, _ *Backend, s *mutated) {
 			s.count = counting(m, func(q *store.Query) { q.At = store.Position{} })
 		}},
-		{of: refused, broken: "what is refused is empty", says: "answered 0", mutate: func(m *memory.Store, _ *Backend, s *mutated) {
+		{of: refused, broken: "a refused query is empty", says: "answered 0", mutate: func(m *memory.Store, _ *Backend, s *mutated) {
 			s.count = func(ctx context.Context, q store.Query) (int, error) {
 				n, err := m.Count(ctx, q)
 				if errors.Is(err, store.ErrGone) || errors.Is(err, store.ErrFuture) {

@@ -25,7 +25,7 @@ func flowMutants() []mutant {
 				return []store.Change{c}
 			})
 		}},
-		{of: "every revision once in order", broken: "two commits are told one revision", says: "was given to", mutate: func(m *memory.Store, _ *Backend, s *mutated) {
+		{of: "every revision once in order", broken: "two commits get one revision", says: "was given to", mutate: func(m *memory.Store, _ *Backend, s *mutated) {
 			s.commit = func(ctx context.Context, txn store.Txn) (store.Revision, error) {
 				r, err := m.Commit(ctx, txn)
 				return r &^ 1, err
@@ -46,7 +46,7 @@ func flowMutants() []mutant {
 		{of: "a watch starts at any revision that was read", broken: "a commit can be read before watches know it", says: "the first bookmark of a watch was at", mutate: func(m *memory.Store, _ *Backend, s *mutated) {
 			lagging(m, s, func(known, after store.Revision) bool { return false })
 		}},
-		{of: "a watch starts at any revision that was read", broken: "a watch from what it does not know is refused", says: "was refused", mutate: func(m *memory.Store, _ *Backend, s *mutated) {
+		{of: "a watch starts at any revision that was read", broken: "a watch from an unknown revision is refused", says: "was refused", mutate: func(m *memory.Store, _ *Backend, s *mutated) {
 			lagging(m, s, func(known, after store.Revision) bool { return after > known })
 		}},
 		{of: "log replay equals state", broken: "the log has no deletions", says: "had an entry before revision", mutate: func(m *memory.Store, _ *Backend, s *mutated) {

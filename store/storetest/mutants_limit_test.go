@@ -78,7 +78,7 @@ func limitMutants() []mutant {
 				return p, err
 			}
 		}},
-		{of: "identical puts are changes", broken: "a put of what is there changes nothing", says: "the revision of a put of the same value", mutate: func(m *memory.Store, _ *Backend, s *mutated) {
+		{of: "identical puts are changes", broken: "a put of the current value changes nothing", says: "the revision of a put of the same value", mutate: func(m *memory.Store, _ *Backend, s *mutated) {
 			s.commit = on(m, func(_ context.Context, txn *store.Txn) {
 				var do []store.Operation
 				for _, op := range txn.Do {
@@ -107,7 +107,7 @@ func limitMutants() []mutant {
 				return m.Commit(ctx, txn)
 			}
 		}},
-		{of: "pages keep concurrently deleted entries", broken: "what is deleted now is left out", says: "were deleted meanwhile", mutate: func(m *memory.Store, _ *Backend, s *mutated) {
+		{of: "pages keep concurrently deleted entries", broken: "entries that are deleted now are left out", says: "were deleted meanwhile", mutate: func(m *memory.Store, _ *Backend, s *mutated) {
 			s.list = func(ctx context.Context, q store.Query) (store.Page, error) {
 				p, err := m.List(ctx, q)
 				var left []store.Entry
@@ -120,7 +120,7 @@ func limitMutants() []mutant {
 				return p, err
 			}
 		}},
-		{of: "pages of an index under churn", broken: "further pages show what is there now", says: "the pages of an index show", mutate: func(m *memory.Store, _ *Backend, s *mutated) {
+		{of: "pages of an index under churn", broken: "further pages show the current entries", says: "the pages of an index show", mutate: func(m *memory.Store, _ *Backend, s *mutated) {
 			s.list = asking(m, func(q *store.Query) { q.At = store.Position{} })
 		}},
 		{of: "a waiting watch sees commits of another handle", broken: "a handle's watches wake with its own calls only", says: errPatience.Error(), hangs: true, mutate: func(m *memory.Store, b *Backend, _ *mutated) {

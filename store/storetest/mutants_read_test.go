@@ -103,7 +103,7 @@ func readMutants() []mutant {
 				return p, err
 			}
 		}},
-		{of: "pages are one snapshot", broken: "further pages show what is there now", says: "the listing shows", mutate: func(m *memory.Store, _ *Backend, s *mutated) {
+		{of: "pages are one snapshot", broken: "further pages show the current entries", says: "the listing shows", mutate: func(m *memory.Store, _ *Backend, s *mutated) {
 			s.list = func(ctx context.Context, q store.Query) (store.Page, error) {
 				first := q.At
 				q.At = store.Position{}
@@ -149,7 +149,7 @@ func readMutants() []mutant {
 				}
 			})
 		}},
-		{of: "page gone after compaction", broken: "a compacted position shows what is there now", says: "of a compacted snapshot showed", mutate: func(m *memory.Store, _ *Backend, s *mutated) {
+		{of: "page gone after compaction", broken: "a compacted position shows the current entries", says: "of a compacted snapshot showed", mutate: func(m *memory.Store, _ *Backend, s *mutated) {
 			s.list = func(ctx context.Context, q store.Query) (store.Page, error) {
 				p, err := m.List(ctx, q)
 				if errors.Is(err, store.ErrGone) {
@@ -159,7 +159,7 @@ func readMutants() []mutant {
 				return p, err
 			}
 		}},
-		{of: "future position refused", broken: "a listing of the future shows what is there now", says: "it answered", mutate: func(m *memory.Store, _ *Backend, s *mutated) {
+		{of: "future position refused", broken: "a listing of the future shows the current entries", says: "it answered", mutate: func(m *memory.Store, _ *Backend, s *mutated) {
 			s.list = func(ctx context.Context, q store.Query) (store.Page, error) {
 				p, err := m.List(ctx, q)
 				if errors.Is(err, store.ErrFuture) {
@@ -169,7 +169,7 @@ func readMutants() []mutant {
 				return p, err
 			}
 		}},
-		{of: "future position refused", broken: "an error does not tell how far the store is", says: "ErrFuture is a FutureError", mutate: func(m *memory.Store, _ *Backend, s *mutated) {
+		{of: "future position refused", broken: "an error lacks the current revision", says: "ErrFuture is a FutureError", mutate: func(m *memory.Store, _ *Backend, s *mutated) {
 			s.list = func(ctx context.Context, q store.Query) (store.Page, error) {
 				p, err := m.List(ctx, q)
 				if errors.Is(err, store.ErrFuture) {

@@ -56,7 +56,7 @@ func from(m *memory.Store, move func(context.Context, *store.Position)) watchFun
 	}
 }
 
-// skipping makes a Watch that goes on from now when it was told gone.
+// skipping makes a Watch that continues from now after gone.
 func skipping(m *memory.Store) watchFunc {
 	return func(ctx context.Context, prefix string, after store.Position) iter.Seq2[store.Change, error] {
 		return func(yield func(store.Change, error) bool) {
@@ -95,7 +95,7 @@ func watchMutants() []mutant {
 		{of: "watch signals when it has caught up", broken: "there are no bookmarks", says: "the bookmark after catching up", hangs: true, mutate: func(m *memory.Store, _ *Backend, s *mutated) {
 			s.watch = dropping(m, func(_ int, c store.Change) bool { return c.Bookmark() })
 		}},
-		{of: "watch signals when it has caught up", broken: "it tells before it has", says: "before it has caught up", mutate: func(m *memory.Store, _ *Backend, s *mutated) {
+		{of: "watch signals when it has caught up", broken: "the bookmark comes too early", says: "before it has caught up", mutate: func(m *memory.Store, _ *Backend, s *mutated) {
 			s.watch = changing(m, func(n int, c store.Change) []store.Change {
 				if n == 1 && !c.Bookmark() {
 					p, _ := m.List(context.Background(), store.Query{Limit: 1})
@@ -117,7 +117,7 @@ func watchMutants() []mutant {
 				return m.Watch(ctx, "", after)
 			}
 		}},
-		{of: "events carry the entry before", broken: "a deletion does not tell what was deleted", says: "the changes of one key", mutate: func(m *memory.Store, _ *Backend, s *mutated) {
+		{of: "events carry the entry before", broken: "a deletion lacks the previous entry", says: "the changes of one key", mutate: func(m *memory.Store, _ *Backend, s *mutated) {
 			s.watch = changing(m, func(_ int, c store.Change) []store.Change {
 				var events []store.Event
 				for _, e := range c.Events {

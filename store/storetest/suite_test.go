@@ -18,7 +18,7 @@ type handle struct{ *memory.Store }
 
 func (handle) Close() error { return nil }
 
-// openMemory is the memory driver with stand-ins for what it does not offer, so that
+// openMemory is the memory driver with stand-ins for missing capabilities, so that
 // every case runs: a second handle and a crash are the same store seen again, a
 // restored backup is a copy.
 func openMemory(t testing.TB) Backend {
@@ -91,7 +91,7 @@ func TestBareStore(t *testing.T) {
 func TestMissingCapabilityIsNamed(t *testing.T) {
 	full := openMemory(t)
 	for _, c := range cases() {
-		require.Empty(t, full.missing(c.needs), "what %q needs of a full backend", c.name)
+		require.Empty(t, full.missing(c.needs), "the needs of %q on a full backend", c.name)
 		for _, need := range c.needs {
 			require.Equal(t, need, Backend{}.missing(c.needs), "the first need of %q", c.name)
 			break
@@ -100,7 +100,7 @@ func TestMissingCapabilityIsNamed(t *testing.T) {
 	require.Equal(t, capability("other"), full.missing([]capability{needHistory, "other"}))
 }
 
-// TestReport shows what a failure tells: the promise, the reason, and what happened.
+// TestReport shows the parts of a failure: the promise, the reason, and the event.
 func TestReport(t *testing.T) {
 	c := testcase{want: "the promise", why: "the reason", run: func(t *trial) {
 		t.cleanup(func() { t.Errorf("cleanups run") })
@@ -115,14 +115,14 @@ func TestReport(t *testing.T) {
 	require.NotContains(t, report, "never reached")
 }
 
-func TestDeadlineTellsTheStep(t *testing.T) {
+func TestDeadlineReportsTheStep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := testcase{run: func(t *trial) {
-			t.doing("waiting for %s", "what never comes")
+			t.doing("waiting for %s", "a change that never comes")
 			<-t.ctx.Done()
 		}}
 		failures := c.try(openMemory(t), time.Second)
 		require.Len(t, failures, 1)
-		require.Contains(t, failures[0], "the deadline of the case has passed while waiting for what never comes")
+		require.Contains(t, failures[0], "the deadline of the case has passed while waiting for a change that never comes")
 	})
 }

@@ -71,7 +71,7 @@ func TestQuietBookmarks(t *testing.T) {
 			time.Sleep(99 * time.Millisecond)
 		}
 		time.Sleep(time.Hour)
-		require.Equal(t, span(0, 40), busy.got(), "its changes tell how far it is")
+		require.Equal(t, span(0, 40), busy.got(), "its changes have the position")
 		require.Equal(t, []int{0, -11, -22, -33, -40}, quiet.got())
 		l.commit("quiet")
 		time.Sleep(time.Hour)

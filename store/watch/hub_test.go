@@ -70,7 +70,7 @@ func TestEndedWatchIsForgotten(t *testing.T) {
 			})
 		}
 		synctest.Wait()
-		for n, i := range []int{2, 0, 6, 1, 3, 5, 4} { // neither first nor last in turn
+		for n, i := range []int{2, 0, 6, 1, 3, 5, 4} { // neither first nor last
 			require.Equal(t, len(prefixes)-n, l.hub.watchers())
 			close(stop[i])
 			synctest.Wait()
@@ -231,7 +231,7 @@ func TestConcurrent(t *testing.T) {
 				}
 			}
 			var want []store.Change
-			for _, c := range l.changes[:commits] { // nobody writes any more
+			for _, c := range l.changes[:commits] { // all writers have ended
 				if c, ok := Filter(c, prefix); ok {
 					want = append(want, c)
 				}

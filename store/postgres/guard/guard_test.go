@@ -168,9 +168,9 @@ func TestStreamOfGuardsDoesNotStarveTermination(t *testing.T) {
 	ctx, stop := context.WithCancel(h.ctx)
 	defer stop()
 	var running sync.WaitGroup
-	turn := make([]chan struct{}, streams) // each lets the next go on once it holds: some guard is always open
-	for i := range turn {
-		turn[i] = make(chan struct{}, 1)
+	next := make([]chan struct{}, streams) // each lets the next go on once it holds: some guard is always open
+	for i := range next {
+		next[i] = make(chan struct{}, 1)
 	}
 	errs := make([]error, streams)
 	for i := range streams {
@@ -181,11 +181,11 @@ func TestStreamOfGuardsDoesNotStarveTermination(t *testing.T) {
 						return err
 					}
 					select { // held until the next one holds too, or cannot
-					case turn[i] <- struct{}{}:
+					case next[i] <- struct{}{}:
 					default:
 					}
 					select {
-					case <-turn[(i+1)%streams]:
+					case <-next[(i+1)%streams]:
 					case <-time.After(300 * time.Millisecond):
 					case <-ctx.Done():
 					}
@@ -200,7 +200,7 @@ func TestStreamOfGuardsDoesNotStarveTermination(t *testing.T) {
 			}
 		})
 	}
-	<-turn[0]
+	<-next[0]
 	limit, cancel := context.WithTimeout(h.ctx, 30*time.Second)
 	defer cancel()
 	require.NoError(t, h.terminate(limit, "busy"))
