@@ -144,3 +144,10 @@ func TestBadInput(t *testing.T) {
 	}
 	require.Empty(t, LabelValue(""))
 }
+
+func BenchmarkPathSegment(b *testing.B) {
+	b.ReportAllocs()
+	for b.Loop() {
+		PathSegment("my-name.0123456789")
+	}
+}

@@ -19,40 +19,82 @@ import (
 	"github.com/nslifecycle/nslifecycle/phase"
 )
 
-// The sizes of a declaration, in bytes.
+// The limits of a declaration, in bytes.
 const (
-	maxValue  = 8 << 10 // of the whole annotation
-	maxName   = 512     // of an owner or requester, which may be the name of a service account
+	maxValue  = 8 << 10 // the whole annotation
+	maxName   = 512     // an owner or a user, such as the name of a service account
 	maxReason = 1 << 10
-	maxSource = 512 // of a resource type or a group
+	maxSource = 512
 	maxTime   = 64
 )
 
-// field is one string of the JSON object that a declaration is.
+// field is one string of the JSON object in an annotation. Its value is text or time.
 type field struct {
 	name     string
-	value    *string
-	limit    int // of the value, in bytes
+	text     *string
+	time     *time.Time
+	limit    int // in bytes
 	optional bool
+	verify   func(text string) error // may be nil
 }
 
-// check returns an error if the value cannot be printed on one line of a terminal or a log.
-func (f field) check() error {
-	switch v := *f.value; {
-	case v == "" && f.optional:
+// check returns an error if text cannot be printed on one line of a terminal or a log.
+func (f field) check(text string) error {
+	switch {
+	case text == "" && f.optional:
 		return nil
-	case strings.TrimSpace(v) == "" && f.optional:
+	case strings.TrimSpace(text) == "" && f.optional:
 		return fmt.Errorf("%s must not be blank: omit it", f.name)
-	case strings.TrimSpace(v) == "":
+	case strings.TrimSpace(text) == "":
 		return fmt.Errorf("%s is required", f.name)
-	case len(v) > f.limit:
-		return fmt.Errorf("%s has %d bytes, at most %d are allowed", f.name, len(v), f.limit)
-	case !utf8.ValidString(v):
+	case len(text) > f.limit:
+		return fmt.Errorf("%s has %d bytes, at most %d are allowed", f.name, len(text), f.limit)
+	case !utf8.ValidString(text):
 		return fmt.Errorf("%s must be valid UTF-8", f.name)
-	case strings.ContainsFunc(v, Hidden):
+	case strings.ContainsFunc(text, Hidden):
 		return fmt.Errorf("%s must be one line of visible characters", f.name)
+	case f.verify != nil:
+		return f.verify(text)
 	}
 	return nil
+}
+
+// set sets the value.
+func (f field) set(text string) error {
+	if err := f.check(text); err != nil || text == "" {
+		return err
+	}
+	if f.time == nil {
+		*f.text = text
+		return nil
+	}
+	t, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return fmt.Errorf("%s must be a time such as 2026-01-02T15:04:05Z", f.name)
+	}
+	t = t.UTC()
+	if _, err := t.MarshalText(); err != nil || t.IsZero() { // the offset may lead to a year that has no text
+		return fmt.Errorf("%s is out of range", f.name)
+	}
+	*f.time = t
+	return nil
+}
+
+// get returns the value as text. A zero time is empty.
+func (f field) get() (string, error) {
+	text := ""
+	switch {
+	case f.time == nil:
+		text = *f.text
+	case !f.time.IsZero():
+		utc := f.time.UTC()
+		encoded, err := utc.MarshalText()
+		if err != nil {
+			return "", fmt.Errorf("%s must be between the years 0 and 9999, got the year %d", f.name, utc.Year())
+		}
+		text = string(encoded)
+	}
+	return text, f.check(text)
 }
 
 // Hidden reports whether r is invisible or changes the display of other characters, such as a
@@ -92,14 +134,17 @@ func readAnnotation(key, value string, fields []field) error {
 	case err != nil:
 		return err
 	}
-	for _, f := range fields {
-		*f.value = values[f.name]
-		delete(values, f.name)
-	}
 	for _, name := range slices.Sorted(maps.Keys(values)) {
-		return fmt.Errorf("unknown field %s, known are %s", strconv.Quote(phase.Truncate(name, maxShown)), names(fields))
+		if !slices.ContainsFunc(fields, func(f field) bool { return f.name == name }) {
+			return fmt.Errorf("unknown field %s, known are %s", strconv.Quote(phase.Truncate(name, maxShown)), names(fields))
+		}
 	}
-	return checkAll(fields)
+	for _, f := range fields {
+		if err := f.set(values[f.name]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 var errNotObject = errors.New("not a JSON object")
@@ -149,15 +194,6 @@ func names(fields []field) string {
 	return strings.Join(list, ", ")
 }
 
-func checkAll(fields []field) error {
-	for _, f := range fields {
-		if err := f.check(); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 func checkKey(key string) error {
 	if problems := syntax.QualifiedName(key); len(problems) > 0 {
 		return errors.New(problems[0])
@@ -166,13 +202,9 @@ func checkKey(key string) error {
 }
 
 // writeAnnotation returns key, and the value that readAnnotation reads into the same fields.
-// Empty optional fields are left out.
+// It omits empty optional fields.
 func writeAnnotation(key string, fields []field) (string, string, error) {
-	err := checkKey(key)
-	if err == nil {
-		err = checkAll(fields)
-	}
-	if err != nil {
+	if err := checkKey(key); err != nil {
 		return "", "", invalidDeclaration(key, err)
 	}
 	var out bytes.Buffer
@@ -180,42 +212,21 @@ func writeAnnotation(key string, fields []field) (string, string, error) {
 	encoder.SetEscapeHTML(false) // operators read it
 	separator := byte('{')
 	for _, f := range fields {
-		if *f.value == "" {
+		text, err := f.get()
+		if err != nil {
+			return "", "", invalidDeclaration(key, err)
+		}
+		if text == "" {
 			continue
 		}
 		out.WriteByte(separator)
 		out.WriteString(`"` + f.name + `":`)
-		_ = encoder.Encode(*f.value) // encoding a string into a buffer cannot fail
-		out.Truncate(out.Len() - 1)  // the line break that Encode appends
+		_ = encoder.Encode(text)    // encoding a string into a buffer cannot fail
+		out.Truncate(out.Len() - 1) // the line break that Encode appends
 		separator = ','
 	}
 	out.WriteByte('}')
 	return key, out.String(), nil
-}
-
-// readTime reads the field until.
-func readTime(text string) (time.Time, error) {
-	var t time.Time
-	if err := t.UnmarshalText([]byte(text)); err != nil {
-		return time.Time{}, errors.New("until must be a time such as 2026-01-02T15:04:05Z")
-	}
-	t = t.UTC()
-	if _, err := t.MarshalText(); err != nil || t.IsZero() { // the offset may lead to a year that has no text
-		return time.Time{}, errors.New("until is out of range")
-	}
-	return t, nil
-}
-
-// writeTime is the reverse of readTime. It returns "" for the zero time.
-func writeTime(t time.Time) (string, error) {
-	if t.IsZero() {
-		return "", nil
-	}
-	text, err := t.UTC().MarshalText()
-	if err != nil {
-		return "", fmt.Errorf("until must be between the years 0 and 9999, got the year %d", t.UTC().Year())
-	}
-	return string(text), nil
 }
 
 // readAll reads the annotations of m whose keys begin with prefix, in the order of the keys.

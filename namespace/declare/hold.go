@@ -29,18 +29,14 @@ func (h Hold) Due(now time.Time) bool { return !now.Before(h.Until) }
 // kind [namespace.ErrInvalid] if Until is missing, or if By (at most 512 bytes) or Reason (at
 // most 1024) is too long or not of one line.
 func (h Hold) Annotation() (key, value string, err error) {
-	until, err := writeTime(h.Until)
-	if err != nil {
-		return "", "", invalidDeclaration(HoldAnnotation, err)
-	}
-	return writeAnnotation(HoldAnnotation, h.fields(&until))
+	return writeAnnotation(HoldAnnotation, h.fields())
 }
 
-func (h *Hold) fields(until *string) []field {
+func (h *Hold) fields() []field {
 	return []field{
-		{name: "until", value: until, limit: maxTime},
-		{name: "by", value: &h.By, limit: maxName, optional: true},
-		{name: "reason", value: &h.Reason, limit: maxReason, optional: true},
+		{name: "until", time: &h.Until, limit: maxTime},
+		{name: "by", text: &h.By, limit: maxName, optional: true},
+		{name: "reason", text: &h.Reason, limit: maxReason, optional: true},
 	}
 }
 
@@ -59,11 +55,9 @@ func HoldOf(m namespace.Meta) (Hold, bool, error) {
 	return h, true, nil
 }
 
-func readHold(value string) (h Hold, err error) {
-	var until string
-	if err = readAnnotation(HoldAnnotation, value, h.fields(&until)); err == nil {
-		h.Until, err = readTime(until)
-	}
+func readHold(value string) (Hold, error) {
+	var h Hold
+	err := readAnnotation(HoldAnnotation, value, h.fields())
 	return h, err
 }
 

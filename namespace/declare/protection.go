@@ -49,8 +49,8 @@ func (p Protection) Annotation() (key, value string, err error) {
 
 func (p *Protection) fields() []field {
 	return []field{
-		{name: "owner", value: &p.Owner, limit: maxName},
-		{name: "reason", value: &p.Reason, limit: maxReason},
+		{name: "owner", text: &p.Owner, limit: maxName},
+		{name: "reason", text: &p.Reason, limit: maxReason},
 	}
 }
 

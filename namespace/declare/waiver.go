@@ -40,35 +40,21 @@ func (w Waiver) Expired(now time.Time) bool { return !now.Before(w.Until) }
 // Annotation returns the annotation that declares w. The error is an [*namespace.Error] of
 // kind [namespace.ErrInvalid] if a field is missing, too long or not of one line.
 func (w Waiver) Annotation() (key, value string, err error) {
-	key = WaiverPrefix + w.Name
-	until, err := writeTime(w.Until)
-	if err == nil {
-		err = checkSource(w.Source)
-	}
-	if err != nil {
-		return "", "", invalidDeclaration(key, err)
-	}
-	return writeAnnotation(key, w.fields(&until))
+	return writeAnnotation(WaiverPrefix+w.Name, w.fields())
 }
 
-func (w *Waiver) fields(until *string) []field {
+func (w *Waiver) fields() []field {
 	return []field{
-		{name: "source", value: &w.Source, limit: maxSource},
-		{name: "by", value: &w.By, limit: maxName},
-		{name: "reason", value: &w.Reason, limit: maxReason},
-		{name: "until", value: until, limit: maxTime},
+		{name: "source", text: &w.Source, limit: maxSource, verify: checkSource},
+		{name: "by", text: &w.By, limit: maxName},
+		{name: "reason", text: &w.Reason, limit: maxReason},
+		{name: "until", time: &w.Until, limit: maxTime},
 	}
 }
 
 func readWaiver(key, value string) (Waiver, error) {
-	w, until := Waiver{Name: strings.TrimPrefix(key, WaiverPrefix)}, ""
-	err := readAnnotation(key, value, w.fields(&until))
-	if err == nil {
-		err = checkSource(w.Source)
-	}
-	if err == nil {
-		w.Until, err = readTime(until)
-	}
+	w := Waiver{Name: strings.TrimPrefix(key, WaiverPrefix)}
+	err := readAnnotation(key, value, w.fields())
 	return w, err
 }
 
