@@ -191,6 +191,9 @@ func (vs *violations) utf8(field, value string) {
 
 // time refuses a time that JSON cannot represent.
 func (vs *violations) time(field string, t phase.Time) {
+	if t.IsZero() {
+		return
+	}
 	if _, err := t.MarshalJSON(); err != nil {
 		vs.broken(field, err.Error())
 	}

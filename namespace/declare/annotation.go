@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -127,20 +126,15 @@ func readAnnotation(key, value string, fields []field) error {
 	if !utf8.ValidString(value) {
 		return errors.New("must be valid UTF-8")
 	}
-	values, err := decodeStrings(value)
-	switch {
-	case errors.Is(err, errNotObject):
+	values, err := decode(value, fields)
+	if errors.Is(err, errNotObject) {
 		return fmt.Errorf("must be a JSON object with %s", names(fields))
-	case err != nil:
+	}
+	if err != nil {
 		return err
 	}
-	for _, name := range slices.Sorted(maps.Keys(values)) {
-		if !slices.ContainsFunc(fields, func(f field) bool { return f.name == name }) {
-			return fmt.Errorf("unknown field %s, known are %s", strconv.Quote(phase.Truncate(name, maxShown)), names(fields))
-		}
-	}
-	for _, f := range fields {
-		if err := f.set(values[f.name]); err != nil {
+	for i, f := range fields {
+		if err := f.set(values[i]); err != nil {
 			return err
 		}
 	}
@@ -149,28 +143,33 @@ func readAnnotation(key, value string, fields []field) error {
 
 var errNotObject = errors.New("not a JSON object")
 
-// decodeStrings decodes a JSON object of strings. Unlike Unmarshal, it refuses duplicate names
-// and null.
-func decodeStrings(text string) (map[string]string, error) {
+// decode decodes a JSON object of strings and returns the values of the fields. Unlike
+// [json.Unmarshal], it refuses duplicate names and null.
+func decode(text string, fields []field) ([]string, error) {
 	d := json.NewDecoder(strings.NewReader(text))
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {
 		return nil, errNotObject
 	}
-	values := map[string]string{}
+	values, seen := make([]string, len(fields)), make([]bool, len(fields))
 	for d.More() {
 		token, err := d.Token()
 		name, ok := token.(string)
 		if err != nil || !ok {
 			return nil, errNotObject
 		}
-		if _, twice := values[name]; twice {
-			return nil, fmt.Errorf("%s appears twice", phase.Truncate(name, maxShown))
+		i := slices.IndexFunc(fields, func(f field) bool { return f.name == name })
+		if i < 0 {
+			return nil, fmt.Errorf("unknown field %s, known are %s", strconv.Quote(phase.Truncate(name, maxShown)), names(fields))
 		}
+		if seen[i] {
+			return nil, fmt.Errorf("%s appears twice", name)
+		}
+		seen[i] = true
 		if token, err = d.Token(); err != nil {
 			return nil, errNotObject
 		}
-		if values[name], ok = token.(string); !ok {
-			return nil, fmt.Errorf("%s must be a string", phase.Truncate(name, maxShown))
+		if values[i], ok = token.(string); !ok {
+			return nil, fmt.Errorf("%s must be a string", name)
 		}
 	}
 	if _, err := d.Token(); err != nil {
