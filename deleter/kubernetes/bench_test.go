@@ -34,7 +34,7 @@ func (s *simulation) run(tb testing.TB, opts controller.Options) (stop func()) {
 }
 
 // removals tells when namespaces have gone, and what had a pass.
-type removals struct {
+type maxRemoveAttempts struct {
 	mu     sync.Mutex
 	gone   map[string]chan struct{}
 	passed map[string]chan struct{}
@@ -50,21 +50,21 @@ func of(all *map[string]chan struct{}, name string) chan struct{} {
 	return (*all)[name]
 }
 
-func (r *removals) await(name string) {
+func (r *maxRemoveAttempts) await(name string) {
 	r.mu.Lock()
 	c := of(&r.gone, name)
 	r.mu.Unlock()
 	<-c
 }
 
-func (r *removals) awaitPass(name string) {
+func (r *maxRemoveAttempts) awaitPass(name string) {
 	r.mu.Lock()
 	c := of(&r.passed, name)
 	r.mu.Unlock()
 	<-c
 }
 
-func (r *removals) hooks() controller.Hooks {
+func (r *maxRemoveAttempts) hooks() controller.Hooks {
 	return controller.Hooks{
 		Removed: func(ref namespace.Ref) {
 			r.mu.Lock()
@@ -163,7 +163,7 @@ func BenchmarkDeletion(b *testing.B) {
 				b.Skip("takes seconds")
 			}
 			s := simulate(b, 60, simulated.Options{Latency: latency, GitVersion: "v1.36.0"}, c.opts)
-			var gone removals
+			var gone maxRemoveAttempts
 			stop := s.run(b, controller.Options{Hooks: []controller.Hooks{gone.hooks()}})
 			requests := 0
 			for i := 0; b.Loop(); i++ {
@@ -201,7 +201,7 @@ func (s *simulation) reportStock(b *testing.B) {
 func BenchmarkNamespaces(b *testing.B) {
 	const many = 1000
 	s := simulate(b, 60, simulated.Options{Latency: time.Millisecond}, kubernetes.Options{})
-	var gone removals
+	var gone maxRemoveAttempts
 	stop := s.run(b, controller.Options{Hooks: []controller.Hooks{gone.hooks()}})
 	b.ReportAllocs()
 	requests, round := 0, 0
@@ -247,7 +247,7 @@ func BenchmarkHealthy(b *testing.B) {
 	for _, sick := range []int{0, 100, 1000} {
 		b.Run(fmt.Sprintf("failing=%d", sick), func(b *testing.B) {
 			s := simulate(b, 60, failing(5*time.Millisecond), kubernetes.Options{})
-			var gone removals
+			var gone maxRemoveAttempts
 			stop := s.run(b, controller.Options{Hooks: []controller.Hooks{gone.hooks()}})
 			name := func(i int) string { return fmt.Sprint("sick-", i) }
 			s.together(sick, func(i int) {

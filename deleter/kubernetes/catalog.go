@@ -14,54 +14,52 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace"
 )
 
-// view is what one discovery found.
-type view struct {
-	*kit
-	began  time.Time               // when the discovery did
-	failed *deleter.DiscoveryError // what may hide further types; nil: nothing
+// snapshot is the result of one discovery.
+type snapshot struct {
+	*typeSet
+	began  time.Time               // start of the discovery
+	failed *deleter.DiscoveryError // failures that may hide types; nil if complete
 	server server
 }
 
-// kit is a set of types with what empties them. Discoveries that find the same types
-// share it.
-type kit struct {
-	types    []typeInfo       // sorted by resource
-	sources  []deleter.Source // in that order
-	final    []deleter.Source // the same, where an empty listing stays empty
-	blank    []deleter.Result // the same: each type with nothing left
-	composed *deleter.Composed
+// typeSet is a set of types with their sources. Discoveries that find the same types share it.
+type typeSet struct {
+	types        []typeInfo       // sorted by resource
+	sources      []deleter.Source // in the same order
+	final        []deleter.Source // the same sources, with Final set
+	emptyResults []deleter.Result // an empty result for each type
+	composed     *deleter.Composed
 }
 
-// catalog knows what the API server was last found to have. It makes discoveries on
-// request only, at most one at a time, which all share that wait for one. It is safe
+// catalog makes discoveries on request, at most one at a time, and keeps the latest. It is safe
 // for concurrent use.
 type catalog struct {
 	clients Clients
 	scope   scope
 	after   func(namespace.ResourceType) []namespace.ResourceType
 	timeout time.Duration // of a discovery
-	version bool          // whether it matters what the server is
+	version bool          // detect the kind of server
 	content func(typeInfo) deleter.Content
 	compose func() (*deleter.Composed, error)
 
-	discoveries flight[*view]
+	discoveries singleflight[*snapshot]
 	mu          sync.Mutex
-	last        *view // guarded by mu
+	last        *snapshot // guarded by mu
 }
 
-// latest returns what the latest discovery found; nil: there was none.
-func (c *catalog) latest() *view {
+// latest returns the latest snapshot, or nil.
+func (c *catalog) latest() *snapshot {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.last
 }
 
-// fresh returns what a discovery finds that began after the call.
-func (c *catalog) fresh(ctx context.Context) (*view, error) {
-	var v *view
+// fresh returns the result of a discovery that began after the call.
+func (c *catalog) fresh(ctx context.Context) (*snapshot, error) {
+	var v *snapshot
 	err := deleter.TraceCall(ctx, deleter.Call{Op: deleter.OpDiscover}, func(ctx context.Context) (_ int, err error) {
-		v, err = c.discoveries.do(ctx, func(ctx context.Context) (*view, error) {
-			within, cancel := context.WithTimeoutCause(ctx, c.timeout, fmt.Errorf("discovery did not end within %v", c.timeout))
+		v, err = c.discoveries.do(ctx, func(ctx context.Context) (*snapshot, error) {
+			within, cancel := context.WithTimeoutCause(ctx, c.timeout, fmt.Errorf("discovery did not complete within %v", c.timeout))
 			defer cancel()
 			return c.discover(within)
 		})
@@ -70,25 +68,25 @@ func (c *catalog) fresh(ctx context.Context) (*view, error) {
 	return v, err
 }
 
-// absent reports whether a discovery that begins now no longer finds a type.
-func (c *catalog) absent(ctx context.Context, r namespace.ResourceType) (bool, error) {
+// isAbsent reports whether a new discovery no longer finds a type.
+func (c *catalog) isAbsent(ctx context.Context, r namespace.ResourceType) (bool, error) {
 	v, err := c.fresh(ctx)
 	if err != nil {
 		return false, err
 	}
 	_, found := v.find(r)
-	return !found && !v.hides(r), nil
+	return !found && !v.mayHide(r), nil
 }
 
-// hides reports whether a type that was not found may exist nevertheless.
-func (v *view) hides(r namespace.ResourceType) bool {
+// mayHide reports whether a type that was not found may exist.
+func (v *snapshot) mayHide(r namespace.ResourceType) bool {
 	return v.failed != nil && (len(v.failed.Parsing) > 0 ||
 		slices.ContainsFunc(v.failed.Groups, func(g deleter.GroupError) bool { return g.Group == r.Group }))
 }
 
-// hidesAs reports whether the same is missing in both views, whatever the texts say of
-// the reasons.
-func (v *view) hidesAs(other *view) bool {
+// hidesSame reports whether the same groups failed in both snapshots. Error texts of groups may
+// differ.
+func (v *snapshot) hidesSame(other *snapshot) bool {
 	if v.failed == nil || other.failed == nil {
 		return v.failed == other.failed
 	}
@@ -98,17 +96,17 @@ func (v *view) hidesAs(other *view) bool {
 		slices.EqualFunc(v.failed.Parsing, other.failed.Parsing, sameText)
 }
 
-func (k *kit) find(r namespace.ResourceType) (int, bool) {
+func (k *typeSet) find(r namespace.ResourceType) (int, bool) {
 	return slices.BinarySearchFunc(k.types, r, func(t typeInfo, r namespace.ResourceType) int { return t.resource().Compare(r) })
 }
 
-// discover makes one discovery. Only one runs at a time.
-func (c *catalog) discover(ctx context.Context) (*view, error) {
-	v := &view{began: time.Now()}
+// discover makes a discovery. [catalog.fresh] ensures that only one runs at a time.
+func (c *catalog) discover(ctx context.Context) (*snapshot, error) {
+	v := &snapshot{began: time.Now()}
 	lists, err := c.clients.Resources(ctx)
 	if ctx.Err() != nil {
-		// Whatever came of it was cut short, also where it does not look so.
-		return nil, explain(ctx, orCause(ctx, err))
+		// The result may be incomplete even without an error.
+		return nil, clientError(ctx, orCause(ctx, err))
 	}
 	types, failed, err := c.scope.read(lists, err)
 	if err != nil {
@@ -117,12 +115,12 @@ func (c *catalog) discover(ctx context.Context) (*view, error) {
 	v.failed = failed
 	former := c.latest()
 	if former != nil && slices.Equal(former.types, types) {
-		v.kit, v.server = former.kit, former.server
-	} else if v.kit, err = c.assemble(types, former); err != nil {
+		v.typeSet, v.server = former.typeSet, former.server
+	} else if v.typeSet, err = c.assemble(types, former); err != nil {
 		return nil, err
 	}
 	if c.version && v.server == unknownServer {
-		v.server = askServer(ctx, c.clients.Version)
+		v.server = detectServer(ctx, c.clients.Version)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -137,16 +135,16 @@ func orCause(ctx context.Context, err error) error {
 	return err
 }
 
-// assemble makes the kit of types. What was learnt about types carries over from the
-// former view, unless one of them is not what it was.
-func (c *catalog) assemble(types []typeInfo, former *view) (_ *kit, err error) {
-	k := &kit{types: types, sources: make([]deleter.Source, len(types)), blank: make([]deleter.Result, len(types))}
+// assemble returns the typeSet of types. Unchanged types keep their content, and with it what it
+// learned.
+func (c *catalog) assemble(types []typeInfo, former *snapshot) (_ *typeSet, err error) {
+	k := &typeSet{types: types, sources: make([]deleter.Source, len(types)), emptyResults: make([]deleter.Result, len(types))}
 	if former != nil {
 		k.composed = former.composed
 	}
 	for i, t := range types {
 		r := t.resource()
-		k.blank[i].Resource = r
+		k.emptyResults[i].Resource = r
 		k.sources[i] = deleter.Source{Resource: r, After: c.after(r)}
 		at, found := 0, false
 		if former != nil {
@@ -171,31 +169,31 @@ func (c *catalog) assemble(types []typeInfo, former *view) (_ *kit, err error) {
 	return k, err
 }
 
-// server is what the API server is, as far as that matters.
+// server is the kind of API server.
 type server uint8
 
 const (
 	unknownServer server = iota
-	foreignServer        // creates are admitted on what may be an old view of the namespace
-	gatedServer          // creates are held against the namespace's end in one commit (rule R6)
+	foreignServer        // may admit creates based on a stale cache
+	gatedServer          // checks the gate in the commit of each create (rule R6)
 )
 
-// buildMetadata is what an API server of this library has in its version.
+// buildMetadata marks the version of an API server of this library.
 const buildMetadata = "nslifecycle"
 
-// askServer tells what the server is. One that does not say is asked again by the
-// next discovery.
-func askServer(ctx context.Context, ask func(context.Context) (*version.Info, error)) server {
+// detectServer returns the kind of server. If the server does not answer, the next discovery asks
+// again.
+func detectServer(ctx context.Context, ask func(context.Context) (*version.Info, error)) server {
 	if ask == nil {
 		return foreignServer
 	}
-	ctx, cancel := context.WithTimeout(ctx, settleWait) // what is not known by then makes no wait shorter
+	ctx, cancel := context.WithTimeout(ctx, stockWait) // a later answer is useless
 	defer cancel()
 	info, err := ask(ctx)
 	if err != nil || info == nil {
 		return unknownServer
 	}
-	// Build metadata is what follows the plus, dot by dot.
+	// Build metadata follows the plus sign, separated by dots.
 	_, build, _ := strings.Cut(info.GitVersion, "+")
 	if slices.Contains(strings.Split(build, "."), buildMetadata) {
 		return gatedServer

@@ -51,8 +51,8 @@ func TestBadInputOfContentOfOneType(t *testing.T) {
 		{schema.GroupVersionResource{Group: "a/b", Version: "v1", Resource: "pods"}, "list delete", "resource group"},
 		{schema.GroupVersionResource{Version: "v1", Resource: "pods"}, "list watch", "neither delete nor deletecollection"},
 		{schema.GroupVersionResource{Version: "v1", Resource: "pods"}, "", "neither delete nor deletecollection"},
-		{schema.GroupVersionResource{Version: "v1", Resource: "secrets"}, "list delete", "leave it alone"},
-		{schema.GroupVersionResource{Group: "computed.example.com", Version: "v1", Resource: "pods"}, "list delete", "leave it alone"},
+		{schema.GroupVersionResource{Version: "v1", Resource: "secrets"}, "list delete", "excluded by the options"},
+		{schema.GroupVersionResource{Group: "computed.example.com", Version: "v1", Resource: "pods"}, "list delete", "excluded by the options"},
 	} {
 		_, err := cluster.Content(c.gvr, strings.Fields(c.verbs)...)
 		require.ErrorIs(t, err, deleter.ErrInvalid, "%v", c.gvr)

@@ -41,14 +41,14 @@ func TestReadOfNamespaceIsBounded(t *testing.T) {
 			in, began := c.deleter.incarnations, time.Now()
 			var group sync.WaitGroup
 			group.Go(func() {
-				err := in.recent(t.Context(), a.target)
-				require.ErrorContains(t, err, "did not end within "+timeout.String())
+				err := in.confirmRecent(t.Context(), a.target)
+				require.ErrorContains(t, err, "no response within "+timeout.String())
 				require.ErrorIs(t, err, context.DeadlineExceeded)
 				require.NotErrorIs(t, err, deleter.ErrIncarnation)
 			})
 			synctest.Wait()
 			for range 3 {
-				group.Go(func() { require.NoError(t, in.recent(t.Context(), a.target)) })
+				group.Go(func() { require.NoError(t, in.confirmRecent(t.Context(), a.target)) })
 			}
 			group.Wait()
 			require.Equal(t, timeout, time.Since(began))

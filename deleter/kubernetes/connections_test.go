@@ -36,7 +36,7 @@ func TestConnectionsAreKept(t *testing.T) {
 	}
 	s.Start()
 	t.Cleanup(s.Close)
-	clients, err := clientsFor(ours(&rest.Config{Host: s.URL}), time.Minute)
+	clients, err := clientsFor(withClientDefaults(&rest.Config{Host: s.URL}), time.Minute)
 	require.NoError(t, err)
 	for range rounds {
 		together.Add(many)
@@ -56,7 +56,7 @@ func TestConnectionsAreKept(t *testing.T) {
 // As many are kept as a pass uses by default, whatever that is.
 func TestConnectionsForAPass(t *testing.T) {
 	config := &rest.Config{Host: "http://localhost"}
-	require.NoError(t, keeping(config))
+	require.NoError(t, withOwnTransport(config))
 	kept := config.Transport.(*http.Transport)
 	require.Equal(t, (*Options)(nil).withDefaults().Deleter.Parallelism, kept.MaxIdleConnsPerHost)
 	require.Zero(t, kept.MaxIdleConns)

@@ -17,19 +17,18 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace"
 )
 
-// ownLimit is how many objects a page has when the caller leaves it open.
-const ownLimit = 500
+// defaultLimit is the page size if the caller sets none.
+const defaultLimit = 500
 
-// content is the objects of one type, as an API server has them. It implements
-// [deleter.Content], [deleter.CollectionDeleter] and [deleter.Notifier].
+// content is the objects of one type on an API server. It implements [deleter.Content],
+// [deleter.CollectionDeleter], [deleter.Notifier] and [deleter.Viewer].
 //
-// No request names the incarnation that it means, so each relies on a read of the
-// namespace (rule R8). For objects that are deleted one by one that is exact. A
-// page is handed out only if the namespace was this incarnation, and terminating,
-// both before the request and after the answer; a uid never comes back, so it was that
-// all the time between, and everything listed belongs to it. Each object is then
-// deleted under its own uid, however late the request arrives. A collection has no
-// such fence: only a look just before.
+// Requests name a namespace but not its incarnation, so each relies on a read of the namespace
+// (rule R8). For objects that are deleted one by one this is exact: List returns a page only if
+// the namespace was this incarnation, and terminating, both before the request and after the
+// response. A uid is never reused, so it was this incarnation all the time between, and all listed
+// objects belong to it. Each object is then deleted by its own uid, however late the request
+// arrives. A collection is only protected by a read just before the request.
 type content struct {
 	typeInfo
 	client       metadata.Getter
@@ -44,16 +43,16 @@ var (
 	_ deleter.Viewer            = (*content)(nil)
 )
 
-// newContent returns the content of a type. Absent reports whether a discovery that
-// begins now no longer finds a type; oneByOne rules out collections.
+// newContent returns the content of a type. absent reports whether a new discovery no longer finds
+// a type; oneByOne disables collections.
 func newContent(t typeInfo, m metadata.Interface, in *incarnations, absent func(context.Context, namespace.ResourceType) (bool, error), oneByOne bool) deleter.Content {
 	return &content{typeInfo: t, client: m.Resource(t.gvr), incarnations: in, absent: absent, oneByOne: oneByOne}
 }
 
-// strict reports whether objects are deleted one by one, so that what is listed must be
-// known to belong to the target.
-func (c *content) strict(target deleter.Target) bool {
-	return c.oneByOne || !c.verbs.has(canDeleteCollection) || c.incarnations.refuses(target, c.resource())
+// exact reports whether objects are deleted one by one, so that List must confirm that they belong
+// to the target.
+func (c *content) exact(target deleter.Target) bool {
+	return c.oneByOne || !c.verbs.has(canDeleteCollection) || c.incarnations.refusesCollections(target, c.resource())
 }
 
 // List implements [deleter.Content]. It reads consistently, not from a cache.
@@ -64,18 +63,18 @@ func (c *content) List(ctx context.Context, target deleter.Target, limit int, ne
 	if err := c.checkList(limit); err != nil {
 		return deleter.Page{}, err
 	}
-	if err := c.incarnations.recent(ctx, target); err != nil {
+	if err := c.incarnations.confirmRecent(ctx, target); err != nil {
 		return deleter.Page{}, err
 	}
-	list, err := c.request(ctx, target, limit, next)
+	list, err := c.requestPage(ctx, target, limit, next)
 	if err != nil {
-		page, gone, err := c.unlisted(ctx, target, next, err, c.incarnations.confirm)
+		page, gone, err := c.listFailed(ctx, target, next, err, c.incarnations.confirm)
 		if gone {
-			c.incarnations.vanish(target, c.resource())
+			c.incarnations.recordMissingType(target, c.resource())
 		}
 		return page, err
 	}
-	if len(list.Items) > 0 && c.strict(target) {
+	if len(list.Items) > 0 && c.exact(target) {
 		if err := c.incarnations.confirm(ctx, target, time.Now()); err != nil {
 			return deleter.Page{}, err
 		}
@@ -88,46 +87,42 @@ func (c *content) checkList(limit int) error {
 		return fmt.Errorf("%w limit %d: must not be negative", deleter.ErrInvalid, limit)
 	}
 	if !c.verbs.has(canList) {
-		return fmt.Errorf("%s can be deleted but not listed, so that nobody can see whether any are left: "+
-			"leave the type out with Options.Except", c.resource())
+		return fmt.Errorf("%s can be deleted but not listed, so remaining objects cannot be detected: "+
+			"exclude the type with Options.Except", c.resource())
 	}
 	return nil
 }
 
-// request asks for a page.
-func (c *content) request(ctx context.Context, target deleter.Target, limit int, next string) (*metav1.PartialObjectMetadataList, error) {
+func (c *content) requestPage(ctx context.Context, target deleter.Target, limit int, next string) (*metav1.PartialObjectMetadataList, error) {
 	if limit == 0 {
-		limit = ownLimit
+		limit = defaultLimit
 	}
 	list, err := c.client.Namespace(target.Namespace).List(ctx, metav1.ListOptions{Limit: int64(limit), Continue: next})
-	if err == nil && list == nil {
-		err = errNoAnswer
-	}
-	return list, explain(ctx, err)
+	return list, clientError(ctx, err)
 }
 
-// unlisted is what List answers when the server did not. Gone says that there is no such
-// type; confirm is what tells whether the target is there.
-func (c *content) unlisted(
+// listFailed returns the result of a List whose request failed. gone reports that the type does
+// not exist. confirm checks whether the target still exists.
+func (c *content) listFailed(
 	ctx context.Context, target deleter.Target, next string, err error, confirm func(context.Context, deleter.Target, time.Time) error,
 ) (page deleter.Page, gone bool, _ error) {
 	switch {
-	case next != "" && expired(err):
+	case next != "" && isExpired(err):
 		return page, false, fmt.Errorf("%w: %w", deleter.ErrExpired, err)
 	case next != "" && apierrors.IsBadRequest(err):
 		return page, false, fmt.Errorf("%w page token: %w", deleter.ErrInvalid, err)
-	case !missing(err):
+	case !isMissing(err):
 		return page, false, err
 	}
-	// The namespace, the type, or what serves it is missing. Only a discovery that began
-	// after the refusal can tell that it is the type.
+	// The namespace, the type, or its server may be missing. It is the type only if a discovery
+	// that began after the 404 says so.
 	if late := confirm(ctx, target, time.Now()); errors.Is(late, deleter.ErrIncarnation) {
 		return page, false, late
 	}
 	absent, failed := c.absent(ctx, c.resource())
 	switch {
 	case failed != nil:
-		return page, false, fmt.Errorf("%w; whether the type still exists cannot be told: %w", err, failed)
+		return page, false, fmt.Errorf("%w; cannot determine whether the type still exists: %w", err, failed)
 	case absent:
 		return page, true, nil
 	}
@@ -156,9 +151,9 @@ func itemOf(m *metav1.ObjectMeta, now time.Time) deleter.Item {
 	}
 }
 
-// graceOf returns how long a graceful deletion should still take. Kubernetes sets the
-// deletion timestamp to when it should be over, by its own clock; no difference
-// between clocks makes it longer than the whole period.
+// graceOf returns the remaining time of a graceful deletion. The server sets deletionTimestamp to
+// the expected end, by its own clock. The result never exceeds the grace period, whatever the
+// difference of clocks.
 func graceOf(m *metav1.ObjectMeta, now time.Time) time.Duration {
 	if m.DeletionTimestamp == nil || m.DeletionGracePeriodSeconds == nil {
 		return 0
@@ -167,12 +162,35 @@ func graceOf(m *metav1.ObjectMeta, now time.Time) time.Duration {
 	return min(max(m.DeletionTimestamp.Sub(now), 0), time.Duration(seconds)*time.Second)
 }
 
-// maxGrace bounds grace periods, which may be any number of seconds, to what a
-// duration can hold.
+// maxGrace limits grace periods to values that fit a Duration.
 const maxGrace = 100 * 365 * 24 * time.Hour
 
-// Delete implements [deleter.Content]. Without a uid it first reads the object, to
-// delete that very one.
+// View implements [deleter.Viewer]. It returns a page only if the namespace was this incarnation
+// both before the request and after the response, in any phase. A uid is never reused, so all
+// listed objects belong to it (rule R8).
+func (c *content) View(ctx context.Context, target deleter.Target, limit int, next string) (deleter.Page, error) {
+	if err := checkLook(ctx, target); err != nil {
+		return deleter.Page{}, err
+	}
+	if err := c.checkList(limit); err != nil {
+		return deleter.Page{}, err
+	}
+	if err := c.incarnations.confirmExists(ctx, target, time.Time{}); err != nil { // at any time
+		return deleter.Page{}, err
+	}
+	list, err := c.requestPage(ctx, target, limit, next)
+	if err != nil {
+		page, _, err := c.listFailed(ctx, target, next, err, c.incarnations.confirmExists)
+		return page, err
+	}
+	if err := c.incarnations.confirmExists(ctx, target, time.Now()); err != nil {
+		return deleter.Page{}, err
+	}
+	return pageOf(list), nil
+}
+
+// Delete implements [deleter.Content]. Without a uid it reads the object first, and deletes it by
+// its uid.
 func (c *content) Delete(ctx context.Context, target deleter.Target, name, uid string) error {
 	if err := checkArguments(ctx, target); err != nil {
 		return err
@@ -184,87 +202,85 @@ func (c *content) Delete(ctx context.Context, target deleter.Target, name, uid s
 		return fmt.Errorf("%s can only be deleted as a collection: %w", c.resource(), deleter.ErrNotSupported)
 	}
 	if uid != "" {
-		ctx, err := c.fenceUID(ctx, target)
+		ctx, err := c.fenceDelete(ctx, target)
 		if err != nil {
 			return err
 		}
 		return c.delete(ctx, target, name, uid)
 	}
-	if err := c.incarnations.recent(ctx, target); err != nil {
+	if err := c.incarnations.confirmRecent(ctx, target); err != nil {
 		return err
 	}
 	m, err := c.client.Namespace(target.Namespace).Get(ctx, name, metav1.GetOptions{})
 	switch {
-	case missing(err):
+	case isMissing(err):
 		return nil
 	case err != nil:
-		return explain(ctx, err)
-	case m == nil:
-		return errNoAnswer
+		return clientError(ctx, err)
 	}
-	// As for a listing: what was read between two looks belongs to the target.
+	// As in List, an object read between two confirmations belongs to the target.
 	if err := c.incarnations.confirm(ctx, target, time.Now()); err != nil {
 		return err
 	}
 	return c.delete(ctx, target, name, string(m.UID))
 }
 
-// fenceUID is the fence of a deletion under a uid, and returns the context for it. A
-// listing of objects that are deleted one by one had shown whose they are; all that is
-// asked then is that the target was ever seen terminating.
-func (c *content) fenceUID(ctx context.Context, target deleter.Target) (context.Context, error) {
-	if c.strict(target) {
+// fenceDelete checks the target before a deletion by uid and returns the context for the request.
+// If objects are deleted one by one, List has confirmed that they belong to the target, so any
+// earlier read of the target suffices.
+func (c *content) fenceDelete(ctx context.Context, target deleter.Target) (context.Context, error) {
+	if c.exact(target) {
 		return ctx, c.incarnations.confirm(ctx, target, time.Time{})
 	}
-	if err := c.incarnations.recent(ctx, target); err != nil {
+	if err := c.incarnations.confirmRecent(ctx, target); err != nil {
 		return nil, err
 	}
-	return c.incarnations.sending(ctx, target), nil
+	return c.incarnations.withRecheck(ctx, target), nil
 }
 
 func (c *content) delete(ctx context.Context, target deleter.Target, name, uid string) error {
-	options := background()
+	options := deleteOptions()
 	if uid != "" {
 		options.Preconditions = metav1.NewUIDPreconditions(uid)
 	}
 	err := c.client.Namespace(target.Namespace).Delete(ctx, name, options)
 	switch {
 	case errors.Is(err, deleter.ErrIncarnation):
-		return err // a look's, where the request would be sent; it may wrap a 404
-	case err == nil || missing(err):
+		return err // of a recheck when the request was sent; it may wrap a 404
+	case err == nil || isMissing(err):
 		return nil
-	case uid != "" && apierrors.IsConflict(err) && !pageOfWeb(err):
-		return c.conflict(ctx, target, name, uid, err)
+	case uid != "" && apierrors.IsConflict(err) && !isWebPage(err):
+		return c.classifyConflict(ctx, target, name, uid, err)
 	}
-	return explain(ctx, err)
+	return clientError(ctx, err)
 }
 
-// conflict tells what a conflict of a deletion under a uid was about. Servers have
-// several texts for a uid that is another, so the object is read.
-func (c *content) conflict(ctx context.Context, target deleter.Target, name, uid string, conflict error) error {
+// classifyConflict determines the cause of a conflict in a deletion by uid. Servers report another
+// uid in different texts, so it reads the object.
+func (c *content) classifyConflict(ctx context.Context, target deleter.Target, name, uid string, conflict error) error {
 	m, err := c.client.Namespace(target.Namespace).Get(ctx, name, metav1.GetOptions{})
 	switch {
 	case errors.Is(err, deleter.ErrIncarnation):
-		return err // as for the deletion
-	case missing(err):
+		return err
+	case isMissing(err):
 		return nil
-	case err == nil && m != nil && string(m.UID) != uid:
+	case err == nil && string(m.UID) != uid:
 		return fmt.Errorf("%w: %w", deleter.ErrReplaced, conflict)
 	}
-	return explain(ctx, conflict)
+	return clientError(ctx, conflict)
 }
 
-// background makes the server remove dependents after their owners, as the stock
-// controller asks: nothing then waits for a dependent in another namespace.
-func background() metav1.DeleteOptions {
+// deleteOptions requests background deletion of dependents, as the stock controller does, so that
+// no object waits for a dependent in another namespace.
+func deleteOptions() metav1.DeleteOptions {
 	policy := metav1.DeletePropagationBackground
 	return metav1.DeleteOptions{PropagationPolicy: &policy}
 }
 
-// DeleteCollection implements [deleter.CollectionDeleter]. The server does not say how
-// many it deleted. A 404 or 405 says that collections are not to be had here, which
-// teaches nothing about another namespace: an aggregated server may answer so for one
-// that it does not know (kubernetes/kubernetes PR 93790).
+// DeleteCollection implements [deleter.CollectionDeleter]. The server does not report how many
+// objects it deletes. After a 404 or 405 this incarnation is emptied one by one. The response says
+// nothing about other namespaces: an aggregated server may answer so for a namespace that it does
+// not know (kubernetes/kubernetes PR 93790).
 func (c *content) DeleteCollection(ctx context.Context, target deleter.Target) (int, bool, error) {
 	if err := checkArguments(ctx, target); err != nil {
 		return 0, false, err
@@ -272,36 +288,33 @@ func (c *content) DeleteCollection(ctx context.Context, target deleter.Target) (
 	if c.oneByOne || !c.verbs.has(canDeleteCollection) {
 		return 0, false, fmt.Errorf("collections of %s: %w", c.resource(), deleter.ErrNotSupported)
 	}
-	if c.incarnations.refuses(target, c.resource()) {
+	if c.incarnations.refusesCollections(target, c.resource()) {
 		return 0, false, fmt.Errorf("collections of %s: %w", c.resource(), deleter.ErrNotSupportedHere)
 	}
-	if err := c.incarnations.recent(ctx, target); err != nil {
+	if err := c.incarnations.confirmRecent(ctx, target); err != nil {
 		return 0, false, err
 	}
-	err := c.client.Namespace(target.Namespace).DeleteCollection(c.incarnations.sending(ctx, target), background(), metav1.ListOptions{})
+	err := c.client.Namespace(target.Namespace).DeleteCollection(c.incarnations.withRecheck(ctx, target), deleteOptions(), metav1.ListOptions{})
 	switch {
 	case err == nil:
 		return -1, false, nil
 	case errors.Is(err, deleter.ErrIncarnation):
-		return 0, false, err // a look's, where the request would be sent; it may wrap a 404
-	case unserved(err):
-		c.incarnations.refuse(target, c.resource())
+		return 0, false, err // of a recheck when the request was sent; it may wrap a 404
+	case isUnserved(err):
+		c.incarnations.refuseCollections(target, c.resource())
 		return 0, false, fmt.Errorf("collections of %s: %w: %w", c.resource(), deleter.ErrNotSupportedHere, err)
 	}
-	return 0, false, explain(ctx, err)
+	return 0, false, clientError(ctx, err)
 }
 
 func checkArguments(ctx context.Context, target deleter.Target) error {
-	if ctx == nil {
-		return fmt.Errorf("%w context: is nil", deleter.ErrInvalid)
-	}
 	if err := target.Validate(); err != nil {
 		return err
 	}
 	return context.Cause(ctx)
 }
 
-// checkName refuses names that would lead a request to another path.
+// checkName rejects names that would change the path of a request.
 func checkName(name string) error {
 	switch {
 	case name == "":
@@ -316,5 +329,5 @@ func checkName(name string) error {
 	return nil
 }
 
-// maxName is far beyond the names of Kubernetes, which types may choose freely.
+// maxName exceeds all limits of Kubernetes types.
 const maxName = 1024

@@ -80,7 +80,7 @@ func TestR8_CollectionTypesOneByOneAreExact(t *testing.T) {
 			if how == "option" {
 				c.oneByOne = true
 			} else {
-				c.incarnations.refuse(a.target, podsResource)
+				c.incarnations.refuseCollections(a.target, podsResource)
 			}
 			d, err := deleter.New([]deleter.Source{{Resource: podsResource, Content: c}}, &deleter.Options{Parallelism: 1, ObjectParallelism: 1})
 			require.NoError(t, err)
@@ -99,7 +99,7 @@ func TestR8_CollectionsRelyOnARecentLook(t *testing.T) {
 	t.Run("each looks anew", func(t *testing.T) {
 		a := newAPI(t, pod("a"))
 		c := a.of(podsType, -1)
-		require.NoError(t, c.incarnations.recent(t.Context(), a.target))
+		require.NoError(t, c.incarnations.confirmRecent(t.Context(), a.target))
 		a.replace(false)
 		require.ErrorIs(t, collection(a, c), deleter.ErrIncarnation)
 		_, err := c.List(t.Context(), a.target, 0, "")
@@ -110,9 +110,9 @@ func TestR8_CollectionsRelyOnARecentLook(t *testing.T) {
 	t.Run("gone", func(t *testing.T) {
 		a := newAPI(t, pod("a"))
 		c := a.of(podsType, time.Hour)
-		require.NoError(t, c.incarnations.recent(t.Context(), a.target))
+		require.NoError(t, c.incarnations.confirmRecent(t.Context(), a.target))
 		a.replace(false)
-		c.incarnations.gone("x", "one")
+		c.incarnations.void("x", "one")
 		require.ErrorIs(t, collection(a, c), deleter.ErrIncarnation)
 		require.Equal(t, []string{"a"}, a.names())
 	})
@@ -173,7 +173,7 @@ func TestR7_EmptyPageOfAnUnknownNamespaceIsNoAnswer(t *testing.T) {
 	d, err := deleter.New([]deleter.Source{{Resource: podsResource, Content: a.of(podsType, time.Hour)}}, nil)
 	require.NoError(t, err)
 	report, err := d.Delete(context.WithoutCancel(t.Context()), a.target, deleter.Report{})
-	require.ErrorContains(t, err, "cannot be told")
+	require.ErrorContains(t, err, "cannot determine")
 	require.False(t, report.Empty())
 }
 

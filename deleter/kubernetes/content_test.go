@@ -135,7 +135,7 @@ func TestDelete(t *testing.T) {
 	a := newAPI(t, pod("a"), pod("b"), pod("c"))
 	for _, kind := range []typeInfo{podsType, oneByOneType} {
 		c := a.of(kind, time.Hour)
-		require.NoError(t, c.incarnations.recent(t.Context(), a.target))
+		require.NoError(t, c.incarnations.confirmRecent(t.Context(), a.target))
 		a.asked()
 		err := c.Delete(t.Context(), a.target, "a", "uid-of-b")
 		require.ErrorIs(t, err, deleter.ErrReplaced)
@@ -247,7 +247,7 @@ func TestR7_TypeThatCannotBeListedIsNotEmpty(t *testing.T) {
 	d, err := deleter.New([]deleter.Source{{Resource: podsResource, Content: a.of(unlistable, time.Second), Final: true}}, nil)
 	require.NoError(t, err)
 	report, err := d.Delete(t.Context(), a.target, deleter.Report{})
-	require.ErrorContains(t, err, "pods can be deleted but not listed, so that nobody can see whether any are left: leave the type out with Options.Except")
+	require.ErrorContains(t, err, "pods can be deleted but not listed, so remaining objects cannot be detected: exclude the type with Options.Except")
 	require.NotErrorIs(t, err, deleter.ErrNotSupported)
 	require.False(t, report.Empty())
 	require.Empty(t, report.Clean)

@@ -13,9 +13,8 @@ import (
 	"github.com/nslifecycle/nslifecycle/phase"
 )
 
-// The conversions lose nothing that is in the JSON of a namespace as an API server
-// writes it, except that a finalizer of either kind which is listed twice is listed
-// once then; what they return shares nothing with what they are given.
+// The conversions preserve the JSON of a namespace as an API server writes it, except that duplicate
+// finalizers are merged. Results share no memory with arguments.
 
 func fromKubernetes(k *corev1.Namespace) namespace.Namespace {
 	return namespace.Namespace{
@@ -24,7 +23,7 @@ func fromKubernetes(k *corev1.Namespace) namespace.Namespace {
 		Spec:     namespace.Spec{Finalizers: setOf(k.Spec.Finalizers)},
 		Status: namespace.Status{
 			Phase:      phase.Phase(k.Status.Phase),
-			Conditions: each(k.Status.Conditions, conditionFrom),
+			Conditions: mapSlice(k.Status.Conditions, conditionFrom),
 		},
 	}
 }
@@ -36,7 +35,7 @@ func toKubernetes(n namespace.Namespace) *corev1.Namespace {
 		Spec:       corev1.NamespaceSpec{Finalizers: listOf[corev1.FinalizerName](n.Spec.Finalizers)},
 		Status: corev1.NamespaceStatus{
 			Phase:      corev1.NamespacePhase(n.Status.Phase),
-			Conditions: each(n.Status.Conditions, conditionTo),
+			Conditions: mapSlice(n.Status.Conditions, conditionTo),
 		},
 	}
 }
@@ -44,30 +43,30 @@ func toKubernetes(n namespace.Namespace) *corev1.Namespace {
 func metaFrom(k *metav1.ObjectMeta) namespace.Meta {
 	return namespace.Meta{
 		Name: k.Name, GenerateName: k.GenerateName, Namespace: k.Namespace,
-		SelfLink: k.SelfLink, //lint:ignore SA1019 it must go back as it came
+		SelfLink: k.SelfLink, //lint:ignore SA1019 preserve it
 		UID:      string(k.UID), ResourceVersion: k.ResourceVersion, Generation: k.Generation,
 		CreationTimestamp: phase.At(k.CreationTimestamp.Time), DeletionTimestamp: timeFrom(k.DeletionTimestamp),
 		DeletionGracePeriodSeconds: copyOf(k.DeletionGracePeriodSeconds),
 		Labels:                     maps.Clone(k.Labels),
 		Annotations:                maps.Clone(k.Annotations),
-		OwnerReferences:            each(k.OwnerReferences, ownerFrom),
+		OwnerReferences:            mapSlice(k.OwnerReferences, ownerFrom),
 		Finalizers:                 setOf(k.Finalizers),
-		ManagedFields:              each(k.ManagedFields, managedFrom),
+		ManagedFields:              mapSlice(k.ManagedFields, managedFrom),
 	}
 }
 
 func metaTo(m namespace.Meta) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
 		Name: m.Name, GenerateName: m.GenerateName, Namespace: m.Namespace,
-		SelfLink: m.SelfLink, //lint:ignore SA1019 it must go back as it came
+		SelfLink: m.SelfLink, //lint:ignore SA1019 preserve it
 		UID:      types.UID(m.UID), ResourceVersion: m.ResourceVersion, Generation: m.Generation,
 		CreationTimestamp: metav1.Time{Time: m.CreationTimestamp.Time}, DeletionTimestamp: timeTo(m.DeletionTimestamp),
 		DeletionGracePeriodSeconds: copyOf(m.DeletionGracePeriodSeconds),
 		Labels:                     maps.Clone(m.Labels),
 		Annotations:                maps.Clone(m.Annotations),
-		OwnerReferences:            each(m.OwnerReferences, ownerTo),
+		OwnerReferences:            mapSlice(m.OwnerReferences, ownerTo),
 		Finalizers:                 listOf[string](m.Finalizers),
-		ManagedFields:              each(m.ManagedFields, managedTo),
+		ManagedFields:              mapSlice(m.ManagedFields, managedTo),
 	}
 }
 
@@ -99,8 +98,8 @@ func managedTo(m namespace.ManagedFieldsEntry) metav1.ManagedFieldsEntry {
 	}
 }
 
-// fieldsFrom goes by the JSON methods: how the bytes are kept within differs
-// between versions of Kubernetes' packages. What is no JSON is none.
+// fieldsFrom uses the JSON methods, since the representation differs between versions of
+// apimachinery. Invalid JSON becomes nil.
 func fieldsFrom(k *metav1.FieldsV1) namespace.RawJSON {
 	if k == nil {
 		return nil
@@ -117,7 +116,7 @@ func fieldsTo(raw namespace.RawJSON) *metav1.FieldsV1 {
 		return nil
 	}
 	k := new(metav1.FieldsV1)
-	_ = k.UnmarshalJSON(raw) // it copies, and fails for nil pointers only
+	_ = k.UnmarshalJSON(raw) // copies; fails for nil pointers only
 	return k
 }
 
@@ -153,15 +152,15 @@ func setOf[S ~string](list []S) finalizer.Set {
 	if len(list) == 0 {
 		return finalizer.Set{}
 	}
-	return finalizer.NewSet(each(list, func(s S) finalizer.Name { return finalizer.Name(s) })...)
+	return finalizer.NewSet(mapSlice(list, func(s S) finalizer.Name { return finalizer.Name(s) })...)
 }
 
 func listOf[S ~string](set finalizer.Set) []S {
-	return each(set.Names(), func(n finalizer.Name) S { return S(n) })
+	return mapSlice(set.Names(), func(n finalizer.Name) S { return S(n) })
 }
 
-// each is nil for nil, and keeps what is empty apart from it.
-func each[A, B any](list []A, convert func(A) B) []B {
+// mapSlice converts a list. It keeps nil and empty lists distinct.
+func mapSlice[A, B any](list []A, convert func(A) B) []B {
 	if list == nil {
 		return nil
 	}

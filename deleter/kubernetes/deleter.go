@@ -10,18 +10,16 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace"
 )
 
-// Deleter empties namespaces of an API server: a [deleter.Deleter] and
-// [deleter.Waiter] over all types that discovery finds. [Cluster.Deleter] returns it.
+// Deleter deletes the content of namespaces, with all types that discovery finds. It implements
+// [deleter.Deleter] and [deleter.Waiter]. [Cluster.Deleter] returns it.
 //
-// A report is empty only if a discovery that began after the namespace was known to
-// be terminating, and one that began after the wait for creates under way
-// ([Options.Wait]), show no type that the pass did not see empty (rule R7). Until
-// that wait is over, content is deleted at once all the same, and [deleter.Report]
-// says in Provisional how long it still takes.
+// A report is empty only if two discoveries, one that began after the namespace was known to be
+// terminating and one that began after [Options.Wait], show no type that the pass did not see
+// empty (rule R7). Before the end of the wait content is deleted all the same, and
+// [deleter.Report] says in Provisional how much longer the wait takes.
 //
-// Each object is deleted in the background; types that cannot be listed fail. What
-// was learnt of types, and when namespaces were first seen terminating, is in
-// memory: a new Deleter waits anew. It is safe for concurrent use.
+// Types that cannot be listed fail. The observations about types, and the start of each wait, are
+// in memory: a new Deleter starts a new wait. A Deleter is safe for concurrent use.
 type Deleter struct {
 	options      Options
 	incarnations *incarnations
@@ -33,10 +31,10 @@ var (
 	_ deleter.Waiter  = (*Deleter)(nil)
 )
 
-// Delete implements [deleter.Deleter]. The first pass of an incarnation goes over the
-// types that are known, while a new discovery is made; if that finds others, a second
-// pass over those follows before Delete returns. So does each pass while what is known
-// is incomplete, and the one that may be the last.
+// Delete implements [deleter.Deleter]. The first pass of an incarnation uses the known types while
+// a new discovery runs. If that finds other types, a second pass over those follows before Delete
+// returns. The same applies to passes after an incomplete discovery, and to a pass that may be the
+// last.
 func (d *Deleter) Delete(ctx context.Context, target deleter.Target, previous deleter.Report) (deleter.Report, error) {
 	if previous.UID != target.UID {
 		previous = deleter.Report{}
@@ -44,99 +42,97 @@ func (d *Deleter) Delete(ctx context.Context, target deleter.Target, previous de
 	if err := checkArguments(ctx, target); err != nil {
 		return deleter.Report{UID: target.UID, Clean: previous.Clean, LastSeen: previous.LastCounts(), Failed: err}, err
 	}
-	d.incarnations.firstSeen(target) // from now on, at the latest
+	d.incarnations.firstSeen(target) // starts the wait
 	known := d.catalog.latest()
 	var report deleter.Report
 	switch {
 	case known == nil:
-		report = d.overFresh(ctx, target, previous)
-	case known.failed != nil || d.stale(known, target, previous):
-		report = d.overBoth(ctx, target, previous, known)
+		report = d.discoverThenPass(ctx, target, previous)
+	case known.failed != nil || d.needsDiscovery(known, target, previous):
+		report = d.passWhileDiscovering(ctx, target, previous, known)
 	default:
-		report = d.over(ctx, target, previous, known, known.began)
+		report = d.pass(ctx, target, previous, known, known.began)
 	}
 	return report, report.Err()
 }
 
-// stale reports whether a pass over v proves nothing without a further discovery.
-func (d *Deleter) stale(v *view, target deleter.Target, previous deleter.Report) bool {
+// needsDiscovery reports whether a pass over v needs a new discovery.
+func (d *Deleter) needsDiscovery(v *snapshot, target deleter.Target, previous deleter.Report) bool {
 	now := time.Now()
 	switch {
-	case len(previous.Results)+len(previous.Clean) == 0, // the first pass over the incarnation, as far as is known
-		previous.Provisional > 0,            // the pass before left nothing, so that this one may be the last
-		now.Sub(v.began) > d.options.Expiry, // also if that is negative
-		d.incarnations.lost(target):         // what was gone for a while may be back
+	case len(previous.Results)+len(previous.Clean) == 0, // apparently the first pass
+		previous.Provisional > 0,               // the previous pass found nothing, so this may be the last
+		now.Sub(v.began) > d.options.Expiry,    // also if negative
+		d.incarnations.hasMissingTypes(target): // missing types may be back
 		return true
 	}
-	// Now the pass may be the last, but not by what was discovered before.
-	return d.settling(target, previous, v, now).settled && !d.settling(target, previous, v, v.began).settled
+	// A pass that begins now may be the last, but not based on the old discovery.
+	return d.assess(target, previous, v, now).final && !d.assess(target, previous, v, v.began).final
 }
 
-// overFresh makes a discovery, then a pass over what that finds.
-func (d *Deleter) overFresh(ctx context.Context, target deleter.Target, previous deleter.Report) deleter.Report {
+// discoverThenPass makes a discovery, and then a pass over its types.
+func (d *Deleter) discoverThenPass(ctx context.Context, target deleter.Target, previous deleter.Report) deleter.Report {
 	v, err := d.catalog.fresh(ctx)
 	if err == nil {
-		return d.over(ctx, target, previous, v, v.began)
+		return d.pass(ctx, target, previous, v, v.began)
 	}
 	report := deleter.Report{UID: target.UID, Clean: previous.Clean, LastSeen: previous.LastCounts()}
-	undiscovered(ctx, &report, err)
+	addDiscoveryFailure(ctx, &report, err)
 	return report
 }
 
-// overBoth makes a discovery and a pass over v at the same time. If the discovery
-// finds the types of v and no others, and lacks the same, the pass was one over these;
-// else it is followed by one that is.
-func (d *Deleter) overBoth(ctx context.Context, target deleter.Target, previous deleter.Report, v *view) deleter.Report {
-	var fresh *view
+// passWhileDiscovering makes a discovery and a pass over v in parallel. If the discovery finds the
+// same types and failures, the pass counts as one over the new discovery. Otherwise another pass
+// follows.
+func (d *Deleter) passWhileDiscovering(ctx context.Context, target deleter.Target, previous deleter.Report, v *snapshot) deleter.Report {
+	var fresh *snapshot
 	var err error
-	began := time.Now() // of the discovery, at the earliest
+	began := time.Now()
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		fresh, err = d.catalog.fresh(ctx)
 	}()
-	report := d.over(ctx, target, previous, v, began)
+	report := d.pass(ctx, target, previous, v, began)
 	<-done
 	switch {
 	case err != nil:
-		undiscovered(ctx, &report, err)
+		addDiscoveryFailure(ctx, &report, err)
 		return report
-	case fresh.kit == v.kit && fresh.hidesAs(v):
+	case fresh.typeSet == v.typeSet && fresh.hidesSame(v):
 		return report
 	}
 	first := report
-	first.Provisional = 0 // no look before this one counts
-	report = d.over(ctx, target, first, fresh, fresh.began)
+	first.Provisional = 0 // earlier observations do not count
+	report = d.pass(ctx, target, first, fresh, fresh.began)
 	addDeleted(report.Results, first.Results)
 	return report
 }
 
-// over makes a pass over v, on the word of a discovery that did not begin before discovered.
-func (d *Deleter) over(ctx context.Context, target deleter.Target, previous deleter.Report, v *view, discovered time.Time) deleter.Report {
-	s := d.settling(target, previous, v, discovered)
+// pass makes a pass over v. The discovery on which it relies began at discovered or later.
+func (d *Deleter) pass(ctx context.Context, target deleter.Target, previous deleter.Report, v *snapshot, discovered time.Time) deleter.Report {
+	s := d.assess(target, previous, v, discovered)
 	if previous.Provisional > 0 {
-		// It saw every type empty, so that this pass does best to look before it deletes.
-		previous.Results = v.blank
+		// The previous pass saw every type empty, so list before deleting.
+		previous.Results = v.emptyResults
 	}
-	report, _ := v.composed.Delete(carrying(ctx, v, s.settled), target, previous) // the error is in the report
-	report.Clean = d.incarnations.lasting(target, report.Clean)
-	report.Provisional = d.settles(target, s, report)
+	report, _ := v.composed.Delete(withSnapshot(ctx, v, s.final), target, previous) // the report has the error
+	report.Clean = d.incarnations.withoutMissingTypes(target, report.Clean)
+	report.Provisional = d.provisionalFor(target, s, report)
 	return report
 }
 
-// undiscovered notes that a discovery failed as a whole: nobody knows what the pass
-// has not seen.
-func undiscovered(ctx context.Context, report *deleter.Report, err error) {
+// addDiscoveryFailure records that discovery failed completely.
+func addDiscoveryFailure(ctx context.Context, report *deleter.Report, err error) {
 	report.Provisional = 0
 	if ctx.Err() == nil {
-		report.Discovery = []error{discoveryError{err}} // and what an earlier one lacked is no news
+		report.Discovery = []error{discoveryError{err}}
 	} else if report.Failed == nil {
-		report.Failed = fmt.Errorf("the pass was cut short: %w", context.Cause(ctx))
+		report.Failed = fmt.Errorf("pass interrupted: %w", context.Cause(ctx))
 	}
 }
 
-// addDeleted adds to what one pass deleted what another did. Both are sorted. The
-// results are the pass's own.
+// addDeleted adds the counts of another pass to results. Both are sorted.
 func addDeleted(results, others []deleter.Result) {
 	for _, o := range others {
 		i, found := slices.BinarySearchFunc(results, o.Resource, func(r deleter.Result, t namespace.ResourceType) int { return r.Resource.Compare(t) })
@@ -146,34 +142,34 @@ func addDeleted(results, others []deleter.Result) {
 	}
 }
 
-// Wait implements [deleter.Waiter], by watches.
+// Wait implements [deleter.Waiter] with watches.
 func (d *Deleter) Wait(ctx context.Context, target deleter.Target, report deleter.Report) error {
 	if err := checkArguments(ctx, target); err != nil {
 		return err
 	}
 	v := d.catalog.latest()
 	if v == nil {
-		return fmt.Errorf("waiting for content to go: no discovery was made yet: %w", deleter.ErrNotSupported)
+		return fmt.Errorf("wait for content: no discovery yet: %w", deleter.ErrNotSupported)
 	}
 	return v.composed.Wait(ctx, target, report)
 }
 
-// carried is what a pass brings along for the composed deleter, which outlives
-// discoveries since it learns about types.
-type carried struct {
-	view  *view
+// passContext passes the snapshot of a pass to the composed deleter, which outlives discoveries
+// because it learns about types.
+type passContext struct {
+	view  *snapshot
 	final bool
 }
 
-type carriedKey struct{}
+type passContextKey struct{}
 
-func carrying(ctx context.Context, v *view, final bool) context.Context {
-	return context.WithValue(ctx, carriedKey{}, carried{v, final})
+func withSnapshot(ctx context.Context, v *snapshot, final bool) context.Context {
+	return context.WithValue(ctx, passContextKey{}, passContext{v, final})
 }
 
-// sourcesOf is the discovery of the composed deleters: that of the pass.
+// sourcesOf returns the sources of the snapshot in ctx.
 func sourcesOf(ctx context.Context) ([]deleter.Source, error) {
-	c, ok := ctx.Value(carriedKey{}).(carried)
+	c, ok := ctx.Value(passContextKey{}).(passContext)
 	if !ok {
 		return nil, deleter.ErrNothingDiscovered
 	}
@@ -185,4 +181,46 @@ func sourcesOf(ctx context.Context) ([]deleter.Source, error) {
 		return sources, c.view.failed
 	}
 	return sources, nil
+}
+
+// Inspect reports the content of the target and deletes nothing; see [deleter.Composed.Inspect].
+// The namespace may be Active if the target's DeletedAt is zero. Inspect makes a new discovery.
+func (d *Deleter) Inspect(ctx context.Context, target deleter.Target) (deleter.Report, error) {
+	v, report, err := d.discover(ctx, target)
+	if err != nil {
+		return report, err
+	}
+	return v.composed.Inspect(withSnapshot(ctx, v, false), target)
+}
+
+// Inventory lists every object of the target under the conditions of Inspect; see
+// [deleter.Composed.Inventory].
+func (d *Deleter) Inventory(ctx context.Context, target deleter.Target) (deleter.Inventory, error) {
+	v, report, err := d.discover(ctx, target)
+	if err != nil {
+		return deleter.Inventory{Report: report}, err
+	}
+	return v.composed.Inventory(withSnapshot(ctx, v, false), target)
+}
+
+// discover returns a new snapshot, or the report of a failure.
+func (d *Deleter) discover(ctx context.Context, target deleter.Target) (*snapshot, deleter.Report, error) {
+	report := deleter.Report{UID: target.UID}
+	if err := checkLook(ctx, target); err != nil {
+		report.Failed = err
+		return nil, report, err
+	}
+	v, err := d.catalog.fresh(ctx)
+	if err != nil {
+		addDiscoveryFailure(ctx, &report, err)
+		return nil, report, report.Err()
+	}
+	return v, report, nil
+}
+
+func checkLook(ctx context.Context, target deleter.Target) error {
+	if err := target.ValidateView(); err != nil {
+		return err
+	}
+	return context.Cause(ctx)
 }

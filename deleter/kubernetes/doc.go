@@ -1,8 +1,7 @@
-// Package kubernetes lets the engine of this library drive a Kubernetes cluster,
-// or anything else that speaks its API: [Deleter] empties namespaces through
-// discovery and metadata requests, and [Namespaces] is the place where namespaces
-// are kept. With package controller they are a drop-in for the stock namespace
-// controller, or a second party beside it with a finalizer of its own:
+// Package kubernetes connects package controller to a Kubernetes cluster, or to any other server
+// of the Kubernetes API. [Deleter] deletes the content of namespaces, with types from discovery.
+// [Namespaces] reads, watches and writes the namespaces. Together they replace the stock namespace
+// controller, or work beside it as a second party with its own finalizer:
 //
 //	cluster, err := kubernetes.ForConfig(config, nil)
 //	...
@@ -10,5 +9,5 @@
 //	...
 //	err = c.Run(ctx)
 //
-// DESIGN.md beside this file says how and why.
+// Package agent below this one is a complete service. DESIGN.md explains the design.
 package kubernetes

@@ -18,26 +18,26 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace"
 )
 
-// answerWithin bounds the requests for namespaces, of watches the opening. API servers
-// end requests after a minute, so later than this no answer comes any more.
-const answerWithin = 90 * time.Second
+// requestTimeout limits requests for namespaces, and the start of watches. API servers end
+// requests after a minute, so no response comes later.
+const requestTimeout = 90 * time.Second
 
-// errSilent is why a request was given up.
-var errSilent = fmt.Errorf("the API server did not answer within %v", answerWithin)
+// errTimeout is the cause of a request that reached requestTimeout.
+var errTimeout = fmt.Errorf("no response from the API server within %v", requestTimeout)
 
-// ask makes one request.
-func ask[T any](ctx context.Context, request func(context.Context) (T, error)) (T, error) {
-	within, cancel := context.WithTimeoutCause(ctx, answerWithin, errSilent)
+// withTimeout makes one request.
+func withTimeout[T any](ctx context.Context, request func(context.Context) (T, error)) (T, error) {
+	within, cancel := context.WithTimeoutCause(ctx, requestTimeout, errTimeout)
 	defer cancel()
 	answer, err := request(within)
-	return answer, explain(within, err)
+	return answer, clientError(within, err)
 }
 
-// failure is the error of a request about the namespace called name, which may be
-// empty: an [*namespace.Error] where the API server refused it for a reason that
-// package namespace has a kind for. The cause stays within reach.
-func failure(doing, name string, err error) error {
-	status, kind := refusal(name, err)
+// requestError returns the error of a request for the namespace called name, which may be empty.
+// It is a [*namespace.Error] if the API server refused the request for a reason that package
+// namespace knows. errors.As reaches the cause.
+func requestError(doing, name string, err error) error {
+	status, kind := classify(name, err)
 	if kind == nil {
 		return fmt.Errorf("%s: %w", about(doing, name), err)
 	}
@@ -46,15 +46,14 @@ func failure(doing, name string, err error) error {
 	}
 }
 
-// writeFailure is failure for a write, which may have been made although there is
-// an error.
-func writeFailure(doing, name string, err error) error {
-	if !inDoubt(err) {
-		return failure(doing, name, err)
+// writeError is requestError for a write, which may have succeeded in spite of err.
+func writeError(doing, name string, err error) error {
+	if !outcomeUnknown(err) {
+		return requestError(doing, name, err)
 	}
 	return &namespace.Error{
 		Kind: namespace.ErrUnknownOutcome, Resource: namespace.Resource, Name: name, Err: err,
-		Message: fmt.Sprintf("%s: the outcome is unknown, read it to see: %v", about(doing, name), err),
+		Message: fmt.Sprintf("%s: unknown outcome, read the namespace again: %v", about(doing, name), err),
 	}
 }
 
@@ -65,20 +64,19 @@ func about(doing, name string) string {
 	return fmt.Sprintf("%s %q", doing, name)
 }
 
-// inDoubt reports whether a write that ended with err may have been made: nobody
-// refused it, and it was on its way.
-func inDoubt(err error) bool {
+// outcomeUnknown reports whether a write that returned err may have succeeded: it was sent, and no
+// API server refused it.
+func outcomeUnknown(err error) bool {
 	var s apierrors.APIStatus
 	if errors.As(err, &s) {
 		code := s.Status().Code
 		return code == http.StatusGatewayTimeout || code == http.StatusBadGateway
 	}
-	return !unsent(err)
+	return !neverSent(err)
 }
 
-// unsent reports whether there was no connection that the request could have been
-// sent over.
-func unsent(err error) bool {
+// neverSent reports whether no connection was established.
+func neverSent(err error) bool {
 	var op *net.OpError
 	if errors.As(err, &op) && (op.Op == "dial" || op.Op == "proxyconnect") {
 		return true
@@ -88,10 +86,9 @@ func unsent(err error) bool {
 	return errors.As(err, &certificate) || errors.As(err, &record) || errors.Is(err, http.ErrSchemeMismatch)
 }
 
-// refusal returns what the server said, and the kind of that; nil: there is none.
-// What client-go makes of an answer that is not a Status has no kind either: whoever
-// sent it knows nothing of namespaces.
-func refusal(name string, err error) (status metav1.Status, kind error) {
+// classify returns the Status of the server and the kind of error, or a nil kind. A response that
+// is not a Status comes from another kind of server and has no kind.
+func classify(name string, err error) (status metav1.Status, kind error) {
 	var s apierrors.APIStatus
 	if !errors.As(err, &s) || apierrors.IsUnexpectedServerError(err) {
 		return status, nil
@@ -99,7 +96,7 @@ func refusal(name string, err error) (status metav1.Status, kind error) {
 	status = s.Status()
 	switch {
 	case apierrors.IsNotFound(err):
-		// A path that the server does not have is not a namespace that is gone.
+		// A 404 for the path does not mean that the namespace is gone.
 		if status.Details != nil && status.Details.Name == name && name != "" {
 			kind = namespace.ErrNotFound
 		}
@@ -111,7 +108,7 @@ func refusal(name string, err error) (status metav1.Status, kind error) {
 		kind = namespace.ErrForbidden
 	case apierrors.IsInvalid(err):
 		kind = namespace.ErrInvalid
-	case expired(err):
+	case isExpired(err):
 		kind = namespace.ErrGone
 	case apierrors.IsBadRequest(err):
 		kind = namespace.ErrBadRequest
@@ -123,29 +120,28 @@ func violations(status metav1.Status) []namespace.Violation {
 	if status.Details == nil {
 		return nil
 	}
-	return each(status.Details.Causes, func(c metav1.StatusCause) namespace.Violation {
+	return mapSlice(status.Details.Causes, func(c metav1.StatusCause) namespace.Violation {
 		return namespace.Violation{Type: string(c.Type), Field: c.Field, Message: c.Message}
 	})
 }
 
-// explained adds to err what client-go leaves to be guessed: that somebody else
-// answered, such as a login page or a proxy.
-func explained(err error) error {
-	if !pageOfWeb(err) {
+// webPageError adds advice to err if a web page answered, such as a login page or a proxy.
+func webPageError(err error) error {
+	if !isWebPage(err) {
 		return err
 	}
-	return fmt.Errorf("the answer is a web page, not one of the Kubernetes API: check the server's address, and for proxies: %w", err)
+	return fmt.Errorf("the response is a web page, not one of the Kubernetes API: check the server's address and proxies: %w", err)
 }
 
-// pageOfWeb reports whether the answer was a page of HTML, which no API server sends.
-// Plain text some do: for a path that they do not know, or when they are overloaded.
-func pageOfWeb(err error) bool {
+// isWebPage reports whether the response was HTML, which no API server sends. API servers do send
+// plain text, for unknown paths and under overload.
+func isWebPage(err error) bool {
 	if err == nil {
 		return false
 	}
 	var s apierrors.APIStatus
 	if !errors.As(err, &s) {
-		var negotiate runtime.NegotiateError // of a watch; for the rest there is no type
+		var negotiate runtime.NegotiateError // of a watch; other requests return an untyped error
 		return errors.As(err, &negotiate) && negotiate.ContentType == "text/html" ||
 			strings.Contains(err.Error(), "serializer for text/html")
 	}
@@ -155,22 +151,43 @@ func pageOfWeb(err error) bool {
 	})
 }
 
-// badRequest refuses what must not be asked of an API server.
 func badRequest(name, format string, args ...any) error {
 	return &namespace.Error{
 		Kind: namespace.ErrBadRequest, Resource: namespace.Resource, Name: name, Message: fmt.Sprintf(format, args...),
 	}
 }
 
-// checkNamespace refuses what makes no request, or one to another path.
+// checkNamespace rejects names that would change the path of a request.
 func checkNamespace(ctx context.Context, name string) error {
 	switch {
-	case ctx == nil:
-		return badRequest(name, "the context is nil")
 	case name == "":
-		return badRequest(name, "the name of a namespace is needed")
+		return badRequest(name, "the name of a namespace is required")
 	case name == "." || name == ".." || strings.ContainsAny(name, "/%"):
 		return badRequest(name, "%q cannot be the name of a namespace", name)
 	}
 	return context.Cause(ctx)
+}
+
+// isMissing reports whether the server says that an object, a type or a path does not exist. A web
+// page with code 404 does not count.
+func isMissing(err error) bool { return apierrors.IsNotFound(err) && !isWebPage(err) }
+
+// isUnserved reports whether the server does not know the path or its method.
+func isUnserved(err error) bool {
+	return isMissing(err) || apierrors.IsMethodNotSupported(err) && !isWebPage(err)
+}
+
+// isExpired reports whether a resource version or a page token is too old.
+func isExpired(err error) bool { return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) }
+
+// clientError adds advice to an error of the client, as [webPageError] does, and the cause of ctx
+// if it ended. It returns nil for nil.
+func clientError(ctx context.Context, err error) error {
+	if err == nil {
+		return nil
+	}
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(err, cause) {
+		return fmt.Errorf("%w: %w", cause, err)
+	}
+	return webPageError(err)
 }

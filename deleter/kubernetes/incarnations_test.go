@@ -70,17 +70,17 @@ func TestRecentReadsAreShared(t *testing.T) {
 	inSpace(t, time.Second, func(t *testing.T, s *space, in *incarnations, target deleter.Target) {
 		var group sync.WaitGroup
 		for range 50 {
-			group.Go(func() { require.NoError(t, in.recent(t.Context(), target)) })
+			group.Go(func() { require.NoError(t, in.confirmRecent(t.Context(), target)) })
 		}
 		group.Wait()
 		require.Equal(t, 1, s.count())
 
 		before := s.count()
 		time.Sleep(900 * time.Millisecond)
-		require.NoError(t, in.recent(t.Context(), target))
+		require.NoError(t, in.confirmRecent(t.Context(), target))
 		require.Equal(t, before, s.count())
 		time.Sleep(200 * time.Millisecond)
-		require.NoError(t, in.recent(t.Context(), target))
+		require.NoError(t, in.confirmRecent(t.Context(), target))
 		require.Equal(t, before+1, s.count())
 	})
 }
@@ -90,10 +90,10 @@ func TestRecentReadsAreShared(t *testing.T) {
 func TestR8_ReadsUnderWayServeWhomTheyMay(t *testing.T) {
 	inSpace(t, time.Second, func(t *testing.T, s *space, in *incarnations, target deleter.Target) {
 		var group sync.WaitGroup
-		group.Go(func() { require.NoError(t, in.recent(t.Context(), target)) })
+		group.Go(func() { require.NoError(t, in.confirmRecent(t.Context(), target)) })
 		time.Sleep(time.Millisecond / 2)
 		for range 10 {
-			group.Go(func() { require.NoError(t, in.recent(t.Context(), target)) })
+			group.Go(func() { require.NoError(t, in.confirmRecent(t.Context(), target)) })
 		}
 		synctest.Wait()
 		for range 10 {
@@ -112,9 +112,9 @@ func TestR8_ReadsUnderWayServeWhomTheyMay(t *testing.T) {
 func TestR8_ReadsCountFromTheirBeginning(t *testing.T) {
 	inSpace(t, time.Second, func(t *testing.T, s *space, in *incarnations, target deleter.Target) {
 		s.read = func() { time.Sleep(800 * time.Millisecond) }
-		require.NoError(t, in.recent(t.Context(), target))
+		require.NoError(t, in.confirmRecent(t.Context(), target))
 		time.Sleep(300 * time.Millisecond)
-		require.NoError(t, in.recent(t.Context(), target))
+		require.NoError(t, in.confirmRecent(t.Context(), target))
 		require.Equal(t, 2, s.count())
 	})
 }
@@ -122,7 +122,7 @@ func TestR8_ReadsCountFromTheirBeginning(t *testing.T) {
 func TestNegativeRecheckReadsEachTime(t *testing.T) {
 	inSpace(t, -1, func(t *testing.T, s *space, in *incarnations, target deleter.Target) {
 		for n := range 3 {
-			require.NoError(t, in.recent(t.Context(), target))
+			require.NoError(t, in.confirmRecent(t.Context(), target))
 			require.Equal(t, n+1, s.count())
 		}
 		require.NoError(t, in.confirm(t.Context(), target, time.Time{}), "seen at any time")
@@ -133,53 +133,53 @@ func TestNegativeRecheckReadsEachTime(t *testing.T) {
 // Reads by others serve as well; events do not, as they tell of the past.
 func TestWhatOthersSaw(t *testing.T) {
 	inSpace(t, time.Second, func(t *testing.T, s *space, in *incarnations, target deleter.Target) {
-		in.saw(terminating("one"), time.Now())
-		require.NoError(t, in.recent(t.Context(), target))
+		in.record(terminating("one"), time.Now())
+		require.NoError(t, in.confirmRecent(t.Context(), target))
 		require.Zero(t, s.count())
-		in.saw(nil, time.Now())
+		in.record(nil, time.Now())
 
 		other := target
 		other.UID = "two"
-		in.saw(terminating("two"), time.Time{})
-		require.ErrorIs(t, in.recent(t.Context(), other), deleter.ErrIncarnation)
+		in.record(terminating("two"), time.Time{})
+		require.ErrorIs(t, in.confirmRecent(t.Context(), other), deleter.ErrIncarnation)
 		require.Equal(t, 1, s.count())
 
 		active := terminating("three")
 		active.DeletionTimestamp = nil
-		in.saw(active, time.Now())
+		in.record(active, time.Now())
 		other.UID = "three"
-		require.ErrorIs(t, in.recent(t.Context(), other), deleter.ErrIncarnation)
+		require.ErrorIs(t, in.confirmRecent(t.Context(), other), deleter.ErrIncarnation)
 	})
 }
 
 // That an incarnation is gone voids every read that began before.
 func TestR8_GoneVoidsReads(t *testing.T) {
 	inSpace(t, time.Hour, func(t *testing.T, s *space, in *incarnations, target deleter.Target) {
-		require.NoError(t, in.recent(t.Context(), target))
-		in.gone("x", "another")
-		require.NoError(t, in.recent(t.Context(), target))
+		require.NoError(t, in.confirmRecent(t.Context(), target))
+		in.void("x", "another")
+		require.NoError(t, in.confirmRecent(t.Context(), target))
 		require.Equal(t, 1, s.count())
 
-		in.gone("x", "one")
+		in.void("x", "one")
 		s.ns = terminating("two")
-		require.ErrorIs(t, in.recent(t.Context(), target), deleter.ErrIncarnation)
+		require.ErrorIs(t, in.confirmRecent(t.Context(), target), deleter.ErrIncarnation)
 		require.ErrorIs(t, in.confirm(t.Context(), target, time.Time{}), deleter.ErrIncarnation)
 
 		// One that is under way as the news comes shows what was before, also to the one
 		// who makes it.
 		s.ns = terminating("one")
-		s.read = func() { time.Sleep(time.Millisecond); in.gone("x", "one") }
+		s.read = func() { time.Sleep(time.Millisecond); in.void("x", "one") }
 		var group sync.WaitGroup
 		for range 5 {
 			group.Go(func() {
-				err := in.recent(t.Context(), target)
+				err := in.confirmRecent(t.Context(), target)
 				require.ErrorIs(t, err, deleter.ErrIncarnation)
 				require.ErrorContains(t, err, `namespace "x" (uid one)`)
 			})
 		}
 		group.Wait()
 		s.ns, s.read = terminating("two"), nil
-		require.ErrorIs(t, in.recent(t.Context(), target), deleter.ErrIncarnation)
+		require.ErrorIs(t, in.confirmRecent(t.Context(), target), deleter.ErrIncarnation)
 	})
 }
 
@@ -188,10 +188,10 @@ func TestR8_GoneVoidsReadsOfTheUnknown(t *testing.T) {
 	inSpace(t, time.Hour, func(t *testing.T, s *space, in *incarnations, target deleter.Target) {
 		began := time.Now()
 		time.Sleep(time.Millisecond)
-		in.gone("x", "one")
-		in.saw(terminating("one"), began)
+		in.void("x", "one")
+		in.record(terminating("one"), began)
 		s.ns = terminating("two")
-		require.ErrorIs(t, in.recent(t.Context(), target), deleter.ErrIncarnation)
+		require.ErrorIs(t, in.confirmRecent(t.Context(), target), deleter.ErrIncarnation)
 		require.Equal(t, 1, s.count())
 	})
 }
@@ -209,20 +209,19 @@ func TestR8_OnlyTheIncarnationIsConfirmed(t *testing.T) {
 		wrong bool // it is not the incarnation; else nobody can tell
 		says  string
 	}{
-		{"it is gone", nil, apierrors.NewNotFound(corev1.Resource("namespaces"), "x"), true, "does not exist any more"},
-		{"another took the name", terminating("two"), nil, true, "is there with uid two, not one"},
+		{"it is gone", nil, apierrors.NewNotFound(corev1.Resource("namespaces"), "x"), true, "no longer exists"},
+		{"another took the name", terminating("two"), nil, true, "has uid two, not one"},
 		{"another namespace is answered", misnamed, nil, true, `namespace "y"`},
 		{"it is active", active, nil, true, "is not being deleted"},
 		{"the server is down", nil, down, false, "connection refused"},
-		{"a path that the server does not have", nil, unstructured(http.StatusNotFound, "404 page not found"), false, "cannot be told"},
+		{"a path that the server does not have", nil, unstructured(http.StatusNotFound, "404 page not found"), false, "cannot determine"},
 		{"a web page", nil, unstructured(http.StatusNotFound, "<html>"), false, "web page"},
-		{"nothing", nil, nil, false, errNoAnswer.Error()},
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			inSpace(t, time.Second, func(t *testing.T, s *space, in *incarnations, target deleter.Target) {
 				s.ns, s.err = c.ns, c.err
 				for n := range 2 { // what is not so is not remembered
-					err := in.recent(t.Context(), target)
+					err := in.confirmRecent(t.Context(), target)
 					require.ErrorContains(t, err, c.says)
 					require.Equal(t, c.wrong, errors.Is(err, deleter.ErrIncarnation), "%v", err)
 					if c.err != nil {
@@ -243,9 +242,9 @@ func unstructured(code int, body string) error {
 // A target that mixes up two namespaces is neither.
 func TestR8_MixedUpTarget(t *testing.T) {
 	inSpace(t, time.Hour, func(t *testing.T, s *space, in *incarnations, target deleter.Target) {
-		require.NoError(t, in.recent(t.Context(), target))
+		require.NoError(t, in.confirmRecent(t.Context(), target))
 		target.Namespace = "y"
-		require.ErrorIs(t, in.recent(t.Context(), target), deleter.ErrIncarnation)
+		require.ErrorIs(t, in.confirmRecent(t.Context(), target), deleter.ErrIncarnation)
 	})
 }
 
@@ -254,18 +253,18 @@ func TestConfirmEndsWithItsContext(t *testing.T) {
 		stopped := errors.New("stopped")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		s.read = func() { cancel(stopped) }
-		require.ErrorIs(t, in.recent(ctx, target), stopped)
-		require.NoError(t, in.recent(t.Context(), target))
-		require.ErrorIs(t, in.recent(ctx, target), stopped, "also when nothing had to be read")
+		require.ErrorIs(t, in.confirmRecent(ctx, target), stopped)
+		require.NoError(t, in.confirmRecent(t.Context(), target))
+		require.ErrorIs(t, in.confirmRecent(ctx, target), stopped, "also when nothing had to be read")
 	})
 }
 
 func TestFirstSeen(t *testing.T) {
 	inSpace(t, time.Second, func(t *testing.T, s *space, in *incarnations, target deleter.Target) {
 		began := time.Now()
-		in.saw(terminating("one"), time.Time{})
+		in.record(terminating("one"), time.Time{})
 		time.Sleep(time.Minute)
-		in.saw(terminating("one"), time.Now())
+		in.record(terminating("one"), time.Now())
 		require.Equal(t, began, in.firstSeen(target))
 		other := target
 		other.UID = "two"
@@ -279,41 +278,41 @@ func TestMarksAreOfOneIncarnation(t *testing.T) {
 	inSpace(t, time.Second, func(t *testing.T, s *space, in *incarnations, target deleter.Target) {
 		other := target
 		other.UID = "two"
-		require.False(t, in.refuses(target, podsResource))
-		in.refuse(target, podsResource)
-		require.True(t, in.refuses(target, podsResource))
-		require.False(t, in.refuses(target, namespace.ResourceType{Name: "secrets"}))
-		require.False(t, in.refuses(other, podsResource))
+		require.False(t, in.refusesCollections(target, podsResource))
+		in.refuseCollections(target, podsResource)
+		require.True(t, in.refusesCollections(target, podsResource))
+		require.False(t, in.refusesCollections(target, namespace.ResourceType{Name: "secrets"}))
+		require.False(t, in.refusesCollections(other, podsResource))
 
-		require.Nil(t, in.quiet(target))
+		require.Nil(t, in.emptyVersions(target))
 		versions := map[namespace.ResourceType]string{podsResource: "7"}
-		in.noteQuiet(target, versions)
-		require.Equal(t, versions, in.quiet(target))
-		require.Nil(t, in.quiet(other))
-		in.noteQuiet(target, nil)
-		require.Nil(t, in.quiet(target))
+		in.setEmptyVersions(target, versions)
+		require.Equal(t, versions, in.emptyVersions(target))
+		require.Nil(t, in.emptyVersions(other))
+		in.setEmptyVersions(target, nil)
+		require.Nil(t, in.emptyVersions(target))
 
 		all := []namespace.ResourceType{podsResource, {Name: "secrets"}}
-		in.vanish(target, podsResource)
-		require.Equal(t, all[1:], in.lasting(target, all))
+		in.recordMissingType(target, podsResource)
+		require.Equal(t, all[1:], in.withoutMissingTypes(target, all))
 		require.Equal(t, podsResource, all[0])
-		require.Equal(t, all, in.lasting(other, all))
+		require.Equal(t, all, in.withoutMissingTypes(other, all))
 	})
 }
 
 // Of one that is gone nothing is kept but that it is.
 func TestNothingIsKeptOfTheGone(t *testing.T) {
 	inSpace(t, time.Second, func(t *testing.T, s *space, in *incarnations, target deleter.Target) {
-		in.refuse(target, podsResource)
-		in.vanish(target, podsResource)
-		in.noteQuiet(target, map[namespace.ResourceType]string{podsResource: "7"})
-		in.gone("x", "another")
-		require.True(t, in.refuses(target, podsResource))
-		in.gone("x", "one")
+		in.refuseCollections(target, podsResource)
+		in.recordMissingType(target, podsResource)
+		in.setEmptyVersions(target, map[namespace.ResourceType]string{podsResource: "7"})
+		in.void("x", "another")
+		require.True(t, in.refusesCollections(target, podsResource))
+		in.void("x", "one")
 		known := in.known[incarnationKey{"x", "one"}]
-		require.Nil(t, known.refused)
-		require.Nil(t, known.vanished)
-		require.Nil(t, known.quiet)
+		require.Nil(t, known.refusedCollections)
+		require.Nil(t, known.missingTypes)
+		require.Nil(t, known.emptyVersions)
 	})
 }
 
@@ -322,9 +321,9 @@ func TestR8_OlderReadsAddNothing(t *testing.T) {
 	inSpace(t, time.Second, func(t *testing.T, s *space, in *incarnations, target deleter.Target) {
 		old := time.Now()
 		time.Sleep(2 * time.Second)
-		in.saw(terminating("one"), time.Now())
-		in.saw(terminating("one"), old)
-		require.NoError(t, in.recent(t.Context(), target))
+		in.record(terminating("one"), time.Now())
+		in.record(terminating("one"), old)
+		require.NoError(t, in.confirmRecent(t.Context(), target))
 		require.Zero(t, s.count(), "the later look was forgotten")
 	})
 }
@@ -335,7 +334,7 @@ func TestIncarnationsAreLookedThroughRarely(t *testing.T) {
 	inSpace(t, time.Second, func(t *testing.T, s *space, in *incarnations, target deleter.Target) {
 		limits := map[int]bool{}
 		for i := range 1000 {
-			in.saw(terminating(types.UID(fmt.Sprint("now-", i))), time.Now())
+			in.record(terminating(types.UID(fmt.Sprint("now-", i))), time.Now())
 			limits[in.limit] = true
 		}
 		require.Equal(t, map[int]bool{64: true, 128: true, 256: true, 512: true, 1024: true}, limits)
@@ -346,10 +345,10 @@ func TestIncarnationsAreLookedThroughRarely(t *testing.T) {
 func TestIncarnationsAreForgotten(t *testing.T) {
 	inSpace(t, time.Second, func(t *testing.T, s *space, in *incarnations, target deleter.Target) {
 		began := time.Now()
-		in.saw(terminating("one"), began)
+		in.record(terminating("one"), began)
 		for i := range 5000 {
 			time.Sleep(time.Second)
-			in.saw(terminating(types.UID(fmt.Sprint("other-", i))), time.Now())
+			in.record(terminating(types.UID(fmt.Sprint("other-", i))), time.Now())
 			in.firstSeen(target) // in use
 		}
 		require.Equal(t, began, in.firstSeen(target))
@@ -357,7 +356,7 @@ func TestIncarnationsAreForgotten(t *testing.T) {
 		require.LessOrEqual(t, len(in.known), 2*602)
 		// However many are in use, none of those is forgotten.
 		for i := range 3000 {
-			in.saw(terminating(types.UID(fmt.Sprint("now-", i))), time.Now())
+			in.record(terminating(types.UID(fmt.Sprint("now-", i))), time.Now())
 		}
 		for i := range 3000 {
 			_, known := in.known[incarnationKey{"x", types.UID(fmt.Sprint("now-", i))}]

@@ -54,17 +54,17 @@ func BenchmarkWatch(b *testing.B) {
 	} {
 		b.Run(name, func(b *testing.B) {
 			n := namespacesOver(&fakeClient{get: func(context.Context) (*corev1.Namespace, error) { return nil, nil }})
-			f := follower{Namespaces: n, synced: true, known: map[string]held{}, yield: func(namespace.TerminationEvent, error) bool { return true }}
+			f := follower{Namespaces: n, synced: true, known: map[string]knownNamespace{}, yield: func(namespace.TerminationEvent, error) bool { return true }}
 			k := usual()
-			f.known[k.Name] = held{k.UID, setOf(k.Spec.Finalizers)}
+			f.known[k.Name] = knownNamespace{k.UID, setOf(k.Spec.Finalizers)}
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
 				change(k, i)
-				if err := f.take(watch.Event{Type: watch.Modified, Object: k}); err != nil {
+				if err := f.handle(watch.Event{Type: watch.Modified, Object: k}); err != nil {
 					b.Fatal(err)
 				}
 				if name == "told" {
-					_ = f.take(watch.Event{Type: watch.Deleted, Object: k})
+					_ = f.handle(watch.Event{Type: watch.Deleted, Object: k})
 				}
 			}
 		})

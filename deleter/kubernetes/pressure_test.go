@@ -36,7 +36,7 @@ func eachCall(t *testing.T, f func(t *testing.T, a *api, call func(context.Conte
 			synctest.Test(t, func(t *testing.T) {
 				a := newAPI(t, pod("a"))
 				c := a.of(podsType, time.Hour)
-				require.NoError(t, c.incarnations.recent(t.Context(), a.target))
+				require.NoError(t, c.incarnations.confirmRecent(t.Context(), a.target))
 				a.asked()
 				f(t, a, contentCalls(c, a.target)[what])
 			})

@@ -37,7 +37,7 @@ func (w *world) uid(tb testing.TB, ns, name string) string {
 // An object goes by its uid alone, whatever the phase of its namespace, and with the
 // finalizers that are named.
 func TestRemove(t *testing.T) {
-	w := newWorld(t, ours, kubernetes.Options{})
+	w := newWorld(t, withClientDefaults, kubernetes.Options{})
 	w.create(t, "n")
 	w.put(t, "n", ofPods, simulated.Object{Name: "plain"}, simulated.Object{Name: "stays"},
 		simulated.Object{Name: "held", Finalizers: []string{"example.com/a", "example.com/b"}})
@@ -63,7 +63,7 @@ func TestRemove(t *testing.T) {
 
 // R8: an object of another uid is not touched, nor its finalizers.
 func TestR8_RemoveOfAnotherObject(t *testing.T) {
-	w := newWorld(t, ours, kubernetes.Options{})
+	w := newWorld(t, withClientDefaults, kubernetes.Options{})
 	w.create(t, "n")
 	w.put(t, "n", ofPods, simulated.Object{Name: "p", Finalizers: []string{"example.com/a"}})
 	gone, err := w.cluster.Remove(t.Context(), pods, "n", "p", "another", []finalizer.Name{"example.com/a"})
@@ -98,7 +98,7 @@ func TestRemoveFails(t *testing.T) {
 		{"each patch conflicts", simulated.Patch, apierrors.NewConflict(schema.GroupResource{Resource: "pods"}, "p", down), 6},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			w := newWorld(t, ours, kubernetes.Options{})
+			w := newWorld(t, withClientDefaults, kubernetes.Options{})
 			w.create(t, "n")
 			w.put(t, "n", ofPods, simulated.Object{Name: "p", Finalizers: []string{"example.com/a"}})
 			uid := w.uid(t, "n", "p")
@@ -128,7 +128,7 @@ func TestRemoveOfTypesThatMove(t *testing.T) {
 	path := &apierrors.StatusError{ErrStatus: metav1.Status{Code: 404, Reason: metav1.StatusReasonNotFound, Message: "the server could not find the requested resource"}}
 	failure := error(path)
 	newly := func(t *testing.T) *world {
-		w := newWorld(t, ours, kubernetes.Options{})
+		w := newWorld(t, withClientDefaults, kubernetes.Options{})
 		w.warm(t)
 		w.create(t, "n")
 		w.put(t, "n", ofWidgets, simulated.Object{Name: "w"})
@@ -165,23 +165,22 @@ func TestRemoveOfTypesThatMove(t *testing.T) {
 		w.failed = &discovery.ErrGroupDiscoveryFailed{Groups: map[schema.GroupVersion]error{{Group: "example.com", Version: "v1"}: errors.New("down")}}
 	})
 	gone, err = w.cluster.Remove(t.Context(), widgets, "n", "w", "u", nil)
-	require.ErrorContains(t, err, "cannot be told")
+	require.ErrorContains(t, err, "cannot determine")
 	require.False(t, gone, "it may exist unseen")
 	w.set(func() { w.failed = errors.New("down") })
 	gone, err = w.cluster.Remove(t.Context(), widgets, "n", "w", "u", nil)
-	require.ErrorContains(t, err, "cannot be told")
+	require.ErrorContains(t, err, "cannot determine")
 	require.False(t, gone)
 }
 
 func TestBadInputOfRemove(t *testing.T) {
-	w := newWorld(t, ours, kubernetes.Options{Except: []namespace.ResourceType{configs}})
+	w := newWorld(t, withClientDefaults, kubernetes.Options{Except: []namespace.ResourceType{configs}})
 	w.create(t, "n")
 	w.put(t, "n", ofPods, simulated.Object{Name: "p"})
 	uid := w.uid(t, "n", "p")
 	w.ResetRequests()
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	var none context.Context
 	long := strings.Repeat("a", 2000)
 	for _, tt := range []struct {
 		name, ns, object, uid string
@@ -189,7 +188,6 @@ func TestBadInputOfRemove(t *testing.T) {
 		resource              namespace.ResourceType
 		want                  error
 	}{
-		{"no context", "n", "p", uid, none, pods, deleter.ErrInvalid},
 		{"a context that has ended", "n", "p", uid, ended, pods, context.Canceled},
 		{"no type", "n", "p", uid, t.Context(), namespace.ResourceType{}, deleter.ErrInvalid},
 		{"a type that is left alone", "n", "p", uid, t.Context(), configs, deleter.ErrInvalid},
@@ -213,7 +211,7 @@ func TestBadInputOfRemove(t *testing.T) {
 // nothing of the new one, also of types that are deleted by collection: a sweep would
 // delete it.
 func TestR8_AnInventoryIsOfOneIncarnation(t *testing.T) {
-	w := newWorld(t, ours, kubernetes.Options{})
+	w := newWorld(t, withClientDefaults, kubernetes.Options{})
 	w.create(t, "n")
 	w.delete(t, "n")
 	old := w.cluster.Namespaces()

@@ -52,9 +52,9 @@ func TestResumedWatchIsSynced(t *testing.T) {
 		{"by an event", "11", []watch.Event{late}, []namespace.TerminationEvent{terminatingEvent("a", "u", "11"), syncedEvent("11")}, 0},
 		{"by a bookmark beyond", "100", []watch.Event{late, bookmark("99"), bookmark("101")},
 			[]namespace.TerminationEvent{terminatingEvent("a", "u", "11"), syncedEvent("101")}, 0},
-		{"by silence", "12", []watch.Event{late}, []namespace.TerminationEvent{terminatingEvent("a", "u", "11"), syncedEvent("11")}, silence},
+		{"by silence", "12", []watch.Event{late}, []namespace.TerminationEvent{terminatingEvent("a", "u", "11"), syncedEvent("11")}, quietPeriod},
 		{"by silence where versions have no order", "x-y", []watch.Event{late, bookmark("x-z")},
-			[]namespace.TerminationEvent{terminatingEvent("a", "u", "11"), syncedEvent("x-z")}, silence},
+			[]namespace.TerminationEvent{terminatingEvent("a", "u", "11"), syncedEvent("x-z")}, quietPeriod},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

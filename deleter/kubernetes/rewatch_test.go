@@ -79,7 +79,7 @@ func TestServerGoesBack(t *testing.T) {
 			began := time.Now()
 			err := s.hears(t, s.namespaces(), after, want...)
 			require.ErrorIs(t, err, namespace.ErrGone)
-			require.ErrorContains(t, err, "gone back")
+			require.ErrorContains(t, err, "earlier resource version")
 			require.Equal(t, time.Minute+shortWatch, time.Since(began))
 			require.True(t, silent.over)
 		})
@@ -92,7 +92,7 @@ func TestShortWatches(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{lists: []any{listed("10")}, watches: []any{scripted(false), scripted(false)}}
-		require.ErrorIs(t, s.hears(t, s.namespaces(), "", syncedEvent("10")), errShort)
+		require.ErrorIs(t, s.hears(t, s.namespaces(), "", syncedEvent("10")), errShortWatch)
 		require.Len(t, s.watched, 1)
 	})
 	synctest.Test(t, func(t *testing.T) {
@@ -109,7 +109,7 @@ func TestShortWatches(t *testing.T) {
 			},
 		}
 		err := s.hears(t, s.namespaces(), "", syncedEvent("10"), syncedEvent("11"), syncedEvent("12"), terminatingEvent("a", "u", "13"), syncedEvent("14"))
-		require.ErrorIs(t, err, errShort)
+		require.ErrorIs(t, err, errShortWatch)
 	})
 }
 
@@ -176,7 +176,7 @@ func TestNoHotLoopOfRounds(t *testing.T) {
 func TestShortWatchIsWaitedOut(t *testing.T) {
 	t.Parallel()
 	stopped := errors.New("stopped")
-	for after, want := range map[time.Duration]error{time.Hour: errShort, shortWatch / 4: stopped} {
+	for after, want := range map[time.Duration]error{time.Hour: errShortWatch, shortWatch / 4: stopped} {
 		synctest.Test(t, func(t *testing.T) {
 			ctx, cancel := context.WithCancelCause(t.Context())
 			defer cancel(nil)
@@ -208,8 +208,8 @@ func TestSilentWatch(t *testing.T) {
 		}
 		began := time.Now()
 		events, err := hear(t.Context(), namespacesOver(a.spaces), "")
-		require.ErrorIs(t, err, errSilent)
-		require.Equal(t, answerWithin, time.Since(began))
+		require.ErrorIs(t, err, errTimeout)
+		require.Equal(t, requestTimeout, time.Since(began))
 		require.Equal(t, []namespace.TerminationEvent{syncedEvent("10")}, events)
 	})
 }
@@ -218,10 +218,10 @@ func TestSilentWatch(t *testing.T) {
 func TestAnsweredWatchIsNotGivenUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := &script{lists: []any{listed("10")}, watches: []any{lasting(2 * answerWithin)}}
+		s := &script{lists: []any{listed("10")}, watches: []any{lasting(2 * requestTimeout)}}
 		began := time.Now()
 		require.ErrorIs(t, s.hears(t, s.namespaces(), "", syncedEvent("10")), errEnough)
-		require.Equal(t, 2*answerWithin+shortWatch, time.Since(began)) // the next one fails as it begins
+		require.Equal(t, 2*requestTimeout+shortWatch, time.Since(began)) // the next one fails as it begins
 	})
 }
 
@@ -241,7 +241,7 @@ func TestSelectorIsRefusedToWatchesOnly(t *testing.T) {
 		err := s.hears(t, n, "", terminatingEvent("a", "u", ""), syncedEvent("10"), removedEvent("a", "u", "12"))
 		require.ErrorIs(t, err, errEnough)
 		require.Len(t, s.watched, 3)
-		require.Equal(t, []string{whatTerminates, "", ""},
+		require.Equal(t, []string{terminatingSelector, "", ""},
 			[]string{s.watched[0].FieldSelector, s.watched[1].FieldSelector, s.watched[2].FieldSelector})
 		require.Equal(t, "10", s.watched[1].ResourceVersion)
 		require.ErrorIs(t, s.hears(t, n, "", syncedEvent("12")), errEnough)

@@ -16,41 +16,36 @@ import (
 )
 
 const (
-	listing  = "list the terminating namespaces"
-	watching = "watch the terminating namespaces"
-	// whatTerminates selects the terminating namespaces where the server can select.
-	whatTerminates = "status.phase=Terminating"
-	// namespacePage is how many namespaces are read at once.
+	opList  = "list the terminating namespaces"
+	opWatch = "watch the terminating namespaces"
+	// terminatingSelector selects terminating namespaces on the server.
+	terminatingSelector = "status.phase=Terminating"
+	// namespacePage is the page size of listings.
 	namespacePage = 500
 )
 
-// errStopped ends the loop without a further word.
+// errStopped is returned if the caller left the loop.
 var errStopped = errors.New("the caller has left the loop")
 
-// Terminating yields, when after is empty, each namespace that is terminating now,
-// then one [namespace.EventSynced], then what happens: each that becomes terminating,
-// again with every finalizer that is added to spec.finalizers of a terminating one,
-// and each that is gone. Writes that change nothing of this, such as those of a
-// status, are not told. When after is the Token of an earlier event it yields what
-// happened since, and an EventSynced once that is caught up: as resource versions
-// tell, or else after a second of silence. Tokens are resource versions, and none is
-// beyond what was told. A watch that the server ends is resumed within the loop.
+// Terminating yields the terminating namespaces and their changes. If after is empty, it yields
+// each namespace that is terminating now, then one [namespace.EventSynced]. If after is the Token
+// of an earlier event, it yields the changes since, then an EventSynced once it has caught up, as
+// determined by resource versions or else by one second without events. Then it yields further
+// changes: an event for each namespace that becomes terminating, one for each finalizer added to
+// spec.finalizers of a terminating namespace, and one for each removal. Other writes, such as
+// status updates, are not yielded. Tokens are resource versions that do not exceed the yielded
+// changes. If the server ends the watch, the loop resumes it.
 //
-// Only terminating namespaces are read and watched (the field selector
-// status.phase=Terminating). A server that refuses the selector is watched for all
-// namespaces, and the terminating ones are picked here; no others are kept.
+// Only terminating namespaces are read and watched, with the field selector
+// status.phase=Terminating. If the server refuses the selector, all namespaces are read, and the
+// Active ones are dropped.
 //
-// [namespace.ErrGone] says that what happened since cannot be told: start anew with
-// an empty token. Other errors may be resumed after at the last token. The loop runs
-// in the caller's goroutine, and nothing that it started outlives it. When ctx ends
-// the last error is its cause.
+// An error that matches [namespace.ErrGone] means that changes were lost: start again with an
+// empty token. After other errors the loop may be resumed at the last token. The loop runs in the
+// caller's goroutine and leaves no goroutines behind. If ctx ends, the last error is its cause.
 func (n *Namespaces) Terminating(ctx context.Context, after string) iter.Seq2[namespace.TerminationEvent, error] {
 	return func(yield func(namespace.TerminationEvent, error) bool) {
-		if ctx == nil {
-			yield(namespace.TerminationEvent{}, badRequest("", "the context is nil"))
-			return
-		}
-		f := follower{Namespaces: n, yield: yield, known: map[string]held{}}
+		f := follower{Namespaces: n, yield: yield, known: map[string]knownNamespace{}}
 		err := f.follow(ctx, after)
 		if err == errStopped {
 			return
@@ -65,17 +60,16 @@ func (n *Namespaces) Terminating(ctx context.Context, after string) iter.Seq2[na
 // follower is one loop over [Namespaces.Terminating].
 type follower struct {
 	*Namespaces
-	yield     func(namespace.TerminationEvent, error) bool
-	known     map[string]held // what is terminating at position, by name
-	position  string          // the resource version up to which everything was told
-	reference string          // one that is caught up when it is reached; empty: not known
-	synced    bool            // it is caught up
-	listed    bool            // position is that of a list that was made just now
-	hasty     bool            // the last watch was a short one
+	yield       func(namespace.TerminationEvent, error) bool
+	known       map[string]knownNamespace // terminating namespaces at position, by name
+	position    string                    // resource version up to which changes were yielded
+	syncTarget  string                    // position at which the loop has caught up; empty: unknown
+	synced      bool                      // the loop has caught up
+	listed      bool                      // position is from a listing just now
+	shortBefore bool                      // the previous watch ended early
 }
 
-// held is what is remembered of a terminating namespace.
-type held struct {
+type knownNamespace struct {
 	uid        types.UID
 	finalizers finalizer.Set
 }
@@ -95,7 +89,7 @@ func (f *follower) follow(ctx context.Context, after string) error {
 	return err
 }
 
-// list tells what is terminating now.
+// list yields the terminating namespaces.
 func (f *follower) list(ctx context.Context) error {
 	version, err := f.pages(ctx, metav1.ListOptions{}, func(k *corev1.Namespace) error {
 		return f.terminating(k, "")
@@ -107,55 +101,54 @@ func (f *follower) list(ctx context.Context) error {
 	return f.sync()
 }
 
-// resume takes up the state at a token. Without it, a status could not be told from
-// a finalizer that was added, nor a removal from one that was told already.
+// resume reads the state at a token. It is needed to distinguish status updates from added
+// finalizers, and new removals from yielded ones.
 func (f *follower) resume(ctx context.Context, after string) error {
-	// For a version that it has not come to a server waits, and client-go asks it again
-	// and again: that takes most of a minute, so it is found out here.
+	// A server waits for a version that it has not reached, and client-go retries for most of a
+	// minute, so compare the versions first.
 	now, err := f.read(ctx, metav1.ListOptions{Limit: 1})
 	if err != nil {
-		return failure(listing, "", err)
+		return requestError(opList, "", err)
 	}
 	if beyond(after, now.ResourceVersion) {
-		return gone(fmt.Sprintf("the server has not come to resource version %q: list anew", after), nil)
+		return goneError(fmt.Sprintf("the server has not reached resource version %q: list again", after), nil)
 	}
 	exactly := metav1.ListOptions{ResourceVersion: after, ResourceVersionMatch: metav1.ResourceVersionMatchExact}
 	_, err = f.pages(ctx, exactly, func(k *corev1.Namespace) error {
-		f.known[k.Name] = held{k.UID, setOf(k.Spec.Finalizers)}
+		f.known[k.Name] = knownNamespace{k.UID, setOf(k.Spec.Finalizers)}
 		return nil
 	})
 	if unknownVersion(err) {
-		return gone(fmt.Sprintf("the state at resource version %q is not to be had any more: list anew", after), err)
+		return goneError(fmt.Sprintf("the state at resource version %q is no longer available: list again", after), err)
 	}
 	f.position = after
 	return err
 }
 
-// unknownVersion reports whether err refuses the resource version of a list: it is
-// none, or too old, or one that the server has not come to, such as after it was
-// restored from a backup.
+// unknownVersion reports whether err rejects the resource version of a list: it is invalid, too
+// old, or not yet reached, for example after a restore from a backup.
 func unknownVersion(err error) bool {
 	return err != nil && (errors.Is(err, namespace.ErrGone) || apierrors.IsBadRequest(err) || apierrors.IsInvalid(err) ||
 		apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge))
 }
 
-func gone(message string, err error) error {
+func goneError(message string, err error) error {
 	var refused *namespace.Error
 	if errors.As(err, &refused) {
-		err = refused.Err // of one kind only
+		err = refused.Err // keep one kind only
 	}
 	return &namespace.Error{Kind: namespace.ErrGone, Resource: namespace.Resource, Message: message, Err: err}
 }
 
-// pages calls visit for each namespace that is terminating, page by page, and
-// returns the resource version at which that is true.
+// pages calls visit for each terminating namespace, page by page, and returns the resource version
+// of the listing.
 func (f *follower) pages(ctx context.Context, o metav1.ListOptions, visit func(*corev1.Namespace) error) (string, error) {
 	o.Limit = namespacePage
 	o.FieldSelector = f.selector()
 	for {
 		list, err := f.page(ctx, &o)
 		if err != nil {
-			return "", failure(listing, "", err)
+			return "", requestError(opList, "", err)
 		}
 		for i := range list.Items {
 			if k := &list.Items[i]; k.DeletionTimestamp != nil {
@@ -168,17 +161,17 @@ func (f *follower) pages(ctx context.Context, o metav1.ListOptions, visit func(*
 		case "":
 			return list.ResourceVersion, nil
 		case o.Continue:
-			return "", errors.New(listing + ": the server repeats a page")
+			return "", errors.New(opList + ": the server repeats a page")
 		}
 		o.Continue = list.Continue
-		o.ResourceVersion, o.ResourceVersionMatch = "", "" // it is in the token
+		o.ResourceVersion, o.ResourceVersionMatch = "", "" // the token has it
 	}
 }
 
-// page reads one page; without the selector if the server refuses that.
+// page reads one page, without the selector if the server refuses that.
 func (f *follower) page(ctx context.Context, o *metav1.ListOptions) (*corev1.NamespaceList, error) {
 	list, err := f.read(ctx, *o)
-	if o.FieldSelector == "" || o.Continue != "" || !refused(err) {
+	if o.FieldSelector == "" || o.Continue != "" || !isRefused(err) {
 		return list, err
 	}
 	plain := *o
@@ -193,20 +186,15 @@ func (f *follower) page(ctx context.Context, o *metav1.ListOptions) (*corev1.Nam
 }
 
 func (f *follower) read(ctx context.Context, o metav1.ListOptions) (*corev1.NamespaceList, error) {
-	list, err := ask(ctx, func(ctx context.Context) (*corev1.NamespaceList, error) { return f.client.List(ctx, o) })
-	if err == nil && list == nil {
-		err = errNoAnswer
-	}
-	return list, err
+	return withTimeout(ctx, func(ctx context.Context) (*corev1.NamespaceList, error) { return f.client.List(ctx, o) })
 }
 
-// refused reports whether the API server, and not somebody in between, takes
-// a request for a wrong one.
-func refused(err error) bool { return apierrors.IsBadRequest(err) && !pageOfWeb(err) }
+// isRefused reports whether the API server, and not a proxy, rejects a request as invalid.
+func isRefused(err error) bool { return apierrors.IsBadRequest(err) && !isWebPage(err) }
 
 func (f *follower) selector() string {
 	if f.all.Load() {
 		return ""
 	}
-	return whatTerminates
+	return terminatingSelector
 }

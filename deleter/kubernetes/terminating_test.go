@@ -116,9 +116,9 @@ func TestR8_WatchTellsIncarnationsApart(t *testing.T) {
 			)},
 		}
 		n := s.namespaces()
-		n.seen.saw(dying("c", "w", "9"), time.Now())
+		n.incarnations.record(dying("c", "w", "9"), time.Now())
 		read := incarnationKey{"c", "w"}
-		require.NotZero(t, n.seen.known[read].shown)
+		require.NotZero(t, n.incarnations.known[read].terminatingAt)
 		err := s.hears(t, n, "",
 			terminatingEvent("a", "u", ""), terminatingEvent("b", "v", ""), terminatingEvent("c", "w", ""), syncedEvent("10"),
 			removedEvent("a", "u", ""), terminatingEvent("a", "u2", "11"),
@@ -127,10 +127,10 @@ func TestR8_WatchTellsIncarnationsApart(t *testing.T) {
 		require.ErrorIs(t, err, errEnough)
 		// The wait for a settled view begins; but an event is of the past, and no request may
 		// rely on it. What is gone voids the reads of before.
-		listed := n.seen.known[incarnationKey{"a", "u2"}]
+		listed := n.incarnations.known[incarnationKey{"a", "u2"}]
 		require.NotZero(t, listed.first)
-		require.Zero(t, listed.shown)
-		require.Zero(t, n.seen.known[read].shown)
+		require.Zero(t, listed.terminatingAt)
+		require.Zero(t, n.incarnations.known[read].terminatingAt)
 	})
 }
 
@@ -144,7 +144,7 @@ func TestWatchListsInPages(t *testing.T) {
 			err := s.hears(t, s.namespaces(), "", terminatingEvent("a", "u", ""), terminatingEvent("b", "v", ""), syncedEvent("10"))
 			require.ErrorIs(t, err, errEnough)
 			require.Equal(t, "more", s.listed[1].Continue)
-			require.Equal(t, whatTerminates, s.listed[1].FieldSelector)
+			require.Equal(t, terminatingSelector, s.listed[1].FieldSelector)
 		})
 	})
 	t.Run("expired", func(t *testing.T) {
@@ -162,8 +162,8 @@ func TestWatchListsInPages(t *testing.T) {
 			require.ErrorIs(t, s.hears(t, s.namespaces(), "10"), errEnough)
 			require.Equal(t, []metav1.ListOptions{
 				{Limit: 1},
-				{FieldSelector: whatTerminates, Limit: 500, ResourceVersion: "10", ResourceVersionMatch: "Exact"},
-				{FieldSelector: whatTerminates, Limit: 500, Continue: "more"}, // both at once are refused
+				{FieldSelector: terminatingSelector, Limit: 500, ResourceVersion: "10", ResourceVersionMatch: "Exact"},
+				{FieldSelector: terminatingSelector, Limit: 500, Continue: "more"}, // both at once are refused
 			}, s.listed)
 		})
 	})
@@ -194,7 +194,7 @@ func TestSelectorIsRefused(t *testing.T) {
 		for _, o := range append(s.listed, s.watched...) {
 			selectors = append(selectors, o.FieldSelector)
 		}
-		require.Equal(t, []string{whatTerminates, "", "", "", "", ""}, selectors)
+		require.Equal(t, []string{terminatingSelector, "", "", "", "", ""}, selectors)
 	})
 }
 
@@ -206,7 +206,7 @@ func TestSelectorIsNotToBlame(t *testing.T) {
 		n := s.namespaces()
 		require.ErrorIs(t, s.hears(t, n, ""), namespace.ErrBadRequest)
 		require.ErrorIs(t, s.hears(t, n, "", syncedEvent("10")), errEnough)
-		require.Equal(t, whatTerminates, s.listed[2].FieldSelector)
+		require.Equal(t, terminatingSelector, s.listed[2].FieldSelector)
 	})
 }
 
@@ -226,9 +226,9 @@ func TestMemoryIsForTerminatingNamespaces(t *testing.T) {
 		w.Delete(dying("b", "v", "13"))
 		w.Stop()
 		s := &script{lists: []any{refusedSelector, list}, watches: []any{w}}
-		f := follower{Namespaces: s.namespaces(), known: map[string]held{}, yield: func(namespace.TerminationEvent, error) bool { return true }}
+		f := follower{Namespaces: s.namespaces(), known: map[string]knownNamespace{}, yield: func(namespace.TerminationEvent, error) bool { return true }}
 		require.ErrorIs(t, f.follow(t.Context(), ""), errEnough)
-		require.Equal(t, map[string]held{"a": {uid: "u"}}, f.known)
+		require.Equal(t, map[string]knownNamespace{"a": {uid: "u"}}, f.known)
 		require.Equal(t, "13", f.position)
 	})
 }
@@ -265,21 +265,20 @@ func TestWatchFails(t *testing.T) {
 	}{
 		{name: "410 of the list", lists: []any{apierrors.NewResourceExpired("old")}, kind: namespace.ErrGone, says: "old"},
 		{name: "403 of the list", lists: []any{apierrors.NewForbidden(theNamespaces, "", errors.New("no"))}, kind: namespace.ErrForbidden, says: "no"},
-		{name: "404 of the list", lists: []any{noPath}, says: listing + ": the server could not find"}, // no namespace is gone
-		{name: "500 of the list", lists: []any{apierrors.NewInternalError(errors.New("broken"))}, says: listing + ": Internal error occurred: broken"},
-		{name: "no list", lists: []any{(*corev1.NamespaceList)(nil)}, says: errNoAnswer.Error()},
+		{name: "404 of the list", lists: []any{noPath}, says: opList + ": the server could not find"}, // no namespace is gone
+		{name: "500 of the list", lists: []any{apierrors.NewInternalError(errors.New("broken"))}, says: opList + ": Internal error occurred: broken"},
 		{name: "410 of the watch", watches: []any{overStatus("old")}, kind: namespace.ErrGone, says: "old"},
 		{name: "403 of the watch", watches: []any{apierrors.NewForbidden(theNamespaces, "", errors.New("no"))}, kind: namespace.ErrForbidden, says: "no"},
-		{name: "404 of the watch", watches: []any{noPath}, says: watching + ": the server could not find"},
-		{name: "429 of the watch", watches: []any{apierrors.NewTooManyRequestsError("busy")}, says: watching + ": "},
+		{name: "404 of the watch", watches: []any{noPath}, says: opWatch + ": the server could not find"},
+		{name: "429 of the watch", watches: []any{apierrors.NewTooManyRequestsError("busy")}, says: opWatch + ": "},
 		{name: "410 in the watch", watches: []any{scripted(true, statusEvent(apierrors.NewResourceExpired("old")))}, kind: namespace.ErrGone, says: "old"},
 		{name: "500 in the watch", watches: []any{scripted(true, statusEvent(apierrors.NewInternalError(errors.New("broken"))))}, says: "broken"},
 		{name: "an error that is none", watches: []any{scripted(true, event(watch.Error, named("a", "u", "11")))}, says: "unexpected object"},
 		{name: "an error without anything", watches: []any{scripted(true, watch.Event{Type: watch.Error})}, says: "unexpected object"},
-		{name: "another kind", watches: []any{scripted(true, watch.Event{Type: watch.Added, Object: &corev1.Pod{}})}, says: `an event "ADDED" has no namespace but a *v1.Pod`},
-		{name: "no object", watches: []any{scripted(true, watch.Event{Type: watch.Added})}, says: "has no namespace but a <nil>"},
-		{name: "a nil object", watches: []any{scripted(true, watch.Event{Type: watch.Added, Object: (*corev1.Namespace)(nil)})}, says: "has no namespace"},
-		{name: "another type of event", watches: []any{scripted(true, event("EXPLODED", named("a", "u", "11")))}, says: `no event of type "EXPLODED"`},
+		{name: "another kind", watches: []any{scripted(true, watch.Event{Type: watch.Added, Object: &corev1.Pod{}})}, says: `event "ADDED" has a *v1.Pod, not a namespace`},
+		{name: "no object", watches: []any{scripted(true, watch.Event{Type: watch.Added})}, says: "has a <nil>, not a namespace"},
+		{name: "a nil object", watches: []any{scripted(true, watch.Event{Type: watch.Added, Object: (*corev1.Namespace)(nil)})}, says: "not a namespace"},
+		{name: "another type of event", watches: []any{scripted(true, event("EXPLODED", named("a", "u", "11")))}, says: `unknown event type "EXPLODED"`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -24,48 +24,46 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/backoff"
 )
 
-// ForConfig makes a Cluster of the API server that config is for; config is not
-// changed. All its clients share connections and, if config has a QPS or a
-// RateLimiter, that; without either the client sets no limit, and the server's own
-// flow control governs: its 429 and Retry-After are honoured. Warnings of the server
-// go to config's handler, else nowhere. Requests name config's UserAgent, else the one of
+// ForConfig returns a Cluster for the API server of config, and does not change config. Its clients
+// share connections and the rate limit of config's RateLimiter or QPS. Without a configured limit
+// only the server's flow control limits requests: its 429 and Retry-After are honored. Warnings of
+// the server go to config's handler, or are dropped. UserAgent defaults to
 // [rest.DefaultKubernetesUserAgent].
 //
-// A request that relies on a look at the namespace, and that the limit or a refusal
-// has held back, is sent after another look ([Options.Recheck]). With a small QPS that
-// look queues at the same limit, so that a request which has waited for longer than half
-// of the CallTimeout in [Options] may fail in that pass.
+// If a rate limit or a retry delays a request that relies on a read of the namespace, the namespace
+// is read again before the request is sent ([Options.Recheck]). Under a small QPS that read waits
+// for the same limit, so a request that waited longer than half of CallTimeout may fail in that
+// pass.
 //
-// One request of a discovery takes no longer than config's Timeout; without one, half
-// of the CallTimeout, and 32 s. So a server that hangs, of many behind the API server,
-// is all that fails.
+// Each request of a discovery has a timeout: that of config, or else half of CallTimeout and at most
+// 32 s. One of many aggregated servers that hangs then fails alone.
 //
-// Nothing is asked of the server yet. A config that makes no sense is
-// [deleter.ErrInvalid], as are options, see [New].
+// ForConfig sends no requests. An invalid config or option is an error that matches
+// [deleter.ErrInvalid]; see [New].
 func ForConfig(config *rest.Config, opts *Options) (*Cluster, error) {
 	if config == nil {
 		return nil, fmt.Errorf("%w config: is nil", deleter.ErrInvalid)
 	}
-	clients, err := clientsFor(ours(config), opts.withDefaults().Deleter.CallTimeout)
+	clients, err := clientsFor(withClientDefaults(config), opts.withDefaults().Deleter.CallTimeout)
 	if err != nil {
 		return nil, fmt.Errorf("%w config: %w", deleter.ErrInvalid, err)
 	}
 	return New(clients, opts)
 }
 
-// ours returns a copy of config with what this package wants where nothing is set.
-func ours(config *rest.Config) *rest.Config {
+// withClientDefaults returns a copy of config with this package's defaults.
+func withClientDefaults(config *rest.Config) *rest.Config {
 	config = rest.CopyConfig(config)
 	switch {
 	case config.RateLimiter != nil || config.QPS < 0:
 	case config.QPS == 0:
 		config.QPS = -1
 	default:
-		// One limit for all clients together, not one for each.
+		// All clients share one limit.
 		config.RateLimiter = flowcontrol.NewTokenBucketRateLimiter(config.QPS, max(config.Burst, 1))
 	}
 	if config.UserAgent == "" {
-		config.UserAgent = rest.DefaultKubernetesUserAgent() // clients of an http client that exists set none
+		config.UserAgent = rest.DefaultKubernetesUserAgent() // clients with a given http.Client set none
 	}
 	if config.WarningHandler == nil && config.WarningHandlerWithContext == nil {
 		config.WarningHandler = rest.NoWarnings{}
@@ -73,9 +71,9 @@ func ours(config *rest.Config) *rest.Config {
 	return config
 }
 
-// keeping gives config a transport of its own if it would use the process's, which
-// keeps two connections to a host: a pass would open one for almost every request.
-func keeping(config *rest.Config) error {
+// withOwnTransport gives config its own transport instead of http.DefaultTransport, which keeps
+// only two idle connections per host: a pass would open a connection for almost every request.
+func withOwnTransport(config *rest.Config) error {
 	tls, err := rest.TLSConfigFor(config)
 	if err != nil {
 		return err
@@ -91,9 +89,9 @@ func keeping(config *rest.Config) error {
 	return nil
 }
 
-// clientsFor makes the clients of config. A discovery may take as long as given.
+// clientsFor returns the clients of config. discovery is the timeout of a discovery.
 func clientsFor(config *rest.Config, discovery time.Duration) (Clients, error) {
-	if err := keeping(config); err != nil {
+	if err := withOwnTransport(config); err != nil {
 		return Clients{}, err
 	}
 	made, err := rest.HTTPClientFor(config)
@@ -104,7 +102,7 @@ func clientsFor(config *rest.Config, discovery time.Duration) (Clients, error) {
 	if base == nil {
 		base = http.DefaultTransport
 	}
-	client := &http.Client{Transport: looking{base}, Timeout: made.Timeout}
+	client := &http.Client{Transport: rechecking{base}, Timeout: made.Timeout}
 	typed := rest.CopyConfig(config)
 	typed.ContentType = runtime.ContentTypeProtobuf
 	typed.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
@@ -116,22 +114,22 @@ func clientsFor(config *rest.Config, discovery time.Duration) (Clients, error) {
 	if err != nil {
 		return Clients{}, err
 	}
-	d := discoverer{config, client, perRequest(config.Timeout, discovery)}
-	if _, err := d.within(context.Background()); err != nil {
+	d := discoverer{config, client, discoveryTimeout(config.Timeout, discovery)}
+	if _, err := d.client(context.Background()); err != nil {
 		return Clients{}, err
 	}
 	return Clients{Namespaces: core.Namespaces(), Metadata: content, Resources: d.resources, Version: d.version}, nil
 }
 
-// discoverer makes discovery clients.
+// discoverer creates discovery clients.
 type discoverer struct {
 	config *rest.Config
-	client *http.Client
-	limit  time.Duration // of one request
+	http   *http.Client
+	limit  time.Duration // timeout of one request
 }
 
 func (d discoverer) resources(ctx context.Context) ([]*metav1.APIResourceList, error) {
-	client, err := d.within(ctx)
+	client, err := d.client(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -139,58 +137,57 @@ func (d discoverer) resources(ctx context.Context) ([]*metav1.APIResourceList, e
 }
 
 func (d discoverer) version(ctx context.Context) (*version.Info, error) {
-	client, err := d.within(ctx)
+	client, err := d.client(ctx)
 	if err != nil {
 		return nil, err
 	}
 	return client.ServerVersion()
 }
 
-// within returns a discovery client whose requests end with ctx. Those of client-go
-// know of no context, so that nothing else ends them, or the waits between them.
-func (d discoverer) within(ctx context.Context) (*discovery.DiscoveryClient, error) {
-	client := *d.client
-	client.Transport = transport{ctx, d.limit, d.client.Transport}
+// client returns a discovery client whose requests, retries and rate limit waits end with ctx.
+// client-go's discovery takes no context.
+func (d discoverer) client(ctx context.Context) (*discovery.DiscoveryClient, error) {
+	client := *d.http
+	client.Transport = contextTransport{ctx, d.limit, d.http.Transport}
 	config := *d.config
 	if config.RateLimiter != nil {
-		config.RateLimiter = limiter{config.RateLimiter, ctx}
+		config.RateLimiter = contextLimiter{config.RateLimiter, ctx}
 	}
 	made, err := discovery.NewDiscoveryClientForConfigAndClient(&config, &client)
 	if err != nil {
 		return nil, err
 	}
-	return discovery.NewDiscoveryClient(restClient{made.RESTClient(), ctx}), nil
+	return discovery.NewDiscoveryClient(contextREST{made.RESTClient(), ctx}), nil
 }
 
-// transport makes requests that end with a context of its own instead of theirs, and
-// that may take so long.
-type transport struct {
+// contextTransport sends requests with its own context and timeout.
+type contextTransport struct {
 	ctx   context.Context
 	limit time.Duration
 	base  http.RoundTripper
 }
 
-func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
+func (t contextTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if t.ctx.Err() != nil {
 		return nil, context.Cause(t.ctx)
 	}
-	response, err := forward(t.ctx, t.limit, t.base, r)
+	response, err := roundTripWithin(t.ctx, t.limit, t.base, r)
 	if err != nil || response.StatusCode < http.StatusBadRequest {
 		return response, err
 	}
 	switch path.Base(r.URL.Path) {
 	case "api", "apis", "version":
-		return inPlainText(response)
+		return statusAsText(response)
 	}
 	return response, nil
 }
 
-// maxRefusal is how much of a refusal is read.
+// maxRefusal limits the size of an error response.
 const maxRefusal = 1 << 20
 
-// inPlainText makes a text of a Status. Where the discovery client takes the body as it
-// comes, it would report a Status as "unknown".
-func inPlainText(response *http.Response) (*http.Response, error) {
+// statusAsText replaces a Status by its message. Where the discovery client takes the body
+// verbatim, it reports a Status as "unknown".
+func statusAsText(response *http.Response) (*http.Response, error) {
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxRefusal))
 	if closed := response.Body.Close(); err == nil {
 		err = closed
@@ -207,27 +204,108 @@ func inPlainText(response *http.Response) (*http.Response, error) {
 	return response, nil
 }
 
-// limiter waits no longer than its context.
-type limiter struct {
+// contextLimiter waits with its own context.
+type contextLimiter struct {
 	flowcontrol.RateLimiter
 	ctx context.Context
 }
 
-func (l limiter) Wait(context.Context) error { return l.RateLimiter.Wait(l.ctx) }
+func (l contextLimiter) Wait(context.Context) error { return l.RateLimiter.Wait(l.ctx) }
 
-// restClient waits no longer than its context before it does what was refused again.
-type restClient struct {
+// contextREST waits with its own context between retries.
+type contextREST struct {
 	rest.Interface
 	ctx context.Context
 }
 
-func (c restClient) Get() *rest.Request { return c.Interface.Get().BackOffWithContext(pause{c.ctx}) }
+func (c contextREST) Get() *rest.Request {
+	return c.Interface.Get().BackOffWithContext(contextBackoff{c.ctx})
+}
 
-// pause waits for as long as the server asks, and no longer than its context.
-type pause struct{ ctx context.Context }
+// contextBackoff waits as long as the server asks, or until ctx ends.
+type contextBackoff struct{ ctx context.Context }
 
-func (p pause) SleepWithContext(_ context.Context, d time.Duration) { _ = backoff.Sleep(p.ctx, d) }
+func (p contextBackoff) SleepWithContext(_ context.Context, d time.Duration) {
+	_ = backoff.Sleep(p.ctx, d)
+}
 
-func (pause) CalculateBackoffWithContext(context.Context, *url.URL) time.Duration { return 0 }
+func (contextBackoff) CalculateBackoffWithContext(context.Context, *url.URL) time.Duration { return 0 }
 
-func (pause) UpdateBackoffWithContext(context.Context, *url.URL, error, int) {}
+func (contextBackoff) UpdateBackoffWithContext(context.Context, *url.URL, error, int) {}
+
+// recheckAfter is the delay after which a request counts as delayed.
+const recheckAfter = 100 * time.Millisecond
+
+// recheckKey is the context key of the recheck function.
+type recheckKey struct{}
+
+// withRecheck returns a context for requests whose only protection is a read of the target just
+// before. Rate limits and retries may delay such a request, so [rechecking] then reads the
+// namespace again.
+func (in *incarnations) withRecheck(ctx context.Context, target deleter.Target) context.Context {
+	checked := time.Now()
+	return context.WithValue(ctx, recheckKey{}, func(ctx context.Context) error {
+		if time.Since(checked) <= recheckAfter {
+			return nil
+		}
+		return in.confirmRecent(ctx, target)
+	})
+}
+
+// rechecking calls the recheck function of a request before each attempt to send it.
+type rechecking struct{ base http.RoundTripper }
+
+func (l rechecking) RoundTrip(r *http.Request) (*http.Response, error) {
+	recheck, ok := r.Context().Value(recheckKey{}).(func(context.Context) error)
+	if !ok {
+		return l.base.RoundTrip(r)
+	}
+	// The read is a request too, and needs no recheck.
+	if err := recheck(context.WithValue(r.Context(), recheckKey{}, nil)); err != nil {
+		if r.Body != nil {
+			_ = r.Body.Close()
+		}
+		return nil, err
+	}
+	return l.base.RoundTrip(r)
+}
+
+// WrappedRoundTripper gives client-go access to the wrapped transport.
+func (l rechecking) WrappedRoundTripper() http.RoundTripper { return l.base }
+
+// maxDiscoveryTimeout is client-go's timeout of a discovery request.
+const maxDiscoveryTimeout = 32 * time.Second
+
+// discoveryTimeout returns the timeout of one request of a discovery. It is small enough that one
+// server that hangs does not fail the whole discovery.
+func discoveryTimeout(configured, whole time.Duration) time.Duration {
+	if configured > 0 {
+		return configured
+	}
+	return min(whole/2, maxDiscoveryTimeout)
+}
+
+// roundTripWithin sends a request that ends with ctx instead of its own context. The timeout
+// includes the body.
+func roundTripWithin(ctx context.Context, limit time.Duration, base http.RoundTripper, r *http.Request) (*http.Response, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("no response within %v", limit))
+	response, err := base.RoundTrip(r.WithContext(ctx))
+	if err != nil {
+		err = clientError(ctx, err)
+		cancel()
+		return nil, err
+	}
+	response.Body = cancelOnClose{response.Body, cancel}
+	return response, nil
+}
+
+// cancelOnClose is a body that releases the context of its request when closed.
+type cancelOnClose struct {
+	io.ReadCloser
+	cancel context.CancelFunc
+}
+
+func (e cancelOnClose) Close() error {
+	defer e.cancel()
+	return e.ReadCloser.Close()
+}

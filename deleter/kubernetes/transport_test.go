@@ -56,7 +56,7 @@ func (w *website) count(path string) int {
 
 func (w *website) clients(t *testing.T) Clients {
 	t.Helper()
-	clients, err := clientsFor(ours(&rest.Config{Host: w.URL}), time.Minute)
+	clients, err := clientsFor(withClientDefaults(&rest.Config{Host: w.URL}), time.Minute)
 	require.NoError(t, err)
 	return clients
 }
@@ -229,10 +229,10 @@ func TestVersionOverHTTP(t *testing.T) {
 		{`<html>`, unknownServer},
 	} {
 		site := newWebsite(t, map[string]http.HandlerFunc{"/version": page(http.StatusOK, "application/json", tt.body)})
-		require.Equal(t, tt.want, askServer(t.Context(), site.clients(t).Version), tt.body)
+		require.Equal(t, tt.want, detectServer(t.Context(), site.clients(t).Version), tt.body)
 	}
-	require.Equal(t, unknownServer, askServer(t.Context(), newWebsite(t, nil).clients(t).Version))
-	require.Equal(t, foreignServer, askServer(t.Context(), nil))
+	require.Equal(t, unknownServer, detectServer(t.Context(), newWebsite(t, nil).clients(t).Version))
+	require.Equal(t, foreignServer, detectServer(t.Context(), nil))
 }
 
 type roundTripper func(*http.Request) (*http.Response, error)
@@ -325,7 +325,7 @@ func TestConfig(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			before := tt.config
-			got := ours(&tt.config)
+			got := withClientDefaults(&tt.config)
 			require.Equal(t, before, tt.config)
 			require.Equal(t, tt.qps, got.QPS)
 			require.Equal(t, tt.limited, got.RateLimiter != nil)
@@ -345,7 +345,7 @@ func TestUserAgent(t *testing.T) {
 		}))
 		t.Cleanup(s.Close)
 		config := &rest.Config{Host: s.URL, UserAgent: given}
-		clients, err := clientsFor(ours(config), time.Minute)
+		clients, err := clientsFor(withClientDefaults(config), time.Minute)
 		require.NoError(t, err)
 		_, err = clients.Namespaces.Get(t.Context(), "a", metav1.GetOptions{})
 		require.Error(t, err)

@@ -51,7 +51,7 @@ func TestViewReads(t *testing.T) {
 		require.Len(t, page.Items, 1)
 		require.Equal(t, want, a.asked())
 	}
-	c.incarnations.gone("x", "one")
+	c.incarnations.void("x", "one")
 	_, err := c.View(t.Context(), target, 0, "")
 	require.NoError(t, err)
 	require.Equal(t, []string{"GET x", "GET x/pods", "GET x"}, a.asked())

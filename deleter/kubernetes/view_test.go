@@ -29,7 +29,7 @@ func (w *world) active(tb testing.TB, name string) deleter.Target {
 
 // An Active namespace can be looked at, and listed with everything in it.
 func TestInventoryOfActive(t *testing.T) {
-	w := newWorld(t, ours, kubernetes.Options{Deleter: deleter.Options{PageSize: 2}})
+	w := newWorld(t, withClientDefaults, kubernetes.Options{Deleter: deleter.Options{PageSize: 2}})
 	w.create(t, "n")
 	w.put(t, "n", ofPods, simulated.Object{Name: "a"}, simulated.Object{Name: "b"}, simulated.Object{Name: "c", Finalizers: []string{"example.com/f"}})
 	w.put(t, "n", ofWidgets, simulated.Object{Name: "w"})
@@ -60,7 +60,7 @@ func TestInventoryOfActive(t *testing.T) {
 
 // R8: a namespace that was made again while it was listed shows nothing of either.
 func TestR8_ViewWhileReplaced(t *testing.T) {
-	w := newWorld(t, ours, kubernetes.Options{})
+	w := newWorld(t, withClientDefaults, kubernetes.Options{})
 	w.create(t, "n")
 	target := w.active(t, "n")
 	_, err := w.cluster.Deleter().Inspect(t.Context(), target) // so that it was seen once
@@ -91,7 +91,7 @@ func TestR8_ViewWhileReplaced(t *testing.T) {
 
 // R8: a uid that is not there, or no more, cannot be looked at, also if it was before.
 func TestR8_ViewOfAnotherIncarnation(t *testing.T) {
-	w := newWorld(t, ours, kubernetes.Options{})
+	w := newWorld(t, withClientDefaults, kubernetes.Options{})
 	w.create(t, "n")
 	w.put(t, "n", ofPods, simulated.Object{Name: "p"})
 	target := w.active(t, "n")
@@ -123,7 +123,7 @@ func TestR8_ViewOfAnotherIncarnation(t *testing.T) {
 // What discovery does not tell of is told of by a look.
 func TestLookWithoutDiscovery(t *testing.T) {
 	down := errors.New("down")
-	w := newWorld(t, ours, kubernetes.Options{})
+	w := newWorld(t, withClientDefaults, kubernetes.Options{})
 	w.create(t, "n")
 	w.set(func() { w.failed = down })
 	inventory, err := w.cluster.Deleter().Inventory(t.Context(), w.active(t, "n"))
@@ -146,7 +146,7 @@ func (w *world) waived(tb testing.TB, name, source string) {
 // something was seen of it; everything else is emptied first.
 func TestR7_WaivedGroup(t *testing.T) {
 	down := errors.New("service unavailable")
-	w := newWorld(t, ours, kubernetes.Options{Expiry: -1})
+	w := newWorld(t, withClientDefaults, kubernetes.Options{Expiry: -1})
 	for _, name := range []string{"a", "b", "seen"} {
 		if name == "b" {
 			w.create(t, name)
@@ -190,7 +190,7 @@ func TestR7_WaivedGroup(t *testing.T) {
 // R7: another process, without a report of the passes before, refuses the waiver of a group of
 // which objects were seen: it reads that from the namespace's status.
 func TestR7_WaivedGroupAfterRestart(t *testing.T) {
-	w := newWorld(t, ours, kubernetes.Options{Expiry: -1})
+	w := newWorld(t, withClientDefaults, kubernetes.Options{Expiry: -1})
 	w.waived(t, "seen", "example.com")
 	w.put(t, "seen", ofWidgets, simulated.Object{Name: "w", Finalizers: []string{"example.com/f"}})
 	w.delete(t, "seen")

@@ -14,12 +14,12 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/backoff"
 )
 
-// watchAgainAfter is the least time between the beginnings of two watches, so that a
-// server which ends each at once is not asked in a hot loop.
-const watchAgainAfter = time.Second
+// watchInterval is the minimum time between the starts of two watches, for servers that end
+// watches at once.
+const watchInterval = time.Second
 
-// Wait implements [deleter.Notifier] by a watch. It deletes nothing, and wakes for an
-// object of any incarnation; a look is due then at worst for nothing.
+// Wait implements [deleter.Notifier] with a watch. It may return for an object of another
+// incarnation, which only causes an early pass.
 func (c *content) Wait(ctx context.Context, target deleter.Target, seen string) error {
 	if err := checkArguments(ctx, target); err != nil {
 		return err
@@ -27,11 +27,11 @@ func (c *content) Wait(ctx context.Context, target deleter.Target, seen string) 
 	if !c.verbs.has(canWatch) {
 		return fmt.Errorf("watching %s: %w", c.resource(), deleter.ErrNotSupported)
 	}
-	if err := c.incarnations.recent(ctx, target); err != nil {
+	if err := c.incarnations.confirmRecent(ctx, target); err != nil {
 		return err
 	}
 	if seen == "" {
-		at, err := c.versionNow(ctx, target)
+		at, err := c.currentVersion(ctx, target)
 		if err != nil || at == "" {
 			return err
 		}
@@ -44,21 +44,18 @@ func (c *content) Wait(ctx context.Context, target deleter.Target, seen string) 
 			return err
 		}
 		seen = last
-		if err := backoff.Sleep(ctx, watchAgainAfter-time.Since(began)); err != nil {
+		if err := backoff.Sleep(ctx, watchInterval-time.Since(began)); err != nil {
 			return err
 		}
 	}
 }
 
-// versionNow returns the resource version to watch from; empty: there is nothing that
-// could go, so that a look is due.
-func (c *content) versionNow(ctx context.Context, target deleter.Target) (string, error) {
+// currentVersion returns the resource version to watch from, or "" if no object exists.
+func (c *content) currentVersion(ctx context.Context, target deleter.Target) (string, error) {
 	list, err := c.client.Namespace(target.Namespace).List(ctx, metav1.ListOptions{Limit: 1})
 	switch {
 	case err != nil:
-		return "", explain(ctx, err)
-	case list == nil:
-		return "", errNoAnswer
+		return "", clientError(ctx, err)
 	case len(list.Items) == 0:
 		return "", nil
 	case list.ResourceVersion == "":
@@ -67,19 +64,17 @@ func (c *content) versionNow(ctx context.Context, target deleter.Target) (string
 	return list.ResourceVersion, nil
 }
 
-// watch makes one watch from a resource version. It reports whether something has
-// gone, or may have; else, once the server ended the watch, where to go on.
+// watch watches from a resource version. It reports whether an object is, or may be, gone. If the
+// server ended the watch, last is the version to resume from.
 func (c *content) watch(ctx context.Context, target deleter.Target, from string) (gone bool, last string, err error) {
 	w, err := c.client.Namespace(target.Namespace).Watch(ctx, metav1.ListOptions{ResourceVersion: from, AllowWatchBookmarks: true})
 	switch {
-	case err == nil && w == nil:
-		return false, "", errNoAnswer
-	case expired(err):
+	case isExpired(err):
 		return true, "", nil
-	case unserved(err):
+	case isUnserved(err):
 		return false, "", fmt.Errorf("watching %s: %w: %w", c.resource(), deleter.ErrNotSupportedHere, err)
 	case err != nil:
-		return false, "", explain(ctx, err)
+		return false, "", clientError(ctx, err)
 	}
 	defer stopWatch(w)
 	for {
@@ -94,8 +89,8 @@ func (c *content) watch(ctx context.Context, target deleter.Target, from string)
 			case watch.Deleted:
 				return true, "", nil
 			case watch.Error:
-				if err := apierrors.FromObject(event.Object); !expired(err) {
-					return false, "", explain(ctx, err)
+				if err := apierrors.FromObject(event.Object); !isExpired(err) {
+					return false, "", clientError(ctx, err)
 				}
 				return true, "", nil
 			}
@@ -104,7 +99,7 @@ func (c *content) watch(ctx context.Context, target deleter.Target, from string)
 	}
 }
 
-// versionOf returns the resource version of an event, or the former one.
+// versionOf returns the resource version of an event, or former if it has none.
 func versionOf(event watch.Event, former string) string {
 	if m, err := meta.Accessor(event.Object); err == nil && m.GetResourceVersion() != "" {
 		return m.GetResourceVersion()
@@ -112,8 +107,7 @@ func versionOf(event watch.Event, former string) string {
 	return former
 }
 
-// stopWatch ends a watch and what feeds it. The client's goroutine may be about to hand
-// over an event, and ends only when that is taken.
+// stopWatch stops a watch and drains it, since the client's goroutine may be blocked on an event.
 func stopWatch(w watch.Interface) {
 	w.Stop()
 	for range w.ResultChan() {

@@ -210,7 +210,7 @@ func TestWaitLeavesNoWatchBehind(t *testing.T) {
 					return true, w, nil
 				})
 				in := newIncarnations(nil, time.Hour)
-				in.saw(terminating("one"), time.Now())
+				in.record(terminating("one"), time.Now())
 				target := deleter.Target{Namespace: "x", UID: "one", DeletedAt: time.Now()}
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()

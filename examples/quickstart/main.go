@@ -1,4 +1,4 @@
-// Quickstart tells the whole story in one file: a namespace that two parties hold is filled,
+// Quickstart shows the whole life of a namespace in one file: a namespace that two parties hold is filled,
 // deleted while a client keeps creating content in it, emptied by both parties, and removed.
 //
 //	go run ./examples/quickstart

@@ -153,7 +153,7 @@ func TestR8_GoneWhereItIsSent(t *testing.T) {
 					err := relying(c, a.target)[what](t.Context())
 					require.ErrorIs(t, err, deleter.ErrIncarnation)
 					require.NotErrorIs(t, err, deleter.ErrNotSupportedHere)
-					require.False(t, c.incarnations.refuses(a.target, podsResource))
+					require.False(t, c.incarnations.refusesCollections(a.target, podsResource))
 				})
 			})
 		}

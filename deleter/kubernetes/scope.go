@@ -15,7 +15,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace"
 )
 
-// scope is which types are the party's.
+// scope selects the party's types.
 type scope struct {
 	only, except map[namespace.ResourceType]bool
 	exceptGroups map[string]bool
@@ -30,14 +30,14 @@ func newScope(o *Options) (scope, error) {
 	}{{"Only", o.Only, s.only}, {"Except", o.Except, s.except}} {
 		for i, r := range list.types {
 			if err := r.Validate(); err != nil {
-				return scope{}, fmt.Errorf("option %s[%d]: %w", list.name, i, err)
+				return scope{}, fmt.Errorf("%w option %s[%d]: %w", deleter.ErrInvalid, list.name, i, err)
 			}
 			list.into[r] = true
 		}
 	}
 	for i, group := range o.ExceptGroups {
 		if err := (namespace.ResourceType{Group: group, Name: "any"}).Validate(); err != nil {
-			return scope{}, fmt.Errorf("option ExceptGroups[%d]: %w", i, err)
+			return scope{}, fmt.Errorf("%w option ExceptGroups[%d]: %w", deleter.ErrInvalid, i, err)
 		}
 		s.exceptGroups[group] = true
 	}
@@ -47,7 +47,7 @@ func newScope(o *Options) (scope, error) {
 		}
 	}
 	if len(s.only) > 0 {
-		return scope{}, fmt.Errorf("%w option Only: Except and ExceptGroups leave none of its types", deleter.ErrInvalid)
+		return scope{}, fmt.Errorf("%w option Only: Except and ExceptGroups exclude all its types", deleter.ErrInvalid)
 	}
 	return s, nil
 }
@@ -56,7 +56,7 @@ func (s scope) has(r namespace.ResourceType) bool {
 	return (len(s.only) == 0 || s.only[r]) && !s.except[r] && !s.exceptGroups[r.Group]
 }
 
-// hasGroup reports whether a type of the group may be the party's.
+// hasGroup reports whether the group may have a type of the party.
 func (s scope) hasGroup(group string) bool {
 	if len(s.only) == 0 {
 		return !s.exceptGroups[group]
@@ -69,7 +69,7 @@ func (s scope) hasGroup(group string) bool {
 	return false
 }
 
-// hasName reports whether a type of that name may be the party's, whatever its group.
+// hasName reports whether a type of this name, in any group, may be the party's.
 func (s scope) hasName(name string) bool {
 	if len(s.only) == 0 {
 		return true
@@ -82,12 +82,11 @@ func (s scope) hasName(name string) bool {
 	return false
 }
 
-// read picks from a discovery what the party has to delete: namespaced types that
-// can be deleted, sorted, each once. Failed is what may hide further ones; nil:
-// nothing. An err that does not tell which groups are missing is returned: then
-// anything may be.
+// read returns the types in a discovery that the party must delete: namespaced types with a verb
+// that deletes, sorted and unique. failed lists failures that may hide types. If err does not name
+// groups, read returns it, since any type may be missing.
 func (s scope) read(lists []*metav1.APIResourceList, err error) (types []typeInfo, failed *deleter.DiscoveryError, _ error) {
-	failed, err = s.missing(err)
+	failed, err = s.failedGroups(err)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -122,26 +121,26 @@ func (s scope) read(lists []*metav1.APIResourceList, err error) (types []typeInf
 		failed.Parsing = unreadable
 	}
 	if len(types) == 0 && failed == nil {
-		return nil, nil, fmt.Errorf("%w: of %d that are namespaced and can be deleted, the options Only, Except and ExceptGroups leave none",
+		return nil, nil, fmt.Errorf("%w: the options Only, Except and ExceptGroups exclude all %d deletable namespaced types",
 			deleter.ErrNothingDiscovered, found)
 	}
-	// The first version of a type that was listed is the one; the sort keeps it first.
+	// The first listed version of a type counts. The stable sort keeps it first.
 	slices.SortStableFunc(types, func(a, b typeInfo) int { return a.resource().Compare(b.resource()) })
 	return slices.CompactFunc(types, func(a, b typeInfo) bool { return a.resource() == b.resource() }), failed, nil
 }
 
-// typeOf returns the type that r tells of, and whether it is one to be emptied.
+// typeOf returns the type of r, and whether the party could delete its objects.
 func typeOf(gv schema.GroupVersion, r *metav1.APIResource) (typeInfo, bool) {
 	t := typeInfo{gvr: gv.WithResource(r.Name), verbs: verbsOf(r.Verbs)}
 	return t, r.Namespaced && !strings.Contains(r.Name, "/") && (t.verbs.has(canDelete) || t.verbs.has(canDeleteCollection))
 }
 
-// missing returns the groups of the party that err says could not be discovered, nil
-// if there are none; or err, if it does not name groups.
-func (s scope) missing(err error) (*deleter.DiscoveryError, error) {
+// failedGroups returns the party's groups that err names, nil if there are none. It returns err if
+// that does not name groups.
+func (s scope) failedGroups(err error) (*deleter.DiscoveryError, error) {
 	groups := groupsIn(err)
 	if len(groups) == 0 {
-		return nil, notJSON(err)
+		return nil, explainSyntax(err)
 	}
 	kept := &discovery.ErrGroupDiscoveryFailed{Groups: map[schema.GroupVersion]error{}}
 	failed := &deleter.DiscoveryError{}
@@ -159,15 +158,15 @@ func (s scope) missing(err error) (*deleter.DiscoveryError, error) {
 		return nil, nil
 	}
 	slices.SortFunc(failed.Groups, func(a, b deleter.GroupError) int { return strings.Compare(a.Error(), b.Error()) })
-	// What Kubernetes writes into the condition.
+	// The text of Kubernetes' condition.
 	failed.Message = kept.Error()
 	return failed, nil
 }
 
-var errNoCause = errors.New("no cause was given")
+var errNoCause = errors.New("unknown cause")
 
-// groupsIn returns the groups that err, alone or wrapped, says have failed. Beside
-// another error they would not be all that failed.
+// groupsIn returns the failed groups in err or an error that it wraps. It ignores joined errors,
+// whose other parts could be further failures.
 func groupsIn(err error) map[schema.GroupVersion]error {
 	for ; err != nil; err = errors.Unwrap(err) {
 		if failed, ok := err.(*discovery.ErrGroupDiscoveryFailed); ok && failed != nil {
@@ -177,20 +176,60 @@ func groupsIn(err error) map[schema.GroupVersion]error {
 	return nil
 }
 
-// notJSON adds to err what it leaves to be guessed: that somebody else answered.
-func notJSON(err error) error {
+// explainSyntax adds advice to a JSON syntax error, which a proxy or a wrong address causes.
+func explainSyntax(err error) error {
 	var syntax *json.SyntaxError
 	if errors.As(err, &syntax) {
-		return fmt.Errorf("the answer to discovery is not JSON, check the server's address and proxies: %w", err)
+		return fmt.Errorf("the response to discovery is not JSON, check the server's address and proxies: %w", err)
 	}
 	return err
 }
 
-// discoveryError is a discovery that failed as a whole. Kubernetes writes such an
-// error into the condition as it is.
+// discoveryError is a discovery that failed completely. Kubernetes writes its text into the
+// condition unchanged.
 type discoveryError struct{ error }
 
-// Failing says that it is not about single groups, see [phase.Observation].
+// Failures returns 0: the error is not about single groups. See [phase.Observation].
 func (discoveryError) Failures() int { return 0 }
 
 func (e discoveryError) Unwrap() error { return e.error }
+
+// typeInfo is a resource type in its preferred version.
+type typeInfo struct {
+	gvr   schema.GroupVersionResource
+	verbs verbs
+}
+
+func (t typeInfo) resource() namespace.ResourceType {
+	return namespace.ResourceType{Group: t.gvr.Group, Name: t.gvr.Resource}
+}
+
+// verbs are the relevant verbs of a type.
+type verbs uint8
+
+const (
+	canList verbs = 1 << iota
+	canDelete
+	canDeleteCollection
+	canWatch
+)
+
+// verbsOf returns the verbs named in discovery.
+func verbsOf(names []string) verbs {
+	var v verbs
+	for _, name := range names {
+		switch name {
+		case "list":
+			v |= canList
+		case "delete":
+			v |= canDelete
+		case "deletecollection":
+			v |= canDeleteCollection
+		case "watch":
+			v |= canWatch
+		}
+	}
+	return v
+}
+
+func (v verbs) has(w verbs) bool { return v&w == w }

@@ -144,7 +144,7 @@ func TestFailuresOfADiscovery(t *testing.T) {
 		{name: "the core group, and nothing found", err: groupsFailed("v1"), groups: []string{"core group: version v1: down"},
 			message: "unable to retrieve the complete list of server APIs: v1: down"},
 		{name: "without a cause", lists: both, err: &discovery.ErrGroupDiscoveryFailed{Groups: map[schema.GroupVersion]error{{Group: "a", Version: "v1"}: nil}},
-			found: 2, groups: []string{"a: version v1: no cause was given"}, message: "unable to retrieve the complete list of server APIs: a/v1: <nil>"},
+			found: 2, groups: []string{"a: version v1: unknown cause"}, message: "unable to retrieve the complete list of server APIs: a/v1: <nil>"},
 		{name: "left alone", opts: Options{ExceptGroups: []string{"a"}}, lists: both, err: groupsFailed("a/v1", "a/v2"), found: 2},
 		{name: "one of two left alone", opts: Options{ExceptGroups: []string{"a"}}, lists: both, err: groupsFailed("a/v1", "b/v1"), found: 2,
 			groups: []string{"b: version v1: down"}, message: "unable to retrieve the complete list of server APIs: b/v1: down"},

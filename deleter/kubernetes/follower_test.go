@@ -110,7 +110,7 @@ func TestWatchOfPages(t *testing.T) {
 	n := over(t, &rest.Config{Host: s.URL, QPS: -1})
 	_, err := hear(t.Context(), n, "")
 	require.ErrorContains(t, err, "web page")
-	f := follower{Namespaces: n, position: "10", synced: true, known: map[string]held{}}
+	f := follower{Namespaces: n, position: "10", synced: true, known: map[string]knownNamespace{}}
 	require.ErrorContains(t, f.watch(t.Context()), "web page")
 }
 

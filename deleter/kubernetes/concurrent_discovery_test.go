@@ -3,7 +3,6 @@ package kubernetes_test
 import (
 	"context"
 	"errors"
-	"runtime"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -35,7 +34,7 @@ func (w *world) target(tb testing.TB, name string) deleter.Target {
 // type, what was seen of the others is not all there is.
 func TestR7_NoTimeForTheSecondHalf(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, ours, kubernetes.Options{})
+		w := newWorld(t, withClientDefaults, kubernetes.Options{})
 		w.hidden[widgets] = true
 		w.warm(t)
 		w.create(t, "n")
@@ -74,7 +73,7 @@ func (o *over) Err() error {
 // The same where the discovery ends well at the very moment at which the context does.
 func TestR7_CutShortAsTheDiscoveryEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, ours, kubernetes.Options{})
+		w := newWorld(t, withClientDefaults, kubernetes.Options{})
 		w.hidden[widgets] = true
 		w.warm(t)
 		w.create(t, "n")
@@ -131,8 +130,8 @@ func TestR7_TypeThatWasGoneForAWhile(t *testing.T) {
 	}
 }
 
-// A discovery that ends its goroutine is a discovery that failed.
-func TestR10_DiscoveryThatEndsItsGoroutine(t *testing.T) {
+// A discovery that panics fails.
+func TestR10_DiscoveryThatPanics(t *testing.T) {
 	for _, warm := range []bool{false, true} {
 		w := newWorld(t, "", noWait)
 		if warm {
@@ -144,13 +143,13 @@ func TestR10_DiscoveryThatEndsItsGoroutine(t *testing.T) {
 		w.set(func() {
 			w.requests = func(_ context.Context, r simulated.Request) error {
 				if r.Verb == simulated.Discover {
-					runtime.Goexit()
+					panic("broken")
 				}
 				return nil
 			}
 		})
 		report, err := w.cluster.Deleter().Delete(t.Context(), w.target(t, "n"), deleter.Report{})
-		require.ErrorContains(t, err, "Goexit")
+		require.ErrorContains(t, err, "broken")
 		require.False(t, report.Empty())
 		w.set(func() { w.requests = nil })
 		w.removed(t, "n", report.Compact())

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -34,7 +33,7 @@ func (r *runs) run(ctx context.Context) (int32, error) {
 // their question; all of them share the next.
 func TestFlightIsShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var f flight[int32]
+		var f singleflight[int32]
 		var r runs
 		var group sync.WaitGroup
 		group.Go(func() {
@@ -60,7 +59,7 @@ func TestFlightIsShared(t *testing.T) {
 // whose run it is.
 func TestFlightOutlivesWhoGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var f flight[int32]
+		var f singleflight[int32]
 		var r runs
 		var group sync.WaitGroup
 		gaveUp := errors.New("gave up")
@@ -98,7 +97,7 @@ func TestFlightOutlivesWhoGivesUp(t *testing.T) {
 // The caller whose run it is gives up, and the others get the outcome of that same run.
 func TestFlightOfAnotherCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var f flight[int32]
+		var f singleflight[int32]
 		var r runs
 		var group sync.WaitGroup
 		group.Go(func() { _, _ = f.do(t.Context(), r.run) })
@@ -125,7 +124,7 @@ func TestFlightOfAnotherCaller(t *testing.T) {
 // waits for two runs at most: the one that was on, and its own.
 func TestFlightIsFairToThePatient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var f flight[int32]
+		var f singleflight[int32]
 		var r runs
 		slow := func(ctx context.Context) (int32, error) {
 			if err := backoff.Sleep(ctx, 9*time.Second); err != nil {
@@ -162,7 +161,7 @@ func TestFlightIsFairToThePatient(t *testing.T) {
 func TestFlightEndsWithItsLastCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		type key struct{}
-		var f flight[int]
+		var f singleflight[int]
 		var group sync.WaitGroup
 		stopped := errors.New("stopped")
 		ended := false
@@ -196,7 +195,7 @@ func TestFlightEndsWithItsLastCaller(t *testing.T) {
 // A run for which nobody waits any more does not begin.
 func TestFlightThatNobodyWaitsFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var f flight[int32]
+		var f singleflight[int32]
 		var r runs
 		var group sync.WaitGroup
 		group.Go(func() { _, _ = f.do(t.Context(), r.run) })
@@ -209,7 +208,7 @@ func TestFlightThatNobodyWaitsFor(t *testing.T) {
 		group.Wait()
 		synctest.Wait()
 		require.EqualValues(t, 1, r.begun.Load())
-		require.Nil(t, f.on)
+		require.Nil(t, f.current)
 		require.Nil(t, f.next)
 	})
 }
@@ -217,7 +216,7 @@ func TestFlightThatNobodyWaitsFor(t *testing.T) {
 // Failures are shared as well, but not the end of another's context.
 func TestFlightSharesFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var f flight[int]
+		var f singleflight[int]
 		refused := errors.New("refused")
 		calls := 0
 		var group sync.WaitGroup
@@ -241,7 +240,7 @@ func TestFlightSharesFailures(t *testing.T) {
 
 func TestFlightReturnsWhenTheContextEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var f flight[int32]
+		var f singleflight[int32]
 		var r runs
 		var group sync.WaitGroup
 		group.Go(func() { _, _ = f.do(t.Context(), r.run) })
@@ -263,8 +262,7 @@ func TestFlightReturnsWhenTheContextEnds(t *testing.T) {
 	})
 }
 
-// A run that panics, or ends its goroutine, is an error for all who share it, and does
-// not block those who come after.
+// A run that panics returns an error to all its callers, and does not block later runs.
 func TestFlightSurvivesItsRuns(t *testing.T) {
 	broken := errors.New("broken")
 	for what, c := range map[string]struct {
@@ -277,13 +275,10 @@ func TestFlightSurvivesItsRuns(t *testing.T) {
 			require.ErrorIs(t, err, broken)
 			require.Contains(t, string(p.Stack), "TestFlightSurvivesItsRuns")
 		}},
-		"Goexit": {func(context.Context) (int, error) { runtime.Goexit(); return 1, nil }, func(t *testing.T, err error) {
-			require.ErrorIs(t, err, errGoexit)
-		}},
 	} {
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var f flight[int]
+				var f singleflight[int]
 				var r runs
 				var group sync.WaitGroup
 				group.Go(func() {
@@ -310,7 +305,7 @@ func TestFlightSurvivesItsRuns(t *testing.T) {
 func TestFlightUnderLoad(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
-	var f flight[int64]
+	var f singleflight[int64]
 	var clock, on atomic.Int64
 	var group sync.WaitGroup
 	for i := range 8 {
@@ -340,7 +335,7 @@ func TestFlightUnderLoad(t *testing.T) {
 		})
 	}
 	group.Wait()
-	if f.on != nil || f.next != nil || on.Load() != 0 {
+	if f.current != nil || f.next != nil || on.Load() != 0 {
 		t.Error("a run outlives its callers")
 	}
 }

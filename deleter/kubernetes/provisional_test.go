@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	stock = "v1.36.0"
-	ours  = "v1.36.0+nslifecycle"
+	stock              = "v1.36.0"
+	withClientDefaults = "v1.36.0+nslifecycle"
 )
 
 // How long an empty namespace is looked at again, and how often the server is asked
@@ -32,10 +32,10 @@ func TestHowLongItSettles(t *testing.T) {
 		{"a stock server", stock, 0, 5 * time.Second, 1},
 		{"another build", "v1.36.0+k3s1", 0, 5 * time.Second, 1},
 		{"one that says nothing", "", 0, 5 * time.Second, 1},
-		{"one of this library", ours, 0, 0, 1},
+		{"one of this library", withClientDefaults, 0, 0, 1},
 		{"one of this library, built by another", "v1.36.0+acme.nslifecycle", 0, 0, 1},
 		{"the host's wait", stock, time.Second, time.Second, 0},
-		{"the host's wait, whatever the server", ours, time.Second, time.Second, 0},
+		{"the host's wait, whatever the server", withClientDefaults, time.Second, time.Second, 0},
 		{"no wait", stock, -1, 0, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -67,7 +67,7 @@ func TestHowLongItSettles(t *testing.T) {
 // A server that does not say what it is counts as another's, and is asked again.
 func TestSettlingWithoutAVersion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, ours, kubernetes.Options{})
+		w := newWorld(t, withClientDefaults, kubernetes.Options{})
 		w.requests = func(_ context.Context, r simulated.Request) error {
 			if r.Verb == simulated.Version {
 				return errors.New("down")
