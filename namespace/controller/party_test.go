@@ -38,7 +38,7 @@ func TestPartyOfARegistry(t *testing.T) {
 
 		_, err = controller.New(r, d, kubernetes, nil)
 		require.ErrorIs(t, err, namespace.ErrBadRequest)
-		require.ErrorContains(t, err, `every namespace here has: that is "example.com/acme"`)
+		require.ErrorContains(t, err, `every namespace of this host has the finalizer "example.com/acme"`)
 
 		run := func(party namespace.Party) *journal {
 			lines := new(journal)

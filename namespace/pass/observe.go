@@ -10,8 +10,8 @@ import (
 	"github.com/nslifecycle/nslifecycle/phase"
 )
 
-// StorageError is a read or a write of the namespace that failed, as opposed to the
-// deletion of its content.
+// StorageError is a failed read or write of the namespace, as opposed to a failed deletion of
+// its content.
 type StorageError struct {
 	Op  string // "read", "write status" or "finalize"
 	Err error
@@ -23,7 +23,7 @@ func (e *StorageError) Error() string { return fmt.Sprintf("%s: %v", e.Op, e.Err
 // Unwrap returns the cause.
 func (e *StorageError) Unwrap() error { return e.Err }
 
-// PatienceError tells that the deleter did not answer within [Request.Patience].
+// PatienceError is the cause of a deleter's context that ended after [Request.Patience].
 type PatienceError struct{ Patience time.Duration }
 
 // Error implements error.
@@ -31,9 +31,9 @@ func (e *PatienceError) Error() string {
 	return fmt.Sprintf("the deleter did not answer within %v", e.Patience)
 }
 
-// observe turns what a deleter answered about the incarnation uid into what the
-// decision is made of. It fails closed (rule R7): an error anywhere sets Failed, and
-// a type that was not looked at to its end, or counted badly, counts as not asked.
+// observe converts the deleter's answer for the incarnation uid into the input of the
+// decision. It fails closed (rule R7): any error sets Failed, and a type that was not listed
+// to its end, or has a negative count, counts as not asked.
 func observe(uid string, report deleter.Report, err error) namespace.Observed {
 	if err == nil {
 		err = report.Err()
@@ -44,12 +44,12 @@ func observe(uid string, report deleter.Report, err error) namespace.Observed {
 		Failed:      err,
 		Estimate:    report.Estimate(),
 	}
-	for _, s := range report.LastCounts() {
-		seen.LastSeen = append(seen.LastSeen, phase.Remaining{Group: s.Resource.Group, Resource: s.Resource.Name, Count: s.Objects})
+	for _, c := range report.LastCounts() {
+		seen.LastSeen = append(seen.LastSeen, phase.Remaining{Group: c.Resource.Group, Resource: c.Resource.Name, Count: c.Objects})
 	}
 	for _, r := range report.Results {
-		odd := r.Remaining < 0 || slices.ContainsFunc(r.Holders, func(h phase.Holder) bool { return h.Objects < 0 })
-		if r.Waiting || odd || r.More && r.Remaining == 0 {
+		negative := r.Remaining < 0 || slices.ContainsFunc(r.Holders, func(h phase.Holder) bool { return h.Objects < 0 })
+		if r.Waiting || negative || r.More && r.Remaining == 0 {
 			seen.Unasked++
 		}
 	}

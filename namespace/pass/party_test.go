@@ -33,11 +33,11 @@ func TestPartyOfTheHost(t *testing.T) {
 		{"the same", primaryHost{host, acme}, namespace.Party{Finalizer: acme.Finalizer}, acme, ""},
 		{"an additional one", primaryHost{host, acme}, origin, origin, ""},
 		{"a second primary", primaryHost{host, acme}, namespace.Party{Finalizer: origin.Finalizer, Primary: true}, namespace.Party{},
-			`the finalizer "openshift.com/origin" is not the one that every namespace here has: that is "example.com/acme", ` +
-				`so its owner is the primary party; leave Party.Finalizer empty for that one`},
+			`finalizer "openshift.com/origin" cannot be primary: every namespace of this host has the finalizer "example.com/acme", ` +
+				`whose owner is the primary party; leave Party.Finalizer empty to act as that party`},
 		{"kubernetes beside another", primaryHost{host, acme}, kubernetes, namespace.Party{},
-			`the finalizer "kubernetes" is not the one that every namespace here has: that is "example.com/acme", ` +
-				`so its owner is the primary party; leave Party.Finalizer empty for that one`},
+			`finalizer "kubernetes" cannot be primary: every namespace of this host has the finalizer "example.com/acme", ` +
+				`whose owner is the primary party; leave Party.Finalizer empty to act as that party`},
 		{"an invalid one", primaryHost{host, acme}, namespace.Party{Finalizer: "../x"}, namespace.Party{}, `the party's finalizer "../x" is not valid: `},
 		{"an invalid one of the host", primaryHost{host, namespace.Party{}}, namespace.Party{}, namespace.Party{}, `the party's finalizer "" is not valid: `},
 		{"none, of another host", host, namespace.Party{}, namespace.Party{}, `the party's finalizer "" is not valid: `},

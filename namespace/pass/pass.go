@@ -1,25 +1,22 @@
-// Package pass does one attempt, by one party, to empty one terminating
-// namespace: read, delete content, decide, write status, finalize.
+// Package pass does one attempt, by one party, to empty one terminating namespace: read,
+// delete content, decide, write the status, finalize.
 //
-// It is the middle depth of embedding: for hosts that have a loop of their own,
-// such as a cron job, a workflow engine or a reconciler. Package controller is
-// that loop, ready-made.
+// It is the middle depth of embedding, for hosts with a loop of their own, such as a cron
+// job, a workflow engine or a reconciler. Package controller is a complete loop.
 //
-// A pass knows namespaces through a small interface of its own, [Namespaces], so
-// that a host may keep them wherever it likes. Package registry is one
-// implementation of it.
+// A pass knows namespaces through the small interface [Namespaces], so a host may keep them
+// anywhere. Package registry implements it.
 //
-// What the caller has to do:
+// The caller must:
 //
-//  1. Call [Run] for each namespace that is terminating and again while
-//     [Outcome.Again] of its result is true: after [Result.After], or by a backoff of
-//     its own when that is zero.
-//  2. Hand [Result.Report] back as [Request.Previous] of the next pass for the same
-//     incarnation, so that resource types which are empty for good are not asked again.
+//  1. Call [Run] for each terminating namespace, and again while [Outcome.Again] of its
+//     result is true: after [Result.After], or by a backoff of its own if that is zero.
+//  2. Pass [Result.Report] as [Request.Previous] of the next pass for the same incarnation,
+//     so that resource types which are empty for good are not called again.
 //  3. Call it again when a finalizer was added to a terminating namespace.
 //
-// It need not keep two passes for one namespace apart. A duplicate, also in another
-// process, costs work and never safety (rule R11).
+// Several passes for one namespace may run at once, also in different processes. A duplicate
+// costs work, never safety (rule R11).
 package pass
 
 import (
@@ -30,20 +27,18 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace"
 )
 
-// Namespaces is what a pass needs of the place where namespaces are kept.
-// Errors match the kinds of package namespace. Implementations are safe for
-// concurrent use; package controllertest checks them.
+// Namespaces reads and writes namespaces. Its errors match the kinds of package namespace.
+// Implementations are safe for concurrent use; package controllertest checks them.
 type Namespaces interface {
-	// Get returns the namespace as it is now, or [namespace.ErrNotFound].
+	// Get returns the current namespace, or [namespace.ErrNotFound].
 	Get(ctx context.Context, name string) (namespace.Namespace, error)
-	// UpdateStatus writes ns.Status and nothing else, if the namespace is still of
-	// ns.UID and at ns.ResourceVersion; otherwise [namespace.ErrConflict], or
+	// UpdateStatus writes only ns.Status, if the namespace still has ns.UID and
+	// ns.ResourceVersion. Otherwise it fails with [namespace.ErrConflict] or
 	// [namespace.ErrNotFound]. It returns the namespace as written.
 	UpdateStatus(ctx context.Context, ns namespace.Namespace) (namespace.Namespace, error)
-	// Finalize writes ns.Spec.Finalizers and nothing else, under the same condition.
-	// If that leaves a terminating namespace without finalizers of either kind it is
-	// removed in the same write (rule R1); it returns the namespace as written or as
-	// removed.
+	// Finalize writes only ns.Spec.Finalizers, under the same condition. If that leaves a
+	// terminating namespace without finalizers of either kind, the same write removes it
+	// (rule R1). It returns the namespace as written or as removed.
 	Finalize(ctx context.Context, ns namespace.Namespace) (namespace.Namespace, error)
 }
 
@@ -53,20 +48,19 @@ type Primary interface {
 	Party() namespace.Party
 }
 
-// Request says which namespace a pass is for.
+// Request selects the namespace of a pass.
 type Request struct {
 	Name string
-	// UID is the incarnation that the pass is for; nothing is done to another one
-	// of the same name (rule R8). Empty: the one that is found by the first read.
+	// UID is the incarnation. The pass does nothing to another one of the same name (rule
+	// R8). Empty: the incarnation that the first read returns.
 	UID string
-	// Previous is the report of the pass before for the same incarnation; the zero
-	// Report when there was none or it is not known.
+	// Previous is the report of the previous pass for the same incarnation, or the zero
+	// Report.
 	Previous deleter.Report
-	// Patience is how long the deleter may take. After that its context is
-	// cancelled, and the conditions tell of what did not answer. Zero: as long as
-	// the context of the pass lives. A source that hangs can be waived only when it has
-	// failed before that: where a call to it may take as long as Patience, or longer
-	// ([deleter.Options].CallTimeout), it never is.
+	// Patience bounds the time that the deleter may take. After that its context ends, and
+	// the conditions report the sources that did not answer. Zero: no bound beside the
+	// context of the pass. A source that hangs can only be waived if its call fails before
+	// that, so Patience must exceed [deleter.Options].CallTimeout.
 	Patience time.Duration
 	// Trace traces the pass and its calls; nil traces nothing.
 	Trace *Trace
@@ -99,33 +93,32 @@ func (t *Trace) finish(ctx context.Context, result Result, err error) {
 	}
 }
 
-// Result is what a pass came to.
+// Result is the result of a pass.
 type Result struct {
 	Outcome   Outcome
-	Namespace namespace.Namespace // as last read or written; the zero Namespace if it was never seen
-	Report    deleter.Report      // what the deleter said; the zero Report if it was not asked
-	After     time.Duration       // when to look again by the estimate; zero: no estimate, back off
-	Conflicts int                 // how many of its writes were refused because somebody else had written
+	Namespace namespace.Namespace // as last read or written; zero if the pass could not read it
+	Report    deleter.Report      // the deleter's report; zero if it was not called
+	After     time.Duration       // estimated delay until the next pass is useful; zero: unknown, back off
+	Conflicts int                 // writes that were refused because of a concurrent write
 }
 
-// Outcome is how a pass ended.
+// Outcome is the outcome of a pass.
 type Outcome uint8
 
 // The outcomes. The zero Outcome is none.
 const (
-	Failed      Outcome = iota + 1 // something failed; the error says what
-	Interrupted                    // the context ended before the deleter had answered; nothing was written
-	Waiting                        // every source answered, and content is left
-	Finalized                      // our finalizer is gone; the namespace is held by others
-	Removed                        // our finalizer was the last, and the namespace is removed
-	Gone                           // there is no such namespace
-	Active                         // it is not terminating
+	Failed      Outcome = iota + 1 // a call failed; the error holds the cause
+	Interrupted                    // the context ended before the deleter answered; nothing was written
+	Waiting                        // every source answered, and content remains
+	Finalized                      // the party's finalizer is removed; other finalizers remain
+	Removed                        // the party's finalizer was the last, and the namespace is removed
+	Gone                           // the namespace does not exist
+	Active                         // the namespace is not terminating
 	Replaced                       // another incarnation has the name
-	NotHeld                        // our finalizer is not there; nothing to do
+	NotHeld                        // the namespace does not have the party's finalizer
 )
 
-// Again reports whether the party still has something to do for the incarnation
-// that the pass was for.
+// Again reports whether the party still has work for the incarnation of the pass.
 func (o Outcome) Again() bool { return o == Failed || o == Interrupted || o == Waiting }
 
 var outcomes = [...]string{

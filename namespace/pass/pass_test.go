@@ -233,7 +233,7 @@ func TestPanics(t *testing.T) {
 	result, err := run(t, namespaces, nothingLeft, kubernetes, "a")
 	require.ErrorAs(t, err, &panicked)
 	require.Equal(t, pass.Failed, result.Outcome)
-	require.ErrorContains(t, err, "where namespaces are kept panicked: oh")
+	require.ErrorContains(t, err, "the storage of the namespaces panicked: oh")
 }
 
 func TestBadInput(t *testing.T) {
@@ -247,7 +247,6 @@ func TestBadInput(t *testing.T) {
 		party      namespace.Party
 		request    pass.Request
 	}{
-		{"no context", nil, h, nothingLeft, kubernetes, pass.Request{Name: "a"}},
 		{"no namespaces", t.Context(), nil, nothingLeft, kubernetes, pass.Request{Name: "a"}},
 		{"no deleter", t.Context(), h, nil, kubernetes, pass.Request{Name: "a"}},
 		{"no party", t.Context(), h, nothingLeft, namespace.Party{}, pass.Request{Name: "a"}},

@@ -14,38 +14,37 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace"
 )
 
-// attempts bounds how often one pass writes after a conflict or an unknown
-// outcome. Each of them means that somebody else got on, so more only spins.
+// attempts bounds how often one pass writes after a conflict or an unknown outcome. Each
+// conflict is the progress of another writer, so more attempts would only spin.
 const attempts = 6
 
-// Run does one pass: it reads the namespace, stops if there is nothing to do,
-// asks d to delete the party's content, decides ([namespace.Decide]), writes the
-// status if it changed, and removes the party's finalizer when all is gone.
-// Undisturbed that is one read, at most one status
-// write and at most one finalize; the status of a namespace that the finalize
-// removes is not written.
+// Run does one pass. It reads the namespace, stops if there is nothing to do, calls d to
+// delete the party's content, decides ([namespace.Decide]), writes the status if it changed,
+// and removes the party's finalizer once all content is gone. Without conflicts that is one
+// read, at most one status write and at most one finalize. Run does not write the status of
+// a namespace that the finalize removes.
 //
-// The read precedes the look, so whatever d saw it saw after the namespace had
-// become Terminating (rule R7). When a write conflicts, because another party
-// wrote too, the pass reads again and decides again with what d saw; it stops if
-// the incarnation has changed (rule R8).
+// The read precedes the deletion, so d observes the content after the namespace became
+// Terminating (rule R7). If a write conflicts, because another party wrote too, the pass
+// reads again and decides again from the same observation. It stops if the incarnation has
+// changed (rule R8).
 //
-// Content that an earlier pass has seen, even in another process, blocks a waiver until its
+// Content that any earlier pass saw, even in another process, blocks a waiver until its
 // source answers: the conditions record it ([phase.ContentLastSeen]).
 //
-// Waivers ([declare.Waivers]) of the namespace as read that have not ended and can be
-// read reach d as [deleter.Target].Waived. What d waived counts only if the waivers for
-// it are in force still when the pass decides and, if it writes the conditions then, when
-// that is done: by the clock, and in the namespace as it is then. Else it has failed
+// Run passes the valid, unexpired waivers ([namespace.Waivers]) of the namespace to d as
+// [deleter.Target].Waived. It accepts a waived failure only if the waiver is still in force
+// when the pass decides and, if it then writes the conditions, after that write: by the
+// clock, and in the namespace as it is then. Otherwise the failure counts
 // ([ErrNotWaived]). So rule R7 reads: every source answered, or is waived by an operator,
 // with a reason and an end.
 //
-// The error is not nil exactly if the outcome is [Failed] or [Interrupted]. It
-// holds every cause for [errors.Is] and [errors.As]: the deleter's, a
-// [*deleter.PanicError] if the deleter panicked, and a [*StorageError] for each read or write of
-// the namespace that failed. Whatever failed, the conditions were written as true to what
-// the pass saw, or the error says why they could not be (rule R9). A request that makes no
-// sense is refused with [namespace.ErrBadRequest] before anything is read.
+// The error is nil unless the outcome is [Failed] or [Interrupted]. It holds every cause for
+// [errors.Is] and [errors.As]: the deleter's errors, a [*deleter.PanicError] if the deleter
+// panicked, and a [*StorageError] for each failed read or write of the namespace. Even then
+// the conditions are written as the pass observed them, or the error holds the reason why
+// they could not be (rule R9). Run refuses an invalid request with
+// [namespace.ErrBadRequest] before it reads anything.
 //
 // Run is safe for concurrent use if namespaces and d are.
 func Run(ctx context.Context, namespaces Namespaces, d deleter.Deleter, party namespace.Party, req Request) (result Result, err error) {
@@ -56,7 +55,7 @@ func Run(ctx context.Context, namespaces Namespaces, d deleter.Deleter, party na
 	p := run{namespaces: namespaces, deleter: d, party: party, req: req}
 	defer func() {
 		if v := recover(); v != nil {
-			result, err = p.end(&deleter.PanicError{In: "the place where namespaces are kept", Value: v, Stack: debug.Stack()})
+			result, err = p.end(&deleter.PanicError{In: "the storage of the namespaces", Value: v, Stack: debug.Stack()})
 		}
 	}()
 	if err := p.validate(ctx); err != nil {
@@ -65,14 +64,14 @@ func Run(ctx context.Context, namespaces Namespaces, d deleter.Deleter, party na
 	if stop, err := p.read(ctx); stop || err != nil {
 		return p.end(err)
 	}
-	if err := p.look(ctx); err != nil {
+	if err := p.deleteContent(ctx); err != nil {
 		p.result.Outcome = Interrupted
 		return p.result, fmt.Errorf("pass for namespace %q: %w", req.Name, err)
 	}
-	return p.end(p.settle(ctx))
+	return p.end(p.writeOutcome(ctx))
 }
 
-// run is one pass under way.
+// run is a running pass.
 type run struct {
 	namespaces Namespaces
 	deleter    deleter.Deleter
@@ -85,8 +84,6 @@ type run struct {
 func (p *run) validate(ctx context.Context) error {
 	message := ""
 	switch {
-	case ctx == nil:
-		message = "a pass needs a context"
 	case p.namespaces == nil:
 		message = "a pass needs namespaces"
 	case p.deleter == nil:
@@ -94,7 +91,7 @@ func (p *run) validate(ctx context.Context) error {
 	case p.req.Name == "":
 		message = "a pass needs the name of a namespace"
 	case p.req.Patience < 0:
-		message = fmt.Sprintf("the patience of a pass cannot be negative, got %v", p.req.Patience)
+		message = fmt.Sprintf("Request.Patience must not be negative, is %v", p.req.Patience)
 	default:
 		var err error
 		if p.party, err = PartyOf(p.namespaces, p.party); err != nil {
@@ -105,10 +102,10 @@ func (p *run) validate(ctx context.Context) error {
 	return refusal(p.req.Name, "%s", message)
 }
 
-// PartyOf returns the party to use when party is requested for namespaces, or
-// [namespace.ErrBadRequest]. The finalizer that a host adds to every namespace is configured
-// only at the host ([Primary]), because a mismatch between two places would surface only
-// when a deletion is stuck:
+// PartyOf returns the party to use if party is requested for namespaces, or
+// [namespace.ErrBadRequest]. Only the host configures the finalizer that it adds to every
+// namespace ([Primary]), because a mismatch between two configurations would surface only
+// as a stuck deletion:
 //
 //	party                          host is a Primary    any other host
 //	no finalizer                   the host's party     refused
@@ -129,8 +126,8 @@ func PartyOf(namespaces Namespaces, party namespace.Party) (namespace.Party, err
 		return own, checkFinalizer(own)
 	}
 	if party.Primary || party.Finalizer == finalizer.Kubernetes {
-		return party, refusal("", "the finalizer %q is not the one that every namespace here has: that is %q, so its owner is the primary party; "+
-			"leave Party.Finalizer empty for that one", party.Finalizer, own.Finalizer)
+		return party, refusal("", "finalizer %q cannot be primary: every namespace of this host has the finalizer %q, whose owner is the primary party; "+
+			"leave Party.Finalizer empty to act as that party", party.Finalizer, own.Finalizer)
 	}
 	return party, checkFinalizer(party)
 }
@@ -142,7 +139,7 @@ func checkFinalizer(party namespace.Party) error {
 	return nil
 }
 
-// refusal returns an [namespace.ErrBadRequest]. name is the namespace, or empty.
+// refusal returns a [namespace.ErrBadRequest]. name is the namespace, or empty.
 func refusal(name, format string, args ...any) error {
 	err := fmt.Errorf(format, args...)
 	return &namespace.Error{
@@ -150,7 +147,7 @@ func refusal(name, format string, args ...any) error {
 	}
 }
 
-// end sets the outcome of an error.
+// end returns the result. An error makes its outcome Failed.
 func (p *run) end(err error) (Result, error) {
 	if err == nil {
 		return p.result, nil
@@ -159,8 +156,8 @@ func (p *run) end(err error) (Result, error) {
 	return p.result, fmt.Errorf("pass for namespace %q: %w", p.req.Name, err)
 }
 
-// read reads the namespace and reports whether there is nothing for the pass to
-// do; the outcome then says why.
+// read reads the namespace. It reports true, with the outcome set, if the pass has nothing to
+// do.
 func (p *run) read(ctx context.Context) (stop bool, err error) {
 	var ns namespace.Namespace
 	err = storageCall(ctx, "read", func(ctx context.Context) (err error) {
@@ -191,9 +188,9 @@ func (p *run) read(ctx context.Context) (stop bool, err error) {
 	return true, nil
 }
 
-// look asks the deleter. Its failure is an observation like others; the error is
-// the context's, when that ended before the deleter had answered.
-func (p *run) look(ctx context.Context) error {
+// deleteContent calls the deleter. A failure of the deleter is an observation. The error is
+// that of the context, if it ended before the deleter answered.
+func (p *run) deleteContent(ctx context.Context) error {
 	ns := p.result.Namespace
 	target := deleter.Target{Namespace: ns.Name, UID: ns.UID, DeletedAt: ns.DeletionTimestamp.Time, Waived: inForce(ns, time.Now())}
 	within, cancel := ctx, context.CancelFunc(func() {})
@@ -201,12 +198,12 @@ func (p *run) look(ctx context.Context) error {
 		within, cancel = context.WithTimeoutCause(ctx, p.req.Patience, &PatienceError{p.req.Patience})
 	}
 	defer cancel()
-	previous, unknown := remember(ns, p.party, p.req.Previous)
+	previous, unknown := withRecorded(ns, p.party, p.req.Previous)
 	if len(unknown) > 0 {
 		target.Waived = nil // the waivers may cover such types
 	}
-	report, err := ask(within, p.deleter, target, previous)
-	if err != nil && report.UID == "" && len(report.Results) == 0 { // such as after a panic
+	report, err := callDeleter(within, p.deleter, target, previous)
+	if err != nil && report.UID == "" && len(report.Results) == 0 { // after a panic, for example
 		report.LastSeen = previous.LastCounts()
 	}
 	p.result.Report = report
@@ -223,8 +220,8 @@ func (p *run) look(ctx context.Context) error {
 	return nil
 }
 
-// ask is d.Delete whose panic is an error.
-func ask(ctx context.Context, d deleter.Deleter, target deleter.Target, previous deleter.Report) (report deleter.Report, err error) {
+// callDeleter calls d.Delete and returns a panic as an error.
+func callDeleter(ctx context.Context, d deleter.Deleter, target deleter.Target, previous deleter.Report) (report deleter.Report, err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			report, err = deleter.Report{}, &deleter.PanicError{In: "the deleter", Value: v, Stack: debug.Stack()}
@@ -233,11 +230,12 @@ func ask(ctx context.Context, d deleter.Deleter, target deleter.Target, previous
 	return d.Delete(ctx, target, previous)
 }
 
-// settle writes what follows from what was seen.
-func (p *run) settle(ctx context.Context) error {
+// writeOutcome writes the decision, again after a fresh read if a concurrent write
+// interferes.
+func (p *run) writeOutcome(ctx context.Context) error {
 	var err error
 	for range attempts {
-		if err = p.write(ctx); err == nil || !disturbed(err) {
+		if err = p.write(ctx); err == nil || !retriable(err) {
 			break
 		}
 		if errors.Is(err, namespace.ErrConflict) {
@@ -258,24 +256,24 @@ func (p *run) settle(ctx context.Context) error {
 	return err
 }
 
-// disturbed reports whether a fresh read may get over err.
-func disturbed(err error) bool {
+// retriable reports whether err may disappear after a fresh read.
+func retriable(err error) bool {
 	return errors.Is(err, namespace.ErrConflict) || errors.Is(err, namespace.ErrNotFound) || errors.Is(err, namespace.ErrUnknownOutcome)
 }
 
-// write decides about the namespace as last read and carries that out.
+// write decides on the namespace as last read and carries the decision out.
 func (p *run) write(ctx context.Context) error {
 	now := time.Now()
-	p.lapse(now)
+	p.checkWaivers(now)
 	decision := namespace.Decide(p.result.Namespace, p.party, p.seen, now)
 	p.result.Outcome, p.result.After = Waiting, decision.After
-	// Nobody will read the status of a namespace that the next write removes.
+	// The status of a namespace that the next write removes is not written.
 	if decision.StatusChanged && !decision.Remove {
 		if err := p.writeStatus(ctx, decision); err != nil {
 			return err
 		}
-		if decision.Finalize && p.lapse(time.Now()) {
-			return p.write(ctx) // a waiver did not outlast the write: what it waived has failed
+		if decision.Finalize && p.checkWaivers(time.Now()) {
+			return p.write(ctx) // a waiver ended during the write, so its failures count
 		}
 	}
 	if !decision.Finalize {
@@ -288,8 +286,8 @@ func (p *run) write(ctx context.Context) error {
 		return err
 	})
 	if err != nil {
-		if decision.Remove && decision.StatusChanged && !disturbed(err) && ctx.Err() == nil {
-			// It stays after all, so its conditions must be true.
+		if decision.Remove && decision.StatusChanged && !retriable(err) && ctx.Err() == nil {
+			// The namespace stays, so its conditions must be true (rule R9).
 			err = multierr.Append(err, p.writeStatus(ctx, decision))
 		}
 		return err

@@ -14,12 +14,11 @@ import (
 	"github.com/nslifecycle/nslifecycle/phase"
 )
 
-// ErrNotWaived is that a deleter took a failing source for empty although no waiver of
-// the namespace says so, or none does any more by the time of the decision.
+// ErrNotWaived is the failure of a source that the deleter reported as waived, although no
+// waiver of the namespace covers it, or none is in force any more at the decision.
 var ErrNotWaived = errors.New("no waiver of the namespace is in force")
 
-// inForce returns the sources that waivers of ns waive at this time. Waivers that
-// cannot be read waive nothing.
+// inForce returns the sources that valid waivers of ns waive at this time.
 func inForce(ns namespace.Namespace, now time.Time) []string {
 	waivers, _ := declare.Waivers(ns.Meta)
 	var sources []string
@@ -31,9 +30,9 @@ func inForce(ns namespace.Namespace, now time.Time) []string {
 	return sources
 }
 
-// remember adds the sights in the status of ns, which the last pass of any process wrote,
-// to previous. It returns the sights without a known type separately.
-func remember(ns namespace.Namespace, party namespace.Party, previous deleter.Report) (_ deleter.Report, unknown []phase.Remaining) {
+// withRecorded adds the counts in the status of ns, which the last pass of any process wrote,
+// to previous. It returns the counts without a known type separately.
+func withRecorded(ns namespace.Namespace, party namespace.Party, previous deleter.Report) (_ deleter.Report, unknown []phase.Remaining) {
 	seen := namespace.LastSeen(ns, party)
 	if len(seen) == 0 {
 		return previous, nil
@@ -41,32 +40,32 @@ func remember(ns namespace.Namespace, party namespace.Party, previous deleter.Re
 	if previous.UID != ns.UID {
 		previous = deleter.Report{UID: ns.UID}
 	}
-	sights := slices.Clone(previous.LastSeen)
+	counts := slices.Clone(previous.LastSeen)
 	for _, r := range seen {
 		resource := namespace.ResourceType{Group: r.Group, Name: r.Resource}
 		if r.Resource == "" {
 			unknown = append(unknown, r)
 			continue
 		}
-		if !slices.ContainsFunc(sights, func(s deleter.ResourceCount) bool { return s.Resource == resource }) {
-			sights = append(sights, deleter.ResourceCount{Resource: resource, Objects: r.Count})
+		if !slices.ContainsFunc(counts, func(c deleter.ResourceCount) bool { return c.Resource == resource }) {
+			counts = append(counts, deleter.ResourceCount{Resource: resource, Objects: r.Count})
 		}
 	}
-	slices.SortFunc(sights, func(a, b deleter.ResourceCount) int { return a.Resource.Compare(b.Resource) })
-	previous.LastSeen = sights
+	slices.SortFunc(counts, func(a, b deleter.ResourceCount) int { return a.Resource.Compare(b.Resource) })
+	previous.LastSeen = counts
 	return previous, unknown
 }
 
-// lapse makes failures of what was waived when the waivers that it relies upon are not
-// in force: they ended while the pass went on, or were taken off. It reports whether
-// there were any.
-func (p *run) lapse(now time.Time) bool {
+// checkWaivers turns waived failures into ordinary ones if their waivers are no longer in
+// force, because they expired or were removed during the pass. It reports whether there were
+// any.
+func (p *run) checkWaivers(now time.Time) bool {
 	seen := &p.seen
 	if len(seen.Waived)+len(seen.WaivedDiscovery) == 0 {
 		return false
 	}
 	sources := inForce(p.result.Namespace, now)
-	divide := func(waived []error) (still, failed []error) {
+	split := func(waived []error) (still, failed []error) {
 		for _, err := range waived {
 			if slices.Contains(sources, deleter.SourceOf(err)) {
 				still = append(still, err)
@@ -77,8 +76,8 @@ func (p *run) lapse(now time.Time) bool {
 		return still, failed
 	}
 	var groups, content []error
-	seen.WaivedDiscovery, groups = divide(seen.WaivedDiscovery)
-	seen.Waived, content = divide(seen.Waived)
+	seen.WaivedDiscovery, groups = split(seen.WaivedDiscovery)
+	seen.Waived, content = split(seen.Waived)
 	if len(groups)+len(content) == 0 {
 		return false
 	}
@@ -92,8 +91,8 @@ func (p *run) lapse(now time.Time) bool {
 	return true
 }
 
-// restore puts failures of resource types that are not waived after all to the results
-// of these, or to what else failed if they have none.
+// restore adds failures whose waivers ended to the results of their resource types, or to
+// report.Failed.
 func restore(report *deleter.Report, failed []error) {
 	report.Results = slices.Clone(report.Results)
 	for _, err := range failed {

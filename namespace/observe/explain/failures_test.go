@@ -77,7 +77,7 @@ func TestRecorderTellsFailuresApart(t *testing.T) {
 		{"a source and the status", fails(of(deleter.Result{Resource: pods, Err: source(pods, deleter.OpList, broken)}), nil), controllertest.OpUpdateStatus, broken,
 			[]explain.Failure{{Kind: explain.StorageFailed, Source: "the namespace itself", Text: "write status: broken"}, {Kind: explain.SourceFailed, Source: "pods", Text: "list: broken"}}},
 		{"a panic of what keeps namespaces", fails(deleter.Report{}, nil), controllertest.OpGet, nil,
-			[]explain.Failure{{Kind: explain.StorageFailed, Source: "the namespace itself", Text: "the place where namespaces are kept panicked: oh"}}},
+			[]explain.Failure{{Kind: explain.StorageFailed, Source: "the namespace itself", Text: "the storage of the namespaces panicked: oh"}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
