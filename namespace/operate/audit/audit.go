@@ -1,83 +1,82 @@
-// Package audit keeps what operators did to namespaces beyond creating and deleting
-// them: protections, holds and waivers set and removed, finalizers dropped by force,
-// and the content left then. A record never changes. The log keeps the latest declarations of
-// a name ([MaxDeclared], [MaxDeclaredBytes]). The number of other records grows with the
-// actions of operators, not of controllers; they stay until [Log.Forget] removes old ones.
+// Package audit records the actions of operators on namespaces, other than creating and
+// deleting them: protections, holds and waivers set and removed, and finalizers dropped by
+// force with the content that remained. A record never changes. The log keeps the latest
+// declarations of a name ([MaxDeclared], [MaxDeclaredBytes]). The number of other records
+// grows with the actions of operators, not of controllers; [Log.Forget] removes old ones.
 //
-// What is not here: a finalize request that drops finalizers is what controllers make
-// all the time, so it leaves no record. Let nobody but them make it; package force is
-// the way for everybody else.
+// Finalize requests leave no record, because controllers make them all the time. Permit them
+// to controllers only. Operators drop finalizers with package force.
 //
-// A [Log] keeps them in the store of the registry, so that they are there for every
-// process, and outlive the namespaces that they tell of.
+// A [Log] keeps the records in the store of the registry. Every process can read them, and
+// they outlive their namespaces.
 package audit
 
 import (
+	"context"
 	"time"
 
 	"github.com/nslifecycle/nslifecycle/finalizer"
 )
 
-// Action is what was done. The zero value is none.
+// Action is the kind of a record. The zero value is none.
 type Action string
 
 // The actions.
 const (
 	Declared Action = "declared" // a protection, hold, grace or waiver was set, changed or removed
-	Forcing  Action = "forcing"  // finalizers are about to be dropped by force; the inventory is in this record
-	Forced   Action = "forced"   // they were dropped
-	Refused  Action = "refused"  // they could not be dropped; Detail says why
-	Sweeping Action = "sweeping" // what was left is about to be removed
-	Swept    Action = "swept"    // it was, as far as Detail says; the inventory, if any, is what is left still
-	Retired  Action = "retired"  // a resource type was taken off the record of stored types
+	Forcing  Action = "forcing"  // force is about to drop finalizers; the record has the inventory
+	Forced   Action = "forced"   // force dropped them
+	Refused  Action = "refused"  // force could not drop them; Detail says why
+	Sweeping Action = "sweeping" // a sweep of remaining objects begins
+	Swept    Action = "swept"    // it ended; Detail has the counts, the inventory lists objects that still remain
+	Retired  Action = "retired"  // a resource type was removed from the record of stored types
 
-	// Unreadable is what [Log.List] has in the place of a record that is damaged: with the
-	// ID and the time that its key tells, no UID, and Detail says why. Nobody writes it.
+	// Unreadable stands for a damaged record in [Log.List]. It has the ID and time of its
+	// key, no UID, and the defect in Detail.
 	Unreadable Action = "unreadable"
 )
 
-// Types is in the place of a namespace's name in records about resource types. No
-// namespace can have this name.
+// Types replaces the name of a namespace in records about resource types. No namespace can
+// have this name.
 const Types = ".types"
 
-// Record is one entry. It is a value; nobody changes it once written.
+// Record is one entry of the log.
 type Record struct {
 	ID        string    `json:"id"`   // set by the log
-	Time      time.Time `json:"time"` // by the clock of whoever wrote it
+	Time      time.Time `json:"time"` // by the clock of the writer
 	Action    Action    `json:"action"`
-	Namespace string    `json:"namespace"`          // of a Retired: Types
+	Namespace string    `json:"namespace"`          // Types, if Action is Retired
 	UID       string    `json:"uid"`                // the incarnation
-	Resource  string    `json:"resource,omitempty"` // that was Retired, such as "widgets.example.com"
-	// By is on whose behalf it was done: whom a server has authenticated ([WithActor]),
-	// else the claim of the caller, empty if there was none. Who is named in Changes is a
-	// claim in any case.
+	Resource  string    `json:"resource,omitempty"` // the Retired type, such as "widgets.example.com"
+	// By is the operator: the user that a server authenticated ([WithActor]), otherwise the
+	// unverified name that the caller gave, if any. Names inside Changes are never verified.
 	By         string           `json:"by,omitempty"`
 	Reason     string           `json:"reason,omitempty"`
-	Finalizers []finalizer.Name `json:"finalizers,omitempty"` // that were dropped
-	Changes    []Change         `json:"changes,omitempty"`    // of declarations; long ones are cut
-	// Follows is the ID of the record that this one goes on with: of the Forcing that a
-	// Forced or Refused ends, that a Sweeping or Swept is about, or that was left without
-	// an end when another Forcing began.
+	Finalizers []finalizer.Name `json:"finalizers,omitempty"` // the dropped ones
+	Changes    []Change         `json:"changes,omitempty"`    // changed declarations; long values are cut
+	// Follows is the ID of an earlier record of the same operation: the Forcing that a
+	// Forced or Refused completes, that a Sweeping or Swept uses, or that a later Forcing
+	// resumes.
 	Follows string `json:"follows,omitempty"`
 	Detail  string `json:"detail,omitempty"`
-	// Objects and Failures count what Inventory holds; set by the log, so that a listing,
-	// which leaves inventories out, tells of them.
+	// Objects and Failures count the entries of Inventory. The log sets them, so that a
+	// listing without inventories has the counts.
 	Objects   int        `json:"objects,omitempty"`
 	Failures  int        `json:"failures,omitempty"`
 	Inventory *Inventory `json:"inventory,omitempty"`
 }
 
-// Change is one annotation that was changed.
+// Change is one changed annotation.
 type Change struct {
 	Key string `json:"key"`
-	Old string `json:"old,omitempty"` // empty: there was none
+	Old string `json:"old,omitempty"` // empty: it did not exist
 	New string `json:"new,omitempty"` // empty: it was removed
 }
 
-// Inventory is everything that was left in a namespace.
+// Inventory lists the remaining content of a namespace.
 type Inventory struct {
 	Objects  []Object  `json:"objects,omitempty"`
-	Failures []Failure `json:"failures,omitempty"` // sources that did not answer: the inventory is not complete
+	Failures []Failure `json:"failures,omitempty"` // sources that did not answer; with any, the inventory is incomplete
 }
 
 // Object is one object of an inventory.
@@ -92,4 +91,34 @@ type Object struct {
 type Failure struct {
 	Source string `json:"source"`
 	Text   string `json:"text"`
+}
+
+// Writer adds records. [*Log] implements it.
+type Writer interface {
+	Write(ctx context.Context, r Record) (Record, error)
+}
+
+// Reader reads records. [*Log] implements it.
+type Reader interface {
+	List(ctx context.Context, name string) ([]Record, error)
+	Get(ctx context.Context, name, id string) (Record, error)
+}
+
+var (
+	_ Writer = (*Log)(nil)
+	_ Reader = (*Log)(nil)
+)
+
+type actorKey struct{}
+
+// WithActor returns a context for actions on behalf of the named user. Records written with
+// it have that name. Only a server that authenticated the user may call it.
+func WithActor(ctx context.Context, name string) context.Context {
+	return context.WithValue(ctx, actorKey{}, name)
+}
+
+// Actor returns the name set by [WithActor], or an empty string.
+func Actor(ctx context.Context) string {
+	name, _ := ctx.Value(actorKey{}).(string)
+	return name
 }

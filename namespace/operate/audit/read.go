@@ -15,18 +15,16 @@ import (
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
-// chunk is how many records, or pages of an inventory, are read at once.
+// The numbers of records, and of inventory pages, in one read.
 const (
 	chunk      = 100
 	chunkPages = 8
 )
 
-// List returns the records of all namespaces that had or have this name, in the order in
-// which they were committed, whatever the clocks said, and without their inventories. Of
-// those that are [Declared] it returns the last ones only, [MaxDeclared]. They tell
-// incarnations apart by UID. One that is damaged does not hide the others: it is listed as
-// [Unreadable]. Entries whose keys are of no record are skipped. With an error the list is
-// what was read before.
+// List returns the records of all incarnations of a name (see Record.UID) in the order of
+// their commits, which clocks do not affect, without inventories. Of [Declared] records it
+// returns the last [MaxDeclared]. A damaged record is listed as [Unreadable]. With an error
+// the list has the records read before it.
 func (l *Log) List(ctx context.Context, name string) ([]Record, error) {
 	if err := checkName(name); err != nil {
 		return nil, err
@@ -38,7 +36,7 @@ func (l *Log) List(ctx context.Context, name string) ([]Record, error) {
 		id := strings.TrimPrefix(e.Key, root)
 		at, ok := timeOf(id)
 		if !ok {
-			return nil // not ours
+			return nil // not the key of a record
 		}
 		one, err := decode(name, id, e)
 		if err != nil {
@@ -88,13 +86,13 @@ func (l *Log) Names(ctx context.Context) iter.Seq2[string, error] {
 	}
 }
 
-// committed is a record with the commit that wrote it.
+// committed is a record with the revision of its commit.
 type committed struct {
 	Record
 	at store.Revision
 }
 
-// latest returns records in the order of their commits, of declarations the last ones.
+// latest sorts records by their commits and drops declarations before the last MaxDeclared.
 func latest(records []committed) []committed {
 	slices.SortStableFunc(records, func(a, b committed) int { return cmp.Compare(b.at, a.at) })
 	declared := 0
@@ -108,7 +106,7 @@ func latest(records []committed) []committed {
 	return records
 }
 
-// Get returns one record, with its inventory, or [namespace.ErrNotFound].
+// Get returns one record with its inventory, or [namespace.ErrNotFound].
 func (l *Log) Get(ctx context.Context, name, id string) (Record, error) {
 	if err := checkName(name); err != nil {
 		return Record{}, err
@@ -143,7 +141,7 @@ func (l *Log) inventory(ctx context.Context, name, id string, e entry) (*Invento
 		return nil, err
 	}
 	if pages != e.Pages || data.Len() != e.Bytes {
-		return nil, corrupt(name, id, fmt.Errorf("the inventory has %d pages with %d bytes, it was written with %d and %d", pages, data.Len(), e.Pages, e.Bytes))
+		return nil, corrupt(name, id, fmt.Errorf("the inventory has %d pages with %d bytes, but was written with %d pages and %d bytes", pages, data.Len(), e.Pages, e.Bytes))
 	}
 	inventory := &Inventory{}
 	if err := json.Unmarshal(data.Bytes(), inventory); err != nil {
@@ -152,7 +150,7 @@ func (l *Log) inventory(ctx context.Context, name, id string, e entry) (*Invento
 	return inventory, nil
 }
 
-// each calls do with every entry below prefix, in order, as of one moment.
+// each calls do with every entry below prefix, in order.
 func (l *Log) each(ctx context.Context, prefix string, limit int, do func(store.Entry) error) error {
 	q := store.Query{Prefix: prefix, Limit: limit}
 	for {
@@ -168,20 +166,20 @@ func (l *Log) each(ctx context.Context, prefix string, limit int, do func(store.
 		if !page.More || len(page.Entries) == 0 {
 			return nil
 		}
-		// Not of the first page's snapshot: what is there stays as it is, and a long
-		// history must not be gone in the middle.
+		// Pages need no common snapshot, because records do not change, and the snapshot
+		// could expire during a long listing.
 		q.After = page.Entries[len(page.Entries)-1].Key
 	}
 }
 
-// decode returns what is kept under an ID.
+// decode decodes the entry of an ID.
 func decode(name, id string, found store.Entry) (entry, error) {
 	var e entry
 	if err := json.Unmarshal(found.Value, &e); err != nil {
 		return entry{}, corrupt(name, id, err)
 	}
 	if e.ID != id || e.Record.Namespace != name {
-		return entry{}, corrupt(name, id, fmt.Errorf("it says that it is the record %.80q of %.80q", e.ID, e.Record.Namespace))
+		return entry{}, corrupt(name, id, fmt.Errorf("its content is the record %.80q of namespace %.80q", e.ID, e.Record.Namespace))
 	}
 	return e, nil
 }
@@ -189,7 +187,7 @@ func decode(name, id string, found store.Entry) (entry, error) {
 func notFound(name, id string) error {
 	return &namespace.Error{
 		Kind: namespace.ErrNotFound, Resource: namespace.Resource, Name: name,
-		Message: fmt.Sprintf("audit: namespace %q has no record %.80q: take one of those that are listed", name, id),
+		Message: fmt.Sprintf("audit: namespace %q has no record %.80q: use an ID of a listed record", name, id),
 	}
 }
 

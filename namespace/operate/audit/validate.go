@@ -12,21 +12,20 @@ import (
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
-// How long the texts of a [Record] may be, in bytes.
+// The maximum lengths of texts in a [Record], in bytes.
 const (
 	MaxBy     = 1 << 10
 	MaxReason = 4 << 10
 	MaxDetail = 64 << 10
 )
 
-// Check reports why a record makes no sense: what [Log.Write] would say before it writes
-// anything.
+// Check returns the error with which [Log.Write] would refuse an invalid record.
 func Check(r Record) error {
 	_, err := complete(r)
 	return err
 }
 
-// complete returns r with what the log sets, or why it makes no sense.
+// complete validates r and sets its ID and time.
 func complete(r Record) (Record, error) {
 	if err := checkName(r.Namespace); err != nil {
 		return Record{}, err
@@ -34,26 +33,25 @@ func complete(r Record) (Record, error) {
 	switch r.Action {
 	case Declared, Forcing, Forced, Refused, Sweeping, Swept, Retired:
 	default:
-		return Record{}, invalid(r.Namespace, "the action %.80q is none of this package", string(r.Action))
+		return Record{}, invalid(r.Namespace, "the action is %.80q, which this package does not define", string(r.Action))
 	}
 	retired := 0
 	if r.Action == Retired {
 		retired = 1
 	}
 	if (r.Action == Retired) != (r.Namespace == Types) {
-		return Record{}, invalid(r.Namespace, "records of the action %q, and no others, are about %q", Retired, Types)
+		return Record{}, invalid(r.Namespace, "only records with the action %q may have the namespace %q, and they must", Retired, Types)
 	}
 	if r.ID != "" {
-		return Record{}, invalid(r.Namespace, "the record has the ID %.80q: leave it out, the log sets it", r.ID)
+		return Record{}, invalid(r.Namespace, "ID must be empty, is %.80q: the log sets it", r.ID)
 	}
 	if _, ok := timeOf(r.Follows); r.Follows != "" && !ok {
-		return Record{}, invalid(r.Namespace, "the record follows %.80q, which is no ID of a record", r.Follows)
+		return Record{}, invalid(r.Namespace, "Follows must be the ID of a record, is %.80q", r.Follows)
 	}
 	for _, text := range []struct {
-		what, is string
-		least    int
-		most     int
-		lines    bool // it may have several
+		field, value string
+		least, most  int
+		lines        bool // line breaks are allowed
 	}{
 		{"UID", r.UID, 1 - retired, (1 - retired) * maxSegment, false},
 		{"Resource", r.Resource, retired, retired * maxSegment, false},
@@ -62,14 +60,14 @@ func complete(r Record) (Record, error) {
 		{"Detail", r.Detail, 0, MaxDetail, true},
 	} {
 		switch {
-		case len(text.is) < text.least:
-			return Record{}, invalid(r.Namespace, "%s must not be empty", text.what)
-		case len(text.is) > text.most:
-			return Record{}, invalid(r.Namespace, "%s has %d bytes, at most %d are allowed", text.what, len(text.is), text.most)
-		case !utf8.ValidString(text.is):
-			return Record{}, invalid(r.Namespace, "%s must be valid UTF-8", text.what)
-		case !text.lines && strings.ContainsFunc(text.is, hidden):
-			return Record{}, invalid(r.Namespace, "%s must be of one line, without control characters", text.what)
+		case len(text.value) < text.least:
+			return Record{}, invalid(r.Namespace, "%s must not be empty", text.field)
+		case len(text.value) > text.most:
+			return Record{}, invalid(r.Namespace, "%s has %d bytes, must have at most %d", text.field, len(text.value), text.most)
+		case !utf8.ValidString(text.value):
+			return Record{}, invalid(r.Namespace, "%s must be valid UTF-8", text.field)
+		case !text.lines && strings.ContainsFunc(text.value, hidden):
+			return Record{}, invalid(r.Namespace, "%s must be one line without control characters", text.field)
 		}
 	}
 	if r.Time.IsZero() {
@@ -77,17 +75,27 @@ func complete(r Record) (Record, error) {
 	}
 	r.Time = r.Time.UTC().Round(0)
 	if year := r.Time.Year(); year < 1970 || year > 9999 {
-		return Record{}, invalid(r.Namespace, "the time is of the year %d", year)
+		return Record{}, invalid(r.Namespace, "Time must be between 1970 and 9999, is in the year %d", year)
 	}
 	r.ID, r.Objects, r.Failures = newID(r.Time), 0, 0
 	return r, nil
 }
 
-// hidden reports what does not show, or not in its place, where a record is printed.
+func checkName(name string) error {
+	if name == Types {
+		return nil
+	}
+	if wrong := namespace.ValidateName(name); len(wrong) > 0 {
+		return invalid("", "%.80q is not a valid name of a namespace: %s", name, strings.Join(wrong, "; "))
+	}
+	return nil
+}
+
+// hidden reports whether a printed r is invisible or moves other text.
 func hidden(r rune) bool { return !unicode.IsGraphic(r) && !unicode.Is(unicode.Join_Control, r) }
 
-// Printable returns a name as a record's By may have it: without control characters, and
-// cut.
+// Printable removes control characters from name and cuts it to [MaxBy], so that it is valid
+// in a record's By.
 func Printable(name string) string {
 	name = strings.Map(func(r rune) rune {
 		if r == utf8.RuneError || hidden(r) {
@@ -101,7 +109,7 @@ func Printable(name string) string {
 	return name
 }
 
-// invalid is a refusal of what makes no sense.
+// invalid returns a [namespace.ErrInvalid].
 func invalid(name, format string, args ...any) error {
 	about := ""
 	if name != "" {
@@ -110,7 +118,7 @@ func invalid(name, format string, args ...any) error {
 	return &namespace.Error{Kind: namespace.ErrInvalid, Resource: namespace.Resource, Name: name, Message: "audit: " + about + fmt.Sprintf(format, args...)}
 }
 
-// failed is an error of the store, or of the context, seen from above.
+// failed adds the operation to an error of the store or the context.
 func failed(name, what string, err error) error {
 	about := what
 	if name != "" {

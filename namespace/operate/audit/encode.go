@@ -9,33 +9,26 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
-// layout forms the keys:
+// layout builds the keys:
 //
 //	/{prefix}/.audit/{name}/{id}               a record
 //	/{prefix}/.inventory/{name}/{id}/{page}    a part of its inventory, cut anywhere
 type layout struct{ root string }
 
-const (
-	defaultPrefix = "registry"
-	maxSegment    = 253
-)
+const maxSegment = 253
 
 func newLayout(prefix string) (layout, error) {
-	if prefix == "" {
-		prefix = defaultPrefix
-	}
 	if len(prefix) > maxSegment {
-		return layout{}, invalid("", "the prefix has %d bytes, at most %d are allowed", len(prefix), maxSegment)
+		return layout{}, invalid("", "Prefix has %d bytes, must have at most %d", len(prefix), maxSegment)
 	}
 	for segment := range strings.SplitSeq(prefix, "/") {
 		switch {
 		case segment == "", segment[0] == '.', !utf8.ValidString(segment),
 			strings.ContainsFunc(segment, func(c rune) bool { return c < ' ' || c == 0x7f || c == '%' }):
-			return layout{}, invalid("", "the prefix %q has a segment that is empty, begins with '.', or has a character that no key may have", prefix)
+			return layout{}, invalid("", "Prefix %q has an invalid segment: a segment must not be empty, begin with '.', or contain control characters or '%%'", prefix)
 		}
 	}
 	return layout{"/" + prefix + "/"}, nil
@@ -49,7 +42,7 @@ func (l layout) page(name, id string, n int) string {
 	return fmt.Sprintf("%s%08d", l.pages(name, id), n)
 }
 
-// pageSize is how many bytes of an inventory go into one entry.
+// pageSize returns the number of bytes of an inventory in one entry.
 func pageSize(keys layout, limits store.Limits) int {
 	size := 512 << 10
 	if limits.Value > 0 {
@@ -62,11 +55,11 @@ func pageSize(keys layout, limits store.Limits) int {
 	return max(size, 1)
 }
 
-// entry is how a record is kept: its inventory is elsewhere.
+// entry is the stored form of a record. Its inventory is in separate pages.
 type entry struct {
 	Record
-	Pages int `json:"pages,omitempty"` // of the inventory
-	Bytes int `json:"bytes,omitempty"` // in all of them
+	Pages int `json:"pages,omitempty"` // number of the pages of the inventory
+	Bytes int `json:"bytes,omitempty"` // total size of the pages
 }
 
 func (e entry) encode() ([]byte, error) {
@@ -74,7 +67,7 @@ func (e entry) encode() ([]byte, error) {
 	return json.Marshal(e)
 }
 
-// entry returns what is kept of r, and the pages of its inventory.
+// entry returns the stored form of r and the pages of its inventory.
 func (l *Log) entry(r Record) (entry, [][]byte, error) {
 	e := entry{Record: r}
 	if r.Inventory == nil {
@@ -95,20 +88,20 @@ func (l *Log) entry(r Record) (entry, [][]byte, error) {
 	return e, pages, nil
 }
 
-// stamp is the time in an ID: of fixed width, so that the order of keys is that of
-// time. Clocks differ, so it is not that of the records.
+// stamp is the format of the time in an ID. Its width is fixed, so keys sort by time. Clocks
+// differ, so that is not always the order of the commits.
 const stamp = "20060102T150405.000000000Z"
 
 const randomBytes = 8
 
-// newID returns the ID of a record of that time.
+// newID returns a new ID for a record of that time.
 func newID(at time.Time) string {
 	var b [randomBytes]byte
 	rand.Read(b[:]) // never fails
 	return at.UTC().Format(stamp) + "-" + hex.EncodeToString(b[:])
 }
 
-// timeOf returns the time in an ID; false: it is none.
+// timeOf returns the time in id, and false if id is not an ID.
 func timeOf(id string) (time.Time, bool) {
 	text, random, ok := strings.Cut(id, "-")
 	if !ok || len(text) != len(stamp) || len(random) != 2*randomBytes || strings.Trim(random, "0123456789abcdef") != "" {
@@ -118,12 +111,12 @@ func timeOf(id string) (time.Time, bool) {
 	return at, err == nil
 }
 
-// MaxChanges is how many bytes a record with changes has at most, as it is kept.
+// MaxChanges is the maximum size of a stored record with changes, in bytes.
 const MaxChanges = 64 << 10
 
-// fit encodes a record with changes in at most room bytes: values are cut, of more than
-// a few kilobytes always, and then the last changes are left out, which Detail says.
-// False: not even one change fits.
+// fit encodes a record with changes in at most room bytes. It cuts values, those above 4 KiB
+// always, and then omits the last changes and says so in Detail. It returns false if not
+// even one change fits.
 func fit(r Record, room int) (Record, []byte, bool, error) {
 	try := func(r Record) ([]byte, bool, error) {
 		value, err := (entry{Record: r}).encode()
@@ -138,7 +131,7 @@ func fit(r Record, room int) (Record, []byte, bool, error) {
 	}
 	for n := len(all) / 2; n > 0; n /= 2 {
 		r.Changes = r.Changes[:n]
-		r.Detail = fmt.Sprintf("and %d more changes, for which there is no room", len(all)-n)
+		r.Detail = fmt.Sprintf("%d more changes are omitted, because the store limits the size of this record", len(all)-n)
 		if value, fits, err := try(r); fits || err != nil {
 			return r, value, fits, err
 		}
@@ -146,7 +139,7 @@ func fit(r Record, room int) (Record, []byte, bool, error) {
 	return r, nil, false, nil
 }
 
-// cut returns changes with values of at most so many bytes, and a word for the rest.
+// cut returns changes whose values are cut to most bytes.
 func cut(changes []Change, most int) []Change {
 	if len(changes) == 0 {
 		return nil
@@ -163,14 +156,4 @@ func cutText(s string, most int) string {
 		return s
 	}
 	return fmt.Sprintf("%s... (%d bytes)", strings.ToValidUTF8(s[:most], ""), len(s))
-}
-
-func checkName(name string) error {
-	if name == Types {
-		return nil
-	}
-	if wrong := namespace.ValidateName(name); len(wrong) > 0 {
-		return invalid("", "no namespace can have the name %.80q: %s", name, strings.Join(wrong, "; "))
-	}
-	return nil
 }

@@ -65,7 +65,7 @@ func TestForgetKeepsWhatASweepNeeds(t *testing.T) {
 				}
 				time.Sleep(2 * time.Hour)
 				if before.IsZero() {
-					before = time.Now().Add(-audit.Settled - time.Minute)
+					before = time.Now().Add(-audit.MinAge - time.Minute)
 				}
 				for range 2 {
 					_, err := l.Forget(t.Context(), "a", before)

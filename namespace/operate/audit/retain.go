@@ -1,0 +1,212 @@
+package audit
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nslifecycle/nslifecycle/namespace/backoff"
+	"github.com/nslifecycle/nslifecycle/store"
+)
+
+// MinAge is the minimum age of records for [Log.Forget]. Younger records may still be in
+// flight, because an inventory is written before its record.
+const MinAge = time.Hour
+
+// Forget removes the records of a name with IDs from before that time, their inventories, and
+// inventories that failed writes left without a record. It returns the number of removed
+// records.
+//
+// The record of a Drop by force ([Forcing]) is the only list of the objects that it left.
+// Forget keeps it at any age, with its [Forced] and last [Swept], as long as a sweep may need
+// it:
+//
+//	Drop                                          its record
+//	not finished                                  kept; call Drop again to finish it
+//	finished, objects remain after the last sweep kept
+//	finished, a source did not answer             kept for good: no sweep can find its objects
+//	finished with an empty inventory, or swept    removed, once all records that follow it are old enough
+//	refused, or resumed by another Forcing        removed likewise
+//
+// Any process may repeat Forget after a failure. A time younger than [MinAge] is
+// [namespace.ErrInvalid].
+func (l *Log) Forget(ctx context.Context, name string, before time.Time) (int, error) {
+	if err := checkName(name); err != nil {
+		return 0, err
+	}
+	if time.Since(before) < MinAge {
+		return 0, invalid(name, "only records older than %v can be forgotten: younger ones may still be in flight", MinAge)
+	}
+	list, err := l.List(ctx, name)
+	if err != nil {
+		return 0, err
+	}
+	keep := needed(list, before)
+	records, err := l.forget(ctx, name, l.keys.records(name), chunk, before, keep)
+	if err != nil {
+		return records, err
+	}
+	_, err = l.forget(ctx, name, l.keys.inventories(name), chunkPages, before, keep) // the next call finds pages that a crash leaves here
+	return records, err
+}
+
+// forget removes the entries below root whose IDs are from before that time, except those in
+// keep.
+func (l *Log) forget(ctx context.Context, name, root string, limit int, before time.Time, keep map[string]bool) (gone int, err error) {
+	done := errors.New("the other records are younger")
+	err = l.each(ctx, root, limit, func(e store.Entry) error {
+		id, _, _ := strings.Cut(strings.TrimPrefix(e.Key, root), "/")
+		at, ok := timeOf(id)
+		switch {
+		case !ok:
+			return nil // not the key of a record
+		case !at.Before(before):
+			return done
+		case keep[id]:
+			return nil
+		}
+		if err := l.remove(ctx, e.Key); err != nil {
+			return failed(name, "forget a record", err)
+		}
+		gone++
+		return nil
+	})
+	if errors.Is(err, done) {
+		err = nil
+	}
+	return gone, err
+}
+
+// forcedCall is the records of one Drop.
+type forcedCall struct {
+	forcing               Record
+	forced, swept         *Record // the last of each
+	refused, resumed, new bool    // new: a record that follows it is not old enough
+}
+
+// needed reports whether a sweep may need the inventory.
+func (c *forcedCall) needed() bool {
+	switch {
+	case c.forced == nil:
+		return !c.refused && !c.resumed
+	case c.forcing.Objects+c.forcing.Failures == 0:
+		return false
+	}
+	return c.swept == nil || c.swept.Objects+c.swept.Failures > 0
+}
+
+// needed returns the IDs of the records to keep. records is in the order of the commits.
+func needed(records []Record, before time.Time) map[string]bool {
+	calls := map[string]*forcedCall{}
+	for i, r := range records {
+		if r.Action == Forcing {
+			calls[r.ID] = &forcedCall{forcing: r}
+		}
+		c := calls[r.Follows]
+		if c == nil {
+			continue
+		}
+		if at, _ := timeOf(r.ID); !at.Before(before) {
+			c.new = true
+		}
+		switch r.Action {
+		case Forced:
+			c.forced = &records[i]
+		case Refused:
+			c.refused = true
+		case Swept:
+			c.swept = &records[i]
+		}
+	}
+	for _, c := range calls {
+		if first := calls[c.forcing.Follows]; first != nil && (c.forced != nil || !c.refused) {
+			first.resumed = true
+		}
+	}
+	keep := map[string]bool{}
+	for id, c := range calls {
+		if !c.new && !c.needed() {
+			continue
+		}
+		keep[id] = true
+		for _, r := range []*Record{c.forced, c.swept} {
+			if r != nil {
+				keep[r.ID] = true
+			}
+		}
+	}
+	return keep
+}
+
+// remove deletes an entry if it exists.
+func (l *Log) remove(ctx context.Context, key string) error {
+	var unknown error
+	for attempt := range attempts {
+		if err := backoff.SleepConflict(ctx, attempt); err != nil {
+			return unresolved(unknown, err)
+		}
+		_, err := l.store.Commit(ctx, store.Txn{Do: []store.Operation{store.Delete(key)}})
+		if err == nil || !errors.Is(err, store.ErrUnknownOutcome) {
+			return err
+		}
+		unknown = err
+	}
+	return unresolved(unknown, nil)
+}
+
+// The bounds of the [Declared] records of one name. Any client that may update a namespace
+// adds such records, so new ones replace the oldest.
+const (
+	// MaxDeclared bounds their number.
+	MaxDeclared = 200
+	// MaxDeclaredBytes bounds their total size. It may be exceeded temporarily after large
+	// records have replaced many small ones.
+	MaxDeclaredBytes = 256 << 10
+
+	maxSurplus = 32 // removals in one commit, if the store allows them
+)
+
+// Surplus returns operations that remove the oldest [Declared] records of a name, so that
+// a new record fits within [MaxDeclared] and [MaxDeclaredBytes]. The caller adds them to the
+// commit that writes the new record. Records of other actions stay until [Log.Forget].
+func (l *Log) Surplus(ctx context.Context, name string) ([]store.Operation, error) {
+	type kept struct {
+		key  string
+		size int
+		at   store.Revision
+	}
+	var records []kept
+	total := 0
+	root := l.keys.records(name)
+	err := l.each(ctx, root, chunk, func(e store.Entry) error {
+		var r struct{ Action Action }
+		if _, ok := timeOf(strings.TrimPrefix(e.Key, root)); !ok || json.Unmarshal(e.Value, &r) != nil || r.Action != Declared {
+			return nil
+		}
+		size := len(e.Key) + len(e.Value)
+		records = append(records, kept{e.Key, size, e.Revision})
+		total += size
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(records, func(a, b kept) int { return cmp.Compare(a.at, b.at) })
+	most := maxSurplus
+	if limit := store.LimitsOf(l.store).Operations; limit > 0 {
+		most = min(most, max(limit/4, 1)) // the commit needs the rest for its own operations
+	}
+	var gone []store.Operation
+	for i, r := range records {
+		if len(records)-i < MaxDeclared && total <= MaxDeclaredBytes-MaxChanges || len(gone) == most {
+			break
+		}
+		gone = append(gone, store.Delete(r.key))
+		total -= r.size
+	}
+	return gone, nil
+}
