@@ -329,7 +329,7 @@ func TestRecordsOfChangesAreBounded(t *testing.T) {
 	require.LessOrEqual(t, len(op.Key)+len(op.Value), audit.MaxChanges)
 	require.Less(t, len(short.Changes), 4000)
 	require.Greater(t, len(short.Changes), 100)
-	require.Equal(t, fmt.Sprintf("and %d more changes, for which there is no room", 4000-len(short.Changes)), short.Detail)
+	require.Equal(t, fmt.Sprintf("%d more changes are omitted, because the store limits the size of this record", 4000-len(short.Changes)), short.Detail)
 	require.Len(t, r.Changes, 4000)
 }
 

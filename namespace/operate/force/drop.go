@@ -14,78 +14,84 @@ import (
 	"github.com/nslifecycle/nslifecycle/phase"
 )
 
-// Request is what [Drop] is to do.
+// Request is a request to drop finalizers.
 type Request struct {
 	Name       string
-	UID        string           // the incarnation that is meant (rule R8)
-	Finalizers []finalizer.Name // of spec.finalizers; the namespace must have all of them
-	// By is who does it. If the context says that ([audit.WithActor]) it may be left out,
-	// and nobody else may be named; else it is a claim.
+	UID        string           // the incarnation (rule R8)
+	Finalizers []finalizer.Name // the finalizers in spec.finalizers to drop; the namespace must have all of them
+	// By is the operator. If the context has an authenticated user ([audit.WithActor]), By
+	// must be empty or that user. Otherwise it is required, and not verified.
 	By     string
-	Reason string // why
-	// Incomplete accepts that sources do not answer, so that what they hold is not in
-	// the inventory. That is on record.
+	Reason string // why the finalizers are dropped
+	// Incomplete accepts sources that do not answer, although the inventory then lacks their
+	// objects. The record says so.
 	Incomplete bool
-	// DryRun answers what would be done, and writes nothing.
+	// DryRun returns the expected result and writes nothing.
 	DryRun bool
 }
 
-// Result is what [Drop] did.
+// Result is the result of [Drop].
 type Result struct {
-	// ID is of the record that [Sweep] goes by. It is set only if something was dropped,
-	// by this call or by an earlier one that it finished; never in a dry run.
+	// ID is the record for [Sweep]. It is empty in a dry run, and if neither this call nor an
+	// earlier one that it completed dropped a finalizer.
 	ID        string
-	Inventory audit.Inventory     // what was left before
-	Dropped   []finalizer.Name    // in a dry run: those that would be
-	Removed   bool                // nothing holds the namespace any more: it is gone
-	Namespace namespace.Namespace // as it was last seen; zero if it was gone
+	Inventory audit.Inventory     // the remaining content before the drop
+	Dropped   []finalizer.Name    // in a dry run: the finalizers that would be dropped
+	Removed   bool                // no finalizer is left, so the namespace is removed
+	Namespace namespace.Namespace // as last read or written; zero if it did not exist
 }
 
-// Drop takes finalizers off a terminating namespace by force: it takes the inventory,
-// records it with the request ([audit.Forcing]), takes the finalizers off, and records
-// that ([audit.Forced]), or why it could not ([audit.Refused]). If nothing else holds
-// the namespace then it is removed in that same write (rule R1).
+// Drop removes finalizers from a terminating namespace by force. It takes the inventory,
+// records it with the request ([audit.Forcing]), removes the finalizers, and records that
+// ([audit.Forced]) or the reason for its failure ([audit.Refused]). If no other finalizer
+// holds the namespace, the same write removes it (rule R1).
 //
-// The same call again, after a failure or a crash at any moment, finishes what was
-// begun: finalizers that are held still are dropped after a new inventory, those that
-// are gone are put on record as such, also if some of them went otherwise; one that was
-// finished returns what it did. When others have taken them all off between the record
-// and the write nothing is left to be done: Dropped and ID are empty then, and there is
-// no error. If those others were another such call, this one finishes that.
+// After a failure or a crash, the same call again completes the earlier one. It drops
+// finalizers that the namespace still has, after a new inventory, and records those that are
+// gone as dropped, even if another client removed some of them. If the earlier call was
+// complete, it returns the result of that. If other clients remove all of the finalizers
+// between the record and the write, Drop returns no error, and an empty Dropped and ID. If
+// such a client was another Drop, this call completes it.
 //
-// The errors: [namespace.ErrInvalid] for a request that makes no sense, without By and
-// Reason too; [namespace.ErrNotFound], [namespace.ErrConflict] for another incarnation
-// or a finalizer that the namespace does not have, also if that came about while the
-// inventory was taken; [namespace.ErrForbidden] for one that is not terminating, and for
-// a By that is not who asks; [ErrIncomplete]; those of the log, which leave everything as
-// it was; those of Finalize; [namespace.ErrUnknownOutcome] if not even a second look told
-// whether they were dropped; and [ErrUnrecorded].
+// The errors:
+//
+//   - [namespace.ErrInvalid]: an invalid request, also one without By or Reason.
+//   - [namespace.ErrNotFound]: the namespace does not exist.
+//   - [namespace.ErrConflict]: another incarnation, or a finalizer that the namespace does not
+//     have, before or after the inventory.
+//   - [namespace.ErrForbidden]: the namespace is not terminating, or By is not the
+//     authenticated user.
+//   - [ErrIncomplete]: a source did not answer.
+//   - Errors of the log before the write: nothing is changed.
+//   - Errors of Finalize; [namespace.ErrUnknownOutcome] if a second read did not show whether
+//     the finalizers were dropped.
+//   - [ErrUnrecorded]: the finalizers are dropped, and the last record is missing.
 func Drop(ctx context.Context, namespaces Namespaces, content Inventory, log Log, req Request) (Result, error) {
 	d := drop{namespaces: namespaces, content: content, log: log, req: req}
 	if err := d.validate(ctx); err != nil {
 		return Result{}, err
 	}
-	n, held, earlier, err := d.look(ctx)
+	n, held, earlier, err := d.observe(ctx)
 	if err != nil {
 		return Result{}, err
 	}
 	if len(held) == 0 {
-		return d.afterwards(ctx, n, earlier)
+		return d.complete(ctx, n, earlier)
 	}
 	if err := d.check(*n, held, earlier); err != nil {
 		return Result{}, err
 	}
 	inventory, wrong := d.inventory(ctx, *n)
-	// What was listed is of this incarnation only if that is there still (rule R8).
-	n, held, earlier, err = d.look(ctx)
+	// The inventory is of this incarnation only if that still exists (rule R8).
+	n, held, earlier, err = d.observe(ctx)
 	switch {
 	case err != nil:
 		return Result{}, err
 	case len(held) == 0:
-		return d.afterwards(ctx, n, earlier)
+		return d.complete(ctx, n, earlier)
 	}
 	if err := d.check(*n, held, earlier); err != nil {
-		return Result{}, err // an owner is back: it is not as the request says
+		return Result{}, err // an owner removed a finalizer meanwhile
 	}
 	result := Result{Inventory: inventory, Namespace: *n}
 	switch {
@@ -98,59 +104,57 @@ func Drop(ctx context.Context, namespaces Namespaces, content Inventory, log Log
 	return d.drop(ctx, inventory, earlier)
 }
 
-// drop is one call.
+// drop is a running call.
 type drop struct {
 	namespaces Namespaces
 	content    Inventory
 	log        Log
 	req        Request
-	other      string // the uid that the name has now, if that is another one
+	other      string // the uid of another incarnation that has the name
 }
 
 func (d *drop) validate(ctx context.Context) (err error) {
 	name := d.req.Name
 	switch {
-	case ctx == nil:
-		return refuse(namespace.ErrInvalid, name, "the context is nil")
 	case d.namespaces == nil || d.content == nil || d.log == nil:
-		return refuse(namespace.ErrInvalid, name, "where the namespaces, the content and the records are is required")
+		return refuse(namespace.ErrInvalid, name, "the namespaces, the content and the log are required")
 	}
 	if err := checkName(name); err != nil {
 		return err
 	}
 	if err := (deleter.Target{Namespace: name, UID: d.req.UID}).ValidateView(); err != nil {
-		return refuse(namespace.ErrInvalid, name, "UID says which incarnation is meant: %v", err)
+		return refuse(namespace.ErrInvalid, name, "UID must be the uid of the namespace: %v", err)
 	}
 	if len(d.req.Finalizers) == 0 {
-		return refuse(namespace.ErrInvalid, name, "Finalizers is empty: name those that are to be dropped")
+		return refuse(namespace.ErrInvalid, name, "Finalizers is empty: list the finalizers to drop")
 	}
 	if err := checkFinalizers(name, "Finalizers", d.req.Finalizers); err != nil {
 		return err
 	}
-	if d.req.By, err = asker(ctx, name, d.req.By); err != nil {
+	if d.req.By, err = operator(ctx, name, d.req.By); err != nil {
 		return err
 	}
-	if err := checkWhy(d.record(audit.Forcing, "", "")); err != nil {
+	if err := checkRecord(d.record(audit.Forcing, "", "")); err != nil {
 		return err
 	}
 	if ctx.Err() != nil {
-		return failed(name, "not begun", context.Cause(ctx))
+		return failed(name, "start", context.Cause(ctx))
 	}
 	return nil
 }
 
-// look returns the namespace and what of it is held, see read, and the earlier call.
-func (d *drop) look(ctx context.Context) (*namespace.Namespace, []finalizer.Name, *begun, error) {
+// observe returns the namespace and its named finalizers, as read does, and the earlier call.
+func (d *drop) observe(ctx context.Context) (*namespace.Namespace, []finalizer.Name, *begun, error) {
 	n, held, err := d.read(ctx)
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	earlier, err := d.earlier(ctx) // after the read: the record of what that shows is there
+	earlier, err := d.earlier(ctx) // after the read, so that it has the record of any drop that the read shows
 	return n, held, earlier, err
 }
 
-// read returns the namespace, if the incarnation exists, and which of the named
-// finalizers it has.
+// read returns the namespace, or nil if the incarnation does not exist, and its finalizers
+// among the named ones.
 func (d *drop) read(ctx context.Context) (*namespace.Namespace, []finalizer.Name, error) {
 	n, err := d.namespaces.Get(ctx, d.req.Name)
 	d.other = ""
@@ -158,7 +162,7 @@ func (d *drop) read(ctx context.Context) (*namespace.Namespace, []finalizer.Name
 	case errors.Is(err, namespace.ErrNotFound):
 		return nil, nil, nil
 	case err != nil:
-		return nil, nil, failed(d.req.Name, "read it", err)
+		return nil, nil, failed(d.req.Name, "read the namespace", err)
 	case n.UID != d.req.UID:
 		d.other = n.UID
 		return nil, nil, nil
@@ -172,36 +176,36 @@ func (d *drop) read(ctx context.Context) (*namespace.Namespace, []finalizer.Name
 	return &n, held, nil
 }
 
-// check refuses what may not be forced. When a call is finished that was begun some of
-// the finalizers may have gone since.
+// check refuses a namespace that may not be forced. To complete an earlier call, some of the
+// finalizers may be gone.
 func (d *drop) check(n namespace.Namespace, held []finalizer.Name, earlier *begun) error {
 	if n.Phase() != phase.Terminating {
-		return refuse(namespace.ErrForbidden, n.Name, "it is %s: DELETE it first; only what is being deleted is forced", n.Phase())
+		return refuse(namespace.ErrForbidden, n.Name, "it is %s, and only a terminating namespace can be forced: DELETE it first", n.Phase())
 	}
 	for _, f := range d.req.Finalizers {
 		if !earlier.open() && !slices.Contains(held, f) {
-			return refuse(namespace.ErrConflict, n.Name, "it does not have the finalizer %q; it has %s", f, list(n.Spec.Finalizers.Names()))
+			return refuse(namespace.ErrConflict, n.Name, "it does not have the finalizer %q; its finalizers are %s", f, list(n.Spec.Finalizers.Names()))
 		}
 	}
 	return nil
 }
 
-// inventory returns everything that is left.
+// inventory lists the remaining content.
 func (d *drop) inventory(ctx context.Context, n namespace.Namespace) (audit.Inventory, error) {
 	target := deleter.Target{Namespace: n.Name, UID: n.UID, DeletedAt: n.DeletionTimestamp.Time}
 	listed, err := d.content.Inventory(ctx, target)
 	if ctx.Err() != nil {
 		return audit.Inventory{}, failed(n.Name, "take the inventory", context.Cause(ctx))
 	}
-	kept := keep(listed, err)
+	kept := recorded(listed, err)
 	if len(kept.Failures) > 0 && !d.req.Incomplete {
-		return kept, failed(n.Name, fmt.Sprintf("nothing was dropped, %d source(s) did not answer; repair them, or set Incomplete to do it without", len(kept.Failures)),
+		return kept, failed(n.Name, fmt.Sprintf("nothing was dropped, because %d source(s) did not answer; repair them, or set Incomplete to drop the finalizers without their objects in the inventory", len(kept.Failures)),
 			because(ErrIncomplete, err))
 	}
 	return kept, nil
 }
 
-// drop records what is to be done, does it, and records that.
+// drop records the request, removes the finalizers, and records the result.
 func (d *drop) drop(ctx context.Context, inventory audit.Inventory, earlier *begun) (Result, error) {
 	record := d.record(audit.Forcing, "", "")
 	record.Inventory = &inventory
@@ -209,50 +213,84 @@ func (d *drop) drop(ctx context.Context, inventory audit.Inventory, earlier *beg
 		record.Follows = earlier.record.ID
 	}
 	if len(inventory.Failures) > 0 {
-		record.Detail = fmt.Sprintf("the inventory is not complete, which was accepted: %d source(s) did not answer", len(inventory.Failures))
+		record.Detail = fmt.Sprintf("the operator accepted an incomplete inventory: %d source(s) did not answer", len(inventory.Failures))
 	}
 	record, err := d.log.Write(ctx, record)
 	if err != nil {
-		return Result{Inventory: inventory}, failed(d.req.Name, "nothing was dropped, since it could not be put on record", err)
+		return Result{Inventory: inventory}, failed(d.req.Name, "nothing was dropped, because the audit record could not be written", err)
 	}
 	result := Result{Inventory: inventory}
 	err = d.finalize(ctx, &result)
 	switch {
 	case errors.Is(err, namespace.ErrUnknownOutcome):
-		return result, err // the record is left open: a call that can see will end it
+		return result, err // the record stays open until a later call can read the outcome
 	case err != nil:
 		return result, errors.Join(err, d.end(ctx, audit.Refused, record.ID, err.Error(), nil))
 	case len(result.Dropped) == 0:
-		return d.beaten(ctx, result, record.ID)
+		return d.overtaken(ctx, result, record.ID)
 	}
 	result.ID = record.ID
 	return result, d.end(ctx, audit.Forced, record.ID, ending(result), result.Dropped)
 }
 
-// beaten answers a call that found nothing to take off any more after its record. It may
-// be that another such call took them off, and did not get to say so.
-func (d *drop) beaten(ctx context.Context, result Result, id string) (Result, error) {
-	if err := d.end(ctx, audit.Refused, id, "others have taken them off meanwhile", nil); err != nil {
+// overtaken handles finalizers that other clients removed after the record. The client may
+// have been another Drop that could not record its end.
+func (d *drop) overtaken(ctx context.Context, result Result, id string) (Result, error) {
+	if err := d.end(ctx, audit.Refused, id, "other clients removed the finalizers meanwhile", nil); err != nil {
 		return result, err
 	}
 	ctx, cancel := detached(ctx)
 	defer cancel()
-	n, held, earlier, err := d.look(ctx)
+	n, held, earlier, err := d.observe(ctx)
 	if err != nil || len(held) > 0 || earlier == nil {
 		return result, err
 	}
-	return d.afterwards(ctx, n, earlier)
+	return d.complete(ctx, n, earlier)
 }
 
-// ending says what became of the namespace.
+// ending describes the result for the record.
 func ending(r Result) string {
 	if r.Removed {
 		return "the namespace is removed"
 	}
-	return "the namespace stays until these are off: " + list(append(r.Namespace.Spec.Finalizers.Names(), r.Namespace.Finalizers.Names()...))
+	return "the namespace stays until these finalizers are removed: " + list(append(r.Namespace.Spec.Finalizers.Names(), r.Namespace.Finalizers.Names()...))
 }
 
-// record returns one of this request.
+// recorded converts an inventory for the record. It is complete if it has no failures.
+func recorded(listed deleter.Inventory, err error) audit.Inventory {
+	var inventory audit.Inventory
+	for _, o := range listed.Objects {
+		inventory.Objects = append(inventory.Objects, audit.Object{
+			Resource: o.Resource.String(), Name: o.Name, UID: o.UID, Finalizers: o.Finalizers,
+		})
+	}
+	report := listed.Report
+	for _, errs := range [][]error{report.Discovery, report.Parsing, {report.Failed}} {
+		for _, err := range errs {
+			if err != nil {
+				inventory.Failures = append(inventory.Failures, failure(deleter.SourceOf(err), err))
+			}
+		}
+	}
+	for _, r := range report.Results {
+		switch {
+		case r.Err != nil:
+			inventory.Failures = append(inventory.Failures, failure(r.Resource.String(), r.Err))
+		case r.More || r.Waiting:
+			inventory.Failures = append(inventory.Failures, audit.Failure{Source: r.Resource.String(), Text: "the listing is incomplete"})
+		}
+	}
+	if err != nil && len(inventory.Failures) == 0 {
+		inventory.Failures = append(inventory.Failures, failure("", err))
+	}
+	return inventory
+}
+
+func failure(source string, err error) audit.Failure {
+	return audit.Failure{Source: source, Text: phase.Truncate(err.Error(), maxText)}
+}
+
+// record returns a record of this request.
 func (d *drop) record(action audit.Action, follows, detail string) audit.Record {
 	return audit.Record{
 		Action: action, Namespace: d.req.Name, UID: d.req.UID, By: d.req.By, Reason: d.req.Reason,
@@ -260,7 +298,7 @@ func (d *drop) record(action audit.Action, follows, detail string) audit.Record 
 	}
 }
 
-// end writes the record of an end, also when ctx has ended.
+// end writes the final record, even if ctx has ended.
 func (d *drop) end(ctx context.Context, action audit.Action, follows, detail string, dropped []finalizer.Name) error {
 	ctx, cancel := detached(ctx)
 	defer cancel()
@@ -275,10 +313,10 @@ func (d *drop) end(ctx context.Context, action audit.Action, follows, detail str
 	case action == audit.Forced:
 		err = because(ErrUnrecorded, err)
 	}
-	return failed(d.req.Name, "put on record how "+follows+" ended", err)
+	return failed(d.req.Name, "record the end of "+follows, err)
 }
 
-// list names finalizers.
+// list joins names.
 func list(names []finalizer.Name) string {
 	if len(names) == 0 {
 		return "none"

@@ -3,26 +3,26 @@ package force
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/nslifecycle/nslifecycle/finalizer"
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/backoff"
 )
 
-// attempts bounds how often the write is tried while others write too, or while nobody
-// can tell whether it was made.
+// attempts bounds the writes against concurrent writers or unknown outcomes.
 const attempts = 16
 
-// tried is what is known of the writes that failed.
+// tried describes the failed writes.
 type tried struct {
-	err     error            // of the last one
-	unknown bool             // one of them may have been made
-	held    []finalizer.Name // what that one was to take off
+	err     error            // of the last write
+	unknown bool             // a write may have been committed
+	held    []finalizer.Name // the finalizers that this write was to remove
 }
 
-// finalize takes the finalizers off, on condition of what was read (rule R8), and fills
-// in the result. Without an error none of them is held any more. With
-// [namespace.ErrUnknownOutcome] nobody knows, with any other they are as they were.
+// finalize removes the finalizers, conditional on the namespace as read (rule R8), and sets the
+// result. With [namespace.ErrUnknownOutcome] it is unknown whether they are removed; with any
+// other error they are not.
 func (d *drop) finalize(ctx context.Context, result *Result) error {
 	var last tried
 	for attempt := range attempts {
@@ -52,7 +52,7 @@ func (d *drop) finalize(ctx context.Context, result *Result) error {
 		case errors.Is(err, namespace.ErrConflict), errors.Is(err, namespace.ErrNotFound):
 		case refused(err):
 			return d.unresolved(last, err)
-		default: // it was not made, and may be at another attempt
+		default: // it was not committed, and another attempt may succeed
 			last.err = err
 		}
 	}
@@ -62,23 +62,23 @@ func (d *drop) finalize(ctx context.Context, result *Result) error {
 	return d.unresolved(last, errBusy)
 }
 
-var errBusy = errors.New("others changed it at every attempt; try again")
+var errBusy = fmt.Errorf("concurrent writes interfered with all %d attempts; try again", attempts)
 
-// refused reports whether err is an answer of whoever keeps the namespace.
+// refused reports whether err is an answer of the storage of the namespaces.
 func refused(err error) bool {
 	var answer *namespace.Error
 	return errors.As(err, &answer)
 }
 
-// unresolved is err, or that nothing is known if a write may have been made.
+// unresolved returns err, or [namespace.ErrUnknownOutcome] if a write may have been committed.
 func (d *drop) unresolved(last tried, err error) error {
 	if last.unknown {
 		err = because(namespace.ErrUnknownOutcome, last.err, err)
 	}
-	return failed(d.req.Name, "take the finalizers off", err)
+	return failed(d.req.Name, "remove the finalizers", err)
 }
 
-// without returns n without some of its spec.finalizers.
+// without returns n without these spec.finalizers.
 func without(n namespace.Namespace, names []finalizer.Name) namespace.Namespace {
 	n = n.DeepCopy()
 	for _, f := range names {

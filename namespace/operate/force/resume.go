@@ -9,20 +9,20 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/operate/audit"
 )
 
-// begun is a call that is on record, with its end if that is too.
+// begun is a recorded call.
 type begun struct {
 	record audit.Record
-	end    *audit.Record
+	end    *audit.Record // nil: it has not ended on record
 }
 
 func (b *begun) open() bool { return b != nil && b.end == nil }
 
-// earlier returns the last call on record that was for the same and was not refused: nil
-// if there was none.
+// earlier returns the last recorded call for the same incarnation and finalizers that was not
+// refused, or nil.
 func (d *drop) earlier(ctx context.Context) (*begun, error) {
 	records, err := d.log.List(ctx, d.req.Name)
 	if err != nil {
-		return nil, failed(d.req.Name, "read what is on record", err)
+		return nil, failed(d.req.Name, "read the audit records", err)
 	}
 	var all []*begun
 	for i, r := range records {
@@ -50,7 +50,7 @@ func (d *drop) earlier(ctx context.Context) (*begun, error) {
 	return nil, nil
 }
 
-// same reports whether a and b name the same finalizers, in whatever order.
+// same reports whether a and b have the same finalizers in any order.
 func same(a, b []finalizer.Name) bool {
 	a, b = slices.Clone(a), slices.Clone(b)
 	slices.Sort(a)
@@ -58,15 +58,15 @@ func same(a, b []finalizer.Name) bool {
 	return slices.Equal(a, b)
 }
 
-// afterwards answers a call when nothing of what it names is held: an earlier one has
-// dropped it, and perhaps not recorded that.
-func (d *drop) afterwards(ctx context.Context, n *namespace.Namespace, earlier *begun) (Result, error) {
+// complete handles a request whose finalizers are all gone: an earlier call dropped them, and
+// may not have recorded its end.
+func (d *drop) complete(ctx context.Context, n *namespace.Namespace, earlier *begun) (Result, error) {
 	if earlier == nil {
-		return Result{}, d.nothing(n)
+		return Result{}, d.nothingToDrop(n)
 	}
 	record, err := d.log.Get(ctx, d.req.Name, earlier.record.ID)
 	if err != nil {
-		return Result{}, failed(d.req.Name, "read what is on record", err)
+		return Result{}, failed(d.req.Name, "read the audit records", err)
 	}
 	result := Result{Dropped: slices.Clone(record.Finalizers), Removed: n == nil}
 	if !d.req.DryRun {
@@ -85,17 +85,17 @@ func (d *drop) afterwards(ctx context.Context, n *namespace.Namespace, earlier *
 	if d.req.DryRun {
 		return result, nil
 	}
-	const detail = "found gone by this caller: dropped by the call that did not get to say so, or taken off by others since, such as their owners"
+	const detail = "the finalizers were gone at the next call: the recorded call dropped them before it ended, or other clients removed them, such as their owners"
 	return result, d.end(ctx, audit.Forced, record.ID, detail, result.Dropped)
 }
 
-// nothing says that there is nothing to be dropped.
-func (d *drop) nothing(n *namespace.Namespace) error {
+// nothingToDrop returns the reason why the finalizers are gone without an earlier call.
+func (d *drop) nothingToDrop(n *namespace.Namespace) error {
 	switch {
 	case n != nil:
-		return refuse(namespace.ErrConflict, n.Name, "it has none of the finalizers %s; it has %s", list(d.req.Finalizers), list(n.Spec.Finalizers.Names()))
+		return refuse(namespace.ErrConflict, n.Name, "it has none of the finalizers %s; its finalizers are %s", list(d.req.Finalizers), list(n.Spec.Finalizers.Names()))
 	case d.other != "":
-		return refuse(namespace.ErrConflict, d.req.Name, "it has the uid %q now: the incarnation %q is gone", d.other, d.req.UID)
+		return refuse(namespace.ErrConflict, d.req.Name, "the incarnation %q is gone; the namespace now has the uid %q", d.req.UID, d.other)
 	}
 	return refuse(namespace.ErrNotFound, d.req.Name, "not found")
 }

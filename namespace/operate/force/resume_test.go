@@ -58,7 +58,7 @@ func TestR8_RecordsOfAnotherIncarnation(t *testing.T) {
 }
 
 // Of several calls that are on record the last one is gone on with.
-func TestTheLastCallIsFinished(t *testing.T) {
+func TestTheLastCallIsCompleted(t *testing.T) {
 	w := newWorld(t, newStore(t))
 	ns := w.stuck("x", 0)
 	w.wrote(request(ns), audit.Forcing, "")
@@ -70,7 +70,7 @@ func TestTheLastCallIsFinished(t *testing.T) {
 	require.Equal(t, []string{"forcing", "forcing", "forced 1"}, w.actions("x"))
 	records, err := w.log.List(t.Context(), "x")
 	require.NoError(t, err)
-	require.Contains(t, records[2].Detail, "or taken off by others since, such as their owners")
+	require.Contains(t, records[2].Detail, "or other clients removed them, such as their owners")
 }
 
 // One caller may find gone what another, who dropped it, takes for refused, in whatever
@@ -185,14 +185,14 @@ func TestInventoriesThatAreCutShort(t *testing.T) {
 }
 
 // Whom a server has authenticated is on record, and nobody else.
-func TestWhoAsks(t *testing.T) {
+func TestAuthenticatedOperator(t *testing.T) {
 	w := newWorld(t, newStore(t))
 	ns := w.stuck("x", 1)
 	ctx := audit.WithActor(t.Context(), "mallory")
 	req := request(ns)
 	_, err := force.Drop(ctx, w.registry, w.content, w.log, req)
 	require.ErrorIs(t, err, namespace.ErrForbidden)
-	require.ErrorContains(t, err, `By is "ada", but it is "mallory" who asks`)
+	require.ErrorContains(t, err, `By is "ada", but the authenticated user is "mallory"`)
 	require.Empty(t, w.actions("x"))
 	req.By = ""
 	result, err := force.Drop(ctx, w.registry, w.content, w.log, req)

@@ -1,6 +1,7 @@
 package force
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,76 +14,82 @@ import (
 	"github.com/nslifecycle/nslifecycle/phase"
 )
 
-// SweepRequest is what [Sweep] is to do.
+// SweepRequest is a request to sweep the objects that a [Drop] left.
 type SweepRequest struct {
 	Name    string
-	ID      string           // of the record with the inventory: [Result].ID
-	By      string           // who does it, as in [Request]
-	Reason  string           // why
-	Release []finalizer.Name // finalizers to be taken off the objects, whoever owns them
-	// Recreated accepts that the namespace was made again, and may use by now what was
-	// left: an update of an object keeps its uid. That is on record.
+	ID      string           // the record with the inventory: [Result].ID
+	By      string           // the operator, as in [Request]
+	Reason  string           // why the objects are removed
+	Release []finalizer.Name // finalizers to remove from the objects, whoever owns them
+	// Recreated accepts that the namespace was created again and may use remaining objects,
+	// because an update of an object keeps its uid. The record says so.
 	Recreated bool
-	// DryRun answers what would be removed, and does and writes nothing.
+	// DryRun returns the objects that would be removed, and writes nothing.
 	DryRun bool
-	// Parallel is how many objects are removed at once; default 8.
+	// Parallel bounds the concurrent removals; default 8.
 	Parallel int
 	// CallTimeout bounds the removal of one object; default one minute.
 	CallTimeout time.Duration
-	// Progress is told how far it is after every object, one call at a time. It must be
-	// quick. Nil: nobody is told. If it panics it is told nothing more, which is among the
-	// errors.
+	// Progress is called after each object, one call at a time, and must be quick. After a
+	// panic, which Sweep returns as an error, it is not called again.
 	Progress func(SweepProgress)
 }
 
-// SweepProgress tells how far a sweep is.
-type SweepProgress struct {
-	Objects int // of the inventory
-	Gone    int // not there any more
-	Held    int // deleted, and there still: held by finalizers that were not released, or ending gracefully
-	Failed  int // could not be removed
+func (r SweepRequest) withDefaults() SweepRequest {
+	r.Parallel = cmp.Or(r.Parallel, 8)
+	r.CallTimeout = cmp.Or(r.CallTimeout, time.Minute)
+	return r
 }
 
-// SweepResult is what [Sweep] did. What is neither gone nor held nor failed was not
-// reached.
+// SweepProgress is the progress of a sweep.
+type SweepProgress struct {
+	Objects int // in the inventory
+	Gone    int // removed, or gone before
+	Held    int // being deleted: held by finalizers that Release does not list, or ending gracefully
+	Failed  int // their removal failed
+}
+
+// SweepResult is the result of [Sweep]. Objects that are neither gone nor held nor failed were
+// not reached.
 type SweepResult struct {
 	SweepProgress
-	ID   string         // of the record that says so; empty in a dry run
-	Left []audit.Object // everything that is not gone, in the order of the inventory
-	// Failures are what failed, one for each resource type, and the sources that did not
-	// answer when the inventory was taken: what they hold is not known, and not swept.
+	ID   string         // the final record; empty in a dry run
+	Left []audit.Object // all objects that are not gone, in the order of the inventory
+	// Failures lists failed removals, one for each resource type, and the sources that did not
+	// answer for the inventory. Their objects are unknown and not swept.
 	Failures []audit.Failure
 }
 
-// Sweep removes what the inventory of a [Drop] names, whether the namespace is still
-// terminating, gone, or made again. Each object is removed only if it still has the uid
-// that is in the inventory, so that nothing that another incarnation has made is touched
-// (rule R8); one that had no uid is left, since nobody can tell it from another. What a
-// source that did not answer then may hold is not in the inventory, so it is not swept
-// either. What is left shows in a namespace that is made again under the name, and may be
-// taken over there: sweep before. A sweep of a name that is taken is refused unless
-// [SweepRequest].Recreated accepts that. It asks when it begins, and again before every
-// 64th object and after each second; if the name is taken by then it stops. What it has
-// removed since it asked last, and the calls under way, may have been taken over.
+// Sweep removes the objects in the inventory of a [Drop], whether the namespace is still
+// terminating, gone, or created again. It removes an object only if it still has the uid in
+// the inventory, so it never touches content that another incarnation created (rule R8). It
+// leaves objects without a uid, and the unknown objects of sources that did not answer.
 //
-// Types take turns, in no other order (deleter.Source.After does not count): one that is
-// slow takes its share of the calls only, and one that fails several times in a row comes
-// last.
+// A namespace created again under the name sees the remaining objects and may take them over,
+// so sweep before that. Otherwise Sweep refuses, unless [SweepRequest].Recreated accepts it.
+// It checks at the start, before every 64th object, and every second, and stops if the name is
+// taken. Objects removed since the last check, or at that moment, may have been taken over.
 //
-// That it begins is put on record first ([audit.Sweeping]), and what it did last
-// ([audit.Swept], with an inventory of what is left, if anything is). An object that
-// fails, or that finalizers hold, does not hold up the others. The same call again goes
-// on: what is gone costs one read each.
+// The types share the calls evenly, without regard to deleter.Source.After. A slow type takes
+// only its share, and a type with several failures in a row comes last. A failed or held
+// object does not stop the sweep.
 //
-// The errors: [namespace.ErrInvalid] for a request that makes no sense;
-// [namespace.ErrForbidden] for a By that is not who asks; [namespace.ErrNotFound] without
-// such a record; [namespace.ErrConflict] for one that is not of a Drop that was finished,
-// and for a namespace that was made again; those of the log and of the first read of the
-// namespace, which leave everything as it was; those of the objects, joined, and what cut
-// it short (the cause of a context that ended, a later read that failed, a namespace that
-// was made again meanwhile), both beside a full result; and [ErrUnrecorded].
+// Sweep records its start first ([audit.Sweeping]) and its result last ([audit.Swept], with
+// an inventory of objects that still remain). The same call again continues; an object that is
+// gone costs one read.
+//
+// The errors:
+//
+//   - [namespace.ErrInvalid]: an invalid request.
+//   - [namespace.ErrForbidden]: By is not the authenticated user.
+//   - [namespace.ErrNotFound]: there is no such record.
+//   - [namespace.ErrConflict]: the record is not of a completed Drop, or the namespace was
+//     created again.
+//   - Errors of the log, and of the first read of the namespace: nothing is changed.
+//   - Together with a full result: the errors of the objects, joined; the reason why the sweep
+//     was cut short; and [ErrUnrecorded].
 func Sweep(ctx context.Context, namespaces Getter, content Content, log Log, req SweepRequest) (SweepResult, error) {
-	s := sweep{namespaces: namespaces, content: content, log: log, req: req}
+	s := sweep{namespaces: namespaces, content: content, log: log, req: req.withDefaults()}
 	if err := s.validate(ctx); err != nil {
 		return SweepResult{}, err
 	}
@@ -90,17 +97,17 @@ func Sweep(ctx context.Context, namespaces Getter, content Content, log Log, req
 	if err != nil {
 		return SweepResult{}, err
 	}
-	accepted, err := s.recreated(ctx, forcing.UID)
+	accepted, err := s.checkName(ctx, forcing.UID)
 	if err != nil {
 		return SweepResult{}, err
 	}
-	s.take(forcing)
+	s.queue(forcing)
 	s.accepted = accepted != ""
 	if req.DryRun {
 		return s.result(), nil
 	}
 	if _, err := log.Write(ctx, s.record(audit.Sweeping, accepted)); err != nil {
-		return s.result(), failed(req.Name, "nothing was removed, since it could not be put on record", err)
+		return s.result(), failed(req.Name, "nothing was removed, because the audit record could not be written", err)
 	}
 	err = s.run(ctx)
 	result := s.result()
@@ -110,14 +117,12 @@ func Sweep(ctx context.Context, namespaces Getter, content Content, log Log, req
 func (s *sweep) validate(ctx context.Context) (err error) {
 	name := s.req.Name
 	switch {
-	case ctx == nil:
-		return refuse(namespace.ErrInvalid, name, "the context is nil")
 	case s.namespaces == nil || s.content == nil || s.log == nil:
-		return refuse(namespace.ErrInvalid, name, "where the namespaces, the content and the records are is required")
+		return refuse(namespace.ErrInvalid, name, "the namespaces, the content and the log are required")
 	case s.req.Parallel < 0:
-		return refuse(namespace.ErrInvalid, name, "Parallel is %d, it must not be negative", s.req.Parallel)
+		return refuse(namespace.ErrInvalid, name, "Parallel must not be negative, is %d", s.req.Parallel)
 	case s.req.CallTimeout < 0:
-		return refuse(namespace.ErrInvalid, name, "CallTimeout is %v, it must not be negative", s.req.CallTimeout)
+		return refuse(namespace.ErrInvalid, name, "CallTimeout must not be negative, is %v", s.req.CallTimeout)
 	}
 	if err := checkName(name); err != nil {
 		return err
@@ -125,54 +130,54 @@ func (s *sweep) validate(ctx context.Context) (err error) {
 	if err := checkFinalizers(name, "Release", s.req.Release); err != nil {
 		return err
 	}
-	if s.req.By, err = asker(ctx, name, s.req.By); err != nil {
+	if s.req.By, err = operator(ctx, name, s.req.By); err != nil {
 		return err
 	}
-	s.uid = "u" // any will do for the check
-	if err := checkWhy(s.record(audit.Sweeping, "")); err != nil {
+	s.uid = "u" // for the check only
+	if err := checkRecord(s.record(audit.Sweeping, "")); err != nil {
 		return err
 	}
 	if ctx.Err() != nil {
-		return failed(name, "not begun", context.Cause(ctx))
+		return failed(name, "start", context.Cause(ctx))
 	}
 	return nil
 }
 
-// find returns the record that the sweep goes by, if finalizers were dropped after it.
+// find returns the record with the inventory if its Drop is complete.
 func (s *sweep) find(ctx context.Context) (audit.Record, error) {
 	forcing, err := s.log.Get(ctx, s.req.Name, s.req.ID)
 	if err != nil {
-		return audit.Record{}, failed(s.req.Name, "read the record of what was left", err)
+		return audit.Record{}, failed(s.req.Name, "read the record of the Drop", err)
 	}
 	if forcing.Action != audit.Forcing {
 		return audit.Record{}, refuse(namespace.ErrConflict, s.req.Name,
-			"the record %s is one of %q: take that of a Drop (%q)", s.req.ID, forcing.Action, audit.Forcing)
+			"the record %s has the action %q: use the record of a Drop (%q)", s.req.ID, forcing.Action, audit.Forcing)
 	}
 	records, err := s.log.List(ctx, s.req.Name)
 	if err != nil {
-		return audit.Record{}, failed(s.req.Name, "read what is on record", err)
+		return audit.Record{}, failed(s.req.Name, "read the audit records", err)
 	}
 	if !slices.ContainsFunc(records, func(r audit.Record) bool { return r.Action == audit.Forced && r.Follows == s.req.ID }) {
 		return audit.Record{}, refuse(namespace.ErrConflict, s.req.Name,
-			"the record %s is not followed by one that says that finalizers were dropped; finish the Drop first, by calling it again", s.req.ID)
+			"the Drop of the record %s is not complete: call it again first", s.req.ID)
 	}
 	return forcing, nil
 }
 
-// recreated refuses a name that another incarnation has by now, or says that this was
-// accepted.
-func (s *sweep) recreated(ctx context.Context, uid string) (accepted string, err error) {
+// checkName refuses a name that another incarnation has. If the request accepts that, it
+// returns the note for the record.
+func (s *sweep) checkName(ctx context.Context, uid string) (accepted string, err error) {
 	n, err := s.namespaces.Get(ctx, s.req.Name)
 	switch {
 	case errors.Is(err, namespace.ErrNotFound), err == nil && n.UID == uid:
 		return "", nil
 	case err != nil:
-		return "", failed(s.req.Name, "see whether it was made again", err)
+		return "", failed(s.req.Name, "check whether the namespace was created again", err)
 	case !s.req.Recreated:
 		return "", refuse(namespace.ErrConflict, s.req.Name,
-			"it was made again, with the uid %q, and may use what was left; look, and set Recreated to remove it all the same", n.UID)
+			"it was created again with the uid %q and may use the remaining objects; check that, and set Recreated to remove them anyway", n.UID)
 	}
-	return fmt.Sprintf("the namespace was made again, with the uid %q, which was accepted", n.UID), nil
+	return fmt.Sprintf("the operator accepted that the namespace was created again, with the uid %q", n.UID), nil
 }
 
 func (s *sweep) record(action audit.Action, detail string) audit.Record {
@@ -182,7 +187,7 @@ func (s *sweep) record(action audit.Action, detail string) audit.Record {
 	}
 }
 
-// end records what was done, also when ctx has ended.
+// end writes the final record, even if ctx has ended.
 func (s *sweep) end(ctx context.Context, result *SweepResult, err error) error {
 	ctx, cancel := detached(ctx)
 	defer cancel()
@@ -193,10 +198,10 @@ func (s *sweep) end(ctx context.Context, result *SweepResult, err error) error {
 			p.Held, p.Failed, p.Objects-p.Gone-p.Held-p.Failed)
 	}
 	if n := len(s.unknown); n > 0 {
-		detail += fmt.Sprintf("; %d source(s) did not answer when the inventory was taken", n)
+		detail += fmt.Sprintf("; %d source(s) did not answer for the inventory", n)
 	}
-	if s.since != "" {
-		detail += "; " + s.since
+	if s.note != "" {
+		detail += "; " + s.note
 	}
 	if err != nil {
 		detail += ": " + err.Error()
@@ -207,7 +212,7 @@ func (s *sweep) end(ctx context.Context, result *SweepResult, err error) error {
 	}
 	record, err = s.log.Write(ctx, record)
 	if err != nil {
-		return failed(s.req.Name, "the sweep of "+s.req.ID, because(ErrUnrecorded, err))
+		return failed(s.req.Name, "record the end of the sweep of "+s.req.ID, because(ErrUnrecorded, err))
 	}
 	result.ID = record.ID
 	return nil

@@ -89,7 +89,7 @@ func TestSweepAsksForADropThatWasFinished(t *testing.T) {
 	req.ID = records[1].ID
 	_, err = w.sweep(req)
 	require.ErrorIs(t, err, namespace.ErrConflict)
-	require.ErrorContains(t, err, `one of "forced"`)
+	require.ErrorContains(t, err, `has the action "forced"`)
 
 	ns := w.stuck("y", 1)
 	log := &brokenLog{Log: w.log, left: 1, err: errors.New("disk full")}
@@ -98,7 +98,7 @@ func TestSweepAsksForADropThatWasFinished(t *testing.T) {
 	req.Name, req.ID = "y", result.ID
 	_, err = w.sweep(req)
 	require.ErrorIs(t, err, namespace.ErrConflict)
-	require.ErrorContains(t, err, "finish the Drop first")
+	require.ErrorContains(t, err, "is not complete: call it again first")
 	_, err = w.drop(request(ns))
 	require.NoError(t, err)
 	_, err = w.sweep(req)
@@ -108,7 +108,7 @@ func TestSweepAsksForADropThatWasFinished(t *testing.T) {
 
 // A namespace that was made again keeps what it has made itself, also under the same
 // names. What it took over has the uid that it had: so the sweep asks before.
-func TestR8_ASweepOfANamespaceThatWasMadeAgain(t *testing.T) {
+func TestR8_ASweepOfANamespaceThatWasCreatedAgain(t *testing.T) {
 	w := newWorld(t, newStore(t))
 	_, req := w.forced("x", 3)
 	// Objects that were left are in the way of their names; two go before.
@@ -138,7 +138,7 @@ func TestR8_ASweepOfANamespaceThatWasMadeAgain(t *testing.T) {
 	records, err := w.log.List(t.Context(), "x")
 	require.NoError(t, err)
 	require.Contains(t, records[2].Detail, again.UID)
-	require.Contains(t, records[2].Detail, "which was accepted")
+	require.Contains(t, records[2].Detail, "the operator accepted")
 
 	broken := errors.New("connection refused")
 	_, err = force.Sweep(t.Context(), unreadable{broken}, w.registry, w.log, req)
@@ -152,7 +152,7 @@ func (u unreadable) Get(context.Context, string) (namespace.Namespace, error) {
 	return namespace.Namespace{}, u.err
 }
 
-// What did not answer when the inventory was taken is not swept, and nobody is told that
+// What did not answer for the inventory is not swept, and nobody is told that
 // it was.
 func TestSweepOfAnIncompleteInventory(t *testing.T) {
 	w := newWorld(t, newStore(t))
@@ -166,10 +166,10 @@ func TestSweepOfAnIncompleteInventory(t *testing.T) {
 	result, err := w.sweep(force.SweepRequest{Name: "x", ID: dropped.ID, By: "b", Reason: "r"})
 	require.NoError(t, err)
 	require.Equal(t, []audit.Failure{{Source: "widgets.example.com",
-		Text: "did not answer when the inventory was taken: " + dropped.Inventory.Failures[0].Text}}, result.Failures)
+		Text: "did not answer for the inventory: " + dropped.Inventory.Failures[0].Text}}, result.Failures)
 	record, err := w.log.Get(t.Context(), "x", result.ID)
 	require.NoError(t, err)
-	require.Equal(t, "0 of 0 objects are gone; 1 source(s) did not answer when the inventory was taken", record.Detail)
+	require.Equal(t, "0 of 0 objects are gone; 1 source(s) did not answer for the inventory", record.Detail)
 	require.Equal(t, result.Failures, record.Inventory.Failures)
 	require.Equal(t, 1, record.Failures)
 }
@@ -249,7 +249,7 @@ func TestR10_ATypeThatHangsDoesNotHoldUpOthers(t *testing.T) {
 }
 
 // One call at a time: types take turns, and one that fails comes last.
-func TestSweepTakesTurns(t *testing.T) {
+func TestSweepSharesTheCalls(t *testing.T) {
 	w := newWorld(t, newStore(t))
 	req := w.leaves(5, "a", "b")
 	req.Parallel = 1
@@ -261,7 +261,7 @@ func TestSweepTakesTurns(t *testing.T) {
 		}
 		return true, nil
 	}), w.log, req)
-	require.ErrorContains(t, err, "it panicked: nil map")
+	require.ErrorContains(t, err, "panic: nil map")
 	require.Equal(t, []string{"a0", "b0", "a1", "b1", "a2", "b2", "b3", "b4", "a3", "a4"}, order)
 }
 
@@ -271,7 +271,7 @@ func TestProgressThatPanics(t *testing.T) {
 	told := 0
 	req.Progress = func(force.SweepProgress) { told++; panic("closed") }
 	result, err := force.Sweep(t.Context(), w.registry, fakeContent(func(string) (bool, error) { return true, nil }), w.log, req)
-	require.ErrorContains(t, err, "tell the progress: it panicked: closed")
+	require.ErrorContains(t, err, "call Progress: panic: closed")
 	require.Equal(t, 5, result.Gone)
 	require.Equal(t, 1, told)
 	require.NotEmpty(t, result.ID)
@@ -383,7 +383,7 @@ func (n takenAfter) Get(_ context.Context, name string) (namespace.Namespace, er
 }
 
 // A name that is taken again in the middle is noticed after some objects, or some time.
-func TestR8_ASweepStopsWhenTheNamespaceIsMadeAgain(t *testing.T) {
+func TestR8_ASweepStopsWhenTheNamespaceIsCreatedAgain(t *testing.T) {
 	for name, c := range map[string]struct {
 		each time.Duration // that an object takes
 		most int           // that go after the name was taken
@@ -408,7 +408,7 @@ func TestR8_ASweepStopsWhenTheNamespaceIsMadeAgain(t *testing.T) {
 				record, err := w.log.Get(t.Context(), "x", result.ID)
 				require.NoError(t, err)
 				require.Contains(t, record.Detail, fmt.Sprintf("%d were not reached: ", 300-result.Gone))
-				require.Contains(t, record.Detail, `it was made again, with the uid "again"`)
+				require.Contains(t, record.Detail, `it was created again with the uid "again"`)
 
 				gone.Store(0)
 				req.Recreated = true
@@ -420,7 +420,7 @@ func TestR8_ASweepStopsWhenTheNamespaceIsMadeAgain(t *testing.T) {
 				require.Equal(t, 300, result.Gone)
 				record, err = w.log.Get(t.Context(), "x", result.ID)
 				require.NoError(t, err)
-				require.Contains(t, record.Detail, `was made again, with the uid "again", which was accepted`)
+				require.Contains(t, record.Detail, `was created again, with the uid "again"`)
 			})
 		})
 	}

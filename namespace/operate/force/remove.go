@@ -5,17 +5,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/operate/audit"
 	"github.com/nslifecycle/nslifecycle/phase"
 )
 
-// sweep is one call.
+// sweep is a running call.
 type sweep struct {
 	namespaces Getter
 	content    Content
@@ -23,44 +25,44 @@ type sweep struct {
 	req        SweepRequest
 	uid        string // of the incarnation
 	objects    []audit.Object
-	unknown    []audit.Failure // sources that the inventory is without
+	unknown    []audit.Failure // sources that are missing in the inventory
 
 	mu       sync.Mutex
-	types    []*turn
+	types    []*queue
 	states   []state
 	progress SweepProgress
 	faults   []fault
-	panicked error     // of Progress
-	handed   int       // objects since it was asked whether the name is taken
-	asked    time.Time // when
-	accepted bool      // that the name is taken: nobody asks any more
-	since    string    // that this came about after the sweep began
+	panicked error     // panic of Progress
+	handed   int       // objects since the last check of the name
+	checked  time.Time // the last check
+	accepted bool      // the name is taken, which the request accepts: no more checks
+	note     string    // the name was taken after the start
 }
 
-// turn is what is left to do of one resource type.
-type turn struct {
+// queue is the objects of one resource type.
+type queue struct {
 	resource string
-	left     []int // objects that nobody has taken
+	waiting  []int // objects that no worker has taken
 	taken    int
 	calls    int // under way
 	failures int // in a row
 }
 
-// enough is how many failures in a row have a type come last.
-const enough = 3
+// maxFailures is the number of failures in a row after which a type comes last.
+const maxFailures = 3
 
-// before compares whose turn it is: that of a type that does not fail, with the fewest
-// calls under way, and with the fewest made.
-func (t *turn) before(other *turn) int {
+// compare orders queues for the next call: a type that does not fail, then the fewest calls
+// under way, then the fewest objects taken.
+func (t *queue) compare(other *queue) int {
 	return cmp.Or(
-		cmp.Compare(t.failures/enough, other.failures/enough),
+		cmp.Compare(t.failures/maxFailures, other.failures/maxFailures),
 		cmp.Compare(t.calls, other.calls),
 		cmp.Compare(t.taken, other.taken),
 	)
 }
 
-// take takes in the inventory of a record.
-func (s *sweep) take(forcing audit.Record) {
+// queue queues the objects of the inventory.
+func (s *sweep) queue(forcing audit.Record) {
 	s.uid = forcing.UID
 	if forcing.Inventory == nil {
 		return
@@ -68,18 +70,18 @@ func (s *sweep) take(forcing audit.Record) {
 	s.objects, s.unknown = forcing.Inventory.Objects, forcing.Inventory.Failures
 	s.states = make([]state, len(s.objects))
 	s.progress.Objects = len(s.objects)
-	at := map[string]*turn{}
+	at := map[string]*queue{}
 	for i, o := range s.objects {
 		t := at[o.Resource]
 		if t == nil {
-			t = &turn{resource: o.Resource}
+			t = &queue{resource: o.Resource}
 			at[o.Resource], s.types = t, append(s.types, t)
 		}
-		t.left = append(t.left, i)
+		t.waiting = append(t.waiting, i)
 	}
 }
 
-// state is what became of an object.
+// state is the state of an object.
 type state uint8
 
 const (
@@ -89,7 +91,7 @@ const (
 	broken
 )
 
-// fault is what failed of one resource type.
+// fault is the failures of one resource type.
 type fault struct {
 	resource string
 	first    error // the first failure
@@ -97,28 +99,28 @@ type fault struct {
 	others   int
 }
 
-// run goes through the objects, several at once, and returns what failed.
+// run removes the objects concurrently and returns the failures.
 func (s *sweep) run(ctx context.Context) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	s.asked = time.Now()
+	s.checked = time.Now()
 	var workers sync.WaitGroup
-	for range min(cmp.Or(s.req.Parallel, 8), len(s.objects)) {
+	for range min(s.req.Parallel, len(s.objects)) {
 		workers.Go(func() {
 			for ctx.Err() == nil {
 				t, i := s.next()
 				if t == nil {
 					return
 				}
-				if err := s.ask(ctx); err != nil {
-					stop(err) // also what is under way
+				if err := s.checkDueName(ctx); err != nil {
+					stop(err) // calls under way too
 					return
 				}
 				is, err := s.remove(ctx, s.objects[i])
 				if err != nil && ctx.Err() != nil {
-					return // perhaps removed, perhaps not: not reached
+					return // the outcome is unknown: the object counts as not reached
 				}
-				s.tell(t, i, is, err)
+				s.recordState(t, i, is, err)
 			}
 		})
 	}
@@ -129,7 +131,7 @@ func (s *sweep) run(ctx context.Context) error {
 		errs = append(errs, failed(s.req.Name, "the sweep was cut short", context.Cause(ctx)))
 	}
 	if s.panicked != nil {
-		errs = append(errs, failed(s.req.Name, "tell the progress", s.panicked))
+		errs = append(errs, failed(s.req.Name, "call Progress", s.panicked))
 	}
 	for _, f := range s.faults {
 		errs = append(errs, failed(s.req.Name, "remove "+f.text(), f.first))
@@ -137,47 +139,46 @@ func (s *sweep) run(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// next hands out an object, and the type whose turn it is; nil: nothing is left.
-func (s *sweep) next() (*turn, int) {
+// next returns the next object and its queue, or nil.
+func (s *sweep) next() (*queue, int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var t *turn
+	var t *queue
 	for _, other := range s.types {
-		if len(other.left) > 0 && (t == nil || other.before(t) < 0) {
+		if len(other.waiting) > 0 && (t == nil || other.compare(t) < 0) {
 			t = other
 		}
 	}
 	if t == nil {
 		return nil, 0
 	}
-	i := t.left[0]
-	t.left = t.left[1:]
+	i := t.waiting[0]
+	t.waiting = t.waiting[1:]
 	t.taken++
 	t.calls++
 	return t, i
 }
 
-// How many objects, and how long, until it is asked again whether the name is taken.
+// The number of objects, and the time, between two checks of the name.
 const (
-	askEach  = 64
-	askAfter = time.Second
+	checkEach  = 64
+	checkAfter = time.Second
 )
 
-// ask returns why the sweep must not go on, see recreated: now and then, since each time
-// costs a read.
-func (s *sweep) ask(ctx context.Context) error {
+// checkDueName calls checkName if a check is due. Each check costs a read.
+func (s *sweep) checkDueName(ctx context.Context) error {
 	if !s.due() {
 		return nil
 	}
 	ctx, cancel := s.within(ctx)
 	defer cancel()
-	accepted, err := s.recreated(ctx, s.uid)
+	accepted, err := s.checkName(ctx, s.uid)
 	if err != nil || accepted == "" {
 		return err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.accepted, s.since = true, accepted
+	s.accepted, s.note = true, accepted
 	return nil
 }
 
@@ -185,20 +186,20 @@ func (s *sweep) due() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.handed++
-	if s.accepted || s.handed < askEach && time.Since(s.asked) < askAfter {
+	if s.accepted || s.handed < checkEach && time.Since(s.checked) < checkAfter {
 		return false
 	}
-	s.handed, s.asked = 0, time.Now()
+	s.handed, s.checked = 0, time.Now()
 	return true
 }
 
 // within bounds one call.
 func (s *sweep) within(ctx context.Context) (context.Context, context.CancelFunc) {
-	timeout := cmp.Or(s.req.CallTimeout, time.Minute)
+	timeout := s.req.CallTimeout
 	return context.WithTimeoutCause(ctx, timeout, fmt.Errorf("no answer within %v: %w", timeout, context.DeadlineExceeded))
 }
 
-var errNoUID = errors.New("it has no uid, so that it cannot be told from another of that name; look at it and delete it by hand")
+var errNoUID = errors.New("it has no uid, so it may be another object of that name; check it and delete it by hand")
 
 func (s *sweep) remove(ctx context.Context, o audit.Object) (is state, err error) {
 	if o.UID == "" {
@@ -206,7 +207,7 @@ func (s *sweep) remove(ctx context.Context, o audit.Object) (is state, err error
 	}
 	within, cancel := s.within(ctx)
 	defer cancel()
-	name, group, _ := strings.Cut(o.Resource, ".") // names of resources have no dots
+	name, group, _ := strings.Cut(o.Resource, ".") // the name of a resource has no dots
 	done := false
 	err = safely(func() (err error) {
 		done, err = s.content.Remove(within, namespace.ResourceType{Group: group, Name: name}, s.req.Name, o.Name, o.UID, s.req.Release)
@@ -227,14 +228,14 @@ func (s *sweep) remove(ctx context.Context, o audit.Object) (is state, err error
 func safely(f func() error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = fmt.Errorf("it panicked: %v", r)
+			err = &deleter.PanicError{Value: r, Stack: debug.Stack()}
 		}
 	}()
 	return f()
 }
 
-// tell notes what became of an object.
-func (s *sweep) tell(t *turn, i int, is state, err error) {
+// recordState records the state of an object.
+func (s *sweep) recordState(t *queue, i int, is state, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t.calls--
@@ -283,7 +284,7 @@ func (s *sweep) result() SweepResult {
 		}
 	}
 	for _, f := range s.unknown {
-		r.Failures = append(r.Failures, audit.Failure{Source: f.Source, Text: phase.Truncate("did not answer when the inventory was taken: "+f.Text, maxText)})
+		r.Failures = append(r.Failures, audit.Failure{Source: f.Source, Text: phase.Truncate("did not answer for the inventory: "+f.Text, maxText)})
 	}
 	for _, f := range s.faults {
 		r.Failures = append(r.Failures, audit.Failure{Source: f.resource, Text: phase.Truncate(fmt.Sprintf("%s: %v", f.text(), f.first), maxText)})
