@@ -111,7 +111,7 @@ func (v *visit) listAll(ctx context.Context) (Op, error) {
 	}
 	switch {
 	case !lists(v.source.Content):
-		return op, fmt.Errorf("there is no List function: %w", ErrNotSupported)
+		return op, fmt.Errorf("the source has neither a Count nor a List function: %w", ErrNotSupported)
 	case op == OpView && v.viewer == nil:
 		return op, fmt.Errorf("content of a namespace that may be Active: %w", ErrNotSupported)
 	}

@@ -43,7 +43,7 @@ type world struct {
 	store  store.Store
 	t      testing.TB
 	frozen *registry.Registry
-	looker *deleter.Composed
+	inspector *deleter.Composed
 }
 
 func newWorld(t testing.TB, more ...deleter.Source) *world {
@@ -58,7 +58,7 @@ func newWorld(t testing.TB, more ...deleter.Source) *world {
 		return r
 	}
 	w := &world{open(s), s, t, open(readOnly{s}), nil}
-	w.looker, err = w.frozen.Deleter(&registry.DeleterOptions{Sources: func(_ context.Context, sources []deleter.Source) ([]deleter.Source, error) {
+	w.inspector, err = w.frozen.Deleter(&registry.DeleterOptions{Sources: func(_ context.Context, sources []deleter.Source) ([]deleter.Source, error) {
 		return append(sources, more...), nil
 	}})
 	require.NoError(t, err)
@@ -91,7 +91,7 @@ func (w *world) put(resource namespace.ResourceType, ns, name string, finalizers
 
 func (w *world) plan(name string, o *plan.Options) plan.Plan {
 	w.t.Helper()
-	p, err := plan.Of(w.t.Context(), w.frozen, w.looker, name, o)
+	p, err := plan.Of(w.t.Context(), w.frozen, w.inspector, name, o)
 	require.NoError(w.t, err)
 	return p
 }
@@ -190,7 +190,7 @@ func (w *world) declare(d declarations) {
 }
 
 // The plan says what DELETE does then.
-func TestPlanSaysWhatDeleteDoes(t *testing.T) {
+func TestOutcomeOfDelete(t *testing.T) {
 	for name, tc := range map[string]struct {
 		declarations
 		after    time.Duration
@@ -204,12 +204,12 @@ func TestPlanSaysWhatDeleteDoes(t *testing.T) {
 		"plain":      {want: plan.Terminates, heading: "deleting namespace x would delete 1 object of 1 type"},
 		"zero grace": {declarations: declarations{grace: "0s"}, want: plan.Terminates},
 		"grace": {declarations: declarations{grace: "1h"}, want: plan.Holds, graceFor: time.Hour,
-			heading: "deleting namespace x would put it on hold first, and then delete 1 object of 1 type", fact: "  grace:       it would be on hold for 1h0m0s, until 2000-01-01T01:00:00Z\n"},
+			heading: "deleting namespace x would put it on hold first, and then delete 1 object of 1 type", fact: "  grace:       DELETE puts it on hold for 1h0m0s, until 2000-01-01T01:00:00Z\n"},
 		"grace, deleted": {declarations: declarations{grace: "1h"}, delete: true, want: plan.Nothing, hold: true},
 		"on hold": {declarations: declarations{hold: time.Hour}, want: plan.Terminates, hold: true,
 			heading: "deleting namespace x would delete", fact: "  on hold:     until 2000-01-01T01:00:00Z; DELETE does not wait for that\n"},
 		"on hold with grace": {declarations: declarations{grace: "1h", hold: time.Hour}, want: plan.Nothing, hold: true,
-			heading: "deleting namespace x changes nothing while it is on hold; it has 1 object of 1 type", fact: "  on hold:     until 2000-01-01T01:00:00Z; then it is due to be deleted\n"},
+			heading: "deleting namespace x changes nothing while it is on hold; it has 1 object of 1 type", fact: "  on hold:     until 2000-01-01T01:00:00Z; then it is deleted\n"},
 		"on hold with zero grace": {declarations: declarations{grace: "0s", hold: time.Hour}, want: plan.Terminates, hold: true},
 		"due": {declarations: declarations{hold: time.Hour}, after: time.Hour, want: plan.Terminates, hold: true,
 			fact: "  on hold:     until 2000-01-01T01:00:00Z, which is over\n"},
@@ -284,7 +284,7 @@ func TestPlanOfAnUnguardedNamespace(t *testing.T) {
 	require.Len(t, p.Protections, 1)
 	require.NotNil(t, p.Hold)
 	require.Contains(t, p.Text(), "deleting namespace x would delete 0 objects")
-	require.Contains(t, p.Text(), "  unguarded:   nothing there enforces what the annotations declare\n")
+	require.Contains(t, p.Text(), "  unguarded:   the host ignores the protections, graces and holds in the annotations\n")
 	w.create("z", map[string]string{declare.GraceAnnotation: "1h"})
 	require.Contains(t, w.plan("z", &plan.Options{Unguarded: true}).Text(), "unguarded")
 	w.create("y", nil)
@@ -294,7 +294,7 @@ func TestPlanOfAnUnguardedNamespace(t *testing.T) {
 // A source that failed on its way has told something: there may be more.
 func TestPlanOfATypeThatFailedOnTheWay(t *testing.T) {
 	ns := namespace.Namespace{Meta: namespace.Meta{Name: "x", UID: "u"}}
-	p, err := plan.Of(t.Context(), fixed(ns), looker{Results: []deleter.Result{
+	p, err := plan.Of(t.Context(), fixed(ns), inspector{Results: []deleter.Result{
 		{Resource: widgets, Remaining: 3, Err: errors.New("page 2: gone")},
 		{Resource: configmaps, Remaining: 3, More: true},
 		{Resource: namespace.ResourceType{Name: "secrets"}, Remaining: 3},
@@ -336,7 +336,7 @@ func TestPlanOfATerminatingNamespace(t *testing.T) {
 	p := w.plan("x", nil)
 	require.Equal(t, phase.Terminating, p.Phase)
 	require.Empty(t, p.Refusal)
-	require.Equal(t, "namespace x is being deleted, 1 object of 1 type left\n"+
+	require.Equal(t, "namespace x is being deleted; 1 object of 1 type left\n"+
 		"  finalizers:  example.com/disks, kubernetes\n\n"+
 		"TYPE                 OBJECTS  HELD BY  SAMPLE\n"+
 		"widgets.example.com  1        -        w\n\n"+
@@ -344,7 +344,7 @@ func TestPlanOfATerminatingNamespace(t *testing.T) {
 }
 
 // What does not answer is said, and does not hide the rest.
-func TestPlanSaysWhatItDoesNotKnow(t *testing.T) {
+func TestFailuresAreListed(t *testing.T) {
 	w := newWorld(t,
 		deleter.Source{Resource: namespace.ResourceType{Group: "example.com", Name: "disks"}, Content: failing{errors.New("connection refused")}},
 		deleter.Source{Resource: namespace.ResourceType{Name: "orders"}, Content: deleter.Funcs{Delete: func(context.Context, deleter.Target) (int, error) {
@@ -362,7 +362,7 @@ func TestPlanSaysWhatItDoesNotKnow(t *testing.T) {
 	require.Contains(t, p.Failures[0].Text, "connection refused")
 	require.Equal(t, "orders", p.Failures[1].Source)
 	require.Contains(t, p.Failures[1].Text, "not supported")
-	require.Contains(t, p.Text(), "not complete, 2 sources did not answer:\n  disks.example.com: ")
+	require.Contains(t, p.Text(), "incomplete: 2 sources did not answer\n  disks.example.com: ")
 }
 
 type failing struct{ err error }
@@ -381,7 +381,7 @@ func TestR8_APlanIsOfOneIncarnation(t *testing.T) {
 	old := w.create("x", nil)
 	w.put(widgets, "x", "mine")
 	old.UID = "another"
-	p, err := plan.Of(t.Context(), fixed(old), w.looker, "x", nil)
+	p, err := plan.Of(t.Context(), fixed(old), w.inspector, "x", nil)
 	require.NoError(t, err)
 	require.Zero(t, p.Objects())
 	require.Len(t, p.Failures, len(types))
@@ -393,16 +393,16 @@ func (f fixed) Get(context.Context, string) (namespace.Namespace, error) {
 	return namespace.Namespace(f), nil
 }
 
-type looker deleter.Report
+type inspector deleter.Report
 
-func (l looker) Inspect(context.Context, deleter.Target) (deleter.Report, error) {
+func (l inspector) Inspect(context.Context, deleter.Target) (deleter.Report, error) {
 	return deleter.Report(l), nil
 }
 
 // Names that could move a cursor, or forge a line, are quoted.
 func TestHostileNames(t *testing.T) {
 	ns := namespace.Namespace{Meta: namespace.Meta{Name: "x", UID: "u"}}
-	p, err := plan.Of(t.Context(), fixed(ns), looker{Results: []deleter.Result{{
+	p, err := plan.Of(t.Context(), fixed(ns), inspector{Results: []deleter.Result{{
 		Resource: namespace.ResourceType{Name: "a\tb"}, Remaining: 9, More: true, Sample: []string{"\x1b[2J", "a\nb", "é", ""},
 		Holders: []phase.Holder{{Finalizer: "x\u202ey", Objects: 2}},
 	}}, Failed: errors.New("line\nforged: line")}, "x", nil)
@@ -410,29 +410,26 @@ func TestHostileNames(t *testing.T) {
 	require.Equal(t, "deleting namespace x would delete 9 objects of 1 type\n\n"+
 		"TYPE    OBJECTS  HELD BY         SAMPLE\n"+
 		`"a\tb"  9+       "x\u202ey" (2)  "\x1b[2J", "a\nb", é, "", ...`+"\n\n"+
-		"not complete, 1 source did not answer:\n"+
-		`  the look: "line\nforged: line"`+"\n", p.Text())
+		"incomplete: 1 source did not answer\n"+
+		`  the inspection: "line\nforged: line"`+"\n", p.Text())
 }
 
 func TestBadInput(t *testing.T) {
 	w := newWorld(t)
 	for _, name := range []string{"", "a/b", "..", "\xff", "A"} {
-		_, err := plan.Of(t.Context(), w.frozen, w.looker, name, nil)
+		_, err := plan.Of(t.Context(), w.frozen, w.inspector, name, nil)
 		require.ErrorIs(t, err, namespace.ErrInvalid, name)
 	}
-	var none context.Context
-	_, err := plan.Of(none, w.frozen, w.looker, "x", nil)
-	require.ErrorIs(t, err, namespace.ErrInvalid)
-	_, err = plan.Of(t.Context(), nil, w.looker, "x", nil)
+	_, err := plan.Of(t.Context(), nil, w.inspector, "x", nil)
 	require.ErrorIs(t, err, namespace.ErrInvalid)
 	_, err = plan.Of(t.Context(), w.frozen, nil, "x", nil)
 	require.ErrorIs(t, err, namespace.ErrInvalid)
-	_, err = plan.Of(t.Context(), w.frozen, w.looker, "x", nil)
+	_, err = plan.Of(t.Context(), w.frozen, w.inspector, "x", nil)
 	require.ErrorIs(t, err, namespace.ErrNotFound)
 	w.create("x", nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err = plan.Of(ctx, w.frozen, w.looker, "x", nil)
+	_, err = plan.Of(ctx, w.frozen, w.inspector, "x", nil)
 	require.ErrorIs(t, err, context.Canceled)
 }
 
@@ -444,7 +441,7 @@ func BenchmarkOf(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := plan.Of(b.Context(), w.frozen, w.looker, "x", nil); err != nil {
+		if _, err := plan.Of(b.Context(), w.frozen, w.inspector, "x", nil); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -465,7 +462,7 @@ func TestUndeclaredTypes(t *testing.T) {
 		_, err = content.Create(t.Context(), "shop", registry.Object{Meta: namespace.Meta{Name: name}})
 		require.NoError(t, err)
 	}
-	p, err := plan.Of(t.Context(), w.frozen, w.looker, "shop", nil)
+	p, err := plan.Of(t.Context(), w.frozen, w.inspector, "shop", nil)
 	require.NoError(t, err)
 	require.False(t, p.Complete())
 	require.Equal(t, []plan.Failure{{Source: "invoices.example.com", Text: "invoices.example.com: " + deleter.ErrUndeclared.Error()}}, p.Failures)

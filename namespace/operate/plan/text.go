@@ -13,22 +13,26 @@ import (
 	"github.com/nslifecycle/nslifecycle/phase"
 )
 
-// Text returns the plan for a terminal: some lines about the namespace, a table of the
-// types that have objects, and what is not known. Names that could move the cursor or
-// break a line are quoted.
+// Text returns the plan for a terminal: the outcome, facts about the namespace, a table of the
+// types with objects, and the sources that did not answer. It quotes names that could move
+// the cursor or break a line.
 func (p Plan) Text() string {
 	var b strings.Builder
 	p.head(&b)
 	p.facts(&b)
 	p.table(&b)
 	if !p.Complete() {
-		fmt.Fprintf(&b, "\nnot complete, %s did not answer:\n", count(len(p.Failures), "source"))
+		fmt.Fprintf(&b, "\nincomplete: %s did not answer\n", count(len(p.Failures), "source"))
 		for _, f := range p.Failures {
 			source := f.Source
 			if source == "" {
-				source = "the look"
+				source = "the inspection"
 			}
-			wrap(&b, "  ", "    ", plain(source)+": "+plain(f.Text))
+			text := plain(f.Text)
+			if !strings.HasPrefix(text, source+": ") {
+				text = plain(source) + ": " + text
+			}
+			wrap(&b, "  ", "    ", text)
 		}
 	}
 	return b.String()
@@ -41,18 +45,18 @@ func (p Plan) head(b *strings.Builder) {
 			with++
 		}
 	}
-	what := fmt.Sprintf("%s of %s", count(p.Objects(), "object"), count(with, "type"))
+	content := fmt.Sprintf("%s of %s", count(p.Objects(), "object"), count(with, "type"))
 	switch {
 	case p.Phase == phase.Terminating:
-		fmt.Fprintf(b, "namespace %s is being deleted, %s left\n", plain(p.Name), what)
+		fmt.Fprintf(b, "namespace %s is being deleted; %s left\n", plain(p.Name), content)
 	case p.Refusal != "":
-		fmt.Fprintf(b, "namespace %s cannot be deleted now; it has %s\n", plain(p.Name), what)
+		fmt.Fprintf(b, "namespace %s cannot be deleted now; it has %s\n", plain(p.Name), content)
 	case p.Delete == Nothing:
-		fmt.Fprintf(b, "deleting namespace %s changes nothing while it is on hold; it has %s\n", plain(p.Name), what)
+		fmt.Fprintf(b, "deleting namespace %s changes nothing while it is on hold; it has %s\n", plain(p.Name), content)
 	case p.Delete == Holds:
-		fmt.Fprintf(b, "deleting namespace %s would put it on hold first, and then delete %s\n", plain(p.Name), what)
+		fmt.Fprintf(b, "deleting namespace %s would put it on hold first, and then delete %s\n", plain(p.Name), content)
 	default:
-		fmt.Fprintf(b, "deleting namespace %s would delete %s\n", plain(p.Name), what)
+		fmt.Fprintf(b, "deleting namespace %s would delete %s\n", plain(p.Name), content)
 	}
 }
 
@@ -74,10 +78,10 @@ func (p Plan) facts(b *strings.Builder) {
 		if !p.Until.IsZero() {
 			until = ", until " + moment(p.Until)
 		}
-		fact("grace", fmt.Sprintf("it would be on hold for %v%s", p.Grace, until))
+		fact("grace", fmt.Sprintf("DELETE puts it on hold for %v%s", p.Grace, until))
 	}
 	if p.Unguarded {
-		fact("unguarded", "nothing there enforces what the annotations declare")
+		fact("unguarded", "the host ignores the protections, graces and holds in the annotations")
 	}
 	if len(p.Finalizers) > 0 {
 		fact("finalizers", list(p.Finalizers))
@@ -87,13 +91,13 @@ func (p Plan) facts(b *strings.Builder) {
 	}
 }
 
-// waits says how DELETE goes with the hold.
+// waits returns the effect of the hold on DELETE.
 func (p Plan) waits() string {
 	switch {
 	case p.Hold.Due(p.At):
 		return ", which is over"
 	case p.Delete == Nothing:
-		return "; then it is due to be deleted"
+		return "; then it is deleted"
 	case p.Delete == Terminates:
 		return "; DELETE does not wait for that"
 	}
@@ -102,18 +106,18 @@ func (p Plan) waits() string {
 
 func moment(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// width is how many columns the text tries to keep to, outside of its table.
+// width is the preferred number of columns outside of the table.
 const width = 90
 
-// wrap writes text after first, broken at spaces to the width; further lines come after
-// rest.
+// wrap writes first and text, and breaks the text at spaces to the width. Further lines begin
+// with rest.
 func wrap(b *strings.Builder, first, rest, text string) {
 	b.WriteString(first)
-	column, fresh := len(first), true
+	column, lineStart := len(first), true
 	for word := range strings.SplitSeq(text, " ") {
 		n := utf8.RuneCountInString(word)
 		switch {
-		case fresh:
+		case lineStart:
 		case column+1+n > width:
 			b.WriteString("\n" + rest)
 			column = len(rest)
@@ -122,7 +126,7 @@ func wrap(b *strings.Builder, first, rest, text string) {
 			column++
 		}
 		b.WriteString(word)
-		column, fresh = column+n, false
+		column, lineStart = column+n, false
 	}
 	b.WriteByte('\n')
 }
@@ -159,17 +163,17 @@ func (p Plan) table(b *strings.Builder) {
 		}
 		fmt.Fprintf(w, "%s\t%d%s\t%s\t%s\n", plain(t.Resource), t.Objects, more, strings.Join(held, ", "), strings.Join(sample, ", "))
 	}
-	_ = w.Flush() // a builder takes everything
+	_ = w.Flush() // a strings.Builder never fails
 	if empty > 0 {
 		fmt.Fprintf(b, "\n%s without objects\n", count(empty, "type"))
 	}
 }
 
-func count(n int, what string) string {
+func count(n int, noun string) string {
 	if n == 1 {
-		return "1 " + what
+		return "1 " + noun
 	}
-	return strconv.Itoa(n) + " " + what + "s"
+	return strconv.Itoa(n) + " " + noun + "s"
 }
 
 func list(names []finalizer.Name) string {
@@ -180,7 +184,7 @@ func list(names []finalizer.Name) string {
 	return strings.Join(texts, ", ")
 }
 
-// plain returns s, quoted if it has what a terminal would not print as it is.
+// plain returns s, quoted if it has characters that a terminal does not print.
 func plain(s string) string {
 	if s == "" || strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) || r == unicode.ReplacementChar }) {
 		return strconv.Quote(s)
