@@ -40,9 +40,9 @@ var (
 // world is a registry with content, seen through a store that refuses every write.
 type world struct {
 	*registry.Registry
-	store  store.Store
-	t      testing.TB
-	frozen *registry.Registry
+	store     store.Store
+	t         testing.TB
+	frozen    *registry.Registry
 	inspector *deleter.Composed
 }
 
