@@ -88,7 +88,7 @@ func count(ctx context.Context, w *registry.Write, counter registry.Object, delt
 	return w.Replace(counter, updated)
 }
 
-// countOf returns what a counter says, and whether it says anything.
+// countOf returns the count of a counter, and whether it has one.
 func countOf(counter registry.Object) (int, bool) {
 	var used int
 	err := json.Unmarshal(counter.Fields["status"], &used)
@@ -102,8 +102,8 @@ func counter(name string, most int) registry.Object {
 	}
 }
 
-// requireCounted holds every counter of a namespace that has counted against what
-// there is, and returns how many have.
+// requireCounted requires that each counter with a count matches the objects of its
+// namespace, and returns the number of such counters.
 func (e *env) requireCounted(ns string, most int) int {
 	e.t.Helper()
 	list, err := e.content(widgets).List(e.ctx, ns, registry.ListOptions{})
@@ -121,7 +121,7 @@ func (e *env) requireCounted(ns string, most int) int {
 	return counted
 }
 
-// faults is a plan by which so many of a hundred commits and reads go wrong.
+// faults returns a plan under which of100 percent of commits and some reads fail.
 func faults(seed uint64, of100 int) storetest.Plan {
 	var mu sync.Mutex
 	rnd := rand.New(rand.NewPCG(seed, 1))
@@ -141,8 +141,8 @@ func faults(seed uint64, of100 int) storetest.Plan {
 	}
 }
 
-// However many write, delete and sweep at once, and whatever the store does: what a
-// link counts in the commits of others is exact.
+// A plugin's count is exact under concurrent writes, deletions and collections, with and
+// without faults of the store.
 func TestAdmissionCountsExactly(t *testing.T) {
 	for _, of100 := range []int{0, 15} {
 		t.Run(fmt.Sprint("faults=", of100), func(t *testing.T) {
@@ -218,8 +218,8 @@ func countedOperation(e *env, rnd *rand.Rand) error {
 	return err
 }
 
-// countedAtEveryRevision replays what was committed, and holds the counters that have
-// counted against the widgets after each commit.
+// countedAtEveryRevision replays the history and compares each counter with the widgets
+// after each commit.
 func countedAtEveryRevision(t *testing.T, s store.Store, after store.Position, until store.Revision) error {
 	there := map[string]bool{}
 	used := map[string]int{}
@@ -255,9 +255,8 @@ func countedAtEveryRevision(t *testing.T, s store.Store, after store.Position, u
 	return errors.New("the watch ended")
 }
 
-// A counter that comes into being while many create is never out of step, from the
-// first commit that it counts: those that looked before there was one are told by
-// the gate.
+// A counter that is created during other creates is exact from its first count: its
+// creation touches the gate, so creates that did not see it are tried again.
 func TestAdmissionHasNoPhantoms(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -398,8 +397,8 @@ func (s *rewriting) Commit(ctx context.Context, txn store.Txn) (store.Revision, 
 	return s.Store.Commit(ctx, txn)
 }
 
-// What admission has join a commit is not tried for ever when others always are
-// faster: it is a conflict, and nothing is made.
+// A write whose joined conditions keep failing ends with a conflict after a bounded number
+// of attempts, and changes nothing.
 func TestR10_AdmissionIsTriedSoOften(t *testing.T) {
 	for _, key := range []string{"/registry/counters.example.com/x/tally", "/registry/.gate/x"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -444,8 +443,8 @@ func TestR10_AdmissionIsTriedSoOften(t *testing.T) {
 	}
 }
 
-// A batch is cut for what is fought over in it, not for what others write to that
-// admission has join it.
+// Conflicts about the objects of a batch halve it; conflicts about objects that plugins
+// replace do not.
 func TestAdmittedBatchStaysWhole(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, err := memory.New(nil)
@@ -469,8 +468,8 @@ func TestAdmittedBatchStaysWhole(t *testing.T) {
 	})
 }
 
-// A batch that is cut while it has the turn does not wait for itself.
-func TestAdmittedBatchIsCutInItsTurn(t *testing.T) {
+// A batch that is halved while it holds a lock does not wait for itself.
+func TestAdmittedBatchIsHalvedWhileLocked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, err := memory.New(nil)
 		require.NoError(t, err)
@@ -519,7 +518,7 @@ type limited struct {
 
 func (s limited) Limits() store.Limits { return s.limits }
 
-// Who gives up while a link works is not told that it was refused.
+// A canceled request ends with the cause of its context, not with a refusal of the plugin.
 func TestAdmissionWhenTheContextEnds(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	gaveUp := errors.New("gave up")
@@ -539,9 +538,9 @@ func TestAdmissionWhenTheContextEnds(t *testing.T) {
 	require.NotErrorIs(t, err, namespace.ErrForbidden)
 }
 
-// A link that held that a namespace has no gate is called again when there is another
-// incarnation by the commit.
-func TestHoldsThatThereIsNoGate(t *testing.T) {
+// A plugin that held a missing gate is called again if the namespace is recreated before
+// the commit.
+func TestHoldingAMissingGate(t *testing.T) {
 	plain := admittedEnv(t, nil)
 	var limits []int
 	e := admittedEnv(t, plain.store, onWidgets(func(ctx context.Context, w *registry.Write) error {
@@ -612,8 +611,8 @@ func TestDoubtAboutAnAbsentGate(t *testing.T) {
 	})
 }
 
-// overtaken is a link that replaces the counter "used" with every widget, and has
-// somebody else be faster at the first attempt; at the second it does something more.
+// overtaken returns a plugin that replaces the counter "used" with every widget. Another
+// writer changes the counter during the first attempt; the second attempt calls then.
 func overtaken(t *testing.T, plain *env, then func(ctx context.Context) error) link {
 	attempt := 0
 	return onWidgets(func(ctx context.Context, w *registry.Write) error {
@@ -639,9 +638,9 @@ func overtaken(t *testing.T, plain *env, then func(ctx context.Context) error) l
 	})
 }
 
-// While the writers of one type wait for each other, or for a link that takes its
-// time, those of another go on.
-func TestR10_OthersDoNotStandInLine(t *testing.T) {
+// Writers of other types do not wait for writers that contend for a key, nor for a slow
+// plugin.
+func TestR10_OtherKeysAreNotLocked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := memory.New(nil)
 		require.NoError(t, err)

@@ -22,7 +22,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/store/memory"
 )
 
-// link is a function as a link of the chain.
+// link is a plugin made of a function.
 type link func(ctx context.Context, w *registry.Write) error
 
 func (l link) Admit(ctx context.Context, w *registry.Write) error { return l(ctx, w) }
@@ -95,8 +95,7 @@ func described(w *registry.Write) []string {
 	return all
 }
 
-// Links are asked about every write of a client, once for each attempt, and see what
-// it does.
+// The chain sees every write of a client, once for each attempt.
 func TestAdmissionSeesEveryWrite(t *testing.T) {
 	var seen []string
 	e := admittedEnv(t, nil, link(func(_ context.Context, w *registry.Write) error {
@@ -169,7 +168,7 @@ func TestAdmissionSeesEveryWrite(t *testing.T) {
 	}
 }
 
-// A link changes what is stored, and the next one sees it.
+// A plugin changes the stored object, and the next plugin sees the change.
 func TestAdmissionChanges(t *testing.T) {
 	label := func(m *namespace.Meta, name string) {
 		if m.Labels == nil {
@@ -210,8 +209,8 @@ func TestAdmissionChanges(t *testing.T) {
 	require.Equal(t, int64(1), updated.Generation, "the generation is that of what is stored")
 }
 
-// A refusal changes nothing, and is answered in its own words or as forbidden; what
-// the gate refuses is refused by the gate.
+// A refusal changes nothing. The client gets its error, or a forbidden error; a closed
+// gate takes precedence.
 func TestAdmissionRefuses(t *testing.T) {
 	cause := errors.New("over the limit")
 	typed := &namespace.Error{Kind: namespace.ErrConflict, Message: "come back later"}
@@ -258,7 +257,7 @@ func TestAdmissionRefuses(t *testing.T) {
 	require.Equal(t, before, e.revision(), "nothing was changed")
 }
 
-// What a link fails to read is a failure, not a refusal.
+// A failed read of a plugin is a failure, not a refusal.
 func TestAdmissionThatCannotRead(t *testing.T) {
 	broken := &brokenStore{}
 	s, err := memory.New(nil)
@@ -350,7 +349,7 @@ func (r *restricted) content(resource namespace.ResourceType) *registry.Content 
 	return c
 }
 
-// result is that of a request, without the parts that differ between two requests.
+// result returns the result of a request without the parts that differ between requests.
 func result[T any](o T, err error) (string, error) {
 	data, _ := json.Marshal(o)
 	return regexp.MustCompile(`"(uid|[a-zA-Z]*Timestamp)":"[^"]*"`).ReplaceAllString(string(data), `"$1":"*"`), err
@@ -482,8 +481,8 @@ func TestAdmissionMakesInvalid(t *testing.T) {
 	require.ErrorIs(t, err, namespace.ErrInvalid)
 }
 
-// A link that looked at the gate, or touches it, cannot have anything created when
-// the namespace is terminated between the look and the commit.
+// A plugin that holds or touches the gate cannot create anything if the namespace is
+// terminated before the commit.
 func TestR6_AdmissionDoesNotWeakenTheGate(t *testing.T) {
 	for name, use := range map[string]func(ctx context.Context, w *registry.Write) (bool, error){
 		"hold":  func(ctx context.Context, w *registry.Write) (bool, error) { return w.HoldGate(ctx) },
@@ -574,8 +573,8 @@ func TestR6_TouchedGateIsOfTheSameIncarnation(t *testing.T) {
 	require.Error(t, err, "what is written later does not either")
 }
 
-// A pass is asked nothing, whatever links say.
-func TestR12_PassesAreNotAsked(t *testing.T) {
+// The deletions of a pass do not go through the chain.
+func TestR12_PassesSkipAdmission(t *testing.T) {
 	refuse := false
 	e := admittedEnv(t, nil, link(func(context.Context, *registry.Write) error {
 		if refuse {
@@ -599,8 +598,9 @@ func TestR12_PassesAreNotAsked(t *testing.T) {
 	require.NoError(t, err, "nothing is left to be asked about")
 }
 
-// What could not be stored today can be deleted, and no link is blamed for it.
-func TestAdmittedDeletionOfWhatIsInvalid(t *testing.T) {
+// A stored object that is invalid under the current rules can be deleted, and no plugin is
+// blamed.
+func TestAdmittedDeletionOfInvalidObjects(t *testing.T) {
 	e := admittedEnv(t, nil, link(func(context.Context, *registry.Write) error { return nil }))
 	e.create("x")
 	for _, name := range []string{"a", "b"} {
@@ -621,9 +621,9 @@ func TestAdmittedDeletionOfWhatIsInvalid(t *testing.T) {
 	require.Equal(t, registry.Deletion{Marked: 1}, done)
 }
 
-// A link may leave out of a namespace what a client may: it is put back, and the next
-// link sees it.
-func TestR5_AdmissionMayLeaveOutWhatIsPutBack(t *testing.T) {
+// Like a client, a plugin may omit the name label and the default finalizer: the registry
+// restores them before the next plugin.
+func TestR5_AdmissionMayOmitDefaults(t *testing.T) {
 	var seen []string
 	e := admittedEnv(t, nil, link(func(_ context.Context, w *registry.Write) error {
 		w.Itself.New.Labels = map[string]string{"by": "link"}
@@ -649,9 +649,9 @@ func TestR5_AdmissionMayLeaveOutWhatIsPutBack(t *testing.T) {
 	require.Equal(t, []string{fmt.Sprint(want, made.Spec.Finalizers), fmt.Sprint(want, made.Spec.Finalizers)}, seen)
 }
 
-// What is cluster-scoped can be read and replaced by every write, content only by
-// those of its namespace.
-func TestAdmissionOfWhatIsClusterScoped(t *testing.T) {
+// Every write can read and replace cluster-scoped objects; only writes in a namespace can
+// read its content.
+func TestAdmissionOfClusterScopedObjects(t *testing.T) {
 	var clusterErr, gateErr error
 	e := admittedEnv(t, nil, link(func(ctx context.Context, w *registry.Write) error {
 		if w.Namespace == "" {
@@ -685,8 +685,8 @@ func TestAdmissionOfWhatIsClusterScoped(t *testing.T) {
 	require.Equal(t, `4`, string(total.Fields["spec"]))
 }
 
-// Batches with what links add keep to what the store allows, and a batch that does
-// not fit is cut.
+// Batches with the writes of plugins respect the limits of the store: a batch that does
+// not fit is halved.
 func TestAdmittedBatchesFitTheStore(t *testing.T) {
 	for _, limits := range []store.Limits{{Operations: 4}, {Operations: 20}, {Operations: 18, Bytes: 3000}} {
 		inner, err := memory.New(nil)
@@ -725,8 +725,8 @@ func TestAdmittedBatchesFitTheStore(t *testing.T) {
 	}
 }
 
-// All links of an attempt see the same, until one holds the gate: what it holds is
-// read after that.
+// All plugins of an attempt see the same state, until one holds the gate: later reads are
+// current.
 func TestAdmissionReadsOnce(t *testing.T) {
 	var plain *env
 	var seen []string
@@ -777,7 +777,7 @@ func TestAdmissionReadsOnce(t *testing.T) {
 
 var errEnough = errors.New("enough was seen")
 
-// onWidgets is a link that looks at what happens to widgets alone.
+// onWidgets returns a plugin that is called for widgets only.
 func onWidgets(admit func(ctx context.Context, w *registry.Write) error) link {
 	return func(ctx context.Context, w *registry.Write) error {
 		if len(w.Objects) == 0 || w.Objects[0].Type.Name() != widgets {
@@ -787,7 +787,7 @@ func onWidgets(admit func(ctx context.Context, w *registry.Write) error) link {
 	}
 }
 
-// noting is a link that appends to the field notes of the counter "used".
+// noting returns a plugin that appends to the field notes of the counter "used".
 func noting(note string) link {
 	return onWidgets(func(ctx context.Context, w *registry.Write) error {
 		used, err := w.Get(ctx, counters, "used")
@@ -808,8 +808,8 @@ func noting(note string) link {
 	})
 }
 
-// What links replace is written in the same commit, on top of each other, and tried
-// again when somebody else was faster.
+// Replacements of several plugins build on each other, are part of the commit, and are
+// tried again after a conflict.
 func TestAdmissionReplaces(t *testing.T) {
 	s, err := memory.New(nil)
 	require.NoError(t, err)
@@ -863,8 +863,9 @@ func TestAdmissionReplaces(t *testing.T) {
 	require.Equal(t, before, e.revision(), "an update that changes nothing has nothing join it")
 }
 
-// A link sees what those before it replace, in Get and in List, and cannot lose it.
-func TestAdmissionReadsWhatWasReplaced(t *testing.T) {
+// A plugin sees the replacements of earlier plugins in Get and List, and cannot overwrite
+// them.
+func TestAdmissionReadsReplacements(t *testing.T) {
 	first := onWidgets(func(ctx context.Context, w *registry.Write) error {
 		all, err := w.List(ctx, counters)
 		if err != nil || len(all) != 3 {
@@ -923,7 +924,7 @@ func TestAdmissionReadsWhatWasReplaced(t *testing.T) {
 	require.Equal(t, held.ResourceVersion, list.Items[1].ResourceVersion, "what is only held is not written")
 }
 
-// Replacing what cannot be replaced is refused, and nothing is changed.
+// An invalid replacement is refused, and changes nothing.
 func TestAdmissionCannotReplace(t *testing.T) {
 	var wrong func(ctx context.Context, w *registry.Write) error
 	e := admittedEnv(t, nil, onWidgets(func(ctx context.Context, w *registry.Write) error {
@@ -1026,8 +1027,8 @@ func huge() json.RawMessage {
 	return value
 }
 
-// An object of no namespace is tried again when what a link holds is deleted: no
-// gate stood in its way.
+// The create of a cluster-scoped object is tried again if an object that a plugin requires
+// is deleted.
 func TestClusterScopedCreateIsTriedAgain(t *testing.T) {
 	s, err := memory.New(nil)
 	require.NoError(t, err)

@@ -147,7 +147,7 @@ func BenchmarkList(b *testing.B) {
 	})
 }
 
-// BenchmarkWatch is a create that so many watchers of one namespace see.
+// BenchmarkWatch measures a create that all watchers of the namespace see.
 func BenchmarkWatch(b *testing.B) {
 	for _, watchers := range []int{0, 1, 100, 1000} {
 		b.Run(fmt.Sprintf("watchers=%d", watchers), func(b *testing.B) {
@@ -292,10 +292,9 @@ func BenchmarkJSON(b *testing.B) {
 	}
 }
 
-// BenchmarkAdmission is a create in one namespace by so many writers: without a
-// chain, with a link that only looks, and with one that counts in the same commit,
-// so that all writers want to replace one object. "attempts" is commits for each
-// create that was made.
+// BenchmarkAdmission measures concurrent creates in one namespace: without a chain, with a
+// plugin that only looks, and with one that counts in the same commit, so that all writers
+// replace one object. "attempts" is the number of commits for each create.
 func BenchmarkAdmission(b *testing.B) {
 	looking := link(func(context.Context, *registry.Write) error { return nil })
 	for _, chain := range []struct {
@@ -357,7 +356,7 @@ type crowd struct {
 	arrived    chan struct{} // gets a token when there are as many
 }
 
-// newCrowd returns when all of so many watchers have had their first bookmark.
+// newCrowd returns after each watcher has had its first bookmark.
 func newCrowd(b *testing.B, w *registry.Content, watchers int, shared bool) *crowd {
 	c := &crowd{watchers: watchers, arrived: make(chan struct{}, 1)}
 	ctx, cancel := context.WithCancel(b.Context())
@@ -409,7 +408,7 @@ func (c *crowd) after(changes int, change func(n int)) {
 	<-c.arrived
 }
 
-// BenchmarkFanOut is a create that so many watchers of one namespace see and encode.
+// BenchmarkFanOut measures a create that all watchers of the namespace see and encode.
 func BenchmarkFanOut(b *testing.B) {
 	for _, watchers := range []int{1, 100, 5000} {
 		for _, shared := range []bool{false, true} {

@@ -65,8 +65,7 @@ func TestRemove(t *testing.T) {
 	}
 }
 
-// What bears the name of an object that was left, in a namespace that was made again,
-// is none of it.
+// Remove does not touch an object of the same name in a recreated namespace.
 func TestR8_RemoveTouchesNothingOfAnotherIncarnation(t *testing.T) {
 	e := newEnv(t)
 	e.create("x")
@@ -146,8 +145,8 @@ func TestRemoveBadInput(t *testing.T) {
 	}
 }
 
-// A view tells what is in an incarnation whatever its phase, page by page of one
-// snapshot, and nothing of another one (rule R8).
+// View pages through one snapshot of one incarnation, in any phase, and never shows
+// another one.
 func TestR8_ViewIsOfOneIncarnation(t *testing.T) {
 	e := newEnv(t)
 	sources, err := e.Sources(widgets)
@@ -214,9 +213,9 @@ func TestInventoryOfAnActiveNamespace(t *testing.T) {
 	}
 }
 
-// In a namespace that is Active, the chain is asked as by any deletion: what counts goes
-// on counting right. Everywhere else it is not (rule R12).
-func TestRemoveAsksAdmissionWhereThereIsAGate(t *testing.T) {
+// In an Active namespace a removal passes the chain, so that counts stay exact. Elsewhere
+// it does not (rule R12).
+func TestRemovePassesAdmissionIfActive(t *testing.T) {
 	var asked []string
 	refuse := fmt.Errorf("not this one: %w", namespace.ErrNotFound)
 	e := admittedEnv(t, nil, link(func(_ context.Context, w *registry.Write) error {
@@ -271,9 +270,9 @@ func TestRemoveAsksAdmissionWhereThereIsAGate(t *testing.T) {
 	require.Empty(t, asked)
 }
 
-// What is removed where there is no gate is removed only if there is none still: else a
-// quota of a namespace that was made again meanwhile would count it for ever.
-func TestRemoveWhileTheNamespaceIsMadeAgain(t *testing.T) {
+// A removal without a gate requires that there is still none. Otherwise the quota of a
+// namespace that was recreated meanwhile would count the object forever.
+func TestRemoveWhileTheNamespaceIsRecreated(t *testing.T) {
 	m, err := memory.New(nil)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, m.Close()) })

@@ -52,8 +52,8 @@ func (s *doubtful) Commit(ctx context.Context, txn store.Txn) (store.Revision, e
 	return 0, &store.Error{Op: "commit", Err: store.ErrUnknownOutcome}
 }
 
-// doubtfulEnv returns an env over a doubtful store, and that of another writer over the
-// store below it.
+// doubtfulEnv returns an env over a doubtful store, and the env of another writer over the
+// inner store.
 func doubtfulEnv(t *testing.T) (e, other *env, s *doubtful) {
 	m, err := memory.New(nil)
 	require.NoError(t, err)
@@ -123,8 +123,8 @@ type creationCase struct {
 	label, remove func()
 }
 
-// A creation of unknown outcome is certain only if the object is found. Absence, and
-// another object of that name, tell nothing: it may have been made and deleted.
+// A create of unknown outcome is certain only if the object is found. Absence, or another
+// object of that name, proves nothing: the object may have been created and deleted.
 func TestCreationsOfUnknownOutcome(t *testing.T) {
 	for kind, of := range creations() {
 		for _, row := range []struct {
@@ -495,7 +495,7 @@ func (s *adrift) land(c *submitted) (store.Revision, error) {
 	return revision, err
 }
 
-// meanwhile lets others work, and commits land.
+// meanwhile lets other writers run, and delayed commits land.
 func (s *adrift) meanwhile() {
 	for range s.rnd.IntN(4) {
 		if i := s.rnd.IntN(len(s.afloat) + 2); i < len(s.afloat) {
@@ -533,9 +533,9 @@ type answer struct {
 	commits []*submitted
 }
 
-// An answer other than an unknown outcome is true, and stays true, whatever the store
-// does with a commit and whatever others do: a request that succeeds was carried out
-// once, and one that fails was not and never will be.
+// Any answer except an unknown outcome is true and stays true, regardless of the store's
+// faults and of other writers: a request that succeeds was carried out once, and one that
+// fails was not and never will be.
 func TestAnswersAreTrue(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -630,7 +630,7 @@ func requireSettled(t *testing.T, a answer) {
 	}
 }
 
-// randomRequest makes one request. Its number, if it has one, is in what it writes.
+// randomRequest makes one request. The request writes its number, if it has one.
 func randomRequest(e *env, rnd *rand.Rand, n int) answer {
 	ns := fmt.Sprint("n", rnd.IntN(2))
 	name := fmt.Sprint("o", rnd.IntN(2))
@@ -964,8 +964,7 @@ func TestReadBackFails(t *testing.T) {
 	}
 }
 
-// overwriting lands a commit, lets somebody else write the same key, and says that
-// the outcome is unknown.
+// overwriting lands a commit, overwrites its key, and reports an unknown outcome.
 type overwriting struct {
 	store.Store
 	key  string
@@ -987,8 +986,8 @@ func (o *overwriting) Commit(ctx context.Context, txn store.Txn) (store.Revision
 	return 0, &store.Error{Op: "commit", Err: errors.Join(store.ErrUnknownOutcome, err)}
 }
 
-// A write that was made and overwritten cannot be told from one that was not made.
-func TestOverwrittenMeanwhile(t *testing.T) {
+// A write that landed and was overwritten is indistinguishable from one that did not land.
+func TestOverwrittenWrite(t *testing.T) {
 	s, err := memory.New(nil)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, s.Close()) })
@@ -1110,7 +1109,7 @@ func randomOperation(e *env, rnd *rand.Rand) {
 	}
 }
 
-// The keys are those that the registry itself writes.
+// GateKeys returns the keys that the registry itself writes.
 func TestR6_GateKeysAreWhereTheGateIs(t *testing.T) {
 	e := newEnv(t)
 	gate, terminating, err := registry.GateKeys("", "acme")

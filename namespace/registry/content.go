@@ -75,9 +75,9 @@ func (c *Content) Get(ctx context.Context, ns, name string) (Object, error) {
 }
 
 // Create creates an object in a namespace that is Active at that very commit (rule R6), and
-// returns the stored object. The object may omit its namespace, kind and apiVersion; values
-// that differ from those of the request are [namespace.ErrBadRequest]. Names are unique per
-// type and namespace. An object with only a generateName gets a generated name. If the type
+// returns the stored object. The object may omit its namespace, kind and apiVersion; if it has
+// them, they must match the request ([namespace.ErrBadRequest]). Names are unique per type and
+// namespace. An object with only a generateName gets a generated name. If the type
 // has Status, Create silently drops the status.
 //
 // A terminating namespace is [namespace.ErrTerminating], a missing one
@@ -296,7 +296,7 @@ func (c *Content) normalize(ns string, o Object) (Object, error) {
 	return o, namespace.Invalid(c.typ.qualifiedKind(), c.resource, clip(strings.ToValidUTF8(o.Name, "\uFFFD")), wrong)
 }
 
-// own sets the metadata that the registry owns to that of kept.
+// own copies the metadata that the registry owns from kept.
 func (o *Object) own(kept namespace.Meta) {
 	o.SelfLink = ""
 	o.UID = kept.UID

@@ -515,7 +515,7 @@ func TestBadInputOfStatus(t *testing.T) {
 	require.Equal(t, before, e.revision())
 }
 
-// A link sees the status before and after, of every attempt.
+// A plugin sees the status before and after the write, in every attempt.
 func TestAdmissionSeesTheStatus(t *testing.T) {
 	var seen []string
 	e := admittedEnv(t, nil, link(func(_ context.Context, w *registry.Write) error {

@@ -21,7 +21,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/store/storetest"
 )
 
-// records returns what is on record of a name.
+// records returns the audit records about a name.
 func (e *env) records(name string) []audit.Record {
 	e.t.Helper()
 	log, err := audit.New(e.store, nil)
@@ -31,7 +31,7 @@ func (e *env) records(name string) []audit.Record {
 	return records
 }
 
-// changes returns what the records say was changed, one text a record.
+// changes returns the changes of the records, one text for each record.
 func changes(records []audit.Record) []string {
 	var texts []string
 	for _, r := range records {
@@ -117,8 +117,8 @@ func TestARecordIsOfTheSameCommit(t *testing.T) {
 	}
 }
 
-// A user who may update one namespace can neither fill the store with records, nor remove
-// records of force, nor make a commit larger than a store with low limits takes.
+// A user who may update one namespace can neither fill the store with records, nor
+// displace the records of force, nor make a commit exceed the limits of the store.
 func TestRecordsOfDeclarationsAreBounded(t *testing.T) {
 	m, err := memory.New(&memory.Options{Limits: store.Limits{Operations: 16}})
 	require.NoError(t, err)
@@ -163,8 +163,8 @@ func TestRecordsOfDeclarationsAreBounded(t *testing.T) {
 	require.NoError(t, registrytest.Audit(e.ctx, e.store, "registry", start, e.revision()))
 }
 
-// An admission link may declare something too; what it made is what is on record.
-func TestWhatAdmissionDeclaresIsOnRecord(t *testing.T) {
+// A declaration that a plugin adds is recorded like any other.
+func TestDeclarationsOfPluginsAreRecorded(t *testing.T) {
 	e := admittedEnv(t, nil, link(func(_ context.Context, w *registry.Write) error {
 		if w.Itself != nil && w.Itself.Operation == registry.Create {
 			w.Itself.New.Annotations = map[string]string{legal: legalValue}
@@ -248,8 +248,8 @@ func TestALongActorIsCut(t *testing.T) {
 	require.Equal(t, strings.Repeat("é", audit.MaxBy/2), e.records("a")[0].By)
 }
 
-// Nobody is kept from a deletion by what he is called.
-func TestAGraceTellsWhoAskedForTheDeletion(t *testing.T) {
+// The name of the actor cannot prevent a deletion.
+func TestGraceRecordsTheActor(t *testing.T) {
 	e := newEnv(t)
 	for i, tc := range []struct{ actor, by string }{
 		{"", ""}, {"ada", "ada"}, {"a\nb\xff", "ab"}, {strings.Repeat("\x00", audit.MaxBy), ""}, {strings.Repeat("é", audit.MaxBy), strings.Repeat("é", 256)},

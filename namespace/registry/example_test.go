@@ -14,8 +14,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/store/memory"
 )
 
-// A namespace is created, asked to go, and removed by the write that takes its
-// last finalizer.
+// A namespace is created, deleted, and removed by the write that takes its last finalizer.
 func ExampleRegistry() {
 	ctx := context.Background()
 	r, closeAll := exampleRegistry()
@@ -149,7 +148,7 @@ func ExampleRegistry_Deleter() {
 	// 0 <nil>
 }
 
-// exampleRegistry returns a registry over memory that knows notes.
+// exampleRegistry returns a registry in memory with the type notes.
 func exampleRegistry() (*registry.Registry, func()) {
 	s, err := memory.New(nil)
 	if err != nil {
@@ -166,9 +165,9 @@ func exampleRegistry() (*registry.Registry, func()) {
 	}
 }
 
-// A link of the admission chain that lets each namespace have as many notes as its
-// allowance says. What is used is written in the commit that creates or deletes
-// notes, so it is exact however many do so at once.
+// allowance is an admission plugin that limits the notes of a namespace. It updates the
+// count in the commit that creates or deletes notes, so the count is exact under
+// concurrency.
 type allowance struct{}
 
 var (
@@ -294,7 +293,7 @@ func ExampleRegistry_Restore() {
 	// Operation cannot be fulfilled on namespaces "acme": it is not on hold, there is nothing to restore it from
 }
 
-// Any namespace can be put on hold, until any time. The index of the holds tells of it.
+// Any namespace can be put on hold until any time. The index of holds has an event for it.
 func ExampleRegistry_DeleteAfter() {
 	ctx := context.Background()
 	r, closeAll := exampleRegistry()
@@ -317,7 +316,7 @@ func ExampleRegistry_DeleteAfter() {
 	// acme 2030-01-05 00:00:00 +0000 UTC true
 }
 
-// A server passes on what is stored, and encodes a change once for all who watch.
+// A server returns stored JSON, and encodes a change once for all watchers.
 func ExampleContent_ListJSON() {
 	s, err := memory.New(nil)
 	if err != nil {

@@ -5,7 +5,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace"
 )
 
-// Sources lets tests ask the content of single types.
+// Sources exposes the sources of single types to tests.
 func (r *Registry) Sources(resources ...namespace.ResourceType) ([]deleter.Source, error) {
 	return r.sources(resources...)
 }

@@ -66,7 +66,7 @@ func (e *env) content(resource namespace.ResourceType) *registry.Content {
 	return c
 }
 
-// create creates a namespace, held by the default finalizer and others.
+// create creates a namespace with the default finalizer and others.
 func (e *env) create(name string, finalizers ...finalizer.Name) namespace.Namespace {
 	e.t.Helper()
 	n, err := e.Create(e.ctx, named(name, finalizers...))
@@ -74,7 +74,7 @@ func (e *env) create(name string, finalizers ...finalizer.Name) namespace.Namesp
 	return n
 }
 
-// terminate asks for the deletion of a namespace.
+// terminate deletes a namespace.
 func (e *env) terminate(name string) namespace.Namespace {
 	e.t.Helper()
 	n, err := e.Delete(e.ctx, name, anyVersion)

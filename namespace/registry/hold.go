@@ -214,7 +214,7 @@ func (c *core) holdEntry(ctx context.Context, name string) (string, error) {
 // Holds yields the events since then, and a HoldsSynced after the last past event. Further
 // HoldsSynced only advance the token.
 //
-// Holds reads only the index of holds. Tokens and errors are those of [Registry.Terminating].
+// Holds reads only the index of holds. Tokens and errors are as for [Registry.Terminating].
 // For an unreadable index entry it yields a HoldSet without UID and Until.
 func (r *Registry) Holds(ctx context.Context, after string) iter.Seq2[declare.HoldEvent, error] {
 	return watchIndex(ctx, r.core, r.keys.holds(), after, func(e indexEvent) declare.HoldEvent {

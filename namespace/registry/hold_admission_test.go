@@ -20,8 +20,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/store/memory"
 )
 
-// A dry run answers what would be, and writes nothing, neither the namespace nor the
-// index.
+// A dry run returns the expected result and writes neither the namespace nor the index.
 func TestHoldDryRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEnv(t)
@@ -50,9 +49,9 @@ func TestHoldDryRun(t *testing.T) {
 	})
 }
 
-// To admission the begin of a hold is a deletion that is asked about, and then an update,
-// which it may change and refuse; its end is an update. What it leaves of the annotation
-// is what the index says.
+// The chain sees the beginning of a hold as a Delete in a dry run and then an Update,
+// which it may change or refuse, and its end as an Update. The index follows the resulting
+// annotation.
 func TestHoldAdmission(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := memory.New(nil)
@@ -95,9 +94,9 @@ func TestHoldAdmission(t *testing.T) {
 	})
 }
 
-// Who may not delete a namespace may not have it put on hold either: the chain is asked
-// about the deletion while it is known who asks for it. What it has join that is not
-// written: nothing is deleted yet.
+// A client that may not delete a namespace may not put it on hold either: the chain sees
+// the Delete in the client's context. Writes that it joins to that Delete are not
+// committed, since nothing is deleted yet.
 func TestAdmissionSeesTheDeletionThatAHoldBegins(t *testing.T) {
 	e := admittedEnv(t, nil, link(func(ctx context.Context, w *registry.Write) error {
 		if w.Itself == nil || w.Itself.Operation != registry.Delete {
@@ -147,9 +146,9 @@ func TestAdmissionSeesTheDeletionThatAHoldBegins(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// A chain that undoes a hold, or a restoration, does not do so without a word: nobody
-// would know that the deletion does not come, or comes.
-func TestAdmissionThatUndoesAHold(t *testing.T) {
+// A plugin that reverts a hold or a restoration causes an error, since the caller would
+// otherwise expect the opposite.
+func TestAdmissionRevertsAHold(t *testing.T) {
 	var undo func(annotations map[string]string)
 	e := admittedEnv(t, nil, link(func(_ context.Context, w *registry.Write) error {
 		if w.Itself != nil && w.Itself.Operation == registry.Update && undo != nil {
@@ -178,9 +177,9 @@ func TestAdmissionThatUndoesAHold(t *testing.T) {
 	require.Equal(t, before+1, e.revision())
 }
 
-// What was stored by other rules than those of today keeps nobody from asking for the
-// deletion, or calling it off; what admission adds is held against those of today.
-func TestHoldOfWhatIsInvalidToday(t *testing.T) {
+// A namespace that is invalid under the current rules can be deleted, held and restored.
+// Changes by plugins must follow the current rules.
+func TestHoldOfInvalidNamespace(t *testing.T) {
 	for _, admitted := range []bool{false, true} {
 		t.Run(fmt.Sprint("admission ", admitted), func(t *testing.T) {
 			label := ""

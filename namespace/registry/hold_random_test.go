@@ -24,9 +24,9 @@ import (
 	"github.com/nslifecycle/nslifecycle/store/storetest"
 )
 
-// A restoration, and the deletion of exactly what was found to be due, have both read the
-// namespace and come to commit: whichever is first wins, the other is told so, and what is
-// stored is what the winner said (R8, R11).
+// A Restore and a Delete of the due namespace have both read it before they commit. The
+// first commit wins, the other fails with a conflict, and the stored state is the winner's
+// (R8, R11).
 func TestR11_RestoreAgainstTheDueDeletion(t *testing.T) {
 	const deleted, restored = "deleted", "restored"
 	for _, winner := range []string{deleted, restored} {
@@ -123,9 +123,8 @@ func TestDeletedByMany(t *testing.T) {
 	}
 }
 
-// Under random operations and random faults the index is what the annotations say, after
-// every single commit (registrytest.Audit looks at both), and who follows the index is
-// told just that.
+// Under random operations and faults the index matches the annotations after every commit
+// (registrytest.Audit compares them), and a watcher of the index sees the same.
 func TestHoldsUnderFaults(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -167,7 +166,7 @@ func TestHoldsUnderFaults(t *testing.T) {
 	}
 }
 
-// followHolds keeps what the index tells.
+// followHolds keeps the state that the events of the index describe.
 func followHolds(ctx context.Context, r *registry.Registry, told map[string]declare.HoldEvent) {
 	for event, err := range r.Holds(ctx, "") {
 		switch {
@@ -202,8 +201,8 @@ func untilOf(told map[string]declare.HoldEvent) map[string]string {
 	return held
 }
 
-// randomHold does something with a namespace, holds it against what PrepareDelete and the
-// rules say of what was there before, and says what it came to.
+// randomHold makes a random request and compares the result with PrepareDelete and the
+// rules. It returns a description of the outcome.
 func randomHold(e *env, rnd *rand.Rand) string {
 	name := fmt.Sprint("n", rnd.IntN(3))
 	before, err := e.Get(e.ctx, name)
@@ -246,8 +245,7 @@ func randomHold(e *env, rnd *rand.Rand) string {
 	}
 }
 
-// randomDelete deletes exactly what was read, and holds the answer against what should
-// become of that.
+// randomDelete deletes exactly the namespace that was read, and checks the result.
 func randomDelete(e *env, before namespace.Namespace) string {
 	want, err := declare.PrepareDelete(before, "", time.Now())
 	require.NoError(e.t, err)

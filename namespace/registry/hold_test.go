@@ -104,8 +104,7 @@ func TestDeleteWithGrace(t *testing.T) {
 	})
 }
 
-// What a DELETE makes of a namespace that is on hold, or has a grace, or both, as far as
-// they can be read.
+// DELETE of a namespace with a hold, a grace, or both, readable or not.
 func TestDeleteOnHold(t *testing.T) {
 	const unreadable = "soon"
 	for _, tc := range []struct {
@@ -165,8 +164,8 @@ func TestDeleteOnHold(t *testing.T) {
 	}
 }
 
-// place stores a namespace whose annotations nobody has checked, as an older release or
-// another program may have left it; empty ones are left out.
+// place stores a namespace with unchecked annotations, as another program may have left
+// them. It omits empty ones.
 func (e *env) place(t testing.TB, n namespace.Namespace) {
 	wanted := n.Annotations
 	n.Annotations = map[string]string{}
@@ -295,8 +294,8 @@ func TestHoldRefusals(t *testing.T) {
 	})
 }
 
-// A protection refuses to begin a hold, and refuses when one that was set before it is
-// over; it keeps nobody from restoring.
+// A protection prevents a new hold, and the deletion at the end of an earlier hold. It
+// does not prevent Restore.
 func TestProtectedOnHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEnv(t)
@@ -356,7 +355,7 @@ func TestIndexFollowsTheAnnotation(t *testing.T) {
 	step("2030-01-02T03:04:05Z "+again.UID, set(holdUntil(t, at)))
 }
 
-// A hold that is malformed cannot be set; one that is stored is in nobody's way.
+// A malformed hold cannot be set. A stored one does not prevent anything.
 func TestMalformedHold(t *testing.T) {
 	e := newEnv(t)
 	e.create("x")
@@ -473,7 +472,7 @@ func TestR6_HoldEndsWithTheGate(t *testing.T) {
 	})
 }
 
-// A hold is of one incarnation: what was asked of one never reaches another.
+// A hold belongs to one incarnation and never affects another.
 func TestR8_HoldIsOfOneIncarnation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEnv(t)
@@ -532,7 +531,7 @@ func TestR12_AHoldHasRoom(t *testing.T) {
 	}
 }
 
-// holds runs Holds and notes what it yields.
+// holds runs Holds and logs its events.
 func holds(ctx context.Context, e *env, after string, l *log) {
 	kinds := map[declare.HoldEventType]string{
 		declare.HoldSet: "set", declare.HoldOver: "over", declare.HoldsSynced: "synced",
@@ -605,7 +604,7 @@ func TestHolds(t *testing.T) {
 	})
 }
 
-// A token is that of one index: it is not taken for that of another.
+// The token of one index is refused by another.
 func TestHoldTokens(t *testing.T) {
 	e := newEnv(t)
 	for event, err := range e.Terminating(e.ctx, "") {
@@ -632,10 +631,9 @@ func TestHoldTokens(t *testing.T) {
 	require.ErrorIs(t, errs[1], registry.ErrClosed)
 }
 
-// An index that is out of step, left so by an older release or a restored backup, is put
-// in step by whoever asks for a hold, for its end, or for the deletion, and by every write
-// of the annotation.
-func TestIndexOutOfStep(t *testing.T) {
+// A restored backup may leave the index inconsistent. A hold, a restoration, a deletion,
+// and every write of the annotation correct it.
+func TestIndexIsCorrected(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEnv(t)
 		const key = "/registry/.hold/x"

@@ -356,7 +356,7 @@ func TestBadOptions(t *testing.T) {
 	require.NoError(t, err, "in another group the name is free")
 }
 
-// What somebody else wrote into the store is reported, not believed.
+// Foreign entries in the store are errors.
 func TestForeignEntries(t *testing.T) {
 	s, err := memory.New(nil)
 	require.NoError(t, err)

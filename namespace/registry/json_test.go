@@ -30,7 +30,7 @@ func requireSameList(t *testing.T, decoded, raw any, wantErr, err error) {
 	require.Equal(t, string(want), string(got))
 }
 
-// ListJSON and GetJSON answer what List and Get answer, whatever is asked.
+// ListJSON and GetJSON return the same as List and Get, for all options.
 func TestJSONAnswersAreTheSame(t *testing.T) {
 	e := newEnv(t)
 	w := e.content(widgets)
@@ -147,8 +147,7 @@ func TestJSONOfDamagedEntries(t *testing.T) {
 	}
 }
 
-// Items of a page may share memory, but what is appended to one does not reach the
-// next.
+// Items of a page may share memory, but appending to one does not overwrite the next.
 func TestJSONItemsAreApart(t *testing.T) {
 	e := newEnv(t)
 	e.create("x")

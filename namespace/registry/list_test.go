@@ -64,8 +64,8 @@ func (e *env) narrowed(ns string, o registry.ListOptions) ([]string, namespace.L
 	return objectNames(list), list.ListMeta, err
 }
 
-// A listing that is narrowed to one name reads that one, whatever else is there; and
-// what it answers is what a listing of everything would leave of it.
+// A listing of one name reads only that object, and returns the same as a filtered listing
+// of all objects.
 func TestNarrowedListReadsOne(t *testing.T) {
 	var read atomic.Int64
 	s, err := memory.New(nil)
@@ -168,8 +168,7 @@ func TestNarrowedListHasTheSnapshot(t *testing.T) {
 	}
 }
 
-// A listing and a watch that are narrowed to one name do not look at others: not even
-// at what cannot be read.
+// A listing and a watch of one name ignore other objects, even damaged ones.
 func TestNarrowedSeesOne(t *testing.T) {
 	s, err := memory.New(nil)
 	require.NoError(t, err)
@@ -208,8 +207,8 @@ func TestNarrowedSeesOne(t *testing.T) {
 	}
 }
 
-// A watch of one object among many that change is told how far it is, but not
-// before it has caught up.
+// A watch of one object gets bookmarks while others change, but not before it has caught
+// up.
 func TestNarrowedWatchKeepsUp(t *testing.T) {
 	e := newEnv(t)
 	e.create("x")
@@ -242,7 +241,7 @@ func left(meta namespace.ListMeta) int64 {
 	return *meta.RemainingItemCount
 }
 
-// A page that a limit cut tells how many objects follow, of its own snapshot.
+// A page that ends at its limit has the number of objects after it in its snapshot.
 func TestRemaining(t *testing.T) {
 	e := newEnv(t)
 	e.create("x")
@@ -349,8 +348,8 @@ func TestRemainingIsBounded(t *testing.T) {
 	require.EqualValues(t, -1, page(counting))
 }
 
-// Objects are counted once for a listing; its further pages know from the token how many
-// are left, and those that are made by selectors say nothing.
+// Objects are counted once for a listing. Further pages take the rest from the token;
+// pages with selectors have no count.
 func TestRemainingIsCountedOnce(t *testing.T) {
 	s, err := memory.New(nil)
 	require.NoError(t, err)
@@ -420,7 +419,7 @@ func TestForgedRemaining(t *testing.T) {
 	}
 }
 
-// What lies ahead of the store tells how far the store has come.
+// A version ahead of the store is an error that has the current version.
 func TestFutureVersions(t *testing.T) {
 	e := newEnv(t)
 	e.create("x")
@@ -459,7 +458,7 @@ func requireFuture(t *testing.T, e *env, ahead store.Revision) {
 	}
 }
 
-// What lies too far back is gone, for watches and for listings.
+// A compacted version is gone, for watches and listings.
 func TestOldVersions(t *testing.T) {
 	e := newEnv(t)
 	e.create("x")

@@ -289,7 +289,7 @@ func TestOwnFinalizerAndPrefix(t *testing.T) {
 	require.Equal(t, []string{"/tenants/eu/.format", "/tenants/eu/.gate/x", "/tenants/eu/namespaces/x"}, keys)
 }
 
-// Writes on the dry-run view answer what would be, and change nothing.
+// Writes in a dry run return the expected result, and change nothing.
 func TestDryRun(t *testing.T) {
 	e := newEnv(t)
 	n := e.create("x")
@@ -435,7 +435,7 @@ func TestPagesPinASnapshot(t *testing.T) {
 	require.ErrorIs(t, err, namespace.ErrGone, "the token carries the epoch")
 }
 
-// plain hides what a store offers beyond the contract, and counts listings.
+// plain hides the optional methods of a store, and counts listings.
 type plain struct {
 	store.Store
 	lists int
@@ -529,13 +529,13 @@ func TestCountFails(t *testing.T) {
 	require.ErrorIs(t, err, namespace.ErrGone)
 }
 
-// gone has forgotten the revision by the time it is asked to count.
+// gone is a store that has compacted the revision before it counts.
 type gone struct{ store.Store }
 
 func (g *gone) Count(context.Context, store.Query) (int, error) { return 0, store.ErrGone }
 
-// Every write of a namespace reports the warnings about what it wrote, a dry run too; one
-// that writes nothing, or is refused, none, but for a DELETE that finds a hold.
+// Every write of a namespace, including dry runs, reports the warnings about its change. A
+// write that changes nothing or fails reports none, except a DELETE that finds a hold.
 func TestWritesWarn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEnv(t)
@@ -682,7 +682,7 @@ func TestWaitRemovedOverCompaction(t *testing.T) {
 	})
 }
 
-// WaitRemoved survives a store that is out of order, and asks it ever more seldom.
+// WaitRemoved survives an unavailable store, and retries with a backoff.
 func TestWaitRemovedBacksOff(t *testing.T) {
 	for name, method := range map[string]string{"lists fail": "list", "watches end at once": "watch"} {
 		t.Run(name, func(t *testing.T) {
@@ -841,8 +841,8 @@ func orphans(t *testing.T, s store.Store, spaces, cycles int) {
 	require.Zero(t, deletedWhileActive(t, s, start, e.revision()), "objects that a pass for another incarnation deleted")
 }
 
-// latePasses empties namespaces that are gone: of those that have their names now
-// nothing may be touched.
+// latePasses runs passes for removed incarnations. They must not touch the namespaces that
+// have these names now.
 func latePasses(e *env, past <-chan namespace.Namespace) {
 	for n := range past {
 		_, _, err := e.source().DeleteCollection(e.ctx, targetOf(n))
@@ -852,8 +852,8 @@ func latePasses(e *env, past <-chan namespace.Namespace) {
 	}
 }
 
-// deletedWhileActive counts the objects that were deleted while the gate of their
-// namespace was there, which nobody asked for.
+// deletedWhileActive counts the objects that were deleted in Active namespaces, which no
+// client requested.
 func deletedWhileActive(t *testing.T, s store.Store, after store.Position, until store.Revision) int {
 	touched, deleted := 0, 0
 	gates := map[string]bool{}

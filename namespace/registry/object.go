@@ -179,11 +179,18 @@ func encodeNamespace(n namespace.Namespace) ([]byte, error) {
 }
 
 func decodeNamespace(e store.Entry) (namespace.Namespace, error) {
-	if _, err := parseEntry(e); err != nil {
+	d, err := parseEntry(e)
+	if err != nil {
 		return namespace.Namespace{}, err
 	}
-	var n namespace.Namespace
-	if err := json.Unmarshal(e.Value, &n); err != nil {
+	n := namespace.Namespace{TypeMeta: d.TypeMeta()}
+	if n.Meta, err = d.Meta(); err == nil {
+		err = d.Decode("spec", &n.Spec)
+	}
+	if err == nil {
+		err = d.Decode(statusField, &n.Status)
+	}
+	if err != nil {
 		return namespace.Namespace{}, damaged(e, err)
 	}
 	n.ResourceVersion = formatVersion(e.Revision)

@@ -17,7 +17,7 @@ import (
 // Options configures a [Registry]. Zero fields take the defaults.
 type Options struct {
 	// Prefix is the first segment, or segments, of all keys; default "registry". If two
-	// registries share a store, the segments of one prefix must not begin those of the other.
+	// registries share a store, one prefix must not be the beginning of the other.
 	Prefix string
 	// Finalizer is added to spec.finalizers at creation if it is missing (rule R5); default
 	// [finalizer.Kubernetes]. Its owner is [Registry.Party].

@@ -57,8 +57,8 @@ func TestR1_RemovedByTheLastWrite(t *testing.T) {
 	}
 }
 
-// The phase follows from the deletion timestamp, in what is stored and in what is
-// answered, whatever a client sends.
+// The phase follows from the deletion timestamp, in the store and in results, regardless
+// of the client's request.
 func TestR2_PhaseIsDerived(t *testing.T) {
 	e := newEnv(t)
 	sent := named("x")
@@ -346,7 +346,7 @@ func (s *smallStore) Commit(ctx context.Context, txn store.Txn) (store.Revision,
 	return s.Store.Commit(ctx, txn)
 }
 
-// Batches keep to what the store allows, and use it.
+// Batches use the limits of the store and respect them.
 func TestBatchesFitTheStore(t *testing.T) {
 	for _, limits := range []store.Limits{{Operations: 3}, {Operations: 10}, {Bytes: 2000}, {Operations: 7, Bytes: 1500}} {
 		inner, err := memory.New(nil)
@@ -385,9 +385,9 @@ func (e *env) terminateSmall(name string, s *smallStore) namespace.Namespace {
 	return e.terminate(name)
 }
 
-// What the store takes can also be deleted: a document grows when it is marked,
-// and a namespace again by its conditions.
-func TestR12_WhatIsCreatedCanBeDeleted(t *testing.T) {
+// An object that the store accepts can also be deleted: it grows by its deletion
+// timestamp, and a namespace by its conditions.
+func TestR12_StoredObjectsCanBeDeleted(t *testing.T) {
 	for _, limits := range []store.Limits{{Value: 5000}, {Bytes: 5000}, {Value: 6000, Bytes: 5000}, {Value: 5000, Bytes: 11000}} {
 		s, err := memory.New(&memory.Options{Limits: limits})
 		require.NoError(t, err)
@@ -447,9 +447,9 @@ func (s hotStore) Commit(ctx context.Context, txn store.Txn) (store.Revision, er
 	return s.Store.Commit(ctx, txn)
 }
 
-// An object that is changed all the time does not keep the others of its
-// collection, nor itself once it is still for one commit.
-func TestR10_HotObjectHoldsUpNoOther(t *testing.T) {
+// An object that keeps changing blocks neither the others of its collection, nor its own
+// deletion once it is unchanged for one commit.
+func TestR10_HotObjectBlocksNoOther(t *testing.T) {
 	for _, always := range []bool{false, true} {
 		e := newEnv(t)
 		e.create("x")
@@ -499,9 +499,9 @@ func (s *doubtfulStore) Commit(ctx context.Context, txn store.Txn) (store.Revisi
 	return s.Store.Commit(ctx, txn)
 }
 
-// A fence that has moved settles what became of a commit in doubt: it was not made,
-// and cannot be any more.
-func TestR8_FenceSettlesADoubt(t *testing.T) {
+// A fence that has moved resolves an unknown outcome: the commit did not land, and cannot
+// land any more.
+func TestR8_FenceResolvesUnknownOutcome(t *testing.T) {
 	e := newEnv(t)
 	e.create("x")
 	e.put(widgets, "x", object("a"))

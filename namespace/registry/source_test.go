@@ -19,7 +19,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/store/memory"
 )
 
-// The source of registry content does what every source must.
+// The source of registry content passes the suite for sources.
 func TestContent(t *testing.T) {
 	contenttest.Run(t, func(t *testing.T) contenttest.Backend {
 		s, err := memory.New(nil)
@@ -35,7 +35,7 @@ func TestContent(t *testing.T) {
 	})
 }
 
-// failingStore fails every request while it is told to.
+// failingStore fails requests while failing is set.
 type failingStore struct {
 	store.Store
 	failing atomic.Bool

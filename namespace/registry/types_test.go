@@ -194,7 +194,8 @@ func versions(t *testing.T) (old, new *version, s store.Store) {
 }
 
 // A controller of an old version does not finalize a namespace that may hold content of a
-// type that only the new version declares. Its conditions say why, and what to do.
+// type that only the new version declares. Its conditions give the reason and the next
+// step.
 func TestR7_UndeclaredTypeFailsClosed(t *testing.T) {
 	old, new, _ := versions(t)
 	new.create("acme")
@@ -387,7 +388,7 @@ func TestR7_RetireTypeThatChangedItsScope(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// perCommit is a store that does something at each commit in turn.
+// perCommit is a store that calls one function before each commit.
 type perCommit struct {
 	store.Store
 	before []func()

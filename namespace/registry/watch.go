@@ -101,7 +101,7 @@ func (e *Event[T]) removed() (T, error) {
 // WatchOptions selects objects and the start of a watch.
 type WatchOptions struct {
 	Labels selector.Labels
-	Fields selector.Fields // those of [ListOptions]
+	Fields selector.Fields // as in [ListOptions]
 	// ResourceVersion is the version of a list or an event; the watch begins after it. Empty
 	// means now. "0", the version of a list of a new store, means the beginning of history, or
 	// [namespace.ErrGone] if the store no longer has it.
@@ -352,7 +352,7 @@ func seenBefore[T any](r *repeat, c *broadcast.Change[T]) (bool, error) {
 }
 
 // ambiguous reports whether a client may have seen only a part of c and know its version. A
-// deletion is not ambiguous: the version of its event differs from that of the commit.
+// deletion is not ambiguous: its event has a version of its own.
 func ambiguous[T any](c *broadcast.Change[T]) bool {
 	for i := range len(c.Events) - 1 {
 		if !c.Events[i].Deleted {

@@ -25,7 +25,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/store/memory"
 )
 
-// log notes what a watch yields.
+// log collects the events of a watch.
 type log struct {
 	mu        sync.Mutex
 	lines     []string
@@ -184,7 +184,7 @@ func TestWatchResumesWithinACommit(t *testing.T) {
 	})
 }
 
-// What one watcher does to an object is nothing to the others.
+// A change that one watcher makes to an object does not affect others.
 func TestWatchersShareNoObject(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEnv(t)
@@ -272,7 +272,7 @@ func TestWatchUnderLoad(t *testing.T) {
 	})
 }
 
-// events runs Terminating and notes what it yields.
+// terminations runs Terminating and logs its events.
 func terminations(ctx context.Context, e *env, after string, l *log) {
 	kinds := map[namespace.TerminationEventType]string{
 		namespace.EventTerminating: "terminating", namespace.EventRemoved: "removed", namespace.EventSynced: "synced",
@@ -373,8 +373,8 @@ func TestTerminatingTokens(t *testing.T) {
 	}
 }
 
-// until reads a watch to its first bookmark, or n events, and returns what it saw
-// with the versions of the objects.
+// until reads a watch to its first bookmark, or n events, and returns the events and the
+// versions of their objects.
 func until(e *env, n int, o registry.WatchOptions) (seen, versions []string, err error) {
 	ctx, cancel := context.WithCancel(e.ctx)
 	defer cancel()
@@ -391,8 +391,8 @@ func until(e *env, n int, o registry.WatchOptions) (seen, versions []string, err
 	return seen, versions, nil
 }
 
-// However often a client that goes by the versions of objects is interrupted, it
-// loses nothing; what comes twice is only of a commit on several objects.
+// A client that resumes from the versions of objects loses nothing, however often it is
+// interrupted. It sees only commits of several objects twice.
 func TestRepeatLosesNothing(t *testing.T) {
 	seed := rand.Uint64()
 	t.Log("seed", seed)
@@ -520,8 +520,7 @@ func TestRepeat(t *testing.T) {
 	})
 }
 
-// Who lists an empty store and watches from there misses nothing, whatever was
-// committed in between.
+// A watch from the version of a listing of an empty store misses no commit.
 func TestWatchFromTheBeginning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEnv(t)
@@ -602,7 +601,7 @@ func (e *encoder) encode(form string) func(registry.Event[registry.Object]) ([]b
 	}
 }
 
-// encoded follows a watch and notes what Encoded returns.
+// encoded follows a watch and logs the results of Encoded.
 func encoded(t testing.TB, l *log, watch func(yield func(registry.Event[registry.Object], error) bool), e *encoder, form string) {
 	for event, err := range watch {
 		l.mu.Lock()
@@ -624,8 +623,8 @@ func encoded(t testing.TB, l *log, watch func(yield func(registry.Event[registry
 	}
 }
 
-// Watchers that see a change alike share one encoding of it; those that see it as
-// another type of event, or ask for another form, do not.
+// Watchers that see a change as the same type of event, in the same form, share one
+// encoding.
 func TestEncodedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEnv(t)
@@ -678,8 +677,9 @@ func TestEncodedOnce(t *testing.T) {
 	})
 }
 
-// What a watcher makes of its own copy of an object is not what others get.
-func TestEncodedIsOfWhatWasDelivered(t *testing.T) {
+// A change that one watcher makes to its copy of an object does not affect the shared
+// encoding.
+func TestEncodedIgnoresChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEnv(t)
 		e.create("x")
@@ -794,7 +794,7 @@ func TestEncodedBookmarks(t *testing.T) {
 	}
 }
 
-// An error is shared like an encoding, and a panic of one encoder fails the others.
+// Errors are shared like encodings, and a panic of an encoder fails the other watchers.
 func TestEncodedFailures(t *testing.T) {
 	e := newEnv(t)
 	e.create("x")

@@ -1,32 +1,31 @@
-// Package broadcast lets any number of watchers of one key prefix share one
-// watch of the store, and decodes each event once for all of them.
+// Package broadcast lets any number of watchers of one key prefix share one watch of the
+// store, and decodes each event once for all of them.
 //
-// A watcher first catches up by a store watch of its own. At the first bookmark
-// it joins the shared stream of its prefix, and keeps its own watch only until
-// that has reached the point at which it joined; what both delivered is dropped
-// by its revision. So nothing is lost, nothing comes twice, and in the steady
-// state there is one store watch for a prefix, however many follow it.
+// A watcher first catches up with a store watch of its own. At the first bookmark it joins
+// the shared stream of its prefix, and keeps its own watch only until that has reached the
+// point at which it joined. Both may deliver a change; the watcher drops the second by its
+// revision. It therefore neither loses nor repeats a change, and in the steady state a prefix
+// has one store watch, regardless of the number of watchers.
 package broadcast
 
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
-	"strconv"
 	"sync"
 
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
-// ErrClosed ends the watches of a registry that was closed.
+// ErrClosed ends the watches of a closed registry.
 var ErrClosed = errors.New("the registry is closed")
 
-// Decode makes an object of an entry. What it returns is shared between
-// watchers: nobody changes it.
+// Decode decodes an entry. Watchers share the result, which must not change.
 type Decode[T any] func(store.Entry) (T, error)
 
-// Shared are the shared streams of one store, for objects of type T. All methods
-// are safe for concurrent use.
+// Shared is the shared streams of one store, for objects of type T. All methods are safe for
+// concurrent use.
 type Shared[T any] struct {
 	store  store.Store
 	decode Decode[T]
@@ -36,7 +35,7 @@ type Shared[T any] struct {
 	end   context.CancelCauseFunc
 	tasks sync.WaitGroup
 
-	mu      sync.Mutex // before stream.mu
+	mu      sync.Mutex // locked before stream.mu
 	streams map[string]*stream[T]
 }
 
@@ -53,17 +52,17 @@ func New[T any](s store.Store, decode Decode[T], limits Limits) *Shared[T] {
 	return &Shared[T]{store: s, decode: decode, limits: limits, life: life, end: end, streams: map[string]*stream[T]{}}
 }
 
-// Close ends all watches with [ErrClosed], refuses further ones, and waits for
-// the shared streams to end. It may be called more than once.
+// Close ends all watches with [ErrClosed], refuses further watches, and waits for the shared
+// streams to end. It may be called more than once.
 func (s *Shared[T]) Close() {
-	s.mu.Lock() // so that no stream starts after this
+	s.mu.Lock() // no stream starts after this
 	s.end(ErrClosed)
 	s.mu.Unlock()
 	s.tasks.Wait()
 }
 
-// Watch yields what [store.Store.Watch] yields for the same arguments, decoded
-// on demand. The loop ends with [ErrClosed] when s is closed.
+// Watch yields the changes that [store.Store.Watch] yields for the same arguments. Their
+// events are decoded on demand. The loop ends with [ErrClosed] if s is closed.
 func (s *Shared[T]) Watch(ctx context.Context, prefix string, after store.Position) iter.Seq2[*Change[T], error] {
 	return func(yield func(*Change[T], error) bool) {
 		ctx, cancel := context.WithCancelCause(ctx)
@@ -82,10 +81,90 @@ func (s *Shared[T]) Watch(ctx context.Context, prefix string, after store.Positi
 	}
 }
 
-// join adds sub to the stream of prefix, which it starts after position if there
-// is none, and returns the position up to which sub gets nothing from it. It
-// returns no stream when s is closed.
-func (s *Shared[T]) join(prefix string, position store.Position, sub *subscriber[T]) (*stream[T], store.Position) {
+// watcher is one loop over a [Shared.Watch].
+type watcher[T any] struct {
+	shared *Shared[T]
+	prefix string
+	yield  func(*Change[T], error) bool
+
+	at     store.Revision // everything up to here was yielded
+	stream *stream[T]     // nil before it joined
+	queue  *queue[T]
+}
+
+// catchUp yields changes from a store watch of its own until the shared stream takes over. It
+// reports whether to continue.
+func (w *watcher[T]) catchUp(ctx context.Context, after store.Position) bool {
+	var joined store.Revision
+	for change, err := range w.shared.store.Watch(ctx, w.prefix, after) {
+		if err != nil {
+			w.yield(nil, err)
+			return false
+		}
+		w.at = change.Position.Revision
+		if !w.yield(w.shared.wrap(change), nil) {
+			return false
+		}
+		if w.stream == nil && change.Bookmark() {
+			w.queue = newQueue[T]()
+			var position store.Position
+			w.stream, position = w.shared.join(w.prefix, change.Position, w.queue)
+			joined = position.Revision
+		}
+		if w.stream != nil && w.at >= joined {
+			return true
+		}
+	}
+	return false
+}
+
+// follow yields the changes of the shared stream.
+func (w *watcher[T]) follow(ctx context.Context) {
+	var changes []*Change[T]
+	for {
+		var err error
+		changes, err = w.queue.take(ctx, changes)
+		if err != nil {
+			w.yield(nil, err)
+			return
+		}
+		for i, c := range changes {
+			changes[i] = nil // free its memory while the caller works
+			if c.Position.Revision <= w.at {
+				continue
+			}
+			if ctx.Err() != nil {
+				w.yield(nil, context.Cause(ctx))
+				return
+			}
+			w.at = c.Position.Revision
+			if !w.yield(c, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (w *watcher[T]) leave() {
+	if w.stream != nil {
+		w.shared.leave(w.prefix, w.stream, w.queue)
+	}
+}
+
+// stream is one shared store watch.
+type stream[T any] struct {
+	cancel context.CancelCauseFunc
+	done   chan struct{} // closed when its goroutine has ended
+
+	mu     sync.Mutex
+	at     store.Position // delivered up to here
+	queues map[*queue[T]]struct{}
+}
+
+// join adds q to the stream of prefix, and returns the position up to which q gets nothing
+// from it. If there is no stream, join starts one after position. It returns no stream if s is
+// closed.
+func (s *Shared[T]) join(prefix string, position store.Position, q *queue[T]) (*stream[T], store.Position) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.life.Err() != nil {
@@ -94,22 +173,22 @@ func (s *Shared[T]) join(prefix string, position store.Position, sub *subscriber
 	st := s.streams[prefix]
 	if st == nil {
 		ctx, cancel := context.WithCancelCause(s.life)
-		st = &stream[T]{at: position, subscribers: map[*subscriber[T]]struct{}{}, cancel: cancel, done: make(chan struct{})}
+		st = &stream[T]{at: position, queues: map[*queue[T]]struct{}{}, cancel: cancel, done: make(chan struct{})}
 		s.streams[prefix] = st
 		s.tasks.Go(func() { s.run(ctx, prefix, st) })
 	}
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	st.subscribers[sub] = struct{}{}
+	st.queues[q] = struct{}{}
 	return st, st.at
 }
 
-// leave takes sub off its stream. The last one ends the stream and waits for it.
-func (s *Shared[T]) leave(prefix string, st *stream[T], sub *subscriber[T]) {
+// leave removes q from its stream. The last one ends the stream and waits for it.
+func (s *Shared[T]) leave(prefix string, st *stream[T], q *queue[T]) {
 	s.mu.Lock()
 	st.mu.Lock()
-	delete(st.subscribers, sub)
-	last := len(st.subscribers) == 0
+	delete(st.queues, q)
+	last := len(st.queues) == 0
 	st.mu.Unlock()
 	if last && s.streams[prefix] == st {
 		delete(s.streams, prefix)
@@ -121,10 +200,10 @@ func (s *Shared[T]) leave(prefix string, st *stream[T], sub *subscriber[T]) {
 	}
 }
 
-// run feeds the stream of prefix until it fails or is cancelled.
+// run delivers the changes of prefix until the watch fails or is canceled.
 func (s *Shared[T]) run(ctx context.Context, prefix string, st *stream[T]) {
 	defer close(st.done)
-	var failure error
+	failure := error(&store.Error{Op: "watch", Key: prefix, Err: errors.New("the watch ended without an error")})
 	for change, err := range s.store.Watch(ctx, prefix, st.at) {
 		if err != nil {
 			failure = err
@@ -132,34 +211,108 @@ func (s *Shared[T]) run(ctx context.Context, prefix string, st *stream[T]) {
 		}
 		st.deliver(s.wrap(change), s.limits)
 	}
-	if failure == nil { // a watch that just ends breaks its contract; say something
-		failure = &store.Error{Op: "watch", Key: prefix, Err: errors.New("the watch ended without an error")}
-	}
 	s.mu.Lock()
 	if s.streams[prefix] == st { // later watchers start a new stream
 		delete(s.streams, prefix)
 	}
 	s.mu.Unlock()
-	st.fail(failure)
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	for q := range st.queues {
+		q.fail(failure)
+	}
 }
 
-func (s *Shared[T]) wrap(change store.Change) *Change[T] {
-	revision := change.Position.Revision
-	c := &Change[T]{Position: change.Position, Resume: strconv.FormatInt(int64(revision), 10)}
-	if len(change.Events) == 0 {
-		return c
+func (st *stream[T]) deliver(c *Change[T], limits Limits) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	st.at = c.Position
+	for q := range st.queues {
+		q.push(c, limits)
 	}
-	c.Events = make([]Event[T], len(change.Events))
-	last := len(change.Events) - 1
-	before := ""
-	if last > 0 {
-		before = strconv.FormatInt(int64(revision-1), 10)
+}
+
+// queue is the bounded queue of one watcher.
+type queue[T any] struct {
+	wake chan struct{} // has a value if there is something to take
+
+	mu      sync.Mutex
+	changes []*Change[T]
+	pending Limits // the size of changes; bookmarks count as nothing, and never follow each other
+	err     error
+}
+
+// maxReused is the maximum capacity of changes that is reused.
+const maxReused = 64
+
+func newQueue[T any]() *queue[T] {
+	return &queue[T]{wake: make(chan struct{}, 1)}
+}
+
+// push adds c, or ends the watch if too much is pending. It never blocks.
+func (q *queue[T]) push(c *Change[T], limits Limits) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.err != nil {
+		return
 	}
-	for i := range c.Events {
-		e := &c.Events[i]
-		e.Event, e.revision, e.decode = change.Events[i], revision, s.decode
-		e.Resume = before
+	last := len(q.changes) - 1
+	if len(c.Events) == 0 && last >= 0 && len(q.changes[last].Events) == 0 {
+		q.changes[last] = c // the later bookmark replaces the earlier one
+		return
 	}
-	c.Events[last].Resume = c.Resume
-	return c
+	behind := q.pending.Events > 0 && len(c.Events) > 0
+	q.pending.Events += len(c.Events)
+	q.pending.Bytes += c.size()
+	if behind && (q.pending.Events > limits.Events || q.pending.Bytes > limits.Bytes) {
+		q.changes, q.err = nil, &store.Error{Op: "watch", Err: fmt.Errorf(
+			"%w: more than %d events or %d bytes were waiting for this watcher", store.ErrGone, limits.Events, limits.Bytes)}
+	} else {
+		q.changes = append(q.changes, c)
+	}
+	q.signal()
+}
+
+// fail ends the watch after the pending changes.
+func (q *queue[T]) fail(err error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.err == nil {
+		q.err = err
+		q.signal()
+	}
+}
+
+func (q *queue[T]) signal() {
+	select {
+	case q.wake <- struct{}{}:
+	default:
+	}
+}
+
+// take waits for changes and returns all pending ones, or the error if there are none left.
+// It may reuse used, the cleared result of an earlier call.
+func (q *queue[T]) take(ctx context.Context, used []*Change[T]) ([]*Change[T], error) {
+	if used = used[:0]; cap(used) > maxReused {
+		used = nil
+	}
+	for {
+		q.mu.Lock()
+		changes, err := q.changes, q.err
+		if len(changes) > 0 {
+			q.changes, q.pending = used, Limits{}
+		}
+		q.mu.Unlock()
+		if len(changes) > 0 {
+			return changes, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		select {
+		case <-q.wake:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
 }

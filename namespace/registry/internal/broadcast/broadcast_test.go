@@ -53,7 +53,7 @@ func newStore(t testing.TB) *counting {
 
 func text(e store.Entry) (string, error) { return string(e.Value), nil }
 
-// newShared lets so many events wait for a watcher.
+// newShared returns shared streams with a limit of pending events.
 func newShared(s store.Store, events int) *broadcast.Shared[string] {
 	return broadcast.New(s, text, broadcast.Limits{Events: events, Bytes: 1 << 30})
 }
@@ -64,7 +64,7 @@ func put(t testing.TB, s store.Store, key, value string) store.Revision {
 	return revision
 }
 
-// collect follows prefix until something goes wrong, and notes what it saw.
+// collector follows a prefix until an error, and logs the changes.
 type collector struct {
 	mu        sync.Mutex
 	revisions []store.Revision
@@ -125,8 +125,8 @@ func TestWatchersShareOneStoreWatch(t *testing.T) {
 	})
 }
 
-// Whenever a watcher begins, and wherever it resumes, it sees each later revision
-// of its prefix once, in order, while others commit.
+// A watcher sees each later revision of its prefix once, in order, regardless of when it
+// begins and where it resumes.
 func TestNothingIsLostOrRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		seed := rand.Uint64()
@@ -184,7 +184,7 @@ func TestNothingIsLostOrRepeated(t *testing.T) {
 	})
 }
 
-// A watcher that is too slow is told so, and holds up nobody.
+// A watcher that is too slow ends with an error, and does not block others.
 func TestSlowWatcherIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(t)
@@ -218,7 +218,7 @@ func TestSlowWatcherIsGone(t *testing.T) {
 	})
 }
 
-// What waits for a watcher that does not read is bounded in bytes, too.
+// The pending changes of a watcher that does not read are bounded in bytes, too.
 func TestSlowWatcherHoldsFewBytes(t *testing.T) {
 	const value, most = 1 << 20, 8 << 20
 	synctest.Test(t, func(t *testing.T) {
@@ -367,8 +367,8 @@ func TestLargeChangeBetweenBookmarks(t *testing.T) {
 	})
 }
 
-// Quiet watchers advance, and what waits for one that does not look does not grow
-// with bookmarks.
+// Quiet watchers advance, and bookmarks do not fill the queue of a watcher that does not
+// read.
 func TestBookmarks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(t)

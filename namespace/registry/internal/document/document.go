@@ -98,7 +98,7 @@ func Encode(t namespace.TypeMeta, meta namespace.Meta, fields []Field) ([]byte, 
 	splice := bytes.Index(metadata, []byte(placeholder)) // always found: there is a uid
 	metadata = append(metadata[:splice], metadata[splice+len(placeholder):]...)
 
-	buf := make([]byte, variableAt, variableAt+2*sizeOf(t, metadata, fields))
+	buf := make([]byte, variableAt, variableAt+len(metadata)+sizeOf(t, metadata, fields)+16*len(fields)+64)
 	copy(buf, prefix)
 	buf = appendStrings(buf, t.Kind, t.APIVersion, meta.UID)
 	buf = appendSize(buf, meta.Finalizers.Len())
@@ -425,19 +425,43 @@ func (d *Document) Fields() (map[string]json.RawMessage, error) {
 		return nil, nil
 	}
 	fields := make(map[string]json.RawMessage, d.fields.n)
+	err := d.eachField(func(quoted, value []byte) error {
+		name, err := unquote(quoted)
+		fields[name] = value
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%w: the name of a field: %w", ErrDamaged, err)
+	}
+	return fields, nil
+}
+
+// Decode decodes the top-level field name, which needs no escaping in JSON. It does nothing if
+// the object does not have the field.
+func (d *Document) Decode(name string, into any) error {
+	return d.eachField(func(quoted, value []byte) error {
+		if string(quoted[1:len(quoted)-1]) != name {
+			return nil
+		}
+		if err := json.Unmarshal(value, into); err != nil {
+			return fmt.Errorf("%w: %s: %w", ErrDamaged, name, err)
+		}
+		return nil
+	})
+}
+
+func (d *Document) eachField(f func(quoted, value []byte) error) error {
 	at := d.end
 	r := reader{data: d.fields.data}
 	for range d.fields.n {
 		begin := at + r.size()
 		end := begin + r.size()
-		name, err := unquote(d.value[at+1 : begin-1])
-		if err != nil {
-			return nil, fmt.Errorf("%w: the name of a field: %w", ErrDamaged, err)
+		if err := f(d.value[at+1:begin-1], d.value[begin:end:end]); err != nil {
+			return err
 		}
-		fields[name] = d.value[begin:end:end]
 		at = end
 	}
-	return fields, nil
+	return nil
 }
 
 // unquote decodes a JSON string.

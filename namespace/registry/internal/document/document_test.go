@@ -122,6 +122,11 @@ func requireRoundTrip(t *testing.T, kind namespace.TypeMeta, meta namespace.Meta
 			value = json.RawMessage("null")
 		}
 		require.Equal(t, string(value), string(back[name]))
+		if json.Valid([]byte(`"`+name+`"`)) && !strings.ContainsAny(name, "\\<>&\u2028\x7f") {
+			var decoded json.RawMessage
+			require.NoError(t, d.Decode(name, &decoded))
+			require.Equal(t, string(value), string(decoded), "%q", name)
+		}
 	}
 	return value
 }
@@ -199,6 +204,7 @@ func FuzzParse(f *testing.F) {
 		if _, err := d.Fields(); err != nil {
 			require.ErrorIs(t, err, document.ErrDamaged)
 		}
+		_ = d.Decode("spec", new(namespace.Spec))
 	})
 }
 
