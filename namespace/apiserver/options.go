@@ -22,8 +22,8 @@ type Options struct {
 	Authenticate func(*http.Request) (authorization.User, error)
 	// Authorizer decides which requests users may send. The server asks it for the verb of the
 	// request, and again if a request creates an object by applying it or puts a namespace on
-	// hold. Nil: EVERY USER MAY DO EVERYTHING, which is safe only where nobody but the owner
-	// can reach the server.
+	// hold. Nil: EVERY USER MAY DO EVERYTHING, which is safe only if no other
+	// user can reach the server.
 	Authorizer authorization.Authorizer
 	// Hosts are the names, without a port, by which clients reach the server. A server
 	// without Authenticate would trust every web page that is open on a machine which can
@@ -99,14 +99,14 @@ type Limits struct {
 	Page int
 
 	// Reads and Writes bound the concurrent requests that read and that write; default 400
-	// and 200. One client gets at most half. Further requests wait for up to Queue, those of
-	// clients with fewer requests first, and are then answered 429. A client is a user, or for
+	// and 200. One client gets at most half. Further requests wait for up to Queue and are
+	// then answered 429; clients with fewer requests come first. A client is a user, or for
 	// an unknown user an address. A watch counts as a read until it has sent the initial
 	// state.
 	Reads, Writes int
 	// Queue is how long a request waits for capacity; default 5 s.
 	Queue time.Duration
-	// Watches bounds the open watches of one client, AllWatches those of all clients; default
+	// Watches bounds the open watches of one client, AllWatches the open watches of all; default
 	// 1,000 and 50,000. Further watches are answered 429.
 	Watches, AllWatches int
 

@@ -87,7 +87,7 @@ func (s *Server) ahead(r *request, cause error) error {
 	}
 	wanted, err := strconv.ParseInt(r.query.list.ResourceVersion, 10, 64)
 	if err != nil {
-		return cause // the version is that of a continue token
+		return cause // the version belongs to a continue token
 	}
 	return &apierrors.StatusError{ErrStatus: tooLarge(fmt.Sprintf("Too large resource version: %d, current: %s", wanted, now.ResourceVersion))}
 }

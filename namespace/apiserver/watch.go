@@ -156,7 +156,7 @@ func (st *watchStream) run(ctx context.Context) error {
 	case fromNow:
 		o.ResourceVersion = ""
 	case fromVersion:
-		o.Repeat = true // the version may be that of an object
+		o.Repeat = true // the version may belong to an object
 	}
 	return st.r.storage.watch(ctx, st.r.Namespace, o, st)
 }

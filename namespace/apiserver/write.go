@@ -108,7 +108,7 @@ func (r *request) checkName(o registry.Object) error {
 }
 
 // replace writes o over the stored object, on which managed fields and validation depend. If
-// the client sets no condition, replace retries until nobody else writes in between.
+// the client sets no condition, replace retries after a conflicting write.
 func (s *Server) replace(r *request, o registry.Object) (registry.Object, error) {
 	to := r.writes()
 	unconditional := o.ResourceVersion == "" || o.ResourceVersion == "0"

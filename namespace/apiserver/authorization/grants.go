@@ -2,74 +2,77 @@ package authorization
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
+	"unicode/utf8"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/phase"
 )
 
-// Any stands for everything where a [Grant] may name it: all verbs, all resources
-// with their sub-resources, all users (also those that nobody knows), all paths.
+// Any in a [Grant] stands for all verbs, all resources with their sub-resources, all users
+// including unknown ones, or all paths.
 const Any = "*"
 
-// Authenticated is the group of everybody whom the host's authentication knows by
-// name. A grant to it needs no membership: it is derived from [User.Name].
+// Authenticated is the group of all users with a name. Membership follows from [User.Name].
 const Authenticated = "system:authenticated"
 
-// Anonymous is the name of a user whom nobody knows. Such a user is not in the
-// group [Authenticated], whatever its Groups say.
+// Anonymous is the name of an unknown user. Such a user is not in the group [Authenticated],
+// even if its Groups contain it.
 const Anonymous = "system:anonymous"
 
-// Grant allows subjects to do something somewhere. A request is allowed when one
-// grant allows it; nothing takes anything away again.
+// Grant allows users and groups to send certain requests. A request is allowed if any grant
+// allows it. There are no denying grants.
 //
-// A grant for namespaces reaches what is in them, and the namespace objects
-// themselves (resource "namespaces", name as the namespace). It does not reach
-// lists and watches across namespaces, the creation of namespaces, nor objects of
-// cluster-scoped types: those are of the whole cluster and need Cluster. So a user
-// with grants for namespaces only is refused `get namespaces` and `get -A`; a list
-// that showed just what one may see would tell a client that the rest is gone. The
-// server takes a list or watch of namespaces that a field selector narrows to one
-// (metadata.name=x) as one in that namespace, so `wait namespace/x` is granted there.
+// A grant for namespaces covers their content and the namespace objects themselves (resource
+// "namespaces", named like the namespace). Lists and watches across namespaces, the creation
+// of namespaces and objects of cluster-scoped types need Cluster. So a user with grants for
+// namespaces only may not `get namespaces` or `get -A`. The server does not filter lists: a
+// client would conclude that the missing objects are deleted. A list or watch of namespaces
+// that a field selector narrows to one (metadata.name=x) belongs to that namespace, so a grant
+// for x allows `wait namespace/x`.
 type Grant struct {
-	Users  []string `json:"users,omitempty"`  // names; "*" is everybody
+	Users  []string `json:"users,omitempty"`  // names; "*" means all users
 	Groups []string `json:"groups,omitempty"` // one of them is enough
 
 	Namespaces []string `json:"namespaces,omitempty"` // where Rules hold
 	Cluster    bool     `json:"cluster,omitempty"`    // Rules hold everywhere, at the cluster scope too
 	Rules      []Rule   `json:"rules,omitempty"`
 
-	// Paths are the paths outside of resources that may be read (get, head, options):
-	// "/version" alone, or with "*" at the end everything that begins so: "/api*".
+	// Paths are readable paths other than resources (get, head, options): an exact path such as
+	// "/version", or a prefix with "*" at its end such as "/api*".
 	Paths []string `json:"paths,omitempty"`
 }
 
-// Rule is what a grant allows: each of its verbs on each of its resources.
+// Rule allows each of its verbs on each of its resources.
 type Rule struct {
 	// Verbs are get, list, watch, create, update, patch, delete, deletecollection,
-	// impersonate (on users and groups, at the cluster scope: it lets a user act as any
-	// other), or "*".
+	// impersonate (on users and groups, at the cluster scope), or "*".
 	Verbs []string `json:"verbs"`
-	// Resources are written as "configmaps", or "widgets.example.com" for a named
-	// group. Sub-resources are apart: "namespaces" does not reach
-	// "namespaces/finalize", and "*/status" is that of every resource. "*" reaches all
-	// of them, "*.example.com" the resources of a group.
+	// Resources are written as "configmaps", or "widgets.example.com" for a named group. They
+	// do not include sub-resources: write "namespaces/finalize", or "*/status" for all
+	// resources. "*.example.com" stands for the resources of a group, "*" for all resources and
+	// sub-resources.
 	Resources []string `json:"resources"`
 }
 
-// Grants is an [Authorizer] that knows a list of grants, and denies what none of
-// them allows. It looks at the request only, never at what is stored, so that its
-// answers are the same for what exists and for what does not. No user and no group
-// is special: "system:masters" may do what is granted to it.
+// Grants is an [Authorizer] with a list of grants. It denies requests that no grant allows.
+// Its decisions depend only on the request, not on the existence of objects. No user or group
+// is special: "system:masters" needs grants as well.
 //
-// The zero Grants denies everything. All methods are safe for concurrent use; a
-// decision costs a few map look-ups for each group of the user, however many
-// grants there are. A Grants must not be copied.
+// The zero Grants denies everything. All methods are safe for concurrent use. The cost of a
+// decision, a few map look-ups for each group of the user, does not depend on the number of
+// grants. A Grants must not be copied.
 type Grants struct {
 	table atomic.Pointer[table]
 }
 
-// New returns the authorizer of a list of grants, or what is wrong with the list: a
-// [*namespace.Error] of kind [namespace.ErrInvalid] that names every entry at fault.
-// The list may be changed afterwards.
+// New returns an authorizer with a copy of the list. The error is a [*namespace.Error] of kind
+// [namespace.ErrInvalid] that names every invalid entry.
 func New(list []Grant) (*Grants, error) {
 	g := &Grants{}
 	if err := g.Replace(list); err != nil {
@@ -78,9 +81,8 @@ func New(list []Grant) (*Grants, error) {
 	return g, nil
 }
 
-// Replace puts another list in the place of the present one, at once for all
-// requests that are decided from now on. If there is something wrong with it (as
-// with [New]), nothing changes.
+// Replace replaces the list atomically. If the new list is invalid (see [New]), it changes
+// nothing.
 func (g *Grants) Replace(list []Grant) error {
 	if err := check(list); err != nil {
 		return err
@@ -98,13 +100,13 @@ func (g *Grants) Authorize(_ context.Context, a Attributes) (Decision, error) {
 	return Decision{Allowed: t.allows(a)}, nil
 }
 
-// table is a list of grants, arranged for looking up.
+// table is a list of grants, indexed by subject.
 type table struct {
 	users  map[string]*allowance
 	groups map[string]*allowance
 }
 
-// allowance is all that is granted to one user or group.
+// allowance has all grants to one user or group.
 type allowance struct {
 	cluster    ruleset
 	namespaces map[string]ruleset
@@ -112,7 +114,7 @@ type allowance struct {
 	prefixes   []string            // without their "*"
 }
 
-// ruleset holds pairs of verb and resource as they were written.
+// ruleset is a set of pairs of verb and resource, as grants write them.
 type ruleset map[pair]struct{}
 
 type pair struct{ verb, resource string }
@@ -164,7 +166,7 @@ func (s ruleset) add(rules []Rule) {
 	}
 }
 
-// allows reports whether one of the user's allowances reaches the request.
+// allows reports whether an allowance of the user or its groups covers the request.
 func (t *table) allows(a Attributes) bool {
 	q := newQuestion(a)
 	if q.answeredBy(t.users[Any]) {
@@ -176,7 +178,7 @@ func (t *table) allows(a Attributes) bool {
 	return q.answeredBy(t.users[a.User.Name]) || q.answeredBy(t.groups[Authenticated]) || t.allowsGroups(a, &q, "")
 }
 
-// allowsGroups looks at the groups that a user brings, except one.
+// allowsGroups is allows for the groups of the user, except one.
 func (t *table) allowsGroups(a Attributes, q *question, except string) bool {
 	for _, group := range a.User.Groups {
 		if group != except && q.answeredBy(t.groups[group]) {
@@ -186,10 +188,10 @@ func (t *table) allowsGroups(a Attributes, q *question, except string) bool {
 	return false
 }
 
-// question is a request in the terms of rules.
+// question is a request in terms of rules.
 type question struct {
 	verb, namespace, path string
-	resources             [3]string // what rules may call it, beside "*"; none: a path
+	resources             [3]string // names that rules use, besides "*"; none: a path
 }
 
 func newQuestion(a Attributes) question {
@@ -221,7 +223,7 @@ func (q *question) answeredBy(a *allowance) bool {
 	return q.namespace != "" && a.namespaces[q.namespace].has(q)
 }
 
-// reads reports whether a request for a path is one that grants can allow.
+// reads reports whether the verb reads a path.
 func (q *question) reads() bool { return q.verb == "get" || q.verb == "head" || q.verb == "options" }
 
 func (a *allowance) path(path string) bool {
@@ -255,3 +257,164 @@ func (s ruleset) has(q *question) bool {
 	}
 	return false
 }
+
+var verbs = []string{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection", "impersonate", Any}
+
+// Parse decodes a list of grants from JSON or YAML: `{"grants": [...]}`. Unknown and duplicate
+// fields are errors. [New] and [Grants.Replace] check the grants. The error is a
+// [*namespace.Error] of kind [namespace.ErrInvalid].
+func Parse(text []byte) ([]Grant, error) {
+	if !utf8.Valid(text) {
+		return nil, refuse(nil, "the grants are not valid UTF-8")
+	}
+	var document struct {
+		Grants []Grant `json:"grants"`
+	}
+	if err := yaml.UnmarshalStrict(text, &document); err != nil {
+		return nil, refuse(err, "the grants cannot be read: %v", err)
+	}
+	return document.Grants, nil
+}
+
+func refuse(cause error, format string, args ...any) *namespace.Error {
+	return &namespace.Error{Kind: namespace.ErrInvalid, Message: "authorization: " + fmt.Sprintf(format, args...), Err: cause}
+}
+
+// faults are the mistakes in a list of grants.
+type faults []namespace.Violation
+
+func (f *faults) add(field, format string, args ...any) {
+	if len(*f) < 100 {
+		*f = append(*f, namespace.Violation{Type: namespace.FieldInvalid, Field: field, Message: fmt.Sprintf(format, args...)})
+	}
+}
+
+// check rejects a list with a mistake, and names each one.
+func check(list []Grant) error {
+	var f faults
+	for i, g := range list {
+		g.check(fmt.Sprintf("grants[%d]", i), &f)
+	}
+	if len(f) == 0 {
+		return nil
+	}
+	lines := make([]string, len(f))
+	for i, v := range f {
+		lines[i] = v.Field + ": " + v.Message
+	}
+	err := refuse(nil, "%s", strings.Join(lines, "; "))
+	err.Causes = f
+	return err
+}
+
+func (g Grant) check(at string, f *faults) {
+	if len(g.Users)+len(g.Groups) == 0 {
+		f.add(at, "must name users or groups")
+	}
+	if len(g.Rules)+len(g.Paths) == 0 {
+		f.add(at, "must have rules or paths, it allows nothing")
+	}
+	if anywhere := g.Cluster || len(g.Namespaces) > 0; anywhere != (len(g.Rules) > 0) {
+		f.add(at, "rules, and where they hold (namespaces, or cluster: true), must be given together")
+	}
+	checkSubjects(at+".users", g.Users, f)
+	checkSubjects(at+".groups", g.Groups, f)
+	if slices.Contains(g.Groups, Any) {
+		f.add(at+".groups", "must not be %q: all users are users: [%q]", Any, Any)
+	}
+	for i, ns := range g.Namespaces {
+		if wrong := namespace.ValidateName(ns); len(wrong) > 0 {
+			f.add(fmt.Sprintf("%s.namespaces[%d]", at, i), "%q: %s (all of them is cluster: true)", excerpt(ns), strings.Join(wrong, ", "))
+		}
+	}
+	for i, r := range g.Rules {
+		r.check(fmt.Sprintf("%s.rules[%d]", at, i), f)
+	}
+	for i, path := range g.Paths {
+		if wrong := pathFault(path); wrong != "" {
+			f.add(fmt.Sprintf("%s.paths[%d]", at, i), "%q: %s", excerpt(path), wrong)
+		}
+	}
+}
+
+func checkSubjects(at string, names []string, f *faults) {
+	for i, name := range names {
+		if wrong := textFault(name); wrong != "" {
+			f.add(fmt.Sprintf("%s[%d]", at, i), "%q: %s", excerpt(name), wrong)
+		}
+	}
+}
+
+func (r Rule) check(at string, f *faults) {
+	if len(r.Verbs) == 0 || len(r.Resources) == 0 {
+		f.add(at, "must have verbs and resources")
+	}
+	for i, verb := range r.Verbs {
+		if !slices.Contains(verbs, verb) {
+			f.add(fmt.Sprintf("%s.verbs[%d]", at, i), "%q: must be one of %s", excerpt(verb), strings.Join(verbs, ", "))
+		}
+	}
+	for i, resource := range r.Resources {
+		if wrong := resourceFault(resource); wrong != "" {
+			f.add(fmt.Sprintf("%s.resources[%d]", at, i), "%q: %s", excerpt(resource), wrong)
+		}
+	}
+}
+
+// textFault returns why a text cannot be a name, or "".
+func textFault(name string) string {
+	if name == "" {
+		return "must not be empty"
+	}
+	if !utf8.ValidString(name) {
+		return "must be valid UTF-8"
+	}
+	return ""
+}
+
+func resourceFault(text string) string {
+	if wrong := textFault(text); wrong != "" || text == Any {
+		return wrong
+	}
+	resource, sub, divided := strings.Cut(text, "/")
+	if group, ok := strings.CutPrefix(resource, "*."); ok {
+		if divided || !isDotted(group) {
+			return "must be a group after \"*.\", such as *.example.com"
+		}
+		return ""
+	}
+	if divided && (strings.Contains(sub, ".") || !isDotted(sub)) {
+		return "must be a sub-resource in lower case after \"/\", such as namespaces/finalize"
+	}
+	if resource == Any && divided || isDotted(resource) {
+		return ""
+	}
+	return "must be a resource in lower case, such as configmaps, widgets.example.com, */status or *"
+}
+
+// isDotted reports whether text consists of names of lower case letters, digits and '-',
+// separated by dots.
+func isDotted(text string) bool {
+	for _, part := range strings.Split(text, ".") {
+		if part == "" || strings.Trim(part, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
+			return false
+		}
+	}
+	return true
+}
+
+func pathFault(path string) string {
+	if wrong := textFault(path); wrong != "" || path == Any {
+		return wrong
+	}
+	if !strings.HasPrefix(path, "/") {
+		return "must begin with /, or be *"
+	}
+	if strings.Contains(strings.TrimSuffix(path, Any), Any) {
+		return "may have a * at its end only"
+	}
+	return ""
+}
+
+// excerpt shortens text from hosts and clients for messages.
+func excerpt(text string) string { return phase.Truncate(text, 100) }

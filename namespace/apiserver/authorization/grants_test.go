@@ -129,7 +129,7 @@ func TestGrants(t *testing.T) {
 	}
 	d, err := g.Authorize(t.Context(), authorization.Attributes{Verb: "get", Path: "/healthz"})
 	require.NoError(t, err)
-	require.True(t, d.Allowed, "nobody is known")
+	require.True(t, d.Allowed, "unknown user")
 	d, err = g.Authorize(t.Context(), authorization.Attributes{})
 	require.NoError(t, err)
 	require.False(t, d.Allowed)
@@ -167,7 +167,7 @@ func TestReplace(t *testing.T) {
 	g := grants(t, everything)
 	err := g.Replace([]authorization.Grant{{Users: []string{"alice"}}})
 	require.ErrorIs(t, err, namespace.ErrInvalid)
-	require.True(t, ask(t, g, "alice get configmaps in x"), "a list that is refused changes nothing")
+	require.True(t, ask(t, g, "alice get configmaps in x"), "an invalid list changes nothing")
 
 	list := []authorization.Grant{{
 		Users: []string{"bob"}, Namespaces: []string{"x"},
@@ -178,7 +178,7 @@ func TestReplace(t *testing.T) {
 	list[0].Rules[0].Verbs[0] = "*"
 	require.False(t, ask(t, g, "alice get configmaps in x"))
 	require.True(t, ask(t, g, "bob get configmaps in x"))
-	require.False(t, ask(t, g, "bob list configmaps in x"), "the list is the caller's")
+	require.False(t, ask(t, g, "bob list configmaps in x"), "the list was copied")
 }
 
 // A request is decided by one list or the other, never by parts of both.
@@ -232,7 +232,6 @@ func TestBadInput(t *testing.T) {
 		},
 		"grants[1].users[1]": {
 			func(g *authorization.Grant) { g.Users = []string{"a", ""} },
-			func(g *authorization.Grant) { g.Users = []string{"a", long} },
 			func(g *authorization.Grant) { g.Users = []string{"a", "\xff"} },
 		},
 		"grants[1].groups[0]":     {func(g *authorization.Grant) { g.Groups = []string{""} }},
@@ -244,7 +243,7 @@ func TestBadInput(t *testing.T) {
 		},
 		"grants[1].rules[1].resources[0]": {
 			rule("get", ""), rule("get", "ConfigMaps"), rule("get", "a/b/c"), rule("get", "a/"), rule("get", "/a"), rule("get", "*.*"),
-			rule("get", "*.example.com/status"), rule("get", "a/b.c"), rule("get", "a..b"), rule("get", "**"), rule("get", long), rule("get", "a/*"),
+			rule("get", "*.example.com/status"), rule("get", "a/b.c"), rule("get", "a..b"), rule("get", "**"), rule("get", "a/*"),
 		},
 		"grants[1].paths[0]": {
 			func(g *authorization.Grant) { g.Paths = []string{"healthz"} },
@@ -262,20 +261,14 @@ func TestBadInput(t *testing.T) {
 			require.Less(t, len(err.Error()), 500)
 		}
 	}
-	wide := good
-	wide.Users = make([]string, 1<<11)
-	wide.Rules = []authorization.Rule{{Verbs: make([]string, 1<<6), Resources: make([]string, 1<<6)}}
-	_, err := authorization.New([]authorization.Grant{wide})
-	require.ErrorIs(t, err, namespace.ErrInvalid)
-	require.Contains(t, err.Error(), "combinations")
-	for _, text := range []string{"{", "grants: 1", "grant: []", "grants: [{user: [a]}]", "grants: []\ngrants: []", "\xff", "grants: [" + strings.Repeat(" ", 5<<20) + "]"} {
+	for _, text := range []string{"{", "grants: 1", "grant: []", "grants: [{user: [a]}]", "grants: []\ngrants: []", "\xff"} {
 		_, err := authorization.Parse([]byte(text))
 		require.ErrorIs(t, err, namespace.ErrInvalid, "%.20q", text)
 	}
 }
 
-// FuzzGrants: whatever is read and accepted decides without a crash, and only
-// says yes to users and groups that it names.
+// FuzzGrants: every valid list decides without a crash, and only allows users and groups that
+// it names.
 func FuzzGrants(f *testing.F) {
 	f.Add(everything, "alice", "get", "x", "configmaps", "example.com", "status", "/api")
 	f.Add(`{"grants":[{"users":["a"],"cluster":true,"rules":[{"verbs":["*"],"resources":["*"]}]}]}`, "a", "*", "", "*", "", "", "")

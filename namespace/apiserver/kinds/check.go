@@ -9,7 +9,7 @@ import (
 
 	"github.com/nslifecycle/nslifecycle/finalizer/syntax"
 	"github.com/nslifecycle/nslifecycle/namespace"
-	"github.com/nslifecycle/nslifecycle/namespace/apiserver/internal/excerpt"
+	"github.com/nslifecycle/nslifecycle/phase"
 )
 
 // Check reports the first declaration of list that a server cannot serve, as an
@@ -149,8 +149,8 @@ func (k Kind) checkColumns() error {
 
 func (k Kind) invalid(format string, args ...any) error {
 	return &namespace.Error{
-		Kind: namespace.ErrInvalid, Resource: excerpt.Of(k.Name().String()),
-		Message: fmt.Sprintf("kind %q: ", excerpt.Of(k.Name().String())) + fmt.Sprintf(format, args...),
+		Kind: namespace.ErrInvalid, Resource: excerpt(k.Name().String()),
+		Message: fmt.Sprintf("kind %q: ", excerpt(k.Name().String())) + fmt.Sprintf(format, args...),
 	}
 }
 
@@ -179,3 +179,6 @@ func (t taken) add(k Kind) error {
 	}
 	return nil
 }
+
+// excerpt shortens text from hosts and clients for messages.
+func excerpt(text string) string { return phase.Truncate(text, 100) }

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
-	"github.com/nslifecycle/nslifecycle/namespace/apiserver/internal/excerpt"
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/internal/fieldpath"
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
 )
@@ -250,7 +249,7 @@ func (r *resources) setDefaults(requests, maxima amounts, told *note) {
 // name returns the name of an item, or where it is.
 func (r *resources) name() string {
 	if name, ok := r.holder["name"].(string); ok && name != "" {
-		return excerpt.Of(name)
+		return excerpt(name)
 	}
 	return r.at
 }

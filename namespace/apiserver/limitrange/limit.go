@@ -12,7 +12,6 @@ import (
 
 	"github.com/nslifecycle/nslifecycle/finalizer/syntax"
 	"github.com/nslifecycle/nslifecycle/namespace"
-	"github.com/nslifecycle/nslifecycle/namespace/apiserver/internal/excerpt"
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/internal/fieldpath"
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
 )
@@ -95,7 +94,7 @@ func quantities(value any, at string) (amounts, []namespace.Violation) {
 	for _, name := range slices.Sorted(maps.Keys(object)) {
 		q, err := fieldpath.Quantity(object[name])
 		if err != nil {
-			wrong = append(wrong, violation(at+"["+excerpt.Of(name)+"]", fieldpath.Show(object[name]), err.Error()))
+			wrong = append(wrong, violation(at+"["+excerpt(name)+"]", fieldpath.Show(object[name]), err.Error()))
 			continue
 		}
 		out[name] = q
@@ -161,11 +160,11 @@ func validate(limits []limit) (wrong []namespace.Violation) {
 	seen := map[string]bool{}
 	for _, l := range limits {
 		if why := typeFault(l.kind); why != "" {
-			wrong = append(wrong, violation(l.at+".type", strconv.Quote(excerpt.Of(l.kind)), why))
+			wrong = append(wrong, violation(l.at+".type", strconv.Quote(excerpt(l.kind)), why))
 		}
 		if seen[l.kind] {
 			wrong = append(wrong, namespace.Violation{
-				Type: namespace.FieldDuplicate, Field: l.at + ".type", Message: "Duplicate value: " + strconv.Quote(excerpt.Of(l.kind)),
+				Type: namespace.FieldDuplicate, Field: l.at + ".type", Message: "Duplicate value: " + strconv.Quote(excerpt(l.kind)),
 			})
 		}
 		seen[l.kind] = true
@@ -187,7 +186,7 @@ func (l limit) validateNames() (wrong []namespace.Violation) {
 	}{{maxField, l.max}, {minField, l.min}, {defaultField, l.fallback}, {requestField, l.fallbackRequest}, {ratioField, l.ratio}} {
 		for _, name := range field.values.names() {
 			if why := nameFault(name); why != "" {
-				wrong = append(wrong, violation(l.at+"."+field.name+"["+excerpt.Of(name)+"]", strconv.Quote(excerpt.Of(name)), why))
+				wrong = append(wrong, violation(l.at+"."+field.name+"["+excerpt(name)+"]", strconv.Quote(excerpt(name)), why))
 			}
 		}
 	}

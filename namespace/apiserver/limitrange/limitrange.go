@@ -34,9 +34,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
-	"github.com/nslifecycle/nslifecycle/namespace/apiserver/internal/excerpt"
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/internal/fieldpath"
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
+	"github.com/nslifecycle/nslifecycle/phase"
 )
 
 // Resource is the type of LimitRanges. A registry with the plug-in must declare it.
@@ -139,7 +139,7 @@ func (r Rule) parse() (out paths, err error) {
 		return out, fmt.Errorf("the Type of a whole object cannot be %s", r.Type)
 	case r.Type != "":
 		if why := typeFault(string(r.Type)); why != "" {
-			return out, fmt.Errorf("the Type %q %s", excerpt.Of(string(r.Type)), why)
+			return out, fmt.Errorf("the Type %q %s", excerpt(string(r.Type)), why)
 		}
 	}
 	out.kind = string(r.Type)
@@ -170,3 +170,6 @@ func (p paths) all() []fieldpath.Path {
 func wrongRule(format string, args ...any) error {
 	return &namespace.Error{Kind: namespace.ErrInvalid, Message: "limitrange: wrong rule: " + fmt.Sprintf(format, args...)}
 }
+
+// excerpt shortens text from hosts and clients for messages.
+func excerpt(text string) string { return phase.Truncate(text, 100) }

@@ -42,9 +42,9 @@ import (
 	"strings"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
-	"github.com/nslifecycle/nslifecycle/namespace/apiserver/internal/excerpt"
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/internal/fieldpath"
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
+	"github.com/nslifecycle/nslifecycle/phase"
 )
 
 // Resource is the type of quotas. A registry with the plug-in must declare it.
@@ -115,7 +115,7 @@ func (p *plugin) add(rule Rule) error {
 	var sums []sum
 	for name, path := range rule.Sums {
 		if why := nameFault(name); why != "" {
-			return wrongRule("%s: the name %q %s", rule.Resource, excerpt.Of(name), why)
+			return wrongRule("%s: the name %q %s", rule.Resource, excerpt(name), why)
 		}
 		if countName(name) {
 			return wrongRule("%s: the name %q is that of a number of objects", rule.Resource, name)
@@ -135,3 +135,6 @@ func (p *plugin) add(rule Rule) error {
 func wrongRule(format string, args ...any) error {
 	return &namespace.Error{Kind: namespace.ErrInvalid, Message: "quota: wrong rule: " + fmt.Sprintf(format, args...)}
 }
+
+// excerpt shortens text from hosts and clients for messages.
+func excerpt(text string) string { return phase.Truncate(text, 100) }

@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
-	"github.com/nslifecycle/nslifecycle/namespace/apiserver/internal/excerpt"
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/internal/fieldpath"
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
 )
@@ -48,7 +47,7 @@ func (p *plugin) read(o *registry.Object) (state, []namespace.Violation) {
 func (p *plugin) limits(hard map[string]any, wrong []namespace.Violation) (amounts, []namespace.Violation) {
 	out := make(amounts, len(hard))
 	for _, name := range slices.Sorted(maps.Keys(hard)) {
-		at := "spec.hard[" + excerpt.Of(name) + "]"
+		at := "spec.hard[" + excerpt(name) + "]"
 		if why := p.nameProblem(name); why != "" {
 			wrong = append(wrong, namespace.Violation{
 				Type: namespace.FieldInvalid, Field: at, Message: "Invalid value: " + fieldpath.Show(name) + ": " + why,

@@ -1,6 +1,5 @@
-// Package refusals records what was not allowed in a namespace as events there
-// (objects of type "events", design document, "Authorization"), for whoever looks
-// after the namespace:
+// Package refusals records refused requests in a namespace as events there (objects of type
+// "events", design document, "Authorization"), for the owner of the namespace:
 //
 //	recorder, err := refusals.New(r, nil)
 //	server, err := apiserver.New(r, kinds, &apiserver.Options{Hooks: apiserver.Hooks{Refused: recorder.Record}, ...})
@@ -9,18 +8,24 @@
 // Each namespace has a bounded number of such events ([Options.Slots]). A quota on events
 // counts them unless its rule has [Options.Reserves] as Uncounted:
 //
-//	counted, err := quota.New(quota.Rule{Resource: deleter.Resource{Name: "events"}, Uncounted: refusals.Options{}.Reserves})
+//	counted, err := quota.New(quota.Rule{Resource: namespace.ResourceType{Name: "events"}, Uncounted: refusals.Options{}.Reserves})
 package refusals
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"math"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver"
@@ -29,88 +34,73 @@ import (
 	"github.com/nslifecycle/nslifecycle/phase"
 )
 
-// ErrDropped is why a refusal was not recorded when there was no room for it.
+// ErrDropped reports that a refusal was not recorded because too many were waiting.
 var ErrDropped = errors.New("too many refusals are waiting to be recorded")
 
-// Options tunes a [Recorder]. Zero fields take the defaults.
+// Options configure a [Recorder]. Zero fields take the defaults; negative ones are invalid.
 type Options struct {
-	// Component is whom the events name as their source; default "apiserver".
+	// Component is the source of the events; default "apiserver".
 	Component string
-	// Every is how often what was gathered is written; default 1 s. What is the same
-	// within that time is written once.
+	// Every is the interval of writes; default 1 s. Equal refusals within it are written once.
 	Every time.Duration
-	// Writes is how many events are written each time at most; default 10.
+	// Writes bounds the events that are written in each interval; default 10.
 	Writes int
-	// Waiting is how many different refusals may wait; default 1,000. Further ones are
-	// dropped.
+	// Waiting bounds the different refusals that wait to be written; default 1,000. Further
+	// ones are dropped.
 	Waiting int
-	// PerUser is how many of these may be about one user; default a tenth of Waiting, at
-	// least 1.
+	// PerUser bounds the waiting refusals of one user; default a tenth of Waiting, at least 1.
 	PerUser int
-	// Slots is how many events the recorder has in a namespace at most; default 64. A
-	// further one takes the place of another. Those about one user have an eighth of
-	// them, at least one, so that nobody can crowd out everybody else.
+	// Slots bounds the recorder's events in a namespace; default 64. Further events replace
+	// others. Events about one user use an eighth of the slots, at least one, so that no user
+	// can replace the events about all others.
 	Slots int
-	// Dropped is called for what is not recorded, and why; nil: nobody is told. That a
-	// namespace does not exist, or is terminating, is no reason to call it.
+	// Dropped is called for each refusal that is not recorded, with the reason. It is not
+	// called if the namespace is missing or terminating. May be nil.
 	Dropped func(apiserver.Refusal, error)
 }
 
-// Reserves reports whether an event has one of the Slots names that a recorder with these
-// options writes to. Use it as quota.Rule.Uncounted, so that refusals do not use up the
-// quota of the tenant.
+// Reserves reports whether an event has the name of one of the Slots. Use it as
+// quota.Rule.Uncounted, so that refusals do not use up the quota of the tenant.
 func (o Options) Reserves(event registry.Object) bool {
-	o, err := o.withDefaults()
-	if err != nil {
-		return false
-	}
 	number, ok := strings.CutPrefix(event.Name, slotPrefix)
 	slot, err := strconv.Atoi(number)
-	return ok && err == nil && slot >= 0 && slot < o.Slots && strconv.Itoa(slot) == number
+	return ok && err == nil && slot >= 0 && slot < o.withDefaults().Slots && strconv.Itoa(slot) == number
 }
 
-func (o Options) withDefaults() (Options, error) {
-	if o.Component == "" {
-		o.Component = "apiserver"
-	}
+func (o Options) withDefaults() Options {
+	o.Component = cmp.Or(o.Component, "apiserver")
+	o.Every = cmp.Or(o.Every, time.Second)
+	o.Writes = cmp.Or(o.Writes, 10)
+	o.Waiting = cmp.Or(o.Waiting, 1000)
+	o.PerUser = cmp.Or(o.PerUser, max(1, o.Waiting/10))
+	o.Slots = cmp.Or(o.Slots, 64)
+	return o
+}
+
+func (o Options) validate() error {
 	if o.Every < 0 {
-		return o, invalid("option Every is %v, it must not be negative", o.Every)
+		return invalid("option Every is %v, it must not be negative", o.Every)
 	}
-	if o.Every == 0 {
-		o.Every = time.Second
-	}
-	for _, f := range []struct {
-		name     string
-		value    *int
-		fallback int
-	}{{"Writes", &o.Writes, 10}, {"Waiting", &o.Waiting, 1000}, {"Slots", &o.Slots, 64}, {"PerUser", &o.PerUser, 0}} {
-		if *f.value < 0 {
-			return o, invalid("option %s is %d, it must not be negative", f.name, *f.value)
-		}
-		if *f.value == 0 {
-			*f.value = f.fallback
+	for name, value := range map[string]int{"Writes": o.Writes, "Waiting": o.Waiting, "PerUser": o.PerUser, "Slots": o.Slots} {
+		if value < 0 {
+			return invalid("option %s is %d, it must not be negative", name, value)
 		}
 	}
-	if o.PerUser == 0 {
-		o.PerUser = max(1, o.Waiting/10)
-	}
-	return o, nil
+	return nil
 }
 
 func invalid(format string, args ...any) error {
 	return &namespace.Error{Kind: namespace.ErrInvalid, Message: "refusals: " + fmt.Sprintf(format, args...)}
 }
 
-// Recorder gathers refusals and writes them down as events of type Warning and
-// reason Forbidden: one for each user, verb and resource in a namespace, with a
-// count. Resources that the registry does not declare, whose names anybody can make
-// up, are one together. Make one with [New]. All methods are safe for concurrent use.
+// Recorder writes refusals as events of type Warning and reason Forbidden: one for each user,
+// verb and resource in a namespace, with a count. Resources that the registry does not declare
+// share an event, since clients can invent their names. Use [New] to create a Recorder. All
+// methods are safe for concurrent use.
 //
-// Nothing of it holds up requests; memory, the rate of writes, and the number of
-// events in a namespace are bounded. It writes to the registry, where nobody is
-// asked for permission, so that it never records itself. Nothing is written into a
-// namespace that is missing or terminating, and requests at the cluster scope are
-// not recorded: there is no namespace whose owner they concern.
+// A Recorder does not delay requests, and its memory, its rate of writes and the number of its
+// events are bounded. It writes to the registry without authorization, so it never records
+// itself. It ignores requests at the cluster scope.
 type Recorder struct {
 	registry *registry.Registry
 	events   *registry.Content
@@ -119,38 +109,37 @@ type Recorder struct {
 
 	mu      sync.Mutex
 	waiting map[key]*tally
-	users   map[string]int // how many of waiting are about a user
+	users   map[string]int // waiting refusals of each user
 	order   []key          // of waiting, oldest first
-	wake    chan struct{}  // holds a token when something waits
+	wake    chan struct{}  // has a token if there are waiting refusals
 }
 
-// key is what refusals are put together by.
+// key identifies equal refusals.
 type key struct{ user, verb, group, resource, subresource, namespace string }
 
-// size bounds what a client can have the recorder keep.
+// size returns the number of bytes that the client chose.
 func (k key) size() int {
 	return len(k.user) + len(k.verb) + len(k.group) + len(k.resource) + len(k.subresource)
 }
 
-// tally is how often something was refused, and when.
+// tally counts equal refusals.
 type tally struct {
 	refusal     apiserver.Refusal
 	count       int32
 	first, last time.Time
 }
 
-// New returns a recorder for the namespaces of r, in which the resource type
-// "events" must be declared. Nil options are all defaults.
+// New returns a recorder for the namespaces of r, which must declare the resource type
+// "events". Nil options are the defaults.
 func New(r *registry.Registry, options *Options) (*Recorder, error) {
 	if r == nil {
 		return nil, invalid("the registry is nil")
 	}
-	var o Options
-	if options != nil {
-		o = *options
+	if options == nil {
+		options = &Options{}
 	}
-	o, err := o.withDefaults()
-	if err != nil {
+	o := options.withDefaults()
+	if err := o.validate(); err != nil {
 		return nil, err
 	}
 	events, err := r.Content(namespace.ResourceType{Name: "events"})
@@ -167,14 +156,14 @@ func New(r *registry.Registry, options *Options) (*Recorder, error) {
 	}, nil
 }
 
-// Record takes note of a refusal, to be written by [Recorder.Run]. It never
-// blocks. It is what [apiserver.Hooks.Refused] wants.
+// Record enqueues a refusal for [Recorder.Run]. It does not block. Use it as
+// [apiserver.Hooks.Refused].
 func (rec *Recorder) Record(refusal apiserver.Refusal) {
 	if refusal.Attributes.Resource == "" || len(namespace.ValidateName(refusal.Attributes.Namespace)) > 0 {
 		return
 	}
-	told := refusal
-	a := rec.served(refusal.Attributes)
+	original := refusal
+	a := rec.common(refusal.Attributes)
 	refusal.Attributes = a
 	now := time.Now()
 	k := key{refusal.User.Name, a.Verb, a.Group, a.Resource, a.Subresource, a.Namespace}
@@ -188,12 +177,12 @@ func (rec *Recorder) Record(refusal apiserver.Refusal) {
 		rec.waiting[k] = &tally{refusal: refusal, count: 1, first: now, last: now}
 		rec.order = append(rec.order, k)
 	default:
-		t.count = max(t.count, t.count+1) // it does not overflow
+		t.count = max(t.count, t.count+1) // without overflow
 		t.last = now
 	}
 	rec.mu.Unlock()
 	if full {
-		rec.drop(told, ErrDropped)
+		rec.drop(original, ErrDropped)
 		return
 	}
 	select {
@@ -202,9 +191,9 @@ func (rec *Recorder) Record(refusal apiserver.Refusal) {
 	}
 }
 
-// served returns the attributes without what is of one request only, and without the
-// names of what is not served.
-func (rec *Recorder) served(a authorization.Attributes) authorization.Attributes {
+// common returns the attributes that equal refusals share: without the name and the path, and
+// without the names of an undeclared resource.
+func (rec *Recorder) common(a authorization.Attributes) authorization.Attributes {
 	a.Name, a.Path = "", ""
 	known := a.Subresource == "" || a.Subresource == "status" || a.Subresource == "finalize"
 	if !known || !rec.declared[namespace.ResourceType{Group: a.Group, Name: a.Resource}] {
@@ -213,8 +202,8 @@ func (rec *Recorder) served(a authorization.Attributes) authorization.Attributes
 	return a
 }
 
-// Run writes what was recorded until ctx ends, and returns the cause. What waits
-// then is dropped. One Run at a time is enough.
+// Run writes recorded refusals until ctx ends, and returns its cause. It drops refusals that
+// are still waiting then. Call it once.
 func (rec *Recorder) Run(ctx context.Context) error {
 	ticker := time.NewTicker(rec.o.Every)
 	defer ticker.Stop()
@@ -224,7 +213,7 @@ func (rec *Recorder) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
-		for more := true; more; { // what comes meanwhile is put together
+		for more := true; more; {
 			select {
 			case <-ticker.C:
 			case <-ctx.Done():
@@ -235,7 +224,7 @@ func (rec *Recorder) Run(ctx context.Context) error {
 	}
 }
 
-// flush writes the oldest of what waits, and reports whether there is more.
+// flush writes the oldest refusals, and reports whether more are waiting.
 func (rec *Recorder) flush(ctx context.Context) bool {
 	for range rec.o.Writes {
 		t := rec.next()
@@ -275,10 +264,10 @@ func (rec *Recorder) drop(refusal apiserver.Refusal, err error) {
 	}
 }
 
-// attempts is how often a write is tried when others write the same event.
+// attempts bounds the writes of an event that others write at the same time.
 const attempts = 4
 
-// write adds t to the event that it belongs to.
+// write adds t to its event.
 func (rec *Recorder) write(ctx context.Context, t *tally) error {
 	ns := t.refusal.Attributes.Namespace
 	n, err := rec.registry.Get(ctx, ns)
@@ -291,7 +280,7 @@ func (rec *Recorder) write(ctx context.Context, t *tally) error {
 		}
 		switch {
 		case errors.Is(err, namespace.ErrTerminating), errors.Is(err, namespace.ErrNotFound):
-			return nil // it went meanwhile
+			return nil // the namespace was deleted in the meantime
 		case errors.Is(err, namespace.ErrConflict), errors.Is(err, namespace.ErrExists):
 			err = nil
 		default:
@@ -302,33 +291,68 @@ func (rec *Recorder) write(ctx context.Context, t *tally) error {
 }
 
 func (rec *Recorder) try(ctx context.Context, ns string, t *tally) error {
-	e := eventOf(t, rec.o.Component)
-	name := rec.slot(t.refusal.User.Name, e.Message)
+	event := rec.eventOf(t)
+	name := rec.slot(t.refusal.User.Name, event.Message)
 	old, err := rec.events.Get(ctx, ns, name)
-	if errors.Is(err, namespace.ErrNotFound) {
-		o, err := e.object(name, "")
-		if err != nil {
-			return err
-		}
-		_, err = rec.events.Create(ctx, ns, o)
+	write := rec.events.Update
+	switch {
+	case errors.Is(err, namespace.ErrNotFound):
+		write = rec.events.Create
+	case err != nil:
 		return err
+	default:
+		add(event, old)
 	}
+	document, err := json.Marshal(event)
 	if err != nil {
 		return err
 	}
-	e.add(old)
-	o, err := e.object(name, old.ResourceVersion)
-	if err != nil {
+	o := registry.Object{Meta: namespace.Meta{Name: name, ResourceVersion: old.ResourceVersion}}
+	if err := json.Unmarshal(document, &o.Fields); err != nil {
 		return err
 	}
-	_, err = rec.events.Update(ctx, ns, o)
+	delete(o.Fields, "metadata")
+	_, err = write(ctx, ns, o)
 	return err
+}
+
+// maxMessage is the size of the message of an event in Kubernetes, in bytes.
+const maxMessage = 1024
+
+func (rec *Recorder) eventOf(t *tally) *corev1.Event {
+	a := t.refusal.Attributes
+	resource := a.Resource
+	if a.Subresource != "" {
+		resource += "/" + a.Subresource
+	}
+	object := fmt.Sprintf("resource %q in API group %q", resource, a.Group)
+	if resource == "" {
+		object = "resources that are not served"
+	}
+	return &corev1.Event{
+		InvolvedObject: corev1.ObjectReference{Kind: namespace.Kind, APIVersion: namespace.APIVersion, Name: a.Namespace, Namespace: a.Namespace},
+		Type:           corev1.EventTypeWarning, Reason: "Forbidden",
+		Message: phase.Truncate(fmt.Sprintf("User %q cannot %s %s in the namespace %q", t.refusal.User.Name, a.Verb, object, a.Namespace), maxMessage),
+		Source:  corev1.EventSource{Component: rec.o.Component}, ReportingController: rec.o.Component,
+		FirstTimestamp: metav1.NewTime(t.first), LastTimestamp: metav1.NewTime(t.last), Count: t.count,
+	}
+}
+
+// add adds the count of an earlier event with the same message.
+func add(event *corev1.Event, earlier registry.Object) {
+	document, err := json.Marshal(earlier.Fields)
+	var old corev1.Event
+	if err != nil || json.Unmarshal(document, &old) != nil || old.Message != event.Message || old.Count < 0 || old.FirstTimestamp.IsZero() {
+		return
+	}
+	event.Count = int32(min(int64(old.Count)+int64(event.Count), math.MaxInt32))
+	event.FirstTimestamp = old.FirstTimestamp
 }
 
 const slotPrefix = "refused-"
 
-// slot is the name of the event for a message, the same in all processes and at all
-// times, so that counts go on. Those of a user are next to each other.
+// slot returns the name of the event for a message. It is the same in all processes and at all
+// times, so that the count continues. The slots of a user are adjacent.
 func (rec *Recorder) slot(user, message string) string {
 	slots := uint64(rec.o.Slots)
 	return fmt.Sprintf(slotPrefix+"%d", (hashOf(user)%slots+hashOf(message)%max(1, slots/8))%slots)

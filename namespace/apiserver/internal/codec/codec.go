@@ -24,6 +24,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/kinds"
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
+	"github.com/nslifecycle/nslifecycle/phase"
 )
 
 // Kinds of errors, in addition to those of package namespace.
@@ -128,3 +129,6 @@ func metaOf(k kinds.Kind, typed runtime.Object) (*metav1.ObjectMeta, error) {
 func refuse(k kinds.Kind, name string, kind, cause error, format string, args ...any) error {
 	return &namespace.Error{Kind: kind, Resource: k.Name().String(), Name: name, Message: fmt.Sprintf(format, args...), Err: cause}
 }
+
+// excerpt shortens text from clients for messages.
+func excerpt(text string) string { return phase.Truncate(text, 100) }

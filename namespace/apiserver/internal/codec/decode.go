@@ -15,7 +15,6 @@ import (
 	kjson "sigs.k8s.io/json"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
-	"github.com/nslifecycle/nslifecycle/namespace/apiserver/internal/excerpt"
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/kinds"
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
 )
@@ -43,7 +42,7 @@ func (c *Codec) Decode(k kinds.Kind, contentType string, body []byte, v FieldVal
 	case "", Strict, Warn, Ignore:
 	default:
 		return registry.Object{}, nil, refuse(k, "", namespace.ErrBadRequest, nil,
-			"fieldValidation: Unsupported value: %q: supported values: \"Ignore\", \"Strict\", \"Warn\"", excerpt.Of(string(v)))
+			"fieldValidation: Unsupported value: %q: supported values: \"Ignore\", \"Strict\", \"Warn\"", excerpt(string(v)))
 	}
 	d := decoding{kind: k, body: body, validation: v}
 	e, err := encodingOf(contentType, k.BuiltIn())
@@ -70,7 +69,7 @@ func (c *Codec) Decode(k kinds.Kind, contentType string, body []byte, v FieldVal
 }
 
 // DecodeDeleteOptions reads the body of a DELETE request, which may be empty. Clients send
-// the group and version of the object as those of the options.
+// the group and version of the object in the options.
 func (c *Codec) DecodeDeleteOptions(contentType string, body []byte) (metav1.DeleteOptions, error) {
 	var options metav1.DeleteOptions
 	if len(body) == 0 {
@@ -101,7 +100,7 @@ func (c *Codec) DecodeDeleteOptions(contentType string, body []byte) (metav1.Del
 	}
 	if options.Kind != "" && options.Kind != "DeleteOptions" {
 		return metav1.DeleteOptions{}, d.unfit(options.Kind, options.APIVersion,
-			fmt.Errorf("the kind in the data (%s) does not match the expected kind (DeleteOptions)", excerpt.Of(options.Kind)))
+			fmt.Errorf("the kind in the data (%s) does not match the expected kind (DeleteOptions)", excerpt(options.Kind)))
 	}
 	return options, nil
 }
@@ -237,7 +236,7 @@ func (d *decoding) custom(data []byte) (registry.Object, error) {
 		return registry.Object{}, err
 	}
 	if len(wrong) > 0 {
-		return registry.Object{}, namespace.Invalid(d.qualified(), d.kind.Name().String(), excerpt.Of(o.Name), wrong)
+		return registry.Object{}, namespace.Invalid(d.qualified(), d.kind.Name().String(), excerpt(o.Name), wrong)
 	}
 	if len(duplicates)+len(unknown) > 0 {
 		if data, err = d.pruned(data); err != nil {
@@ -312,11 +311,11 @@ func (d *decoding) judge(strict []error) error {
 // expected rejects a kind or version other than the requested one.
 func (d *decoding) expected(kind, apiVersion string) error {
 	if kind != "" && kind != d.kind.Kind {
-		return d.unfit(kind, apiVersion, fmt.Errorf("the kind in the data (%s) does not match the expected kind (%s)", excerpt.Of(kind), d.kind.Kind))
+		return d.unfit(kind, apiVersion, fmt.Errorf("the kind in the data (%s) does not match the expected kind (%s)", excerpt(kind), d.kind.Kind))
 	}
 	if apiVersion != "" && apiVersion != d.kind.APIVersion() {
 		return refuse(d.kind, "", namespace.ErrBadRequest, nil, "the API version in the data (%s) does not match the expected API version (%s)",
-			excerpt.Of(apiVersion), d.kind.APIVersion())
+			excerpt(apiVersion), d.kind.APIVersion())
 	}
 	return nil
 }
@@ -346,7 +345,7 @@ func (d *decoding) unfit(kind, apiVersion string, err error) error {
 		apiVersion = d.kind.APIVersion()
 	}
 	version := apiVersion[strings.LastIndex(apiVersion, "/")+1:]
-	return refuse(d.kind, "", namespace.ErrBadRequest, err, "%s in version %q cannot be handled as a %s: %v", excerpt.Of(kind), excerpt.Of(version), d.kind.Kind, err)
+	return refuse(d.kind, "", namespace.ErrBadRequest, err, "%s in version %q cannot be handled as a %s: %v", excerpt(kind), excerpt(version), d.kind.Kind, err)
 }
 
 // unrecognized returns the error for a body that is no object.

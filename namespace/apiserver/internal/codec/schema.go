@@ -12,7 +12,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
-	"github.com/nslifecycle/nslifecycle/namespace/apiserver/internal/excerpt"
 )
 
 // structure is the enforced part of an OpenAPI v3 schema: the names of fields, their types,
@@ -323,7 +322,7 @@ func shown(v any) string {
 		return "?"
 	}
 	if len(text) > 200 {
-		return excerpt.Of(string(text))
+		return excerpt(string(text))
 	}
 	return string(text)
 }

@@ -13,8 +13,6 @@ import (
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v2"
-
-	"github.com/nslifecycle/nslifecycle/namespace/apiserver/internal/excerpt"
 )
 
 // maxMarkers bounds the documents of a stream, of which all but one must be empty.
@@ -128,7 +126,7 @@ func (w *yamlWriter) mapping(mapping map[any]any) error {
 			return err
 		}
 		if _, twice := fields[name]; twice {
-			return fmt.Errorf("key %q is already set in map", excerpt.Of(name))
+			return fmt.Errorf("key %q is already set in map", excerpt(name))
 		}
 		fields[name] = value
 	}

@@ -1,23 +1,29 @@
-// Package fieldpath finds quantities in objects of any kind, by declared paths.
+// Package fieldpath finds quantities in objects of any kind by declared paths.
 package fieldpath
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/nslifecycle/nslifecycle/phase"
+	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Path says where in an object something is, such as
-// "spec.containers[*].resources.requests['example.com/gpu']": names of fields
-// with dots between them, [*] for each element of a list, and a name in quotes
-// and brackets where it has dots or brackets of its own. The zero Path is none.
+// Path locates values in an object, such as
+// "spec.containers[*].resources.requests['example.com/gpu']": names of fields separated by
+// dots, [*] for each element of a list, and quotes and brackets around a name that contains
+// dots or brackets. The zero Path locates nothing.
 type Path struct {
 	text  string
 	steps []step
 }
 
-// step goes from one value to those in it.
+// step leads from a value to values in it.
 type step struct {
 	field string
 	each  bool // every element of a list; there is no field
@@ -28,8 +34,8 @@ const (
 	maxSteps = 32
 )
 
-// Parse reads a path. It begins with a top-level field other than kind, apiVersion
-// and metadata.
+// Parse parses a path. It must begin with a top-level field other than kind, apiVersion and
+// metadata.
 func Parse(text string) (Path, error) {
 	if len(text) > maxText {
 		return Path{}, fmt.Errorf("the path has %d bytes, at most %d are allowed", len(text), maxText)
@@ -58,7 +64,7 @@ func Parse(text string) (Path, error) {
 	return p, nil
 }
 
-// cut takes the first step from a text.
+// cut splits the first step from a text.
 func cut(text string, first bool) (step, string, error) {
 	switch {
 	case first && strings.HasPrefix(text, "["):
@@ -92,13 +98,192 @@ func cut(text string, first bool) (step, string, error) {
 // String returns the text of the path.
 func (p Path) String() string { return p.text }
 
-// IsZero reports whether p is no path.
+// IsZero reports whether p is the zero Path.
 func (p Path) IsZero() bool { return len(p.steps) == 0 }
 
-// Top returns the top-level field that the path begins with.
+// Top returns the top-level field of the path.
 func (p Path) Top() string {
 	if p.IsZero() {
 		return ""
 	}
 	return p.steps[0].field
+}
+
+// Document has the fields of an object. It decodes a field when a path needs it. It must not
+// be used concurrently.
+type Document struct {
+	fields map[string]json.RawMessage
+	trees  map[string]any
+}
+
+// Of returns a document of the top-level fields of an object, which it does not modify.
+func Of(fields map[string]json.RawMessage) *Document { return &Document{fields: fields} }
+
+// Found is a value and its location.
+type Found struct {
+	At    string // such as "spec.containers[1].resources"
+	Value any    // as decoded by encoding/json, numbers as json.Number
+}
+
+// Mismatch is the error for an object that does not have the declared shape.
+type Mismatch struct {
+	At   string
+	Want string // "an object" or "a list"
+}
+
+// Error implements error.
+func (m *Mismatch) Error() string { return fmt.Sprintf("%s must be %s", m.At, m.Want) }
+
+// Find returns the values at p in order. Missing and null fields have no values. If the object
+// has another shape, the error is a [*Mismatch]. The caller may modify objects and lists among
+// the values before [Document.Encode].
+func (d *Document) Find(p Path) ([]Found, error) {
+	if p.IsZero() {
+		return nil, nil
+	}
+	tree, err := d.tree(p.Top())
+	if err != nil || tree == nil {
+		return nil, err
+	}
+	found := []Found{{At: p.Top(), Value: tree}}
+	for _, s := range p.steps[1:] {
+		if found, err = follow(found, s); err != nil {
+			return nil, err
+		}
+	}
+	return found, nil
+}
+
+func follow(found []Found, s step) ([]Found, error) {
+	var next []Found
+	for _, f := range found {
+		if s.each {
+			list, ok := f.Value.([]any)
+			if !ok {
+				return nil, &Mismatch{f.At, "a list"}
+			}
+			for i, value := range list {
+				if value != nil {
+					next = append(next, Found{f.At + "[" + strconv.Itoa(i) + "]", value})
+				}
+			}
+			continue
+		}
+		object, ok := f.Value.(map[string]any)
+		if !ok {
+			return nil, &Mismatch{f.At, "an object"}
+		}
+		if value := object[s.field]; value != nil {
+			next = append(next, Found{Key(f.At, s.field), value})
+		}
+	}
+	return next, nil
+}
+
+// Key returns the path of a field of the object at a path.
+func Key(at, field string) string {
+	if strings.ContainsAny(field, ".[]/") {
+		return at + "[" + field + "]"
+	}
+	return at + "." + field
+}
+
+// tree decodes a top-level field once.
+func (d *Document) tree(top string) (any, error) {
+	if tree, ok := d.trees[top]; ok {
+		return tree, nil
+	}
+	raw, ok := d.fields[top]
+	if !ok || len(raw) == 0 {
+		return nil, nil
+	}
+	var tree any
+	decoder := json.NewDecoder(bytes.NewReader(raw))
+	decoder.UseNumber()
+	if err := decoder.Decode(&tree); err != nil {
+		return nil, fmt.Errorf("%s: %w", top, err)
+	}
+	if d.trees == nil {
+		d.trees = map[string]any{}
+	}
+	d.trees[top] = tree
+	return tree, nil
+}
+
+// Encode returns a top-level field with its modifications.
+func (d *Document) Encode(top string) (json.RawMessage, error) {
+	tree, ok := d.trees[top]
+	if !ok {
+		return d.fields[top], nil
+	}
+	var b bytes.Buffer
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(tree); err != nil {
+		return nil, fmt.Errorf("%s: %w", top, err)
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+}
+
+// Bounds of a quantity. A sum with a large exponent would take gigabytes.
+const (
+	maxQuantity = 64 // bytes
+	maxExponent = 30
+)
+
+// ErrQuantity is the error for a value that is no quantity, in Kubernetes' words.
+var ErrQuantity = errors.New("quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'")
+
+// ErrNegative is the error for a quantity below zero, in Kubernetes' words.
+var ErrNegative = errors.New("must be greater than or equal to 0")
+
+// Quantity parses a JSON string or number ([Found]) as a quantity that is not negative.
+func Quantity(value any) (resource.Quantity, error) {
+	var text string
+	switch v := value.(type) {
+	case string:
+		text = v
+	case json.Number:
+		text = v.String()
+	default:
+		return resource.Quantity{}, ErrQuantity
+	}
+	if len(text) > maxQuantity || !smallExponent(text) {
+		return resource.Quantity{}, ErrQuantity
+	}
+	q, err := resource.ParseQuantity(text)
+	if err != nil {
+		return resource.Quantity{}, ErrQuantity
+	}
+	if q.Sign() < 0 {
+		return resource.Quantity{}, ErrNegative
+	}
+	return q, nil
+}
+
+// smallExponent checks the number after e or E, which without digits is a suffix. As in
+// Kubernetes it has 64 bits on every platform.
+func smallExponent(text string) bool {
+	i := strings.IndexAny(text, "eE")
+	if i < 0 || i == len(text)-1 {
+		return true
+	}
+	exponent, err := strconv.ParseInt(text[i+1:], 10, 64)
+	return err != nil || -maxExponent <= exponent && exponent <= maxExponent // otherwise parsing fails later
+}
+
+// Show returns a value for a message, shortened if it is long.
+func Show(value any) string {
+	text, ok := value.(string)
+	if !ok {
+		raw, err := json.Marshal(value)
+		if err != nil {
+			return "?"
+		}
+		text = string(raw)
+		if len(text) <= maxQuantity {
+			return text
+		}
+	}
+	return strconv.Quote(phase.Truncate(text, maxQuantity))
 }

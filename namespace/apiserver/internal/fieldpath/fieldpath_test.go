@@ -102,7 +102,7 @@ func TestBadInput(t *testing.T) {
 	found, err := fieldpath.Of(nil).Find(fieldpath.Path{})
 	require.NoError(t, err)
 	require.Empty(t, found)
-	require.Equal(t, `"`+strings.Repeat("x", 64)+`..."`, fieldpath.Show(strings.Repeat("x", 100)))
+	require.Equal(t, `"`+strings.Repeat("x", 61)+`..."`, fieldpath.Show(strings.Repeat("x", 100)))
 	require.Equal(t, `true`, fieldpath.Show(true))
 }
 

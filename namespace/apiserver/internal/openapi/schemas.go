@@ -30,7 +30,7 @@ const (
 
 const definitionsPrefix = "#/definitions/"
 
-// builder collects definitions in OpenAPI v2. It reads those of Go types by reflection.
+// builder collects definitions in OpenAPI v2. It describes Go types by reflection.
 type builder struct {
 	definitions spec.Definitions
 	oneOf       map[string][]string // definitions with several types in OpenAPI v3

@@ -57,7 +57,8 @@ func (p *Patcher) manage(list []kinds.Kind, d *openapi.Documents) error {
 	return nil
 }
 
-// leniently returns the schemas with unknown fields allowed in those of the host, if any.
+// leniently returns a copy of schemas in which the host's schemas allow unknown fields. It
+// reports whether there are any.
 func leniently(schemas map[string]*spec.Schema, list []kinds.Kind, d *openapi.Documents) (map[string]*spec.Schema, bool) {
 	out, some := maps.Clone(schemas), false
 	for _, k := range list {

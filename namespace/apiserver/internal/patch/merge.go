@@ -74,7 +74,7 @@ func parseObject(body []byte) (map[string]any, error) {
 }
 
 // maxMatches bounds the comparisons of list items by a strategic merge patch, which looks for
-// each of its items among those of the object and its own.
+// each of its items in the lists of the object and in its own lists.
 const maxMatches = 1_000_000
 
 var errMatches = errors.New("the lists of the patch and of the object are too long to be merged by key: use a merge patch")
@@ -121,7 +121,7 @@ func strategicMerge(k kinds.Kind, doc, body []byte) ([]byte, error) {
 // numbered decodes a JSON object with numbers as int64 and float64, as the libraries of
 // Kubernetes expect.
 func numbered(data []byte) (map[string]any, error) {
-	if _, err := parseObject(data); err != nil { // UTF-8, depth, what follows the object
+	if _, err := parseObject(data); err != nil { // checks UTF-8, depth and trailing data
 		return nil, err
 	}
 	var object map[string]any

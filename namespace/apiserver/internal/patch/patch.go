@@ -188,7 +188,7 @@ func duplicates(r Request) []string {
 	return out
 }
 
-// identical refuses changes of what identifies an object.
+// identical rejects a change of the name, namespace or uid.
 func identical(k kinds.Kind, current, next registry.Object) error {
 	switch {
 	case next.Name != current.Name:

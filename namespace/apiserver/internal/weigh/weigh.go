@@ -11,7 +11,7 @@ import (
 )
 
 // costs are estimates in bytes, measured from all allocations of the decoders. The cost of a
-// value is that of its largest form.
+// value is the cost of its largest form.
 type costs struct{ empty, parent, field, scalar int64 }
 
 var (
