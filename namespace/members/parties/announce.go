@@ -1,47 +1,47 @@
 package parties
 
 import (
+	"cmp"
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/nslifecycle/nslifecycle/finalizer"
 	"github.com/nslifecycle/nslifecycle/namespace/backoff"
+	"github.com/nslifecycle/nslifecycle/namespace/members/internal/instance"
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
-// Announce says in s, until ctx ends, that an instance of the party that owns f is
-// there; then it says that it has left, which takes a Beat at most, and returns nil, or
-// why that could not be said: the instance is missing after its Patience then. It works
-// in the caller's goroutine and starts no other; run it beside the party's controller.
-// Any number of instances may run, also in one process.
+// Announce records in s, until ctx ends, that an instance of the party that owns f is
+// running. Run it beside the party's controller. It works in the caller's goroutine and
+// starts no other. Any number of instances may run, also in one process.
 //
-// No failure of the store ends it but [store.ErrClosed]: calls are repeated with a
-// growing delay, of a Beat at most. A missing context or store, an invalid finalizer and
-// options out of range are refused with [store.ErrInvalid], before anything is written.
-// Nil opts are all defaults.
+// When ctx ends, Announce records within a Beat that the instance has left, and returns nil.
+// If it cannot, it returns the cause, and the instance counts as missing after its
+// Patience.
+//
+// Of the failures of the store only [store.ErrClosed] ends Announce. After others it retries
+// with a delay that grows up to a Beat. It returns [store.ErrInvalid], before it writes
+// anything, if s is nil, or f or an option is invalid. A nil opts selects the defaults.
 func Announce(ctx context.Context, s store.Store, f finalizer.Name, opts *Options) error {
-	if ctx == nil {
-		return invalid("a party needs a context to be announced")
-	}
 	if s == nil {
-		return invalid("a party needs a store to be announced in")
+		return invalid("announcing a party needs a store")
 	}
 	if err := f.Validate(); err != nil {
 		return invalid("%w", err)
 	}
-	options, err := opts.withDefaults()
+	options, err := resolve(opts)
 	if err != nil {
 		return err
 	}
-	prefix := options.below(f)
+	prefix := options.prefixOf(f)
 	a := &announcer{
 		store:   s,
 		prefix:  prefix,
-		key:     prefix + newID(),
+		key:     prefix + instance.NewID(),
 		options: options,
 		value:   value{Label: options.Label, Contact: options.Contact, Patience: options.Patience.String()},
 	}
@@ -51,36 +51,23 @@ func Announce(ctx context.Context, s store.Store, f finalizer.Name, opts *Option
 	return nil
 }
 
-// newID returns a random id, so that no two instances share an entry.
-func newID() string {
-	var b [12]byte
-	rand.Read(b[:]) // never fails
-	return hex.EncodeToString(b[:])
-}
-
 // announcer is one Announce.
 type announcer struct {
 	store    store.Store
 	prefix   string // of the entries of the party's instances
-	key      string // of its own
+	key      string // of its own entry
 	options  Options
-	value    value          // written last, or tried to be
-	revision store.Revision // that the own entry is believed to have; zero: none
-	known    bool           // the last beat was written
-	failures int            // of beats in a row
-	others   map[string]sighting
-	swept    time.Time // when the entries of others were looked at last; zero: never
+	value    value                  // of the last write
+	revision store.Revision         // of its own entry, as far as known; zero: none
+	failures int                    // consecutive failed beats
+	known    bool                   // the last beat was written
+	others   map[string]observation // entries of other instances, by key
+	cleaned  time.Time              // when removeDead last succeeded
 }
 
 func (a *announcer) run(ctx context.Context) error {
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	for {
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-		}
-		if ctx.Err() != nil {
+	for delay := time.Duration(0); ; {
+		if backoff.Sleep(ctx, delay) != nil {
 			return a.leave(ctx)
 		}
 		sent := time.Now()
@@ -88,51 +75,66 @@ func (a *announcer) run(ctx context.Context) error {
 		switch {
 		case errors.Is(err, store.ErrClosed):
 			return err
-		case ctx.Err() != nil: // whatever failed, and whatever else is due
+		case ctx.Err() != nil:
+			return a.leave(ctx)
 		case err != nil:
-			a.failed(err)
-			timer.Reset(a.delay())
+			a.known = false
+			delay = backoff.Exponential{Min: a.options.Beat / 8, Max: a.options.Beat}.Delay(a.failures)
+			a.failures++
+			a.failed(fmt.Errorf("parties: announce: %w", err))
 		default:
-			a.announced()
-			a.tidy(ctx)
-			timer.Reset(time.Until(sent.Add(a.options.Beat)))
+			if !a.known && a.options.Hooks.Announced != nil {
+				a.options.Hooks.Announced()
+			}
+			a.known, a.failures = true, 0
+			a.clean(ctx)
+			delay = time.Until(sent.Add(a.options.Beat))
 		}
 	}
 }
 
-// beat writes that the instance is there.
+func (a *announcer) failed(err error) {
+	if a.options.Hooks.Failed != nil {
+		a.options.Hooks.Failed(err)
+	}
+}
+
+// beat records that the instance is running.
 func (a *announcer) beat(ctx context.Context) error {
 	a.value.Seen = time.Now().UTC().Truncate(time.Millisecond)
 	if a.value.Since.IsZero() {
 		a.value.Since = a.value.Seen
 	}
-	return a.write(ctx, a.options.Beat)
+	return a.write(ctx)
 }
 
-// leave writes that it is not there any more, if anybody may think it is.
+// leave records that the instance has left, if a beat may have been written.
 func (a *announcer) leave(ctx context.Context) error {
 	if a.value.Since.IsZero() {
-		return nil // nothing was ever written
+		return nil
 	}
 	a.value.Seen, a.value.Left = time.Now().UTC().Truncate(time.Millisecond), true
-	if err := a.write(context.WithoutCancel(ctx), a.options.Beat); err != nil {
+	if err := a.write(context.WithoutCancel(ctx)); err != nil {
 		return fmt.Errorf("leave (it will be missing after %v): %w", a.options.Patience, err)
 	}
 	return nil
 }
 
-// write puts the value, under the condition that the entry is as it is known. So a
-// write of unknown outcome that is late never undoes a later one. If the entry is
-// otherwise, it is known now, and written again.
-func (a *announcer) write(ctx context.Context, within time.Duration) error {
-	ctx, cancel := context.WithTimeout(ctx, within)
+// maxConflicts limits the attempts of one write. Only processes that break the rules of this
+// package write the entry of another instance.
+const maxConflicts = 4
+
+// write puts the value, on condition of the entry's known revision. So a late write of
+// unknown outcome never undoes a later one. After a conflict it repeats the write with the
+// current revision.
+func (a *announcer) write(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, a.options.Beat)
 	defer cancel()
 	data, err := a.value.encode()
 	if err != nil {
-		return err // a clock beyond the year 9999
+		return err // the clock is beyond the year 9999
 	}
-	const tries = 4 // somebody else writes it, against the rules
-	for range tries {
+	for range maxConflicts {
 		condition := store.Absent(a.key)
 		if a.revision > 0 {
 			condition = store.At(a.key, a.revision)
@@ -155,23 +157,67 @@ func (a *announcer) write(ctx context.Context, within time.Duration) error {
 	return err
 }
 
-func (a *announcer) announced() {
-	if !a.known && a.options.Hooks.Announced != nil {
-		a.options.Hooks.Announced()
-	}
-	a.known, a.failures = true, 0
+// maxInstances bounds the entries of one party. Beyond it the instances that were silent for
+// longest are removed, in case the processes of a party die young.
+const maxInstances = 256
+
+// observation is the entry of another instance.
+type observation struct {
+	revision store.Revision
+	since    time.Time // when this revision was first observed, by the own clock
 }
 
-func (a *announcer) failed(err error) {
-	a.known = false
-	a.failures++
-	if a.options.Hooks.Failed != nil {
-		a.options.Hooks.Failed(fmt.Errorf("parties: announce: %w", err))
+// clean removes the dead instances of the party, once each Patience. The own entry has just
+// been written, so the party stays known.
+func (a *announcer) clean(ctx context.Context) {
+	now := time.Now()
+	if !a.cleaned.IsZero() && now.Sub(a.cleaned) < a.options.Patience {
+		return
+	}
+	within, cancel := context.WithTimeout(ctx, a.options.Beat/2) // the next beat is due
+	defer cancel()
+	switch err := a.removeDead(within, now); {
+	case err == nil:
+		a.cleaned = now
+	case ctx.Err() == nil:
+		a.failed(fmt.Errorf("parties: remove dead instances: %w", err))
 	}
 }
 
-// delay is how long to wait after so many failures: an eighth of a Beat, twice as long
-// each time up to a Beat, and up to a quarter less at random.
-func (a *announcer) delay() time.Duration {
-	return backoff.Exponential{Min: a.options.Beat / 8, Max: a.options.Beat}.Delay(a.failures - 1)
+// removeDead removes the instances that have left or were silent for their Patience. It
+// judges silence by the revisions of their entries and its own clock.
+func (a *announcer) removeDead(ctx context.Context, now time.Time) error {
+	entries, err := list(ctx, a.store, a.prefix)
+	if err != nil {
+		return err
+	}
+	slices.SortFunc(entries, func(x, y store.Entry) int { return cmp.Compare(y.Revision, x.Revision) })
+	others := make(map[string]observation, min(len(entries), maxInstances))
+	var dead []store.Entry
+	for _, e := range entries {
+		// The rest of the key has a slash if it belongs to a party whose name begins with
+		// the name of this one.
+		if e.Key == a.key || strings.Contains(e.Key[len(a.prefix):], "/") {
+			continue
+		}
+		o := observation{e.Revision, now}
+		if old := a.others[e.Key]; old.revision == e.Revision {
+			o = old
+		}
+		v, _ := decode(e.Value)
+		silent := now.Sub(o.since) >= max(v.patience(), a.options.Patience)
+		if v.Left || silent || len(others) >= maxInstances-1 {
+			dead = append(dead, e)
+			continue
+		}
+		others[e.Key] = o
+	}
+	a.others = others
+	for _, e := range dead {
+		_, err := a.store.Commit(ctx, store.Txn{If: []store.Condition{store.At(e.Key, e.Revision)}, Do: []store.Operation{store.Delete(e.Key)}})
+		if err != nil && !errors.Is(err, store.ErrConflict) { // it is alive, or was removed by another instance
+			return err
+		}
+	}
+	return nil
 }

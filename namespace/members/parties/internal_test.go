@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 
+	"github.com/nslifecycle/nslifecycle/namespace/members/internal/instance"
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
@@ -32,14 +33,14 @@ func FuzzFold(f *testing.F) {
 			for _, i := range p.Instances {
 				require.Equal(t, p.Alive, i.Alive)
 				require.False(t, i.Left && i.Alive)
-				require.NoError(t, checkText("label", i.Label, maxLabel))
+				require.NoError(t, instance.CheckText("label", i.Label, instance.MaxLabel))
 				if i.LastSeen.After(latest) || latest.IsZero() {
 					latest = i.LastSeen
 				}
 			}
 			require.True(t, latest.Equal(p.LastSeen))
 			require.True(t, p.Alive || len(p.Instances) == 1)
-			require.NoError(t, checkText("contact", p.Contact, maxContact))
+			require.NoError(t, instance.CheckText("contact", p.Contact, maxContact))
 			_, err := json.Marshal(p)
 			require.NoError(t, err)
 		}
@@ -73,7 +74,7 @@ func TestEntryRefused(t *testing.T) {
 		}
 	}
 	for _, v := range []value{
-		{Label: strings.Repeat("a", maxLabel+1), Seen: at}, {Contact: strings.Repeat("a", maxContact+1), Seen: at}, {Label: "one"},
+		{Label: strings.Repeat("a", instance.MaxLabel+1), Seen: at}, {Contact: strings.Repeat("a", maxContact+1), Seen: at}, {Label: "one"},
 	} {
 		data, err := v.encode()
 		require.NoError(t, err)

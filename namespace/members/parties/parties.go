@@ -1,60 +1,57 @@
-// Package parties lets the agents that finalize namespaces announce themselves in the
-// store, so that a namespace which waits for one can tell whether anybody is there,
-// since when nobody is, and whom to ask.
+// Package parties lets the agents that finalize namespaces announce themselves in the store.
+// An operator whose namespace waits for an agent can then see whether it is running, since
+// when it is missing, and whom to ask.
 //
-// An instance of a party is an entry, /{prefix}/.parties/{finalizer}/{instance}, that
-// [Announce] rewrites every [Options.Beat] and marks when it leaves. [List] reads them
-// all. The last instance of a party stays known after its death, so that "missing
-// since" can be told of it; older ones are removed by those that live.
+// An instance of a party is an entry, /{prefix}/.parties/{finalizer}/{instance}. [Announce]
+// rewrites it every [Options.Beat] and marks it when the instance leaves. [List] reads all
+// entries. The last instance of a party stays known after its death, so that List can report
+// since when the party is missing; living instances remove older ones.
 //
-// It is for people: no rule depends on it, and nothing is decided by it. Whether an
-// instance is alive is judged by the clock of the machine that lists against that of
-// the instance, so they should agree within [Options.Patience]. What is removed is
-// judged without comparing clocks.
+// The entries inform people; no rule depends on them. List compares its machine's clock with
+// the time that an instance wrote, so their clocks should agree within [Options.Patience].
+// The removal of entries compares no clocks.
 package parties
 
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/nslifecycle/nslifecycle/finalizer"
+	"github.com/nslifecycle/nslifecycle/namespace/members/internal/instance"
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
-// Party is the owner of a finalizer, as it announced itself.
+// Party is the owner of a finalizer.
 type Party struct {
 	Finalizer finalizer.Name `json:"finalizer"`
 	Contact   string         `json:"contact,omitempty"`   // whom to ask: of the instance seen last
-	Instances []Instance     `json:"instances,omitempty"` // those alive, by label; the last that was seen, if none is
-	LastSeen  time.Time      `json:"lastSeen"`            // the latest of them
-	Alive     bool           `json:"alive"`               // any of them is
+	Instances []Instance     `json:"instances,omitempty"` // the living ones, by label; if none, the one seen last
+	LastSeen  time.Time      `json:"lastSeen"`            // the latest LastSeen of Instances
+	Alive     bool           `json:"alive"`               // an instance is alive
 }
 
 // Instance is one process of a party.
 type Instance struct {
 	Label    string    `json:"label"`
-	Since    time.Time `json:"since"`          // when it announced itself first
+	Since    time.Time `json:"since"`          // its first beat
 	LastSeen time.Time `json:"lastSeen"`       // its last beat, by its own clock
-	Alive    bool      `json:"alive"`          // that is less than its Patience ago, and it has not left
-	Left     bool      `json:"left,omitempty"` // it went in good order, at LastSeen
+	Alive    bool      `json:"alive"`          // LastSeen is less than its Patience ago, and it has not left
+	Left     bool      `json:"left,omitempty"` // it shut down orderly at LastSeen
 }
 
-// List returns the parties that have ever announced themselves in s, ordered by
-// finalizer; of opts it uses Prefix only, since each instance says itself how often it
-// is to be heard of. Nil opts are all defaults. A missing context or store and options
-// out of range are refused with [store.ErrInvalid]; other errors are those of s. Entries
-// that nothing can be read from are passed over. It is safe for concurrent use.
+// List returns the parties that have ever announced themselves in s, ordered by finalizer.
+// Of opts it uses only Prefix; each entry has the Patience of its instance. A nil opts
+// selects the defaults. List returns [store.ErrInvalid] if s is nil or an option is invalid;
+// other errors are those of s. It skips malformed entries. It is safe for concurrent use.
 func List(ctx context.Context, s store.Store, opts *Options) ([]Party, error) {
-	if ctx == nil {
-		return nil, invalid("a listing needs a context")
-	}
 	if s == nil {
-		return nil, invalid("a listing needs a store")
+		return nil, invalid("listing parties needs a store")
 	}
-	options, err := opts.withDefaults()
+	options, err := resolve(opts)
 	if err != nil {
 		return nil, err
 	}
@@ -66,8 +63,49 @@ func List(ctx context.Context, s store.Store, opts *Options) ([]Party, error) {
 	return fold(entries, prefix, time.Now()), nil
 }
 
-// list returns all entries below prefix, page by page. The pages need not be of one
-// snapshot: no entry ever moves.
+// value is the content of an entry.
+type value struct {
+	Label    string    `json:"label"`
+	Contact  string    `json:"contact,omitempty"`
+	Since    time.Time `json:"since"`
+	Seen     time.Time `json:"seen"`
+	Patience string    `json:"patience"` // for time.ParseDuration
+	Left     bool      `json:"left,omitempty"`
+}
+
+// maxValue bounds the content of an entry that decode reads, in bytes. Announce writes less.
+const maxValue = 8 << 10
+
+func (v value) encode() ([]byte, error) { return json.Marshal(v) }
+
+// decode reads the content of an entry. It is untrusted: any client that may write to the
+// store may have written it.
+func decode(data []byte) (v value, ok bool) {
+	if len(data) > maxValue || json.Unmarshal(data, &v) != nil {
+		return value{}, false
+	}
+	ok = !v.Seen.IsZero() &&
+		instance.CheckText("label", v.Label, instance.MaxLabel) == nil && instance.CheckText("contact", v.Contact, maxContact) == nil
+	return v, ok
+}
+
+// patience returns how long the instance may be silent.
+func (v value) patience() time.Duration {
+	p, err := time.ParseDuration(v.Patience)
+	if err != nil || p <= 0 || p > maxPatience {
+		return defaultPatience
+	}
+	return p
+}
+
+// alive reports whether the instance is alive at now. A time in the future, of another
+// clock, counts like one that is as far in the past.
+func (v value) alive(now time.Time) bool {
+	return !v.Left && now.Sub(v.Seen).Abs() < v.patience()
+}
+
+// list returns all entries below prefix. Its pages need not belong to one snapshot: entries
+// do not move.
 func list(ctx context.Context, s store.Store, prefix string) ([]store.Entry, error) {
 	const limit = 512
 	var entries []store.Entry
@@ -85,7 +123,7 @@ func list(ctx context.Context, s store.Store, prefix string) ([]store.Entry, err
 	}
 }
 
-// fold makes parties of entries below prefix.
+// fold returns the parties of entries, whose keys begin with prefix.
 func fold(entries []store.Entry, prefix string, now time.Time) []Party {
 	parties := map[finalizer.Name]*Party{}
 	for _, e := range entries {
@@ -117,8 +155,8 @@ func fold(entries []store.Entry, prefix string, now time.Time) []Party {
 	return all
 }
 
-// add takes up an instance: the living displace the dead, and the last seen of the dead
-// displaces the others.
+// add adds an instance. A living instance replaces dead ones, and a dead one replaces dead
+// ones that were seen earlier.
 func (p *Party) add(v value, now time.Time) {
 	i := Instance{Label: v.Label, Since: v.Since, LastSeen: v.Seen, Alive: v.alive(now), Left: v.Left}
 	later := len(p.Instances) == 0 || i.LastSeen.After(p.LastSeen)

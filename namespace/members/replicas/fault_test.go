@@ -210,7 +210,7 @@ func TestR12_StoreUnreachableForOne(t *testing.T) {
 				if broken == deaf { // it lists in place of watching, and carries on
 					time.Sleep(10 * time.Minute)
 					requireDivided(t, nodes, 3)
-					require.NotEmpty(t, nodes[2].log.all("failed: watch members: a beat that was acknowledged"))
+					require.NotEmpty(t, nodes[2].log.all("failed: watch members: a beat that the store acknowledged"))
 					require.Empty(t, nodes[2].log.all("lapsed"))
 					return
 				}
@@ -339,7 +339,7 @@ func TestEntryIsTamperedWith(t *testing.T) {
 		}
 		time.Sleep(bound)
 		requireDivided(t, nodes, 2)
-		require.NotEmpty(t, nodes[0].log.all("lapsed: others have taken the replica for dead"))
+		require.NotEmpty(t, nodes[0].log.all("lapsed: other replicas considered this one dead"))
 	})
 }
 

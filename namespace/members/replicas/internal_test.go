@@ -29,13 +29,13 @@ func TestRenewTellsOfAnEndedTerm(t *testing.T) {
 		changed := r.Changed()
 
 		time.Sleep(time.Second / 2)
-		l.renew(r.view.Load(), term(time.Second))
+		l.extend(r.view.Load(), term(time.Second))
 		require.True(t, r.Owns("a"))
 		require.Equal(t, changed, r.Changed(), "nothing to tell")
 
 		time.Sleep(time.Second)
 		require.False(t, r.Owns("a"), "somebody sees it, and nobody has told of it yet")
-		l.renew(r.view.Load(), term(time.Second))
+		l.extend(r.view.Load(), term(time.Second))
 		require.True(t, r.Owns("a"))
 		select {
 		case <-changed:
@@ -57,16 +57,16 @@ func TestTermBeginsWithTheFirstTry(t *testing.T) {
 		l := newLoop(t.Context(), r)
 		first := time.Now()
 		l.beat(first)
-		tried := <-l.done
+		tried := <-l.commits
 		require.NoError(t, tried.err)
 		tried.err = store.ErrUnknownOutcome // the answer was lost
-		l.answered(tried)
+		l.committed(tried)
 		time.Sleep(3 * time.Second)
 		l.beat(time.Now())
-		require.ErrorIs(t, (<-l.done).err, store.ErrConflict)
+		require.ErrorIs(t, (<-l.commits).err, store.ErrConflict)
 
-		l.put(l.own.id, value{Beat: l.own.beat}.encode(), 1, time.Now())
-		require.Equal(t, first.Add(l.options.Patience), l.own.until)
+		l.put(l.lease.id, value{Beat: l.lease.beat}.encode(), 1, time.Now())
+		require.Equal(t, first.Add(l.options.Patience), l.lease.until)
 	})
 }
 

@@ -3,145 +3,185 @@ package replicas
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
+	"github.com/nslifecycle/nslifecycle/namespace/members/internal/instance"
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
-// Why a replica lapsed, and what it holds against a watch.
+// The causes of Hooks.Lapsed and of a watch that is given up.
 var (
-	errSilent   = errors.New("no beat has counted for as long as Options.Patience")
-	errExpelled = errors.New("others have taken the replica for dead and deleted its entry")
-	errLeft     = errors.New("the replica leaves")
-	errDeaf     = errors.New("watch members: a beat that was acknowledged a Beat ago has not come back; watching anew")
+	errSilent     = errors.New("no beat has counted for Options.Patience")
+	errExpelled   = errors.New("other replicas considered this one dead and deleted its entry")
+	errLeft       = errors.New("the replica leaves")
+	errStaleWatch = errors.New("watch members: a beat that the store acknowledged a Beat ago has not come back; the watch begins again")
 )
 
-// loop is one Run of a replica. One goroutine owns it; calls to the store run in
-// goroutines of their own and report over channels.
+// value is the content of an entry.
+type value struct {
+	Beat  uint64 `json:"beat"` // counts the writes of its owner
+	Label string `json:"label,omitempty"`
+}
+
+func (v value) encode() []byte {
+	data, _ := json.Marshal(v) // a number and a string always encode
+	return data
+}
+
+// decode reads the content of an entry. An entry with any other content is a member too, as
+// long as it changes.
+func decode(data []byte) value {
+	var v value
+	if json.Unmarshal(data, &v) != nil {
+		return value{}
+	}
+	return v
+}
+
+// idOf returns the member with the given key. It returns false for a key of another group
+// whose name begins with the name of this one.
+func (r *Replica) idOf(key string) (id string, ok bool) {
+	id, ok = strings.CutPrefix(key, r.prefix)
+	return id, ok && id != "" && !strings.Contains(id, "/")
+}
+
+// loop is one Run of a replica. One goroutine owns it. The watch and the calls to the store
+// run in goroutines of their own and report over channels.
 type loop struct {
 	*Replica
 	ctx     context.Context
 	hooks   Hooks
 	members map[string]member
-	own     own
+	lease   lease
 
-	calls     sync.WaitGroup
-	news      chan news
-	done      chan try
-	expelled  chan expelled
-	unfollow  context.CancelFunc
-	following bool
-	listed    bool      // there was a listing
-	refollow  time.Time // when to follow anew, if not following
-	expelling bool
-	closed    error // the store is closed for good
+	calls       sync.WaitGroup
+	updates     chan update
+	commits     chan commit
+	expulsions  chan expulsion
+	expelling   bool
+	listed      bool // the members have been listed once
+	watching    bool
+	cancelWatch context.CancelFunc
+	nextWatch   time.Time // when to watch again, if not watching
+	closed      error     // the store is closed for good
 }
 
-// member is what the loop knows of an entry.
+// member is the state of one entry.
 type member struct {
 	Member
 	revision store.Revision
-	told     time.Time // when it was told of this revision, so not before it was written
+	received time.Time // when this revision arrived, so not before it was written
 }
 
-// own is the loop's own entry and the beat that is due or under way.
-type own struct {
+// lease is the lease of this replica and the beat that renews it. A beat moves through
+// these states:
+//
+//	state       means                                        then
+//	counted     the last beat came back through the watch    the next one at next
+//	writing     a commit of it is under way                  acknowledged, or retried at next
+//	written     the commit was acknowledged or refused       counted; else at next the watch begins again
+//	retrying    the commit failed                            writing at next
+type lease struct {
 	id      string
 	beat    uint64    // the number of the last beat
-	sent    time.Time // when that was first tried
-	counted bool      // it has come back
-	busy    bool      // a commit is under way
-	stored  bool      // the commit has been answered: the watch will tell
-	next    time.Time // when to try again, or if it has counted when the next is due
-	until   time.Time // how long the replica owns its share
+	sent    time.Time // when that was tried first
+	counted bool
+	writing bool
+	written bool
+	next    time.Time
+	until   time.Time // the end of the lease
 }
 
-// try is a commit of a beat and its end.
-type try struct {
-	id  string
-	at  store.Revision // that it replaces; zero: none
-	err error
+// commit is the end of a commit of a beat.
+type commit struct {
+	id       string
+	replaces store.Revision // zero: none
+	err      error
 }
 
 func newLoop(ctx context.Context, r *Replica) *loop {
 	return &loop{
-		Replica:  r,
-		ctx:      ctx,
-		hooks:    r.options.Hooks,
-		members:  map[string]member{},
-		own:      own{id: newID(), counted: true},
-		news:     make(chan news),
-		done:     make(chan try),
-		expelled: make(chan expelled),
+		Replica:    r,
+		ctx:        ctx,
+		hooks:      r.options.Hooks,
+		members:    map[string]member{},
+		lease:      lease{id: instance.NewID(), counted: true},
+		updates:    make(chan update),
+		commits:    make(chan commit),
+		expulsions: make(chan expulsion),
 	}
 }
 
 func (l *loop) run() error {
 	parent := l.ctx
 	ctx, cancel := context.WithCancel(parent)
-	defer l.calls.Wait()
-	defer cancel()
 	l.ctx = ctx
-	finished := false
-	finish := func() error {
-		finished = true
+	left := false
+	stop := func() error {
 		l.publish(newView(), cmp.Or(l.closed, errLeft))
+		left = true
 		cancel()
 		l.calls.Wait()
 		return l.leave(parent)
 	}
 	defer func() {
-		if !finished { // a hook has panicked
+		if !left { // a hook has panicked
 			l.hooks = Hooks{}
-			_ = finish()
+			_ = stop()
 		}
 	}()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for ctx.Err() == nil && l.closed == nil {
 		select {
-		case n := <-l.news:
-			l.hear(n)
-		case t := <-l.done:
-			l.answered(t)
-		case e := <-l.expelled:
-			l.expulsion(e)
+		case u := <-l.updates:
+			l.update(u)
+		case c := <-l.commits:
+			l.committed(c)
+		case e := <-l.expulsions:
+			l.expelled(e)
 		case <-timer.C:
 		case <-ctx.Done():
 			continue
 		}
 		timer.Reset(time.Until(l.act()))
 	}
-	return finish()
+	return stop()
 }
 
-// act does what is due, and returns when it is to be called again at the latest.
+// act does everything that is due. It returns when it must be called again at the latest.
 func (l *loop) act() time.Time {
 	now := time.Now()
 	next := now.Add(l.options.Beat)
-	if l.lapse(now); now.Before(l.own.until) {
-		next = earlier(next, l.own.until)
+	by := func(t time.Time) {
+		if t.Before(next) {
+			next = t
+		}
+	}
+	if l.lapse(now); now.Before(l.lease.until) {
+		by(l.lease.until)
 	}
 	switch {
-	case l.following:
-	case now.Before(l.refollow):
-		next = earlier(next, l.refollow)
+	case l.watching:
+	case now.Before(l.nextWatch):
+		by(l.nextWatch)
 	default:
-		l.followAnew()
+		l.startWatch()
 	}
 	switch {
-	case !l.listed || l.own.busy:
-	case now.Before(l.own.next):
-		next = earlier(next, l.own.next)
-	case !l.own.counted && l.own.stored:
-		// The watch has had a Beat's time to tell: it is lost, or too slow to be of use.
-		l.own.next = next
-		if l.following {
-			l.failed(errDeaf)
-			l.unfollow()
+	case !l.listed || l.lease.writing:
+	case now.Before(l.lease.next):
+		by(l.lease.next)
+	case !l.lease.counted && l.lease.written: // the watch is lost, or too slow to be useful
+		l.lease.next = now.Add(l.options.Beat)
+		if l.watching {
+			l.failed(errStaleWatch)
+			l.cancelWatch()
 		}
 	default:
 		l.beat(now)
@@ -149,52 +189,32 @@ func (l *loop) act() time.Time {
 	return next
 }
 
-func earlier(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return a
-	}
-	return b
-}
-
-func (l *loop) followAnew() {
-	ctx, cancel := context.WithCancel(l.ctx)
-	l.following, l.unfollow = true, cancel
-	l.calls.Go(func() {
-		defer cancel()
-		err := l.follow(ctx)
-		l.tell(l.ctx, news{ended: err, byUs: ctx.Err() != nil})
-	})
-}
-
-// beat writes the own entry: the next beat if the last one has counted, else that
-// one again. The write is conditional on what the watch told last, so that of all
-// tries of one beat at most one is stored.
+// beat writes the entry of this replica: the next beat if the last one has counted, else the
+// last one again. The write is conditional on the revision that the watch returned last, so
+// the store takes at most one of all tries of a beat.
 func (l *loop) beat(now time.Time) {
-	if l.own.counted {
-		l.own.beat++
-		l.own.sent, l.own.counted = now, false
+	if l.lease.counted {
+		l.lease.beat++
+		l.lease.sent, l.lease.counted = now, false
 	}
-	l.own.busy, l.own.stored = true, false
-	key := l.prefix + l.own.id
-	t := try{id: l.own.id, at: l.members[l.own.id].revision}
+	l.lease.writing, l.lease.written = true, false
+	key := l.prefix + l.lease.id
+	c := commit{id: l.lease.id, replaces: l.members[l.lease.id].revision}
 	condition := store.Absent(key)
-	if t.at != 0 {
-		condition = store.At(key, t.at)
+	if c.replaces != 0 {
+		condition = store.At(key, c.replaces)
 	}
 	txn := store.Txn{
 		If: []store.Condition{condition},
-		Do: []store.Operation{store.Put(key, value{Beat: l.own.beat, Label: l.options.Label}.encode())},
+		Do: []store.Operation{store.Put(key, value{Beat: l.lease.beat, Label: l.options.Label}.encode())},
 	}
 	l.calls.Go(func() {
-		t.err = l.commit(txn)
-		select {
-		case l.done <- t:
-		case <-l.ctx.Done():
-		}
+		c.err = l.commit(txn)
+		send(l.ctx, l.commits, c)
 	})
 }
 
-// commit is a commit that takes a Beat at most.
+// commit commits txn within a Beat.
 func (l *loop) commit(txn store.Txn) error {
 	ctx, cancel := context.WithTimeout(l.ctx, l.options.Beat)
 	defer cancel()
@@ -202,28 +222,84 @@ func (l *loop) commit(txn store.Txn) error {
 	return err
 }
 
-// answered takes up the end of a try. Whether the beat counts the watch tells, also
-// when the outcome is unknown.
-func (l *loop) answered(t try) {
-	l.own.busy = false
-	if l.own.counted || t.id != l.own.id {
-		return // the watch was faster, or it was for an earlier life
-	}
-	now := time.Now()
-	refused := errors.Is(t.err, store.ErrConflict)
-	switch {
-	case refused && l.members[l.own.id].revision != t.at:
-		l.own.next = now // the watch was faster: it told what the entry is now
-	case refused, t.err == nil:
-		l.own.stored = true
-		l.own.next = now.Add(l.options.Beat)
-	default:
-		l.own.next = now.Add(l.options.Beat / 4)
-		l.failed(fmt.Errorf("beat: %w", t.err))
+// send sends v, unless ctx ends first. It reports whether it did.
+func send[T any](ctx context.Context, to chan<- T, v T) bool {
+	select {
+	case to <- v:
+		return true
+	case <-ctx.Done():
+		return false
 	}
 }
 
-// failed takes up the failure of a call.
+// committed handles the end of a commit. Whether the beat counts only the watch decides,
+// also if the outcome of the commit is unknown.
+func (l *loop) committed(c commit) {
+	l.lease.writing = false
+	if l.lease.counted || c.id != l.lease.id {
+		return // the watch was faster, or the commit was for a former entry
+	}
+	now := time.Now()
+	conflict := errors.Is(c.err, store.ErrConflict)
+	switch {
+	case conflict && l.members[l.lease.id].revision != c.replaces:
+		l.lease.next = now // the watch has returned the current entry since
+	case conflict, c.err == nil:
+		l.lease.written = true
+		l.lease.next = now.Add(l.options.Beat)
+	default:
+		l.lease.next = now.Add(l.options.Beat / 4)
+		l.failed(fmt.Errorf("beat: %w", c.err))
+	}
+}
+
+// count handles the return of the current beat through the watch.
+func (l *loop) count(now time.Time) {
+	lapsed := !now.Before(l.lease.until)
+	l.lease.counted, l.lease.written = true, false
+	l.lease.next = l.lease.sent.Add(l.options.Beat)
+	l.lease.until = l.lease.sent.Add(l.options.Patience)
+	if !lapsed {
+		l.expelSilent()
+		return
+	}
+	// The cause of the lapse may have kept the other members from beating too.
+	for id, m := range l.members {
+		m.received = now
+		l.members[id] = m
+	}
+}
+
+// lapse makes the replica own nothing once its lease has ended.
+func (l *loop) lapse(now time.Time) {
+	if !now.Before(l.lease.until) {
+		l.publish(newView(), errSilent)
+	}
+}
+
+// rejoin handles the deletion of the replica's own entry: it gets another id, at once unless
+// the last one was short-lived.
+func (l *loop) rejoin() {
+	next := l.lease.sent.Add(l.options.Beat / 4)
+	l.lease = lease{id: instance.NewID(), beat: l.lease.beat, sent: l.lease.sent, counted: true, writing: l.lease.writing, next: next}
+	l.publish(newView(), errExpelled)
+}
+
+// leave deletes the entry of this replica. No other call may be under way.
+func (l *loop) leave(parent context.Context) error {
+	if l.closed != nil || l.lease.beat == 0 {
+		return l.closed
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(parent), l.options.Beat)
+	defer cancel()
+	_, err := l.store.Commit(ctx, store.Txn{Do: []store.Operation{store.Delete(l.prefix + l.lease.id)}})
+	if err != nil {
+		return fmt.Errorf("replicas: could not leave, others take over after Patience and a Beat: %w", err)
+	}
+	return nil
+}
+
+// failed handles the failure of a call.
 func (l *loop) failed(err error) {
 	if errors.Is(err, store.ErrClosed) {
 		l.closed = err
@@ -231,18 +307,4 @@ func (l *loop) failed(err error) {
 	if l.hooks.Failed != nil {
 		l.hooks.Failed(err)
 	}
-}
-
-// leave deletes the own entry. It is called when nothing runs any more.
-func (l *loop) leave(parent context.Context) error {
-	if l.closed != nil || l.own.beat == 0 {
-		return l.closed
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(parent), l.options.Beat)
-	defer cancel()
-	_, err := l.store.Commit(ctx, store.Txn{Do: []store.Operation{store.Delete(l.prefix + l.own.id)}})
-	if err != nil {
-		return fmt.Errorf("replicas: could not leave, others take over after Patience and a Beat: %w", err)
-	}
-	return nil
 }

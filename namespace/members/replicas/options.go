@@ -1,100 +1,72 @@
 package replicas
 
 import (
+	"cmp"
 	"fmt"
-	"os"
 	"time"
-	"unicode/utf8"
+
+	"github.com/nslifecycle/nslifecycle/namespace/members/internal/instance"
 )
 
-// Options are what a host may choose. The zero value of each field, and a nil
-// *Options, stand for the default; a negative value is refused by [New].
+// Options configure a replica. The zero value of a field selects its default.
 type Options struct {
-	// Prefix is that of the registry whose work is divided, one or more path segments;
-	// default "registry", as registry.Options.Prefix has it.
+	// Prefix is the prefix of the registry whose work is divided (registry.Options.Prefix),
+	// one or more path segments; default "registry".
 	Prefix string
-	// Label tells people which replica this is; default the host's name and the
-	// process's number. At most 253 bytes of UTF-8.
+	// Label names this replica for people: at most 253 bytes of UTF-8 without control
+	// characters; default the host's name and the process's number.
 	Label string
-	// Beat is how often a member shows that it lives; default 2 s. Each costs a
-	// write. The replicas of a group should agree on it.
+	// Beat is the interval at which a member renews its lease; default 2 s. Each renewal
+	// costs a write. All replicas of a group should use the same Beat.
 	Beat time.Duration
-	// Patience is for how long a member may be silent before others take over its
-	// share, and for how long it owns that without having been heard; default three
-	// Beats, at least two. A replica that is paused for longer, or cannot reach the
-	// store, is left out; so is one whose writes take longer. The replicas of a group
-	// must agree on it: the greatest bounds the takeover, the least those who own.
+	// Patience is the length of the lease: a member that is silent for longer owns nothing,
+	// and others take over its share. Default three Beats, at least two. A replica that is
+	// suspended for longer, cannot reach the store, or writes slower than that is left out.
+	// All replicas of a group must use the same Patience: the longest bounds the takeover,
+	// the shortest the ownership.
 	Patience time.Duration
-	// Hooks are told what happens; default: nobody is.
+	// Hooks observe the replica. By default there are none.
 	Hooks Hooks
 }
 
-// Hooks are told what a replica sees and does, for logs and metrics. Each is
-// optional. They are called one at a time, by the goroutine that runs [Replica.Run];
-// so they must be quick. One that panics makes Run panic, after it has left.
+// Hooks observe a replica, for logs and metrics. Each function is optional. They are called
+// one at a time by the goroutine that runs [Replica.Run], so they must return quickly. A
+// hook that panics makes Run panic, after it has left the group.
 type Hooks struct {
-	// Joined: the replica is a member, and owns its share.
+	// Joined: the replica is a member and owns its share.
 	Joined func(self Member)
-	// Lapsed: the replica owns nothing any more, until it has joined anew.
-	Lapsed func(why error)
-	// Members: the members have changed; told while the replica is one.
+	// Lapsed: the replica owns nothing until it has joined again.
+	Lapsed func(cause error)
+	// Members: the members have changed. Called only while the replica is a member.
 	Members func(members []Member)
-	// Expelled: this replica has deleted the entry of a member that was silent.
+	// Expelled: this replica has deleted the entry of a silent member.
 	Expelled func(member Member)
-	// Failed: a call to the store has failed, and will be repeated.
+	// Failed: a call to the store has failed and will be retried.
 	Failed func(err error)
 }
 
-// The defaults of [Options].
-const (
-	defaultPrefix = "registry"
-	defaultBeat   = 2 * time.Second
-
-	maxLabel = 253
-)
-
-// withDefaults returns the options to run with.
-func (o *Options) withDefaults() (Options, error) {
-	var opts Options
-	if o != nil {
-		opts = *o
-	}
-	if opts.Prefix == "" {
-		opts.Prefix = defaultPrefix
-	}
-	if err := checkPath("Options.Prefix", opts.Prefix); err != nil {
-		return opts, err
-	}
-	switch {
-	case len(opts.Label) > maxLabel:
-		return opts, invalid("Options.Label has %d bytes, at most %d are allowed", len(opts.Label), maxLabel)
-	case !utf8.ValidString(opts.Label):
-		return opts, invalid("Options.Label %q is not valid UTF-8", opts.Label)
-	case opts.Beat < 0:
-		return opts, invalid("Options.Beat cannot be negative, got %v", opts.Beat)
-	case opts.Patience < 0:
-		return opts, invalid("Options.Patience cannot be negative, got %v", opts.Patience)
-	}
-	if opts.Label == "" {
-		opts.Label = defaultLabel()
-	}
-	if opts.Beat == 0 {
-		opts.Beat = defaultBeat
-	}
-	if opts.Patience == 0 {
-		opts.Patience = 3 * opts.Beat
-	}
-	if opts.Patience/2 < opts.Beat {
-		return opts, invalid("Options.Patience (%v) must be at least two Beats (of %v), or no slow write is ever forgiven", opts.Patience, opts.Beat)
-	}
-	return opts, nil
+func (o Options) withDefaults() Options {
+	o.Prefix = cmp.Or(o.Prefix, "registry")
+	o.Label = cmp.Or(o.Label, instance.DefaultLabel())
+	o.Beat = cmp.Or(o.Beat, 2*time.Second)
+	o.Patience = cmp.Or(o.Patience, 3*o.Beat)
+	return o
 }
 
-// defaultLabel names the process on its host.
-func defaultLabel() string {
-	host, err := os.Hostname()
-	if err != nil || host == "" || len(host) > maxLabel/2 || !utf8.ValidString(host) {
-		host = "unknown"
+func (o Options) validate() error {
+	if err := instance.CheckPath("Options.Prefix", o.Prefix); err != nil {
+		return err
 	}
-	return fmt.Sprintf("%s:%d", host, os.Getpid())
+	if err := instance.CheckText("Options.Label", o.Label, instance.MaxLabel); err != nil {
+		return err
+	}
+	switch {
+	case o.Beat < 0:
+		return fmt.Errorf("Options.Beat cannot be negative, got %v", o.Beat)
+	case o.Patience < 0:
+		return fmt.Errorf("Options.Patience cannot be negative, got %v", o.Patience)
+	case o.Patience/2 < o.Beat:
+		return fmt.Errorf("Options.Patience (%v) must be at least two Beats (of %v), or one slow write ends the lease", o.Patience, o.Beat)
+	}
+	return nil
 }

@@ -1,170 +1,133 @@
-// Package replicas divides work between processes that share a store: the
-// replicas of a group each own a share of all names, and every name has one owner.
-// Membership, failure detection and takeover go through the store itself; no
-// further service is needed. A [Replica] is what controller.Options.Division asks
-// for, so that N controllers together do the work of one (rule R11 makes any number
-// of them safe; this package makes them cheap).
+// Package replicas divides work between processes that share a store. Each replica of a
+// group owns a share of all names, and every name has one owner. Membership, failure
+// detection and takeover go through the store itself; no further service is needed. A
+// [Replica] implements controller.Division: with it, N controllers together do the work of
+// one. Rule R11 makes any number of controllers safe; this package makes them cheap.
 //
 // # How it works
 //
-// A member is an entry in the store, /{prefix}/.replicas/{group}/{id}. The entries
-// that exist are the members, for everybody: nobody acts on an opinion of its own
-// about who is alive. All replicas watch the entries, so their views change in the
-// same order, and differ only for as long as the store takes to deliver.
+// A member is an entry in the store, /{prefix}/.replicas/{group}/{id}. The entries that exist
+// are the members: no replica acts on its own opinion of which others are alive. All
+// replicas watch the entries, so their views change in the same order and differ only for
+// as long as the store takes to deliver.
 //
-// A member rewrites its entry every [Options.Beat], under the condition that nobody
-// else has touched it, and a beat counts when it has come back through the watch.
-// So one beat proves that the replica can write and that it sees what others write.
-// Until [Options.Patience] after it sent the last beat that counted it owns its
-// share; then it owns nothing until another one has counted. A process that was
-// stopped for longer finds that out from its clock before it does anything else.
+// A member renews its lease by rewriting its entry every [Options.Beat], on condition that no
+// other process has changed it. A beat counts once the watch has returned it: it proves that
+// the replica can write and that it sees the writes of others. The lease ends
+// [Options.Patience] after the last beat that counted was sent. A replica without a lease
+// owns nothing until another beat counts. A process that was suspended for longer finds
+// that out from its clock before it does anything else.
 //
-// Whoever sees that another entry did not change between the moment at which it was
-// told of it and a beat of its own, sent at least Patience later, deletes that entry,
-// under the condition that it is still the same. The beat is in the store's order, so
-// everything that the other wrote before has been seen: a judge that was stopped, or
-// whose watch lags, is never wrong about it. Clocks of two machines are never
-// compared; only the rate of each matters (one that stands still while its machine is
-// suspended lets the replica there do double work for a moment after). A judge whose
-// own beats did not count for Patience (the store did not answer, or it was stopped)
-// gives everybody a new term first.
+// A member deletes the entry of another one that did not change between the time at which
+// it received the entry and a beat of its own, sent at least Patience later. The deletion is
+// conditional on the entry's revision. The beat is in the store's order, so the member has
+// then seen every earlier write of the other one: a member that was suspended, or whose
+// watch lags, does not misjudge others. Clocks of two machines are never compared; only their
+// rates matter. (If a clock stands still while its machine is suspended, that replica does
+// double work for a moment afterwards.) A member whose own beats did not count for Patience
+// first gives all others a new term.
 //
-// The owner of a name is the member of the highest weight, a hash of both (rendezvous
-// hashing): a member that comes takes an equal share of each other, and the share of one
-// that goes is spread over those that stay; nothing else moves.
+// The owner of a name is the member with the highest hash of both (rendezvous hashing). A
+// new member takes an equal share from each other, and the share of a member that leaves is
+// spread over the rest; no other name moves.
 //
 // # Bounds
 //
-// While the store answers, the share of a member that died without a word is owned
-// by others after Patience + Beat at the latest, and the time the store takes to
-// deliver (8 s by default). One that leaves hands over at once. A member that cannot
-// reach the store stops owning before others take over. All that may go wrong in
-// between is that two do the same work for a moment, or nobody does: that costs work
-// and time, never safety.
+// While the store answers, the share of a member that died is taken over at most Patience +
+// Beat later, plus the time the store takes to deliver (8 s by default). A member that leaves
+// hands over at once. A member that cannot reach the store stops owning before others take
+// over. In between, two replicas may own a name for a moment, or none: that costs work and
+// time, never safety.
 //
-// A replica costs one write per Beat, which all replicas are told of.
+// A replica costs one write per Beat, which all replicas receive.
 package replicas
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
-	"unicode/utf8"
 
+	"github.com/nslifecycle/nslifecycle/namespace/members/internal/instance"
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
-// ErrRunning is the answer to a second Run beside the first.
-var ErrRunning = errors.New("the replica is running already")
+// ErrRunning is the error of a second concurrent Run.
+var ErrRunning = errors.New("the replica is already running")
 
-// Member is one replica of a group as the store has it.
+// Member is one replica of a group.
 type Member struct {
 	ID    string // random, new each time that the replica joins
 	Label string // for people
-	Self  bool   // it is the replica that was asked
+	Self  bool   // it is the replica that returned this Member
 }
 
-// Replica is the membership of this process in a group. Make one with [New]; it is
-// a member while [Replica.Run] runs. All methods are safe for concurrent use.
+// Replica is the membership of this process in a group. It is a member while [Replica.Run]
+// runs. All methods are safe for concurrent use.
 type Replica struct {
 	store   store.Store
 	prefix  string // of the entries of the group
 	options Options
 	view    atomic.Pointer[view]
-	busy    atomic.Bool
+	running atomic.Bool
 }
 
-// New returns a replica of group over s. The group names what is divided: the
-// replicas of one party use that party's finalizer; two groups know nothing of each
-// other. It is one or more path segments. Nil options are all defaults. A missing
-// store, an invalid group and options out of range are refused with
-// [store.ErrInvalid]. Nothing is read or written.
-func New(s store.Store, group string, o *Options) (*Replica, error) {
+// New returns a replica of group over s. The group, one or more path segments, names the work
+// that is divided: the replicas of one party use its finalizer. Groups are independent. A
+// nil opts selects the defaults. New returns [store.ErrInvalid] if s is nil, or the group or
+// an option is invalid. It does not access the store.
+func New(s store.Store, group string, opts *Options) (*Replica, error) {
 	if s == nil {
 		return nil, invalid("a replica needs a store")
 	}
-	if err := checkPath("the group", group); err != nil {
-		return nil, err
+	if err := instance.CheckPath("the group", group); err != nil {
+		return nil, invalid("%w", err)
 	}
-	options, err := o.withDefaults()
-	if err != nil {
-		return nil, err
+	var options Options
+	if opts != nil {
+		options = *opts
+	}
+	options = options.withDefaults()
+	if err := options.validate(); err != nil {
+		return nil, invalid("%w", err)
 	}
 	r := &Replica{store: s, prefix: "/" + options.Prefix + "/.replicas/" + group + "/", options: options}
 	r.view.Store(newView())
 	return r, nil
 }
 
-// Run joins the group and stays a member until ctx ends; then it leaves, so that
-// others take over at once, and nothing that it started runs on. It returns nil, or
-// why it could not leave: the others will find out within the bound. It may be called
-// again after it returned, but not beside itself: that is [ErrRunning].
+// Run joins the group and stays a member until ctx ends. It then leaves, so that others take
+// over at once, waits for every goroutine that it started, and returns nil. If it cannot
+// leave it returns the cause; the others then take over within the bounds of the package.
+// A concurrent second Run returns [ErrRunning].
 //
-// No failure of the store ends it but [store.ErrClosed]; meanwhile calls are repeated
-// every quarter of a Beat, and the replica owns nothing once Patience is over.
+// Of the failures of the store only [store.ErrClosed] ends Run. After others it retries each
+// quarter of a Beat, and owns nothing once its lease has ended.
 func (r *Replica) Run(ctx context.Context) error {
-	if ctx == nil {
-		return invalid("a replica needs a context to run")
-	}
-	if !r.busy.CompareAndSwap(false, true) {
+	if !r.running.CompareAndSwap(false, true) {
 		return ErrRunning
 	}
-	defer r.busy.Store(false)
+	defer r.running.Store(false)
 	return newLoop(ctx, r).run()
 }
 
-// Owns reports whether name is in the share of this replica now. It is false for
-// all names while the replica is not a member. It allocates nothing and takes time
-// with the number of members.
+// Owns reports whether name is in the share of this replica now. It is false for all names
+// while the replica is not a member. It allocates nothing and takes time with the number of
+// members.
 func (r *Replica) Owns(name string) bool {
-	now := time.Now() // before the view is loaded: see [loop.renew]
+	now := time.Now() // before the view is loaded: see loop.extend
 	return r.view.Load().owns(name, now)
 }
 
-// Changed returns a channel that is closed as soon as Owns may answer otherwise than
-// before this call. To miss nothing, call it before Owns.
+// Changed returns a channel that is closed once Owns may answer differently than before
+// this call. To miss no change, call it before Owns.
 func (r *Replica) Changed() <-chan struct{} { return r.view.Load().changed }
 
-// Members returns the members that this replica knows of, ordered by ID. It does not
-// know of any while it is not a member itself.
+// Members returns the members that this replica knows, ordered by ID. It knows none while it
+// is not a member itself.
 func (r *Replica) Members() []Member { return slices.Clone(r.view.Load().members) }
-
-// newID returns a random id. Nobody ever uses one again, so a late write of an
-// earlier life cannot be taken for one of this.
-func newID() string {
-	var b [12]byte
-	rand.Read(b[:]) // never fails
-	return hex.EncodeToString(b[:])
-}
-
-// maxSegment bounds a segment of a key, in bytes.
-const maxSegment = 253
-
-// checkPath refuses what cannot be one or more segments of a key.
-func checkPath(what, path string) error {
-	if len(path) > maxSegment {
-		return invalid("%s has %d bytes, at most %d are allowed", what, len(path), maxSegment)
-	}
-	for segment := range strings.SplitSeq(path, "/") {
-		switch {
-		case segment == "":
-			return invalid("%s %q has an empty segment", what, path)
-		case segment[0] == '.':
-			return invalid("%s %q has a segment that begins with '.'", what, path)
-		case !utf8.ValidString(segment):
-			return invalid("%s %q is not valid UTF-8", what, path)
-		case strings.ContainsFunc(segment, func(c rune) bool { return c < ' ' || c == 0x7f || c == '%' }):
-			return invalid("%s %q has a control character or a '%%'", what, path)
-		}
-	}
-	return nil
-}
 
 func invalid(format string, args ...any) error {
 	return fmt.Errorf("replicas: %w: "+format, append([]any{store.ErrInvalid}, args...)...)

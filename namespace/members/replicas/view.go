@@ -6,14 +6,13 @@ import (
 	"time"
 )
 
-// view is who owns what, as one replica sees it. It never changes; another takes
-// its place.
+// view is the division of names as one replica knows it. It is immutable.
 type view struct {
-	members []Member // ordered by ID; none when the replica is not a member
-	weights []uint64 // of the members, for the hash
-	self    int      // the replica among them; -1: it is not a member
+	members []Member // ordered by ID; none if the replica is not a member
+	weights []uint64 // hashes of the members
+	self    int      // the index of the replica; -1: it is not a member
 	until   time.Time
-	changed chan struct{} // closed when the next view answers otherwise
+	changed chan struct{} // closed when the next view differs
 }
 
 func newView(members ...Member) *view {
@@ -28,14 +27,14 @@ func newView(members ...Member) *view {
 	return v
 }
 
-// owns reports whether the replica owns name, at a time that was read before the view
-// was had: see [loop.renew].
+// owns reports whether the replica owns name at now, which must have been read before the
+// view was loaded: see [loop.extend].
 func (v *view) owns(name string, now time.Time) bool {
 	return v.self >= 0 && now.Before(v.until) && v.owner(name) == v.self
 }
 
-// owner returns which member owns name. All replicas come to the same answer, since
-// members are ordered and the hash depends on names only.
+// owner returns the member that owns name. It depends only on names and on the order of the
+// members, so all replicas agree.
 func (v *view) owner(name string) int {
 	h := hash(name)
 	best, most := 0, uint64(0)
@@ -50,6 +49,60 @@ func (v *view) owner(name string) int {
 // same reports whether both views have the same members.
 func (v *view) same(w *view) bool { return v.self == w.self && slices.Equal(v.members, w.members) }
 
+// refresh publishes the current members, if the replica is one.
+func (l *loop) refresh(now time.Time) {
+	if !now.Before(l.lease.until) {
+		return
+	}
+	members := make([]Member, 0, len(l.members))
+	for _, m := range l.members {
+		members = append(members, m.Member)
+	}
+	v := newView(members...)
+	v.until = l.lease.until
+	if old := l.view.Load(); old.same(v) {
+		l.extend(old, v)
+		return
+	}
+	l.publish(v, nil)
+}
+
+// extend replaces old by v, which differs only in its end. That needs no signal, unless a
+// caller of [Replica.Owns] may have seen the end of old. Owns reads the clock before it loads
+// the view, so such a caller read the clock before it is read here.
+func (l *loop) extend(old, v *view) {
+	quiet := *v
+	quiet.changed = old.changed
+	l.view.Store(&quiet)
+	if !time.Now().Before(old.until) {
+		l.view.Store(v)
+		close(old.changed)
+	}
+}
+
+// publish replaces the view by v, signals the change and calls the hooks. If the replica is
+// a member in neither view, nothing has changed.
+func (l *loop) publish(v *view, cause error) {
+	old := l.view.Load()
+	if old.self < 0 && v.self < 0 {
+		return
+	}
+	l.view.Store(v)
+	close(old.changed)
+	switch {
+	case v.self < 0:
+		if l.hooks.Lapsed != nil {
+			l.hooks.Lapsed(cause)
+		}
+		return
+	case old.self < 0 && l.hooks.Joined != nil:
+		l.hooks.Joined(v.members[v.self])
+	}
+	if l.hooks.Members != nil {
+		l.hooks.Members(slices.Clone(v.members))
+	}
+}
+
 // hash is the 64-bit FNV-1a hash: the same in every process, version and machine.
 func hash(s string) uint64 {
 	h := uint64(14695981039346656037)
@@ -59,8 +112,8 @@ func hash(s string) uint64 {
 	return h
 }
 
-// mix spreads every bit of h over all (the finalizer of MurmurHash3): FNV alone is
-// weak in its high bits, which decide.
+// mix spreads every bit of h over all (the finalizer of MurmurHash3). FNV alone is weak in
+// its high bits, which decide.
 func mix(h uint64) uint64 {
 	h = (h ^ h>>33) * 0xff51afd7ed558ccd
 	h = (h ^ h>>33) * 0xc4ceb9fe1a85ec53

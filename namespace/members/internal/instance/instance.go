@@ -1,0 +1,68 @@
+// Package instance identifies the processes that replicas and parties record in the store,
+// and checks the parts of their keys and values that users choose.
+package instance
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// The bounds of texts, in bytes.
+const (
+	MaxLabel = 253
+	maxPath  = 253
+)
+
+// NewID returns a random id. It is never used twice, so a late write of a former instance
+// cannot be mistaken for a write of its successor.
+func NewID() string {
+	var b [12]byte
+	rand.Read(b[:]) // never fails
+	return hex.EncodeToString(b[:])
+}
+
+// DefaultLabel returns the host's name and the process's number.
+func DefaultLabel() string {
+	host, err := os.Hostname()
+	if err != nil || host == "" || CheckText("", host, MaxLabel/2) != nil {
+		host = "unknown"
+	}
+	return fmt.Sprintf("%s:%d", host, os.Getpid())
+}
+
+// CheckText returns an error if text is not one line of UTF-8 of at most max bytes, fit for
+// a terminal.
+func CheckText(field, text string, max int) error {
+	switch {
+	case len(text) > max:
+		return fmt.Errorf("%s has %d bytes, at most %d are allowed", field, len(text), max)
+	case !utf8.ValidString(text):
+		return fmt.Errorf("%s %q is not valid UTF-8", field, text)
+	case strings.ContainsFunc(text, unicode.IsControl):
+		return fmt.Errorf("%s %q has a control character", field, text)
+	}
+	return nil
+}
+
+// CheckPath returns an error if path is not one or more segments of a key.
+func CheckPath(field, path string) error {
+	if err := CheckText(field, path, maxPath); err != nil {
+		return err
+	}
+	for segment := range strings.SplitSeq(path, "/") {
+		switch {
+		case segment == "":
+			return fmt.Errorf("%s %q has an empty segment", field, path)
+		case segment[0] == '.':
+			return fmt.Errorf("%s %q has a segment that begins with '.'", field, path)
+		case strings.Contains(segment, "%"):
+			return fmt.Errorf("%s %q has a '%%'", field, path)
+		}
+	}
+	return nil
+}
