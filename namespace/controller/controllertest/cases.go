@@ -21,22 +21,22 @@ const (
 var cases = []testcase{
 	{
 		name:  "get of a missing namespace is not found",
-		why:   "A pass stops at a namespace that is gone; any other answer is retried for ever.",
+		why:   "A pass stops at a namespace that is gone; it retries any other error forever.",
 		check: getMissing,
 	},
 	{
-		name:  "get returns what was created and deleted",
-		why:   "The incarnation, the deletion timestamp and the finalizers are all that a pass goes by.",
+		name:  "get returns the created and the deleted namespace",
+		why:   "A pass decides by the incarnation, the deletion timestamp and the finalizers.",
 		check: getReturns,
 	},
 	{
 		name:  "results are not aliased",
-		why:   "A caller may change what it was given; what is stored must not change with it.",
+		why:   "A caller may change its copy; the stored namespace must not change with it.",
 		check: notAliased,
 	},
 	{
 		name:  "status writes the status only",
-		why:   "Only finalize may change spec.finalizers (rule R4), or a party loses its say.",
+		why:   "Only finalize may change spec.finalizers (rule R4), or a party loses its finalizer.",
 		check: statusOnly,
 	},
 	{
@@ -46,12 +46,12 @@ var cases = []testcase{
 	},
 	{
 		name:  "a stale status write is a conflict",
-		why:   "Two parties write conditions of one namespace; the later must see the earlier's (rule R9).",
+		why:   "Two parties write conditions of one namespace; the later must see those of the earlier (rule R9).",
 		check: staleStatus,
 	},
 	{
 		name:  "a stale finalize is a conflict",
-		why:   "A finalizer that was added meanwhile would be lost, and the namespace removed under its party (rule R7).",
+		why:   "A concurrently added finalizer would be lost, and the namespace removed before its party is done (rule R7).",
 		check: staleFinalize,
 	},
 	{
@@ -66,17 +66,17 @@ var cases = []testcase{
 	},
 	{
 		name:  "the last finalizer removes in the same write",
-		why:   "Nobody comes back for a namespace without finalizers; what is not removed then stays for ever (rules R1, R12).",
+		why:   "No controller returns to a namespace without finalizers; if it is not removed then, it stays forever (rules R1, R12).",
 		check: removedInSameWrite,
 	},
 	{
 		name:  "metadata.finalizers hold a namespace",
-		why:   "Another controller has still to clean up; only a namespace without finalizers of either kind may be removed (rule R1).",
+		why:   "Another controller still has to clean up; only a namespace without finalizers of either kind may be removed (rule R1).",
 		check: metadataFinalizersHold,
 	},
 	{
 		name:  "deletionTimestamp never changes",
-		why:   "Termination is one-way (rule R3); controllers tell by it what they saw before and after.",
+		why:   "Termination is one-way (rule R3); controllers compare with it whether they saw content before or after.",
 		check: deletionTimestampStays,
 	},
 	{
@@ -86,27 +86,27 @@ var cases = []testcase{
 	},
 	{
 		name:  "a cancelled context changes nothing",
-		why:   "A controller that is stopping must stop; its writes would come too late.",
+		why:   "A controller that stops must not write any more; its writes would be too late.",
 		check: cancelledCall,
 	},
 	{
-		name:  "the watch lists what is terminating, then is synced",
-		why:   "A controller that starts takes up what others left, and knows by the listing what is gone.",
+		name:  "the watch lists the terminating namespaces, then is synced",
+		why:   "A controller that starts continues the work of others, and learns from the listing which namespaces are gone.",
 		check: watchLists,
 	},
 	{
-		name:  "the watch tells of terminations and removals",
+		name:  "the watch reports terminations and removals",
 		why:   "A pass starts when a namespace becomes terminating; there is no other timer for it (rule R12).",
 		check: watchChanges,
 	},
 	{
 		name:  "nothing is lost between the listing and the watch",
-		why:   "A token that is read after the listing, in another transaction, skips what happened in between; such a namespace is never worked on.",
+		why:   "A token that is read after the listing, in another transaction, skips the events in between; such a namespace never gets a pass.",
 		check: watchFollowsListing,
 	},
 	{
-		name:  "the watch tells again of an added finalizer",
-		why:   "A late party learns of a namespace that was terminating before it came only by that.",
+		name:  "the watch reports an added finalizer",
+		why:   "This event is the only one by which a late party learns of a namespace that was terminating before.",
 		check: watchAddedFinalizer,
 	},
 	{
@@ -116,24 +116,24 @@ var cases = []testcase{
 	},
 	{
 		name:        "a token that is too old is gone",
-		why:         "Silence about what was forgotten would leave namespaces terminating for ever; gone makes the controller list anew.",
+		why:         "If forgotten events were skipped silently, namespaces would stay terminating forever; ErrGone makes the controller list again.",
 		needsForget: true,
 		check:       watchGone,
 	},
 	{
-		name:       "a token of the future is gone",
-		why:        "A place restored from a backup repeats its tokens; a controller that waits for the old ones misses what happens until then.",
+		name:       "a token that was never issued is gone",
+		why:        "A storage restored from a backup issues its tokens again; a controller that waits for an old one misses the events until then.",
 		needsAhead: true,
 		check:      watchAhead,
 	},
 	{
 		name:  "the watch ends with its context",
-		why:   "When a controller's Run returns nothing may run on, and it waits for the watch to end.",
+		why:   "When a controller's Run returns, nothing that it started may still run, so it waits for the watch to end.",
 		check: watchEnds,
 	},
 	{
 		name:  "the watch ends with a break",
-		why:   "The caller owns the loop; a place that goes on yielding panics, one that blocks leaks.",
+		why:   "The caller owns the loop; an iterator that yields after a break panics, and one that blocks leaks.",
 		check: watchBreaks,
 	},
 }
@@ -143,7 +143,7 @@ func named(name string, finalizers ...finalizer.Name) namespace.Namespace {
 	return namespace.Namespace{Meta: namespace.Meta{Name: name}, Spec: namespace.Spec{Finalizers: finalizer.NewSet(finalizers...)}}
 }
 
-// terminating creates and deletes a namespace and returns it as it then is.
+// terminating creates and deletes a namespace, and returns its new state.
 func terminating(ctx context.Context, b Backend, name string, finalizers ...finalizer.Name) (namespace.Namespace, error) {
 	if _, err := b.Create(ctx, named(name, finalizers...)); err != nil {
 		return namespace.Namespace{}, fmt.Errorf("create %s: %w", name, err)
@@ -154,21 +154,21 @@ func terminating(ctx context.Context, b Backend, name string, finalizers ...fina
 	return b.Namespaces.Get(ctx, name)
 }
 
-// expect says what is wrong with err unless it matches one of kinds.
-func expect(what string, err error, kinds ...error) error {
+// expect returns an error unless err matches one of kinds.
+func expect(subject string, err error, kinds ...error) error {
 	for _, kind := range kinds {
 		if errors.Is(err, kind) {
 			return nil
 		}
 	}
-	return fmt.Errorf("%s: expected an error that matches one of %q, got %v", what, kinds, err)
+	return fmt.Errorf("%s: expected an error that matches one of %q, got %v", subject, kinds, err)
 }
 
-// same says how got differs from want, if it does.
-func same(what string, want, got any) error {
+// same returns an error with the difference between want and got, if there is one.
+func same(subject string, want, got any) error {
 	opt := cmp.Comparer(func(a, b finalizer.Set) bool { return a.Equal(b) })
 	if diff := cmp.Diff(want, got, opt); diff != "" {
-		return fmt.Errorf("%s (-want +got):\n%s", what, diff)
+		return fmt.Errorf("%s (-want +got):\n%s", subject, diff)
 	}
 	return nil
 }

@@ -19,8 +19,7 @@ type seen struct {
 	UID  string
 }
 
-// watch collects the events after a token until enough says so, and returns them
-// with their tokens.
+// watch returns the events after a token, with their tokens, until enough returns true.
 func watch(ctx context.Context, b Backend, after string, enough func([]namespace.TerminationEvent) bool) ([]namespace.TerminationEvent, error) {
 	var events []namespace.TerminationEvent
 	for event, err := range b.Namespaces.Terminating(ctx, after) {
@@ -39,7 +38,8 @@ func synced(events []namespace.TerminationEvent) bool {
 	return events[len(events)-1].Type == namespace.EventSynced
 }
 
-// until returns whether the last event is the removal of name: the end of a script.
+// until returns a function that reports whether the last event is the removal of name: the
+// end of a script.
 func until(name string) func([]namespace.TerminationEvent) bool {
 	return func(events []namespace.TerminationEvent) bool {
 		last := events[len(events)-1]
@@ -47,8 +47,8 @@ func until(name string) func([]namespace.TerminationEvent) bool {
 	}
 }
 
-// told returns the events that name a namespace.
-func told(events []namespace.TerminationEvent) []seen {
+// changes returns the events that name a namespace, without their tokens.
+func changes(events []namespace.TerminationEvent) []seen {
 	list := []seen{}
 	for _, e := range events {
 		if e.Type != namespace.EventSynced {
@@ -58,7 +58,7 @@ func told(events []namespace.TerminationEvent) []seen {
 	return list
 }
 
-// script makes history: what it returns is what a watch tells of it, after start.
+// script changes namespaces, and returns the events that a watch must yield after start.
 func script(ctx context.Context, b Backend) (want []seen, err error) {
 	step := func(name string, finalizers ...finalizer.Name) (namespace.Namespace, error) {
 		ns, err := terminating(ctx, b, name, finalizers...)
@@ -144,7 +144,7 @@ func watchLists(ctx context.Context, b Backend) error {
 	if last.Token == "" || last.Name != "" {
 		return fmt.Errorf("expected a synced event with a token and no name, got %+v", last)
 	}
-	got := told(events)
+	got := changes(events)
 	slices.SortFunc(got, func(a, b seen) int { return strings.Compare(a.Name, b.Name) })
 	return same("events before synced, by name", want, got)
 }
@@ -166,11 +166,11 @@ func watchChanges(ctx context.Context, b Backend) error {
 	if err != nil {
 		return err
 	}
-	return same("events", want, told(events))
+	return same("events", want, changes(events))
 }
 
-// watchFollowsListing deletes namespaces while others list, and expects each listing
-// and the watch after it to report every one of them.
+// watchFollowsListing deletes namespaces during concurrent listings, and expects each
+// listing and the watch after it to report all of them together.
 func watchFollowsListing(ctx context.Context, b Backend) error {
 	const namespaces = 40
 	var want []seen
@@ -209,7 +209,7 @@ func watchFollowsListing(ctx context.Context, b Backend) error {
 		}
 	}
 	for i, listed := range listings[:min(len(listings), 100)] {
-		got := told(listed)
+		got := changes(listed)
 		if !slices.ContainsFunc(got, func(s seen) bool { return s.Name == "last" }) {
 			rest, err := watch(ctx, b, listed[len(listed)-1].Token, func(events []namespace.TerminationEvent) bool {
 				return events[len(events)-1].Name == "last"
@@ -217,7 +217,7 @@ func watchFollowsListing(ctx context.Context, b Backend) error {
 			if err != nil {
 				return err
 			}
-			got = append(got, told(rest)...)
+			got = append(got, changes(rest)...)
 		}
 		slices.SortFunc(got, func(a, b seen) int { return strings.Compare(a.Name, b.Name) })
 		got = slices.DeleteFunc(got, func(s seen) bool { return s.Name == "last" })
@@ -262,7 +262,7 @@ func watchAddedFinalizer(ctx context.Context, b Backend) error {
 		return err
 	}
 	want := []seen{{namespace.EventTerminating, "a", ns.UID}, {namespace.EventRemoved, "a", ns.UID}}
-	return same("events after a finalizer was added", want, told(events))
+	return same("events after a finalizer was added", want, changes(events))
 }
 
 func watchResumes(ctx context.Context, b Backend) error {
@@ -278,18 +278,18 @@ func watchResumes(ctx context.Context, b Backend) error {
 	if err != nil {
 		return err
 	}
-	if err := same("events after the listing", want, told(events)); err != nil {
+	if err := same("events after the listing", want, changes(events)); err != nil {
 		return err
 	}
 	for i, event := range events[:len(events)-1] {
 		if event.Token == "" {
-			continue // nowhere to resume after this one
+			continue // an event without a token cannot be resumed from
 		}
 		rest, err := watch(ctx, b, event.Token, until("last"))
 		if err != nil {
 			return err
 		}
-		if err := same(fmt.Sprintf("events after event %d, %+v", i, event), told(events[i+1:]), told(rest)); err != nil {
+		if err := same(fmt.Sprintf("events after event %d, %+v", i, event), changes(events[i+1:]), changes(rest)); err != nil {
 			return err
 		}
 	}
@@ -301,7 +301,7 @@ func watchResumes(ctx context.Context, b Backend) error {
 	if err != nil {
 		return err
 	}
-	return same("events after the last, before synced", []seen{}, told(rest))
+	return same("events after the last, before synced", []seen{}, changes(rest))
 }
 
 func watchGone(ctx context.Context, b Backend) error {
@@ -344,7 +344,7 @@ func watchBreaks(ctx context.Context, b Backend) error {
 		return err
 	}
 	for range b.Namespaces.Terminating(ctx, "") {
-		break // in the midst of the listing
+		break // within the listing
 	}
 	token, err := start(ctx, b) // breaks at its end
 	if err != nil {

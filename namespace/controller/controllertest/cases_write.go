@@ -72,7 +72,7 @@ func notAliased(ctx context.Context, b Backend) error {
 	return same("status, after the result of a get was changed", want.Status, got.Status)
 }
 
-// scribble changes everything within ns that it could share with what is stored.
+// scribble changes everything within ns that may be shared with the stored namespace.
 func scribble(ns namespace.Namespace) {
 	for i := range ns.Status.Conditions {
 		ns.Status.Conditions[i].Message = "scribbled"
@@ -185,7 +185,7 @@ func otherIncarnation(ctx context.Context, b Backend) error {
 		return fmt.Errorf("expected another uid for the second incarnation, got %s twice", old.UID)
 	}
 	late := withFinalizers(withCondition(now, "late"), finalizer.Set{})
-	late.UID = old.UID // at the present resourceVersion: the uid alone must be enough
+	late.UID = old.UID // at the current resourceVersion: the uid alone must cause the refusal
 	_, err = b.Namespaces.UpdateStatus(ctx, late)
 	if err := expect("status write for the old incarnation", err, namespace.ErrConflict, namespace.ErrNotFound); err != nil {
 		return err
@@ -252,7 +252,7 @@ func metadataFinalizersHold(ctx context.Context, b Backend) error {
 		return fmt.Errorf("get: %w", err)
 	}
 	if ns.Finalizers.IsZero() {
-		return nil // the place has none
+		return nil // the storage has none
 	}
 	written, err := b.Namespaces.Finalize(ctx, withFinalizers(ns, finalizer.Set{}))
 	if err != nil {
@@ -301,7 +301,7 @@ func deletionTimestampStays(ctx context.Context, b Backend) error {
 		return err
 	}
 	time.Sleep(time.Until(want.Time.Truncate(time.Second).Add(time.Second))) // timestamps have seconds
-	_ = b.Delete(ctx, "a")                                                   // the place may refuse it
+	_ = b.Delete(ctx, "a")                                                   // the storage may refuse it
 	return unmoved("a second delete")
 }
 

@@ -13,10 +13,9 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace"
 )
 
-// Host keeps namespaces in a map: the smallest complete implementation of
-// [controller.Namespaces], as a fake for tests and as a pattern for hosts that keep
-// theirs in a structure of their own. The zero Host is empty and ready; it is safe
-// for concurrent use.
+// Host keeps namespaces in a map. It is the smallest complete implementation of
+// [controller.Namespaces]: a fake for tests, and a model for hosts with a storage of their
+// own. The zero Host is empty and ready for use. It is safe for concurrent use.
 type Host struct {
 	mu         sync.Mutex
 	namespaces map[string]namespace.Namespace
@@ -28,11 +27,11 @@ type Host struct {
 
 type change struct {
 	revision int64
-	event    namespace.TerminationEvent // the zero event: of no interest to controllers
+	event    namespace.TerminationEvent // the zero event: not for controllers
 }
 
-// Create adds a namespace, active and with the finalizer `kubernetes`. A name that
-// is taken is [namespace.ErrExists].
+// Create adds an active namespace with the finalizer `kubernetes`. It returns
+// [namespace.ErrExists] if the name is taken.
 func (h *Host) Create(ctx context.Context, ns namespace.Namespace) (namespace.Namespace, error) {
 	return h.write(ctx, ns.Name, func(old *namespace.Namespace) (namespace.Namespace, error) {
 		if old != nil {
@@ -43,7 +42,7 @@ func (h *Host) Create(ctx context.Context, ns namespace.Namespace) (namespace.Na
 	})
 }
 
-// Delete makes a namespace terminating; one without finalizers it removes.
+// Delete makes a namespace terminating, or removes it if it has no finalizers.
 func (h *Host) Delete(ctx context.Context, name string) (namespace.Namespace, error) {
 	return h.write(ctx, name, func(old *namespace.Namespace) (namespace.Namespace, error) {
 		if old == nil {
@@ -101,7 +100,7 @@ func (h *Host) replace(
 	})
 }
 
-// write replaces the namespace called name by what change makes of it.
+// write replaces the namespace with the given name by the result of change.
 func (h *Host) write(
 	ctx context.Context, name string, edit func(old *namespace.Namespace) (namespace.Namespace, error),
 ) (namespace.Namespace, error) {
@@ -142,8 +141,7 @@ func (h *Host) write(
 	return ns.DeepCopy(), nil
 }
 
-// announced reports whether controllers are to be told of ns, now that it took the
-// place of old.
+// announced reports whether controllers get an event for ns, which has replaced old.
 func announced(old *namespace.Namespace, ns namespace.Namespace) bool {
 	if ns.DeletionTimestamp.IsZero() {
 		return false
@@ -152,7 +150,7 @@ func announced(old *namespace.Namespace, ns namespace.Namespace) bool {
 	return old.DeletionTimestamp.IsZero() || len(added) > 0
 }
 
-// Forget makes every token but the latest too old to resume at.
+// Forget makes every token but the latest too old to resume from.
 func (h *Host) Forget(context.Context) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -160,7 +158,7 @@ func (h *Host) Forget(context.Context) error {
 	return nil
 }
 
-// Len returns how many namespaces there are.
+// Len returns the number of namespaces.
 func (h *Host) Len() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -217,8 +215,7 @@ func (h *Host) Terminating(ctx context.Context, after string) iter.Seq2[namespac
 	}
 }
 
-// list returns an event for each namespace that is terminating, and the revision at
-// which that is true.
+// list returns an event for each terminating namespace, and the revision of the listing.
 func (h *Host) list() (events []namespace.TerminationEvent, revision int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -230,8 +227,8 @@ func (h *Host) list() (events []namespace.TerminationEvent, revision int64) {
 	return events, h.revision
 }
 
-// since returns the events after cursor, the revision up to which they go, and a
-// channel that is closed when there are more.
+// since returns the events after cursor, the revision of the last one, and a channel that is
+// closed when there are more.
 func (h *Host) since(cursor int64) (events []namespace.TerminationEvent, revision int64, more <-chan struct{}, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -249,7 +246,7 @@ func (h *Host) since(cursor int64) (events []namespace.TerminationEvent, revisio
 	return events, h.revision, h.changed, nil
 }
 
-// over returns why nothing may be done with ctx.
+// over returns the cause of ctx's end, or nil if ctx has not ended.
 func over(ctx context.Context) error {
 	if ctx == nil {
 		return &namespace.Error{Kind: namespace.ErrBadRequest, Resource: namespace.Resource, Message: "the context is nil"}

@@ -19,17 +19,16 @@ const (
 	OpWatch        Op = "watch"
 )
 
-// Intercept calls functions around those of Namespaces, to count calls, to delay
-// them, to change something in between, or to fail them: a crash can be had before
+// Intercept calls functions before and after each method of Namespaces, to count calls, delay
+// them, fail them, or change something in between. So a test can crash a controller before
 // and after each step.
 type Intercept struct {
 	Namespaces controller.Namespaces
-	// Before is called before a method; its error takes the method's place, which is
-	// then not called.
+	// Before is called before a method. If it returns an error, the method is not called and
+	// returns that error.
 	Before func(ctx context.Context, op Op, name string) error
-	// After is called after a method that succeeded; its error takes the place of
-	// what the method returned, although the method had its effect. It is called for
-	// each event of a watch.
+	// After is called after a method that succeeded, and for each event of a watch. If it
+	// returns an error, the method returns that error although it has had its effect.
 	After func(ctx context.Context, op Op, name string) error
 }
 

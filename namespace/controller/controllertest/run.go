@@ -1,8 +1,8 @@
-// Package controllertest checks that a place where namespaces are kept does what a
-// controller relies on: one line in a test of the host does it all, see [Run].
+// Package controllertest checks that a storage of namespaces satisfies the contract of
+// [controller.Namespaces]: call [Run] in a test.
 //
-// It also has what tests of such code need: [Host], a place in memory, and
-// [Intercept], which makes any place fail at any step.
+// For other tests it has [Host], a storage in memory, and [Intercept], which makes any
+// storage fail at any step.
 package controllertest
 
 import (
@@ -15,33 +15,33 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/controller"
 )
 
-// Backend is an empty place where namespaces are kept, and how its clients change
+// Backend is an empty storage of namespaces, and the functions by which its clients change
 // it.
 type Backend struct {
-	// Namespaces is what is checked.
+	// Namespaces is the storage to check.
 	Namespaces controller.Namespaces
-	// Create adds a namespace with the name and spec.finalizers of ns (the place may
-	// add `kubernetes` to them) and returns it as created. A place that has no
-	// metadata.finalizers returns it without them.
+	// Create adds a namespace with the name and spec.finalizers of ns, to which the storage
+	// may add `kubernetes`, and returns it. A storage without metadata.finalizers returns it
+	// without them.
 	Create func(ctx context.Context, ns namespace.Namespace) (namespace.Namespace, error)
 	// Delete makes the namespace terminating.
 	Delete func(ctx context.Context, name string) error
-	// Forget makes the tokens that were given out so far too old to resume at, except
-	// for the latest. Nil: the place cannot be made to; its case is skipped.
+	// Forget makes all tokens but the latest too old to resume from. If it is nil, its case
+	// is skipped.
 	Forget func(ctx context.Context) error
-	// Ahead returns a token that the place has not given out yet, such as one from before it
-	// was restored from a backup. Nil: its case is skipped.
+	// Ahead returns a token that the storage has not issued yet, such as one from before a
+	// restored backup. If it is nil, its case is skipped.
 	Ahead func(ctx context.Context) (string, error)
 }
 
-// Deadline is how long one case may take. A place that hangs fails by it.
+// Deadline is how long one case may take; a storage that hangs fails after it.
 const Deadline = 10 * time.Second
 
-// Run checks the backends that open returns, each case as a subtest with a backend
-// of its own. A failure says what was expected and why it matters.
+// Run runs each case as a subtest, with a backend of its own from open. A failure names the
+// expected behavior and why it matters.
 func Run(t *testing.T, open func(t *testing.T) Backend) {
 	if open == nil {
-		t.Fatal("open is nil: there is nothing to check")
+		t.Fatal("open is nil: there is no backend to check")
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -50,10 +50,10 @@ func Run(t *testing.T, open func(t *testing.T) Backend) {
 				t.Fatal(err)
 			}
 			if c.needsForget && b.Forget == nil {
-				t.Skip("the backend cannot be made to forget")
+				t.Skip("the backend has no Forget")
 			}
 			if c.needsAhead && b.Ahead == nil {
-				t.Skip("the backend has no tokens of the future")
+				t.Skip("the backend has no Ahead")
 			}
 			if err := c.run(t.Context(), b, Deadline); err != nil {
 				t.Fatalf("%v\n\nWhy it matters: %s", err, c.why)
@@ -78,9 +78,9 @@ type testcase struct {
 	check       func(ctx context.Context, b Backend) error
 }
 
-var errDeadline = errors.New("the case did not end: a call hangs, or an event never came")
+var errDeadline = errors.New("the case did not end in time: a call hangs, or an event is missing")
 
-// run checks b and gives up after deadline, also when a call never returns.
+// run checks b. It returns after deadline even if a call never returns.
 func (c testcase) run(ctx context.Context, b Backend, deadline time.Duration) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, deadline, errDeadline)
 	defer cancel()

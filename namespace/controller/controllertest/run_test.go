@@ -140,7 +140,7 @@ var mutants = []struct {
 			return ns, err
 		}
 	}},
-	{"get loses the deletion", "get returns what was created and deleted", func(m *mutant) {
+	{"get loses the deletion", "get returns the created and the deleted namespace", func(m *mutant) {
 		m.get = func(ctx context.Context, name string) (namespace.Namespace, error) {
 			ns, err := m.Host.Get(ctx, name)
 			ns.DeletionTimestamp.Time = time.Time{}
@@ -272,7 +272,7 @@ var mutants = []struct {
 			return err
 		}
 	}},
-	{"a token of the future is waited for", "a token of the future is gone", func(m *mutant) {
+	{"a token of the future is waited for", "a token that was never issued is gone", func(m *mutant) {
 		m.terminating = func(ctx context.Context, after string) iter.Seq2[namespace.TerminationEvent, error] {
 			_, revision := m.list()
 			if cursor, err := strconv.ParseInt(after, 10, 64); err != nil || cursor <= revision {
@@ -284,7 +284,7 @@ var mutants = []struct {
 			}
 		}
 	}},
-	{"a token of the future is taken for the latest", "a token of the future is gone", func(m *mutant) {
+	{"a token of the future is taken for the latest", "a token that was never issued is gone", func(m *mutant) {
 		m.terminating = func(ctx context.Context, after string) iter.Seq2[namespace.TerminationEvent, error] {
 			_, revision := m.list()
 			if cursor, err := strconv.ParseInt(after, 10, 64); err == nil && cursor > revision {
@@ -316,12 +316,12 @@ var mutants = []struct {
 			return written, err
 		}
 	}},
-	{"the listing leaves one out", "the watch lists what is terminating, then is synced", func(m *mutant) {
+	{"the listing leaves one out", "the watch lists the terminating namespaces, then is synced", func(m *mutant) {
 		m.filtered(func(after string, e namespace.TerminationEvent) (namespace.TerminationEvent, bool) {
 			return e, after != "" || e.Name != "b"
 		})
 	}},
-	{"synced comes without a token", "the watch lists what is terminating, then is synced", func(m *mutant) {
+	{"synced comes without a token", "the watch lists the terminating namespaces, then is synced", func(m *mutant) {
 		m.filtered(func(_ string, e namespace.TerminationEvent) (namespace.TerminationEvent, bool) {
 			if e.Type == namespace.EventSynced {
 				e.Token = ""
@@ -329,17 +329,17 @@ var mutants = []struct {
 			return e, true
 		})
 	}},
-	{"synced never comes", "the watch lists what is terminating, then is synced", func(m *mutant) {
+	{"synced never comes", "the watch lists the terminating namespaces, then is synced", func(m *mutant) {
 		m.filtered(func(_ string, e namespace.TerminationEvent) (namespace.TerminationEvent, bool) {
 			return e, e.Type != namespace.EventSynced
 		})
 	}},
-	{"removals are not told", "the watch tells of terminations and removals", func(m *mutant) {
+	{"removals are not reported", "the watch reports terminations and removals", func(m *mutant) {
 		m.filtered(func(_ string, e namespace.TerminationEvent) (namespace.TerminationEvent, bool) {
 			return e, e.Type != namespace.EventRemoved
 		})
 	}},
-	{"removals come without the uid", "the watch tells of terminations and removals", func(m *mutant) {
+	{"removals come without the uid", "the watch reports terminations and removals", func(m *mutant) {
 		m.filtered(func(_ string, e namespace.TerminationEvent) (namespace.TerminationEvent, bool) {
 			if e.Type == namespace.EventRemoved {
 				e.UID = ""
@@ -347,7 +347,7 @@ var mutants = []struct {
 			return e, true
 		})
 	}},
-	{"an added finalizer is not told", "the watch tells again of an added finalizer", func(m *mutant) {
+	{"an added finalizer is not reported", "the watch reports an added finalizer", func(m *mutant) {
 		known := map[string]bool{}
 		m.filtered(func(_ string, e namespace.TerminationEvent) (namespace.TerminationEvent, bool) {
 			again := known[e.UID] && e.Type == namespace.EventTerminating

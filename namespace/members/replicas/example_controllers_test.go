@@ -32,22 +32,22 @@ func Example_controllers() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	var passes atomic.Int64
-	removed := make(chan string)
+	finalized := make(chan string)
 	var both []*replicas.Replica
-	for i := range 2 {
+	for range 2 {
 		replica, err := replicas.New(s, string(party.Finalizer), nil)
 		check(err)
 		go func() { check(replica.Run(ctx)) }()
-		hooks := controller.Hooks{PassEnded: func(context.Context, namespace.Ref, pass.Result, error, time.Duration) { passes.Add(1) }}
-		if i == 0 { // both are told of every removal
-			hooks.Removed = func(ref namespace.Ref) { removed <- ref.Name }
+		hooks := controller.Hooks{
+			PassEnded: func(context.Context, namespace.Ref, pass.Result, error, time.Duration) { passes.Add(1) },
+			Finalized: func(ref namespace.Ref) { finalized <- ref.Name },
 		}
 		c, err := controller.New(r, d, party, &controller.Options{Division: replica, Hooks: []controller.Hooks{hooks}})
 		check(err)
 		go func() { check(c.Run(ctx)) }()
 		both = append(both, replica)
 	}
-	for _, replica := range both { // until each knows of the other
+	for _, replica := range both { // until each knows the other
 		for changed := replica.Changed(); len(replica.Members()) < 2; changed = replica.Changed() {
 			<-changed
 		}
@@ -62,7 +62,7 @@ func Example_controllers() {
 		check(err)
 	}
 	for range tenants {
-		<-removed
+		<-finalized
 	}
 	fmt.Println(tenants, "tenants gone, passes:", passes.Load())
 	// Output:
