@@ -93,7 +93,7 @@ func New(read ReadFunc, position store.Position, options Options) *Hub {
 // the commits is certain, and before Get or List can return them: a watch from "now" then
 // begins at or after every revision that a caller has read. ReadFunc must be able to return the
 // changes as soon as Publish is called; it may block until then. Watches share the published
-// values, so nobody may modify them. Each change needs its full position.
+// values, so they are read-only. Each change needs its full position.
 func (h *Hub) Publish(changes ...store.Change) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
