@@ -94,7 +94,7 @@ func TestDebugPages(t *testing.T) {
 	t.Parallel()
 	p := startProcess(t, "--store", kindMemory, "--tokens", filepath.Join("testdata", "tokens.csv"))
 	core, ctx := as(t, p.kubeconfig, "admin"), t.Context()
-	p.open(t, "", "agent/kubernetes").Close() // it has announced itself
+	p.open(t, "", "party/kubernetes").Close() // it has announced itself
 	for _, name := range []string{"held", "waits"} {
 		_, err := core.Namespaces().Create(ctx, newNamespace(name), metav1.CreateOptions{})
 		require.NoError(t, err)
@@ -169,7 +169,7 @@ func TestMissingController(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()
 	p := startProcess(t, "--data", data)
-	p.open(t, "", "agent/kubernetes").Close()
+	p.open(t, "", "party/kubernetes").Close()
 	p.end(t)
 	p = startProcess(t, "--data", data, "--controller=false")
 	core := as(t, p.kubeconfig, "")
