@@ -8,11 +8,20 @@
 // Annotations work with every client. No declaration stops or delays a namespace that is
 // already terminating.
 //
-// [ValidateCreate], [ValidateUpdate] and [ValidateDelete] call the functions of the same
-// name in package namespace and then check the declarations; [PrepareDelete] takes the place
-// of [namespace.MarkDeleted]. A host that honors declarations calls the functions of this
-// package and none of those four. PrepareCreate, PrepareUpdate, and the functions for status
-// and finalize are in package namespace only, since declarations do not affect them.
+// A host that honors declarations calls the functions of this package in place of the functions of the
+// same name in package namespace, which they call first, and [PrepareDelete] in place of
+// [namespace.MarkDeleted]:
+//
+//	next := namespace.PrepareCreate(asked, token, uid, now)   // create
+//	err := declare.ValidateCreate(next)
+//
+//	next := namespace.PrepareUpdate(old, asked)               // update
+//	err := declare.ValidateUpdate(old, next, now)
+//
+//	err := declare.ValidateDelete(old, preconditions)         // delete
+//	next, err := declare.PrepareDelete(old, user, now)
+//
+// Declarations do not affect the requests for status and finalize.
 package declare
 
 import (
