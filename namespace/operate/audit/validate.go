@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"strings"
 	"time"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/declare"
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
@@ -66,7 +66,7 @@ func complete(r Record) (Record, error) {
 			return Record{}, invalid(r.Namespace, "%s has %d bytes, must have at most %d", text.field, len(text.value), text.most)
 		case !utf8.ValidString(text.value):
 			return Record{}, invalid(r.Namespace, "%s must be valid UTF-8", text.field)
-		case !text.lines && strings.ContainsFunc(text.value, hidden):
+		case !text.lines && strings.ContainsFunc(text.value, declare.Hidden):
 			return Record{}, invalid(r.Namespace, "%s must be one line without control characters", text.field)
 		}
 	}
@@ -91,23 +91,9 @@ func checkName(name string) error {
 	return nil
 }
 
-// hidden reports whether a printed r is invisible or moves other text.
-func hidden(r rune) bool { return !unicode.IsGraphic(r) && !unicode.Is(unicode.Join_Control, r) }
-
-// Printable removes control characters from name and cuts it to [MaxBy], so that it is valid
-// in a record's By.
-func Printable(name string) string {
-	name = strings.Map(func(r rune) rune {
-		if r == utf8.RuneError || hidden(r) {
-			return -1
-		}
-		return r
-	}, name)
-	if len(name) > MaxBy {
-		name = strings.ToValidUTF8(name[:MaxBy], "")
-	}
-	return name
-}
+// Printable returns the printable part of name, at most [MaxBy] bytes, so that it is valid as
+// [Record].By.
+func Printable(name string) string { return declare.Printable(name, MaxBy) }
 
 // invalid returns a [namespace.ErrInvalid].
 func invalid(name, format string, args ...any) error {
