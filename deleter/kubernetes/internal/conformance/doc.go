@@ -1,4 +1,3 @@
-// Package conformance holds package kubernetes to the suites of this library, and to
-// an API server over HTTP. It has only tests, in a module of its own: they need an
-// API server, and nothing that imports package kubernetes should inherit that.
+// Package conformance checks package kubernetes with the suites of this library and against API
+// servers over HTTP. It has only tests, in a module of its own, since they require an API server.
 package conformance

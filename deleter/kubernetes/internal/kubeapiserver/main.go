@@ -1,14 +1,12 @@
-// Command kubeapiserver is the API server of Kubernetes itself, over an etcd of its
-// own in the same process: what tests hold package kubernetes to. It is a module of
-// its own and no part of the workspace, so that nothing else inherits what it
-// requires.
+// Kubeapiserver runs the API server of Kubernetes over an etcd in the same process, for tests of
+// package kubernetes. It is a module of its own outside of the workspace, so that no other module
+// inherits its requirements.
 //
 //	kubeapiserver DIRECTORY PORT
 //
-// It serves HTTPS on loopback, with a certificate that it writes into the directory,
-// and knows two users by their tokens: admin, who may do everything, and guest, who
-// may do what roles allow. It ends when its standard input does: a test that dies
-// leaves no server behind.
+// It serves HTTPS on loopback, with a certificate that it writes into the directory. It knows two
+// users by their tokens: admin, who may do everything, and guest, who may do what roles allow. It
+// exits when its standard input ends, and thus with the test that started it.
 package main
 
 import (
@@ -34,7 +32,7 @@ guest,guest,guest
 
 func main() {
 	go func() {
-		_, _ = io.Copy(io.Discard, os.Stdin) // until the end of the input, however it comes
+		_, _ = io.Copy(io.Discard, os.Stdin)
 		os.Exit(0)
 	}()
 	if err := run(os.Args[1:]); err != nil {
@@ -65,7 +63,7 @@ func run(args []string) error {
 		"--service-account-issuer=https://kubernetes.default.svc",
 		"--service-account-key-file=" + key, "--service-account-signing-key-file=" + key,
 		"--service-cluster-ip-range=10.0.0.0/24",
-		"--disable-admission-plugins=ServiceAccount", // nobody makes accounts for pods here
+		"--disable-admission-plugins=ServiceAccount", // no controller creates service accounts here
 	})
 	return server.Execute()
 }
@@ -73,7 +71,7 @@ func run(args []string) error {
 func startEtcd(dir string) (*embed.Etcd, error) {
 	c := embed.NewConfig()
 	c.Dir = dir
-	c.UnsafeNoFsync = true // the data is for one test
+	c.UnsafeNoFsync = true // the data is temporary
 	c.LogLevel = "error"
 	c.EnableGRPCGateway = false
 	anywhere := []url.URL{{Scheme: "http", Host: "127.0.0.1:0"}}

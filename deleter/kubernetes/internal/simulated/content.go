@@ -22,10 +22,9 @@ import (
 type Object struct {
 	Name       string
 	Finalizers []string
-	// Held is for how long after its deletion the finalizers are kept; zero: until
-	// [API.Release].
+	// Held is how long after the deletion the finalizers remain. Zero: until [API.Release].
 	Held time.Duration
-	// Grace is how long its deletion takes when no finalizer holds it.
+	// Grace is the duration of a deletion without finalizers.
 	Grace time.Duration
 }
 
@@ -53,9 +52,9 @@ func (a *API) bucket(namespace string, k *kind) *bucket {
 	return &c.(contents)[k.index]
 }
 
-// Put stores objects of the i-th type in a namespace, also in a terminating one, as
-// a server does that admits them on an old view of it. They replace those of the same
-// name. It returns false if there is no such namespace.
+// Put stores objects of the i-th type in a namespace, even in a terminating one, as a server with
+// a stale cache may do. They replace objects of the same name. It returns false if the namespace
+// does not exist.
 func (a *API) Put(namespace string, i int, objects ...Object) bool {
 	k := a.kinds[i]
 	b := a.bucket(namespace, k)
@@ -80,7 +79,7 @@ func (a *API) Put(namespace string, i int, objects ...Object) bool {
 	return true
 }
 
-// Release takes the finalizers of an object of the i-th type away.
+// Release removes the finalizers of an object of the i-th type.
 func (a *API) Release(namespace string, i int, name string) {
 	b := a.bucket(namespace, a.kinds[i])
 	if b == nil {
@@ -93,7 +92,7 @@ func (a *API) Release(namespace string, i int, name string) {
 	}
 }
 
-// Objects returns how many objects there are in a namespace.
+// Objects returns the number of objects in a namespace.
 func (a *API) Objects(namespace string) int {
 	n := 0
 	for _, k := range a.kinds {
@@ -110,7 +109,7 @@ func (b *bucket) find(name string) (int, bool) {
 	return slices.BinarySearchFunc(b.objects, name, func(o *object, name string) int { return strings.Compare(o.meta.Name, name) })
 }
 
-// changed returns the object's metadata to be changed, at a new revision.
+// changed returns a copy of the object's metadata at a new revision.
 func (o *object) changed(a *API) (*metav1.PartialObjectMetadata, uint64) {
 	meta, revision := *o.meta, a.next()
 	meta.ResourceVersion = decimal(revision)
@@ -130,7 +129,7 @@ func (b *bucket) release(a *API, at int) {
 	b.feed.add(revision, watch.Event{Type: watch.Modified, Object: meta})
 }
 
-// delete deletes an object or marks it, and returns whether it stays.
+// delete deletes an object or marks it as deleted. It reports whether the object remains.
 func (b *bucket) delete(a *API, o *object) (stays bool) {
 	if o.meta.DeletionTimestamp != nil {
 		return true
@@ -150,7 +149,7 @@ func (b *bucket) delete(a *API, o *object) (stays bool) {
 	return true
 }
 
-// end removes an object whose time is over.
+// end removes an object after its grace or Held.
 func (b *bucket) end(a *API, o *object) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -177,16 +176,15 @@ func (g getter) Namespace(namespace string) metadata.ResourceInterface {
 	return g.content
 }
 
-// content is one type in one namespace. What is not written here is not there: the
-// embedded interface is nil.
+// content is one type in one namespace. The embedded interface is nil: other methods panic.
 type content struct {
 	metadata.ResourceInterface
 	api       *API
-	kind      *kind // nil: no such type
+	kind      *kind // nil if the type does not exist
 	namespace string
 }
 
-// at locks the bucket for a request; nil: there is no such namespace.
+// at returns the locked bucket for a request, or nil if the namespace does not exist.
 func (c content) at(ctx context.Context, verb Verb, name string) (*bucket, error) {
 	if err := c.api.callKind(ctx, c.kind, verb, c.namespace, name); err != nil {
 		return nil, err
@@ -213,8 +211,7 @@ func (c content) Get(ctx context.Context, name string, _ metav1.GetOptions, _ ..
 	return nil, apierrors.NewNotFound(c.kind.group(), name)
 }
 
-// List implements [metadata.ResourceInterface]. The token of a page is the last name
-// on it.
+// List implements [metadata.ResourceInterface]. The token of a page is its last name.
 func (c content) List(ctx context.Context, opts metav1.ListOptions) (*metav1.PartialObjectMetadataList, error) {
 	b, err := c.at(ctx, List, "")
 	if err != nil {
@@ -273,8 +270,8 @@ func (c content) Delete(ctx context.Context, name string, opts metav1.DeleteOpti
 	return nil
 }
 
-// Patch implements [metadata.ResourceInterface] for merge patches of finalizers. A uid or
-// a resource version in it must be the object's.
+// Patch implements [metadata.ResourceInterface] for merge patches of finalizers. A uid and a
+// resource version in the patch are preconditions.
 func (c content) Patch(
 	ctx context.Context, name string, of types.PatchType, data []byte, _ metav1.PatchOptions, _ ...string,
 ) (*metav1.PartialObjectMetadata, error) {

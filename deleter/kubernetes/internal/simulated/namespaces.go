@@ -38,8 +38,7 @@ type spaceChange struct {
 // Namespaces returns the client of namespaces.
 func (a *API) Namespaces() typed.NamespaceInterface { return namespaces{api: a} }
 
-// namespaces is the typed client. What is not written here is not there: the
-// embedded interface is nil.
+// namespaces is the typed client. The embedded interface is nil: other methods panic.
 type namespaces struct {
 	typed.NamespaceInterface
 	api *API
@@ -51,8 +50,8 @@ func (n namespaces) call(ctx context.Context, verb Verb, name string) error {
 	return n.api.call(ctx, &n.api.special[0], Request{Verb: verb, Namespace: name, Name: name})
 }
 
-// Create implements [typed.NamespaceInterface]. Without finalizers in its spec the
-// namespace gets that of Kubernetes.
+// Create implements [typed.NamespaceInterface]. A namespace without finalizers in its spec gets
+// finalizer "kubernetes".
 func (n namespaces) Create(ctx context.Context, ns *corev1.Namespace, _ metav1.CreateOptions) (*corev1.Namespace, error) {
 	if err := n.call(ctx, Create, ns.Name); err != nil {
 		return nil, err
@@ -79,13 +78,13 @@ func (n namespaces) Create(ctx context.Context, ns *corev1.Namespace, _ metav1.C
 	return ns.DeepCopy(), nil
 }
 
-// put stores a namespace and tells of it.
+// put stores a namespace and notifies watchers.
 func (s *spaces) put(revision uint64, before, after *space) {
 	s.named[after.Name] = after
 	s.feed.add(revision, spaceChange{before, after, decimal(revision)})
 }
 
-// remove removes a namespace with all that is in it.
+// remove removes a namespace and its content.
 func (n namespaces) remove(revision uint64, before *space) {
 	delete(n.api.spaces.named, before.Name)
 	n.api.rooms.Delete(before.Name)
@@ -138,7 +137,7 @@ func (n namespaces) Finalize(ctx context.Context, ns *corev1.Namespace, _ metav1
 	})
 }
 
-// update writes a part of a namespace if it is as its writer saw it.
+// update writes a part of a namespace if its resource version is unchanged.
 func (n namespaces) update(ctx context.Context, verb Verb, ns *corev1.Namespace, write func(*space)) (*corev1.Namespace, error) {
 	if err := n.call(ctx, verb, ns.Name); err != nil {
 		return nil, err
@@ -158,8 +157,8 @@ func (n namespaces) update(ctx context.Context, verb Verb, ns *corev1.Namespace,
 	return written.DeepCopy(), nil
 }
 
-// change replaces a namespace by what edit makes of a copy, and removes it when it
-// is terminating and nothing holds it.
+// change applies edit to a copy of a namespace and stores it. It removes a terminating namespace
+// without finalizers.
 func (n namespaces) change(name string, edit func(*space) error) error {
 	s := &n.api.spaces
 	s.mu.Lock()
@@ -182,8 +181,8 @@ func (n namespaces) change(name string, edit func(*space) error) error {
 	return nil
 }
 
-// List implements [typed.NamespaceInterface]. The token of a page is the last name
-// on it. There is only the present: a list at a past revision is refused.
+// List implements [typed.NamespaceInterface]. The token of a page is its last name. A list at a past
+// revision is refused.
 func (n namespaces) List(ctx context.Context, opts metav1.ListOptions) (*corev1.NamespaceList, error) {
 	if err := n.call(ctx, List, ""); err != nil {
 		return nil, err
@@ -246,7 +245,7 @@ func (n namespaces) Watch(ctx context.Context, opts metav1.ListOptions) (watch.I
 	})
 }
 
-// selector returns what a list or watch is about.
+// selector returns the filter of a list or watch.
 func selector(opts metav1.ListOptions) (func(*space) bool, error) {
 	f, err := fields.ParseSelector(opts.FieldSelector)
 	if err != nil {

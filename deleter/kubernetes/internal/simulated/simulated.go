@@ -1,11 +1,9 @@
-// Package simulated is an API server in this process, for tests and benchmarks: the
-// typed client of namespaces, the metadata client, and discovery, over maps instead
-// of a network. It counts requests, answers after a fixed time, fails on demand,
-// and holds objects for a while.
+// Package simulated is an in-process API server for tests and benchmarks: the typed client of
+// namespaces, the metadata client, and discovery, over maps instead of a network. It counts
+// requests, answers after a fixed latency, fails on demand, and keeps objects with finalizers.
 //
-// What it keeps is apart by namespace and type, so that calls made at the same time
-// do not wait for each other. Time is that of package time, which may be virtual
-// (testing/synctest), and no goroutine is left.
+// State is split by namespace and type, so that concurrent calls do not block each other. Time is
+// that of package time and may be virtual (testing/synctest). No goroutines remain.
 package simulated
 
 import (
@@ -25,7 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/version"
 )
 
-// Verb is what a request does.
+// Verb is the verb of a request.
 type Verb uint8
 
 // The verbs.
@@ -65,16 +63,16 @@ type Request struct {
 	Name      string
 }
 
-// Namespaces is the type of namespaces, in a [Request].
+// Namespaces is the type of namespaces in a [Request].
 var Namespaces = namespace.ResourceType{Name: "namespaces"}
 
 // Type is a type of content.
 type Type struct {
 	schema.GroupVersionResource
-	Verbs []string // what discovery tells and the type does; empty: all
+	Verbs []string // empty: all
 }
 
-// Types returns n types of which the first is pods, twenty to a group.
+// Types returns n types, pods first, twenty to a group.
 func Types(n int) []Type {
 	types := []Type{{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "pods"}}}
 	for i := 1; i < n; i++ {
@@ -85,13 +83,13 @@ func Types(n int) []Type {
 	return types[:n]
 }
 
-// Options say how an [API] behaves.
+// Options configure an [API].
 type Options struct {
 	Types   []Type
 	Latency time.Duration // of each request
-	// Before runs after the latency; its error is the answer, and nothing is done then.
+	// Before runs after the latency. Its error fails the request.
 	Before func(context.Context, Request) error
-	// GitVersion is the version that the server tells.
+	// GitVersion is the version of the server.
 	GitVersion string
 }
 
@@ -135,8 +133,8 @@ func New(opts Options) *API {
 	return a
 }
 
-// Requests returns how many requests of these verbs (none: of all) there have been,
-// whatever came of them.
+// Requests returns the number of requests with these verbs, or of all requests, including failed
+// ones.
 func (a *API) Requests(of ...Verb) int {
 	n := 0
 	for _, k := range a.all() {
@@ -145,7 +143,7 @@ func (a *API) Requests(of ...Verb) int {
 	return n
 }
 
-// RequestsFor is Requests for one type alone.
+// RequestsFor is Requests for one type.
 func (a *API) RequestsFor(r namespace.ResourceType, of ...Verb) int {
 	n := 0
 	for _, k := range a.all() {
@@ -156,7 +154,7 @@ func (a *API) RequestsFor(r namespace.ResourceType, of ...Verb) int {
 	return n
 }
 
-// all returns whatever counts requests.
+// all returns all counters of requests.
 func (a *API) all() []*kind {
 	return append(slices.Clone(a.kinds), &a.special[0], &a.special[1])
 }
@@ -171,7 +169,7 @@ func (k *kind) requests(of []Verb) int {
 	return int(n)
 }
 
-// ResetRequests begins to count anew.
+// ResetRequests resets the counters.
 func (a *API) ResetRequests() {
 	for _, k := range a.all() {
 		for v := range k.counts {
@@ -180,8 +178,7 @@ func (a *API) ResetRequests() {
 	}
 }
 
-// Resources is discovery of the preferred versions, by the two requests that it
-// takes from a server which answers for all groups at once.
+// Resources discovers the preferred versions, with two requests, as aggregated discovery does.
 func (a *API) Resources(ctx context.Context) ([]*metav1.APIResourceList, error) {
 	for range 2 {
 		if err := a.call(ctx, &a.special[1], Request{Verb: Discover}); err != nil {
@@ -202,7 +199,7 @@ func (a *API) Resources(ctx context.Context) ([]*metav1.APIResourceList, error) 
 	return lists, nil
 }
 
-// Version tells what the server is.
+// Version returns the version of the server.
 func (a *API) Version(ctx context.Context) (*version.Info, error) {
 	if err := a.call(ctx, &a.special[1], Request{Verb: Version}); err != nil {
 		return nil, err
@@ -210,7 +207,7 @@ func (a *API) Version(ctx context.Context) (*version.Info, error) {
 	return &version.Info{GitVersion: a.opts.GitVersion}, nil
 }
 
-// call counts a request, takes its time, and fails as it is told to.
+// call counts a request, waits for the latency, and fails on demand.
 func (a *API) call(ctx context.Context, k *kind, r Request) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -232,7 +229,7 @@ func (a *API) call(ctx context.Context, k *kind, r Request) error {
 	return nil
 }
 
-// callKind is call for a type of content, which must be there and have the verb.
+// callKind is call for a type of content, which must exist and have the verb.
 func (a *API) callKind(ctx context.Context, k *kind, verb Verb, namespace, name string) error {
 	if k == nil {
 		return errNoType
@@ -248,8 +245,8 @@ func (a *API) callKind(ctx context.Context, k *kind, verb Verb, namespace, name 
 
 var errNoType = apierrors.NewGenericServerResponse(http.StatusNotFound, "", schema.GroupResource{}, "", "", 0, true)
 
-// next returns the revision of a change. It is taken while what changes is locked,
-// so that whoever locks it and reads the revision has seen all changes up to there.
+// next returns the revision of a change. The caller holds the lock of the changed state, so a
+// reader that holds the lock has seen all changes up to the current revision.
 func (a *API) next() uint64 { return a.revision.Add(1) }
 
 func decimal(revision uint64) string { return strconv.FormatUint(revision, 10) }

@@ -10,15 +10,15 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// history is how many changes are kept for watches that begin in the past.
+// history is the number of changes kept for watches that begin in the past.
 const history = 4096
 
-// feed tells watchers of changes. Whoever has what changes locks it.
+// feed notifies watchers of changes. The lock of the changing state guards it.
 type feed[C any] struct {
 	changes  []numbered[C]
-	forgot   uint64 // the changes up to this revision are not there any more
+	forgot   uint64 // changes up to this revision are dropped
 	watchers []*watcher[C]
-	room     int // how many events a watcher may lag behind
+	room     int // maximum number of pending events of a watcher
 }
 
 type numbered[C any] struct {
@@ -26,8 +26,7 @@ type numbered[C any] struct {
 	change   C
 }
 
-// add tells of a change. A watcher that has no room for it is ended, as a server
-// does with slow ones.
+// add adds a change. It ends watchers that are too slow, as servers do.
 func (f *feed[C]) add(revision uint64, change C) {
 	if len(f.changes) == history {
 		f.forgot = f.changes[history/2-1].revision
@@ -36,7 +35,7 @@ func (f *feed[C]) add(revision uint64, change C) {
 	f.changes = append(f.changes, numbered[C]{revision, change})
 	kept := f.watchers[:0]
 	for _, w := range f.watchers {
-		if w.tell(change) {
+		if w.send(change) {
 			kept = append(kept, w)
 		}
 	}
@@ -44,8 +43,8 @@ func (f *feed[C]) add(revision uint64, change C) {
 	f.watchers = kept
 }
 
-// watch returns a watcher of the changes after a revision, from which render makes
-// events. It ends with ctx.
+// watch returns a watcher of the changes after a revision. render converts them to events. The
+// watcher ends with ctx.
 func (f *feed[C]) watch(ctx context.Context, after string, lock sync.Locker, render func(C) (watch.Event, bool)) (*watcher[C], error) {
 	from, err := strconv.ParseUint(after, 10, 64)
 	if err != nil {
@@ -60,16 +59,16 @@ func (f *feed[C]) watch(ctx context.Context, after string, lock sync.Locker, ren
 	}
 	w := &watcher[C]{lock: lock, feed: f, render: render, events: make(chan watch.Event, len(past)+f.room)}
 	for _, c := range past {
-		w.tell(c.change)
+		w.send(c.change)
 	}
 	f.watchers = append(f.watchers, w)
 	w.detach = context.AfterFunc(ctx, w.Stop)
 	return w, nil
 }
 
-// watcher is a watch. Its goroutines are its user's.
+// watcher is a watch. It has no goroutines.
 type watcher[C any] struct {
-	lock   sync.Locker // of what is watched
+	lock   sync.Locker // of the watched state
 	feed   *feed[C]
 	render func(C) (watch.Event, bool)
 	events chan watch.Event
@@ -77,8 +76,8 @@ type watcher[C any] struct {
 	detach func() bool
 }
 
-// tell returns false if the watch has ended.
-func (w *watcher[C]) tell(change C) bool {
+// send queues an event. It returns false if the watch has ended.
+func (w *watcher[C]) send(change C) bool {
 	event, ok := w.render(change)
 	if !ok {
 		return true
@@ -114,7 +113,7 @@ func (w *watcher[C]) Stop() {
 	}
 }
 
-// quiet is the watch of a namespace that does not exist.
+// quiet is a watch without events, for a namespace that does not exist.
 func quiet(ctx context.Context) watch.Interface {
 	f := feed[struct{}]{room: 1}
 	var mu sync.Mutex
