@@ -12,8 +12,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace"
 )
 
-// everything calls each deleting operation there is for target, as broadly as it
-// can, and returns what they answered.
+// everything calls every deleting operation for target and returns their errors.
 func (p *probe) everything(target deleter.Target, names ...string) []error {
 	var errs []error
 	if p.Functions {
@@ -115,7 +114,7 @@ func checkActive(p *probe) error {
 	return p.there(target, "deletion in an Active namespace", "apple", "banana")
 }
 
-// badTargets are targets that make no sense, by what is wrong with them.
+// badTargets returns invalid targets, by their defect.
 func badTargets(good deleter.Target) map[string]deleter.Target {
 	bad := map[string]deleter.Target{"zero": {}}
 	for what, namespace := range map[string]string{

@@ -87,7 +87,7 @@ func checkWaitBefore(p *probe) error {
 	return nil
 }
 
-// telltale is a context that tells when somebody is about to wait for its end.
+// telltale is a context that closes asked when a caller is about to wait for its end.
 type telltale struct {
 	context.Context
 	once  sync.Once

@@ -113,7 +113,7 @@ func checkPagesWhileDeleting(p *probe) error {
 	for pages := 0; ; pages++ {
 		page, err := p.Content.List(p.ctx, target, 5, next)
 		if errors.Is(err, deleter.ErrExpired) && pages > 0 {
-			return nil // the listing would begin anew
+			return nil // the listing would start over
 		}
 		if err != nil {
 			return fmt.Errorf("List of a page after deletions failed: %w", err)

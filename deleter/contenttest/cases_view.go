@@ -77,7 +77,7 @@ func checkView(p *probe) error {
 	return nil
 }
 
-// views checks what a view shows, in one page and in small ones.
+// views checks a view, in one page and in small ones.
 func (p *probe) views(target deleter.Target, want []string) error {
 	for _, limit := range []int{0, 3} {
 		items, err := p.view(target, limit)
@@ -91,7 +91,7 @@ func (p *probe) views(target deleter.Target, want []string) error {
 				return fmt.Errorf("the backend declares UIDs: %t, but %s is viewed with uid %q", p.UIDs, item.Name, item.UID)
 			}
 			if item.Deleting {
-				return fmt.Errorf("nobody has deleted %s, but it is viewed as being deleted", item.Name)
+				return fmt.Errorf("%s is viewed as being deleted, but its deletion was never requested", item.Name)
 			}
 		}
 		slices.Sort(names)
@@ -102,7 +102,7 @@ func (p *probe) views(target deleter.Target, want []string) error {
 	return nil
 }
 
-// checkViewHeld is for inventories, which must tell what holds objects.
+// checkViewHeld checks that views have finalizers, which inventories need.
 func checkViewHeld(p *probe) error {
 	target, err := p.seedObjects("viewed-held", Object{Name: "held", Finalizers: []string{hold}})
 	if err != nil {

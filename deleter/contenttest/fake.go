@@ -18,10 +18,10 @@ type Object struct {
 	Name       string
 	UID        string // empty: the fake makes one up
 	Finalizers []string
-	// HeldFor is how long after its deletion was asked for the finalizers go by
-	// themselves; zero: they stay until [Fake.Release].
+	// HeldFor is the time after which the finalizers of a deleted object disappear; zero:
+	// they stay until [Fake.Release].
 	HeldFor time.Duration
-	// Grace is how long the object stays after its deletion was asked for.
+	// Grace is how long the object stays after the request to delete it.
 	Grace time.Duration
 }
 
@@ -47,7 +47,7 @@ type FakeOptions struct {
 	Uncounted bool
 	// Unsupported names the operations that are refused with [deleter.ErrNotSupported].
 	Unsupported []deleter.Op
-	// Fault is asked before each call does anything; its error is the answer. It may
+	// Fault runs before each call. If it returns an error, the call fails with that. It may
 	// block and panic, and is called concurrently.
 	Fault func(ctx context.Context, call Call) error
 }
@@ -57,8 +57,8 @@ type FakeOptions struct {
 // timers only while a call runs, so that it works in a [testing/synctest] bubble;
 // make it inside.
 //
-// A namespace comes into being with its first [Fake.Put]; a target that the fake has never
-// heard of has no content, and cannot be viewed. A Fake is safe for concurrent use.
+// The first [Fake.Put] creates a namespace. An unknown target has no content, and cannot be
+// viewed. A Fake is safe for concurrent use.
 type Fake struct {
 	opts   FakeOptions
 	mu     sync.Mutex
@@ -138,7 +138,7 @@ func (f *Fake) Release(target deleter.Target, name string) bool {
 		return false
 	}
 	o.Finalizers = nil
-	s.plan(o)
+	s.schedule(o)
 	return true
 }
 
@@ -150,7 +150,7 @@ func (f *Fake) Names(target deleter.Target) []string {
 	if s == nil || s.uid != target.UID {
 		return nil
 	}
-	s.sweep()
+	s.expire()
 	return slices.Sorted(maps.Keys(s.objects))
 }
 
@@ -168,7 +168,7 @@ func (f *Fake) Calls(ops ...deleter.Op) int {
 	return n
 }
 
-// ResetCalls begins the count anew.
+// ResetCalls sets the count to zero.
 func (f *Fake) ResetCalls() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -177,9 +177,6 @@ func (f *Fake) ResetCalls() {
 
 // begin counts the call, lets it take its time, and enters its space.
 func (f *Fake) begin(ctx context.Context, call Call) (*space, error) {
-	if ctx == nil {
-		return nil, fmt.Errorf("%w context: is nil", deleter.ErrInvalid)
-	}
 	validate := call.Target.Validate
 	if call.anyPhase() {
 		validate = call.Target.ValidateView
@@ -220,7 +217,7 @@ func (f *Fake) enter(call Call) (*space, error) {
 		f.mu.Unlock()
 		return nil, fmt.Errorf("%w: %s is not %s, or is active", deleter.ErrIncarnation, target.Namespace, target.UID)
 	}
-	s.sweep()
+	s.expire()
 	return s, nil
 }
 

@@ -12,10 +12,10 @@ import (
 	"github.com/nslifecycle/nslifecycle/deleter"
 )
 
-// hold is the finalizer that cases hold objects with.
+// hold is the finalizer of held objects in cases.
 const hold = "contenttest.example.com/hold"
 
-// probe is a backend in the hands of a case, with shorter words for what cases do.
+// probe adds helpers for cases to a backend.
 type probe struct {
 	Backend
 	ctx context.Context
@@ -54,7 +54,7 @@ func (p *probe) seedObjects(namespace string, objects ...Object) (deleter.Target
 	return target, nil
 }
 
-// there checks what is in the namespace, looked at from outside.
+// there checks the objects in the namespace from outside.
 func (p *probe) there(target deleter.Target, after string, want ...string) error {
 	got, err := p.Names(p.ctx, target)
 	if err != nil {
@@ -128,7 +128,7 @@ func (p *probe) deletes(target deleter.Target, name, uid string) error {
 }
 
 // collect calls DeleteCollection until there is no more, and returns the sum;
-// -1 if one of them could not tell.
+// -1 if a call did not count.
 func (p *probe) collect(target deleter.Target) (int, error) {
 	c, ok := p.Content.(deleter.CollectionDeleter)
 	if !ok {
@@ -149,7 +149,7 @@ func (p *probe) collect(target deleter.Target) (int, error) {
 			return sum, nil
 		}
 		if calls > 1000 {
-			return sum, fmt.Errorf("DeleteCollection still tells of more after %d calls", calls)
+			return sum, fmt.Errorf("DeleteCollection still reports more objects after %d calls", calls)
 		}
 	}
 }

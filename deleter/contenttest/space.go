@@ -9,8 +9,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/deleter"
 )
 
-// space is what a fake holds of one incarnation of a namespace. It is guarded by
-// the fake's mutex.
+// space is the content of one incarnation of a namespace in a fake. The fake's mutex guards it.
 type space struct {
 	uid     string
 	active  bool
@@ -31,7 +30,7 @@ func newSpace(uid string) *space {
 	return &space{uid: uid, objects: map[string]*object{}, changed: make(chan struct{})}
 }
 
-// put adds o in place of what has its name.
+// put adds o and replaces an object of the same name.
 func (s *space) put(o Object) {
 	if old := s.objects[o.Name]; old != nil {
 		s.remove(old)
@@ -57,8 +56,8 @@ func (s *space) from(after string) iter.Seq[*object] {
 	}
 }
 
-// remove takes o away and wakes those who wait for that. What is gone stays in
-// the order until it is the larger part of it.
+// remove removes o and wakes waiters. Removed objects stay in the order until they are the
+// larger part of it.
 func (s *space) remove(o *object) {
 	o.gone = true
 	delete(s.objects, o.Name)
@@ -74,16 +73,16 @@ func (s *space) wake() {
 	s.changed = make(chan struct{})
 }
 
-// mark asks for the deletion of o.
+// mark requests the deletion of o.
 func (s *space) mark(o *object) {
 	if o.deletedAt.IsZero() {
 		o.deletedAt = time.Now()
-		s.plan(o)
+		s.schedule(o)
 	}
 }
 
-// plan removes o if its time has come, and notes it if it will.
-func (s *space) plan(o *object) {
+// schedule removes o if it is due, and otherwise records when it is.
+func (s *space) schedule(o *object) {
 	at := o.goneAt()
 	switch {
 	case at.IsZero():
@@ -95,8 +94,7 @@ func (s *space) plan(o *object) {
 	}
 }
 
-// markAll asks for the deletion of all objects, or of batch of them if that is
-// positive.
+// markAll requests the deletion of all objects, or of batch objects if that is positive.
 func (s *space) markAll(batch int) (marked int, more bool) {
 	for _, o := range slices.Clone(s.order) {
 		if o.gone || !o.deletedAt.IsZero() {
@@ -123,8 +121,8 @@ func (o *object) goneAt() time.Time {
 	return o.deletedAt.Add(after)
 }
 
-// sweep removes what has gone by now.
-func (s *space) sweep() {
+// expire removes the objects that are due.
+func (s *space) expire() {
 	now := time.Now()
 	s.timed = slices.DeleteFunc(s.timed, func(o *object) bool {
 		if !o.gone && o.goneAt().After(now) {

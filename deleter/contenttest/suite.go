@@ -10,25 +10,25 @@ import (
 	"github.com/nslifecycle/nslifecycle/deleter"
 )
 
-// Backend is content to be checked, with the means to bring it into a state and to
-// look at it from outside. Capabilities are declared, not guessed: a case that needs one
-// runs if and only if it is declared, and what is declared falsely fails.
+// Backend is content to be checked, with functions that prepare it and observe it from outside.
+// It declares the capabilities of the content. A case that needs a capability runs only if it
+// is declared, and a false declaration fails.
 type Backend struct {
-	// Content is what is checked. Objects that nothing holds must be gone as soon as
-	// their deletion returns. An [deleter.Emptier] is checked as what else it is.
+	// Content is the content to be checked. Objects without finalizers must be gone as soon
+	// as their deletion returns. The Empty method is checked only if Functions is set.
 	Content deleter.Content
-	// Seed makes a terminating namespace with objects that were created while it was
-	// Active. If there is a namespace of that name, it is removed with everything in
-	// it, and the new one is another incarnation. Only Name and Finalizers of the
-	// objects are set; names are lower case letters, digits and dashes.
+	// Seed creates a terminating namespace with objects that were created while it was
+	// Active. It first removes an existing namespace of that name with its content; the new
+	// one is another incarnation. The objects have only Name and Finalizers; names consist
+	// of lower case letters, digits and dashes.
 	Seed func(ctx context.Context, namespace string, objects ...Object) (deleter.Target, error)
-	// SeedActive does the same but leaves the namespace Active, and returns the
-	// target that it would be; nil: the backend does not know Active namespaces.
+	// SeedActive does the same, but leaves the namespace Active and returns the target that
+	// it would be. Nil: the backend has no Active namespaces.
 	SeedActive func(ctx context.Context, namespace string, objects ...Object) (deleter.Target, error)
-	// Names returns the names of the objects in the target's namespace in any order,
-	// without using Content.
+	// Names returns the names of the objects in the target's namespace in any order. It does
+	// not use Content.
 	Names func(ctx context.Context, target deleter.Target) ([]string, error)
-	// Release takes all finalizers off an object; nil: objects have no finalizers.
+	// Release removes all finalizers from an object. Nil: objects have no finalizers.
 	Release func(ctx context.Context, target deleter.Target, name string) error
 	// Fail makes the backing store of Content (a database, a network; never Content itself)
 	// fail every request, or serve again. If Fail is nil the suite cannot check whether
@@ -46,13 +46,13 @@ type Backend struct {
 	Functions bool
 }
 
-// deadline is how long a case may take: broken content tends to hang.
+// deadline bounds a case, because broken content tends to hang.
 const deadline = 20 * time.Second
 
-// Run checks the content that open returns; each case opens one of its own.
+// Run checks the content that open returns. Each case opens its own.
 func Run(t *testing.T, open func(t *testing.T) Backend) {
 	if open == nil {
-		t.Fatal("open is nil: there is nothing to check")
+		t.Fatal("open must not be nil")
 	}
 	for _, c := range allCases() {
 		t.Run(c.name, func(t *testing.T) {
@@ -77,7 +77,7 @@ func (b Backend) check() error {
 	return nil
 }
 
-// testCase is one thing that content must do.
+// testCase is one requirement.
 type testCase struct {
 	name  string
 	why   string
@@ -85,8 +85,8 @@ type testCase struct {
 	check func(p *probe) error
 }
 
-// run runs the case within the deadline. A call that does not even return then
-// is left behind.
+// run runs the case within the deadline. It abandons a call that ignores the end of its
+// context.
 func (c testCase) run(ctx context.Context, b Backend) error {
 	ctx, cancel := context.WithTimeout(ctx, deadline)
 	defer cancel()
@@ -99,9 +99,9 @@ func (c testCase) run(ctx context.Context, b Backend) error {
 	}
 	select {
 	case err := <-done:
-		return fmt.Errorf("not over within %v: %w", deadline, errors.Join(ctx.Err(), err))
+		return fmt.Errorf("not done within %v: %w", deadline, errors.Join(ctx.Err(), err))
 	case <-time.After(deadline / 4):
-		return fmt.Errorf("not over within %v, and a call goes on although its context has ended", deadline)
+		return fmt.Errorf("not done within %v, and a call continues although its context has ended", deadline)
 	}
 }
 
@@ -117,37 +117,37 @@ func counts(b Backend) bool      { return b.Counts }
 func allCases() []testCase {
 	return []testCase{
 		{"capabilities", "a false declaration hides that cases were left out, or fails hosts at run time", nil, checkCapabilities},
-		{"list", "what is not listed counts as gone, and the namespace is removed with it (rule R7)", lists, checkList},
+		{"list", "an object that is not listed counts as gone, and the namespace is removed with it (rule R7)", lists, checkList},
 		{"list nothing", "an empty namespace must be seen to be empty, or it stays for ever (rule R12)", lists, checkListNothing},
 		{"pages", "an object that falls between two pages is left behind; one listed twice is counted twice", lists, checkPages},
-		{"remaining", "a pass that stops early adds what lies beyond the page to its count, and conditions tell it", lists, checkRemaining},
-		{"pages while deleting", "a pass deletes what it lists; a token that counts objects skips those that move up", objects, checkPagesWhileDeleting},
+		{"remaining", "a pass that stops early adds the objects beyond the page to its count, which conditions report", lists, checkRemaining},
+		{"pages while deleting", "a pass deletes the objects that it lists; a token that counts objects skips those that move up", objects, checkPagesWhileDeleting},
 		{"delete", "exactly the object named must go", objects, checkDelete},
-		{"delete what is missing", "passes repeat, and two may run at once (rule R11): what is gone already is done", objects, checkDeleteMissing},
-		{"delete held", "a finalizer is somebody's promise to clean up; what it holds stays, and is reported as held", both(objects, finalizers), checkDeleteHeld},
-		{"delete by uid", "an object that took the name of the one listed was never looked at", both(objects, uids), checkDeleteByUID},
+		{"delete what is missing", "passes repeat, and two may run at once (rule R11): deleting an object that is gone must succeed", objects, checkDeleteMissing},
+		{"delete held", "a finalizer is a promise to clean up: the objects that it holds stay, and are reported as held", both(objects, finalizers), checkDeleteHeld},
+		{"delete by uid", "an object that took the name of the listed one was never listed", both(objects, uids), checkDeleteByUID},
 		{"other namespaces", "content of a neighbour is never touched, also if its name begins alike", nil, checkOtherNamespaces},
-		{"R8 other incarnations", "a pass that is late must not touch the new namespace of that name", nil, checkOtherIncarnations},
+		{"R8 other incarnations", "a late pass must not touch the new namespace of that name", nil, checkOtherIncarnations},
 		{"R6 active namespaces", "a listing of an Active namespace is not final, and its content is in use", active, checkActive},
-		{"delete collection", "the count tells progress; more that never ends makes a pass spin", collections, checkCollection},
+		{"delete collection", "the count shows progress; a call that always reports more makes a pass spin", collections, checkCollection},
 		{"delete held collection", "counting held objects again looks like progress, and a pass would not back off", both(collections, finalizers), checkCollectionHeld},
 		{"function", "a pass trusts the number that a function returns: with a wrong one the namespace is removed above its content (rule R7)", functions, checkFunction},
 		{"function held", "a finalizer is a promise to clean up: the objects that it holds stay, and are counted", both(functions, finalizers), checkFunctionHeld},
 		{"count", "a preview must count the objects that a deletion would remove, and change nothing", counts, checkCount},
-		{"wait for what goes", "the next pass starts when something has gone, not when a timer fires", notifies, checkWaitAfter},
-		{"wait for what has gone", "what goes between the listing and the wait must not be missed", notifies, checkWaitBefore},
-		{"wait until the end", "a wait that returns for nothing makes a hot loop; one that ignores its context hangs the controller", notifies, checkWaitEnds},
+		{"wait for what goes", "the next pass starts when an object has disappeared, not when a timer fires", notifies, checkWaitAfter},
+		{"wait for what has gone", "an object that disappears between the listing and the wait must be noticed", notifies, checkWaitBefore},
+		{"wait until the end", "a wait that returns without a change makes a hot loop; one that ignores its context hangs the controller", notifies, checkWaitEnds},
 		{"estimate", "a negative time makes no sense, and an estimate must not fail for content that is held", estimates, checkEstimate},
-		{"view", "a plan must tell what would be deleted, and change nothing", views, checkView},
-		{"view held", "an inventory must tell what holds the objects that are left", both(views, finalizers), checkViewHeld},
+		{"view", "a plan must list the objects that would be deleted, and change nothing", views, checkView},
+		{"view held", "an inventory must list the finalizers of the remaining objects", both(views, finalizers), checkViewHeld},
 		{"R8 view of other incarnations", "an inventory of one incarnation must not name objects of another: it is swept later", views, checkViewOtherIncarnations},
-		{"R8 view of no incarnation", "a plan or an inventory of a namespace that is not there must not say that nothing would be lost", views, checkViewNoIncarnation},
-		{"view bad input", "names that make no sense must not reach anything else", both(objects, views), checkViewBadInput},
-		{"bad input", "names that make no sense must not reach anything else, and must be told from failures", objects, checkBadInput},
-		{"cancelled", "a pass that was stopped changes nothing any more", nil, checkCancelled},
+		{"R8 view of no incarnation", "a plan or an inventory of a missing namespace must not claim that it is empty", views, checkViewNoIncarnation},
+		{"view bad input", "invalid names must not reach other content", both(objects, views), checkViewBadInput},
+		{"bad input", "invalid names must not reach other content, and must be distinguishable from failures", objects, checkBadInput},
+		{"cancelled", "a stopped pass must not change anything", nil, checkCancelled},
 		{"at once", "passes of several controllers run at the same time (rule R11)", nil, checkAtOnce},
 		{"failures", "a failure that reads like an empty answer lets a namespace be removed above its content (rule R7)", fails, checkFailures},
-		{"composed", "in the end a composed deleter must empty a namespace with it, and say so", nil, checkComposed},
+		{"composed", "a composed deleter must empty a namespace with it in the end, and report that", nil, checkComposed},
 	}
 }
 

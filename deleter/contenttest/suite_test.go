@@ -234,7 +234,6 @@ func TestBadInput(t *testing.T) {
 	} {
 		require.Error(t, b.check(), what)
 	}
-	var noContext context.Context
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	good := deleter.Target{Namespace: "a", UID: "a-1", DeletedAt: time.Unix(1, 0)}
@@ -245,7 +244,6 @@ func TestBadInput(t *testing.T) {
 		target deleter.Target
 		want   error
 	}{
-		{"nil context", noContext, good, deleter.ErrInvalid},
 		{"ended context", ended, good, context.Canceled},
 		{"no target", t.Context(), deleter.Target{}, deleter.ErrInvalid},
 		{"a path", t.Context(), deleter.Target{Namespace: "../a", UID: "a-1", DeletedAt: time.Unix(1, 0)}, deleter.ErrInvalid},
