@@ -127,7 +127,7 @@ func TestBadInput(t *testing.T) {
 		{"other kind", jsonType, `{"kind":"Pod","apiVersion":"v1","metadata":{"name":"x"}}`, `Pod in version "v1" cannot be handled as a ConfigMap: the kind in the data (Pod) does not match the expected kind (ConfigMap)`},
 		{"other kind of other form", jsonType, `{"kind":"Pod","apiVersion":"v1","metadata":{"name":"x"},"data":5}`, `Pod in version "v1" cannot be handled as a ConfigMap: the kind in the data (Pod) does not match the expected kind (ConfigMap)`},
 		{"other version", jsonType, `{"kind":"ConfigMap","apiVersion":"v2","metadata":{"name":"x"}}`, `the API version in the data (v2) does not match the expected API version (v1)`},
-		{"long version", jsonType, `{"apiVersion":"` + strings.Repeat("v", 5000) + `","metadata":{"name":"x"}}`, `the API version in the data (` + strings.Repeat("v", 100) + `...) does not`},
+		{"long version", jsonType, `{"apiVersion":"` + strings.Repeat("v", 5000) + `","metadata":{"name":"x"}}`, `the API version in the data (` + strings.Repeat("v", 97) + `...) does not`},
 		{"wrong type", jsonType, at("data", "5"), unfit + "json: cannot unmarshal number into Go struct field ConfigMap.data of type map[string]string"},
 		{"wrong kind's type", jsonType, `{"kind":5,"metadata":{"name":"x"}}`, unfit + "json: cannot unmarshal number into Go struct field ConfigMap."},
 		{"bad base64", jsonType, at("binaryData", `{"a":"?"}`), unfit + "illegal base64 data at input byte 0"},
