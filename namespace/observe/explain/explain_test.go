@@ -149,7 +149,7 @@ func TestCauses(t *testing.T) {
 			return ns
 		}()}, []explain.Kind{explain.Protected}, "its owner and reason are unreadable", "protection.nslifecycle.io/x-"},
 		{"on hold", input{Namespace: annotated(living(), declare.Hold{Until: now.Add(90 * time.Minute), By: "ann", Reason: "moved"})},
-			[]explain.Kind{explain.OnHold}, "on hold, it will be deleted in 1h 30m at 13:30:00 UTC (set by ann: moved)", "kubectl annotate namespace shop nslifecycle.io/delete-after-"},
+			[]explain.Kind{explain.OnHold}, "on hold, it will be deleted in 1h 30m at 13:30:00 UTC (ann: moved)", "kubectl annotate namespace shop nslifecycle.io/delete-after-"},
 		{"on hold, and protected", input{Namespace: annotated(annotated(living(), declare.Hold{Until: now.Add(time.Hour)}),
 			declare.Protection{Name: "legal", Owner: "law", Reason: "contract"})}, []explain.Kind{explain.Protected, explain.OnHold}, "protection legal refuses its deletion", ""},
 		{"a hold that is over", input{Namespace: annotated(living(), declare.Hold{Until: ago(time.Hour)})},

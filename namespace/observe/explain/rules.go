@@ -182,22 +182,16 @@ func onHold(f *facts) []Cause {
 		return nil
 	}
 	h := f.hold
-	by := ""
-	if h.By != "" {
-		by = " by " + h.By
-	}
-	if h.Reason != "" {
-		by += ": " + h.Reason
+	why := strings.TrimPrefix(strings.TrimSuffix(h.By+": "+h.Reason, ": "), ": ")
+	if why != "" {
+		why = " (" + why + ")"
 	}
 	c := Cause{
-		Summary: fmt.Sprintf("on hold, it will be deleted in %s at %s (set%s)", show.Duration(h.Until.Sub(f.Now)), clock(h.Until, f.Now), by),
+		Summary: fmt.Sprintf("on hold, it will be deleted in %s at %s%s", show.Duration(h.Until.Sub(f.Now)), clock(h.Until, f.Now), why),
 		Remedy: Remedy{
 			Text:    "To keep the namespace, remove the hold before it ends (Registry.Restore).",
 			Command: f.kubectl("annotate", "namespace", f.name, declare.HoldAnnotation+"-"),
 		},
-	}
-	if by == "" {
-		c.Summary = strings.TrimSuffix(c.Summary, " (set)")
 	}
 	switch {
 	case f.holdErr != nil:
