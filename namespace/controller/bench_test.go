@@ -30,8 +30,7 @@ func slowHost(w *world, d time.Duration) controller.Namespaces {
 	}}
 }
 
-// sequential is what a plain pass does: all types one after another, a deletion and
-// a listing for each.
+// sequential is a plain pass: it deletes and lists one type after another.
 func sequential(tb testing.TB, w *world, target deleter.Target) {
 	for _, f := range w.fakes {
 		_, _, err := f.DeleteCollection(tb.Context(), target)
@@ -79,7 +78,7 @@ func BenchmarkPass(b *testing.B) {
 	}
 }
 
-// removals tells when namespaces have gone.
+// removals has a channel for each namespace that is closed at its removal.
 type removals struct {
 	mu   sync.Mutex
 	gone map[string]chan struct{}
@@ -209,9 +208,9 @@ func BenchmarkHealthy(b *testing.B) {
 	}
 }
 
-// BenchmarkFailingMinute is what a namespace of which one type of 60 fails for ever
-// costs in its first minute, in requests of all kinds; and what a plain loop over all
-// types with the same backoff makes of the same minute. In short runs it is a second.
+// BenchmarkFailingMinute counts the requests for a namespace in its first minute, while one
+// type of 60 fails, and those of a plain loop over all types with the same backoff. In short
+// runs it takes a second.
 func BenchmarkFailingMinute(b *testing.B) {
 	const call = 5 * time.Millisecond
 	window := time.Minute
@@ -323,9 +322,9 @@ func heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// BenchmarkStart is the start of a controller over a registry with many Active
-// namespaces and 100 terminating ones, until all of these have had their pass; and
-// what the controller itself takes of memory then.
+// BenchmarkStart measures the start of a controller over a registry with many Active and
+// 100 terminating namespaces, until each of the latter has had its pass, and the memory of
+// the controller.
 func BenchmarkStart(b *testing.B) {
 	for _, active := range []int{0, 100_000} {
 		b.Run(fmt.Sprintf("active=%d", active), func(b *testing.B) {

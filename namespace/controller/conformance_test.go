@@ -13,7 +13,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/store/memory"
 )
 
-// The registry does what a controller relies on.
+// The registry satisfies the contract of controller.Namespaces.
 func TestRegistryConforms(t *testing.T) {
 	controllertest.Run(t, func(t *testing.T) controllertest.Backend {
 		s, err := memory.New(nil)

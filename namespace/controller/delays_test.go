@@ -53,7 +53,7 @@ func TestR10_EstimatesAreBounded(t *testing.T) {
 	})
 }
 
-// A listing that is made anew is no reason to hurry for what is known and failing.
+// Another listing does not reset the backoff of a known, failing namespace.
 func TestR10_ListingsKeepTheBackoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1, nil)

@@ -53,7 +53,7 @@ func (s *share) set(owns func(name string) bool) {
 func all(string) bool  { return true }
 func none(string) bool { return false }
 
-// What is another's is not queued, not worked on, and told of when it goes.
+// A namespace of another controller gets no queue and no pass; its removal is reported.
 func TestR11_AnothersNamespaceIsLeftAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 3, nil)
@@ -76,8 +76,8 @@ func TestR11_AnothersNamespaceIsLeftAlone(t *testing.T) {
 	})
 }
 
-// A change of the division takes up what has become this controller's, in whatever
-// state, and lets go of what no longer is.
+// After a change of the division the controller takes its new namespaces, in any state, and
+// releases the others.
 func TestR12_DivisionChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1, nil)
@@ -140,8 +140,8 @@ func TestR11_LostWhileItRunsOrQueues(t *testing.T) {
 	})
 }
 
-// The division is asked again right before a pass begins: a controller that was
-// stopped for long and has not heard of anything yet begins none.
+// The controller asks the division right before each pass, so a controller that was
+// suspended begins no pass for a namespace that it has lost.
 func TestR11_AskedBeforeEachPass(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1, nil)
@@ -160,8 +160,7 @@ func TestR11_AskedBeforeEachPass(t *testing.T) {
 	})
 }
 
-// What is gone, or replaced by another incarnation, while it is another's, is so for
-// this controller too.
+// The controller follows the removal and replacement of a namespace of another controller.
 func TestR8_AnothersNamespaceIsReplaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1, nil)
@@ -186,7 +185,8 @@ func TestR8_AnothersNamespaceIsReplaced(t *testing.T) {
 	})
 }
 
-// What a pass has removed is nobody's, also before the watch tells of it.
+// A namespace that a pass has removed belongs to no controller, even before the watch
+// reports the removal.
 func TestR11_RemovedBeforeTheWatchTells(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1, nil)
@@ -273,7 +273,7 @@ func (b *brokenShare) Changed() <-chan struct{} {
 	return nil
 }
 
-// However the division changes while everything goes on, every namespace goes.
+// Every namespace is removed, however the division changes.
 func TestR12_DivisionChangesAtRandom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 3, latency(3*time.Millisecond))

@@ -124,8 +124,8 @@ func TestR12_LongPassesGetDone(t *testing.T) {
 	})
 }
 
-// A source that is slower than the patience is finished with at last, since the
-// patience grows; until then the conditions say what does not answer.
+// A source that is slower than the patience is emptied in the end, because the patience
+// grows. Until then the conditions name the source that does not answer.
 func TestR12_PatienceGrows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1, nil)
@@ -227,8 +227,7 @@ func TestPassesAreBounded(t *testing.T) {
 	})
 }
 
-// While there is room for it a long pass goes on and is not begun anew, however
-// many others come.
+// A long pass continues while there is room for it, however many others come.
 func TestLongPassesMoveAside(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1, nil)

@@ -39,8 +39,8 @@ type panickingHandler struct{ slog.Handler }
 func (panickingHandler) Enabled(context.Context, slog.Level) bool  { return true }
 func (panickingHandler) Handle(context.Context, slog.Record) error { panic("boom") }
 
-// scripted tells of terminations as a test says, watch by watch; the last goes on
-// until it is stopped.
+// scripted yields the events of a test, watch by watch. The last watch lasts until it is
+// stopped.
 type scripted struct {
 	controller.Namespaces
 	watches []func(yield func(namespace.TerminationEvent, error) bool)
@@ -65,8 +65,8 @@ func event(kind namespace.TerminationEventType, target deleter.Target) namespace
 	return namespace.TerminationEvent{Type: kind, Name: target.Namespace, UID: target.UID, Token: "token"}
 }
 
-// An incarnation that came and went while the pass for the one before still ran is
-// told of once as well.
+// An incarnation that came and went during the pass for its predecessor is reported once
+// too.
 func TestRemovedIsToldOnceOfEachIncarnation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1, nil)
@@ -103,8 +103,8 @@ func (s *stubbornHost) Get(ctx context.Context, name string) (namespace.Namespac
 	return s.Namespaces.Get(ctx, name)
 }
 
-// A listing of a replica that is behind may lack a namespace that is being
-// processed; when the watch then tells of it, it is not lost.
+// A stale listing may lack a namespace that is in a pass. The later event for it is not
+// lost.
 func TestR11_StaleListingLosesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1, nil)
@@ -183,8 +183,8 @@ func (c *choking) Terminating(ctx context.Context, after string) iter.Seq2[names
 	return c.cuts.Terminating(ctx, after)
 }
 
-// What goes in a later wave is noticed as quickly as in the first, although more is
-// left then than there ever was before.
+// The controller notices that content of a later wave is gone as quickly as in the first
+// wave, although more content is left than ever before.
 func TestR12_LaterWavesAreNoticed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 2, latency(time.Millisecond))
@@ -262,8 +262,7 @@ func TestR12_LargeBesideFailing(t *testing.T) {
 	})
 }
 
-// A finalizer that comes back begins anew: what the namespace was like before does
-// not delay it.
+// A finalizer that is added again resets the backoff of its namespace.
 func TestR12_AddedFinalizerBeginsAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1, func(int) contenttest.FakeOptions {
@@ -290,8 +289,8 @@ func TestR12_AddedFinalizerBeginsAnew(t *testing.T) {
 	})
 }
 
-// A namespace that the last pass of a Run removes is told of, although the watch no
-// longer is heard.
+// The removal of a namespace by the last pass of a Run is reported, although the watch has
+// ended.
 func TestRemovedIsToldAtTheEndOfRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1, nil)

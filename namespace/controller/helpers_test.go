@@ -77,7 +77,7 @@ func (w *world) delete(t testing.TB, name string) {
 	require.NoError(t, err)
 }
 
-// setFinalizers replaces spec.finalizers of what is stored.
+// setFinalizers replaces spec.finalizers of the stored namespace.
 func (w *world) setFinalizers(t testing.TB, name string, finalizers ...finalizer.Name) {
 	t.Helper()
 	ns, err := w.host.Get(t.Context(), name)
@@ -149,7 +149,8 @@ func (d *diary) hooks() []controller.Hooks {
 	}}
 }
 
-// of returns what happened of one kind, to one namespace or (empty) to all.
+// of returns the moments of one kind, of the namespace called name or, if name is empty, of
+// all.
 func (d *diary) of(what, name string) []moment {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -162,7 +163,7 @@ func (d *diary) of(what, name string) []moment {
 	return list
 }
 
-// story returns what happened to one namespace, in order.
+// story returns the moments of one namespace, in order.
 func (d *diary) story(name string) []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -233,7 +234,7 @@ func failing(err error, d time.Duration, of func(i int) bool, names ...string) f
 	}
 }
 
-// journal keeps what is logged.
+// journal is a log in memory.
 type journal struct {
 	mu   sync.Mutex
 	text strings.Builder

@@ -105,8 +105,8 @@ func TestR10_StuckNamespacesCostLittle(t *testing.T) {
 	})
 }
 
-// A source that answers again is found within the longest delay, and progress
-// starts the backoff anew.
+// A source that answers again is found within the longest delay, and progress resets the
+// backoff.
 func TestR12_RecoveryEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		broken := errors.New("broken")

@@ -121,7 +121,7 @@ func TestRunEndsAndBeginsAgain(t *testing.T) {
 	})
 }
 
-// What happens during a pass makes it run again.
+// An event during a pass causes another pass.
 func TestR12_EventsDuringAPassAreNotLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1, nil)
@@ -249,8 +249,7 @@ func (p *panicking) Wait(ctx context.Context, target deleter.Target, report dele
 	return p.Composed.Wait(ctx, target, report)
 }
 
-// The log tells of changes, not of passes: over a day of retries it has a line for
-// each change of state.
+// The log has a line for each change of state, not for each pass, over a day of retries.
 func TestLogTellsOfChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		broken := errors.New("broken")

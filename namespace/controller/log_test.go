@@ -33,7 +33,7 @@ func clockedLog() (*slog.Logger, *journal) {
 	}})), lines
 }
 
-// day is a namespace that is stuck, with what a test may do to it.
+// day is a stuck namespace, with the controls of a test.
 type day struct {
 	*world
 	t       *testing.T
@@ -182,7 +182,7 @@ func TestR10_LogOfAnotherPartyForADay(t *testing.T) {
 	})
 }
 
-// Each namespace that is stuck is told of for itself, and costs the same few lines.
+// Each stuck namespace has its own few lines.
 func TestR10_LogIsPerNamespace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const many = 3
@@ -207,8 +207,8 @@ func TestR10_LogIsPerNamespace(t *testing.T) {
 	})
 }
 
-// What cannot be discovered or read, and what fails beyond the sources, is a line when it
-// changes, like the sources themselves.
+// Failures of discovery, of reads and of the storage are logged when they change, like
+// those of sources.
 func TestR10_LogOfWhatFailsBesideSources(t *testing.T) {
 	group := func(name string) error { return deleter.GroupError{Group: name, Err: errors.New("down")} }
 	reports := []struct {
@@ -231,7 +231,7 @@ func TestR10_LogOfWhatFailsBesideSources(t *testing.T) {
 		w := newWorld(t, 1, nil)
 		logger, lines := clockedLog()
 		var at atomic.Int32
-		d := told(func(target deleter.Target) deleter.Report {
+		d := reporter(func(target deleter.Target) deleter.Report {
 			report := reports[at.Load()].report
 			report.UID = target.UID
 			return report
@@ -251,10 +251,10 @@ func TestR10_LogOfWhatFailsBesideSources(t *testing.T) {
 	})
 }
 
-// told is a deleter that answers with reports.
-type told func(deleter.Target) deleter.Report
+// reporter is a deleter that returns given reports.
+type reporter func(deleter.Target) deleter.Report
 
-func (f told) Delete(_ context.Context, target deleter.Target, _ deleter.Report) (deleter.Report, error) {
+func (f reporter) Delete(_ context.Context, target deleter.Target, _ deleter.Report) (deleter.Report, error) {
 	report := f(target)
 	return report, report.Err()
 }

@@ -25,15 +25,15 @@ import (
 	"github.com/nslifecycle/nslifecycle/store/memory"
 )
 
-// What these benchmarks fill namespaces with.
+// The content of the namespaces in these benchmarks.
 var scaleTypes = []registry.ResourceType{
 	{Version: "v1", Resource: "configmaps", Kind: "ConfigMap", Namespaced: true},
 	{Version: "v1", Resource: "secrets", Kind: "Secret", Namespaced: true},
 	{Group: "example.com", Version: "v1", Resource: "widgets", Kind: "Widget", Namespaced: true},
 }
 
-// scaleWriters is how many goroutines create and delete; a file commits what they
-// ask for at the same time in one go.
+// scaleWriters is the number of goroutines that create and delete; a file store commits
+// their concurrent requests together.
 const scaleWriters = 64
 
 var scaleStores = []struct {
@@ -117,7 +117,7 @@ func runScale(b *testing.B, r *registry.Registry, hooks controller.Hooks) (stop 
 	}
 }
 
-// countdown returns a Removed hook and what it closes at the nth removal.
+// countdown returns a Removed hook and the channel that it closes at the nth removal.
 func countdown(n int) (hook func(namespace.Ref), reached <-chan struct{}) {
 	done := make(chan struct{})
 	var removed atomic.Int64

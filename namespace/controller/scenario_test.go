@@ -134,7 +134,7 @@ type mood struct {
 	graceful time.Time // when the graceful deletion of all that is there should be over
 }
 
-// registryContent is what content of a registry can do.
+// registryContent lists the interfaces that content of a registry implements.
 type registryContent interface {
 	deleter.Content
 	deleter.CollectionDeleter
@@ -175,7 +175,7 @@ func (m moody) Wait(ctx context.Context, target deleter.Target, seen string) err
 	return m.registryContent.Wait(ctx, target, seen)
 }
 
-// steps are what a line can say.
+// steps are the commands of a script.
 var steps = map[string]func(s *stage, words []string) error{
 	"party":    (*stage).party,
 	"start":    (*stage).start,

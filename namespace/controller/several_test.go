@@ -20,8 +20,8 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/controller/controllertest"
 )
 
-// guarded is a host that fails the test when a party lets go of a namespace that
-// still has content of that party.
+// guarded is a host that fails the test if a party removes its finalizer while content of
+// that party is left.
 func guarded(t *testing.T, host controller.Namespaces, contentLeft func(name, uid string) int, party namespace.Party) *controllertest.Intercept {
 	return &controllertest.Intercept{Namespaces: &finalizeGuard{host, func(ns namespace.Namespace) {
 		if !ns.Spec.Finalizers.Has(party.Finalizer) && contentLeft(ns.Name, ns.UID) > 0 {
@@ -154,8 +154,8 @@ func strs(ns namespace.Namespace) (list []string) {
 	return list
 }
 
-// Whatever fails meanwhile, when all sources answer and all finalizers go, all
-// namespaces go; the seed is in the name of the test.
+// After any failures, if all sources answer and all finalizers are removed, every namespace
+// is removed. The seed is in the name of the test.
 func TestR12_EverythingGoesAtLast(t *testing.T) {
 	for seed := range uint64(8) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {

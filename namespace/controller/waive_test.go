@@ -89,7 +89,7 @@ func TestR7_WaiverBeginsAndEnds(t *testing.T) {
 	})
 }
 
-// R7: what a controller saw left of a source stands against a waiver, for as long as that
+// R7: objects that a controller saw in a source void a waiver for as long as the source
 // does not answer.
 func TestR7_ControllerRemembersWhatAWaiverWouldHide(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -231,7 +231,7 @@ func TestR7_LogOfWaivedSourceThatHangs(t *testing.T) {
 	}
 }
 
-// A waiver that comes too late, since objects were seen, is told as one that does not count.
+// A waiver that comes after objects were seen is logged as void.
 func TestLogOfWaiverThatDoesNotCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, down := waivable(t)

@@ -96,7 +96,7 @@ func TestR12_LostWatchIsResumed(t *testing.T) {
 	})
 }
 
-// A watch that cannot be had is tried again with a backoff, and told of once.
+// A watch that fails is retried with a backoff, and reported once.
 func TestR10_WatchBacksOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1, nil)
@@ -148,8 +148,8 @@ func TestR12_FlappingWatch(t *testing.T) {
 	})
 }
 
-// When it cannot be told what happened since, everything is listed anew, and what
-// is no longer there is dropped.
+// If the changes since the token are not known, the controller lists again and forgets the
+// namespaces that are gone.
 func TestR12_GoneWatchIsListedAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1, nil)
@@ -321,7 +321,7 @@ func TestR11_StaleReads(t *testing.T) {
 	})
 }
 
-// staleHost answers every get with what was.
+// staleHost answers every get with an old version.
 type staleHost struct {
 	*controllertest.Host
 	answer atomic.Pointer[namespace.Namespace]
@@ -334,7 +334,7 @@ func (s *staleHost) Get(ctx context.Context, name string) (namespace.Namespace, 
 	return s.Host.Get(ctx, name)
 }
 
-// What a pass removed itself is told once, however late the watch comes with it.
+// A removal by a pass is reported once, however late the watch reports it.
 func TestRemovedIsToldOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1, nil)

@@ -71,7 +71,7 @@ func (m *many) run(b *testing.B, done <-chan struct{}, then func()) {
 	}
 }
 
-// BenchmarkWaiting tells what a hold costs that is waited for.
+// BenchmarkWaiting measures a hold that has not ended.
 func BenchmarkWaiting(b *testing.B) {
 	m := newMany(b.N, time.Now().Add(24*time.Hour))
 	var before, after runtime.MemStats
@@ -86,7 +86,7 @@ func BenchmarkWaiting(b *testing.B) {
 	runtime.KeepAlive(m)
 }
 
-// BenchmarkDue tells what a hold costs that is over, beside the store.
+// BenchmarkDue measures a hold that has ended, without the store.
 func BenchmarkDue(b *testing.B) {
 	b.ReportAllocs()
 	m := newMany(b.N, time.Now().Add(-time.Hour))

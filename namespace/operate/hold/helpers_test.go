@@ -27,7 +27,7 @@ import (
 
 var anything = namespace.Preconditions{}
 
-// world is a registry, and what became known of it.
+// world is a registry with records of its hooks and its log.
 type world struct {
 	*registry.Registry
 	t      testing.TB
@@ -126,7 +126,7 @@ func (w *world) run(n hold.Namespaces, o hold.Options) (stop func()) {
 	return stop
 }
 
-// diary is what the hooks told.
+// diary records the calls of the hooks.
 type diary struct {
 	mu    sync.Mutex
 	lines []string
@@ -138,7 +138,7 @@ func (d *diary) add(format string, args ...any) {
 	d.lines = append(d.lines, fmt.Sprintf(format, args...))
 }
 
-// take returns what was told since the last take.
+// take returns the calls since the last take.
 func (d *diary) take() []string {
 	synctest.Wait()
 	d.mu.Lock()
@@ -158,7 +158,7 @@ func (d *diary) hooks() hold.Hooks {
 	}
 }
 
-// counts tells how often what was named.
+// counts counts names.
 type counts struct {
 	mu    sync.Mutex
 	times map[string]int

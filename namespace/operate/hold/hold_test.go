@@ -50,8 +50,8 @@ func TestDeletesWhatIsDue(t *testing.T) {
 	})
 }
 
-// What a DELETE of a namespace with a grace began is carried out, although DELETE of it
-// means to wait.
+// The deletion that a DELETE of a namespace with a grace began is carried out, although
+// another DELETE would only begin to wait.
 func TestCarriesOutAGrace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -105,8 +105,8 @@ func TestR8_RestoreThatCameFirstWins(t *testing.T) {
 	})
 }
 
-// Any number of processes may run it: each deletion is begun once, and told by who began
-// it.
+// Any number of processes may run: each deletion begins once, and is reported by the
+// process that began it.
 func TestR11_ProcessesBesideEachOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -146,8 +146,8 @@ func TestR11_CrashAndRestart(t *testing.T) {
 	})
 }
 
-// A deletion that is refused is told of once, and tried again: after what refused it is
-// gone it succeeds within MaxDelay.
+// A refused deletion is reported once and retried: it succeeds within MaxDelay after the
+// cause is gone.
 func TestRefusedIsToldOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -183,8 +183,8 @@ func TestRefusedIsToldOnce(t *testing.T) {
 	})
 }
 
-// What is refused and fails by turns is told of once each, and a refusal is the same one as
-// long as its causes are, whatever it says.
+// A deletion that is alternately refused and failing is reported once for each. A refusal
+// is the same as long as its causes are, whatever its text.
 func TestRefusedAndFailedByTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -236,7 +236,7 @@ func TestRefusedWhileItWasMoved(t *testing.T) {
 	})
 }
 
-// What fails and what hangs does not hold up what is healthy, and is tried again.
+// Failing and hanging deletions do not delay others, and are retried.
 func TestR10_TheSickHoldUpNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -270,8 +270,8 @@ func TestR10_TheSickHoldUpNobody(t *testing.T) {
 	})
 }
 
-// What failed once is tried again after MinDelay, also while there is more to do for the
-// first time than the workers can.
+// A failed deletion is retried after MinDelay, even while the workers cannot keep up with
+// first attempts.
 func TestR10_FurtherTriesHaveAWorker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -318,7 +318,7 @@ func TestMovedWhileItIsRead(t *testing.T) {
 	})
 }
 
-// What is on hold no longer is not looked at.
+// A namespace that is no longer on hold is not read.
 func TestRestoredCostsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

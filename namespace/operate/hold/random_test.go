@@ -97,8 +97,8 @@ func inject(t *testing.T, s *memory.Store, rnd *rand.Rand) (*storetest.Faulty, *
 	return faulty, &flaky
 }
 
-// randomHold changes a hold, or brings back what is gone. That it is refused, because the
-// deletion has begun, is fine.
+// randomHold changes a hold, or creates a namespace again. The change may be refused because
+// the deletion has begun.
 func (w *world) randomHold(rnd *rand.Rand) {
 	ctx, name := w.t.Context(), fmt.Sprint("n", rnd.IntN(8))
 	until := declare.Hold{Until: time.Now().Add(time.Duration(rnd.IntN(300)-30) * time.Second)}
@@ -120,8 +120,8 @@ func (w *world) randomHold(rnd *rand.Rand) {
 	}
 }
 
-// checkEnds requires that what is Terminating was on hold, and that its hold was over:
-// nothing else deletes here. The time of a deletion is in whole seconds, rounded down.
+// checkEnds requires that every Terminating namespace was on hold and that its hold had
+// ended. The time of a deletion has whole seconds, rounded down.
 func (w *world) checkEnds() {
 	w.t.Helper()
 	for _, n := range w.all() {

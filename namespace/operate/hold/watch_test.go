@@ -17,8 +17,8 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/operate/hold"
 )
 
-// Holds that were set, moved and taken off while the watch was lost are known when it is
-// back, also when everything has to be listed anew.
+// Holds that were set, moved and removed while the watch was lost are known when it works
+// again, also if everything has to be listed again.
 func TestWatchIsLost(t *testing.T) {
 	for _, end := range []error{errors.New("broken"), namespace.ErrGone} {
 		synctest.Test(t, func(t *testing.T) {
@@ -107,8 +107,8 @@ func TestR10_WatchThatDiesAtOnceBacksOff(t *testing.T) {
 	})
 }
 
-// An entry of the index that says nothing, or something else than the namespace, deletes
-// nothing: the annotation says what is due.
+// An index entry that is empty or contradicts the namespace deletes nothing: the annotation
+// decides.
 func TestTheAnnotationDecides(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
