@@ -106,22 +106,25 @@ func (t *story) tell(ctx context.Context, objects int) error {
 			return err
 		}
 	}
-	ctx, stop := context.WithCancel(ctx)
-	group, ctx := errgroup.WithContext(ctx)
+	working, stop := context.WithCancel(ctx)
+	group, working := errgroup.WithContext(working)
 	for party, types := range parties {
 		c, err := t.controller(party, types)
 		if err != nil {
 			stop()
 			return errors.Join(err, group.Wait())
 		}
-		group.Go(func() error { return c.Run(ctx) })
+		group.Go(func() error { return c.Run(working) })
 	}
-	group.Go(func() error { return t.intrude(ctx, ns.Name) })
+	group.Go(func() error { return t.intrude(working, ns.Name) })
 	group.Go(func() error {
 		defer stop()
-		return t.remove(ctx, ns)
+		return t.remove(working, ns)
 	})
-	return group.Wait()
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	return t.checkRemoved(ctx, ns)
 }
 
 // create creates the namespace, or returns the namespace that an interrupted run left.
@@ -215,7 +218,7 @@ func (t *story) intrude(ctx context.Context, ns string) error {
 	return nil
 }
 
-// remove deletes the namespace, waits until it is removed, and checks that no content is left.
+// remove deletes the namespace and waits until it is removed.
 func (t *story) remove(ctx context.Context, ns namespace.Namespace) error {
 	if ns.Phase() == phase.Active {
 		t.line("DELETE namespace %s", ns.Name)
@@ -223,9 +226,11 @@ func (t *story) remove(ctx context.Context, ns namespace.Namespace) error {
 			return err
 		}
 	}
-	if err := t.registry.WaitRemoved(ctx, ns.Name, ns.UID); err != nil {
-		return err
-	}
+	return t.registry.WaitRemoved(ctx, ns.Name, ns.UID)
+}
+
+// checkRemoved checks that no content is left.
+func (t *story) checkRemoved(ctx context.Context, ns namespace.Namespace) error {
 	left := 0
 	for _, resource := range t.registry.Types() {
 		content, err := t.registry.Content(resource.Name())
