@@ -27,7 +27,7 @@ import (
 // counting keeps in the status of each counter of a namespace how many widgets there
 // are, and refuses more than its spec allows. A new counter is counted by the first
 // write that meets it.
-var counting = link(func(ctx context.Context, w *registry.Write) error {
+var counting = plugin(func(ctx context.Context, w *registry.Write) error {
 	if w.Itself != nil || len(w.Objects) == 0 {
 		return nil
 	}
@@ -297,7 +297,7 @@ func TestAdmissionHasNoPhantoms(t *testing.T) {
 
 // tallying adds one to the counter "tally" of a namespace with every write to it, and
 // touches its gate.
-var tallying = link(func(ctx context.Context, w *registry.Write) error {
+var tallying = plugin(func(ctx context.Context, w *registry.Write) error {
 	if len(w.Objects) > 0 && (w.Objects[0].Type.Name() == counters || w.Namespace == "") {
 		return nil
 	}
@@ -523,7 +523,7 @@ func TestAdmissionWhenTheContextEnds(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	gaveUp := errors.New("gave up")
 	ending := false
-	e := admittedEnv(t, nil, link(func(ctx context.Context, _ *registry.Write) error {
+	e := admittedEnv(t, nil, plugin(func(ctx context.Context, _ *registry.Write) error {
 		if !ending {
 			return nil
 		}
@@ -613,7 +613,7 @@ func TestDoubtAboutAnAbsentGate(t *testing.T) {
 
 // overtaken returns a plugin that replaces the counter "used" with every widget. Another
 // writer changes the counter during the first attempt; the second attempt calls then.
-func overtaken(t *testing.T, plain *env, then func(ctx context.Context) error) link {
+func overtaken(t *testing.T, plain *env, then func(ctx context.Context) error) plugin {
 	attempt := 0
 	return onWidgets(func(ctx context.Context, w *registry.Write) error {
 		used, err := w.Get(ctx, counters, "used")

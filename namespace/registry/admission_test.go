@@ -22,10 +22,10 @@ import (
 	"github.com/nslifecycle/nslifecycle/store/memory"
 )
 
-// link is a plugin made of a function.
-type link func(ctx context.Context, w *registry.Write) error
+// plugin is a plugin made of a function.
+type plugin func(ctx context.Context, w *registry.Write) error
 
-func (l link) Admit(ctx context.Context, w *registry.Write) error { return l(ctx, w) }
+func (p plugin) Admit(ctx context.Context, w *registry.Write) error { return p(ctx, w) }
 
 var (
 	counters = namespace.ResourceType{Group: "example.com", Name: "counters"}
@@ -98,7 +98,7 @@ func described(w *registry.Write) []string {
 // The chain sees every write of a client, once for each attempt.
 func TestAdmissionSeesEveryWrite(t *testing.T) {
 	var seen []string
-	e := admittedEnv(t, nil, link(func(_ context.Context, w *registry.Write) error {
+	e := admittedEnv(t, nil, plugin(func(_ context.Context, w *registry.Write) error {
 		seen = append(seen, described(w)...)
 		return nil
 	}))
@@ -149,7 +149,7 @@ func TestAdmissionSeesEveryWrite(t *testing.T) {
 		{"delete a collection", func() error { _, err := w.DeleteCollection(e.ctx, "x", labels(t, ""), fields(t, "")); return err },
 			[]string{"DELETE widgets old b in x", "DELETE widgets old held new held deleting in x"}},
 		{"delete a second time", func() error { _, err := w.Delete(e.ctx, "x", "held", anyVersion); return err }, nil},
-		{"delete what is left once more", func() error { _, err := w.DeleteCollection(e.ctx, "x", labels(t, ""), fields(t, "")); return err }, nil},
+		{"delete the rest again", func() error { _, err := w.DeleteCollection(e.ctx, "x", labels(t, ""), fields(t, "")); return err }, nil},
 		{"release", func() error { _, err := w.Update(e.ctx, "x", object("held")); return err },
 			[]string{"UPDATE widgets old held in x"}},
 		{"delete the namespace", func() error { _, err := e.Delete(e.ctx, "x", anyVersion); return err },
@@ -176,7 +176,7 @@ func TestAdmissionChanges(t *testing.T) {
 		}
 		m.Labels[name] = fmt.Sprint(len(m.Labels))
 	}
-	marking := func(name string) link {
+	marking := func(name string) plugin {
 		return func(_ context.Context, w *registry.Write) error {
 			if w.Itself != nil && w.Itself.New != nil && w.Itself.Operation <= registry.Update {
 				label(&w.Itself.New.Meta, name)
@@ -196,17 +196,17 @@ func TestAdmissionChanges(t *testing.T) {
 	asked := object("a")
 	made := e.put(widgets, "x", asked)
 	require.Equal(t, map[string]string{"first": "0", "second": "1"}, made.Labels)
-	require.JSONEq(t, `{"size":1}`, string(asked.Fields["spec"]), "what was sent is not changed")
+	require.JSONEq(t, `{"size":1}`, string(asked.Fields["spec"]), "the argument is unchanged")
 	require.Empty(t, asked.Labels)
 	w := e.content(widgets)
 	stored, err := w.Get(e.ctx, "x", "a")
 	require.NoError(t, err)
-	require.Empty(t, cmp.Diff(made, stored), "the answer is what is stored")
+	require.Empty(t, cmp.Diff(made, stored), "the result is the stored object")
 	require.Equal(t, `{"by":"second"}`, string(stored.Fields["spec"]), "in the stored form")
 	updated, err := w.Update(e.ctx, "x", object("a"))
 	require.NoError(t, err)
-	require.Equal(t, made.ResourceVersion, updated.ResourceVersion, "the links made of it what there is: nothing changed")
-	require.Equal(t, int64(1), updated.Generation, "the generation is that of what is stored")
+	require.Equal(t, made.ResourceVersion, updated.ResourceVersion, "the plugins restored the stored state, so nothing is written")
+	require.Equal(t, int64(1), updated.Generation, "the generation of the stored object")
 }
 
 // A refusal changes nothing. The client gets its error, or a forbidden error; a closed
@@ -215,7 +215,7 @@ func TestAdmissionRefuses(t *testing.T) {
 	cause := errors.New("over the limit")
 	typed := &namespace.Error{Kind: namespace.ErrConflict, Message: "come back later"}
 	var refuse error
-	e := admittedEnv(t, nil, link(func(context.Context, *registry.Write) error { return refuse }))
+	e := admittedEnv(t, nil, plugin(func(context.Context, *registry.Write) error { return refuse }))
 	e.create("x")
 	e.create("dying")
 	e.terminate("dying")
@@ -249,11 +249,11 @@ func TestAdmissionRefuses(t *testing.T) {
 	requireError(t, err, namespace.ErrForbidden, `namespaces "x" is forbidden: over the limit`)
 	_, err = e.Delete(e.ctx, "default", anyVersion)
 	requireError(t, err, namespace.ErrForbidden, `namespaces "default" is forbidden: this namespace may not be deleted`)
-	refuse = fmt.Errorf("the link says: %w", typed)
+	refuse = fmt.Errorf("the plugin says: %w", typed)
 	err = create("x")
 	require.ErrorIs(t, err, namespace.ErrConflict)
 	require.NotErrorIs(t, err, namespace.ErrForbidden)
-	require.EqualError(t, err, "the link says: come back later")
+	require.EqualError(t, err, "the plugin says: come back later")
 	require.Equal(t, before, e.revision(), "nothing was changed")
 }
 
@@ -274,7 +274,7 @@ func TestAdmissionThatCannotRead(t *testing.T) {
 		},
 	}
 	var read func(context.Context, *registry.Write) error
-	e := admittedEnv(t, broken, link(func(ctx context.Context, w *registry.Write) error {
+	e := admittedEnv(t, broken, plugin(func(ctx context.Context, w *registry.Write) error {
 		if read == nil {
 			return nil
 		}
@@ -325,13 +325,13 @@ type restricted struct {
 
 func newRestricted(t *testing.T) *restricted {
 	r := &restricted{}
-	plugin := link(func(_ context.Context, w *registry.Write) error {
+	change := plugin(func(_ context.Context, w *registry.Write) error {
 		if r.change != nil {
 			r.change(w)
 		}
 		return nil
 	})
-	r.env = admittedEnv(t, nil, link(func(context.Context, *registry.Write) error { return nil }), plugin)
+	r.env = admittedEnv(t, nil, plugin(func(context.Context, *registry.Write) error { return nil }), change)
 	r.create("x")
 	r.env.create("dying", "example.com/a")
 	r.terminate("dying")
@@ -477,7 +477,7 @@ func TestAdmissionMakesInvalid(t *testing.T) {
 	}
 	r.change = changeMeta(func(m *namespace.Meta) { m.Labels = map[string]string{"-": ""} })
 	_, err := r.requests()["create"]()
-	require.ErrorContains(t, err, "plugin 1 (registry_test.link)")
+	require.ErrorContains(t, err, "plugin 1 (registry_test.plugin)")
 	require.ErrorIs(t, err, namespace.ErrInvalid)
 }
 
@@ -505,7 +505,7 @@ func TestR6_AdmissionDoesNotWeakenTheGate(t *testing.T) {
 			t.Cleanup(func() { require.NoError(t, s.Close()) })
 			late := &lateStore{Store: s}
 			var active []bool
-			e := admittedEnv(t, late, link(func(ctx context.Context, w *registry.Write) error {
+			e := admittedEnv(t, late, plugin(func(ctx context.Context, w *registry.Write) error {
 				if w.Itself != nil || w.Objects[0].Type.Name() != widgets {
 					return nil
 				}
@@ -532,7 +532,7 @@ func TestR6_AdmissionDoesNotWeakenTheGate(t *testing.T) {
 // Touching the gate keeps its uid, needs no creation, and does nothing to a
 // namespace that has none.
 func TestR6_TouchedGateIsOfTheSameIncarnation(t *testing.T) {
-	touching := link(func(_ context.Context, w *registry.Write) error { w.TouchGate(); return nil })
+	touching := plugin(func(_ context.Context, w *registry.Write) error { w.TouchGate(); return nil })
 	e := admittedEnv(t, nil, touching)
 	n := e.create("x")
 	gate := func() (string, store.Revision) {
@@ -566,17 +566,17 @@ func TestR6_TouchedGateIsOfTheSameIncarnation(t *testing.T) {
 	}
 	e.terminate("x")
 	_, err := e.store.Get(e.ctx, "/registry/.gate/x")
-	require.Error(t, err, "the commit that terminates does not write the gate back")
+	require.Error(t, err, "the terminating commit does not recreate the gate")
 	_, err = e.content(widgets).Delete(e.ctx, "x", "a", anyVersion)
 	require.NoError(t, err)
 	_, err = e.store.Get(e.ctx, "/registry/.gate/x")
-	require.Error(t, err, "what is written later does not either")
+	require.Error(t, err, "a later write does not recreate the gate")
 }
 
 // The deletions of a pass do not go through the chain.
 func TestR12_PassesSkipAdmission(t *testing.T) {
 	refuse := false
-	e := admittedEnv(t, nil, link(func(context.Context, *registry.Write) error {
+	e := admittedEnv(t, nil, plugin(func(context.Context, *registry.Write) error {
 		if refuse {
 			return errors.New("no")
 		}
@@ -595,13 +595,13 @@ func TestR12_PassesSkipAdmission(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 5, done)
 	_, err = e.content(widgets).DeleteCollection(e.ctx, "x", labels(t, ""), fields(t, ""))
-	require.NoError(t, err, "nothing is left to be asked about")
+	require.NoError(t, err, "no object is left")
 }
 
 // A stored object that is invalid under the current rules can be deleted, and no plugin is
 // blamed.
 func TestAdmittedDeletionOfInvalidObjects(t *testing.T) {
-	e := admittedEnv(t, nil, link(func(context.Context, *registry.Write) error { return nil }))
+	e := admittedEnv(t, nil, plugin(func(context.Context, *registry.Write) error { return nil }))
 	e.create("x")
 	for _, name := range []string{"a", "b"} {
 		e.put(widgets, "x", object(name, "example.com/f"))
@@ -625,13 +625,13 @@ func TestAdmittedDeletionOfInvalidObjects(t *testing.T) {
 // restores them before the next plugin.
 func TestR5_AdmissionMayOmitDefaults(t *testing.T) {
 	var seen []string
-	e := admittedEnv(t, nil, link(func(_ context.Context, w *registry.Write) error {
+	e := admittedEnv(t, nil, plugin(func(_ context.Context, w *registry.Write) error {
 		w.Itself.New.Labels = map[string]string{"by": "link"}
 		if w.Itself.Operation == registry.Create {
 			w.Itself.New.Spec.Finalizers = finalizer.NewSet("example.com/link")
 		}
 		return nil
-	}), link(func(_ context.Context, w *registry.Write) error {
+	}), plugin(func(_ context.Context, w *registry.Write) error {
 		seen = append(seen, fmt.Sprint(w.Itself.New.Labels, w.Itself.New.Spec.Finalizers))
 		w.Itself.New.Labels[namespace.NameLabel] = "other"
 		return nil
@@ -653,7 +653,7 @@ func TestR5_AdmissionMayOmitDefaults(t *testing.T) {
 // read its content.
 func TestAdmissionOfClusterScopedObjects(t *testing.T) {
 	var clusterErr, gateErr error
-	e := admittedEnv(t, nil, link(func(ctx context.Context, w *registry.Write) error {
+	e := admittedEnv(t, nil, plugin(func(ctx context.Context, w *registry.Write) error {
 		if w.Namespace == "" {
 			_, clusterErr = w.List(ctx, widgets)
 			_, gateErr = w.HoldGate(ctx)
@@ -772,13 +772,13 @@ func TestAdmissionReadsOnce(t *testing.T) {
 	e.put(counters, "x", object("a"))
 	_, err := e.content(widgets).Create(e.ctx, "x", object("w"))
 	require.ErrorIs(t, err, errEnough)
-	require.Equal(t, []string{"1 map[]", "2 map[by:first]", "2 map[]"}, seen, "what is replaced stays what it was")
+	require.Equal(t, []string{"1 map[]", "2 map[by:first]", "2 map[]"}, seen, "a replaced object keeps its read state")
 }
 
 var errEnough = errors.New("enough was seen")
 
 // onWidgets returns a plugin that is called for widgets only.
-func onWidgets(admit func(ctx context.Context, w *registry.Write) error) link {
+func onWidgets(admit func(ctx context.Context, w *registry.Write) error) plugin {
 	return func(ctx context.Context, w *registry.Write) error {
 		if len(w.Objects) == 0 || w.Objects[0].Type.Name() != widgets {
 			return nil
@@ -788,7 +788,7 @@ func onWidgets(admit func(ctx context.Context, w *registry.Write) error) link {
 }
 
 // noting returns a plugin that appends to the field notes of the counter "used".
-func noting(note string) link {
+func noting(note string) plugin {
 	return onWidgets(func(ctx context.Context, w *registry.Write) error {
 		used, err := w.Get(ctx, counters, "used")
 		if err != nil {
@@ -855,7 +855,7 @@ func TestAdmissionReplaces(t *testing.T) {
 	require.NoError(t, err)
 	_, err = dry.DeleteCollection(e.ctx, "x", labels(t, ""), fields(t, ""))
 	require.NoError(t, err)
-	require.Equal(t, before, e.revision(), "a dry run writes nothing that links replace either")
+	require.Equal(t, before, e.revision(), "a dry run does not write replacements")
 	e.put(widgets, "x", object("c"))
 	before = e.revision()
 	_, err = w.Update(e.ctx, "x", object("c"))
@@ -901,7 +901,7 @@ func TestAdmissionReadsReplacements(t *testing.T) {
 			return fmt.Errorf("the counter is %v, error %w", one.Labels, err)
 		}
 		if _, err := w.Get(ctx, counters, "b"); err == nil {
-			return fmt.Errorf("what was removed is there")
+			return fmt.Errorf("the removed counter exists")
 		}
 		return nil
 	})
@@ -918,10 +918,10 @@ func TestAdmissionReadsReplacements(t *testing.T) {
 	require.Equal(t, []string{"amap[a:b]7", "cmap[]"}, seen)
 	list, err := e.content(counters).List(e.ctx, "x", registry.ListOptions{})
 	require.NoError(t, err)
-	require.Equal(t, []string{"a", "c"}, objectNames(list), "what lost its last finalizer is removed")
+	require.Equal(t, []string{"a", "c"}, objectNames(list), "an object without finalizers is removed")
 	require.Equal(t, `7`, string(list.Items[0].Fields["status"]))
 	require.Equal(t, int64(1), list.Items[0].Generation, "a status makes no new generation")
-	require.Equal(t, held.ResourceVersion, list.Items[1].ResourceVersion, "what is only held is not written")
+	require.Equal(t, held.ResourceVersion, list.Items[1].ResourceVersion, "an unchanged replacement is not written")
 }
 
 // An invalid replacement is refused, and changes nothing.
@@ -1036,7 +1036,7 @@ func TestClusterScopedCreateIsTriedAgain(t *testing.T) {
 	others := admittedEnv(t, s)
 	others.put(nodes, "", object("total"))
 	asked := 0
-	e := admittedEnv(t, s, link(func(ctx context.Context, w *registry.Write) error {
+	e := admittedEnv(t, s, plugin(func(ctx context.Context, w *registry.Write) error {
 		asked++
 		total, err := w.Get(ctx, nodes, "total")
 		if errors.Is(err, namespace.ErrNotFound) {

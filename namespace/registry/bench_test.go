@@ -296,7 +296,7 @@ func BenchmarkJSON(b *testing.B) {
 // plugin that only looks, and with one that counts in the same commit, so that all writers
 // replace one object. "attempts" is the number of commits for each create.
 func BenchmarkAdmission(b *testing.B) {
-	looking := link(func(context.Context, *registry.Write) error { return nil })
+	looking := plugin(func(context.Context, *registry.Write) error { return nil })
 	for _, chain := range []struct {
 		name  string
 		links []registry.Admission

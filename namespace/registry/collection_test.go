@@ -218,7 +218,7 @@ func TestInventoryOfAnActiveNamespace(t *testing.T) {
 func TestRemovePassesAdmissionIfActive(t *testing.T) {
 	var asked []string
 	refuse := fmt.Errorf("not this one: %w", namespace.ErrNotFound)
-	e := admittedEnv(t, nil, link(func(_ context.Context, w *registry.Write) error {
+	e := admittedEnv(t, nil, plugin(func(_ context.Context, w *registry.Write) error {
 		for _, o := range w.Objects {
 			if o.Type.Resource != "widgets" || o.Operation == registry.Create {
 				continue

@@ -50,7 +50,7 @@ func TestCreateContent(t *testing.T) {
 		made.Fields["spec"][0], made.Labels["team"] = '?', "red"
 		got, err = e.content(widgets).Get(e.ctx, "x", "a")
 		require.NoError(t, err)
-		require.Empty(t, cmp.Diff(want, got), "what was handed out is nobody else's")
+		require.Empty(t, cmp.Diff(want, got), "results share no memory")
 		require.Equal(t, "blue", sent.Labels["team"])
 		require.Equal(t, `{"size":1}`, string(sent.Fields["spec"]))
 	})
@@ -138,7 +138,7 @@ func TestUpdateContent(t *testing.T) {
 		{"spec", func(o *registry.Object) { o.Fields["spec"] = json.RawMessage(`{"size":2}`) }, 2},
 		{"a field less", func(o *registry.Object) { delete(o.Fields, "spec") }, 3},
 		{"a field more", func(o *registry.Object) { o.Fields["data"] = json.RawMessage(`null`) }, 4},
-		{"what is the registry's", func(o *registry.Object) {
+		{"metadata of the registry", func(o *registry.Object) {
 			o.Generation, o.CreationTimestamp, o.DeletionTimestamp = 77, phase.Time{}, phase.At(time.Now())
 			o.Labels = nil
 		}, 4},
@@ -406,7 +406,7 @@ func TestStatus(t *testing.T) {
 	made, err := c.Create(e.ctx, "x", sent)
 	require.NoError(t, err)
 	require.Equal(t, map[string]json.RawMessage{"spec": json.RawMessage(`1`)}, made.Fields, "a creation drops it")
-	require.Len(t, sent.Fields, 2, "what was sent is not changed")
+	require.Len(t, sent.Fields, 2, "the argument is unchanged")
 
 	managed := []namespace.ManagedFieldsEntry{{Manager: "counter", Operation: "Update", Subresource: "status"}}
 	first, err := c.UpdateStatus(e.ctx, "x", with(`2`, `{"n": 1}`, func(o *registry.Object) {
@@ -438,7 +438,7 @@ func TestStatus(t *testing.T) {
 	require.NoError(t, err)
 	e.terminate("x")
 	cleared, err := c.UpdateStatus(e.ctx, "x", with(`3`, ``))
-	require.NoError(t, err, "also of what is being deleted, in a terminating namespace")
+	require.NoError(t, err, "also of a deleted object, in a terminating namespace")
 	require.NotContains(t, cleared.Fields, "status")
 	require.False(t, cleared.DeletionTimestamp.IsZero())
 
@@ -518,7 +518,7 @@ func TestBadInputOfStatus(t *testing.T) {
 // A plugin sees the status before and after the write, in every attempt.
 func TestAdmissionSeesTheStatus(t *testing.T) {
 	var seen []string
-	e := admittedEnv(t, nil, link(func(_ context.Context, w *registry.Write) error {
+	e := admittedEnv(t, nil, plugin(func(_ context.Context, w *registry.Write) error {
 		for _, o := range w.Objects {
 			if o.Old != nil && o.New != nil {
 				seen = append(seen, string(o.Old.Fields["status"])+" "+string(o.New.Fields["status"]))

@@ -37,8 +37,7 @@ func ExampleRegistry() {
 	// namespaces "acme" not found
 }
 
-// Content comes in through the gate of its namespace, and no longer once the
-// namespace is being deleted.
+// Content can be created until its namespace is deleted.
 func ExampleContent_Create() {
 	ctx := context.Background()
 	r, closeAll := exampleRegistry()

@@ -59,7 +59,7 @@ func TestHoldAdmission(t *testing.T) {
 		t.Cleanup(func() { require.NoError(t, s.Close()) })
 		var seen []string
 		at := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
-		r, err := registry.New(s, &registry.Options{Admission: []registry.Admission{link(func(_ context.Context, w *registry.Write) error {
+		r, err := registry.New(s, &registry.Options{Admission: []registry.Admission{plugin(func(_ context.Context, w *registry.Write) error {
 			seen = append(seen, w.Itself.Operation.String())
 			if w.Itself.Operation != registry.Update || w.Itself.New == nil {
 				return nil
@@ -85,7 +85,7 @@ func TestHoldAdmission(t *testing.T) {
 		require.NoError(t, err)
 		e.hold("x", 0)
 		e.terminate("x")
-		require.Equal(t, []string{"DELETE", "UPDATE", "UPDATE", "DELETE", "UPDATE", "DELETE"}, seen, "what changes nothing is not asked about")
+		require.Equal(t, []string{"DELETE", "UPDATE", "UPDATE", "DELETE", "UPDATE", "DELETE"}, seen, "a request without effect does not pass the chain")
 		n := e.terminate("moved")
 		require.Equal(t, "2030-01-02T03:04:05Z "+n.UID, e.indexed("moved"))
 		_, err = e.Delete(e.ctx, "refused", anyVersion)
@@ -98,7 +98,7 @@ func TestHoldAdmission(t *testing.T) {
 // the Delete in the client's context. Writes that it joins to that Delete are not
 // committed, since nothing is deleted yet.
 func TestAdmissionSeesTheDeletionThatAHoldBegins(t *testing.T) {
-	e := admittedEnv(t, nil, link(func(ctx context.Context, w *registry.Write) error {
+	e := admittedEnv(t, nil, plugin(func(ctx context.Context, w *registry.Write) error {
 		if w.Itself == nil || w.Itself.Operation != registry.Delete {
 			return nil
 		}
@@ -150,7 +150,7 @@ func TestAdmissionSeesTheDeletionThatAHoldBegins(t *testing.T) {
 // otherwise expect the opposite.
 func TestAdmissionRevertsAHold(t *testing.T) {
 	var undo func(annotations map[string]string)
-	e := admittedEnv(t, nil, link(func(_ context.Context, w *registry.Write) error {
+	e := admittedEnv(t, nil, plugin(func(_ context.Context, w *registry.Write) error {
 		if w.Itself != nil && w.Itself.Operation == registry.Update && undo != nil {
 			undo(w.Itself.New.Annotations)
 		}
@@ -185,7 +185,7 @@ func TestHoldOfInvalidNamespace(t *testing.T) {
 			label := ""
 			e := newEnv(t)
 			if admitted {
-				e = admittedEnv(t, nil, link(func(_ context.Context, w *registry.Write) error {
+				e = admittedEnv(t, nil, plugin(func(_ context.Context, w *registry.Write) error {
 					if label != "" && w.Itself != nil && w.Itself.Operation == registry.Update {
 						w.Itself.New.Labels[label] = ""
 					}

@@ -334,7 +334,7 @@ func holdOperations() []operation {
 		}, func(e *env) bool { return e.indexed("x") != "" }},
 		{"restore", func(e *env) error { return second(e.Restore(e.ctx, "held", anyVersion)) },
 			func(e *env) bool { return e.indexed("held") == "" }},
-		{"delete what is due", func(e *env) error { return second(e.Delete(e.ctx, "due", anyVersion)) },
+		{"delete the due namespace", func(e *env) error { return second(e.Delete(e.ctx, "due", anyVersion)) },
 			func(e *env) bool { return e.get("due").Phase() == phase.Terminating && e.indexed("due") == "" }},
 		{"create on hold", func(e *env) error {
 			return second(e.Create(e.ctx, annotated(named("new"), declare.HoldAnnotation, holdUntil(e.t, time.Unix(1<<32, 0)))))

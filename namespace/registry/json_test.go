@@ -161,7 +161,7 @@ func TestJSONItemsAreApart(t *testing.T) {
 		want[i] = string(list.Items[i])
 	}
 	for i := range list.Items {
-		_ = append(list.Items[i], "overwritten by somebody who appends"...)
+		_ = append(list.Items[i], "appended text"...)
 	}
 	for i := range list.Items {
 		require.Equal(t, want[i], string(list.Items[i]))

@@ -385,7 +385,7 @@ func TestRemainingIsCountedOnce(t *testing.T) {
 	}
 	list, err := w.List(e.ctx, "x", registry.ListOptions{Limit: 2, Continue: selected.Continue})
 	require.NoError(t, err)
-	require.EqualValues(t, -1, left(list.ListMeta), "nobody has counted")
+	require.EqualValues(t, -1, left(list.ListMeta), "not counted")
 	require.Equal(t, "o-14", list.Items[0].Name)
 	require.Len(t, counting.asked, 1)
 }

@@ -62,8 +62,8 @@ func TestCreateNamespace(t *testing.T) {
 		got.Labels["team"] = "red"
 		again, err := e.Get(e.ctx, "x")
 		require.NoError(t, err)
-		require.Equal(t, "blue", again.Labels["team"], "what was handed out is nobody else's")
-		require.Len(t, sent.Labels, 1, "what was sent is the caller's")
+		require.Equal(t, "blue", again.Labels["team"], "results share no memory")
+		require.Len(t, sent.Labels, 1, "the argument is unchanged")
 	})
 }
 

@@ -201,7 +201,7 @@ func TestR8_FenceAndContentAreOfOneIncarnation(t *testing.T) {
 	page, err := l.source().List(e.ctx, targetOf(old), 0, "")
 	require.NoError(t, err)
 	require.Len(t, page.Items, 1)
-	require.Equal(t, first.UID, page.Items[0].UID, "what was there while the incarnation was")
+	require.Equal(t, first.UID, page.Items[0].UID, "the object of that incarnation")
 
 	old = e.get("x")
 	late.lists, late.listing = 0, map[int]func(){0: remake}
@@ -523,7 +523,7 @@ func TestR8_FenceResolvesUnknownOutcome(t *testing.T) {
 		e.create("y")
 		e.put(widgets, "y", object("a"))
 	}}
-	require.NoError(t, newEnvOver(t, s).source().Delete(e.ctx, targetOf(e.terminate("y")), "a", ""), "what was there is gone")
+	require.NoError(t, newEnvOver(t, s).source().Delete(e.ctx, targetOf(e.terminate("y")), "a", ""), "the old object is gone")
 	require.True(t, e.hasWidget("y", "a"), "that of another incarnation")
 	require.Equal(t, 1, s.commits)
 }

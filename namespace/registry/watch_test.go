@@ -95,7 +95,7 @@ func TestWatchNamespaces(t *testing.T) {
 		}, all.take())
 		require.Equal(t, []string{
 			"ADDED x Active ", "MODIFIED x Active 1", "MODIFIED x Active 1", "MODIFIED x Active 2", "MODIFIED x Active 1", "DELETED x Active 1",
-		}, active.take(), "what stops matching is sent as deleted, as it was last")
+		}, active.take(), "an object that no longer matches is an event Deleted with its last state")
 		require.Equal(t, []string{
 			"ADDED x Active 1", "MODIFIED x Active 1", "DELETED x Active 1", "ADDED x Active 1", "MODIFIED x Terminating 1", "DELETED x Terminating 1",
 		}, labelled.take())
@@ -317,7 +317,7 @@ func TestTerminating(t *testing.T) {
 		_, err = e.Finalize(e.ctx, named("c", "example.com/late"))
 		require.NoError(t, err)
 		synctest.Wait()
-		require.Empty(t, l.take(), "one that goes wakes nobody")
+		require.Empty(t, l.take(), "a removed finalizer is no event")
 		cancel()
 		synctest.Wait()
 		require.ErrorIs(t, l.err, context.Canceled)

@@ -30,7 +30,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
-	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -106,10 +105,8 @@ func Encode(t namespace.TypeMeta, meta namespace.Meta, fields []Field) ([]byte, 
 		buf = appendStrings(buf, string(name))
 	}
 	buf = appendSize(buf, len(meta.Labels))
-	if len(meta.Labels) > 0 {
-		for _, key := range slices.Sorted(maps.Keys(meta.Labels)) {
-			buf = appendStrings(buf, key, meta.Labels[key])
-		}
+	for _, key := range sortedKeys(meta.Labels) {
+		buf = appendStrings(buf, key, meta.Labels[key])
 	}
 	buf = appendSize(buf, len(fields))
 	for _, f := range fields {
@@ -136,6 +133,19 @@ func Encode(t namespace.TypeMeta, meta namespace.Meta, fields []Field) ([]byte, 
 	putHex(buf[endAt:variableAt], uint64(end))
 	putHex(buf[checksumAt:deletingAt], uint64(crc32.Checksum(buf[deletingAt:], castagnoli)))
 	return buf, nil
+}
+
+// sortedKeys returns the keys of m. It is cheaper than an iterator.
+func sortedKeys(m map[string]string) []string {
+	if len(m) == 0 {
+		return nil
+	}
+	keys := make([]string, 0, len(m))
+	for key := range m {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	return keys
 }
 
 func putHex(buf []byte, v uint64) {
