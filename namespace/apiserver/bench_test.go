@@ -263,7 +263,7 @@ func memoryInUse() int64 {
 	return int64(m.HeapInuse + m.StackInuse)
 }
 
-// hub is the bare counterpart of watches: whoever comes is sent every frame.
+// hub is the bare counterpart of watches: it sends every frame to every client.
 type hub struct {
 	mu      sync.Mutex
 	clients []chan []byte

@@ -202,7 +202,7 @@ func requireStatus(t testing.TB, body string, code int, reason string) {
 	require.NoError(t, json.NewDecoder(bytes.NewBufferString(body)).Decode(&s), "%.500s", body)
 	require.Equal(t, []any{"Status", "v1", "Failure", reason, code}, []any{s.Kind, s.APIVersion, s.Status, s.Reason, s.Code}, "%.500s", body)
 	require.NotEmpty(t, s.Message)
-	require.Less(t, len(s.Message), 4096, "a message that nobody reads")
+	require.Less(t, len(s.Message), 4096, "the message is too long")
 }
 
 // TestBadParametersAreNamed holds that a refusal names the parameter at fault.

@@ -121,7 +121,7 @@ func TestManagedFieldsOfUpdates(t *testing.T) {
 	require.Contains(t, a.text("message"), `conflict with "editor"`)
 }
 
-// A patch that names no version, or version 0, keeps what somebody else wrote
+// A patch that names no version, or version 0, keeps what another client wrote
 // meanwhile.
 func TestPatchLosesNoUpdate(t *testing.T) {
 	for _, metadata := range []string{`{}`, `{"resourceVersion":"0"}`} {

@@ -221,7 +221,7 @@ func (s stuck) Get(ctx context.Context, _ string) (store.Entry, error) {
 	return store.Entry{}, context.Cause(ctx)
 }
 
-// TestCorruptEntry reads what somebody else wrote into the store.
+// TestCorruptEntry reads a corrupt entry of the store.
 func TestCorruptEntry(t *testing.T) {
 	s, err := memory.New(nil)
 	require.NoError(t, err)

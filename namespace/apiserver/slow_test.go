@@ -79,7 +79,7 @@ func TestSlowBody(t *testing.T) {
 	})
 }
 
-// A body that nobody reads does not hold a connection beyond its time.
+// An unread body does not keep a connection beyond its time.
 func TestSlowBodyOfARefusedRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWire(t, &apiserver.Options{Limits: apiserver.Limits{Arrive: 20 * time.Second}})

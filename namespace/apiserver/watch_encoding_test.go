@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Of a table only the first event has the columns, whoever shares the others.
+// Only the first event of a Table has the columns. Watchers share the others.
 func TestWatchTable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWire(t, nil)

@@ -89,7 +89,7 @@ func TestWatchResumesWithinACommit(t *testing.T) {
 	})
 }
 
-// Whoever joins at whatever time, and however it is served, sees the same.
+// Every watcher sees the same events, whenever it begins and however it is served.
 func TestManyWatchers(t *testing.T) {
 	seed := rand.Uint64()
 	t.Log("seed", seed)

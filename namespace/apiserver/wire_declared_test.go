@@ -70,7 +70,7 @@ func TestWire_Protections(t *testing.T) {
 	})
 }
 
-// A declaration that nobody could read is refused where it is made, whichever way.
+// Every kind of write refuses an unreadable declaration.
 func TestWire_UnreadableDeclarations(t *testing.T) {
 	e := newEnv(t, nil)
 	e.do("POST", all, declaring(`"protection.nslifecycle.io/legal":"yes"`)).status(http.StatusUnprocessableEntity, `{"reason":"Invalid",

@@ -312,7 +312,7 @@ func TestTwoRecorders(t *testing.T) {
 	})
 }
 
-// racing is an admission before which somebody else is quicker, once.
+// racing is an admission plugin that lets another write win once.
 type racing struct{ quicker func() }
 
 func (r *racing) Admit(context.Context, *registry.Write) error {
@@ -323,8 +323,8 @@ func (r *racing) Admit(context.Context, *registry.Write) error {
 	return nil
 }
 
-// A count that somebody else wrote meanwhile is added to, not overwritten.
-func TestSomebodyElseIsQuicker(t *testing.T) {
+// The count of a concurrent write is added to, not overwritten.
+func TestConcurrentWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var race racing
 		e := newEnv(t, refusals.Options{}, &race)

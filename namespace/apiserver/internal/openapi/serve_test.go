@@ -71,7 +71,7 @@ func FuzzServe(f *testing.F) {
 	})
 }
 
-// Documents are encoded when they are first asked for, by whoever comes.
+// The first requests may be concurrent.
 func TestManyAskAtOnce(t *testing.T) {
 	d, err := openapi.New([]kinds.Kind{kinds.ConfigMaps(), widgets(widgetSchema)})
 	require.NoError(t, err)
