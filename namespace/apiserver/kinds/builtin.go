@@ -9,8 +9,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
 )
 
-// core returns the declaration of a namespaced kind of the core group. In Kubernetes the
-// kinds declared here have no generation.
+// core returns a namespaced kind of the core group without metadata.generation.
 func core(resource, kind string, object, list runtime.Object, columns ...Column) Kind {
 	return Kind{
 		ResourceType: registry.ResourceType{Version: "v1", Resource: resource, Kind: kind, Namespaced: true, Ungenerated: true},
@@ -18,8 +17,8 @@ func core(resource, kind string, object, list runtime.Object, columns ...Column)
 	}
 }
 
-// Namespaces returns the kind of the namespaces themselves. A server always serves
-// it; it is no resource type of a registry.
+// Namespaces returns the kind v1/Namespace. A server always serves it. It is not a resource
+// type of a registry.
 func Namespaces() Kind {
 	k := core("namespaces", "Namespace", &corev1.Namespace{}, &corev1.NamespaceList{},
 		Column{Name: "Status", Description: "The status of the namespace", Value: stringAt("status", "phase")}, age)
@@ -37,7 +36,7 @@ func ConfigMaps() Kind {
 	return k
 }
 
-// Secrets returns the kind v1/Secret; field selectors may ask for its type.
+// Secrets returns the kind v1/Secret. Field selectors may select by type.
 func Secrets() Kind {
 	k := core("secrets", "Secret", &corev1.Secret{}, &corev1.SecretList{},
 		Column{Name: "Type", Description: doc(corev1.Secret{}, "type"), Value: stringAt("type")},
@@ -56,8 +55,8 @@ func ServiceAccounts() Kind {
 	return k
 }
 
-// Events returns the kind v1/Event. Field selectors may ask for the object that an
-// event is about, its reason, its type and who reported it.
+// Events returns the kind v1/Event. Field selectors may select by involved object, reason, type
+// and reporting component.
 func Events() Kind {
 	k := core("events", "Event", &corev1.Event{}, &corev1.EventList{}, eventColumns()...)
 	k.ShortNames = []string{"ev"}
@@ -70,7 +69,7 @@ func Events() Kind {
 	return k
 }
 
-// ResourceQuotas returns the kind v1/ResourceQuota, whose status is a sub-resource.
+// ResourceQuotas returns the kind v1/ResourceQuota. Its status is a sub-resource.
 func ResourceQuotas() Kind {
 	k := core("resourcequotas", "ResourceQuota", &corev1.ResourceQuota{}, &corev1.ResourceQuotaList{},
 		Column{Name: "Request", Description: "Request represents a minimum amount of cpu/memory that a container may consume.", Value: quotaRequests},
@@ -103,7 +102,7 @@ func Leases() Kind {
 	}
 }
 
-// documented is what the Go types of Kubernetes have.
-type documented interface{ SwaggerDoc() map[string]string }
-
-func doc(t documented, field string) string { return t.SwaggerDoc()[field] }
+// doc returns the documentation of a field of a Kubernetes type.
+func doc(t interface{ SwaggerDoc() map[string]string }, field string) string {
+	return t.SwaggerDoc()[field]
+}

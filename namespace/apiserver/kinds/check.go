@@ -3,6 +3,7 @@ package kinds
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -12,28 +13,25 @@ import (
 	"github.com/nslifecycle/nslifecycle/phase"
 )
 
-// Check reports the first declaration of list that a server cannot serve, as an
-// error of kind [namespace.ErrInvalid] that says what to change. Namespaces may be
-// in the list or not: they are always served, and their names are taken.
-//
-// In one group, and in the short forms that clients type, every name means one
-// kind: resources, singulars and short names must not repeat each other.
+// Check returns an error of kind [namespace.ErrInvalid] for the first kind of list that a server
+// cannot serve. Within a group, resources, singulars and short names must be unique. The list may
+// contain [Namespaces] once; their names are reserved in any case.
 func Check(list []Kind) error {
-	seen := taken{kinds: map[string]string{}, names: map[string]string{}}
-	itself := Namespaces()
-	if err := seen.add(itself); err != nil {
+	names := nameIndex{kinds: map[string]string{}, names: map[string]string{}}
+	namespaces := Namespaces()
+	if err := names.add(namespaces); err != nil {
 		return err
 	}
 	declared := false
 	for _, k := range list {
-		if k.Name() == itself.Name() && !declared && k.Kind == itself.Kind && k.Version == itself.Version && !k.Namespaced {
+		if !declared && k.Name() == namespaces.Name() && k.Kind == namespaces.Kind && k.Version == namespaces.Version && !k.Namespaced {
 			declared = true
 			continue
 		}
 		if err := k.check(); err != nil {
 			return err
 		}
-		if err := seen.add(k); err != nil {
+		if err := names.add(k); err != nil {
 			return err
 		}
 	}
@@ -45,7 +43,7 @@ func (k Kind) check() error {
 		return err
 	}
 	if (k.Object == nil) != (k.List == nil) {
-		return k.invalid("Object and List must both be set, or both be nil")
+		return k.invalid("set both Object and List, or neither")
 	}
 	if k.BuiltIn() {
 		if err := k.checkGo(); err != nil {
@@ -54,7 +52,7 @@ func (k Kind) check() error {
 	}
 	if len(k.Schema) > 0 {
 		if k.BuiltIn() {
-			return k.invalid("a kind with Go types must have no Schema: the types are its schema")
+			return k.invalid("a kind with Object and List must have no Schema: its Go types define the schema")
 		}
 		var object map[string]json.RawMessage
 		if err := json.Unmarshal(k.Schema, &object); err != nil || object == nil {
@@ -82,20 +80,15 @@ func (k Kind) checkNames() error {
 			return k.invalid("Group %.80q: %s", k.Group, strings.Join(wrong, "; "))
 		}
 	}
-	for _, name := range k.words() {
+	for _, name := range slices.Concat([]string{k.SingularName()}, k.ShortNames, k.Categories) {
 		if wrong := syntax.Label(name); len(wrong) > 0 {
-			return k.invalid("the singular, short name or category %.80q: %s", name, strings.Join(wrong, "; "))
+			return k.invalid("singular, short name or category %.80q: %s", name, strings.Join(wrong, "; "))
 		}
 	}
 	return nil
 }
 
-func (k Kind) words() []string {
-	words := append([]string{k.SingularName()}, k.ShortNames...)
-	return append(words, k.Categories...)
-}
-
-// SingularName returns the singular, which defaults to the kind in lower case.
+// SingularName returns Singular or, if that is empty, the kind in lower case.
 func (k Kind) SingularName() string {
 	if k.Singular != "" {
 		return k.Singular
@@ -103,8 +96,8 @@ func (k Kind) SingularName() string {
 	return strings.ToLower(k.Kind)
 }
 
-// message is what a Go type needs for protobuf.
-type message interface {
+// protoMessage is implemented by Go types with a protobuf encoding.
+type protoMessage interface {
 	Size() int
 	MarshalToSizedBuffer([]byte) (int, error)
 	Unmarshal([]byte) error
@@ -112,14 +105,14 @@ type message interface {
 }
 
 func (k Kind) checkGo() error {
-	if _, ok := k.Object.(message); !ok {
-		return k.invalid("the Go type %T has no protobuf form", k.Object)
+	if _, ok := k.Object.(protoMessage); !ok {
+		return k.invalid("Object: %T has no protobuf encoding", k.Object)
 	}
 	if _, ok := k.Object.(metav1.ObjectMetaAccessor); !ok {
-		return k.invalid("the Go type %T has no metadata", k.Object)
+		return k.invalid("Object: %T has no metadata", k.Object)
 	}
 	if _, ok := k.List.(metav1.ListMetaAccessor); !ok {
-		return k.invalid("the Go type %T is no list", k.List)
+		return k.invalid("List: %T is not a list", k.List)
 	}
 	return nil
 }
@@ -135,50 +128,48 @@ func (k Kind) checkColumns() error {
 		case c.Value == nil:
 			return k.invalid("column %.80q has no Value", c.Name)
 		case c.Priority < 0:
-			return k.invalid("column %.80q: Priority is %d, it must not be negative", c.Name, c.Priority)
+			return k.invalid("column %.80q: Priority is %d, must not be negative", c.Name, c.Priority)
 		}
 		seen[c.Name] = true
 		switch c.Type {
 		case "", "string", "integer", "number", "boolean", "date":
 		default:
-			return k.invalid("column %.80q: Type is %.80q, it must be string, integer, number, boolean or date", c.Name, c.Type)
+			return k.invalid("column %.80q: Type is %.80q, must be string, integer, number, boolean or date", c.Name, c.Type)
 		}
 	}
 	return nil
 }
 
 func (k Kind) invalid(format string, args ...any) error {
+	name := phase.Truncate(k.Name().String(), 100)
 	return &namespace.Error{
-		Kind: namespace.ErrInvalid, Resource: excerpt(k.Name().String()),
-		Message: fmt.Sprintf("kind %q: ", excerpt(k.Name().String())) + fmt.Sprintf(format, args...),
+		Kind: namespace.ErrInvalid, Resource: name,
+		Message: fmt.Sprintf("kind %q: ", name) + fmt.Sprintf(format, args...),
 	}
 }
 
-// taken are the names that are in use, and who uses them.
-type taken struct{ kinds, names map[string]string }
+// nameIndex maps kinds and names to the resources that use them.
+type nameIndex struct{ kinds, names map[string]string }
 
-// add takes the names of k.
-func (t taken) add(k Kind) error {
-	who := k.Name().String()
+// add records the names of k. It returns an error if another kind uses one of them.
+func (x nameIndex) add(k Kind) error {
+	resource := k.Name().String()
 	kind := k.Group + "/" + k.Version + "/" + k.Kind
-	if other, ok := t.kinds[kind]; ok {
-		return k.invalid("the kind %.80q of %s is that of %s already", k.Kind, k.APIVersion(), other)
+	if other, ok := x.kinds[kind]; ok {
+		return k.invalid("%s already declares the kind %.80q of %s", other, k.Kind, k.APIVersion())
 	}
-	t.kinds[kind] = who
-	mine := map[string]bool{}
+	x.kinds[kind] = resource
+	own := map[string]bool{} // singular and resource may be equal
 	for _, name := range append([]string{k.Resource, k.SingularName()}, k.ShortNames...) {
 		full := name + "." + k.Group
-		if mine[full] {
-			continue // a word that has no plural
+		if own[full] {
+			continue
 		}
-		mine[full] = true
-		if other, ok := t.names[full]; ok {
-			return k.invalid("the name %.80q means %s already", name, other)
+		own[full] = true
+		if other, ok := x.names[full]; ok {
+			return k.invalid("%s already uses the name %.80q", other, name)
 		}
-		t.names[full] = who
+		x.names[full] = resource
 	}
 	return nil
 }
-
-// excerpt shortens text from hosts and clients for messages.
-func excerpt(text string) string { return phase.Truncate(text, 100) }

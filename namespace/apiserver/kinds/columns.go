@@ -2,18 +2,21 @@ package kinds
 
 import (
 	"encoding/json"
+	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
 )
 
-// Printed returns the columns of the kind's Table: the name, and the declared
-// ones, or the age where none are declared. A kind that declares a column with
-// the name "Name" has it where it declares it.
+// Printed returns the columns of the kind's Table: the object's name, then Columns or, if there
+// are none, the age. If Columns contains a column named "Name", Printed adds no other.
 func (k Kind) Printed() []Column {
 	columns := k.Columns
 	if len(columns) == 0 {
@@ -32,8 +35,7 @@ var name = Column{
 	Value: func(o registry.Object) any { return o.Name },
 }
 
-// Age returns the column that says how long ago an object was created, such as
-// "5m".
+// Age returns a column with the time since an object's creation, such as "5m".
 func Age() Column { return age }
 
 var age = Column{
@@ -48,7 +50,7 @@ func createdAt(o registry.Object) any {
 	return o.CreationTimestamp.UTC().Format(time.RFC3339)
 }
 
-// unknown is the cell of a time that is not set.
+// unknown is the cell for an unset time.
 const unknown = "<unknown>"
 
 func since(t time.Time) string {
@@ -58,7 +60,7 @@ func since(t time.Time) string {
 	return duration.HumanDuration(time.Since(t))
 }
 
-// stringAt returns what reads the text in a field; empty where there is none.
+// stringAt returns a function that reads the string at a path. It returns "" if there is none.
 func stringAt(path ...string) func(registry.Object) any {
 	return func(o registry.Object) any {
 		var text string
@@ -67,7 +69,7 @@ func stringAt(path ...string) func(registry.Object) any {
 	}
 }
 
-// countOf returns what counts the entries of fields that are objects or lists.
+// countOf returns a function that counts the entries of objects and lists.
 func countOf(fields ...string) func(registry.Object) any {
 	return func(o registry.Object) any {
 		count := int64(0)
@@ -78,7 +80,7 @@ func countOf(fields ...string) func(registry.Object) any {
 	}
 }
 
-// at returns the value at a path; nothing where there is none.
+// at returns the value at a path, or nil.
 func at(o registry.Object, path ...string) json.RawMessage {
 	value := o.Fields[path[0]]
 	for _, step := range path[1:] {
@@ -87,8 +89,26 @@ func at(o registry.Object, path ...string) json.RawMessage {
 	return value
 }
 
-// decode reads a value as far as it has the form that is expected: a cell shows
-// what there is, and a Table is not refused because of one object.
+// decode reads a value and reports whether it has the expected type. Cells ignore errors, so that
+// one malformed object does not fail the whole Table.
 func decode(value json.RawMessage, into any) bool {
 	return len(value) > 0 && json.Unmarshal(value, into) == nil
+}
+
+func quotaRequests(o registry.Object) any { return quotaUse(o, false) }
+
+func quotaLimits(o registry.Object) any { return quotaUse(o, true) }
+
+// quotaUse lists "name: used/hard" of the names with the prefix "limits." or of all others.
+func quotaUse(o registry.Object, limits bool) string {
+	var status corev1.ResourceQuotaStatus
+	decode(o.Fields["status"], &status)
+	var shown []string
+	for _, name := range slices.Sorted(maps.Keys(status.Hard)) {
+		if strings.HasPrefix(string(name), "limits.") == limits {
+			used, hard := status.Used[name], status.Hard[name]
+			shown = append(shown, fmt.Sprintf("%s: %s/%s", name, used.String(), hard.String()))
+		}
+	}
+	return strings.Join(shown, ", ")
 }

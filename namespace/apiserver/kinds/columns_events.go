@@ -28,7 +28,7 @@ func eventColumns() []Column {
 	}
 }
 
-// series is how often, and when last, an event happened that goes on.
+// series returns the event's series, or nil.
 func series(o registry.Object) *corev1.EventSeries {
 	var s *corev1.EventSeries
 	decode(o.Fields["series"], &s)
@@ -70,11 +70,11 @@ func eventCount(o registry.Object) any {
 func involved(o registry.Object) any {
 	var r corev1.ObjectReference
 	decode(o.Fields["involvedObject"], &r)
-	if kind := strings.ToLower(r.Kind); r.Name == "" {
+	kind := strings.ToLower(r.Kind)
+	if r.Name == "" {
 		return kind
-	} else {
-		return kind + "/" + r.Name
 	}
+	return kind + "/" + r.Name
 }
 
 func eventMessage(o registry.Object) any {
@@ -83,7 +83,7 @@ func eventMessage(o registry.Object) any {
 	return strings.TrimSpace(message)
 }
 
-// eventSource names who reported an event, as "component, host".
+// eventSource returns the event's reporter as "component, host".
 func eventSource(o registry.Object) any {
 	var source corev1.EventSource
 	decode(o.Fields["source"], &source)

@@ -6,9 +6,8 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
 )
 
-// defaultSecret does to a Secret what Kubernetes does when it reads one: plain
-// values are merged into the encoded ones and not kept, and the type is Opaque
-// unless it says otherwise. What cannot be read is left for others to refuse.
+// defaultSecret sets Kubernetes' defaults: it moves stringData into data, and sets an empty type
+// to Opaque. It leaves malformed fields for validation to refuse.
 func defaultSecret(o *registry.Object) {
 	if o.Fields == nil {
 		o.Fields = map[string]json.RawMessage{}
@@ -37,7 +36,7 @@ func defaultSecret(o *registry.Object) {
 	}
 }
 
-// orNull stands for a field that is missing.
+// orNull returns value, or null if it is empty.
 func orNull(value json.RawMessage) json.RawMessage {
 	if len(value) == 0 {
 		return json.RawMessage("null")

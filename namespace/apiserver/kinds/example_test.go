@@ -8,7 +8,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
 )
 
-// A kind of the host's own, with a column and a schema.
+// Custom declares a kind with a column and a schema.
 func ExampleCustom() {
 	widgets := kinds.Custom(registry.ResourceType{
 		Group: "example.com", Version: "v1", Resource: "widgets", Kind: "Widget", Namespaced: true,
@@ -17,10 +17,10 @@ func ExampleCustom() {
 	widgets.Schema = json.RawMessage(`{"type":"object","properties":{"spec":{"type":"object","properties":{
 		"size":{"type":"integer","minimum":1}}}}}`)
 	widgets.Columns = []kinds.Column{{
-		Name: "Size", Type: "integer", Description: "How big it is.",
+		Name: "Size", Type: "integer", Description: "The size of the widget.",
 		Value: func(o registry.Object) any {
 			var spec struct{ Size int64 }
-			json.Unmarshal(o.Fields["spec"], &spec) // a cell shows what there is
+			json.Unmarshal(o.Fields["spec"], &spec) // if there is no size, the cell is 0
 			return spec.Size
 		},
 	}, kinds.Age()}
@@ -39,10 +39,10 @@ func ExampleCustom() {
 	// Age: <unknown>
 }
 
-// Names must be unique: clients know kinds by what people type.
+// Check refuses a short name that two kinds use.
 func ExampleCheck() {
 	clash := kinds.Custom(registry.ResourceType{Version: "v1", Resource: "computers", Kind: "Computer", Namespaced: true})
 	clash.ShortNames = []string{"cm"}
 	fmt.Println(kinds.Check([]kinds.Kind{kinds.ConfigMaps(), clash}))
-	// Output: kind "computers": the name "cm" means configmaps already
+	// Output: kind "computers": configmaps already uses the name "cm"
 }

@@ -27,8 +27,7 @@ func widgets() kinds.Kind {
 	return kinds.Custom(registry.ResourceType{Group: "example.com", Version: "v1", Resource: "widgets", Kind: "Widget", Namespaced: true})
 }
 
-// What clients type and see of the built-in kinds: these are the names of
-// Kubernetes, and the columns of its printers.
+// Built-in kinds have Kubernetes' names and columns.
 func TestBuiltInKinds(t *testing.T) {
 	type seen struct {
 		APIVersion, Kind, Singular string
@@ -70,7 +69,7 @@ func TestBuiltInKinds(t *testing.T) {
 	require.NoError(t, kinds.Check(append(builtIn(), widgets())))
 }
 
-func TestRegistryTakesTheDeclarations(t *testing.T) {
+func TestRegistryAcceptsTheTypes(t *testing.T) {
 	var types []registry.ResourceType
 	for _, k := range append(builtIn()[1:], widgets()) {
 		types = append(types, k.ResourceType)
@@ -94,8 +93,7 @@ func ago(d time.Duration) string {
 	return `"` + time.Now().Add(-d).UTC().Format("2006-01-02T15:04:05.000000Z") + `"`
 }
 
-// The cells that Kubernetes prints. Ages are so old that the test cannot see them
-// change.
+// Cells are Kubernetes'. The ages are in days, so that they do not change during the test.
 func TestCells(t *testing.T) {
 	created := `"metadata":{"name":"x","creationTimestamp":` + ago(50*time.Hour) + `}`
 	const age = "2d2h"
@@ -105,7 +103,7 @@ func TestCells(t *testing.T) {
 		want           []any
 	}{
 		{"namespace", `{` + created + `,"status":{"phase":"Active"}}`, kinds.Namespaces(), []any{"x", "Active", age}},
-		{"namespace without anything", `{"metadata":{"name":"x"}}`, kinds.Namespaces(), []any{"x", "", "<unknown>"}},
+		{"empty namespace", `{"metadata":{"name":"x"}}`, kinds.Namespaces(), []any{"x", "", "<unknown>"}},
 		{"configmap", `{` + created + `,"data":{"a":"1","b":"2"},"binaryData":{"c":""}}`, kinds.ConfigMaps(), []any{"x", int64(3), age}},
 		{"configmap without data", `{` + created + `,"data":null}`, kinds.ConfigMaps(), []any{"x", int64(0), age}},
 		{"secret", `{` + created + `,"type":"Opaque","data":{"a":"MQ=="}}`, kinds.Secrets(), []any{"x", "Opaque", int64(1), age}},
@@ -118,7 +116,7 @@ func TestCells(t *testing.T) {
 			"quota", `{` + created + `,"status":{"hard":{"pods":"10","limits.cpu":"2","count/configmaps":"3","limits.memory":"1Gi"},"used":{"pods":"1","limits.cpu":"500m"}}}`,
 			kinds.ResourceQuotas(), []any{"x", "count/configmaps: 0/3, pods: 1/10", "limits.cpu: 500m/2, limits.memory: 0/1Gi", age},
 		},
-		{"quota that nobody counted", `{` + created + `,"spec":{"hard":{"pods":"10"}}}`, kinds.ResourceQuotas(), []any{"x", "", "", age}},
+		{"quota without status", `{` + created + `,"spec":{"hard":{"pods":"10"}}}`, kinds.ResourceQuotas(), []any{"x", "", "", age}},
 		{"custom", `{` + created + `,"spec":{}}`, widgets(), []any{"x", age}},
 		{
 			"event", `{` + created + `,"type":"Normal","reason":"Made","message":" hello \n","involvedObject":{"kind":"Pod","name":"p","fieldPath":"spec"},
@@ -147,8 +145,7 @@ func TestCells(t *testing.T) {
 	}
 }
 
-// Documents that no server would have stored still have cells: one broken object
-// must not make a whole list unreadable.
+// One malformed object must not fail a whole Table.
 func TestCellsOfBrokenObjects(t *testing.T) {
 	for _, value := range []string{`null`, `5`, `"x"`, `[1]`, `{"a":{"b":[]}}`, ``, `{`} {
 		fields := map[string]json.RawMessage{}
@@ -186,16 +183,16 @@ func TestBadInput(t *testing.T) {
 		"bad group":        {with(func(k *kinds.Kind) { k.Group = "a/b" }), `Group "a/b": `},
 		"no kind":          {with(func(k *kinds.Kind) { k.Kind = "" }), `kind "widgets.example.com": Kind must not be empty`},
 		"bad kind":         {with(func(k *kinds.Kind) { k.Kind = "Wid get" }), `Kind "Wid get", in lower case: `},
-		"bad short name":   {with(func(k *kinds.Kind) { k.ShortNames = []string{"w/x"} }), `the singular, short name or category "w/x": `},
-		"invalid UTF-8":    {with(func(k *kinds.Kind) { k.Categories = []string{"\xff"} }), `the singular, short name or category "\xff": `},
-		"twice":            {[]kinds.Kind{widgets(), widgets()}, `the kind "Widget" of example.com/v1 is that of widgets.example.com already`},
-		"short name taken": {with(func(k *kinds.Kind) { k.Group = ""; k.ShortNames = []string{"cm"} }), `kind "widgets": the name "cm" means configmaps already`},
-		"resource taken":   {with(func(k *kinds.Kind) { k.Group = ""; k.Resource = "configmaps" }), `kind "configmaps": the name "configmaps" means configmaps already`},
-		"namespaces twice": {[]kinds.Kind{kinds.Namespaces(), kinds.Namespaces()}, `the kind "Namespace" of v1 is that of namespaces already`},
-		"namespace's name": {with(func(k *kinds.Kind) { k.Group = ""; k.Singular = "ns" }), `the name "ns" means namespaces already`},
-		"half built in":    {with(func(k *kinds.Kind) { k.Object = &corev1.ConfigMap{} }), `Object and List must both be set, or both be nil`},
-		"no list":          {with(func(k *kinds.Kind) { k.Object, k.List = &corev1.ConfigMap{}, &corev1.ConfigMap{} }), `the Go type *v1.ConfigMap is no list`},
-		"no object":        {with(func(k *kinds.Kind) { k.Object, k.List = &corev1.ConfigMapList{}, &corev1.ConfigMapList{} }), `the Go type *v1.ConfigMapList has no metadata`},
+		"bad short name":   {with(func(k *kinds.Kind) { k.ShortNames = []string{"w/x"} }), `singular, short name or category "w/x": `},
+		"invalid UTF-8":    {with(func(k *kinds.Kind) { k.Categories = []string{"\xff"} }), `singular, short name or category "\xff": `},
+		"twice":            {[]kinds.Kind{widgets(), widgets()}, `widgets.example.com already declares the kind "Widget" of example.com/v1`},
+		"short name taken": {with(func(k *kinds.Kind) { k.Group = ""; k.ShortNames = []string{"cm"} }), `kind "widgets": configmaps already uses the name "cm"`},
+		"resource taken":   {with(func(k *kinds.Kind) { k.Group = ""; k.Resource = "configmaps" }), `kind "configmaps": configmaps already uses the name "configmaps"`},
+		"namespaces twice": {[]kinds.Kind{kinds.Namespaces(), kinds.Namespaces()}, `namespaces already declares the kind "Namespace" of v1`},
+		"namespace's name": {with(func(k *kinds.Kind) { k.Group = ""; k.Singular = "ns" }), `namespaces already uses the name "ns"`},
+		"half built in":    {with(func(k *kinds.Kind) { k.Object = &corev1.ConfigMap{} }), `set both Object and List, or neither`},
+		"no list":          {with(func(k *kinds.Kind) { k.Object, k.List = &corev1.ConfigMap{}, &corev1.ConfigMap{} }), `List: *v1.ConfigMap is not a list`},
+		"no object":        {with(func(k *kinds.Kind) { k.Object, k.List = &corev1.ConfigMapList{}, &corev1.ConfigMapList{} }), `Object: *v1.ConfigMapList has no metadata`},
 		"schema and types": {with(func(k *kinds.Kind) {
 			k.Object, k.List, k.Schema = &corev1.ConfigMap{}, &corev1.ConfigMapList{}, json.RawMessage(`{}`)
 		}), `must have no Schema`},
@@ -205,8 +202,8 @@ func TestBadInput(t *testing.T) {
 		"column no name":     {column(kinds.Column{Value: value}), `Columns[1] has no Name`},
 		"column no value":    {column(kinds.Column{Name: "X"}), `column "X" has no Value`},
 		"column twice":       {column(kinds.Age()), `column "Age" is declared twice`},
-		"column bad type":    {column(kinds.Column{Name: "X", Type: "text", Value: value}), `column "X": Type is "text", it must be `},
-		"column bad priorty": {column(kinds.Column{Name: "X", Priority: -1, Value: value}), `column "X": Priority is -1, it must not be negative`},
+		"column bad type":    {column(kinds.Column{Name: "X", Type: "text", Value: value}), `column "X": Type is "text", must be `},
+		"column bad priorty": {column(kinds.Column{Name: "X", Priority: -1, Value: value}), `column "X": Priority is -1, must not be negative`},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -2,8 +2,7 @@ package kinds
 
 import "encoding/json"
 
-// member returns the value of a field of the JSON object in data, without decoding
-// it; nothing where there is none.
+// member returns the undecoded value of a field of a JSON object, or nil.
 func member(data json.RawMessage, name string) (value json.RawMessage) {
 	if len(data) == 0 || data[0] != '{' {
 		return nil
@@ -16,7 +15,7 @@ func member(data json.RawMessage, name string) (value json.RawMessage) {
 	return value
 }
 
-// entries counts what a JSON object or list contains.
+// entries returns the length of a JSON object or list. It returns 0 for other values.
 func entries(data json.RawMessage) int64 {
 	count := int64(0)
 	if len(data) > 0 && (data[0] == '{' || data[0] == '[') {
@@ -25,9 +24,8 @@ func entries(data json.RawMessage) int64 {
 	return count
 }
 
-// scan calls f with each entry of a JSON object or list; the key, in its quotes, is
-// empty in a list. The document was checked when it was stored: of a broken one
-// scan sees something, or nothing, but never beyond its end.
+// scan calls f with each entry of a JSON object or list. Keys are quoted, and nil in a list. The
+// registry stores valid JSON only; in malformed data scan may call f with any part of it.
 func scan(data []byte, f func(key, value []byte)) {
 	i := space(data, 1)
 	for i < len(data) && data[i] != '}' && data[i] != ']' {
@@ -59,7 +57,7 @@ func space(data []byte, i int) int {
 	return i
 }
 
-// skip returns where the JSON value at i ends.
+// skip returns the index after the JSON value at i.
 func skip(data []byte, i int) int {
 	depth := 0
 	for ; i < len(data); i++ {

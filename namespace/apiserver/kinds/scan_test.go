@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// FuzzScan holds that counting and finding without decoding give what decoding
-// gives, and that broken documents do no harm.
+// FuzzScan compares entries and member with encoding/json, and checks that malformed documents do
+// not panic.
 func FuzzScan(f *testing.F) {
 	for _, document := range []string{
 		`{}`, `[]`, `{"a":1}`, `{ "a" : { "b" : [1, "}"] } , "b":"\"]" }`, `[1, {"a":2}, "x,y", [], null]`, `"x"`, `5`, `null`,
@@ -31,7 +31,7 @@ func FuzzScan(f *testing.F) {
 			require.EqualValues(t, len(list), entries(compact))
 			require.Nil(t, member(compact, name))
 		case json.Unmarshal(compact, &object) == nil && object != nil:
-			require.GreaterOrEqual(t, entries(compact), int64(len(object)), "a key may be there twice")
+			require.GreaterOrEqual(t, entries(compact), int64(len(object)), "keys may repeat")
 			if found != nil {
 				require.True(t, json.Valid(found), "%q", found)
 			}
@@ -45,8 +45,8 @@ func FuzzScan(f *testing.F) {
 	})
 }
 
-// What looks like an end within a text is none.
-func TestScanTexts(t *testing.T) {
+// Brackets and quotes within strings do not end a value.
+func TestScanStrings(t *testing.T) {
 	for document, want := range map[string]int64{
 		`{"a":"\",\"b\":1"}`: 1, `["\\","]"]`: 2, `["\\\"",[","],{}]`: 3, `{"\"":"{"}`: 1, `[]`: 0, `{"a":[1,2],"b":{"c":1,"d":2}}`: 2,
 	} {
@@ -55,7 +55,7 @@ func TestScanTexts(t *testing.T) {
 	require.Equal(t, `"]"`, string(member(json.RawMessage(`{"x":"\"a\":1","a":"]"}`), "a")))
 }
 
-// plain reports whether a name is written without escapes.
+// plain reports whether JSON encodes a name without escapes.
 func plain(name string) bool {
 	quoted, err := json.Marshal(name)
 	return err == nil && string(quoted) == `"`+name+`"`

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -15,9 +14,9 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
 )
 
-// The rules about built-in kinds, and their texts, are those of Kubernetes.
+// The rules of this file, and their texts, are Kubernetes'.
 
-// maxData is how many bytes the values of a ConfigMap or Secret may have together.
+// maxData limits the total bytes of the values of a ConfigMap or Secret.
 const maxData = corev1.MaxSecretSize
 
 func validateConfigMap(old, updated *registry.Object) []namespace.Violation {
@@ -28,7 +27,7 @@ func validateConfigMap(old, updated *registry.Object) []namespace.Violation {
 	wrong := validateKeys("data", text)
 	for _, key := range slices.Sorted(maps.Keys(text)) {
 		if _, twice := binary[key]; twice {
-			wrong = append(wrong, invalid(keyed("data", key), key, "duplicate of key present in binaryData"))
+			wrong = append(wrong, namespace.InvalidField(keyed("data", key), key, "duplicate of key present in binaryData"))
 		}
 	}
 	wrong = append(wrong, validateKeys("binaryData", binary)...)
@@ -48,13 +47,13 @@ func validateSecret(old, updated *registry.Object) []namespace.Violation {
 	wrong = append(wrong, validateSecretType(updated, data)...)
 	if old != nil {
 		if before, now := stringAt("type")(*old).(string), stringAt("type")(*updated).(string); before != now {
-			wrong = append(wrong, invalid("type", now, "field is immutable"))
+			wrong = append(wrong, namespace.InvalidField("type", now, "field is immutable"))
 		}
 	}
 	return append(wrong, frozen(old, updated, "data")...)
 }
 
-// validateSecretType checks that a Secret has what its type promises.
+// validateSecretType checks for the keys and annotations that a Secret's type requires.
 func validateSecretType(o *registry.Object, data map[string][]byte) []namespace.Violation {
 	var wrong []namespace.Violation
 	needs := func(keys ...string) {
@@ -68,7 +67,7 @@ func validateSecretType(o *registry.Object, data map[string][]byte) []namespace.
 		if value, ok := data[key]; !ok {
 			needs(key)
 		} else if err := json.Unmarshal(value, new(map[string]json.RawMessage)); err != nil {
-			wrong = append(wrong, invalid(keyed("data", key), "<secret contents redacted>", err.Error()))
+			wrong = append(wrong, namespace.InvalidField(keyed("data", key), "<secret contents redacted>", err.Error()))
 		}
 	}
 	switch corev1.SecretType(stringAt("type")(*o).(string)) {
@@ -96,8 +95,8 @@ func validateSecretType(o *registry.Object, data map[string][]byte) []namespace.
 	return wrong
 }
 
-// validateEvent refuses an event that claims to be about an object of another
-// namespace, unless it claimed so before.
+// validateEvent refuses an event whose involved object is in another namespace, unless the stored
+// event already names that namespace.
 func validateEvent(old, updated *registry.Object) []namespace.Violation {
 	about := stringAt("involvedObject", "namespace")
 	ns, _ := about(*updated).(string)
@@ -109,7 +108,7 @@ func validateEvent(old, updated *registry.Object) []namespace.Violation {
 			return nil
 		}
 	}
-	return []namespace.Violation{invalid("involvedObject.namespace", ns, "does not match event.namespace")}
+	return []namespace.Violation{namespace.InvalidField("involvedObject.namespace", ns, "does not match event.namespace")}
 }
 
 func validateLease(_, updated *registry.Object) []namespace.Violation {
@@ -119,20 +118,20 @@ func validateLease(_, updated *registry.Object) []namespace.Violation {
 	decode(updated.Fields["spec"], &spec)
 	var wrong []namespace.Violation
 	if d := spec.LeaseDurationSeconds; d != nil && *d <= 0 {
-		wrong = append(wrong, violation("spec.leaseDurationSeconds", strconv.FormatInt(*d, 10), "must be greater than 0"))
+		wrong = append(wrong, invalidNumber("spec.leaseDurationSeconds", *d, "must be greater than 0"))
 	}
 	if n := spec.LeaseTransitions; n != nil && *n < 0 {
-		wrong = append(wrong, violation("spec.leaseTransitions", strconv.FormatInt(*n, 10), "must be greater than or equal to 0"))
+		wrong = append(wrong, invalidNumber("spec.leaseTransitions", *n, "must be greater than or equal to 0"))
 	}
 	return wrong
 }
 
-// validateKeys checks that every key can be the name of a file.
+// validateKeys checks that every key is a valid file name.
 func validateKeys[V ~string | ~[]byte](field string, values map[string]V) []namespace.Violation {
 	var wrong []namespace.Violation
 	for _, key := range slices.Sorted(maps.Keys(values)) {
 		for _, text := range validation.IsConfigMapKey(key) {
-			wrong = append(wrong, invalid(keyed(field, key), key, text))
+			wrong = append(wrong, namespace.InvalidField(keyed(field, key), key, text))
 		}
 	}
 	return wrong
@@ -146,19 +145,19 @@ func sizeOf[V ~string | ~[]byte](values map[string]V) int {
 	return size
 }
 
-// frozen refuses changes of fields once an object is immutable.
+// frozen refuses changes to fields of an immutable object.
 func frozen(old, updated *registry.Object, fields ...string) []namespace.Violation {
 	if old == nil || !isTrue(old.Fields["immutable"]) {
 		return nil
 	}
 	var wrong []namespace.Violation
-	const text = "Forbidden: field is immutable when `immutable` is set"
+	const rule = "field is immutable when `immutable` is set"
 	if !isTrue(updated.Fields["immutable"]) {
-		wrong = append(wrong, namespace.Violation{Type: namespace.FieldForbidden, Field: "immutable", Message: text})
+		wrong = append(wrong, namespace.ForbiddenField("immutable", rule))
 	}
 	for _, field := range fields {
 		if !sameValues(old.Fields[field], updated.Fields[field]) {
-			wrong = append(wrong, namespace.Violation{Type: namespace.FieldForbidden, Field: field, Message: text})
+			wrong = append(wrong, namespace.ForbiddenField(field, rule))
 		}
 	}
 	return wrong
@@ -169,7 +168,7 @@ func isTrue(value json.RawMessage) bool {
 	return decode(value, &set) && set
 }
 
-// sameValues compares objects with text values, none being the same as empty.
+// sameValues compares two JSON objects of strings. A missing object equals an empty one.
 func sameValues(a, b json.RawMessage) bool {
 	if bytes.Equal(a, b) {
 		return true
@@ -182,12 +181,10 @@ func sameValues(a, b json.RawMessage) bool {
 
 func keyed(field, key string) string { return field + "[" + key + "]" }
 
-func invalid(field, value, text string) namespace.Violation {
-	return violation(field, strconv.Quote(value), text)
-}
-
-func violation(field, shown, text string) namespace.Violation {
-	return namespace.Violation{Type: namespace.FieldInvalid, Field: field, Message: "Invalid value: " + shown + ": " + text}
+func invalidNumber(field string, value int64, rule string) namespace.Violation {
+	return namespace.Violation{
+		Type: namespace.FieldInvalid, Field: field, Message: fmt.Sprintf("Invalid value: %d: %s", value, rule),
+	}
 }
 
 func required(field string) namespace.Violation {

@@ -60,10 +60,10 @@ func TestValidate(t *testing.T) {
 		{"docker without file", secret, "", `{"type":"kubernetes.io/dockerconfigjson"}`, one(needed, "data[.dockerconfigjson]", isNeeded)},
 		{"docker with no JSON", secret, "", `{"type":"kubernetes.io/dockercfg","data":{".dockercfg":"eA=="}}`, one(invalid, "data[.dockercfg]", `Invalid value: "<secret contents redacted>": invalid character 'x' looking for beginning of value`)},
 		{"basic auth", secret, "", `{"type":"kubernetes.io/basic-auth","data":{"password":"eA=="}}`, nil},
-		{"basic auth without anything", secret, "", `{"type":"kubernetes.io/basic-auth"}`, wrong{{Type: needed, Field: "data[username]", Message: isNeeded}, {Type: needed, Field: "data[password]", Message: isNeeded}}},
+		{"basic auth without data", secret, "", `{"type":"kubernetes.io/basic-auth"}`, wrong{{Type: needed, Field: "data[username]", Message: isNeeded}, {Type: needed, Field: "data[password]", Message: isNeeded}}},
 		{"SSH", secret, "", `{"type":"kubernetes.io/ssh-auth","data":{"ssh-privatekey":"eA=="}}`, nil},
 		{"SSH with an empty key", secret, "", `{"type":"kubernetes.io/ssh-auth","data":{"ssh-privatekey":""}}`, one(needed, "data[ssh-privatekey]", isNeeded)},
-		{"token of nobody", secret, "", `{"type":"kubernetes.io/service-account-token"}`, one(needed, "metadata.annotations[kubernetes.io/service-account.name]", isNeeded)},
+		{"token without a service account", secret, "", `{"type":"kubernetes.io/service-account-token"}`, one(needed, "metadata.annotations[kubernetes.io/service-account.name]", isNeeded)},
 		{"token", secret, "", `{"metadata":{"annotations":{"kubernetes.io/service-account.name":"x"}},"type":"kubernetes.io/service-account-token"}`, nil},
 
 		{"event", event, "", `{"metadata":{"namespace":"x"},"involvedObject":{"namespace":"x","name":"a"}}`, nil},
@@ -91,7 +91,7 @@ func TestValidate(t *testing.T) {
 			require.Empty(t, cmp.Diff(test.want, test.kind.Validate(old, &updated)))
 			after, err := json.Marshal(updated)
 			require.NoError(t, err)
-			require.True(t, bytes.Equal(before, after), "it only looks")
+			require.True(t, bytes.Equal(before, after), "Validate modified the object")
 		})
 	}
 	large := object(t, fmt.Sprintf(`{"data":{"a":"%s","b":"%[1]sAAAAAAAA"}}`, strings.Repeat("AAAA", (1<<19)/3)))
