@@ -15,7 +15,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/deleter"
 )
 
-// A read of the namespace that hangs, made for somebody who has all the time in the world,
+// A read of the namespace that hangs, for a caller without a deadline,
 // holds up those who share it, or wait for the next, no longer than one call may take.
 func TestReadOfNamespaceIsBounded(t *testing.T) {
 	t.Parallel()

@@ -57,7 +57,7 @@ func TestR7_NoTimeForTheSecondHalf(t *testing.T) {
 	})
 }
 
-// over is a context that has ended as soon as it is set, but tells nobody who waits.
+// over is a context that has ended once it is set, without closing Done.
 type over struct {
 	context.Context
 	set atomic.Bool
@@ -229,7 +229,7 @@ func TestR9_DiscoveryFailsAfterItWasPartial(t *testing.T) {
 
 // When a discovery fails there is another pass for that, and soon; how long the wait for
 // late creates still takes does not matter to it.
-func TestFailedDiscoverySettlesNothing(t *testing.T) {
+func TestFailedDiscoveryIsNotFinal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, stock, kubernetes.Options{})
 		w.create(t, "warm")
@@ -265,7 +265,7 @@ func TestSettlingBeginsWithTheCall(t *testing.T) {
 	})
 }
 
-// The report of another incarnation makes nobody forgo the discovery of a first pass.
+// The report of another incarnation does not replace the discovery of a first pass.
 func TestR7_ReportOfAnotherIncarnation(t *testing.T) {
 	w := newWorld(t, stock, kubernetes.Options{})
 	w.hidden[widgets] = true

@@ -122,7 +122,7 @@ func TestR9_Conditions(t *testing.T) {
 }
 
 // An empty namespace is not said to be so before the time in which content may still come.
-func TestR9_ConditionsWhileItSettles(t *testing.T) {
+func TestR9_ConditionsWhileProvisional(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, stock, kubernetes.Options{})
 		w.create(t, "n")

@@ -166,7 +166,7 @@ func TestR6_ActiveNamespaceIsLeftAlone(t *testing.T) {
 	}
 }
 
-// An empty page that came while nobody could tell whose it was is no answer.
+// An empty page of an unconfirmed namespace does not count.
 func TestR7_EmptyPageOfAnUnknownNamespaceIsNoAnswer(t *testing.T) {
 	a := newAPI(t)
 	a.before = onPath("x", func(w http.ResponseWriter) { refuse(w, 500, metav1.StatusReasonInternalError, "broken") })

@@ -198,7 +198,7 @@ func TestDeleteFails(t *testing.T) {
 	}
 }
 
-// An object whose uid nobody knows is deleted on the word of the look at the namespace.
+// An object without a known uid is deleted based on a read of the namespace.
 func TestDeleteWithoutUID(t *testing.T) {
 	nameless := pod("a")
 	nameless.UID = ""
@@ -240,7 +240,7 @@ func TestVerbs(t *testing.T) {
 	require.Empty(t, a.asked())
 }
 
-// A type that nobody can list is never seen to be empty. (Kubernetes takes it for
+// A type that cannot be listed is never seen to be empty. (Kubernetes takes it for
 // empty, and leaves its objects behind.)
 func TestR7_TypeThatCannotBeListedIsNotEmpty(t *testing.T) {
 	a := newAPI(t, pod("a"))

@@ -60,7 +60,7 @@ func TestR7_TypeThatCameAfterTheLastDiscovery(t *testing.T) {
 
 // A type that discovery did not show when the namespace was first seen terminating is
 // looked for again at the end, when no create can be under way any more.
-func TestR7_TypeThatCameWhileItSettled(t *testing.T) {
+func TestR7_TypeInstalledDuringTheWait(t *testing.T) {
 	for name, opts := range map[string]kubernetes.Options{"by time": {}, "quiet twice": {QuietTwice: true}} {
 		for _, left := range []bool{false, true} {
 			t.Run(name, func(t *testing.T) {
@@ -206,7 +206,7 @@ func TestDiscoveriesAreShared(t *testing.T) {
 	})
 }
 
-// A type that is taken away holds nobody up; one that only answers as if it were does.
+// A removed type does not block; a type that only answers 404 does.
 func TestTypeThatGoes(t *testing.T) {
 	for _, shown := range []bool{false, true} {
 		w := newWorld(t, "", noWait)

@@ -207,7 +207,7 @@ func call(ctx context.Context, n *Namespaces, what string) (namespace.Namespace,
 
 var calls = []string{"get", "status", "finalize"}
 
-// What was never sent was not done: there is nobody, or nobody to be trusted.
+// A write that was never sent did not happen: no connection was established.
 func TestNeverSent(t *testing.T) {
 	t.Parallel()
 	untrusted := httptest.NewUnstartedServer(http.NotFoundHandler())

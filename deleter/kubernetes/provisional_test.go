@@ -21,7 +21,7 @@ const (
 
 // How long an empty namespace is looked at again, and how often the server is asked
 // what it is.
-func TestHowLongItSettles(t *testing.T) {
+func TestProvisionalTime(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		version string

@@ -70,7 +70,7 @@ func relying(c *content, target deleter.Target) map[string]func(context.Context)
 }
 
 // A request that was held back is not sent on the word of a look from before.
-func TestR8_LookedAtWhereItIsSent(t *testing.T) {
+func TestR8_CheckedWhenSent(t *testing.T) {
 	for how := range holding(nil, nil) {
 		for what := range relying(nil, deleter.Target{}) {
 			for replaced, recheck := range map[string]time.Duration{"replaced": time.Second, "replaced, no age allowed": -1, "the same": time.Second} {
@@ -99,7 +99,7 @@ func TestR8_LookedAtWhereItIsSent(t *testing.T) {
 
 // The new look counts for all that were held back with the same request, and one that
 // was not held back takes none.
-func TestNoLookTooMany(t *testing.T) {
+func TestNoUnneededReads(t *testing.T) {
 	for _, recheck := range []time.Duration{-1, time.Second, time.Hour} {
 		synctest.Test(t, func(t *testing.T) {
 			a := newAPI(t)

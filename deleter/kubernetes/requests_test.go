@@ -116,7 +116,7 @@ func TestPassWithoutOrderTakesFourRequestsTime(t *testing.T) {
 
 // Until the time is over in which the server may still admit creates, an empty type
 // is looked at again, by one request, and so are the types themselves.
-func TestRequestsWhileUnsettled(t *testing.T) {
+func TestRequestsWhileProvisional(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := simulate(t, 60, simulated.Options{GitVersion: "v1.36.0"}, kubernetes.Options{Wait: 5 * time.Second})
 		s.create(t, "n", 5)

@@ -31,7 +31,7 @@ func (r *runs) run(ctx context.Context) (int32, error) {
 
 // Those who come while a run is on do not get its outcome, which may be older than
 // their question; all of them share the next.
-func TestFlightIsShared(t *testing.T) {
+func TestSingleflightIsShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var f singleflight[int32]
 		var r runs
@@ -57,7 +57,7 @@ func TestFlightIsShared(t *testing.T) {
 
 // Whoever gives up returns at once and takes the run from nobody: not even the caller
 // whose run it is.
-func TestFlightOutlivesWhoGivesUp(t *testing.T) {
+func TestSingleflightOutlivesCallers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var f singleflight[int32]
 		var r runs
@@ -95,7 +95,7 @@ func TestFlightOutlivesWhoGivesUp(t *testing.T) {
 }
 
 // The caller whose run it is gives up, and the others get the outcome of that same run.
-func TestFlightOfAnotherCaller(t *testing.T) {
+func TestSingleflightOfAnotherCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var f singleflight[int32]
 		var r runs
@@ -122,7 +122,7 @@ func TestFlightOfAnotherCaller(t *testing.T) {
 
 // However many callers without patience come before and with it, one that has more
 // waits for two runs at most: the one that was on, and its own.
-func TestFlightIsFairToThePatient(t *testing.T) {
+func TestSingleflightKeepsRemainingCallers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var f singleflight[int32]
 		var r runs
@@ -158,7 +158,7 @@ func TestFlightIsFairToThePatient(t *testing.T) {
 
 // The last caller that gives up cancels the run, with its own cause, and waits for the
 // end of it; those who have come meanwhile get the next.
-func TestFlightEndsWithItsLastCaller(t *testing.T) {
+func TestSingleflightEndsWithLastCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		type key struct{}
 		var f singleflight[int]
@@ -192,8 +192,8 @@ func TestFlightEndsWithItsLastCaller(t *testing.T) {
 	})
 }
 
-// A run for which nobody waits any more does not begin.
-func TestFlightThatNobodyWaitsFor(t *testing.T) {
+// A run without waiting callers does not begin.
+func TestSingleflightWithoutCallers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var f singleflight[int32]
 		var r runs
@@ -214,7 +214,7 @@ func TestFlightThatNobodyWaitsFor(t *testing.T) {
 }
 
 // Failures are shared as well, but not the end of another's context.
-func TestFlightSharesFailures(t *testing.T) {
+func TestSingleflightSharesFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var f singleflight[int]
 		refused := errors.New("refused")
@@ -238,7 +238,7 @@ func TestFlightSharesFailures(t *testing.T) {
 	})
 }
 
-func TestFlightReturnsWhenTheContextEnds(t *testing.T) {
+func TestSingleflightReturnsWhenContextEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var f singleflight[int32]
 		var r runs
@@ -263,7 +263,7 @@ func TestFlightReturnsWhenTheContextEnds(t *testing.T) {
 }
 
 // A run that panics returns an error to all its callers, and does not block later runs.
-func TestFlightSurvivesItsRuns(t *testing.T) {
+func TestSingleflightSurvivesPanics(t *testing.T) {
 	broken := errors.New("broken")
 	for what, c := range map[string]struct {
 		run  func(context.Context) (int, error)
@@ -273,7 +273,7 @@ func TestFlightSurvivesItsRuns(t *testing.T) {
 			var p *deleter.PanicError
 			require.ErrorAs(t, err, &p)
 			require.ErrorIs(t, err, broken)
-			require.Contains(t, string(p.Stack), "TestFlightSurvivesItsRuns")
+			require.Contains(t, string(p.Stack), "TestSingleflightSurvivesPanics")
 		}},
 	} {
 		t.Run(what, func(t *testing.T) {
@@ -302,7 +302,7 @@ func TestFlightSurvivesItsRuns(t *testing.T) {
 }
 
 // Whatever the interleaving: one run at a time, and none that began before the call.
-func TestFlightUnderLoad(t *testing.T) {
+func TestSingleflightUnderLoad(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	var f singleflight[int64]

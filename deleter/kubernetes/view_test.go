@@ -19,7 +19,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/pass"
 )
 
-// active is a namespace of the world that nobody has deleted.
+// active is an Active namespace of the world.
 func (w *world) active(tb testing.TB, name string) deleter.Target {
 	tb.Helper()
 	ns, err := w.cluster.Namespaces().Get(tb.Context(), name)
