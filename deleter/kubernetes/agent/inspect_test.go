@@ -158,5 +158,5 @@ func TestExplain(t *testing.T) {
 // passing matches text that differs between runs; slow appears after a second.
 var (
 	passing = regexp.MustCompile(`\b\d+(\.\d+)?(ms|s|m)( \d+s)?\b|(\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d UTC|[0-9a-f]{8}-[0-9a-f-]{27}`)
-	slow    = regexp.MustCompile(`, not less for [^\n]*`)
+	slow    = regexp.MustCompile(`, no fewer for [^\n]*`)
 )
