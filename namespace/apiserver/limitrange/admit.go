@@ -12,7 +12,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
 )
 
-// annotation tells which defaults an object was given, as Kubernetes does.
+// annotation lists the defaults that the plug-in set, as in Kubernetes.
 const annotation = "kubernetes.io/limit-ranger"
 
 // Admit implements [registry.Admission].
@@ -26,7 +26,7 @@ func (p *plugin) Admit(ctx context.Context, w *registry.Write) error {
 			continue
 		}
 		if c.Type.Name() == Resource {
-			if err := admit(c); err != nil {
+			if err := admitLimitRange(c); err != nil {
 				return err
 			}
 			continue
@@ -42,7 +42,7 @@ func (p *plugin) Admit(ctx context.Context, w *registry.Write) error {
 	return nil
 }
 
-// unchanged reports whether an update leaves alone everything that a rule looks at.
+// unchanged reports whether an update changes no top-level field that the rule reads.
 func (p paths) unchanged(c *registry.ObjectChange) bool {
 	if c.Old == nil {
 		return false
@@ -52,17 +52,16 @@ func (p paths) unchanged(c *registry.ObjectChange) bool {
 	})
 }
 
-// admit gives an object its defaults, and holds it against the limits of its
-// namespace.
+// admit sets an object's defaults and checks it against the limits of its namespace.
 func (p paths) admit(ctx context.Context, w *registry.Write, c *registry.ObjectChange) error {
-	limits, err := of(ctx, w)
+	limits, err := listLimits(ctx, w)
 	if err != nil || len(limits) == 0 {
 		return err
 	}
 	document := fieldpath.Of(c.New.Fields)
-	o, wrong := p.look(document)
-	if why := effort(len(o.items), limits); why != "" {
-		return forbidden(c, why)
+	o, wrong := p.resourcesOf(document)
+	if text := tooManyPairs(len(o.items), limits); text != "" {
+		return forbidden(c, text)
 	}
 	if c.Operation == registry.Create && len(wrong) == 0 {
 		if err := o.setDefaults(c.New, document, limits); err != nil {
@@ -82,17 +81,17 @@ func (p paths) admit(ctx context.Context, w *registry.Write, c *registry.ObjectC
 	return nil
 }
 
-func forbidden(c *registry.ObjectChange, why string) error {
+func forbidden(c *registry.ObjectChange, text string) error {
 	resource := c.Type.Name().String()
 	return &namespace.Error{
 		Kind: namespace.ErrForbidden, Resource: resource, Name: c.New.Name,
-		Message: fmt.Sprintf("%s %q is forbidden: %s", resource, c.New.Name, why),
+		Message: fmt.Sprintf("%s %q is forbidden: %s", resource, c.New.Name, text),
 	}
 }
 
-// of returns the limits of the namespace, by the names of the LimitRanges. What is
-// wrong with one that somebody wrote past the plug-in is left out.
-func of(ctx context.Context, w *registry.Write) ([]limit, error) {
+// listLimits returns the limits of the namespace, ordered by LimitRange name. It skips invalid
+// parts of LimitRanges that bypassed the plug-in.
+func listLimits(ctx context.Context, w *registry.Write) ([]limit, error) {
 	objects, err := w.List(ctx, Resource)
 	if err != nil {
 		return nil, err
@@ -105,22 +104,22 @@ func of(ctx context.Context, w *registry.Write) ([]limit, error) {
 	return all, nil
 }
 
-// resources are what one item, or an object of its own, asks for.
+// resources are the requests and limits of one item or of the whole object.
 type resources struct {
-	at               string
-	holder           map[string]any // has the field resources
+	at               string         // the path of the item, or of the object's own resources
+	item             map[string]any // has the field resources; nil for the object's own
 	init             bool
 	requests, limits amounts
 }
 
-// object is what a rule sees of an object.
+// object has the resources of one object.
 type object struct {
 	items []resources
-	own   *resources // nil: there is none
+	own   *resources // nil if the rule has no path for them
 }
 
-// look finds the resources of an object.
-func (p paths) look(document *fieldpath.Document) (o object, wrong []namespace.Violation) {
+// resourcesOf reads the resources at the rule's paths.
+func (p paths) resourcesOf(document *fieldpath.Document) (o object, wrong []namespace.Violation) {
 	for _, group := range []struct {
 		paths []fieldpath.Path
 		init  bool
@@ -134,9 +133,9 @@ func (p paths) look(document *fieldpath.Document) (o object, wrong []namespace.V
 					wrong = append(wrong, violation(f.At, "", "must be an object"))
 					continue
 				}
-				r := resources{at: f.At, holder: item, init: group.init}
+				r := resources{at: f.At, item: item, init: group.init}
 				wrong = append(wrong, r.read(item["resources"], f.At+".resources")...)
-				fill(r.requests, r.limits) // in Kubernetes a request that is missing is the limit
+				fill(r.requests, r.limits) // as in Kubernetes, a request defaults to the limit
 				o.items = append(o.items, r)
 			}
 		}
@@ -178,12 +177,12 @@ func (r *resources) read(value any, at string) (wrong []namespace.Violation) {
 	return append(wrong, more...)
 }
 
-// setDefaults gives items what the limits of the type Container say.
+// setDefaults sets the defaults of Container limits in every item, and the annotation.
 func (o *object) setDefaults(into *registry.Object, document *fieldpath.Document, limits []limit) error {
 	requests, maxima := amounts{}, amounts{}
 	found := false
 	for _, l := range limits {
-		if l.kind == container { // of several LimitRanges the first by name decides
+		if l.kind == container { // the first LimitRange by name wins
 			found = true
 			fill(requests, l.fallbackRequest)
 			fill(maxima, l.fallback)
@@ -192,9 +191,9 @@ func (o *object) setDefaults(into *registry.Object, document *fieldpath.Document
 	if !found {
 		return nil
 	}
-	var told note
+	var n note
 	for i := range o.items {
-		o.items[i].setDefaults(requests, maxima, &told)
+		o.items[i].setDefaults(requests, maxima, &n)
 	}
 	tops := map[string]bool{}
 	for _, r := range o.items {
@@ -208,7 +207,7 @@ func (o *object) setDefaults(into *registry.Object, document *fieldpath.Document
 			return err
 		}
 	}
-	if text := told.String(); text != "" {
+	if text := n.String(); text != "" {
 		if into.Annotations == nil {
 			into.Annotations = map[string]string{}
 		}
@@ -217,8 +216,8 @@ func (o *object) setDefaults(into *registry.Object, document *fieldpath.Document
 	return nil
 }
 
-// setDefaults tells what it has set, in Kubernetes' words.
-func (r *resources) setDefaults(requests, maxima amounts, told *note) {
+// setDefaults sets the defaults of one item and adds their names to n, in Kubernetes' words.
+func (r *resources) setDefaults(requests, maxima amounts, n *note) {
 	set := func(into, from amounts) (names []string) {
 		for _, name := range from.names() {
 			if _, ok := into[name]; !ok {
@@ -228,27 +227,27 @@ func (r *resources) setDefaults(requests, maxima amounts, told *note) {
 		}
 		return names
 	}
-	what := "container " + r.name()
+	target := "container " + r.name()
 	if r.init {
-		what = "init " + what
+		target = "init " + target
 	}
-	told.add(set(r.requests, requests), " request for "+what)
-	told.add(set(r.limits, maxima), " limit for "+what)
+	n.add(set(r.requests, requests), " request for "+target)
+	n.add(set(r.limits, maxima), " limit for "+target)
 	if len(r.requests)+len(r.limits) == 0 {
 		return
 	}
-	fields, ok := r.holder["resources"].(map[string]any)
+	fields, ok := r.item["resources"].(map[string]any)
 	if !ok {
 		fields = map[string]any{}
-		r.holder["resources"] = fields
+		r.item["resources"] = fields
 	}
 	put(fields, "requests", r.requests)
 	put(fields, "limits", r.limits)
 }
 
-// name returns the name of an item, or where it is.
+// name returns the name of the item, or its path if it has none.
 func (r *resources) name() string {
-	if name, ok := r.holder["name"].(string); ok && name != "" {
+	if name, ok := r.item["name"].(string); ok && name != "" {
 		return excerpt(name)
 	}
 	return r.at

@@ -7,8 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// BenchmarkCreate creates objects of two items where there is a LimitRange, and
-// where there is none.
+// BenchmarkCreate creates objects of two items with and without a LimitRange.
 func BenchmarkCreate(b *testing.B) {
 	for _, ranges := range []int{0, 1} {
 		b.Run(fmt.Sprint("ranges=", ranges), func(b *testing.B) {

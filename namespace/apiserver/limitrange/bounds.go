@@ -7,63 +7,52 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace"
 )
 
-// What a small LimitRange and a small object make together is bounded: each item of
-// an object is held against, and given defaults for, each name of each limit.
+// The plug-in checks each item of an object against each quantity of each limit. These bounds
+// prevent a small LimitRange and a small object from causing much work or long texts.
 const (
-	maxNames      = 100    // of one item of a LimitRange
-	maxPairs      = 10_000 // of an item of an object and a name that is limited for it
-	maxViolations = 100    // different ones that a refusal tells
+	maxNames      = 100    // resource names in one item of a LimitRange
+	maxPairs      = 10_000 // items of an object times quantities of Container limits
+	maxViolations = 100    // distinct violations in one refusal
 	maxNote       = 4096   // bytes of the annotation
 )
 
-// tooMany refuses a limit with more names than one may have.
-func (l limit) tooMany() []namespace.Violation {
-	names := map[string]bool{}
-	for _, a := range l.all() {
-		for name := range a {
-			names[name] = true
-		}
-	}
-	if len(names) <= maxNames {
+// tooManyNames refuses a limit with more than maxNames names.
+func (l limit) tooManyNames() []namespace.Violation {
+	names := len(l.allNames())
+	if names <= maxNames {
 		return nil
 	}
-	return []namespace.Violation{{
-		Type: namespace.FieldForbidden, Field: l.at,
-		Message: fmt.Sprintf("Forbidden: it names %d resources, at most %d are allowed", len(names), maxNames),
-	}}
+	return []namespace.Violation{
+		namespace.ForbiddenField(l.at, fmt.Sprintf("names %d resources, at most %d are allowed", names, maxNames)),
+	}
 }
 
-// all returns every map of quantities that a limit has.
-func (l limit) all() []amounts {
-	return []amounts{l.min, l.max, l.fallback, l.fallbackRequest, l.ratio}
-}
-
-// effort says why an object and the limits are too much together; "": they are not.
-func effort(items int, limits []limit) string {
-	names := 0
+// tooManyPairs returns the text of a refusal, or "" if items and limits are within maxPairs.
+func tooManyPairs(items int, limits []limit) string {
+	quantities := 0
 	for _, l := range limits {
 		if l.kind != container {
 			continue
 		}
-		for _, a := range l.all() {
-			names += len(a)
+		for _, f := range l.fields() {
+			quantities += len(*f.values)
 		}
 	}
-	if items == 0 || names <= maxPairs/items {
+	if items == 0 || quantities <= maxPairs/items {
 		return ""
 	}
-	return fmt.Sprintf("%d items under LimitRanges with %d quantities for each are too many: together they may make %d; use fewer items, or limit less",
-		items, names, maxPairs)
+	return fmt.Sprintf("%d items times %d quantities in LimitRanges exceed %d; use fewer items or limit fewer resources",
+		items, quantities, maxPairs)
 }
 
-// violations are different texts, in the order in which they were found.
+// violations are distinct texts, in the order of add.
 type violations struct {
 	texts []string
 	known map[string]bool
-	more  bool
+	more  bool // some texts were omitted
 }
 
-// add takes a text, but for "".
+// add appends a text, unless it is empty or known.
 func (v *violations) add(text string) {
 	switch {
 	case text == "" || v.known[text]:
@@ -78,7 +67,7 @@ func (v *violations) add(text string) {
 	}
 }
 
-// String lists them as a refusal does.
+// String formats the texts as in Kubernetes' refusals.
 func (v *violations) String() string {
 	switch {
 	case v.more:
@@ -89,17 +78,17 @@ func (v *violations) String() string {
 	return "[" + strings.Join(v.texts, ", ") + "]"
 }
 
-// note is the text of the annotation. What goes beyond its bound is left out.
+// note builds the text of the annotation, of about maxNote bytes at most.
 type note struct {
 	text strings.Builder
-	more bool
+	more bool // some defaults were omitted
 }
 
-func (n *note) add(names []string, what string) {
+func (n *note) add(names []string, suffix string) {
 	if len(names) == 0 || n.more {
 		return
 	}
-	size := len(what) + len("; ")
+	size := len(suffix) + len("; ")
 	for _, name := range names {
 		size += len(name) + len(", ")
 	}
@@ -110,10 +99,10 @@ func (n *note) add(names []string, what string) {
 		n.text.WriteString("; ")
 	}
 	n.text.WriteString(strings.Join(names, ", "))
-	n.text.WriteString(what)
+	n.text.WriteString(suffix)
 }
 
-// String returns "" if nothing was told.
+// String returns "" if the plug-in set no defaults.
 func (n *note) String() string {
 	switch {
 	case n.more && n.text.Len() == 0:

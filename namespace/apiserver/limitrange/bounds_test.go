@@ -12,7 +12,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/store/memory"
 )
 
-// quantities is an object of n of them, with names that begin with prefix.
+// quantities returns a JSON object of n quantities whose names begin with prefix.
 func quantities(prefix string, n int) string {
 	var parts []string
 	for i := range n {
@@ -25,21 +25,20 @@ func empty(n int) string {
 	return `{"parts":[` + strings.TrimSuffix(strings.Repeat("{},", n), ",") + `]}`
 }
 
-// An item of a LimitRange names so many resources, all its fields together.
+// An item of a LimitRange may name 100 resources in all fields together.
 func TestNamesAreBounded(t *testing.T) {
 	e := newEnv(t)
 	for _, field := range []string{"min", "max", "default", "defaultRequest", "maxLimitRequestRatio"} {
 		_, err := e.create(limitrange.Resource, "l", `{"limits":[{"type":"Container"},{"type":"example.com/x","`+field+`":`+quantities("a.b", 101)+`}]}`)
 		require.ErrorIs(t, err, namespace.ErrInvalid)
-		require.EqualError(t, err, `LimitRange "l" is invalid: spec.limits[1]: Forbidden: it names 101 resources, at most 100 are allowed`)
+		require.EqualError(t, err, `LimitRange "l" is invalid: spec.limits[1]: Forbidden: names 101 resources, at most 100 are allowed`)
 	}
 	_, err := e.create(limitrange.Resource, "l", `{"limits":[{"type":"Container","min":`+quantities("a.b", 60)+`,"max":`+quantities("c.d", 41)+`}]}`)
 	require.ErrorIs(t, err, namespace.ErrInvalid, "together")
 	e.limit("l", `[{"type":"Container","min":`+quantities("a.b", 100)+`,"max":`+quantities("a.b", 100)+`}]`)
 }
 
-// The items of an object times what is limited for each are bounded, however the
-// LimitRanges came to be: before anything is multiplied.
+// The bound of items times quantities holds for LimitRanges that bypassed the plug-in too.
 func TestPairsAreBounded(t *testing.T) {
 	s, err := memory.New(nil)
 	require.NoError(t, err)
@@ -59,15 +58,15 @@ func TestPairsAreBounded(t *testing.T) {
 				_, err = e.create(widgets, "w", empty(400))
 			}
 			require.ErrorIs(t, err, namespace.ErrForbidden, "%s %s", field, operation)
-			require.ErrorContains(t, err, `widgets.example.com "w" is forbidden: 400 items under LimitRanges with `)
-			require.ErrorContains(t, err, " quantities for each are too many: together they may make 10000; use fewer items, or limit less")
+			require.ErrorContains(t, err, `widgets.example.com "w" is forbidden: 400 items times `)
+			require.ErrorContains(t, err, " quantities in LimitRanges exceed 10000; use fewer items or limit fewer resources")
 		}
 		for resource, name := range map[namespace.ResourceType]string{limitrange.Resource: "l", widgets: "w"} {
 			_, err = e.content(resource).Delete(e.ctx, space, name, namespace.Preconditions{})
 			require.NoError(t, err)
 		}
 	}
-	for i := range 3 { // each on its own would do
+	for i := range 3 { // each alone is within the bound
 		e.limit(fmt.Sprint("l", i), `[{"type":"Container","default":`+quantities(fmt.Sprint("a", i), 50)+`}]`)
 	}
 	_, err = e.create(widgets, "w", empty(40))
@@ -76,7 +75,7 @@ func TestPairsAreBounded(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// A refusal tells so many violations, each once.
+// A refusal lists 100 violations at most, each once.
 func TestViolationsAreBounded(t *testing.T) {
 	e := newEnv(t)
 	for i := range 2 {
@@ -92,7 +91,7 @@ func TestViolationsAreBounded(t *testing.T) {
 	require.True(t, strings.HasSuffix(err.Error(), ".  No request is specified, and more]"), err)
 }
 
-// The annotation that tells of defaults is bounded.
+// The annotation that lists defaults is bounded.
 func TestNoteIsBounded(t *testing.T) {
 	e := newEnv(t)
 	e.limit("l", `[{"type":"Container","default":`+quantities("a.b", 100)+`}]`)

@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// check returns the violations, in Kubernetes' words.
+// check returns the violations of the limits, in Kubernetes' words.
 func (p paths) check(o object, limits []limit) *violations {
 	found := &violations{}
 	var total *resources
@@ -32,7 +32,7 @@ func (p paths) check(o object, limits []limit) *violations {
 	return found
 }
 
-// check holds resources with requests and limits against a limit.
+// check adds the violations of the limit by resources with requests and limits.
 func (l limit) check(r resources, found *violations) {
 	for _, name := range l.min.names() {
 		found.add(l.below(name, r))
@@ -41,12 +41,12 @@ func (l limit) check(r resources, found *violations) {
 		found.add(l.above(name, r))
 	}
 	for _, name := range l.ratio.names() {
-		found.add(l.apart(name, r))
+		found.add(l.aboveRatio(name, r))
 	}
 }
 
-// checkOwn holds the resources of a whole object against a limit: there it is the
-// requests that are bounded.
+// checkOwn adds the violations of the limit by an object's own resources. Max requires a request
+// instead of a limit.
 func (l limit) checkOwn(r resources, found *violations) {
 	for _, name := range l.min.names() {
 		found.add(l.below(name, r))
@@ -65,7 +65,7 @@ func (l limit) checkOwn(r resources, found *violations) {
 		}
 	}
 	for _, name := range l.ratio.names() {
-		found.add(l.apart(name, r))
+		found.add(l.aboveRatio(name, r))
 	}
 }
 
@@ -99,7 +99,7 @@ func (l limit) above(name string, r resources) string {
 	return ""
 }
 
-func (l limit) apart(name string, r resources) string {
+func (l limit) aboveRatio(name string, r resources) string {
 	ratio := l.ratio[name]
 	request, ok := r.requests[name]
 	limit, has := r.limits[name]
@@ -121,8 +121,8 @@ func cmpProduct(a, b, c resource.Quantity) int {
 	return product.Mul(product, b.AsDec()).Cmp(c.AsDec())
 }
 
-// total adds up the items of an object. Of those that run alone the greatest counts,
-// where it is greater than the sum of the others.
+// total returns the resources of all items together: for each name, the sum over all items other
+// than init items, or the greatest quantity of an init item if that is greater.
 func (o object) total() resources {
 	sum := resources{requests: amounts{}, limits: amounts{}}
 	for _, item := range o.items {

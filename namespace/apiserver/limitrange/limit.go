@@ -23,11 +23,31 @@ func (a amounts) names() []string { return slices.Sorted(maps.Keys(a)) }
 
 // limit is one item of a LimitRange.
 type limit struct {
-	at   string // its path
+	at   string // the path of the item
 	kind string
 	raw  map[string]any
 
-	min, max, fallback, fallbackRequest, ratio amounts // fallback: default
+	min, max, fallback, fallbackRequest, ratio amounts // fallback is the field "default"
+}
+
+type limitField struct {
+	name   string
+	values *amounts
+}
+
+func (l *limit) fields() []limitField {
+	return []limitField{
+		{maxField, &l.max}, {minField, &l.min}, {defaultField, &l.fallback}, {requestField, &l.fallbackRequest}, {ratioField, &l.ratio},
+	}
+}
+
+// allNames returns the names in all fields, sorted.
+func (l *limit) allNames() []string {
+	all := amounts{}
+	for _, f := range l.fields() {
+		maps.Copy(all, *f.values)
+	}
+	return all.names()
 }
 
 const container = string(corev1.LimitTypeContainer)
@@ -41,16 +61,9 @@ const (
 	ratioField   = "maxLimitRequestRatio"
 )
 
-var limitsPath = known("spec.limits[*]")
+var limitsPath, _ = fieldpath.Parse("spec.limits[*]")
 
-// known parses a path of this package, which is right.
-func known(text string) fieldpath.Path {
-	p, _ := fieldpath.Parse(text)
-	return p
-}
-
-// read returns the limits of a LimitRange, completed, and what is wrong with them.
-// The document is that of its fields.
+// read returns the completed limits of a LimitRange and the violations in its spec.
 func read(document *fieldpath.Document) ([]limit, []namespace.Violation) {
 	found, err := document.Find(limitsPath)
 	if err != nil {
@@ -66,12 +79,9 @@ func read(document *fieldpath.Document) ([]limit, []namespace.Violation) {
 		}
 		l := limit{at: f.At, raw: item}
 		l.kind, _ = item["type"].(string)
-		for _, field := range []struct {
-			name string
-			into *amounts
-		}{{maxField, &l.max}, {minField, &l.min}, {defaultField, &l.fallback}, {requestField, &l.fallbackRequest}, {ratioField, &l.ratio}} {
+		for _, field := range l.fields() {
 			var faults []namespace.Violation
-			*field.into, faults = quantities(item[field.name], f.At+"."+field.name)
+			*field.values, faults = quantities(item[field.name], f.At+"."+field.name)
 			wrong = append(wrong, faults...)
 		}
 		l.complete()
@@ -80,7 +90,7 @@ func read(document *fieldpath.Document) ([]limit, []namespace.Violation) {
 	return limits, wrong
 }
 
-// quantities reads an object of quantities by name.
+// quantities reads an object of quantities.
 func quantities(value any, at string) (amounts, []namespace.Violation) {
 	if value == nil {
 		return amounts{}, nil
@@ -102,6 +112,7 @@ func quantities(value any, at string) (amounts, []namespace.Violation) {
 	return out, wrong
 }
 
+// violation returns an invalid field. If shown is not empty, the message includes it unquoted.
 func violation(field, shown, text string) namespace.Violation {
 	if shown != "" {
 		text = shown + ": " + text
@@ -109,9 +120,8 @@ func violation(field, shown, text string) namespace.Violation {
 	return namespace.Violation{Type: namespace.FieldInvalid, Field: field, Message: "Invalid value: " + text}
 }
 
-// complete gives a limit of containers the defaults that follow from the rest: a
-// default limit from the maximum, a default request from that limit, else from the
-// minimum.
+// complete sets the missing defaults of a Container limit: a default limit is the maximum, a
+// default request is the default limit or, without one, the minimum.
 func (l *limit) complete() {
 	if l.kind != container {
 		return
@@ -129,7 +139,7 @@ func fill(into, from amounts) {
 	}
 }
 
-// store puts what complete has added into the object.
+// store writes the defaults set by complete into the document.
 func (l *limit) store() {
 	if l.kind != container {
 		return
@@ -138,7 +148,7 @@ func (l *limit) store() {
 	put(l.raw, requestField, l.fallbackRequest)
 }
 
-// put adds the quantities that an object of quantities does not have.
+// put adds missing quantities to the object in a field.
 func put(into map[string]any, field string, values amounts) {
 	object, ok := into[field].(map[string]any)
 	if !ok {
@@ -155,12 +165,12 @@ func put(into map[string]any, field string, values amounts) {
 	}
 }
 
-// validate returns everything that is wrong with the limits of one LimitRange.
+// validate returns the violations in the limits of one LimitRange.
 func validate(limits []limit) (wrong []namespace.Violation) {
 	seen := map[string]bool{}
 	for _, l := range limits {
 		if why := typeFault(l.kind); why != "" {
-			wrong = append(wrong, violation(l.at+".type", strconv.Quote(excerpt(l.kind)), why))
+			wrong = append(wrong, namespace.InvalidField(l.at+".type", l.kind, why))
 		}
 		if seen[l.kind] {
 			wrong = append(wrong, namespace.Violation{
@@ -168,7 +178,7 @@ func validate(limits []limit) (wrong []namespace.Violation) {
 			})
 		}
 		seen[l.kind] = true
-		if many := l.tooMany(); len(many) > 0 {
+		if many := l.tooManyNames(); len(many) > 0 {
 			wrong = append(wrong, many...)
 			continue
 		}
@@ -180,13 +190,10 @@ func validate(limits []limit) (wrong []namespace.Violation) {
 }
 
 func (l limit) validateNames() (wrong []namespace.Violation) {
-	for _, field := range []struct {
-		name   string
-		values amounts
-	}{{maxField, l.max}, {minField, l.min}, {defaultField, l.fallback}, {requestField, l.fallbackRequest}, {ratioField, l.ratio}} {
+	for _, field := range l.fields() {
 		for _, name := range field.values.names() {
 			if why := nameFault(name); why != "" {
-				wrong = append(wrong, violation(l.at+"."+field.name+"["+excerpt(name)+"]", strconv.Quote(excerpt(name)), why))
+				wrong = append(wrong, namespace.InvalidField(l.at+"."+field.name+"["+excerpt(name)+"]", name, why))
 			}
 		}
 	}
@@ -198,9 +205,7 @@ func (l limit) validateType() (wrong []namespace.Violation) {
 	case string(corev1.LimitTypePod):
 		for _, field := range []string{defaultField, requestField} {
 			if object, _ := l.raw[field].(map[string]any); len(object) > 0 {
-				wrong = append(wrong, namespace.Violation{
-					Type: namespace.FieldForbidden, Field: l.at + "." + field, Message: "Forbidden: may not be specified when `type` is 'Pod'",
-				})
+				wrong = append(wrong, namespace.ForbiddenField(l.at+"."+field, "may not be specified when `type` is 'Pod'"))
 			}
 		}
 	case string(corev1.LimitTypePersistentVolumeClaim):
@@ -216,17 +221,13 @@ func (l limit) validateType() (wrong []namespace.Violation) {
 	return wrong
 }
 
-// validateValues holds the quantities against each other.
+// validateValues compares the quantities of each name with one another.
 func (l limit) validateValues() (wrong []namespace.Violation) {
-	all := amounts{}
-	for _, a := range l.all() {
-		maps.Copy(all, a)
-	}
-	for _, name := range all.names() {
+	for _, name := range l.allNames() {
 		for _, pair := range []struct {
 			low, high         amounts
 			lowText, highText string
-			field             string // where it is reported
+			field             string // of the violation
 			reported          amounts
 		}{
 			{l.min, l.max, "min", "max", minField, l.min},
@@ -240,13 +241,13 @@ func (l limit) validateValues() (wrong []namespace.Violation) {
 			high, too := pair.high[name]
 			if ok && too && low.Cmp(high) > 0 {
 				q := pair.reported[name]
-				wrong = append(wrong, violation(l.at+"."+pair.field+"["+name+"]", strconv.Quote(q.String()),
+				wrong = append(wrong, namespace.InvalidField(l.at+"."+pair.field+"["+name+"]", q.String(),
 					pair.lowText+" value "+low.String()+" is greater than "+pair.highText+" value "+high.String()))
 			}
 		}
 		if why := l.ratioFault(name); why != "" {
 			q := l.ratio[name]
-			wrong = append(wrong, violation(l.at+"."+ratioField+"["+name+"]", strconv.Quote(q.String()), why))
+			wrong = append(wrong, namespace.InvalidField(l.at+"."+ratioField+"["+name+"]", q.String(), why))
 		}
 	}
 	return wrong
@@ -270,7 +271,7 @@ func (l limit) ratioFault(name string) string {
 
 var one = *resource.NewQuantity(1, resource.DecimalSI)
 
-// quotient returns a/b for people.
+// quotient formats a/b.
 func quotient(a, b resource.Quantity) string {
 	return strconv.FormatFloat(a.AsApproximateFloat64()/b.AsApproximateFloat64(), 'f', 6, 64)
 }
@@ -303,8 +304,8 @@ func nameFault(name string) string {
 	return ""
 }
 
-// admit checks a LimitRange, and completes it.
-func admit(c *registry.ObjectChange) error {
+// admitLimitRange checks and completes a LimitRange.
+func admitLimitRange(c *registry.ObjectChange) error {
 	if c.Old != nil && string(c.Old.Fields["spec"]) == string(c.New.Fields["spec"]) {
 		return nil
 	}
@@ -320,7 +321,7 @@ func admit(c *registry.ObjectChange) error {
 	return encode(c.New, document, limitsPath.Top())
 }
 
-// encode puts a field of a document back into its object.
+// encode writes a top-level field of the document back into its object.
 func encode(o *registry.Object, document *fieldpath.Document, top string) error {
 	raw, err := document.Encode(top)
 	if err != nil || raw == nil {

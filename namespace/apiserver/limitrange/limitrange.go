@@ -1,35 +1,33 @@
-// Package limitrange bounds what one object of a namespace may ask for (design
-// document, "Limit Resource Consumption"): LimitRange objects, which the host serves
-// as the resource type "limitranges", hold minima, maxima and defaults for the
-// resources of container-like items and of whole objects.
+// Package limitrange bounds the resources that one object of a namespace may request (design
+// document, "Limit Resource Consumption"). The host serves LimitRange objects as the resource type
+// "limitranges". They hold minima, maxima and defaults for container-like items and for whole
+// objects.
 //
 //	bounded, err := limitrange.New(limitrange.Pods(), limitrange.Rule{
-//		Resource: deleter.Resource{Group: "example.com", Name: "widgets"},
+//		Resource: namespace.ResourceType{Group: "example.com", Name: "widgets"},
 //		Items:    []string{"spec.parts[*]"},
 //	})
 //	r, err := registry.New(s, &registry.Options{Types: types, Admission: []registry.Admission{bounded}})
 //
-// It works on objects of any kind: where in them the resources are is declared by
-// a [Rule]. Resources are an object with the fields requests and limits, each of
-// quantities by name, as in a Pod's containers.
+// A [Rule] declares the paths of resources in objects of one type. Resources are an object with
+// the fields requests and limits, as in a Pod's containers: each maps names to quantities.
 //
-// The texts are those of Kubernetes, and so are the checks, but that quantities are
-// compared exactly, and that the violations of all LimitRanges are in one answer, up
-// to 100 of them.
+// Checks and texts are Kubernetes', with two differences: the plug-in compares quantities exactly,
+// and lists the violations of all LimitRanges in one refusal, up to 100.
 //
-// An item of a LimitRange may name 100 resources. The items of an object, times the
-// quantities that LimitRanges have for each, may make 10,000; more is refused with
+// An item of a LimitRange may name 100 resources. The items of an object times the quantities of
+// Container limits must not exceed 10,000. Otherwise the plug-in refuses the object with
 // [namespace.ErrForbidden].
 //
-// A write is held against the LimitRanges that there are when it is looked at; one
-// that is created in the same moment may come too late for it. What is already there
-// is not touched by a new LimitRange, and may be updated as long as its resources
-// stay as they are.
+// The plug-in checks a write against the LimitRanges that exist when it reads them. A LimitRange
+// created concurrently may not apply yet. A new LimitRange does not affect existing objects, which
+// can be updated as long as their resources do not change.
 package limitrange
 
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -42,28 +40,27 @@ import (
 // Resource is the type of LimitRanges. A registry with the plug-in must declare it.
 var Resource = namespace.ResourceType{Name: "limitranges"}
 
-// Rule says where objects of one type have resources. Paths are names of fields with
-// dots between them, [*] for every element of a list, ['a.b'] for a name with dots.
+// Rule declares the paths of resources in objects of one type. A path is field names separated by
+// dots, with [*] for every element of a list and ['a.b'] for a name that contains dots.
 type Rule struct {
 	Resource namespace.ResourceType
-	// Items are the paths of container-like items, such as "spec.containers[*]": objects
-	// with a field resources. Limits of the type Container are about each of them, and
-	// give them their defaults when the object is created.
+	// Items are the paths of container-like items, such as "spec.containers[*]". Each item is an
+	// object with a field resources. Limits of the type Container apply to each item, and set its
+	// defaults when the object is created.
 	Items []string
-	// Init are the paths of such items that run alone, before the others: in the total
-	// of the object only the greatest of them counts, if it is greater than the sum of
-	// Items.
+	// Init are the paths of items that run alone before Items. Only the greatest init item counts
+	// in the object's total, and only if it is greater than the sum of Items.
 	Init []string
-	// Resources is the path of resources of the object's own, such as "spec.resources".
+	// Resources is the path of the object's own resources, such as "spec.resources".
 	Resources string
-	// Type names the limits that are about the object as a whole, such as "Pod",
-	// "PersistentVolumeClaim" or "example.com/Widget": about what is at Resources, or
-	// without that about the total of its items. Empty: none are. Required with
-	// Resources.
+	// Type selects the limits that apply to the whole object, such as "Pod",
+	// "PersistentVolumeClaim" or "example.com/Widget". They apply to Resources or, if that is
+	// empty, to the total of the items. If Type is empty, no limits apply to the whole object.
+	// Resources requires a Type.
 	Type corev1.LimitType
 }
 
-// Pods returns the rule for the Pods of Kubernetes.
+// Pods returns the rule for Kubernetes' Pods.
 func Pods() Rule {
 	return Rule{
 		Resource: namespace.ResourceType{Name: "pods"},
@@ -72,7 +69,7 @@ func Pods() Rule {
 	}
 }
 
-// PersistentVolumeClaims returns the rule for the PersistentVolumeClaims of Kubernetes.
+// PersistentVolumeClaims returns the rule for Kubernetes' PersistentVolumeClaims.
 func PersistentVolumeClaims() Rule {
 	return Rule{
 		Resource:  namespace.ResourceType{Name: "persistentvolumeclaims"},
@@ -80,7 +77,7 @@ func PersistentVolumeClaims() Rule {
 	}
 }
 
-// paths is a rule with its paths parsed.
+// paths is a parsed Rule.
 type paths struct {
 	items, init []fieldpath.Path
 	resources   fieldpath.Path
@@ -93,25 +90,23 @@ type plugin struct {
 
 var _ registry.Admission = (*plugin)(nil)
 
-// New returns a link for the admission chain of a registry that holds objects of
-// the types of the rules against the LimitRanges of their namespace: it puts
-// defaults into what is created, and refuses with [namespace.ErrForbidden] what is
-// created, or changed in its resources, and breaks a limit. LimitRanges themselves
-// are checked ([namespace.ErrInvalid]) and completed as Kubernetes does. It belongs
-// before links that count what it sets, such as quotas. Rules that make no sense are
-// [namespace.ErrInvalid].
+// New returns an admission plug-in that enforces the LimitRanges of a namespace on objects of the
+// rules' types. It sets defaults in new objects. If a new object or changed resources violate a
+// limit, it refuses the write with [namespace.ErrForbidden]. It also completes LimitRanges as
+// Kubernetes does, and refuses malformed ones with [namespace.ErrInvalid]. Place it before plug-ins
+// that count the defaults, such as quotas. Invalid rules are [namespace.ErrInvalid].
 func New(rules ...Rule) (registry.Admission, error) {
 	p := &plugin{rules: map[namespace.ResourceType]paths{}}
 	for _, rule := range rules {
 		if err := rule.Resource.Validate(); err != nil {
-			return nil, wrongRule("%v", err)
+			return nil, invalidRule("%v", err)
 		}
 		if _, twice := p.rules[rule.Resource]; twice {
-			return nil, wrongRule("there are two for %s", rule.Resource)
+			return nil, invalidRule("duplicate rule for %s", rule.Resource)
 		}
 		parsed, err := rule.parse()
 		if err != nil {
-			return nil, wrongRule("%s: %v", rule.Resource, err)
+			return nil, invalidRule("%s: %v", rule.Resource, err)
 		}
 		p.rules[rule.Resource] = parsed
 	}
@@ -132,14 +127,14 @@ func (r Rule) parse() (out paths, err error) {
 	}
 	switch {
 	case len(r.Items) == 0 && r.Resources == "":
-		return out, errors.New("it has neither Items nor Resources: nothing could be checked")
+		return out, errors.New("set Items or Resources: without them the rule checks nothing")
 	case r.Resources != "" && r.Type == "":
-		return out, errors.New("it has Resources but no Type: no limit would be about them")
+		return out, errors.New("set Type: without it no limit applies to Resources")
 	case r.Type == corev1.LimitTypeContainer:
-		return out, fmt.Errorf("the Type of a whole object cannot be %s", r.Type)
+		return out, fmt.Errorf("Type must not be %s: that type applies to items", r.Type)
 	case r.Type != "":
 		if why := typeFault(string(r.Type)); why != "" {
-			return out, fmt.Errorf("the Type %q %s", excerpt(string(r.Type)), why)
+			return out, fmt.Errorf("Type %q %s", excerpt(string(r.Type)), why)
 		}
 	}
 	out.kind = string(r.Type)
@@ -160,16 +155,16 @@ func parseAll(texts []string) ([]fieldpath.Path, error) {
 
 // all returns every path of the rule.
 func (p paths) all() []fieldpath.Path {
-	out := append(append([]fieldpath.Path{}, p.items...), p.init...)
+	out := slices.Concat(p.items, p.init)
 	if !p.resources.IsZero() {
 		out = append(out, p.resources)
 	}
 	return out
 }
 
-func wrongRule(format string, args ...any) error {
-	return &namespace.Error{Kind: namespace.ErrInvalid, Message: "limitrange: wrong rule: " + fmt.Sprintf(format, args...)}
+func invalidRule(format string, args ...any) error {
+	return &namespace.Error{Kind: namespace.ErrInvalid, Message: "limitrange: invalid rule: " + fmt.Sprintf(format, args...)}
 }
 
-// excerpt shortens text from hosts and clients for messages.
+// excerpt truncates text for messages.
 func excerpt(text string) string { return phase.Truncate(text, 100) }

@@ -117,7 +117,8 @@ func TestContainerLimits(t *testing.T) {
 	}
 }
 
-// expect holds a refusal, and takes back what was created without one.
+// expect requires a refusal with the text. If the text is empty, it requires success and deletes
+// the created object.
 func (e *env) expect(err error, resource namespace.ResourceType, name, text string) {
 	e.t.Helper()
 	if text == "" {
@@ -149,11 +150,10 @@ func TestDefaults(t *testing.T) {
 
 	o, err = e.create(widgets, "w", `{"parts":[],"other":1}`)
 	require.NoError(t, err)
-	require.Equal(t, `{"parts":[],"other":1}`, string(o.Fields["spec"]), "not touched")
+	require.Equal(t, `{"parts":[],"other":1}`, string(o.Fields["spec"]), "without items the spec is unchanged")
 }
 
-// The object as a whole is its items together; of those that run before the others
-// the greatest counts.
+// The total is the sum of the items, or the greatest init item if that is greater.
 func TestTotals(t *testing.T) {
 	e := newEnv(t)
 	e.limit("a", `[{"type":"Pod","min":{"cpu":"1"},"max":{"cpu":"2","memory":"1Gi"},"maxLimitRequestRatio":{"cpu":"1500m"}},{"type":"example.com/Widget","max":{"memory":"3"}}]`)
@@ -199,7 +199,7 @@ func TestOwnResources(t *testing.T) {
 	require.ErrorIs(t, err, namespace.ErrForbidden)
 }
 
-// All LimitRanges hold; each violation is told once.
+// All LimitRanges apply. The refusal lists each violation once.
 func TestSeveral(t *testing.T) {
 	e := newEnv(t)
 	e.limit("b", `[{"type":"Container","max":{"cpu":"1"}}]`)
@@ -208,8 +208,7 @@ func TestSeveral(t *testing.T) {
 	e.expect(err, pods, "p", "[maximum cpu usage per Container is 1, but limit is 2, maximum memory usage per Container is 1, but limit is 2]")
 }
 
-// What is there already may stay, and be updated as long as its resources stay as
-// they are.
+// An existing object can be updated as long as its resources do not change.
 func TestUpdate(t *testing.T) {
 	e := newEnv(t)
 	spec := `{"containers":[{"resources":{"limits":{"cpu":"4"}}}]}`
@@ -235,7 +234,7 @@ func TestUpdate(t *testing.T) {
 	o = object("held", strings.Replace(spec, "4", "5", 1))
 	o.Finalizers = held.Finalizers
 	_, err = e.content(pods).Update(e.ctx, space, o)
-	require.NoError(t, err, "what is on its way out is let go")
+	require.NoError(t, err, "limits do not apply to an object that is being deleted")
 	_, err = e.content(limitrange.Resource).Delete(e.ctx, space, "a", namespace.Preconditions{})
 	require.NoError(t, err)
 	_, err = e.create(pods, "q", spec)
@@ -256,7 +255,7 @@ func TestDryRun(t *testing.T) {
 	require.ErrorIs(t, err, namespace.ErrNotFound)
 }
 
-// Within one LimitRange, everything that is wrong is told, with its path.
+// The refusal of a LimitRange lists all violations with their paths.
 func TestValidation(t *testing.T) {
 	e := newEnv(t)
 	for _, c := range []struct{ limits, text string }{
@@ -295,16 +294,16 @@ func TestValidation(t *testing.T) {
 
 func TestBadInput(t *testing.T) {
 	for name, rules := range map[string][]limitrange.Rule{
-		"no type":          {{Items: []string{"spec.a[*]"}}},
-		"nothing":          {{Resource: widgets}},
-		"twice":            {limitrange.Pods(), limitrange.Pods()},
-		"bad path":         {{Resource: widgets, Items: []string{"spec["}}},
-		"bad init":         {{Resource: widgets, Items: []string{"spec[*]"}, Init: []string{""}}},
-		"bad resources":    {{Resource: widgets, Resources: "metadata.x", Type: "Pod"}},
-		"resources alone":  {{Resource: widgets, Resources: "spec.resources"}},
-		"a whole one item": {{Resource: widgets, Items: []string{"spec.a[*]"}, Type: "Container"}},
-		"unqualified":      {{Resource: widgets, Items: []string{"spec.a[*]"}, Type: "Widget"}},
-		"not UTF-8":        {{Resource: widgets, Items: []string{"spec.a[*]"}, Type: "a/\xff"}},
+		"no type":         {{Items: []string{"spec.a[*]"}}},
+		"nothing":         {{Resource: widgets}},
+		"twice":           {limitrange.Pods(), limitrange.Pods()},
+		"bad path":        {{Resource: widgets, Items: []string{"spec["}}},
+		"bad init":        {{Resource: widgets, Items: []string{"spec[*]"}, Init: []string{""}}},
+		"bad resources":   {{Resource: widgets, Resources: "metadata.x", Type: "Pod"}},
+		"resources alone": {{Resource: widgets, Resources: "spec.resources"}},
+		"type Container":  {{Resource: widgets, Items: []string{"spec.a[*]"}, Type: "Container"}},
+		"unqualified":     {{Resource: widgets, Items: []string{"spec.a[*]"}, Type: "Widget"}},
+		"not UTF-8":       {{Resource: widgets, Items: []string{"spec.a[*]"}, Type: "a/\xff"}},
 	} {
 		_, err := limitrange.New(rules...)
 		require.ErrorIs(t, err, namespace.ErrInvalid, name)
@@ -335,8 +334,8 @@ func TestBadInput(t *testing.T) {
 	require.NoError(t, err, "cluster-scoped")
 }
 
-// What somebody wrote past the plug-in counts as far as it can be read.
-func TestUnreadable(t *testing.T) {
+// The valid parts of a LimitRange that bypassed the plug-in apply.
+func TestMalformedLimitRange(t *testing.T) {
 	s, err := memory.New(nil)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, s.Close()) })
@@ -350,8 +349,8 @@ func TestUnreadable(t *testing.T) {
 	e.expect(err, pods, "p", "maximum memory usage per Container is 1, but limit is 2")
 }
 
-// FuzzAdmit holds that no LimitRange and no object makes the plug-in fail but with
-// a typed refusal, and that what it has made of an object is within the limits.
+// FuzzAdmit checks that the plug-in returns no error other than a typed refusal, and that it accepts
+// the objects that it completed.
 func FuzzAdmit(f *testing.F) {
 	f.Add(`{"limits":[{"type":"Container","default":{"cpu":"1"},"max":{"cpu":2},"maxLimitRequestRatio":{"cpu":"1.5"}}]}`, `{"containers":[{"name":"c","resources":{"requests":{"cpu":"1"}}}]}`)
 	f.Add(`{"limits":[{"type":"Pod","min":{"memory":"1Gi"}}]}`, `{"initContainers":[{"resources":null}],"containers":[null]}`)
@@ -365,7 +364,7 @@ func FuzzAdmit(f *testing.F) {
 			if err == nil {
 				made.Meta = namespace.Meta{Name: "again"}
 				if _, err := e.content(c.resource).Create(e.ctx, space, made); err != nil {
-					t.Fatalf("what was accepted is not when it comes again: %v", err)
+					t.Fatalf("the plug-in refuses an object that it completed: %v", err)
 				}
 				continue
 			}
