@@ -3,6 +3,7 @@ package lifecycle
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
 
@@ -14,14 +15,14 @@ import (
 // are those of [registry.Content], with the same rules and errors, and are safe for concurrent
 // use.
 //
-// The JSON encoding of a T is an object. Its members are stored beside the object's metadata:
+// The JSON encoding of a T is an object, never null. Its members are stored beside the object's metadata:
 //
 //	{"apiVersion": "v1", "kind": "Invoice", "metadata": {...}, "customer": "acme", "cents": 4200}
 //
 // The members apiVersion, kind and metadata are not T's to use. Members of a stored object that T does not
 // have are ignored by reads and lost by Update: a process with an older T must not update objects of
-// a newer one. An object that cannot be decoded into T is an error that names the object; in
-// a listing it ends the call.
+// a newer one. An object that cannot be decoded into T is an error that names the object: List
+// fails with it, and Watch yields it and goes on with the next event.
 type Content[T any] struct {
 	content *registry.Content
 }
@@ -59,6 +60,11 @@ func (c Content[T]) Create(ctx context.Context, ns string, o Object[T]) (Object[
 // object has another one by now, the error matches [namespace.ErrConflict].
 func (c Content[T]) Update(ctx context.Context, ns string, o Object[T]) (Object[T], error) {
 	return c.write(ctx, ns, o, c.content.Update)
+}
+
+// UpdateStatus replaces the status of an object; see [registry.Content.UpdateStatus].
+func (c Content[T]) UpdateStatus(ctx context.Context, ns string, o Object[T]) (Object[T], error) {
+	return c.write(ctx, ns, o, c.content.UpdateStatus)
 }
 
 func (c Content[T]) write(ctx context.Context, ns string, o Object[T],
@@ -129,6 +135,9 @@ func (c Content[T]) encode(o Object[T]) (registry.Object, error) {
 	if err == nil {
 		err = json.Unmarshal(data, &encoded.Fields)
 	}
+	if err == nil && encoded.Fields == nil {
+		err = errors.New("it is null")
+	}
 	if err != nil {
 		return registry.Object{}, c.invalid(o.Name, "cannot be encoded as a JSON object", err)
 	}
@@ -143,8 +152,11 @@ func (c Content[T]) encode(o Object[T]) (registry.Object, error) {
 // decode is the reverse of encode.
 func (c Content[T]) decode(o registry.Object) (Object[T], error) {
 	decoded := Object[T]{Meta: o.Meta}
+	if o.Fields == nil {
+		o.Fields = map[string]json.RawMessage{} // null would leave a nil pointer
+	}
 	data, err := json.Marshal(o.Fields)
-	if err == nil && o.Fields != nil {
+	if err == nil {
 		err = json.Unmarshal(data, &decoded.Value)
 	}
 	if err != nil {

@@ -54,7 +54,7 @@ type Options struct {
 	Divide bool
 	// Contact is the address of the service's operators, for explanations; see [parties.Options].
 	Contact string
-	// Pages configures the pages of [Service.Handler].
+	// Pages configures the pages of [Service.Handler]. New sets its Parties and Records.
 	Pages debug.Options
 	// Logger receives the log of the controller and of the holds, unless these have a
 	// Logger of their own. Nil discards it.
@@ -75,9 +75,10 @@ type Service struct {
 }
 
 // New returns a service over s, with content of types in the store. A nil opts means the
-// defaults. New reads and writes nothing. An option out of range is an error that matches
-// [namespace.ErrBadRequest], [deleter.ErrInvalid] or [store.ErrInvalid]. The caller closes
-// the service, then s.
+// defaults. New reads and writes nothing. It returns an error for an option out of range, and
+// for sources that [deleter.New] would refuse beside the namespaced types: a service
+// without content, two sources for one type, a type in After without a source, or a cycle.
+// The caller closes the service, then s.
 func New(s store.Store, types []registry.ResourceType, opts *Options) (*Service, error) {
 	var o Options
 	if opts != nil {
@@ -102,6 +103,16 @@ func newService(s store.Store, r *registry.Registry, o Options) (*Service, error
 	if o.Hold.Logger == nil {
 		o.Hold.Logger = o.Logger
 	}
+	if err := o.Hold.Validate(); err != nil {
+		return nil, err
+	}
+	announced := parties.Options{Prefix: o.Registry.Prefix, Contact: o.Contact}
+	if err := announced.Validate(); err != nil {
+		return nil, err
+	}
+	if err := o.checkSources(r); err != nil {
+		return nil, err
+	}
 	d, err := r.Deleter(o.deleter())
 	if err != nil {
 		return nil, err
@@ -123,11 +134,23 @@ func newService(s store.Store, r *registry.Registry, o Options) (*Service, error
 	}
 	service := &Service{
 		registry: r, deleter: d, controller: c, replica: replica, hold: o.Hold,
-		announce: func(ctx context.Context) error {
-			return parties.Announce(ctx, s, party.Finalizer, &parties.Options{Prefix: o.Registry.Prefix, Contact: o.Contact})
-		},
+		announce: func(ctx context.Context) error { return parties.Announce(ctx, s, party.Finalizer, &announced) },
 	}
 	return service, service.observe(s, o, recorder)
+}
+
+// checkSources refuses sources with a mistake. The deleter of a registry reads its sources in
+// each pass, so that it would report the mistake as a failure of every deletion.
+func (o Options) checkSources(r *registry.Registry) error {
+	var content struct{ deleter.Content } // never called
+	sources := slices.Clone(o.Sources)
+	for _, t := range r.Types() {
+		if t.Namespaced {
+			sources = append(sources, deleter.Source{Resource: t.Name(), Content: content})
+		}
+	}
+	_, err := deleter.New(sources, &o.Deleter)
+	return err
 }
 
 // deleter returns the options of a deleter of the content in the store and of o.Sources.
@@ -159,9 +182,10 @@ func (s *Service) observe(db store.Store, o Options, recorder *explain.Recorder)
 }
 
 // Run finalizes terminating namespaces, ends delayed deletions, and announces this process
-// as the party of the service's finalizer, until ctx ends. It returns nil then, and nothing that it
-// started runs on. A failure of the store does not end it, except [store.ErrClosed]. A second
-// call beside the first returns [controller.ErrRunning].
+// as the party of the service's finalizer, until ctx ends. It then waits for every goroutine that
+// it started and returns nil, or the cause if it could not record that this process has left. Of
+// the failures of the store only [store.ErrClosed] ends it. A concurrent second Run returns
+// [controller.ErrRunning].
 func (s *Service) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return s.finalize(ctx) })
@@ -196,8 +220,8 @@ func (s *Service) finalize(ctx context.Context) error {
 // clients: restrict access as for net/http/pprof.
 func (s *Service) Handler() http.Handler { return s.pages }
 
-// Explain returns why the namespace is still there and what to do about it. The errors are
-// those of [registry.Registry.Get].
+// Explain returns why the namespace is still there and what to do about it. An unknown name
+// yields a diagnosis, not an error; see [explain.Explainer.Explain].
 func (s *Service) Explain(ctx context.Context, name string) (explain.Diagnosis, error) {
 	return s.explainer.Explain(ctx, name)
 }

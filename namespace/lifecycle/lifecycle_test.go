@@ -17,6 +17,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/controller"
 	"github.com/nslifecycle/nslifecycle/namespace/declare"
 	"github.com/nslifecycle/nslifecycle/namespace/lifecycle"
+	"github.com/nslifecycle/nslifecycle/namespace/operate/hold"
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
 	"github.com/nslifecycle/nslifecycle/phase"
 	"github.com/nslifecycle/nslifecycle/store"
@@ -171,6 +172,8 @@ func TestServiceOverAClosedStore(t *testing.T) {
 
 func TestNewRejects(t *testing.T) {
 	s := newStore(t)
+	files := namespace.ResourceType{Name: "files"}
+	empty := deleter.Funcs{Delete: func(context.Context, deleter.Target) (int, error) { return 0, nil }}.Content()
 	for _, tt := range []struct {
 		name  string
 		store store.Store
@@ -181,10 +184,24 @@ func TestNewRejects(t *testing.T) {
 		{"a negative number of workers", s, lifecycle.Options{Controller: controller.Options{Workers: -1}}, "Workers"},
 		{"a prefix that is no path", s, lifecycle.Options{Registry: registry.Options{Prefix: "a//b"}}, "refix"},
 		{"an invalid finalizer", s, lifecycle.Options{Registry: registry.Options{Finalizer: "Not Valid"}}, "inalizer"},
+		{"too few workers for holds", s, lifecycle.Options{Hold: hold.Options{Workers: 1}}, "Workers"},
+		{"a contact of two lines", s, lifecycle.Options{Contact: "a\nb"}, "Contact"},
+		{"a source without content", s, lifecycle.Options{Sources: []deleter.Source{{Resource: files}}}, "files"},
+		{"a source for a stored type", s, lifecycle.Options{Sources: []deleter.Source{{
+			Resource: invoices.Name(), Content: empty,
+		}}}, "invoices: is given 2 times"},
+		{"a source after an unknown type", s, lifecycle.Options{Sources: []deleter.Source{{
+			Resource: files, Content: empty, After: []namespace.ResourceType{{Name: "invoice"}},
+		}}}, "invoice"},
+		{"a source after itself", s, lifecycle.Options{Sources: []deleter.Source{{
+			Resource: files, Content: empty, After: []namespace.ResourceType{files},
+		}}}, "files"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			_, err := lifecycle.New(tt.store, []registry.ResourceType{invoices}, &tt.opts)
 			require.ErrorContains(t, err, tt.field)
 		})
 	}
+	_, err := lifecycle.New(s, nil, nil)
+	require.ErrorIs(t, err, deleter.ErrInvalid, "without content a namespace would never be removed")
 }

@@ -61,6 +61,13 @@ func resolve(opts *Options) (Options, error) {
 	return o, nil
 }
 
+// Validate returns [store.ErrInvalid] if an option is out of range. The functions of this package
+// that take options call it.
+func (o Options) Validate() error {
+	_, err := resolve(&o)
+	return err
+}
+
 func (o Options) withDefaults() Options {
 	o.Prefix = cmp.Or(o.Prefix, "registry")
 	o.Label = cmp.Or(o.Label, instance.DefaultLabel())

@@ -103,11 +103,10 @@ func Run(ctx context.Context, n Namespaces, opts *Options) error {
 	if opts != nil {
 		options = *opts
 	}
-	options = options.withDefaults()
-	if err := options.validate(); err != nil {
+	if err := options.Validate(); err != nil {
 		return err
 	}
-	newLoop(n, options).run(ctx)
+	newLoop(n, options.withDefaults()).run(ctx)
 	return nil
 }
 
@@ -122,7 +121,9 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-func (o Options) validate() error {
+// Validate returns [namespace.ErrBadRequest] if an option is out of range. Run calls it.
+func (o Options) Validate() error {
+	o = o.withDefaults()
 	switch {
 	case o.Workers < 2:
 		return badRequest("Options.Workers must be at least 2, got %d", o.Workers)
