@@ -71,8 +71,8 @@ func (f *functions) List(ctx context.Context, target Target, limit int, next str
 	}
 	items, err := f.funcs.List(ctx, target, next, limit)
 	page := Page{Items: items}
-	if len(items) == limit {
-		page.Next = items[limit-1].Name
+	if n := len(items); n >= limit {
+		page.Next = items[n-1].Name // a function that exceeds the limit may have more objects too
 	}
 	return page, err
 }

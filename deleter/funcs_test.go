@@ -69,7 +69,21 @@ func TestFuncs(t *testing.T) {
 	}
 }
 
-// If the functions contradict each other, the larger count stands (rule R7).
+// If List returns more objects than the limit, the listing continues after the last one.
+func TestFuncsListMoreThanTheLimit(t *testing.T) {
+	f := fake(nil, contenttest.Object{Name: "a"}, contenttest.Object{Name: "b"}, contenttest.Object{Name: "c"}, contenttest.Object{Name: "d"})
+	funcs := f.Funcs()
+	correct := funcs.List
+	funcs.List = func(ctx context.Context, target deleter.Target, after string, limit int) ([]deleter.Item, error) {
+		return correct(ctx, target, after, limit+1)
+	}
+	d := compose(t, &deleter.Options{PageSize: 2}, source("invoices", funcs.Content()))
+	inventory, err := d.Inventory(t.Context(), target())
+	require.NoError(t, err)
+	require.Len(t, inventory.Objects, 4)
+}
+
+// If List contradicts Delete, the larger count stands (rule R7).
 func TestR7_FuncsThatContradictEachOther(t *testing.T) {
 	funcs := deleter.Funcs{
 		Delete: func(context.Context, deleter.Target) (int, error) { return 2, nil },
