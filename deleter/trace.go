@@ -25,16 +25,22 @@ type Call struct {
 
 // CallResult is the outcome of a [Call].
 type CallResult struct {
-	Objects int // objects that the call listed, counted, deleted or left, depending on Op
+	// Objects is the number of objects that the call listed, counted, deleted or left,
+	// depending on Op; -1 if the source did not count them.
+	Objects int
 	Err     error
 }
 
 type traceKey struct{}
 
 // WithTrace returns a context whose calls t traces. A trace that ctx already has stays in
-// use, around t.
+// use, around t. Nil traces nothing.
 func WithTrace(ctx context.Context, t *Trace) context.Context {
-	if outer := traceOf(ctx); outer != nil {
+	outer := traceOf(ctx)
+	switch {
+	case t == nil:
+		return ctx
+	case outer != nil:
 		inner := t
 		t = &Trace{
 			Start: func(ctx context.Context, call Call) context.Context {

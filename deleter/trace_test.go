@@ -65,6 +65,21 @@ func TestTrace(t *testing.T) {
 	require.Len(t, s.list, 4, "an inner trace does not replace the outer one")
 }
 
+// A failed deletion of an object does not count it. A nil trace changes nothing.
+func TestTraceOfFailedDelete(t *testing.T) {
+	f := fake(&contenttest.FakeOptions{Fault: func(_ context.Context, c contenttest.Call) error {
+		if c.Op == deleter.OpDelete {
+			return errBoom
+		}
+		return nil
+	}}, contenttest.Object{Name: "a"})
+	var s spans
+	ctx := deleter.WithTrace(deleter.WithTrace(t.Context(), s.trace()), nil)
+	_, err := compose(t, nil, source("pods", plain{f})).Delete(ctx, target(), deleter.Report{})
+	require.ErrorIs(t, err, errBoom)
+	require.Contains(t, s.list, "1 pods delete 0 boom")
+}
+
 // Without a trace, TraceCall allocates nothing.
 func TestTraceCallAllocatesNothing(t *testing.T) {
 	ctx, n := t.Context(), 0

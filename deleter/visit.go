@@ -77,7 +77,7 @@ func (v *visit) emptyAtOnce(ctx context.Context, e Emptier) bool {
 	v.result = r
 	if err != nil {
 		v.fail(OpEmpty, "", err)
-	} else if f, ok := e.(*functions); ok && r.Remaining > 0 && lists(f) {
+	} else if f, ok := e.(*functions); ok && r.Remaining > 0 && f.funcs.List != nil {
 		v.describe(ctx)
 	}
 	return true
@@ -296,7 +296,10 @@ func (v *visit) deletePage(ctx context.Context, t *tally, items []Item) (request
 // deleteOne reports whether the source deleted the object or began its deletion.
 func (v *visit) deleteOne(ctx context.Context, item Item) bool {
 	err := v.call(ctx, OpDelete, func(ctx context.Context) (int, error) {
-		return 1, v.source.Content.Delete(ctx, v.target, item.Name, item.UID)
+		if err := v.source.Content.Delete(ctx, v.target, item.Name, item.UID); err != nil {
+			return 0, err
+		}
+		return 1, nil
 	})
 	switch {
 	case err == nil:
