@@ -32,7 +32,7 @@ const attempts = 6
 // Content that any earlier pass saw, even in another process, blocks a waiver until its
 // source answers: the conditions record it ([phase.ContentLastSeen]).
 //
-// Run passes the valid, unexpired waivers ([namespace.Waivers]) of the namespace to d as
+// Run passes the valid, unexpired waivers ([declare.Waivers]) of the namespace to d as
 // [deleter.Target].Waived. It accepts a waived failure only if the waiver is still in force
 // when the pass decides and, if it then writes the conditions, after that write: by the
 // clock, and in the namespace as it is then. Otherwise the failure counts
