@@ -112,7 +112,7 @@ func (s *sweep) run(ctx context.Context) error {
 				if t == nil {
 					return
 				}
-				if err := s.checkDueName(ctx); err != nil {
+				if err := s.checkIncarnationIfDue(ctx); err != nil {
 					stop(err) // calls under way too
 					return
 				}
@@ -165,14 +165,14 @@ const (
 	checkAfter = time.Second
 )
 
-// checkDueName calls checkName if a check is due. Each check costs a read.
-func (s *sweep) checkDueName(ctx context.Context) error {
+// checkIncarnationIfDue calls checkIncarnation if a check is due. Each check costs a read.
+func (s *sweep) checkIncarnationIfDue(ctx context.Context) error {
 	if !s.due() {
 		return nil
 	}
 	ctx, cancel := s.within(ctx)
 	defer cancel()
-	accepted, err := s.checkName(ctx, s.uid)
+	accepted, err := s.checkIncarnation(ctx, s.uid)
 	if err != nil || accepted == "" {
 		return err
 	}

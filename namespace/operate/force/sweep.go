@@ -97,7 +97,7 @@ func Sweep(ctx context.Context, namespaces Getter, content Content, log Log, req
 	if err != nil {
 		return SweepResult{}, err
 	}
-	accepted, err := s.checkName(ctx, forcing.UID)
+	accepted, err := s.checkIncarnation(ctx, forcing.UID)
 	if err != nil {
 		return SweepResult{}, err
 	}
@@ -164,9 +164,9 @@ func (s *sweep) find(ctx context.Context) (audit.Record, error) {
 	return forcing, nil
 }
 
-// checkName refuses a name that another incarnation has. If the request accepts that, it
+// checkIncarnation refuses a name that another incarnation has. If the request accepts that, it
 // returns the note for the record.
-func (s *sweep) checkName(ctx context.Context, uid string) (accepted string, err error) {
+func (s *sweep) checkIncarnation(ctx context.Context, uid string) (accepted string, err error) {
 	n, err := s.namespaces.Get(ctx, s.req.Name)
 	switch {
 	case errors.Is(err, namespace.ErrNotFound), err == nil && n.UID == uid:
