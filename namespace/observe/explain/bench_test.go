@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"runtime"
 	"strings"
 	"testing"
@@ -166,11 +165,6 @@ func BenchmarkExplain(b *testing.B) {
 	b.Run("text", func(b *testing.B) {
 		for b.Loop() {
 			_ = d.Text()
-		}
-	})
-	b.Run("html", func(b *testing.B) {
-		for b.Loop() {
-			_ = d.HTML(io.Discard)
 		}
 	})
 }

@@ -7,7 +7,7 @@
 // (actions of operators). An [Explainer] gathers them all for one name.
 //
 // A diagnosis lists the causes in the order in which to act on them, each with a remedy.
-// It reads as text ([Diagnosis.Text]), as JSON, and as a page ([Diagnosis.HTML]).
+// It reads as text ([Diagnosis.Text]) and as JSON; package debug shows it on a page.
 // DESIGN.md explains the order.
 //
 // Nothing in this package writes to a namespace or a store.
@@ -39,7 +39,7 @@ type Input struct {
 }
 
 // Diagnosis reports why a namespace still exists and how to proceed. Its strings are as found:
-// [Diagnosis.Text] and [Diagnosis.HTML] escape them, other readers must do so themselves.
+// [Diagnosis.Text] escapes them, other readers must do so themselves.
 type Diagnosis struct {
 	Name     string      `json:"name"`
 	UID      string      `json:"uid,omitempty"`
