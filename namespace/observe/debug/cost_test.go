@@ -58,8 +58,9 @@ func (a *asked) take() [3]int64 {
 	return [3]int64{a.parties.Swap(0), a.records.Swap(0), a.record.Swap(0)}
 }
 
-// An index that explains many namespaces reads the announced parties once.
-func TestIndexReadsPartiesOnce(t *testing.T) {
+// An index that explains many namespaces reads the announced parties once, and no inventory.
+// The page of a namespace has all of it.
+func TestIndexIsCheap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPlace()
 		for i := range 20 {
@@ -69,7 +70,7 @@ func TestIndexReadsPartiesOnce(t *testing.T) {
 		h := newHandler(t, owned{p}, explain.New(owned{p}, a.options(nil)), nil)
 		for range 2 {
 			page := get(h, "/").Body.String()
-			require.Equal(t, [3]int64{1, 20, 20}, a.take())
+			require.Equal(t, [3]int64{1, 20, 0}, a.take())
 			require.Equal(t, 20, strings.Count(page, `<span class="chip good" title="its owner is alive">`))
 			time.Sleep(2 * time.Second)
 		}
@@ -90,6 +91,28 @@ func TestPartiesFail(t *testing.T) {
 			require.NotContains(t, text, `"error"`)
 		})
 	}
+}
+
+// If listing the parties fails slowly, an index waits for it once, not once for each namespace.
+func TestSlowPartiesDelayTheIndexOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPlace()
+		for i := range 100 {
+			p.set(going(fmt.Sprint("n", i), time.Now().Add(-time.Hour)))
+		}
+		var a asked
+		options := a.options(nil)
+		options.Parties = func(context.Context) ([]parties.Party, error) {
+			a.parties.Add(1)
+			time.Sleep(time.Second)
+			return nil, errors.New("no answer")
+		}
+		h := newHandler(t, owned{p}, explain.New(owned{p}, options), nil)
+		text := get(h, "/?format=json").Body.String()
+		require.Equal(t, [3]int64{1, 100, 0}, a.take())
+		require.Equal(t, 100, strings.Count(text, `"causes"`))
+		require.NotContains(t, text, `"error"`)
+	})
 }
 
 // counted counts how often it is counted.

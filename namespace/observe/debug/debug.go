@@ -65,6 +65,11 @@ type Explainer interface {
 	Explain(ctx context.Context, name string) (explain.Diagnosis, error)
 }
 
+// Summarizer explains a namespace for the index at less cost. It is optional for [Explainer].
+type Summarizer interface {
+	Summarize(ctx context.Context, name string) (explain.Diagnosis, error)
+}
+
 // Options tunes a [Handler]. Zero fields take the defaults.
 type Options struct {
 	// Hosts are additional names, without a port, by which browsers reach the pages. Requests

@@ -28,7 +28,7 @@ type details struct {
 
 // namespace gathers the page of a namespace. Its notes list the parts that do not answer.
 func (h *Handler) namespace(ctx context.Context, name string) *details {
-	d, err := h.explain(ctx, name)
+	d, err := diagnose(ctx, h.explainer.Explain, name)
 	switch {
 	case errors.Is(err, namespace.ErrNotFound), errors.Is(err, namespace.ErrBadRequest) && namespace.ValidateName(name) != nil:
 		return &details{Diagnosis: explain.Diagnosis{Name: name, At: time.Now().UTC(), Summary: "There is no namespace of that name."}}

@@ -19,6 +19,7 @@ var (
 	_ debug.Counter    = (*registry.Registry)(nil)
 	_ debug.Holds      = (*registry.Registry)(nil)
 	_ debug.Explainer  = (*explain.Explainer)(nil)
+	_ debug.Summarizer = (*explain.Explainer)(nil)
 )
 
 // The pages are mounted wherever the host likes, behind whatever guards its other

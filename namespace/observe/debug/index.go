@@ -214,7 +214,11 @@ func (h *Handler) parties(ctx context.Context, x *index) {
 
 func (h *Handler) row(ctx context.Context, x *index, a aged) row {
 	r := row{Name: a.Name, UID: a.UID, At: x.At, Since: a.since.UTC()}
-	d, err := h.explain(ctx, a.Name)
+	explainer := h.explainer.Explain
+	if s, ok := h.explainer.(Summarizer); ok {
+		explainer = s.Summarize
+	}
+	d, err := diagnose(ctx, explainer, a.Name)
 	switch {
 	case err != nil:
 		r.Error = err.Error()
@@ -241,9 +245,10 @@ func (r row) OldCount() *oldCount {
 	return &oldCount{r.Counted, r.At}
 }
 
-func (h *Handler) explain(ctx context.Context, name string) (d explain.Diagnosis, err error) {
+// diagnose explains a namespace with one of the methods of an [Explainer].
+func diagnose(ctx context.Context, explainer func(context.Context, string) (explain.Diagnosis, error), name string) (d explain.Diagnosis, err error) {
 	err = safely(func() (err error) {
-		d, err = h.explainer.Explain(ctx, name)
+		d, err = explainer(ctx, name)
 		return err
 	})
 	return d, err

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
@@ -24,8 +23,8 @@ type Namespaces interface {
 // without it and says so in its notes.
 type Options struct {
 	Recorder *Recorder
-	// Parties lists the announced parties, see package parties. An answer serves all
-	// explanations of the same second.
+	// Parties lists the announced parties, see package parties. An answer, also a failure,
+	// serves all explanations of the same second.
 	Parties func(ctx context.Context) ([]parties.Party, error)
 	// Records lists the audit records of a namespace, the oldest first.
 	Records func(ctx context.Context, name string) ([]audit.Record, error)
@@ -45,7 +44,7 @@ type Explainer struct {
 
 // New returns an explainer of namespaces. Nil opts stand for no optional sources.
 func New(namespaces Namespaces, opts *Options) *Explainer {
-	e := &Explainer{namespaces: namespaces}
+	e := &Explainer{namespaces: namespaces, announced: announced{lock: make(chan struct{}, 1)}}
 	if opts != nil {
 		e.options = *opts
 	}
@@ -56,6 +55,19 @@ func New(namespaces Namespaces, opts *Options) *Explainer {
 // yields a diagnosis, not an error. Explain fails if the namespace cannot be read and the
 // recorder knows no terminating one of that name.
 func (e *Explainer) Explain(ctx context.Context, name string) (Diagnosis, error) {
+	return e.explain(ctx, name, e.options.Record)
+}
+
+// Summarize is Explain without the names of the objects left by forced drops, only their
+// number. It is meant for lists of many namespaces, because inventories may be large.
+func (e *Explainer) Summarize(ctx context.Context, name string) (Diagnosis, error) {
+	return e.explain(ctx, name, nil)
+}
+
+// readRecord reads one record with its inventory; nil: inventories are not read.
+type readRecord func(ctx context.Context, name, id string) (audit.Record, error)
+
+func (e *Explainer) explain(ctx context.Context, name string, read readRecord) (Diagnosis, error) {
 	in := Input{Name: name, Unguarded: e.options.Unguarded}
 	ns, err := e.namespaces.Get(ctx, name)
 	if err == nil {
@@ -76,7 +88,7 @@ func (e *Explainer) Explain(ctx context.Context, name string) (Diagnosis, error)
 			in.note("the owners of its finalizers could not be listed", err)
 		}
 	}
-	e.records(ctx, &in)
+	e.records(ctx, &in, read)
 	in.Now = time.Now()
 	return Explain(in), nil
 }
@@ -87,7 +99,7 @@ func (in *Input) note(what string, err error) {
 
 // records adds the audit records of the namespace, with inventories for the forced drops
 // that the diagnosis lists.
-func (e *Explainer) records(ctx context.Context, in *Input) {
+func (e *Explainer) records(ctx context.Context, in *Input, read readRecord) {
 	if e.options.Records == nil {
 		return
 	}
@@ -97,7 +109,7 @@ func (e *Explainer) records(ctx context.Context, in *Input) {
 		return
 	}
 	in.Records = records
-	if e.options.Record == nil {
+	if read == nil {
 		return
 	}
 	in.Records = slices.Clone(records)
@@ -107,7 +119,7 @@ func (e *Explainer) records(ctx context.Context, in *Input) {
 		if f.begun == nil || f.begun.Inventory != nil {
 			continue
 		}
-		full, err := e.options.Record(ctx, in.Name, f.begun.ID)
+		full, err := read(ctx, in.Name, f.begun.ID)
 		switch {
 		case err == nil:
 			*f.begun = full
@@ -120,27 +132,34 @@ func (e *Explainer) records(ctx context.Context, in *Input) {
 	in.Records = slices.DeleteFunc(in.Records, func(r audit.Record) bool { return forgotten[r.ID] })
 }
 
-// announced keeps the list of announced parties for a second, so that a page which explains
-// many namespaces reads it once.
+// announced keeps the answer of Options.Parties for a second, so that a page which explains
+// many namespaces asks once, even if the answer is a failure.
 type announced struct {
-	mu      sync.Mutex
+	lock    chan struct{} // has an element while one explanation asks for all
 	parties []parties.Party
+	err     error
 	at      time.Time
 }
 
 func (a *announced) list(ctx context.Context, list func(context.Context) ([]parties.Party, error)) ([]parties.Party, error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
+	select {
+	case a.lock <- struct{}{}:
+		defer func() { <-a.lock }()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
 	if !a.at.IsZero() && time.Since(a.at) < time.Second {
-		return a.parties, nil
+		return a.parties, a.err
 	}
 	known, err := list(ctx)
-	if err != nil {
+	switch {
+	case err != nil && ctx.Err() != nil: // another context may get an answer
 		return nil, err
-	}
-	if known == nil {
+	case err != nil:
+		known = nil
+	case known == nil:
 		known = []parties.Party{} // no party is announced, which differs from not known
 	}
-	a.parties, a.at = known, time.Now()
-	return known, nil
+	a.parties, a.err, a.at = known, err, time.Now()
+	return known, err
 }

@@ -82,7 +82,7 @@ func TestExplainerBesideAController(t *testing.T) {
 		got = ask()
 		require.Equal(t, []explain.Kind{explain.Gone}, kinds(got))
 		require.Contains(t, got.Summary, "it was removed")
-		require.Equal(t, 8, asked)
+		require.Equal(t, 7, asked, "the first two explanations share a list of parties")
 		stop()
 		require.NoError(t, <-ended)
 	})
@@ -121,6 +121,27 @@ func TestExplainerReadsTheInventory(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, d.Causes[0].Detail, "2 of pods (a, b)")
 	require.Nil(t, list[0].Inventory, "the list is another's")
+
+	d, err = e.Summarize(t.Context(), "shop")
+	require.NoError(t, err)
+	require.NotContains(t, d.Causes[0].Detail, "pods", "a summary reads no inventory")
+	require.Empty(t, d.Notes)
+}
+
+// An explanation that waits for another one's list of parties ends with its own context.
+func TestExplainerKeepsToItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		e := explain.New(new(controllertest.Host), &explain.Options{Parties: func(context.Context) ([]parties.Party, error) { <-release; return nil, nil }})
+		go func() { _, _ = e.Explain(t.Context(), "shop") }()
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		d, err := e.Explain(ctx, "shop")
+		require.NoError(t, err)
+		require.Equal(t, []string{"the owners of its finalizers could not be listed: context deadline exceeded"}, d.Notes)
+		close(release)
+	})
 }
 
 func TestExplainerBadInput(t *testing.T) {
