@@ -77,7 +77,7 @@ func checkCount(p *probe) error {
 		for _, target := range []deleter.Target{target, undated(target)} {
 			n, err := c.Count(p.ctx, target)
 			if err != nil || n != want {
-				return fmt.Errorf("Count of namespace %s should return %d, got %d: %w", target.Namespace, want, n, orNil(err))
+				return fmt.Errorf("the count of namespace %s should return %d, got %d: %w", target.Namespace, want, n, orNil(err))
 			}
 		}
 		return nil
@@ -114,7 +114,7 @@ func checkCount(p *probe) error {
 	}
 	for _, target := range []deleter.Target{target, undated(target)} {
 		if n, err := c.Count(p.ctx, target); !errors.Is(err, deleter.ErrIncarnation) {
-			return fmt.Errorf("Count of the old incarnation should fail with ErrIncarnation, got %d: %w", n, orNil(err))
+			return fmt.Errorf("the count of the old incarnation should fail with ErrIncarnation, got %d: %w", n, orNil(err))
 		}
 	}
 	return nil
