@@ -19,7 +19,7 @@ func (p *plugin) Admit(ctx context.Context, w *registry.Write) error {
 		return nil
 	}
 	resource := w.Objects[0].Type.Name()
-	more := false // a quota counts something that it did not count before
+	more := false // a quota limits a new name
 	if resource == Resource {
 		var err error
 		if more, err = p.admitQuotas(ctx, w); err != nil {
@@ -31,7 +31,7 @@ func (p *plugin) Admit(ctx context.Context, w *registry.Write) error {
 		return err
 	}
 	active, err := w.HoldGate(ctx)
-	if err != nil || !active { // that it is not is held as well
+	if err != nil || !active { // HoldGate makes "not active" a condition of the commit too
 		return err
 	}
 	if more {
@@ -43,7 +43,7 @@ func (p *plugin) Admit(ctx context.Context, w *registry.Write) error {
 	return p.charge(ctx, w, change)
 }
 
-// reset drops the counts of quotas that a removed namespace of the same name has left. They
+// reset drops the used figures of quotas that outlived a removed namespace of the same name. They
 // miss the changes since that namespace became Terminating.
 func (p *plugin) reset(ctx context.Context, w *registry.Write) error {
 	quotas, err := w.List(ctx, Resource)
@@ -64,14 +64,14 @@ func (p *plugin) reset(ctx context.Context, w *registry.Write) error {
 	return nil
 }
 
-// admitQuotas checks quotas that are created or changed, and sets their status. It
-// reports whether one counts something more than before.
+// admitQuotas checks created and updated quotas and sets their status. It reports whether a quota
+// limits a name that it did not limit before.
 func (p *plugin) admitQuotas(ctx context.Context, w *registry.Write) (more bool, err error) {
 	for i := range w.Objects {
 		c := &w.Objects[i]
 		r := recountIn(ctx)
 		if c.New == nil && r != nil {
-			return false, r.lastFinalizer(c.Old.Name)
+			return false, r.refuseRemoval(c.Old.Name)
 		}
 		if c.New == nil || c.Operation == registry.Delete {
 			continue
@@ -87,7 +87,7 @@ func (p *plugin) admitQuotas(ctx context.Context, w *registry.Write) (more bool,
 		if c.Old != nil {
 			before, _ = p.read(c.Old)
 			if sameLimits(c.Old, c.New) {
-				wrong = nil // it was there before
+				wrong = nil // the stored spec has the same violations
 			}
 		}
 		if len(wrong) > 0 {
@@ -114,7 +114,7 @@ func sameLimits(a, b *registry.Object) bool {
 	return string(a.Fields["spec"]) == string(b.Fields["spec"])
 }
 
-// charge adds a change to every quota that it counts in, or refuses it.
+// charge adds a change to every quota that limits one of its names, or refuses the write.
 func (p *plugin) charge(ctx context.Context, w *registry.Write, change amounts) error {
 	quotas, err := w.List(ctx, Resource)
 	if err != nil {
@@ -129,9 +129,9 @@ func (p *plugin) charge(ctx context.Context, w *registry.Write, change amounts) 
 }
 
 func (p *plugin) chargeOne(ctx context.Context, w *registry.Write, quota *registry.Object, change amounts) error {
-	itself := own(w, quota)
-	if itself != nil {
-		if quota = itself.New; quota == nil || itself.Operation == registry.Delete {
+	own := changeOf(w, quota)
+	if own != nil {
+		if quota = own.New; quota == nil || own.Operation == registry.Delete {
 			return nil
 		}
 	}
@@ -140,7 +140,7 @@ func (p *plugin) chargeOne(ctx context.Context, w *registry.Write, quota *regist
 	}
 	s, wrong := p.read(quota)
 	if len(wrong) > 0 && increases(change) {
-		return fmt.Errorf("quota %s cannot be read: %s: %s", quota.Name, wrong[0].Field, wrong[0].Message)
+		return fmt.Errorf("quota %s is malformed: %s: %s", quota.Name, wrong[0].Field, wrong[0].Message)
 	}
 	names := limited(s.hard, change)
 	if len(names) == 0 {
@@ -156,15 +156,15 @@ func (p *plugin) chargeOne(ctx context.Context, w *registry.Write, quota *regist
 	if err := s.store(&updated); err != nil {
 		return err
 	}
-	if itself != nil {
+	if own != nil {
 		*quota = updated
 		return nil
 	}
 	return w.Replace(*quota, updated)
 }
 
-// own returns what w does to a quota itself; nil: nothing.
-func own(w *registry.Write, quota *registry.Object) *registry.ObjectChange {
+// changeOf returns the change of the quota in w, or nil.
+func changeOf(w *registry.Write, quota *registry.Object) *registry.ObjectChange {
 	for i := range w.Objects {
 		c := &w.Objects[i]
 		if c.Type.Name() == Resource && c.Old != nil && c.Old.Name == quota.Name {
@@ -183,7 +183,7 @@ func increases(change amounts) bool {
 	return false
 }
 
-// limited returns the names that are in both, sorted.
+// limited returns the names in both hard and change, sorted.
 func limited(hard, change amounts) []string {
 	var names []string
 	for name := range change {
@@ -195,8 +195,8 @@ func limited(hard, change amounts) []string {
 	return names
 }
 
-// complete counts the figures that a quota does not have, as they are before the
-// change, and those that would come below zero: they cannot be right.
+// complete counts the missing used figures, without the change. It also recounts wrong figures:
+// those that the change would make negative.
 func (p *plugin) complete(ctx context.Context, w *registry.Write, s *state, change amounts) error {
 	var missing []string
 	for name := range s.hard {
@@ -220,8 +220,8 @@ func (p *plugin) complete(ctx context.Context, w *registry.Write, s *state, chan
 	return nil
 }
 
-// charge adds a change to the figures, unless that exceeds a limit. What frees
-// something, or does not change, is allowed however much is used.
+// charge adds a change to the used figures. It refuses an increase above a limit. A change that
+// decreases or keeps a figure is allowed even if the figure exceeds its limit.
 func (s *state) charge(w *registry.Write, quota string, names []string, change amounts) error {
 	after := amounts{}
 	maps.Copy(after, s.used)
@@ -235,14 +235,14 @@ func (s *state) charge(w *registry.Write, quota string, names []string, change a
 		}
 	}
 	if len(exceeded) > 0 {
-		return refuse(w, quota, fmt.Sprintf("exceeded quota: %s, requested: %v, used: %v, limited: %v",
+		return forbidden(w, fmt.Sprintf("exceeded quota: %s, requested: %v, used: %v, limited: %v",
 			quota, change.of(exceeded), s.used.of(exceeded), s.hard.of(exceeded)))
 	}
 	s.used = after
 	return nil
 }
 
-func refuse(w *registry.Write, quota, why string) error {
+func forbidden(w *registry.Write, text string) error {
 	c := &w.Objects[0]
 	resource, name := c.Type.Name().String(), ""
 	if c.New != nil {
@@ -250,6 +250,6 @@ func refuse(w *registry.Write, quota, why string) error {
 	}
 	return &namespace.Error{
 		Kind: namespace.ErrForbidden, Resource: resource, Name: name,
-		Message: fmt.Sprintf("%s %q is forbidden: %s", resource, name, why),
+		Message: fmt.Sprintf("%s %q is forbidden: %s", resource, name, text),
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
 )
 
-// amounts are quantities by name. A name that is missing is zero.
+// amounts are quantities by name. A missing name means zero.
 type amounts map[string]resource.Quantity
 
 func (a amounts) add(name string, q resource.Quantity) {
@@ -22,18 +22,17 @@ func (a amounts) add(name string, q resource.Quantity) {
 	a[name] = sum
 }
 
-func (a amounts) take(name string, q resource.Quantity) {
+func (a amounts) subtract(name string, q resource.Quantity) {
 	difference := a[name].DeepCopy()
 	difference.Sub(q)
 	a[name] = difference
 }
 
-// settle drops what is zero.
-func (a amounts) settle() {
+func (a amounts) dropZeros() {
 	maps.DeleteFunc(a, func(_ string, q resource.Quantity) bool { return q.IsZero() })
 }
 
-// String lists the amounts as refusals do.
+// String formats the amounts as in Kubernetes' refusals.
 func (a amounts) String() string {
 	parts := make([]string, 0, len(a))
 	for _, name := range slices.Sorted(maps.Keys(a)) {
@@ -57,11 +56,11 @@ var (
 	one  = *resource.NewQuantity(1, resource.DecimalSI)
 )
 
-// uses returns what an object uses, and what is wrong with its quantities; those do
-// not count.
+// uses returns the amounts of an object and the violations by its quantities. Invalid quantities
+// do not count.
 func (p *plugin) uses(resource namespace.ResourceType, o *registry.Object) (amounts, []namespace.Violation) {
 	a := amounts{}
-	if free := p.free[resource]; o == nil || free != nil && free(*o) {
+	if uncounted := p.uncounted[resource]; o == nil || uncounted != nil && uncounted(*o) {
 		return a, nil
 	}
 	for _, name := range countNames(resource) {
@@ -74,25 +73,25 @@ func (p *plugin) uses(resource namespace.ResourceType, o *registry.Object) (amou
 	var wrong []namespace.Violation
 	document := fieldpath.Of(o.Fields)
 	for _, s := range sums {
-		wrong = append(wrong, s.into(a, document)...)
+		wrong = append(wrong, s.addTo(a, document)...)
 	}
 	return a, wrong
 }
 
-// into adds up the quantities of a document.
-func (s sum) into(a amounts, document *fieldpath.Document) (wrong []namespace.Violation) {
+// addTo adds the quantities of a document to a.
+func (s sum) addTo(a amounts, document *fieldpath.Document) (wrong []namespace.Violation) {
 	found, err := document.Find(s.path)
 	if err != nil {
 		at, text := s.path.Top(), err.Error()
 		if m := (*fieldpath.Mismatch)(nil); errors.As(err, &m) {
 			at, text = m.At, "must be "+m.Want
 		}
-		return []namespace.Violation{{Type: namespace.FieldInvalid, Field: at, Message: "Invalid value: " + text}}
+		return []namespace.Violation{invalidField(at, text)}
 	}
 	for _, f := range found {
 		q, err := quantity(f.Value)
 		if err != nil {
-			wrong = append(wrong, wrongQuantity(f.At, f.Value, err))
+			wrong = append(wrong, invalidQuantity(f.At, f.Value, err))
 			continue
 		}
 		a.add(s.name, q)
@@ -100,16 +99,16 @@ func (s sum) into(a amounts, document *fieldpath.Document) (wrong []namespace.Vi
 	return wrong
 }
 
-// What a quantity, and a sum of them, must be less than. A sum is kept below its limit
-// or below what there was when it was counted; with nine digits behind the point, and
-// in any format, its text stays well below what clients and servers read.
+// A quantity must be less than tooMuch, and a sum less than tooMuchSum: clients can read such a sum
+// in any format, even with nine decimal places.
 var (
-	tooMuch    = resource.MustParse("1e21")
-	tooMuchSum = *resource.NewScaledQuantity(1, 40)
-	errTooMuch = errors.New("must be less than 1e21")
+	tooMuch     = resource.MustParse("1e21")
+	tooMuchSum  = *resource.NewScaledQuantity(1, 40)
+	errTooMuch  = errors.New("must be less than 1e21")
+	errNotWhole = errors.New("must be an integer")
 )
 
-// quantity reads a quantity that can be added up.
+// quantity parses a quantity less than tooMuch.
 func quantity(value any) (resource.Quantity, error) {
 	q, err := fieldpath.Quantity(value)
 	if err == nil && q.Cmp(tooMuch) >= 0 {
@@ -118,14 +117,16 @@ func quantity(value any) (resource.Quantity, error) {
 	return q, err
 }
 
-func wrongQuantity(at string, value any, why error) namespace.Violation {
-	return namespace.Violation{
-		Type: namespace.FieldInvalid, Field: at, Message: "Invalid value: " + fieldpath.Show(value) + ": " + why.Error(),
-	}
+func invalidQuantity(at string, value any, err error) namespace.Violation {
+	return invalidField(at, fieldpath.Show(value)+": "+err.Error())
 }
 
-// difference returns what a write uses more (less: negative) than there is now. An
-// object with wrong quantities is refused, unless they were there before.
+func invalidField(field, text string) namespace.Violation {
+	return namespace.Violation{Type: namespace.FieldInvalid, Field: field, Message: "Invalid value: " + text}
+}
+
+// difference returns the amounts that a write adds. Negative amounts are freed. It refuses an object
+// with invalid quantities, unless the write leaves their fields unchanged.
 func (p *plugin) difference(changes []registry.ObjectChange) (amounts, error) {
 	total := amounts{}
 	for _, c := range changes {
@@ -142,14 +143,14 @@ func (p *plugin) difference(changes []registry.ObjectChange) (amounts, error) {
 			total.add(name, q)
 		}
 		for name, q := range before {
-			total.take(name, q)
+			total.subtract(name, q)
 		}
 	}
-	total.settle()
+	total.dropZeros()
 	return total, nil
 }
 
-// unchanged reports whether nothing that a sum looks at has changed.
+// unchanged reports whether before and after are equal in all fields with sums.
 func (p *plugin) unchanged(resource namespace.ResourceType, before, after *registry.Object) bool {
 	for _, s := range p.sums[resource] {
 		if string(before.Fields[s.path.Top()]) != string(after.Fields[s.path.Top()]) {
@@ -159,7 +160,7 @@ func (p *plugin) unchanged(resource namespace.ResourceType, before, after *regis
 	return true
 }
 
-// invalid is the refusal of an object, as the registry words it.
+// invalid refuses an object with the text of the registry.
 func invalid(t registry.ResourceType, name string, wrong []namespace.Violation) error {
 	kind := t.Kind
 	if t.Group != "" {

@@ -12,8 +12,8 @@ import (
 	"github.com/nslifecycle/nslifecycle/store/bolt"
 )
 
-// BenchmarkCreate creates objects without the plug-in, with it where there is no
-// quota, and where there is one.
+// BenchmarkCreate creates objects without the plug-in, with the plug-in but no quota, and with a
+// quota.
 func BenchmarkCreate(b *testing.B) {
 	drivers := []struct {
 		name string
@@ -66,7 +66,7 @@ func benchmarkCreates(b *testing.B, e *env, writers int) {
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "creates/s")
 }
 
-// BenchmarkUpdate changes what no sum looks at: that costs no read.
+// BenchmarkUpdate changes a field without sums, which costs no read.
 func BenchmarkUpdate(b *testing.B) {
 	e := newEnv(b)
 	e.limit("a", "count/widgets.example.com", "1G", "example.com/size", "1T")

@@ -50,8 +50,8 @@ func newMemory(t testing.TB) store.Store {
 	return s
 }
 
-// newEnv returns a registry over a store in memory with one namespace. The test
-// ends with a check of every revision.
+// newEnv returns a registry over a memory store with one namespace. The test's cleanup checks every
+// revision.
 func newEnv(t testing.TB) *env { return newEnvOver(t, newMemory(t)) }
 
 func newEnvOver(t testing.TB, s store.Store) *env {
@@ -84,7 +84,7 @@ func (e *env) content(resource namespace.ResourceType) *registry.Content {
 	return c
 }
 
-// limit creates a quota, of pairs of a name and a quantity.
+// limit creates a quota from pairs of a name and a quantity.
 func (e *env) limit(name string, pairs ...string) registry.Object {
 	e.t.Helper()
 	o, err := e.content(quota.Resource).Create(e.ctx, space, limits(name, pairs...))
@@ -127,7 +127,7 @@ func widget(name, spec string) registry.Object {
 	return registry.Object{Meta: namespace.Meta{Name: name}, Fields: map[string]json.RawMessage{"spec": json.RawMessage(spec)}}
 }
 
-// requireError holds the kind and the text of a refusal.
+// requireError requires the kind and the text of a refusal.
 func requireError(t testing.TB, err, kind error, text string) {
 	t.Helper()
 	require.ErrorIs(t, err, kind)
@@ -141,9 +141,8 @@ func revision(t testing.TB, s store.Store) store.Position {
 	return page.Position
 }
 
-// audit replays the history from a position when there was nothing, and holds at
-// every revision the figures of every quota in an Active namespace against what
-// there is. It returns how many figures it has seen.
+// audit replays the history from the position of an empty store. At every revision it requires
+// correct figures of every quota in an Active namespace. It returns the number of checked figures.
 func audit(t testing.TB, s store.Store, start store.Position) int {
 	t.Helper()
 	require.NoError(t, registrytest.Audit(t.Context(), s, "registry", start, revision(t, s).Revision))
@@ -177,8 +176,8 @@ type document struct {
 	Status struct{ Hard, Used map[string]resource.Quantity }
 }
 
-// figures counts the objects of each namespace in a way of its own, and says where
-// a quota says otherwise, or is exceeded.
+// figures counts the objects of each namespace independently of the plug-in, and returns the
+// differences from the quotas' figures.
 func figures(entries map[string][]byte) (seen int, wrong []string) {
 	actual, gates, quotas := map[string]*resource.Quantity{}, map[string]bool{}, map[string]document{}
 	add := func(ns, name string, q resource.Quantity) {
@@ -225,7 +224,7 @@ func figures(entries map[string][]byte) (seen int, wrong []string) {
 				is = &resource.Quantity{}
 			}
 			if used.Cmp(*is) != 0 {
-				wrong = append(wrong, fmt.Sprintf("%s: used %s is %s, but there is %s", key, name, used.String(), is.String()))
+				wrong = append(wrong, fmt.Sprintf("%s: used %s is %s, want %s", key, name, used.String(), is.String()))
 			}
 		}
 	}

@@ -14,7 +14,8 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
 )
 
-func TestStatusIsTheServers(t *testing.T) {
+// Clients cannot write the status.
+func TestStatusIsReadOnly(t *testing.T) {
 	e := newEnv(t)
 	forged := json.RawMessage(`{"hard":{"configmaps":"100"},"used":{"configmaps":"0"}}`)
 	o := limits("a", "configmaps", "1")
@@ -55,6 +56,8 @@ func TestDryRunChangesNothing(t *testing.T) {
 	require.ErrorIs(t, err, namespace.ErrInvalid)
 }
 
+// R6: nothing can be created in a namespace that is not Active, and no quota keeps it from becoming
+// empty.
 func TestR6_TerminatingNamespace(t *testing.T) {
 	e := newEnv(t)
 	e.limit("a", "configmaps", "1", "example.com/size", "2")
@@ -66,7 +69,7 @@ func TestR6_TerminatingNamespace(t *testing.T) {
 	require.ErrorIs(t, e.create(quota.Resource, limits("b")), namespace.ErrTerminating)
 	before := e.status("a")
 	_, err = e.content(widgets).Update(e.ctx, space, widget("w", `{"size":9}`))
-	require.NoError(t, err, "nothing holds up what is terminating")
+	require.NoError(t, err, "the quota does not limit updates in a terminating namespace")
 	require.Equal(t, before, e.status("a"))
 	_, err = e.content(quota.Resource).Update(e.ctx, space, limits("a", "configmaps", "5", "count/configmaps", "1"))
 	require.NoError(t, err)
@@ -114,8 +117,8 @@ func TestBadInput(t *testing.T) {
 		{`{"hard":{"configmaps":"-1"}}`, `spec.hard[configmaps]: Invalid value: "-1": must be greater than or equal to 0`},
 		{`{"hard":{"configmaps":"1.5"}}`, `spec.hard[configmaps]: Invalid value: "1.5": must be an integer`},
 		{`{"hard":{"count/a.b":"1m"}}`, `spec.hard[count/a.b]: Invalid value: "1m": must be an integer`},
-		{`{"hard":{"cpus":"1"}}`, `spec.hard[cpus]: Invalid value: "cpus": must be a standard resource for quota: no rule declares it here`},
-		{`{"hard":{"example.com/gpu":"1"}}`, `spec.hard[example.com/gpu]: Invalid value: "example.com/gpu": is not counted here: no rule declares it`},
+		{`{"hard":{"cpus":"1"}}`, `spec.hard[cpus]: Invalid value: "cpus": must be a standard resource for quota: the service has no rule for it`},
+		{`{"hard":{"example.com/gpu":"1"}}`, `spec.hard[example.com/gpu]: Invalid value: "example.com/gpu": is not counted: the service has no rule for it`},
 		{`{"hard":[]}`, `spec.hard: Invalid value: must be an object`},
 		{`[]`, `spec.hard: Invalid value: spec must be an object`},
 		{`{"hard":{},"scopes":["BestEffort"]}`, `spec.scopes: Forbidden: scopes are not supported: a quota counts all objects of its namespace`},
@@ -145,22 +148,24 @@ func TestBadInput(t *testing.T) {
 	_, err = quota.Recount(e.ctx, e.Registry, "a/b")
 	require.ErrorIs(t, err, namespace.ErrBadRequest)
 	_, err = e.content(namespace.ResourceType{Name: "nodes"}).Create(e.ctx, "", named("n"))
-	require.NoError(t, err, "what is cluster-scoped is not counted")
+	require.NoError(t, err, "cluster-scoped objects are not counted")
 }
 
-func TestUnreadableQuota(t *testing.T) {
+// A malformed quota that bypassed the plug-in refuses increases, but not decreases, and can be
+// deleted.
+func TestMalformedQuota(t *testing.T) {
 	s := newMemory(t)
 	e := newEnvOver(t, s)
 	require.NoError(t, e.create(configmaps, named("c")))
 	require.NoError(t, openOver(t, s, false).create(quota.Resource, registry.Object{
 		Meta: namespace.Meta{Name: "q"}, Fields: map[string]json.RawMessage{"spec": json.RawMessage(`{"hard":{"configmaps":{}}}`)},
 	}))
-	require.ErrorContains(t, e.create(configmaps, named("d")), "quota q cannot be read: spec.hard[configmaps]")
+	require.ErrorContains(t, e.create(configmaps, named("d")), "quota q is malformed: spec.hard[configmaps]")
 	require.NoError(t, e.remove(configmaps, "c"))
 	_, err := e.content(quota.Resource).Update(e.ctx, space, registry.Object{
 		Meta: namespace.Meta{Name: "q", Labels: map[string]string{"a": "b"}}, Fields: map[string]json.RawMessage{"spec": json.RawMessage(`{"hard":{"configmaps":{}}}`)},
 	})
-	require.NoError(t, err, "what was wrong before holds nothing up")
+	require.NoError(t, err, "an update may keep a malformed spec")
 	require.NoError(t, e.remove(quota.Resource, "q"))
 	require.NoError(t, e.create(configmaps, named("d")))
 }

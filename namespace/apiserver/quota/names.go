@@ -8,13 +8,13 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace"
 )
 
-// countPrefix begins the names of numbers of objects.
+// countPrefix is the prefix of object counts.
 const countPrefix = "count/"
 
-// legacy are the core types whose number has a second, older name.
+// legacy are the core types whose object count has a second, older name.
 var legacy = []string{"configmaps", "persistentvolumeclaims", "pods", "replicationcontrollers", "resourcequotas", "secrets", "services"}
 
-// countNames returns under which names the objects of a type are counted.
+// countNames returns the names of the object count of a type.
 func countNames(resource namespace.ResourceType) []string {
 	names := []string{countPrefix + resource.String()}
 	if resource.Group == "" && slices.Contains(legacy, resource.Name) {
@@ -23,28 +23,28 @@ func countNames(resource namespace.ResourceType) []string {
 	return names
 }
 
-// countName reports whether a name is that of a number of objects.
-func countName(name string) bool {
+// isCount reports whether a name is an object count.
+func isCount(name string) bool {
 	return strings.HasPrefix(name, countPrefix) || slices.Contains(legacy, name)
 }
 
-// counted returns the type whose objects are counted under a name.
-func counted(name string) namespace.ResourceType {
+// countedType returns the type of an object count.
+func countedType(name string) namespace.ResourceType {
 	resource, group, _ := strings.Cut(strings.TrimPrefix(name, countPrefix), ".")
 	return namespace.ResourceType{Group: group, Name: resource}
 }
 
-// feeds returns the types that belong to a name, sorted.
-func (p *plugin) feeds(name string) []namespace.ResourceType {
-	if countName(name) {
-		return []namespace.ResourceType{counted(name)}
+// typesOf returns the types with objects that count under a name, sorted.
+func (p *plugin) typesOf(name string) []namespace.ResourceType {
+	if isCount(name) {
+		return []namespace.ResourceType{countedType(name)}
 	}
 	types := slices.Clone(p.types[name])
 	slices.SortFunc(types, namespace.ResourceType.Compare)
 	return types
 }
 
-// nameFault says what is wrong with the name of something limited; nothing: "".
+// nameFault returns the rule that a limited name violates, or "".
 func nameFault(name string) string {
 	return strings.Join(syntax.QualifiedName(name), "; ")
 }

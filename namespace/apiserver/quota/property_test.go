@@ -19,7 +19,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/store/storetest"
 )
 
-// walker does at random what clients do.
+// walker makes random requests.
 type walker struct {
 	*env
 	random *rand.Rand
@@ -36,7 +36,7 @@ func (w *walker) step() error {
 		}
 		return w.create(widgets, o)
 	case 3, 4:
-		_, err := w.content(widgets).Update(w.ctx, space, widget(name, spec)) // also takes the finalizer
+		_, err := w.content(widgets).Update(w.ctx, space, widget(name, spec)) // also removes the finalizer
 		return err
 	case 5:
 		return w.remove(widgets, name)
@@ -54,7 +54,7 @@ func (w *walker) step() error {
 	return err
 }
 
-// changeQuota creates, changes or deletes one of two quotas.
+// changeQuota creates, updates or deletes one of two quotas.
 func (w *walker) changeQuota() error {
 	pairs := []string{"example.com/size", fmt.Sprint(50 + w.random.IntN(200))}
 	if w.random.IntN(2) == 0 {
@@ -74,7 +74,7 @@ func (w *walker) changeQuota() error {
 	return err
 }
 
-// expected reports whether an error is an answer of the rules.
+// expected reports whether an error is nil or a valid refusal.
 func expected(err error) bool {
 	for _, kind := range []error{nil, namespace.ErrForbidden, namespace.ErrExists, namespace.ErrNotFound, namespace.ErrConflict} {
 		if errors.Is(err, kind) {
@@ -84,7 +84,7 @@ func expected(err error) bool {
 	return false
 }
 
-// Whatever clients do, the figures are those of what there is, at every revision.
+// Under random concurrent requests, the figures are correct at every revision.
 func TestPropertyExact(t *testing.T) {
 	for range 4 {
 		seed := uint64(time.Now().UnixNano())
@@ -109,7 +109,7 @@ func TestPropertyExact(t *testing.T) {
 	}
 }
 
-// The same over a store that fails, loses answers and delays.
+// The figures are correct with a store that fails, conflicts and loses answers.
 func TestPropertyExactUnderFaults(t *testing.T) {
 	for range 3 {
 		seed := uint64(time.Now().UnixNano())
@@ -148,8 +148,8 @@ func TestPropertyExactUnderFaults(t *testing.T) {
 	}
 }
 
-// FuzzQuota holds that no quota and no object makes the plug-in fail but with a
-// typed refusal, and that what is accepted is counted right.
+// FuzzQuota checks that the plug-in returns no error other than a typed refusal, and counts accepted
+// objects correctly.
 func FuzzQuota(f *testing.F) {
 	f.Add(`{"hard":{"configmaps":"1","example.com/size":"10Gi"}}`, `{"used":{"configmaps":"-1"}}`, `{"size":"1Gi","parts":[{"cpu":1}]}`)
 	f.Add(`{"hard":{"requests.cpu":2},"scopes":[]}`, `null`, `{"parts":[{"cpu":"1e3"},null]}`)

@@ -1,39 +1,35 @@
-// Package quota limits how much a namespace may hold (design document, "Limit
-// Resource Consumption"): ResourceQuota objects, which the host serves as the
-// resource type "resourcequotas", bound the number of objects and the sums of
-// quantities in them.
+// Package quota limits the content of a namespace (design document, "Limit Resource Consumption").
+// The host serves ResourceQuota objects as the resource type "resourcequotas". They limit the
+// number of objects and the sums of quantities in objects.
 //
 //	counted, err := quota.New(quota.Rule{
-//		Resource: deleter.Resource{Group: "example.com", Name: "widgets"},
+//		Resource: namespace.ResourceType{Group: "example.com", Name: "widgets"},
 //		Sums:     map[string]string{"example.com/size": "spec.size"},
 //	})
 //	r, err := registry.New(s, &registry.Options{Types: types, Admission: []registry.Admission{counted}})
 //
-// The limits are exact, whatever runs at the same time, in any number of
-// processes over one store that all have the same rules: what a write uses is
-// added to the quota's status.used in the commit of the write itself, on condition
-// that the quota is still the one that was looked at, and what a deletion frees is
-// taken off in the commit of the deletion. So status.used is right at every revision.
+// Limits are exact under concurrency, in any number of processes that share a store and have the
+// same rules. The commit of a write also adds its amounts to the quota's status.used, on condition
+// that the quota has not changed since it was read. The commit of a deletion subtracts them. So
+// status.used is correct at every revision.
 //
 // # How it works
 //
-// A write that uses or frees something holds the gate of its namespace, then reads
-// the quotas, and replaces each of those that it counts in. A commit that creates a
-// quota, or has one count something more, touches the gate, so that nobody commits
-// who looked before there was such a quota. A figure that a quota does not have yet
-// is counted by whoever needs it first, from a listing: everybody who writes
-// something that belongs to the figure meanwhile replaces that quota too, and then
-// one of both begins again. A quota shows no used figures until then; [Run] has new
-// ones counted at once.
+// A write that changes an amount holds the gate of its namespace, reads the quotas, and replaces
+// each quota that limits the amount. A commit that creates a quota, or adds a name to one, touches
+// the gate. This fails every commit that read the quotas before.
 //
-// Objects that are only marked for deletion count until they are gone. A quota that
-// is being deleted itself limits nothing any more. In a terminating namespace nothing
-// is counted: nothing can be created there (rule R6), and nothing may keep it from
-// becoming empty (rule R12). If a quota outlives its namespace, after finalizers were
-// dropped by force, its counts are reset when the name is created again.
+// The first write that needs a missing used figure counts it from a list. Concurrent writes of
+// objects that count in the figure replace the same quota, so one of the two conflicts and retries.
+// Until then the quota shows no such figure. [Run] counts new figures at once.
 //
-// What is written past the registry, by a registry without the plug-in, or by one
-// with other rules is not seen. [Recount] finds and repairs what is wrong then.
+// Objects marked for deletion count until they are removed. A quota that is being deleted limits
+// nothing. In a terminating namespace the plug-in counts nothing: nothing can be created there
+// (rule R6), and no quota may keep it from becoming empty (rule R12). If a quota outlives its
+// namespace because finalizers were dropped by force, creating the name again resets its figures.
+//
+// The plug-in does not count writes that bypass the registry, or that come from a registry without
+// the plug-in or with other rules. [Recount] finds and repairs the resulting errors.
 package quota
 
 import (
@@ -50,18 +46,17 @@ import (
 // Resource is the type of quotas. A registry with the plug-in must declare it.
 var Resource = namespace.ResourceType{Name: "resourcequotas"}
 
-// Rule says what objects of one type use beyond their number. The number itself is
-// counted for every type, without a rule, as "count/<resource>[.<group>]", and for
-// some core types under their old name too ("configmaps", "secrets", "services", ...).
+// Rule declares the quantities in objects of one type. Object counts need no rule: every type has
+// "count/<resource>[.<group>]", and some core types have an older name too ("configmaps",
+// "secrets", "services", ...).
 type Rule struct {
 	Resource namespace.ResourceType
-	// Sums are the names that a quota may limit, such as "requests.cpu" or
-	// "example.com/size", each with the path of the quantities that are added up: names
-	// of fields with dots between them, [*] for every element of a list, ['a.b'] for a
-	// name with dots, such as "spec.containers[*].resources.requests.cpu". Several types
-	// may have the same name; they are added up then. An object without anything at the
-	// path uses none; one with something else than a quantity there, a negative one, or
-	// one of 1e21 and more, is refused with [namespace.ErrInvalid], as are such limits.
+	// Sums maps names that a quota may limit, such as "requests.cpu" or "example.com/size", to the
+	// path of the quantities to add. A path is field names separated by dots, with [*] for every
+	// element of a list and ['a.b'] for a name that contains dots:
+	// "spec.containers[*].resources.requests.cpu". Types with the same name share one sum. A
+	// missing quantity counts as zero. Values that are not quantities, are negative, or are 1e21
+	// or more are [namespace.ErrInvalid], in objects and in limits.
 	Sums map[string]string
 	// Uncounted reports whether an object is exempt from quotas, for example because the
 	// host writes it and not the tenant. It must decide by the name only, and exempt few
@@ -69,31 +64,31 @@ type Rule struct {
 	Uncounted func(o registry.Object) bool
 }
 
-// sum is one name with its path.
+// sum is a name and the path of its quantities.
 type sum struct {
 	name string
 	path fieldpath.Path
 }
 
-// plugin is the link of the admission chain.
 type plugin struct {
-	sums  map[namespace.ResourceType][]sum
-	types map[string][]namespace.ResourceType // what is added up under a name
-	free  map[namespace.ResourceType]func(registry.Object) bool
-	any   bool // every name will do
+	sums      map[namespace.ResourceType][]sum
+	types     map[string][]namespace.ResourceType // the types that share a sum
+	uncounted map[namespace.ResourceType]func(registry.Object) bool
+	anyName   bool // accept names without a rule
 }
 
 var _ registry.Admission = (*plugin)(nil)
 
-// New returns a link for the admission chain of a registry that counts what the
-// rules say, and refuses what exceeds a quota with [namespace.ErrForbidden]. It
-// belongs at the end of the chain: what later links change is not counted. Quotas
-// themselves are checked too ([namespace.ErrInvalid]), and their status is the
-// plug-in's alone: what clients send there is ignored. Rules that make no sense are
-// [namespace.ErrInvalid]. The link holds no state, and costs a write in a namespace
-// without quotas two small reads.
+// New returns an admission plug-in that counts objects and the sums of the rules, and refuses a
+// write that exceeds a quota with [namespace.ErrForbidden]. Place it last: it does not count changes
+// by later plug-ins. It refuses malformed quotas with [namespace.ErrInvalid] and ignores the status
+// that clients send. Invalid rules are [namespace.ErrInvalid]. The plug-in is stateless. It costs a
+// write in a namespace without quotas two small reads.
 func New(rules ...Rule) (registry.Admission, error) {
-	p := &plugin{sums: map[namespace.ResourceType][]sum{}, types: map[string][]namespace.ResourceType{}, free: map[namespace.ResourceType]func(registry.Object) bool{}}
+	p := &plugin{
+		sums: map[namespace.ResourceType][]sum{}, types: map[string][]namespace.ResourceType{},
+		uncounted: map[namespace.ResourceType]func(registry.Object) bool{},
+	}
 	for _, rule := range rules {
 		if err := p.add(rule); err != nil {
 			return nil, err
@@ -107,18 +102,18 @@ func (p *plugin) add(rule Rule) error {
 		return wrongRule("%v", err)
 	}
 	if _, twice := p.sums[rule.Resource]; twice {
-		return wrongRule("there are two for %s: name all sums in one", rule.Resource)
+		return wrongRule("duplicate rule for %s: put all sums into one", rule.Resource)
 	}
 	if len(rule.Sums) == 0 && rule.Uncounted == nil {
-		return wrongRule("the one for %s has no sums: the number of objects is counted without a rule", rule.Resource)
+		return wrongRule("%s: set Sums or Uncounted: object counts need no rule", rule.Resource)
 	}
 	var sums []sum
 	for name, path := range rule.Sums {
 		if why := nameFault(name); why != "" {
-			return wrongRule("%s: the name %q %s", rule.Resource, excerpt(name), why)
+			return wrongRule("%s: name %q: %s", rule.Resource, excerpt(name), why)
 		}
-		if countName(name) {
-			return wrongRule("%s: the name %q is that of a number of objects", rule.Resource, name)
+		if isCount(name) {
+			return wrongRule("%s: name %q is reserved for an object count", rule.Resource, name)
 		}
 		parsed, err := fieldpath.Parse(path)
 		if err != nil {
@@ -128,13 +123,13 @@ func (p *plugin) add(rule Rule) error {
 		p.types[name] = append(p.types[name], rule.Resource)
 	}
 	slices.SortFunc(sums, func(a, b sum) int { return strings.Compare(a.name, b.name) })
-	p.sums[rule.Resource], p.free[rule.Resource] = sums, rule.Uncounted
+	p.sums[rule.Resource], p.uncounted[rule.Resource] = sums, rule.Uncounted
 	return nil
 }
 
 func wrongRule(format string, args ...any) error {
-	return &namespace.Error{Kind: namespace.ErrInvalid, Message: "quota: wrong rule: " + fmt.Sprintf(format, args...)}
+	return &namespace.Error{Kind: namespace.ErrInvalid, Message: "quota: invalid rule: " + fmt.Sprintf(format, args...)}
 }
 
-// excerpt shortens text from hosts and clients for messages.
+// excerpt truncates text for messages.
 func excerpt(text string) string { return phase.Truncate(text, 100) }

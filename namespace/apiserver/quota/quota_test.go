@@ -57,10 +57,7 @@ func TestSums(t *testing.T) {
 	require.NotZero(t, audit(t, e.store, start))
 }
 
-// All quotas must hold; the first by name is the one that is reported, and none is
-
-// charged.
-
+// All quotas apply. The refusal names the first exceeded quota, and charges none.
 func TestSeveralQuotas(t *testing.T) {
 	e := newEnv(t)
 	start := revisionZero(t, e)
@@ -73,12 +70,11 @@ func TestSeveralQuotas(t *testing.T) {
 	requireError(t, e.create(widgets, widget("w2", `{"size":1}`)), namespace.ErrForbidden,
 		`widgets.example.com "w2" is forbidden: exceeded quota: b, requested: count/widgets.example.com=1, used: count/widgets.example.com=1, limited: count/widgets.example.com=1`)
 	require.Contains(t, e.status("a"), `"used":{"count/widgets.example.com":"1","example.com/size":"2"}`)
-	require.NotContains(t, e.status("c"), "used", "nobody needed it")
+	require.NotContains(t, e.status("c"), "used", "no write needed the figure")
 	require.NotZero(t, audit(t, e.store, start))
 }
 
-// A quota that is lowered below what is used forbids more, and nothing else.
-
+// A quota below the used figure refuses increases only.
 func TestLowered(t *testing.T) {
 	e := newEnv(t)
 	start := revisionZero(t, e)
@@ -90,7 +86,7 @@ func TestLowered(t *testing.T) {
 	_, err = e.content(widgets).Update(e.ctx, space, widget("w1", `{"size":5}`))
 	require.NoError(t, err, "a decrease is always allowed")
 	_, err = e.content(widgets).Update(e.ctx, space, widget("w1", `{"size":5,"label":"x"}`))
-	require.NoError(t, err, "what changes nothing is too")
+	require.NoError(t, err, "an unchanged figure is always allowed")
 	require.Error(t, e.create(widgets, widget("w2", `{"size":1}`)))
 	require.NoError(t, e.create(widgets, widget("w2", `{"size":0}`)))
 	require.NoError(t, e.remove(widgets, "w1"))
@@ -100,8 +96,7 @@ func TestLowered(t *testing.T) {
 	require.NotZero(t, audit(t, e.store, start))
 }
 
-// What is marked for deletion counts until it goes, in whatever way it goes.
-
+// Objects marked for deletion count until they are removed.
 func TestDeletion(t *testing.T) {
 	e := newEnv(t)
 	start := revisionZero(t, e)
@@ -117,15 +112,13 @@ func TestDeletion(t *testing.T) {
 	require.Equal(t, 2, did.Deleted)
 	require.Contains(t, e.status("a"), `"used":{"count/widgets.example.com":"1"}`)
 	_, err = e.content(widgets).Update(e.ctx, space, named("w1"))
-	require.NoError(t, err, "without its finalizer it goes")
+	require.NoError(t, err, "removing the last finalizer removes the object")
 	require.Contains(t, e.status("a"), `"used":{"count/widgets.example.com":"0"}`)
 	require.NotZero(t, audit(t, e.store, start))
 }
 
-// A large collection goes in batches; each takes what it deletes off in its own
-
-// commit, also where the store takes few operations at once.
-
+// Each batch of a large collection deletion subtracts its objects in its own commit, even if the
+// store limits the operations of a commit.
 func TestLargeCollection(t *testing.T) {
 	for _, operations := range []int{0, 5, 7} {
 		s, err := memory.New(&memory.Options{Limits: store.Limits{Operations: operations}})
@@ -146,8 +139,7 @@ func TestLargeCollection(t *testing.T) {
 	}
 }
 
-// A quota may limit quotas, itself too.
-
+// A quota may limit quotas, including itself.
 func TestQuotaOfQuotas(t *testing.T) {
 	e := newEnv(t)
 	start := revisionZero(t, e)
@@ -167,8 +159,7 @@ func TestQuotaOfQuotas(t *testing.T) {
 	require.NotZero(t, audit(t, e.store, start))
 }
 
-// A quota that is being deleted limits nothing, and holds nothing up.
-
+// A quota that is being deleted limits nothing.
 func TestDyingQuota(t *testing.T) {
 	e := newEnv(t)
 	_, err := e.content(quota.Resource).Create(e.ctx, space, func() registry.Object {
@@ -185,12 +176,8 @@ func TestDyingQuota(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// The status is the server's alone.
-
-// 64 writers against a limit of 100: exactly 100 succeed, and at no revision is
-
-// there another number than the quota says.
-
+// Of 256 creations by 64 writers against a limit of 100, exactly 100 succeed. The figures are
+// correct at every revision.
 func TestExactUnderConcurrency(t *testing.T) {
 	const writers, each, hard = 64, 4, 100
 	s := newMemory(t)
@@ -209,7 +196,7 @@ func TestExactUnderConcurrency(t *testing.T) {
 				case errors.Is(err, namespace.ErrForbidden):
 					refused.Add(1)
 				default:
-					t.Errorf("neither made nor refused: %v", err)
+					t.Errorf("neither created nor refused: %v", err)
 				}
 			}
 		})
@@ -221,10 +208,7 @@ func TestExactUnderConcurrency(t *testing.T) {
 	require.GreaterOrEqual(t, audit(t, s, start), hard)
 }
 
-// A quota that comes in the middle counts all that is there by then, and from then
-
-// on nothing slips through that was looked at before.
-
+// A quota that is created during writes counts all existing objects and all later writes.
 func TestCreatedInTheMiddle(t *testing.T) {
 	const writers, each, rounds = 8, 40, 5
 	e := newEnv(t)
@@ -268,22 +252,7 @@ func TestCreatedInTheMiddle(t *testing.T) {
 	require.Empty(t, left)
 }
 
-// A recount changes nothing but figures, whatever somebody makes of the quota meanwhile.
-
-// Nor does a recount take a finalizer away that has come since.
-
-// Figures that cannot be right are counted anew, whoever wrote them.
-
-// R6: nothing is created in a namespace that is not Active, and nothing of a quota
-
-// keeps it from becoming empty.
-
-// A quota that somebody wrote past the plug-in, so that nobody can read it, forbids
-
-// more, but not less, and can be deleted.
-
 // revisionZero returns the position before all history.
-
 func revisionZero(t testing.TB, e *env) store.Position {
 	t.Helper()
 	p := revision(t, e.store)

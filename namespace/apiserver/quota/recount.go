@@ -11,15 +11,15 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
 )
 
-// Change is a figure that [Recount] set.
+// Change is a used figure that [Recount] set.
 type Change struct {
-	Quota string // its name
-	Name  string // such as "count/widgets.example.com"
-	Was   string // the quantity before; empty: it had not been counted
-	Is    string
+	Quota string // the name of the quota
+	Name  string // the limited name, such as "count/widgets.example.com"
+	Was   string // the old quantity, or empty if there was none
+	Is    string // the new quantity
 }
 
-// String returns the change as a line for people.
+// String returns a line such as "q: configmaps was 1, is 2".
 func (c Change) String() string {
 	if c.Was == "" {
 		return fmt.Sprintf("%s: %s counted: %s", c.Quota, c.Name, c.Is)
@@ -27,24 +27,24 @@ func (c Change) String() string {
 	return fmt.Sprintf("%s: %s was %s, is %s", c.Quota, c.Name, c.Was, c.Is)
 }
 
-// ErrNotInstalled is the error of [Recount] on a registry that does not have the
-// plug-in in its chain.
-var ErrNotInstalled = errors.New("quota: the registry has no quota plug-in among its Options.Admission")
+// ErrNotInstalled is the error of [Recount] and [Run] on a registry without the plug-in.
+var ErrNotInstalled = errors.New("quota: the registry has no quota plug-in: add quota.New's result to Options.Admission")
 
-// Recount counts what the quotas of a namespace limit from listings, writes what
-// was wrong or missing, and returns what that was, ordered by quota and name. It is
-// exact while others write, and changes nothing where all is right, in a dry run,
-// and in a namespace that is not Active. With an error it returns what it set before.
+// Recount counts all used figures of the quotas in a namespace from lists, sets missing and wrong
+// ones, and returns the changes, ordered by quota and name. It is exact under concurrent writes. It
+// writes nothing if all figures are correct, in a dry run, and in a namespace that is not Active. On
+// error, it returns the changes so far.
 func Recount(ctx context.Context, r *registry.Registry, ns string) ([]Change, error) {
 	return recount(ctx, r, ns, false)
 }
 
+// recount counts all figures, or only missing ones.
 func recount(ctx context.Context, r *registry.Registry, ns string, missing bool) ([]Change, error) {
 	if r == nil {
 		return nil, &namespace.Error{Kind: namespace.ErrInvalid, Message: "quota: the registry is nil"}
 	}
 	if ns == "" {
-		return nil, &namespace.Error{Kind: namespace.ErrBadRequest, Message: "quota: a recount is of one namespace: name it"}
+		return nil, &namespace.Error{Kind: namespace.ErrBadRequest, Message: "quota: recount: the namespace is empty"}
 	}
 	content, err := r.Content(Resource)
 	if err != nil {
@@ -57,11 +57,11 @@ func recount(ctx context.Context, r *registry.Registry, ns string, missing bool)
 	var changes []Change
 	for _, o := range list.Items {
 		job := &recounting{missing: missing}
-		o.ResourceVersion = "" // it is the plug-in that takes what is there
+		o.ResourceVersion = "" // the plug-in updates the current version
 		_, err := content.Update(context.WithValue(ctx, recountKey{}, job), ns, o)
 		switch {
 		case errors.Is(err, namespace.ErrNotFound), errors.Is(err, namespace.ErrConflict) && job.admitted:
-			continue // deleted, or replaced by another, meanwhile
+			continue // deleted or replaced concurrently
 		case err != nil:
 			return changes, fmt.Errorf("quota: recount %s in namespace %s: %w", o.Name, ns, err)
 		case !job.admitted:
@@ -72,12 +72,12 @@ func recount(ctx context.Context, r *registry.Registry, ns string, missing bool)
 	return changes, nil
 }
 
-// recounting is a recount of one quota, carried to the plug-in in the context: it
-// alone has the rules, and what it does there is part of the commit.
+// recounting passes a recount of one quota to the plug-in in the context of an update. Only the
+// plug-in has the rules, and can list and write in one commit.
 type recounting struct {
-	missing  bool // only what was not counted
-	admitted bool
-	changes  []Change // of the last attempt
+	missing  bool     // count only missing figures
+	admitted bool     // the plug-in received the update
+	changes  []Change // in the last attempt
 }
 
 type recountKey struct{}
@@ -87,9 +87,9 @@ func recountIn(ctx context.Context) *recounting {
 	return job
 }
 
-// lastFinalizer refuses a recount that would remove a quota: somebody has come to
-// hold it by a finalizer, and to delete it, since it was read.
-func (r *recounting) lastFinalizer(quota string) error {
+// refuseRemoval refuses an update that would remove the quota: since the quota was read, a client
+// has added a finalizer and deleted the quota.
+func (r *recounting) refuseRemoval(quota string) error {
 	r.admitted = true
 	return &namespace.Error{
 		Kind: namespace.ErrConflict, Resource: Resource.String(), Name: quota,
@@ -97,10 +97,10 @@ func (r *recounting) lastFinalizer(quota string) error {
 	}
 }
 
-// recount makes an update of a quota one of nothing but its figures.
+// recount replaces an update of a quota with an update of its used figures only.
 func (p *plugin) recount(ctx context.Context, w *registry.Write, c *registry.ObjectChange, job *recounting) error {
 	job.admitted, job.changes = true, nil
-	keep(c)
+	revert(c)
 	if !c.Old.DeletionTimestamp.IsZero() {
 		return nil
 	}
@@ -128,23 +128,22 @@ func (p *plugin) recount(ctx context.Context, w *registry.Write, c *registry.Obj
 	return s.store(c.New)
 }
 
-// keep undoes what an update would change.
-func keep(c *registry.ObjectChange) {
+// revert replaces the new version of an object with the old one.
+func revert(c *registry.ObjectChange) {
 	old := c.Old.DeepCopy()
 	c.New.Fields = old.Fields
 	c.New.GenerateName, c.New.Labels, c.New.Annotations = old.GenerateName, old.Labels, old.Annotations
 	c.New.OwnerReferences, c.New.Finalizers, c.New.ManagedFields = old.OwnerReferences, old.Finalizers, old.ManagedFields
 }
 
-// count counts names from listings of the types that belong to them. Quantities that
-// are none count as zero. Objects of types that only another version of the service declares
-// count too. A type that no version can declare has no objects.
+// count counts names from lists of their types. Invalid quantities count as zero. Objects of types
+// that only another version of the service declares count too.
 func (p *plugin) count(ctx context.Context, w *registry.Write, names []string) (amounts, error) {
 	total := make(amounts, len(names))
 	types := map[namespace.ResourceType]bool{}
 	for _, name := range names {
 		total[name] = zero
-		for _, resource := range p.feeds(name) {
+		for _, resource := range p.typesOf(name) {
 			types[resource] = true
 		}
 	}

@@ -48,7 +48,7 @@ func TestRecount(t *testing.T) {
 	require.Empty(t, changes)
 	require.Equal(t, before, revision(t, s))
 
-	// A figure that would come below zero cannot be right: it is counted then.
+	// A figure that the change would make negative is wrong: it is counted again.
 	require.NoError(t, past.remove(configmaps, "c1"))
 	require.NoError(t, past.remove(configmaps, "c2"))
 	for i := range 5 {
@@ -60,7 +60,8 @@ func TestRecount(t *testing.T) {
 	require.Contains(t, e.status("a"), `"used":{"configmaps":"2",`)
 }
 
-func TestRecountKeepsTheRest(t *testing.T) {
+// A recount keeps concurrent changes of the quota.
+func TestRecountKeepsConcurrentChanges(t *testing.T) {
 	s := newMemory(t)
 	e := newEnvOver(t, s)
 	e.limit("a", "configmaps", "2")
@@ -86,6 +87,7 @@ func TestRecountKeepsTheRest(t *testing.T) {
 	require.Equal(t, `{"hard":{"count/configmaps":"7"}}`, string(o.Fields["spec"]))
 }
 
+// A recount keeps a finalizer that a client added concurrently.
 func TestRecountKeepsFinalizers(t *testing.T) {
 	s := newMemory(t)
 	e := newEnvOver(t, s)
@@ -107,16 +109,17 @@ func TestRecountKeepsFinalizers(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, changed)
 	require.Empty(t, changes)
-	require.Equal(t, `{"hard":{"configmaps":"2"}}`, e.status("a"), "it is still there")
+	require.Equal(t, `{"hard":{"configmaps":"2"}}`, e.status("a"), "the quota still exists")
 }
 
+// Impossible figures are counted again.
 func TestImpossibleFigures(t *testing.T) {
 	for _, used := range []string{`{"configmaps":"1.5"}`, `{"configmaps":"-1"}`, `{"configmaps":{}}`, `[]`, `{"configmaps":"1e1000000000"}`, `{}`} {
 		s := newMemory(t)
 		e := newEnvOver(t, s)
 		e.limit("a", "configmaps", "2", "count/unknown.example.com", "1")
 		require.NoError(t, e.create(configmaps, named("c")))
-		require.Contains(t, e.status("a"), `"used":{"configmaps":"1","count/unknown.example.com":"0"}`, "what is not declared has no objects")
+		require.Contains(t, e.status("a"), `"used":{"configmaps":"1","count/unknown.example.com":"0"}`, "undeclared types have no objects")
 		o := named("a")
 		o.Fields = map[string]json.RawMessage{"status": json.RawMessage(`{"used":` + used + `}`)}
 		_, err := openOver(t, s, false).content(quota.Resource).UpdateStatus(e.ctx, space, o)
@@ -127,7 +130,7 @@ func TestImpossibleFigures(t *testing.T) {
 	}
 }
 
-// A version of the service counts objects of types that only another version declares.
+// The plug-in counts objects of types that only another version of the service declares.
 func TestCountsUndeclaredTypes(t *testing.T) {
 	s := newMemory(t)
 	e := newEnvOver(t, s)
@@ -154,8 +157,8 @@ func TestCountsUndeclaredTypes(t *testing.T) {
 	}
 }
 
-// A quota that outlives its namespace counts what is there when the name is created again,
-// not what it counted before: nothing is counted in between.
+// If a quota outlives its namespace, creating the name again resets its figures: nothing is counted
+// in between.
 func TestQuotaOutlivesItsNamespace(t *testing.T) {
 	e := newEnv(t)
 	e.limit("a", "configmaps", "3")
@@ -165,7 +168,7 @@ func TestQuotaOutlivesItsNamespace(t *testing.T) {
 	require.Contains(t, e.status("a"), `"used":{"configmaps":"3"}`)
 	n, err := e.Delete(e.ctx, space, namespace.Preconditions{})
 	require.NoError(t, err)
-	n.Spec.Finalizers = finalizer.Set{} // by force
+	n.Spec.Finalizers = finalizer.Set{} // as force does
 	_, err = e.Finalize(e.ctx, n)
 	require.NoError(t, err)
 	require.NoError(t, e.remove(configmaps, "c1"))

@@ -12,7 +12,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
-// after does something after the next read of a gate.
+// after is a store that calls do after the next read of a gate.
 type after struct {
 	store.Store
 	do func()
@@ -27,9 +27,8 @@ func (s *after) Get(ctx context.Context, key string) (store.Entry, error) {
 	return e, err
 }
 
-// What looks for quotas while there is no such namespace counts in those that are there
-// by the commit.
-func TestNamespaceThatComesInBetween(t *testing.T) {
+// A write that read the gate before the namespace and its quota were created is counted.
+func TestNamespaceCreatedDuringWrite(t *testing.T) {
 	m := newMemory(t)
 	plain := openOver(t, m, false)
 	s := &after{Store: m}
@@ -50,13 +49,13 @@ func TestNamespaceThatComesInBetween(t *testing.T) {
 	_, err = plain.Finalize(e.ctx, namespace.Namespace{Meta: namespace.Meta{Name: space}})
 	require.NoError(t, err)
 
-	require.ErrorIs(t, e.create(widgets, widget("a", `{}`)), namespace.ErrNotFound, "there is none again")
+	require.ErrorIs(t, e.create(widgets, widget("a", `{}`)), namespace.ErrNotFound, "the namespace is removed")
 	s.do = appear("1")
 	require.NoError(t, e.create(widgets, widget("a", `{}`)))
 	require.ErrorIs(t, e.create(widgets, widget("b", `{}`)), namespace.ErrForbidden)
 }
 
-// What a sweep removes from a namespace that is Active is counted no longer.
+// Objects that Remove deletes from an Active namespace no longer count.
 func TestRemovedIsNotCounted(t *testing.T) {
 	e := newEnv(t)
 	e.limit("q", "count/widgets.example.com", "1")

@@ -10,29 +10,24 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
 )
 
-// RunOptions tunes [Run]. Zero fields, and a nil *RunOptions, take the defaults;
-// negative ones are [namespace.ErrInvalid].
+// RunOptions are the options of [Run]. Zero fields and a nil *RunOptions mean the defaults. Negative
+// values are [namespace.ErrInvalid].
 type RunOptions struct {
-	// Recount is how often all quotas of all namespaces are counted anew, so that what
-	// was written past the plug-in is found; default: never.
+	// Recount is the interval between recounts of all quotas in all namespaces. Recounts find
+	// writes that bypassed the plug-in. Default: never.
 	Recount time.Duration
-	// Changed is told what was counted or repaired in a namespace; default: nobody is.
+	// Changed receives the figures that Run set in a namespace. May be nil.
 	Changed func(ns string, changes []Change)
-	// Failed is told what could not be; it is tried again. Default: nobody is.
+	// Failed receives the errors of failed attempts. Run retries them. May be nil.
 	Failed func(err error)
 }
 
-// The delays between attempts after a failure.
-const (
-	minDelay = 50 * time.Millisecond
-	maxDelay = 30 * time.Second
-)
+var retry = backoff.Exponential{Min: 100 * time.Millisecond, Max: 30 * time.Second}
 
-// Run has quotas counted as soon as they are created, or count something more, in
-// all namespaces, until ctx ends; then it returns nil. What it does not come to is
-// counted by the write that needs it: Run makes status.used complete, never more
-// exact. Any number of processes may run it. On a registry without the plug-in it
-// fails with [ErrNotInstalled] at the first quota.
+// Run counts the missing figures of created and updated quotas in all namespaces until ctx ends,
+// then returns nil. It makes status.used complete sooner; the write that needs a missing figure
+// counts it in any case. Any number of processes may call Run. On a registry without the plug-in it
+// returns [ErrNotInstalled] at the first quota.
 func Run(ctx context.Context, r *registry.Registry, o *RunOptions) error {
 	if r == nil {
 		return &namespace.Error{Kind: namespace.ErrInvalid, Message: "quota: the registry is nil"}
@@ -49,27 +44,28 @@ func Run(ctx context.Context, r *registry.Registry, o *RunOptions) error {
 		return err
 	}
 	run.content = content
-	delay := minDelay
+	failures := 0
 	for {
 		began := time.Now()
 		err := run.follow(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return nil
-		case err == nil:
-			delay = minDelay
+		case errors.Is(err, errDue):
+			failures = 0
 			continue
 		case errors.Is(err, ErrNotInstalled), errors.Is(err, registry.ErrClosed):
 			return err
 		case run.Failed != nil && !errors.Is(err, namespace.ErrGone):
 			run.Failed(err)
 		}
-		if delay = min(2*delay, maxDelay); time.Since(began) > maxDelay {
-			delay = minDelay
+		if time.Since(began) > retry.Max {
+			failures = 0
 		}
-		if backoff.Sleep(ctx, delay) != nil {
+		if backoff.Sleep(ctx, retry.Delay(failures)) != nil {
 			return nil
 		}
+		failures++
 	}
 }
 
@@ -77,27 +73,29 @@ type runner struct {
 	RunOptions
 	registry *registry.Registry
 	content  *registry.Content
-	last     time.Time // of the last count of everything
+	last     time.Time // of the last recount of all quotas
 }
 
-// follow counts what is there, then what comes, until a watch or a count fails, or
-// another count of everything is due.
+var errDue = errors.New("a recount of all quotas is due")
+
+// follow counts the figures of existing quotas, then of new and updated ones. It returns errDue when
+// the next recount of all quotas is due, or the error of a list, watch or count.
 func (r *runner) follow(ctx context.Context) error {
 	list, err := r.content.List(ctx, "", registry.ListOptions{})
 	if err != nil {
 		return err
 	}
-	all := r.last.IsZero() || r.Recount > 0 && time.Since(r.last) >= r.Recount
+	due := r.Recount > 0 && time.Since(r.last) >= r.Recount
 	done := map[string]bool{}
 	for _, o := range list.Items {
-		if !done[o.Namespace] && (all && r.Recount > 0 || lacking(o)) {
+		if !done[o.Namespace] && (due || incomplete(o)) {
 			done[o.Namespace] = true
-			if err := r.count(ctx, o.Namespace, !all || r.Recount == 0); err != nil {
+			if err := r.count(ctx, o.Namespace, !due); err != nil {
 				return err
 			}
 		}
 	}
-	if all {
+	if due {
 		r.last = time.Now()
 	}
 	if r.Recount > 0 {
@@ -106,28 +104,17 @@ func (r *runner) follow(ctx context.Context) error {
 		defer cancel()
 	}
 	for event, err := range r.content.Watch(ctx, "", registry.WatchOptions{ResourceVersion: list.ResourceVersion, Shared: true}) {
-		switch {
-		case errors.Is(err, errDue):
-			return nil
-		case err != nil:
+		if err != nil {
 			return err
 		}
-		if (event.Type == registry.Added || event.Type == registry.Modified) && lacking(event.Object) {
-			if err := r.count(ctx, event.Object.Namespace, true); err != nil && !errors.Is(err, errDue) {
+		if (event.Type == registry.Added || event.Type == registry.Modified) && incomplete(event.Object) {
+			if err := r.count(ctx, event.Object.Namespace, true); err != nil {
 				return err
 			}
 		}
 	}
-	if errors.Is(context.Cause(ctx), errDue) {
-		return nil
-	}
-	return errEnded
+	return context.Cause(ctx)
 }
-
-var (
-	errDue   = errors.New("a count of everything is due")
-	errEnded = errors.New("quota: the watch of the quotas ended")
-)
 
 func (r *runner) count(ctx context.Context, ns string, missing bool) error {
 	changes, err := recount(ctx, r.registry, ns, missing)
@@ -137,8 +124,8 @@ func (r *runner) count(ctx context.Context, ns string, missing bool) error {
 	return err
 }
 
-// lacking reports whether a quota limits something that it has no figure of.
-func lacking(o registry.Object) bool {
-	s, _ := (&plugin{any: true}).read(&o)
+// incomplete reports whether a quota has a limit without a used figure.
+func incomplete(o registry.Object) bool {
+	s, _ := (&plugin{anyName: true}).read(&o)
 	return o.DeletionTimestamp.IsZero() && len(s.used) < len(s.hard)
 }

@@ -46,7 +46,7 @@ func TestRunCountsNewQuotas(t *testing.T) {
 	})
 }
 
-// With Recount, what was written past the plug-in is found.
+// With Recount, Run finds writes that bypassed the plug-in.
 func TestRunRepairs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newMemory(t)
@@ -57,7 +57,7 @@ func TestRunRepairs(t *testing.T) {
 		go func() { ended <- quota.Run(ctx, e.Registry, &quota.RunOptions{Recount: time.Minute}) }()
 		synctest.Wait()
 		require.NoError(t, past.create(configmaps, named("c")))
-		time.Sleep(2 * time.Minute) // of the bubble's clock
+		time.Sleep(2 * time.Minute)
 		synctest.Wait()
 		require.Contains(t, e.status("a"), `"used":{"configmaps":"1"}`)
 		cancel()
@@ -65,15 +65,15 @@ func TestRunRepairs(t *testing.T) {
 	})
 }
 
-// Counts of everything that went well are no reason to look away.
-func TestRunGoesOnAtOnce(t *testing.T) {
+// After a recount of all quotas, Run watches again without a delay.
+func TestRunWatchesAfterRecount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEnv(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- quota.Run(ctx, e.Registry, &quota.RunOptions{Recount: 10 * time.Second}) }()
 		for i := range 12 {
-			time.Sleep(10 * time.Second) // of the bubble's clock: another count is due now
+			time.Sleep(10 * time.Second) // a recount is due now
 			synctest.Wait()
 			name := fmt.Sprint("q", i)
 			e.limit(name, "configmaps", "1")
@@ -85,8 +85,8 @@ func TestRunGoesOnAtOnce(t *testing.T) {
 	})
 }
 
-// A store that fails holds it up, no longer.
-func TestRunGoesOnAfterFailures(t *testing.T) {
+// Run retries after store errors.
+func TestRunRetries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newMemory(t)
 		newEnvOver(t, s).limit("a", "configmaps", "1")

@@ -3,7 +3,6 @@ package quota
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -15,14 +14,14 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
 )
 
-// state is what a quota says.
+// state is the content of a quota.
 type state struct {
 	hard amounts
-	used amounts // the figures that it has; of those that hard has no others
+	used amounts // the counted figures of names in hard
 }
 
-// read returns what a quota says, and what is wrong with its spec. Figures in its
-// status that cannot be right are left out, so that they are counted anew.
+// read returns the state of a quota and the violations in its spec. It omits impossible figures in
+// the status, so that they are counted again.
 func (p *plugin) read(o *registry.Object) (state, []namespace.Violation) {
 	document := fieldpath.Of(o.Fields)
 	s := state{used: amounts{}}
@@ -36,7 +35,7 @@ func (p *plugin) read(o *registry.Object) (state, []namespace.Violation) {
 	for name, value := range used {
 		q, err := fieldpath.Quantity(value)
 		_, limited := s.hard[name]
-		if err == nil && limited && q.Cmp(tooMuchSum) < 0 && (!countName(name) || whole(q)) {
+		if err == nil && limited && q.Cmp(tooMuchSum) < 0 && (!isCount(name) || whole(q)) {
 			s.used[name] = q
 		}
 	}
@@ -49,17 +48,15 @@ func (p *plugin) limits(hard map[string]any, wrong []namespace.Violation) (amoun
 	for _, name := range slices.Sorted(maps.Keys(hard)) {
 		at := "spec.hard[" + excerpt(name) + "]"
 		if why := p.nameProblem(name); why != "" {
-			wrong = append(wrong, namespace.Violation{
-				Type: namespace.FieldInvalid, Field: at, Message: "Invalid value: " + fieldpath.Show(name) + ": " + why,
-			})
+			wrong = append(wrong, namespace.InvalidField(at, name, why))
 			continue
 		}
 		q, err := quantity(hard[name])
 		switch {
 		case err != nil:
-			wrong = append(wrong, wrongQuantity(at, hard[name], err))
-		case countName(name) && !whole(q):
-			wrong = append(wrong, wrongQuantity(at, hard[name], errNotWhole))
+			wrong = append(wrong, invalidQuantity(at, hard[name], err))
+		case isCount(name) && !whole(q):
+			wrong = append(wrong, invalidQuantity(at, hard[name], errNotWhole))
 		default:
 			out[name] = q
 		}
@@ -67,35 +64,33 @@ func (p *plugin) limits(hard map[string]any, wrong []namespace.Violation) (amoun
 	return out, wrong
 }
 
-// nameProblem says why a quota cannot limit something of that name; "" if it can.
+// nameProblem explains why a quota cannot limit a name. It returns "" if it can.
 func (p *plugin) nameProblem(name string) string {
 	if why := nameFault(name); why != "" {
 		return why
 	}
 	switch _, known := p.types[name]; {
-	case known, p.any:
+	case known, p.anyName:
 		return ""
 	case strings.HasPrefix(name, countPrefix):
-		if err := counted(name).Validate(); err != nil {
+		if err := countedType(name).Validate(); err != nil {
 			return "must be count/<resource> or count/<resource>.<group>"
 		}
 		return ""
-	case countName(name):
+	case isCount(name):
 		return ""
 	case strings.Contains(name, "/"):
-		return "is not counted here: no rule declares it"
+		return "is not counted: the service has no rule for it"
 	}
-	return "must be a standard resource for quota: no rule declares it here"
+	return "must be a standard resource for quota: the service has no rule for it"
 }
-
-var errNotWhole = fmt.Errorf("must be an integer")
 
 func whole(q resource.Quantity) bool {
 	rounded := q.DeepCopy()
 	return rounded.RoundUp(0)
 }
 
-// scopes refuses what would make a quota count some objects only.
+// scopes refuses scopes: a quota counts all objects.
 func scopes(document *fieldpath.Document) (wrong []namespace.Violation) {
 	for _, path := range []fieldpath.Path{scopesPath, selectorPath} {
 		found, err := document.Find(path)
@@ -105,10 +100,7 @@ func scopes(document *fieldpath.Document) (wrong []namespace.Violation) {
 		if list, ok := found[0].Value.([]any); ok && len(list) == 0 {
 			continue
 		}
-		wrong = append(wrong, namespace.Violation{
-			Type: namespace.FieldForbidden, Field: path.String(),
-			Message: "Forbidden: scopes are not supported: a quota counts all objects of its namespace",
-		})
+		wrong = append(wrong, namespace.ForbiddenField(path.String(), "scopes are not supported: a quota counts all objects of its namespace"))
 	}
 	return wrong
 }
@@ -118,32 +110,25 @@ func section(document *fieldpath.Document, path fieldpath.Path) (map[string]any,
 	found, err := document.Find(path)
 	switch {
 	case err != nil:
-		return nil, []namespace.Violation{{Type: namespace.FieldInvalid, Field: path.String(), Message: "Invalid value: " + err.Error()}}
+		return nil, []namespace.Violation{invalidField(path.String(), err.Error())}
 	case len(found) == 0:
 		return nil, nil
 	}
 	values, ok := found[0].Value.(map[string]any)
 	if !ok {
-		return nil, []namespace.Violation{{Type: namespace.FieldInvalid, Field: path.String(), Message: "Invalid value: must be an object"}}
+		return nil, []namespace.Violation{invalidField(path.String(), "must be an object")}
 	}
 	return values, nil
 }
 
 var (
-	hardPath     = known("spec.hard")
-	usedPath     = known("status.used")
-	scopesPath   = known("spec.scopes")
-	selectorPath = known("spec.scopeSelector")
+	hardPath, _     = fieldpath.Parse("spec.hard")
+	usedPath, _     = fieldpath.Parse("status.used")
+	scopesPath, _   = fieldpath.Parse("spec.scopes")
+	selectorPath, _ = fieldpath.Parse("spec.scopeSelector")
 )
 
-// known parses a path of this package, which is right.
-func known(text string) fieldpath.Path {
-	p, _ := fieldpath.Parse(text)
-	return p
-}
-
-// store puts the state into the status of a quota, in one form only, so that equal
-// states are equal bytes.
+// store writes the state into the status of a quota. Equal states have equal bytes.
 func (s state) store(o *registry.Object) error {
 	status := struct {
 		Hard map[string]string `json:"hard,omitempty"`
@@ -163,7 +148,7 @@ func (s state) store(o *registry.Object) error {
 	return nil
 }
 
-// texts returns quantities as text, in the format that their limit has.
+// texts formats quantities in the format of their limit.
 func texts(a, hard amounts) map[string]string {
 	out := make(map[string]string, len(a))
 	for name, q := range a {

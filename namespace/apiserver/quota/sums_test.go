@@ -15,7 +15,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
 )
 
-// Quantities that could add up to more than can be read are refused.
+// The plug-in refuses quantities whose sums clients could not read.
 func TestQuantitiesAreBounded(t *testing.T) {
 	e := newEnv(t)
 	for _, text := range []string{"1e21", "1000E", strings.Repeat("9", 62) + "E", "1" + strings.Repeat("0", 21), "1e30"} {
@@ -31,8 +31,7 @@ func TestQuantitiesAreBounded(t *testing.T) {
 	require.NoError(t, e.create(widgets, widget("w", `{"size":"998E"}`)))
 }
 
-// Whatever is added up in a quota, clients can read it, in JSON and in protobuf, and
-// write it back.
+// Clients can read every sum, in JSON and in protobuf, and write it back.
 func TestSumsCanBeRead(t *testing.T) {
 	greatest := strings.Repeat("9", 21) + "." + strings.Repeat("9", 9)
 	for _, hard := range []string{greatest, "1", "16Ei", "9e18", "1n"} {
@@ -43,7 +42,7 @@ func TestSumsCanBeRead(t *testing.T) {
 		}
 		e.limit("q", "example.com/size", hard)
 		requireReadable(t, e)
-		require.NoError(t, e.remove(widgets, "w3")) // has it counted
+		require.NoError(t, e.remove(widgets, "w3")) // counts the figure
 		require.Contains(t, e.status("q"), `"used":`)
 		requireReadable(t, e)
 		require.ErrorIs(t, e.create(widgets, widget("w5", `{"size":"`+greatest+`"}`)), namespace.ErrForbidden)
@@ -51,7 +50,7 @@ func TestSumsCanBeRead(t *testing.T) {
 	}
 }
 
-// A figure that nobody can read is counted anew.
+// A figure that clients cannot read is counted again.
 func TestUnreadableFigures(t *testing.T) {
 	s := newMemory(t)
 	e, past := newEnvOver(t, s), openOver(t, s, false)
