@@ -325,10 +325,14 @@ func (c *Content) validateUpdate(old, next Object) error {
 // encode encodes an object that the store has room for.
 func (c *Content) encode(o Object) ([]byte, error) {
 	value, err := encodeObject(o)
-	if err == nil && len(value) > MaxObject {
+	most := MaxObject
+	if !o.DeletionTimestamp.IsZero() {
+		most += deletionGrowth // its finalizers must be removable (rule R12)
+	}
+	if err == nil && len(value) > most {
 		err = &namespace.Error{
 			Kind: namespace.ErrInvalid, Resource: c.resource, Name: o.Name, Err: store.ErrTooLarge,
-			Message: fmt.Sprintf("%s %q has %d bytes, at most %d are allowed", c.resource, o.Name, len(value), MaxObject),
+			Message: fmt.Sprintf("%s %q has %d bytes, at most %d are allowed", c.resource, o.Name, len(value), most),
 		}
 	}
 	if err == nil && o.DeletionTimestamp.IsZero() {

@@ -431,6 +431,38 @@ func TestR12_StoredObjectsCanBeDeleted(t *testing.T) {
 	}
 }
 
+// The largest object can lose its finalizers one by one, although the deletion timestamp makes
+// it larger than MaxObject.
+func TestR12_LargestObjectLosesItsFinalizers(t *testing.T) {
+	s, err := memory.New(nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	e := newEnvOver(t, s)
+	w := e.content(widgets)
+	e.create("x")
+	fill := func(name string, n int) error {
+		o := object(name, "e.com/f", "e.com/g")
+		o.Fields["data"] = json.RawMessage(`"` + strings.Repeat("x", n) + `"`)
+		_, err := w.Create(e.ctx, "x", o)
+		return err
+	}
+	require.NoError(t, fill("b", 1_000_000))
+	stored, err := s.Get(e.ctx, "/registry/widgets.example.com/x/b")
+	require.NoError(t, err)
+	most := registry.MaxObject - (len(stored.Value) - 1_000_000)
+	require.ErrorIs(t, fill("a", most+1), store.ErrTooLarge)
+	require.NoError(t, fill("a", most))
+	deleted, err := w.Delete(e.ctx, "x", "a", anyVersion)
+	require.NoError(t, err)
+	deleted.Finalizers = deleted.Finalizers.Without("e.com/f")
+	deleted, err = w.Update(e.ctx, "x", deleted)
+	require.NoError(t, err)
+	deleted.Finalizers = deleted.Finalizers.Without("e.com/g")
+	_, err = w.Update(e.ctx, "x", deleted)
+	require.NoError(t, err)
+	require.False(t, e.hasWidget("x", "a"))
+}
+
 // hotStore lets something happen before every commit that deletes a key.
 type hotStore struct {
 	store.Store
