@@ -19,8 +19,8 @@ import (
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
-// MaxObject is the maximum size of one content object in JSON form, in bytes. The store may
-// allow less.
+// MaxObject is the maximum size of one stored content object, in bytes: its JSON form, and a
+// header that repeats its labels and finalizers. The store may allow less.
 const MaxObject = 3 << 20
 
 // Object is content: a JSON document with metadata. A round trip through JSON preserves
@@ -57,7 +57,7 @@ func (o Object) MarshalJSON() ([]byte, error) {
 			return nil, fmt.Errorf("field %.80q: %s", name, why)
 		}
 	}
-	return document.JSON(o.TypeMeta, o.Meta, document.Fields(o.Fields)) // encoding/json checks the syntax of the fields
+	return document.JSON(o.TypeMeta, o.Meta, document.AppendFields(nil, o.Fields)) // encoding/json checks the syntax of the fields
 }
 
 // UnmarshalJSON implements [json.Unmarshaler]. Of duplicate fields the last one counts.
@@ -179,18 +179,11 @@ func encodeNamespace(n namespace.Namespace) ([]byte, error) {
 }
 
 func decodeNamespace(e store.Entry) (namespace.Namespace, error) {
-	d, err := parseEntry(e)
-	if err != nil {
+	if _, err := parseEntry(e); err != nil {
 		return namespace.Namespace{}, err
 	}
-	n := namespace.Namespace{TypeMeta: d.TypeMeta()}
-	if n.Meta, err = d.Meta(); err == nil {
-		err = d.Decode("spec", &n.Spec)
-	}
-	if err == nil {
-		err = d.Decode(statusField, &n.Status)
-	}
-	if err != nil {
+	var n namespace.Namespace
+	if err := json.Unmarshal(e.Value, &n); err != nil { // it ignores the header
 		return namespace.Namespace{}, damaged(e, err)
 	}
 	n.ResourceVersion = formatVersion(e.Revision)
@@ -199,7 +192,8 @@ func decodeNamespace(e store.Entry) (namespace.Namespace, error) {
 }
 
 func encodeObject(o Object) ([]byte, error) {
-	return document.Encode(o.TypeMeta, o.Meta, document.Fields(o.Fields))
+	var few [8]document.Field // on the stack
+	return document.Encode(o.TypeMeta, o.Meta, document.AppendFields(few[:0], o.Fields))
 }
 
 func decodeObject(e store.Entry) (Object, error) {

@@ -34,7 +34,7 @@ func Value(doc []byte) ([]byte, error) {
 		return nil, err
 	}
 	delete(o.Fields, "#")
-	return document.Encode(o.TypeMeta, o.Meta, document.Fields(o.Fields))
+	return document.Encode(o.TypeMeta, o.Meta, document.AppendFields(nil, o.Fields))
 }
 
 // Check returns all violations of the rules in the current state of s below "/prefix/":

@@ -68,12 +68,8 @@ type Field struct {
 	Value json.RawMessage // compact JSON; empty means null
 }
 
-// Fields returns the fields in m, sorted by name.
-func Fields(m map[string]json.RawMessage) []Field {
-	if len(m) == 0 {
-		return nil
-	}
-	fields := make([]Field, 0, len(m))
+// AppendFields appends the fields in m to fields, which must be empty, sorted by name.
+func AppendFields(fields []Field, m map[string]json.RawMessage) []Field {
 	for name, value := range m {
 		fields = append(fields, Field{name, value})
 	}
@@ -105,7 +101,8 @@ func Encode(t namespace.TypeMeta, meta namespace.Meta, fields []Field) ([]byte, 
 		buf = appendStrings(buf, string(name))
 	}
 	buf = appendSize(buf, len(meta.Labels))
-	for _, key := range sortedKeys(meta.Labels) {
+	var few [8]string // on the stack
+	for _, key := range appendSortedKeys(few[:0], meta.Labels) {
 		buf = appendStrings(buf, key, meta.Labels[key])
 	}
 	buf = appendSize(buf, len(fields))
@@ -135,12 +132,8 @@ func Encode(t namespace.TypeMeta, meta namespace.Meta, fields []Field) ([]byte, 
 	return buf, nil
 }
 
-// sortedKeys returns the keys of m. It is cheaper than an iterator.
-func sortedKeys(m map[string]string) []string {
-	if len(m) == 0 {
-		return nil
-	}
-	keys := make([]string, 0, len(m))
+// appendSortedKeys appends the keys of m to keys, which must be empty.
+func appendSortedKeys(keys []string, m map[string]string) []string {
 	for key := range m {
 		keys = append(keys, key)
 	}
@@ -435,43 +428,19 @@ func (d *Document) Fields() (map[string]json.RawMessage, error) {
 		return nil, nil
 	}
 	fields := make(map[string]json.RawMessage, d.fields.n)
-	err := d.eachField(func(quoted, value []byte) error {
-		name, err := unquote(quoted)
-		fields[name] = value
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("%w: the name of a field: %w", ErrDamaged, err)
-	}
-	return fields, nil
-}
-
-// Decode decodes the top-level field name, which needs no escaping in JSON. It does nothing if
-// the object does not have the field.
-func (d *Document) Decode(name string, into any) error {
-	return d.eachField(func(quoted, value []byte) error {
-		if string(quoted[1:len(quoted)-1]) != name {
-			return nil
-		}
-		if err := json.Unmarshal(value, into); err != nil {
-			return fmt.Errorf("%w: %s: %w", ErrDamaged, name, err)
-		}
-		return nil
-	})
-}
-
-func (d *Document) eachField(f func(quoted, value []byte) error) error {
 	at := d.end
 	r := reader{data: d.fields.data}
 	for range d.fields.n {
 		begin := at + r.size()
 		end := begin + r.size()
-		if err := f(d.value[at+1:begin-1], d.value[begin:end:end]); err != nil {
-			return err
+		name, err := unquote(d.value[at+1 : begin-1])
+		if err != nil {
+			return nil, fmt.Errorf("%w: the name of a field: %w", ErrDamaged, err)
 		}
+		fields[name] = d.value[begin:end:end]
 		at = end
 	}
-	return nil
+	return fields, nil
 }
 
 // unquote decodes a JSON string.

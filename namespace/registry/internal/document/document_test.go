@@ -26,7 +26,7 @@ type random struct{ *rand.Rand }
 func (r random) text() string {
 	texts := []string{
 		"a", "x-1", "example.com/agent", "a longer text with spaces", `,"resourceVersion":"0"`, `{"quoted":"a\b"}`, "two\nlines\t", "Größe 世界",
-		"<&>", "", "\u2028", "\x00\x1f", "\x7f", "\ufffd", "😀", "\\u003c", "/", strings.Repeat("long ", 100),
+		"<&>", "", "\u2028", "\x00\x1f", "\x7f", "\ufffd", "😀", "\\u003c", "/", "#", "Metadata", strings.Repeat("long ", 100),
 	}
 	return texts[r.IntN(len(texts))]
 }
@@ -78,10 +78,10 @@ func (r random) fields() map[string]json.RawMessage {
 
 func requireRoundTrip(t *testing.T, kind namespace.TypeMeta, meta namespace.Meta, of map[string]json.RawMessage) []byte {
 	t.Helper()
-	fields := document.Fields(of)
+	fields := document.AppendFields(nil, of)
 	value, err := document.Encode(kind, meta, fields)
 	require.NoError(t, err)
-	again, err := document.Encode(kind, meta, document.Fields(maps.Clone(of)))
+	again, err := document.Encode(kind, meta, document.AppendFields(nil, maps.Clone(of)))
 	require.NoError(t, err)
 	require.Equal(t, value, again, "the encoding of equal objects")
 
@@ -122,11 +122,6 @@ func requireRoundTrip(t *testing.T, kind namespace.TypeMeta, meta namespace.Meta
 			value = json.RawMessage("null")
 		}
 		require.Equal(t, string(value), string(back[name]))
-		if json.Valid([]byte(`"`+name+`"`)) && !strings.ContainsAny(name, "\\<>&\u2028\x7f") {
-			var decoded json.RawMessage
-			require.NoError(t, d.Decode(name, &decoded))
-			require.Equal(t, string(value), string(decoded), "%q", name)
-		}
 	}
 	return value
 }
@@ -148,10 +143,10 @@ func TestDeletionTimestampGrowsTheEncodingLittle(t *testing.T) {
 		fields[fmt.Sprint("field", i)] = json.RawMessage(fmt.Sprintf(`"%0*d"`, 100+i%60, i))
 	}
 	meta := namespace.Meta{Name: "a", UID: "u", Finalizers: finalizer.NewSet("example.com/f")}
-	before, err := document.Encode(namespace.TypeMeta{}, meta, document.Fields(fields))
+	before, err := document.Encode(namespace.TypeMeta{}, meta, document.AppendFields(nil, fields))
 	require.NoError(t, err)
 	meta.DeletionTimestamp, meta.DeletionGracePeriodSeconds = phase.At(time.Now()), new(int64)
-	after, err := document.Encode(namespace.TypeMeta{}, meta, document.Fields(fields))
+	after, err := document.Encode(namespace.TypeMeta{}, meta, document.AppendFields(nil, fields))
 	require.NoError(t, err)
 	require.Equal(t, len(before)+len(`,"deletionTimestamp":"2006-01-02T15:04:05Z","deletionGracePeriodSeconds":0`), len(after))
 }
@@ -183,7 +178,7 @@ func TestParseRejectsDamage(t *testing.T) {
 func FuzzParse(f *testing.F) {
 	r := random{rand.New(rand.NewPCG(1, 2))}
 	for range 20 {
-		value, err := document.Encode(namespace.TypeMeta{Kind: r.text(), APIVersion: r.text()}, r.meta(), document.Fields(r.fields()))
+		value, err := document.Encode(namespace.TypeMeta{Kind: r.text(), APIVersion: r.text()}, r.meta(), document.AppendFields(nil, r.fields()))
 		require.NoError(f, err)
 		f.Add(value)
 	}
@@ -204,7 +199,6 @@ func FuzzParse(f *testing.F) {
 		if _, err := d.Fields(); err != nil {
 			require.ErrorIs(t, err, document.ErrDamaged)
 		}
-		_ = d.Decode("spec", new(namespace.Spec))
 	})
 }
 
