@@ -12,8 +12,8 @@ import (
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
-// BenchmarkList is what an explanation pays to know who is there; the peer lists the
-// same entries and reads none.
+// BenchmarkList measures the listing that an explanation needs, beside a plain listing of the
+// same entries.
 func BenchmarkList(b *testing.B) {
 	for _, many := range []int{3, 100} {
 		s := newStore(b)

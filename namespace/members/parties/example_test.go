@@ -23,18 +23,18 @@ func Example() {
 		})
 	}()
 	<-known
-	tell := func() {
+	show := func() {
 		list, err := parties.List(ctx, s, nil)
 		check(err)
 		for _, p := range list {
 			fmt.Printf("%s: alive %t, ask %s\n", p.Finalizer, p.Alive, p.Contact)
 		}
 	}
-	tell()
+	show()
 	cancel()
 	check(<-ended)
 	ctx = context.Background()
-	tell()
+	show()
 	// Output:
 	// example.com/backups: alive true, ask #backups
 	// example.com/backups: alive false, ask #backups

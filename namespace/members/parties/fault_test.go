@@ -15,8 +15,8 @@ import (
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
-// A store that fails is asked again with a growing delay, but not without bound, and
-// the instance is known again as soon as it answers (R10).
+// After a failure of the store the announcement is retried with a growing, bounded delay. The
+// instance is recorded again as soon as the store works (R10).
 func TestR10_StoreAway(t *testing.T) {
 	for name, away := range map[string]state{"down": down, "hung": hung} {
 		t.Run(name, func(t *testing.T) {
@@ -39,9 +39,9 @@ func TestR10_StoreAway(t *testing.T) {
 						require.GreaterOrEqual(t, d, most*3/4, "try %d", i)
 					}
 				}
-				told := a.hooks()
-				require.NotEmpty(t, told)
-				for _, text := range told {
+				calls := a.hooks()
+				require.NotEmpty(t, calls)
+				for _, text := range calls {
 					require.Contains(t, text, "failed: parties: announce: ")
 				}
 				require.False(t, listed(t, s)[0].Alive)
@@ -49,7 +49,7 @@ func TestR10_StoreAway(t *testing.T) {
 				time.Sleep(2 * beat)
 				require.True(t, listed(t, s)[0].Alive)
 				require.Contains(t, a.hooks(), "announced")
-				a.line.set(down) // the next failure is the first again
+				a.line.set(down) // the backoff starts over
 				a.line.tries()
 				time.Sleep(2 * beat)
 				tries = a.line.tries()
@@ -59,7 +59,7 @@ func TestR10_StoreAway(t *testing.T) {
 	}
 }
 
-// A store that is away at first costs nothing but time.
+// A store that fails at first only delays the announcement.
 func TestStoreAwayAtFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(t)
@@ -76,8 +76,8 @@ func TestStoreAwayAtFirst(t *testing.T) {
 	})
 }
 
-// Answers that are lost cost a repetition; the entry stays one, and what is said last
-// stands.
+// A lost result of a commit costs a retry. The instance keeps its one entry, with the last
+// value.
 func TestUnknownOutcomes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(t)
@@ -94,15 +94,15 @@ func TestUnknownOutcomes(t *testing.T) {
 		a.line.set(up)
 		time.Sleep(beat)
 		synctest.Wait()
-		told := a.hooks()
-		require.Equal(t, "announced", told[len(told)-1])
-		for _, text := range told[:len(told)-1] {
+		calls := a.hooks()
+		require.Equal(t, "announced", calls[len(calls)-1])
+		for _, text := range calls[:len(calls)-1] {
 			require.Contains(t, text, store.ErrUnknownOutcome.Error())
 		}
 	})
 }
 
-// late is a store whose commits may be done long after their callers gave up.
+// late is a store that may apply commits long after their callers gave up.
 type late struct {
 	store.Store
 	mu      sync.Mutex
@@ -120,7 +120,7 @@ func (l *late) Commit(ctx context.Context, txn store.Txn) (store.Revision, error
 	return l.Store.Commit(ctx, txn)
 }
 
-// holds makes commits wait, or not, and returns those that do.
+// holds sets whether commits are delayed, and returns the delayed ones.
 func (l *late) holds(hold bool) []store.Txn {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -128,7 +128,7 @@ func (l *late) holds(hold bool) []store.Txn {
 	return l.pending
 }
 
-// A beat that is done after the instance has left does not bring it back.
+// A late beat does not record an instance that has left.
 func TestLateBeat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &late{Store: newStore(t)}
@@ -148,7 +148,8 @@ func TestLateBeat(t *testing.T) {
 	})
 }
 
-// Leaving takes a Beat at most when the store does not answer, and says what follows.
+// If the store does not answer, leaving takes a Beat at most, and the error has the
+// consequence.
 func TestLeavingWithoutAStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := announce(t, newStore(t), agent, &parties.Options{Label: "one"})
@@ -162,7 +163,7 @@ func TestLeavingWithoutAStore(t *testing.T) {
 	})
 }
 
-// A store that is closed ends it, and says so.
+// A closed store ends Announce with ErrClosed.
 func TestStoreClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(t)
@@ -176,12 +177,12 @@ func TestStoreClosed(t *testing.T) {
 		case err := <-ended:
 			require.ErrorIs(t, err, store.ErrClosed)
 		default:
-			t.Fatal("it goes on, in vain")
+			t.Fatal("Announce goes on with a closed store")
 		}
 	})
 }
 
-// What others do to the entries ends nothing.
+// Writes of others to the entry do not end Announce.
 func TestEntriesAreTamperedWith(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(t)
@@ -212,8 +213,8 @@ func TestEntriesAreTamperedWith(t *testing.T) {
 	})
 }
 
-// Entries that are none are passed over, and those in the party's own place go once
-// they were silent for long enough.
+// List skips malformed entries. An instance removes those of its own party once they were
+// silent for long enough.
 func TestStrangeEntries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(t)
@@ -230,13 +231,13 @@ func TestStrangeEntries(t *testing.T) {
 		time.Sleep(3 * patience)
 		synctest.Wait()
 		require.Len(t, listed(t, s), 1)
-		// Gone are example.com/agent/ and example.com/agent/a: ten, and the living one.
+		// example.com/agent/ and example.com/agent/a are removed: ten are left, and the living one.
 		require.Equal(t, len(strange)+2-2+1, count(t, s))
 	})
 }
 
-// A process that dies again and again leaves no heap, and neither do the instances that
-// come after.
+// A process that dies again and again leaves a bounded number of entries, and a later instance
+// removes them.
 func TestDyingAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(t)
@@ -244,7 +245,7 @@ func TestDyingAgain(t *testing.T) {
 			a := announce(t, s, agent, &parties.Options{Label: fmt.Sprint("life-", i)})
 			time.Sleep(time.Second)
 			synctest.Wait()
-			a.line.set(down) // it cannot say that it leaves
+			a.line.set(down) // it cannot record that it leaves
 			require.Error(t, a.stop())
 			require.LessOrEqual(t, count(t, s), 256)
 		}
@@ -254,7 +255,7 @@ func TestDyingAgain(t *testing.T) {
 		time.Sleep(time.Hour)
 		list = listed(t, s)
 		require.Len(t, list[0].Instances, 1)
-		require.Equal(t, "life-399", list[0].Instances[0].Label, "the last one stays known")
+		require.Equal(t, "life-399", list[0].Instances[0].Label, "the last instance stays recorded")
 		require.False(t, list[0].Alive)
 		announce(t, s, agent, nil)
 		time.Sleep(2*patience + beat)
@@ -263,9 +264,9 @@ func TestDyingAgain(t *testing.T) {
 	})
 }
 
-// The dead go after their Patience at the latest two Patiences, and never before; who
-// has left goes with the next look.
-func TestTidy(t *testing.T) {
+// A dead instance is removed after its Patience, at most two Patiences later. An instance that
+// has left is removed at the next cleaning.
+func TestRemoveDead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(t)
 		announce(t, s, agent, nil)
@@ -278,7 +279,7 @@ func TestTidy(t *testing.T) {
 		require.Equal(t, 2, count(t, s), "its own Patience counts")
 		time.Sleep(2 * time.Minute)
 		require.Equal(t, 1, count(t, s))
-		// It comes back, and leaves in good order.
+		// It comes back, and leaves orderly.
 		slow.line.set(up)
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
@@ -290,9 +291,9 @@ func TestTidy(t *testing.T) {
 	})
 }
 
-// No clock of another machine is believed where something is removed: one that is off
-// is told of as missing, and stays.
-func TestClocksOff(t *testing.T) {
+// Removal does not rely on clocks of other machines: an instance with a wrong clock is listed
+// as missing, and stays.
+func TestWrongClocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(t)
 		announce(t, s, agent, &parties.Options{Label: "right"})
@@ -315,7 +316,7 @@ func TestClocksOff(t *testing.T) {
 	})
 }
 
-// A listing that fails says so.
+// List returns the error of the store.
 func TestListFails(t *testing.T) {
 	s := &line{Store: newStore(t)}
 	s.set(down)
@@ -323,7 +324,7 @@ func TestListFails(t *testing.T) {
 	require.ErrorIs(t, err, errDown)
 }
 
-// More entries than one page holds are all told.
+// List returns more entries than fit into one page.
 func TestManyParties(t *testing.T) {
 	s := newStore(t)
 	seen := time.Now().UTC().Format(time.RFC3339Nano)
@@ -336,7 +337,7 @@ func TestManyParties(t *testing.T) {
 	require.EqualValues(t, "example.com/agent-1299", list[many-1].Finalizer)
 }
 
-// What goes because there is too much is what was silent for longest.
+// If there are too many entries, those that were silent for longest are removed.
 func TestTheLivingStay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(t)
@@ -356,7 +357,7 @@ func TestTheLivingStay(t *testing.T) {
 	})
 }
 
-// One that comes back at the moment at which it is removed stays.
+// An instance that beats just before its removal stays.
 func TestBackAtTheLastMoment(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(t)

@@ -23,14 +23,14 @@ const (
 	entries                 = "/registry/.parties/"
 )
 
-// state is how a line is.
+// state is the state of a line.
 type state int
 
 const (
 	up   state = iota
 	down       // every call fails at once
 	hung       // no call returns until the caller gives up
-	mute       // commits are done, but their answers are lost
+	mute       // commits succeed, but their results are lost
 )
 
 var errDown = errors.New("the line is down")
@@ -96,7 +96,7 @@ func (l *line) intercept(before func(store.Txn)) {
 	l.before = before
 }
 
-// tries returns when commits were tried since the last call.
+// tries returns the times of the commits that were tried since the last call.
 func (l *line) tries() []time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -105,13 +105,13 @@ func (l *line) tries() []time.Time {
 	return tries
 }
 
-// instance is one that announces itself.
+// instance is a running Announce.
 type instance struct {
 	line *line
 	stop func() error // ends Announce and returns its error
 
-	mu   sync.Mutex
-	told []string // by the hooks
+	mu    sync.Mutex
+	calls []string // of the hooks
 }
 
 // announce runs an instance over s until the test's end.
@@ -123,8 +123,8 @@ func announce(t testing.TB, s store.Store, f finalizer.Name, opts *parties.Optio
 		o = *opts
 	}
 	o.Hooks = parties.Hooks{
-		Announced: func() { i.tell("announced") },
-		Failed:    func(err error) { i.tell(fmt.Sprint("failed: ", err)) },
+		Announced: func() { i.record("announced") },
+		Failed:    func(err error) { i.record(fmt.Sprint("failed: ", err)) },
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
@@ -137,19 +137,19 @@ func announce(t testing.TB, s store.Store, f finalizer.Name, opts *parties.Optio
 	return i
 }
 
-func (i *instance) tell(text string) {
+func (i *instance) record(text string) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.told = append(i.told, text)
+	i.calls = append(i.calls, text)
 }
 
-// hooks returns what the hooks told since the last call.
+// hooks returns the calls of the hooks since the last call.
 func (i *instance) hooks() []string {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	told := i.told
-	i.told = nil
-	return told
+	calls := i.calls
+	i.calls = nil
+	return calls
 }
 
 func newStore(t testing.TB) *memory.Store {
@@ -167,7 +167,7 @@ func listed(t testing.TB, s store.Store) []parties.Party {
 	return list
 }
 
-// count returns how many entries there are.
+// count returns the number of entries.
 func count(t testing.TB, s store.Store) int {
 	t.Helper()
 	page, err := s.List(context.Background(), store.Query{Prefix: entries})

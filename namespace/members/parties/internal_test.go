@@ -13,7 +13,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
-// Whatever is in the store, a listing makes sense of it or passes over it.
+// A listing decodes or skips any entry.
 func FuzzFold(f *testing.F) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	f.Add("example.com/agent/a", []byte(`{"label":"one","seen":"2026-01-01T00:00:00Z","since":"2026-01-01T00:00:00Z","patience":"30s"}`))
@@ -47,7 +47,7 @@ func FuzzFold(f *testing.F) {
 	})
 }
 
-// What is written is read again.
+// A decoded value equals the encoded one.
 func TestEntry(t *testing.T) {
 	at := time.Date(2026, 1, 1, 0, 0, 0, 5e6, time.UTC)
 	v := value{Label: "one", Contact: `<"&\`, Since: at, Seen: at.Add(time.Second), Patience: "1m30s", Left: true}
@@ -62,7 +62,7 @@ func TestEntry(t *testing.T) {
 	}
 }
 
-// What could not be announced is not read: people are shown it in terminals.
+// A value that Announce would refuse is not decoded, because programs print it in terminals.
 func TestEntryRefused(t *testing.T) {
 	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	for _, text := range []string{"a\x1b[2J", "a\nb", "\x00", "\x7f", "\u009b2J"} {

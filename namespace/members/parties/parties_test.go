@@ -57,7 +57,7 @@ func TestBadInput(t *testing.T) {
 			require.ErrorIs(t, err, store.ErrInvalid)
 			require.ErrorContains(t, err, c.want)
 			if c.opts == nil && c.store != nil {
-				return // what is wrong is the finalizer
+				return // the finalizer is wrong
 			}
 			list, err := parties.List(t.Context(), c.store, c.opts)
 			require.Nil(t, list)
@@ -76,7 +76,7 @@ func TestBadInput(t *testing.T) {
 	require.Empty(t, page.Entries, "nothing was written")
 }
 
-// What is announced is told: who, since when, whom to ask, and that it is there.
+// List returns each announced party with its contact and its living instances.
 func TestAnnounce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(t)
@@ -106,14 +106,14 @@ func TestAnnounce(t *testing.T) {
 		}
 		require.Empty(t, cmp.Diff(want, listed(t, s)))
 
-		// One that leaves says so at once, and is not told of as long as others live.
+		// An instance that leaves records that at once, and is not listed while others live.
 		require.NoError(t, one.stop())
 		list := listed(t, s)
 		require.Len(t, list[0].Instances, 1)
 		require.Equal(t, "two", list[0].Instances[0].Label)
 		require.Equal(t, "#agents", list[0].Contact)
 
-		// The last one is told of after it has left.
+		// The last instance stays listed after it has left.
 		time.Sleep(time.Second)
 		require.NoError(t, two.stop())
 		for range 2 {
@@ -126,7 +126,7 @@ func TestAnnounce(t *testing.T) {
 	})
 }
 
-// The JSON form is what others read.
+// The JSON form is part of the API.
 func TestJSON(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	data, err := json.Marshal(parties.Party{
@@ -138,7 +138,7 @@ func TestJSON(t *testing.T) {
 		"instances":[{"label":"one","since":"2026-01-02T03:04:05Z","lastSeen":"2026-01-02T03:04:05Z","alive":false,"left":true}]}`, string(data))
 }
 
-// An instance is alive until it was silent for its own Patience, and no longer.
+// An instance is alive until it has been silent for its own Patience.
 func TestMissing(t *testing.T) {
 	for _, opts := range []parties.Options{
 		{},
@@ -168,12 +168,12 @@ func TestMissing(t *testing.T) {
 			list := listed(t, s)
 			require.False(t, list[0].Alive)
 			require.Equal(t, last, list[0].LastSeen, "missing since then")
-			require.False(t, list[0].Instances[0].Left, "it did not go in good order")
+			require.False(t, list[0].Instances[0].Left, "it did not leave orderly")
 		})
 	}
 }
 
-// Parties whose names begin alike are not taken for each other.
+// The entries of parties whose names have a common beginning are kept apart.
 func TestNamesBeginAlike(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(t)
@@ -184,13 +184,13 @@ func TestNamesBeginAlike(t *testing.T) {
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		list := listed(t, s)
-		require.Len(t, list, 2, "a living party does not remove the dead of another")
+		require.Len(t, list, 2, "a living party does not remove dead instances of another one")
 		require.Equal(t, []string{"outer", "inner"}, []string{list[0].Instances[0].Label, list[1].Instances[0].Label})
 		require.NoError(t, outer.stop())
 	})
 }
 
-// Two prefixes are two worlds.
+// Parties of different prefixes are independent.
 func TestPrefix(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(t)

@@ -16,8 +16,8 @@ import (
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
-// takeover sleeps until each name has an owner among nodes again, and returns how
-// long that took.
+// takeover sleeps until each name has an owner among nodes again. It returns the time that
+// took.
 func takeover(t *testing.T, nodes []*node) time.Duration {
 	t.Helper()
 	began := time.Now()
@@ -26,13 +26,13 @@ func takeover(t *testing.T, nodes []*node) time.Duration {
 		if _, none, _ := owned(nodes, names(100)); none == 0 {
 			return time.Since(began)
 		}
-		require.Less(t, time.Since(began), time.Hour, "nobody takes over")
+		require.Less(t, time.Since(began), time.Hour, "no node takes over")
 		time.Sleep(50 * time.Millisecond)
 	}
 }
 
-// The share of a member that dies without a word is taken over within the bound,
-// and by then it owns nothing any more itself, at whatever moment that happens.
+// The share of a member that dies at any moment is taken over within the bound. By then the
+// member owns nothing.
 func TestR12_SilentDeath(t *testing.T) {
 	for _, at := range []time.Duration{0, beat / 3, beat - 1, beat, 3*beat + 1} {
 		synctest.Test(t, func(t *testing.T) {
@@ -57,7 +57,7 @@ func TestR12_SilentDeath(t *testing.T) {
 	}
 }
 
-// Several at once, also all but one, and all with the rest of a group that is gone.
+// Several members die at once: some, all but one, and all while others start.
 func TestR12_ManyDeaths(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(t)
@@ -75,8 +75,8 @@ func TestR12_ManyDeaths(t *testing.T) {
 	})
 }
 
-// A member that comes back after a pause owns nothing at first, joins anew, and
-// everybody has a share again.
+// A member that was paused owns nothing at first, then joins again, and every member has a
+// share.
 func TestR11_PauseAndReturn(t *testing.T) {
 	for _, pause := range []time.Duration{time.Second, patience - time.Second, patience + time.Second, time.Minute, time.Hour} {
 		synctest.Test(t, func(t *testing.T) {
@@ -100,8 +100,8 @@ func TestR11_PauseAndReturn(t *testing.T) {
 	}
 }
 
-// A process that was stopped has no chance to hear that its term is over; it finds
-// out from its clock, before any of its goroutines but the one that asks has run.
+// A stopped process cannot notice the end of its lease in time. Owns finds it out from the
+// clock, before any other goroutine has run.
 func TestR11_StoppedProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(t)
@@ -113,7 +113,7 @@ func TestR11_StoppedProcess(t *testing.T) {
 			}
 		}}})
 		time.Sleep(time.Second)
-		other := start(t, s, nil) // and with that the first one's loop stops
+		other := start(t, s, nil) // which stops the loop of the first one
 		synctest.Wait()
 		mine := ""
 		for _, name := range names(100) {
@@ -127,16 +127,16 @@ func TestR11_StoppedProcess(t *testing.T) {
 		require.True(t, other.Owns(mine))
 		changed := paused.Changed()
 		close(stopped)
-		<-changed // the loop hears of it too
+		<-changed // the loop notices it too
 		time.Sleep(bound)
 		requireDivided(t, []*node{paused, other}, 2)
 		require.Equal(t, 2, len(paused.log.all("joined")))
 	})
 }
 
-// Processes that were all stopped, as when a machine sleeps, do not take the silence of their own
-// sleep for the death of others: whichever wakes first, none is expelled.
-func TestR11_PausedJudgesExpelNobody(t *testing.T) {
+// Processes that were all stopped, because their machine slept, do not mistake the silence
+// for the death of others: whichever wakes first, it expels none.
+func TestR11_PausedMembersExpelNone(t *testing.T) {
 	for _, pause := range []time.Duration{beat, patience + time.Second, time.Hour} {
 		for first := range 3 {
 			synctest.Test(t, func(t *testing.T) {
@@ -149,13 +149,13 @@ func TestR11_PausedJudgesExpelNobody(t *testing.T) {
 					nodes = append(nodes, start(t, s, &replicas.Options{Label: fmt.Sprint("node-", i), Hooks: replicas.Hooks{
 						Members: func(list []replicas.Member) {
 							if len(list) == members+1 {
-								<-wake[i] // the loop stops, and with it what follows the store
+								<-wake[i] // this stops the loop, and thereby the watch
 							}
 						},
 					}}))
 				}
 				time.Sleep(time.Minute)
-				extra := start(t, s, nil) // whose coming stops all others
+				extra := start(t, s, nil) // which stops the loops of all others
 				synctest.Wait()
 				require.NoError(t, extra.stop())
 				time.Sleep(pause)
@@ -187,7 +187,7 @@ func (d *dying) Watch(ctx context.Context, _ string, _ store.Position) iter.Seq2
 	}
 }
 
-// A watch that ends at once is not begun again without a pause.
+// A watch that ends at once is begun again after a pause.
 func TestR10_WatchThatDiesAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &dying{Store: newStore(t)}
@@ -198,8 +198,8 @@ func TestR10_WatchThatDiesAtOnce(t *testing.T) {
 	})
 }
 
-// One replica that cannot reach the store stops before others take over, whatever
-// of its connection is broken, and is back when that is.
+// A replica that cannot reach the store stops owning before others take over, whichever
+// part of its connection fails, and joins again once that works.
 func TestR12_StoreUnreachableForOne(t *testing.T) {
 	for name, broken := range map[string]state{"down": down, "hung": hung, "deaf": deaf} {
 		t.Run(name, func(t *testing.T) {
@@ -207,7 +207,7 @@ func TestR12_StoreUnreachableForOne(t *testing.T) {
 				nodes := starts(t, newStore(t), 3)
 				time.Sleep(time.Minute)
 				nodes[2].line.set(broken)
-				if broken == deaf { // it lists in place of watching, and carries on
+				if broken == deaf { // it lists instead of watching, and stays a member
 					time.Sleep(10 * time.Minute)
 					requireDivided(t, nodes, 3)
 					require.NotEmpty(t, nodes[2].log.all("failed: watch members: a beat that the store acknowledged"))
@@ -226,9 +226,9 @@ func TestR12_StoreUnreachableForOne(t *testing.T) {
 	}
 }
 
-// A judge whose watch tells nothing, and that lists instead, finds the dead all the
-// same: it hears a Beat late of the last beat, of its own, and of the expulsion.
-func TestR12_DeafJudge(t *testing.T) {
+// A member whose watch yields nothing lists instead, and expels dead members too: it notices
+// the last beat, its own beats and the expulsion a Beat late.
+func TestR12_ExpelWithoutAWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		nodes := starts(t, newStore(t), 2)
 		time.Sleep(time.Minute)
@@ -239,8 +239,7 @@ func TestR12_DeafJudge(t *testing.T) {
 	})
 }
 
-// One whose entry is deleted again and again joins again and again, but not without
-// bound.
+// A replica whose entry is deleted again and again joins again, at a bounded rate.
 func TestR10_JoiningIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(t)
@@ -267,11 +266,11 @@ func TestR10_JoiningIsBounded(t *testing.T) {
 		cancel()
 		<-ended
 		time.Sleep(beat)
-		require.True(t, n.Owns("a"), "it is back as soon as it is let")
+		require.True(t, n.Owns("a"), "it joins as soon as its entry stays")
 	})
 }
 
-// Answers that are lost are no failures: the watch tells what became of the writes.
+// A lost result of a commit is no failure: the watch shows whether the write took place.
 func TestR11_UnknownOutcomes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(t)
@@ -284,13 +283,13 @@ func TestR11_UnknownOutcomes(t *testing.T) {
 		for _, n := range nodes {
 			require.Empty(t, n.log.all("lapsed", "expelled"))
 		}
-		require.ErrorIs(t, nodes[0].stop(), store.ErrUnknownOutcome, "it cannot tell whether it has left")
+		require.ErrorIs(t, nodes[0].stop(), store.ErrUnknownOutcome, "it does not know whether it has left")
 		synctest.Wait()
 		requireDivided(t, nodes, 2)
 	})
 }
 
-// When the store did not answer anybody for a while, nobody is held guilty of it.
+// After the store was unreachable for all members, none is expelled.
 func TestR11_StoreAwayForAll(t *testing.T) {
 	for _, away := range []time.Duration{time.Second, patience - time.Second, patience, time.Minute} {
 		for _, how := range []state{down, hung} {
@@ -314,8 +313,8 @@ func TestR11_StoreAwayForAll(t *testing.T) {
 	}
 }
 
-// What others do to the entry of a replica does not end it: a copy of the value, a
-// strange one, a deletion.
+// Other writes to the entry of a replica do not end it: a copy of the value, another value, a
+// deletion.
 func TestEntryIsTamperedWith(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(t)
@@ -343,7 +342,7 @@ func TestEntryIsTamperedWith(t *testing.T) {
 	})
 }
 
-// An entry of something else in the place of the members is one that is silent.
+// A foreign entry between the entries of the members counts as a silent member.
 func TestStrangeEntryIsExpelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(t)
@@ -358,7 +357,7 @@ func TestStrangeEntryIsExpelled(t *testing.T) {
 	})
 }
 
-// A store that is closed ends Run, and says so.
+// A closed store ends Run with ErrClosed.
 func TestStoreClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(t)
@@ -372,7 +371,8 @@ func TestStoreClosed(t *testing.T) {
 	})
 }
 
-// Leaving takes a Beat at most when the store does not answer, and says what follows.
+// If the store does not answer, leaving takes a Beat at most, and the error has the
+// consequence.
 func TestLeavingWithoutAStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := start(t, newStore(t), nil)
@@ -386,7 +386,7 @@ func TestLeavingWithoutAStore(t *testing.T) {
 	})
 }
 
-// cancelling answers listings as if somebody had cancelled them.
+// cancelling fails listings with context.Canceled.
 type cancelling struct {
 	store.Store
 	listings int
@@ -397,8 +397,7 @@ func (c *cancelling) List(context.Context, store.Query) (store.Page, error) {
 	return store.Page{}, &store.Error{Op: "list", Err: context.Canceled}
 }
 
-// A store that says by itself that a call was cancelled is asked again like any
-// other that fails.
+// A store that itself reports a canceled call is retried like after any other failure.
 func TestR10_CancelledByTheStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &cancelling{Store: newStore(t)}

@@ -25,15 +25,15 @@ const (
 	bound    = patience + beat
 )
 
-// state is how a line is.
+// state is the state of a line.
 type state int
 
 const (
 	up   state = iota
 	down       // every call fails at once
-	hung       // no call returns, and no watch tells, until the line is up or the caller gives up
-	deaf       // commits come through, but no watch tells
-	mute       // watches tell and commits are done, but their answers are lost
+	hung       // no call returns, and no watch yields, until the line is up or the caller gives up
+	deaf       // commits succeed, but no watch yields
+	mute       // watches yield and commits succeed, but the results of commits are lost
 )
 
 var errDown = errors.New("the line is down")
@@ -134,7 +134,7 @@ func (l *line) Watch(ctx context.Context, prefix string, after store.Position) i
 	}
 }
 
-// node is a replica that runs.
+// node is a running replica.
 type node struct {
 	*replicas.Replica
 	line *line
@@ -165,7 +165,7 @@ func start(t testing.TB, s store.Store, opts *replicas.Options) *node {
 	return n
 }
 
-// starts runs so many replicas.
+// starts runs count replicas.
 func starts(t testing.TB, s store.Store, count int) []*node {
 	t.Helper()
 	nodes := make([]*node, count)
@@ -187,7 +187,7 @@ func (e *events) add(format string, args ...any) {
 	e.list = append(e.list, fmt.Sprintf(format, args...))
 }
 
-// all returns what was recorded of the kinds, in order.
+// all returns the recorded events of the kinds, in order.
 func (e *events) all(kinds ...string) []string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -202,7 +202,7 @@ func (e *events) all(kinds ...string) []string {
 	return list
 }
 
-// hook fills in what h lacks.
+// hook sets the hooks to record events. It keeps the Members hook of h.
 func (e *events) hook(h *replicas.Hooks) {
 	members := h.Members
 	h.Joined = func(self replicas.Member) { e.add("joined as %s", self.Label) }
@@ -234,8 +234,7 @@ func names(n int) []string {
 	return list
 }
 
-// owned counts which of the names each node owns, and which have no owner or more
-// than one.
+// owned counts the names that each node owns, that have no owner, and that have several.
 func owned(nodes []*node, names []string) (each []int, none, several int) {
 	each = make([]int, len(nodes))
 	for _, name := range names {
@@ -256,8 +255,8 @@ func owned(nodes []*node, names []string) (each []int, none, several int) {
 	return each, none, several
 }
 
-// requireDivided requires that each name has one owner, and that those of nodes that
-// are live have about the same number of them.
+// requireDivided requires that each name has one owner, and that the live nodes own about the
+// same number of names.
 func requireDivided(t testing.TB, nodes []*node, live int) {
 	t.Helper()
 	const many = 1000

@@ -11,44 +11,44 @@ import (
 	"github.com/nslifecycle/nslifecycle/store/memory"
 )
 
-// A term that is renewed in time is so silently; one that somebody may have seen end
-// is told of, or that answer would never be taken back.
-func TestRenewTellsOfAnEndedTerm(t *testing.T) {
+// A lease that is renewed in time needs no signal. One whose end a caller may have seen does,
+// or the caller would keep the wrong answer.
+func TestExtendSignalsAnEndedLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := memory.New(nil)
 		require.NoError(t, err)
 		r, err := New(s, "a", nil)
 		require.NoError(t, err)
 		l := newLoop(t.Context(), r)
-		term := func(d time.Duration) *view {
+		lease := func(d time.Duration) *view {
 			v := newView(Member{ID: "x", Self: true})
 			v.until = time.Now().Add(d)
 			return v
 		}
-		l.publish(term(time.Second), nil)
+		l.publish(lease(time.Second), nil)
 		changed := r.Changed()
 
 		time.Sleep(time.Second / 2)
-		l.extend(r.view.Load(), term(time.Second))
+		l.extend(r.view.Load(), lease(time.Second))
 		require.True(t, r.Owns("a"))
-		require.Equal(t, changed, r.Changed(), "nothing to tell")
+		require.Equal(t, changed, r.Changed(), "no signal is needed")
 
 		time.Sleep(time.Second)
-		require.False(t, r.Owns("a"), "somebody sees it, and nobody has told of it yet")
-		l.extend(r.view.Load(), term(time.Second))
+		require.False(t, r.Owns("a"), "the lease has ended, although no signal was sent")
+		l.extend(r.view.Load(), lease(time.Second))
 		require.True(t, r.Owns("a"))
 		select {
 		case <-changed:
 		default:
-			t.Fatal("Owns answers otherwise than before, and nobody is told")
+			t.Fatal("Owns answers differently than before, without a signal")
 		}
 		require.NotEqual(t, changed, r.Changed())
 	})
 }
 
-// A beat that is tried again counts from its first try: any of them may be the one
-// that was stored, and others have seen it then.
-func TestTermBeginsWithTheFirstTry(t *testing.T) {
+// A retried beat counts from its first try, because the store may have taken that one, and
+// others received it then.
+func TestLeaseBeginsWithTheFirstTry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := memory.New(nil)
 		require.NoError(t, err)
@@ -59,7 +59,7 @@ func TestTermBeginsWithTheFirstTry(t *testing.T) {
 		l.beat(first)
 		tried := <-l.commits
 		require.NoError(t, tried.err)
-		tried.err = store.ErrUnknownOutcome // the answer was lost
+		tried.err = store.ErrUnknownOutcome // the result was lost
 		l.committed(tried)
 		time.Sleep(3 * time.Second)
 		l.beat(time.Now())
@@ -70,8 +70,8 @@ func TestTermBeginsWithTheFirstTry(t *testing.T) {
 	})
 }
 
-// Values that version to version must not change, or two versions of a service would
-// divide in two ways.
+// The hash must not change between versions, or two versions of a service would divide the
+// names in two ways.
 func TestHashIsTheSameEverywhere(t *testing.T) {
 	require.Equal(t, uint64(0xcbf29ce484222325), hash(""))
 	require.Equal(t, uint64(0xaf63dc4c8601ec8c), hash("a"))

@@ -14,8 +14,8 @@ const many = 120
 
 func every(n int) func(int) bool { return func(i int) bool { return i%n == 0 } }
 
-// work lets count controllers empty many namespaces of which some are held for a
-// minute, and returns what that took.
+// work runs count controllers over many namespaces, some of which have a held object for a
+// minute. It returns the passes and calls that they needed.
 func work(t *testing.T, count int, divided bool) (passes, double, calls int) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newParty(t)
@@ -36,7 +36,7 @@ func work(t *testing.T, count int, divided bool) (passes, double, calls int) {
 	return passes, double, calls
 }
 
-// N controllers that divide the work do that of one, where N that do not do N times
+// N controllers that divide the work do the work of one. Without a division they do N times
 // as much.
 func TestR11_NControllersDoTheWorkOfOne(t *testing.T) {
 	passes, _, calls := work(t, 1, false)
@@ -49,11 +49,11 @@ func TestR11_NControllersDoTheWorkOfOne(t *testing.T) {
 	}
 	p, double, c := work(t, 4, false)
 	t.Logf("4 controllers, not divided: %d passes, %d of them beside another, %d calls", p, double, c)
-	require.Greater(t, p, 2*passes, "otherwise the division is not what saves")
+	require.Greater(t, p, 2*passes, "without a division the work grows, or this test proves nothing")
 }
 
-// A controller whose process dies under load: its namespaces go on within the bound,
-// as if they were new, and nobody else's are touched.
+// If the process of a controller dies under load, others take its namespaces within the bound,
+// as new ones. Namespaces of other controllers do not move.
 func TestR12_ControllerDies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newParty(t)
@@ -79,23 +79,23 @@ func TestR12_ControllerDies(t *testing.T) {
 				require.LessOrEqual(t, more, 1, "%s had an owner all the time", name)
 			case more > 0:
 				taken++
-				require.LessOrEqual(t, more, 12, "%s begins its backoff anew, at 5 ms", name)
+				require.LessOrEqual(t, more, 12, "the backoff of %s starts over at 5 ms", name)
 			}
 		}
-		require.Greater(t, taken, many/2/4/2, "the dead one had a share of what is held")
+		require.Greater(t, taken, many/2/4/2, "the dead controller had a share of the held namespaces")
 		for name := range p.double {
-			require.True(t, orphans[name], "two work on %s, which did not change hands", name)
+			require.True(t, orphans[name], "two controllers work on %s, whose owner did not change", name)
 		}
 		p.release(t, names(many)...)
 		time.Sleep(time.Second)
-		require.Zero(t, p.left(t), "what the dead one waited for was noticed by others")
+		require.Zero(t, p.left(t), "others notice that content of the dead controller's namespaces is gone")
 		p.requireClean(t)
 	})
 }
 
-// A controller that is cut off from the store for a while stops, and shares in the
-// work again when it is back; one that joins under load takes its share, one that
-// leaves hands its own over at once.
+// A controller that cannot reach the store stops, and has a share again once it can. A
+// controller that joins under load takes its share; one that leaves hands its share over at
+// once.
 func TestR12_ControllersComeAndGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newParty(t)
@@ -112,7 +112,7 @@ func TestR12_ControllersComeAndGo(t *testing.T) {
 		p.peers[0].stop()
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
-		require.Equal(t, many/2, p.left(t), "only what is held is left")
+		require.Equal(t, many/2, p.left(t), "only namespaces with held objects are left")
 		p.peers[1].line.set(down)
 		time.Sleep(time.Minute)
 		p.peers[1].line.set(up)
@@ -127,8 +127,7 @@ func TestR12_ControllersComeAndGo(t *testing.T) {
 	})
 }
 
-// All die at once and others start: everything is taken up within the bound after
-// the start.
+// If all controllers die at once and others start, these take every namespace within the bound.
 func TestR12_AllRestarted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newParty(t)
@@ -150,9 +149,9 @@ func TestR12_AllRestarted(t *testing.T) {
 	})
 }
 
-// However controllers come, go, die, pause and lose the store under load: when that
-// has ended every namespace goes, nothing is left behind, and the work was not done
-// over and over. The seed is in the name of the test.
+// Controllers join, leave, die, pause and lose the store at random under load. Once that ends,
+// every namespace is removed with all its content, at a bounded number of passes. The seed is
+// in the name of the test.
 func TestR12_RandomSchedules(t *testing.T) {
 	for seed := range uint64(3) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {

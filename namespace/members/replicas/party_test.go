@@ -29,7 +29,7 @@ var types = []registry.ResourceType{
 	{Group: "example.com", Version: "v1", Resource: "widgets", Kind: "Widget", Namespaced: true},
 }
 
-// callTime is how long each call to a source takes.
+// callTime is the duration of each call to a source.
 const callTime = 5 * time.Millisecond
 
 // party is several controllers of one party with a replica each, all over one store.
@@ -46,12 +46,12 @@ type peer struct {
 	stop func() // the controller, then the replica
 }
 
-// tally counts passes and calls to sources, of all peers.
+// tally counts the passes and the calls to sources of all peers.
 type tally struct {
 	mu     sync.Mutex
 	passes int
 	calls  int
-	now    map[string]int // passes under way of each namespace
+	now    map[string]int // running passes of each namespace
 	each   map[string]int // passes of each namespace
 	double map[string]int // passes that began while another of the same namespace ran
 }
@@ -71,7 +71,7 @@ func newRegistry(t *testing.T, s store.Store) *registry.Registry {
 	return r
 }
 
-// join adds a controller; divided says whether it has a replica.
+// join adds a controller, with a replica if divided is set.
 func (p *party) join(t *testing.T, divided bool) *peer {
 	t.Helper()
 	n := &node{line: newLine(p.store), log: new(events)}
@@ -128,8 +128,8 @@ func (t *tally) hooks() controller.Hooks {
 	}
 }
 
-// figures returns the passes, those beside another of the same namespace, and the
-// calls to sources so far.
+// figures returns the numbers of passes, of passes beside another one for the same namespace,
+// and of calls to sources so far.
 func (t *tally) figures() (passes, double, calls int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -181,8 +181,8 @@ func (c *counted) Wait(ctx context.Context, target deleter.Target, seen string) 
 // held is a finalizer of objects; an object with it stays until release.
 const held finalizer.Name = "example.com/held"
 
-// create adds namespaces with an object of each type, and one more that is held in
-// those that hold names.
+// create adds namespaces with an object of each type, and one more with a finalizer in the
+// namespaces that hold selects.
 func (p *party) create(t *testing.T, names []string, hold func(i int) bool) {
 	t.Helper()
 	for i, name := range names {
@@ -211,7 +211,7 @@ func (p *party) delete(t *testing.T, names ...string) {
 	}
 }
 
-// release lets go of what is held.
+// release removes the finalizer of every object.
 func (p *party) release(t *testing.T, names ...string) {
 	t.Helper()
 	content, err := p.admin.Content(types[0].Name())
@@ -229,7 +229,7 @@ func (p *party) release(t *testing.T, names ...string) {
 	}
 }
 
-// left returns how many namespaces there are.
+// left returns the number of namespaces.
 func (p *party) left(t *testing.T) int {
 	t.Helper()
 	list, err := p.admin.List(t.Context(), registry.ListOptions{})

@@ -56,7 +56,7 @@ func TestBadInput(t *testing.T) {
 	require.Empty(t, page.Entries, "nothing was written")
 }
 
-// A replica that is not a member owns nothing and knows of nobody.
+// A replica that is not a member owns nothing and knows no members.
 func TestNotAMember(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(t)
@@ -70,7 +70,7 @@ func TestNotAMember(t *testing.T) {
 		require.True(t, n.Owns("a"))
 		select {
 		case <-changed:
-			t.Fatal("nothing has changed for the one that does not run")
+			t.Fatal("Changed fired for a replica that does not run")
 		default:
 		}
 		require.NoError(t, n.stop())
@@ -103,8 +103,8 @@ func label(t *testing.T, n *node) string {
 	return strings.TrimPrefix(joined[0], "joined as ")
 }
 
-// Each name has one owner at all times when all is well, shares are even, and what
-// joins or leaves moves nothing but its own share.
+// Without failures each name has one owner at all times, shares are even, and a member that
+// joins or leaves moves only its own share.
 func TestR11_WorkIsDivided(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(t)
@@ -135,7 +135,7 @@ func TestR11_WorkIsDivided(t *testing.T) {
 	})
 }
 
-// owners returns who owns each of many names.
+// owners returns the index of the owner of each of many names.
 func owners(nodes []*node) map[string]int {
 	list := map[string]int{}
 	for _, name := range names(1000) {
@@ -157,8 +157,9 @@ func requireMoved(t *testing.T, before, after map[string]int, may func(from, to 
 	}
 }
 
-// Groups and prefixes are apart, also where one's name begins with the other's.
-func TestGroupsAreApart(t *testing.T) {
+// Groups and prefixes are independent, even if the name of one begins with the name of
+// another.
+func TestGroupsAreIndependent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(t)
 		var all []*replicas.Replica
@@ -184,7 +185,7 @@ func TestGroupsAreApart(t *testing.T) {
 	})
 }
 
-// Idle replicas cost a write each in every Beat, and nothing else.
+// An idle replica costs one write in each Beat, and nothing else.
 func TestCostOfBeingIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		nodes := starts(t, newStore(t), 4)
@@ -197,22 +198,21 @@ func TestCostOfBeingIdle(t *testing.T) {
 	})
 }
 
-// Changed tells of every change of an answer, to whoever asked for the channel
-// before.
-func TestChangedTells(t *testing.T) {
+// Changed signals every change of an answer to callers that got the channel before it.
+func TestChanged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(t)
 		n := start(t, s, nil)
-		told := make(chan int)
+		counted := make(chan int)
 		go func() {
 			count := 0
 			changed := n.Changed()
-			for range 5 { // joined, another came, it went, lapsed, back
+			for range 5 { // joined, another joined, it left, lapsed, joined again
 				<-changed
 				changed = n.Changed()
 				count++
 			}
-			told <- count
+			counted <- count
 		}()
 		time.Sleep(time.Minute)
 		other := start(t, s, nil)
@@ -225,11 +225,11 @@ func TestChangedTells(t *testing.T) {
 		n.line.set(up)
 		time.Sleep(time.Minute)
 		require.True(t, n.Owns("a"))
-		require.Equal(t, 5, <-told)
+		require.Equal(t, 5, <-counted)
 	})
 }
 
-// A hook that panics does so in the caller's goroutine, and the replica has left.
+// A hook panics in the goroutine of the caller of Run, after the replica has left.
 func TestHookPanics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(t)

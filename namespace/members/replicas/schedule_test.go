@@ -17,9 +17,9 @@ import (
 	"github.com/nslifecycle/nslifecycle/store/storetest"
 )
 
-// However members come, go, die and pause, whatever the store does to calls: when
-// that ends each name has one owner, and until then two never own one for longer than
-// a member may be blind. The seed is in the name of the test.
+// Members join, leave, die and pause at random, and calls to the store fail. Once that ends,
+// each name has one owner; until then two members never own a name for longer than Patience.
+// The seed is in the name of the test.
 func TestR11_RandomSchedules(t *testing.T) {
 	for seed := range uint64(10) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
@@ -55,7 +55,7 @@ func TestR11_RandomSchedules(t *testing.T) {
 					}
 				}
 				quiet.Store(true)
-				nodes = append(nodes, start(t, faulty, nil)) // one at least lives
+				nodes = append(nodes, start(t, faulty, nil)) // at least one lives
 				for _, n := range nodes {
 					n.line.set(up)
 				}
@@ -70,13 +70,13 @@ func TestR11_RandomSchedules(t *testing.T) {
 				requireDivided(t, nodes, live)
 				page, err := s.List(t.Context(), store.Query{Prefix: entries})
 				require.NoError(t, err)
-				require.Len(t, page.Entries, live, "no entry of a dead one is left")
+				require.Len(t, page.Entries, live, "no entry of a dead member is left")
 			})
 		})
 	}
 }
 
-// overlaps has since when two nodes own one name.
+// overlaps has, for each name that two nodes own, the time since when they do.
 type overlaps map[overlap]time.Time
 
 type overlap struct {
@@ -84,7 +84,7 @@ type overlap struct {
 	name       string
 }
 
-// watch looks for some time, and fails the test when two own a name for longer than
+// watch observes the nodes for some time. It fails the test if two own a name for longer than
 // Patience.
 func (o overlaps) watch(t *testing.T, nodes []*node, how time.Duration) {
 	t.Helper()
@@ -110,7 +110,7 @@ func (o overlaps) watch(t *testing.T, nodes []*node, how time.Duration) {
 	}
 }
 
-// Whatever is found in an entry, reading it does not fail a replica.
+// No content of an entry makes a replica fail.
 func FuzzEntry(f *testing.F) {
 	f.Add("a", []byte(`{"beat":1,"label":"x"}`))
 	f.Add("", []byte(`{"beat":-1}`))
