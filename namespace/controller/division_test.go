@@ -135,8 +135,8 @@ func TestR11_LostWhileItRunsOrQueues(t *testing.T) {
 
 		division.set(all)
 		time.Sleep(time.Hour)
-		require.Greater(t, len(diary.of("ended", "a-2")), 1, "what never ran runs now")
-		require.Greater(t, len(diary.of("ended", "a-0")), 2, "and what ran runs again")
+		require.Greater(t, len(diary.of("ended", "a-2")), 1, "a namespace that never ran runs now")
+		require.Greater(t, len(diary.of("ended", "a-0")), 2, "and one that ran runs again")
 	})
 }
 
@@ -153,7 +153,7 @@ func TestR11_AskedBeforeEachPass(t *testing.T) {
 		before := len(diary.of("started", "a"))
 		require.Positive(t, before)
 		division.mu.Lock()
-		division.owns = none // and nothing tells of it
+		division.owns = none // without a signal
 		division.mu.Unlock()
 		time.Sleep(time.Hour)
 		require.Len(t, diary.of("started", "a"), before)
@@ -181,21 +181,21 @@ func TestR8_AnothersNamespaceIsReplaced(t *testing.T) {
 		division.set(none)
 		division.set(all)
 		synctest.Wait()
-		require.Len(t, diary.of("queued", "a"), 1, "what is gone is not taken up")
+		require.Len(t, diary.of("queued", "a"), 1, "a namespace that is gone is not enqueued")
 	})
 }
 
 // A namespace that a pass has removed belongs to no controller, even before the watch
 // reports the removal.
-func TestR11_RemovedBeforeTheWatchTells(t *testing.T) {
+func TestR11_RemovedBeforeTheWatchReportsIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1, nil)
 		division, diary := newShare(all), newDiary()
-		told, tell := 0, make(chan struct{})
+		reported, release := 0, make(chan struct{})
 		namespaces := &controllertest.Intercept{Namespaces: w.host, After: func(_ context.Context, op controllertest.Op, name string) error {
 			if op == controllertest.OpWatch && name == "a" {
-				if told++; told == 2 { // that it is removed
-					<-tell
+				if reported++; reported == 2 { // the removal
+					<-release
 				}
 			}
 			return nil
@@ -208,7 +208,7 @@ func TestR11_RemovedBeforeTheWatchTells(t *testing.T) {
 			division.set(owns)
 			synctest.Wait()
 		}
-		close(tell)
+		close(release)
 		synctest.Wait()
 		require.Equal(t, []string{"queued", "started", "ended removed", "finalized", "removed"}, diary.story("a"))
 	})

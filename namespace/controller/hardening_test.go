@@ -153,7 +153,7 @@ func TestR10_WatchBacksOffFromSlowRefusals(t *testing.T) {
 }
 
 // A token that a place cannot take, without saying that it is gone, is given up.
-func TestR12_BadTokenIsListedAnew(t *testing.T) {
+func TestR12_BadTokenIsListedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1, nil)
 		host := &choking{cuts: &cuts{Host: w.host, cut: make(chan error)}}
@@ -177,7 +177,7 @@ type choking struct {
 func (c *choking) Terminating(ctx context.Context, after string) iter.Seq2[namespace.TerminationEvent, error] {
 	if after != "" && c.chokes.Load() {
 		return func(yield func(namespace.TerminationEvent, error) bool) {
-			yield(namespace.TerminationEvent{}, errors.New("what?"))
+			yield(namespace.TerminationEvent{}, errors.New("bad token"))
 		}
 	}
 	return c.cuts.Terminating(ctx, after)
@@ -263,7 +263,7 @@ func TestR12_LargeBesideFailing(t *testing.T) {
 }
 
 // A finalizer that is added again resets the backoff of its namespace.
-func TestR12_AddedFinalizerBeginsAnew(t *testing.T) {
+func TestR12_AddedFinalizerResetsTheBackoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1, func(int) contenttest.FakeOptions {
 			return contenttest.FakeOptions{Unsupported: []deleter.Op{deleter.OpWait}}

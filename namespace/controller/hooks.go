@@ -24,8 +24,8 @@ type Hooks struct {
 	Queued func(ref namespace.Ref)
 	// PassStarted: a worker begins a pass. The returned context, ctx itself or a child of
 	// it, is the context of the pass: every call to the deleter, to its sources and to
-	// [Namespaces] inherits its values. A tracer starts a span here, and traces the calls below it with
-	// [deleter.WithTrace].
+	// [Namespaces] inherits its values. A tracer starts a span here, and traces the calls
+	// below it with [deleter.WithTrace].
 	PassStarted func(ctx context.Context, ref namespace.Ref) context.Context
 	// PassEnded: the pass has ended with result or err, after took. It gets the context
 	// that PassStarted returned, which may have been canceled.

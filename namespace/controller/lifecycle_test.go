@@ -112,7 +112,7 @@ func TestRunEndsAndBeginsAgain(t *testing.T) {
 			began := time.Now()
 			cancel()
 			require.NoError(t, <-ended)
-			require.Equal(t, 3*time.Second, time.Since(began), "it waits for what runs")
+			require.Equal(t, 3*time.Second, time.Since(began), "it waits for running passes")
 			require.Zero(t, running.Load())
 			stopped.Store(true)
 			time.Sleep(time.Hour)
@@ -167,7 +167,7 @@ func TestR8_ReplacedDuringAPass(t *testing.T) {
 		first := w.create(t, "a")
 		w.delete(t, "a")
 		time.Sleep(5 * time.Millisecond)
-		w.setFinalizers(t, "a") // somebody else removes it
+		w.setFinalizers(t, "a") // another client removes it
 		second := w.create(t, "a", "example.com/late")
 		w.delete(t, "a")
 		time.Sleep(time.Second)

@@ -369,7 +369,7 @@ func (s *stage) expect(words []string) error {
 		}
 		return nil
 	}
-	return fmt.Errorf("nobody knows how to expect %q", what)
+	return fmt.Errorf("unknown expectation %q", what)
 }
 
 func equal(want, got string) error {

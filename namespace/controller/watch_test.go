@@ -26,7 +26,7 @@ type cuts struct {
 	*controllertest.Host
 	cut     chan error   // each value ends the watch that runs
 	broken  atomic.Bool  // no watch begins
-	each    atomic.Int64 // watches are cut after so many events; zero: never
+	each    atomic.Int64 // number of events after which a watch is cut; zero: never
 	mu      sync.Mutex
 	resumed []string // the tokens of all watches
 }
@@ -136,7 +136,7 @@ func TestR12_FlappingWatch(t *testing.T) {
 		for _, token := range host.watches() {
 			require.Empty(t, token, "a listing that was not synced cannot be resumed")
 		}
-		require.Len(t, diary.of("finalized", ""), 3, "what is told is taken up")
+		require.Len(t, diary.of("finalized", ""), 3, "every reported namespace is finalized")
 		host.each.Store(12)
 		time.Sleep(2 * time.Minute)
 		require.Len(t, diary.of("finalized", ""), 10)
@@ -150,7 +150,7 @@ func TestR12_FlappingWatch(t *testing.T) {
 
 // If the changes since the token are not known, the controller lists again and forgets the
 // namespaces that are gone.
-func TestR12_GoneWatchIsListedAnew(t *testing.T) {
+func TestR12_GoneTokenIsListedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1, nil)
 		host := &cuts{Host: w.host, cut: make(chan error)}
@@ -189,7 +189,7 @@ func TestR12_GoneWatchIsListedAnew(t *testing.T) {
 		w.setFinalizers(t, "again")
 		synctest.Wait()
 		require.Equal(t, namespace.Ref{Name: "again", UID: again.UID}, diary.of("removed", "again")[1].ref)
-		require.Contains(t, host.watches()[2:], "", "listed anew")
+		require.Contains(t, host.watches()[2:], "", "listed again")
 	})
 }
 
@@ -349,7 +349,7 @@ func TestRemovedIsToldOnce(t *testing.T) {
 		time.Sleep(time.Minute)
 		w.create(t, "a")
 		w.delete(t, "a")
-		w.setFinalizers(t, "a", "kubernetes", "example.com/late") // told of when it is gone
+		w.setFinalizers(t, "a", "kubernetes", "example.com/late") // reported when it is gone
 		w.setFinalizers(t, "a", "kubernetes")
 		time.Sleep(1500 * time.Millisecond)
 		require.Len(t, diary.of("removed", "a"), 1)

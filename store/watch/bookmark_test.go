@@ -120,8 +120,8 @@ func TestBookmarksDuringReplay(t *testing.T) {
 	})
 }
 
-// A bookmark given while the log is read again is not the last word: with no
-// commit after it nothing else would tell the rest.
+// After a bookmark during a replay another one follows the replay, even if no commit follows:
+// otherwise the caller would not learn the last position.
 func TestBookmarkAfterReplay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := open(t, Options{Queue: 1})

@@ -71,7 +71,7 @@ func TestSmallEventsCount(t *testing.T) {
 	require.GreaterOrEqual(t, sizeOf(many), 1000*int(unsafe.Sizeof(store.Event{})))
 }
 
-// What a watch holds is bounded while it waits for its caller.
+// The queue of a watch is bounded while its caller is busy.
 func TestOverflowHoldsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := open(t, Options{Queue: 4})

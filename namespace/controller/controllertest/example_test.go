@@ -9,8 +9,8 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/controller/controllertest"
 )
 
-// A Host is a place for namespaces in memory. What is deleted stays until the last
-// finalizer has gone, and is removed by that very write.
+// A Host keeps namespaces in memory. A deleted namespace stays until its last finalizer is
+// removed; the same write removes the namespace.
 func ExampleHost() {
 	ctx := context.Background()
 	host := new(controllertest.Host)

@@ -215,7 +215,7 @@ func TestRefusedAndFailedByTurns(t *testing.T) {
 	})
 }
 
-// A refusal of a hold that was moved meanwhile is not taken for one of the hold as it is.
+// A refusal of a hold that was moved during the attempt does not count for the new hold.
 func TestRefusedWhileItWasMoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -225,7 +225,7 @@ func TestRefusedWhileItWasMoved(t *testing.T) {
 			if !moved {
 				moved = true
 				w.hold(name, time.Hour)
-				time.Sleep(time.Second) // the watch tells meanwhile
+				time.Sleep(time.Second) // until the watch has reported it
 			}
 			return &namespace.Error{Kind: namespace.ErrForbidden, Message: "no"}
 		}}, hold.Options{})
@@ -237,7 +237,7 @@ func TestRefusedWhileItWasMoved(t *testing.T) {
 }
 
 // Failing and hanging deletions do not delay others, and are retried.
-func TestR10_TheSickHoldUpNobody(t *testing.T) {
+func TestR10_FailuresDelayNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		for i := range 20 {
@@ -262,8 +262,8 @@ func TestR10_TheSickHoldUpNobody(t *testing.T) {
 		time.Sleep(2*time.Hour + 7*time.Second)
 		w.terminating("healthy")
 		require.Positive(t, hanging.Load(), "the sick are tried again meanwhile")
-		told := w.diary.take()
-		require.Len(t, told, 41, "each once: %v", told)
+		reports := w.diary.take()
+		require.Len(t, reports, 41, "each once: %v", reports)
 		healed.Store(true)
 		time.Sleep(3 * time.Minute)
 		require.Len(t, w.diary.take(), 40)
@@ -290,8 +290,8 @@ func TestR10_FurtherTriesHaveAWorker(t *testing.T) {
 		}}, hold.Options{Workers: 2, Patience: time.Hour})
 		time.Sleep(time.Minute + 3*time.Second)
 		w.terminating("unlucky")
-		told := w.diary.take()
-		require.Less(t, len(told), 10, "there is more to do: %v", told)
+		reports := w.diary.take()
+		require.Less(t, len(reports), 10, "there is more to do: %v", reports)
 	})
 }
 
@@ -309,7 +309,7 @@ func TestMovedWhileItIsRead(t *testing.T) {
 		}, got: func(name string) {
 			if reads.Load() == 1 {
 				w.hold(name, time.Minute)
-				time.Sleep(time.Second) // the watch tells meanwhile
+				time.Sleep(time.Second) // until the watch has reported it
 			}
 		}}, hold.Options{})
 		time.Sleep(time.Hour + time.Minute)

@@ -67,7 +67,7 @@ func TestWatchIsLost(t *testing.T) {
 			w.hold("moved", time.Hour)
 			w.held("new", 20*time.Minute)
 			time.Sleep(10 * time.Minute)
-			require.Len(t, w.diary.take(), 1, "the loss is told of once")
+			require.Len(t, w.diary.take(), 1, "the loss is reported once")
 			down.Store(false)
 			time.Sleep(10 * time.Minute)
 			w.terminating("new")
@@ -83,7 +83,7 @@ func TestWatchIsLost(t *testing.T) {
 			if errors.Is(end, namespace.ErrGone) {
 				require.Equal(t, []string{""}, tokens.names(), "a token that is gone is not sent again")
 			} else {
-				require.Len(t, tokens.names(), 2, "it is resumed, then listed anew")
+				require.Len(t, tokens.names(), 2, "it is resumed, then listed again")
 			}
 		})
 	}
