@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// BenchmarkSync looks at 1,000 objects that are as they should be.
+// BenchmarkSync syncs 1,000 objects that match their documents.
 func BenchmarkSync(b *testing.B) {
 	e := newEnv(b).space()
 	var texts []string

@@ -7,8 +7,8 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
 )
 
-// covers reports whether an object has everything that a document says. More is
-// allowed: defaults, a status, what others have added.
+// covers reports whether an object has all labels, annotations and fields of wanted. The object may
+// have more, such as defaults, a status or other clients' additions.
 func covers(o, wanted registry.Object) bool {
 	for name, value := range wanted.Labels {
 		if has, ok := o.Labels[name]; !ok || has != value {
@@ -42,8 +42,8 @@ func tree(raw []byte) (value any, ok bool) {
 	return value, decoder.Decode(&value) == nil
 }
 
-// within reports whether all of a is in b: objects may have more fields there, lists
-// must have as many elements. A null is the same as nothing.
+// within reports whether b has all fields of a. Objects in b may have more fields. Lists must have
+// equal lengths. A null equals a missing value.
 func within(a, b any) bool {
 	switch a := a.(type) {
 	case nil:

@@ -26,48 +26,47 @@ type document struct {
 	file   string
 	kind   kinds.Kind
 	object registry.Object
-	hash   string // of everything that the file says of it
+	hash   string // of the object
 }
 
-// key names the object within the namespace.
+// key identifies the object within the namespace.
 func (d document) key() string { return keyOf(d.kind.ResourceType, d.object.Name) }
 
 func keyOf(t registry.ResourceType, name string) string { return t.Name().String() + "/" + name }
 
-const maxLists = 4 // lists within lists
+const maxLists = 4 // depth of nested lists
 
-// decode returns the objects of a file, all of them or an error that matches
-// [ErrDocument].
+// decode returns all objects of a file, or an error that matches [ErrDocument].
 func (s *Syncer) decode(f File) ([]document, error) {
-	d := decoder{codec: s.codec, types: s.types, space: s.space, file: f.Name, most: s.options.MaxObjects}
+	d := decoder{codec: s.codec, types: s.types, ns: s.ns, file: f.Name, maxObjects: s.options.MaxObjects}
 	if err := d.read(f.Data); err != nil {
 		return nil, fmt.Errorf("%w: %s", ErrDocument, phase.Truncate(err.Error(), 1<<10))
 	}
-	if !d.any {
+	if !d.found {
 		return nil, fmt.Errorf("%w: there is no document", ErrDocument)
 	}
 	return d.documents, nil
 }
 
-// The aliases of YAML repeat what they name. The JSON form of a file may be so many
-// times its size, or so many bytes if that is more.
+// YAML aliases can make the JSON of a file much larger than the file. The JSON may have
+// maxExpansion times the bytes of the file, or minExpansion bytes if that is more.
 const (
 	maxExpansion = 8
 	minExpansion = 1 << 20
 )
 
 type decoder struct {
-	codec     *codec.Codec
-	types     typeIndex
-	space     string
-	file      string
-	most      int
-	room      int  // bytes of JSON that the documents may still have
-	any       bool // there was a document, if only an empty list
-	documents []document
+	codec      *codec.Codec
+	types      typeIndex
+	ns         string
+	file       string
+	maxObjects int
+	budget     int  // remaining bytes of JSON
+	found      bool // the file has a document, even if it is an empty list
+	documents  []document
 }
 
-// read reads documents one by one.
+// read reads a file as JSON or YAML.
 func (d *decoder) read(data []byte) error {
 	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
 	if !looksLikeJSON(data) {
@@ -77,15 +76,15 @@ func (d *decoder) read(data []byte) error {
 	if err == nil {
 		return nil
 	}
-	d.any, d.documents = false, nil
-	if d.yamls(data) == nil { // YAML may begin with a brace too
+	d.found, d.documents = false, nil
+	if d.yamls(data) == nil { // YAML may begin with a brace
 		return nil
 	}
 	return err
 }
 
 func (d *decoder) yamls(data []byte) error {
-	d.room = max(minExpansion, maxExpansion*len(data))
+	d.budget = max(minExpansion, maxExpansion*len(data))
 	reader := yamlreader.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))
 	for n := 1; ; n++ {
 		part, err := reader.Read()
@@ -130,13 +129,13 @@ func (d *decoder) yaml(part []byte) error {
 	if err != nil {
 		return err
 	}
-	if d.room -= len(raw); d.room < 0 {
-		return errors.New("the aliases of the file repeat too much")
+	if d.budget -= len(raw); d.budget < 0 {
+		return errors.New("the aliases of the file expand to too many bytes")
 	}
 	return d.add(raw, 0, namespace.TypeMeta{})
 }
 
-// blank reports whether a document is nothing but white space and comments.
+// blank reports whether a document has only whitespace and comments.
 func blank(part []byte) bool {
 	for line := range bytes.Lines(part) {
 		if line = bytes.TrimSpace(line); len(line) > 0 && line[0] != '#' && string(line) != "---" && string(line) != "..." {
@@ -146,15 +145,14 @@ func blank(part []byte) bool {
 	return true
 }
 
-// head is what tells objects from lists.
+// head has the fields that distinguish lists from objects.
 type head struct {
 	APIVersion string          `json:"apiVersion"`
 	Kind       string          `json:"kind"`
 	Items      json.RawMessage `json:"items"`
 }
 
-// add takes one object, or the objects of a list. An item of a list of one kind may
-// leave out its type.
+// add decodes an object or a list. An item of a typed list may omit its type.
 func (d *decoder) add(raw []byte, depth int, item namespace.TypeMeta) error {
 	if len(raw) > registry.MaxObject && depth > 0 {
 		return fmt.Errorf("an object has %d bytes, at most %d are allowed", len(raw), registry.MaxObject)
@@ -176,25 +174,25 @@ func (d *decoder) add(raw []byte, depth int, item namespace.TypeMeta) error {
 	if item, ok := d.itemOf(h); ok {
 		return d.list(item, h.Items, depth)
 	}
-	return fmt.Errorf("there is no resource type of apiVersion %.80q and kind %.80q", h.APIVersion, h.Kind)
+	return fmt.Errorf("no resource type has apiVersion %.80q and kind %.80q", h.APIVersion, h.Kind)
 }
 
-// object takes one object, as a server would that is sent it.
+// object decodes an object as the API server does.
 func (d *decoder) object(k kinds.Kind, raw []byte) error {
 	o, _, err := d.codec.Decode(k, "application/json", raw, codec.Strict)
 	switch {
 	case err != nil:
 		return err
 	case !k.Namespaced:
-		return fmt.Errorf("%s are cluster-scoped: only what belongs to a namespace can be registered", k.Name())
+		return fmt.Errorf("%s are cluster-scoped: only namespaced objects can be registered", k.Name())
 	case o.Name == "":
-		return fmt.Errorf("%s: metadata.name is required: names are not generated here", o.Kind)
-	case o.Namespace != "" && o.Namespace != d.space:
-		return fmt.Errorf("%s/%.80s: metadata.namespace is %.80q, but the source belongs to %q: leave it out", k.Name(), o.Name, o.Namespace, d.space)
-	case len(d.documents) == d.most:
-		return fmt.Errorf("there are more than %d objects", d.most)
+		return fmt.Errorf("%s: metadata.name is required: a source does not generate names", o.Kind)
+	case o.Namespace != "" && o.Namespace != d.ns:
+		return fmt.Errorf("%s/%.80s: metadata.namespace is %.80q, but the source belongs to %q: remove the field", k.Name(), o.Name, o.Namespace, d.ns)
+	case len(d.documents) == d.maxObjects:
+		return fmt.Errorf("there are more than %d objects", d.maxObjects)
 	}
-	o = wanted(k, d.space, o)
+	o = wanted(k, d.ns, o)
 	if k.Default != nil {
 		k.Default(&o)
 	}
@@ -205,13 +203,12 @@ func (d *decoder) object(k kinds.Kind, raw []byte) error {
 	if err != nil {
 		return err
 	}
-	d.any = true
+	d.found = true
 	d.documents = append(d.documents, document{file: d.file, kind: k, object: o, hash: hashOf(canonical)})
 	return nil
 }
 
-// itemOf reports whether something is a list, and of which type its items are: of
-// any (zero), or of one that is declared.
+// itemOf reports whether h is a list, and returns the type of its items, or zero for any type.
 func (d *decoder) itemOf(h head) (item namespace.TypeMeta, ok bool) {
 	if h.APIVersion == "v1" && h.Kind == "List" {
 		return item, true
@@ -224,16 +221,16 @@ func (d *decoder) itemOf(h head) (item namespace.TypeMeta, ok bool) {
 	return namespace.TypeMeta{APIVersion: h.APIVersion, Kind: kind}, ok && k.Namespaced
 }
 
-// list takes the items of a list. One that was cut off before them is none.
+// list decodes the items of a list. A list without items, such as a truncated one, is an error.
 func (d *decoder) list(item namespace.TypeMeta, items []byte, depth int) error {
 	if depth == maxLists {
-		return errors.New("there are lists within lists within lists")
+		return errors.New("the document nests too many lists")
 	}
 	var raws []json.RawMessage
 	if err := json.Unmarshal(items, &raws); err != nil || raws == nil {
-		return errors.New("items must be a list; write [] for none")
+		return errors.New("items must be a list; for no items, write []")
 	}
-	d.any = true
+	d.found = true
 	for i, raw := range raws {
 		if err := d.add(raw, depth+1, item); err != nil {
 			return fmt.Errorf("items[%d]: %w", i, err)
@@ -242,13 +239,13 @@ func (d *decoder) list(item namespace.TypeMeta, items []byte, depth int) error {
 	return nil
 }
 
-// wanted returns what a document says, without what is the server's. An empty status
-// is what a Go type makes of none.
-func wanted(k kinds.Kind, space string, o registry.Object) registry.Object {
+// wanted returns the object without the fields that the server sets. It drops an empty status too,
+// which Go types add.
+func wanted(k kinds.Kind, ns string, o registry.Object) registry.Object {
 	annotations := maps.Clone(o.Annotations)
 	delete(annotations, Annotation)
 	o.Meta = namespace.Meta{
-		Name: o.Name, Namespace: space, Labels: o.Labels, Annotations: annotations,
+		Name: o.Name, Namespace: ns, Labels: o.Labels, Annotations: annotations,
 		OwnerReferences: slices.Clone(o.OwnerReferences), Finalizers: o.Finalizers,
 	}
 	if k.Status || string(o.Fields["status"]) == "{}" {

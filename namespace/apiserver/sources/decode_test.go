@@ -16,7 +16,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
 )
 
-// requireBadFile holds that nothing of the first file was taken, and why.
+// requireBadFile requires that the source rejected the first file with the given error.
 func (e *env) requireBadFile(s *sources.Syncer, why string) {
 	e.t.Helper()
 	before := e.position()
@@ -25,11 +25,11 @@ func (e *env) requireBadFile(s *sources.Syncer, why string) {
 	require.ErrorContains(e.t, err, why)
 	var problem *sources.Problem
 	require.ErrorAs(e.t, err, &problem)
-	require.Empty(e.t, problem.Object, "it is refused before an object is made of it")
+	require.Empty(e.t, problem.Object, "the problem is of the whole file")
 	require.Equal(e.t, before, e.position())
 }
 
-// What aliases repeat is bounded, in one document and in all of a file.
+// The expansion of aliases is limited for each document and for the whole file.
 func TestAliasesAreBounded(t *testing.T) {
 	bomb := func(size, times int) string {
 		return "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\ndata:\n  a: &a \"" + strings.Repeat("x", size) + "\"\n  b: [" + strings.Repeat("*a,", times) + "]\n"
@@ -40,11 +40,11 @@ func TestAliasesAreBounded(t *testing.T) {
 	for range 60 {
 		parts = append(parts, bomb(2000, 20))
 	}
-	e.requireBadFile(e.syncer(fixedOf(docs(parts...)), nil), "the aliases of the file repeat too much")
+	e.requireBadFile(e.syncer(fixedOf(docs(parts...)), nil), "the aliases of the file expand to too many bytes")
 	require.Empty(t, cmp.Diff(sources.Result{Created: 1}, e.sync(e.syncer(fixedOf(bomb(1000, 3)), nil))))
 }
 
-// What is said twice is an error, in JSON too, and at any depth.
+// Duplicate fields are errors at any depth, in YAML and JSON.
 func TestDuplicateKeys(t *testing.T) {
 	for _, text := range []string{
 		`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x"},"data":{"v":"1"},"data":{"w":"1"}}`,
@@ -60,19 +60,19 @@ func TestDuplicateKeys(t *testing.T) {
 	}
 }
 
-// A list that was cut off, or that is of no type, is not the same as an empty one.
-func TestNoList(t *testing.T) {
+// A truncated list or a list of an unknown type is an error, not an empty list.
+func TestMalformedLists(t *testing.T) {
 	for text, why := range map[string]string{
-		"apiVersion: v1\nkind: List\nitems:\n":                    "items must be a list; write [] for none",
-		"apiVersion: v1\nkind: List\nitems: null\n":               "items must be a list; write [] for none",
-		"apiVersion: v1\nkind: List\n":                            "items must be a list; write [] for none",
-		"apiVersion: v1\nkind: ConfigMapList\nitems:\n":           "items must be a list; write [] for none",
-		`{"apiVersion":"v1","kind":"List","items":null}`:          "items must be a list; write [] for none",
+		"apiVersion: v1\nkind: List\nitems:\n":                    "items must be a list; for no items, write []",
+		"apiVersion: v1\nkind: List\nitems: null\n":               "items must be a list; for no items, write []",
+		"apiVersion: v1\nkind: List\n":                            "items must be a list; for no items, write []",
+		"apiVersion: v1\nkind: ConfigMapList\nitems:\n":           "items must be a list; for no items, write []",
+		`{"apiVersion":"v1","kind":"List","items":null}`:          "items must be a list; for no items, write []",
 		"kind: List\nitems: []\n":                                 "apiVersion and kind are required",
-		"apiVersion: v2\nkind: List\nitems: []\n":                 `there is no resource type of apiVersion "v2" and kind "List"`,
-		"apiVersion: v1\nkind: ErrorList\nitems: []\n":            `there is no resource type of apiVersion "v1" and kind "ErrorList"`,
-		"apiVersion: v1\nkind: NodeList\nitems: []\n":             `there is no resource type of apiVersion "v1" and kind "NodeList"`,
-		"apiVersion: example.com/v2\nkind: WidgetList\nitems: []": `there is no resource type of apiVersion "example.com/v2" and kind "WidgetList"`,
+		"apiVersion: v2\nkind: List\nitems: []\n":                 `no resource type has apiVersion "v2" and kind "List"`,
+		"apiVersion: v1\nkind: ErrorList\nitems: []\n":            `no resource type has apiVersion "v1" and kind "ErrorList"`,
+		"apiVersion: v1\nkind: NodeList\nitems: []\n":             `no resource type has apiVersion "v1" and kind "NodeList"`,
+		"apiVersion: example.com/v2\nkind: WidgetList\nitems: []": `no resource type has apiVersion "example.com/v2" and kind "WidgetList"`,
 	} {
 		e := newEnv(t).space()
 		src := fixedOf(configmap("a", "1"))
@@ -86,13 +86,13 @@ func TestNoList(t *testing.T) {
 	}
 }
 
-// Two documents that only an end marker parts are not taken for one.
+// An end marker separates documents.
 func TestEndMarker(t *testing.T) {
 	e := newEnv(t).space()
 	e.requireBadFile(e.syncer(fixedOf(configmap("x", "1")+"...\n"+configmap("y", "1")), nil), "did not find expected <document start>")
 }
 
-// What a kind does not allow makes a file invalid: the server could not give it out.
+// An object that violates its kind makes the file invalid: the server could not encode it.
 func TestKinds(t *testing.T) {
 	list := []kinds.Kind{kinds.Namespaces(), kinds.ConfigMaps(), kinds.Custom(types[1])}
 	list[2].Schema = json.RawMessage(`{"type":"object","properties":{"spec":{"type":"object","properties":{"size":{"type":"integer"}}}}}`)
@@ -125,7 +125,7 @@ func TestKinds(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// A kind completes what a file leaves open, and is asked about changes.
+// The kind's Default completes objects, and its Validate checks updates.
 func TestKindsDefaultAndValidate(t *testing.T) {
 	kind := kinds.Custom(types[1])
 	kind.Default = func(o *registry.Object) {

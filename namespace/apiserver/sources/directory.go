@@ -1,6 +1,7 @@
 package sources
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,24 +12,24 @@ import (
 	"time"
 )
 
-// DirectoryOptions tunes [Directory]. Zero fields, and a nil *DirectoryOptions, take
-// the defaults; negative ones are refused with [namespace.ErrInvalid].
+// DirectoryOptions are the options of [Directory]. Zero fields and a nil *DirectoryOptions mean the
+// defaults. Negative values are [namespace.ErrInvalid].
 type DirectoryOptions struct {
-	// MaxFile bounds one file, in bytes; default 1 MiB. A larger one is an error of that
-	// file. MaxFiles bounds their number; default 1,000. More are an error of the source.
+	// MaxFile limits the bytes of a file. Default: 1 MiB. A larger file is an error of that file.
+	// MaxFiles limits the number of files. Default: 1,000. More files are an error of the source.
 	MaxFile, MaxFiles int
-	// Settle is how long a file must have stayed the same before it is taken, so that
-	// one that is being written in place is not taken by half; default 1 s. A file that
-	// is renamed into place may be younger than it looks: its time counts, not that of
-	// the renaming.
-	Settle time.Duration
+	// MinAge is the time since the last modification after which a file is read, so that a
+	// half-written file is not. Default: 1 s. Renaming a file does not change its modification
+	// time.
+	MinAge time.Duration
 }
 
-const (
-	defaultMaxFile  = 1 << 20
-	defaultMaxFiles = 1000
-	defaultSettle   = time.Second
-)
+func (o DirectoryOptions) withDefaults() DirectoryOptions {
+	o.MaxFile = cmp.Or(o.MaxFile, 1<<20)
+	o.MaxFiles = cmp.Or(o.MaxFiles, 1000)
+	o.MinAge = cmp.Or(o.MinAge, time.Second)
+	return o
+}
 
 // directory is a Source.
 type directory struct {
@@ -36,11 +37,11 @@ type directory struct {
 	options DirectoryOptions
 }
 
-// Directory returns a source of the files in a directory, ordered by name: those that
-// end in .yaml, .yml or .json and do not begin with a dot, also by way of symbolic
-// links. Subdirectories are not looked into. Its name is "file:" and the path, made
-// absolute. It notices changes by reading: no file system needs to tell. An empty path
-// is [namespace.ErrInvalid]; a directory that is missing is an error of Read.
+// Directory returns a source of the files in a directory, ordered by name. It reads files, also
+// through symbolic links, that end in .yaml, .yml or .json and do not begin with a dot. It ignores
+// subdirectories. The source's name is "file:" followed by the absolute path. It polls: it needs no
+// notifications from the file system. An empty path is [namespace.ErrInvalid]. A missing directory
+// is an error of Read.
 func Directory(path string, o *DirectoryOptions) (Source, error) {
 	if path == "" || strings.ContainsRune(path, 0) {
 		return nil, invalid("%q is not the path of a directory", path)
@@ -53,24 +54,11 @@ func Directory(path string, o *DirectoryOptions) (Source, error) {
 	if o != nil {
 		d.options = *o
 	}
-	switch opts := &d.options; {
-	case opts.MaxFile < 0 || opts.MaxFiles < 0 || opts.Settle < 0:
-		return nil, invalid("options MaxFile, MaxFiles and Settle must not be negative")
-	default:
-		opts.MaxFile = orDefault(opts.MaxFile, defaultMaxFile)
-		opts.MaxFiles = orDefault(opts.MaxFiles, defaultMaxFiles)
-		if opts.Settle == 0 {
-			opts.Settle = defaultSettle
-		}
+	d.options = d.options.withDefaults()
+	if d.options.MaxFile < 0 || d.options.MaxFiles < 0 || d.options.MinAge < 0 {
+		return nil, invalid("options MaxFile, MaxFiles and MinAge must not be negative")
 	}
 	return d, nil
-}
-
-func orDefault(n, def int) int {
-	if n == 0 {
-		return def
-	}
-	return n
 }
 
 // Name implements [Source].
@@ -114,12 +102,12 @@ func manifest(name string) bool {
 	return false
 }
 
-// errNoFile says that a link leads to a directory.
+// errNoFile reports a link to a directory.
 var errNoFile = errors.New("not a file")
 
-// readFile reads one file that does not change meanwhile.
+// readFile reads a file. It returns ErrChanging if the file was modified recently.
 func (d directory) readFile(path string) ([]byte, error) {
-	before, err := os.Stat(path) // before it is opened: a pipe would block
+	before, err := os.Stat(path) // opening a pipe would block
 	switch {
 	case err != nil:
 		return nil, err
@@ -130,8 +118,8 @@ func (d directory) readFile(path string) ([]byte, error) {
 	case before.Size() > int64(d.options.MaxFile):
 		return nil, fmt.Errorf("it has %d bytes, at most %d are allowed", before.Size(), d.options.MaxFile)
 	}
-	if age := time.Since(before.ModTime()); age >= 0 && age < d.options.Settle {
-		return nil, ErrSettling
+	if age := time.Since(before.ModTime()); age >= 0 && age < d.options.MinAge {
+		return nil, ErrChanging
 	}
 	f, err := os.Open(path)
 	if err != nil {
@@ -147,7 +135,7 @@ func (d directory) readFile(path string) ([]byte, error) {
 		return nil, err
 	}
 	if !os.SameFile(before, after) || !before.ModTime().Equal(after.ModTime()) || int64(len(data)) != before.Size() {
-		return nil, ErrSettling
+		return nil, ErrChanging
 	}
 	return data, nil
 }

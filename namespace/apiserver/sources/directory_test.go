@@ -42,7 +42,7 @@ func TestDirectory(t *testing.T) {
 	require.Contains(t, e.get(configmaps, "c").Annotations[sources.Annotation], `"source":"file:`+f.path+`","file":"c.yml","object":"configmaps/c"`)
 }
 
-// A directory that is away, and files that cannot be read, delete nothing.
+// A missing directory and unreadable files delete nothing.
 func TestDirectoryFailures(t *testing.T) {
 	e, f := newEnv(t).space(), newFolder(t)
 	f.write("a.yaml", configmap("a", "1"))
@@ -91,23 +91,22 @@ func TestDirectoryFailures(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-// A file that has just been written is not taken, nor does it take anything away,
-// until it has stayed the same for a while: it may be half of it.
-func TestSettling(t *testing.T) {
+// The source does not read a recently modified file, and keeps its objects.
+func TestChangingFile(t *testing.T) {
 	e, f := newEnv(t).space(), newFolder(t)
-	src, err := sources.Directory(f.path, &sources.DirectoryOptions{Settle: 30 * time.Minute})
+	src, err := sources.Directory(f.path, &sources.DirectoryOptions{MinAge: 30 * time.Minute})
 	require.NoError(t, err)
 	f.write("a.yaml", docs(configmap("a", "1"), configmap("b", "1"))) // an hour ago
 	s := e.syncer(src, nil)
 	e.sync(s)
-	require.NoError(t, os.WriteFile(filepath.Join(f.path, "a.yaml"), []byte(configmap("a", "2")), 0o600)) // now, half of it
-	require.Empty(t, cmp.Diff(sources.Result{Kept: 2, Settling: 1}, e.sync(s)))
-	require.Empty(t, cmp.Diff(sources.Result{Kept: 2, Settling: 1}, e.sync(e.syncer(src, nil))), "after a restart")
+	require.NoError(t, os.WriteFile(filepath.Join(f.path, "a.yaml"), []byte(configmap("a", "2")), 0o600)) // modified now
+	require.Empty(t, cmp.Diff(sources.Result{Kept: 2, Changing: 1}, e.sync(s)))
+	require.Empty(t, cmp.Diff(sources.Result{Kept: 2, Changing: 1}, e.sync(e.syncer(src, nil))), "after a restart")
 	f.write("a.yaml", docs(configmap("a", "2"), configmap("b", "2")))
 	require.Empty(t, cmp.Diff(sources.Result{Updated: 2}, e.sync(s)))
 }
 
-// A Run looks again soon when a file is settling, and notices what changes by itself.
+// Run syncs again within a second if a file was modified recently.
 func TestDirectoryRun(t *testing.T) {
 	f := newFolder(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -124,7 +123,7 @@ func TestDirectoryRun(t *testing.T) {
 		}})
 		path := filepath.Join(f.path, "a.yaml")
 		require.NoError(t, os.WriteFile(path, []byte(configmap("a", "1")), 0o600))
-		just := time.Now().Add(-time.Millisecond) // in the bubble's time
+		just := time.Now().Add(-time.Millisecond)
 		require.NoError(t, os.Chtimes(path, just, just))
 		go func() { ended <- s.Run(ctx) }()
 		synctest.Wait()
@@ -135,7 +134,7 @@ func TestDirectoryRun(t *testing.T) {
 		synctest.Wait()
 		cancel()
 		require.NoError(t, <-ended)
-		require.Empty(t, cmp.Diff([]sources.Result{{Settling: 1}, {Created: 1}, {Deleted: 1}}, looks))
+		require.Empty(t, cmp.Diff([]sources.Result{{Changing: 1}, {Created: 1}, {Deleted: 1}}, looks))
 	})
 }
 
@@ -144,7 +143,7 @@ func TestDirectoryBadInput(t *testing.T) {
 		_, err := sources.Directory(path, nil)
 		require.ErrorIs(t, err, namespace.ErrInvalid, "%q", path)
 	}
-	for _, o := range []sources.DirectoryOptions{{MaxFile: -1}, {MaxFiles: -1}, {Settle: -1}} {
+	for _, o := range []sources.DirectoryOptions{{MaxFile: -1}, {MaxFiles: -1}, {MinAge: -1}} {
 		_, err := sources.Directory("x", &o)
 		require.ErrorIs(t, err, namespace.ErrInvalid, "%+v", o)
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/store/memory"
 )
 
-// An agent registers what it finds in a directory into the namespace of its id.
+// An agent keeps its namespace in step with a directory.
 func Example() {
 	ctx := context.Background()
 	dir, err := os.MkdirTemp("", "manifests")
@@ -24,7 +24,7 @@ func Example() {
 	defer func() { _ = os.RemoveAll(dir) }()
 	file := filepath.Join(dir, "greeting.yaml")
 	_ = os.WriteFile(file, []byte("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: greeting\ndata:\n  text: hello\n"), 0o600)
-	before := time.Now().Add(-time.Minute) // it has not been written just now
+	before := time.Now().Add(-time.Minute) // older than DirectoryOptions.MinAge
 	_ = os.Chtimes(file, before, before)
 
 	s, err := memory.New(nil)
@@ -49,7 +49,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	result, err := syncer.Sync(ctx) // or syncer.Run(ctx), beside the host
+	result, err := syncer.Sync(ctx) // or syncer.Run(ctx)
 	fmt.Println(result.Created, err)
 	configmaps, _ := r.Content(namespace.ResourceType{Name: "configmaps"})
 	greeting, _ := configmaps.Get(ctx, "node-7", "greeting")

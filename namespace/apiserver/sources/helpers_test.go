@@ -18,6 +18,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/registry/registrytest"
 	"github.com/nslifecycle/nslifecycle/store"
 	"github.com/nslifecycle/nslifecycle/store/memory"
+	"github.com/nslifecycle/nslifecycle/store/storetest"
 )
 
 const space = "node-7"
@@ -75,7 +76,7 @@ func (e *env) content(resource namespace.ResourceType) *registry.Content {
 	return c
 }
 
-// all returns what there is, as "configmaps/a v=1" with the field data or spec.
+// all returns the objects as `configmaps/a {"v":"1"}`, with the field data or spec.
 func (e *env) all() []string {
 	e.t.Helper()
 	out := []string{}
@@ -103,7 +104,7 @@ func (e *env) syncer(src sources.Source, o *sources.Options) *sources.Syncer {
 	return s
 }
 
-// sync looks once, and expects no error.
+// sync requires a sync without an error.
 func (e *env) sync(s *sources.Syncer) sources.Result {
 	e.t.Helper()
 	result, err := s.Sync(e.ctx)
@@ -119,7 +120,7 @@ type folder struct {
 
 func newFolder(t testing.TB) folder { return folder{t, t.TempDir()} }
 
-// write puts a file in place that has been there for an hour.
+// write writes a file with a modification time one hour ago.
 func (f folder) write(name, text string) {
 	f.t.Helper()
 	path := filepath.Join(f.path, name)
@@ -140,14 +141,14 @@ func (f folder) source() sources.Source {
 	return s
 }
 
-// configmap is a document.
+// configmap returns a YAML document.
 func configmap(name, value string) string {
 	return fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: %s}\ndata: {v: %q}\n", name, value)
 }
 
 func docs(texts ...string) string { return strings.Join(texts, "---\n") }
 
-// fixed is a source of what it is told.
+// fixed is a source with the files and error of set.
 type fixed struct {
 	mu    sync.Mutex
 	files []sources.File
@@ -177,4 +178,19 @@ func fixedOf(texts ...string) *fixed {
 	f := &fixed{}
 	f.set(nil, texts...)
 	return f
+}
+
+// newHooked returns a registry over the store of e that calls the function before each read of
+// configmaps/a.
+func newHooked(e *env, before func()) *registry.Registry {
+	faulty, err := storetest.Inject(e.store, func(a storetest.Attempt) storetest.Fault {
+		if a.Method == "get" && a.Key == "/registry/configmaps/"+space+"/a" {
+			before()
+		}
+		return storetest.Fault{}
+	})
+	require.NoError(e.t, err)
+	r, err := registry.New(faulty, &registry.Options{Types: types})
+	require.NoError(e.t, err)
+	return r
 }

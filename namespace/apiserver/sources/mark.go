@@ -8,9 +8,9 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
 )
 
-// Annotation marks the objects of a source. Its value is a JSON object: the name of
-// the source, the file, the object it was made for (so that a copy under another name
-// is nobody's), and a hash of what the file said.
+// Annotation marks the objects of a source. Its value is a JSON object with the name of the source,
+// the file, the object, and a hash of the document. The object's name distinguishes the object from
+// copies that clients make of it.
 const Annotation = "nslifecycle.github.io/source"
 
 // mark is the value of [Annotation].
@@ -21,7 +21,7 @@ type mark struct {
 	Hash   string `json:"hash"`
 }
 
-// owned returns the mark of an object that belongs to the source of that name.
+// owned returns the mark of an object and whether the source owns the object.
 func owned(source, key string, o registry.Object) (mark, bool) {
 	var m mark
 	text, ok := o.Annotations[Annotation]
@@ -31,13 +31,12 @@ func owned(source, key string, o registry.Object) (mark, bool) {
 	return m, m.Source == source && m.Object == key
 }
 
-// text is the value of the annotation.
+// text returns the value of the annotation.
 func (m mark) text() (string, error) {
 	raw, err := json.Marshal(m)
 	return string(raw), err
 }
 
-// hashOf tells documents apart.
 func hashOf(canonical []byte) string {
 	sum := sha256.Sum256(canonical)
 	return hex.EncodeToString(sum[:16])

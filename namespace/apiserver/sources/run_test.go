@@ -23,7 +23,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/store/storetest"
 )
 
-// Looks come at even intervals; those at a source that fails at growing ones.
+// Syncs come at regular intervals. While the source fails, the intervals grow.
 func TestRunIntervals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEnv(t).space()
@@ -33,11 +33,11 @@ func TestRunIntervals(t *testing.T) {
 		s := e.syncer(src, &sources.Options{Interval: 10 * time.Second, MaxInterval: time.Minute})
 		began := time.Now()
 		go func() { ended <- s.Run(ctx) }()
-		time.Sleep(25 * time.Second) // looks at 0, 10, 20
+		time.Sleep(25 * time.Second) // syncs at 0, 10, 20
 		src.set(errors.New("broken"))
 		time.Sleep(3 * time.Minute) // at 30, 40, 60, 100, 160
 		src.set(nil, "a: [")
-		time.Sleep(40 * time.Second) // at 220, 230, 240: a bad file is no reason to look less often
+		time.Sleep(40 * time.Second) // at 220, 230, 240: an invalid file does not lengthen the interval
 		cancel()
 		require.NoError(t, <-ended)
 		var at []string
@@ -48,7 +48,7 @@ func TestRunIntervals(t *testing.T) {
 	})
 }
 
-// run runs the controller of the registry's content.
+// run starts a controller that deletes the registry's content.
 func (e *env) controller(ctx context.Context) <-chan error {
 	e.t.Helper()
 	d, err := e.Deleter(nil)
@@ -60,9 +60,8 @@ func (e *env) controller(ctx context.Context) <-chan error {
 	return ended
 }
 
-// R6, R12: with a source that goes on and on, a namespace that is deleted ends
-// without an orphan, is not created again, and when it is, by somebody else, it is
-// filled anew.
+// R6, R12: while a source runs, the deletion of its namespace finishes without orphans. The source
+// does not create the namespace again. When another client does, the source fills it.
 func TestR6_TerminationEndsWithoutOrphans(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEnv(t)
@@ -95,7 +94,7 @@ func TestR6_TerminationEndsWithoutOrphans(t *testing.T) {
 			time.Sleep(5 * time.Second)
 			synctest.Wait()
 			_, err = e.Get(e.ctx, space)
-			require.ErrorIs(t, err, namespace.ErrNotFound, "it is not created again")
+			require.ErrorIs(t, err, namespace.ErrNotFound, "the source does not create the namespace again")
 			require.Empty(t, e.all())
 			require.Empty(t, cmp.Diff(sources.Result{Waiting: true}, last))
 			again, err := e.Create(e.ctx, namespace.Namespace{Meta: namespace.Meta{Name: space}})
@@ -113,8 +112,7 @@ func TestR6_TerminationEndsWithoutOrphans(t *testing.T) {
 	})
 }
 
-// A namespace that comes to be deleted in the midst of a look is waited for, whatever
-// was about to be written.
+// If the namespace is deleted during a sync, the sync reports Waiting for every kind of write.
 func TestDeletedMeanwhile(t *testing.T) {
 	e := newEnv(t).space()
 	src := fixedOf(docs(configmap("a", "1"), configmap("b", "1")))
@@ -127,7 +125,7 @@ func TestDeletedMeanwhile(t *testing.T) {
 	_, err := e.Finalize(e.ctx, namespace.Namespace{Meta: namespace.Meta{Name: space}})
 	require.NoError(t, err)
 
-	// What is on its way out with its namespace is not written any more.
+	// The source does not write objects that are being deleted with their namespace.
 	e.space()
 	s = e.syncer(src, nil)
 	e.sync(s)
@@ -145,9 +143,9 @@ func TestDeletedMeanwhile(t *testing.T) {
 	require.NoError(t, err)
 
 	s = e.syncer(hooked{src, func() {}}, nil)
-	require.Empty(t, cmp.Diff(sources.Result{Waiting: true}, e.sync(s)), "missing, and not to be created")
+	require.Empty(t, cmp.Diff(sources.Result{Waiting: true}, e.sync(s)), "the namespace is missing")
 
-	// Gone between the look at it and the first write.
+	// The namespace is removed between the first read and the first write.
 	e.space()
 	s = e.syncer(hooked{src, func() {
 		_, err := e.Delete(e.ctx, space, namespace.Preconditions{})
@@ -160,7 +158,7 @@ func TestDeletedMeanwhile(t *testing.T) {
 	require.ErrorIs(t, err, namespace.ErrNotFound)
 }
 
-// hooked calls something when it is read.
+// hooked is a source that calls a function in Read.
 type hooked struct {
 	sources.Source
 	hook func()
@@ -171,8 +169,8 @@ func (h hooked) Read(ctx context.Context) ([]sources.File, error) {
 	return h.Source.Read(ctx)
 }
 
-// The namespace is created only on request, only for a source that can be read, and
-// only if it has never been seen.
+// The Syncer creates the namespace only with CreateNamespace, after the source was read, and if it
+// has not seen the namespace before.
 func TestCreateNamespace(t *testing.T) {
 	e := newEnv(t)
 	src := fixedOf(configmap("a", "1"))
@@ -187,8 +185,7 @@ func TestCreateNamespace(t *testing.T) {
 	require.Empty(t, cmp.Diff(sources.Result{Created: 1}, e.sync(s)))
 }
 
-// Over a store that fails and loses answers, the source comes to what it wants, and
-// owns all of it.
+// With a store that fails and loses answers, the objects converge to the documents.
 func TestPropertyConverges(t *testing.T) {
 	for range 4 {
 		seed := uint64(time.Now().UnixNano())
@@ -217,7 +214,7 @@ func TestPropertyConverges(t *testing.T) {
 				src.set(nil, texts...)
 				_, _ = s.Sync(e.ctx)
 			}
-			e.sync(e.syncer(src, nil)) // over the store itself
+			e.sync(e.syncer(src, nil)) // without faults
 			require.Empty(t, cmp.Diff(want, e.all()))
 			require.NotZero(t, faulty.Injected()[storetest.Landed])
 			require.NoError(t, r.Close())
@@ -271,8 +268,8 @@ func TestBadInput(t *testing.T) {
 	require.Empty(t, e.all())
 }
 
-// FuzzDecode holds that no document makes a look fail but with a problem, and that
-// what is accepted comes out the same the second time.
+// FuzzDecode checks that a malformed document causes a problem only, and that a second sync of a valid
+// one writes nothing.
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte(configmap("a", "1")))
 	f.Add([]byte(docs(configmap("a", "1"), configmap("b", "1"))))

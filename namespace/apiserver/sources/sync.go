@@ -15,55 +15,54 @@ import (
 	"github.com/nslifecycle/nslifecycle/phase"
 )
 
-// sync is one look. It reports whether the source or the registry failed as a whole.
-func (s *Syncer) sync(ctx context.Context) (result Result, broken bool, err error) {
+// sync syncs once. It reports whether the source or the registry failed.
+func (s *Syncer) sync(ctx context.Context) (result Result, failed bool, err error) {
 	select {
-	case s.turn <- struct{}{}:
-		defer func() { <-s.turn }()
+	case s.lock <- struct{}{}:
+		defer func() { <-s.lock }()
 	case <-ctx.Done():
 		return Result{}, true, context.Cause(ctx)
 	}
-	if err := ctx.Err(); err != nil {
+	if ctx.Err() != nil {
 		return Result{}, true, context.Cause(ctx)
 	}
-	there, err := s.look(ctx)
+	state, err := s.namespaceState(ctx)
 	if err != nil {
 		return Result{}, true, err
 	}
-	if there == terminating {
+	if state == terminating {
 		return Result{Waiting: true}, false, nil
 	}
 	files, err := s.source.Read(ctx)
 	if err != nil {
-		return Result{}, true, fmt.Errorf("sources: %s: %w: %w", s.name, ErrSource, err)
+		return Result{}, true, fmt.Errorf("sources: %s: %w: %w", s.options.Name, ErrSource, err)
 	}
-	if there == missing {
-		made, err := s.make(ctx)
-		if err != nil || !made {
+	if state == missing {
+		created, err := s.createNamespace(ctx)
+		if err != nil || !created {
 			return Result{Waiting: err == nil}, err != nil, err
 		}
 	}
-	l := look{Syncer: s, wanted: map[string]document{}, bad: map[string]bool{}, gave: map[string]bool{}}
-	l.decodeAll(files)
-	if len(l.wanted) > s.options.MaxObjects {
-		err := fmt.Errorf("sources: %s: %w: there are more than %d objects", s.name, ErrDocument, s.options.MaxObjects)
-		return l.result, false, errors.Join(append(l.problems, err)...)
+	rec := reconciliation{Syncer: s, wanted: map[string]document{}, unreadable: map[string]bool{}, inUse: map[string]bool{}}
+	rec.decodeAll(files)
+	if len(rec.wanted) > s.options.MaxObjects {
+		err := fmt.Errorf("sources: %s: %w: there are more than %d objects", s.options.Name, ErrDocument, s.options.MaxObjects)
+		return rec.result, false, errors.Join(append(rec.problems, err)...)
 	}
-	broken, err = l.run(ctx)
-	return l.result, broken, err
+	failed, err = rec.run(ctx)
+	return rec.result, failed, err
 }
 
-// state is that of a namespace.
-type state int
+type namespaceState int
 
 const (
-	missing state = iota
+	missing namespaceState = iota
 	active
 	terminating
 )
 
-func (s *Syncer) look(ctx context.Context) (state, error) {
-	n, err := s.registry.Get(ctx, s.space)
+func (s *Syncer) namespaceState(ctx context.Context) (namespaceState, error) {
+	n, err := s.registry.Get(ctx, s.ns)
 	switch {
 	case errors.Is(err, namespace.ErrNotFound):
 		return missing, nil
@@ -77,13 +76,13 @@ func (s *Syncer) look(ctx context.Context) (state, error) {
 	return active, nil
 }
 
-// make creates the namespace, unless it has been there already: then somebody has
-// deleted it, and only somebody else may want it back. It reports whether it is there.
-func (s *Syncer) make(ctx context.Context) (bool, error) {
+// createNamespace creates the missing namespace and reports whether it exists now. It does not create
+// a namespace that was seen before: a client has deleted it.
+func (s *Syncer) createNamespace(ctx context.Context) (bool, error) {
 	if !s.options.CreateNamespace || s.seen {
 		return false, nil
 	}
-	_, err := s.registry.Create(ctx, namespace.Namespace{Meta: namespace.Meta{Name: s.space}})
+	_, err := s.registry.Create(ctx, namespace.Namespace{Meta: namespace.Meta{Name: s.ns}})
 	if err != nil && !errors.Is(err, namespace.ErrExists) {
 		return false, fmt.Errorf("sources: %w", err)
 	}
@@ -91,33 +90,33 @@ func (s *Syncer) make(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// look is the state of one look at the source.
-type look struct {
+// reconciliation is the state of one sync.
+type reconciliation struct {
 	*Syncer
-	wanted   map[string]document
-	bad      map[string]bool // files that could not be read
-	gave     map[string]bool // files that objects are from
-	stale    []stale
-	result   Result
-	problems []error
+	wanted     map[string]document // by key
+	unreadable map[string]bool     // files that could not be read
+	inUse      map[string]bool     // files with existing objects
+	stale      []stale
+	result     Result
+	problems   []error
 }
 
-// stale is an object that is there, and not wanted any more.
+// stale is an existing object that no document describes.
 type stale struct {
 	content *registry.Content
 	key     string
 	file    string
-	meta    namespace.Meta // of what was looked at
+	meta    namespace.Meta
 }
 
-func (l *look) problem(file, object string, err error) {
-	l.problems = append(l.problems, &Problem{File: file, Object: object, Err: err})
+func (rec *reconciliation) problem(file, object string, err error) {
+	rec.problems = append(rec.problems, &Problem{File: file, Object: object, Err: err})
 }
 
-// decodeAll finds out what is wanted.
-func (l *look) decodeAll(files []File) {
-	before := l.decoded
-	l.decoded = make(map[string]decoded, len(files))
+// decodeAll decodes the files, unless the last sync decoded the same data.
+func (rec *reconciliation) decodeAll(files []File) {
+	before := rec.decoded
+	rec.decoded = make(map[string]decoded, len(files))
 	for _, f := range files {
 		err := f.Err
 		var documents []document
@@ -125,87 +124,85 @@ func (l *look) decodeAll(files []File) {
 			d, known := before[f.Name]
 			if sum := sha256.Sum256(f.Data); !known || d.sum != sum {
 				d.sum = sum
-				d.documents, d.err = l.decode(f)
+				d.documents, d.err = rec.decode(f)
 			}
-			l.decoded[f.Name] = d
+			rec.decoded[f.Name] = d
 			documents, err = d.documents, d.err
 		}
 		switch {
-		case errors.Is(err, ErrSettling):
-			l.bad[f.Name] = true
-			l.result.Settling++
+		case errors.Is(err, ErrChanging):
+			rec.unreadable[f.Name] = true
+			rec.result.Changing++
 			continue
 		case err != nil:
-			l.bad[f.Name] = true
-			l.problem(f.Name, "", err)
+			rec.unreadable[f.Name] = true
+			rec.problem(f.Name, "", err)
 			continue
 		}
 		for _, d := range documents {
-			if first, twice := l.wanted[d.key()]; twice {
-				l.problem(f.Name, d.key(), fmt.Errorf("%w, in %q", ErrDuplicate, first.file))
+			if first, duplicate := rec.wanted[d.key()]; duplicate {
+				rec.problem(f.Name, d.key(), fmt.Errorf("%w, in %q", ErrDuplicate, first.file))
 				continue
 			}
-			l.wanted[d.key()] = d
+			rec.wanted[d.key()] = d
 		}
 	}
 }
 
-// errWaiting ends a look at a namespace that has come to be deleted.
+// errWaiting ends a sync of a namespace that is being deleted.
 var errWaiting = errors.New("the namespace is being deleted")
 
-// run compares what is wanted with what is there, and makes it so. It reports
-// whether the registry failed.
-func (l *look) run(ctx context.Context) (broken bool, err error) {
-	switch err := l.syncAll(ctx); {
+// run updates the namespace's objects to match the documents. It reports whether the registry failed.
+func (rec *reconciliation) run(ctx context.Context) (failed bool, err error) {
+	switch err := rec.syncAll(ctx); {
 	case errors.Is(err, errWaiting):
-		l.result.Waiting = true
+		rec.result.Waiting = true
 		return false, nil
 	case err != nil:
-		return true, errors.Join(append(l.problems, err)...)
+		return true, errors.Join(append(rec.problems, err)...)
 	}
-	return false, errors.Join(l.problems...)
+	return false, errors.Join(rec.problems...)
 }
 
-// syncAll changes what is there, removes, then creates: what is removed may make room
-// within a limit. Nothing is removed before all is known that there is.
-func (l *look) syncAll(ctx context.Context) error {
-	missing := maps.Clone(l.wanted)
-	for _, t := range l.types.namespaced() {
-		if err := l.syncType(ctx, t, missing); err != nil {
+// syncAll updates existing objects, deletes stale ones, then creates missing ones: deletions may free
+// quota for creations. It lists all objects before it deletes the first.
+func (rec *reconciliation) syncAll(ctx context.Context) error {
+	missing := maps.Clone(rec.wanted)
+	for _, t := range rec.types.namespaced() {
+		if err := rec.syncType(ctx, t, missing); err != nil {
 			return err
 		}
 	}
-	if err := l.removeAll(ctx); err != nil {
+	if err := rec.removeAll(ctx); err != nil {
 		return err
 	}
 	for _, key := range slices.Sorted(maps.Keys(missing)) {
-		if err := l.create(ctx, key, missing[key]); err != nil {
+		if err := rec.create(ctx, key, missing[key]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// page is how many objects are read at once.
-const page = 500
+const pageSize = 500
 
-// syncType goes through all objects of a type, and takes from missing what is there.
-func (l *look) syncType(ctx context.Context, t registry.ResourceType, missing map[string]document) error {
-	content, err := l.registry.Content(t.Name())
+// syncType compares all objects of a type with their documents, and removes their keys from missing.
+func (rec *reconciliation) syncType(ctx context.Context, t registry.ResourceType, missing map[string]document) error {
+	content, err := rec.registry.Content(t.Name())
 	if err != nil {
 		return fmt.Errorf("sources: %w", err)
 	}
-	there := map[string]bool{}
-	for o := (registry.ListOptions{Limit: page}); ; {
-		list, err := content.List(ctx, l.space, o)
+	existing := map[string]bool{}
+	for o := (registry.ListOptions{Limit: pageSize}); ; {
+		list, err := content.List(ctx, rec.ns, o)
 		if err != nil {
 			return fmt.Errorf("sources: %w", err)
 		}
 		for _, object := range list.Items {
 			key := keyOf(t, object.Name)
-			there[key] = true
+			existing[key] = true
 			delete(missing, key)
-			if err := l.compare(ctx, content, key, object); err != nil {
+			if err := rec.compare(ctx, content, key, object); err != nil {
 				return err
 			}
 		}
@@ -214,95 +211,107 @@ func (l *look) syncType(ctx context.Context, t registry.ResourceType, missing ma
 		}
 		o.Continue = list.Continue
 	}
-	for key := range l.verified {
-		if strings.HasPrefix(key, t.Name().String()+"/") && !there[key] {
-			if _, wanted := l.wanted[key]; !wanted {
-				delete(l.verified, key)
+	for key := range rec.verified {
+		if strings.HasPrefix(key, t.Name().String()+"/") && !existing[key] {
+			if _, wanted := rec.wanted[key]; !wanted {
+				delete(rec.verified, key)
 			}
 		}
 	}
 	return nil
 }
 
-// removeAll deletes what is not wanted any more, unless there is a file that cannot be
-// read and that no object is from: it may be where what seems to be gone has moved.
-func (l *look) removeAll(ctx context.Context) error {
-	for file := range l.bad {
-		if !l.gave[file] {
-			l.result.Kept += len(l.stale)
+// removeAll deletes the stale objects. If there is an unreadable file without existing objects, it
+// deletes nothing: the file may be a renamed one and describe these objects.
+func (rec *reconciliation) removeAll(ctx context.Context) error {
+	for file := range rec.unreadable {
+		if !rec.inUse[file] {
+			rec.result.Kept += len(rec.stale)
 			return nil
 		}
 	}
-	for _, s := range l.stale {
-		if err := l.remove(ctx, s); err != nil {
+	for _, s := range rec.stale {
+		if err := rec.remove(ctx, s); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// compare holds an object that is there against what is wanted.
-func (l *look) compare(ctx context.Context, content *registry.Content, key string, o registry.Object) error {
-	d, wanted := l.wanted[key]
-	m, ours := owned(l.name, key, o)
+// compare compares an existing object with its document:
+//
+//	document  owned  condition                          action
+//	no        no                                        none
+//	no        yes    its file is unreadable             keep
+//	no        yes    it is being deleted                none
+//	no        yes    otherwise                          delete later
+//	yes       no                                        report ErrForeign
+//	yes       yes    it is being deleted                wait
+//	yes       yes    its file is unreadable, another    keep
+//	                 file has the document
+//	yes       yes    it matches the document            none
+//	yes       yes    otherwise                          update
+func (rec *reconciliation) compare(ctx context.Context, content *registry.Content, key string, o registry.Object) error {
+	d, wanted := rec.wanted[key]
+	m, ours := owned(rec.options.Name, key, o)
 	if ours {
-		l.gave[m.File] = true
+		rec.inUse[m.File] = true
 	}
 	switch {
 	case !wanted && !ours:
 		return nil
-	case !wanted && l.bad[m.File]:
-		l.result.Kept++
+	case !wanted && rec.unreadable[m.File]:
+		rec.result.Kept++
 		return nil
 	case !wanted && !o.DeletionTimestamp.IsZero():
 		return nil
 	case !wanted:
-		l.stale = append(l.stale, stale{content, key, m.File, namespace.Meta{Name: o.Name, UID: o.UID, ResourceVersion: o.ResourceVersion}})
+		rec.stale = append(rec.stale, stale{content, key, m.File, namespace.Meta{Name: o.Name, UID: o.UID, ResourceVersion: o.ResourceVersion}})
 		return nil
 	case !ours:
-		l.problem(d.file, key, ErrForeign)
+		rec.problem(d.file, key, ErrForeign)
 		return nil
 	case !o.DeletionTimestamp.IsZero():
-		l.result.Dying++
+		rec.result.Deleting++
 		return nil
-	case l.bad[m.File] && m.File != d.file: // the file that it is from may still have it
-		l.result.Kept++
-		return nil
-	}
-	if m.File == d.file && m.Hash == d.hash && (l.verified[key] == verified{o.ResourceVersion, d.hash} || covers(o, d.object)) {
-		l.verified[key] = verified{o.ResourceVersion, d.hash}
-		l.result.Unchanged++
+	case rec.unreadable[m.File] && m.File != d.file:
+		rec.result.Kept++
 		return nil
 	}
-	return l.update(ctx, content, key, d, o)
+	if m.File == d.file && m.Hash == d.hash && (rec.verified[key] == verified{o.ResourceVersion, d.hash} || covers(o, d.object)) {
+		rec.verified[key] = verified{o.ResourceVersion, d.hash}
+		rec.result.Unchanged++
+		return nil
+	}
+	return rec.update(ctx, content, key, d, o)
 }
 
-// made keeps in mind what an object has become, so that it is not written again if
-// that is not exactly what was wanted: somebody on the way has decided so.
-func (l *look) made(key string, d document, o registry.Object) {
-	l.verified[key] = verified{o.ResourceVersion, d.hash}
+// markVerified records a written object as matching its document. If admission changed the object,
+// later syncs do not write it again.
+func (rec *reconciliation) markVerified(key string, d document, o registry.Object) {
+	rec.verified[key] = verified{o.ResourceVersion, d.hash}
 }
 
-func (l *look) create(ctx context.Context, key string, d document) error {
-	content, err := l.registry.Content(d.kind.Name())
+func (rec *reconciliation) create(ctx context.Context, key string, d document) error {
+	content, err := rec.registry.Content(d.kind.Name())
 	if err != nil {
 		return fmt.Errorf("sources: %w", err)
 	}
-	o, err := l.marked(d.object, d)
+	o, err := rec.marked(d.object, d)
 	if err == nil {
-		o, err = content.Create(ctx, l.space, o)
+		o, err = content.Create(ctx, rec.ns, o)
 	}
 	if err == nil {
-		l.made(key, d, o)
-		l.result.Created++
+		rec.markVerified(key, d, o)
+		rec.result.Created++
 		return nil
 	}
-	return l.failure(ctx, d.file, key, err)
+	return rec.failure(ctx, d.file, key, err)
 }
 
-// marked returns what is written for a document.
-func (l *look) marked(o registry.Object, d document) (registry.Object, error) {
-	text, err := mark{Source: l.name, File: d.file, Object: d.key(), Hash: d.hash}.text()
+// marked returns a copy of o with the annotation for d.
+func (rec *reconciliation) marked(o registry.Object, d document) (registry.Object, error) {
+	text, err := mark{Source: rec.options.Name, File: d.file, Object: d.key(), Hash: d.hash}.text()
 	o = o.DeepCopy()
 	if o.Annotations == nil {
 		o.Annotations = map[string]string{}
@@ -311,13 +320,13 @@ func (l *look) marked(o registry.Object, d document) (registry.Object, error) {
 	return o, err
 }
 
-func (l *look) update(ctx context.Context, content *registry.Content, key string, d document, old registry.Object) error {
-	next, err := l.marked(d.object, d)
+func (rec *reconciliation) update(ctx context.Context, content *registry.Content, key string, d document, old registry.Object) error {
+	next, err := rec.marked(d.object, d)
 	if err != nil {
-		return l.failure(ctx, d.file, key, err)
+		return rec.failure(ctx, d.file, key, err)
 	}
-	m, _ := owned(l.name, key, old)
-	if m.Hash == d.hash { // others have changed it: put back what the document says, and no more
+	m, _ := owned(rec.options.Name, key, old)
+	if m.Hash == d.hash { // the document has not changed: keep labels and annotations of other clients
 		next.Labels = overlaid(old.Labels, next.Labels)
 		next.Annotations = overlaid(old.Annotations, next.Annotations)
 	}
@@ -333,39 +342,39 @@ func (l *look) update(ctx context.Context, content *registry.Content, key string
 		next.OwnerReferences = old.OwnerReferences
 	}
 	if err := validate(d.kind, &old, &next); err != nil {
-		return l.failure(ctx, d.file, key, err)
+		return rec.failure(ctx, d.file, key, err)
 	}
-	o, err := content.Update(ctx, l.space, next)
+	o, err := content.Update(ctx, rec.ns, next)
 	if err != nil {
-		return l.failure(ctx, d.file, key, err)
+		return rec.failure(ctx, d.file, key, err)
 	}
-	l.made(key, d, o)
-	l.result.Updated++
+	rec.markVerified(key, d, o)
+	rec.result.Updated++
 	return nil
 }
 
-func overlaid(below, above map[string]string) map[string]string {
-	out := maps.Clone(below)
+func overlaid(base, overlay map[string]string) map[string]string {
+	out := maps.Clone(base)
 	if out == nil {
-		return above
+		return overlay
 	}
-	maps.Copy(out, above)
+	maps.Copy(out, overlay)
 	return out
 }
 
-func (l *look) remove(ctx context.Context, s stale) error {
-	_, err := s.content.Delete(ctx, l.space, s.meta.Name, namespace.Preconditions{UID: s.meta.UID, ResourceVersion: s.meta.ResourceVersion})
+func (rec *reconciliation) remove(ctx context.Context, s stale) error {
+	_, err := s.content.Delete(ctx, rec.ns, s.meta.Name, namespace.Preconditions{UID: s.meta.UID, ResourceVersion: s.meta.ResourceVersion})
 	if err != nil && !errors.Is(err, namespace.ErrNotFound) {
-		return l.failure(ctx, s.file, s.key, err)
+		return rec.failure(ctx, s.file, s.key, err)
 	}
-	delete(l.verified, s.key)
-	l.result.Deleted++
+	delete(rec.verified, s.key)
+	rec.result.Deleted++
 	return nil
 }
 
-// failure decides about a write that was not made: the namespace is on its way out,
-// the object was refused, or the registry failed, and with it everything else.
-func (l *look) failure(ctx context.Context, file, key string, err error) error {
+// failure classifies the error of a write. It returns errWaiting if the namespace is being deleted. It
+// records a refusal as a problem and returns nil. Other errors end the sync.
+func (rec *reconciliation) failure(ctx context.Context, file, key string, err error) error {
 	var typed *namespace.Error
 	switch {
 	case ctx.Err() != nil:
@@ -375,7 +384,7 @@ func (l *look) failure(ctx context.Context, file, key string, err error) error {
 	case errors.As(err, &typed) && errors.Is(err, namespace.ErrNotFound) && typed.Resource == namespace.Resource:
 		return errWaiting
 	case errors.As(err, &typed):
-		l.problem(file, key, err)
+		rec.problem(file, key, err)
 		return nil
 	}
 	return fmt.Errorf("sources: %s: %w", key, err)

@@ -16,8 +16,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
 )
 
-// Objects are created, changed and deleted with their documents, and a second look
-// writes nothing.
+// The source creates, updates and deletes objects with their documents. A second sync writes nothing.
 func TestInStep(t *testing.T) {
 	e := newEnv(t).space()
 	src := fixedOf(docs(configmap("a", "1"), configmap("b", "1")), `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"w"},"spec":{"size":1}}`)
@@ -46,7 +45,7 @@ func TestInStep(t *testing.T) {
 	}
 }
 
-// The forms that a file may have.
+// A file may have several forms.
 func TestForms(t *testing.T) {
 	item := `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"data":{"v":"1"}}`
 	for name, text := range map[string]string{
@@ -72,38 +71,38 @@ func TestForms(t *testing.T) {
 	}
 }
 
-// Files that are no use keep what they gave before, and do not hold up others.
+// Invalid files keep their objects and do not affect other files.
 func TestBadDocuments(t *testing.T) {
 	for name, text := range map[string]string{
-		"empty":             "",
-		"blank":             " \n",
-		"only comments":     "# later\n---\n",
-		"not yaml":          "a: [",
-		"half json":         `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"da`,
-		"half stream":       `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"}}{"api`,
-		"scalar":            "hello",
-		"html":              "<html><body>Log in</body></html>",
-		"no kind":           "apiVersion: v1\nmetadata: {name: a}",
-		"no apiVersion":     "kind: ConfigMap\nmetadata: {name: a}",
-		"unknown kind":      "apiVersion: v1\nkind: Secret\nmetadata: {name: a}",
-		"cluster-scoped":    "apiVersion: v1\nkind: Node\nmetadata: {name: a}",
-		"no name":           "apiVersion: v1\nkind: ConfigMap\nmetadata: {generateName: a-}",
-		"other namespace":   "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: other}",
-		"duplicate keys":    "apiVersion: v1\nkind: ConfigMap\nkind: ConfigMap\nmetadata: {name: a}",
-		"items no list":     "apiVersion: v1\nkind: List\nitems: {}",
-		"bad item":          "apiVersion: v1\nkind: List\nitems: [7]",
-		"typed item":        "apiVersion: v1\nkind: ConfigMapList\nitems: [7]",
-		"many lists":        strings.Repeat(`{"apiVersion":"v1","kind":"List","items":[`, 5) + strings.Repeat("]}", 5),
-		"metadata no map":   "apiVersion: v1\nkind: ConfigMap\nmetadata: []",
-		"good, then bad":    docs(configmap("new", "1"), "a: ["),
-		"good, then nobody": docs(configmap("new", "1"), "apiVersion: v1\nkind: Secret\nmetadata: {name: a}"),
-		"null":              "null",
-		"good, then null":   docs(configmap("new", "1"), "~"),
-		"too deep":          docs(configmap("new", "1"), strings.Repeat("[", 20_000)),
-		"too deep maps":     strings.Repeat("? ", 20_000),
-		"aliases":           "a: &a [*a]",
-		"many faults":       strings.Repeat("a:\n ", 2000),
-		"invalid UTF-8":     "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {v: \"\xff\"}",
+		"empty":              "",
+		"blank":              " \n",
+		"only comments":      "# later\n---\n",
+		"not yaml":           "a: [",
+		"half json":          `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"da`,
+		"half stream":        `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"}}{"api`,
+		"scalar":             "hello",
+		"html":               "<html><body>Log in</body></html>",
+		"no kind":            "apiVersion: v1\nmetadata: {name: a}",
+		"no apiVersion":      "kind: ConfigMap\nmetadata: {name: a}",
+		"unknown kind":       "apiVersion: v1\nkind: Secret\nmetadata: {name: a}",
+		"cluster-scoped":     "apiVersion: v1\nkind: Node\nmetadata: {name: a}",
+		"no name":            "apiVersion: v1\nkind: ConfigMap\nmetadata: {generateName: a-}",
+		"other namespace":    "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: other}",
+		"duplicate keys":     "apiVersion: v1\nkind: ConfigMap\nkind: ConfigMap\nmetadata: {name: a}",
+		"items no list":      "apiVersion: v1\nkind: List\nitems: {}",
+		"bad item":           "apiVersion: v1\nkind: List\nitems: [7]",
+		"typed item":         "apiVersion: v1\nkind: ConfigMapList\nitems: [7]",
+		"many lists":         strings.Repeat(`{"apiVersion":"v1","kind":"List","items":[`, 5) + strings.Repeat("]}", 5),
+		"metadata no map":    "apiVersion: v1\nkind: ConfigMap\nmetadata: []",
+		"good, then bad":     docs(configmap("new", "1"), "a: ["),
+		"good, then unknown": docs(configmap("new", "1"), "apiVersion: v1\nkind: Secret\nmetadata: {name: a}"),
+		"null":               "null",
+		"good, then null":    docs(configmap("new", "1"), "~"),
+		"too deep":           docs(configmap("new", "1"), strings.Repeat("[", 20_000)),
+		"too deep maps":      strings.Repeat("? ", 20_000),
+		"aliases":            "a: &a [*a]",
+		"many faults":        strings.Repeat("a:\n ", 2000),
+		"invalid UTF-8":      "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {v: \"\xff\"}",
 	} {
 		e := newEnv(t).space()
 		src := fixedOf(configmap("a", "1"), configmap("b", "1"))
@@ -121,8 +120,7 @@ func TestBadDocuments(t *testing.T) {
 	}
 }
 
-// A source that cannot be read changes nothing; a file that is gone takes along what
-// it gave.
+// A source that cannot be read changes nothing. A removed file deletes its objects.
 func TestBadSource(t *testing.T) {
 	e := newEnv(t).space()
 	src := fixedOf(configmap("a", "1"), "a: [")
@@ -144,7 +142,7 @@ func TestBadSource(t *testing.T) {
 	require.Equal(t, 1, e.sync(s).Deleted)
 }
 
-// What is not the source's own is reported, and never touched.
+// The source reports foreign objects and does not change them.
 func TestForeign(t *testing.T) {
 	e := newEnv(t).space()
 	_, err := e.content(configmaps).Create(e.ctx, space, registry.Object{Meta: namespace.Meta{Name: "a"}})
@@ -157,8 +155,8 @@ func TestForeign(t *testing.T) {
 	require.Empty(t, cmp.Diff(sources.Result{Created: 1}, result))
 	require.Equal(t, []string{"configmaps/a ", `configmaps/b {"v":"1"}`}, e.all())
 
-	// Another source of the same namespace does not touch it either, nor does a copy
-	// under another name become the source's own.
+	// Another source of the namespace does not change the object either. The source does not own
+	// a copy with another name.
 	other := e.syncer(fixedOf(configmap("b", "3")), &sources.Options{Name: "other"})
 	_, err = other.Sync(e.ctx)
 	require.ErrorIs(t, err, sources.ErrForeign)
@@ -169,7 +167,7 @@ func TestForeign(t *testing.T) {
 	require.Equal(t, 1, e.sync(s).Deleted)
 	require.Equal(t, []string{"configmaps/a ", "configmaps/copy "}, e.all())
 
-	// Without its mark an object is nobody's.
+	// The source does not own an object without the annotation.
 	src.set(nil, configmap("c", "1"))
 	e.sync(s)
 	c := e.get(configmaps, "c")
@@ -181,7 +179,7 @@ func TestForeign(t *testing.T) {
 	require.Contains(t, e.all(), `configmaps/c {"v":"1"}`)
 }
 
-// What others change is put back, what they add is left alone.
+// The source reverts other clients' changes and keeps their additions.
 func TestDrift(t *testing.T) {
 	e := newEnv(t).space()
 	src := fixedOf(`{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"w","labels":{"a":"1"},"finalizers":["example.com/f"]},"spec":{"size":1,"list":[{"x":1.0}],"none":null},"status":{"from":"file"}}`)
@@ -197,7 +195,7 @@ func TestDrift(t *testing.T) {
 	w.Fields["status"] = json.RawMessage(`{"phase":"Ready"}`)
 	_, err = e.content(widgets).UpdateStatus(e.ctx, space, w)
 	require.NoError(t, err)
-	require.Empty(t, cmp.Diff(sources.Result{Unchanged: 1}, e.sync(s)), "what is added is no drift")
+	require.Empty(t, cmp.Diff(sources.Result{Unchanged: 1}, e.sync(s)), "additions are not drift")
 
 	for name, change := range map[string]func(*registry.Object){
 		"field":        func(o *registry.Object) { o.Fields["spec"] = json.RawMessage(`{"size":2,"list":[{"x":1}]}`) },
@@ -220,10 +218,10 @@ func TestDrift(t *testing.T) {
 		require.Zero(t, e.sync(s).Writes(), name)
 	}
 
-	// Held by a finalizer, it goes later; then it is made anew.
+	// A finalizer delays the deletion. After it, the source creates the object again.
 	_, err = e.content(widgets).Delete(e.ctx, space, "w", namespace.Preconditions{})
 	require.NoError(t, err)
-	require.Empty(t, cmp.Diff(sources.Result{Dying: 1}, e.sync(s)))
+	require.Empty(t, cmp.Diff(sources.Result{Deleting: 1}, e.sync(s)))
 	w = e.get(widgets, "w")
 	w.Finalizers = finalizer.Set{}
 	_, err = e.content(widgets).Update(e.ctx, space, w)
@@ -231,8 +229,8 @@ func TestDrift(t *testing.T) {
 	require.Empty(t, cmp.Diff(sources.Result{Created: 1}, e.sync(s)))
 }
 
-// A status that somebody adds to an object of a type without that sub-resource stays
-// too, also when the document is put back or changes.
+// In a type without the status sub-resource, a status that another client adds stays when the source
+// updates the object.
 func TestStatusStays(t *testing.T) {
 	e := newEnv(t).space()
 	src := fixedOf("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}", configmap("b", "1"))
@@ -252,8 +250,7 @@ func TestStatusStays(t *testing.T) {
 	require.Equal(t, `{"v":"2"}`, string(e.get(configmaps, "b").Fields["data"]))
 }
 
-// A refused object does not hold up others; what admission makes of one is not
-// fought over.
+// A refused object does not affect others. The source does not revert admission's changes.
 func TestAdmission(t *testing.T) {
 	e := newEnv(t, admit(func(w *registry.Write) error {
 		for i := range w.Objects {
@@ -285,8 +282,7 @@ type admit func(w *registry.Write) error
 
 func (a admit) Admit(_ context.Context, w *registry.Write) error { return a(w) }
 
-// The deletion of an object is of the one that was looked at: another of its name is
-// left alone.
+// A deletion affects only the object version that the source read, not a new object of the same name.
 func TestDeletionIsFenced(t *testing.T) {
 	var replace func()
 	e := newEnv(t).space()
@@ -314,11 +310,10 @@ func TestDeletionIsFenced(t *testing.T) {
 	require.Equal(t, []string{"configmaps/a "}, e.all())
 }
 
-// A file that is renamed while it settles, or that cannot be read under its new name,
-// takes nothing along.
+// A renamed file that was modified recently, or that cannot be read, deletes nothing.
 func TestRenameKeeps(t *testing.T) {
 	for name, unread := range map[string]sources.File{
-		"settling": {Name: "new.yaml", Err: sources.ErrSettling},
+		"changing": {Name: "new.yaml", Err: sources.ErrChanging},
 		"bad":      {Name: "new.yaml", Data: []byte("a: [")},
 		"away":     {Name: "new.yaml", Err: errors.New("broken")},
 	} {
@@ -342,8 +337,7 @@ func TestRenameKeeps(t *testing.T) {
 	}
 }
 
-// What a file gave stays as it is while the file cannot be read, also when another
-// file has the same object.
+// The objects of an unreadable file stay unchanged, even if another file has the same object.
 func TestUnreadableFileKeepsItsObjects(t *testing.T) {
 	e := newEnv(t).space()
 	src := fixedOf(configmap("x", "A"), configmap("x", "B"))
@@ -351,7 +345,7 @@ func TestUnreadableFileKeepsItsObjects(t *testing.T) {
 	_, err := s.Sync(e.ctx)
 	require.ErrorIs(t, err, sources.ErrDuplicate)
 	before := e.position()
-	for _, unread := range []sources.File{{Name: "f0.yaml", Data: []byte("a: [")}, {Name: "f0.yaml", Err: sources.ErrSettling}} {
+	for _, unread := range []sources.File{{Name: "f0.yaml", Data: []byte("a: [")}, {Name: "f0.yaml", Err: sources.ErrChanging}} {
 		src.files[0] = unread
 		for _, look := range []*sources.Syncer{s, e.syncer(src, nil)} {
 			result, _ := look.Sync(e.ctx)
@@ -361,19 +355,19 @@ func TestUnreadableFileKeepsItsObjects(t *testing.T) {
 	}
 	require.Equal(t, before, e.position())
 	src.files = src.files[1:]
-	require.Empty(t, cmp.Diff(sources.Result{Updated: 1}, e.sync(s)), "it is gone: the other has it")
+	require.Empty(t, cmp.Diff(sources.Result{Updated: 1}, e.sync(s)), "the file is removed: the other file has the object")
 	require.Equal(t, []string{`configmaps/x {"v":"B"}`}, e.all())
 }
 
-// That there are too many objects does not hide what is wrong with single files.
+// An error about too many objects does not hide problems of files.
 func TestTooManyObjectsAndProblems(t *testing.T) {
 	e := newEnv(t).space()
 	src := fixedOf(configmap("a", "1"), configmap("b", "1"), "a: [", configmap("a", "2"))
-	src.files = append(src.files, sources.File{Name: "settling.yaml", Err: sources.ErrSettling})
+	src.files = append(src.files, sources.File{Name: "settling.yaml", Err: sources.ErrChanging})
 	result, err := e.syncer(src, &sources.Options{MaxObjects: 1}).Sync(e.ctx)
 	require.ErrorContains(t, err, "there are more than 1 objects")
 	require.ErrorContains(t, err, `"f2.yaml": invalid document`)
 	require.ErrorIs(t, err, sources.ErrDuplicate)
-	require.Empty(t, cmp.Diff(sources.Result{Settling: 1}, result))
+	require.Empty(t, cmp.Diff(sources.Result{Changing: 1}, result))
 	require.Empty(t, e.all())
 }

@@ -9,11 +9,11 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
 )
 
-// typeIndex finds the kinds of a registry by apiVersion and kind.
+// typeIndex maps apiVersion and kind to the kinds of a registry.
 type typeIndex map[namespace.TypeMeta]kinds.Kind
 
-// indexTypes takes the types of a registry, as the kinds of the list where it has
-// them. What the list has beyond that is an error.
+// indexTypes returns the types of a registry with their kinds from list, or as custom kinds. It
+// refuses a kind without a type.
 func indexTypes(types []registry.ResourceType, list []kinds.Kind) (typeIndex, error) {
 	index := typeIndex{}
 	for _, t := range types {
@@ -25,7 +25,7 @@ func indexTypes(types []registry.ResourceType, list []kinds.Kind) (typeIndex, er
 		}
 		declared, ok := index.of(k.APIVersion(), k.Kind)
 		if !ok || declared.Name() != k.Name() {
-			return nil, invalid("option Kinds has the kind %.80q of %.80q, which the registry does not declare as a type: give it the type, or leave out the kind",
+			return nil, invalid("option Kinds has the kind %.80q of %.80q, but the registry does not declare its type: declare the type or remove the kind",
 				k.Kind, k.APIVersion())
 		}
 		k.ResourceType = declared.ResourceType
@@ -39,7 +39,7 @@ func (x typeIndex) of(apiVersion, kind string) (kinds.Kind, bool) {
 	return k, ok
 }
 
-// namespaced returns the types whose objects belong to a namespace, sorted.
+// namespaced returns the namespaced types, sorted.
 func (x typeIndex) namespaced() []registry.ResourceType {
 	var types []registry.ResourceType
 	for k := range maps.Values(x) {
@@ -51,7 +51,7 @@ func (x typeIndex) namespaced() []registry.ResourceType {
 	return types
 }
 
-// validate asks a kind about an object that is to be written; old is nil at creation.
+// validate applies the kind's Validate. The old object is nil at creation.
 func validate(k kinds.Kind, old, updated *registry.Object) error {
 	if k.Validate == nil {
 		return nil

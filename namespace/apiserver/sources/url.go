@@ -1,6 +1,7 @@
 package sources
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,16 +12,25 @@ import (
 	"time"
 )
 
-// URLOptions tunes [URL]. Zero fields, and a nil *URLOptions, take the defaults;
-// negative ones are refused with [namespace.ErrInvalid].
+// URLOptions are the options of [URL]. Zero fields and a nil *URLOptions mean the defaults. Negative
+// values are [namespace.ErrInvalid].
 type URLOptions struct {
-	// Client sends the requests: TLS, proxies, redirects and timeouts are its business.
-	// The default is a plain one that gives up after 10 s.
+	// Client sends the requests. It determines TLS, proxies, redirects and timeouts. The default
+	// has a timeout of 10 s.
 	Client *http.Client
-	// Header is sent with each request, such as an Authorization.
+	// Header is added to each request, for example Authorization.
 	Header http.Header
-	// MaxBytes bounds the document; default 10 MiB.
+	// MaxBytes limits the size of the document. Default: 10 MiB.
 	MaxBytes int
+}
+
+func (o URLOptions) withDefaults() URLOptions {
+	if o.Client == nil {
+		o.Client = &http.Client{Timeout: defaultTimeout}
+	}
+	o.Header = o.Header.Clone()
+	o.MaxBytes = cmp.Or(o.MaxBytes, defaultMaxBytes)
+	return o
 }
 
 const (
@@ -31,39 +41,34 @@ const (
 // remote is a Source.
 type remote struct {
 	url, name string
-	client    *http.Client
-	header    http.Header
-	most      int
+	options   URLOptions
 
 	mu   sync.Mutex
-	last []byte // what the validators below are of
+	last []byte // the last document; etag and date are its validators
 	etag string
 	date string // Last-Modified
 }
 
-// URL returns a source of one document, or stream of documents, that is fetched by
-// GET, again and again, with If-None-Match and If-Modified-Since where the server
-// gives something for it. Any answer but 200 with a body, and 304, is an error. Its
-// name is the URL without user, query and fragment. What is not an absolute http or
-// https URL is [namespace.ErrInvalid].
+// URL returns a source that fetches a file of one or more documents with GET. It sends the server's
+// last ETag and Last-Modified as If-None-Match and If-Modified-Since. A response other than 304, or
+// 200 with a body, is an error. The source's name is the URL without user, query and fragment. A
+// text that is not an absolute http or https URL is [namespace.ErrInvalid].
 func URL(text string, o *URLOptions) (Source, error) {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil:
-		return nil, invalid("the URL cannot be parsed") // not repeated: it may hold a password
+		return nil, invalid("the URL is malformed") // the text may contain a password
 	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
 		return nil, invalid("%.80q is not an absolute http or https URL", u.Redacted())
 	}
 	bare := url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}
-	r := &remote{url: u.String(), name: bare.String(), most: defaultMaxBytes}
+	r := &remote{url: u.String(), name: bare.String()}
 	if o != nil {
-		if o.MaxBytes < 0 {
-			return nil, invalid("option MaxBytes is negative")
-		}
-		r.client, r.header, r.most = o.Client, o.Header.Clone(), orDefault(o.MaxBytes, defaultMaxBytes)
+		r.options = *o
 	}
-	if r.client == nil {
-		r.client = &http.Client{Timeout: defaultTimeout}
+	r.options = r.options.withDefaults()
+	if r.options.MaxBytes < 0 {
+		return nil, invalid("option MaxBytes is negative")
 	}
 	return r, nil
 }
@@ -77,9 +82,9 @@ func (r *remote) Read(ctx context.Context) ([]File, error) {
 	defer r.mu.Unlock()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, r.url, nil)
 	if err != nil {
-		return nil, errors.New("the request cannot be made")
+		return nil, errors.New("the request is invalid") // err may contain a password
 	}
-	for name, values := range r.header {
+	for name, values := range r.options.Header {
 		request.Header[name] = values
 	}
 	if request.Header.Get("Accept") == "" {
@@ -91,7 +96,7 @@ func (r *remote) Read(ctx context.Context) ([]File, error) {
 	if r.last != nil && r.date != "" {
 		request.Header.Set("If-Modified-Since", r.date)
 	}
-	response, err := r.client.Do(request)
+	response, err := r.options.Client.Do(request)
 	if err != nil {
 		return nil, err
 	}
@@ -102,14 +107,14 @@ func (r *remote) Read(ctx context.Context) ([]File, error) {
 	if response.StatusCode != http.StatusOK {
 		return nil, fmt.Errorf("GET %s: the server answered %s", r.name, response.Status)
 	}
-	data, err := io.ReadAll(io.LimitReader(response.Body, int64(r.most)+1))
+	data, err := io.ReadAll(io.LimitReader(response.Body, int64(r.options.MaxBytes)+1))
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("GET %s: %w", r.name, err)
-	case len(data) > r.most:
-		return nil, fmt.Errorf("GET %s: the document has more than %d bytes", r.name, r.most)
+	case len(data) > r.options.MaxBytes:
+		return nil, fmt.Errorf("GET %s: the document has more than %d bytes", r.name, r.options.MaxBytes)
 	case len(data) == 0:
-		return nil, fmt.Errorf("GET %s: the document is empty: send a list without items to have none", r.name)
+		return nil, fmt.Errorf("GET %s: the document is empty; to register no objects, send a list without items", r.name)
 	}
 	r.last, r.etag, r.date = data, response.Header.Get("ETag"), response.Header.Get("Last-Modified")
 	return r.files(), nil

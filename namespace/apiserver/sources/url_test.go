@@ -16,10 +16,10 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/sources"
 )
 
-// server answers as it is told.
+// server is an HTTP server with a configurable handler.
 type server struct {
 	*httptest.Server
-	mu     sync.Mutex // a handler may outlive the answer
+	mu     sync.Mutex // a handler may run after its response
 	answer func(w http.ResponseWriter, r *http.Request)
 	seen   []string // status and validators of each request
 }
@@ -70,7 +70,7 @@ func TestURL(t *testing.T) {
 	require.Empty(t, cmp.Diff(sources.Result{Unchanged: 2}, e.sync(s)))
 	_, err = e.content(configmaps).Delete(e.ctx, space, "a", namespace.Preconditions{})
 	require.NoError(t, err)
-	require.Empty(t, cmp.Diff(sources.Result{Created: 1, Unchanged: 1}, e.sync(s)), "put back, although the document is the same")
+	require.Empty(t, cmp.Diff(sources.Result{Created: 1, Unchanged: 1}, e.sync(s)), "reverted although the document has not changed")
 	srv.document(configmap("a", "2"), "", "Mon, 02 Jan 2006 15:04:05 GMT")
 	require.Empty(t, cmp.Diff(sources.Result{Updated: 1, Deleted: 1}, e.sync(s)))
 	e.sync(s)
@@ -80,7 +80,7 @@ func TestURL(t *testing.T) {
 	require.Empty(t, cmp.Diff(sources.Result{Deleted: 1}, e.sync(s)))
 }
 
-// Whatever else a server answers deletes nothing.
+// Failed responses delete nothing.
 func TestURLFailures(t *testing.T) {
 	e, srv := newEnv(t).space(), newServer(t)
 	src, err := sources.URL(srv.URL, &sources.URLOptions{MaxBytes: 200, Header: http.Header{"Authorization": {"Bearer x"}}})
@@ -119,7 +119,7 @@ func TestURLFailures(t *testing.T) {
 	require.Equal(t, before, e.position())
 }
 
-// A server that says "not modified" of what was never fetched is wrong.
+// A first response of 304 is an error.
 func TestURLNotModifiedAtFirst(t *testing.T) {
 	e, srv := newEnv(t).space(), newServer(t)
 	srv.set(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotModified) })
