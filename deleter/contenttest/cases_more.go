@@ -87,14 +87,14 @@ func checkWaitBefore(p *probe) error {
 	return nil
 }
 
-// telltale is a context that closes asked when a caller is about to wait for its end.
-type telltale struct {
+// observedContext is a context that closes asked when a caller is about to wait for its end.
+type observedContext struct {
 	context.Context
 	once  sync.Once
 	asked chan struct{}
 }
 
-func (t *telltale) Done() <-chan struct{} {
+func (t *observedContext) Done() <-chan struct{} {
 	t.once.Do(func() { close(t.asked) })
 	return t.Context.Done()
 }
@@ -104,7 +104,7 @@ func checkWaitAfter(p *probe) error {
 	if err != nil {
 		return err
 	}
-	begun := &telltale{Context: p.ctx, asked: make(chan struct{})}
+	begun := &observedContext{Context: p.ctx, asked: make(chan struct{})}
 	waiting := &probe{Backend: p.Backend, ctx: begun}
 	woken := make(chan error, 1)
 	go func() { woken <- waiting.wait(target, seen, 0) }()

@@ -87,7 +87,7 @@ var defects = []defect{
 	{"delete", "does nothing", func(m *mutant, _ *Backend) {
 		m.del = func(context.Context, deleter.Target, string, string) error { return nil }
 	}},
-	{"delete what is missing", "fails for what is not there", func(m *mutant, _ *Backend) {
+	{"delete a missing object", "fails for a missing object", func(m *mutant, _ *Backend) {
 		m.del = func(ctx context.Context, target deleter.Target, name, uid string) error {
 			before := len(m.Names(target))
 			err := m.Fake.Delete(ctx, target, name, uid)
@@ -189,16 +189,16 @@ var defects = []defect{
 		}
 	}},
 	{"delete held collection", "does not list deletion marks", func(m *mutant, _ *Backend) { m.listed(unmarked) }},
-	{"wait for what goes", "sleeps through it", func(m *mutant, _ *Backend) {
+	{"wait for a removal", "sleeps through it", func(m *mutant, _ *Backend) {
 		m.wait = func(ctx context.Context, _ deleter.Target, _ string) error {
 			<-ctx.Done()
 			return context.Cause(ctx)
 		}
 	}},
-	{"wait for what goes", "returns at once", func(m *mutant, _ *Backend) {
+	{"wait for a removal", "returns at once", func(m *mutant, _ *Backend) {
 		m.wait = func(context.Context, deleter.Target, string) error { return nil }
 	}},
-	{"wait for what has gone", "ignores the mark", func(m *mutant, _ *Backend) {
+	{"wait after a removal", "ignores the mark", func(m *mutant, _ *Backend) {
 		m.wait = func(ctx context.Context, target deleter.Target, _ string) error {
 			page, _ := m.Fake.List(ctx, target, 0, "")
 			return m.Fake.Wait(ctx, target, page.Seen)
