@@ -12,8 +12,8 @@ import (
 	"github.com/nslifecycle/nslifecycle/deleter/contenttest"
 )
 
-// BenchmarkPass is one pass over one object of each type, discovery included,
-// beside the plain way: type after type, delete, then list.
+// BenchmarkPass compares one pass over one object of each type, with its discovery, to a
+// sequential one: type after type, delete, then list.
 func BenchmarkPass(b *testing.B) {
 	for _, tt := range []struct {
 		types   int
@@ -94,7 +94,7 @@ func BenchmarkHuge(b *testing.B) {
 	}
 }
 
-// BenchmarkNamespaces is the deleter's own cost: passes over content that answers at once.
+// BenchmarkNamespaces measures the deleter alone: passes over content that answers at once.
 func BenchmarkNamespaces(b *testing.B) {
 	sources, _ := simulated(60, 0)
 	d, err := deleter.New(sources, nil)

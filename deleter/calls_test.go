@@ -18,8 +18,8 @@ const (
 	estimate   = deleter.OpEstimate
 )
 
-// Calls cost the most of all that a pass does. Each case runs passes over one
-// source until two in a row changed nothing, and counts.
+// Calls cost more than everything else. Each case runs passes over one source until two in
+// a row changed nothing, and counts the calls.
 func TestCallsOfEachPass(t *testing.T) {
 	type calls = []string // of each pass
 	objects := func(n int) (all []contenttest.Object) {

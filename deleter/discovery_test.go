@@ -18,8 +18,8 @@ func grouped(group, name string, content deleter.Content, after ...namespace.Res
 	return deleter.Source{Resource: namespace.ResourceType{Group: group, Name: name}, Content: content, After: after, Final: true}
 }
 
-// Whatever discovery does, the pass fails closed, deletes what it can, and starts
-// nothing that comes after a type which may be hidden.
+// If discovery is incomplete, the pass fails closed, deletes the discovered types, and starts
+// no source that comes after a type that may be hidden.
 func TestDiscovery(t *testing.T) {
 	metrics := deleter.GroupError{Group: "metrics.example.com", Err: errBoom}
 	hidden := namespace.ResourceType{Group: "metrics.example.com", Name: "samples"}
@@ -66,7 +66,7 @@ func TestDiscovery(t *testing.T) {
 			discovery: []string{"core group: boom", "metrics.example.com: boom"},
 		},
 		{
-			name: "partial: what could not be read may be any type", asked: []string{"pods"}, waiting: []string{"jobs"},
+			name: "partial: an unreadable type may be any type", asked: []string{"pods"}, waiting: []string{"jobs"},
 			sources: func(pods, jobs deleter.Content) []deleter.Source {
 				return []deleter.Source{source("pods", pods), grouped("", "jobs", jobs, absent)}
 			},
@@ -167,7 +167,7 @@ func TestDiscoveryPanics(t *testing.T) {
 	require.Equal(t, phase.Observation{Discovery: report.Discovery}, report.Observation())
 }
 
-// What a type was known to be survives that it is hidden for a while.
+// A clean type stays clean while discovery hides it.
 func TestCleanTypesStayCleanWhileHidden(t *testing.T) {
 	pods := fake(nil)
 	jobs := fake(nil, contenttest.Object{Name: "a", Finalizers: []string{"example.com/hold"}})

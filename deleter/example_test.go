@@ -10,8 +10,8 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace"
 )
 
-// Sources name what they come after. Here pods are held, so that the volumes they
-// use stay until the next pass; the services have nothing to do with either.
+// Volumes come after pods. A finalizer holds a pod, so the volumes stay until a later pass.
+// Services are independent of both.
 func ExampleNew() {
 	development := deleter.Target{Namespace: "development", UID: "4f2c", DeletedAt: time.Now()}
 	pods, volumes, services := contenttest.NewFake(nil), contenttest.NewFake(nil), contenttest.NewFake(nil)
@@ -61,7 +61,7 @@ func ExampleNew_circle() {
 	// Output: the order of sources has a cycle: pods after volumes after pods
 }
 
-// A discovery that finds only a part says so, and the pass deletes that part.
+// A discovery finds only a part of the types. The pass deletes that part and fails.
 func ExampleDiscovering() {
 	d, err := deleter.Discovering(func(context.Context) ([]deleter.Source, error) {
 		found := []deleter.Source{{Resource: namespace.ResourceType{Name: "pods"}, Content: contenttest.NewFake(nil)}}

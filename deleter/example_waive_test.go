@@ -11,9 +11,9 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace"
 )
 
-// What is left is listed before somebody sweeps it.
+// An inventory lists the content before a deletion.
 func ExampleComposed_Inventory() {
-	development := deleter.Target{Namespace: "development", UID: "4f2c"} // Active: nobody has deleted it
+	development := deleter.Target{Namespace: "development", UID: "4f2c"} // Active
 	pods := contenttest.NewFake(nil)
 	pods.Put(development, contenttest.Object{Name: "web", UID: "1"}, contenttest.Object{Name: "db", UID: "2", Finalizers: []string{"example.com/backup"}})
 	pods.SetActive(development, true)
@@ -32,8 +32,8 @@ func ExampleComposed_Inventory() {
 	// <nil>
 }
 
-// An operator knows that a source which will not answer any more holds nothing of the
-// namespace: its failure is set aside, and told.
+// An operator waives a source that no longer answers, because it holds nothing of the
+// namespace. The report lists its failure separately.
 func ExampleReport_waived() {
 	down := contenttest.NewFake(&contenttest.FakeOptions{Fault: func(context.Context, contenttest.Call) error {
 		return errors.New("connection refused")

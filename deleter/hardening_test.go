@@ -14,8 +14,8 @@ import (
 	"github.com/nslifecycle/nslifecycle/phase"
 )
 
-// An answer that contradicts itself, or leaves open whether something is left, is
-// never taken for an empty type.
+// A type whose answer contradicts itself, or leaves open whether objects remain, never counts
+// as empty.
 func TestR7_ContradictionsAreNotEmpty(t *testing.T) {
 	for name, answer := range map[string]deleter.Result{
 		"more than is known":              {More: true},
@@ -37,7 +37,7 @@ func TestR7_ContradictionsAreNotEmpty(t *testing.T) {
 	require.False(t, deleter.Report{Results: []deleter.Result{{Remaining: -1}}}.Empty())
 }
 
-// lister lists as it is told.
+// lister lists with a given function.
 type lister struct {
 	deleter.Content
 	list func(next string) (deleter.Page, error)
@@ -47,7 +47,7 @@ func (l lister) List(_ context.Context, _ deleter.Target, _ int, next string) (d
 	return l.list(next)
 }
 
-// Counts beyond all bounds stay counts.
+// Counts saturate instead of overflowing.
 func TestR7_HugeCountsDoNotWrapAround(t *testing.T) {
 	gone := lister{fake(nil), func(string) (deleter.Page, error) {
 		return deleter.Page{Items: []deleter.Item{{Name: "a"}, {Name: "b"}}, Next: "next", Remaining: math.MaxInt}, nil
@@ -60,7 +60,7 @@ func TestR7_HugeCountsDoNotWrapAround(t *testing.T) {
 	require.Equal(t, math.MaxInt, result(t, report, "pods").Remaining)
 }
 
-// A listing that the end of the context cut off between two pages says nothing.
+// A listing that the end of the context cut off between two pages is no evidence.
 func TestR7_CutListingIsNotEmpty(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	stopped := errors.New("stopped")
@@ -79,7 +79,7 @@ func TestR7_CutListingIsNotEmpty(t *testing.T) {
 	require.Empty(t, report.Clean, "the second page was not seen")
 }
 
-// contextEnds ends when it is looked at once more after it was armed.
+// contextEnds ends at the first check after it was armed.
 type contextEnds struct {
 	context.Context
 	cancel func()
@@ -93,7 +93,7 @@ func (c *contextEnds) Err() error {
 	return c.Context.Err()
 }
 
-// collector says of each deletion of a collection what it is told to.
+// collector answers each deletion of a collection with given values.
 type collector struct {
 	deleter.Content
 	calls   *int

@@ -36,7 +36,7 @@ func compose(t *testing.T, opts *deleter.Options, sources ...deleter.Source) *de
 	return d
 }
 
-// hold is the finalizer that tests hold objects with.
+// hold is the finalizer of held objects in tests.
 const hold = "example.com/hold"
 
 // plain hides every capability of a fake.

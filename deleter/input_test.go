@@ -65,7 +65,7 @@ func TestBadInput(t *testing.T) {
 	require.Zero(t, f.Calls())
 }
 
-// A refused call does nothing at all, and fails closed.
+// A refused call does nothing and fails closed.
 func TestBadCalls(t *testing.T) {
 	stopped := errors.New("stopped")
 	over, cancel := context.WithCancelCause(t.Context())
@@ -102,7 +102,7 @@ func TestBadCalls(t *testing.T) {
 			require.ErrorIs(t, err, tt.is)
 			require.ErrorIs(t, report.Err(), tt.is)
 			require.False(t, report.Empty())
-			require.Equal(t, before.Clean, report.Clean, "what was known is not lost")
+			require.Equal(t, before.Clean, report.Clean, "the clean types must stay")
 			require.ErrorIs(t, d.Wait(tt.ctx, bad, report), tt.is)
 			require.Zero(t, f.Calls())
 			require.Zero(t, discoveries)
@@ -113,7 +113,7 @@ func TestBadCalls(t *testing.T) {
 	require.ErrorIs(t, d.Wait(t.Context(), target(), deleter.Report{UID: "another"}), deleter.ErrInvalid)
 }
 
-// A caller may reuse what it passed.
+// A caller may reuse its arguments.
 func TestSourcesAreCopied(t *testing.T) {
 	last := fake(nil, contenttest.Object{Name: "a"})
 	sources := []deleter.Source{source("first", fake(nil, heldFor(0))), source("last", last, "first")}
@@ -125,7 +125,7 @@ func TestSourcesAreCopied(t *testing.T) {
 	require.True(t, result(t, report, "last").Waiting)
 }
 
-// A pass that is stopped half way says so, whatever its sources made of it.
+// A pass that was cut short fails, also if its sources returned no error.
 func TestDeleteEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	stopped := errors.New("stopped")
@@ -145,7 +145,7 @@ func TestDeleteEndsWithItsContext(t *testing.T) {
 	require.Zero(t, last.Calls())
 }
 
-// When the context ends before the sources are asked, none is.
+// If the context ends before the sources are called, none is.
 func TestNothingStartsAfterTheEnd(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	stopped := errors.New("stopped")

@@ -15,7 +15,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/phase"
 )
 
-// A look tells of everything, also of what a pass would not have asked, and deletes
+// An inspection reports every source, also those that a pass would not call, and deletes
 // nothing.
 func TestInspect(t *testing.T) {
 	pods := fake(nil, contenttest.Object{Name: "a", Finalizers: []string{"example.com/hold"}}, contenttest.Object{Name: "b"})
@@ -74,7 +74,7 @@ func (r *picky) DeleteCollection(ctx context.Context, target deleter.Target) (in
 	return r.Fake.DeleteCollection(ctx, target)
 }
 
-// What one namespace refuses teaches nothing about another, nor about itself later
+// A refusal in one namespace does not apply to other namespaces, nor to later passes
 // (kubernetes/kubernetes PR 93790).
 func TestNotSupportedHereTeachesNothing(t *testing.T) {
 	content := &picky{Fake: contenttest.NewFake(nil), namespace: "odd", asked: map[string]int{}}
@@ -89,7 +89,7 @@ func TestNotSupportedHereTeachesNothing(t *testing.T) {
 	require.Equal(t, map[string]int{"odd": 1, "even": 1}, content.asked)
 }
 
-// While content may still come nothing is final, whatever was seen (rule R7).
+// While content may still be created, no report is final (rule R7).
 func TestR7_SettlingReportIsNotEmpty(t *testing.T) {
 	r := deleter.Report{Results: []deleter.Result{{Resource: core("pods")}}}
 	require.True(t, r.Empty())
@@ -106,10 +106,10 @@ func TestR7_SettlingReportIsNotEmpty(t *testing.T) {
 		}
 	}
 	r.Results[0].Remaining, r.Results[0].Deleting = 1, 1
-	require.Zero(t, r.Estimate(), "what remains has no estimate")
+	require.Zero(t, r.Estimate(), "the remaining objects have no estimate")
 }
 
-// One sentence may tell of all groups that failed; the condition counts them.
+// One message may describe all failed groups; the condition counts them.
 func TestDiscoveryMessage(t *testing.T) {
 	down := errors.New("down")
 	d, err := deleter.Discovering(func(context.Context) ([]deleter.Source, error) {
@@ -126,14 +126,14 @@ func TestDiscoveryMessage(t *testing.T) {
 	require.Equal(t, "Discovery failed for some groups, 2 failing: not all of the list: a, b", c.Message)
 }
 
-// mute says of one namespace that nobody can wait there.
+// mute cannot wait in one namespace.
 type mute struct{ *contenttest.Fake }
 
 func (mute) Wait(context.Context, deleter.Target, string) error {
 	return fmt.Errorf("405: %w", deleter.ErrNotSupportedHere)
 }
 
-// A wait that is refused in one namespace is no failure, and teaches nothing.
+// A wait that is refused in one namespace is no failure, and is not remembered.
 func TestWaitNotSupportedHere(t *testing.T) {
 	content := mute{contenttest.NewFake(nil)}
 	content.Put(target(), contenttest.Object{Name: "a", Finalizers: []string{"example.com/hold"}})

@@ -13,7 +13,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/deleter/contenttest"
 )
 
-// active is the target of a namespace that nobody has deleted yet.
+// active is the target of an Active namespace.
 func active() deleter.Target {
 	t := target()
 	t.DeletedAt = time.Time{}
@@ -42,7 +42,7 @@ func TestInventory(t *testing.T) {
 	require.Equal(t, []string{"a", "b"}, pods.Names(target()), "nothing was deleted")
 }
 
-// scripted is content whose pages are made by hand: the n-th call gets the n-th answer.
+// scripted is content with given pages: the n-th call gets the n-th answer.
 type scripted struct {
 	deleter.Content
 	answers []answer
@@ -70,8 +70,8 @@ func pageTo(next string, names ...string) answer {
 	return answer{page: p}
 }
 
-// What a listing showed before it failed is kept; what one showed that began anew is not,
-// unless no later one got as far.
+// The objects listed before a failure are kept. If a listing started over, the longest of
+// its attempts counts.
 func TestInventoryOfListingsThatEndEarly(t *testing.T) {
 	expired := answer{err: deleter.ErrExpired}
 	down := answer{err: errBoom}
@@ -82,9 +82,9 @@ func TestInventoryOfListingsThatEndEarly(t *testing.T) {
 		want    []string
 	}{
 		{"fails on the way", []answer{pageTo("1", "b", "a"), down}, errBoom, []string{"a", "b"}},
-		{"begins anew", []answer{pageTo("1", "a", "b"), expired, pageTo("", "a")}, nil, []string{"a"}},
-		{"begins anew and fails earlier", []answer{pageTo("1", "a", "b"), expired, pageTo("1", "a"), down}, errBoom, []string{"a", "b"}},
-		{"begins anew and fails later", []answer{pageTo("1", "a"), expired, pageTo("1", "a", "c"), down}, errBoom, []string{"a", "c"}},
+		{"starts over", []answer{pageTo("1", "a", "b"), expired, pageTo("", "a")}, nil, []string{"a"}},
+		{"starts over and fails earlier", []answer{pageTo("1", "a", "b"), expired, pageTo("1", "a"), down}, errBoom, []string{"a", "b"}},
+		{"starts over and fails later", []answer{pageTo("1", "a"), expired, pageTo("1", "a", "c"), down}, errBoom, []string{"a", "c"}},
 		{"fails at once", []answer{down}, errBoom, nil},
 		{"has one twice", []answer{pageTo("1", "a", "b"), pageTo("", "b", "c")}, nil, []string{"a", "b", "c"}},
 	} {
@@ -112,7 +112,7 @@ func TestInventoryOfListingsThatEndEarly(t *testing.T) {
 	}
 }
 
-// A look at an Active namespace needs content that can be viewed; what cannot has failed.
+// The inspection of an Active namespace needs a Viewer; other content fails.
 func TestLookAtActive(t *testing.T) {
 	pods := fake(nil, contenttest.Object{Name: "a"}, contenttest.Object{Name: "b"})
 	pods.SetActive(target(), true)
@@ -134,12 +134,12 @@ func TestLookAtActive(t *testing.T) {
 	require.Zero(t, pods.Calls(list, del, collection), "nothing but views")
 
 	_, err = d.Delete(t.Context(), active(), deleter.Report{})
-	require.ErrorIs(t, err, deleter.ErrInvalid, "what is not terminating may not be emptied")
+	require.ErrorIs(t, err, deleter.ErrInvalid, "only a terminating namespace may be emptied")
 	require.Equal(t, []string{"a", "b"}, pods.Names(target()))
 }
 
-// With a time of deletion nothing needs to be viewable; what is, is viewed all the same,
-// since a view is surely of one incarnation (rule R8).
+// In a terminating namespace other content is listed. A Viewer is still viewed, because a
+// view is certainly of one incarnation (rule R8).
 func TestLookAtTerminating(t *testing.T) {
 	pods, jobs := fake(nil, contenttest.Object{Name: "a"}), fake(nil, contenttest.Object{Name: "b"})
 	report, err := compose(t, nil, source("pods", pods), source("jobs", plain{jobs})).Inspect(t.Context(), target())
@@ -151,7 +151,7 @@ func TestLookAtTerminating(t *testing.T) {
 	require.Zero(t, jobs.Calls(deleter.OpView))
 }
 
-// R8: a look at an incarnation shows nothing of another.
+// R8: an inspection of an incarnation shows nothing of another.
 func TestR8_LookAtAnotherIncarnation(t *testing.T) {
 	pods := fake(nil, contenttest.Object{Name: "a"})
 	for _, late := range []deleter.Target{active(), target()} {
@@ -187,7 +187,7 @@ func TestInventoryBadInput(t *testing.T) {
 	require.Zero(t, pods.Calls())
 }
 
-// A listing may be cut short; what it showed is kept, and the report says so.
+// If a listing is cut short, its objects are kept, and the report fails.
 func TestInventoryCutShort(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cut := &scripted{answers: []answer{pageTo("1", "a"), {err: errBoom}}}
@@ -198,7 +198,7 @@ func TestInventoryCutShort(t *testing.T) {
 	require.False(t, inventory.Report.Empty())
 }
 
-// cutting ends somebody's context with each listing.
+// cutting ends the context of its caller with each listing.
 type cutting struct {
 	*scripted
 	cut func()

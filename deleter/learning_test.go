@@ -14,8 +14,8 @@ import (
 	"github.com/nslifecycle/nslifecycle/phase"
 )
 
-// The first look at a type in a new namespace begins as it would have been best
-// in the namespaces before.
+// The first visit of a type in a new namespace begins in the way that would have been best
+// in earlier namespaces.
 func TestFirstLookIsLearntFromOtherNamespaces(t *testing.T) {
 	f := contenttest.NewFake(nil)
 	d := compose(t, nil, source("pods", f))
@@ -36,8 +36,8 @@ func TestFirstLookIsLearntFromOtherNamespaces(t *testing.T) {
 	}, got))
 }
 
-// What a source refused is not asked of it again, in any namespace; other
-// operations and other types are.
+// An operation that a source does not support is not called again, in any namespace. Other
+// operations and types are.
 func TestRefusalsAreLearntByTypeAndOperation(t *testing.T) {
 	refusing := func(ops ...deleter.Op) *contenttest.Fake {
 		return contenttest.NewFake(&contenttest.FakeOptions{Unsupported: ops})
@@ -61,7 +61,7 @@ func TestRefusalsAreLearntByTypeAndOperation(t *testing.T) {
 	require.Zero(t, jobs.Calls(del))
 }
 
-// An estimate that is refused leaves the report without one and is no failure.
+// An unsupported estimate is no failure.
 func TestRefusedEstimate(t *testing.T) {
 	f := fake(&contenttest.FakeOptions{Unsupported: []deleter.Op{estimate}}, contenttest.Object{Name: "a", Grace: time.Hour})
 	d := compose(t, nil, source("pods", graceless{f}))
@@ -76,7 +76,7 @@ func TestRefusedEstimate(t *testing.T) {
 	require.Equal(t, 1, f.Calls(estimate))
 }
 
-// A token that expires makes the listing begin anew: nothing is counted twice.
+// If a token expires, the listing starts over and counts nothing twice.
 func TestListingBeginsAnewWhenItsTokenExpires(t *testing.T) {
 	expired := 2
 	f := fake(nil)
@@ -91,7 +91,7 @@ func TestListingBeginsAnewWhenItsTokenExpires(t *testing.T) {
 	require.Equal(t, 9, result(t, report, "pods").Holders[0].Objects)
 }
 
-// expiring answers a number of times that a token is too old.
+// expiring returns ErrExpired a number of times.
 type expiring struct {
 	*contenttest.Fake
 	left *int
@@ -105,8 +105,8 @@ func (e expiring) List(ctx context.Context, target deleter.Target, limit int, ne
 	return e.Fake.List(ctx, target, limit, next)
 }
 
-// A source that cannot count what it deletes gets more passes as long as less is
-// left after each, and counts as stuck when not.
+// A source that cannot count its deletions gets more passes while fewer objects remain after
+// each, and fails otherwise.
 func TestUncountedCollections(t *testing.T) {
 	f := contenttest.NewFake(&contenttest.FakeOptions{Batch: 10, Uncounted: true})
 	f.PutMany(target(), "x", 400)
@@ -123,21 +123,21 @@ func TestUncountedCollections(t *testing.T) {
 
 	stuck := compose(t, nil, source("pods", idle{fake(nil, contenttest.Object{Name: "a"})}))
 	report, err := stuck.Delete(t.Context(), target(), deleter.Report{})
-	require.NoError(t, err, "nobody can tell yet")
+	require.NoError(t, err, "there is no earlier pass to compare")
 	require.True(t, report.More())
 	report, err = stuck.Delete(t.Context(), target(), report)
 	require.ErrorIs(t, err, deleter.ErrUnexpected)
 	require.False(t, report.More(), "a pass without progress must not be followed by another at once")
 }
 
-// idle always tells of more and deletes nothing.
+// idle always reports more and deletes nothing.
 type idle struct{ deleter.Content }
 
 func (idle) DeleteCollection(context.Context, deleter.Target) (int, bool, error) {
 	return -1, true, nil
 }
 
-// A source that says how many it deleted, namely none, while there is more, is stuck.
+// A source that reports more objects and zero deletions fails.
 func TestCollectionsWithoutProgress(t *testing.T) {
 	d := compose(t, nil, source("pods", lame{fake(nil, contenttest.Object{Name: "a"})}))
 	report, err := d.Delete(t.Context(), target(), deleter.Report{})
@@ -149,7 +149,7 @@ type lame struct{ deleter.Content }
 
 func (lame) DeleteCollection(context.Context, deleter.Target) (int, bool, error) { return 0, true, nil }
 
-// An object whose name was taken by another one is gone; the other is new.
+// If another object took the name of a listed one, the listed one is gone.
 func TestReplacedObjects(t *testing.T) {
 	f := fake(fails(deleter.ErrReplaced, del), contenttest.Object{Name: "a"})
 	_, err := compose(t, nil, source("pods", plain{f})).Delete(t.Context(), target(), deleter.Report{})
@@ -157,7 +157,7 @@ func TestReplacedObjects(t *testing.T) {
 	require.NotErrorIs(t, err, deleter.ErrReplaced)
 }
 
-// An Emptier is asked once a pass and trusted in what it tells.
+// An Emptier is called once in a pass, and its counts are trusted.
 func TestEmptier(t *testing.T) {
 	answer := deleter.Result{
 		Resource: core("ignored"), Deleted: 4, Remaining: 3, Deleting: 2, Estimate: time.Second,
@@ -180,7 +180,7 @@ type emptier struct {
 
 func (e emptier) Empty(context.Context, deleter.Target) (deleter.Result, error) { return e.answer, nil }
 
-// An Emptier that refuses is asked once, and then as what else it is.
+// An Emptier that does not support Empty is called once, and then listed.
 func TestEmptierThatRefuses(t *testing.T) {
 	f := fake(nil, contenttest.Object{Name: "a"})
 	refused := 0

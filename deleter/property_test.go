@@ -18,7 +18,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/phase"
 )
 
-// health is what is wrong with a source in a random world.
+// health is the defect of a source in a random world.
 type health int
 
 const (
@@ -80,7 +80,7 @@ func newWorld(r *rand.Rand) *world {
 	return w
 }
 
-// fault notes calls that come too early, and makes the trouble.
+// fault records calls that come too early, and injects the defects.
 func (w *world) fault(n *node) func(context.Context, contenttest.Call) error {
 	return func(_ context.Context, c contenttest.Call) error {
 		w.mu.Lock()
@@ -118,16 +118,16 @@ func (w *world) sources(r *rand.Rand) []deleter.Source {
 	return sources
 }
 
-// ok reports whether the node itself comes out empty when it is asked.
+// ok reports whether the node is empty after its visit.
 func (n *node) ok() bool { return n.health == nothing || n.health == content }
 
-// starts reports whether everything before the node comes out empty.
+// starts reports whether all nodes before the node are empty.
 func (w *world) starts(n *node) bool {
 	return !slices.ContainsFunc(n.before, func(i int) bool { return !w.nodes[i].ok() })
 }
 
 func (w *world) check(t *testing.T, report deleter.Report, err error) {
-	require.Empty(t, w.early, "these were asked before what they come after was empty")
+	require.Empty(t, w.early, "these were called before the types in After were empty")
 	failed := 0
 	for _, n := range w.nodes {
 		started := w.starts(n)
@@ -174,8 +174,8 @@ func (w *world) heal() {
 	}
 }
 
-// runWorld passes over a random world: it stays in order, fails closed and tells of
-// everything, and ends with the first pass after all troubles are over (rule R12).
+// runWorld runs passes over a random world. They keep the order, fail closed and report every
+// source, and the first pass after the last defect finishes (rule R12).
 func runWorld(t *testing.T, seed uint64) {
 	defer func() {
 		if t.Failed() {
@@ -221,8 +221,8 @@ func FuzzWorlds(f *testing.F) {
 	f.Fuzz(runWorld)
 }
 
-// FuzzCircles: a list of sources is refused for a circle if and only if there is
-// one, and the error names a real one.
+// FuzzCircles checks that sources are refused for a cycle only if there is one, and that the
+// error lists a real one.
 func FuzzCircles(f *testing.F) {
 	f.Add([]byte{0x01, 0x12, 0x20})
 	f.Add([]byte{0x01, 0x12, 0x23})

@@ -19,7 +19,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/phase"
 )
 
-// What a report says of the objects that stay.
+// A report describes the remaining objects.
 func TestReport(t *testing.T) {
 	f := fake(nil,
 		contenttest.Object{Name: "e", Finalizers: []string{"example.com/b", "example.com/a"}},
@@ -85,7 +85,7 @@ func TestReportIsBounded(t *testing.T) {
 	require.Contains(t, err.Error(), "pods: 992 further failures")
 }
 
-// Objects that fail in the same way are one failure, and none of the ways is lost.
+// Objects that fail in the same way are one failure, and no distinct failure is lost.
 func TestFailuresOfOneKindAreOne(t *testing.T) {
 	var objects []contenttest.Object
 	for i := range 300 {
@@ -156,8 +156,8 @@ func TestEstimate(t *testing.T) {
 	require.Equal(t, 2*time.Second, of(true, 2*time.Second, 0, 3*time.Second).Estimate(), "the end of one may let another begin")
 }
 
-// An estimate is asked for when objects are being deleted and do not tell how long
-// that takes, and only then.
+// An estimate is requested only if objects are being deleted and the listing has no grace
+// periods.
 func TestEstimateIsAskedForWhenNeeded(t *testing.T) {
 	slow := contenttest.Object{Name: "a", Grace: time.Hour}
 	for _, tt := range []struct {
@@ -167,8 +167,8 @@ func TestEstimateIsAskedForWhenNeeded(t *testing.T) {
 		calls   int
 		known   bool
 	}{
-		{"the items tell", func(f *contenttest.Fake) deleter.Content { return f }, slow, 0, true},
-		{"the source tells", func(f *contenttest.Fake) deleter.Content { return graceless{f} }, slow, 1, true},
+		{"the items have grace periods", func(f *contenttest.Fake) deleter.Content { return f }, slow, 0, true},
+		{"the source estimates", func(f *contenttest.Fake) deleter.Content { return graceless{f} }, slow, 1, true},
 		{"held", func(f *contenttest.Fake) deleter.Content { return f }, heldFor(0), 0, false},
 		{"gone", func(f *contenttest.Fake) deleter.Content { return f }, contenttest.Object{Name: "a"}, 0, false},
 	} {

@@ -18,7 +18,7 @@ import (
 
 var errBoom = errors.New("boom")
 
-// fails makes the operations named fail; all when none is.
+// fails makes the given operations fail, or all if none is given.
 func fails(err error, ops ...deleter.Op) *contenttest.FakeOptions {
 	return &contenttest.FakeOptions{Fault: func(_ context.Context, c contenttest.Call) error {
 		for _, op := range ops {
@@ -40,7 +40,7 @@ func TestR7_FailsClosed(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		sick    deleter.Content
-		is      error // what the error must reach; nil: no error, yet not empty
+		is      error // a cause of the error; nil: no error, and still not empty
 		remains int
 	}{
 		{name: "an object is held", sick: fake(nil, held), remains: 1},
@@ -67,7 +67,7 @@ func TestR7_FailsClosed(t *testing.T) {
 			behind := fake(nil, one)
 			d := compose(t, nil, source("sick", tt.sick), source("healthy", healthy), source("behind", behind, "sick"))
 			var report deleter.Report
-			for pass := range 3 { // what was learnt must not make it less careful
+			for pass := range 3 { // learning must not make it less careful
 				var err error
 				report, err = d.Delete(t.Context(), target(), report)
 				require.False(t, report.Empty(), "pass %d", pass)
@@ -113,7 +113,7 @@ func (g graceless) List(ctx context.Context, target deleter.Target, limit int, n
 	return page, err
 }
 
-// paged is content with pages made by hand; the token "expired" always is.
+// paged is content with given pages. The token "expired" is always too old.
 type paged struct{ page func(n int) deleter.Page }
 
 func (p paged) List(_ context.Context, _ deleter.Target, _ int, next string) (deleter.Page, error) {
@@ -136,7 +136,7 @@ func otherIncarnation() deleter.Content {
 	return f
 }
 
-// R7: an answer that comes too late is none, whatever it says.
+// R7: an answer after the deadline counts as a failure.
 func TestR7_LateAnswersDoNotCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		late := deleter.Funcs{Delete: func(context.Context, deleter.Target) (int, error) {
@@ -152,7 +152,7 @@ func TestR7_LateAnswersDoNotCount(t *testing.T) {
 	})
 }
 
-// R7: a type that is clean hands on what holds up those before it.
+// R7: a source after a clean type also waits for the sources before that type.
 func TestR7_CleanTypesDoNotBreakTheChain(t *testing.T) {
 	first, last := fake(nil), fake(nil)
 	a, b, c := source("a", first), source("b", fake(nil), "a"), source("c", last, "b")
@@ -170,7 +170,7 @@ func TestR7_CleanTypesDoNotBreakTheChain(t *testing.T) {
 	require.Equal(t, []string{"late"}, last.Names(target()))
 }
 
-// R8: what a report tells of one incarnation is nothing to another.
+// R8: the report of one incarnation does not affect another.
 func TestR8_ReportsOfOtherIncarnationsAreIgnored(t *testing.T) {
 	f := contenttest.NewFake(nil)
 	d := compose(t, nil, source("pods", f))
@@ -188,8 +188,7 @@ func TestR8_ReportsOfOtherIncarnationsAreIgnored(t *testing.T) {
 	require.Equal(t, 1, report.Remaining())
 }
 
-// R10: whatever one source does, those that have nothing to do with it are done
-// in the time they need alone.
+// R10: one source does not delay sources that are independent of it.
 func TestR10_OneSickSourceDoesNotHoldUpOthers(t *testing.T) {
 	hangs := func(ctx context.Context, _ contenttest.Call) error {
 		<-ctx.Done()

@@ -14,8 +14,8 @@ import (
 	"github.com/nslifecycle/nslifecycle/phase"
 )
 
-// R9: objects that a pass saw and does not know to be gone are in its conditions, also if
-// the listing after the deletions fails.
+// R9: the conditions report the objects that a pass saw and did not see removed, also if the
+// listing after the deletions fails.
 func TestR9_ObjectsSeenBeforeAListingFailed(t *testing.T) {
 	remain := func(n int) string {
 		return fmt.Sprintf("Some resources are remaining: sick. has %d resource instances", n)
@@ -44,7 +44,7 @@ func TestR9_ObjectsSeenBeforeAListingFailed(t *testing.T) {
 			return nil
 		}}, objects...)
 	}
-	// A pass looks before it deletes a collection, if the pass before it failed.
+	// A pass lists before it deletes a collection, if the previous pass failed.
 	before := deleter.Report{UID: target().UID, Results: []deleter.Result{{Resource: core("sick"), Err: errBoom}}}
 	for _, tt := range []struct {
 		name    string
@@ -57,9 +57,9 @@ func TestR9_ObjectsSeenBeforeAListingFailed(t *testing.T) {
 		{"the first listing fails on its second page", plain{failing(1, nil, "x03")}, remain(1), "No remaining finalizers were seen"},
 		{"the second listing fails on its second page", plain{failing(4, nil, del)}, remain(12), "No remaining finalizers were seen"},
 		{"the second listing ends", plain{failing(4, []int{0, 1, 2}, "x11")}, remain(4), hold + " in 3 resource instances"},
-		{"the look before a collection fails", failing(0, nil), "No remaining resources were seen", "No remaining finalizers were seen"},
+		{"the listing before a collection fails", failing(0, nil), "No remaining resources were seen", "No remaining finalizers were seen"},
 		{"a collection fails", failing(1, nil, collection), remain(12), "No remaining finalizers were seen"},
-		{"a collection goes", failing(1, nil), "No remaining resources were seen", "No remaining finalizers were seen"},
+		{"a collection is deleted", failing(1, nil), "No remaining resources were seen", "No remaining finalizers were seen"},
 		{"an answer contradicts itself", &oddEmptier{deleter.Result{Holders: []phase.Holder{{Finalizer: hold, Objects: 2}}}}, remain(2), hold + " in 2 resource instances"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

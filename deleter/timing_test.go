@@ -34,8 +34,8 @@ func discovering(t testing.TB, latency time.Duration, sources []deleter.Source) 
 	return d
 }
 
-// The cost of a pass grows with the types over the parallelism, not with the sum
-// of their latencies.
+// The time of a pass grows with the number of types divided by the parallelism, not with the
+// sum of their latencies.
 func TestPassTakesAFewCallsTime(t *testing.T) {
 	for _, tt := range []struct {
 		types   int
@@ -65,8 +65,7 @@ func TestPassTakesAFewCallsTime(t *testing.T) {
 	}
 }
 
-// A source starts when all it comes after is empty; what it does not come after,
-// it does not wait for.
+// A source starts once all types in After are empty, and waits for no other.
 func TestChainsDoNotWaitForOneAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
@@ -147,7 +146,7 @@ func TestParallelismIsBounded(t *testing.T) {
 	}
 }
 
-// A type that is too large for one pass gets on with each, and holds up no other.
+// A type that is too large for one pass makes progress in each, and delays no other.
 func TestHugeTypeMakesSteadyProgress(t *testing.T) {
 	for name, wrap := range map[string]func(*contenttest.Fake) deleter.Content{
 		"collections": func(f *contenttest.Fake) deleter.Content { return f },
@@ -166,7 +165,7 @@ func TestHugeTypeMakesSteadyProgress(t *testing.T) {
 				report, err = d.Delete(t.Context(), target(), report)
 				require.NoError(t, err)
 				require.Empty(t, small.Names(target()))
-				require.Equal(t, len(huge.Names(target())), report.Remaining(), "the fake knows what is beyond a page")
+				require.Equal(t, len(huge.Names(target())), report.Remaining(), "the fake counts the objects beyond a page")
 				require.Equal(t, report.Remaining() > 0, report.More())
 				left = append(left, report.Remaining())
 			}

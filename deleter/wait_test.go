@@ -19,8 +19,8 @@ func heldFor(d time.Duration) contenttest.Object {
 	return contenttest.Object{Name: "held", Finalizers: []string{"example.com/hold"}, HeldFor: d}
 }
 
-// Wait ends with the first source that tells, also if the others cannot, fail,
-// panic or sleep.
+// Wait ends with the first source that notices a change, also if the others cannot wait,
+// fail, panic or sleep.
 func TestWait(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
@@ -56,7 +56,7 @@ func TestWait(t *testing.T) {
 		{name: "all panic", is: errBoom, sources: func() map[string]deleter.Content {
 			return map[string]deleter.Content{"a": fake(waits(panics), heldFor(0))}
 		}},
-		{name: "none can tell", is: deleter.ErrNotSupported, sources: func() map[string]deleter.Content {
+		{name: "none can wait", is: deleter.ErrNotSupported, sources: func() map[string]deleter.Content {
 			return map[string]deleter.Content{"a": plain{fake(nil, heldFor(0))}, "b": fake(fails(deleter.ErrNotSupported, wait), heldFor(0))}
 		}},
 		{name: "nothing remains", is: deleter.ErrNotSupported, sources: func() map[string]deleter.Content { return map[string]deleter.Content{"a": fake(nil)} }},
@@ -86,7 +86,7 @@ func TestWait(t *testing.T) {
 	}
 }
 
-// waits makes only the waiting go wrong.
+// waits makes only Wait fail.
 func waits(fault func(context.Context, contenttest.Call) error) *contenttest.FakeOptions {
 	return &contenttest.FakeOptions{Fault: func(ctx context.Context, c contenttest.Call) error {
 		if c.Op == wait {
@@ -96,8 +96,8 @@ func waits(fault func(context.Context, contenttest.Call) error) *contenttest.Fak
 	}}
 }
 
-// A source that refuses is not asked twice, and what went between the pass and the
-// call ends it at once.
+// A source that cannot wait is not called twice. An object that disappeared between the pass
+// and the call ends the wait at once.
 func TestWaitNoticesWhatWentBefore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gone := fake(nil, contenttest.Object{Name: "held", Finalizers: []string{"example.com/hold"}})
@@ -149,7 +149,7 @@ func TestWaitEndsWithItsContext(t *testing.T) {
 	})
 }
 
-// What goes while the listing is still at its later pages wakes as well.
+// An object that disappears during the listing of later pages ends the wait too.
 func TestWaitNoticesWhatWentBetweenPages(t *testing.T) {
 	var f *contenttest.Fake
 	f = contenttest.NewFake(&contenttest.FakeOptions{Fault: func(_ context.Context, c contenttest.Call) error {

@@ -27,9 +27,9 @@ func TestR7_WaivedDiscovery(t *testing.T) {
 		found   []deleter.Source
 		err     error
 		waived  []string
-		want    []string // what is waived
-		failed  []string // what discovery reports
-		waiting bool     // what comes after a type that may be hidden
+		want    []string // the waived failures
+		failed  []string // the reported failures of discovery
+		waiting bool     // whether the source after a type that may be hidden waits
 	}{
 		{"the group", some, &deleter.DiscoveryError{Groups: []deleter.GroupError{group("a.example.com")}},
 			[]string{"a.example.com"}, []string{"a.example.com: a.example.com is down"}, nil, false},
@@ -37,7 +37,7 @@ func TestR7_WaivedDiscovery(t *testing.T) {
 			[]string{"b.example.com", "widgets.a.example.com", ""}, nil, []string{"a.example.com: a.example.com is down"}, true},
 		{"one of two", some, &deleter.DiscoveryError{Groups: []deleter.GroupError{group("b.example.com"), group("a.example.com")}, Message: "not all of the list: a, b"},
 			[]string{"a.example.com"}, []string{"a.example.com: a.example.com is down"}, []string{"b.example.com: b.example.com is down"}, false},
-		{"both, that one message tells of", some, &deleter.DiscoveryError{Groups: []deleter.GroupError{group("b.example.com"), group("a.example.com")}, Message: "not all of the list: a, b"},
+		{"both, described by one message", some, &deleter.DiscoveryError{Groups: []deleter.GroupError{group("b.example.com"), group("a.example.com")}, Message: "not all of the list: a, b"},
 			[]string{"a.example.com", "b.example.com"}, []string{"a.example.com: a.example.com is down", "b.example.com: b.example.com is down"}, nil, false},
 		{"the core group has no name", some, &deleter.DiscoveryError{Groups: []deleter.GroupError{{Err: errBoom}}},
 			[]string{"", "core group"}, nil, []string{"core group: boom"}, false},
@@ -91,7 +91,7 @@ func TestR7_WaivedDiscoveryHidesNothingSeen(t *testing.T) {
 		require.Empty(t, report.Waived)
 		require.Equal(t, []deleter.ResourceCount{{Resource: widgets.Resource, Objects: 1}}, report.LastSeen)
 	}
-	// A discovery without failures that lacks the type says that it does not exist.
+	// If a complete discovery does not find the type, it does not exist.
 	failure = nil
 	report, err = d.Delete(t.Context(), waiving("a.example.com"), report)
 	require.NoError(t, err)
@@ -103,7 +103,7 @@ func TestR7_WaivedDiscoveryHidesNothingSeen(t *testing.T) {
 	require.Len(t, report.Waived, 1)
 }
 
-// R7: a pass that could tell of nothing at all forgets nothing of what others saw.
+// R7: a pass that found no sources keeps the counts of earlier passes.
 func TestR7_NothingDiscoveredForgetsNothing(t *testing.T) {
 	widgets := deleter.Source{Resource: namespace.ResourceType{Group: "a.example.com", Name: "widgets"}, Final: true,
 		Content: fake(nil, contenttest.Object{Name: "w", Finalizers: []string{"example.com/hold"}})}
@@ -130,7 +130,7 @@ func TestR7_NothingDiscoveredForgetsNothing(t *testing.T) {
 	require.Empty(t, report.Waived)
 }
 
-// A group whose waiver does not count is told for itself, whatever one message tells of all.
+// A group whose waiver is refused is reported separately from the common message.
 func TestUnwaivedGroupBesideAMessage(t *testing.T) {
 	widgets := namespace.ResourceType{Group: "a.example.com", Name: "widgets"}
 	failure := &deleter.DiscoveryError{Message: "not all of the list", Groups: []deleter.GroupError{{Group: "a.example.com", Err: errBoom}}}

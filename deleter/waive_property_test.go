@@ -75,10 +75,10 @@ func (w *witness) DeleteCollection(ctx context.Context, target deleter.Target) (
 	return n, more, err
 }
 
-// tells is a witness that empties itself, some objects a call.
-type tells struct{ *witness }
+// counting is a witness that empties itself, some objects in each call.
+type counting struct{ *witness }
 
-func (w tells) Empty(ctx context.Context, target deleter.Target) (deleter.Result, error) {
+func (w counting) Empty(ctx context.Context, target deleter.Target) (deleter.Result, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if err := w.fails(); err != nil {
@@ -120,7 +120,7 @@ func newWaivedWorld(r *rand.Rand) *waivedWorld {
 		case 0:
 			s.Content = plain{one}
 		case 1:
-			s.Content = tells{one}
+			s.Content = counting{one}
 		}
 		for j := range i {
 			if r.IntN(4) == 0 {
@@ -163,8 +163,8 @@ func (w *waivedWorld) check(t *testing.T, target deleter.Target, report deleter.
 	}
 }
 
-// runWaived passes over a random world with random waivers, which never hide what was
-// seen, make nothing clean, and let nothing start that comes after what is not empty.
+// runWaived runs passes over a random world with random waivers. They never hide an object
+// that was seen, make no type clean, and start no source before the types in After are empty.
 func runWaived(t *testing.T, seed uint64) (waived int) {
 	defer func() {
 		if t.Failed() {

@@ -25,8 +25,8 @@ func waiving(sources ...string) deleter.Target {
 	return t
 }
 
-// R7: a source that fails counts as empty if it is waived. It is never clean, and what
-// comes after it starts.
+// R7: a waived source that fails counts as empty. It is never clean, and the sources after it
+// start.
 func TestR7_WaivedSource(t *testing.T) {
 	sick, behind := fake(fails(errBoom)), fake(nil, contenttest.Object{Name: "a"})
 	d := compose(t, nil, source("sick", sick), source("behind", behind, "sick"))
@@ -41,7 +41,7 @@ func TestR7_WaivedSource(t *testing.T) {
 		require.True(t, report.Empty(), "pass %d", pass)
 		require.NotZero(t, sick.Calls(), "pass %d: it is asked all the same", pass)
 		require.Empty(t, behind.Names(target()))
-		require.Equal(t, []namespace.ResourceType{core("behind")}, report.Clean, "what failed is never clean")
+		require.Equal(t, []namespace.ResourceType{core("behind")}, report.Clean, "a failed source is never clean")
 		require.Len(t, report.Waived, 1)
 		require.ErrorIs(t, report.Waived[0], errBoom)
 		require.Equal(t, "sick", deleter.SourceOf(report.Waived[0]))
@@ -59,7 +59,7 @@ func TestR7_WaivedSource(t *testing.T) {
 	require.Empty(t, report.Waived)
 }
 
-// R8: a waiver is the target's, and counts for no other namespace or incarnation.
+// R8: a waiver of one target does not apply to another namespace or incarnation.
 func TestR8_WaiverOfOneNamespace(t *testing.T) {
 	d := compose(t, nil, source("sick", fake(fails(errBoom))))
 	report, err := d.Delete(t.Context(), waiving("sick"), deleter.Report{})
@@ -72,7 +72,7 @@ func TestR8_WaiverOfOneNamespace(t *testing.T) {
 	}
 }
 
-// R7: whatever shows that there are objects stands against a waiver.
+// R7: any evidence of objects refuses a waiver.
 func TestR7_WaiverHidesNothingSeen(t *testing.T) {
 	one := contenttest.Object{Name: "a"}
 	held := contenttest.Object{Name: "a", Finalizers: []string{"example.com/hold"}}
@@ -101,7 +101,7 @@ func TestR7_WaiverHidesNothingSeen(t *testing.T) {
 		{"objects beyond an empty page", plain{&scripted{answers: []answer{beyond, down}}}, 7},
 		{"an object without a name", plain{&scripted{answers: []answer{pageTo("", "")}}}, 1},
 		{"a page beside an error", plain{&scripted{answers: []answer{late}}}, 1},
-		{"seen before the listing began anew", plain{&scripted{answers: []answer{pageTo("1", "a"), {err: deleter.ErrExpired}, down}}}, 0},
+		{"seen before the listing started over", plain{&scripted{answers: []answer{pageTo("1", "a"), {err: deleter.ErrExpired}, down}}}, 0},
 		{"a panic on the second page", plain{&scripted{answers: []answer{pageTo("1", "a", "b"), {err: errPanic}}}}, 0},
 		{"a function that counts, and fails", deleter.Funcs{Delete: func(context.Context, deleter.Target) (int, error) { return 3, errBoom }}.Content(), 0},
 		{"nothing left, but held", &oddEmptier{deleter.Result{Holders: []phase.Holder{{Finalizer: "example.com/hold", Objects: 2}}}}, 0},
@@ -117,14 +117,14 @@ func TestR7_WaiverHidesNothingSeen(t *testing.T) {
 			require.Error(t, err)
 			require.False(t, report.Empty())
 			require.Empty(t, report.Waived)
-			require.Equal(t, []string{"a"}, behind.Names(target()), "what comes after it does not start")
+			require.Equal(t, []string{"a"}, behind.Names(target()), "a source after it must not start")
 			sights := report.LastCounts()
 			require.Len(t, sights, 1)
 			require.Equal(t, core("sick"), sights[0].Resource)
 			if tt.seen > 0 {
 				require.Equal(t, []deleter.ResourceCount{{Resource: core("sick"), Objects: tt.seen}}, report.LastSeen)
 			} else {
-				require.Empty(t, report.LastSeen, "the result tells")
+				require.Empty(t, report.LastSeen, "the result counts them")
 				require.NotZero(t, report.Remaining())
 			}
 		})
@@ -135,7 +135,7 @@ var errStop, errPanic = errors.New("stop"), errors.New("panic")
 
 type deletesThenFails struct{ *contenttest.Fake }
 
-// uncountedMore cannot count what it deletes, but tells of more.
+// uncountedMore cannot count its deletions, and reports more.
 type uncountedMore struct {
 	deleter.Content
 }
@@ -169,7 +169,7 @@ func (o *failingEmptier) List(context.Context, deleter.Target, int, string) (del
 }
 func (o *failingEmptier) Delete(context.Context, deleter.Target, string, string) error { return nil }
 
-// R7: what a pass saw stands against a waiver in later passes, until the source answers.
+// R7: objects that a pass saw refuse a waiver in later passes, until the source answers.
 func TestR7_WaiverHidesNothingSeenBefore(t *testing.T) {
 	for _, compact := range []bool{false, true} {
 		ops := map[string]error{}
@@ -224,8 +224,7 @@ func TestR7_WaiverHidesNothingSeenBefore(t *testing.T) {
 	}
 }
 
-// R7: a source that had more than it could count stands against a waiver like one that
-// counted.
+// R7: a source that had more objects than it could count refuses a waiver too.
 func TestR7_WaiverHidesNoMore(t *testing.T) {
 	for _, compact := range []bool{false, true} {
 		sick := &failingEmptier{result: deleter.Result{Deleted: 1000, More: true}}
@@ -245,7 +244,7 @@ func TestR7_WaiverHidesNoMore(t *testing.T) {
 	}
 }
 
-// The error of a source whose waiver does not count says so, and why.
+// The error of a source explains why its waiver was refused.
 func TestUnwaived(t *testing.T) {
 	down := false
 	sick := fake(&contenttest.FakeOptions{Fault: func(context.Context, contenttest.Call) error {
@@ -264,7 +263,7 @@ func TestUnwaived(t *testing.T) {
 		return u
 	}
 	report, err = d.Delete(t.Context(), waiving("other"), report)
-	require.Nil(t, unwaived(err), "nobody waives it")
+	require.Nil(t, unwaived(err), "there is no waiver")
 	for range 2 {
 		report, err = d.Delete(t.Context(), waiving("sick"), report)
 		require.ErrorIs(t, err, errBoom)
@@ -280,7 +279,7 @@ func TestUnwaived(t *testing.T) {
 	_, err = d.Delete(t.Context(), waiving("sick"), report)
 	require.EqualError(t, err, "sick: list: boom (not waived: 1 object was left of it when it last answered)")
 
-	// Of a source that fails in several ways each error says so.
+	// If a source fails in several ways, each error explains it.
 	several := fake(&contenttest.FakeOptions{Fault: func(_ context.Context, c contenttest.Call) error { return errors.New(string(c.Op) + " fails") }})
 	report, err = compose(t, nil, source("sick", several)).Delete(t.Context(), waiving("sick"),
 		deleter.Report{UID: target().UID, LastSeen: []deleter.ResourceCount{{Resource: core("sick"), Objects: 3}}})
@@ -291,7 +290,7 @@ func TestUnwaived(t *testing.T) {
 	require.Len(t, multierr.Errors(report.Results[0].Err), 2)
 }
 
-// What was deleted before a waived source failed is told all the same.
+// The report counts the objects deleted before a waived source failed.
 func TestWaivedAfterDeletions(t *testing.T) {
 	d := compose(t, nil, source("sick", halfDone{}))
 	report, err := d.Delete(t.Context(), waiving("sick"), deleter.Report{})
@@ -302,7 +301,7 @@ func TestWaivedAfterDeletions(t *testing.T) {
 	require.Empty(t, cmp.Diff(deleter.Result{Resource: core("sick"), Deleted: 7}, result(t, report, "sick")))
 }
 
-// halfDone deletes a collection, of which nothing is left, and fails.
+// halfDone deletes a whole collection, and fails.
 type halfDone struct{}
 
 func (halfDone) List(context.Context, deleter.Target, int, string) (deleter.Page, error) {
@@ -313,7 +312,7 @@ func (halfDone) DeleteCollection(context.Context, deleter.Target) (int, bool, er
 	return 7, false, errBoom
 }
 
-// A source that was seen to be empty by its last answer may be waived.
+// A source whose last answer was empty may be waived.
 func TestWaivedAfterItWasEmptied(t *testing.T) {
 	down := false
 	sick := fake(&contenttest.FakeOptions{Fault: func(context.Context, contenttest.Call) error {
@@ -327,7 +326,7 @@ func TestWaivedAfterItWasEmptied(t *testing.T) {
 	d := compose(t, nil, s)
 	report, err := d.Delete(t.Context(), waiving("sick"), deleter.Report{})
 	require.NoError(t, err)
-	require.False(t, report.Empty(), "what answers is believed")
+	require.False(t, report.Empty(), "an answer counts")
 	sick.Release(target(), "a")
 	report, err = d.Delete(t.Context(), waiving("sick"), report)
 	require.NoError(t, err)
@@ -340,7 +339,7 @@ func TestWaivedAfterItWasEmptied(t *testing.T) {
 	require.Len(t, report.Waived, 1)
 }
 
-// R7: a pass that was cut short waives nothing, neither before nor after that.
+// R7: a pass that was cut short waives nothing.
 func TestR7_CutShortWaivesNothing(t *testing.T) {
 	for _, group := range []bool{false, true} {
 		ctx, cancel := context.WithCancelCause(t.Context())
@@ -368,7 +367,7 @@ func TestR7_CutShortWaivesNothing(t *testing.T) {
 	}
 }
 
-// A source that hangs is waived when its time is over, as long as the pass goes on.
+// A hanging source is waived after CallTimeout if the pass lasts longer.
 func TestWaivedSourceThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hangs := fake(&contenttest.FakeOptions{Fault: func(ctx context.Context, _ contenttest.Call) error {
@@ -390,7 +389,7 @@ func TestWaivedSourceThatHangs(t *testing.T) {
 	})
 }
 
-// A look tells of what does not answer, whatever is waived.
+// An inspection reports waived failures too.
 func TestLookWaivesNothing(t *testing.T) {
 	d := compose(t, nil, source("sick", fake(fails(errBoom))))
 	report, err := d.Inspect(t.Context(), waiving("sick"))
