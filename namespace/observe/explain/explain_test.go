@@ -225,10 +225,15 @@ func TestCauses(t *testing.T) {
 		}()}, []explain.Kind{explain.Moving}, "97,000 removed, 3,000 left, done in about 30s", ""},
 		{"waiting in order", input{Namespace: dying("kubernetes"), History: lef(podsHeld, explain.Objects{Resource: "networks", Waiting: true})},
 			[]explain.Kind{explain.Held, explain.Ordered}, "example.com/drain", ""},
-		{"settling", input{Namespace: dying("kubernetes"), History: looked(explain.Recorded{Arriving: 4 * time.Second}, "waiting")},
+		{"content may still arrive", input{Namespace: dying("kubernetes"), History: looked(explain.Recorded{Arriving: 4 * time.Second}, "waiting")},
 			[]explain.Kind{explain.Confirming}, "no content is left, but some may still arrive for 4s", ""},
-		{"settling, by conditions", input{Namespace: with(dying("kubernetes"), "", phase.Observation{Provisional: true})},
+		{"content may still arrive, by conditions", input{Namespace: with(dying("kubernetes"), "", phase.Observation{Provisional: true})},
 			[]explain.Kind{explain.Confirming}, "no content is left, but some may still arrive", ""},
+		{"content may still arrive in a type that waits", input{Namespace: dying("kubernetes"), History: func() explain.Recorded {
+			h := lef(explain.Objects{Resource: "networks", Waiting: true})
+			h.Arriving = 4 * time.Second
+			return h
+		}()}, []explain.Kind{explain.Ordered}, "networks waits for earlier types", ""},
 
 		{"an owner that is missing", input{Namespace: with(dying(origin), "", phase.Observation{}), Parties: []parties.Party{party(origin, false)}},
 			[]explain.Kind{explain.OwnerMissing}, "the owner of finalizer openshift.com/origin is missing: last seen 2h ago (contact: #team)", "force.Drop"},

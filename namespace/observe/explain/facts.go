@@ -432,7 +432,7 @@ func (f *facts) measure() *Progress {
 
 // gatherArriving decides whether nothing is left but content may still arrive.
 func (f *facts) gatherArriving() {
-	if len(f.failures) > 0 || slices.ContainsFunc(f.objects, func(o objects) bool { return o.Remaining > 0 }) {
+	if len(f.failures)+len(f.blockers) > 0 || slices.ContainsFunc(f.objects, func(o objects) bool { return o.Remaining > 0 || o.Waiting }) {
 		return
 	}
 	recorded := false
