@@ -55,7 +55,7 @@ var masks = []struct {
 	{regexp.MustCompile(`last [-0-9: ]+ UTC \([a-z0-9 ]+ ago\)`), "last T"},
 	{regexp.MustCompile(`last pass [a-z0-9 ]+ ago`), "last pass T ago"},
 	{regexp.MustCompile(`in [a-z0-9 ]+ at the latest, [-0-9: ]+ UTC`), "in T at the latest"},
-	{regexp.MustCompile(`[0-9,]+ removed, 12 remaining, [0-9,.]+/s`), "N removed, 12 remaining"},
+	{regexp.MustCompile(`[0-9,]+ removed, 12 remaining, [0-9,.]+/(s|min)`), "N removed, 12 remaining"},
 }
 
 // paragraphs splits text into masked paragraphs without line breaks.

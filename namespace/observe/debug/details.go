@@ -158,7 +158,7 @@ func newTimeline(passes []explain.Pass) timeline {
 		}
 		t.Columns = append(t.Columns, column{
 			X: i * (columnWidth + columnGap), Y: timelineHeight - height, Width: columnWidth, Height: height, Class: class,
-			Title: fmt.Sprintf("%s: %s, %s deleted, %s remaining, took %s", moment(p.Start), visible(p.Outcome),
+			Title: fmt.Sprintf("%s: %s, %s deleted, %s remaining, took %s", show.Date(p.Start), visible(p.Outcome),
 				show.Number(p.Deleted), show.Number(p.Remaining), short(p.Took)),
 		})
 	}

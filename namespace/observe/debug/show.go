@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"html/template"
-	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -16,8 +15,8 @@ import (
 
 // functions format values in templates.
 var functions = template.FuncMap{
-	"show": func(v any) string { return visible(fmt.Sprint(v)) }, "moment": moment, "stamp": stamp, "asOf": asOf,
-	"age": ageHTML, "in": inHTML, "due": due, "next": next, "outdated": outdated, "short": short, "grouped": show.Number, "rate": rate, "stage": stageText,
+	"show": func(v any) string { return visible(fmt.Sprint(v)) }, "moment": show.Date, "stamp": stamp, "asOf": asOf,
+	"age": ageHTML, "in": inHTML, "due": due, "next": next, "outdated": outdated, "short": short, "grouped": show.Number, "rate": show.Rate, "stage": stageText,
 	"severity": severity, "kind": kindText, "holder": holderClass, "less": func(n int) int { return n - 1 },
 }
 
@@ -33,13 +32,6 @@ func visible(s string) string {
 
 // quoted returns a name in quotes.
 func quoted(name string) string { return strconv.Quote(visible(name)) }
-
-func moment(t time.Time) string {
-	if t.IsZero() {
-		return "never"
-	}
-	return t.UTC().Format("2006-01-02 15:04:05 UTC")
-}
 
 // stamp returns t for the datetime attribute.
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
@@ -60,7 +52,7 @@ func agedHTML(class, text string) template.HTML {
 	return template.HTML(aging + class + `">` + text + "</span>")
 }
 
-func asOf(t time.Time) template.HTML            { return agedHTML("", moment(t)) }
+func asOf(t time.Time) template.HTML            { return agedHTML("", show.Date(t)) }
 func ageHTML(since, at time.Time) template.HTML { return agedHTML("", age(since, at)) }
 func inHTML(t, at time.Time) template.HTML      { return agedHTML("", in(t, at)) }
 
@@ -108,17 +100,16 @@ type oldCount struct{ Counted, At time.Time }
 func oldestCount(d *explain.Diagnosis) *oldCount {
 	var found *oldCount
 	for _, o := range d.Objects {
-		if outdated(o, d.Passes, d.At) && (found == nil || o.Counted.Before(found.Counted)) {
+		if outdated(o, d.At) && (found == nil || o.Counted.Before(found.Counted)) {
 			found = &oldCount{o.Counted.UTC(), d.At}
 		}
 	}
 	return found
 }
 
-// outdated reports whether the last pass did not count the objects, or a count is old.
-func outdated(o explain.Objects, passes []explain.Pass, at time.Time) bool {
-	n := len(passes)
-	return !o.Counted.IsZero() && (at.Sub(o.Counted) > overdueAfter || n > 0 && o.Counted.Before(passes[n-1].Start))
+// outdated reports whether the last pass did not count the objects, or did long ago.
+func outdated(o explain.Objects, at time.Time) bool {
+	return !o.Counted.IsZero() && (o.Old || at.Sub(o.Counted) > overdueAfter)
 }
 
 // in returns the time from at until t.
@@ -143,16 +134,6 @@ func short(d time.Duration) string {
 		return show.Duration(d)
 	}
 	return fmt.Sprintf("%.1fs", d.Seconds())
-}
-
-func rate(perSecond float64) string {
-	switch {
-	case perSecond >= 10:
-		return show.Number(int(math.Round(perSecond))) + "/s"
-	case perSecond >= 0.1:
-		return fmt.Sprintf("%.1f/s", perSecond)
-	}
-	return fmt.Sprintf("%.1f/min", perSecond*60)
 }
 
 func stageText(s phase.Stage) string {

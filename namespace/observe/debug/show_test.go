@@ -28,13 +28,6 @@ func TestDurations(t *testing.T) {
 	require.Equal(t, "unknown", age(time.Time{}, now))
 	require.Equal(t, "now", in(now, now))
 	require.Equal(t, "in 5s", in(now.Add(5*time.Second), now))
-	require.Equal(t, "never", moment(time.Time{}))
-}
-
-func TestRate(t *testing.T) {
-	for r, want := range map[float64]string{0.01: "0.6/min", 0.5: "0.5/s", 12.4: "12/s", 12345: "12,345/s"} {
-		require.Equal(t, want, rate(r))
-	}
 }
 
 func TestVisibleKeepsLines(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/nslifecycle/nslifecycle/namespace/observe/internal/show"
 	"github.com/nslifecycle/nslifecycle/namespace/operate/audit"
 )
 
@@ -22,7 +23,7 @@ func (x *index) writeText(w io.Writer) error {
 	if x.OnHold != nil {
 		fmt.Fprintf(&b, ", %d on hold", *x.OnHold)
 	}
-	fmt.Fprintf(&b, " at %s\n", moment(x.At))
+	fmt.Fprintf(&b, " at %s\n", show.Date(x.At))
 	for _, note := range x.Notes {
 		fmt.Fprintf(&b, "Note: %s\n", cell(note))
 	}
@@ -37,7 +38,7 @@ func (x *index) writeText(w io.Writer) error {
 		fmt.Fprintf(t, "\nON HOLD\tUNTIL\n")
 	}
 	for _, one := range x.Holds {
-		fmt.Fprintf(t, "%s\t%s\n", cell(one.Name), moment(one.Until))
+		fmt.Fprintf(t, "%s\t%s\n", cell(one.Name), show.Date(one.Until))
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -95,7 +96,7 @@ func (n *details) writeText(w io.Writer) error {
 		fmt.Fprintf(t, "\nTIME\tACTION\tBY\tREASON\tDETAIL\n")
 	}
 	for _, r := range n.Records {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", moment(r.Time), cell(string(r.Action)), orDash(cell(r.By)), orDash(cell(r.Reason)), orDash(cell(recordText(r))))
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", show.Date(r.Time), cell(string(r.Action)), orDash(cell(r.By)), orDash(cell(r.Reason)), orDash(cell(recordText(r))))
 	}
 	if err := t.Flush(); err != nil {
 		return err

@@ -49,7 +49,7 @@ func TestOldCounts(t *testing.T) {
 	d.Passes = []explain.Pass{{Start: now.Add(-30 * time.Second), Took: time.Second, Outcome: "failed"}}
 	d.Objects = []explain.Objects{
 		{Resource: "aged", Remaining: 7, Counted: now.Add(-23 * time.Hour)},
-		{Resource: "failed", Remaining: 6, Counted: now.Add(-65 * time.Second)},
+		{Resource: "failed", Remaining: 6, Counted: now.Add(-65 * time.Second), Old: true},
 		{Resource: "fresh", Remaining: 5, Counted: now.Add(-29 * time.Second), Returning: true},
 		{Resource: "never", Remaining: 4},
 	}

@@ -67,9 +67,9 @@ func (d Diagnosis) headline() string {
 }
 
 func (d Diagnosis) sublines() []string {
-	when := "now " + d.At.UTC().Format(dateFormat)
+	when := "now " + show.Date(d.At)
 	if d.Phase == phase.Terminating {
-		when = "deleted " + d.Since.UTC().Format(dateFormat) + ", " + when
+		when = "deleted " + show.Date(d.Since) + ", " + when
 	}
 	if d.UID == "" {
 		return []string{when}
@@ -87,7 +87,7 @@ func (d Diagnosis) progress() string {
 		text += fmt.Sprintf(", %s%s remaining", least(p.AtLeast), show.Number(p.Remaining))
 	}
 	if p.PerSecond > 0 && (p.Remaining > 0 || p.AtLeast) {
-		text += fmt.Sprintf(", %s/s", rate(p.PerSecond))
+		text += ", " + show.Rate(p.PerSecond)
 	}
 	if !p.End.IsZero() {
 		done := "done about "
@@ -100,13 +100,6 @@ func (d Diagnosis) progress() string {
 		text += ", in " + passes(p.Passes)
 	}
 	return text
-}
-
-func rate(n float64) string {
-	if n >= 10 {
-		return show.Number(int(min(n, 1e15)))
-	}
-	return fmt.Sprintf("%.2g", n)
 }
 
 func (d Diagnosis) textHolders(w *writer) {
@@ -259,18 +252,13 @@ func (c Cause) when(now time.Time) string {
 	return joined(since, c.Detail)
 }
 
-const dateFormat = "2006-01-02 15:04:05 UTC"
-
 // clock returns t in UTC, without the date if that is the date of now.
 func clock(t, now time.Time) string {
-	if t.IsZero() {
-		return "never"
-	}
 	t, now = t.UTC(), now.UTC()
-	if t.YearDay() == now.YearDay() && t.Year() == now.Year() {
+	if !t.IsZero() && t.YearDay() == now.YearDay() && t.Year() == now.Year() {
 		return t.Format("15:04:05 UTC")
 	}
-	return t.Format(dateFormat)
+	return show.Date(t)
 }
 
 func plural(n int, one, many string) string { return show.Number(n) + " " + verb(n, one, many) }

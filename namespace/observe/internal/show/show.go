@@ -3,6 +3,7 @@ package show
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -32,6 +33,25 @@ func Duration(d time.Duration) string {
 		}
 	}
 	return text
+}
+
+// Rate returns a number per second with its unit: "12/s", "0.5/s", "2.4/min".
+func Rate(perSecond float64) string {
+	switch {
+	case perSecond >= 10:
+		return Number(int(math.Round(min(perSecond, 1e15)))) + "/s"
+	case perSecond >= 0.1:
+		return fmt.Sprintf("%.1f/s", perSecond)
+	}
+	return fmt.Sprintf("%.1f/min", perSecond*60)
+}
+
+// Date returns t in UTC: "2026-11-21 12:00:00 UTC".
+func Date(t time.Time) string {
+	if t.IsZero() {
+		return "never"
+	}
+	return t.UTC().Format("2006-01-02 15:04:05 UTC")
 }
 
 // Number returns n with thousands separated: "12,345".

@@ -19,6 +19,17 @@ func TestDuration(t *testing.T) {
 	}
 }
 
+func TestRate(t *testing.T) {
+	for r, want := range map[float64]string{0: "0.0/min", 0.01: "0.6/min", 0.5: "0.5/s", 12.4: "12/s", 12345: "12,345/s", math.Inf(1): "1,000,000,000,000,000/s"} {
+		require.Equal(t, want, show.Rate(r))
+	}
+}
+
+func TestDate(t *testing.T) {
+	require.Equal(t, "never", show.Date(time.Time{}))
+	require.Equal(t, "2026-11-21 12:00:00 UTC", show.Date(time.Date(2026, 11, 21, 13, 0, 0, 0, time.FixedZone("", 3600))))
+}
+
 func TestNumber(t *testing.T) {
 	for n, want := range map[int]string{
 		0: "0", 999: "999", 1000: "1,000", -1: "-1", -100: "-100", -1000: "-1,000", 1234567: "1,234,567",
