@@ -24,8 +24,7 @@ const (
 // ErrInvalid is matched by the errors of [Name.Validate].
 var ErrInvalid = errors.New("invalid finalizer")
 
-// Standard reports whether n is a standard name.
-func (n Name) Standard() bool {
+func (n Name) standard() bool {
 	return n == Kubernetes || n == Orphan || n == ForegroundDeletion
 }
 
@@ -41,7 +40,7 @@ func (n Name) Validate() error {
 // Problems returns all problems of n, in the words and the order of Kubernetes, or nil.
 func (n Name) Problems() []string {
 	problems := syntax.QualifiedName(string(n))
-	if !n.Standard() && !strings.Contains(string(n), "/") {
+	if !n.standard() && !strings.Contains(string(n), "/") {
 		problems = append(problems, "name is neither a standard finalizer name nor is it fully qualified")
 	}
 	return problems

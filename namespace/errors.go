@@ -47,7 +47,8 @@ var httpStatuses = []struct {
 }
 
 // HTTPStatus returns the HTTP status code of the Kubernetes API for an error of this library:
-// 200 for nil and 500 for an unknown error.
+// 200 for nil and 500 for an unknown error. It knows the kinds above. Package apiserver is more
+// exact about errors of the store: 413 too large, 504 a future version, 507 full, 503 closed.
 func HTTPStatus(err error) int {
 	if err == nil {
 		return 200

@@ -19,7 +19,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/store/postgres"
 )
 
-// Invoices are kept in the store, files in a directory for each tenant.
+// Invoices are kept in the store, files in a directory named for the tenant's uid (rule R8).
 type Invoice struct {
 	Cents int64 `json:"cents"`
 }
@@ -29,7 +29,7 @@ var (
 	files    = deleter.Source{
 		Resource: namespace.ResourceType{Name: "files"},
 		Content: deleter.Funcs{Delete: func(_ context.Context, tenant deleter.Target) (remaining int, err error) {
-			return 0, os.RemoveAll("files/" + tenant.Namespace)
+			return 0, os.RemoveAll("files/" + tenant.UID)
 		}}.Content(),
 	}
 )
@@ -62,6 +62,9 @@ func run(ctx context.Context, dsn string) error {
 func serve(ctx context.Context, tenants *lifecycle.Service) error {
 	acme, err := tenants.Create(ctx, "acme")
 	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll("files/"+acme.UID, 0o700); err != nil {
 		return err
 	}
 	content, err := lifecycle.NewContent[Invoice](tenants.Registry(), invoices)

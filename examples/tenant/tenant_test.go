@@ -19,7 +19,6 @@ func TestRun(t *testing.T) {
 	defer func() { require.NoError(t, server.Stop()) }()
 	t.Chdir(t.TempDir())
 	for range 2 {
-		require.NoError(t, os.MkdirAll("files/acme/2026", 0o700))
 		require.NoError(t, run(t.Context(), server.DSN("postgres")))
 		left, err := os.ReadDir("files")
 		require.NoError(t, err)

@@ -8,9 +8,9 @@
 // Annotations work with every client. No declaration stops or delays a namespace that is
 // already terminating.
 //
-// A host that honors declarations calls the functions of this package in place of the functions of the
-// same name in package namespace, which they call first, and [PrepareDelete] in place of
-// [namespace.MarkDeleted]:
+// A host that honors declarations calls ValidateCreate, ValidateUpdate and ValidateDelete of this
+// package in place of those of package namespace, whose checks they include, and [PrepareDelete]
+// in place of [namespace.MarkDeleted]:
 //
 //	next := namespace.PrepareCreate(asked, token, uid, now)   // create
 //	err := declare.ValidateCreate(next)

@@ -30,11 +30,11 @@ func Example() {
 	}
 	defer db.Close()
 
-	bucket := map[string]int{"acme": 2} // files by tenant
+	bucket := map[string]int{} // files by the tenant's uid (rule R8)
 	files := deleter.Source{
 		Resource: namespace.ResourceType{Name: "files"},
 		Content: deleter.Funcs{Delete: func(_ context.Context, target deleter.Target) (remaining int, err error) {
-			delete(bucket, target.Namespace)
+			delete(bucket, target.UID)
 			return 0, nil
 		}}.Content(),
 	}
@@ -50,6 +50,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
+	bucket[acme.UID] = 2
 	content, err := lifecycle.NewContent[Invoice](tenants.Registry(), invoices)
 	if err != nil {
 		log.Fatal(err)

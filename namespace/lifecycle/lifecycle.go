@@ -48,9 +48,9 @@ type Options struct {
 	Controller controller.Options
 	// Hold configures the end of delayed deletions.
 	Hold hold.Options
-	// Divide shares the work between the processes that run the service on one store. Without
-	// it every process works on every namespace, which is safe, and does the work again
-	// (rule R11). Each process then writes to the store every two seconds.
+	// Divide shares the work between the processes that run the service on one store. Each of
+	// them then writes to the store every two seconds. Without Divide every process works on
+	// every namespace, which is safe but repeats the work (rule R11).
 	Divide bool
 	// Contact is the address of the service's operators, for explanations; see [parties.Options].
 	Contact string
