@@ -99,25 +99,25 @@ func New(rules ...Rule) (registry.Admission, error) {
 
 func (p *plugin) add(rule Rule) error {
 	if err := rule.Resource.Validate(); err != nil {
-		return wrongRule("%v", err)
+		return invalidRule("%v", err)
 	}
 	if _, twice := p.sums[rule.Resource]; twice {
-		return wrongRule("duplicate rule for %s: put all sums into one", rule.Resource)
+		return invalidRule("duplicate rule for %s: put all sums into one", rule.Resource)
 	}
 	if len(rule.Sums) == 0 && rule.Uncounted == nil {
-		return wrongRule("%s: set Sums or Uncounted: object counts need no rule", rule.Resource)
+		return invalidRule("%s: set Sums or Uncounted: object counts need no rule", rule.Resource)
 	}
 	var sums []sum
 	for name, path := range rule.Sums {
 		if why := nameFault(name); why != "" {
-			return wrongRule("%s: name %q: %s", rule.Resource, excerpt(name), why)
+			return invalidRule("%s: name %q: %s", rule.Resource, excerpt(name), why)
 		}
 		if isCount(name) {
-			return wrongRule("%s: name %q is reserved for an object count", rule.Resource, name)
+			return invalidRule("%s: name %q is reserved for an object count", rule.Resource, name)
 		}
 		parsed, err := fieldpath.Parse(path)
 		if err != nil {
-			return wrongRule("%s: %s: %v", rule.Resource, name, err)
+			return invalidRule("%s: %s: %v", rule.Resource, name, err)
 		}
 		sums = append(sums, sum{name, parsed})
 		p.types[name] = append(p.types[name], rule.Resource)
@@ -127,7 +127,7 @@ func (p *plugin) add(rule Rule) error {
 	return nil
 }
 
-func wrongRule(format string, args ...any) error {
+func invalidRule(format string, args ...any) error {
 	return &namespace.Error{Kind: namespace.ErrInvalid, Message: "quota: invalid rule: " + fmt.Sprintf(format, args...)}
 }
 
