@@ -422,6 +422,7 @@ func TestAdmissionChangesAreRestricted(t *testing.T) {
 			"resurrection (R3)": changeMeta(func(m *namespace.Meta) { m.DeletionTimestamp = phase.Time{} }),
 			"finalizers":        changeMeta(func(m *namespace.Meta) { m.Finalizers = finalizer.NewSet("example.com/g") }),
 			"no finalizers":     changeMeta(func(m *namespace.Meta) { m.Finalizers = finalizer.Set{} }),
+			"grace period":      changeMeta(func(m *namespace.Meta) { *m.DeletionGracePeriodSeconds = 7 }),
 		},
 		"update status":    {"spec": spec, "labels": labelled},
 		"delete":           {},

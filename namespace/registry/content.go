@@ -304,7 +304,11 @@ func (o *Object) own(kept namespace.Meta) {
 	o.Generation = kept.Generation
 	o.CreationTimestamp = kept.CreationTimestamp
 	o.DeletionTimestamp = kept.DeletionTimestamp
-	o.DeletionGracePeriodSeconds = kept.DeletionGracePeriodSeconds
+	o.DeletionGracePeriodSeconds = nil
+	if kept.DeletionGracePeriodSeconds != nil { // a copy, which plugins cannot change
+		seconds := *kept.DeletionGracePeriodSeconds
+		o.DeletionGracePeriodSeconds = &seconds
+	}
 }
 
 func (c *Content) validate(o Object) error {
