@@ -10,7 +10,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/controller/controllertest"
 )
 
-// A pass tells how often somebody else was faster, and nothing else counts as that.
+// A pass counts the writes that lost against other writers, and no others.
 func TestConflictsAreCounted(t *testing.T) {
 	for _, c := range []struct {
 		name      string

@@ -11,8 +11,8 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/pass"
 )
 
-// A host with a loop of its own does one pass at a time. The namespaces are in its
-// own table (here a map), the content is emptied by a plain function.
+// A host with its own loop does one pass at a time. It keeps namespaces in its own table
+// (here a map), and a plain function deletes the content.
 func ExampleRun() {
 	ctx := context.Background()
 	tenants := new(controllertest.Host)

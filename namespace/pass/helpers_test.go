@@ -69,7 +69,7 @@ func hosted(t *testing.T, h *controllertest.Host, name string) namespace.Namespa
 	return ns
 }
 
-// setFinalizers replaces spec.finalizers of what is stored.
+// setFinalizers replaces the stored spec.finalizers.
 func setFinalizers(t *testing.T, h *controllertest.Host, name string, finalizers ...finalizer.Name) {
 	t.Helper()
 	ns := hosted(t, h, name)

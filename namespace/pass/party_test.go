@@ -18,7 +18,7 @@ type primaryHost struct {
 
 func (h primaryHost) Party() namespace.Party { return h.own }
 
-// The finalizer that a host adds is configured at the host alone.
+// Only the host configures the finalizer that it adds.
 func TestPartyOfTheHost(t *testing.T) {
 	acme := namespace.Party{Finalizer: "example.com/acme", Primary: true}
 	host := &controllertest.Host{}

@@ -98,7 +98,7 @@ func TestTheDeleterGetsTargetAndPrevious(t *testing.T) {
 	require.Equal(t, 1, asked)
 }
 
-// A conflict is answered by reading and deciding again, with what was seen.
+// After a conflict, the pass reads and decides again from the same observation.
 func TestConflictIsDecidedAgain(t *testing.T) {
 	h := new(controllertest.Host)
 	terminate(t, h, "a")
@@ -127,7 +127,7 @@ func TestConflictsAreRetriedWithinABound(t *testing.T) {
 		if err := count(ctx, op, name); err != nil || op != controllertest.OpUpdateStatus {
 			return err
 		}
-		setFinalizers(t, h, "a", "kubernetes") // somebody is always faster
+		setFinalizers(t, h, "a", "kubernetes") // another writer is always faster
 		return nil
 	}
 	result, err := run(t, namespaces, sees(left(pods, 1), nil), kubernetes, ns.Name)
@@ -136,7 +136,7 @@ func TestConflictsAreRetriedWithinABound(t *testing.T) {
 	require.Less(t, calls[controllertest.OpUpdateStatus], 10)
 }
 
-// An unknown outcome is resolved by reading: the finalize had its effect, or not.
+// A read resolves an unknown outcome: the finalize was committed, or not.
 func TestUnknownOutcome(t *testing.T) {
 	for _, c := range []struct {
 		name       string

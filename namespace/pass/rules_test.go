@@ -16,8 +16,8 @@ import (
 	"github.com/nslifecycle/nslifecycle/phase"
 )
 
-// A party removes its finalizer only after every source answered that nothing is
-// left. Whatever else a deleter says, with or without an error, fails closed.
+// A party removes its finalizer only after every source answered that no object is left. Any
+// other answer of a deleter, with or without an error, fails closed.
 func TestR7_NoDoubtfulAnswerFinalizes(t *testing.T) {
 	broken := errors.New("broken")
 	one := func(r deleter.Result) deleter.Report {
@@ -65,8 +65,8 @@ func TestR7_NoDoubtfulAnswerFinalizes(t *testing.T) {
 	})
 }
 
-// The look comes after the read that saw the namespace terminating, so that it
-// cannot have been taken before the termination.
+// The deletion follows the read of the terminating namespace, so its observation cannot be
+// older than the termination.
 func TestR7_TheLookFollowsTheRead(t *testing.T) {
 	h := new(controllertest.Host)
 	create(t, h, "a")
@@ -108,8 +108,8 @@ func TestR8_AnotherIncarnationIsLeftAlone(t *testing.T) {
 	require.Equal(t, now, hosted(t, h, "a"))
 }
 
-// The incarnation changes before each call of a pass in turn; whatever was seen of
-// the old one, nothing is done to the new one.
+// The incarnation changes before each call of a pass in turn. The pass never changes the new
+// one.
 func TestR8_ReplacedAtEachStep(t *testing.T) {
 	for _, d := range []struct {
 		name    string
@@ -146,7 +146,7 @@ func TestR8_ReplacedAtEachStep(t *testing.T) {
 	}
 }
 
-// Every exit leaves conditions that are true to what the pass saw.
+// Every exit leaves conditions that are true to the observation of the pass.
 func TestR9_ConditionsTellWhatWasSeen(t *testing.T) {
 	broken := errors.New("broken")
 	const (
@@ -165,7 +165,7 @@ func TestR9_ConditionsTellWhatWasSeen(t *testing.T) {
 		{"empty", nothingLeft, [5]phase.ConditionStatus{no, no, no, no, no}},
 		{"content left", sees(left(pods, 2), nil), [5]phase.ConditionStatus{no, no, no, yes, no}},
 		{"half", sees(half, broken), [5]phase.ConditionStatus{no, no, yes, yes, yes}},
-		{"an error that the report does not tell of", sees(deleter.Report{}, broken), [5]phase.ConditionStatus{no, no, yes, unk, unk}},
+		{"an error that is not in the report", sees(deleter.Report{}, broken), [5]phase.ConditionStatus{no, no, yes, unk, unk}},
 		{"failed, but no error returned", sees(half, nil), [5]phase.ConditionStatus{no, no, yes, yes, yes}},
 		{"discovery", sees(deleter.Report{Discovery: []error{broken}}, broken), [5]phase.ConditionStatus{yes, no, no, unk, unk}},
 		{"parsing", sees(deleter.Report{Parsing: []error{broken}}, broken), [5]phase.ConditionStatus{no, yes, no, unk, unk}},
@@ -192,7 +192,7 @@ func TestR9_ConditionsTellWhatWasSeen(t *testing.T) {
 	}
 }
 
-// A pass that is interrupted in its look has seen nothing to tell of.
+// A pass that is interrupted during the deletion writes no conditions.
 func TestR9_InterruptedWritesNothing(t *testing.T) {
 	h := new(controllertest.Host)
 	terminate(t, h, "a")
@@ -214,8 +214,8 @@ func TestR9_InterruptedWritesNothing(t *testing.T) {
 	require.Equal(t, before, hosted(t, h, "a"))
 }
 
-// The status of a namespace that is to be removed need not be written; but if the
-// removal fails the namespace stays, and its conditions must be true.
+// A pass does not write the status of a namespace that it removes. If the removal fails, the
+// namespace stays, and its conditions must be true.
 func TestR9_FailedRemovalWritesStatus(t *testing.T) {
 	h := new(controllertest.Host)
 	terminate(t, h, "a")
@@ -251,7 +251,7 @@ func TestR9_TwoPartiesKeepTheirConditionsApart(t *testing.T) {
 }
 
 // Two passes of one party overlap at every step; exactly one removes, the other
-// sees that it was done, and neither fails.
+// sees that, and neither fails.
 func TestR11_TwoPassesAtEveryStep(t *testing.T) {
 	for _, finalizers := range [][]finalizer.Name{nil, {"openshift.com/origin"}} {
 		for k := 1; ; k++ {

@@ -38,7 +38,7 @@ func down(t *testing.T, after time.Duration, before func()) deleter.Deleter {
 	return d
 }
 
-// waive puts a waiver on the namespace, until so long from now.
+// waive adds a waiver of that length to the namespace.
 func waive(t *testing.T, h *controllertest.Host, name, source string, length time.Duration) {
 	t.Helper()
 	key, value, err := declare.Waiver{Name: "test", Source: source, By: "ada", Reason: "uninstalled", Until: time.Now().Add(length)}.Annotation()
@@ -54,7 +54,8 @@ func annotate(t *testing.T, h *controllertest.Host, name string, annotations map
 	require.NoError(t, err)
 }
 
-// A waiver in force lets the finalizer go although the source fails, and the report says so.
+// With a waiver in force the finalizer is removed although the source fails, and the report
+// lists the failure.
 func TestR7_WaivedSourceLetsGo(t *testing.T) {
 	h := new(controllertest.Host)
 	terminate(t, h, "a", finalizer.Kubernetes, origin.Finalizer)
@@ -75,8 +76,8 @@ func TestR7_WaivedSourceLetsGo(t *testing.T) {
 	}
 }
 
-// R7: a waiver that is over, malformed, for another source or of another namespace or
-// incarnation counts for nothing.
+// R7: a waiver that is expired, malformed, for another source, or of another namespace or
+// incarnation waives nothing.
 func TestR7_WaiversThatDoNotCount(t *testing.T) {
 	for name, prepare := range map[string]func(h *controllertest.Host){
 		"none":           func(*controllertest.Host) {},
@@ -103,7 +104,7 @@ func TestR7_WaiversThatDoNotCount(t *testing.T) {
 	}
 }
 
-// One that cannot be read takes nothing from those that can.
+// An unreadable waiver does not affect readable ones.
 func TestReadableWaiversCount(t *testing.T) {
 	h := new(controllertest.Host)
 	terminate(t, h, "a")
@@ -120,7 +121,7 @@ func TestReadableWaiversCount(t *testing.T) {
 	}
 }
 
-// foreign is a place where namespaces may have any annotation.
+// foreign is a host whose namespaces may have any annotation.
 type foreign struct {
 	*controllertest.Host
 	key, value string
@@ -135,7 +136,7 @@ func (f foreign) Get(ctx context.Context, name string) (namespace.Namespace, err
 	return ns, err
 }
 
-// R7: a waiver that ends while the pass goes on does not outlive its end.
+// R7: a waiver that ends during the pass waives nothing after its end.
 func TestR7_WaiverEndsDuringThePass(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, tt := range []struct {
@@ -164,13 +165,13 @@ func TestR7_WaiverEndsDuringThePass(t *testing.T) {
 			require.ErrorIs(t, result.Report.Results[0].Err, errDown)
 			require.NoError(t, result.Report.Failed)
 			stored := hosted(t, h, "a")
-			require.Equal(t, phase.True, statuses(stored)[phase.ContentFailure], "R9: the conditions tell of it")
+			require.Equal(t, phase.True, statuses(stored)[phase.ContentFailure], "R9: the conditions report it")
 			require.Equal(t, phase.Unknown, statuses(stored)[phase.ContentRemaining])
 		}
 	})
 }
 
-// R7: a waiver that ends while the conditions are written lets nothing go.
+// R7: a waiver that ends during the write of the conditions does not release the finalizer.
 func TestR7_WaiverEndsWhileTheStatusIsWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, tt := range []struct {
@@ -200,14 +201,14 @@ func TestR7_WaiverEndsWhileTheStatusIsWritten(t *testing.T) {
 			require.ErrorIs(t, err, errDown)
 			require.ErrorIs(t, err, pass.ErrNotWaived)
 			require.Empty(t, result.Report.Waived)
-			require.Equal(t, phase.True, statuses(stored)[phase.ContentFailure], "R9: the conditions tell of it")
+			require.Equal(t, phase.True, statuses(stored)[phase.ContentFailure], "R9: the conditions report it")
 			require.Equal(t, phase.Unknown, statuses(stored)[phase.ContentRemaining])
 		}
 	})
 }
 
-// R7: a waiver that was taken off while the pass went on counts no more, since the write
-// that finds it gone reads again.
+// R7: a waiver that was removed during the pass waives nothing, because the write conflicts
+// and the pass reads again.
 func TestR7_WaiverTakenOffDuringThePass(t *testing.T) {
 	h := new(controllertest.Host)
 	terminate(t, h, "a")
@@ -218,7 +219,7 @@ func TestR7_WaiverTakenOffDuringThePass(t *testing.T) {
 	require.True(t, hosted(t, h, "a").Spec.Finalizers.Has(finalizer.Kubernetes))
 }
 
-// R7: a waiver of what was seen to have objects does not count, and the conditions say so.
+// R7: a waiver of a source that was seen with objects is refused, and the conditions report it.
 func TestR7_WaiverOfWhatWasSeen(t *testing.T) {
 	h := new(controllertest.Host)
 	terminate(t, h, "a")
@@ -241,7 +242,7 @@ func TestR7_WaiverOfWhatWasSeen(t *testing.T) {
 	require.Contains(t, message(hosted(t, h, "a"), phase.ContentFailure), want)
 }
 
-// R7: what one process saw stands against a waiver in another, which has no report of its
+// R7: objects that one process saw refuse a waiver in another one, which has no report of its
 // own, until the source answers.
 func TestR7_WaiverOfWhatAnotherProcessSaw(t *testing.T) {
 	for _, party := range []namespace.Party{kubernetes, origin} {
@@ -272,7 +273,7 @@ func TestR7_WaiverOfWhatAnotherProcessSaw(t *testing.T) {
 		result, err := run(t, h, newProcess(), party, "a")
 		require.Equal(t, pass.Failed, result.Outcome, "%v", err)
 
-		other := origin // what one party saw says nothing of the content of another
+		other := origin // the observation of one party does not concern the content of another
 		if party == origin {
 			other = kubernetes
 		}
@@ -287,8 +288,8 @@ func TestR7_WaiverOfWhatAnotherProcessSaw(t *testing.T) {
 	}
 }
 
-// R7: a record of what was seen that cannot be read, or names too many types for a condition, counts
-// against every waiver, in every process, until a pass has seen all content.
+// R7: if the record of seen types is unreadable, or has too many types for a condition, every
+// process refuses every waiver until a pass has seen all content.
 func TestR7_UnreadableRecordOfWhatWasSeen(t *testing.T) {
 	h := new(controllertest.Host)
 	terminate(t, h, "a")
@@ -325,7 +326,7 @@ func TestR7_UnreadableRecordOfWhatWasSeen(t *testing.T) {
 	require.Equal(t, pass.Removed, result.Outcome)
 }
 
-// R8: a waiver of one incarnation is none of the next.
+// R8: a waiver of one incarnation does not apply to the next.
 func TestR8_WaiverOfAnotherIncarnation(t *testing.T) {
 	h := new(controllertest.Host)
 	terminate(t, h, "a")
@@ -345,8 +346,7 @@ func TestR8_WaiverOfAnotherIncarnation(t *testing.T) {
 	require.ErrorIs(t, err, errDown)
 }
 
-// R7: what a deleter says is waived counts only if a waiver says so; of several those
-// that have none are failures.
+// R7: a failure that a deleter reports as waived counts unless a waiver covers it.
 func TestR7_NobodyElseWaives(t *testing.T) {
 	group := deleter.GroupError{Group: "example.com", Err: errDown}
 	source := &deleter.SourceError{Resource: widgets, Err: errDown}
@@ -382,7 +382,7 @@ func TestR7_NobodyElseWaives(t *testing.T) {
 				failed = multierr.Append(failed, result.Report.Failed)
 			}
 			require.ErrorIs(t, failed, pass.ErrNotWaived)
-			require.Equal(t, 1, strings.Count(result.Report.Err().Error(), pass.ErrNotWaived.Error()), "each failure is told once")
+			require.Equal(t, 1, strings.Count(result.Report.Err().Error(), pass.ErrNotWaived.Error()), "each failure is reported once")
 			require.NoError(t, handed.Results[0].Err, "a report is never changed")
 			stored := hosted(t, h, "a")
 			require.True(t, stored.Spec.Finalizers.Has(finalizer.Kubernetes))
@@ -399,7 +399,7 @@ func TestR7_NobodyElseWaives(t *testing.T) {
 	}
 }
 
-// R7: a deleter that knows nothing of waivers fails closed.
+// R7: a deleter that ignores waivers fails closed.
 func TestR7_DeleterWithoutWaivers(t *testing.T) {
 	h := new(controllertest.Host)
 	terminate(t, h, "a")
