@@ -20,7 +20,7 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// Before a namespace is deleted, see what that would do.
+// A plan predicts the deletion of a namespace.
 func ExampleOf() {
 	ctx := context.Background()
 	s := must(memory.New(nil))

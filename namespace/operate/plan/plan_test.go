@@ -65,7 +65,7 @@ func newWorld(t testing.TB, more ...deleter.Source) *world {
 	return w
 }
 
-// readOnly is a store that nothing can be written to.
+// readOnly is a store that refuses writes.
 type readOnly struct{ store.Store }
 
 var errWritten = errors.New("a plan must not write")
@@ -140,7 +140,7 @@ func TestPlan(t *testing.T) {
 		require.Equal(t, 8, p.Objects())
 		require.True(t, p.Complete())
 		_, err := w.Registry.Delete(t.Context(), "team-a", namespace.Preconditions{})
-		require.EqualError(t, err, p.Refusal, "what DELETE says")
+		require.EqualError(t, err, p.Refusal, "the error of DELETE")
 
 		data, err := json.Marshal(p)
 		require.NoError(t, err)
@@ -150,12 +150,12 @@ func TestPlan(t *testing.T) {
 	})
 }
 
-// declarations are what a namespace may declare about its deletion.
+// declarations are the declarations of a namespace about its deletion.
 type declarations struct {
 	grace   string
 	hold    time.Duration // from its creation on; zero: none
 	protect bool
-	broken  string // what the grace becomes after that
+	broken  string // the later value of the grace annotation
 }
 
 // declare creates the namespace x.
@@ -189,7 +189,7 @@ func (w *world) declare(d declarations) {
 	require.NoError(w.t, err)
 }
 
-// The plan says what DELETE does then.
+// The plan predicts the outcome of DELETE.
 func TestOutcomeOfDelete(t *testing.T) {
 	for name, tc := range map[string]struct {
 		declarations
@@ -254,7 +254,7 @@ func TestOutcomeOfDelete(t *testing.T) {
 					require.True(t, held)
 					require.Equal(t, hold.Until, p.Until)
 				}
-				require.Equal(t, got, p.Delete, "what DELETE does")
+				require.Equal(t, got, p.Delete, "the outcome of DELETE")
 				require.Equal(t, got == plan.Refused, p.Refusal != "")
 				require.Equal(t, got == plan.Holds, !p.Until.IsZero())
 			})
@@ -262,7 +262,7 @@ func TestOutcomeOfDelete(t *testing.T) {
 	}
 }
 
-// What a host says of immortal names is told.
+// The plan respects the immortal names of the host.
 func TestPlanOfImmortalNamespaces(t *testing.T) {
 	w := newWorld(t)
 	w.create("default", nil)
@@ -273,7 +273,7 @@ func TestPlanOfImmortalNamespaces(t *testing.T) {
 	require.Equal(t, plan.Refused, w.plan("x", &plan.Options{Immortal: []string{"x"}, Unguarded: true}).Delete)
 }
 
-// A host that is not this library's enforces nothing that annotations declare.
+// An unguarded host does not enforce the declarations in annotations.
 func TestPlanOfAnUnguardedNamespace(t *testing.T) {
 	w := newWorld(t)
 	w.declare(declarations{grace: "1h", protect: true, hold: time.Hour})
@@ -291,7 +291,7 @@ func TestPlanOfAnUnguardedNamespace(t *testing.T) {
 	require.NotContains(t, w.plan("y", &plan.Options{Unguarded: true}).Text(), "unguarded")
 }
 
-// A source that failed on its way has told something: there may be more.
+// A source that failed midway counts its listed objects, and may have more.
 func TestPlanOfATypeThatFailedOnTheWay(t *testing.T) {
 	ns := namespace.Namespace{Meta: namespace.Meta{Name: "x", UID: "u"}}
 	p, err := plan.Of(t.Context(), fixed(ns), inspector{Results: []deleter.Result{
@@ -308,7 +308,7 @@ func TestPlanOfATypeThatFailedOnTheWay(t *testing.T) {
 	require.Contains(t, p.Text(), "widgets.example.com  3+")
 }
 
-// Long texts keep to about 90 columns, whatever is in them.
+// Long texts are wrapped at about 90 columns.
 func TestLongTextsAreWrapped(t *testing.T) {
 	w := newWorld(t, deleter.Source{Resource: namespace.ResourceType{Name: "disks"}, Content: failing{errors.New(strings.Repeat("the disks do not answer, ", 10) + strings.Repeat("x", 100))}})
 	var all []interface {
@@ -343,7 +343,7 @@ func TestPlanOfATerminatingNamespace(t *testing.T) {
 		"2 types without objects\n", p.Text())
 }
 
-// What does not answer is said, and does not hide the rest.
+// A source that does not answer is listed, and does not hide the others.
 func TestFailuresAreListed(t *testing.T) {
 	w := newWorld(t,
 		deleter.Source{Resource: namespace.ResourceType{Group: "example.com", Name: "disks"}, Content: failing{errors.New("connection refused")}},
@@ -375,7 +375,8 @@ func (f failing) View(context.Context, deleter.Target, int, string) (deleter.Pag
 }
 func (f failing) Delete(context.Context, deleter.Target, string, string) error { return f.err }
 
-// The name goes to another incarnation between the two reads: nothing of that one is told.
+// If another incarnation takes the name between the two reads, the plan lists none of its
+// objects.
 func TestR8_APlanIsOfOneIncarnation(t *testing.T) {
 	w := newWorld(t)
 	old := w.create("x", nil)
