@@ -10,7 +10,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/operate/force"
 )
 
-// What a Drop and a Sweep of so many objects cost, the inventory in the log included.
+// BenchmarkDropAndSweep measures a Drop and a Sweep, with the inventory in the log.
 func BenchmarkDropAndSweep(b *testing.B) {
 	for _, n := range []int{100, 10_000} {
 		b.Run(fmt.Sprintf("%d objects", n), func(b *testing.B) {

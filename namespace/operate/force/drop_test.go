@@ -61,7 +61,7 @@ func TestDryRunOfDrop(t *testing.T) {
 	require.Equal(t, ns, after)
 }
 
-// Finalizers of the object itself hold it all the same, and are not touched.
+// Finalizers of the object itself still hold it, and stay.
 func TestR1_MetadataFinalizersStillHold(t *testing.T) {
 	w := newWorld(t, newStore(t))
 	ns := namespace.Namespace{Meta: namespace.Meta{Name: "x", Finalizers: finalizer.NewSet("example.com/own")}}
@@ -78,7 +78,7 @@ func TestR1_MetadataFinalizersStillHold(t *testing.T) {
 	require.Equal(t, "the namespace stays until these finalizers are removed: example.com/own", records[1].Detail)
 }
 
-// What is Active is deleted first, so that what protects it has its say.
+// An Active namespace is refused: it must be deleted first, so that protections apply.
 func TestR3_AnActiveNamespaceIsNotForced(t *testing.T) {
 	w := newWorld(t, newStore(t))
 	ns := w.create("x", 1, dead)
@@ -102,7 +102,7 @@ func TestR4_OnlyFinalizeIsCalled(t *testing.T) {
 	require.Equal(t, want, result.Namespace)
 }
 
-// A finalizer that is not named stays, and its party must see everything empty.
+// Other finalizers stay, and their parties must see their content empty.
 func TestR7_OtherPartiesAreNotForced(t *testing.T) {
 	w := newWorld(t, newStore(t))
 	w.create("x", 2, dead, alive)
@@ -116,7 +116,7 @@ func TestR7_OtherPartiesAreNotForced(t *testing.T) {
 	require.Len(t, w.names("x"), 2)
 }
 
-// Sources that do not answer refuse it, unless that is accepted; then it is on record.
+// If a source does not answer, Drop refuses, unless the request accepts that on record.
 func TestR7_SourcesThatDoNotAnswerRefuse(t *testing.T) {
 	w := newWorld(t, newStore(t))
 	ns := w.stuck("x", 2)
@@ -157,9 +157,8 @@ func (f failing) List(context.Context, deleter.Target, int, string) (deleter.Pag
 	return deleter.Page{}, f.err
 }
 
-// A request is for one incarnation, also if the name is taken by another one while it
-// is carried out: an inventory that may have something of that one is not put on record,
-// so that nobody can sweep by it.
+// A request is for one incarnation, also if another one takes the name meanwhile. An inventory
+// that may have objects of that one is not recorded, so no sweep can use it.
 func TestR8_AnotherIncarnationIsNotForced(t *testing.T) {
 	w := newWorld(t, newStore(t))
 	old := w.stuck("x", 0)
@@ -181,7 +180,7 @@ func TestR8_AnotherIncarnationIsNotForced(t *testing.T) {
 	require.ErrorContains(t, err, "now has the uid")
 }
 
-// Between the record and the write the name may be taken as well; the record is honest.
+// The name may also be taken between the record and the write. The final record says so.
 func TestR8_AnotherIncarnationAfterTheRecord(t *testing.T) {
 	w := newWorld(t, newStore(t))
 	old := w.stuck("x", 1)
@@ -218,8 +217,8 @@ func (f inventoryFunc) Inventory(ctx context.Context, target deleter.Target) (de
 	return f(ctx, target)
 }
 
-// Others may take some of the named finalizers off meanwhile: what is left is dropped,
-// and what was dropped is on record. Before the record that is a conflict.
+// Other clients may remove some of the finalizers meanwhile. After the record, Drop drops and
+// records the others. Before it, that is a conflict.
 func TestDropWhileAnOwnerComesBack(t *testing.T) {
 	w := newWorld(t, newStore(t))
 	for _, dry := range []bool{true, false} {
@@ -288,7 +287,7 @@ func TestR10_ConflictsAreBounded(t *testing.T) {
 	require.Equal(t, []string{"forcing", "refused 0"}, w.actions("x"))
 }
 
-// What nobody can tell is left open, and the next call finds out.
+// An unknown outcome leaves the record open, and the next call resolves it.
 func TestDropWhoseOutcomeIsUnknown(t *testing.T) {
 	for name, landed := range map[string]bool{"lost": false, "landed": true} {
 		t.Run(name, func(t *testing.T) {
@@ -321,7 +320,7 @@ func TestDropWhoseOutcomeIsUnknown(t *testing.T) {
 	}
 }
 
-// Without the record before nothing is dropped; without the one after it is told.
+// Without the first record nothing is dropped. Without the last one Drop returns ErrUnrecorded.
 func TestTheRecordComesFirst(t *testing.T) {
 	broken := errors.New("disk full")
 	for n, want := range []struct {
@@ -415,7 +414,7 @@ func TestBadInput(t *testing.T) {
 	require.Equal(t, ns, after)
 }
 
-// What was done is on record also if the caller gave up in the meantime.
+// The final record is written even if the caller's context ended.
 func TestTheEndIsOnRecordAlthoughTheContextEnded(t *testing.T) {
 	w := newWorld(t, newStore(t))
 	ns := w.stuck("x", 1)

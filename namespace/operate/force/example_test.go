@@ -20,8 +20,8 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// The owner of a finalizer was uninstalled. It is dropped with a reason, what was left
-// is kept on record, and swept.
+// The owner of a finalizer was uninstalled. An operator drops the finalizer with a reason, and
+// then sweeps the recorded objects.
 func Example() {
 	ctx := context.Background()
 	store := must(memory.New(nil))
@@ -49,7 +49,7 @@ func Example() {
 	}
 
 	swept := must(force.Sweep(ctx, r, r, records, force.SweepRequest{
-		Name: ns.Name, ID: dropped.ID, By: "ada", Reason: "nobody needs it",
+		Name: ns.Name, ID: dropped.ID, By: "ada", Reason: "it is not needed",
 		Release: []finalizer.Name{"example.com/uninstalled"},
 	}))
 	fmt.Printf("swept: %d of %d\n", swept.Gone, swept.Objects)

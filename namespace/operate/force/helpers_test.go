@@ -163,7 +163,7 @@ func (w *world) sweep(req force.SweepRequest) (force.SweepResult, error) {
 	return force.Sweep(w.ctx(), w.registry, watched{w, w.registry}, w.log, req)
 }
 
-// watched holds every effect against what is on record then: the record precedes it.
+// watched checks that the record precedes each effect.
 type watched struct {
 	*world
 	inner interface {

@@ -27,7 +27,7 @@ func (w *world) wrote(req force.Request, action audit.Action, follows string) au
 	return r
 }
 
-// What was begun is finished although the owner of one finalizer took it off since.
+// An open call is completed although the owner of one finalizer removed it since.
 func TestDropIsFinishedAlthoughSomeWereTakenOff(t *testing.T) {
 	w := newWorld(t, newStore(t))
 	w.create("x", 1, dead, alive)
@@ -73,8 +73,8 @@ func TestTheLastCallIsCompleted(t *testing.T) {
 	require.Contains(t, records[2].Detail, "or other clients removed them, such as their owners")
 }
 
-// One caller may find gone what another, who dropped it, takes for refused, in whatever
-// order they say so: it was forced.
+// A call that one process records as refused and another one completes counts as forced, in
+// any order of the two records.
 func TestForcedStandsAgainstRefused(t *testing.T) {
 	for _, ends := range [][]audit.Action{{audit.Refused, audit.Forced}, {audit.Forced, audit.Refused}} {
 		w := newWorld(t, newStore(t))
@@ -118,7 +118,7 @@ func (w *world) finalizeIfThere(ns namespace.Namespace) {
 	}
 }
 
-// A write whose answer was lost, and that a second look finds made, was ours, all of it.
+// If the answer of a write was lost and a second read shows its effect, Drop counts it as its own.
 func TestDropWhoseAnswerWasLost(t *testing.T) {
 	w := newWorld(t, newStore(t))
 	ns := w.stuck("x", 1)
@@ -137,8 +137,7 @@ func (l landed) Finalize(ctx context.Context, n namespace.Namespace) (namespace.
 	return namespace.Namespace{}, errors.Join(namespace.ErrUnknownOutcome, err)
 }
 
-// A failure that nobody takes for an unknown outcome is one: it is tried again within
-// the bound, and then it was refused.
+// A failure without an unknown outcome is retried within a bound, and then recorded as refused.
 func TestDropThatFails(t *testing.T) {
 	w := newWorld(t, newStore(t))
 	ns := w.stuck("x", 1)
@@ -172,7 +171,7 @@ func TestRefusedAndOffTheRecord(t *testing.T) {
 	require.NotErrorIs(t, err, force.ErrUnrecorded)
 }
 
-// A listing that is not to its end is not complete, whoever took it.
+// An incomplete listing makes the inventory incomplete.
 func TestInventoriesThatAreCutShort(t *testing.T) {
 	for name, r := range map[string]deleter.Result{"more": {Resource: widgets, More: true}, "waiting": {Resource: widgets, Waiting: true}} {
 		w := newWorld(t, newStore(t))
@@ -184,7 +183,7 @@ func TestInventoriesThatAreCutShort(t *testing.T) {
 	}
 }
 
-// Whom a server has authenticated is on record, and nobody else.
+// A record has the authenticated user, and accepts no other name.
 func TestAuthenticatedOperator(t *testing.T) {
 	w := newWorld(t, newStore(t))
 	ns := w.stuck("x", 1)
@@ -212,7 +211,7 @@ func TestAuthenticatedOperator(t *testing.T) {
 }
 
 // Another call drops them between this one's record and its write, and ends before it can
-// say so: this one finishes it, so that what is left can be swept.
+// record that: this one completes it, so that the remaining objects can be swept.
 func TestACallThatWasBeatenFinishesTheOther(t *testing.T) {
 	w := newWorld(t, newStore(t))
 	ns := w.stuck("x", 0)
@@ -257,8 +256,8 @@ func TestWhatIsMissingIsNamedInOrder(t *testing.T) {
 	}
 }
 
-// What is damaged, or of somebody else, among the records of a name does not hold it for
-// good: nor does it hide what can be read.
+// Damaged records and foreign keys below a name do not block a Drop, and do not hide readable
+// records.
 func TestARecordThatCannotBeRead(t *testing.T) {
 	w := newWorld(t, newStore(t))
 	ns := w.stuck("x", 1)

@@ -25,7 +25,7 @@ func (w *world) forced(name string, n int) (namespace.Namespace, force.SweepRequ
 	ns := w.stuck(name, n)
 	result, err := w.drop(request(ns))
 	require.NoError(w.t, err)
-	return ns, force.SweepRequest{Name: name, ID: result.ID, By: "bob", Reason: "nobody needs it", Release: []finalizer.Name{dead}}
+	return ns, force.SweepRequest{Name: name, ID: result.ID, By: "bob", Reason: "it is not needed", Release: []finalizer.Name{dead}}
 }
 
 func TestSweep(t *testing.T) {
@@ -54,7 +54,7 @@ func TestSweep(t *testing.T) {
 	require.Equal(t, result.SweepProgress, again.SweepProgress)
 }
 
-// What finalizers hold that were not released stays, and is on record.
+// Objects held by finalizers that Release does not list stay, and are recorded.
 func TestSweepWithoutRelease(t *testing.T) {
 	w := newWorld(t, newStore(t))
 	_, req := w.forced("x", 4)
@@ -80,7 +80,7 @@ func TestDryRunOfSweep(t *testing.T) {
 	require.Len(t, w.actions("x"), 2)
 }
 
-// Only what was dropped by force is swept.
+// Only a completed Drop can be swept.
 func TestSweepAsksForADropThatWasFinished(t *testing.T) {
 	w := newWorld(t, newStore(t))
 	_, req := w.forced("x", 1)
@@ -106,8 +106,8 @@ func TestSweepAsksForADropThatWasFinished(t *testing.T) {
 	require.Empty(t, w.names("y"))
 }
 
-// A namespace that was made again keeps what it has made itself, also under the same
-// names. What it took over has the uid that it had: so the sweep asks before.
+// A namespace that was created again keeps the objects that it created, also under the same
+// names. Objects that it took over keep their uid, so the sweep checks before.
 func TestR8_ASweepOfANamespaceThatWasCreatedAgain(t *testing.T) {
 	w := newWorld(t, newStore(t))
 	_, req := w.forced("x", 3)
@@ -152,8 +152,7 @@ func (u unreadable) Get(context.Context, string) (namespace.Namespace, error) {
 	return namespace.Namespace{}, u.err
 }
 
-// What did not answer for the inventory is not swept, and nobody is told that
-// it was.
+// Sources that did not answer for the inventory are not swept, and the result lists them.
 func TestSweepOfAnIncompleteInventory(t *testing.T) {
 	w := newWorld(t, newStore(t))
 	ns := w.stuck("x", 1)
@@ -181,7 +180,7 @@ func (f fakeContent) Remove(_ context.Context, _ namespace.ResourceType, _, name
 	return f(name)
 }
 
-// What fails does not hold up the others, and is told once for each type.
+// Failures do not delay other types, and are reported once for each type.
 func TestR10_AnObjectThatFailsDoesNotHoldUpOthers(t *testing.T) {
 	w := newWorld(t, newStore(t))
 	_, req := w.forced("x", 5)
@@ -248,7 +247,7 @@ func TestR10_ATypeThatHangsDoesNotHoldUpOthers(t *testing.T) {
 	})
 }
 
-// One call at a time: types take turns, and one that fails comes last.
+// With one call at a time, types alternate, and one that fails comes last.
 func TestSweepSharesTheCalls(t *testing.T) {
 	w := newWorld(t, newStore(t))
 	req := w.leaves(5, "a", "b")
@@ -308,7 +307,7 @@ func TestSweepIsResumed(t *testing.T) {
 	require.Empty(t, w.names("x"))
 }
 
-// An object that had no uid cannot be told from another.
+// An object without a uid may be another one, so it stays.
 func TestObjectsWithoutUIDAreLeft(t *testing.T) {
 	w := newWorld(t, newStore(t))
 	ns := w.stuck("x", 0)
@@ -403,7 +402,7 @@ func TestR8_ASweepStopsWhenTheNamespaceIsCreatedAgain(t *testing.T) {
 				require.ErrorContains(t, err, `with the uid "again"`)
 				require.GreaterOrEqual(t, result.Gone, 100)
 				require.LessOrEqual(t, result.Gone, 100+c.most)
-				require.Zero(t, result.Failed, "what was not reached has not failed")
+				require.Zero(t, result.Failed, "objects that were not reached have not failed")
 				require.Len(t, result.Left, 300-result.Gone)
 				record, err := w.log.Get(t.Context(), "x", result.ID)
 				require.NoError(t, err)
@@ -426,7 +425,7 @@ func TestR8_ASweepStopsWhenTheNamespaceIsCreatedAgain(t *testing.T) {
 	}
 }
 
-// Where nobody can tell whether the name is taken the sweep does not go on.
+// If the check of the name fails, the sweep stops.
 func TestR8_ASweepThatCannotSee(t *testing.T) {
 	w := newWorld(t, newStore(t))
 	req := w.leaves(200, "a")
@@ -440,7 +439,7 @@ func TestR8_ASweepThatCannotSee(t *testing.T) {
 	require.Less(t, result.Gone, 200)
 }
 
-// What was under way when the context ended is not reached, rather than failed.
+// Objects whose removal was under way when the context ended count as not reached.
 func TestWhatIsCutOffHasNotFailed(t *testing.T) {
 	w := newWorld(t, newStore(t))
 	req := w.leaves(3, "a")
