@@ -9,7 +9,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/store/memory"
 )
 
-// What is on record of a name outlives the namespace.
+// Records outlive their namespace.
 func Example() {
 	ctx := context.Background()
 	s, err := memory.New(nil)

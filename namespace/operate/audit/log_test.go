@@ -114,11 +114,11 @@ func TestRecordsAreListedAsTheyWereCommitted(t *testing.T) {
 	for i, r := range records {
 		require.Equal(t, fmt.Sprint(i), r.Detail)
 	}
-	require.Equal(t, now.Add(time.Hour).UTC().Round(0), records[2].Time, "the time is what the clock said")
+	require.Equal(t, now.Add(time.Hour).UTC().Round(0), records[2].Time, "the time is the time of the clock")
 }
 
-// Whoever may update a namespace can have any number of declarations recorded: a listing
-// stays bounded, and nothing else is lost among them.
+// A client that may update a namespace can add any number of declarations. A listing stays
+// bounded, and keeps all other records.
 func TestListIsBounded(t *testing.T) {
 	l := newLog(t, newStore(t, nil))
 	write := func(action audit.Action, i int) {
@@ -155,7 +155,7 @@ func TestForget(t *testing.T) {
 		require.NoError(t, err)
 		l := newLog(t, s)
 		r := forcing("a")
-		r.Action, r.Inventory = audit.Swept, inventory(20) // one that nobody needs
+		r.Action, r.Inventory = audit.Swept, inventory(20) // an unneeded one
 		write := func() audit.Record {
 			wrote, err := l.Write(t.Context(), r)
 			require.NoError(t, err)
@@ -174,7 +174,7 @@ func TestForget(t *testing.T) {
 		time.Sleep(2 * time.Hour)
 
 		_, err = l.Forget(t.Context(), "a", time.Now())
-		require.ErrorIs(t, err, namespace.ErrInvalid, "what may be being written")
+		require.ErrorIs(t, err, namespace.ErrInvalid, "it may be in flight")
 		_, err = l.Forget(t.Context(), "a/b", between)
 		require.ErrorIs(t, err, namespace.ErrInvalid)
 		left = 3
@@ -192,7 +192,7 @@ func TestForget(t *testing.T) {
 		page, err := s.List(t.Context(), store.Query{Prefix: "/registry/.inventory/a/"})
 		require.NoError(t, err)
 		for _, e := range page.Entries {
-			require.Contains(t, e.Key, kept.ID, "no pages are left of what is forgotten")
+			require.Contains(t, e.Key, kept.ID, "no pages of forgotten records are left")
 		}
 		records, err := l.List(t.Context(), "a-b")
 		require.NoError(t, err)
@@ -301,7 +301,7 @@ func TestOperationFitsTheRoom(t *testing.T) {
 	r := audit.Record{Action: audit.Declared, Namespace: "a", UID: "u", Objects: 7, Changes: []audit.Change{{Key: "k", Old: long, New: "short"}}}
 	whole, op, err := l.Operation(r, 0)
 	require.NoError(t, err)
-	require.Zero(t, whole.Objects, "the log counts, nobody else")
+	require.Zero(t, whole.Objects, "only the log counts")
 	require.Equal(t, strings.Repeat("é", 2048)+"... (10000 bytes)", whole.Changes[0].Old, "a few kilobytes will do in any case")
 	require.Equal(t, "/registry/.audit/a/"+whole.ID, op.Key)
 	for _, room := range []int{5000, 2000, 1000, 400} {
@@ -314,7 +314,7 @@ func TestOperationFitsTheRoom(t *testing.T) {
 	_, _, err = l.Operation(r, 100)
 	require.ErrorIs(t, err, namespace.ErrInvalid)
 	require.ErrorIs(t, err, store.ErrTooLarge)
-	require.Equal(t, long, r.Changes[0].Old, "what was given is not changed")
+	require.Equal(t, long, r.Changes[0].Old, "the argument is not changed")
 }
 
 // However much is declared, its record is small, and the change is not refused for it.
@@ -365,7 +365,7 @@ func TestDamageIsSaid(t *testing.T) {
 		require.ErrorContains(t, err, wrote.ID)
 	}
 	_, err = l.Write(t.Context(), audit.Record{Action: audit.Unreadable, Namespace: "a", UID: "u"})
-	require.ErrorIs(t, err, namespace.ErrInvalid, "nobody writes it")
+	require.ErrorIs(t, err, namespace.ErrInvalid, "it is never written")
 }
 
 func TestBadInput(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/store/memory"
 )
 
-// The only list of what was left stays until a sweep has left nothing of it.
+// The only list of the remaining objects stays until a sweep has removed them all.
 func TestForgetKeepsWhatASweepNeeds(t *testing.T) {
 	some, nothing := inventory(2), &audit.Inventory{}
 	some.Failures = nil
@@ -25,7 +25,7 @@ func TestForgetKeepsWhatASweepNeeds(t *testing.T) {
 		follows int // the step, from 1
 		left    *audit.Inventory
 	}
-	const later = audit.Action("later") // not a record: what comes then is not old enough
+	const later = audit.Action("later") // not a record: later ones are not old enough
 	for name, c := range map[string]struct {
 		steps []step
 		want  string // the steps that stay
@@ -96,7 +96,7 @@ func TestForgetKeepsWhatASweepNeeds(t *testing.T) {
 	}
 }
 
-// The names are those that have records, each once, whatever else is kept beside.
+// Names yields each name that has records once, and ignores other keys.
 func TestNames(t *testing.T) {
 	s := newStore(t, nil)
 	l := newLog(t, s)
