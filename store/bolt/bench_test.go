@@ -222,8 +222,8 @@ func BenchmarkGet(b *testing.B) {
 	}
 }
 
-// BenchmarkGetBesideWriters reads while others commit without pause: a read that
-// meets a commit in its last sync waits for that.
+// BenchmarkGetBesideWriters reads while writers commit without pause. A read that meets a
+// commit during its sync waits for the sync.
 func BenchmarkGetBesideWriters(b *testing.B) {
 	const entries, writers = 1000, 8
 	s, p := openNew(b, nil), openPlain(b)
@@ -264,8 +264,8 @@ func benchFill(b *testing.B, s *Store, p *plain, entries int) {
 	})
 }
 
-// BenchmarkList reads pages of 500: of now, and of the past with every entry
-// changed again and again since. The plain one knows only now.
+// BenchmarkList reads pages of 500: the current ones, and past ones whose entries have all
+// changed many times since. The plain committer has only current ones.
 func BenchmarkList(b *testing.B) {
 	const entries, page = 10_000, 500
 	s, p := openNew(b, nil), openPlain(b)

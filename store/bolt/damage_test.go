@@ -19,8 +19,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
-// answers are all answers of a store, by question: an entry, a page, changes, or an
-// error.
+// answers are the results of a store, by question: an entry, a page, changes, or an error.
 type answers map[string]any
 
 // ask asks s everything about keys, now and at a position in the past.
@@ -62,7 +61,7 @@ func ask(ctx context.Context, s *Store, keys []string, start, past store.Positio
 	return all
 }
 
-// wrong returns a question with an answer that is neither right nor an error.
+// wrong returns a question whose answer is neither right nor an error.
 func (a answers) wrong(right answers) string {
 	for question, answer := range a {
 		if err, failed := answer.(error); failed {
@@ -78,8 +77,7 @@ func (a answers) wrong(right answers) string {
 	return ""
 }
 
-// written makes a store with entries, a past and free pages, and returns what it
-// answers.
+// written makes a store with entries, a history and free pages, and returns its answers.
 func written(t *testing.T, path string) (content []byte, keys []string, start, past store.Position, right answers) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	s := openAt(t, path, nil)
@@ -116,9 +114,9 @@ func written(t *testing.T, path string) (content []byte, keys []string, start, p
 	return content, keys, start, past, right
 }
 
-// Whatever happens to a closed file, no answer is one that was never right, and
-// nothing panics. Damage that hides records from an ordinary opening is found by one
-// with Options.Check. A file that this accepts returns the same results as before.
+// After any damage to a closed file no answer is wrong, and nothing panics. Options.Check
+// finds damage that hides records from an ordinary opening. A file that it accepts returns the
+// same results as before.
 func TestDamage(t *testing.T) {
 	const trials = 60
 	t.Parallel()
@@ -197,8 +195,7 @@ func askDamaged(t *testing.T, path string, content []byte, opts *Options, keys [
 	return all, nil
 }
 
-// A record that is intact but not where it was written, or not as of when it was, is
-// damage.
+// An intact record in another place, or of another time, is damage.
 func TestMisplacedRecords(t *testing.T) {
 	for name, edit := range map[string]func(state, history *bbolt.Bucket) error{
 		"two are swapped": func(state, _ *bbolt.Bucket) error {
@@ -249,9 +246,8 @@ func TestMisplacedRecords(t *testing.T) {
 	}
 }
 
-// What an ordinary opening cannot know is found with Options.Check: records that are
-// not there any more, or are those of before.
-func TestCheckFindsWhatIsMissing(t *testing.T) {
+// Options.Check finds lost and outdated records, which an ordinary opening cannot detect.
+func TestCheckFindsLostRecords(t *testing.T) {
 	for name, edit := range map[string]func(tx *bbolt.Tx, before []byte) error{
 		"an entry":  func(tx *bbolt.Tx, _ []byte) error { return tx.Bucket(bucketState).Delete([]byte("d")) },
 		"a change":  func(tx *bbolt.Tx, _ []byte) error { return tx.Bucket(bucketLog).Delete(appendRevision(nil, 3)) },
@@ -276,7 +272,7 @@ func TestCheckFindsWhatIsMissing(t *testing.T) {
 	}
 }
 
-// Damage to either meta page of a store that was closed takes nothing back.
+// Damage to either meta page of a closed store loses no commit.
 func TestDamagedMetaPage(t *testing.T) {
 	for slot := range 2 {
 		path := filepath.Join(t.TempDir(), "store.db")

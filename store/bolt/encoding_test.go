@@ -40,7 +40,7 @@ func TestHistoryKeyOrderAndBounds(t *testing.T) {
 	}
 }
 
-// The longest key allowed must fit into the engine however it is escaped.
+// The longest allowed key must fit into the engine even if every byte is escaped.
 func TestLongestKeyFits(t *testing.T) {
 	longest := historyKey(strings.Repeat("\x00", limits.Key), math.MaxInt64)
 	require.LessOrEqual(t, len(longest), 32768)
@@ -113,8 +113,7 @@ func FuzzHistoryKey(f *testing.F) {
 	})
 }
 
-// Whatever the bytes, the decoders answer: with ErrCorrupt, or with something
-// that encodes to these bytes again.
+// For any bytes the decoders return ErrCorrupt, or a value that encodes to the same bytes.
 func FuzzDecoders(f *testing.F) {
 	f.Add(historyKey("a\x00b", 9))
 	f.Add(appendLogItem(appendLogItem(make([]byte, sealSize), created, "a"), deleted, "b"))

@@ -11,8 +11,8 @@ import (
 	"github.com/nslifecycle/nslifecycle/store/bolt"
 )
 
-// What was acknowledged is there when the file is opened again, and a watch goes on
-// where it was.
+// Acknowledged commits are in the file when it is opened again, and a watch resumes at its
+// position.
 func Example() {
 	dir, err := os.MkdirTemp("", "bolt")
 	if err != nil {
@@ -66,7 +66,7 @@ func Example() {
 	// namespaces/blue: Terminating, before: Active
 }
 
-// A file is held by one process, and a second opening says so at once.
+// One process holds a file. A second opening fails at once.
 func ExampleOpen() {
 	dir, err := os.MkdirTemp("", "bolt")
 	if err != nil {

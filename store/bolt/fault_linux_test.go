@@ -12,8 +12,8 @@ import (
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
-// A file that is cut while it is open takes its pages out of memory: the process
-// survives the fault, and calls that need them are refused.
+// A file that is truncated while it is open loses its mapped pages: the process survives the
+// memory fault, and calls that need these pages fail.
 func TestTruncatedWhileOpen(t *testing.T) {
 	for name, pages := range map[string]int64{"all": 0, "all but the meta pages": 2, "half": 16} {
 		t.Run(name, func(t *testing.T) {

@@ -39,8 +39,8 @@ func openFaulty(t *testing.T) (*Store, *files, string) {
 
 var errSync = errors.New("the sync failed")
 
-// failAfterCommit makes the next commit of the engine report a failure although it
-// is in the file: as when the last sync fails.
+// failAfterCommit makes the next commit of the engine report a failure although it is in the
+// file, as when the last sync fails.
 func failAfterCommit(s *Store) {
 	s.commit = func(tx *bbolt.Tx) error {
 		s.commit = (*bbolt.Tx).Commit
@@ -80,9 +80,8 @@ func follow(t *testing.T, s store.Store) (end func() ([]store.Change, error)) {
 	}
 }
 
-// The disk refuses a write in the middle of a commit: the batch is not in the file,
-// the caller learns that, and the store goes on by itself.
-// Readers notice nothing.
+// If the disk refuses a write in the middle of a commit, the batch is not in the file, and the
+// error reports that. The store goes on, and readers are not affected.
 func TestFailedWrite(t *testing.T) {
 	s, f, _ := openFaulty(t)
 	before := listAt(t, s, store.Position{})
@@ -119,8 +118,8 @@ func TestFailedWrite(t *testing.T) {
 	checkFile(t, s)
 }
 
-// The commit is in the file although the engine reports a failure: the outcome is
-// unknown to the caller, reads and watches agree that it happened.
+// If the commit is in the file although the engine reports a failure, the outcome is unknown
+// to the caller, and reads and watches return the commit.
 func TestFailedSync(t *testing.T) {
 	s, _, path := openFaulty(t)
 	end := follow(t, s)
@@ -140,8 +139,8 @@ func TestFailedSync(t *testing.T) {
 	require.Equal(t, "last", string(listAt(t, openAt(t, path, nil), store.Position{}).Entries[0].Value))
 }
 
-// All requests of a failed batch get the same answer: the conflict of one may rest
-// on the write of another.
+// All requests of a failed batch get the same error, because the conflict of one may rest on
+// the write of another.
 func TestFailedBatch(t *testing.T) {
 	for name, fail := range map[string]func(*Store, *files){
 		"not applied": func(_ *Store, f *files) { require.NoError(t, f.latest.Close()) },
@@ -178,8 +177,8 @@ func TestFailedBatch(t *testing.T) {
 	}
 }
 
-// When the file cannot be used again after a failed commit, the store refuses
-// everything, with the cause, and the next Open finds all acknowledged commits.
+// If the file cannot be reopened after a failed commit, the store refuses all calls with the
+// cause, and the next Open finds all acknowledged commits.
 func TestFailedReopen(t *testing.T) {
 	for name, c := range map[string]struct {
 		fail   func(*Store, *files)

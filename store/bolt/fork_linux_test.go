@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A host that starts processes all the time can open a file: a child between its
-// fork and its exec holds what the host had open, the lock of the probe included.
+// A host that starts processes all the time can open a file, although each child holds the
+// open files of the host, and the lock of the probe, between its fork and its exec.
 func TestOpenWhileTheHostForks(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var forking sync.WaitGroup

@@ -17,9 +17,8 @@ import (
 
 const fullEnv = "BOLT_TEST_FULL" // be the process whose files may not grow
 
-// A file that cannot grow any more costs the transaction that needed the room, and
-// nothing else: the store goes on, and further when there is room again. The limit
-// is one of a process, so the test runs itself in another.
+// If the file cannot grow, only the transactions that need more space fail. The limit applies
+// to a process, so the test runs itself in another one.
 func TestFullFile(t *testing.T) {
 	t.Parallel()
 	if os.Getenv(fullEnv) != "" {
@@ -66,8 +65,8 @@ func fillFile(t *testing.T) {
 	require.Len(t, listAt(t, openAt(t, path, nil), store.Position{}).Entries, written+100)
 }
 
-// A full disk costs the transaction that needed the room, which learns that nothing of
-// it was written; deletions in the file and room on the disk let the store go on.
+// On a full disk a transaction that needs more space fails with an error that nothing was
+// written. Deletions in the file or space on the disk let the store go on.
 func TestFullDisk(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("making a small disk needs root")

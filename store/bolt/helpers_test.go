@@ -49,7 +49,7 @@ func listAt(tb testing.TB, s store.Store, at store.Position) store.Page {
 	return p
 }
 
-// changesUntil watches everything after a position up to the first bookmark.
+// changesUntil returns the changes after a position, up to the first bookmark.
 func changesUntil(tb testing.TB, s store.Store, prefix string, after store.Position) (changes []store.Change, upTo store.Position) {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(tb.Context(), time.Minute)
@@ -85,8 +85,8 @@ func seeded(t *testing.T) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, 0))
 }
 
-// checkFile verifies that every record of the file is intact, that the parts of every
-// change are there and nothing else, and that the pages are.
+// checkFile verifies that the pages and records of the file are intact, and that the file has
+// exactly the records of each change.
 func checkFile(tb testing.TB, s *Store) {
 	tb.Helper()
 	require.NoError(tb, s.view(tb.Context(), func(tx *bbolt.Tx) error {

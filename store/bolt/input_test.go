@@ -91,7 +91,7 @@ func firstError(s store.Store, ctx context.Context, after store.Position) error 
 	return nil
 }
 
-// What is as large as the limits allow is taken.
+// Transactions at the limits are accepted.
 func TestLargestTransactions(t *testing.T) {
 	s := openNew(t, nil)
 	key := strings.Repeat("\x00", limits.Key)
@@ -111,8 +111,7 @@ func TestLargestTransactions(t *testing.T) {
 	checkFile(t, s)
 }
 
-// A transaction is copied: the caller may reuse its slices when Commit has
-// returned, whatever it returned.
+// Commit copies the transaction: the caller may reuse its slices after any result.
 func TestCommitCopies(t *testing.T) {
 	s := openNew(t, nil)
 	value := []byte("before")
@@ -154,7 +153,7 @@ func TestContextEndsMeanwhile(t *testing.T) {
 	require.ErrorIs(t, err, store.ErrNotFound)
 }
 
-// impatient is a context that ends after a number of looks at it.
+// impatient is a context that ends after a number of calls of Err.
 type impatient struct {
 	context.Context
 	looks int
@@ -186,8 +185,8 @@ func TestLongListingEnds(t *testing.T) {
 	}
 }
 
-// Close lets the commit that runs finish, refuses those that wait, ends watches,
-// and refuses everything afterwards.
+// Close waits for the commit in progress, refuses the requests in the queue, ends watches, and
+// refuses later calls.
 func TestClose(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store.db")
 	s := openAt(t, path, nil)

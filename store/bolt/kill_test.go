@@ -43,9 +43,9 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// killStep is the n-th transaction of a writer: a function of its arguments alone,
-// so that the parent knows what a writer has done from how often it has. Every
-// step also counts itself, in the same transaction.
+// killStep returns the n-th transaction of a writer. It depends on its arguments alone, so the
+// number of steps tells the parent the state of the entries. Each step also counts itself, in
+// the same transaction.
 func killStep(seed uint64, writer, n int) []store.Operation {
 	rng := rand.New(rand.NewPCG(seed, uint64(writer)<<32|uint64(n)))
 	ops := []store.Operation{store.Put(killCounter(writer), []byte(strconv.Itoa(n)))}
@@ -62,8 +62,8 @@ func killStep(seed uint64, writer, n int) []store.Operation {
 
 func killCounter(writer int) string { return fmt.Sprintf("w%d/count", writer) }
 
-// killChild goes on where the file says each writer was, and says so on out after
-// each commit: "writer step revision".
+// killChild resumes each writer at the step in the file. After each commit it prints
+// "writer step revision".
 func killChild(job string, out io.Writer) error {
 	path, text, _ := strings.Cut(job, " ")
 	seed, err := strconv.ParseUint(text, 10, 64)
@@ -105,7 +105,7 @@ func killWriter(s store.Store, seed uint64, writer int, out io.Writer) error {
 	}
 }
 
-// killRecord is the parent's knowledge of one writer.
+// killRecord has the acknowledged steps of one writer.
 type killRecord struct {
 	step  int               // that the state below is after
 	acked int               // the newest step that was acknowledged
@@ -183,8 +183,8 @@ func killOnce(t *testing.T, rng *rand.Rand, path string, seed uint64, writers []
 	return acks
 }
 
-// A file that another process holds is refused at once, or waited for, and is free
-// as soon as that process is dead.
+// Open refuses a file that another process holds, or waits for it. The file is free as soon as
+// that process is dead.
 func TestHeldByAnotherProcess(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "store.db")
@@ -207,8 +207,8 @@ func TestHeldByAnotherProcess(t *testing.T) {
 	checkFile(t, s)
 }
 
-// requireAcknowledged checks that each writer's keys are as after its newest
-// acknowledged step, or as after the one that was under way.
+// requireAcknowledged requires that the keys of each writer are in the state after its newest
+// acknowledged step, or after the step in progress.
 func requireAcknowledged(t *testing.T, seed uint64, writers []killRecord, page store.Page) {
 	t.Helper()
 	found := make([]map[string]string, killWriters)

@@ -105,8 +105,8 @@ func randomTxn(rng *rand.Rand, m *model) store.Txn {
 	return txn
 }
 
-// Random transactions, compactions and reopenings give what the model gives: every
-// answer, every page at every retained revision, every watch from each of them.
+// Random transactions, compactions and reopenings give the same results as the model: every
+// result, every page at every retained revision, every watch from each of them.
 func TestModel(t *testing.T) {
 	t.Parallel()
 	rng := seeded(t)
@@ -206,8 +206,8 @@ func allPages(t *testing.T, s store.Store, q store.Query) (entries []store.Entry
 	}
 }
 
-// Retention drops the oldest changes by itself, keeps as many as were asked for,
-// and leaves nothing behind in the history.
+// Retention drops the oldest changes, keeps Options.Retain of them, and leaves no other record
+// in the history.
 func TestRetention(t *testing.T) {
 	t.Parallel()
 	const retain = 100
@@ -246,8 +246,8 @@ func TestRetention(t *testing.T) {
 	checkFile(t, s)
 }
 
-// A compaction of more than one chunk is finished without further commits, and
-// after the file was closed in between.
+// A compaction of more than one chunk is completed without further commits, also after the
+// file was closed and opened.
 func TestCompactFinishesInTheBackground(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store.db")
 	s := openAt(t, path, nil)

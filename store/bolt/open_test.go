@@ -142,7 +142,7 @@ func TestOpenUnreadable(t *testing.T) {
 	require.ErrorIs(t, err, fs.ErrPermission)
 }
 
-// An empty file, and one whose making was cut short, become stores.
+// An empty file, and a file whose creation was interrupted, become stores.
 func TestOpenUnfinished(t *testing.T) {
 	for name, make := range map[string]func(t *testing.T, path string){
 		"nothing":    func(*testing.T, string) {},
@@ -168,9 +168,9 @@ func TestOpenMode(t *testing.T) {
 	require.Equal(t, fs.FileMode(0o640), info.Mode().Perm())
 }
 
-// After a restore with a new epoch, nothing that clients hold from the lost history
-// means anything: neither tokens nor plain revisions, neither as positions nor as
-// conditions. What they hold from before the backup still serves as a condition.
+// After a restore with a new epoch, tokens and plain revisions of the lost history are
+// refused as positions and match no condition. Revisions from before the backup still serve as
+// conditions.
 func TestNewEpoch(t *testing.T) {
 	dir := t.TempDir()
 	path, backup := filepath.Join(dir, "store.db"), filepath.Join(dir, "backup.db")
@@ -212,7 +212,7 @@ func TestNewEpoch(t *testing.T) {
 	require.Equal(t, now.Position.Epoch, listAt(t, s, store.Position{}).Position.Epoch, "the epoch stays")
 }
 
-// There is room for millions of epochs, and the last is refused, not wrapped.
+// There is room for millions of epochs. The one after the last is refused.
 func TestNewEpochNoRoom(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store.db")
 	makeStore(t, path)

@@ -22,7 +22,7 @@ type seen struct {
 	err        error
 }
 
-// readers reads "a" in every way there is, each in a goroutine of its own.
+// readers reads "a" with each method, each in a goroutine of its own.
 func readers(t *testing.T, s *Store, after store.Position) (reads, watched <-chan seen) {
 	read, watch := make(chan seen, 2), make(chan seen, 1)
 	go func() {
@@ -53,10 +53,10 @@ func readers(t *testing.T, s *Store, after store.Position) (reads, watched <-cha
 	return read, watch
 }
 
-// The engine shows a commit to its readers before it has synced it. The store does
-// not: whoever reads waits for the sync, or for its failure and what the file says
-// then. Otherwise a crash of the machine could take back what somebody has seen, and
-// give its revision to another commit.
+// The engine shows a commit to its readers before it has synced it. The store does not: a
+// reader waits for the sync or, after its failure, for the file to be reopened. Otherwise a
+// crash of the machine could lose a commit that a client has read, and give its revision to
+// another one.
 func TestReadsWaitForTheSync(t *testing.T) {
 	const metas = 2 // the meta pages of the engine
 	for name, c := range map[string]struct {
