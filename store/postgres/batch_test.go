@@ -14,8 +14,8 @@ import (
 	"github.com/nslifecycle/nslifecycle/store/postgres"
 )
 
-// together makes the committer take the transactions in one batch and returns where
-// each is answered: it holds the writer lock until they have gathered.
+// together makes the committer take the transactions in one batch, and returns a channel for
+// the result of each. It holds the writer lock until they have gathered.
 func together(t *testing.T, s *postgres.Store, schema string, txns ...store.Txn) []<-chan error {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), server(t).DSN("postgres"))
@@ -45,8 +45,8 @@ func together(t *testing.T, s *postgres.Store, schema string, txns ...store.Txn)
 	return answers
 }
 
-// A put of a held entry does not wait for the host only because a deletion of the
-// entry, which has to, came with it.
+// A put of a held entry does not wait for the host, even if a deletion of the entry, which
+// must wait, is in the same batch.
 func TestPutOfHeldEntryBesideItsDeletion(t *testing.T) {
 	t.Parallel()
 	s, schema := openNew(t, nil)

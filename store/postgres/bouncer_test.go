@@ -16,7 +16,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/store/storetest"
 )
 
-// bouncer starts PgBouncer in transaction mode and returns how to connect.
+// bouncer starts PgBouncer in transaction mode and returns the DSN.
 func bouncer(t *testing.T, server *pgtest.Server) string {
 	t.Helper()
 	program, err := exec.LookPath("pgbouncer")
@@ -68,8 +68,8 @@ server_login_retry = 1
 	return fmt.Sprintf("postgres://postgres@%s/postgres?sslmode=disable", address)
 }
 
-// Through PgBouncer in transaction mode the whole contract holds, by polling, with
-// statements that have no names.
+// Through PgBouncer in transaction mode the whole contract holds, with polling and unnamed
+// statements.
 func TestPgBouncer(t *testing.T) {
 	t.Parallel()
 	server := ownServer(t, nil)

@@ -18,11 +18,11 @@ import (
 	"github.com/nslifecycle/nslifecycle/store/postgres"
 )
 
-// The environment of this binary when it is another process: the database, the
-// schema, and the name of the writer.
+// The environment of this binary in a child process: the database, the schema, and the name of
+// the writer.
 const envChild = "NSLIFECYCLE_TEST_WRITER"
 
-// child runs this binary as a writer, when it was started as one.
+// child runs the writer if this process was started as one.
 func child() bool {
 	words := strings.Fields(os.Getenv(envChild))
 	if len(words) != 3 {
@@ -34,9 +34,9 @@ func child() bool {
 	return true
 }
 
-// writer opens the store, counts up a counter that all writers share, together with
-// an entry of its own, and tells every acknowledged revision, until its standard
-// input ends.
+// writer opens the store. Until its standard input ends, it increments a counter that all
+// writers share, creates an entry of its own in the same transaction, and prints each
+// acknowledged revision.
 func writer(dsn, schema, name string) error {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
@@ -128,7 +128,7 @@ func (p *process) count() int {
 	return len(p.acknowledged)
 }
 
-// Several processes write; one is killed in the middle and the others go on.
+// Several processes write. If one is killed in between, the others go on.
 func TestSeveralProcesses(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{2, 4} {
@@ -174,8 +174,8 @@ func epochOf(t *testing.T, s store.Store) string {
 	return p.Position.Epoch
 }
 
-// checkProcesses holds what is there against what was acknowledged: the one commit
-// that a killed process had on its way may be there too.
+// checkProcesses compares the store with the acknowledged commits. The commit that a killed
+// process had in progress may be in the store too.
 func checkProcesses(t *testing.T, s store.Store, f *follower, acknowledged map[string]store.Revision) {
 	t.Helper()
 	page, err := s.List(t.Context(), store.Query{Prefix: "w"})

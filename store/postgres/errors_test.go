@@ -19,8 +19,8 @@ type unsent struct{ error }
 
 func (unsent) SafeToRetry() bool { return true }
 
-// Only what the server itself says of the transaction, or what was never sent, is
-// definite: an error about connections may be one of a pooler.
+// Only an error that the server itself reports about the transaction, and a transaction that
+// was never sent, are definite: a connection error may come from a pooler.
 func TestDefinite(t *testing.T) {
 	t.Parallel()
 	server := func(severity, code string) error {
@@ -53,7 +53,7 @@ func TestDefinite(t *testing.T) {
 	}
 }
 
-// A limit of the driver's own is not taken for the end of the caller's context.
+// A time limit of the driver is not mistaken for the end of the caller's context.
 func TestLimitsOfTheDriverAreNotTheCallers(t *testing.T) {
 	t.Parallel()
 	schema := newSchema()

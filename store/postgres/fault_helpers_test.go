@@ -97,7 +97,7 @@ func (p *proxy) isDeaf() bool {
 	return p.deaf
 }
 
-// deafen cuts every connection, and answers no new one.
+// deafen cuts every connection and does not answer new ones.
 func (p *proxy) deafen() {
 	p.mu.Lock()
 	p.deaf = true
@@ -105,14 +105,14 @@ func (p *proxy) deafen() {
 	p.cutAll()
 }
 
-// whenever sets the connections to cut from now on.
+// whenever makes the proxy cut each connection with an answer that cut selects.
 func (p *proxy) whenever(cut func(answer []byte) bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.cut = cut
 }
 
-// pass copies until either side ends, or look says so.
+// pass copies until either side ends or look returns true.
 func (p *proxy) pass(to, from net.Conn, look func([]byte) bool) {
 	defer func() {
 		if !p.isSilent(from) {
@@ -140,8 +140,8 @@ func (p *proxy) isSilent(c net.Conn) bool {
 	return p.silent[c]
 }
 
-// silence makes every connection there is a dead one that nobody closes, as when
-// the network drops what is sent; new ones work.
+// silence makes every present connection dead but open, as when the network drops all packets.
+// New connections work.
 func (p *proxy) silence() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -150,7 +150,7 @@ func (p *proxy) silence() {
 	}
 }
 
-// cutAll cuts every connection there is.
+// cutAll cuts every connection.
 func (p *proxy) cutAll() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -174,9 +174,8 @@ type history struct {
 	done   int
 }
 
-// clients run until stop is closed, each on one of the stores, and remember what
-// they were told. Few keys make conflicts; few calls of unknown outcome keep the
-// check fast.
+// clients run until stop is closed, each on one of the stores, and record their calls. Few keys
+// make conflicts; few calls with an unknown outcome keep the check fast.
 func (h *history) clients(n int, stop <-chan struct{}, stores ...store.Store) *sync.WaitGroup {
 	var running sync.WaitGroup
 	for i := range n {
@@ -221,7 +220,7 @@ func (h *history) client(i int, s store.Store, stop <-chan struct{}) {
 	}
 }
 
-// at returns when so many more calls have succeeded.
+// at returns when n more calls have succeeded.
 func (h *history) progress(more int) {
 	h.tb.Helper()
 	count := func() int {
@@ -233,8 +232,8 @@ func (h *history) progress(more int) {
 	require.Eventually(h.tb, func() bool { return count() >= from+more }, 40*time.Second, time.Millisecond, "clients that go on")
 }
 
-// follower watches everything from the beginning and survives what a client
-// survives: it resumes where it was.
+// follower watches all keys from the beginning. Like any client it resumes its watch after a
+// failure.
 type follower struct {
 	changes []store.Change
 	ended   chan error
@@ -269,8 +268,8 @@ func follow(s store.Store, after store.Position) *follower {
 	return f
 }
 
-// verify ends the history: it is linearizable, and what the follower saw is, commit
-// by commit without gap or duplicate, what made the state.
+// verify requires that the history is linearizable, and that the changes that the follower saw
+// give the state, without a gap or duplicate.
 func (h *history) verify(s store.Store, start store.Page, f *follower) {
 	h.tb.Helper()
 	t := h.tb

@@ -11,8 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// smallDisk returns a directory on a disk of so many megabytes; only root can make
-// one.
+// smallDisk returns a directory on a disk of the given size. Only root can make one.
 func smallDisk(t *testing.T, megabytes int) string {
 	if os.Geteuid() != 0 {
 		t.Skip("making a small disk needs root")

@@ -65,8 +65,8 @@ func TestFaultServerKilled(t *testing.T) {
 	require.Positive(t, h.failed, "calls that the crash met")
 }
 
-// The answer to COMMIT never arrives: the outcome is unknown, and the write is
-// there.
+// If the answer to COMMIT never arrives, the outcome is unknown, although the store has the
+// write.
 func TestFaultCutBetweenCommitAndItsAnswer(t *testing.T) {
 	t.Parallel()
 	p := newProxy(t, server(t).Addr())
@@ -132,7 +132,8 @@ func TestFaultLongForeignTransaction(t *testing.T) {
 	require.NoError(t, tx.Commit(t.Context()))
 }
 
-// Somebody has every connection of the pool: calls wait, can be withdrawn, and go on.
+// While the host uses every connection of the pool, calls wait and can be withdrawn; then they
+// go on.
 func TestFaultPoolExhausted(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t, server(t).DSN("postgres")+"&pool_max_conns=2")
@@ -162,7 +163,7 @@ func TestFaultPoolExhausted(t *testing.T) {
 	put(t, s, "k", "3")
 }
 
-// Somebody else has the writer lock: commits wait, and can be withdrawn.
+// While another session has the writer lock, commits wait and can be withdrawn.
 func TestFaultLockHeld(t *testing.T) {
 	t.Parallel()
 	dsn := server(t).DSN("postgres")
@@ -292,8 +293,8 @@ func TestRestoreUnderARunningStore(t *testing.T) {
 	}
 }
 
-// What does not fit on the server's disk is refused as such, and nothing of it is
-// there.
+// A commit that does not fit on the disk of the server fails with ErrFull and writes nothing. A
+// disk that fills up in the WAL ends the server, and the outcome is unknown.
 func TestFaultDiskFull(t *testing.T) {
 	t.Parallel()
 	dir := smallDisk(t, 48)

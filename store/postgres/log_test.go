@@ -11,8 +11,8 @@ import (
 	"github.com/nslifecycle/nslifecycle/store/postgres"
 )
 
-// A watch that is still reading the log outlives a restart of the server, as one
-// does that is up to date; so does one that begins meanwhile.
+// A watch outlives a restart of the server while it still reads the log, when it is up to
+// date, and when it begins during the restart.
 func TestWatchThatReadsTheLogOutlivesARestart(t *testing.T) {
 	t.Parallel()
 	server := ownServer(t, nil)

@@ -18,7 +18,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/store/postgres"
 )
 
-// database makes a database that the test has alone, and returns its DSN.
+// database creates a database for one test and returns its DSN.
 func database(tb testing.TB) (dsn string) {
 	tb.Helper()
 	name := "d" + newSchema()
@@ -29,7 +29,7 @@ func database(tb testing.TB) (dsn string) {
 // as returns dsn with another user.
 func as(dsn, user string) string { return strings.Replace(dsn, "postgres@", user+"@", 1) }
 
-// relations lists everything in a database that is not PostgreSQL's own.
+// relations lists the relations of a database, without those of PostgreSQL.
 func relations(tb testing.TB, dsn string) string {
 	tb.Helper()
 	var all string

@@ -8,9 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A process that is stopped, mostly while it has the writer lock, loses the lock: the others
-// go on.
-func TestPausedProcessLosesItsTurn(t *testing.T) {
+// A process that is stopped while it has the writer lock loses the lock, and the others go on.
+func TestPausedProcessLosesTheLock(t *testing.T) {
 	t.Parallel()
 	dsn := server(t).DSN("postgres")
 	schema := newSchema()

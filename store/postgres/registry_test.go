@@ -57,7 +57,7 @@ func newRegistry(t *testing.T, dsn, schema string) *registry.Registry {
 	return r
 }
 
-// life takes a namespace from creation to removal while others create content in it.
+// life creates and deletes a namespace while other clients create content in it.
 func life(ctx context.Context, r, other *registry.Registry, name string) error {
 	n, err := r.Create(ctx, namespace.Namespace{Meta: namespace.Meta{Name: name}})
 	if err != nil {

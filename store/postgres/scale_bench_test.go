@@ -104,8 +104,8 @@ func listAll(b *testing.B, s store.Store, prefix string, limit int) (n int) {
 	}
 }
 
-// benchController measures from the start of a controller until it has asked for the
-// content of every terminating namespace, and the memory it holds by then.
+// benchController measures the time from the start of a controller until it has called the
+// deleter for every terminating namespace, and its memory at that time.
 func benchController(b *testing.B, r *registry.Registry) {
 	ctx := context.Background()
 	for i := range scaleTerminating {

@@ -13,8 +13,8 @@ import (
 	"github.com/nslifecycle/nslifecycle/store/postgres"
 )
 
-// openThrough opens a store through p, on a pool that pings before each use and
-// waits for the answer as long as it is let.
+// openThrough opens a store through p, on a pool that pings before each use and sets no time
+// limit for the answer.
 func openThrough(t *testing.T, p *proxy, schema string, options *postgres.Options) *postgres.Store {
 	t.Helper()
 	config, err := pgxpool.ParseConfig(p.dsn() + "&pool_max_conns=6")
@@ -32,7 +32,7 @@ func openThrough(t *testing.T, p *proxy, schema string, options *postgres.Option
 	return s
 }
 
-// Connections that fall silent hold up neither the committer nor watches for ever.
+// Silent connections do not block the committer or watches forever.
 func TestFaultConnectionsFallSilent(t *testing.T) {
 	t.Parallel()
 	hurry := postgres.Hurried(postgres.Options{NoListen: true, Poll: 20 * time.Millisecond}, 200*time.Millisecond, time.Second, 0, 0)
@@ -67,8 +67,8 @@ func TestFaultConnectionsFallSilent(t *testing.T) {
 	})
 }
 
-// A process that fell silent in the middle of a batch of messages, with the lock of
-// all writers, loses the lock although the server takes it for busy.
+// A process that becomes silent in the middle of a batch of messages loses the writer lock,
+// although the server considers it busy.
 func TestFaultHalfABatch(t *testing.T) {
 	t.Parallel()
 	dsn := server(t).DSN("postgres")

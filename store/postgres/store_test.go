@@ -47,7 +47,7 @@ func TestBadInput(t *testing.T) {
 	require.Equal(t, store.Revision(0), p.Position.Revision)
 }
 
-// A held entry may change, but not go; the hold ends with its transaction.
+// A held entry can be updated, but not deleted. The hold ends with its transaction.
 func TestHoldTx(t *testing.T) {
 	t.Parallel()
 	s, _ := openNew(t, nil)
@@ -83,7 +83,7 @@ func TestHoldTx(t *testing.T) {
 	require.ErrorIs(t, err, store.ErrNotFound)
 }
 
-// What was waited for is decided when the wait is over, not when it began.
+// The conditions of a blocked transaction are evaluated after the wait.
 func TestWaitingDeletionIsDecidedAnew(t *testing.T) {
 	t.Parallel()
 	s, _ := openNew(t, nil)
@@ -107,7 +107,7 @@ func TestWaitingDeletionIsDecidedAnew(t *testing.T) {
 	require.ErrorIs(t, <-done, store.ErrConflict)
 }
 
-// The log does not outgrow the retention, and dropping it loses no state.
+// The log does not outgrow the retention, and dropping records loses no entry.
 func TestRetention(t *testing.T) {
 	t.Parallel()
 	s, schema := openNew(t, &postgres.Options{Retain: 64})
@@ -131,8 +131,7 @@ func TestRetention(t *testing.T) {
 	require.ErrorIs(t, err, store.ErrGone)
 }
 
-// Commits larger than a chunk of the log come whole, between others, to watches that
-// read the log.
+// A watch that reads the log yields a commit larger than a chunk as one change.
 func TestReplayOfLargeCommits(t *testing.T) {
 	t.Parallel()
 	s, _ := openNew(t, nil)
@@ -166,7 +165,7 @@ func TestReplayOfLargeCommits(t *testing.T) {
 	}
 }
 
-// The largest limit is none.
+// The largest limit means no limit.
 func TestLargestLimit(t *testing.T) {
 	t.Parallel()
 	s, _ := openNew(t, nil)

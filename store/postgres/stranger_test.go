@@ -14,9 +14,8 @@ import (
 	"github.com/nslifecycle/nslifecycle/store/postgres"
 )
 
-// A role without rights on the schema cannot hold up writers or hosts: they wait for rows
-// only, which it may not lock. In particular they use no advisory locks, which any role
-// may take.
+// A role without rights on the schema cannot delay writers or hosts: they wait only for rows,
+// which it may not lock, and use no advisory locks, which any role may take.
 func TestStrangerCannotHoldUpWriters(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // which the test does not need
@@ -79,8 +78,8 @@ func TestStrangerCannotHoldUpWriters(t *testing.T) {
 	put(t, openAt(t, dsn, "another", nil), "k", "v")
 }
 
-// A transaction that holds an entry already does not queue behind the deletion that waits
-// for it; another transaction does, and finds the entry gone.
+// A transaction that holds an entry already does not wait for the deletion that waits for it.
+// Another transaction does, and then finds no entry.
 func TestHoldBesideADeletionThatWaits(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // which the test does not need

@@ -25,7 +25,7 @@ func recordsOf(tb testing.TB, schema string) records {
 	return records{tb, newPool(tb, server(tb).DSN("postgres")+"&pool_max_conns=1"), schema}
 }
 
-// through returns how many there are up to a revision.
+// through returns the number of records up to a revision.
 func (r records) through(revision store.Revision) (rows int) {
 	r.tb.Helper()
 	err := r.pool.QueryRow(context.Background(), fmt.Sprintf("SELECT count(*) FROM %s.log WHERE revision <= %d", r.schema, revision)).Scan(&rows)
@@ -33,16 +33,15 @@ func (r records) through(revision store.Revision) (rows int) {
 	return rows
 }
 
-// dropped waits until there are none up to a revision, and checks that those after it
-// are still there.
+// dropped waits until there are no records up to a revision, and requires that the later ones
+// remain.
 func (r records) dropped(through store.Revision, rest int) {
 	r.tb.Helper()
 	require.Eventually(r.tb, func() bool { return r.through(through) == 0 }, 20*time.Second, 5*time.Millisecond, "old records are dropped")
 	require.Equal(r.tb, rest, r.through(1<<60))
 }
 
-// Compact drops the records, whoever of the processes was asked, and whatever the
-// role's defaults.
+// Compact of any process drops the records, whatever the defaults of the role.
 func TestCompactDropsRecords(t *testing.T) {
 	t.Parallel()
 	for _, defaults := range []string{"", "&default_transaction_read_only=on&default_transaction_isolation=serializable"} {
@@ -58,7 +57,7 @@ func TestCompactDropsRecords(t *testing.T) {
 		require.NoError(t, s.Compact(t.Context(), 18))
 		log.dropped(18, 3)
 
-		// As when the process that compacts has no time to drop anything.
+		// As if the compacting process had no time to drop records.
 		execute(t, server(t).DSN("postgres"), "UPDATE "+schema+".meta SET compacted = 20")
 		log.dropped(20, 1)
 	}
@@ -83,8 +82,8 @@ func TestLockedRecordsAreDroppedLater(t *testing.T) {
 	log.dropped(8, 2)
 }
 
-// A process that knew another history of the schema drops what is old in the present
-// one, and no more: else revisions would be used twice.
+// A process that knew another history of the schema drops only the old records of the current
+// one, or revisions would be used twice.
 func TestTrimGoesByTheDatabase(t *testing.T) {
 	t.Parallel()
 	dsn := server(t).DSN("postgres")

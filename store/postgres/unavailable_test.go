@@ -13,8 +13,8 @@ import (
 	"github.com/nslifecycle/nslifecycle/store/postgres"
 )
 
-// requireUnavailable makes every call but a watch, which waits, and requires that each
-// says that the database cannot be reached and that nothing was written.
+// requireUnavailable makes every call except Watch, which waits. It requires that each error
+// reports that the database cannot be reached and that nothing was written.
 func requireUnavailable(t *testing.T, s *postgres.Store) {
 	t.Helper()
 	for name, call := range map[string]func() error{
@@ -74,8 +74,8 @@ func TestUnavailable(t *testing.T) {
 	})
 }
 
-// Errors of calls that wrote nothing: the database cannot serve them now, is full, or
-// something else is wrong.
+// Errors of calls that wrote nothing: the database is unavailable or full, or there is another
+// cause.
 func TestRefusal(t *testing.T) {
 	t.Parallel()
 	for code, want := range map[string]error{

@@ -13,8 +13,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
-// The view shows the namespaces of every registry in the store, and stumbles over
-// nothing that is in it besides.
+// The view shows the namespaces of every registry in the store. No other entry makes it fail.
 func TestViewOfNamespaces(t *testing.T) {
 	t.Parallel()
 	s, schema := openNew(t, nil)
@@ -69,7 +68,7 @@ func TestViewOfNamespaces(t *testing.T) {
 	}
 }
 
-// The view takes any plan: its functions catch errors, which parallel workers may not.
+// The view works with any plan. Its functions catch errors, which parallel workers may not.
 func TestViewInParallel(t *testing.T) {
 	t.Parallel()
 	s, schema := openNew(t, nil)

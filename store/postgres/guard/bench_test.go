@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// BenchmarkInsert is a row of the host in a transaction of its own, with and without
-// a guard.
+// BenchmarkInsert inserts a row of the host in a transaction of its own, with and without a
+// guard.
 func BenchmarkInsert(b *testing.B) {
 	for _, clients := range []int{1, 16} {
 		var plain float64

@@ -13,7 +13,7 @@ import (
 )
 
 // A host inserts into a table of its own while the tenant is Active, and only then.
-// (The program examples/orders does it for real.)
+// (The program examples/orders shows it with a server.)
 func ExampleGuard_GuardTx() {
 	insert := func(ctx context.Context, pool *pgxpool.Pool, g *guard.Guard, tenant, item string) error {
 		return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {

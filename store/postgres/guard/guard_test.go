@@ -32,8 +32,8 @@ func (h *host) insert(ctx context.Context, level pgx.TxIsoLevel, tenant string) 
 	})
 }
 
-// R6: writers insert as fast as they can while the namespace is terminated. When
-// the termination has been acknowledged, a listing is final.
+// R6: writers insert as fast as they can while the namespace becomes Terminating. After the
+// DELETE is acknowledged, a listing is final.
 func TestR6_NoOrphansAtAnyIsolationLevel(t *testing.T) {
 	for _, level := range levels {
 		t.Run(string(level), func(t *testing.T) {
@@ -92,8 +92,7 @@ func TestR6_NoOrphansAtAnyIsolationLevel(t *testing.T) {
 	}
 }
 
-// A transaction that stays open holds up the termination of its namespace and
-// nothing else.
+// An open transaction delays only the termination of its own namespace.
 func TestOpenTransactionHoldsUpItsNamespaceOnly(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
@@ -139,7 +138,7 @@ func (h *host) waitForLock(what string) {
 	}, 20*time.Second, 5*time.Millisecond, what)
 }
 
-// A termination whose caller gives up has not happened, and never will.
+// A termination that its caller withdraws has no effect, also later.
 func TestTerminationThatWaitsCanBeWithdrawn(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
@@ -159,7 +158,7 @@ func TestTerminationThatWaitsCanBeWithdrawn(t *testing.T) {
 	require.NoError(t, h.insert(h.ctx, pgx.ReadCommitted, "held"))
 }
 
-// Guards that overlap without end do not put a termination off for ever.
+// Guards that always overlap do not delay a termination forever.
 func TestStreamOfGuardsDoesNotStarveTermination(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
@@ -208,8 +207,8 @@ func TestStreamOfGuardsDoesNotStarveTermination(t *testing.T) {
 	require.NoError(t, errors.Join(errs...))
 }
 
-// Four namespaces that are held share few connections of the pool with one that is
-// let go: it does not wait for them.
+// Four held namespaces share few connections of the pool with one whose hold ends: its
+// termination does not wait for theirs.
 func TestManyTerminationsThatWaitShareTheirConnections(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
@@ -235,8 +234,8 @@ func TestManyTerminationsThatWaitShareTheirConnections(t *testing.T) {
 	require.NoError(t, <-done)
 }
 
-// Two transactions that hold the same two namespaces in opposite order, while both
-// are terminated: whatever the server makes of it, all come to an end.
+// Two transactions hold the same two namespaces in opposite order, while both are terminated.
+// However the server resolves the cycle, all transactions end.
 func TestOppositeOrdersComeToAnEnd(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)
@@ -307,8 +306,8 @@ func TestClosedStoreRefusesToGuard(t *testing.T) {
 	require.ErrorIs(t, g.GuardTx(h.ctx, tx, "acme"), store.ErrClosed)
 }
 
-// R8: a deletion that comes late touches nothing of a later incarnation, and one
-// that is in time keeps the next incarnation from beginning.
+// R8: DeletingTx refuses another incarnation. The removal of its own waits for the transaction,
+// so that the next incarnation cannot begin before.
 func TestR8_DeletingHoldsOneIncarnation(t *testing.T) {
 	t.Parallel()
 	h := newHost(t)

@@ -20,8 +20,7 @@ import (
 
 const envChild = "NSLIFECYCLE_TEST_PARENT"
 
-// With envChild set this binary is a process that starts a server, says where, and
-// waits to be killed.
+// With envChild set this binary starts a server, prints its address, and waits to be killed.
 func TestMain(m *testing.M) {
 	if os.Getenv(envChild) == "" {
 		os.Exit(m.Run())
@@ -69,7 +68,7 @@ func TestServer(t *testing.T) {
 	require.NoDirExists(t, s.Dir())
 }
 
-// A test that is killed leaves no server behind.
+// A killed test leaves no server running.
 func TestServerEndsWithItsParent(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux ends a process with its parent")
