@@ -136,7 +136,7 @@ func TestCauses(t *testing.T) {
 		summary string
 		remedy  string // of text and command
 	}{
-		{"there is none", input{Name: "shop"}, []explain.Kind{explain.NotFound}, "it does not exist, and there is no record of an earlier one", "kubectl get namespaces"},
+		{"there is none", input{Name: "shop"}, []explain.Kind{explain.NotFound}, "it does not exist, and no earlier one is known here", "kubectl get namespaces"},
 		{"removed a while ago", input{Name: "shop", History: explain.Recorded{UID: "u-0", Deleted: ago(time.Hour), Ended: ago(time.Minute), Total: 4, Removed: 1200}},
 			[]explain.Kind{explain.Gone}, "it was removed 1m ago, 59m after its deletion", ""},
 		{"active", input{Namespace: living()}, []explain.Kind{explain.NotTerminating}, "no deletion was requested", "Nothing is wrong"},

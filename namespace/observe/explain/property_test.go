@@ -124,7 +124,10 @@ func (r random) objects() explain.Objects {
 }
 
 func (r random) failure() explain.Failure {
-	list := append(explain.Kinds(), "", explain.Kind(r.text()))
+	list := []explain.Kind{
+		explain.StorageFailed, explain.DiscoveryFailed, explain.ParsingFailed, explain.Undeclared, explain.SourceFailed, explain.SourceSlow, explain.Returning,
+		explain.Conflicts,
+	}
 	return explain.Failure{Kind: list[r.IntN(len(list))], Source: r.text(), Text: r.text(), Count: r.number(), First: r.time(), Last: r.time()}
 }
 

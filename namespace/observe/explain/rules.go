@@ -244,7 +244,7 @@ func notFound(f *facts) []Cause {
 		return nil
 	}
 	return []Cause{{
-		Summary: "it does not exist, and there is no record of an earlier one",
+		Summary: "it does not exist, and no earlier one is known here",
 		Remedy:  Remedy{Text: "Check the name.", Command: f.kubectl("get", "namespaces")},
 	}}
 }
@@ -361,23 +361,17 @@ func starting(f *facts) []Cause {
 	return []Cause{{Since: f.attended, Summary: "the deletion has just begun, and the first pass is due", Remedy: remedyWait}}
 }
 
-// failed returns the rule for failures of a kind. Failures without a known kind are
-// failures of a source.
+// failed returns the rule for failures of a kind.
 func failed(kind Kind) func(*facts) []Cause {
 	return func(f *facts) []Cause {
 		var list []Cause
 		for _, g := range f.failures {
-			if g.Kind == kind || kind == SourceFailed && !g.Kind.isFailure() {
-				g.Kind = kind
+			if g.Kind == kind {
 				list = append(list, f.failure(g))
 			}
 		}
 		return list
 	}
-}
-
-func (k Kind) isFailure() bool {
-	return k.hidesContent() || k == StorageFailed || k == Returning || k == Conflicts
 }
 
 func (f *facts) failure(g failing) Cause {
