@@ -8,9 +8,9 @@
 // Annotations work with every client. No declaration stops or delays a namespace that is
 // already terminating.
 //
-// A host that honors declarations calls ValidateCreate, ValidateUpdate and ValidateDelete of this
-// package in place of those of package namespace, whose checks they include, and [PrepareDelete]
-// in place of [namespace.MarkDeleted]:
+// A host that honors declarations calls [PrepareDelete] in place of [namespace.MarkDeleted], and
+// the functions ValidateCreate, ValidateUpdate and ValidateDelete of this package. They include the
+// checks of the functions of the same name in package namespace:
 //
 //	next := namespace.PrepareCreate(asked, token, uid, now)   // create
 //	err := declare.ValidateCreate(next)

@@ -12,8 +12,8 @@ import (
 )
 
 // Content is the objects of one type, as Go values. Make one with [NewContent]. Its methods
-// are those of [registry.Content], with the same rules and errors, and are safe for concurrent
-// use.
+// follow the rules of the methods of [registry.Content], return their errors, and are safe for
+// concurrent use.
 //
 // The JSON encoding of a T is an object, never null. Its members are stored beside the object's metadata:
 //

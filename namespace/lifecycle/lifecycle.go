@@ -4,9 +4,9 @@
 //	tenants, err := lifecycle.New(db, types, nil)
 //
 // New takes a store and the types of content. The [Service] that it returns creates and deletes
-// namespaces; [Service.Registry] has everything else that can be done with them. [Service.Run]
-// deletes the content of terminating namespaces, and [Service.Handler] serves pages that show
-// why a namespace is still there. [Content] reads and writes content as Go structs.
+// namespaces; [Service.Registry] lists, watches and updates them. [Service.Run] deletes the
+// content of terminating namespaces, and [Service.Handler] serves pages that show why a
+// namespace still exists. [Content] reads and writes content as Go structs.
 //
 // The package only connects others. A host that needs a part in another way uses packages
 // registry, controller, hold, parties, replicas, explain and debug directly.
@@ -215,13 +215,13 @@ func (s *Service) finalize(ctx context.Context) error {
 	return errors.Join(err, <-left)
 }
 
-// Handler returns the pages that list the terminating namespaces and explain what keeps each
-// of them; see package debug. It serves requests with any path, and does not authenticate
+// Handler returns the pages that list the terminating namespaces and explain why each of them
+// still exists; see package debug. It serves requests with any path, and does not authenticate
 // clients: restrict access as for net/http/pprof.
 func (s *Service) Handler() http.Handler { return s.pages }
 
-// Explain returns why the namespace is still there and what to do about it. An unknown name
-// yields a diagnosis, not an error; see [explain.Explainer.Explain].
+// Explain diagnoses why the namespace still exists, with remedies. An unknown name yields a
+// diagnosis, not an error; see [explain.Explainer.Explain].
 func (s *Service) Explain(ctx context.Context, name string) (explain.Diagnosis, error) {
 	return s.explainer.Explain(ctx, name)
 }
@@ -229,14 +229,16 @@ func (s *Service) Explain(ctx context.Context, name string) (explain.Diagnosis, 
 // Deleter returns the deleter of all content, for packages plan and force.
 func (s *Service) Deleter() *deleter.Composed { return s.deleter }
 
-// Create creates the namespace and returns it as stored. The errors are those of
+// Create creates the namespace and returns it as stored. It returns the errors of
 // [registry.Registry.Create].
 func (s *Service) Create(ctx context.Context, name string) (namespace.Namespace, error) {
 	return s.registry.Create(ctx, namespace.Namespace{Meta: namespace.Meta{Name: name}})
 }
 
 // Delete begins the deletion of the namespace and returns it as stored. From then on no
-// content can be created in it (rule R6). The errors are those of [registry.Registry.Delete].
+// content can be created in it (rule R6). A namespace with a grace stays Active and is put on hold
+// instead; Run begins its deletion at the end of the hold (package declare). Delete returns the
+// errors of [registry.Registry.Delete].
 func (s *Service) Delete(ctx context.Context, name string) (namespace.Namespace, error) {
 	return s.registry.Delete(ctx, name, namespace.Preconditions{})
 }
