@@ -11,6 +11,7 @@ import (
 
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
+	"github.com/nslifecycle/nslifecycle/namespace/registry/registrytest"
 	"github.com/nslifecycle/nslifecycle/store"
 	"github.com/nslifecycle/nslifecycle/store/memory"
 )
@@ -166,4 +167,31 @@ func TestJSONItemsAreApart(t *testing.T) {
 	for i := range list.Items {
 		require.Equal(t, want[i], string(list.Items[i]))
 	}
+}
+
+// A client may name its fields like the header, or like another spelling of the reserved ones.
+func TestFieldsLikeReservedOnes(t *testing.T) {
+	e := newEnv(t)
+	e.create("x")
+	w := e.content(widgets)
+	o := object("a")
+	for _, name := range []string{"#", "Metadata", "KIND", "", "a\"\\\n<é\u2028"} {
+		o.Fields[name] = json.RawMessage(`{"name":"other","uid":"other"}`)
+	}
+	made, err := w.Create(e.ctx, "x", o)
+	require.NoError(t, err)
+	got, err := w.Get(e.ctx, "x", "a")
+	require.NoError(t, err)
+	require.Equal(t, made, got)
+	require.Equal(t, o.Fields, got.Fields)
+	raw, err := w.GetJSON(e.ctx, "x", "a")
+	require.NoError(t, err)
+	var decoded registry.Object
+	require.NoError(t, json.Unmarshal(raw, &decoded))
+	require.Equal(t, made, decoded)
+	before := e.revision()
+	_, err = w.Update(e.ctx, "x", got)
+	require.NoError(t, err)
+	require.Equal(t, before, e.revision(), "nothing changed")
+	require.NoError(t, registrytest.Check(e.ctx, e.store, "registry"))
 }

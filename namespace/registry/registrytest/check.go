@@ -216,19 +216,36 @@ type object struct {
 	broken   error // the value is not an object
 }
 
-// parse parses content, whose spec and status may be any JSON.
+// parse parses content, whose spec and status may be any JSON, and whose fields may be any
+// other spelling of "metadata".
 func parse(value []byte) object {
 	var o object
-	var outer struct{ Metadata namespace.Meta }
-	o.broken = json.Unmarshal(value, &outer)
-	o.Metadata = outer.Metadata
-	if o.broken == nil && o.Metadata.UID != "" {
-		encoded, err := Value(value)
-		if o.broken = err; err == nil && !bytes.Equal(encoded, value) {
-			o.broken = errors.New("its header does not match")
-		}
+	var fields map[string]json.RawMessage
+	if o.broken = json.Unmarshal(value, &fields); o.broken == nil && fields["metadata"] != nil {
+		o.broken = json.Unmarshal(fields["metadata"], &o.Metadata)
+	}
+	if o.broken == nil && o.Metadata.UID != "" && !headerMatches(value) {
+		o.broken = errors.New("its header does not match")
 	}
 	return o
+}
+
+// headerMatches reports whether value is the stored form of the object that it contains.
+func headerMatches(value []byte) bool {
+	d, err := document.Parse(value)
+	if err != nil {
+		return false
+	}
+	meta, err := d.Meta()
+	if err != nil {
+		return false
+	}
+	fields, err := d.Fields()
+	if err != nil {
+		return false
+	}
+	again, err := document.Encode(d.TypeMeta(), meta, document.AppendFields(nil, fields))
+	return err == nil && bytes.Equal(again, value)
 }
 
 func parseNamespace(value []byte) object {
