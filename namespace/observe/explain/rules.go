@@ -126,9 +126,8 @@ func Kinds() []Kind {
 
 // stuck reports whether someone must act on such a cause.
 func (k Kind) stuck() bool {
-	kinds := Kinds()
-	at := slices.Index(kinds, k)
-	return at >= slices.Index(kinds, OwnerMissing) && at <= slices.Index(kinds, Queued)
+	rank := func(kind Kind) int { return slices.IndexFunc(rules, func(r rule) bool { return r.kind == kind }) }
+	return rank(k) >= rank(OwnerMissing) && rank(k) <= rank(Queued)
 }
 
 // hidesContent reports whether such a failure may hide content from a pass.
