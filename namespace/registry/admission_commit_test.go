@@ -152,7 +152,7 @@ func TestAdmissionCountsExactly(t *testing.T) {
 			s, err := memory.New(nil)
 			require.NoError(t, err)
 			plan := faults(seed, of100)
-			var over atomic.Bool // what looks at the end meets no faults
+			var over atomic.Bool // the final checks meet no faults
 			faulty, err := storetest.Inject(s, func(a storetest.Attempt) storetest.Fault {
 				if over.Load() {
 					return storetest.Fault{}
@@ -209,7 +209,7 @@ func countedOperation(e *env, rnd *rand.Rand) error {
 		_, err = w.Create(e.ctx, "x", registry.Object{Meta: namespace.Meta{GenerateName: "g-"}})
 	case n < 80:
 		o.Labels = map[string]string{"n": fmt.Sprint(n)}
-		_, err = w.Update(e.ctx, "x", o) // may be what removes a marked one
+		_, err = w.Update(e.ctx, "x", o) // it may remove a marked one
 	case n < 97:
 		_, err = w.Delete(e.ctx, "x", o.Name, anyVersion)
 	default:
@@ -315,10 +315,10 @@ var tallying = plugin(func(ctx context.Context, w *registry.Write) error {
 	return w.Replace(tally, updated)
 })
 
-// Every write with a chain, under every fault of the first commits: it is made
-// exactly once, with all that joins it.
+// Every write that passes a chain lands exactly once under every fault of the first commits,
+// with all writes that join it.
 func TestAdmittedWritesUnderFaults(t *testing.T) {
-	unasked := map[string]bool{ // no client asked for them, or there is nothing to tally
+	unadmitted := map[string]bool{ // no client requests them, or they change no tally
 		"pass deletes": true, "pass deletes collection": true, "create": true, "create generated": true, "delete and remove": true,
 	}
 	for _, op := range operations() {
@@ -343,7 +343,7 @@ func TestAdmittedWritesUnderFaults(t *testing.T) {
 						}
 						want := 1
 						switch {
-						case unasked[op.name] || !made:
+						case unadmitted[op.name] || !made:
 							want = 0
 						case op.name == "delete collection" && kind == storetest.Conflict && n == 3:
 							want = 2 // the batch was cut in half
@@ -357,8 +357,7 @@ func TestAdmittedWritesUnderFaults(t *testing.T) {
 	}
 }
 
-// tallied puts a tally into a namespace, also into one that is terminating, where no
-// client could.
+// tallied puts a tally into a namespace, even into a terminating one.
 func tallied(t *testing.T, e *env, ns string) {
 	if e.get(ns).DeletionTimestamp.IsZero() {
 		e.put(counters, ns, object("tally"))
@@ -371,8 +370,8 @@ func tallied(t *testing.T, e *env, ns string) {
 	require.NoError(t, err)
 }
 
-// rewriting writes the same value again at a key before every commit that wants it to
-// be of a revision; so often.
+// rewriting writes the value at key again before each commit that requires its revision, up
+// to most times.
 type rewriting struct {
 	store.Store
 	key  string
@@ -434,7 +433,7 @@ func TestR10_AdmissionIsTriedSoOften(t *testing.T) {
 			s.n = 0
 			go func() {
 				synctest.Wait()
-				cancel(cause) // while it pauses
+				cancel(cause) // during the backoff
 			}()
 			_, err = w.Create(ctx, "x", object("new"))
 			require.ErrorIs(t, err, cause)
@@ -566,8 +565,8 @@ func TestHoldingAMissingGate(t *testing.T) {
 	require.ErrorIs(t, err, namespace.ErrNotFound)
 }
 
-// reopening says of the first commit on condition that a key is absent that its outcome
-// is unknown, and puts something there.
+// reopening puts key instead of the first commit that requires its absence, and returns that
+// the outcome of that commit is unknown.
 type reopening struct {
 	store.Store
 	key     string
@@ -585,9 +584,10 @@ func (s *reopening) Commit(ctx context.Context, txn store.Txn) (store.Revision, 
 	return 0, errors.Join(store.ErrUnknownOutcome, err)
 }
 
-// A commit in doubt that wanted no gate may still be made when there is one: it may go
-// again. So a conflict about that is no answer, and nothing is done a second time.
-func TestDoubtAboutAnAbsentGate(t *testing.T) {
+// A commit of unknown outcome that requires an absent gate may still land after the gate is
+// deleted again. A conflict about the gate therefore does not refute it, and the write is not
+// planned again.
+func TestUnknownOutcomeWithAbsentGate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, err := memory.New(nil)
 		require.NoError(t, err)
@@ -606,7 +606,7 @@ func TestDoubtAboutAnAbsentGate(t *testing.T) {
 		_, err = e.content(widgets).Update(e.ctx, "x", object("a", "example.com/f"))
 		require.ErrorIs(t, err, namespace.ErrUnknownOutcome)
 		require.Equal(t, 1, admitted)
-		_, err = m.Commit(e.ctx, store.Txn{Do: []store.Operation{store.Delete(s.key)}}) // it was nobody's
+		_, err = m.Commit(e.ctx, store.Txn{Do: []store.Operation{store.Delete(s.key)}}) // the gate that reopening wrote
 		require.NoError(t, err)
 	})
 }
@@ -659,7 +659,7 @@ func TestR10_OtherKeysAreNotLocked(t *testing.T) {
 			_, err := e.content(widgets).Create(e.ctx, "x", object("a"))
 			created <- err
 		}()
-		<-slow // it has the turn
+		<-slow // it holds the lock
 		for i := range 3 {
 			e.put(configmaps, "x", object(fmt.Sprint("c", i))) // a deadlock of the bubble if it waits
 		}

@@ -847,7 +847,7 @@ func TestAdmissionReplaces(t *testing.T) {
 			require.NoError(t, err)
 		}
 		require.NoError(t, step.do(), step.name)
-		require.Equal(t, fmt.Sprintf(`["%d","first","second"]`, i), string(used().Fields["notes"]), "%s: on top of what somebody else wrote", step.name)
+		require.Equal(t, fmt.Sprintf(`["%d","first","second"]`, i), string(used().Fields["notes"]), "%s: on top of the concurrent write", step.name)
 	}
 	before := e.revision()
 	dry, err := e.DryRun().Content(widgets)
@@ -887,7 +887,7 @@ func TestAdmissionReadsReplacements(t *testing.T) {
 	})
 	var seen []string
 	second := onWidgets(func(ctx context.Context, w *registry.Write) error {
-		if _, err := w.HoldGate(ctx); err != nil { // reads anew
+		if _, err := w.HoldGate(ctx); err != nil { // later calls read again
 			return err
 		}
 		all, err := w.List(ctx, counters)

@@ -281,7 +281,7 @@ func TestCreatesThroughABusyGate(t *testing.T) {
 // removal is a write that removes something, which another writer can recreate.
 type removal struct {
 	name     string
-	prepare  func(e *env) // what is removed
+	prepare  func(e *env) // creates the removed object
 	remove   func(e *env) (namespace.Meta, error)
 	get      func(e *env) (namespace.Meta, error)
 	recreate func(e *env) // after it was removed

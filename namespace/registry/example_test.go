@@ -99,7 +99,7 @@ func ExampleRegistry_Watch() {
 			return
 		}
 		if event.Type == registry.Bookmark {
-			break // everything that had happened was told
+			break // all past events were delivered
 		}
 		fmt.Println(event.Type, event.Object.Name, event.Object.Status.Phase)
 	}

@@ -28,8 +28,8 @@ var ErrFormat = errors.New("unsupported format of stored data")
 //	supported         allowed   allowed
 //	any other         ErrFormat ErrFormat
 //
-// Of processes that open an empty store at once, the first write wins. The others meet the
-// record in a conflict and check it.
+// If several processes open an empty store at once, the first write decides the format. A
+// later first write of another process conflicts with the record, and checks it then.
 type formatStore struct {
 	store.Store
 	key   string

@@ -140,8 +140,8 @@ func TestHoldsUnderFaults(t *testing.T) {
 			defer quiet.Close()
 			ctx, cancel := context.WithCancel(e.ctx)
 			defer cancel()
-			told := map[string]declare.HoldEvent{}
-			go followHolds(ctx, quiet, told)
+			seen := map[string]declare.HoldEvent{}
+			go followHolds(ctx, quiet, seen)
 			kinds := []storetest.Kind{storetest.Lost, storetest.Landed, storetest.Conflict, storetest.Fail}
 			p := storetest.Plan(func(a storetest.Attempt) storetest.Fault {
 				if n := rnd.IntN(16); n < len(kinds) {
@@ -157,7 +157,7 @@ func TestHoldsUnderFaults(t *testing.T) {
 			plan.Store(nil)
 			require.NoError(t, registrytest.Audit(e.ctx, faulty.Unwrap(), "registry", start, e.revision()))
 			synctest.Wait()
-			require.Equal(t, heldNow(t, e), untilOf(told))
+			require.Equal(t, heldNow(t, e), untilOf(seen))
 		})
 	}
 	t.Log(met)
@@ -167,15 +167,15 @@ func TestHoldsUnderFaults(t *testing.T) {
 }
 
 // followHolds keeps the state that the events of the index describe.
-func followHolds(ctx context.Context, r *registry.Registry, told map[string]declare.HoldEvent) {
+func followHolds(ctx context.Context, r *registry.Registry, seen map[string]declare.HoldEvent) {
 	for event, err := range r.Holds(ctx, "") {
 		switch {
 		case err != nil:
 			return
 		case event.Type == declare.HoldSet:
-			told[event.Name] = event
+			seen[event.Name] = event
 		case event.Type == declare.HoldOver:
-			delete(told, event.Name)
+			delete(seen, event.Name)
 		}
 	}
 }
@@ -193,9 +193,9 @@ func heldNow(t *testing.T, e *env) map[string]string {
 	return held
 }
 
-func untilOf(told map[string]declare.HoldEvent) map[string]string {
+func untilOf(seen map[string]declare.HoldEvent) map[string]string {
 	held := map[string]string{}
-	for name, event := range told {
+	for name, event := range seen {
 		held[name] = event.UID + " " + event.Until.Format(time.RFC3339Nano)
 	}
 	return held

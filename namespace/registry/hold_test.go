@@ -223,7 +223,7 @@ func TestDeleteAfterAndRestore(t *testing.T) {
 		require.Equal(t, before, e.revision(), "writes nothing")
 		e.hold("x", time.Minute)
 		require.True(t, strings.HasPrefix(e.indexed("x"), time.Now().Add(time.Minute).UTC().Format(time.RFC3339)))
-		time.Sleep(2 * time.Minute) // due, and nobody has deleted it yet
+		time.Sleep(2 * time.Minute) // due, but not deleted yet
 		before = e.revision()
 		n, err = e.Restore(e.ctx, "x", namespace.Preconditions{UID: made.UID})
 		require.NoError(t, err)

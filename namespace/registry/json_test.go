@@ -16,7 +16,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/store/memory"
 )
 
-// requireSameList holds that two forms of a listing say the same.
+// requireSameList requires that both forms of a listing have the same JSON, or the same error.
 func requireSameList(t *testing.T, decoded, raw any, wantErr, err error) {
 	t.Helper()
 	if wantErr != nil {

@@ -218,19 +218,19 @@ func TestNarrowedWatchKeepsUp(t *testing.T) {
 		e.put(configmaps, "x", object(fmt.Sprint("before", i)))
 	}
 	caughtUp := e.revision()
-	told := []string{}
+	bookmarks := []string{}
 	o := registry.WatchOptions{Fields: fields(t, "metadata.name=a"), ResourceVersion: fmt.Sprint(start)}
 	for event, err := range e.content(configmaps).Watch(e.ctx, "x", o) {
 		require.NoError(t, err)
 		require.Equal(t, registry.Bookmark, event.Type)
-		if told = append(told, event.ResourceVersion); len(told) == 2 {
+		if bookmarks = append(bookmarks, event.ResourceVersion); len(bookmarks) == 2 {
 			break
 		}
 		for i := range 100 {
 			e.put(configmaps, "x", object(fmt.Sprint("after", i)))
 		}
 	}
-	require.Equal(t, []string{fmt.Sprint(caughtUp), fmt.Sprint(caughtUp + 100)}, told)
+	require.Equal(t, []string{fmt.Sprint(caughtUp), fmt.Sprint(caughtUp + 100)}, bookmarks)
 }
 
 // left returns the remainingItemCount of a list, -1 when there is none.

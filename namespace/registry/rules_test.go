@@ -556,7 +556,7 @@ func TestR8_FenceResolvesUnknownOutcome(t *testing.T) {
 		e.put(widgets, "y", object("a"))
 	}}
 	require.NoError(t, newEnvOver(t, s).source().Delete(e.ctx, targetOf(e.terminate("y")), "a", ""), "the old object is gone")
-	require.True(t, e.hasWidget("y", "a"), "that of another incarnation")
+	require.True(t, e.hasWidget("y", "a"), "the object of another incarnation")
 	require.Equal(t, 1, s.commits)
 }
 

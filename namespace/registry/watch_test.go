@@ -76,7 +76,7 @@ func TestWatchNamespaces(t *testing.T) {
 		go follow(&active, e.Watch(ctx, registry.WatchOptions{Fields: fields(t, "status.phase=Active")}), describeNamespace)
 		go follow(&labelled, e.Watch(ctx, registry.WatchOptions{Labels: labels(t, "a=1")}), describeNamespace)
 		synctest.Wait()
-		require.Len(t, all.bookmarks, 1, "a watch from now begins with a bookmark that tells where")
+		require.Len(t, all.bookmarks, 1, "a watch from now begins with a bookmark")
 
 		n := e.create("x")
 		for _, value := range []string{"1", "1", "2", "1"} {

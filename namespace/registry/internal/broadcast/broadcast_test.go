@@ -168,7 +168,7 @@ func TestNothingIsLostOrRepeated(t *testing.T) {
 			running.Go(func() { collectors[i].run(ctx, shared, "a/", store.Position{Revision: after[i]}) })
 		}
 		<-done
-		synctest.Wait() // until nobody has anything left to do
+		synctest.Wait() // until all goroutines are idle
 		require.EqualValues(t, 1, s.open.Load())
 		cancel()
 		running.Wait()
@@ -184,7 +184,7 @@ func TestNothingIsLostOrRepeated(t *testing.T) {
 	})
 }
 
-// A watcher that is too slow ends with an error, and does not block others.
+// A watcher that is too slow ends with an error and does not block others.
 func TestSlowWatcherIsGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(t)
@@ -294,7 +294,7 @@ func TestStreamFailsWhileJoined(t *testing.T) {
 			shared.Close()
 			running.Wait()
 			require.NoError(t, s.Close())
-			require.Empty(t, silent, "watchers that neither failed nor heard of the last commit")
+			require.Empty(t, silent, "watchers that neither failed nor received the last commit")
 		})
 	}
 }
@@ -475,7 +475,7 @@ func TestErrors(t *testing.T) {
 		s.fault.Store(nil)
 		require.EqualValues(t, 0, s.open.Load())
 
-		var after collector // starts anew
+		var after collector // starts a new stream
 		running.Go(func() { after.run(t.Context(), shared, "a/", store.Position{}) })
 		var future collector
 		future.run(t.Context(), shared, "a/", store.Position{Revision: 1000})
