@@ -12,6 +12,40 @@
 // The JSON form is Kubernetes v1/Namespace. DeepCopy methods copy values; no function
 // changes or keeps its arguments, and all are safe for concurrent use.
 //
+// # Rules
+//
+// The library keeps these rules under every interleaving of clients, parties and crashes. The
+// name of a test that proves a rule contains its number.
+//
+//   - R1: A namespace is removed from storage only when deletionTimestamp is set and both
+//     spec.finalizers and metadata.finalizers are empty. The write that leads to this state
+//     removes it; no further request is needed.
+//   - R2: The phase is derived: Terminating if and only if deletionTimestamp is set. No stored
+//     state can disagree.
+//   - R3: Active to Terminating is one-way. A deletionTimestamp never changes.
+//   - R4: After creation only finalize changes spec.finalizers. An ordinary update keeps the old
+//     value, silently.
+//   - R5: The default finalizer, "kubernetes" or the host's own, is added at creation if it is
+//     missing. The order of finalizers is kept.
+//   - R6: No content is created in a namespace that is not Active: the create and the check of
+//     the gate are one atomic commit. A listing after the termination is therefore final, and
+//     deletion starts at once.
+//   - R7: A party removes its finalizer only after it has seen none of its content left, at or
+//     after the revision at which the namespace became Terminating, and only if every source
+//     answered or was waived by an operator, on record. This includes the source of every
+//     resource type that any version of the host ever stored under the prefix. An error
+//     anywhere fails closed.
+//   - R8: A pass that was started for one incarnation never touches content, status or
+//     finalizers of another incarnation of the same name.
+//   - R9: Every exit from a pass leaves all conditions true to what the pass saw, including
+//     early exits and failures.
+//   - R10: Nothing is retried without bound and backoff, and nothing gives up for ever. One
+//     failing namespace or resource type never delays a healthy one.
+//   - R11: Any number of controllers may run on one store. A duplicate, a crash or a stale
+//     replica costs work, never safety.
+//   - R12: If sources eventually answer and finalizers are eventually removed, every
+//     terminating namespace is eventually removed.
+//
 // Comments in this library that name "the design document" and a section refer to the design
 // proposal "Namespaces" of Kubernetes.
 package namespace
