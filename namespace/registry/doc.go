@@ -24,6 +24,20 @@
 // readable at older positions through [store.Store.Watch] and [store.Store.List] until the
 // store compacts its history.
 //
+// # Keys
+//
+// All keys begin with [Options].Prefix:
+//
+//	/{prefix}/namespaces/{name}           the namespace
+//	/{prefix}/{type}/{namespace}/{name}   content
+//	/{prefix}/{type}/{name}               content of a cluster-scoped type
+//	/{prefix}/.gate/{name}                exists exactly while Active; the uid
+//	/{prefix}/.terminating/{name}         exists exactly while Terminating; the uid. Controllers watch these
+//	/{prefix}/.hold/{name}                exists exactly while Active and on hold; the end of the hold, and the uid
+//	/{prefix}/.types/{type}               exists from the first create of a namespaced type until it is retired
+//	/{prefix}/.format                     the format of the stored data
+//	/{prefix}/.replicas, .parties, .audit records of packages replicas, parties and audit
+//
 // # Files
 //
 //	registry.go    options and construction

@@ -13,18 +13,8 @@ import (
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
-// layout forms the keys of the store. Callers check the segments first (checkSegment).
-//
-//	/{prefix}/namespaces/{name}           the namespace
-//	/{prefix}/{type}/{namespace}/{name}   content
-//	/{prefix}/{type}/{name}               content of a cluster-scoped type
-//	/{prefix}/.gate/{name}                exists exactly while Active; the uid
-//	/{prefix}/.terminating/{name}         exists exactly while Terminating; the uid
-//	/{prefix}/.hold/{name}                exists exactly while Active and on hold; the end of the hold, and the uid
-//	/{prefix}/.types/{type}               exists from the first create of a namespaced type until it is retired
-//	/{prefix}/.format                     the format of the stored data
-//
-// Package audit keeps records of declarations below the same prefix.
+// layout forms the keys of the store, which the package documentation lists. Callers check
+// the segments first (checkSegment).
 type layout struct{ root string }
 
 // maxSegment bounds a segment of a key, in bytes.
