@@ -131,10 +131,10 @@ func (r Rule) parse() (out paths, err error) {
 	case r.Resources != "" && r.Type == "":
 		return out, errors.New("set Type: without it no limit applies to Resources")
 	case r.Type == corev1.LimitTypeContainer:
-		return out, fmt.Errorf("Type must not be %s: that type applies to items", r.Type)
+		return out, fmt.Errorf("the type of Resources must not be %s: that type applies to items", r.Type)
 	case r.Type != "":
 		if why := typeFault(string(r.Type)); why != "" {
-			return out, fmt.Errorf("Type %q %s", excerpt(string(r.Type)), why)
+			return out, fmt.Errorf("the type %q %s", excerpt(string(r.Type)), why)
 		}
 	}
 	out.kind = string(r.Type)
