@@ -30,9 +30,9 @@ type Report struct {
 	// error of the report has them. The result of such a type has Deleted only. A pass that
 	// was cut short waives nothing.
 	Waived []error
-	// LastSeen lists types whose remaining objects the report does not count, because they
-	// failed, were not called or were not discovered, and that had objects when they were
-	// last counted; sorted. They are not waived.
+	// LastSeen has, for each type that this pass could not count, the objects of its last
+	// count: types that failed, were not called or were not discovered; sorted. Waivers of
+	// these types are refused.
 	LastSeen []ResourceCount
 }
 

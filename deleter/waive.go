@@ -55,8 +55,8 @@ func (w *waiver) hidden(group string, g *graph) int {
 }
 
 // failed records that source i failed, and the number of objects seen of it. If the target
-// waives it, the source counts as empty without such objects, and its error explains the
-// refused waiver otherwise.
+// waives it and no object of it was seen, the source counts as empty. If objects were seen,
+// the waiver is refused and the error explains why.
 func (s *schedule) failed(i, seen int) {
 	r := &s.results[i]
 	s.mu.Lock()

@@ -76,8 +76,8 @@ type Decision struct {
 // Decide trusts seen.Waived: the caller must have checked that each waiver was in force. Waived
 // failures appear in condition messages and do not block finalization.
 //
-// If ns does not have the party's finalizer, only Remove can be set. A host with its own
-// storage of namespaces must then still remove ns.
+// Without the party's finalizer there is nothing to write. If Remove is set then, ns has no
+// finalizers at all, and a host with its own storage of namespaces must remove it.
 func Decide(ns Namespace, party Party, seen Observed, now time.Time) Decision {
 	d := Decision{Status: ns.Status.DeepCopy(), Finalizers: ns.Spec.Finalizers, Done: true}
 	switch {

@@ -20,7 +20,7 @@ var (
 	ErrTerminating    = errors.New("is being terminated") // the namespace takes no new content (rule R6)
 	ErrForbidden      = errors.New("forbidden")
 	ErrInvalid        = errors.New("invalid")     // a field breaks a rule; [*Error] lists all violations
-	ErrBadRequest     = errors.New("bad request") // the request is wrong in every state of the storage
+	ErrBadRequest     = errors.New("bad request") // the request is malformed and can never succeed
 	ErrGone           = errors.New("gone")        // the resource version or continue token is too old: list again
 	ErrUnknownOutcome = errors.New("the outcome of the write is unknown")
 	ErrUnavailable    = errors.New("unavailable") // the storage cannot serve the call now and changed nothing: retry later

@@ -20,11 +20,10 @@ type Revision int64
 
 // Position is a point in the history of one store: the snapshot of a listing, or the point where
 // a watch resumes. Epoch names the history; a store restored from a backup has another one, and a
-// position of another epoch answers [ErrGone]. An empty Epoch is not checked; a restore moves the
-// revisions of a store ahead and compacts the earlier ones, so bare revisions are safe too. The
-// zero Position means now. With an epoch, revision zero is the beginning: a listing of a new
-// store may have that position, and a watch after it misses nothing. A negative revision is
-// [ErrInvalid].
+// position of another epoch answers [ErrGone]. Without an epoch only the revision is checked. That
+// is safe too: a restore moves the revisions of a store ahead and compacts the earlier ones. The
+// zero Position means now. With an epoch, revision zero is the beginning of the history: a watch
+// after it misses nothing. A negative revision is [ErrInvalid].
 type Position struct {
 	Epoch    string
 	Revision Revision

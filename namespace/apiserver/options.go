@@ -128,9 +128,9 @@ type Limits struct {
 	// Arrive is how long the body of a request may take to arrive; default 30 s. A later one
 	// is answered 408.
 	Arrive time.Duration
-	// Stall is how long a client may delay an answer in total; default 30 s. It is checked at
-	// most twice in that time. Bytes that the client reads make up for delays at Rate bytes
-	// per second; default 128 KiB. A client that exhausts Stall loses its connection. So a
+	// Stall is how long a client may delay an answer in total; default 30 s. Waiting for the client
+	// spends this credit, and each Rate bytes that the client reads give back one second.
+	// Rate is in bytes per second; default 128 KiB. The server checks about twice in Stall. A client that exhausts Stall loses its connection. So a
 	// request occupies its slot and its memory for at most Stall plus the time that its answer
 	// takes at Rate.
 	Stall time.Duration

@@ -29,8 +29,8 @@ type Options struct {
 	// of a source ([deleter.Trace]) before it counts as hanging. Default 500 ms.
 	Long time.Duration
 	// Patience is how long the sources may take to answer in one pass before they
-	// count as failed; default 1 min. It doubles with each pass of a namespace that
-	// was not enough, up to MaxPatience, and stays so until a pass needs less than Patience.
+	// count as failed; default 1 min. If a pass runs out of it, the next pass of that
+	// namespace gets twice as long, up to MaxPatience, until a pass needs less than Patience.
 	// MaxPatience bounds the delay of a namespace after the end of an outage; default 10 min,
 	// or Patience if that is longer. A namespace with a source that needs longer for one pass
 	// is never finalized.

@@ -26,8 +26,8 @@ import (
 //
 // In the last two rows content that goes makes it begin earlier ([deleter.Waiter]), but not
 // before the namespace was idle for as long as the pass took. So a namespace whose content
-// goes object by object takes half of a worker at most. A pass that such a notice started
-// in vain makes the next notice wait for the whole delay.
+// goes object by object takes half of a worker at most. If such a
+// notice led to a pass without progress, the next notice does not shorten the backoff.
 //
 // The next pass runs in the lane
 //
@@ -187,9 +187,9 @@ func (l *loop) adaptAllowance(e *entry, end ending) {
 	}
 }
 
-// distance is how far a namespace is from being empty: the number of resource types that
-// wait for others, and among equals the objects left of the types that were asked. The
-// latter grows when another type is asked. A distance cannot fall and rise for ever.
+// distance is how far a namespace is from being empty. The number of waiting resource types is
+// compared first, because calling one more type is progress even if more objects are left
+// then. The smallest distance so far can therefore shrink only a finite number of times.
 type distance struct{ waiting, left int }
 
 var farthest = distance{math.MaxInt, math.MaxInt}

@@ -285,8 +285,8 @@ func (d *collectionDeletion) planObject(e store.Entry, at time.Time, edits *[]ed
 	return m.value, m.noop, err
 }
 
-// reload reads the objects of b again. It counts an object in the state that an unresolved
-// commit would have left as the result of that commit (resolveOutcome).
+// reload reads the objects of b again. After a commit of unknown outcome, an object that is as
+// the commit would have left it counts as done (resolveOutcome).
 func (d *collectionDeletion) reload(ctx context.Context, b *batch) error {
 	current := make(map[string]store.Entry, len(b.entries))
 	first, last := b.entries[0], b.entries[len(b.entries)-1]

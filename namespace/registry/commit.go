@@ -197,8 +197,9 @@ func (c *core) lockOwner() keylock.Owner {
 	return c.locks.Owner()
 }
 
-// contendedKeys returns the keys that a transaction writes at a required revision while other
-// requests hold their locks. own reports the keys that the request itself is about; it may be nil.
+// contendedKeys returns the keys that a transaction requires at a revision and writes, and that
+// another request has locked. It omits the keys of the request itself, which own reports; own
+// may be nil.
 func contendedKeys(locks *keylock.Owner, conditions []store.Condition, do []store.Operation, own func(key string) bool) []string {
 	var keys []string
 	for _, c := range conditions {
@@ -293,8 +294,8 @@ const (
 	refuted                // the write has not landed and never will
 )
 
-// resolveOutcome is the only function that decides a write of unknown outcome, by the entry
-// found at its key. A replacement or a removal requires the revision of the entry before; a
+// resolveOutcome decides, from the entry found at its key, the result of a write of unknown
+// outcome (refutes decides it from a conflict). A replacement or a removal requires the revision of the entry before; a
 // creation requires absence, which can recur. A uid never recurs.
 //
 //	found                   creation   replacement   removal
@@ -304,9 +305,9 @@ const (
 //	another uid             unclear    unclear       landed
 //	absent                  unclear    unclear       landed
 //
-// The outcome landed describes the entry, not its author: identical writes are
-// indistinguishable, and so are removals. Joined writes of the other author stay its own
-// ([Write.Replace]). A conflict can refute a write too (refutes).
+// The outcome landed means that the entry is as wanted, not that this request wrote it. If
+// another client made the same write, that client's joined writes were made, and those of this
+// request were not ([Write.Replace]).
 func resolveOutcome(before store.Entry, after []byte, found *store.Entry) outcome {
 	switch {
 	case found == nil && after == nil:

@@ -133,8 +133,8 @@ func (r *Registry) planChangedHold(ctx context.Context, old, next namespace.Name
 	}
 	_, held := next.Annotations[declare.HoldAnnotation]
 	if held {
-		// The client requests the deletion now, and plugins see its context. The plugins'
-		// writes belong to the commit of the deletion, at the end of the hold.
+		// Ask the plugins now, with the client's context, whether the deletion is allowed.
+		// Their writes are dropped: the deletion at the end of the hold asks them again.
 		_, _, err := r.DryRun().planAdmitted(ctx, Delete, old, namespace.MarkDeleted(old, time.Now()), nil, nil,
 			func(_, _ namespace.Namespace) (mutation, error) { return mutation{noop: true}, nil })
 		if err != nil {

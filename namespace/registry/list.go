@@ -323,9 +323,9 @@ func listError(resource string, o ListOptions, err error) error {
 	return &namespace.Error{Kind: namespace.ErrGone, Resource: resource, Message: message, Err: err}
 }
 
-// onlyKey returns the key of the only object below prefix that the fields can select, because
-// they require these names, which follow prefix. It returns "" if they do not require all of
-// them, and the key of no object if one of them is not a valid name.
+// onlyKey returns the only key below prefix that can match, if the fields require a value for
+// every one of names, the segments after prefix. Otherwise it returns "". For an invalid name it
+// returns a key that no object has.
 func onlyKey(prefix string, fields selector.Fields, names ...string) string {
 	key := prefix
 	for i, field := range names {

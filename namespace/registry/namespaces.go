@@ -252,7 +252,9 @@ func (r *Registry) checkDeletion(name string, only namespace.Preconditions) erro
 	return nil
 }
 
-// planDeletion plans the change from old, which is Active, to next, which is Terminating.
+// planDeletion plans the change from old, which is Active, to next, which is Terminating. The
+// gate is deleted, so no content can be created any more (rule R6), and the terminating key is
+// the event that starts the controllers. Without finalizers the namespace is removed at once.
 func (c *core) planDeletion(ctx context.Context, old, next namespace.Namespace) (mutation, error) {
 	closeGate := store.Delete(c.keys.gate(next.Name))
 	if namespace.Removable(next) {

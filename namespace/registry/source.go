@@ -26,13 +26,13 @@ type DeleterOptions struct {
 	Sources func(ctx context.Context, sources []deleter.Source) ([]deleter.Source, error)
 }
 
-// Deleter returns a deleter of the content in namespaces of r. Its passes fail with
+// Deleter returns a deleter of the content in namespaces of r. Every process that empties
+// namespaces must declare the types of all parties, and list the types that it deletes in
+// [DeleterOptions].Types. The passes of the deleter fail with
 // [deleter.ErrUndeclared] (rule R7) while another version of the host has stored a type
 // that r does not declare. The failure ends when a version that declares the type runs,
 // when the type is retired ([Registry.RetireType]), or when a waiver of the namespace names
-// the type and the namespace has no objects of it. So every process that empties namespaces
-// must declare the types of all parties, and list the types that it deletes in
-// [DeleterOptions].Types.
+// the type and the namespace has no objects of it.
 //
 // Deleter returns [namespace.ErrNotFound] if a type in Types is not declared, and
 // [namespace.ErrInvalid] if it is cluster-scoped.

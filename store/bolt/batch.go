@@ -179,8 +179,8 @@ func (b *batch) compact(r store.Revision) error {
 // together, because neighbours in the log share pages.
 const pruneChunk = 256
 
-// prune drops log records and the versions that they superseded, oldest first: compacted ones,
-// and all but the last retain changes, which it thereby compacts. Its work is at most a chunk or
+// prune drops log records and the versions that they superseded, oldest first. It drops
+// compacted records. If there are more than retain changes, it compacts and drops the oldest. Its work is at most a chunk or
 // twice the writes of the batch, whichever is larger, so it keeps up with any load. It reports
 // whether compacted records are left.
 func (b *batch) prune(retain int, backlog bool) (left bool, err error) {

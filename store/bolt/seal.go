@@ -85,7 +85,7 @@ func (t table) find(key []byte) ([]byte, *bbolt.Cursor, error) {
 }
 
 // checkAround checks the records on both sides of key after a search that found k
-// instead. A damaged key misleads the engine's search or hides itself. If the neighbours
+// instead. If a key is damaged, the search may miss it or end elsewhere. If the neighbours
 // are intact and in order, there is nothing between them. checkAround moves c.
 func (t table) checkAround(key, k, record []byte, c *bbolt.Cursor) error {
 	var before []byte

@@ -81,7 +81,7 @@ func (r *Request[W]) Finish(revision store.Revision, err error) {
 }
 
 // Queue holds requests until the committer takes them. It needs no bound of its own: each
-// request has a caller that waits, apart from withdrawn ones, which are at most as many.
+// request has a caller that waits, except withdrawn ones, which are at most half of the queue.
 type Queue[W any] struct {
 	patience time.Duration
 	ready    chan struct{} // one token

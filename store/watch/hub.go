@@ -89,9 +89,9 @@ func New(read ReadFunc, position store.Position, options Options) *Hub {
 	}
 }
 
-// Publish delivers committed changes to the watches. The driver calls it once the outcome of
-// the commits is certain, and before Get or List can return them: a watch from "now" then
-// begins at or after every revision that a caller has read. ReadFunc must be able to return the
+// Publish delivers committed changes to the watches. The driver calls it after the commits are
+// durable and before any read can return them: a watch from "now" then begins at or after every
+// revision that a caller has read. ReadFunc must be able to return the
 // changes as soon as Publish is called; it may block until then. Watches share the published
 // values, so they are read-only. Each change needs its full position.
 func (h *Hub) Publish(changes ...store.Change) {

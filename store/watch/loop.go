@@ -37,7 +37,7 @@ type loop struct {
 	queue       []store.Change
 	bytes       int            // of queue
 	overflowed  bool           // the queue was dropped; the log must be read
-	complete    store.Revision // after an overflow: the queue held, or the prefix did not need, everything up to it
+	complete    store.Revision // after an overflow: no event of the prefix at or before it was lost
 	bookmarkDue bool
 }
 

@@ -8,8 +8,7 @@ import "container/heap"
 type Queue[E any] struct{ members members[E] }
 
 // New returns an empty queue, ordered by less. The queue stores the position of each
-// member in slot(member), which is zero while it is not in the queue and belongs to the
-// queue.
+// member in slot(member), which only the queue may write. Zero means not queued.
 func New[E any](less func(a, b E) bool, slot func(E) *int32) *Queue[E] {
 	return &Queue[E]{members[E]{less: less, slot: slot}}
 }

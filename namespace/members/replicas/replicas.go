@@ -18,8 +18,8 @@
 // owns nothing until another beat counts. A process that was suspended for longer finds
 // that out from its clock before it does anything else.
 //
-// A member deletes the entry of another one that did not change between the time at which
-// it received the entry and a beat of its own, sent at least Patience later. The deletion is
+// A member deletes the entry of another one that has not changed for Patience. The end of that
+// time is a beat of its own. The deletion is
 // conditional on the entry's revision. The beat is in the store's order, so the member has
 // then seen every earlier write of the other one: a member that was suspended, or whose
 // watch lags, does not misjudge others. Clocks of two machines are never compared; only their

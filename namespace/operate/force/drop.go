@@ -50,8 +50,8 @@ type Result struct {
 // finalizers that the namespace still has, after a new inventory, and records those that are
 // gone as dropped, even if another client removed some of them. If the earlier call was
 // complete, it returns the result of that. If other clients remove all of the finalizers
-// between the record and the write, Drop returns no error, and an empty Dropped and ID. If
-// such a client was another Drop, this call completes it.
+// between the record and the write, nothing is dropped: Drop returns no error, and an empty
+// Dropped and ID. If such a client was another Drop, this call completes it.
 //
 // The errors:
 //

@@ -10,7 +10,7 @@
 // An obstacle to the deletion, a protection for example, also applies at the end of a hold.
 // The namespace then stays on hold, and the deletion is retried until it succeeds. If a
 // client writes the namespace between each read and deletion, the attempt repeats a few
-// times at once and then after the backoff; the client's first pause is enough.
+// times at once and then after the backoff; one gap between the client's writes is enough.
 //
 // This package deletes with its own permissions, so a user who may set a hold may in effect
 // delete the namespace: see [declare.HoldAnnotation]. Where holds and graces are used, at
@@ -81,8 +81,7 @@ type Hooks struct {
 	Deleted func(ref namespace.Ref)
 	// Refused: the deletion was refused with [namespace.ErrForbidden] or
 	// [namespace.ErrInvalid], because of a protection for example. It will be retried, and is
-	// reported again only for another hold or when the causes of err change (for an err
-	// without causes: its text).
+	// reported once for each hold and cause.
 	Refused func(ref namespace.Ref, err error)
 	// Failed: the deletion failed. It will be retried, and is reported once for each hold.
 	Failed func(ref namespace.Ref, err error)
