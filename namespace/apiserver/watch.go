@@ -27,7 +27,7 @@ const (
 	statePage        = 500             // objects of the initial state that are read at once
 )
 
-// watch answers a watch (WIRE.md, "Encodings and odds and ends"): the current state, if the
+// watch answers a watch: the current state, if the
 // client asks for it, and then its changes, until the time is over, the client leaves or the
 // server is closed. It returns only errors from before the first byte of the answer.
 func (s *Server) watch(w http.ResponseWriter, r *request) error {

@@ -20,8 +20,8 @@ import (
 	"github.com/nslifecycle/nslifecycle/store/watch"
 )
 
-// Options tunes a [Store]. Zero fields take the defaults. Negative numbers are
-// [store.ErrInvalid].
+// Options tunes a [Store]. Zero fields take the defaults. Negative numbers of History, HistoryBytes
+// and Limits are [store.ErrInvalid].
 type Options struct {
 	// Epoch names the history of the store. The default is random, so that a position of one
 	// store never matches another store.
