@@ -84,7 +84,12 @@ func Main(args []string, stdout, stderr io.Writer) int {
 		}
 		stop()
 	}()
-	err = c.run(ctx, stdout, stderr)
+	c.Output, c.Logger = stdout, slog.New(slog.DiscardHandler)
+	if c.verbose {
+		c.Logger = slog.New(slog.NewTextHandler(stderr, nil))
+	}
+	klog.SetSlogLogger(c.Logger) // client-go logs only there, in the whole process
+	err = c.run(ctx, stdout)
 	if ctx.Err() != nil {
 		return <-code
 	}
@@ -95,12 +100,7 @@ func Main(args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
-func (c command) run(ctx context.Context, stdout, stderr io.Writer) error {
-	c.Output, c.Logger = stdout, slog.New(slog.DiscardHandler)
-	if c.verbose {
-		c.Logger = slog.New(slog.NewTextHandler(stderr, nil))
-	}
-	klog.SetSlogLogger(c.Logger) // client-go logs only there
+func (c command) run(ctx context.Context, stdout io.Writer) error {
 	connection, err := c.connection()
 	if err != nil {
 		return err

@@ -84,7 +84,7 @@ func TestBadStart(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			c, err := parse(tt.args, io.Discard)
 			require.NoError(t, err)
-			require.ErrorContains(t, c.run(t.Context(), io.Discard, io.Discard), tt.want)
+			require.ErrorContains(t, c.run(t.Context(), io.Discard), tt.want)
 		})
 	}
 }
