@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -287,14 +288,18 @@ func (s *Server) remove() error {
 	return os.RemoveAll(s.dir)
 }
 
+// freePort returns an unused loopback port. It is below the range from which Linux takes the ports
+// of outgoing connections, so that no connection takes it while the server is down.
 func freePort(ctx context.Context) (int, error) {
 	var config net.ListenConfig
-	l, err := config.Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
+	for range 100 {
+		port := 20000 + rand.IntN(12000)
+		l, err := config.Listen(ctx, "tcp", "127.0.0.1:"+strconv.Itoa(port))
+		if err == nil {
+			return port, l.Close()
+		}
 	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
+	return 0, errors.New("found no unused port")
 }
 
 // tail keeps the end of the server's output.

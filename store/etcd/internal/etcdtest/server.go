@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -76,17 +77,22 @@ func newServer(c Config, name string, clientPort, peerPort int, peer string) *Se
 
 func address(port int) string { return "http://127.0.0.1:" + strconv.Itoa(port) }
 
-// freePorts returns unused loopback ports.
-func freePorts(n int) (ports []int, err error) {
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+// freePorts returns unused loopback ports. They are below the range from which Linux takes the
+// ports of outgoing connections, so that no connection takes one while its server is down.
+func freePorts(n int) ([]int, error) {
+	var ports []int
+	for range 100 * n {
+		port := 20000 + rand.IntN(12000)
+		l, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(port))
 		if err != nil {
-			return nil, err
+			continue // in use
 		}
 		defer func() { _ = l.Close() }() // close them last, so that the ports differ
-		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
+		if ports = append(ports, port); len(ports) == n {
+			return ports, nil
+		}
 	}
-	return ports, nil
+	return nil, errors.New("found too few unused ports")
 }
 
 // start runs the process.
