@@ -16,6 +16,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/controller"
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
+	"github.com/nslifecycle/nslifecycle/namespace/registry/registrytest"
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
@@ -34,7 +35,7 @@ func fillNamespaces(b *testing.B, s store.Store, n int) {
 	require.NoError(b, err)
 	gate, _, err := registry.GateKeys("", "tenant")
 	require.NoError(b, err)
-	one, err := s.Get(ctx, "/registry/namespaces/tenant")
+	one, err := r.GetJSON(ctx, "tenant")
 	require.NoError(b, err)
 	uid, err := s.Get(ctx, gate)
 	require.NoError(b, err)
@@ -42,8 +43,9 @@ func fillNamespaces(b *testing.B, s store.Store, n int) {
 		var txn store.Txn
 		for range min(1000, n-i) {
 			name := fmt.Sprintf("tenant%06d", i)
-			document := strings.ReplaceAll(string(one.Value), `"tenant"`, fmt.Sprintf("%q", name))
-			txn.Do = append(txn.Do, store.Put("/registry/namespaces/"+name, []byte(document)), store.Put("/registry/.gate/"+name, uid.Value))
+			value, err := registrytest.Value([]byte(strings.ReplaceAll(string(one), `"tenant"`, fmt.Sprintf("%q", name))))
+			require.NoError(b, err)
+			txn.Do = append(txn.Do, store.Put("/registry/namespaces/"+name, value), store.Put("/registry/.gate/"+name, uid.Value))
 			i++
 		}
 		_, err := s.Commit(ctx, txn)
