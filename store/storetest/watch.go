@@ -183,8 +183,8 @@ func bookmarkNeverAhead(t *trial) {
 	}()
 	t.doing("watching a/ while a/ and b/ change")
 	events, last, reached := 0, start.Revision, false
-	for events < rounds*writers/2 || !reached {
-		c := w.change("all commits below a/, and a bookmark after them")
+	for !reached {
+		c := w.change("all commits below a/, the last of which is the last of all, and a bookmark after them")
 		now := t.now().Revision
 		if c.Position.Revision > now {
 			t.fatalf("a change at revision %d came when the store was at %d", c.Position.Revision, now)
@@ -194,7 +194,7 @@ func bookmarkNeverAhead(t *trial) {
 		}
 		last = c.Position.Revision
 		events += len(c.Events)
-		reached = reached || c.Bookmark()
+		reached = c.Bookmark() && events >= rounds*writers/2
 	}
 	t.equal(rounds*writers/2, events, "the number of events below a/")
 	require.NoError(t, <-done)
