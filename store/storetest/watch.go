@@ -183,8 +183,8 @@ func bookmarkNeverAhead(t *trial) {
 	}()
 	t.doing("watching a/ while a/ and b/ change")
 	events, last, reached := 0, start.Revision, false
-	for !reached {
-		c := w.change("all commits below a/, the last of which is the last of all, and a bookmark after them")
+	for events < rounds*writers/2 || !reached {
+		c := w.change("all commits below a/, and a bookmark after them")
 		now := t.now().Revision
 		if c.Position.Revision > now {
 			t.fatalf("a change at revision %d came when the store was at %d", c.Position.Revision, now)
@@ -194,10 +194,14 @@ func bookmarkNeverAhead(t *trial) {
 		}
 		last = c.Position.Revision
 		events += len(c.Events)
-		reached = c.Bookmark() && events >= rounds*writers/2
+		reached = reached || c.Bookmark()
 	}
 	t.equal(rounds*writers/2, events, "the number of events below a/")
 	require.NoError(t, <-done)
+	quiet := t.now()
+	if c := t.watch("a/", quiet).change("the bookmark of a watch that has nothing to catch up with"); c.Position.Revision > quiet.Revision {
+		t.fatalf("a change at revision %d came when the store was at %d", c.Position.Revision, quiet.Revision)
+	}
 }
 
 func quietPrefix(t *trial) {
