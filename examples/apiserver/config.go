@@ -28,7 +28,7 @@ type config struct {
 	debug      string // address of the debug pages, optional
 	hosts      []string
 	insecure   bool
-	manifests  manifests
+	manifests  manifestFlags
 	wait       time.Duration // for the file of bolt
 	controller bool
 	verbose    bool

@@ -8,18 +8,18 @@ import (
 	"strings"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
-	"github.com/nslifecycle/nslifecycle/namespace/apiserver/sources"
+	"github.com/nslifecycle/nslifecycle/namespace/apiserver/manifests"
 )
 
-// manifests are the flags for objects from files or from a document at a URL.
-type manifests struct {
+// manifestFlags are the flags for objects from files or from a document at a URL.
+type manifestFlags struct {
 	from    []string // directories and URLs
-	sources []sources.Source
+	sources []manifests.Source
 	node    string // the namespace of the objects
 }
 
 // check creates the sources. The namespace defaults to the name of the host.
-func (m *manifests) check() error {
+func (m *manifestFlags) check() error {
 	if len(m.from) == 0 {
 		if m.node != "" {
 			return errors.New("--node needs --manifests")
@@ -37,12 +37,12 @@ func (m *manifests) check() error {
 		return fmt.Errorf("--node is %q, which cannot be the name of a namespace: %s", m.node, wrong[0])
 	}
 	for _, from := range m.from {
-		var source sources.Source
+		var source manifests.Source
 		var err error
 		if strings.HasPrefix(from, "http://") || strings.HasPrefix(from, "https://") {
-			source, err = sources.URL(from, nil)
+			source, err = manifests.URL(from, nil)
 		} else {
-			source, err = sources.Directory(from, nil)
+			source, err = manifests.Directory(from, nil)
 		}
 		if err != nil {
 			return fmt.Errorf("--manifests: %w", err)
@@ -53,10 +53,10 @@ func (m *manifests) check() error {
 }
 
 // syncers returns a syncer for each directory and URL.
-func (m manifests) syncers(b backend, log *slog.Logger) ([]*sources.Syncer, error) {
-	var list []*sources.Syncer
+func (m manifestFlags) syncers(b backend, log *slog.Logger) ([]*manifests.Syncer, error) {
+	var list []*manifests.Syncer
 	for _, source := range m.sources {
-		syncer, err := sources.New(b.service.Registry(), m.node, source, &sources.Options{
+		syncer, err := manifests.New(b.service.Registry(), m.node, source, &manifests.Options{
 			CreateNamespace: true, Kinds: b.kinds, Synced: synced(log.With("manifests", source.Name(), "namespace", m.node)),
 		})
 		if err != nil {
@@ -69,9 +69,9 @@ func (m manifests) syncers(b backend, log *slog.Logger) ([]*sources.Syncer, erro
 
 // synced returns a function that logs syncs with changes, and each failure once until it
 // changes.
-func synced(log *slog.Logger) func(sources.Result, error) {
+func synced(log *slog.Logger) func(manifests.Result, error) {
 	last := ""
-	return func(result sources.Result, err error) {
+	return func(result manifests.Result, err error) {
 		if result.Writes() > 0 {
 			log.Info("manifests were applied", "created", result.Created, "updated", result.Updated, "deleted", result.Deleted)
 		}

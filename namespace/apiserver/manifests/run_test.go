@@ -1,4 +1,4 @@
-package sources_test
+package manifests_test
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/finalizer"
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/kinds"
-	"github.com/nslifecycle/nslifecycle/namespace/apiserver/sources"
+	"github.com/nslifecycle/nslifecycle/namespace/apiserver/manifests"
 	"github.com/nslifecycle/nslifecycle/namespace/controller"
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
 	"github.com/nslifecycle/nslifecycle/namespace/registry/registrytest"
@@ -30,7 +30,7 @@ func TestRunIntervals(t *testing.T) {
 		src := fixedOf(configmap("a", "1"))
 		ctx, cancel := context.WithCancel(e.ctx)
 		ended := make(chan error, 1)
-		s := e.syncer(src, &sources.Options{Interval: 10 * time.Second, MaxInterval: time.Minute})
+		s := e.syncer(src, &manifests.Options{Interval: 10 * time.Second, MaxInterval: time.Minute})
 		began := time.Now()
 		go func() { ended <- s.Run(ctx) }()
 		time.Sleep(25 * time.Second) // syncs at 0, 10, 20
@@ -73,9 +73,9 @@ func TestR6_TerminationEndsWithoutOrphans(t *testing.T) {
 		src.set(nil, docs(texts...))
 		ctx, cancel := context.WithCancel(e.ctx)
 		controlled := e.controller(ctx)
-		var last sources.Result
+		var last manifests.Result
 		ended := make(chan error, 1)
-		s := e.syncer(src, &sources.Options{CreateNamespace: true, Interval: 100 * time.Millisecond, Synced: func(r sources.Result, err error) {
+		s := e.syncer(src, &manifests.Options{CreateNamespace: true, Interval: 100 * time.Millisecond, Synced: func(r manifests.Result, err error) {
 			last = r
 			if err != nil && ctx.Err() == nil {
 				t.Error(err)
@@ -96,14 +96,14 @@ func TestR6_TerminationEndsWithoutOrphans(t *testing.T) {
 			_, err = e.Get(e.ctx, space)
 			require.ErrorIs(t, err, namespace.ErrNotFound, "the source does not create the namespace again")
 			require.Empty(t, e.all())
-			require.Empty(t, cmp.Diff(sources.Result{Waiting: true}, last))
+			require.Empty(t, cmp.Diff(manifests.Result{Waiting: true}, last))
 			again, err := e.Create(e.ctx, namespace.Namespace{Meta: namespace.Meta{Name: space}})
 			require.NoError(t, err)
 			require.NotEqual(t, first.UID, again.UID)
 			time.Sleep(time.Second)
 			synctest.Wait()
 			require.Len(t, e.all(), 50)
-			require.Empty(t, cmp.Diff(sources.Result{Unchanged: 50}, last))
+			require.Empty(t, cmp.Diff(manifests.Result{Unchanged: 50}, last))
 		}
 		cancel()
 		require.NoError(t, <-ended)
@@ -119,8 +119,8 @@ func TestDeletedMeanwhile(t *testing.T) {
 	s := e.syncer(hooked{src, func() {
 		_, err := e.Delete(e.ctx, space, namespace.Preconditions{})
 		require.NoError(t, err)
-	}}, &sources.Options{CreateNamespace: true})
-	require.Empty(t, cmp.Diff(sources.Result{Waiting: true}, e.sync(s)))
+	}}, &manifests.Options{CreateNamespace: true})
+	require.Empty(t, cmp.Diff(manifests.Result{Waiting: true}, e.sync(s)))
 	require.Empty(t, e.all())
 	_, err := e.Finalize(e.ctx, namespace.Namespace{Meta: namespace.Meta{Name: space}})
 	require.NoError(t, err)
@@ -133,7 +133,7 @@ func TestDeletedMeanwhile(t *testing.T) {
 	require.NoError(t, err)
 	src.set(nil, configmap("a", "2"))
 	before := e.position()
-	require.Empty(t, cmp.Diff(sources.Result{Waiting: true}, e.sync(s)))
+	require.Empty(t, cmp.Diff(manifests.Result{Waiting: true}, e.sync(s)))
 	require.Equal(t, before, e.position())
 	for _, name := range []string{"a", "b"} {
 		_, err = e.content(configmaps).Delete(e.ctx, space, name, namespace.Preconditions{})
@@ -143,7 +143,7 @@ func TestDeletedMeanwhile(t *testing.T) {
 	require.NoError(t, err)
 
 	s = e.syncer(hooked{src, func() {}}, nil)
-	require.Empty(t, cmp.Diff(sources.Result{Waiting: true}, e.sync(s)), "the namespace is missing")
+	require.Empty(t, cmp.Diff(manifests.Result{Waiting: true}, e.sync(s)), "the namespace is missing")
 
 	// The namespace is removed between the first read and the first write.
 	e.space()
@@ -153,18 +153,18 @@ func TestDeletedMeanwhile(t *testing.T) {
 		_, err = e.Finalize(e.ctx, namespace.Namespace{Meta: namespace.Meta{Name: space}})
 		require.NoError(t, err)
 	}}, nil)
-	require.Empty(t, cmp.Diff(sources.Result{Waiting: true}, e.sync(s)))
+	require.Empty(t, cmp.Diff(manifests.Result{Waiting: true}, e.sync(s)))
 	_, err = e.Get(e.ctx, space)
 	require.ErrorIs(t, err, namespace.ErrNotFound)
 }
 
 // hooked is a source that calls a function in Read.
 type hooked struct {
-	sources.Source
+	manifests.Source
 	hook func()
 }
 
-func (h hooked) Read(ctx context.Context) ([]sources.File, error) {
+func (h hooked) Read(ctx context.Context) ([]manifests.File, error) {
 	h.hook()
 	return h.Source.Read(ctx)
 }
@@ -174,15 +174,15 @@ func (h hooked) Read(ctx context.Context) ([]sources.File, error) {
 func TestCreateNamespace(t *testing.T) {
 	e := newEnv(t)
 	src := fixedOf(configmap("a", "1"))
-	require.Empty(t, cmp.Diff(sources.Result{Waiting: true}, e.sync(e.syncer(src, nil))))
-	s := e.syncer(src, &sources.Options{CreateNamespace: true})
+	require.Empty(t, cmp.Diff(manifests.Result{Waiting: true}, e.sync(e.syncer(src, nil))))
+	s := e.syncer(src, &manifests.Options{CreateNamespace: true})
 	src.set(errors.New("broken"))
 	_, err := s.Sync(e.ctx)
-	require.ErrorIs(t, err, sources.ErrSource)
+	require.ErrorIs(t, err, manifests.ErrSource)
 	_, err = e.Get(e.ctx, space)
 	require.ErrorIs(t, err, namespace.ErrNotFound)
 	src.set(nil, configmap("a", "1"))
-	require.Empty(t, cmp.Diff(sources.Result{Created: 1}, e.sync(s)))
+	require.Empty(t, cmp.Diff(manifests.Result{Created: 1}, e.sync(s)))
 }
 
 // With a store that fails and loses answers, the objects converge to the documents.
@@ -198,7 +198,7 @@ func TestPropertyConverges(t *testing.T) {
 			r, err := registry.New(faulty, &registry.Options{Types: types})
 			require.NoError(t, err)
 			src := fixedOf()
-			s, err := sources.New(r, space, src, nil)
+			s, err := manifests.New(r, space, src, nil)
 			require.NoError(t, err)
 			random := rand.New(rand.NewPCG(seed, 1))
 			want := []string{}
@@ -225,29 +225,29 @@ func TestPropertyConverges(t *testing.T) {
 func TestBadInput(t *testing.T) {
 	e := newEnv(t)
 	src := fixedOf()
-	for name, make := range map[string]func() (*sources.Syncer, error){
-		"no registry":   func() (*sources.Syncer, error) { return sources.New(nil, space, src, nil) },
-		"no source":     func() (*sources.Syncer, error) { return sources.New(e.Registry, space, nil, nil) },
-		"no id":         func() (*sources.Syncer, error) { return sources.New(e.Registry, "", src, nil) },
-		"an id no name": func() (*sources.Syncer, error) { return sources.New(e.Registry, "../x", src, nil) },
-		"invalid UTF-8": func() (*sources.Syncer, error) { return sources.New(e.Registry, "\xff", src, nil) },
-		"interval": func() (*sources.Syncer, error) {
-			return sources.New(e.Registry, space, src, &sources.Options{Interval: -1})
+	for name, make := range map[string]func() (*manifests.Syncer, error){
+		"no registry":   func() (*manifests.Syncer, error) { return manifests.New(nil, space, src, nil) },
+		"no source":     func() (*manifests.Syncer, error) { return manifests.New(e.Registry, space, nil, nil) },
+		"no id":         func() (*manifests.Syncer, error) { return manifests.New(e.Registry, "", src, nil) },
+		"an id no name": func() (*manifests.Syncer, error) { return manifests.New(e.Registry, "../x", src, nil) },
+		"invalid UTF-8": func() (*manifests.Syncer, error) { return manifests.New(e.Registry, "\xff", src, nil) },
+		"interval": func() (*manifests.Syncer, error) {
+			return manifests.New(e.Registry, space, src, &manifests.Options{Interval: -1})
 		},
-		"max interval": func() (*sources.Syncer, error) {
-			return sources.New(e.Registry, space, src, &sources.Options{MaxInterval: -1})
+		"max interval": func() (*manifests.Syncer, error) {
+			return manifests.New(e.Registry, space, src, &manifests.Options{MaxInterval: -1})
 		},
-		"less than that": func() (*sources.Syncer, error) {
-			return sources.New(e.Registry, space, src, &sources.Options{MaxInterval: 1})
+		"less than that": func() (*manifests.Syncer, error) {
+			return manifests.New(e.Registry, space, src, &manifests.Options{MaxInterval: 1})
 		},
-		"max objects": func() (*sources.Syncer, error) {
-			return sources.New(e.Registry, space, src, &sources.Options{MaxObjects: -1})
+		"max objects": func() (*manifests.Syncer, error) {
+			return manifests.New(e.Registry, space, src, &manifests.Options{MaxObjects: -1})
 		},
-		"long name": func() (*sources.Syncer, error) {
-			return sources.New(e.Registry, space, src, &sources.Options{Name: strings.Repeat("x", 2000)})
+		"long name": func() (*manifests.Syncer, error) {
+			return manifests.New(e.Registry, space, src, &manifests.Options{Name: strings.Repeat("x", 2000)})
 		},
-		"name no text": func() (*sources.Syncer, error) {
-			return sources.New(e.Registry, space, src, &sources.Options{Name: "\xff"})
+		"name no text": func() (*manifests.Syncer, error) {
+			return manifests.New(e.Registry, space, src, &manifests.Options{Name: "\xff"})
 		},
 	} {
 		_, err := make()
@@ -255,7 +255,7 @@ func TestBadInput(t *testing.T) {
 	}
 	ended, cancel := context.WithCancel(e.ctx)
 	cancel()
-	s := e.syncer(src, &sources.Options{MaxObjects: 1, CreateNamespace: true})
+	s := e.syncer(src, &manifests.Options{MaxObjects: 1, CreateNamespace: true})
 	_, err := s.Sync(ended)
 	require.ErrorIs(t, err, context.Canceled)
 	require.NoError(t, s.Run(ended))
@@ -279,18 +279,18 @@ func FuzzDecode(f *testing.F) {
 	f.Add([]byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"binaryData":{"b":"AQ=="},"immutable":true}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		for _, list := range [][]kinds.Kind{nil, {kinds.ConfigMaps()}} {
-			o := &sources.Options{Kinds: list}
+			o := &manifests.Options{Kinds: list}
 			e := newEnv(t).space()
-			src := &fixed{files: []sources.File{{Name: "f", Data: data}}}
+			src := &fixed{files: []manifests.File{{Name: "f", Data: data}}}
 			s := e.syncer(src, o)
 			result, err := s.Sync(e.ctx)
 			if err != nil {
-				var problem *sources.Problem
+				var problem *manifests.Problem
 				if !errors.As(err, &problem) {
 					t.Fatal(err)
 				}
 			}
-			for _, again := range []*sources.Syncer{s, e.syncer(src, o)} {
+			for _, again := range []*manifests.Syncer{s, e.syncer(src, o)} {
 				second, _ := again.Sync(e.ctx)
 				if second.Writes() != 0 || second.Unchanged != result.Created {
 					t.Fatalf("first %+v, then %+v", result, second)

@@ -1,4 +1,4 @@
-package sources_test
+package manifests_test
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 
 	"github.com/nslifecycle/nslifecycle/finalizer"
 	"github.com/nslifecycle/nslifecycle/namespace"
-	"github.com/nslifecycle/nslifecycle/namespace/apiserver/sources"
+	"github.com/nslifecycle/nslifecycle/namespace/apiserver/manifests"
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
 )
 
@@ -23,15 +23,15 @@ func TestInStep(t *testing.T) {
 	s := e.syncer(src, nil)
 	for _, step := range []struct {
 		texts []string
-		want  sources.Result
+		want  manifests.Result
 		all   []string
 	}{
-		{nil, sources.Result{Created: 3}, []string{`configmaps/a {"v":"1"}`, `configmaps/b {"v":"1"}`, `widgets.example.com/w {"size":1}`}},
-		{nil, sources.Result{Unchanged: 3}, []string{`configmaps/a {"v":"1"}`, `configmaps/b {"v":"1"}`, `widgets.example.com/w {"size":1}`}},
-		{[]string{docs(configmap("a", "2"), configmap("c", "1"))}, sources.Result{Created: 1, Updated: 1, Deleted: 2}, []string{`configmaps/a {"v":"2"}`, `configmaps/c {"v":"1"}`}},
-		{[]string{configmap("c", "1"), configmap("a", "2")}, sources.Result{Updated: 1, Unchanged: 1}, []string{`configmaps/a {"v":"2"}`, `configmaps/c {"v":"1"}`}}, // a has moved
-		{[]string{}, sources.Result{Deleted: 2}, []string{}},
-		{[]string{`{"apiVersion":"v1","kind":"List","items":[]}`}, sources.Result{}, []string{}},
+		{nil, manifests.Result{Created: 3}, []string{`configmaps/a {"v":"1"}`, `configmaps/b {"v":"1"}`, `widgets.example.com/w {"size":1}`}},
+		{nil, manifests.Result{Unchanged: 3}, []string{`configmaps/a {"v":"1"}`, `configmaps/b {"v":"1"}`, `widgets.example.com/w {"size":1}`}},
+		{[]string{docs(configmap("a", "2"), configmap("c", "1"))}, manifests.Result{Created: 1, Updated: 1, Deleted: 2}, []string{`configmaps/a {"v":"2"}`, `configmaps/c {"v":"1"}`}},
+		{[]string{configmap("c", "1"), configmap("a", "2")}, manifests.Result{Updated: 1, Unchanged: 1}, []string{`configmaps/a {"v":"2"}`, `configmaps/c {"v":"1"}`}}, // a has moved
+		{[]string{}, manifests.Result{Deleted: 2}, []string{}},
+		{[]string{`{"apiVersion":"v1","kind":"List","items":[]}`}, manifests.Result{}, []string{}},
 	} {
 		if step.texts != nil {
 			src.set(nil, step.texts...)
@@ -65,7 +65,7 @@ func TestForms(t *testing.T) {
 	} {
 		e := newEnv(t).space()
 		s := e.syncer(fixedOf(text), nil)
-		require.Empty(t, cmp.Diff(sources.Result{Created: 1}, e.sync(s)), name)
+		require.Empty(t, cmp.Diff(manifests.Result{Created: 1}, e.sync(s)), name)
 		require.Equal(t, []string{`configmaps/a {"v":"1"}`}, e.all(), name)
 		require.Zero(t, e.sync(s).Writes(), name)
 	}
@@ -109,13 +109,13 @@ func TestBadDocuments(t *testing.T) {
 		e.sync(e.syncer(src, nil))
 		src.set(nil, text, configmap("b", "2"))
 		result, err := e.syncer(src, nil).Sync(e.ctx) // after a restart
-		require.ErrorIs(t, err, sources.ErrDocument, name)
-		var problem *sources.Problem
+		require.ErrorIs(t, err, manifests.ErrDocument, name)
+		var problem *manifests.Problem
 		require.ErrorAs(t, err, &problem, name)
 		require.Equal(t, "f0.yaml", problem.File, name)
 		require.Empty(t, problem.Object, name)
 		require.Less(t, len(err.Error()), 1200, name)
-		require.Empty(t, cmp.Diff(sources.Result{Updated: 1, Kept: 1}, result), name)
+		require.Empty(t, cmp.Diff(manifests.Result{Updated: 1, Kept: 1}, result), name)
 		require.Equal(t, []string{`configmaps/a {"v":"1"}`, `configmaps/b {"v":"2"}`}, e.all(), name)
 	}
 }
@@ -126,17 +126,17 @@ func TestBadSource(t *testing.T) {
 	src := fixedOf(configmap("a", "1"), "a: [")
 	s := e.syncer(src, nil)
 	_, err := s.Sync(e.ctx)
-	require.EqualError(t, err, `sources: "f1.yaml": invalid document: document 1: error converting YAML to JSON: yaml: line 1: did not find expected node content`)
+	require.EqualError(t, err, `manifests: "f1.yaml": invalid document: document 1: error converting YAML to JSON: yaml: line 1: did not find expected node content`)
 	before := e.position()
 	broken := errors.New("broken")
 	src.set(broken)
 	_, err = s.Sync(e.ctx)
-	require.ErrorIs(t, err, sources.ErrSource)
+	require.ErrorIs(t, err, manifests.ErrSource)
 	require.ErrorIs(t, err, broken)
 	require.Equal(t, before, e.position())
 	src.set(nil, "", "")
 	result, err := s.Sync(e.ctx)
-	require.ErrorIs(t, err, sources.ErrDocument)
+	require.ErrorIs(t, err, manifests.ErrDocument)
 	require.Equal(t, 1, result.Kept)
 	src.set(nil)
 	require.Equal(t, 1, e.sync(s).Deleted)
@@ -150,16 +150,16 @@ func TestForeign(t *testing.T) {
 	src := fixedOf(docs(configmap("a", "1"), configmap("b", "1")), configmap("b", "2"))
 	s := e.syncer(src, nil)
 	result, err := s.Sync(e.ctx)
-	require.ErrorIs(t, err, sources.ErrForeign)
-	require.ErrorIs(t, err, sources.ErrDuplicate)
-	require.Empty(t, cmp.Diff(sources.Result{Created: 1}, result))
+	require.ErrorIs(t, err, manifests.ErrForeign)
+	require.ErrorIs(t, err, manifests.ErrDuplicate)
+	require.Empty(t, cmp.Diff(manifests.Result{Created: 1}, result))
 	require.Equal(t, []string{"configmaps/a ", `configmaps/b {"v":"1"}`}, e.all())
 
 	// Another source of the namespace does not change the object either. The source does not own
 	// a copy with another name.
-	other := e.syncer(fixedOf(configmap("b", "3")), &sources.Options{Name: "other"})
+	other := e.syncer(fixedOf(configmap("b", "3")), &manifests.Options{Name: "other"})
 	_, err = other.Sync(e.ctx)
-	require.ErrorIs(t, err, sources.ErrForeign)
+	require.ErrorIs(t, err, manifests.ErrForeign)
 	copied := e.get(configmaps, "b")
 	_, err = e.content(configmaps).Create(e.ctx, space, registry.Object{Meta: namespace.Meta{Name: "copy", Annotations: copied.Annotations}})
 	require.NoError(t, err)
@@ -195,7 +195,7 @@ func TestDrift(t *testing.T) {
 	w.Fields["status"] = json.RawMessage(`{"phase":"Ready"}`)
 	_, err = e.content(widgets).UpdateStatus(e.ctx, space, w)
 	require.NoError(t, err)
-	require.Empty(t, cmp.Diff(sources.Result{Unchanged: 1}, e.sync(s)), "additions are not drift")
+	require.Empty(t, cmp.Diff(manifests.Result{Unchanged: 1}, e.sync(s)), "additions are not drift")
 
 	for name, change := range map[string]func(*registry.Object){
 		"field":        func(o *registry.Object) { o.Fields["spec"] = json.RawMessage(`{"size":2,"list":[{"x":1}]}`) },
@@ -209,7 +209,7 @@ func TestDrift(t *testing.T) {
 		change(&w)
 		_, err := e.content(widgets).Update(e.ctx, space, w)
 		require.NoError(t, err)
-		require.Empty(t, cmp.Diff(sources.Result{Updated: 1}, e.sync(s)), name)
+		require.Empty(t, cmp.Diff(manifests.Result{Updated: 1}, e.sync(s)), name)
 		w = e.get(widgets, "w")
 		require.Equal(t, map[string]string{"a": "1", "b": "2"}, w.Labels, name)
 		require.True(t, w.Finalizers.Equal(finalizer.NewSet("example.com/g")), name)
@@ -221,12 +221,12 @@ func TestDrift(t *testing.T) {
 	// A finalizer delays the deletion. After it, the source creates the object again.
 	_, err = e.content(widgets).Delete(e.ctx, space, "w", namespace.Preconditions{})
 	require.NoError(t, err)
-	require.Empty(t, cmp.Diff(sources.Result{Deleting: 1}, e.sync(s)))
+	require.Empty(t, cmp.Diff(manifests.Result{Deleting: 1}, e.sync(s)))
 	w = e.get(widgets, "w")
 	w.Finalizers = finalizer.Set{}
 	_, err = e.content(widgets).Update(e.ctx, space, w)
 	require.NoError(t, err)
-	require.Empty(t, cmp.Diff(sources.Result{Created: 1}, e.sync(s)))
+	require.Empty(t, cmp.Diff(manifests.Result{Created: 1}, e.sync(s)))
 }
 
 // In a type without the status sub-resource, a status that another client adds stays when the source
@@ -242,9 +242,9 @@ func TestStatusStays(t *testing.T) {
 		_, err := e.content(configmaps).Update(e.ctx, space, o)
 		require.NoError(t, err)
 	}
-	require.Empty(t, cmp.Diff(sources.Result{Updated: 1, Unchanged: 1}, e.sync(s)))
+	require.Empty(t, cmp.Diff(manifests.Result{Updated: 1, Unchanged: 1}, e.sync(s)))
 	src.set(nil, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, labels: {x: z}}", configmap("b", "2"))
-	require.Empty(t, cmp.Diff(sources.Result{Updated: 2}, e.sync(s)))
+	require.Empty(t, cmp.Diff(manifests.Result{Updated: 2}, e.sync(s)))
 	require.Equal(t, `{"ready":true}`, string(e.get(configmaps, "a").Fields["status"]))
 	require.Equal(t, `{"ready":true}`, string(e.get(configmaps, "b").Fields["status"]))
 	require.Equal(t, `{"v":"2"}`, string(e.get(configmaps, "b").Fields["data"]))
@@ -267,13 +267,13 @@ func TestAdmission(t *testing.T) {
 	s := e.syncer(fixedOf(docs(configmap("refused", "1"), configmap("taken", "1"))), nil)
 	result, err := s.Sync(e.ctx)
 	require.ErrorIs(t, err, namespace.ErrForbidden)
-	require.EqualError(t, err, `sources: "f0.yaml": configmaps/refused: configmaps "refused" is forbidden: not here`)
+	require.EqualError(t, err, `manifests: "f0.yaml": configmaps/refused: configmaps "refused" is forbidden: not here`)
 	require.Equal(t, 1, result.Created)
 	before := e.position()
 	for range 3 {
 		result, err = s.Sync(e.ctx)
 		require.ErrorIs(t, err, namespace.ErrForbidden)
-		require.Empty(t, cmp.Diff(sources.Result{Unchanged: 1}, result))
+		require.Empty(t, cmp.Diff(manifests.Result{Unchanged: 1}, result))
 	}
 	require.Equal(t, before, e.position())
 }
@@ -295,7 +295,7 @@ func TestDeletionIsFenced(t *testing.T) {
 			replace()
 		}
 	})
-	s2, err := sources.New(hooked, space, src, nil)
+	s2, err := manifests.New(hooked, space, src, nil)
 	require.NoError(t, err)
 	src.set(nil)
 	replace = func() {
@@ -312,8 +312,8 @@ func TestDeletionIsFenced(t *testing.T) {
 
 // A renamed file that was modified recently, or that cannot be read, deletes nothing.
 func TestRenameKeeps(t *testing.T) {
-	for name, unread := range map[string]sources.File{
-		"changing": {Name: "new.yaml", Err: sources.ErrChanging},
+	for name, unread := range map[string]manifests.File{
+		"changing": {Name: "new.yaml", Err: manifests.ErrChanging},
 		"bad":      {Name: "new.yaml", Data: []byte("a: [")},
 		"away":     {Name: "new.yaml", Err: errors.New("broken")},
 	} {
@@ -323,14 +323,14 @@ func TestRenameKeeps(t *testing.T) {
 		e.sync(s)
 		a, before := e.get(configmaps, "a"), e.position()
 		src.files[0] = unread
-		for _, look := range []*sources.Syncer{s, s, e.syncer(src, nil)} {
+		for _, look := range []*manifests.Syncer{s, s, e.syncer(src, nil)} {
 			result, _ := look.Sync(e.ctx)
 			require.Equal(t, 1, result.Kept, name)
 			require.Equal(t, 1, result.Unchanged, name)
 		}
 		require.Equal(t, before, e.position(), name)
-		src.files[0] = sources.File{Name: "new.yaml", Data: []byte(configmap("a", "1"))}
-		require.Empty(t, cmp.Diff(sources.Result{Updated: 1, Unchanged: 1}, e.sync(s)), name)
+		src.files[0] = manifests.File{Name: "new.yaml", Data: []byte(configmap("a", "1"))}
+		require.Empty(t, cmp.Diff(manifests.Result{Updated: 1, Unchanged: 1}, e.sync(s)), name)
 		require.Equal(t, a.UID, e.get(configmaps, "a").UID, name)
 		src.files = src.files[1:]
 		require.Equal(t, 1, e.sync(s).Deleted, name)
@@ -343,11 +343,11 @@ func TestUnreadableFileKeepsItsObjects(t *testing.T) {
 	src := fixedOf(configmap("x", "A"), configmap("x", "B"))
 	s := e.syncer(src, nil)
 	_, err := s.Sync(e.ctx)
-	require.ErrorIs(t, err, sources.ErrDuplicate)
+	require.ErrorIs(t, err, manifests.ErrDuplicate)
 	before := e.position()
-	for _, unread := range []sources.File{{Name: "f0.yaml", Data: []byte("a: [")}, {Name: "f0.yaml", Err: sources.ErrChanging}} {
+	for _, unread := range []manifests.File{{Name: "f0.yaml", Data: []byte("a: [")}, {Name: "f0.yaml", Err: manifests.ErrChanging}} {
 		src.files[0] = unread
-		for _, look := range []*sources.Syncer{s, e.syncer(src, nil)} {
+		for _, look := range []*manifests.Syncer{s, e.syncer(src, nil)} {
 			result, _ := look.Sync(e.ctx)
 			require.Equal(t, 1, result.Kept)
 			require.Zero(t, result.Writes())
@@ -355,7 +355,7 @@ func TestUnreadableFileKeepsItsObjects(t *testing.T) {
 	}
 	require.Equal(t, before, e.position())
 	src.files = src.files[1:]
-	require.Empty(t, cmp.Diff(sources.Result{Updated: 1}, e.sync(s)), "the file is removed: the other file has the object")
+	require.Empty(t, cmp.Diff(manifests.Result{Updated: 1}, e.sync(s)), "the file is removed: the other file has the object")
 	require.Equal(t, []string{`configmaps/x {"v":"B"}`}, e.all())
 }
 
@@ -363,11 +363,11 @@ func TestUnreadableFileKeepsItsObjects(t *testing.T) {
 func TestTooManyObjectsAndProblems(t *testing.T) {
 	e := newEnv(t).space()
 	src := fixedOf(configmap("a", "1"), configmap("b", "1"), "a: [", configmap("a", "2"))
-	src.files = append(src.files, sources.File{Name: "settling.yaml", Err: sources.ErrChanging})
-	result, err := e.syncer(src, &sources.Options{MaxObjects: 1}).Sync(e.ctx)
+	src.files = append(src.files, manifests.File{Name: "settling.yaml", Err: manifests.ErrChanging})
+	result, err := e.syncer(src, &manifests.Options{MaxObjects: 1}).Sync(e.ctx)
 	require.ErrorContains(t, err, "there are more than 1 objects")
 	require.ErrorContains(t, err, `"f2.yaml": invalid document`)
-	require.ErrorIs(t, err, sources.ErrDuplicate)
-	require.Empty(t, cmp.Diff(sources.Result{Changing: 1}, result))
+	require.ErrorIs(t, err, manifests.ErrDuplicate)
+	require.Empty(t, cmp.Diff(manifests.Result{Changing: 1}, result))
 	require.Empty(t, e.all())
 }

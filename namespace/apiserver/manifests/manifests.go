@@ -1,9 +1,9 @@
-// Package sources keeps the objects of a namespace in step with files or with a document at a URL
+// Package manifests keeps the objects of a namespace in step with files or with a document at a URL
 // (design document, "Kubelet"). The namespace is the one associated with the id of a machine or
 // cluster.
 //
-//	manifests, err := sources.Directory("/etc/manifests", nil)
-//	s, err := sources.New(r, "node-7", manifests, &sources.Options{CreateNamespace: true})
+//	files, err := manifests.Directory("/etc/manifests", nil)
+//	s, err := manifests.New(r, "node-7", files, &manifests.Options{CreateNamespace: true})
 //	err = s.Run(ctx)
 //
 // Files contain YAML or JSON objects of the registry's resource types. A file may have several
@@ -36,7 +36,7 @@
 // In a terminating namespace nothing is created (rule R6). The source waits without an error. It
 // never creates a namespace again that it has seen. If another client does, the source fills the new
 // incarnation.
-package sources
+package manifests
 
 import (
 	"cmp"
@@ -164,7 +164,7 @@ func (p *Problem) Error() string {
 	if where == "" || p.File != "" {
 		where = strings.TrimSuffix(fmt.Sprintf("%q: %s", p.File, p.Object), ": ")
 	}
-	return fmt.Sprintf("sources: %s: %v", where, p.Err)
+	return fmt.Sprintf("manifests: %s: %v", where, p.Err)
 }
 
 // Unwrap returns the cause.
@@ -224,7 +224,7 @@ func New(r *registry.Registry, id string, src Source, o *Options) (*Syncer, erro
 	}
 	reader, err := codec.New(opts.Kinds)
 	if err != nil {
-		return nil, fmt.Errorf("sources: option Kinds: %w", err)
+		return nil, fmt.Errorf("manifests: option Kinds: %w", err)
 	}
 	return &Syncer{
 		registry: r, source: src, types: types, codec: reader, ns: id, options: opts,
@@ -233,7 +233,7 @@ func New(r *registry.Registry, id string, src Source, o *Options) (*Syncer, erro
 }
 
 func invalid(format string, args ...any) error {
-	return &namespace.Error{Kind: namespace.ErrInvalid, Message: "sources: " + fmt.Sprintf(format, args...)}
+	return &namespace.Error{Kind: namespace.ErrInvalid, Message: "manifests: " + fmt.Sprintf(format, args...)}
 }
 
 // Run syncs every Interval until ctx ends, then returns nil. While the source or the registry fails,

@@ -1,4 +1,4 @@
-package sources_test
+package manifests_test
 
 import (
 	"fmt"

@@ -1,4 +1,4 @@
-package sources_test
+package manifests_test
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
-	"github.com/nslifecycle/nslifecycle/namespace/apiserver/sources"
+	"github.com/nslifecycle/nslifecycle/namespace/apiserver/manifests"
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
 	"github.com/nslifecycle/nslifecycle/namespace/registry/registrytest"
 	"github.com/nslifecycle/nslifecycle/store"
@@ -97,15 +97,15 @@ func (e *env) get(resource namespace.ResourceType, name string) registry.Object 
 	return o
 }
 
-func (e *env) syncer(src sources.Source, o *sources.Options) *sources.Syncer {
+func (e *env) syncer(src manifests.Source, o *manifests.Options) *manifests.Syncer {
 	e.t.Helper()
-	s, err := sources.New(e.Registry, space, src, o)
+	s, err := manifests.New(e.Registry, space, src, o)
 	require.NoError(e.t, err)
 	return s
 }
 
 // sync requires a sync without an error.
-func (e *env) sync(s *sources.Syncer) sources.Result {
+func (e *env) sync(s *manifests.Syncer) manifests.Result {
 	e.t.Helper()
 	result, err := s.Sync(e.ctx)
 	require.NoError(e.t, err)
@@ -134,9 +134,9 @@ func (f folder) remove(name string) {
 	require.NoError(f.t, os.Remove(filepath.Join(f.path, name)))
 }
 
-func (f folder) source() sources.Source {
+func (f folder) source() manifests.Source {
 	f.t.Helper()
-	s, err := sources.Directory(f.path, nil)
+	s, err := manifests.Directory(f.path, nil)
 	require.NoError(f.t, err)
 	return s
 }
@@ -151,14 +151,14 @@ func docs(texts ...string) string { return strings.Join(texts, "---\n") }
 // fixed is a source with the files and error of set.
 type fixed struct {
 	mu    sync.Mutex
-	files []sources.File
+	files []manifests.File
 	err   error
 	reads []time.Time
 }
 
 func (f *fixed) Name() string { return "fixed" }
 
-func (f *fixed) Read(context.Context) ([]sources.File, error) {
+func (f *fixed) Read(context.Context) ([]manifests.File, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.reads = append(f.reads, time.Now())
@@ -170,7 +170,7 @@ func (f *fixed) set(err error, texts ...string) {
 	defer f.mu.Unlock()
 	f.files, f.err = nil, err
 	for i, text := range texts {
-		f.files = append(f.files, sources.File{Name: fmt.Sprint("f", i, ".yaml"), Data: []byte(text)})
+		f.files = append(f.files, manifests.File{Name: fmt.Sprint("f", i, ".yaml"), Data: []byte(text)})
 	}
 }
 

@@ -1,4 +1,4 @@
-package sources_test
+package manifests_test
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
-	"github.com/nslifecycle/nslifecycle/namespace/apiserver/sources"
+	"github.com/nslifecycle/nslifecycle/namespace/apiserver/manifests"
 )
 
 func TestDirectory(t *testing.T) {
@@ -32,14 +32,14 @@ func TestDirectory(t *testing.T) {
 	elsewhere := newFolder(t)
 	elsewhere.write("d", configmap("d", "1"))
 	require.NoError(t, os.Symlink(filepath.Join(elsewhere.path, "d"), filepath.Join(f.path, "d.yaml")))
-	require.Empty(t, cmp.Diff(sources.Result{Created: 5}, e.sync(s)))
-	require.Empty(t, cmp.Diff(sources.Result{Unchanged: 5}, e.sync(s)))
+	require.Empty(t, cmp.Diff(manifests.Result{Created: 5}, e.sync(s)))
+	require.Empty(t, cmp.Diff(manifests.Result{Unchanged: 5}, e.sync(s)))
 	f.write("b.yaml", configmap("b2", "2"))
-	require.Empty(t, cmp.Diff(sources.Result{Updated: 1, Deleted: 1, Unchanged: 3}, e.sync(s)))
+	require.Empty(t, cmp.Diff(manifests.Result{Updated: 1, Deleted: 1, Unchanged: 3}, e.sync(s)))
 	f.remove("a.json")
 	f.remove("d.yaml")
-	require.Empty(t, cmp.Diff(sources.Result{Deleted: 2, Unchanged: 2}, e.sync(s)))
-	require.Contains(t, e.get(configmaps, "c").Annotations[sources.Annotation], `"source":"file:`+f.path+`","file":"c.yml","object":"configmaps/c"`)
+	require.Empty(t, cmp.Diff(manifests.Result{Deleted: 2, Unchanged: 2}, e.sync(s)))
+	require.Contains(t, e.get(configmaps, "c").Annotations[manifests.Annotation], `"source":"file:`+f.path+`","file":"c.yml","object":"configmaps/c"`)
 }
 
 // A missing directory and unreadable files delete nothing.
@@ -54,11 +54,11 @@ func TestDirectoryFailures(t *testing.T) {
 	away := f.path + ".away"
 	require.NoError(t, os.Rename(f.path, away))
 	_, err := s.Sync(e.ctx)
-	require.ErrorIs(t, err, sources.ErrSource)
+	require.ErrorIs(t, err, manifests.ErrSource)
 	require.ErrorIs(t, err, fs.ErrNotExist)
 	require.NoError(t, os.WriteFile(f.path, nil, 0o600))
 	_, err = s.Sync(e.ctx)
-	require.ErrorIs(t, err, sources.ErrSource)
+	require.ErrorIs(t, err, manifests.ErrSource)
 	require.NoError(t, os.Remove(f.path))
 	require.NoError(t, os.Rename(away, f.path))
 
@@ -77,11 +77,11 @@ func TestDirectoryFailures(t *testing.T) {
 	require.ErrorIs(t, err, fs.ErrNotExist)
 	require.Equal(t, 1, result.Kept)
 
-	few, err := sources.Directory(f.path, &sources.DirectoryOptions{MaxFiles: 1})
+	few, err := manifests.Directory(f.path, &manifests.DirectoryOptions{MaxFiles: 1})
 	require.NoError(t, err)
 	f.write("b.yaml", configmap("b", "1"))
 	_, err = e.syncer(few, nil).Sync(e.ctx)
-	require.ErrorIs(t, err, sources.ErrSource)
+	require.ErrorIs(t, err, manifests.ErrSource)
 	require.ErrorContains(t, err, "more than 1 files")
 	require.Equal(t, before, func() any { f.remove("b.yaml"); return e.position() }())
 
@@ -94,16 +94,16 @@ func TestDirectoryFailures(t *testing.T) {
 // The source does not read a recently modified file, and keeps its objects.
 func TestChangingFile(t *testing.T) {
 	e, f := newEnv(t).space(), newFolder(t)
-	src, err := sources.Directory(f.path, &sources.DirectoryOptions{MinAge: 30 * time.Minute})
+	src, err := manifests.Directory(f.path, &manifests.DirectoryOptions{MinAge: 30 * time.Minute})
 	require.NoError(t, err)
 	f.write("a.yaml", docs(configmap("a", "1"), configmap("b", "1"))) // an hour ago
 	s := e.syncer(src, nil)
 	e.sync(s)
 	require.NoError(t, os.WriteFile(filepath.Join(f.path, "a.yaml"), []byte(configmap("a", "2")), 0o600)) // modified now
-	require.Empty(t, cmp.Diff(sources.Result{Kept: 2, Changing: 1}, e.sync(s)))
-	require.Empty(t, cmp.Diff(sources.Result{Kept: 2, Changing: 1}, e.sync(e.syncer(src, nil))), "after a restart")
+	require.Empty(t, cmp.Diff(manifests.Result{Kept: 2, Changing: 1}, e.sync(s)))
+	require.Empty(t, cmp.Diff(manifests.Result{Kept: 2, Changing: 1}, e.sync(e.syncer(src, nil))), "after a restart")
 	f.write("a.yaml", docs(configmap("a", "2"), configmap("b", "2")))
-	require.Empty(t, cmp.Diff(sources.Result{Updated: 2}, e.sync(s)))
+	require.Empty(t, cmp.Diff(manifests.Result{Updated: 2}, e.sync(s)))
 }
 
 // Run syncs again within a second if a file was modified recently.
@@ -113,9 +113,9 @@ func TestDirectoryRun(t *testing.T) {
 		e := newEnv(t).space()
 		ctx, cancel := context.WithCancel(e.ctx)
 		src := f.source()
-		var looks []sources.Result
+		var looks []manifests.Result
 		ended := make(chan error, 1)
-		s := e.syncer(src, &sources.Options{Interval: time.Minute, Synced: func(r sources.Result, err error) {
+		s := e.syncer(src, &manifests.Options{Interval: time.Minute, Synced: func(r manifests.Result, err error) {
 			looks = append(looks, r)
 			if err != nil {
 				t.Error(err)
@@ -134,20 +134,20 @@ func TestDirectoryRun(t *testing.T) {
 		synctest.Wait()
 		cancel()
 		require.NoError(t, <-ended)
-		require.Empty(t, cmp.Diff([]sources.Result{{Changing: 1}, {Created: 1}, {Deleted: 1}}, looks))
+		require.Empty(t, cmp.Diff([]manifests.Result{{Changing: 1}, {Created: 1}, {Deleted: 1}}, looks))
 	})
 }
 
 func TestDirectoryBadInput(t *testing.T) {
 	for _, path := range []string{"", "a\x00b"} {
-		_, err := sources.Directory(path, nil)
+		_, err := manifests.Directory(path, nil)
 		require.ErrorIs(t, err, namespace.ErrInvalid, "%q", path)
 	}
-	for _, o := range []sources.DirectoryOptions{{MaxFile: -1}, {MaxFiles: -1}, {MinAge: -1}} {
-		_, err := sources.Directory("x", &o)
+	for _, o := range []manifests.DirectoryOptions{{MaxFile: -1}, {MaxFiles: -1}, {MinAge: -1}} {
+		_, err := manifests.Directory("x", &o)
 		require.ErrorIs(t, err, namespace.ErrInvalid, "%+v", o)
 	}
-	src, err := sources.Directory("relative", nil)
+	src, err := manifests.Directory("relative", nil)
 	require.NoError(t, err)
 	require.True(t, filepath.IsAbs(strings.TrimPrefix(src.Name(), "file:")))
 	_, err = src.Read(t.Context())

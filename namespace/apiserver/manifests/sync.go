@@ -1,4 +1,4 @@
-package sources
+package manifests
 
 import (
 	"context"
@@ -35,7 +35,7 @@ func (s *Syncer) sync(ctx context.Context) (result Result, failed bool, err erro
 	}
 	files, err := s.source.Read(ctx)
 	if err != nil {
-		return Result{}, true, fmt.Errorf("sources: %s: %w: %w", s.options.Name, ErrSource, err)
+		return Result{}, true, fmt.Errorf("manifests: %s: %w: %w", s.options.Name, ErrSource, err)
 	}
 	if state == missing {
 		created, err := s.createNamespace(ctx)
@@ -46,7 +46,7 @@ func (s *Syncer) sync(ctx context.Context) (result Result, failed bool, err erro
 	rec := reconciliation{Syncer: s, wanted: map[string]document{}, unreadable: map[string]bool{}, inUse: map[string]bool{}}
 	rec.decodeAll(files)
 	if len(rec.wanted) > s.options.MaxObjects {
-		err := fmt.Errorf("sources: %s: %w: there are more than %d objects", s.options.Name, ErrDocument, s.options.MaxObjects)
+		err := fmt.Errorf("manifests: %s: %w: there are more than %d objects", s.options.Name, ErrDocument, s.options.MaxObjects)
 		return rec.result, false, errors.Join(append(rec.problems, err)...)
 	}
 	failed, err = rec.run(ctx)
@@ -67,7 +67,7 @@ func (s *Syncer) namespaceState(ctx context.Context) (namespaceState, error) {
 	case errors.Is(err, namespace.ErrNotFound):
 		return missing, nil
 	case err != nil:
-		return missing, fmt.Errorf("sources: %w", err)
+		return missing, fmt.Errorf("manifests: %w", err)
 	}
 	s.seen = true
 	if n.Phase() == phase.Terminating {
@@ -84,7 +84,7 @@ func (s *Syncer) createNamespace(ctx context.Context) (bool, error) {
 	}
 	_, err := s.registry.Create(ctx, namespace.Namespace{Meta: namespace.Meta{Name: s.ns}})
 	if err != nil && !errors.Is(err, namespace.ErrExists) {
-		return false, fmt.Errorf("sources: %w", err)
+		return false, fmt.Errorf("manifests: %w", err)
 	}
 	s.seen = true
 	return true, nil
@@ -190,13 +190,13 @@ const pageSize = 500
 func (rec *reconciliation) syncType(ctx context.Context, t registry.ResourceType, missing map[string]document) error {
 	content, err := rec.registry.Content(t.Name())
 	if err != nil {
-		return fmt.Errorf("sources: %w", err)
+		return fmt.Errorf("manifests: %w", err)
 	}
 	existing := map[string]bool{}
 	for o := (registry.ListOptions{Limit: pageSize}); ; {
 		list, err := content.List(ctx, rec.ns, o)
 		if err != nil {
-			return fmt.Errorf("sources: %w", err)
+			return fmt.Errorf("manifests: %w", err)
 		}
 		for _, object := range list.Items {
 			key := keyOf(t, object.Name)
@@ -295,7 +295,7 @@ func (rec *reconciliation) markVerified(key string, d document, o registry.Objec
 func (rec *reconciliation) create(ctx context.Context, key string, d document) error {
 	content, err := rec.registry.Content(d.kind.Name())
 	if err != nil {
-		return fmt.Errorf("sources: %w", err)
+		return fmt.Errorf("manifests: %w", err)
 	}
 	o, err := rec.marked(d.object, d)
 	if err == nil {
@@ -387,5 +387,5 @@ func (rec *reconciliation) failure(ctx context.Context, file, key string, err er
 		rec.problem(file, key, err)
 		return nil
 	}
-	return fmt.Errorf("sources: %s: %w", key, err)
+	return fmt.Errorf("manifests: %s: %w", key, err)
 }

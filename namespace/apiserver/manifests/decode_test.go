@@ -1,4 +1,4 @@
-package sources_test
+package manifests_test
 
 import (
 	"encoding/json"
@@ -12,18 +12,18 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/internal/codec"
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/kinds"
-	"github.com/nslifecycle/nslifecycle/namespace/apiserver/sources"
+	"github.com/nslifecycle/nslifecycle/namespace/apiserver/manifests"
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
 )
 
 // requireBadFile requires that the source rejected the first file with the given error.
-func (e *env) requireBadFile(s *sources.Syncer, why string) {
+func (e *env) requireBadFile(s *manifests.Syncer, why string) {
 	e.t.Helper()
 	before := e.position()
 	_, err := s.Sync(e.ctx)
-	require.ErrorIs(e.t, err, sources.ErrDocument)
+	require.ErrorIs(e.t, err, manifests.ErrDocument)
 	require.ErrorContains(e.t, err, why)
-	var problem *sources.Problem
+	var problem *manifests.Problem
 	require.ErrorAs(e.t, err, &problem)
 	require.Empty(e.t, problem.Object, "the problem is of the whole file")
 	require.Equal(e.t, before, e.position())
@@ -41,7 +41,7 @@ func TestAliasesAreBounded(t *testing.T) {
 		parts = append(parts, bomb(2000, 20))
 	}
 	e.requireBadFile(e.syncer(fixedOf(docs(parts...)), nil), "the aliases of the file expand to too many bytes")
-	require.Empty(t, cmp.Diff(sources.Result{Created: 1}, e.sync(e.syncer(fixedOf(bomb(1000, 3)), nil))))
+	require.Empty(t, cmp.Diff(manifests.Result{Created: 1}, e.sync(e.syncer(fixedOf(bomb(1000, 3)), nil))))
 }
 
 // Duplicate fields are errors at any depth, in YAML and JSON.
@@ -55,7 +55,7 @@ func TestDuplicateKeys(t *testing.T) {
 	} {
 		for _, list := range [][]kinds.Kind{nil, {kinds.ConfigMaps()}} {
 			e := newEnv(t).space()
-			e.requireBadFile(e.syncer(fixedOf(text), &sources.Options{Kinds: list}), "duplicate field")
+			e.requireBadFile(e.syncer(fixedOf(text), &manifests.Options{Kinds: list}), "duplicate field")
 		}
 	}
 }
@@ -82,7 +82,7 @@ func TestMalformedLists(t *testing.T) {
 		e.requireBadFile(s, why)
 		require.Len(t, e.all(), 1, text)
 		src.set(nil, "apiVersion: v1\nkind: ConfigMapList\nitems: []\n")
-		require.Empty(t, cmp.Diff(sources.Result{Deleted: 1}, e.sync(s)))
+		require.Empty(t, cmp.Diff(manifests.Result{Deleted: 1}, e.sync(s)))
 	}
 }
 
@@ -108,12 +108,12 @@ func TestKinds(t *testing.T) {
 		"apiVersion: v1\nkind: List\nitems:\n- apiVersion: v1\n  kind: ConfigMap\n  metadata: {name: x}\n  data: {v: 1}\n": "items[0]: ",
 	} {
 		e := newEnv(t).space()
-		e.requireBadFile(e.syncer(fixedOf(text), &sources.Options{Kinds: list}), why)
+		e.requireBadFile(e.syncer(fixedOf(text), &manifests.Options{Kinds: list}), why)
 	}
 	e := newEnv(t).space()
-	s := e.syncer(fixedOf(configmap+"data: {v: \"1\"}\n", widget+"spec: {size: 1}\n"), &sources.Options{Kinds: list})
-	require.Empty(t, cmp.Diff(sources.Result{Created: 2}, e.sync(s)))
-	require.Empty(t, cmp.Diff(sources.Result{Unchanged: 2}, e.sync(s)))
+	s := e.syncer(fixedOf(configmap+"data: {v: \"1\"}\n", widget+"spec: {size: 1}\n"), &manifests.Options{Kinds: list})
+	require.Empty(t, cmp.Diff(manifests.Result{Created: 2}, e.sync(s)))
+	require.Empty(t, cmp.Diff(manifests.Result{Unchanged: 2}, e.sync(s)))
 
 	c, err := codec.New(list)
 	require.NoError(t, err)
@@ -145,16 +145,16 @@ func TestKindsDefaultAndValidate(t *testing.T) {
 	}
 	e := newEnv(t).space()
 	src := fixedOf(widget(`"a":"1"}},"spec":1}`))
-	s := e.syncer(src, &sources.Options{Kinds: []kinds.Kind{kind}})
+	s := e.syncer(src, &manifests.Options{Kinds: []kinds.Kind{kind}})
 	e.sync(s)
 	require.Equal(t, "true", string(e.get(widgets, "w").Fields["defaulted"]))
 	src.set(nil, widget(`"a":"2"}},"spec":1}`))
-	require.Empty(t, cmp.Diff(sources.Result{Updated: 1}, e.sync(s)))
+	require.Empty(t, cmp.Diff(manifests.Result{Updated: 1}, e.sync(s)))
 	src.set(nil, widget(`"a":"2"}},"spec":2}`))
 	before := e.position()
 	_, err := s.Sync(e.ctx)
 	require.ErrorIs(t, err, namespace.ErrInvalid)
-	require.EqualError(t, err, `sources: "f0.yaml": widgets.example.com/w: Widget.example.com "w" is invalid: spec: field is immutable`)
+	require.EqualError(t, err, `manifests: "f0.yaml": widgets.example.com/w: Widget.example.com "w" is invalid: spec: field is immutable`)
 	require.Equal(t, before, e.position())
 }
 
@@ -168,7 +168,7 @@ func TestKindsBadInput(t *testing.T) {
 		"twice":         {kinds.ConfigMaps(), kinds.ConfigMaps()},
 		"half declared": {{ResourceType: types[0], Object: kinds.ConfigMaps().Object}},
 	} {
-		_, err := sources.New(e.Registry, space, fixedOf(), &sources.Options{Kinds: list})
+		_, err := manifests.New(e.Registry, space, fixedOf(), &manifests.Options{Kinds: list})
 		require.ErrorIs(t, err, namespace.ErrInvalid, name)
 		require.ErrorContains(t, err, "option Kinds", fmt.Sprint(name))
 	}

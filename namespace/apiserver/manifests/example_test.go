@@ -1,4 +1,4 @@
-package sources_test
+package manifests_test
 
 import (
 	"context"
@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
-	"github.com/nslifecycle/nslifecycle/namespace/apiserver/sources"
+	"github.com/nslifecycle/nslifecycle/namespace/apiserver/manifests"
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
 	"github.com/nslifecycle/nslifecycle/store/memory"
 )
@@ -39,12 +39,12 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	manifests, err := sources.Directory(dir, nil)
+	files, err := manifests.Directory(dir, nil)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	syncer, err := sources.New(r, "node-7", manifests, &sources.Options{CreateNamespace: true})
+	syncer, err := manifests.New(r, "node-7", files, &manifests.Options{CreateNamespace: true})
 	if err != nil {
 		fmt.Println(err)
 		return
