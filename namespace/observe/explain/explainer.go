@@ -115,19 +115,19 @@ func (e *Explainer) records(ctx context.Context, in *Input, read readRecord) {
 	in.Records = slices.Clone(records)
 	forgotten := map[string]bool{} // since they were listed
 	uid := cmp.Or(in.Namespace.UID, in.History.uid)
-	for _, f := range relevantForces(forcesIn(in.Records), uid, func(force) bool { return false }) {
-		if f.begun == nil || f.begun.Inventory != nil {
+	for _, f := range relevantForces(audit.Drops(in.Records), uid, func(audit.Drop) bool { return false }) {
+		if f.Forcing == nil || f.Forcing.Inventory != nil {
 			continue
 		}
-		full, err := read(ctx, in.Name, f.begun.ID)
+		full, err := read(ctx, in.Name, f.Forcing.ID)
 		switch {
 		case err == nil:
-			*f.begun = full
+			*f.Forcing = full
 			continue
 		case errors.Is(err, namespace.ErrNotFound):
-			forgotten[f.begun.ID] = true
+			forgotten[f.Forcing.ID] = true
 		}
-		in.note("the objects left by force could not be read, record "+f.begun.ID, err)
+		in.note("the objects left by force could not be read, record "+f.Forcing.ID, err)
 	}
 	in.Records = slices.DeleteFunc(in.Records, func(r audit.Record) bool { return forgotten[r.ID] })
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/nslifecycle/nslifecycle/finalizer"
 	"github.com/nslifecycle/nslifecycle/namespace/declare"
+	"github.com/nslifecycle/nslifecycle/namespace/operate/audit"
 	"github.com/nslifecycle/nslifecycle/phase"
 )
 
@@ -48,7 +49,7 @@ type facts struct {
 	overdue    []partyHistory // controllers that stopped working on a finalizer
 	waivers    []waiver
 	expired    []declare.Waiver
-	forces     []force
+	forces     []audit.Drop
 }
 
 // failing is a failure of the last pass or in a condition.
@@ -156,9 +157,9 @@ func (f *facts) gatherForces() {
 	if uid == "" {
 		uid = f.history.uid
 	}
-	f.forces = relevantForces(forcesIn(f.Records), uid, func(call force) bool {
+	f.forces = relevantForces(audit.Drops(f.Records), uid, func(call audit.Drop) bool {
 		dropped := func(name finalizer.Name) bool { return !f.Namespace.Spec.Finalizers.Has(name) }
-		return f.unreadable() || f.exists && call.uid() == f.uid && !slices.ContainsFunc(call.last().Finalizers, dropped)
+		return f.unreadable() || f.exists && call.Last().UID == f.uid && !slices.ContainsFunc(call.Last().Finalizers, dropped)
 	})
 }
 
@@ -410,9 +411,9 @@ func (f *facts) measure() *Progress {
 	}
 	left := 0
 	for _, call := range f.forces {
-		n, unanswered := call.left()
+		n, unanswered := call.Left()
 		left = plus(left, n)
-		p.AtLeast = p.AtLeast || unanswered > 0 || call.begun == nil && n > 0
+		p.AtLeast = p.AtLeast || unanswered > 0 || call.Forcing == nil && n > 0
 	}
 	p.Remaining = max(p.Remaining, left)
 	p.AtLeast = p.AtLeast || slices.ContainsFunc(f.failures, func(g failing) bool { return g.Kind.hidesContent() })

@@ -17,7 +17,7 @@ import (
 
 func forced() []audit.Record {
 	return []audit.Record{
-		{ID: "r1", Time: ago(21 * time.Minute), Action: audit.Forcing, UID: "u-1", Inventory: &audit.Inventory{
+		{ID: "r1", Time: ago(21 * time.Minute), Action: audit.Forcing, UID: "u-1", Objects: 2, Failures: 1, Inventory: &audit.Inventory{
 			Objects:  []audit.Object{{Resource: "pods", Name: "a"}, {Resource: "pods", Name: "b"}},
 			Failures: []audit.Failure{{Source: "widgets.example.com", Text: "refused"}},
 		}},
@@ -28,7 +28,7 @@ func forced() []audit.Record {
 // complete is forced with an answer of every source.
 func complete() []audit.Record {
 	records := forced()
-	records[0].Inventory.Failures = nil
+	records[0].Inventory.Failures, records[0].Failures = nil, 0
 	return records
 }
 

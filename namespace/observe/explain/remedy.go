@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/nslifecycle/nslifecycle/namespace/declare"
+	"github.com/nslifecycle/nslifecycle/namespace/operate/audit"
 )
 
 var remedyWait = Remedy{Text: "Wait; the deletion proceeds by itself."}
@@ -97,17 +98,17 @@ func (f *facts) remedyOwner(h Holder) Remedy {
 }
 
 // remedy returns the remedy for the objects that a forced drop left.
-func (f force) remedy() Remedy {
-	objects, unanswered := f.left()
+func remedyForced(d audit.Drop) Remedy {
+	objects, unanswered := d.Left()
 	again := ""
-	if f.ended == nil {
+	if d.Forced == nil {
 		again = "Call force.Drop again with the same request, which records its outcome. "
 	}
 	switch {
-	case f.begun == nil && objects+unanswered > 0:
-		return Remedy{Text: fmt.Sprintf("Record %s of the objects left then is lost or unreadable, so no sweep can use it: look for content under this name, and remove it.", f.id())}
+	case d.Forcing == nil && objects+unanswered > 0:
+		return Remedy{Text: fmt.Sprintf("Record %s of the objects left then is lost or unreadable, so no sweep can use it: look for content under this name, and remove it.", d.ID())}
 	case objects > 0:
-		return Remedy{Text: fmt.Sprintf("%sRemove the objects left then: force.Sweep with record %s.", again, f.id())}
+		return Remedy{Text: fmt.Sprintf("%sRemove the objects left then: force.Sweep with record %s.", again, d.ID())}
 	case unanswered > 0:
 		return Remedy{Text: fmt.Sprintf("%s%s did not answer then, so no sweep knows their objects: check them, and remove what is left.", again, count(unanswered, "source"))}
 	case again != "":

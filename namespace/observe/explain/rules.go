@@ -224,7 +224,7 @@ func gone(f *facts) []Cause {
 	switch {
 	case len(f.forces) > 0 && h.removedAt.IsZero():
 		for _, call := range f.forces {
-			c.Since = later(c.Since, call.last().Time)
+			c.Since = later(c.Since, call.Last().Time)
 		}
 		c.Summary = fmt.Sprintf("it no longer exists; its finalizers were dropped by force %s ago", show.Duration(f.age(c.Since)))
 	case !h.removedAt.IsZero() && !h.deletedAt.IsZero():
@@ -554,14 +554,14 @@ func ordered(f *facts) []Cause {
 // forcedAndGone finds the forced drops that left objects of a namespace which is gone: they
 // are all that is left to do.
 func forcedAndGone(f *facts) []Cause {
-	return f.ofForces(func(call force) bool { return f.absent() && call.open() })
+	return f.ofForces(func(call audit.Drop) bool { return f.absent() && open(call) })
 }
 
 func forced(f *facts) []Cause {
-	return f.ofForces(func(call force) bool { return !f.absent() || !call.open() })
+	return f.ofForces(func(call audit.Drop) bool { return !f.absent() || !open(call) })
 }
 
-func (f *facts) ofForces(is func(force) bool) []Cause {
+func (f *facts) ofForces(is func(audit.Drop) bool) []Cause {
 	var list []Cause
 	for _, call := range f.forces {
 		if is(call) {
@@ -571,34 +571,34 @@ func (f *facts) ofForces(is func(force) bool) []Cause {
 	return list
 }
 
-func (f *facts) force(call force) Cause {
-	r := call.last()
+func (f *facts) force(call audit.Drop) Cause {
+	r := call.Last()
 	var finalizers []string
 	for _, name := range r.Finalizers {
 		finalizers = append(finalizers, string(name))
 	}
-	c := Cause{Source: listed(finalizers), Since: r.Time, Remedy: call.remedy()}
+	c := Cause{Source: listed(finalizers), Since: r.Time, Remedy: remedyForced(call)}
 	by := r.By
 	if by == "" {
 		by = "an unknown operator"
 	}
 	did := "dropped"
-	if call.ended == nil {
+	if call.Forced == nil {
 		did = "began to drop"
 	}
 	c.Summary = fmt.Sprintf("%s %s %s by force %s ago: %s", by, did, c.Source, show.Duration(f.age(r.Time)), r.Reason)
-	if f.exists && call.uid() != f.uid {
-		c.Summary = fmt.Sprintf("in an earlier namespace of this name (uid %s), %s", call.uid(), c.Summary)
+	if f.exists && call.Last().UID != f.uid {
+		c.Summary = fmt.Sprintf("in an earlier namespace of this name (uid %s), %s", call.Last().UID, c.Summary)
 	}
 	var details []string
-	if call.ended == nil {
+	if call.Forced == nil {
 		details = append(details, "its completion is not on record")
 	}
-	if call.begun != nil && call.begun.Inventory != nil {
-		details = append(details, "left then: "+inventory(call.begun.Inventory))
+	if call.Forcing != nil && call.Forcing.Inventory != nil {
+		details = append(details, "left then: "+inventory(call.Forcing.Inventory))
 	}
-	if call.swept != nil {
-		details = append(details, strings.TrimSpace(fmt.Sprintf("swept %s ago: %s", show.Duration(f.age(call.swept.Time)), call.swept.Detail)))
+	if call.Swept != nil {
+		details = append(details, strings.TrimSpace(fmt.Sprintf("swept %s ago: %s", show.Duration(f.age(call.Swept.Time)), call.Swept.Detail)))
 	}
 	c.Detail = strings.Join(details, "; ")
 	return c

@@ -81,59 +81,21 @@ func (l *Log) forget(ctx context.Context, name, root string, limit int, before t
 	return gone, err
 }
 
-// forcedCall is the records of one Drop.
-type forcedCall struct {
-	forcing               Record
-	forced, swept         *Record // the last of each
-	refused, resumed, new bool    // new: a record that follows it is not old enough
-}
-
-// needed reports whether a sweep may need the inventory.
-func (c *forcedCall) needed() bool {
-	switch {
-	case c.forced == nil:
-		return !c.refused && !c.resumed
-	case c.forcing.Objects+c.forcing.Failures == 0:
-		return false
-	}
-	return c.swept == nil || c.swept.Objects+c.swept.Failures > 0
-}
-
-// needed returns the IDs of the records to keep. records is in the order of the commits.
+// needed returns the IDs of the records to keep: those of Drops that are unfinished, left
+// objects, or are followed by a record that is not older than before.
 func needed(records []Record, before time.Time) map[string]bool {
-	calls := map[string]*forcedCall{}
-	for i, r := range records {
-		if r.Action == Forcing {
-			calls[r.ID] = &forcedCall{forcing: r}
-		}
-		c := calls[r.Follows]
-		if c == nil {
-			continue
-		}
-		if at, _ := timeOf(r.ID); !at.Before(before) {
-			c.new = true
-		}
-		switch r.Action {
-		case Forced:
-			c.forced = &records[i]
-		case Refused:
-			c.refused = true
-		case Swept:
-			c.swept = &records[i]
-		}
-	}
-	for _, c := range calls {
-		if first := calls[c.forcing.Follows]; first != nil && (c.forced != nil || !c.refused) {
-			first.resumed = true
-		}
-	}
 	keep := map[string]bool{}
-	for id, c := range calls {
-		if !c.new && !c.needed() {
+	for _, r := range records {
+		if at, _ := timeOf(r.ID); !at.Before(before) {
+			keep[r.Follows] = true
+		}
+	}
+	for _, d := range Drops(records) {
+		objects, unanswered := d.Left()
+		if d.Forcing == nil || d.Forced != nil && objects+unanswered == 0 && !keep[d.Forcing.ID] {
 			continue
 		}
-		keep[id] = true
-		for _, r := range []*Record{c.forced, c.swept} {
+		for _, r := range []*Record{d.Forcing, d.Forced, d.Swept} {
 			if r != nil {
 				keep[r.ID] = true
 			}

@@ -143,7 +143,7 @@ func (d *drop) validate(ctx context.Context) (err error) {
 }
 
 // observe returns the namespace and its named finalizers, as read does, and the earlier call.
-func (d *drop) observe(ctx context.Context) (*namespace.Namespace, []finalizer.Name, *begun, error) {
+func (d *drop) observe(ctx context.Context) (*namespace.Namespace, []finalizer.Name, *audit.Drop, error) {
 	n, held, err := d.read(ctx)
 	if err != nil {
 		return nil, nil, nil, err
@@ -177,12 +177,12 @@ func (d *drop) read(ctx context.Context) (*namespace.Namespace, []finalizer.Name
 
 // check refuses a namespace that may not be forced. To complete an earlier call, some of the
 // finalizers may be gone.
-func (d *drop) check(n namespace.Namespace, held []finalizer.Name, earlier *begun) error {
+func (d *drop) check(n namespace.Namespace, held []finalizer.Name, earlier *audit.Drop) error {
 	if n.Phase() != phase.Terminating {
 		return refuse(namespace.ErrForbidden, n.Name, "it is %s, and only a terminating namespace can be forced: DELETE it first", n.Phase())
 	}
 	for _, f := range d.req.Finalizers {
-		if !earlier.open() && !slices.Contains(held, f) {
+		if !unfinished(earlier) && !slices.Contains(held, f) {
 			return refuse(namespace.ErrConflict, n.Name, "it does not have the finalizer %q; its finalizers are %s", f, list(n.Spec.Finalizers.Names()))
 		}
 	}
@@ -205,11 +205,11 @@ func (d *drop) inventory(ctx context.Context, n namespace.Namespace) (audit.Inve
 }
 
 // drop records the request, removes the finalizers, and records the result.
-func (d *drop) drop(ctx context.Context, inventory audit.Inventory, earlier *begun) (Result, error) {
+func (d *drop) drop(ctx context.Context, inventory audit.Inventory, earlier *audit.Drop) (Result, error) {
 	record := d.record(audit.Forcing, "", "")
 	record.Inventory = &inventory
-	if earlier.open() {
-		record.Follows = earlier.record.ID
+	if unfinished(earlier) {
+		record.Follows = earlier.Forcing.ID
 	}
 	if len(inventory.Failures) > 0 {
 		record.Detail = fmt.Sprintf("the operator accepted an incomplete inventory: %d source(s) did not answer", len(inventory.Failures))

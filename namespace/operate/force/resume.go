@@ -9,46 +9,22 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/operate/audit"
 )
 
-// begun is a recorded call.
-type begun struct {
-	record audit.Record
-	end    *audit.Record // nil: it has not ended on record
-}
-
-func (b *begun) open() bool { return b != nil && b.end == nil }
-
-// earlier returns the last recorded call for the same incarnation and finalizers that was not
-// refused, or nil.
-func (d *drop) earlier(ctx context.Context) (*begun, error) {
+// earlier returns the last recorded call for the same incarnation and finalizers, or nil.
+func (d *drop) earlier(ctx context.Context) (*audit.Drop, error) {
 	records, err := d.log.List(ctx, d.req.Name)
 	if err != nil {
 		return nil, failed(d.req.Name, "read the audit records", err)
 	}
-	var all []*begun
-	for i, r := range records {
-		if r.UID != d.req.UID {
-			continue
-		}
-		switch r.Action {
-		case audit.Forcing:
-			if same(r.Finalizers, d.req.Finalizers) {
-				all = append(all, &begun{record: r})
-			}
-		case audit.Forced, audit.Refused:
-			for _, b := range all {
-				if b.record.ID == r.Follows && (b.end == nil || b.end.Action == audit.Refused) {
-					b.end = &records[i]
-				}
-			}
-		}
-	}
-	for _, b := range slices.Backward(all) {
-		if b.end == nil || b.end.Action == audit.Forced {
-			return b, nil
+	for _, call := range slices.Backward(audit.Drops(records)) {
+		if r := call.Forcing; r != nil && r.UID == d.req.UID && same(r.Finalizers, d.req.Finalizers) {
+			return &call, nil
 		}
 	}
 	return nil, nil
 }
+
+// unfinished reports whether an earlier call has no end on record.
+func unfinished(earlier *audit.Drop) bool { return earlier != nil && earlier.Forced == nil }
 
 // same reports whether a and b have the same finalizers in any order.
 func same(a, b []finalizer.Name) bool {
@@ -60,11 +36,11 @@ func same(a, b []finalizer.Name) bool {
 
 // complete handles a request whose finalizers are all gone: an earlier call dropped them, and
 // may not have recorded its end.
-func (d *drop) complete(ctx context.Context, n *namespace.Namespace, earlier *begun) (Result, error) {
+func (d *drop) complete(ctx context.Context, n *namespace.Namespace, earlier *audit.Drop) (Result, error) {
 	if earlier == nil {
 		return Result{}, d.nothingToDrop(n)
 	}
-	record, err := d.log.Get(ctx, d.req.Name, earlier.record.ID)
+	record, err := d.log.Get(ctx, d.req.Name, earlier.Forcing.ID)
 	if err != nil {
 		return Result{}, failed(d.req.Name, "read the audit records", err)
 	}
@@ -78,8 +54,8 @@ func (d *drop) complete(ctx context.Context, n *namespace.Namespace, earlier *be
 	if n != nil {
 		result.Namespace = *n
 	}
-	if earlier.end != nil {
-		result.Dropped = slices.Clone(earlier.end.Finalizers)
+	if earlier.Forced != nil {
+		result.Dropped = slices.Clone(earlier.Forced.Finalizers)
 		return result, nil
 	}
 	if d.req.DryRun {

@@ -157,7 +157,7 @@ func (s *sweep) find(ctx context.Context) (audit.Record, error) {
 	if err != nil {
 		return audit.Record{}, failed(s.req.Name, "read the audit records", err)
 	}
-	if !slices.ContainsFunc(records, func(r audit.Record) bool { return r.Action == audit.Forced && r.Follows == s.req.ID }) {
+	if !slices.ContainsFunc(audit.Drops(records), func(d audit.Drop) bool { return d.ID() == s.req.ID && d.Forced != nil }) {
 		return audit.Record{}, refuse(namespace.ErrConflict, s.req.Name,
 			"the Drop of the record %s is not complete: call it again first", s.req.ID)
 	}
