@@ -1,11 +1,6 @@
 package phase
 
 import (
-	"encoding/json"
-	"fmt"
-	"maps"
-	"math"
-	"slices"
 	"strings"
 	"time"
 )
@@ -36,6 +31,15 @@ func (t ConditionType) Qualified(qualifier string) ConditionType {
 		return t
 	}
 	return ConditionType(qualifier) + "." + t
+}
+
+// Split is the inverse of [ConditionType.Qualified].
+func (t ConditionType) Split() (plain ConditionType, qualifier string) {
+	at := strings.LastIndexByte(string(t), '.')
+	if at < 0 {
+		return t, ""
+	}
+	return t[at+1:], string(t[:at])
 }
 
 // ConditionStatus is True, False or Unknown.
@@ -129,205 +133,3 @@ func find(list []Condition, t ConditionType) (Condition, bool) {
 	}
 	return Condition{}, false
 }
-
-// LastSeen returns [Observation].LastSeen of the party's last pass, from the condition
-// [ContentLastSeen]. If the condition is unreadable, it returns one entry without a Resource.
-func LastSeen(conditions []Condition, qualifier string) []Remaining {
-	c, ok := find(conditions, ContentLastSeen.Qualified(qualifier))
-	if !ok {
-		return nil
-	}
-	counts := map[string]int{}
-	if err := json.Unmarshal([]byte(c.Message), &counts); err != nil || len(counts) == 0 {
-		return []Remaining{{Count: 1}}
-	}
-	var seen []Remaining
-	for _, name := range slices.Sorted(maps.Keys(counts)) {
-		resource, group, _ := strings.Cut(name, ".")
-		seen = append(seen, Remaining{Group: group, Resource: resource, Count: max(counts[name], 1)})
-	}
-	return seen
-}
-
-// lastSeen returns the condition ContentLastSeen, or none. Types that exceed MaxMessage, after
-// several hundred, share the empty name.
-func (o Observation) lastSeen() []Condition {
-	const perType = len(`:9223372036854775807,`)
-	counts, size := map[string]int{}, len(`{"":9223372036854775807}`)
-	for _, r := range o.LastSeen {
-		if r.Count <= 0 {
-			continue
-		}
-		name := strings.TrimSuffix(r.Resource+"."+r.Group, ".")
-		quoted, _ := json.Marshal(name) // encoding a string cannot fail
-		if size += len(quoted) + perType; size > MaxMessage {
-			name = ""
-		}
-		counts[name] = max(counts[name], r.Count)
-	}
-	if len(counts) == 0 {
-		return nil
-	}
-	message, _ := json.Marshal(counts) // encoding strings and numbers cannot fail
-	return []Condition{{Type: ContentLastSeen, Status: True, Reason: ReasonContentSeen, Message: string(message)}}
-}
-
-// conditions returns the five conditions, unqualified and without times.
-func (o Observation) conditions() [5]Condition {
-	return [5]Condition{
-		o.discovery(),
-		o.parsing(),
-		o.content(),
-		o.contentRemaining(),
-		o.finalizersRemaining(),
-	}
-}
-
-func (o Observation) discovery() Condition {
-	if len(o.Discovery) == 0 {
-		return Condition{Type: DiscoveryFailure, Status: False,
-			Reason: ReasonResourcesDiscovered, Message: "All resources successfully discovered" + waived(o.WaivedDiscovery)}
-	}
-	message := joined(texts(o.Discovery))
-	if n := failures(o.Discovery); n > 0 {
-		message = fmt.Sprintf("Discovery failed for some groups, %d failing: %v", n, message)
-	}
-	return Condition{Type: DiscoveryFailure, Status: True, Reason: ReasonDiscoveryFailed, Message: message}
-}
-
-// failures counts the groups whose discovery failed.
-func failures(errs []error) int {
-	n := 0
-	for _, err := range errs {
-		if several, ok := err.(interface{ Failures() int }); ok {
-			n += several.Failures()
-		} else {
-			n++
-		}
-	}
-	return n
-}
-
-func (o Observation) parsing() Condition {
-	if len(o.Parsing) == 0 {
-		return Condition{Type: GroupVersionParsingFailure, Status: False,
-			Reason: ReasonParsedGroupVersions, Message: "All legacy kube types successfully parsed"}
-	}
-	return Condition{Type: GroupVersionParsingFailure, Status: True, Reason: ReasonGroupVersionParsingFailed,
-		Message: joined(texts(o.Parsing))}
-}
-
-func (o Observation) content() Condition {
-	if len(o.Content) == 0 {
-		return Condition{Type: ContentFailure, Status: False, Reason: ReasonContentDeleted,
-			Message: "All content successfully deleted, may be waiting on finalization" + waived(o.Waived)}
-	}
-	return Condition{Type: ContentFailure, Status: True, Reason: ReasonContentDeletionFailed,
-		Message: fmt.Sprintf("Failed to delete all resource types, %d remaining: %v", len(o.Content), joined(texts(o.Content)))}
-}
-
-func (o Observation) contentRemaining() Condition {
-	remaining := counted(o.Remaining, "%s has %d resource instances",
-		func(r Remaining) (string, int) { return r.Resource + "." + r.Group, r.Count })
-	c := Condition{Type: ContentRemaining}
-	switch {
-	case len(remaining) > 0:
-		c.Status, c.Reason = True, ReasonSomeResourcesRemain
-		c.Message = "Some resources are remaining: " + joined(remaining)
-	case o.Partial():
-		c.Status, c.Reason = Unknown, ReasonContentUnknown
-		c.Message = "No remaining resources were seen, but " + o.gap()
-	default:
-		c.Status, c.Reason = False, ReasonContentRemoved
-		c.Message = "All content successfully removed" + waived(o.Waived, o.WaivedDiscovery)
-	}
-	return c
-}
-
-func (o Observation) finalizersRemaining() Condition {
-	remaining := counted(o.Finalizers, "%s in %d resource instances",
-		func(h Holder) (string, int) { return h.Finalizer, h.Objects })
-	c := Condition{Type: FinalizersRemaining}
-	switch {
-	case len(remaining) > 0:
-		c.Status, c.Reason = True, ReasonSomeFinalizersRemain
-		c.Message = "Some content in the namespace has finalizers remaining: " + joined(remaining)
-	case o.Partial():
-		c.Status, c.Reason = Unknown, ReasonFinalizersUnknown
-		c.Message = "No remaining finalizers were seen, but " + o.gap()
-	default:
-		c.Status, c.Reason = False, ReasonContentHasNoFinalizers
-		c.Message = "All content-preserving finalizers finished" + waived(o.Waived, o.WaivedDiscovery)
-	}
-	return c
-}
-
-// gap explains why the observation is partial.
-func (o Observation) gap() string {
-	switch {
-	case !o.Answered():
-		return "not every resource type could be discovered, deleted and listed"
-	case o.Unasked != 0:
-		return "not every resource type was asked: some wait for others to be empty"
-	case o.Provisional:
-		return "new objects may still appear; the next pass checks again"
-	}
-	return "some counts were negative"
-}
-
-// The limits of the waived failures in one condition.
-const (
-	maxWaived     = 16
-	maxWaivedText = 512 // bytes of each
-)
-
-// waived returns the end of a message that is healthy only because of waivers, or "".
-func waived(lists ...[]error) string {
-	all := texts(slices.Concat(lists...))
-	if len(all) == 0 {
-		return ""
-	}
-	shown := all[:min(len(all), maxWaived)]
-	for i, text := range shown {
-		shown[i] = Truncate(text, maxWaivedText)
-	}
-	message := "; waived: " + joined(shown)
-	if more := len(all) - len(shown); more > 0 {
-		message += fmt.Sprintf(" and %d more", more)
-	}
-	return message
-}
-
-// texts returns the sorted texts of errs, so that equal failures give equal messages.
-func texts(errs []error) []string {
-	list := make([]string, 0, len(errs))
-	for _, err := range errs {
-		text := "unknown error"
-		if err != nil && err.Error() != "" {
-			text = err.Error()
-		}
-		list = append(list, text)
-	}
-	slices.Sort(list)
-	return list
-}
-
-// counted adds up the counts of each name and returns a sorted phrase for each positive sum. It
-// ignores negative counts, and sums do not overflow.
-func counted[T any](list []T, phrase string, count func(T) (name string, n int)) []string {
-	sums := make(map[string]int, len(list))
-	for _, e := range list {
-		name, n := count(e)
-		sums[name] += min(max(n, 0), math.MaxInt-sums[name])
-	}
-	phrases := make([]string, 0, len(sums))
-	for name, n := range sums {
-		if n > 0 {
-			phrases = append(phrases, fmt.Sprintf(phrase, name, n))
-		}
-	}
-	slices.Sort(phrases)
-	return phrases
-}
-
-func joined(list []string) string { return strings.Join(list, ", ") }

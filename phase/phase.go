@@ -5,10 +5,7 @@
 // finalizers and the conditions, and the conditions from the observations of a pass (rule R9).
 package phase
 
-import (
-	"strings"
-	"time"
-)
+import "time"
 
 // Phase is the phase of a namespace (design document, "Phases").
 type Phase string
@@ -56,7 +53,7 @@ func StageOf(deletion time.Time, finalizers int, conditions []Condition) Stage {
 func contentDeleted(conditions []Condition) bool {
 	found := false
 	for _, c := range conditions {
-		if c.Type != ContentRemaining && !strings.HasSuffix(string(c.Type), "."+string(ContentRemaining)) {
+		if plain, _ := c.Type.Split(); plain != ContentRemaining {
 			continue
 		}
 		if c.Status != False {

@@ -121,3 +121,15 @@ func FuzzTime(f *testing.F) {
 		require.Equal(t, at, again)
 	})
 }
+
+func ExampleStageOf() {
+	deletion := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	gone := phase.Conditions(nil, phase.Observation{}, "", deletion)
+	fmt.Println(phase.StageOf(deletion, 2, nil))
+	fmt.Println(phase.StageOf(deletion, 1, gone))
+	fmt.Println(phase.StageOf(deletion, 0, gone))
+	// Output:
+	// DeletingContent
+	// WaitingForFinalizers
+	// ReadyToRemove
+}

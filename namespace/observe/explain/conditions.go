@@ -22,11 +22,8 @@ type condition struct {
 func conditionsOf(ns namespace.Namespace) []condition {
 	var list []condition
 	for _, c := range ns.Status.Conditions {
-		one := condition{c, finalizer.Kubernetes, c.Type}
-		if at := strings.LastIndexByte(string(c.Type), '.'); at >= 0 {
-			one.party, one.plain = finalizer.Name(c.Type[:at]), c.Type[at+1:]
-		}
-		list = append(list, one)
+		plain, party := c.Type.Split()
+		list = append(list, condition{c, cmp.Or(finalizer.Name(party), finalizer.Kubernetes), plain})
 	}
 	return list
 }
@@ -54,7 +51,7 @@ func (c condition) failure(kind Kind, source string) Failure {
 	case says("deadline exceeded"), says("did not answer within"):
 		kind = SourceSlow
 	}
-	f := Failure{Kind: kind, Text: shorten(withoutPreamble(c.Message), maxText), First: c.LastTransitionTime.Time}
+	f := Failure{Kind: kind, Text: shorten(c.failures(), maxText), First: c.LastTransitionTime.Time}
 	f.Source = f.cutSource()
 	if f.Source == "" {
 		f.Source = source
@@ -69,17 +66,10 @@ func (c condition) failure(kind Kind, source string) Failure {
 	return f
 }
 
-// withoutPreamble strips the standard words that begin the message of a condition.
-func withoutPreamble(s string) string {
-	for _, p := range []string{"Failed to delete all resource types, ", "Discovery failed for some groups, "} {
-		if rest, ok := strings.CutPrefix(s, p); ok {
-			if _, after, ok := strings.Cut(rest, ": "); ok {
-				s = after
-			}
-		}
-	}
-	s = strings.TrimPrefix(s, "unable to retrieve the complete list of server APIs: ")
-	return cmp.Or(s, "the condition gives no reason")
+// failures returns the text of the failures that the condition reports.
+func (c condition) failures() string {
+	text := strings.TrimPrefix(c.Failures(), "unable to retrieve the complete list of server APIs: ") // client-go's text
+	return cmp.Or(text, "the condition gives no reason")
 }
 
 // cutSource returns the source that the text of a failure names, and cuts it off the
@@ -115,44 +105,29 @@ func isResource(source string) bool {
 	})
 }
 
-// remaining reads "Some resources are remaining: pods. has 2 resource instances, ...".
 func (c condition) remaining() []Objects {
 	var list []Objects
-	for name, n := range c.instances(" has ") {
-		list = append(list, Objects{Resource: strings.TrimSuffix(name, "."), Remaining: n, Since: c.LastTransitionTime.Time})
+	for _, r := range atMost(maxTypes, c.Remaining()) {
+		name := namespace.ResourceType{Group: r.Group, Name: r.Resource}.String()
+		list = append(list, Objects{Resource: shorten(name, 2*maxName), Remaining: r.Count, Since: c.LastTransitionTime.Time})
 	}
 	return list
 }
 
-// holders reads "... finalizers remaining: a/b in 3 resource instances, ...".
 func (c condition) holders() []HeldBy {
 	var list []HeldBy
-	for name, n := range c.instances(" in ") {
-		list = append(list, HeldBy{phase.Holder{Finalizer: name, Objects: n}, c.LastTransitionTime.Time})
+	for _, h := range atMost(maxTypes, c.Holders()) {
+		h.Finalizer = shorten(h.Finalizer, 2*maxName)
+		list = append(list, HeldBy{h, c.LastTransitionTime.Time})
 	}
 	return list
 }
 
-// instances yields the names and counts that a message lists.
-func (c condition) instances(separator string) func(yield func(string, int) bool) {
-	return func(yield func(string, int) bool) {
-		_, list, _ := strings.Cut(c.Message, ": ")
-		list, _, _ = strings.Cut(list, ";")
-		parts := strings.Split(list, ", ")
-		for _, part := range parts[:min(len(parts), maxTypes)] {
-			name, rest, _ := strings.Cut(part, separator)
-			digits, ok := strings.CutSuffix(rest, " resource instances")
-			n, err := strconv.Atoi(digits)
-			if ok && err == nil && n > 0 && !yield(shorten(name, 2*maxName), n) {
-				return
-			}
-		}
-	}
-}
+func atMost[E any](limit int, list []E) []E { return list[:min(len(list), limit)] }
 
 // arriving reports whether the condition says that content may still arrive.
 func (c condition) arriving() bool {
-	return c.plain == phase.ContentRemaining && c.Status == phase.Unknown && strings.Contains(c.Message, "new objects may still appear")
+	return c.plain == phase.ContentRemaining && c.Status == phase.Unknown && c.MayGrow()
 }
 
 // has reports whether any of the conditions of a party meets is.
