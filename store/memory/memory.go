@@ -20,8 +20,8 @@ import (
 	"github.com/nslifecycle/nslifecycle/store/watch"
 )
 
-// Options tunes a [Store]. Zero fields take the defaults. Negative numbers of History, HistoryBytes
-// and Limits are [store.ErrInvalid].
+// Options tunes a [Store]. A nil *Options and zero fields mean the defaults. Negative numbers are
+// [store.ErrInvalid].
 type Options struct {
 	// Epoch names the history of the store. The default is random, so that a position of one
 	// store never matches another store.
@@ -63,6 +63,9 @@ func (o Options) check() error {
 		{"Limits.Value", o.Limits.Value},
 		{"Limits.Operations", o.Limits.Operations},
 		{"Limits.Bytes", o.Limits.Bytes},
+		{"Watch.Queue", o.Watch.Queue},
+		{"Watch.QueueBytes", o.Watch.QueueBytes},
+		{"Watch.Bookmarks", int(o.Watch.Bookmarks)},
 	} {
 		if field.value < 0 {
 			return fmt.Errorf("%w: Options.%s is %d, it must not be negative", store.ErrInvalid, field.name, field.value)
@@ -111,7 +114,7 @@ var (
 	_ store.Limiter   = (*Store)(nil)
 )
 
-// New returns an empty store. Nil options mean the defaults.
+// New returns an empty store.
 func New(options *Options) (*Store, error) {
 	var o Options
 	if options != nil {

@@ -38,6 +38,9 @@ func TestBadOptions(t *testing.T) {
 		"Limits.Value":      {Limits: store.Limits{Value: -1}},
 		"Limits.Operations": {Limits: store.Limits{Operations: -1}},
 		"Limits.Bytes":      {Limits: store.Limits{Bytes: -1}},
+		"Watch.Queue":       {Watch: watch.Options{Queue: -1}},
+		"Watch.QueueBytes":  {Watch: watch.Options{QueueBytes: -1}},
+		"Watch.Bookmarks":   {Watch: watch.Options{Bookmarks: -1}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, err := memory.New(&options)

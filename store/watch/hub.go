@@ -43,7 +43,8 @@ import (
 // watches, without holding a lock.
 type ReadFunc func(ctx context.Context, prefix string, after, upTo store.Revision) (changes []store.Change, through store.Revision, err error)
 
-// Options tunes a [Hub]. Fields that are not positive take the defaults.
+// Options tunes a [Hub]. Fields that are not positive take the defaults, because New has no error:
+// a driver with options of its own checks them there.
 type Options struct {
 	Queue      int           // changes that a watch queues before it falls back to the log; default 1024
 	QueueBytes int           // approximate memory of these changes; default 4 MiB
