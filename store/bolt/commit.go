@@ -101,12 +101,12 @@ func (s *Store) run() {
 		if !idle {
 			<-s.queue.Ready()
 		}
-		batch, open := s.queue.Take(s.batch[:0])
-		batch = s.queue.Submit(batch)
-		s.batch = batch
-		if len(batch) > 0 || idle && open {
-			s.process(batch)
-			clear(batch)
+		requests, open := s.queue.Take(s.taken[:0])
+		requests = s.queue.Submit(requests)
+		s.taken = requests
+		if len(requests) > 0 || idle && open {
+			s.process(requests)
+			clear(requests)
 		}
 		if !open {
 			return
@@ -150,7 +150,7 @@ func (s *Store) write(requests []*request) error {
 		return errors.Join(err, s.engine(tx.Rollback))
 	}
 	err = s.sync.commit(tx.ID(), func() error {
-		err := guard(func() error { return s.commit(tx) })
+		err := guard(func() error { return s.commitTx(tx) })
 		if err == nil {
 			s.hub.Publish(b.changes...)
 		}

@@ -42,8 +42,8 @@ var errSync = errors.New("the sync failed")
 // failAfterCommit makes the next commit of the engine report a failure although it is in the
 // file, as when the last sync fails.
 func failAfterCommit(s *Store) {
-	s.commit = func(tx *bbolt.Tx) error {
-		s.commit = (*bbolt.Tx).Commit
+	s.commitTx = func(tx *bbolt.Tx) error {
+		s.commitTx = (*bbolt.Tx).Commit
 		return errors.Join(tx.Commit(), errSync)
 	}
 }

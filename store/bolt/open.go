@@ -104,14 +104,14 @@ func start(f file, db *bbolt.DB, fresh bool) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{
-		file:    f,
-		db:      db,
-		epoch:   epoch,
-		writer:  random64(),
-		queue:   groupcommit.New[*transaction](),
-		stopped: make(chan struct{}),
-		backlog: true, // an earlier process may have left compacted records
-		commit:  (*bbolt.Tx).Commit,
+		file:     f,
+		db:       db,
+		epoch:    epoch,
+		writer:   random64(),
+		queue:    groupcommit.New[*transaction](),
+		stopped:  make(chan struct{}),
+		backlog:  true, // an earlier process may have left compacted records
+		commitTx: (*bbolt.Tx).Commit,
 	}
 	s.hub = watch.New(s.readLog, store.Position{Epoch: epoch, Revision: head.revision}, watch.Options{})
 	if err := s.sync.opened(db); err != nil {

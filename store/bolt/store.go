@@ -39,15 +39,15 @@ type Store struct {
 	queue   *groupcommit.Queue[*transaction]
 	hub     *watch.Hub
 	stopped chan struct{} // closed when the committer has returned
-	close   sync.Once
+	closing sync.Once
 
 	// The committer uses these fields, and Close after it has stopped.
-	backlog bool // compacted records may be left in the log
-	failing bool // the last batch failed; do not start a batch for pruning alone
-	wrote   bool // a batch was written
-	batch   []*request
-	answers []answer
-	commit  func(*bbolt.Tx) error // replaced in tests
+	backlog  bool                  // compacted records may be left in the log
+	failing  bool                  // the last batch failed; do not start a batch for pruning alone
+	wrote    bool                  // a batch was written
+	taken    []*request            // the requests of the current batch
+	answers  []answer              // their results
+	commitTx func(*bbolt.Tx) error // replaced in tests
 
 	// reads is held shared by reads and exclusively while db is replaced. Only the committer and,
 	// after it, Close replace db.
@@ -181,7 +181,7 @@ func (s *Store) Watch(ctx context.Context, prefix string, after store.Position) 
 // Close implements [store.Store]. It waits for the commit in progress. Transactions still in the
 // queue are refused.
 func (s *Store) Close() (err error) {
-	s.close.Do(func() {
+	s.closing.Do(func() {
 		s.queue.Close()
 		s.hub.Close()
 		<-s.stopped

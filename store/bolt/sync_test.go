@@ -81,8 +81,8 @@ func TestReadsWaitForTheSync(t *testing.T) {
 				written, release := make(chan struct{}), make(chan struct{})
 				goOn := sync.OnceFunc(func() { close(release) })
 				defer goOn()
-				s.commit = func(tx *bbolt.Tx) error {
-					s.commit = (*bbolt.Tx).Commit
+				s.commitTx = func(tx *bbolt.Tx) error {
+					s.commitTx = (*bbolt.Tx).Commit
 					err := tx.Commit()
 					close(written)
 					<-release
