@@ -13,7 +13,7 @@ import (
 // backend is a store in a new file with a short history.
 func backend(tb testing.TB) storetest.Backend {
 	path := filepath.Join(tb.TempDir(), "store.db")
-	options := bolt.Options{Retain: 512}
+	options := bolt.Options{Retain: 256}
 	latest, err := bolt.Open(path, &options)
 	if err != nil {
 		tb.Fatal(err)
@@ -35,7 +35,7 @@ func backend(tb testing.TB) storetest.Backend {
 		Compacts: true,
 		Counts:   true,
 		Slow:     true, // every commit is synced
-		History:  1024, // Retain and the changes that gather beyond it
+		History:  576,  // Retain and the changes that gather beyond it
 		// One process holds the file, so there is no second handle (see TestOpenInUse).
 		// A crash is more than Close: see TestKill.
 		Reopen: func(context.Context) (store.Store, error) { return again(options) },

@@ -32,6 +32,7 @@ func leader(t *testing.T, c *etcdtest.Cluster) int {
 // nothing that was refused happens, every watch yields every commit once and in
 // order, and the answers to clients have one order.
 func TestCluster(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	t.Run("the leader is killed", func(t *testing.T) {
 		newLoad(t, c.URLs()).run(func() {

@@ -23,6 +23,7 @@ func gone(t *testing.T, s *Store, r store.Revision) bool {
 // Of several compactors one does the work of a round, and what is dropped is older
 // than its last round.
 func TestCompactorElection(t *testing.T) {
+	t.Parallel()
 	server := ownServer(t)
 	prefix := newPrefix()
 	s := openAt(t, prefix, nil, server.URL)
@@ -71,6 +72,7 @@ func TestCompactorElection(t *testing.T) {
 
 // The option runs it by itself, until the store is closed.
 func TestCompactOption(t *testing.T) {
+	t.Parallel()
 	server := ownServer(t)
 	prefix := newPrefix()
 	s := openAt(t, prefix, &Options{Compact: 20 * time.Millisecond}, server.URL)
@@ -90,6 +92,7 @@ func TestCompactOption(t *testing.T) {
 // A full database refuses the election, and is compacted all the same: that is the
 // way out.
 func TestCompactorWithoutSpace(t *testing.T) {
+	t.Parallel()
 	s := openAt(t, newPrefix(), quick(), ownServer(t).URL)
 	c := &compactor{store: s}
 	first := put(t, s, "k", "1")

@@ -51,6 +51,9 @@ func backendOn(server *etcdtest.Server) storetest.Open {
 	}
 }
 
-func TestConformance(t *testing.T) { storetest.Run(t, backendOn(theServer(t))) }
+func TestConformance(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, backendOn(ownServer(t)))
+}
 
 func BenchmarkStore(b *testing.B) { storetest.Bench(b, backendOn(theServer(b))) }

@@ -18,6 +18,7 @@ import (
 // outcome is unknown. Reads, watches, checked reads and deletions go on, and writes when
 // there is room again.
 func TestNoSpace(t *testing.T) {
+	t.Parallel()
 	server := ownServer(t, "--quota-backend-bytes", fmt.Sprint(16<<20))
 	client := rawClient(t, server.URL)
 	big := openAt(t, newPrefix(), quick(), server.URL)
@@ -76,6 +77,7 @@ func (l *load) awaitFault(target error) {
 // History is compacted to the newest revision again and again, under load: watches
 // that keep up do not notice, listings of now neither.
 func TestCompactionUnderLoad(t *testing.T) {
+	t.Parallel()
 	server := ownServer(t)
 	s := openAt(t, newPrefix(), quick(), server.URL)
 	newLoad(t, []string{server.URL}).run(func() {
@@ -87,6 +89,7 @@ func TestCompactionUnderLoad(t *testing.T) {
 
 // A server is killed and comes back on its data, under load.
 func TestServerKilledUnderLoad(t *testing.T) {
+	t.Parallel()
 	server := ownServer(t)
 	newLoad(t, []string{server.URL}).run(func() {
 		server.Kill()

@@ -245,6 +245,7 @@ func TestReopenKeepsEpoch(t *testing.T) {
 // A handle of the history before a restore learns it, and does not serve positions
 // of the wrong epoch to watches.
 func TestNewEpochEndsOldWatches(t *testing.T) {
+	t.Parallel()
 	server := ownServer(t)
 	prefix := newPrefix()
 	old := openAt(t, prefix, quick(), server.URL)
@@ -262,6 +263,7 @@ func TestNewEpochEndsOldWatches(t *testing.T) {
 
 // Another cluster at the old address is recognised by its first answer.
 func TestAnotherClusterBehindTheConnection(t *testing.T) {
+	t.Parallel()
 	first, second := ownServer(t), ownServer(t, "--initial-cluster-token", "other")
 	gate := newGate(t, first.URL)
 	s := openAt(t, newPrefix(), quick(), gate.url())

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -89,6 +90,7 @@ func watchFor(t *testing.T, s store.Store, key string) <-chan struct{} {
 // What was never given to a connection has surely not happened, whatever ends the
 // waiting for one.
 func TestNothingSubmitted(t *testing.T) {
+	t.Parallel()
 	server := ownServer(t)
 	s := openAt(t, newPrefix(), quick(), server.URL)
 	put(t, s, "k", "v")
@@ -256,6 +258,7 @@ func (o *once) Txn(ctx context.Context, in *pb.TxnRequest, opts ...grpc.CallOpti
 
 // Calls to a cluster that cannot be reached fail, and wrote nothing.
 func TestUnavailable(t *testing.T) {
+	t.Parallel()
 	server := ownServer(t)
 	o := quick()
 	o.pace.attempt = 200 * time.Millisecond
@@ -265,6 +268,7 @@ func TestUnavailable(t *testing.T) {
 	for range s.pace.retries { // until the connection's end has been noticed
 		_, _ = s.Get(t.Context(), "k")
 	}
+	var running sync.WaitGroup
 	for name, call := range map[string]func() error{
 		"get":   func() error { _, err := s.Get(t.Context(), "k"); return err },
 		"list":  func() error { _, err := s.List(t.Context(), store.Query{}); return err },
@@ -279,10 +283,13 @@ func TestUnavailable(t *testing.T) {
 		},
 		"compact": func() error { return s.Compact(t.Context(), 2) },
 	} {
-		err := call()
-		require.ErrorIs(t, err, store.ErrUnavailable, name)
-		require.NotErrorIs(t, err, store.ErrUnknownOutcome, name)
+		running.Go(func() {
+			err := call()
+			assert.ErrorIs(t, err, store.ErrUnavailable, name)
+			assert.NotErrorIs(t, err, store.ErrUnknownOutcome, name)
+		})
 	}
+	running.Wait()
 	require.NoError(t, server.Restart(t.Context()))
 	s.pace.attempt = defaultPace.attempt
 	e, err := s.Get(t.Context(), "k")
@@ -319,6 +326,7 @@ func TestNoLeaderForLong(t *testing.T) {
 
 // Users without rights, or with a wrong password, get ErrDenied.
 func TestAuth(t *testing.T) {
+	t.Parallel()
 	server := ownServer(t, "--auth-token-ttl", "2", "--bcrypt-cost", "4")
 	root := rawClient(t, server.URL)
 	ctx := t.Context()

@@ -46,6 +46,7 @@ func nextEvents(t *testing.T, next func() (store.Change, error, bool)) store.Cha
 // Compaction passes a watch that waits: it had everything, so it goes on. It passes
 // one that has not been read: that one ends with gone, perhaps after changes in transit.
 func TestCompactionInMidWatch(t *testing.T) {
+	t.Parallel()
 	server := ownServer(t)
 	s := openAt(t, newPrefix(), quick(), server.URL)
 	next := pull(t, s, "k", store.Position{})

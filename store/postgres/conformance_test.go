@@ -16,7 +16,7 @@ import (
 func backendAt(tb testing.TB, dsn string, options postgres.Options) storetest.Backend {
 	schema := newSchema()
 	if options.Retain == 0 {
-		options.Retain = 512
+		options.Retain = 256
 	}
 	open := func(options postgres.Options) (*postgres.Store, error) {
 		s, err := postgres.Open(context.Background(), dsn, schema, &options)
@@ -41,7 +41,7 @@ func backendAt(tb testing.TB, dsn string, options postgres.Options) storetest.Ba
 		Compacts: true,
 		Counts:   true,
 		Slow:     true,
-		History:  1024,
+		History:  576, // Retain and its slack; twice as many exceed the queue of a watch too
 		Second:   func(context.Context) (store.Store, error) { return open(options) },
 		Reopen:   func(context.Context) (store.Store, error) { return again(options) },
 		Deep: func(ctx context.Context) (store.Store, error) {

@@ -169,7 +169,7 @@ func listThenWatch(t *trial) {
 
 func watchKnowsReads(t *trial) {
 	const writers, readers = 2, 8
-	rounds := t.n(200)
+	rounds := t.n(100)
 	t.put("first", "")
 	handles := []store.Store{t.store}
 	if t.b.Second != nil {

@@ -1,11 +1,13 @@
 package controllertest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/nslifecycle/nslifecycle/finalizer"
@@ -208,24 +210,38 @@ func watchFollowsListing(ctx context.Context, b Backend) error {
 			listings = append(listings, events)
 		}
 	}
-	for i, listed := range listings[:min(len(listings), 100)] {
-		got := changes(listed)
-		if !slices.ContainsFunc(got, func(s seen) bool { return s.Name == "last" }) {
-			rest, err := watch(ctx, b, listed[len(listed)-1].Token, func(events []namespace.TerminationEvent) bool {
-				return events[len(events)-1].Name == "last"
-			})
-			if err != nil {
-				return err
+	listings = listings[:min(len(listings), 100)]
+	errs := make([]error, len(listings))
+	var resumed sync.WaitGroup
+	for i, listed := range listings {
+		resumed.Go(func() {
+			got, err := withRest(ctx, b, listed)
+			if err == nil {
+				err = same(fmt.Sprintf("listing %d and the events after it, by name", i), want, got)
 			}
-			got = append(got, changes(rest)...)
-		}
-		slices.SortFunc(got, func(a, b seen) int { return strings.Compare(a.Name, b.Name) })
-		got = slices.DeleteFunc(got, func(s seen) bool { return s.Name == "last" })
-		if err := same(fmt.Sprintf("listing %d and the events after it, by name", i), want, got); err != nil {
-			return err
-		}
+			errs[i] = err
+		})
 	}
-	return nil
+	resumed.Wait()
+	return cmp.Or(errs...)
+}
+
+// withRest returns the changes in the events of a listing and after it, up to the namespace
+// "last" and without it, by name.
+func withRest(ctx context.Context, b Backend, listed []namespace.TerminationEvent) ([]seen, error) {
+	got := changes(listed)
+	isLast := func(s seen) bool { return s.Name == "last" }
+	if !slices.ContainsFunc(got, isLast) {
+		rest, err := watch(ctx, b, listed[len(listed)-1].Token, func(events []namespace.TerminationEvent) bool {
+			return events[len(events)-1].Name == "last"
+		})
+		if err != nil {
+			return nil, err
+		}
+		got = append(got, changes(rest)...)
+	}
+	slices.SortFunc(got, func(a, b seen) int { return strings.Compare(a.Name, b.Name) })
+	return slices.DeleteFunc(got, isLast), nil
 }
 
 func watchAhead(ctx context.Context, b Backend) error {
