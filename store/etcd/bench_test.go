@@ -16,7 +16,7 @@ import (
 
 const benchValue = 512
 
-// bench is the store, and the plain client beside it on the same server.
+// bench has a store, and a plain client of the same server for comparison.
 type bench struct {
 	*Store
 	raw    *clientv3.Client
@@ -28,7 +28,7 @@ func newBench(b *testing.B) bench {
 	return bench{openNew(b, nil), rawClient(b, url), newPrefix() + "/"}
 }
 
-// share has clients call f for the numbers from..to-1, and returns the time.
+// share lets clients call f for the numbers from..to-1, and returns the time.
 func share(b *testing.B, clients, from, to int, f func(i int) error) time.Duration {
 	var next atomic.Int64
 	next.Store(int64(from))
@@ -48,8 +48,8 @@ func share(b *testing.B, clients, from, to int, f func(i int) error) time.Durati
 	return time.Since(begin)
 }
 
-// alternate runs two ways alternately, so that both see the same machine, and reports
-// the rates of both and the one over the other.
+// alternate runs ours and theirs alternately, so that both see the same machine. It reports both
+// rates and their ratio.
 func alternate(b *testing.B, clients int, ratio string, ours, theirs func(i int) error) {
 	const rounds = 10
 	var our, their time.Duration
@@ -65,7 +65,7 @@ func alternate(b *testing.B, clients int, ratio string, ours, theirs func(i int)
 		}
 	}
 	b.StopTimer()
-	b.ReportMetric(0, "ns/op") // it would be the sum of both
+	b.ReportMetric(0, "ns/op") // the time per operation would be the sum of both
 	b.ReportMetric(float64(b.N)/our.Seconds(), "ops/s")
 	b.ReportMetric(float64(b.N)/their.Seconds(), "other-ops/s")
 	b.ReportMetric(their.Seconds()/our.Seconds(), ratio)
@@ -78,7 +78,7 @@ func both(b *testing.B, f func(b *testing.B, clients int)) {
 	}
 }
 
-// BenchmarkCreate puts a key under the condition that it is absent.
+// BenchmarkCreate puts keys on condition that they are absent.
 func BenchmarkCreate(b *testing.B) {
 	both(b, func(b *testing.B, clients int) {
 		s, value := newBench(b), make([]byte, benchValue)
@@ -104,11 +104,11 @@ func createTxn(i int, value []byte) store.Txn {
 	return store.Txn{If: []store.Condition{store.Absent(key)}, Do: []store.Operation{store.Put(key, value)}}
 }
 
-// BenchmarkUpdate puts keys under the condition that they are of a revision.
+// BenchmarkUpdate puts keys on condition that they are at a revision.
 func BenchmarkUpdate(b *testing.B) {
 	both(b, func(b *testing.B, clients int) {
 		s, value := newBench(b), make([]byte, benchValue)
-		const keys = 1024 // more than clients, so that no two update one at once
+		const keys = 1024 // more than clients, so that two clients never update one key at once
 		var mine, theirs [keys]store.Revision
 		for i := range keys {
 			mine[i] = put(b, s, benchKey(i), "")
@@ -183,8 +183,8 @@ func BenchmarkList(b *testing.B) {
 	})
 }
 
-// BenchmarkCommitToEvent compares the time from the begin of a commit until a watch
-// has its event with that of a commit.
+// BenchmarkCommitToEvent compares the time from the start of a commit until a watch has its event
+// with the time of a commit.
 func BenchmarkCommitToEvent(b *testing.B) {
 	s, value := newBench(b), make([]byte, benchValue)
 	ctx, stop := context.WithCancel(b.Context())

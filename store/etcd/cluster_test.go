@@ -28,9 +28,9 @@ func leader(t *testing.T, c *etcdtest.Cluster) int {
 	return i
 }
 
-// What happens to members of a cluster under load: no acknowledged write is lost,
-// nothing that was refused happens, every watch yields every commit once and in
-// order, and the answers to clients have one order.
+// Members of a cluster fail under load. No acknowledged write is lost, no refused write takes
+// effect, every watch yields every commit once and in order, and the answers to clients are
+// linearizable.
 func TestCluster(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -69,7 +69,7 @@ func TestCluster(t *testing.T) {
 				require.NoError(t, c.Wait(t.Context()))
 			})
 			change := nextEvents(t, next)
-			require.Equal(t, during, change.Position.Revision, "the watch at the victim goes on when it is back")
+			require.Equal(t, during, change.Position.Revision, "the watch at the victim continues after the partition")
 			require.Len(t, change.Events, 1)
 		})
 	}
@@ -88,13 +88,13 @@ func TestCluster(t *testing.T) {
 		m := c.Members[(leader(t, c)+1)%3]
 		newLoad(t, c.URLs()).run(func() {
 			require.NoError(t, m.Pause())
-			pause(t, 3*time.Second) // longer than streams are waited for
+			pause(t, 3*time.Second) // longer than the store waits for a stream
 			require.NoError(t, m.Resume())
 		})
 	})
 }
 
-// pause lets a fault last.
+// pause lets a fault last for d.
 func pause(t *testing.T, d time.Duration) {
 	select {
 	case <-time.After(d):
@@ -102,8 +102,8 @@ func pause(t *testing.T, d time.Duration) {
 	}
 }
 
-// cutOff waits until a member that is cut off knows it. Writes are then refused for
-// sure, at once; before that they are unknown. None succeeds.
+// cutOff waits until an isolated member has noticed its isolation. Before that, writes have an
+// unknown outcome; after it, they are refused at once. None succeeds.
 func cutOff(t *testing.T, captive *Store) {
 	for {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -118,7 +118,7 @@ func cutOff(t *testing.T, captive *Store) {
 	}
 }
 
-// commitSoon commits when the rest of the cluster has found together.
+// commitSoon commits as soon as the rest of the cluster has a leader.
 func commitSoon(t *testing.T, s *Store, key string) store.Revision {
 	for i := 0; ; i++ {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)

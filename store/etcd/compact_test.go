@@ -20,8 +20,8 @@ func gone(t *testing.T, s *Store, r store.Revision) bool {
 	return err != nil
 }
 
-// Of several compactors one does the work of a round, and what is dropped is older
-// than its last round.
+// In each round, one of several compactors does the work. It drops only history that is older than
+// its last round.
 func TestCompactorElection(t *testing.T) {
 	t.Parallel()
 	server := ownServer(t)
@@ -34,29 +34,29 @@ func TestCompactorElection(t *testing.T) {
 	}
 	first := put(t, s, "k", "1")
 	round(one) // elected; there is nothing to compact to yet
-	round(two) // learns that it lost
+	round(two) // loses
 	second := put(t, s, "k", "2")
 	require.False(t, gone(t, s, first))
 	round(one)
 	third := put(t, s, "k", "3")
-	round(two) // lost again
+	round(two) // loses again
 	require.True(t, gone(t, s, first), "everything before the first round of the winner")
 	require.False(t, gone(t, s, second), "later commits stay")
 
-	// The winner pauses: the other takes over, and keeps a round of its own.
+	// The winner pauses. The other one takes over and keeps a round of history of its own.
 	round(two)
 	require.True(t, gone(t, s, second))
 	require.False(t, gone(t, s, third))
 	fourth := put(t, s, "k", "4")
 	round(two)
 	require.False(t, gone(t, s, fourth))
-	// It returns with old knowledge and does no harm.
+	// The winner returns with old knowledge and does no harm.
 	before := one.last
 	round(one)
 	require.Greater(t, one.last, before)
 	require.False(t, gone(t, s, fourth))
 
-	// Somebody removes the key.
+	// Another client removes the key.
 	_, err := rawClient(t, server.URL).Delete(t.Context(), s.keys.compactor)
 	require.NoError(t, err)
 	round(two)
@@ -70,7 +70,7 @@ func TestCompactorElection(t *testing.T) {
 	require.Error(t, one.round(ended))
 }
 
-// The option runs it by itself, until the store is closed.
+// Options.Compact runs the compactor until the store is closed.
 func TestCompactOption(t *testing.T) {
 	t.Parallel()
 	server := ownServer(t)
@@ -89,8 +89,8 @@ func TestCompactOption(t *testing.T) {
 	require.False(t, gone(t, final, r))
 }
 
-// A full database refuses the election, and is compacted all the same: that is the
-// way out.
+// A full database refuses the election. It is compacted all the same, because only that makes
+// room.
 func TestCompactorWithoutSpace(t *testing.T) {
 	t.Parallel()
 	s := openAt(t, newPrefix(), quick(), ownServer(t).URL)

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// backendOn makes backends on one server, each at a prefix of its own. Revisions are
-// the cluster's, and cases count them: no other test may write to the server.
+// backendOn makes backends on one server, each at a prefix of its own. Cases count revisions,
+// which belong to the whole cluster, so no other test may write to the server.
 func backendOn(server *etcdtest.Server) storetest.Open {
 	return func(tb testing.TB) storetest.Backend {
 		prefix := newPrefix()

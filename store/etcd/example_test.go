@@ -14,8 +14,8 @@ import (
 
 // The examples need a cluster, so they are compiled and not run.
 
-// A client of the caller's, with a user and keep-alive probes, for a store whose
-// history is kept for ten to twenty minutes.
+// ExampleNew uses a client with a user and keep-alive probes. The store keeps its history for ten
+// to twenty minutes.
 func ExampleNew() {
 	ctx := context.Background()
 	client, err := clientv3.New(clientv3.Config{
@@ -46,7 +46,7 @@ func ExampleNew() {
 	fmt.Println("created:", err)
 }
 
-// Addresses are enough for a server without TLS and users.
+// ExampleOpen connects to a server without TLS and users.
 func ExampleOpen() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()

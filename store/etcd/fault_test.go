@@ -14,9 +14,9 @@ import (
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
-// A full database refuses writes, except that those under way when it fills may land: their
-// outcome is unknown. Reads, watches, checked reads and deletions go on, and writes when
-// there is room again.
+// A full database refuses writes. Writes in progress when it fills may succeed, so their outcome
+// is unknown. Reads, watches, checked reads and deletions still work. After compaction, writes
+// work again.
 func TestNoSpace(t *testing.T) {
 	t.Parallel()
 	server := ownServer(t, "--quota-backend-bytes", fmt.Sprint(16<<20))
@@ -27,14 +27,14 @@ func TestNoSpace(t *testing.T) {
 	l.run(func() {
 		var err error
 		for i := 0; err == nil; i++ {
-			require.Less(t, i, 100, "the quota is exhausted by now")
+			require.Less(t, i, 100, "the quota must be exhausted by now")
 			value := bytes.Repeat([]byte{byte(i)}, 1<<20)
 			_, err = big.Commit(t.Context(), store.Txn{Do: []store.Operation{store.Put("big", value)}})
-			if errors.Is(err, store.ErrUnknownOutcome) { // it crossed the quota on its way
+			if errors.Is(err, store.ErrUnknownOutcome) { // this write crossed the quota
 				var e store.Entry
 				e, err = big.Get(t.Context(), "big")
 				require.NoError(t, err)
-				require.True(t, bytes.Equal(value, e.Value), "it was made: else the refusal is definite")
+				require.True(t, bytes.Equal(value, e.Value), "an unknown outcome here means that the write took effect; otherwise the refusal is definite")
 			}
 		}
 		require.ErrorIs(t, err, store.ErrFull)
@@ -51,7 +51,7 @@ func TestNoSpace(t *testing.T) {
 		require.ErrorIs(t, err, store.ErrFull)
 
 		require.NoError(t, big.Compact(t.Context(), r))
-		// Compaction goes on in the background, and a write that was refused before may raise
+		// Compaction continues in the background, and a write that was refused before may raise
 		// the alarm once more.
 		require.Eventually(t, func() bool {
 			_, err := client.Defragment(t.Context(), server.URL)
@@ -65,7 +65,7 @@ func TestNoSpace(t *testing.T) {
 	put(t, big, "big", "again")
 }
 
-// awaitFault waits until a writer has met an error.
+// awaitFault waits until a writer has got an error.
 func (l *load) awaitFault(target error) {
 	require.Eventually(l.t, func() bool {
 		l.mu.Lock()
@@ -74,8 +74,8 @@ func (l *load) awaitFault(target error) {
 	}, time.Minute, time.Millisecond)
 }
 
-// History is compacted to the newest revision again and again, under load: watches
-// that keep up do not notice, listings of now neither.
+// Under load, the history is compacted to the newest revision again and again. Neither current
+// listings nor watches that keep up notice it.
 func TestCompactionUnderLoad(t *testing.T) {
 	t.Parallel()
 	server := ownServer(t)
@@ -87,7 +87,7 @@ func TestCompactionUnderLoad(t *testing.T) {
 	})
 }
 
-// A server is killed and comes back on its data, under load.
+// Under load, a server is killed and restarted on its data.
 func TestServerKilledUnderLoad(t *testing.T) {
 	t.Parallel()
 	server := ownServer(t)

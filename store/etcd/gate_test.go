@@ -15,7 +15,7 @@ type gate struct {
 
 	mu      sync.Mutex
 	target  string
-	mute    bool // answers do not come back
+	mute    bool // answers are discarded
 	closed  bool
 	conns   map[net.Conn]struct{}
 	running sync.WaitGroup
@@ -50,7 +50,7 @@ func (g *gate) accept() {
 		g.mu.Unlock()
 		to, err := net.Dial("tcp", target)
 		if err != nil || !g.add(conn, to) {
-			_ = conn.Close() // the client sees a broken connection, which is meant
+			_ = conn.Close() // the client must see a broken connection
 			continue
 		}
 		g.running.Go(func() { g.carry(to, conn, false) })
@@ -71,8 +71,8 @@ func (g *gate) add(conns ...net.Conn) bool {
 	return !g.closed
 }
 
-// carry copies one way. While the gate is mute, answers are thrown away, and the
-// connection can no longer be used.
+// carry copies one way. While the gate is mute it discards answers, which makes the connection
+// unusable.
 func (g *gate) carry(to, from net.Conn, answers bool) {
 	defer func() {
 		_ = to.Close() // either may be closed
@@ -95,7 +95,7 @@ func (g *gate) carry(to, from net.Conn, answers bool) {
 	}
 }
 
-// breakAll ends every connection there is.
+// breakAll closes every connection.
 func (g *gate) breakAll() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -105,7 +105,7 @@ func (g *gate) breakAll() {
 	clear(g.conns)
 }
 
-// lead sends new connections to another server, and breaks the old ones.
+// lead directs new connections to another server and closes the existing ones.
 func (g *gate) lead(url string) {
 	g.mu.Lock()
 	g.target = strings.TrimPrefix(url, "http://")
@@ -113,7 +113,7 @@ func (g *gate) lead(url string) {
 	g.breakAll()
 }
 
-// silence lets requests pass and no answers, until it is broken.
+// silence sets whether the gate discards answers. Requests still pass.
 func (g *gate) silence(on bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -18,8 +18,8 @@ import (
 	"github.com/nslifecycle/nslifecycle/store/etcd/internal/etcdtest"
 )
 
-// suite is shared by the tests of this package: a directory, the binary, and one
-// server. It is made when it is first asked for, and removed by TestMain.
+// suite has the directory, the binary and the server that the tests share. They are created on
+// first use and removed by TestMain.
 type suite struct {
 	dir    string
 	binary func() (string, error)
@@ -59,7 +59,7 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
-// theServer returns the server that tests share which write to it one after another.
+// theServer returns the shared server. Tests that use it run one after another.
 func theServer(tb testing.TB) *etcdtest.Server {
 	tb.Helper()
 	s, err := shared.server()
@@ -80,7 +80,7 @@ func ownServer(tb testing.TB, flags ...string) *etcdtest.Server {
 
 var prefixes atomic.Int64
 
-// newPrefix returns one that no other test uses.
+// newPrefix returns a prefix that no other test uses.
 func newPrefix() string { return fmt.Sprintf("/test/%d", prefixes.Add(1)) }
 
 // quick returns options with short time limits.
@@ -107,7 +107,7 @@ func openNew(tb testing.TB, o *Options) *Store {
 	return openAt(tb, newPrefix(), o, theServer(tb).URL)
 }
 
-// rawClient returns a client that the test may do anything with.
+// rawClient returns a client without a store.
 func rawClient(tb testing.TB, urls ...string) *clientv3.Client {
 	tb.Helper()
 	c, err := clientv3.New(clientv3.Config{Endpoints: urls, Logger: zap.NewNop()})
@@ -130,7 +130,7 @@ func now(tb testing.TB, s store.Store) store.Position {
 	return p.Position
 }
 
-// keysUnder lists the cluster's keys.
+// keysUnder lists the keys of the cluster with a prefix.
 func keysUnder(tb testing.TB, c *clientv3.Client, prefix string) []string {
 	tb.Helper()
 	answer, err := c.Get(tb.Context(), prefix, clientv3.WithPrefix(), clientv3.WithKeysOnly())

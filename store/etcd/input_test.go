@@ -14,7 +14,7 @@ import (
 
 var errEnough = errors.New("enough")
 
-// Bad input is a typed error and changes nothing.
+// Bad input is refused with a typed error and changes nothing.
 func TestBadInput(t *testing.T) {
 	s := openNew(t, nil)
 	put(t, s, "there", "v")
@@ -85,8 +85,8 @@ func firstError(ctx context.Context, s store.Store, prefix string, after store.P
 	return nil
 }
 
-// The limits are the servers' and follow the options; a transaction within them fits
-// into a request, and one that does not is refused with the numbers.
+// The limits follow the options. A transaction within them fits into a request; a larger one is
+// refused with the numbers.
 func TestLimits(t *testing.T) {
 	s := openNew(t, nil)
 	l := s.Limits()
@@ -116,7 +116,8 @@ func TestLimits(t *testing.T) {
 	more := openAt(t, newPrefix(), &Options{Operations: 500, RequestBytes: 6 << 20}, theServer(t).URL)
 	require.Equal(t, store.Limits{Key: 2 << 10, Value: 4 << 20, Operations: 500, Bytes: 9 << 19}, more.Limits())
 
-	// The server does not agree, and says so; nothing has happened.
+	// The limit of the server is lower, so the server refuses the transaction, and nothing
+	// happens.
 	many := make([]store.Operation, 200)
 	for i := range many {
 		many[i] = store.Put(fmt.Sprint(i), nil)
@@ -139,7 +140,7 @@ func TestSmallRequests(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// A listing without a limit is read in chunks and is one snapshot.
+// A listing without a limit is read in chunks of one snapshot.
 func TestListInChunks(t *testing.T) {
 	s := openNew(t, nil)
 	const entries = 2*chunk + 7
@@ -155,7 +156,7 @@ func TestListInChunks(t *testing.T) {
 	}
 }
 
-// fill puts so many entries below prefix.
+// fill puts entries below prefix, each of size bytes.
 func fill(tb testing.TB, s store.Store, prefix string, entries, size int) {
 	tb.Helper()
 	value := make([]byte, size)

@@ -18,11 +18,11 @@ import (
 	"github.com/nslifecycle/nslifecycle/store/storetest"
 )
 
-// patience is how long a call of the load waits.
+// patience bounds a call of the load.
 const patience = 3 * time.Second
 
-// load runs while a fault happens: writers of new keys, watches of them,
-// and clients whose answers are recorded.
+// load runs during a fault: writers of new keys, watches of these keys, and clients whose answers
+// are recorded.
 type load struct {
 	t       *testing.T
 	stores  []*Store // of the writers and watches
@@ -48,7 +48,7 @@ const (
 	actions = 45
 )
 
-// newLoad begins a load on a cluster through handles of their own.
+// newLoad opens the stores of a load.
 func newLoad(t *testing.T, urls []string) *load {
 	l := &load{
 		t: t, history: &storetest.Recorder{}, stop: make(chan struct{}),
@@ -74,8 +74,8 @@ func newLoad(t *testing.T, urls []string) *load {
 	return l
 }
 
-// run lets everything go while fault happens, until it has returned and some more
-// commits were acknowledged. Then it checks the results and the watches.
+// run runs the load until fault has returned and more commits have been acknowledged. Then it
+// checks results and watches.
 func (l *load) run(fault func()) {
 	t := l.t
 	begin := now(t, l.stores[0])
@@ -114,8 +114,8 @@ func (l *load) run(fault func()) {
 	require.NoError(t, l.history.Check(time.Minute))
 }
 
-// await waits until so many more commits were acknowledged, and so many actions done
-// by the clients in all unless they are through.
+// await waits until this number of further commits was acknowledged, and the clients have made
+// acts calls each, or all their calls.
 func (l *load) await(commits, acts int64) {
 	commits += l.acknowledged.Load()
 	deadline := time.After(time.Minute)
@@ -125,7 +125,7 @@ func (l *load) await(commits, acts int64) {
 		select {
 		case <-tick.C:
 		case <-deadline:
-			require.FailNow(l.t, "the cluster does not come back", "the last errors: %v", l.lastErrors())
+			require.FailNow(l.t, "the cluster did not recover", "the last errors: %v", l.lastErrors())
 		}
 	}
 }
@@ -170,10 +170,10 @@ func (l *load) note(key string, r store.Revision, err error) {
 	}
 }
 
-// lastKey is written when the load has stopped.
+// lastKey is written after the load has stopped.
 const lastKey = "log/last"
 
-// watch collects changes up to that of the last key.
+// watch collects changes up to the change of lastKey.
 func (l *load) watch(ctx context.Context, s *Store, after store.Position) (all []store.Change) {
 	for c, err := range s.Watch(ctx, "log/", after) {
 		if err != nil {
@@ -191,15 +191,14 @@ func (l *load) watch(ctx context.Context, s *Store, after store.Position) (all [
 	return all
 }
 
-// checkWritten demands that everything acknowledged is there, nothing refused is,
-// and nothing else.
+// checkWritten requires that all acknowledged writes are there, and no refused ones.
 func (l *load) checkWritten(end store.Page) {
 	there := map[string]store.Revision{}
 	for _, e := range end.Entries {
 		there[e.Key] = e.Revision
 		require.Equal(l.t, e.Key, string(e.Value))
 		if _, ok := l.written[e.Key]; !ok {
-			require.True(l.t, l.unknown[e.Key], "%s is there, but was refused", e.Key)
+			require.True(l.t, l.unknown[e.Key], "%s exists, but was refused", e.Key)
 		}
 	}
 	for key, r := range l.written {
@@ -207,7 +206,7 @@ func (l *load) checkWritten(end store.Page) {
 	}
 }
 
-// checkWatched demands that every watch yielded every commit once, in order.
+// checkWatched requires that every watch has yielded every commit once, in order.
 func (l *load) checkWatched(end store.Page, seen [][]store.Change) {
 	sorted := slices.Clone(end.Entries)
 	slices.SortFunc(sorted, func(a, b store.Entry) int { return int(a.Revision - b.Revision) })
@@ -232,7 +231,7 @@ type client struct {
 	random *rand.Rand
 }
 
-// act lets a client act now and then.
+// act makes the calls of a client, at intervals.
 func (l *load) act(c *client) {
 	tick := time.NewTicker(40 * time.Millisecond)
 	defer tick.Stop()
@@ -269,8 +268,8 @@ func (c *client) act(ctx context.Context) {
 	}
 }
 
-// commit writes under the condition that the client's last read still holds; sometimes two keys, sometimes a
-// deletion.
+// commit writes on condition that the last read of the client still holds. Sometimes it writes two
+// keys, sometimes it deletes one.
 func (c *client) commit(ctx context.Context, key string) {
 	c.writes++
 	txn := store.Txn{If: []store.Condition{store.Absent(key)}}

@@ -18,7 +18,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
-// A prefix that could overlap with another one is refused before anything is asked.
+// A prefix that could overlap with another one is refused without a request.
 func TestOpenOddPrefix(t *testing.T) {
 	client := rawClient(t, theServer(t).URL)
 	for _, prefix := range []string{
@@ -69,7 +69,8 @@ func TestOpenBadArguments(t *testing.T) {
 	require.Empty(t, keysUnder(t, client, prefix))
 }
 
-// Errors name addresses where no server, or another program, answers, with the reason.
+// If no server, or another program, answers at an address, the error names the address and the
+// reason.
 func TestOpenWrongEndpoints(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -82,13 +83,13 @@ func TestOpenWrongEndpoints(t *testing.T) {
 	require.ErrorContains(t, err, "refused")
 	require.ErrorContains(t, err, silent)
 
-	// The caller's own deadline.
+	// The deadline of the caller applies too.
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	_, err = Open(ctx, []string{silent}, newPrefix(), nil)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 
-	// One of several is enough.
+	// One reachable server is enough.
 	openAt(t, newPrefix(), o, silent, theServer(t).URL)
 }
 
@@ -129,7 +130,7 @@ func TestOpenOldServer(t *testing.T) {
 		o.AnyVersion = true
 		_, err = Open(t.Context(), []string{url}, newPrefix(), o)
 		require.Error(t, err, "the fake has no keys")
-		require.ErrorContains(t, err, "unknown service etcdserverpb.KV", "the version is passed over")
+		require.ErrorContains(t, err, "unknown service etcdserverpb.KV", "the version was accepted")
 	}
 	for _, version := range []string{"3.5.13", "3.5.29", "3.6.0-rc.1", "3.10.0", "4.0.0"} {
 		require.NoError(t, supported(version), version)
@@ -149,7 +150,7 @@ func TestOpenEndpointsOfTwoClusters(t *testing.T) {
 	require.ErrorContains(t, err, "different clusters")
 }
 
-// A prefix that is not a store is refused, and stays as it was.
+// A prefix that is not a store is refused, and stays unchanged.
 func TestOpenForeign(t *testing.T) {
 	client := rawClient(t, theServer(t).URL)
 	for name, c := range map[string]struct {
@@ -182,7 +183,7 @@ func TestOpenForeign(t *testing.T) {
 			require.Equal(t, before.Header.Revision, after.Header.Revision, "nothing was written anywhere")
 		})
 	}
-	// A neighbour with a longer name does not matter.
+	// Neighbours with a longer name do not matter.
 	prefix := newPrefix()
 	for _, key := range []string{prefix + "0", prefix + "-b:c", prefix + ".d/e"} {
 		_, err := client.Put(t.Context(), key, "x")
@@ -196,10 +197,11 @@ func TestOpenForeign(t *testing.T) {
 	require.Len(t, page.Entries, 1)
 	require.NoError(t, s.Close())
 	_, err = client.Get(t.Context(), prefix)
-	require.NoError(t, err, "the client stays the caller's")
+	require.NoError(t, err, "Close does not close the client of the caller")
 }
 
-// Somebody who writes between the look and the making of the marker is noticed.
+// If another program writes a key after the driver has looked for one, the driver does not write
+// the marker.
 func TestOpenForeignMeanwhile(t *testing.T) {
 	client := rawClient(t, theServer(t).URL)
 	for _, key := range []string{":k", "/k", "!k"} {
@@ -215,7 +217,7 @@ func TestOpenForeignMeanwhile(t *testing.T) {
 	}
 }
 
-// Many processes open a new prefix at once, and have one history.
+// Many processes that open a new prefix at once agree on one epoch.
 func TestOpenAtOnce(t *testing.T) {
 	prefix, url := newPrefix(), theServer(t).URL
 	const handles = 8
@@ -233,7 +235,7 @@ func TestOpenAtOnce(t *testing.T) {
 	}
 }
 
-// The marker is read when a store is opened again, and not written.
+// The second opening of a store reads the marker and does not write it.
 func TestReopenKeepsEpoch(t *testing.T) {
 	prefix, url := newPrefix(), theServer(t).URL
 	first := openAt(t, prefix, nil, url)
@@ -242,8 +244,7 @@ func TestReopenKeepsEpoch(t *testing.T) {
 	require.Equal(t, store.Position{Epoch: first.epoch, Revision: r}, now(t, second))
 }
 
-// A handle of the history before a restore learns it, and does not serve positions
-// of the wrong epoch to watches.
+// A handle from before a restore ends the watches of its old epoch with ErrGone.
 func TestNewEpochEndsOldWatches(t *testing.T) {
 	t.Parallel()
 	server := ownServer(t)
@@ -261,7 +262,7 @@ func TestNewEpochEndsOldWatches(t *testing.T) {
 	}
 }
 
-// Another cluster at the old address is recognised by its first answer.
+// The first answer of another cluster at the same address makes the store refuse all calls.
 func TestAnotherClusterBehindTheConnection(t *testing.T) {
 	t.Parallel()
 	first, second := ownServer(t), ownServer(t, "--initial-cluster-token", "other")
@@ -273,7 +274,7 @@ func TestAnotherClusterBehindTheConnection(t *testing.T) {
 	require.ErrorIs(t, err, ErrCluster)
 	require.ErrorIs(t, err, store.ErrClosed)
 	_, err = s.Commit(t.Context(), store.Txn{Do: []store.Operation{store.Put("k", nil)}})
-	require.ErrorIs(t, err, ErrCluster, "and refuses everything from then on")
+	require.ErrorIs(t, err, ErrCluster, "the store refuses every further call")
 	require.NotErrorIs(t, err, store.ErrUnknownOutcome)
 	for _, err := range s.Watch(t.Context(), "", store.Position{}) {
 		require.ErrorIs(t, err, ErrCluster)
@@ -283,7 +284,7 @@ func TestAnotherClusterBehindTheConnection(t *testing.T) {
 	require.ErrorIs(t, err, store.ErrClosed)
 }
 
-// A client with a short list of wrong credentials, see also TestAuth.
+// A closed client is refused. TestAuth has clients with wrong credentials.
 func TestOpenClosedClient(t *testing.T) {
 	client, err := clientv3.New(clientv3.Config{Endpoints: []string{theServer(t).URL}, Logger: zap.NewNop()})
 	require.NoError(t, err)
@@ -296,7 +297,7 @@ func TestOpenClosedClient(t *testing.T) {
 	require.Error(t, err)
 }
 
-// The client does not use a user in an endpoint, but its errors would show the password.
+// The client ignores a user in an endpoint, but its errors would show the password.
 func TestPasswordsAreNotInErrors(t *testing.T) {
 	for _, endpoint := range []string{
 		"http://u:hunter2@127.0.0.1:1", "u:hunter2@127.0.0.1:1", "http://u:hunter2@[::1", "http://u:%zzhunter2@h:1", "http://u:hunter2/@h:1",

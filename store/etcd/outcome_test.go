@@ -21,7 +21,8 @@ import (
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
-// A commit whose answer is lost has happened, and the answer says that it may have.
+// If the answer to a commit is lost, the commit has happened, and its outcome is reported as
+// unknown.
 func TestLostAnswerIsUnknown(t *testing.T) {
 	server := theServer(t)
 	prefix := newPrefix()
@@ -41,7 +42,7 @@ func TestLostAnswerIsUnknown(t *testing.T) {
 				_, err := s.Commit(ctx, store.Txn{If: []store.Condition{store.Absent(key)}, Do: []store.Operation{store.Put(key, []byte("v"))}})
 				done <- err
 			}()
-			<-watching // it has landed
+			<-watching // the write is in the store
 			if how == "the context ends" {
 				cancel(errEnough)
 			} else {
@@ -57,7 +58,7 @@ func TestLostAnswerIsUnknown(t *testing.T) {
 			g.silence(false)
 			g.breakAll()
 			e, err = s.Get(t.Context(), key)
-			require.NoError(t, err, "the store goes on when the network does")
+			require.NoError(t, err, "the store works again once the network does")
 			require.Equal(t, "v", string(e.Value))
 		})
 	}
@@ -87,15 +88,16 @@ func watchFor(t *testing.T, s store.Store, key string) <-chan struct{} {
 	return seen
 }
 
-// What was never given to a connection has surely not happened, whatever ends the
-// waiting for one.
+// A commit that was never handed to a connection has certainly not happened, however its wait
+// ends.
 func TestNothingSubmitted(t *testing.T) {
 	t.Parallel()
 	server := ownServer(t)
 	s := openAt(t, newPrefix(), quick(), server.URL)
 	put(t, s, "k", "v")
 	server.Kill()
-	// The connection's end is noticed on its own time; calls before that are unknown.
+	// The client notices the end of the connection with a delay. Before that, outcomes are
+	// unknown.
 	require.Eventually(t, func() bool {
 		ctx, cancel := context.WithTimeoutCause(t.Context(), 50*time.Millisecond, errEnough)
 		defer cancel()
@@ -109,13 +111,13 @@ func TestNothingSubmitted(t *testing.T) {
 	require.Equal(t, "v", string(e.Value))
 }
 
-// scriptedKV answers transactions as a test says.
+// scriptedKV answers transactions with the errors of a test.
 type scriptedKV struct {
 	pb.KVClient
-	errs      []error // of one call after another, then those of the inner client
-	submitted int     // how often each of them counts as submitted
+	errs      []error // of the next calls; after them, inner answers
+	submitted int     // the number of submissions that each call reports
 	calls     int
-	puts      int // of calls, those that put something
+	puts      int // the number of calls with a put
 }
 
 func (k *scriptedKV) Txn(ctx context.Context, in *pb.TxnRequest, opts ...grpc.CallOption) (*pb.TxnResponse, error) {
@@ -146,13 +148,13 @@ func (k *scriptedKV) Txn(ctx context.Context, in *pb.TxnRequest, opts ...grpc.Ca
 	return nil, err
 }
 
-// Which errors mean that nothing has happened. All others mean that it may have.
+// These errors certainly mean that nothing has happened; others mean that it may have.
 func TestVerdicts(t *testing.T) {
 	s := openNew(t, quick())
 	inner := s.kv
 	for _, c := range []struct {
 		err   error
-		want  error // nil: the write is repeated and succeeds
+		want  error // nil: the write is submitted again and succeeds
 		again bool
 	}{
 		{rpctypes.ErrGRPCRequestTooLarge, store.ErrTooLarge, false},
@@ -193,33 +195,33 @@ func TestVerdicts(t *testing.T) {
 			}
 			require.ErrorIs(t, err, c.want)
 			require.Equal(t, c.want == store.ErrUnknownOutcome, errors.Is(err, store.ErrUnknownOutcome), "%v", err)
-			require.Equal(t, 1, kv.puts, "it is never submitted again")
+			require.Equal(t, 1, kv.puts, "the number of submissions with a put")
 			require.Equal(t, before, now(t, s))
 		})
 	}
 }
 
-// What the client library submitted twice may have happened the first time, so a
-// refusal of the second proves nothing.
+// If the client library has submitted a request twice, the first submission may have succeeded, so
+// a refusal of the second proves nothing.
 func TestSubmittedTwice(t *testing.T) {
 	s := openNew(t, quick())
 	inner := s.kv
 	create := store.Txn{If: []store.Condition{store.Absent("k")}, Do: []store.Operation{store.Put("k", nil)}}
 	for _, err := range []error{nil, rpctypes.ErrGRPCNoSpace, rpctypes.ErrGRPCNoLeader} {
 		s.kv = &scriptedKV{KVClient: inner, errs: []error{err}, submitted: 2}
-		s.cluster = 0 // that of the scripted answer
+		s.cluster = 0 // the cluster of the scripted answer
 		_, got := s.Commit(t.Context(), create)
 		require.ErrorIs(t, got, store.ErrUnknownOutcome, "%v", err)
 	}
-	// Not submitted at all: a refusal of the client itself.
+	// A request that the client itself refuses was not submitted.
 	s.kv = &scriptedKV{KVClient: inner, errs: []error{status.Error(codes.Internal, "cannot encode")}}
 	_, err := s.Commit(t.Context(), create)
 	require.Error(t, err)
 	require.NotErrorIs(t, err, store.ErrUnknownOutcome)
 }
 
-// landing hands transactions to the server, and answers them as a server does whose
-// quota they cross.
+// landing submits each transaction and answers as a server does whose quota the transaction
+// crosses.
 type landing struct{ pb.KVClient }
 
 func (l landing) Txn(ctx context.Context, in *pb.TxnRequest, opts ...grpc.CallOption) (*pb.TxnResponse, error) {
@@ -229,7 +231,7 @@ func (l landing) Txn(ctx context.Context, in *pb.TxnRequest, opts ...grpc.CallOp
 	return nil, rpctypes.ErrGRPCNoSpace
 }
 
-// A write that crosses the quota is made, and answered with "no space" too.
+// The write that crosses the quota is applied, although the server answers "no space".
 func TestNoSpaceAfterTheWrite(t *testing.T) {
 	s := openNew(t, quick())
 	put(t, s, "k", "before")
@@ -242,7 +244,7 @@ func TestNoSpaceAfterTheWrite(t *testing.T) {
 	require.Equal(t, "after", string(e.Value))
 }
 
-// once lets another client answer the first transaction.
+// once answers the first transaction with another client.
 type once struct {
 	pb.KVClient
 	first pb.KVClient
@@ -256,7 +258,7 @@ func (o *once) Txn(ctx context.Context, in *pb.TxnRequest, opts ...grpc.CallOpti
 	return kv.Txn(ctx, in, opts...)
 }
 
-// Calls to a cluster that cannot be reached fail, and wrote nothing.
+// If the cluster cannot be reached, calls fail with ErrUnavailable, and nothing was written.
 func TestUnavailable(t *testing.T) {
 	t.Parallel()
 	server := ownServer(t)
@@ -265,7 +267,7 @@ func TestUnavailable(t *testing.T) {
 	s := openAt(t, newPrefix(), o, server.URL)
 	put(t, s, "k", "v")
 	server.Kill()
-	for range s.pace.retries { // until the connection's end has been noticed
+	for range s.pace.retries { // until the client has noticed the end of the connection
 		_, _ = s.Get(t.Context(), "k")
 	}
 	var running sync.WaitGroup
@@ -298,7 +300,7 @@ func TestUnavailable(t *testing.T) {
 	put(t, s, "k", "w")
 }
 
-// Definite refusals are repeated within a bound.
+// Writes that the server certainly refused are submitted again, but not without bound.
 func TestNoLeaderForLong(t *testing.T) {
 	o := quick()
 	o.pace.retry = backoff.Exponential{Min: time.Microsecond, Max: time.Millisecond}
@@ -367,20 +369,20 @@ func TestAuth(t *testing.T) {
 	_, err = open("stranger", "secret")
 	require.ErrorIs(t, err, ErrDenied)
 	_, err = open("reader", "secret")
-	require.ErrorIs(t, err, ErrDenied, "it cannot make the store")
+	require.ErrorIs(t, err, ErrDenied, "a reader cannot create the store")
 
 	s, err := open("writer", "secret")
 	require.NoError(t, err)
 	put(t, s, "k", "v")
 	reader, err := open("reader", "secret")
-	require.NoError(t, err, "it need not make the store")
+	require.NoError(t, err, "the store exists")
 	_, err = reader.Get(ctx, "k")
 	require.NoError(t, err)
 	_, err = reader.Commit(ctx, store.Txn{Do: []store.Operation{store.Put("k", nil)}})
 	require.ErrorIs(t, err, ErrDenied)
 	require.NotErrorIs(t, err, store.ErrUnknownOutcome)
 
-	// A watch of a user who loses the right ends when it has to begin again, and says so.
+	// A watch whose user has lost the right ends with ErrDenied when its stream restarts.
 	admin, err := clientv3.New(clientv3.Config{Endpoints: []string{server.URL}, Username: "root", Password: "secret"})
 	require.NoError(t, err)
 	defer func() { _ = admin.Close() }()
@@ -399,12 +401,12 @@ func TestAuth(t *testing.T) {
 			require.ErrorIs(t, err, ErrDenied)
 		}
 	}
-	// The writer has a token that the new server does not know, and gets another.
+	// The server has restarted and does not know the writer's token, so the client gets a new one.
 	put(t, s, "k", "after the restart")
 }
 
-// A transaction of nothing is a linearizable read too; one without ranges is none to
-// the engine.
+// An empty transaction is a linearizable read. The engine does not treat a transaction without
+// ranges as one, so the store reads a range instead.
 func TestEmptyTransaction(t *testing.T) {
 	s := openNew(t, quick())
 	last := put(t, s, "k", "v")

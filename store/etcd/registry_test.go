@@ -53,9 +53,9 @@ func newRegistry(t testing.TB, s store.Store) *registry.Registry {
 	return r
 }
 
-// Replicas create content in namespaces that others terminate, empty, remove and make
-// again, while connections break: no commit breaks a rule, and nothing is left. The
-// registry resolves writes whose outcome the driver did not know.
+// Replicas create content in namespaces that other replicas terminate, empty, remove and recreate,
+// while connections break. No commit breaks a rule, and nothing remains. The registry resolves
+// writes with an unknown outcome.
 func TestR6_OrphansOverBrokenConnections(t *testing.T) {
 	const replicas, spaces, cycles = 3, 6, 15
 	server := theServer(t)
@@ -128,7 +128,7 @@ func TestR6_OrphansOverBrokenConnections(t *testing.T) {
 	require.Equal(t, "/registry/.types/configmaps", page.Entries[1].Key)
 }
 
-// insist repeats calls that a broken connection can fail.
+// insist repeats a call that a broken connection can fail.
 func insist(t *testing.T, what string, f func(context.Context) error) {
 	for i := 0; ; i++ {
 		err := f(t.Context())
@@ -142,7 +142,8 @@ func insist(t *testing.T, what string, f func(context.Context) error) {
 	}
 }
 
-// life creates a namespace, lets creators at it, and takes it to its end.
+// life creates a namespace, waits until creators have used it, deletes it and completes the
+// deletion.
 func life(t *testing.T, r *registry.Registry, name string, created *atomic.Int64) {
 	insist(t, "create "+name, func(ctx context.Context) error {
 		ns := namespace.Namespace{Meta: namespace.Meta{Name: name}}
@@ -152,7 +153,7 @@ func life(t *testing.T, r *registry.Registry, name string, created *atomic.Int64
 		return nil
 	})
 	for before, i := created.Load(), 0; created.Load() < before+10 && i < 1_000; i++ {
-		_, _ = r.Get(t.Context(), name) // passes the time in which creators create
+		_, _ = r.Get(t.Context(), name) // takes some time, in which creators create
 	}
 	var ns namespace.Namespace
 	insist(t, "delete "+name, func(ctx context.Context) (err error) {

@@ -18,8 +18,8 @@ import (
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
-// BenchmarkScale is a registry with 100,000 namespaces. It needs a server of its own,
-// and about half a minute to fill it.
+// BenchmarkScale measures a registry with 100,000 namespaces. It needs a server of its own, and
+// about half a minute to fill it.
 func BenchmarkScale(b *testing.B) {
 	n, terminating := 100_000, 100
 	if testing.Short() {
@@ -46,8 +46,8 @@ func BenchmarkScale(b *testing.B) {
 	b.Run(fmt.Sprintf("ControllerStart/terminating=%d", terminating), func(b *testing.B) { benchStart(b, r, terminating) })
 }
 
-// heapGrowth reports by how much the heap is larger than at the call, after a
-// collection: the memory that is kept.
+// heapGrowth returns a function that reports how much the heap has grown since, after a
+// collection.
 func heapGrowth(b *testing.B) func() {
 	heap := func() uint64 {
 		runtime.GC()
@@ -83,8 +83,8 @@ func benchListAll(b *testing.B, r *registry.Registry, n int) {
 	kept()
 }
 
-// benchResume watches everything after a revision until it has caught up, and so does
-// the plain client.
+// benchResume watches all keys from a revision until the watch has caught up, with the store and
+// with the plain client.
 func benchResume(b *testing.B, s *Store, raw *clientv3.Client, after store.Revision, behind int) {
 	const prefix = "/registry/namespaces/"
 	var our, their time.Duration
@@ -119,7 +119,7 @@ func benchResume(b *testing.B, s *Store, raw *clientv3.Client, after store.Revis
 	kept()
 }
 
-// benchQuiet watches keys of which none has changed since the beginning.
+// benchQuiet watches keys without a change since start.
 func benchQuiet(b *testing.B, s *Store, start store.Position) {
 	for b.Loop() {
 		for c, err := range s.Watch(b.Context(), "/registry/.terminating/", start) {
@@ -130,8 +130,8 @@ func benchQuiet(b *testing.B, s *Store, start store.Position) {
 	}
 }
 
-// benchStart starts a controller that finds some namespaces terminating, and waits
-// until they are removed.
+// benchStart starts a controller that finds terminating namespaces, and waits until they are
+// removed.
 func benchStart(b *testing.B, r *registry.Registry, terminating int) {
 	d, err := r.Deleter(nil)
 	require.NoError(b, err)

@@ -18,7 +18,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
-// pull begins a watch that is read change by change, and ends it with the test.
+// pull begins a watch that the test reads change by change. It ends with the test.
 func pull(t *testing.T, s store.Store, prefix string, after store.Position) func() (store.Change, error, bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -30,7 +30,7 @@ func pull(t *testing.T, s store.Store, prefix string, after store.Position) func
 	return next
 }
 
-// nextEvents skips bookmarks.
+// nextEvents returns the next change that is not a bookmark.
 func nextEvents(t *testing.T, next func() (store.Change, error, bool)) store.Change {
 	t.Helper()
 	for {
@@ -43,8 +43,8 @@ func nextEvents(t *testing.T, next func() (store.Change, error, bool)) store.Cha
 	}
 }
 
-// Compaction passes a watch that waits: it had everything, so it goes on. It passes
-// one that has not been read: that one ends with gone, perhaps after changes in transit.
+// A compaction does not affect a waiting watch, because it has all events. A watch that was not
+// read ends with ErrGone, perhaps after changes in transit.
 func TestCompactionInMidWatch(t *testing.T) {
 	t.Parallel()
 	server := ownServer(t)
@@ -58,7 +58,7 @@ func TestCompactionInMidWatch(t *testing.T) {
 
 	value := strings.Repeat("v", 64<<10)
 	var all []store.Revision
-	for i := range 200 { // 12 MiB, far more than the window of a stream
+	for i := range 200 { // 12 MiB, far more than the flow-control window of a stream
 		all = append(all, put(t, s, "k", fmt.Sprint(i, value)))
 		require.Equal(t, all[i], nextEvents(t, next).Position.Revision)
 	}
@@ -83,7 +83,7 @@ func TestCompactionInMidWatch(t *testing.T) {
 	require.Less(t, seen, len(all))
 }
 
-// Changes of a caller that does not read wait at the server: memory here is bounded.
+// If the caller does not read, changes wait at the server, so memory here is bounded.
 func TestUnreadWatchIsBounded(t *testing.T) {
 	s := openNew(t, quick())
 	next := pull(t, s, "k", store.Position{})
@@ -97,7 +97,7 @@ func TestUnreadWatchIsBounded(t *testing.T) {
 	}
 	before := heap()
 	value := strings.Repeat("v", 256<<10)
-	const n = 160 // 40 MiB, twice of it with previous values
+	const n = 160 // 40 MiB, and as much again with previous values
 	var first store.Revision
 	for i := range n {
 		if r := put(t, s, "k", value); i == 0 {
@@ -111,7 +111,7 @@ func TestUnreadWatchIsBounded(t *testing.T) {
 	}
 }
 
-// A transaction that is larger than a message of the server is one change.
+// A transaction larger than a message of the server is one change.
 func TestLargeTransactionIsOneChange(t *testing.T) {
 	s := openNew(t, quick())
 	start := now(t, s)
@@ -121,7 +121,7 @@ func TestLargeTransactionIsOneChange(t *testing.T) {
 		txn.Do = append(txn.Do, store.Put(fmt.Sprintf("k%03d", i), value))
 	}
 	live := pull(t, s, "k", start)
-	for range 3 { // with values before, an answer is over the size at which the server cuts
+	for range 3 { // with previous values, an answer exceeds the size at which the server splits it
 		r, err := s.Commit(t.Context(), txn)
 		require.NoError(t, err)
 		c := nextEvents(t, live)
@@ -134,7 +134,7 @@ func TestLargeTransactionIsOneChange(t *testing.T) {
 	}
 }
 
-// A watch goes on where it was when its connection breaks, at any moment.
+// A watch resumes at its position whenever its connection breaks.
 func TestResume(t *testing.T) {
 	server := theServer(t)
 	prefix := newPrefix()
@@ -162,7 +162,7 @@ func TestResume(t *testing.T) {
 	}
 	writing.Wait()
 	require.Empty(t, cmp.Diff(want, got))
-	// And when the server restarts, with a token of the past.
+	// It resumes after a restart of the server too, from a position of the past.
 	r := put(t, direct, "other", "x")
 	g.breakAll()
 	for {
@@ -176,8 +176,8 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// A stream that is open but silent is given up, although its connection is not broken,
-// and the watch goes on over another one.
+// If a stream is silent although its connection is open, the store gives it up, and the watch
+// continues on another one.
 func TestStalledStream(t *testing.T) {
 	server := theServer(t)
 	prefix := newPrefix()
@@ -191,7 +191,7 @@ func TestStalledStream(t *testing.T) {
 	require.NoError(t, err)
 	put(t, direct, "k", "first")
 	nextEvents(t, next)
-	for _, g := range gates { // the stream is on one of them
+	for _, g := range gates { // one of them has the stream
 		g.silence(true)
 		r := put(t, direct, "k", "unheard")
 		require.Equal(t, r, nextEvents(t, next).Position.Revision)
@@ -202,7 +202,7 @@ func TestStalledStream(t *testing.T) {
 	}
 }
 
-// fakeStream is a stream that answers as a test says.
+// fakeStream answers with the messages of a test.
 type fakeStream struct {
 	pb.Watch_WatchClient
 	ctx     context.Context
@@ -230,7 +230,7 @@ func (f *fakeStream) Recv() (*pb.WatchResponse, error) {
 	return a, nil
 }
 
-// event of an engine.
+// engineEvent returns an event of the engine.
 func engineEvent(s *Store, key string, created, modified int64, before *mvccpb.KeyValue) *mvccpb.Event {
 	return &mvccpb.Event{Kv: &mvccpb.KeyValue{Key: s.keys.of(key), CreateRevision: created, ModRevision: modified}, PrevKv: before}
 }
@@ -257,7 +257,7 @@ func revisionsOf(changes []store.Change) (all []store.Revision) {
 	return all
 }
 
-// What a server may send, also one with the faults of old versions.
+// Answers of servers, including the faults of old versions.
 func TestReceive(t *testing.T) {
 	s := openNew(t, nil)
 	header := func(r int64) *pb.ResponseHeader { return &pb.ResponseHeader{ClusterId: s.cluster, Revision: r} }
@@ -309,7 +309,7 @@ func deletion(s *Store, key string, r int64) *mvccpb.Event {
 	return e
 }
 
-// A denial may be of a token that has run out; the third in a row is believed.
+// A denial may be due to an expired token. Only the third in a row ends the watch.
 func TestDeniedStreams(t *testing.T) {
 	s := openNew(t, nil)
 	w, _ := receiver(s, 10, 10)
@@ -322,8 +322,8 @@ func TestDeniedStreams(t *testing.T) {
 	require.ErrorIs(t, w.canceled(reason), errBroken, "not in a row")
 }
 
-// A stream requests progress while it is quiet, not while the caller is slow or
-// events come, and gives up one that owes an answer.
+// A stream requests progress while it is quiet, but not while the caller is slow or events arrive.
+// It ends if the server owes an answer.
 func TestProgress(t *testing.T) {
 	begin := func(owed, reading bool) (*progress, *fakeStream, chan struct{}, func()) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -354,7 +354,7 @@ func TestProgress(t *testing.T) {
 	default:
 	}
 
-	// A quiet stream owes an answer once the cluster has advanced.
+	// On a quiet stream, the server owes an answer once the cluster has advanced.
 	p, _, stalled, end := begin(false, true)
 	p.mu.Lock()
 	p.ahead = func() bool { return true }
