@@ -55,6 +55,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/nslifecycle/nslifecycle/finalizer"
 	"github.com/nslifecycle/nslifecycle/finalizer/syntax"
@@ -192,23 +193,24 @@ type Ref struct {
 	UID  string
 }
 
-// TerminationEvent reports a change of one terminating namespace. The storage of namespaces
-// yields TerminationEvents to controllers (package controller, interface Namespaces).
-type TerminationEvent struct {
-	Type  TerminationEventType
-	Name  string // empty in an [EventSynced]
-	UID   string // the incarnation; empty in an [EventSynced]
-	Token string // resumes the watch after this event; empty: not resumable here
+// Event reports one namespace of a watched set: of the terminating namespaces, which the
+// storage yields to package controller, or of those on hold, which it yields to package hold.
+type Event struct {
+	Type  EventType
+	Name  string    // empty in an [EventSynced]
+	UID   string    // the incarnation; empty in an [EventSynced]
+	Until time.Time // the end of the hold; zero for terminating namespaces
+	Token string    // resumes the watch after this event; empty: not resumable here
 }
 
-// TerminationEventType is the kind of a [TerminationEvent]. The zero value is invalid.
-type TerminationEventType uint8
+// EventType is the kind of an [Event]. The zero value is invalid.
+type EventType uint8
 
-// The kinds of termination events.
+// The kinds of events.
 const (
-	EventTerminating TerminationEventType = iota + 1 // the namespace is terminating
-	EventRemoved                                     // the namespace is removed
-	EventSynced                                      // all events up to Token have been delivered; no namespace is named
+	EventPresent EventType = iota + 1 // the namespace is terminating, or on hold
+	EventAbsent                       // it is not any more: removed, or no longer on hold
+	EventSynced                       // all events up to Token have been delivered; no namespace is named
 )
 
 // ResourceType names a type of content, such as "pods" or "widgets.example.com".

@@ -230,7 +230,7 @@ func (f *follower) update(k *corev1.Namespace) error {
 func (f *follower) terminating(k *corev1.Namespace, token string) error {
 	f.known[k.Name] = knownNamespace{k.UID, setOf(k.Spec.Finalizers)}
 	f.incarnations.record(k, time.Time{})
-	return f.emit(namespace.EventTerminating, k.Name, k.UID, token)
+	return f.emit(namespace.EventPresent, k.Name, k.UID, token)
 }
 
 // removed handles the removal of a known namespace.
@@ -238,7 +238,7 @@ func (f *follower) removed(name, token string) error {
 	uid := f.known[name].uid
 	delete(f.known, name)
 	f.incarnations.void(name, uid)
-	return f.emit(namespace.EventRemoved, name, uid, token)
+	return f.emit(namespace.EventAbsent, name, uid, token)
 }
 
 // advance advances the position.
@@ -273,8 +273,8 @@ func (f *follower) sync() error {
 	return f.emit(namespace.EventSynced, "", "", f.position)
 }
 
-func (f *follower) emit(kind namespace.TerminationEventType, name string, uid types.UID, token string) error {
-	if !f.yield(namespace.TerminationEvent{Type: kind, Name: name, UID: string(uid), Token: token}, nil) {
+func (f *follower) emit(kind namespace.EventType, name string, uid types.UID, token string) error {
+	if !f.yield(namespace.Event{Type: kind, Name: name, UID: string(uid), Token: token}, nil) {
 		return errStopped
 	}
 	return nil

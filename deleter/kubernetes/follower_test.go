@@ -95,7 +95,7 @@ func TestWatchOnTheWire(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 			defer cancel()
 			events, err := hear(ctx, n, "")
-			require.Equal(t, []namespace.TerminationEvent{terminatingEvent("a", "u", ""), syncedEvent("10")}, events)
+			require.Equal(t, []namespace.Event{terminatingEvent("a", "u", ""), syncedEvent("10")}, events)
 			require.Equal(t, c.kind, kindOf(t, err), err)
 			require.ErrorContains(t, err, c.says)
 		})

@@ -54,7 +54,7 @@ func BenchmarkWatch(b *testing.B) {
 	} {
 		b.Run(name, func(b *testing.B) {
 			n := namespacesOver(&fakeClient{get: func(context.Context) (*corev1.Namespace, error) { return nil, nil }})
-			f := follower{Namespaces: n, synced: true, known: map[string]knownNamespace{}, yield: func(namespace.TerminationEvent, error) bool { return true }}
+			f := follower{Namespaces: n, synced: true, known: map[string]knownNamespace{}, yield: func(namespace.Event, error) bool { return true }}
 			k := usual()
 			f.known[k.Name] = knownNamespace{k.UID, setOf(k.Spec.Finalizers)}
 			b.ReportAllocs()

@@ -64,7 +64,7 @@ func TestTerminatingOfFakes(t *testing.T) {
 		return true, w, err
 	})
 	deleted := make(chan error)
-	var events []namespace.TerminationEvent
+	var events []namespace.Event
 	for e, err := range n.Terminating(ctx, "") {
 		require.NoError(t, err)
 		switch events = append(events, e); e.Type {
@@ -74,11 +74,11 @@ func TestTerminatingOfFakes(t *testing.T) {
 				deleted <- client.Tracker().Delete(corev1.SchemeGroupVersion.WithResource("namespaces"), "", "a", metav1.DeleteOptions{})
 			}()
 			continue
-		case namespace.EventTerminating:
+		case namespace.EventPresent:
 			continue
 		}
 		break
 	}
 	require.NoError(t, <-deleted)
-	require.Equal(t, []namespace.TerminationEvent{terminatingEvent("a", "u", ""), syncedEvent(events[1].Token), removedEvent("a", "u", events[2].Token)}, events)
+	require.Equal(t, []namespace.Event{terminatingEvent("a", "u", ""), syncedEvent(events[1].Token), removedEvent("a", "u", events[2].Token)}, events)
 }

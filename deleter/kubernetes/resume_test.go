@@ -45,22 +45,22 @@ func TestResumedWatchIsSynced(t *testing.T) {
 		name      string
 		reference string
 		events    []watch.Event
-		want      []namespace.TerminationEvent
+		want      []namespace.Event
 		after     time.Duration
 	}{
-		{"at once where nothing has happened", "10", nil, []namespace.TerminationEvent{syncedEvent("10")}, 0},
-		{"by an event", "11", []watch.Event{late}, []namespace.TerminationEvent{terminatingEvent("a", "u", "11"), syncedEvent("11")}, 0},
+		{"at once where nothing has happened", "10", nil, []namespace.Event{syncedEvent("10")}, 0},
+		{"by an event", "11", []watch.Event{late}, []namespace.Event{terminatingEvent("a", "u", "11"), syncedEvent("11")}, 0},
 		{"by a bookmark beyond", "100", []watch.Event{late, bookmark("99"), bookmark("101")},
-			[]namespace.TerminationEvent{terminatingEvent("a", "u", "11"), syncedEvent("101")}, 0},
-		{"by silence", "12", []watch.Event{late}, []namespace.TerminationEvent{terminatingEvent("a", "u", "11"), syncedEvent("11")}, quietPeriod},
+			[]namespace.Event{terminatingEvent("a", "u", "11"), syncedEvent("101")}, 0},
+		{"by silence", "12", []watch.Event{late}, []namespace.Event{terminatingEvent("a", "u", "11"), syncedEvent("11")}, quietPeriod},
 		{"by silence where versions have no order", "x-y", []watch.Event{late, bookmark("x-z")},
-			[]namespace.TerminationEvent{terminatingEvent("a", "u", "11"), syncedEvent("x-z")}, quietPeriod},
+			[]namespace.Event{terminatingEvent("a", "u", "11"), syncedEvent("x-z")}, quietPeriod},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := &script{lists: []any{listed("10"), listed("10"), listed(c.reference)}, watches: []any{scripted(true, c.events...)}}
 				began := time.Now()
-				var events []namespace.TerminationEvent
+				var events []namespace.Event
 				for e, err := range s.namespaces().Terminating(t.Context(), "10") {
 					require.NoError(t, err)
 					if events = append(events, e); e.Type == namespace.EventSynced {

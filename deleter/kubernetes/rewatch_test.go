@@ -72,7 +72,7 @@ func TestServerGoesBack(t *testing.T) {
 				lists:   []any{listed("10"), listed("9")},
 				watches: []any{lasting(time.Minute, bookmark("20")), silent},
 			}
-			want := []namespace.TerminationEvent{syncedEvent("10"), syncedEvent("20")}
+			want := []namespace.Event{syncedEvent("10"), syncedEvent("20")}
 			if after != "" {
 				s.lists = []any{listed("10"), listed("10"), listed("10"), listed("9")}
 			}
@@ -210,7 +210,7 @@ func TestSilentWatch(t *testing.T) {
 		events, err := hear(t.Context(), namespacesOver(a.spaces), "")
 		require.ErrorIs(t, err, errTimeout)
 		require.Equal(t, requestTimeout, time.Since(began))
-		require.Equal(t, []namespace.TerminationEvent{syncedEvent("10")}, events)
+		require.Equal(t, []namespace.Event{syncedEvent("10")}, events)
 	})
 }
 

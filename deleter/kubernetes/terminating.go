@@ -43,8 +43,8 @@ var errStopped = errors.New("the caller has left the loop")
 // An error that matches [namespace.ErrGone] means that changes were lost: start again with an
 // empty token. After other errors the loop may be resumed at the last token. The loop runs in the
 // caller's goroutine and leaves no goroutines behind. If ctx ends, the last error is its cause.
-func (n *Namespaces) Terminating(ctx context.Context, after string) iter.Seq2[namespace.TerminationEvent, error] {
-	return func(yield func(namespace.TerminationEvent, error) bool) {
+func (n *Namespaces) Terminating(ctx context.Context, after string) iter.Seq2[namespace.Event, error] {
+	return func(yield func(namespace.Event, error) bool) {
 		f := follower{Namespaces: n, yield: yield, known: map[string]knownNamespace{}}
 		err := f.follow(ctx, after)
 		if err == errStopped {
@@ -53,14 +53,14 @@ func (n *Namespaces) Terminating(ctx context.Context, after string) iter.Seq2[na
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
 		}
-		yield(namespace.TerminationEvent{}, err)
+		yield(namespace.Event{}, err)
 	}
 }
 
 // follower is one loop over [Namespaces.Terminating].
 type follower struct {
 	*Namespaces
-	yield       func(namespace.TerminationEvent, error) bool
+	yield       func(namespace.Event, error) bool
 	known       map[string]knownNamespace // terminating namespaces at position, by name
 	position    string                    // resource version up to which changes were yielded
 	syncTarget  string                    // position at which the loop has caught up; empty: unknown

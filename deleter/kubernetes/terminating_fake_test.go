@@ -109,22 +109,22 @@ func bookmark(version string) watch.Event {
 }
 
 // Short forms of events.
-func terminatingEvent(name, uid, token string) namespace.TerminationEvent {
-	return namespace.TerminationEvent{Type: namespace.EventTerminating, Name: name, UID: uid, Token: token}
+func terminatingEvent(name, uid, token string) namespace.Event {
+	return namespace.Event{Type: namespace.EventPresent, Name: name, UID: uid, Token: token}
 }
 
-func removedEvent(name, uid, token string) namespace.TerminationEvent {
-	return namespace.TerminationEvent{Type: namespace.EventRemoved, Name: name, UID: uid, Token: token}
+func removedEvent(name, uid, token string) namespace.Event {
+	return namespace.Event{Type: namespace.EventAbsent, Name: name, UID: uid, Token: token}
 }
 
-func syncedEvent(token string) namespace.TerminationEvent {
-	return namespace.TerminationEvent{Type: namespace.EventSynced, Token: token}
+func syncedEvent(token string) namespace.Event {
+	return namespace.Event{Type: namespace.EventSynced, Token: token}
 }
 
 var errEnough = errors.New("the test has seen enough")
 
 // hear returns what a loop yields until it ends.
-func hear(ctx context.Context, n *Namespaces, after string) (events []namespace.TerminationEvent, err error) {
+func hear(ctx context.Context, n *Namespaces, after string) (events []namespace.Event, err error) {
 	for e, failed := range n.Terminating(ctx, after) {
 		if failed != nil {
 			return events, failed

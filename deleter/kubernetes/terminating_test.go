@@ -54,7 +54,7 @@ func next[T any](answers *[]any) (none T, err error) {
 
 // hears runs a loop to its end and compares what it yields; the last error is
 // returned.
-func (s *script) hears(t *testing.T, n *Namespaces, after string, want ...namespace.TerminationEvent) error {
+func (s *script) hears(t *testing.T, n *Namespaces, after string, want ...namespace.Event) error {
 	t.Helper()
 	events, err := hear(t.Context(), n, after)
 	require.Empty(t, cmp.Diff(want, events), "%v", err)
@@ -226,7 +226,7 @@ func TestMemoryIsForTerminatingNamespaces(t *testing.T) {
 		w.Delete(dying("b", "v", "13"))
 		w.Stop()
 		s := &script{lists: []any{refusedSelector, list}, watches: []any{w}}
-		f := follower{Namespaces: s.namespaces(), known: map[string]knownNamespace{}, yield: func(namespace.TerminationEvent, error) bool { return true }}
+		f := follower{Namespaces: s.namespaces(), known: map[string]knownNamespace{}, yield: func(namespace.Event, error) bool { return true }}
 		require.ErrorIs(t, f.follow(t.Context(), ""), errEnough)
 		require.Equal(t, map[string]knownNamespace{"a": {uid: "u"}}, f.known)
 		require.Equal(t, "13", f.position)

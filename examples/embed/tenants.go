@@ -21,9 +21,9 @@ import (
 type tenants struct {
 	mu      sync.Mutex
 	rows    map[string]*tenant
-	version int64                        // number of writes
-	history []namespace.TerminationEvent // events for controllers; an index into it is a token
-	news    chan struct{}                // closed and replaced when history grows
+	version int64             // number of writes
+	history []namespace.Event // events for controllers; an index into it is a token
+	news    chan struct{}     // closed and replaced when history grows
 }
 
 type tenant struct {
@@ -117,16 +117,16 @@ func (t *tenants) put(row *tenant, next namespace.Namespace) namespace.Namespace
 	switch {
 	case namespace.Removable(next):
 		delete(t.rows, next.Name)
-		t.notify(namespace.EventRemoved, next)
+		t.notify(namespace.EventAbsent, next)
 	case next.Phase() == phase.Terminating && (old.Phase() != phase.Terminating || len(added) > 0):
-		t.notify(namespace.EventTerminating, next)
+		t.notify(namespace.EventPresent, next)
 	}
 	return next
 }
 
 // notify appends an event for controllers. The caller holds the lock.
-func (t *tenants) notify(kind namespace.TerminationEventType, ns namespace.Namespace) {
-	t.history = append(t.history, namespace.TerminationEvent{
+func (t *tenants) notify(kind namespace.EventType, ns namespace.Namespace) {
+	t.history = append(t.history, namespace.Event{
 		Type: kind, Name: ns.Name, UID: ns.UID, Token: strconv.Itoa(len(t.history) + 1),
 	})
 	close(t.news)
@@ -188,14 +188,14 @@ func (t *tenants) replace(ctx context.Context, asked namespace.Namespace,
 }
 
 // Terminating implements controller.Namespaces.
-func (t *tenants) Terminating(ctx context.Context, after string) iter.Seq2[namespace.TerminationEvent, error] {
-	return func(yield func(namespace.TerminationEvent, error) bool) {
+func (t *tenants) Terminating(ctx context.Context, after string) iter.Seq2[namespace.Event, error] {
+	return func(yield func(namespace.Event, error) bool) {
 		events, at, news, err := t.since(after)
 		if err != nil {
-			yield(namespace.TerminationEvent{}, err)
+			yield(namespace.Event{}, err)
 			return
 		}
-		events = append(events, namespace.TerminationEvent{Type: namespace.EventSynced, Token: at})
+		events = append(events, namespace.Event{Type: namespace.EventSynced, Token: at})
 		for {
 			for _, e := range events {
 				if ctx.Err() != nil {
@@ -208,7 +208,7 @@ func (t *tenants) Terminating(ctx context.Context, after string) iter.Seq2[names
 			select {
 			case <-news:
 			case <-ctx.Done():
-				yield(namespace.TerminationEvent{}, context.Cause(ctx))
+				yield(namespace.Event{}, context.Cause(ctx))
 				return
 			}
 			events, at, news, _ = t.since(at)
@@ -218,14 +218,14 @@ func (t *tenants) Terminating(ctx context.Context, after string) iter.Seq2[names
 
 // since returns the events after a token, the token after them, and a channel that is closed when
 // there are more.
-func (t *tenants) since(token string) (events []namespace.TerminationEvent, at string, news <-chan struct{}, err error) {
+func (t *tenants) since(token string) (events []namespace.Event, at string, news <-chan struct{}, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	at = strconv.Itoa(len(t.history))
 	if token == "" {
 		for _, row := range t.rows {
 			if !row.ns.DeletionTimestamp.IsZero() {
-				events = append(events, namespace.TerminationEvent{Type: namespace.EventTerminating, Name: row.ns.Name, UID: row.ns.UID})
+				events = append(events, namespace.Event{Type: namespace.EventPresent, Name: row.ns.Name, UID: row.ns.UID})
 			}
 		}
 		return events, at, t.news, nil

@@ -40,7 +40,7 @@ type Namespaces interface {
 	pass.Namespaces
 	// Terminating watches the terminating namespaces.
 	//
-	// If after is empty, it yields one [namespace.EventTerminating] for each terminating
+	// If after is empty, it yields one [namespace.EventPresent] for each terminating
 	// namespace, one [namespace.EventSynced], and then each change: a namespace becomes
 	// terminating, gets another finalizer while terminating, or is removed. If after is the
 	// Token of an earlier event, it yields the changes since, one EventSynced, and then
@@ -49,7 +49,7 @@ type Namespaces interface {
 	// It ends with [namespace.ErrGone] if it no longer knows the changes since after; the
 	// controller then lists again. It runs in the caller's goroutine until the caller
 	// breaks or ctx ends; in the latter case the last error is ctx's cause.
-	Terminating(ctx context.Context, after string) iter.Seq2[namespace.TerminationEvent, error]
+	Terminating(ctx context.Context, after string) iter.Seq2[namespace.Event, error]
 }
 
 // ErrRunning is the error of a second concurrent Run.

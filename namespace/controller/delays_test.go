@@ -59,12 +59,12 @@ func TestR10_ListingsKeepTheBackoff(t *testing.T) {
 		w := newWorld(t, 1, nil)
 		target := w.create(t, "a")
 		w.delete(t, "a")
-		list := func(yield func(namespace.TerminationEvent, error) bool) {
-			_ = yield(event(namespace.EventTerminating, target), nil) &&
-				yield(namespace.TerminationEvent{Type: namespace.EventSynced, Token: "token"}, nil)
+		list := func(yield func(namespace.Event, error) bool) {
+			_ = yield(event(namespace.EventPresent, target), nil) &&
+				yield(namespace.Event{Type: namespace.EventSynced, Token: "token"}, nil)
 			time.Sleep(time.Second)
 		}
-		watches := make([]func(func(namespace.TerminationEvent, error) bool), 100)
+		watches := make([]func(func(namespace.Event, error) bool), 100)
 		for i := range watches {
 			watches[i] = list
 		}

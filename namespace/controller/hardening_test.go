@@ -43,26 +43,26 @@ func (panickingHandler) Handle(context.Context, slog.Record) error { panic("boom
 // stopped.
 type scripted struct {
 	controller.Namespaces
-	watches []func(yield func(namespace.TerminationEvent, error) bool)
+	watches []func(yield func(namespace.Event, error) bool)
 	begun   int
 }
 
-func (s *scripted) Terminating(ctx context.Context, _ string) iter.Seq2[namespace.TerminationEvent, error] {
-	return func(yield func(namespace.TerminationEvent, error) bool) {
+func (s *scripted) Terminating(ctx context.Context, _ string) iter.Seq2[namespace.Event, error] {
+	return func(yield func(namespace.Event, error) bool) {
 		watch := s.watches[min(s.begun, len(s.watches)-1)]
 		s.begun++
 		watch(yield)
 		if s.begun == len(s.watches) {
 			<-ctx.Done()
-			yield(namespace.TerminationEvent{}, context.Cause(ctx))
+			yield(namespace.Event{}, context.Cause(ctx))
 			return
 		}
-		yield(namespace.TerminationEvent{}, namespace.ErrGone)
+		yield(namespace.Event{}, namespace.ErrGone)
 	}
 }
 
-func event(kind namespace.TerminationEventType, target deleter.Target) namespace.TerminationEvent {
-	return namespace.TerminationEvent{Type: kind, Name: target.Namespace, UID: target.UID, Token: "token"}
+func event(kind namespace.EventType, target deleter.Target) namespace.Event {
+	return namespace.Event{Type: kind, Name: target.Namespace, UID: target.UID, Token: "token"}
 }
 
 // An incarnation that came and went during the pass for its predecessor is reported once
@@ -73,14 +73,14 @@ func TestRemovedIsToldOnceOfEachIncarnation(t *testing.T) {
 		first := deleter.Target{Namespace: "a", UID: "1"}
 		second := deleter.Target{Namespace: "a", UID: "2"}
 		third := w.create(t, "a")
-		host := &scripted{Namespaces: &stubbornHost{w.host}, watches: []func(func(namespace.TerminationEvent, error) bool){
-			func(yield func(namespace.TerminationEvent, error) bool) {
-				_ = yield(namespace.TerminationEvent{Type: namespace.EventSynced, Token: "token"}, nil) &&
-					yield(event(namespace.EventTerminating, first), nil) &&
-					yield(event(namespace.EventRemoved, first), nil) &&
-					yield(event(namespace.EventTerminating, second), nil) &&
-					yield(event(namespace.EventRemoved, second), nil) &&
-					yield(event(namespace.EventTerminating, third), nil)
+		host := &scripted{Namespaces: &stubbornHost{w.host}, watches: []func(func(namespace.Event, error) bool){
+			func(yield func(namespace.Event, error) bool) {
+				_ = yield(namespace.Event{Type: namespace.EventSynced, Token: "token"}, nil) &&
+					yield(event(namespace.EventPresent, first), nil) &&
+					yield(event(namespace.EventAbsent, first), nil) &&
+					yield(event(namespace.EventPresent, second), nil) &&
+					yield(event(namespace.EventAbsent, second), nil) &&
+					yield(event(namespace.EventPresent, third), nil)
 			},
 		}}
 		w.delete(t, "a")
@@ -110,13 +110,13 @@ func TestR11_StaleListingLosesNothing(t *testing.T) {
 		w := newWorld(t, 1, nil)
 		target := w.create(t, "a")
 		w.delete(t, "a")
-		synced := namespace.TerminationEvent{Type: namespace.EventSynced, Token: "token"}
-		host := &scripted{Namespaces: w.host, watches: []func(func(namespace.TerminationEvent, error) bool){
-			func(yield func(namespace.TerminationEvent, error) bool) {
-				_ = yield(event(namespace.EventTerminating, target), nil) && yield(synced, nil)
+		synced := namespace.Event{Type: namespace.EventSynced, Token: "token"}
+		host := &scripted{Namespaces: w.host, watches: []func(func(namespace.Event, error) bool){
+			func(yield func(namespace.Event, error) bool) {
+				_ = yield(event(namespace.EventPresent, target), nil) && yield(synced, nil)
 			},
-			func(yield func(namespace.TerminationEvent, error) bool) {
-				_ = yield(synced, nil) && yield(event(namespace.EventTerminating, target), nil)
+			func(yield func(namespace.Event, error) bool) {
+				_ = yield(synced, nil) && yield(event(namespace.EventPresent, target), nil)
 			},
 		}}
 		var passes atomic.Int64
@@ -174,10 +174,10 @@ type choking struct {
 	chokes atomic.Bool
 }
 
-func (c *choking) Terminating(ctx context.Context, after string) iter.Seq2[namespace.TerminationEvent, error] {
+func (c *choking) Terminating(ctx context.Context, after string) iter.Seq2[namespace.Event, error] {
 	if after != "" && c.chokes.Load() {
-		return func(yield func(namespace.TerminationEvent, error) bool) {
-			yield(namespace.TerminationEvent{}, errors.New("bad token"))
+		return func(yield func(namespace.Event, error) bool) {
+			yield(namespace.Event{}, errors.New("bad token"))
 		}
 	}
 	return c.cuts.Terminating(ctx, after)

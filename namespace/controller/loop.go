@@ -70,7 +70,7 @@ type loop struct {
 	redivided <-chan struct{} // closed when the division has changed
 
 	tasks   sync.WaitGroup
-	updates chan follow.Update[namespace.TerminationEvent]
+	updates chan follow.Update
 	ended   chan ending
 	woken   chan *wait
 }
@@ -84,7 +84,7 @@ func newLoop(ctx context.Context, c *Controller) *loop {
 		division:   c.options.Division,
 		entries:    map[string]*entry{},
 		timers:     priority.New(func(a, b *entry) bool { return a.due < b.due }, func(e *entry) *int32 { return &e.slot }),
-		updates:    make(chan follow.Update[namespace.TerminationEvent]),
+		updates:    make(chan follow.Update),
 		ended:      make(chan ending),
 		woken:      make(chan *wait),
 	}
@@ -104,11 +104,8 @@ func (l *loop) run() {
 			slog.String("finalizer", string(l.party.Finalizer)), slog.String("other", string(host.Party().Finalizer)))
 	}
 	l.tasks.Go(func() {
-		follow.Run(ctx, follow.Options[namespace.TerminationEvent]{
-			Watch: l.namespaces.Terminating,
-			Inspect: func(e namespace.TerminationEvent) (string, bool) {
-				return e.Token, e.Type == namespace.EventSynced
-			},
+		follow.Run(ctx, follow.Options{
+			Watch:   l.namespaces.Terminating,
 			Backoff: l.backoff,
 			Resync:  l.options.Resync,
 		}, l.updates)
@@ -186,16 +183,16 @@ func (l *loop) fire() {
 }
 
 // update handles an update of the watch.
-func (l *loop) update(u follow.Update[namespace.TerminationEvent]) {
+func (l *loop) update(u follow.Update) {
 	switch u.Kind {
 	case follow.Listing:
 		l.listing++
 	case follow.Item, follow.Change:
 		ref := namespace.Ref{Name: u.Event.Name, UID: u.Event.UID}
 		switch u.Event.Type {
-		case namespace.EventTerminating:
+		case namespace.EventPresent:
 			l.terminating(ref, u.Kind == follow.Item)
-		case namespace.EventRemoved:
+		case namespace.EventAbsent:
 			if e := l.entries[ref.Name]; e != nil && e.ref == ref {
 				l.remove(e)
 			}

@@ -38,13 +38,13 @@ func (c *cuts) watches() []string {
 	return slices.Clone(c.resumed)
 }
 
-func (c *cuts) Terminating(ctx context.Context, after string) iter.Seq2[namespace.TerminationEvent, error] {
-	return func(yield func(namespace.TerminationEvent, error) bool) {
+func (c *cuts) Terminating(ctx context.Context, after string) iter.Seq2[namespace.Event, error] {
+	return func(yield func(namespace.Event, error) bool) {
 		c.mu.Lock()
 		c.resumed = append(c.resumed, after)
 		c.mu.Unlock()
 		if c.broken.Load() {
-			yield(namespace.TerminationEvent{}, errors.New("refused"))
+			yield(namespace.Event{}, errors.New("refused"))
 			return
 		}
 		within, cancel := context.WithCancelCause(ctx)
@@ -229,11 +229,11 @@ type forgetful struct {
 	listings atomic.Int64
 }
 
-func (f *forgetful) Terminating(ctx context.Context, after string) iter.Seq2[namespace.TerminationEvent, error] {
+func (f *forgetful) Terminating(ctx context.Context, after string) iter.Seq2[namespace.Event, error] {
 	if after == "" {
 		f.listings.Add(1)
 	}
-	return func(yield func(namespace.TerminationEvent, error) bool) {
+	return func(yield func(namespace.Event, error) bool) {
 		for e, err := range f.Host.Terminating(ctx, after) {
 			if err == nil && f.losing.Load() {
 				continue
@@ -277,8 +277,8 @@ func TestR12_ResyncOfSilentWatch(t *testing.T) {
 // silent ends a watch without an error when its context ends.
 type silent struct{ cuts }
 
-func (s *silent) Terminating(ctx context.Context, after string) iter.Seq2[namespace.TerminationEvent, error] {
-	return func(yield func(namespace.TerminationEvent, error) bool) {
+func (s *silent) Terminating(ctx context.Context, after string) iter.Seq2[namespace.Event, error] {
+	return func(yield func(namespace.Event, error) bool) {
 		for e, err := range s.cuts.Terminating(ctx, after) {
 			if ctx.Err() != nil || !yield(e, err) {
 				return

@@ -163,23 +163,3 @@ func roundUp(t time.Time) time.Time {
 	}
 	return whole
 }
-
-// HoldEvent reports a change of one hold. The storage of namespaces (package registry) yields
-// HoldEvents to package hold.
-type HoldEvent struct {
-	Type  HoldEventType
-	Name  string    // empty in a [HoldsSynced]
-	UID   string    // the incarnation
-	Until time.Time // of a [HoldSet]
-	Token string    // resumes the watch after this event; empty: not resumable here
-}
-
-// HoldEventType is the kind of a [HoldEvent]. The zero value is none.
-type HoldEventType uint8
-
-// The kinds of hold events.
-const (
-	HoldSet     HoldEventType = iota + 1 // the namespace is on hold, or its hold has changed
-	HoldOver                             // the namespace is not on hold: restored, terminating or removed
-	HoldsSynced                          // everything up to Token has been delivered; no namespace is named
-)

@@ -305,7 +305,7 @@ func ExampleRegistry_DeleteAfter() {
 	acme, err := r.DeleteAfter(ctx, "acme", declare.Hold{Until: weekend, By: "ada", Reason: "moved to the new cluster"}, namespace.Preconditions{})
 	fmt.Println(acme.Annotations[declare.HoldAnnotation], err)
 	for event, err := range r.Holds(ctx, "") {
-		if err != nil || event.Type == declare.HoldsSynced {
+		if err != nil || event.Type == namespace.EventSynced {
 			break
 		}
 		fmt.Println(event.Name, event.Until, event.UID == acme.UID)

@@ -208,28 +208,22 @@ func (c *core) holdEntry(ctx context.Context, name string) (string, error) {
 	return string(entry.Value), nil
 }
 
-// Holds yields, if after is empty, a [declare.HoldSet] for each namespace that is on hold,
-// then one [declare.HoldsSynced], then a HoldSet for each new or changed hold and a
-// [declare.HoldOver] for each hold that ends. If after is the Token of an earlier event,
-// Holds yields the events since then, and a HoldsSynced after the last past event. Further
-// HoldsSynced only advance the token.
+// Holds yields, if after is empty, a [namespace.EventPresent] for each namespace that is on
+// hold, then one [namespace.EventSynced], then an EventPresent for each new or changed hold and
+// a [namespace.EventAbsent] for each hold that ends. If after is the Token of an earlier event,
+// Holds yields the events since then, and an EventSynced after the last past event. Further
+// EventSynced only advance the token.
 //
 // Holds reads only the index of holds. Tokens and errors are as for [Registry.Terminating].
-// For an unreadable index entry it yields a HoldSet without UID and Until.
-func (r *Registry) Holds(ctx context.Context, after string) iter.Seq2[declare.HoldEvent, error] {
-	return watchIndex(ctx, r.core, r.keys.holds(), after, func(e indexEvent) declare.HoldEvent {
-		types := [...]declare.HoldEventType{
-			indexPut: declare.HoldSet, indexDelete: declare.HoldOver, indexSynced: declare.HoldsSynced,
+// For an unreadable index entry it yields an EventPresent without UID and Until.
+func (r *Registry) Holds(ctx context.Context, after string) iter.Seq2[namespace.Event, error] {
+	return watchIndex(ctx, r.core, r.keys.holds(), after, func(value string) (string, time.Time) {
+		text, uid, _ := strings.Cut(value, " ")
+		until, err := time.Parse(time.RFC3339Nano, text)
+		if err != nil {
+			return "", time.Time{}
 		}
-		event := declare.HoldEvent{Type: types[e.kind], Name: e.name, Token: e.token}
-		text, uid, _ := strings.Cut(e.value, " ")
-		if until, err := time.Parse(time.RFC3339Nano, text); err == nil {
-			event.UID = uid
-			if event.Type == declare.HoldSet {
-				event.Until = until
-			}
-		}
-		return event
+		return uid, until
 	})
 }
 

@@ -140,7 +140,7 @@ func TestHoldsUnderFaults(t *testing.T) {
 			defer quiet.Close()
 			ctx, cancel := context.WithCancel(e.ctx)
 			defer cancel()
-			seen := map[string]declare.HoldEvent{}
+			seen := map[string]namespace.Event{}
 			go followHolds(ctx, quiet, seen)
 			kinds := []storetest.Kind{storetest.Lost, storetest.Landed, storetest.Conflict, storetest.Fail}
 			p := storetest.Plan(func(a storetest.Attempt) storetest.Fault {
@@ -167,14 +167,14 @@ func TestHoldsUnderFaults(t *testing.T) {
 }
 
 // followHolds keeps the state that the events of the index describe.
-func followHolds(ctx context.Context, r *registry.Registry, seen map[string]declare.HoldEvent) {
+func followHolds(ctx context.Context, r *registry.Registry, seen map[string]namespace.Event) {
 	for event, err := range r.Holds(ctx, "") {
 		switch {
 		case err != nil:
 			return
-		case event.Type == declare.HoldSet:
+		case event.Type == namespace.EventPresent:
 			seen[event.Name] = event
-		case event.Type == declare.HoldOver:
+		case event.Type == namespace.EventAbsent:
 			delete(seen, event.Name)
 		}
 	}
@@ -193,7 +193,7 @@ func heldNow(t *testing.T, e *env) map[string]string {
 	return held
 }
 
-func untilOf(seen map[string]declare.HoldEvent) map[string]string {
+func untilOf(seen map[string]namespace.Event) map[string]string {
 	held := map[string]string{}
 	for name, event := range seen {
 		held[name] = event.UID + " " + event.Until.Format(time.RFC3339Nano)

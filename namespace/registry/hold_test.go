@@ -533,8 +533,8 @@ func TestR12_AHoldHasRoom(t *testing.T) {
 
 // holds runs Holds and logs its events.
 func holds(ctx context.Context, e *env, after string, l *log) {
-	kinds := map[declare.HoldEventType]string{
-		declare.HoldSet: "set", declare.HoldOver: "over", declare.HoldsSynced: "synced",
+	kinds := map[namespace.EventType]string{
+		namespace.EventPresent: "set", namespace.EventAbsent: "over", namespace.EventSynced: "synced",
 	}
 	for event, err := range e.Holds(ctx, after) {
 		l.mu.Lock()
@@ -621,12 +621,12 @@ func TestHoldTokens(t *testing.T) {
 	}
 	e.create("x")
 	require.NoError(t, e.Close())
-	var types []declare.HoldEventType
+	var types []namespace.EventType
 	var errs []error
 	for event, err := range e.Holds(e.ctx, "") {
 		types, errs = append(types, event.Type), append(errs, err)
 	}
-	require.Equal(t, []declare.HoldEventType{declare.HoldsSynced, 0}, types)
+	require.Equal(t, []namespace.EventType{namespace.EventSynced, 0}, types)
 	require.NoError(t, errs[0])
 	require.ErrorIs(t, errs[1], registry.ErrClosed)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"strings"
+	"time"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/registry/internal/broadcast"
@@ -385,10 +386,10 @@ func (c *core) completeAt(ctx context.Context, prefix string, position store.Pos
 	}
 }
 
-// Terminating yields, if after is empty, a [namespace.EventTerminating] for each terminating
-// namespace, then one [namespace.EventSynced], then the changes: an EventTerminating for each
+// Terminating yields, if after is empty, a [namespace.EventPresent] for each terminating
+// namespace, then one [namespace.EventSynced], then the changes: an EventPresent for each
 // namespace that becomes terminating, and for each finalizer added to a terminating one, and a
-// [namespace.EventRemoved] for each removal. If after is the Token of an earlier event,
+// [namespace.EventAbsent] for each removal. If after is the Token of an earlier event,
 // Terminating yields the events since then, and an EventSynced after the last past event.
 // Further EventSynced only advance the token.
 //
@@ -396,52 +397,35 @@ func (c *core) completeAt(ctx context.Context, prefix string, position store.Pos
 // the number of Active ones. The watch ends as [Registry.Watch] does; after
 // [namespace.ErrGone] begin again with an empty token. A token of another method is
 // [namespace.ErrBadRequest].
-func (r *Registry) Terminating(ctx context.Context, after string) iter.Seq2[namespace.TerminationEvent, error] {
-	return watchIndex(ctx, r.core, r.keys.index(), after, func(e indexEvent) namespace.TerminationEvent {
-		types := [...]namespace.TerminationEventType{
-			indexPut: namespace.EventTerminating, indexDelete: namespace.EventRemoved, indexSynced: namespace.EventSynced,
-		}
-		return namespace.TerminationEvent{Type: types[e.kind], Name: e.name, UID: e.value, Token: e.token}
-	})
+func (r *Registry) Terminating(ctx context.Context, after string) iter.Seq2[namespace.Event, error] {
+	return watchIndex(ctx, r.core, r.keys.index(), after, func(uid string) (string, time.Time) { return uid, time.Time{} })
 }
 
-// indexEvent is a change of an index: a prefix below which a key exists for each namespace in
-// some state.
-type indexEvent struct {
-	kind        indexEventKind
-	name, value string // of the entry; empty for indexSynced
-	token       string
-}
-
-type indexEventKind uint8
-
-const (
-	indexPut indexEventKind = iota + 1
-	indexDelete
-	indexSynced // all events up to token were delivered
-)
-
-// watchIndex yields the entries of an index, then a synced event, then the changes; with a
-// token, the changes since then. [Registry.Terminating] documents the sequence.
-func watchIndex[E any](ctx context.Context, c *core, prefix, after string, event func(indexEvent) E) iter.Seq2[E, error] {
-	return func(yield func(E, error) bool) {
+// watchIndex yields the entries of an index, a prefix below which a key exists for each
+// namespace in some state, then a synced event, then the changes; with a token, the changes
+// since then. [Registry.Terminating] documents the sequence.
+func watchIndex(ctx context.Context, c *core, prefix, after string, decode indexDecoder) iter.Seq2[namespace.Event, error] {
+	return func(yield func(namespace.Event, error) bool) {
 		w := indexWatcher{
-			core: c, prefix: prefix,
-			yield: func(e indexEvent) bool { return yield(event(e), nil) },
+			core: c, prefix: prefix, decode: decode,
+			yield: func(e namespace.Event) bool { return yield(e, nil) },
 		}
 		if err := w.run(ctx, after); err != nil {
-			var none E
-			yield(none, err)
+			yield(namespace.Event{}, err)
 		}
 	}
 }
+
+// indexDecoder decodes the value of an entry.
+type indexDecoder func(value string) (uid string, until time.Time)
 
 // indexWatcher is one loop over an index.
 type indexWatcher struct {
 	*core
 	prefix string
-	yield  func(indexEvent) bool // reports whether to continue
-	synced bool                  // omit the next bookmark, which would repeat a synced event
+	decode indexDecoder
+	yield  func(namespace.Event) bool // reports whether to continue
+	synced bool                       // omit the next bookmark, which would repeat a synced event
 }
 
 // run yields events until the caller breaks, or returns the error that ended them.
@@ -469,12 +453,12 @@ func (w *indexWatcher) list(ctx context.Context) (store.Position, bool, error) {
 			return store.Position{}, false, watchError(namespace.Resource, err)
 		}
 		for _, e := range page.Entries {
-			if !w.yield(w.event(indexPut, e.Key, string(e.Value), "")) {
+			if !w.yield(w.event(namespace.EventPresent, e.Key, string(e.Value), "")) {
 				return store.Position{}, false, nil
 			}
 		}
 		if !page.More || len(page.Entries) == 0 {
-			return page.Position, w.yield(indexEvent{kind: indexSynced, token: w.token(page.Position)}), nil
+			return page.Position, w.yield(namespace.Event{Type: namespace.EventSynced, Token: w.token(page.Position)}), nil
 		}
 		q.At, q.After = page.Position, page.Entries[len(page.Entries)-1].Key
 	}
@@ -489,7 +473,7 @@ func (w *indexWatcher) watch(ctx context.Context, after store.Position) error {
 		case len(change.Events) == 0 && w.synced:
 			w.synced = false
 		case len(change.Events) == 0:
-			if !w.yield(indexEvent{kind: indexSynced, token: w.token(change.Position)}) {
+			if !w.yield(namespace.Event{Type: namespace.EventSynced, Token: w.token(change.Position)}) {
 				return nil
 			}
 		case !w.change(change, token):
@@ -507,9 +491,9 @@ func (w *indexWatcher) change(c *broadcast.Change[string], token string) bool {
 		if n == len(c.Events)-1 {
 			token = w.token(c.Position)
 		}
-		kind, value := indexPut, e.Value
+		kind, value := namespace.EventPresent, e.Value
 		if e.Deleted {
-			kind, value = indexDelete, nil
+			kind, value = namespace.EventAbsent, nil
 			if e.Prev != nil {
 				value = e.Prev.Value
 			}
@@ -525,6 +509,12 @@ func (w *indexWatcher) token(position store.Position) string {
 	return encodeToken(w.prefix, position, "")
 }
 
-func (w *indexWatcher) event(kind indexEventKind, key, value, token string) indexEvent {
-	return indexEvent{kind: kind, name: strings.TrimPrefix(key, w.prefix), value: value, token: token}
+func (w *indexWatcher) event(kind namespace.EventType, key, value, token string) namespace.Event {
+	e := namespace.Event{Type: kind, Name: strings.TrimPrefix(key, w.prefix), Token: token}
+	uid, until := w.decode(value)
+	e.UID = uid
+	if kind == namespace.EventPresent {
+		e.Until = until
+	}
+	return e
 }

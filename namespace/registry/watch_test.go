@@ -274,8 +274,8 @@ func TestWatchUnderLoad(t *testing.T) {
 
 // terminations runs Terminating and logs its events.
 func terminations(ctx context.Context, e *env, after string, l *log) {
-	kinds := map[namespace.TerminationEventType]string{
-		namespace.EventTerminating: "terminating", namespace.EventRemoved: "removed", namespace.EventSynced: "synced",
+	kinds := map[namespace.EventType]string{
+		namespace.EventPresent: "terminating", namespace.EventAbsent: "removed", namespace.EventSynced: "synced",
 	}
 	for event, err := range e.Terminating(ctx, after) {
 		l.mu.Lock()

@@ -146,8 +146,8 @@ type observed struct {
 }
 
 // Terminating implements [controller.Namespaces].
-func (o observed) Terminating(ctx context.Context, after string) iter.Seq2[namespace.TerminationEvent, error] {
-	return func(yield func(namespace.TerminationEvent, error) bool) {
+func (o observed) Terminating(ctx context.Context, after string) iter.Seq2[namespace.Event, error] {
+	return func(yield func(namespace.Event, error) bool) {
 		for event, err := range o.Namespaces.Terminating(ctx, after) {
 			switch {
 			case err == nil && event.Type == namespace.EventSynced:

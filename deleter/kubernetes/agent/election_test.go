@@ -149,8 +149,8 @@ type working struct {
 	ended chan time.Time // receives when the work was asked to stop
 }
 
-func (w *working) Terminating(ctx context.Context, _ string) iter.Seq2[namespace.TerminationEvent, error] {
-	return func(yield func(namespace.TerminationEvent, error) bool) {
+func (w *working) Terminating(ctx context.Context, _ string) iter.Seq2[namespace.Event, error] {
+	return func(yield func(namespace.Event, error) bool) {
 		w.now.Store(true)
 		w.began <- struct{}{}
 		<-ctx.Done()
@@ -158,7 +158,7 @@ func (w *working) Terminating(ctx context.Context, _ string) iter.Seq2[namespace
 		<-time.After(time.Second)
 		w.now.Store(false)
 		w.ended <- asked
-		yield(namespace.TerminationEvent{}, context.Cause(ctx))
+		yield(namespace.Event{}, context.Cause(ctx))
 	}
 }
 

@@ -69,7 +69,7 @@ func (a *Agent) terminating(ctx context.Context) ([]string, error) {
 		switch {
 		case err != nil:
 			return nil, err
-		case event.Type == namespace.EventTerminating:
+		case event.Type == namespace.EventPresent:
 			names = append(names, event.Name)
 		case event.Type == namespace.EventSynced:
 			slices.Sort(names)

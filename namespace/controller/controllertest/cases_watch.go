@@ -16,14 +16,14 @@ import (
 
 // seen is an event without its token.
 type seen struct {
-	Type namespace.TerminationEventType
+	Type namespace.EventType
 	Name string
 	UID  string
 }
 
 // watch returns the events after a token, with their tokens, until enough returns true.
-func watch(ctx context.Context, b Backend, after string, enough func([]namespace.TerminationEvent) bool) ([]namespace.TerminationEvent, error) {
-	var events []namespace.TerminationEvent
+func watch(ctx context.Context, b Backend, after string, enough func([]namespace.Event) bool) ([]namespace.Event, error) {
+	var events []namespace.Event
 	for event, err := range b.Namespaces.Terminating(ctx, after) {
 		if err != nil {
 			return events, fmt.Errorf("watch after %q, having seen %+v: %w", after, events, err)
@@ -36,21 +36,21 @@ func watch(ctx context.Context, b Backend, after string, enough func([]namespace
 	return events, fmt.Errorf("watch after %q ended without an error, having seen %+v", after, events)
 }
 
-func synced(events []namespace.TerminationEvent) bool {
+func synced(events []namespace.Event) bool {
 	return events[len(events)-1].Type == namespace.EventSynced
 }
 
 // until returns a function that reports whether the last event is the removal of name: the
 // end of a script.
-func until(name string) func([]namespace.TerminationEvent) bool {
-	return func(events []namespace.TerminationEvent) bool {
+func until(name string) func([]namespace.Event) bool {
+	return func(events []namespace.Event) bool {
 		last := events[len(events)-1]
-		return last.Type == namespace.EventRemoved && last.Name == name
+		return last.Type == namespace.EventAbsent && last.Name == name
 	}
 }
 
 // changes returns the events that name a namespace, without their tokens.
-func changes(events []namespace.TerminationEvent) []seen {
+func changes(events []namespace.Event) []seen {
 	list := []seen{}
 	for _, e := range events {
 		if e.Type != namespace.EventSynced {
@@ -64,12 +64,12 @@ func changes(events []namespace.TerminationEvent) []seen {
 func script(ctx context.Context, b Backend) (want []seen, err error) {
 	step := func(name string, finalizers ...finalizer.Name) (namespace.Namespace, error) {
 		ns, err := terminating(ctx, b, name, finalizers...)
-		want = append(want, seen{namespace.EventTerminating, name, ns.UID})
+		want = append(want, seen{namespace.EventPresent, name, ns.UID})
 		return ns, err
 	}
 	remove := func(ns namespace.Namespace) error {
 		_, err := b.Namespaces.Finalize(ctx, withFinalizers(ns, finalizer.Set{}))
-		want = append(want, seen{namespace.EventRemoved, ns.Name, ns.UID})
+		want = append(want, seen{namespace.EventAbsent, ns.Name, ns.UID})
 		return err
 	}
 	first, err := step("first", own)
@@ -129,7 +129,7 @@ func watchLists(ctx context.Context, b Backend) error {
 		if err != nil {
 			return err
 		}
-		want = append(want, seen{namespace.EventTerminating, name, ns.UID})
+		want = append(want, seen{namespace.EventPresent, name, ns.UID})
 	}
 	gone, err := terminating(ctx, b, "gone", own)
 	if err != nil {
@@ -155,7 +155,7 @@ func watchChanges(ctx context.Context, b Backend) error {
 	var want []seen
 	var failed error
 	begun := false
-	events, err := watch(ctx, b, "", func(events []namespace.TerminationEvent) bool {
+	events, err := watch(ctx, b, "", func(events []namespace.Event) bool {
 		if synced(events) && !begun {
 			begun = true
 			want, failed = script(ctx, b)
@@ -181,7 +181,7 @@ func watchFollowsListing(ctx context.Context, b Backend) error {
 		if err != nil {
 			return fmt.Errorf("create: %w", err)
 		}
-		want = append(want, seen{namespace.EventTerminating, ns.Name, ns.UID})
+		want = append(want, seen{namespace.EventPresent, ns.Name, ns.UID})
 	}
 	done := make(chan error, 1)
 	go func() {
@@ -194,7 +194,7 @@ func watchFollowsListing(ctx context.Context, b Backend) error {
 		_, err := terminating(ctx, b, "last", own)
 		done <- err
 	}()
-	var listings [][]namespace.TerminationEvent
+	var listings [][]namespace.Event
 	for deleting := true; deleting; {
 		select {
 		case err := <-done:
@@ -228,11 +228,11 @@ func watchFollowsListing(ctx context.Context, b Backend) error {
 
 // withRest returns the changes in the events of a listing and after it, up to the namespace
 // "last" and without it, by name.
-func withRest(ctx context.Context, b Backend, listed []namespace.TerminationEvent) ([]seen, error) {
+func withRest(ctx context.Context, b Backend, listed []namespace.Event) ([]seen, error) {
 	got := changes(listed)
 	isLast := func(s seen) bool { return s.Name == "last" }
 	if !slices.ContainsFunc(got, isLast) {
-		rest, err := watch(ctx, b, listed[len(listed)-1].Token, func(events []namespace.TerminationEvent) bool {
+		rest, err := watch(ctx, b, listed[len(listed)-1].Token, func(events []namespace.Event) bool {
 			return events[len(events)-1].Name == "last"
 		})
 		if err != nil {
@@ -254,7 +254,7 @@ func watchAhead(ctx context.Context, b Backend) error {
 	}
 	waiting, cancel := context.WithTimeoutCause(ctx, 3*time.Second, errors.New("the watch waits"))
 	defer cancel()
-	_, err = watch(waiting, b, token, func([]namespace.TerminationEvent) bool { return true })
+	_, err = watch(waiting, b, token, func([]namespace.Event) bool { return true })
 	return expect("watch after a token of the future", err, namespace.ErrGone)
 }
 
@@ -277,7 +277,7 @@ func watchAddedFinalizer(ctx context.Context, b Backend) error {
 	if err != nil {
 		return err
 	}
-	want := []seen{{namespace.EventTerminating, "a", ns.UID}, {namespace.EventRemoved, "a", ns.UID}}
+	want := []seen{{namespace.EventPresent, "a", ns.UID}, {namespace.EventAbsent, "a", ns.UID}}
 	return same("events after a finalizer was added", want, changes(events))
 }
 
@@ -331,7 +331,7 @@ func watchGone(ctx context.Context, b Backend) error {
 	if err := b.Forget(ctx); err != nil {
 		return fmt.Errorf("forget: %w", err)
 	}
-	_, err = watch(ctx, b, token, func([]namespace.TerminationEvent) bool { return false })
+	_, err = watch(ctx, b, token, func([]namespace.Event) bool { return false })
 	if err := expect("watch after a token that was forgotten", err, namespace.ErrGone); err != nil {
 		return err
 	}
@@ -343,7 +343,7 @@ func watchEnds(ctx context.Context, b Backend) error {
 	stop := errors.New("stopped by the case")
 	watched, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	_, err := watch(watched, b, "", func(events []namespace.TerminationEvent) bool {
+	_, err := watch(watched, b, "", func(events []namespace.Event) bool {
 		if synced(events) {
 			cancel(stop)
 		}

@@ -27,7 +27,7 @@ type Host struct {
 
 type change struct {
 	revision int64
-	event    namespace.TerminationEvent // the zero event: not for controllers
+	event    namespace.Event // the zero event: not for controllers
 }
 
 // Create adds an active namespace with the finalizer `kubernetes`. It returns
@@ -119,18 +119,18 @@ func (h *Host) write(
 	}
 	h.revision++
 	ns.ResourceVersion = strconv.FormatInt(h.revision, 10)
-	entry := change{revision: h.revision, event: namespace.TerminationEvent{Name: ns.Name, UID: ns.UID, Token: ns.ResourceVersion}}
+	entry := change{revision: h.revision, event: namespace.Event{Name: ns.Name, UID: ns.UID, Token: ns.ResourceVersion}}
 	switch {
 	case namespace.Removable(ns):
 		delete(h.namespaces, name)
-		entry.event.Type = namespace.EventRemoved
+		entry.event.Type = namespace.EventAbsent
 	default:
 		if h.namespaces == nil {
 			h.namespaces = map[string]namespace.Namespace{}
 		}
 		h.namespaces[name] = ns
 		if announced(old, ns) {
-			entry.event.Type = namespace.EventTerminating
+			entry.event.Type = namespace.EventPresent
 		}
 	}
 	h.log = append(h.log, entry)
@@ -166,10 +166,10 @@ func (h *Host) Len() int {
 }
 
 // Terminating implements [controller.Namespaces].
-func (h *Host) Terminating(ctx context.Context, after string) iter.Seq2[namespace.TerminationEvent, error] {
-	return func(yield func(namespace.TerminationEvent, error) bool) {
+func (h *Host) Terminating(ctx context.Context, after string) iter.Seq2[namespace.Event, error] {
+	return func(yield func(namespace.Event, error) bool) {
 		if ctx == nil {
-			yield(namespace.TerminationEvent{}, over(ctx))
+			yield(namespace.Event{}, over(ctx))
 			return
 		}
 		synced := false
@@ -178,7 +178,7 @@ func (h *Host) Terminating(ctx context.Context, after string) iter.Seq2[namespac
 			err = refusal(namespace.ErrGone, "")
 		}
 		if after == "" {
-			var events []namespace.TerminationEvent
+			var events []namespace.Event
 			events, cursor = h.list()
 			err = nil
 			for _, e := range events {
@@ -188,14 +188,14 @@ func (h *Host) Terminating(ctx context.Context, after string) iter.Seq2[namespac
 			}
 		}
 		for err == nil {
-			var events []namespace.TerminationEvent
+			var events []namespace.Event
 			var more <-chan struct{}
 			if events, cursor, more, err = h.since(cursor); err != nil {
 				break
 			}
 			if !synced {
 				synced = true
-				events = append(events, namespace.TerminationEvent{Type: namespace.EventSynced, Token: strconv.FormatInt(cursor, 10)})
+				events = append(events, namespace.Event{Type: namespace.EventSynced, Token: strconv.FormatInt(cursor, 10)})
 			}
 			for _, e := range events {
 				if ctx.Err() != nil {
@@ -211,17 +211,17 @@ func (h *Host) Terminating(ctx context.Context, after string) iter.Seq2[namespac
 				err = context.Cause(ctx)
 			}
 		}
-		yield(namespace.TerminationEvent{}, err)
+		yield(namespace.Event{}, err)
 	}
 }
 
 // list returns an event for each terminating namespace, and the revision of the listing.
-func (h *Host) list() (events []namespace.TerminationEvent, revision int64) {
+func (h *Host) list() (events []namespace.Event, revision int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, name := range slices.Sorted(maps.Keys(h.namespaces)) {
 		if ns := h.namespaces[name]; !ns.DeletionTimestamp.IsZero() {
-			events = append(events, namespace.TerminationEvent{Type: namespace.EventTerminating, Name: name, UID: ns.UID})
+			events = append(events, namespace.Event{Type: namespace.EventPresent, Name: name, UID: ns.UID})
 		}
 	}
 	return events, h.revision
@@ -229,7 +229,7 @@ func (h *Host) list() (events []namespace.TerminationEvent, revision int64) {
 
 // since returns the events after cursor, the revision of the last one, and a channel that is
 // closed when there are more.
-func (h *Host) since(cursor int64) (events []namespace.TerminationEvent, revision int64, more <-chan struct{}, err error) {
+func (h *Host) since(cursor int64) (events []namespace.Event, revision int64, more <-chan struct{}, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if cursor < h.floor || cursor > h.revision {

@@ -71,10 +71,10 @@ func (i *Intercept) Finalize(ctx context.Context, ns namespace.Namespace) (names
 }
 
 // Terminating implements [controller.Namespaces].
-func (i *Intercept) Terminating(ctx context.Context, after string) iter.Seq2[namespace.TerminationEvent, error] {
-	return func(yield func(namespace.TerminationEvent, error) bool) {
+func (i *Intercept) Terminating(ctx context.Context, after string) iter.Seq2[namespace.Event, error] {
+	return func(yield func(namespace.Event, error) bool) {
 		if err := i.before(ctx, OpWatch, ""); err != nil {
-			yield(namespace.TerminationEvent{}, err)
+			yield(namespace.Event{}, err)
 			return
 		}
 		for event, err := range i.Namespaces.Terminating(ctx, after) {

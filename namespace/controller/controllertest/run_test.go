@@ -52,7 +52,7 @@ type mutant struct {
 	get          func(ctx context.Context, name string) (namespace.Namespace, error)
 	updateStatus func(ctx context.Context, ns namespace.Namespace) (namespace.Namespace, error)
 	finalize     func(ctx context.Context, ns namespace.Namespace) (namespace.Namespace, error)
-	terminating  func(ctx context.Context, after string) iter.Seq2[namespace.TerminationEvent, error]
+	terminating  func(ctx context.Context, after string) iter.Seq2[namespace.Event, error]
 	delete       func(ctx context.Context, name string) error // nil: the Host's
 }
 
@@ -77,7 +77,7 @@ func (m *mutant) Finalize(ctx context.Context, ns namespace.Namespace) (namespac
 	return m.Host.Finalize(ctx, ns)
 }
 
-func (m *mutant) Terminating(ctx context.Context, after string) iter.Seq2[namespace.TerminationEvent, error] {
+func (m *mutant) Terminating(ctx context.Context, after string) iter.Seq2[namespace.Event, error] {
 	if m.terminating != nil {
 		return m.terminating(ctx, after)
 	}
@@ -107,9 +107,9 @@ func (m *mutant) moved(
 }
 
 // filtered is the watch of a Host whose events keep may hold back or change.
-func (m *mutant) filtered(keep func(after string, e namespace.TerminationEvent) (namespace.TerminationEvent, bool)) {
-	m.terminating = func(ctx context.Context, after string) iter.Seq2[namespace.TerminationEvent, error] {
-		return func(yield func(namespace.TerminationEvent, error) bool) {
+func (m *mutant) filtered(keep func(after string, e namespace.Event) (namespace.Event, bool)) {
+	m.terminating = func(ctx context.Context, after string) iter.Seq2[namespace.Event, error] {
+		return func(yield func(namespace.Event, error) bool) {
 			for e, err := range m.Host.Terminating(ctx, after) {
 				if err == nil {
 					var ok bool
@@ -250,15 +250,15 @@ var mutants = []struct {
 		}
 	}},
 	{"the token is read after the listing", "nothing is lost between the listing and the watch", func(m *mutant) {
-		m.terminating = func(ctx context.Context, after string) iter.Seq2[namespace.TerminationEvent, error] {
+		m.terminating = func(ctx context.Context, after string) iter.Seq2[namespace.Event, error] {
 			if after != "" {
 				return m.Host.Terminating(ctx, after)
 			}
-			return func(yield func(namespace.TerminationEvent, error) bool) {
+			return func(yield func(namespace.Event, error) bool) {
 				events, _ := m.list()
 				time.Sleep(time.Millisecond) // of another transaction
 				_, revision := m.list()
-				events = append(events, namespace.TerminationEvent{Type: namespace.EventSynced, Token: strconv.FormatInt(revision, 10)})
+				events = append(events, namespace.Event{Type: namespace.EventSynced, Token: strconv.FormatInt(revision, 10)})
 				for _, e := range events {
 					if !yield(e, nil) {
 						return
@@ -273,19 +273,19 @@ var mutants = []struct {
 		}
 	}},
 	{"a token of the future is waited for", "a token that was never issued is gone", func(m *mutant) {
-		m.terminating = func(ctx context.Context, after string) iter.Seq2[namespace.TerminationEvent, error] {
+		m.terminating = func(ctx context.Context, after string) iter.Seq2[namespace.Event, error] {
 			_, revision := m.list()
 			if cursor, err := strconv.ParseInt(after, 10, 64); err != nil || cursor <= revision {
 				return m.Host.Terminating(ctx, after)
 			}
-			return func(yield func(namespace.TerminationEvent, error) bool) {
+			return func(yield func(namespace.Event, error) bool) {
 				<-ctx.Done()
-				yield(namespace.TerminationEvent{}, context.Cause(ctx))
+				yield(namespace.Event{}, context.Cause(ctx))
 			}
 		}
 	}},
 	{"a token of the future is taken for the latest", "a token that was never issued is gone", func(m *mutant) {
-		m.terminating = func(ctx context.Context, after string) iter.Seq2[namespace.TerminationEvent, error] {
+		m.terminating = func(ctx context.Context, after string) iter.Seq2[namespace.Event, error] {
 			_, revision := m.list()
 			if cursor, err := strconv.ParseInt(after, 10, 64); err == nil && cursor > revision {
 				after = strconv.FormatInt(revision, 10)
@@ -317,12 +317,12 @@ var mutants = []struct {
 		}
 	}},
 	{"the listing leaves one out", "the watch lists the terminating namespaces, then is synced", func(m *mutant) {
-		m.filtered(func(after string, e namespace.TerminationEvent) (namespace.TerminationEvent, bool) {
+		m.filtered(func(after string, e namespace.Event) (namespace.Event, bool) {
 			return e, after != "" || e.Name != "b"
 		})
 	}},
 	{"synced comes without a token", "the watch lists the terminating namespaces, then is synced", func(m *mutant) {
-		m.filtered(func(_ string, e namespace.TerminationEvent) (namespace.TerminationEvent, bool) {
+		m.filtered(func(_ string, e namespace.Event) (namespace.Event, bool) {
 			if e.Type == namespace.EventSynced {
 				e.Token = ""
 			}
@@ -330,18 +330,18 @@ var mutants = []struct {
 		})
 	}},
 	{"synced never comes", "the watch lists the terminating namespaces, then is synced", func(m *mutant) {
-		m.filtered(func(_ string, e namespace.TerminationEvent) (namespace.TerminationEvent, bool) {
+		m.filtered(func(_ string, e namespace.Event) (namespace.Event, bool) {
 			return e, e.Type != namespace.EventSynced
 		})
 	}},
 	{"removals are not reported", "the watch reports terminations and removals", func(m *mutant) {
-		m.filtered(func(_ string, e namespace.TerminationEvent) (namespace.TerminationEvent, bool) {
-			return e, e.Type != namespace.EventRemoved
+		m.filtered(func(_ string, e namespace.Event) (namespace.Event, bool) {
+			return e, e.Type != namespace.EventAbsent
 		})
 	}},
 	{"removals come without the uid", "the watch reports terminations and removals", func(m *mutant) {
-		m.filtered(func(_ string, e namespace.TerminationEvent) (namespace.TerminationEvent, bool) {
-			if e.Type == namespace.EventRemoved {
+		m.filtered(func(_ string, e namespace.Event) (namespace.Event, bool) {
+			if e.Type == namespace.EventAbsent {
 				e.UID = ""
 			}
 			return e, true
@@ -349,26 +349,26 @@ var mutants = []struct {
 	}},
 	{"an added finalizer is not reported", "the watch reports an added finalizer", func(m *mutant) {
 		known := map[string]bool{}
-		m.filtered(func(_ string, e namespace.TerminationEvent) (namespace.TerminationEvent, bool) {
-			again := known[e.UID] && e.Type == namespace.EventTerminating
+		m.filtered(func(_ string, e namespace.Event) (namespace.Event, bool) {
+			again := known[e.UID] && e.Type == namespace.EventPresent
 			known[e.UID] = true
 			return e, !again
 		})
 	}},
 	{"a token points before its event", "the watch resumes at every token without gap or repetition", func(m *mutant) {
 		last := ""
-		m.filtered(func(_ string, e namespace.TerminationEvent) (namespace.TerminationEvent, bool) {
+		m.filtered(func(_ string, e namespace.Event) (namespace.Event, bool) {
 			e.Token, last = last, e.Token
 			return e, true
 		})
 	}},
 	{"a resumed watch lists again", "the watch resumes at every token without gap or repetition", func(m *mutant) {
-		m.terminating = func(ctx context.Context, _ string) iter.Seq2[namespace.TerminationEvent, error] {
+		m.terminating = func(ctx context.Context, _ string) iter.Seq2[namespace.Event, error] {
 			return m.Host.Terminating(ctx, "")
 		}
 	}},
 	{"an old token is taken for the latest", "a token that is too old is gone", func(m *mutant) {
-		m.terminating = func(ctx context.Context, after string) iter.Seq2[namespace.TerminationEvent, error] {
+		m.terminating = func(ctx context.Context, after string) iter.Seq2[namespace.Event, error] {
 			if after != "" {
 				_, revision := m.list()
 				after = strconv.FormatInt(revision, 10)
@@ -377,15 +377,15 @@ var mutants = []struct {
 		}
 	}},
 	{"the watch does not look at its context", "the watch ends with its context", func(m *mutant) {
-		m.terminating = func(ctx context.Context, after string) iter.Seq2[namespace.TerminationEvent, error] {
+		m.terminating = func(ctx context.Context, after string) iter.Seq2[namespace.Event, error] {
 			outer, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), 2*time.Minute, errDeadline)
 			_ = cancel // it ends by its deadline
 			return m.Host.Terminating(outer, after)
 		}
 	}},
 	{"the watch ends without an error", "the watch ends with its context", func(m *mutant) {
-		m.terminating = func(ctx context.Context, after string) iter.Seq2[namespace.TerminationEvent, error] {
-			return func(yield func(namespace.TerminationEvent, error) bool) {
+		m.terminating = func(ctx context.Context, after string) iter.Seq2[namespace.Event, error] {
+			return func(yield func(namespace.Event, error) bool) {
 				for e, err := range m.Host.Terminating(ctx, after) {
 					if err != nil || !yield(e, nil) {
 						return
@@ -396,11 +396,11 @@ var mutants = []struct {
 	}},
 	{"one watch at a time, and a break does not end it", "the watch ends with a break", func(m *mutant) {
 		watching := false
-		m.terminating = func(ctx context.Context, after string) iter.Seq2[namespace.TerminationEvent, error] {
-			return func(yield func(namespace.TerminationEvent, error) bool) {
+		m.terminating = func(ctx context.Context, after string) iter.Seq2[namespace.Event, error] {
+			return func(yield func(namespace.Event, error) bool) {
 				if watching {
 					<-ctx.Done()
-					yield(namespace.TerminationEvent{}, context.Cause(ctx))
+					yield(namespace.Event{}, context.Cause(ctx))
 					return
 				}
 				watching = true

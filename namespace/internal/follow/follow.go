@@ -15,14 +15,12 @@ import (
 )
 
 // Options describe a watch.
-type Options[E any] struct {
+type Options struct {
 	// Watch yields, if after is empty, an event for each object, a synced event, and then
 	// each change. If after is the token of an earlier event, it yields the changes since,
 	// a synced event, and then each change. It may end at any time. [namespace.ErrGone]
 	// means that it cannot yield the changes since after.
-	Watch func(ctx context.Context, after string) iter.Seq2[E, error]
-	// Inspect returns the token of an event, and whether it is a synced event.
-	Inspect func(E) (token string, synced bool)
+	Watch func(ctx context.Context, after string) iter.Seq2[namespace.Event, error]
 	// Backoff is the delay before the watch is resumed.
 	Backoff backoff.Exponential
 	// Resync is the interval at which everything is listed again; zero means never.
@@ -43,9 +41,9 @@ const (
 )
 
 // Update is one step of a followed watch.
-type Update[E any] struct {
+type Update struct {
 	Kind  Kind
-	Event E
+	Event namespace.Event
 	Err   error
 }
 
@@ -75,8 +73,8 @@ var (
 //
 // The delay grows with each failure. It starts over after a watch that became live and
 // lasted longer than the delay before it.
-func Run[E any](ctx context.Context, o Options[E], updates chan<- Update[E]) {
-	f := follower[E]{Options: o, updates: updates}
+func Run(ctx context.Context, o Options, updates chan<- Update) {
+	f := follower{Options: o, updates: updates}
 	for failures := 0; ; {
 		delay := f.Backoff.Delay(failures)
 		began := time.Now()
@@ -96,16 +94,16 @@ func Run[E any](ctx context.Context, o Options[E], updates chan<- Update[E]) {
 		}
 		if !f.lost {
 			f.lost = true
-			f.send(ctx, Update[E]{Kind: Lost, Err: err})
+			f.send(ctx, Update{Kind: Lost, Err: err})
 		}
 		failures++
 		_ = backoff.Sleep(ctx, delay)
 	}
 }
 
-type follower[E any] struct {
-	Options[E]
-	updates chan<- Update[E]
+type follower struct {
+	Options
+	updates chan<- Update
 	token   string    // to resume from; empty: list
 	listed  time.Time // when the last listing was complete
 	live    bool      // the watch has yielded an event after its listing or token
@@ -113,7 +111,7 @@ type follower[E any] struct {
 }
 
 // watch watches once. It returns why the watch ended.
-func (f *follower[E]) watch(ctx context.Context) (err error) {
+func (f *follower) watch(ctx context.Context) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = fmt.Errorf("the watch panicked: %v\n%s", v, debug.Stack())
@@ -126,7 +124,7 @@ func (f *follower[E]) watch(ctx context.Context) (err error) {
 	f.live = false
 	listing := f.token == ""
 	if listing {
-		f.send(ctx, Update[E]{Kind: Listing})
+		f.send(ctx, Update{Kind: Listing})
 	} else if f.Resync > 0 {
 		resync.Reset(time.Until(f.listed.Add(f.Resync)))
 	}
@@ -137,15 +135,15 @@ func (f *follower[E]) watch(ctx context.Context) (err error) {
 		if err != nil {
 			return err
 		}
-		token, synced := f.Inspect(event)
+		synced := event.Type == namespace.EventSynced
 		switch {
 		case !synced && listing:
-			f.send(ctx, Update[E]{Kind: Item, Event: event})
+			f.send(ctx, Update{Kind: Item, Event: event})
 			continue
 		case !synced:
-			f.send(ctx, Update[E]{Kind: Change, Event: event})
+			f.send(ctx, Update{Kind: Change, Event: event})
 		case listing:
-			f.send(ctx, Update[E]{Kind: Complete})
+			f.send(ctx, Update{Kind: Complete})
 			listing, f.listed = false, time.Now()
 			if f.Resync > 0 {
 				resync.Reset(f.Resync)
@@ -153,11 +151,11 @@ func (f *follower[E]) watch(ctx context.Context) (err error) {
 		}
 		if synced && f.lost {
 			f.lost = false
-			f.send(ctx, Update[E]{Kind: Resumed})
+			f.send(ctx, Update{Kind: Resumed})
 		}
 		f.live = true
-		if token != "" {
-			f.token = token
+		if event.Token != "" {
+			f.token = event.Token
 		}
 	}
 	if within.Err() != nil {
@@ -167,7 +165,7 @@ func (f *follower[E]) watch(ctx context.Context) (err error) {
 }
 
 // send sends u, unless ctx ends first.
-func (f *follower[E]) send(ctx context.Context, u Update[E]) {
+func (f *follower) send(ctx context.Context, u Update) {
 	select {
 	case f.updates <- u:
 	case <-ctx.Done():

@@ -16,15 +16,18 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/internal/follow"
 )
 
-// event is "synced", optionally with a token after a space, or the name of an object.
-type event struct {
-	name, token string
+func present(name, token string) namespace.Event {
+	return namespace.Event{Type: namespace.EventPresent, Name: name, Token: token}
+}
+
+func synced(token string) namespace.Event {
+	return namespace.Event{Type: namespace.EventSynced, Token: token}
 }
 
 // step is one watch: it yields events and ends with err, or if block is set with its
 // context. Panics replaces err.
 type step struct {
-	events []event
+	events []namespace.Event
 	err    error
 	block  bool
 	panics bool
@@ -33,7 +36,6 @@ type step struct {
 func TestRun(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("broken")
-	synced := func(token string) event { return event{"synced", token} }
 	failures := func(n int) []step {
 		steps := make([]step, n)
 		for i := range steps {
@@ -49,37 +51,37 @@ func TestRun(t *testing.T) {
 	}{
 		{
 			"a listing, then changes",
-			[]step{{events: []event{{"a", "1"}, {"b", ""}, synced("3"), {"c", "4"}}, block: true}},
+			[]step{{events: []namespace.Event{present("a", "1"), present("b", ""), synced("3"), present("c", "4")}, block: true}},
 			[]string{""},
 			[]string{"listing", "item a", "item b", "complete", "change c"},
 		}, {
 			"resumed from the last token",
-			[]step{{events: []event{synced("3"), {"a", "4"}, {"b", ""}}, err: broken}, {events: []event{synced("5")}, err: broken}, {block: true}},
+			[]step{{events: []namespace.Event{synced("3"), present("a", "4"), present("b", "")}, err: broken}, {events: []namespace.Event{synced("5")}, err: broken}, {block: true}},
 			[]string{"", "4", "5"},
 			[]string{"listing", "complete", "change a", "change b", "lost broken", "resumed", "lost broken"},
 		}, {
 			"a partial listing is not resumed",
-			[]step{{events: []event{{"a", "1"}}, err: broken}, {events: []event{{"a", "1"}, synced("2")}, block: true}},
+			[]step{{events: []namespace.Event{present("a", "1")}, err: broken}, {events: []namespace.Event{present("a", "1"), synced("2")}, block: true}},
 			[]string{"", ""},
 			[]string{"listing", "item a", "lost broken", "listing", "item a", "complete", "resumed"},
 		}, {
 			"a token that is gone",
-			[]step{{events: []event{synced("1")}, err: broken}, {err: fmt.Errorf("x: %w", namespace.ErrGone)}, {events: []event{synced("9")}, block: true}},
+			[]step{{events: []namespace.Event{synced("1")}, err: broken}, {err: fmt.Errorf("x: %w", namespace.ErrGone)}, {events: []namespace.Event{synced("9")}, block: true}},
 			[]string{"", "1", ""},
 			[]string{"listing", "complete", "lost broken", "listing", "complete", "resumed"},
 		}, {
 			"a token that is refused",
-			[]step{{events: []event{synced("1")}, err: broken}, {err: namespace.ErrBadRequest}, {block: true}},
+			[]step{{events: []namespace.Event{synced("1")}, err: broken}, {err: namespace.ErrBadRequest}, {block: true}},
 			[]string{"", "1", ""},
 			[]string{"listing", "complete", "lost broken", "listing"},
 		}, {
 			"a token that fails too often",
-			append(append([]step{{events: []event{synced("1")}, err: broken}}, failures(8)...), step{block: true}),
+			append(append([]step{{events: []namespace.Event{synced("1")}, err: broken}}, failures(8)...), step{block: true}),
 			[]string{"", "1", "1", "1", "1", "1", "1", "1", "1", ""},
 			[]string{"listing", "complete", "lost broken", "listing"},
 		}, {
 			"an end without a reason, and a panic",
-			[]step{{}, {panics: true}, {events: []event{synced("1")}, block: true}},
+			[]step{{}, {panics: true}, {events: []namespace.Event{synced("1")}, block: true}},
 			[]string{"", "", ""},
 			[]string{"listing", "lost the watch ended", "listing", "listing", "complete", "resumed"},
 		},
@@ -98,7 +100,7 @@ func TestRun(t *testing.T) {
 func TestResync(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		listing := step{events: []event{{"synced", "1"}}, block: true}
+		listing := step{events: []namespace.Event{synced("1")}, block: true}
 		tokens, got := play(t, time.Minute, 3*time.Minute+time.Second, []step{listing, listing, listing, {block: true}})
 		require.Equal(t, []string{"", "", "", ""}, tokens)
 		require.Equal(t, []string{"listing", "complete", "listing", "complete", "listing", "complete", "listing"}, got)
@@ -110,8 +112,8 @@ func TestResyncAfterResume(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		tokens, _ := play(t, time.Minute, time.Minute+time.Second, []step{
-			{events: []event{{"synced", "1"}}, err: errors.New("broken")},
-			{events: []event{{"synced", "2"}}, block: true},
+			{events: []namespace.Event{synced("1")}, err: errors.New("broken")},
+			{events: []namespace.Event{synced("2")}, block: true},
 			{block: true},
 		})
 		require.Equal(t, []string{"", "1", ""}, tokens)
@@ -126,17 +128,16 @@ func TestBackoff(t *testing.T) {
 		start := time.Now()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		follow.Run(ctx, follow.Options[event]{
-			Watch: func(context.Context, string) iter.Seq2[event, error] {
+		follow.Run(ctx, follow.Options{
+			Watch: func(context.Context, string) iter.Seq2[namespace.Event, error] {
 				began = append(began, time.Since(start).Round(time.Second))
-				return func(yield func(event, error) bool) {
+				return func(yield func(namespace.Event, error) bool) {
 					if len(began) == 5 {
-						yield(event{"synced", "1"}, nil)
+						yield(synced("1"), nil)
 						time.Sleep(20 * time.Second)
 					}
 				}
 			},
-			Inspect: inspect,
 			Backoff: backoff.Exponential{Min: time.Second, Max: time.Minute},
 		}, drained(ctx))
 		for i, bounds := range [][2]time.Duration{{0, 0}, {0, 1}, {2, 3}, {5, 7}, {11, 15}, {31, 36}, {32, 38}} {
@@ -146,11 +147,9 @@ func TestBackoff(t *testing.T) {
 	})
 }
 
-func inspect(e event) (string, bool) { return e.token, e.name == "synced" }
-
 // drained returns a channel that is read until ctx ends.
-func drained(ctx context.Context) chan<- follow.Update[event] {
-	updates := make(chan follow.Update[event])
+func drained(ctx context.Context) chan<- follow.Update {
+	updates := make(chan follow.Update)
 	go func() {
 		for {
 			select {
@@ -168,15 +167,15 @@ func drained(ctx context.Context) chan<- follow.Update[event] {
 func play(t *testing.T, resync, length time.Duration, steps []step) (tokens, got []string) {
 	ctx, cancel := context.WithTimeout(t.Context(), length)
 	defer cancel()
-	updates := make(chan follow.Update[event])
+	updates := make(chan follow.Update)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		follow.Run(ctx, follow.Options[event]{
-			Watch: func(ctx context.Context, after string) iter.Seq2[event, error] {
+		follow.Run(ctx, follow.Options{
+			Watch: func(ctx context.Context, after string) iter.Seq2[namespace.Event, error] {
 				tokens = append(tokens, after)
 				s := steps[len(tokens)-1]
-				return func(yield func(event, error) bool) {
+				return func(yield func(namespace.Event, error) bool) {
 					for _, e := range s.events {
 						if !yield(e, nil) {
 							return
@@ -187,13 +186,12 @@ func play(t *testing.T, resync, length time.Duration, steps []step) (tokens, got
 						panic("boom")
 					case s.block:
 						<-ctx.Done()
-						yield(event{}, context.Cause(ctx))
+						yield(namespace.Event{}, context.Cause(ctx))
 					case s.err != nil:
-						yield(event{}, s.err)
+						yield(namespace.Event{}, s.err)
 					}
 				}
 			},
-			Inspect: inspect,
 			Backoff: backoff.Exponential{Min: time.Millisecond, Max: time.Second},
 			Resync:  resync,
 		}, updates)
@@ -205,11 +203,11 @@ func play(t *testing.T, resync, length time.Duration, steps []step) (tokens, got
 			case follow.Listing:
 				got = append(got, "listing")
 			case follow.Item:
-				got = append(got, "item "+u.Event.name)
+				got = append(got, "item "+u.Event.Name)
 			case follow.Complete:
 				got = append(got, "complete")
 			case follow.Change:
-				got = append(got, "change "+u.Event.name)
+				got = append(got, "change "+u.Event.Name)
 			case follow.Lost:
 				got = append(got, "lost "+u.Err.Error())
 			case follow.Resumed:

@@ -31,7 +31,6 @@ import (
 	"time"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
-	"github.com/nslifecycle/nslifecycle/namespace/declare"
 	"github.com/nslifecycle/nslifecycle/namespace/members/parties"
 	"github.com/nslifecycle/nslifecycle/namespace/observe/explain"
 	"github.com/nslifecycle/nslifecycle/namespace/observe/httpguard"
@@ -45,7 +44,7 @@ type Namespaces interface {
 	Get(ctx context.Context, name string) (namespace.Namespace, error)
 	// Terminating yields the terminating namespaces, then a [namespace.EventSynced]. The
 	// handler stops there.
-	Terminating(ctx context.Context, after string) iter.Seq2[namespace.TerminationEvent, error]
+	Terminating(ctx context.Context, after string) iter.Seq2[namespace.Event, error]
 }
 
 // Counter counts namespaces. It is optional for [Namespaces].
@@ -55,8 +54,8 @@ type Counter interface {
 
 // Holds lists namespaces whose deletion is delayed. It is optional for [Namespaces].
 type Holds interface {
-	// Holds yields the current holds, then a [declare.HoldsSynced]. The handler stops there.
-	Holds(ctx context.Context, after string) iter.Seq2[declare.HoldEvent, error]
+	// Holds yields the current holds, then a [namespace.EventSynced]. The handler stops there.
+	Holds(ctx context.Context, after string) iter.Seq2[namespace.Event, error]
 }
 
 // Explainer explains namespaces, also names that no namespace has. [explain.Explainer]

@@ -14,7 +14,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
-	"github.com/nslifecycle/nslifecycle/namespace/declare"
 	"github.com/nslifecycle/nslifecycle/namespace/observe/debug"
 	"github.com/nslifecycle/nslifecycle/namespace/observe/explain"
 	"github.com/nslifecycle/nslifecycle/phase"
@@ -24,7 +23,7 @@ import (
 type place struct {
 	mu       sync.Mutex
 	items    map[string]explain.Diagnosis
-	holds    []declare.HoldEvent
+	holds    []namespace.Event
 	gets     int
 	explain  int
 	fail     error     // of all calls
@@ -92,25 +91,25 @@ func (p *place) Get(_ context.Context, name string) (namespace.Namespace, error)
 	return ns, nil
 }
 
-func (p *place) Terminating(ctx context.Context, _ string) iter.Seq2[namespace.TerminationEvent, error] {
+func (p *place) Terminating(ctx context.Context, _ string) iter.Seq2[namespace.Event, error] {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var events []namespace.TerminationEvent
+	var events []namespace.Event
 	for name, d := range p.items {
 		if d.Phase == phase.Terminating {
-			events = append(events, namespace.TerminationEvent{Type: namespace.EventTerminating, Name: name, UID: d.UID})
+			events = append(events, namespace.Event{Type: namespace.EventPresent, Name: name, UID: d.UID})
 		}
 	}
-	slices.SortFunc(events, func(a, b namespace.TerminationEvent) int {
+	slices.SortFunc(events, func(a, b namespace.Event) int {
 		if a.Name < b.Name {
 			return -1
 		}
 		return 1
 	})
 	fail := p.fail
-	return func(yield func(namespace.TerminationEvent, error) bool) {
+	return func(yield func(namespace.Event, error) bool) {
 		if fail != nil {
-			yield(namespace.TerminationEvent{}, fail)
+			yield(namespace.Event{}, fail)
 			return
 		}
 		for _, e := range events {
@@ -121,9 +120,9 @@ func (p *place) Terminating(ctx context.Context, _ string) iter.Seq2[namespace.T
 		if p.meantime != nil {
 			p.meantime()
 		}
-		if yield(namespace.TerminationEvent{Type: namespace.EventSynced}, nil) {
+		if yield(namespace.Event{Type: namespace.EventSynced}, nil) {
 			<-ctx.Done()
-			yield(namespace.TerminationEvent{}, context.Cause(ctx))
+			yield(namespace.Event{}, context.Cause(ctx))
 		}
 	}
 }
@@ -164,14 +163,14 @@ func (w whole) Count(context.Context) (active, terminating int, err error) {
 	return w.active, len(w.items), w.fail
 }
 
-func (w whole) Holds(ctx context.Context, _ string) iter.Seq2[declare.HoldEvent, error] {
-	return func(yield func(declare.HoldEvent, error) bool) {
+func (w whole) Holds(ctx context.Context, _ string) iter.Seq2[namespace.Event, error] {
+	return func(yield func(namespace.Event, error) bool) {
 		for _, e := range w.holds {
 			if !yield(e, nil) {
 				return
 			}
 		}
-		yield(declare.HoldEvent{Type: declare.HoldsSynced}, nil)
+		yield(namespace.Event{Type: namespace.EventSynced}, nil)
 	}
 }
 

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
-	"github.com/nslifecycle/nslifecycle/namespace/declare"
 	"github.com/nslifecycle/nslifecycle/namespace/members/parties"
 	"github.com/nslifecycle/nslifecycle/namespace/observe/explain"
 	"github.com/nslifecycle/nslifecycle/phase"
@@ -100,7 +99,7 @@ func (h *Handler) terminating(ctx context.Context, x *index) (refs []namespace.R
 				return err
 			}
 			switch e.Type {
-			case namespace.EventTerminating:
+			case namespace.EventPresent:
 				if len(refs) == maxListed {
 					x.AtLeast = true
 					return nil
@@ -172,10 +171,10 @@ func (h *Handler) holds(ctx context.Context, x *index) {
 			if err != nil {
 				return err
 			}
-			if e.Type == declare.HoldsSynced || len(x.Holds) == maxListed {
+			if e.Type == namespace.EventSynced || len(x.Holds) == maxListed {
 				return nil
 			}
-			if e.Type == declare.HoldSet {
+			if e.Type == namespace.EventPresent {
 				x.Holds = append(x.Holds, held{e.Name, e.Until.UTC()})
 			}
 		}

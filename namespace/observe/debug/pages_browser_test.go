@@ -9,9 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/stretchr/testify/require"
-
-	"github.com/nslifecycle/nslifecycle/namespace/declare"
 )
 
 // shown is a server of the scene, and where its pages are.
@@ -49,7 +48,7 @@ func testLooks(t *testing.T, b *browser) {
 	late := forgotten(time.Now())
 	place.set(late)
 	place.mu.Lock()
-	place.holds = append(place.holds, declare.HoldEvent{Type: declare.HoldSet, Name: "a-forgotten-hold", UID: "9", Until: late.Next.At})
+	place.holds = append(place.holds, namespace.Event{Type: namespace.EventPresent, Name: "a-forgotten-hold", UID: "9", Until: late.Next.At})
 	place.mu.Unlock()
 	looks := map[string]look{
 		"desktop": desktop, "phone": phone,

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/nslifecycle/nslifecycle/finalizer"
-	"github.com/nslifecycle/nslifecycle/namespace/declare"
+	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/members/parties"
 	"github.com/nslifecycle/nslifecycle/namespace/observe/debug"
 	"github.com/nslifecycle/nslifecycle/namespace/observe/explain"
@@ -56,9 +56,9 @@ func scene(now time.Time) (whole, *debug.Options) {
 	long.Holders = []explain.Holder{alive, {Finalizer: "openshift.com/origin"}}
 
 	p := newPlace(team, stuck(now, alive, lost), large, hidden, young, odd, long)
-	p.holds = []declare.HoldEvent{
-		{Type: declare.HoldSet, Name: "customer-4711", UID: "7", Until: now.Add(23 * time.Hour)},
-		{Type: declare.HoldSet, Name: "old-wiki", UID: "8", Until: now.Add(40 * time.Minute)},
+	p.holds = []namespace.Event{
+		{Type: namespace.EventPresent, Name: "customer-4711", UID: "7", Until: now.Add(23 * time.Hour)},
+		{Type: namespace.EventPresent, Name: "old-wiki", UID: "8", Until: now.Add(40 * time.Minute)},
 	}
 	return whole{p, 1_284}, &debug.Options{Title: "Orders: namespaces", Parties: agents(now), Records: records(now)}
 }

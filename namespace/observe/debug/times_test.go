@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/nslifecycle/nslifecycle/namespace/declare"
+	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/observe/explain"
 )
 
@@ -23,9 +23,9 @@ func TestOverdue(t *testing.T) {
 		next("waiting", now.Add(-23*time.Hour), "queued"),
 	)
 	p.at = now
-	p.holds = []declare.HoldEvent{
-		{Type: declare.HoldSet, Name: "forgotten", UID: "7", Until: now.Add(-72 * time.Hour)},
-		{Type: declare.HoldSet, Name: "over", UID: "8", Until: now.Add(-time.Second)},
+	p.holds = []namespace.Event{
+		{Type: namespace.EventPresent, Name: "forgotten", UID: "7", Until: now.Add(-72 * time.Hour)},
+		{Type: namespace.EventPresent, Name: "over", UID: "8", Until: now.Add(-time.Second)},
 	}
 	h := newHandler(t, whole{p, 1}, p, nil)
 	for name, want := range map[string]string{

@@ -42,18 +42,18 @@ func (m *many) Delete(_ context.Context, name string, _ namespace.Preconditions)
 	return n, nil
 }
 
-func (m *many) Holds(ctx context.Context, _ string) iter.Seq2[declare.HoldEvent, error] {
-	return func(yield func(declare.HoldEvent, error) bool) {
+func (m *many) Holds(ctx context.Context, _ string) iter.Seq2[namespace.Event, error] {
+	return func(yield func(namespace.Event, error) bool) {
 		for i := range m.count {
 			name := fmt.Sprintf("namespace-%07d", i)
-			if !yield(declare.HoldEvent{Type: declare.HoldSet, Name: name, UID: "uid-" + name, Until: m.until}, nil) {
+			if !yield(namespace.Event{Type: namespace.EventPresent, Name: name, UID: "uid-" + name, Until: m.until}, nil) {
 				return
 			}
 		}
-		if yield(declare.HoldEvent{Type: declare.HoldsSynced, Token: "t"}, nil) {
+		if yield(namespace.Event{Type: namespace.EventSynced, Token: "t"}, nil) {
 			close(m.listed)
 			<-ctx.Done()
-			yield(declare.HoldEvent{}, context.Cause(ctx))
+			yield(namespace.Event{}, context.Cause(ctx))
 		}
 	}
 }

@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/nslifecycle/nslifecycle/namespace/declare"
+	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/internal/follow"
 )
 
@@ -15,7 +15,7 @@ import (
 func TestClockIsReadPeriodically(t *testing.T) {
 	l := newLoop(nil, Options{}.withDefaults())
 	hold := func(name string, until time.Time) {
-		l.update(follow.Update[declare.HoldEvent]{Kind: follow.Change, Event: declare.HoldEvent{Type: declare.HoldSet, Name: name, UID: "uid", Until: until}})
+		l.update(follow.Update{Kind: follow.Change, Event: namespace.Event{Type: namespace.EventPresent, Name: name, UID: "uid", Until: until}})
 	}
 	now := time.Now()
 	require.Equal(t, maxIdle, l.untilDue(now), "no hold")

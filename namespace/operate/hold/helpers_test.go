@@ -191,7 +191,7 @@ type intercepted struct {
 	get    func(ctx context.Context, name string) error
 	got    func(name string)
 	delete func(ctx context.Context, name string) error
-	holds  func(after string) iter.Seq2[declare.HoldEvent, error] // nil result: as it is
+	holds  func(after string) iter.Seq2[namespace.Event, error] // nil result: as it is
 }
 
 func (i *intercepted) Get(ctx context.Context, name string) (namespace.Namespace, error) {
@@ -216,7 +216,7 @@ func (i *intercepted) Delete(ctx context.Context, name string, only namespace.Pr
 	return i.Namespaces.Delete(ctx, name, only)
 }
 
-func (i *intercepted) Holds(ctx context.Context, after string) iter.Seq2[declare.HoldEvent, error] {
+func (i *intercepted) Holds(ctx context.Context, after string) iter.Seq2[namespace.Event, error] {
 	if i.holds != nil {
 		if other := i.holds(after); other != nil {
 			return other

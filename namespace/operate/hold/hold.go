@@ -38,7 +38,6 @@ import (
 
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/backoff"
-	"github.com/nslifecycle/nslifecycle/namespace/declare"
 )
 
 // Namespaces is the storage of namespaces. Package registry implements it.
@@ -47,11 +46,11 @@ type Namespaces interface {
 	Get(ctx context.Context, name string) (namespace.Namespace, error)
 	// Delete deletes a namespace that satisfies only, and returns its new state.
 	Delete(ctx context.Context, name string, only namespace.Preconditions) (namespace.Namespace, error)
-	// Holds yields, if after is empty, a HoldSet for each namespace on hold, a HoldsSynced,
-	// and then each change. If after is the Token of an earlier event, it yields the
-	// changes since, a HoldsSynced, and then each change. It ends with [namespace.ErrGone]
-	// if it no longer knows the changes since after.
-	Holds(ctx context.Context, after string) iter.Seq2[declare.HoldEvent, error]
+	// Holds yields, if after is empty, a [namespace.EventPresent] for each namespace on hold,
+	// a [namespace.EventSynced], and then each change. If after is the Token of an earlier
+	// event, it yields the changes since, an EventSynced, and then each change. It ends with
+	// [namespace.ErrGone] if it no longer knows the changes since after.
+	Holds(ctx context.Context, after string) iter.Seq2[namespace.Event, error]
 }
 
 // Options configure [Run]. The zero value of a field selects its default.

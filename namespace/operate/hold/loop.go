@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
-	"github.com/nslifecycle/nslifecycle/namespace/declare"
 	"github.com/nslifecycle/nslifecycle/namespace/internal/follow"
 	"github.com/nslifecycle/nslifecycle/namespace/internal/priority"
 )
@@ -49,7 +48,7 @@ type loop struct {
 	listing    uint32                  // the number of the last listing
 
 	tasks   sync.WaitGroup
-	updates chan follow.Update[declare.HoldEvent]
+	updates chan follow.Update
 	results chan result
 }
 
@@ -59,7 +58,7 @@ func newLoop(n Namespaces, o Options) *loop {
 	}
 	return &loop{
 		namespaces: n, options: o, entries: map[string]*entry{}, ends: queue(), retries: queue(),
-		updates: make(chan follow.Update[declare.HoldEvent]), results: make(chan result),
+		updates: make(chan follow.Update), results: make(chan result),
 	}
 }
 
@@ -69,9 +68,8 @@ func (l *loop) run(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	l.tasks.Go(func() {
-		follow.Run(ctx, follow.Options[declare.HoldEvent]{
+		follow.Run(ctx, follow.Options{
 			Watch:   l.namespaces.Holds,
-			Inspect: func(e declare.HoldEvent) (string, bool) { return e.Token, e.Type == declare.HoldsSynced },
 			Backoff: l.options.backoff(),
 		}, l.updates)
 	})
@@ -254,15 +252,15 @@ func (l *loop) log(level slog.Level, message string, attrs ...slog.Attr) {
 }
 
 // update handles an update of the watch.
-func (l *loop) update(u follow.Update[declare.HoldEvent]) {
+func (l *loop) update(u follow.Update) {
 	switch u.Kind {
 	case follow.Listing:
 		l.listing++
 	case follow.Item, follow.Change:
 		switch u.Event.Type {
-		case declare.HoldSet:
+		case namespace.EventPresent:
 			l.hold(u.Event)
-		case declare.HoldOver:
+		case namespace.EventAbsent:
 			if e := l.entries[u.Event.Name]; e != nil {
 				l.forget(e)
 			}
@@ -284,7 +282,7 @@ func (l *loop) update(u follow.Update[declare.HoldEvent]) {
 }
 
 // hold handles the event that a namespace is on hold, possibly as before.
-func (l *loop) hold(event declare.HoldEvent) {
+func (l *loop) hold(event namespace.Event) {
 	ref := namespace.Ref{Name: event.Name, UID: event.UID}
 	e := l.entries[ref.Name]
 	switch {

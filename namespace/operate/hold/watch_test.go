@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
-	"github.com/nslifecycle/nslifecycle/namespace/declare"
 	"github.com/nslifecycle/nslifecycle/namespace/operate/hold"
 )
 
@@ -32,10 +31,10 @@ func TestWatchIsLost(t *testing.T) {
 			w.run(&intercepted{Namespaces: w, get: func(_ context.Context, name string) error {
 				reads.add(name)
 				return nil
-			}, holds: func(after string) iter.Seq2[declare.HoldEvent, error] {
-				return func(yield func(declare.HoldEvent, error) bool) {
+			}, holds: func(after string) iter.Seq2[namespace.Event, error] {
+				return func(yield func(namespace.Event, error) bool) {
 					if tokens.add(after); down.Load() {
-						yield(declare.HoldEvent{}, end)
+						yield(namespace.Event{}, end)
 						return
 					}
 					ctx, cancel := context.WithCancel(t.Context())
@@ -94,11 +93,11 @@ func TestR10_WatchThatDiesAtOnceBacksOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		var watches atomic.Int64
-		w.run(&intercepted{Namespaces: w, holds: func(string) iter.Seq2[declare.HoldEvent, error] {
+		w.run(&intercepted{Namespaces: w, holds: func(string) iter.Seq2[namespace.Event, error] {
 			watches.Add(1)
-			return func(yield func(declare.HoldEvent, error) bool) {
-				_ = yield(declare.HoldEvent{Type: declare.HoldsSynced, Token: "1"}, nil) &&
-					yield(declare.HoldEvent{Type: declare.HoldsSynced, Token: "2"}, nil)
+			return func(yield func(namespace.Event, error) bool) {
+				_ = yield(namespace.Event{Type: namespace.EventSynced, Token: "1"}, nil) &&
+					yield(namespace.Event{Type: namespace.EventSynced, Token: "2"}, nil)
 			}
 		}}, hold.Options{})
 		time.Sleep(time.Hour)
@@ -116,14 +115,14 @@ func TestTheAnnotationDecides(t *testing.T) {
 		_, err := w.Create(t.Context(), namespace.Namespace{Meta: namespace.Meta{Name: "never"}})
 		require.NoError(t, err)
 		w.held("due", 0)
-		w.run(&intercepted{Namespaces: w, holds: func(string) iter.Seq2[declare.HoldEvent, error] {
-			return func(yield func(declare.HoldEvent, error) bool) {
+		w.run(&intercepted{Namespaces: w, holds: func(string) iter.Seq2[namespace.Event, error] {
+			return func(yield func(namespace.Event, error) bool) {
 				for _, name := range []string{"later", "never", "due", "missing"} {
-					if !yield(declare.HoldEvent{Type: declare.HoldSet, Name: name}, nil) {
+					if !yield(namespace.Event{Type: namespace.EventPresent, Name: name}, nil) {
 						return
 					}
 				}
-				yield(declare.HoldEvent{Type: declare.HoldsSynced}, nil)
+				yield(namespace.Event{Type: namespace.EventSynced}, nil)
 			}
 		}}, hold.Options{})
 		w.terminating("due")
