@@ -31,9 +31,8 @@ var (
 	podsType     = typeInfo{gvr: schema.GroupVersionResource{Version: "v1", Resource: "pods"}, verbs: canList | canDelete | canDeleteCollection | canWatch}
 )
 
-// api is an API server with the namespace "x" and pods in it, as far as the client
-// of content can tell, and real clients of it. Requests go over pipes, so that it
-// works in virtual time as well.
+// api is an API server with the namespace "x" and pods in it, as far as content needs one, and
+// real clients of it. Requests go over pipes, so that it works in virtual time too.
 type api struct {
 	t       *testing.T
 	config  *rest.Config
@@ -42,16 +41,16 @@ type api struct {
 	target  deleter.Target
 
 	mu       sync.Mutex
-	uid      types.UID // of the namespace; empty: there is none
+	uid      types.UID // of the namespace; empty if it does not exist
 	active   bool
 	pods     []metav1.ObjectMeta
 	version  int
-	requests []string // method and path of each
+	requests []string // method and path of each request
 	before   func(w http.ResponseWriter, r *http.Request) (answered bool)
 	after    func(r *http.Request)
 }
 
-// pod is an object that nothing holds.
+// pod returns an object without finalizers.
 func pod(name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Name: name, Namespace: "x", UID: types.UID("uid-of-" + name)}
 }
@@ -74,7 +73,7 @@ func newAPI(t *testing.T, pods ...metav1.ObjectMeta) *api {
 	return a
 }
 
-// connect makes the clients.
+// connect creates the clients.
 func (a *api) connect(config *rest.Config) {
 	a.t.Helper()
 	a.config = config
@@ -118,20 +117,21 @@ func (p *pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	}
 }
 
-// fences returns a memory of incarnations over the api.
+// fences returns a new memory of incarnations over the api.
 func (a *api) fences(recheck time.Duration) *incarnations {
 	return newIncarnations(func(ctx context.Context, name string) (*corev1.Namespace, error) {
 		return a.spaces.Get(ctx, name, metav1.GetOptions{})
 	}, recheck)
 }
 
-// of returns the content of a type with fences of its own. No type is ever absent.
+// of returns the content of a type with a memory of incarnations of its own. No type is ever
+// absent.
 func (a *api) of(t typeInfo, recheck time.Duration) *content {
 	never := func(context.Context, namespace.ResourceType) (bool, error) { return false, nil }
 	return newContent(t, a.content, a.fences(recheck), never, false).(*content)
 }
 
-// asked returns the requests so far and forgets them.
+// asked returns the requests since the last call.
 func (a *api) asked() []string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -140,7 +140,7 @@ func (a *api) asked() []string {
 	return requests
 }
 
-// names returns the pods that are there.
+// names returns the names of the existing pods.
 func (a *api) names() []string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -151,8 +151,7 @@ func (a *api) names() []string {
 	return names
 }
 
-// replace puts another incarnation of the namespace in place, with other pods of the
-// same names.
+// replace replaces the namespace by another incarnation, with other pods of the same names.
 func (a *api) replace(active bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -162,7 +161,7 @@ func (a *api) replace(active bool) {
 	}
 }
 
-// remove takes the namespace away, with all that is in it.
+// remove removes the namespace with everything in it.
 func (a *api) remove() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -187,7 +186,7 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// answer answers namespaces/x, namespaces/x/pods and namespaces/x/pods/name.
+// answer serves namespaces/x, namespaces/x/pods and namespaces/x/pods/name.
 func (a *api) answer(w http.ResponseWriter, r *http.Request, path []string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -219,7 +218,7 @@ func (a *api) namespace(w http.ResponseWriter, name string) {
 	write(w, http.StatusOK, ns)
 }
 
-// list answers a page. Tokens are the number of objects that were listed.
+// list serves a page. Its token is the number of objects listed so far.
 func (a *api) list(w http.ResponseWriter, r *http.Request) {
 	from, _ := strconv.Atoi(r.URL.Query().Get("continue"))
 	limit, _ := strconv.Atoi(r.URL.Query().Get("limit"))
@@ -287,5 +286,5 @@ func refuse(w http.ResponseWriter, code int, reason metav1.StatusReason, message
 func write(w http.ResponseWriter, code int, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
-	_ = json.NewEncoder(w).Encode(body) // a client that went away does not matter
+	_ = json.NewEncoder(w).Encode(body) // the client may have disconnected
 }

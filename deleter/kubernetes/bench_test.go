@@ -17,7 +17,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/pass"
 )
 
-// run starts a controller over the cluster and returns what ends it.
+// run starts a controller over the cluster and returns a function that stops it.
 func (s *simulation) run(tb testing.TB, opts controller.Options) (stop func()) {
 	tb.Helper()
 	c, err := controller.New(s.cluster.Namespaces(), s.cluster.Deleter(), owner, &opts)
@@ -33,7 +33,7 @@ func (s *simulation) run(tb testing.TB, opts controller.Options) (stop func()) {
 	return stop
 }
 
-// removals tells when namespaces have gone, and what had a pass.
+// removals reports removals of namespaces, and passes.
 type maxRemoveAttempts struct {
 	mu     sync.Mutex
 	gone   map[string]chan struct{}
@@ -90,8 +90,8 @@ func closed(c chan struct{}) bool {
 	}
 }
 
-// BenchmarkPass is one pass over a namespace, the first of its incarnation, by a cluster
-// that has seen others before, beside one in the manner of the stock controller.
+// BenchmarkPass measures the first pass over an incarnation, by a cluster with a discovery at
+// hand, and a pass in the manner of the stock controller.
 func BenchmarkPass(b *testing.B) {
 	for _, types := range []int{60, 200} {
 		for _, each := range []int{0, 5} {
@@ -142,8 +142,8 @@ func benchmarkPass(b *testing.B, s *simulation, each, before int, one func(name 
 	b.ReportMetric(float64(requests)/float64(b.N), "requests/op")
 }
 
-// BenchmarkDeletion is DELETE to removal, 60 types at 5 ms per request: beside an API
-// server that needs no wait, and beside one that does.
+// BenchmarkDeletion measures from DELETE to removal, with 60 types and 5 ms per request, for an
+// API server that needs no wait and for one that does.
 func BenchmarkDeletion(b *testing.B) {
 	const latency = 5 * time.Millisecond
 	for _, c := range []struct {
@@ -186,8 +186,8 @@ func BenchmarkDeletion(b *testing.B) {
 	}
 }
 
-// reportStock measures one pass in the manner of the stock controller over the same
-// server, for comparison. It is not a part of what the benchmark times.
+// reportStock reports one pass in the manner of the stock controller on the same server, for
+// comparison. The benchmark does not time it.
 func (s *simulation) reportStock(b *testing.B) {
 	s.create(b, "stock", 5)
 	s.delete(b, "stock")
@@ -196,8 +196,8 @@ func (s *simulation) reportStock(b *testing.B) {
 	b.ReportMetric(float64(time.Since(began).Milliseconds()), "stock-pass-ms")
 }
 
-// BenchmarkNamespaces is 1,000 namespaces deleted at once, 60 types at 1 ms per
-// request, one object of each.
+// BenchmarkNamespaces measures the deletion of 1,000 namespaces at once, with 60 types, 1 ms per
+// request and one object of each type.
 func BenchmarkNamespaces(b *testing.B) {
 	const many = 1000
 	s := simulate(b, 60, simulated.Options{Latency: time.Millisecond}, kubernetes.Options{})
@@ -223,7 +223,7 @@ func BenchmarkNamespaces(b *testing.B) {
 	s.reportStock(b)
 }
 
-// together does many things, fifty at a time.
+// together calls one for each of many, fifty at a time.
 func (s *simulation) together(many int, one func(i int)) {
 	var group sync.WaitGroup
 	next := make(chan int)
@@ -241,8 +241,8 @@ func (s *simulation) together(many int, one func(i int)) {
 	group.Wait()
 }
 
-// BenchmarkHealthy is DELETE to removal of a healthy namespace beside others of
-// which one type fails for ever, 60 types at 5 ms per request.
+// BenchmarkHealthy measures from DELETE to removal of a healthy namespace while one type fails
+// permanently in other namespaces, with 60 types and 5 ms per request.
 func BenchmarkHealthy(b *testing.B) {
 	for _, sick := range []int{0, 100, 1000} {
 		b.Run(fmt.Sprintf("failing=%d", sick), func(b *testing.B) {

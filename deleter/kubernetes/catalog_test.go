@@ -23,7 +23,7 @@ func target() deleter.Target {
 	return deleter.Target{Namespace: "n", UID: "uid-of-n", DeletedAt: time.Unix(1, 0)}
 }
 
-// nowhere are clients that are never asked but for the types.
+// nowhere returns clients for which only discovery works.
 func nowhere(resources func(context.Context) ([]*metav1.APIResourceList, error)) Clients {
 	return Clients{
 		Namespaces: struct {
@@ -56,8 +56,8 @@ func TestDiscoveryIsProgress(t *testing.T) {
 	require.Equal(t, 1, progress)
 }
 
-// What is known of types outlives discoveries, but not changes of the types themselves.
-func TestWhatIsLearntOutlivesDiscoveries(t *testing.T) {
+// The knowledge about types outlives discoveries, but not changes of the types themselves.
+func TestKnowledgeOutlivesDiscoveries(t *testing.T) {
 	var lists []*metav1.APIResourceList
 	cluster, err := New(nowhere(func(context.Context) ([]*metav1.APIResourceList, error) { return lists, nil }), nil)
 	require.NoError(t, err)
@@ -119,7 +119,7 @@ func TestAbsent(t *testing.T) {
 	require.ErrorIs(t, failed, errDown)
 }
 
-// A discovery that does not answer is given up, and nothing of it is believed.
+// A discovery that does not answer is abandoned, and nothing of it is used.
 func TestDiscoveryThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cluster, err := New(nowhere(func(ctx context.Context) ([]*metav1.APIResourceList, error) {
@@ -186,7 +186,7 @@ func TestBadTargets(t *testing.T) {
 			report, err := d.Delete(tt.ctx, tt.target, deleter.Report{})
 			require.ErrorIs(t, err, tt.want)
 			require.False(t, report.Empty())
-			if tt.target.ValidateView() != nil || tt.target.Validate() == nil { // an active one may be looked at
+			if tt.target.ValidateView() != nil || tt.target.Validate() == nil { // an active namespace may be inspected
 				report, err = d.Inspect(tt.ctx, tt.target)
 				require.ErrorIs(t, err, tt.want)
 				require.False(t, report.Empty())
@@ -203,11 +203,11 @@ func TestBadTargets(t *testing.T) {
 
 func TestBadConfigs(t *testing.T) {
 	for name, config := range map[string]*rest.Config{
-		"none":                       nil,
-		"an address of no host":      {Host: "http://a b"},
-		"a certificate not there":    {Host: "https://localhost", TLSClientConfig: rest.TLSClientConfig{CAFile: "/nowhere/ca.crt"}},
-		"a certificate that is none": {Host: "https://localhost", TLSClientConfig: rest.TLSClientConfig{CertData: []byte("x"), KeyData: []byte("y")}},
-		"two identities":             {Host: "https://localhost", Username: "a", BearerToken: "b", ExecProvider: &clientcmdapi.ExecConfig{}},
+		"none":                   nil,
+		"an invalid address":     {Host: "http://a b"},
+		"a missing certificate":  {Host: "https://localhost", TLSClientConfig: rest.TLSClientConfig{CAFile: "/nowhere/ca.crt"}},
+		"an invalid certificate": {Host: "https://localhost", TLSClientConfig: rest.TLSClientConfig{CertData: []byte("x"), KeyData: []byte("y")}},
+		"two identities":         {Host: "https://localhost", Username: "a", BearerToken: "b", ExecProvider: &clientcmdapi.ExecConfig{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cluster, err := ForConfig(config, nil)

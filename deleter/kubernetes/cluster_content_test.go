@@ -13,8 +13,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace"
 )
 
-// A host can compose a deleter of its own from the content of single types, without
-// any discovery.
+// A host can compose its own deleter from the content of single types, without discovery.
 func TestContentOfOneType(t *testing.T) {
 	a := newAPI(t, pod("a"), pod("b"))
 	clients := Clients{Namespaces: a.spaces, Metadata: a.content, Resources: func(context.Context) ([]*metav1.APIResourceList, error) {

@@ -15,8 +15,8 @@ import (
 	"github.com/nslifecycle/nslifecycle/deleter"
 )
 
-// A read of the namespace that hangs, for a caller without a deadline,
-// holds up those who share it, or wait for the next, no longer than one call may take.
+// A read of the namespace that hangs, for a caller without a deadline, delays callers that share
+// it or wait for the next one by at most the limit of one call.
 func TestReadOfNamespaceIsBounded(t *testing.T) {
 	t.Parallel()
 	for _, timeout := range []time.Duration{0, 5 * time.Second} {
@@ -28,7 +28,7 @@ func TestReadOfNamespaceIsBounded(t *testing.T) {
 				Resources: func(context.Context) ([]*metav1.APIResourceList, error) { return nil, nil },
 				Namespaces: &fakeClient{get: func(ctx context.Context) (*corev1.Namespace, error) {
 					if reads.Add(1) == 1 {
-						<-ctx.Done() // a connection that went dead
+						<-ctx.Done() // a dead connection
 						return nil, ctx.Err()
 					}
 					return terminating("one"), nil

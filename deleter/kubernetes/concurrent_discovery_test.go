@@ -22,7 +22,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/pass"
 )
 
-// target is a terminating namespace of the world.
+// target returns a terminating namespace of the world.
 func (w *world) target(tb testing.TB, name string) deleter.Target {
 	tb.Helper()
 	ns, err := w.Namespaces().Get(tb.Context(), name, metav1.GetOptions{})
@@ -30,9 +30,9 @@ func (w *world) target(tb testing.TB, name string) deleter.Target {
 	return deleter.Target{Namespace: ns.Name, UID: string(ns.UID), DeletedAt: ns.DeletionTimestamp.Time}
 }
 
-// When the time of a pass is over by the time that the discovery beside it shows a further
-// type, what was seen of the others is not all there is.
-func TestR7_NoTimeForTheSecondHalf(t *testing.T) {
+// If the time of a pass has ended when its concurrent discovery shows a new type, the observation
+// of the other types is incomplete.
+func TestR7_TimeEndsBeforeTheSecondHalf(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, withClientDefaults, kubernetes.Options{})
 		w.hidden[widgets] = true
@@ -44,7 +44,7 @@ func TestR7_NoTimeForTheSecondHalf(t *testing.T) {
 			w.hidden[widgets] = false
 			w.requests = func(ctx context.Context, r simulated.Request) error {
 				if r.Verb == simulated.Version {
-					time.Sleep(time.Minute) // deaf to the end of its context
+					time.Sleep(time.Minute) // ignores the end of its context
 				}
 				return nil
 			}
@@ -57,7 +57,7 @@ func TestR7_NoTimeForTheSecondHalf(t *testing.T) {
 	})
 }
 
-// over is a context that has ended once it is set, without closing Done.
+// over is a context that has ended once it is set, although Done is not closed.
 type over struct {
 	context.Context
 	set atomic.Bool
@@ -70,8 +70,8 @@ func (o *over) Err() error {
 	return nil
 }
 
-// The same where the discovery ends well at the very moment at which the context does.
-func TestR7_CutShortAsTheDiscoveryEnds(t *testing.T) {
+// The same if the discovery succeeds at the moment at which the context ends.
+func TestR7_ContextEndsWithTheDiscovery(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, withClientDefaults, kubernetes.Options{})
 		w.hidden[widgets] = true
@@ -96,9 +96,9 @@ func TestR7_CutShortAsTheDiscoveryEnds(t *testing.T) {
 	})
 }
 
-// A type that answered 404, and that no discovery showed just then, was not seen
-// empty: it is asked again once it is back.
-func TestR7_TypeThatWasGoneForAWhile(t *testing.T) {
+// A type that answered 404 and was missing in a discovery was not observed empty. When it is back,
+// it is listed again.
+func TestR7_TypeThatComesBack(t *testing.T) {
 	for name, opts := range map[string]kubernetes.Options{"known": noWait, "discovered anew": {Wait: -1, Expiry: -1}} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, "", opts)
@@ -156,10 +156,9 @@ func TestR10_DiscoveryThatPanics(t *testing.T) {
 	}
 }
 
-// While a group cannot be discovered, which may be for long, passes do not wait for the
-// discoveries that they make: what is known is emptied at once, also when discovery
-// then fails as a whole.
-func TestR10_PartialDiscoveryHoldsNothingUp(t *testing.T) {
+// While a group cannot be discovered, passes do not wait for their discoveries. They empty the
+// known types at once, even if the discovery then fails completely.
+func TestR10_PartialDiscoveryDelaysNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, "", noWait)
 		w.failed = groupFailed
@@ -178,7 +177,7 @@ func TestR10_PartialDiscoveryHoldsNothingUp(t *testing.T) {
 		}
 		for name, c := range map[string]struct {
 			fresh error
-			says  string // in the condition
+			says  string // part of the condition
 		}{
 			"the same":     {groupFailed, "metrics.example.com/v1: down"},
 			"other texts":  {failing("metrics.example.com", "port 40123 is closed"), "metrics.example.com/v1: down"},
@@ -187,7 +186,7 @@ func TestR10_PartialDiscoveryHoldsNothingUp(t *testing.T) {
 			"nothing more": {nil, ""},
 		} {
 			w.set(func() { w.failed, w.requests = groupFailed, nil })
-			_, err := w.fails(t, "warm", deleter.Report{}) // so that this is what is known
+			_, err := w.fails(t, "warm", deleter.Report{}) // fills the catalog
 			require.Error(t, err)
 			w.create(t, name)
 			w.put(t, name, ofConfigs, simulated.Object{Name: "a"})
@@ -206,13 +205,13 @@ func TestR10_PartialDiscoveryHoldsNothingUp(t *testing.T) {
 				require.Len(t, report.Discovery, 1, name)
 				require.ErrorContains(t, report.Discovery[0], c.says, name)
 			}
-			require.Equal(t, 3, w.Requests(simulated.List), "what was seen empty is not looked at again")
+			require.Equal(t, 3, w.Requests(simulated.List), "a type that was observed empty is not listed again")
 			time.Sleep(time.Second)
 		}
 	})
 }
 
-// Only the very error of a discovery that failed as a whole is in the condition.
+// The condition has only the error of the discovery that failed completely.
 func TestR9_DiscoveryFailsAfterItWasPartial(t *testing.T) {
 	w := newWorld(t, "", noWait)
 	w.failed = groupFailed
@@ -227,8 +226,7 @@ func TestR9_DiscoveryFailsAfterItWasPartial(t *testing.T) {
 		messages(t, result.Namespace)[0])
 }
 
-// When a discovery fails there is another pass for that, and soon; how long the wait for
-// late creates still takes does not matter to it.
+// A failed discovery causes another pass soon, however long the wait for late creates still takes.
 func TestFailedDiscoveryIsNotFinal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, stock, kubernetes.Options{})
@@ -244,9 +242,8 @@ func TestFailedDiscoveryIsNotFinal(t *testing.T) {
 	})
 }
 
-// The wait counts from the call that tells of the namespace, not from when the types are
-// known.
-func TestSettlingBeginsWithTheCall(t *testing.T) {
+// The wait counts from the call that names the namespace, not from the discovery of the types.
+func TestWaitBeginsWithTheCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, stock, kubernetes.Options{})
 		w.requests = func(_ context.Context, r simulated.Request) error {

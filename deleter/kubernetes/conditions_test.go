@@ -20,7 +20,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/deleter/kubernetes/internal/simulated"
 )
 
-// The five conditions as Kubernetes writes them where nothing is wrong.
+// healthy has the five conditions as Kubernetes writes them if nothing is wrong.
 var healthy = []string{
 	"NamespaceDeletionDiscoveryFailure False ResourcesDiscovered: All resources successfully discovered",
 	"NamespaceDeletionGroupVersionParsingFailure False ParsedGroupVersions: All legacy kube types successfully parsed",
@@ -37,7 +37,7 @@ const (
 	finalizersUnknown = "NamespaceFinalizersRemaining Unknown FinalizersUnknown: No remaining finalizers were seen, but "
 )
 
-// but returns the healthy five, but for these.
+// but returns the healthy conditions with some of them replaced.
 func but(changed map[int]string) []string {
 	all := slices.Clone(healthy)
 	for i, message := range changed {
@@ -46,8 +46,8 @@ func but(changed map[int]string) []string {
 	return all
 }
 
-// What one pass writes. The texts are Kubernetes', but where it claims what it does not
-// know; kubernetes/kubernetes#138208 is the case of pods that are left.
+// Conditions after one pass. The texts are those of Kubernetes, except where Kubernetes claims
+// more than it knows; kubernetes/kubernetes#138208 is the case of remaining pods.
 func TestR9_Conditions(t *testing.T) {
 	held := simulated.Object{Name: "h", Finalizers: []string{"example.com/f"}}
 	hold := func(of int, objects ...simulated.Object) func(*world) {
@@ -112,7 +112,7 @@ func TestR9_Conditions(t *testing.T) {
 				w.create(t, "n")
 				tt.set(w)
 				w.delete(t, "n")
-				for range 2 { // the second finds the discovery of the first
+				for range 2 { // the second pass uses the discovery of the first
 					result, _ := w.pass(t, "n", deleter.Report{})
 					require.Empty(t, cmp.Diff(tt.want, messages(t, result.Namespace)))
 				}
@@ -121,7 +121,7 @@ func TestR9_Conditions(t *testing.T) {
 	}
 }
 
-// An empty namespace is not said to be so before the time in which content may still come.
+// An empty namespace is not reported as empty while content may still arrive.
 func TestR9_ConditionsWhileProvisional(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, stock, kubernetes.Options{})

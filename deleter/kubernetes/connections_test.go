@@ -16,8 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// A server without TLS, which has one connection for each request at a time, is not
-// connected to anew for every pass.
+// Over HTTP/1, where each concurrent request needs a connection, passes reuse connections.
 func TestConnectionsAreKept(t *testing.T) {
 	const many, rounds = 50, 5
 	var together sync.WaitGroup
@@ -49,11 +48,11 @@ func TestConnectionsAreKept(t *testing.T) {
 		}
 		all.Wait()
 	}
-	// One that is given back a little late makes for another.
+	// A connection that is returned a little late causes one more.
 	require.Less(t, int(opened.Load()), 2*many)
 }
 
-// As many are kept as a pass uses by default, whatever that is.
+// The client keeps as many connections as a pass uses by default.
 func TestConnectionsForAPass(t *testing.T) {
 	config := &rest.Config{Host: "http://localhost"}
 	require.NoError(t, withOwnTransport(config))

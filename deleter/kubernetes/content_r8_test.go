@@ -14,9 +14,9 @@ import (
 	"github.com/nslifecycle/nslifecycle/deleter"
 )
 
-// replacedAt runs f once for each request that it makes, and once more for each: the
-// namespace is replaced just before that request is served, and just after it was. Then
-// it checks that nothing of the new namespace has been deleted.
+// replacedAt runs f, which makes some requests, twice for each of them: with the namespace
+// replaced just before the request is served, and just after. It checks that nothing of the new
+// namespace is deleted.
 func replacedAt(t *testing.T, pods []metav1.ObjectMeta, f func(t *testing.T, a *api)) {
 	t.Helper()
 	for _, active := range []bool{false, true} {
@@ -50,9 +50,8 @@ func replacedAt(t *testing.T, pods []metav1.ObjectMeta, f func(t *testing.T, a *
 	}
 }
 
-// Whenever the namespace is replaced by another of its name with objects of the same
-// names, a pass that deletes one by one touches none of those, although it relies on a
-// look that is an hour old.
+// If the namespace is replaced at any moment by another one with objects of the same names, a pass
+// that deletes one by one touches none of them, although it relies on a read that is an hour old.
 func TestR8_OneByOneIsExact(t *testing.T) {
 	replacedAt(t, []metav1.ObjectMeta{pod("a"), pod("b"), pod("c")}, func(t *testing.T, a *api) {
 		c := a.of(oneByOneType, time.Hour)
@@ -62,7 +61,7 @@ func TestR8_OneByOneIsExact(t *testing.T) {
 	})
 }
 
-// The same for a deletion that does not say which object it means.
+// The same for a deletion that does not name the uid of the object.
 func TestR8_DeletionByNameIsExact(t *testing.T) {
 	for _, kind := range []typeInfo{oneByOneType, podsType} {
 		replacedAt(t, []metav1.ObjectMeta{pod("a")}, func(t *testing.T, a *api) {
@@ -71,8 +70,7 @@ func TestR8_DeletionByNameIsExact(t *testing.T) {
 	}
 }
 
-// Every type is exact where the host asks for it, and where a namespace refuses
-// collections.
+// The same for every type, if the host asks for exact deletion or a namespace refuses collections.
 func TestR8_CollectionTypesOneByOneAreExact(t *testing.T) {
 	for _, how := range []string{"option", "refusal"} {
 		replacedAt(t, []metav1.ObjectMeta{pod("a"), pod("b")}, func(t *testing.T, a *api) {
@@ -89,8 +87,8 @@ func TestR8_CollectionTypesOneByOneAreExact(t *testing.T) {
 	}
 }
 
-// A collection is fenced by a look at the namespace: at most as old as the host allows,
-// or none that began before the incarnation was known to be gone.
+// Before it deletes a collection, a pass needs a read of the namespace. The read may be as old as
+// the host allows, and must have begun after the incarnation was last reported gone.
 func TestR8_CollectionsRelyOnARecentLook(t *testing.T) {
 	collection := func(a *api, c *content) error {
 		_, _, err := c.DeleteCollection(t.Context(), a.target)
@@ -118,9 +116,9 @@ func TestR8_CollectionsRelyOnARecentLook(t *testing.T) {
 	})
 }
 
-// What was listed one by one needs no further look, however strict the host is: the
-// uid is fence enough.
-func TestR8_OneByOneLooksOncePerPage(t *testing.T) {
+// Objects that were listed one by one need no further read, however strict the host is, because
+// their uid is a sufficient fence.
+func TestR8_OneByOneReadsOncePerPage(t *testing.T) {
 	a := newAPI(t, pod("a"), pod("b"), pod("c"))
 	c := a.of(oneByOneType, -1)
 	page, err := c.List(t.Context(), a.target, 0, "")
@@ -131,9 +129,9 @@ func TestR8_OneByOneLooksOncePerPage(t *testing.T) {
 	require.Equal(t, []string{"GET x", "GET x/pods", "GET x", "DELETE x/pods/a", "DELETE x/pods/b", "DELETE x/pods/c"}, a.asked())
 }
 
-// Nothing is listed in an Active namespace, since what is empty may be filled the next
-// moment, and nothing is deleted.
-func TestR6_ActiveNamespaceIsLeftAlone(t *testing.T) {
+// In an Active namespace nothing is listed, because an empty type may be filled the next moment,
+// and nothing is deleted.
+func TestR6_ActiveNamespaceIsUntouched(t *testing.T) {
 	for _, kind := range []typeInfo{podsType, oneByOneType} {
 		a := newAPI(t, pod("a"))
 		a.active = true
@@ -167,7 +165,7 @@ func TestR6_ActiveNamespaceIsLeftAlone(t *testing.T) {
 }
 
 // An empty page of an unconfirmed namespace does not count.
-func TestR7_EmptyPageOfAnUnknownNamespaceIsNoAnswer(t *testing.T) {
+func TestR7_EmptyPageOfAnUnconfirmedNamespace(t *testing.T) {
 	a := newAPI(t)
 	a.before = onPath("x", func(w http.ResponseWriter) { refuse(w, 500, metav1.StatusReasonInternalError, "broken") })
 	d, err := deleter.New([]deleter.Source{{Resource: podsResource, Content: a.of(podsType, time.Hour)}}, nil)
@@ -177,7 +175,7 @@ func TestR7_EmptyPageOfAnUnknownNamespaceIsNoAnswer(t *testing.T) {
 	require.False(t, report.Empty())
 }
 
-// A conflict that a proxy tells of says nothing about the object, whatever is there.
+// A conflict that a proxy reports is no statement about the object.
 func TestR8_WebPageIsNoConflict(t *testing.T) {
 	a := newAPI(t, pod("a"))
 	a.before = func(w http.ResponseWriter, r *http.Request) bool {

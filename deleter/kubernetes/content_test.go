@@ -18,13 +18,13 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace"
 )
 
-// The types of content that tests have beside podsType.
+// The types of content in tests, in addition to podsType.
 var (
 	oneByOneType = typeInfo{gvr: podsType.gvr, verbs: canList | canDelete}
 	unlistable   = typeInfo{gvr: podsType.gvr, verbs: canDelete | canDeleteCollection}
 )
 
-// What is listed is told as it is, in pages, with one look at the namespace.
+// List returns objects unchanged, in pages, with one read of the namespace.
 func TestList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ten, zero := int64(10), int64(0)
@@ -55,7 +55,7 @@ func TestList(t *testing.T) {
 	})
 }
 
-// However far the clocks are apart, a grace period is within its bounds.
+// A grace period stays within its bounds, however far the clocks are apart.
 func TestGrace(t *testing.T) {
 	now := time.Now()
 	for _, c := range []struct {
@@ -77,7 +77,7 @@ func TestGrace(t *testing.T) {
 	require.Zero(t, graceOf(&metav1.ObjectMeta{DeletionTimestamp: &metav1.Time{Time: now.Add(time.Hour)}}, now))
 }
 
-// A limit of zero is a page of the content's own size, not everything at once.
+// Limit zero means a page of the content's own size, not all objects.
 func TestListLimitsPages(t *testing.T) {
 	a := newAPI(t)
 	var limit string
@@ -91,7 +91,7 @@ func TestListLimitsPages(t *testing.T) {
 	require.Equal(t, "500", limit)
 }
 
-// Only what the token is to blame for is told as the token's fault.
+// An error blames the page token only if the token caused it.
 func TestListTokens(t *testing.T) {
 	for _, c := range []struct {
 		what string
@@ -112,7 +112,7 @@ func TestListTokens(t *testing.T) {
 			a.before = onPath("x/pods", func(w http.ResponseWriter) { refuse(w, c.code, c.why, "no") })
 			_, err := a.of(podsType, time.Second).List(t.Context(), a.target, 1, c.next)
 			var status *apierrors.StatusError
-			require.ErrorAs(t, err, &status, "the server's words are out of reach")
+			require.ErrorAs(t, err, &status, "the error does not contain the server's")
 			for _, kind := range []error{deleter.ErrExpired, deleter.ErrInvalid} {
 				require.Equal(t, kind == c.is, errors.Is(err, kind), "%v", err)
 			}
@@ -139,7 +139,7 @@ func TestDelete(t *testing.T) {
 		a.asked()
 		err := c.Delete(t.Context(), a.target, "a", "uid-of-b")
 		require.ErrorIs(t, err, deleter.ErrReplaced)
-		require.True(t, apierrors.IsConflict(err), "the server's words are out of reach: %v", err)
+		require.True(t, apierrors.IsConflict(err), "the error does not contain the server's: %v", err)
 		require.NoError(t, c.Delete(t.Context(), a.target, "missing", "uid"))
 		require.NoError(t, c.Delete(t.Context(), a.target, "missing", ""))
 		require.Equal(t, []string{"a", "b", "c"}, a.names())
@@ -152,8 +152,8 @@ func TestDelete(t *testing.T) {
 	require.Equal(t, []string{"GET x", "DELETE x/pods/a", "GET x/pods/b", "GET x", "DELETE x/pods/b"}, a.asked())
 }
 
-// A conflict that is over with the object leaves nothing to do.
-func TestDeleteConflictsWithWhatIsGone(t *testing.T) {
+// If the object of a conflict is gone, the deletion is done.
+func TestDeleteConflictOfARemovedObject(t *testing.T) {
 	a := newAPI(t, pod("a"))
 	a.before = func(w http.ResponseWriter, r *http.Request) bool {
 		if r.Method != http.MethodDelete {
@@ -168,7 +168,7 @@ func TestDeleteConflictsWithWhatIsGone(t *testing.T) {
 	require.NoError(t, a.of(podsType, time.Hour).Delete(t.Context(), a.target, "a", "uid-of-a"))
 }
 
-// A conflict about something else is no replacement, and other failures are told.
+// Other conflicts and failures are reported. They do not mean that the object was replaced.
 func TestDeleteFails(t *testing.T) {
 	for _, c := range []struct {
 		code int
@@ -193,12 +193,12 @@ func TestDeleteFails(t *testing.T) {
 			require.ErrorContains(t, err, c.text)
 			require.Equal(t, c.why, apierrors.ReasonForError(err))
 			require.NotErrorIs(t, err, deleter.ErrReplaced)
-			require.NotErrorIs(t, err, deleter.ErrNotSupported, "nothing may be learnt from it")
+			require.NotErrorIs(t, err, deleter.ErrNotSupported, "the answer must not be remembered")
 		}
 	}
 }
 
-// An object without a known uid is deleted based on a read of the namespace.
+// An object without a known uid is deleted on the basis of a read of the namespace.
 func TestDeleteWithoutUID(t *testing.T) {
 	nameless := pod("a")
 	nameless.UID = ""
@@ -225,7 +225,7 @@ func TestDeleteCollection(t *testing.T) {
 	require.Equal(t, []string{"GET x", "DELETE x/pods"}, a.asked())
 }
 
-// What a type cannot do by its own words is not even tried.
+// A request that the verbs of a type exclude is not sent.
 func TestVerbs(t *testing.T) {
 	a := newAPI(t, pod("a"))
 	_, _, err := a.of(oneByOneType, time.Second).DeleteCollection(t.Context(), a.target)
@@ -240,8 +240,8 @@ func TestVerbs(t *testing.T) {
 	require.Empty(t, a.asked())
 }
 
-// A type that cannot be listed is never seen to be empty. (Kubernetes takes it for
-// empty, and leaves its objects behind.)
+// A type that cannot be listed is never observed empty. (Kubernetes treats it as empty and leaves
+// its objects behind.)
 func TestR7_TypeThatCannotBeListedIsNotEmpty(t *testing.T) {
 	a := newAPI(t, pod("a"))
 	d, err := deleter.New([]deleter.Source{{Resource: podsResource, Content: a.of(unlistable, time.Second), Final: true}}, nil)
@@ -253,8 +253,8 @@ func TestR7_TypeThatCannotBeListedIsNotEmpty(t *testing.T) {
 	require.Empty(t, report.Clean)
 }
 
-// A 404 or 405 in one namespace teaches nothing about another (kubernetes/kubernetes
-// PR 93790), and in this one nothing else is tried in vain again.
+// A 404 or 405 in one namespace says nothing about other namespaces (kubernetes/kubernetes PR
+// 93790). In the same namespace the request is not repeated.
 func TestCollectionsRefusedInOneNamespace(t *testing.T) {
 	for _, code := range []int{http.StatusNotFound, http.StatusMethodNotAllowed} {
 		a := newAPI(t, pod("a"), pod("b"))
@@ -279,7 +279,7 @@ func TestCollectionsRefusedInOneNamespace(t *testing.T) {
 		a.pods = []metav1.ObjectMeta{pod("c")}
 		_, err = d.Delete(t.Context(), a.target, report)
 		require.NoError(t, err)
-		require.NotContains(t, a.asked(), "DELETE x/pods", "it was refused here before")
+		require.NotContains(t, a.asked(), "DELETE x/pods", "the request was refused in this namespace before")
 
 		other := a.target
 		other.Namespace = "y"
@@ -290,7 +290,7 @@ func TestCollectionsRefusedInOneNamespace(t *testing.T) {
 	}
 }
 
-// sorted sorts what may come in any order.
+// sorted sorts requests[from:to], whose order is not determined.
 func sorted(requests []string, from, to int) []string {
 	if to > len(requests) {
 		return requests
@@ -302,8 +302,8 @@ func sorted(requests []string, from, to int) []string {
 	return requests
 }
 
-// A 404 for a listing may mean that the type is gone, and then there is nothing; but only
-// a discovery that began after it can tell.
+// A 404 for a listing may mean that the type, and so its content, is gone. Only a discovery that
+// began after it can confirm that.
 func TestListOfAMissingType(t *testing.T) {
 	broken := errors.New("discovery failed")
 	for _, c := range []struct {

@@ -16,8 +16,8 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace"
 )
 
-// Every field of Kubernetes' type, those of later versions included, comes back as
-// it was, in JSON and in protobuf, and what is empty apart from what is not there.
+// Every field of Kubernetes' type, including fields of later versions, survives the conversion, in
+// JSON and in protobuf. An empty field stays different from an absent one.
 func TestConversionsLoseNothing(t *testing.T) {
 	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
@@ -33,14 +33,14 @@ func TestConversionsLoseNothing(t *testing.T) {
 		got, err := back.Marshal()
 		require.NoError(t, err)
 		require.Equal(t, want, got)
-		// A set of finalizers that is empty has one form only, which both encodings leave out.
+		// An empty set of finalizers has only one form, which both encodings omit.
 		k.Finalizers, back.Finalizers = nil, nil
 		k.Spec.Finalizers, back.Spec.Finalizers = nil, nil
 		require.Empty(t, cmp.Diff(&k, back))
 	}
 }
 
-// The JSON that we write is the JSON that Kubernetes writes.
+// The package writes the same JSON as Kubernetes.
 func TestConversionsAgreeWithJSON(t *testing.T) {
 	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
@@ -69,18 +69,18 @@ func TestConversionsShareNothing(t *testing.T) {
 	}
 	theirs, ours := k.DeepCopy(), fromKubernetes(&k)
 	oursBefore, kept := toJSON(t, ours), ours.DeepCopy()
-	f.scribble(reflect.ValueOf(theirs).Elem()) // proves that scribbling changes everything
+	f.scribble(reflect.ValueOf(theirs).Elem()) // proves that scribble changes everything
 	require.NotEqual(t, toJSON(t, k), toJSON(t, theirs))
 
 	f.scribble(reflect.ValueOf(&k).Elem())
-	require.Equal(t, oursBefore, toJSON(t, ours), "ours changed with Kubernetes'")
+	require.Equal(t, oursBefore, toJSON(t, ours), "the converted object shares memory with its source")
 	out := toKubernetes(ours)
 	f.scribble(reflect.ValueOf(out).Elem())
-	require.Equal(t, oursBefore, toJSON(t, ours), "ours changed with what was made of it")
+	require.Equal(t, oursBefore, toJSON(t, ours), "the source shares memory with its conversion")
 	require.Equal(t, oursBefore, toJSON(t, kept))
 }
 
-// FuzzConversions takes any JSON that Kubernetes' type takes through ours and back.
+// FuzzConversions converts any JSON of Kubernetes' type to this library's type and back.
 func FuzzConversions(f *testing.F) {
 	f.Add([]byte(`{}`))
 	f.Add([]byte(`{"metadata":{"labels":{},"finalizers":[],"managedFields":[{"fieldsV1":null},{"fieldsV1":{"f:a":{}}}]},"spec":{"finalizers":["kubernetes"]},"status":{"conditions":[{}]}}`))
@@ -92,7 +92,7 @@ func FuzzConversions(f *testing.F) {
 		}
 		ours := fromKubernetes(&k)
 		if _, err := json.Marshal(ours); err != nil {
-			return // a time of which there is no JSON that Kubernetes would read again
+			return // a time whose JSON Kubernetes would not read
 		}
 		doc = []byte(toJSON(t, k))
 		k = corev1.Namespace{}
@@ -102,7 +102,7 @@ func FuzzConversions(f *testing.F) {
 	})
 }
 
-// once leaves out what is there already: a name that is listed twice promises no more.
+// once removes duplicates. A name that is listed twice means no more than once.
 func once[S comparable](list []S) (distinct []S) {
 	seen := map[S]bool{}
 	for _, s := range list {
@@ -121,7 +121,7 @@ func toJSON(t *testing.T, v any) string {
 	return string(doc)
 }
 
-// filler fills values of any type at random, or changes everything within.
+// filler fills values of any type at random, or changes everything in them.
 type filler struct{ *rand.Rand }
 
 func (f filler) fill(v reflect.Value) {
@@ -148,7 +148,7 @@ func (f filler) fill(v reflect.Value) {
 			v.Set(reflect.New(v.Type().Elem()))
 			f.fill(v.Elem())
 			if zero, ok := v.Interface().(*metav1.Time); ok && zero.IsZero() {
-				v.SetZero() // it could not be told from none
+				v.SetZero() // it could not be distinguished from an absent one
 			}
 		}
 	case reflect.Struct:

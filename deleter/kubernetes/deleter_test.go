@@ -21,7 +21,7 @@ import (
 
 var noWait = kubernetes.Options{Wait: -1}
 
-// warm makes the world discover its types once.
+// warm runs one discovery.
 func (w *world) warm(t *testing.T) {
 	t.Helper()
 	w.create(t, "warm")
@@ -29,9 +29,9 @@ func (w *world) warm(t *testing.T) {
 	w.removed(t, "warm", deleter.Report{})
 }
 
-// A type that was installed and filled just before the namespace was deleted, and after
-// the latest discovery, is deleted by the same pass, and holds the namespace.
-func TestR7_TypeThatCameAfterTheLastDiscovery(t *testing.T) {
+// A type that was installed and filled after the latest discovery, just before the namespace was
+// deleted, is deleted by the first pass and blocks the namespace.
+func TestR7_TypeInstalledAfterTheLastDiscovery(t *testing.T) {
 	w := newWorld(t, "", noWait)
 	w.hidden[widgets] = true
 	w.warm(t)
@@ -58,8 +58,8 @@ func TestR7_TypeThatCameAfterTheLastDiscovery(t *testing.T) {
 	}
 }
 
-// A type that discovery did not show when the namespace was first seen terminating is
-// looked for again at the end, when no create can be under way any more.
+// A type that discovery did not show when the namespace was first seen terminating is searched for
+// again at the end, when no create can be in progress any more.
 func TestR7_TypeInstalledDuringTheWait(t *testing.T) {
 	for name, opts := range map[string]kubernetes.Options{"by time": {}, "quiet twice": {QuietTwice: true}} {
 		for _, left := range []bool{false, true} {
@@ -88,9 +88,8 @@ func TestR7_TypeInstalledDuringTheWait(t *testing.T) {
 	}
 }
 
-// While no discovery succeeds nothing is finalized, whatever is known from before;
-// what is known is deleted.
-func TestR7_NoDiscoveryNoEnd(t *testing.T) {
+// While no discovery succeeds, the namespace is not finalized. Known types are deleted.
+func TestR7_NotFinalWithoutDiscovery(t *testing.T) {
 	w := newWorld(t, "", noWait)
 	w.warm(t)
 	w.create(t, "n")
@@ -107,8 +106,8 @@ func TestR7_NoDiscoveryNoEnd(t *testing.T) {
 	w.removed(t, "n", report)
 }
 
-// The first pass of an incarnation deletes what came with a new type at once, also
-// where nothing is final yet.
+// The first pass over an incarnation deletes the content of new types at once, although nothing is
+// final yet.
 func TestFirstPassDiscovers(t *testing.T) {
 	w := newWorld(t, stock, kubernetes.Options{OneByOne: true})
 	w.hidden[widgets] = true
@@ -137,8 +136,8 @@ func TestNothingDiscovered(t *testing.T) {
 	w.removed(t, "n", report)
 }
 
-// The first pass of each incarnation makes a discovery, later ones only when what is
-// known is incomplete or too old.
+// The first pass over each incarnation runs a discovery. Later passes do so only if the known
+// types are incomplete or too old.
 func TestWhenDiscoveriesAreMade(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -178,8 +177,8 @@ var groupFailed = &discovery.ErrGroupDiscoveryFailed{Groups: map[schema.GroupVer
 	{Group: "metrics.example.com", Version: "v1"}: apierrors.NewServiceUnavailable("down"),
 }}
 
-// Many namespaces at once share discoveries: one that is under way is too old for those
-// that come now, and the next is for all of them.
+// Concurrent namespaces share discoveries. One in progress is too old for a later request, and all
+// later requests share the next.
 func TestDiscoveriesAreShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, "", noWait)
@@ -206,8 +205,8 @@ func TestDiscoveriesAreShared(t *testing.T) {
 	})
 }
 
-// A removed type does not block; a type that only answers 404 does.
-func TestTypeThatGoes(t *testing.T) {
+// A removed type does not block the namespace. A type that only answers 404 does.
+func TestRemovedType(t *testing.T) {
 	for _, shown := range []bool{false, true} {
 		w := newWorld(t, "", noWait)
 		w.warm(t)
@@ -231,8 +230,8 @@ func TestTypeThatGoes(t *testing.T) {
 	}
 }
 
-// kubernetes/kubernetes#75788, #108427: an API that fails keeps the others from
-// nothing, and is found in the error whole.
+// kubernetes/kubernetes#75788, #108427: an API that fails does not affect the others, and the
+// error contains its failure completely.
 func TestOneFailingAPI(t *testing.T) {
 	down := apierrors.NewInternalError(errors.New("etcd"))
 	w := newWorld(t, "", noWait)
@@ -258,8 +257,8 @@ func TestOneFailingAPI(t *testing.T) {
 	w.removed(t, "n", report)
 }
 
-// The same for a group that cannot be discovered, such as one whose aggregated API
-// server is down.
+// The same for a group that cannot be discovered, for example because its aggregated API server is
+// down.
 func TestOneFailingGroup(t *testing.T) {
 	for name, warm := range map[string]bool{"from the start": false, "since a complete discovery": true} {
 		t.Run(name, func(t *testing.T) {
@@ -287,8 +286,7 @@ func oneFailingGroup(t *testing.T, w *world) {
 	w.removed(t, "n", report)
 }
 
-// A host's function that panics is a failure of the pass, in whatever goroutine it is
-// called.
+// If a function of the host panics, the pass fails, in whichever goroutine the function ran.
 func TestPanics(t *testing.T) {
 	t.Run("order", func(t *testing.T) {
 		w := newWorld(t, "", kubernetes.Options{Wait: -1, After: func(namespace.ResourceType) []namespace.ResourceType { panic("oops") }})
@@ -315,9 +313,8 @@ func TestPanics(t *testing.T) {
 	})
 }
 
-// When its context ends, a pass ends, with all that it began: the bubble would not
-// end otherwise.
-func TestPassThatIsCutShort(t *testing.T) {
+// When its context ends, a pass ends with all its goroutines; otherwise the bubble would not end.
+func TestPassEndsWithItsContext(t *testing.T) {
 	stop := errors.New("stop")
 	for _, warm := range []bool{false, true} {
 		for _, during := range []simulated.Verb{simulated.Discover, simulated.List} {
@@ -352,8 +349,8 @@ func TestPassThatIsCutShort(t *testing.T) {
 	}
 }
 
-// A look makes a discovery and deletes nothing; a wait ends when something has gone.
-func TestLookAndWait(t *testing.T) {
+// Inspect runs a discovery and deletes nothing. A wait ends when an object is gone.
+func TestInspectAndWait(t *testing.T) {
 	w := newWorld(t, "", noWait)
 	w.create(t, "n")
 	w.put(t, "n", ofConfigs, simulated.Object{Name: "c"})

@@ -79,7 +79,7 @@ func overStatus(message string) *apierrors.StatusError {
 	}}
 }
 
-// noPath is the 404 of a path that the server does not have.
+// noPath is the 404 for a path that the server does not have.
 var noPath = &apierrors.StatusError{ErrStatus: metav1.Status{
 	Status: metav1.StatusFailure, Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound,
 	Message: "the server could not find the requested resource", Details: &metav1.StatusDetails{},
@@ -93,7 +93,7 @@ func answerText(code int, kind, text string) http.HandlerFunc {
 	}
 }
 
-// cutOff ends the connection in mid-answer.
+// cutOff closes the connection in mid-answer.
 func cutOff(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", "1000")
@@ -104,7 +104,7 @@ func cutOff(w http.ResponseWriter, _ *http.Request) {
 
 func noAnswer(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
 
-// anyKind are all kinds of errors.
+// anyKind has all kinds of errors.
 var anyKind = []error{
 	namespace.ErrNotFound, namespace.ErrExists, namespace.ErrConflict, namespace.ErrTerminating, namespace.ErrForbidden,
 	namespace.ErrInvalid, namespace.ErrBadRequest, namespace.ErrGone, namespace.ErrUnknownOutcome,
@@ -131,18 +131,18 @@ func TestErrors(t *testing.T) {
 		answer      http.HandlerFunc
 		status      *apierrors.StatusError
 		read, write error  // the kinds
-		says        string // in the message
+		says        string // part of the message
 	}{
 		{name: "400", status: apierrors.NewBadRequest("odd"), read: namespace.ErrBadRequest, write: namespace.ErrBadRequest, says: "odd"},
 		{name: "401", status: apierrors.NewUnauthorized("who"), says: "who"},
 		{name: "403", status: apierrors.NewForbidden(theNamespaces, "a", errors.New("no")), read: namespace.ErrForbidden, write: namespace.ErrForbidden,
 			says: `namespaces "a" is forbidden: no`},
 		{name: "404", status: apierrors.NewNotFound(theNamespaces, "a"), read: namespace.ErrNotFound, write: namespace.ErrNotFound, says: `namespaces "a" not found`},
-		{name: "404 of the path", status: noPath, says: "could not find"},
+		{name: "404 for the path", status: noPath, says: "could not find"},
 		{name: "404 in text", answer: answerText(404, "text/plain", "404 page not found"), says: "could not find"},
 		{name: "405", status: apierrors.NewMethodNotSupported(theNamespaces, "finalize"), says: "not supported"},
 		{name: "409", status: apierrors.NewConflict(theNamespaces, "a", errors.New("modified")), read: namespace.ErrConflict, write: namespace.ErrConflict, says: "modified"},
-		{name: "409 that exists", status: apierrors.NewAlreadyExists(theNamespaces, "a"), read: namespace.ErrExists, write: namespace.ErrExists, says: "already exists"},
+		{name: "409 for an existing object", status: apierrors.NewAlreadyExists(theNamespaces, "a"), read: namespace.ErrExists, write: namespace.ErrExists, says: "already exists"},
 		{name: "410", status: apierrors.NewResourceExpired("too old"), read: namespace.ErrGone, write: namespace.ErrGone, says: "too old"},
 		{name: "410 gone", status: overStatus("over"), read: namespace.ErrGone, write: namespace.ErrGone, says: "over"},
 		{name: "422", status: apierrors.NewInvalid(schema.GroupKind{Kind: "Namespace"}, "a", field.ErrorList{field.Required(field.NewPath("spec"), "x")}),
@@ -160,7 +160,7 @@ func TestErrors(t *testing.T) {
 		{name: "another object", answer: answerText(200, "application/json", `{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a"}}`), write: unknown, says: "not namespace"},
 		{name: "another namespace", answer: answerText(200, "application/json", `{"kind":"Namespace","apiVersion":"v1","metadata":{"name":"b"}}`), write: unknown, says: "not namespace"},
 		{name: "no uid", answer: answerText(200, "application/json", `{"kind":"Namespace","apiVersion":"v1","metadata":{"name":"a"}}`), write: unknown, says: `not namespace "a" with a uid`},
-		{name: "nothing at all", answer: answerText(200, "application/json", `{"kind":"Namespace","apiVersion":"v1"}`), write: unknown, says: "not namespace"},
+		{name: "an empty object", answer: answerText(200, "application/json", `{"kind":"Namespace","apiVersion":"v1"}`), write: unknown, says: "not namespace"},
 		{name: "cut off", answer: cutOff, write: unknown, says: "unexpected EOF"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -207,7 +207,7 @@ func call(ctx context.Context, n *Namespaces, what string) (namespace.Namespace,
 
 var calls = []string{"get", "status", "finalize"}
 
-// A write that was never sent did not happen: no connection was established.
+// A write for which no connection was established was not sent, so it did not happen.
 func TestNeverSent(t *testing.T) {
 	t.Parallel()
 	untrusted := httptest.NewUnstartedServer(http.NotFoundHandler())
@@ -217,17 +217,17 @@ func TestNeverSent(t *testing.T) {
 	plain := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(plain.Close)
 	proxy := http.ProxyURL(&url.URL{Scheme: "http", Host: "proxy.invalid"})
-	nobody := func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "unix", filepath.Join(t.TempDir(), "nobody"))
+	refuseDial := func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", filepath.Join(t.TempDir(), "nothing"))
 	}
-	unnamed := &net.Dialer{Resolver: &net.Resolver{PreferGo: true, Dial: nobody}}
+	unnamed := &net.Dialer{Resolver: &net.Resolver{PreferGo: true, Dial: refuseDial}}
 	for name, config := range map[string]*rest.Config{
-		"nobody listens":  {Host: "http://a.invalid", Dial: nobody},
+		"nothing listens": {Host: "http://a.invalid", Dial: refuseDial},
 		"no such host":    {Host: "http://a.invalid", Dial: unnamed.DialContext},
 		"not trusted":     {Host: untrusted.URL},
 		"no TLS":          {Host: "https://" + plain.Listener.Addr().String()},
-		"no proxy":        {Host: "http://a.invalid", Proxy: proxy, Dial: nobody},
-		"no proxy to TLS": {Host: "https://a.invalid", Proxy: proxy, Dial: nobody},
+		"no proxy":        {Host: "http://a.invalid", Proxy: proxy, Dial: refuseDial},
+		"no proxy to TLS": {Host: "https://a.invalid", Proxy: proxy, Dial: refuseDial},
 	} {
 		config.QPS = -1
 		n := over(t, config)
@@ -238,7 +238,7 @@ func TestNeverSent(t *testing.T) {
 	}
 }
 
-// A write whose answer is lost may have been made: the caller has to read.
+// A write whose answer is lost may have happened. The caller has to read.
 func TestLostAnswer(t *testing.T) {
 	t.Parallel()
 	n := serving(t, noAnswer)
@@ -249,15 +249,15 @@ func TestLostAnswer(t *testing.T) {
 	}
 }
 
-// A context that ends while the answer is awaited leaves a write unknown, and its
-// cause within reach.
+// If the context ends while the client waits for the answer, the outcome of a write is unknown,
+// and the error contains the cause.
 func TestEndOfContext(t *testing.T) {
 	t.Parallel()
 	stop := errors.New("stop")
 	for _, what := range calls {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		n := serving(t, func(w http.ResponseWriter, r *http.Request) {
-			_, _ = io.Copy(io.Discard, r.Body) // else nobody sees that the client leaves
+			_, _ = io.Copy(io.Discard, r.Body) // without this, the server does not notice that the client disconnects
 			cancel(stop)
 			<-r.Context().Done()
 		})
@@ -268,12 +268,12 @@ func TestEndOfContext(t *testing.T) {
 		} else {
 			require.Equal(t, namespace.ErrUnknownOutcome, kindOf(t, err), what)
 		}
-		_, err = call(ctx, n, what) // it has ended before
+		_, err = call(ctx, n, what) // the context has ended before the call
 		require.Equal(t, stop, err, what)
 	}
 }
 
-// A server that never answers is given up.
+// A request to a server that never answers is abandoned.
 func TestSilentServer(t *testing.T) {
 	for _, what := range calls {
 		synctest.Test(t, func(t *testing.T) {
@@ -295,7 +295,7 @@ func TestSilentServer(t *testing.T) {
 
 func TestBadInputOfNamespaces(t *testing.T) {
 	t.Parallel()
-	n := namespacesOver(&fakeClient{}) // panics when it is asked
+	n := namespacesOver(&fakeClient{}) // panics if it is called
 	named := func(name string) namespace.Namespace {
 		ns := asRead
 		ns.Name = name
@@ -311,7 +311,7 @@ func TestBadInputOfNamespaces(t *testing.T) {
 		refuse(n.UpdateStatus(t.Context(), named(name)))
 		refuse(n.Finalize(t.Context(), named(name)))
 	}
-	// An API server treats these as unconditional.
+	// An API server treats these preconditions as absent.
 	for _, unconditional := range []namespace.Namespace{
 		{Meta: namespace.Meta{Name: "a", UID: "u"}}, {Meta: namespace.Meta{Name: "a", ResourceVersion: "7"}}, {Meta: namespace.Meta{Name: "a"}},
 	} {
@@ -335,8 +335,8 @@ func TestClientWithoutAnswers(t *testing.T) {
 	}
 }
 
-// The answer to a write is the incarnation that was to be written, else nobody knows
-// what became of that.
+// The answer to a write must have the uid of the written incarnation. Otherwise the outcome is
+// unknown.
 func TestR8_AnswerOfAnotherIncarnation(t *testing.T) {
 	t.Parallel()
 	n := serving(t, answerText(200, "application/json", `{"kind":"Namespace","apiVersion":"v1","metadata":{"name":"a","uid":"another"}}`))
@@ -350,8 +350,8 @@ func TestR8_AnswerOfAnotherIncarnation(t *testing.T) {
 	require.Equal(t, "another", ns.UID)
 }
 
-// What is seen of an incarnation is remembered, and that it is gone.
-func TestSightings(t *testing.T) {
+// The client remembers that it saw an incarnation, and that it is gone.
+func TestReadsAreRemembered(t *testing.T) {
 	t.Parallel()
 	n := serving(t, func(w http.ResponseWriter, r *http.Request) {
 		k := toKubernetes(asRead)

@@ -17,8 +17,8 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/controller"
 )
 
-// apiServer is an API server in this process, with pods and secrets in the namespace
-// "acme". A real one is reached with [kubernetes.ForConfig].
+// apiServer is an API server in this process, with pods and secrets in the namespace "acme". Use
+// [kubernetes.ForConfig] for a real one.
 func apiServer(ctx context.Context) (*simulated.API, kubernetes.Clients) {
 	api := simulated.New(simulated.Options{Types: []simulated.Type{
 		{GroupVersionResource: corev1.SchemeGroupVersion.WithResource("pods")},
@@ -35,13 +35,13 @@ func apiServer(ctx context.Context) (*simulated.API, kubernetes.Clients) {
 	}
 }
 
-// A controller in the place of the stock one: a namespace that is deleted is emptied of
-// all types that discovery finds, and removed.
+// A controller in place of the stock one: a deleted namespace is emptied of all types that
+// discovery finds, and removed.
 func Example() {
 	ctx, stop := context.WithCancel(context.Background())
 	api, clients := apiServer(ctx)
 	cluster, err := kubernetes.New(clients, &kubernetes.Options{
-		Wait: -1, // nobody creates anything in this example
+		Wait: -1, // no other client creates anything in this example
 	})
 	if err != nil {
 		log.Fatal(err)
@@ -68,8 +68,8 @@ func Example() {
 	// acme is removed, with 0 objects left
 }
 
-// A host's own deleter, of one type in the cluster and of something that is not in it:
-// the volumes go after the pods that use them.
+// A host's own deleter of one type in the cluster, and of volumes elsewhere that must outlive the
+// pods.
 func ExampleCluster_Content() {
 	ctx := context.Background()
 	api, clients := apiServer(ctx)

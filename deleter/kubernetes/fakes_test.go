@@ -39,8 +39,8 @@ type world struct {
 
 	mu       sync.Mutex
 	hidden   map[namespace.ResourceType]bool                // types that discovery does not show
-	failed   error                                          // what it fails with, beside what it finds
-	extra    []*metav1.APIResourceList                      // what it shows beyond
+	failed   error                                          // the error of discovery, in addition to its result
+	extra    []*metav1.APIResourceList                      // further types that discovery shows
 	requests func(context.Context, simulated.Request) error // before each request for content
 }
 
@@ -56,7 +56,7 @@ func newWorld(tb testing.TB, version string, opts kubernetes.Options) *world {
 	return w
 }
 
-// restart makes another cluster, which knows nothing.
+// restart replaces the cluster by one without any knowledge.
 func (w *world) restart(tb testing.TB, opts kubernetes.Options) {
 	tb.Helper()
 	var err error
@@ -107,7 +107,7 @@ func (w *world) resources(ctx context.Context) ([]*metav1.APIResourceList, error
 	return shown, w.failed
 }
 
-// discoveries is how many there were; each takes two requests.
+// discoveries returns the number of discoveries. Each takes two requests.
 func (w *world) discoveries() int { return w.Requests(simulated.Discover) / 2 }
 
 func (w *world) create(tb testing.TB, name string) {
@@ -126,13 +126,13 @@ func (w *world) delete(tb testing.TB, name string) {
 	require.NoError(tb, w.Namespaces().Delete(tb.Context(), name, metav1.DeleteOptions{}))
 }
 
-// pass is one pass of the party called kubernetes.
+// pass runs one pass of the party kubernetes.
 func (w *world) pass(tb testing.TB, name string, previous deleter.Report) (pass.Result, error) {
 	tb.Helper()
 	return pass.Run(tb.Context(), w.cluster.Namespaces(), w.cluster.Deleter(), owner, pass.Request{Name: name, Previous: previous})
 }
 
-// removed expects that a pass removes the namespace.
+// removed requires that a pass removes the namespace.
 func (w *world) removed(tb testing.TB, name string, previous deleter.Report) {
 	tb.Helper()
 	result, err := w.pass(tb, name, previous)
@@ -140,7 +140,7 @@ func (w *world) removed(tb testing.TB, name string, previous deleter.Report) {
 	require.Equal(tb, pass.Removed, result.Outcome)
 }
 
-// waits expects that a pass succeeds, and that there is more to do.
+// waits requires that a pass succeeds without removing the namespace.
 func (w *world) waits(tb testing.TB, name string, previous deleter.Report) deleter.Report {
 	tb.Helper()
 	result, err := w.pass(tb, name, previous)
@@ -149,7 +149,7 @@ func (w *world) waits(tb testing.TB, name string, previous deleter.Report) delet
 	return result.Report.Compact()
 }
 
-// fails expects that a pass fails, and that the namespace is still held.
+// fails requires that a pass fails and does not remove the namespace.
 func (w *world) fails(tb testing.TB, name string, previous deleter.Report) (deleter.Report, error) {
 	tb.Helper()
 	result, err := w.pass(tb, name, previous)
@@ -159,7 +159,7 @@ func (w *world) fails(tb testing.TB, name string, previous deleter.Report) (dele
 	return result.Report.Compact(), err
 }
 
-// messages are those of the five conditions.
+// messages returns the messages of the five conditions.
 func messages(tb testing.TB, ns namespace.Namespace) (all []string) {
 	tb.Helper()
 	conditions := slices.DeleteFunc(slices.Clone(ns.Status.Conditions), func(c phase.Condition) bool { return c.Type == phase.ContentLastSeen })

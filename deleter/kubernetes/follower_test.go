@@ -22,7 +22,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace"
 )
 
-// onTheWire answers lists with one terminating namespace at 10, and watches with w.
+// onTheWire serves lists with one terminating namespace at revision 10, and watches with w.
 func onTheWire(t testing.TB, list, w http.HandlerFunc) *Namespaces {
 	t.Helper()
 	if list == nil {
@@ -57,8 +57,8 @@ func send(w io.Writer, what watch.EventType, object any) {
 
 func hang(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 
-// What a server sends that is no watch of namespaces is an error that says so, or the
-// end of the watch; never a panic, and never taken for news.
+// If a server sends anything but a watch of namespaces, the watch ends, with an error that says so
+// where possible. It never panics and never yields a wrong event.
 func TestWatchOnTheWire(t *testing.T) {
 	t.Parallel()
 	expired := apierrors.NewResourceExpired("too old").ErrStatus
@@ -82,7 +82,7 @@ func TestWatchOnTheWire(t *testing.T) {
 		{name: "no type", watch: raw(`{}`), says: "decod"},
 		{name: "an unknown type", watch: raw(`{"type":"EXPLODED","object":{"kind":"Namespace","apiVersion":"v1"}}`), says: "decod"},
 		{name: "no object", watch: raw(`{"type":"ADDED"}`), says: "decod"},
-		{name: "an object of no kind", watch: raw(`{"type":"ADDED","object":{}}`), says: "decod"},
+		{name: "an object without a kind", watch: raw(`{"type":"ADDED","object":{}}`), says: "decod"},
 		{name: "another kind", watch: raw(`{"type":"ADDED","object":{"kind":"ConfigMap","apiVersion":"v1"}}`), says: "*v1.ConfigMap"},
 		{name: "an error without a status", watch: raw(`{"type":"ERROR","object":{"kind":"Namespace","apiVersion":"v1"}}`), says: "unexpected object"},
 		{name: "cut off at once", watch: noAnswer, says: "as soon as it began"},
@@ -102,7 +102,7 @@ func TestWatchOnTheWire(t *testing.T) {
 	}
 }
 
-// A watch of web pages says that it is one.
+// If web pages answer a watch, the error says so.
 func TestWatchOfPages(t *testing.T) {
 	t.Parallel()
 	s := httptest.NewServer(answerText(200, "text/html", "<!DOCTYPE html>"))
@@ -114,7 +114,7 @@ func TestWatchOfPages(t *testing.T) {
 	require.ErrorContains(t, f.watch(t.Context()), "web page")
 }
 
-// Nothing runs on once a loop has ended, however that came about.
+// When a loop has ended, in any way, nothing of it runs any more.
 func TestNoGoroutineIsLeft(t *testing.T) {
 	// Not parallel: it looks at all goroutines.
 	busy := func(w http.ResponseWriter, r *http.Request) {
@@ -128,13 +128,13 @@ func TestNoGoroutineIsLeft(t *testing.T) {
 	stop := errors.New("stop")
 	for name, c := range map[string]struct {
 		list, watch http.HandlerFunc
-		breakAt     int           // after so many events
-		after       time.Duration // or when ctx ends
+		breakAt     int           // ends the loop after this number of events
+		after       time.Duration // ends ctx
 		resume      string
 	}{
-		"left in the list":          {watch: hang, breakAt: 1},
-		"left when synced":          {watch: hang, breakAt: 2},
-		"left in the watch":         {watch: busy, breakAt: 5},
+		"break in the list":         {watch: hang, breakAt: 1},
+		"break when synced":         {watch: hang, breakAt: 2},
+		"break in the watch":        {watch: busy, breakAt: 5},
 		"ended in a hanging list":   {list: hang, after: 20 * time.Millisecond},
 		"ended in a hanging resume": {list: hang, after: 20 * time.Millisecond, resume: "10"},
 		"ended in a silent watch":   {watch: hang, after: 20 * time.Millisecond},
@@ -155,14 +155,14 @@ func TestNoGoroutineIsLeft(t *testing.T) {
 					break
 				}
 			}
-			// What reads the watch has handed over its last word, and is about to return.
+			// The reader of the watch has delivered its last event and is about to return.
 			require.Eventually(t, func() bool { return len(running("StreamWatcher", "kubernetes.(*follower)")) == 0 },
 				10*time.Second, time.Millisecond, "%s", running("StreamWatcher", "kubernetes.(*follower)"))
 		})
 	}
 }
 
-// running returns the stacks of goroutines with one of names in them.
+// running returns the stacks of goroutines that contain one of names.
 func running(names ...string) (stacks []string) {
 	buffer := make([]byte, 1<<20)
 	for len(buffer) == runtime.Stack(buffer, true) {

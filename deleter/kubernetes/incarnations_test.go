@@ -21,13 +21,13 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/backoff"
 )
 
-// space is where namespaces are read from; each read takes a millisecond.
+// space serves reads of one namespace. Each read takes a millisecond.
 type space struct {
 	mu    sync.Mutex
 	ns    *corev1.Namespace
 	err   error
 	reads int
-	read  func() // is called in mid-read
+	read  func() // called in mid-read
 }
 
 func terminating(uid types.UID) *corev1.Namespace {
@@ -85,9 +85,9 @@ func TestRecentReadsAreShared(t *testing.T) {
 	})
 }
 
-// A read that is under way serves those that came meanwhile and may rely on it; who needs a
-// later one gets that, although another with whom they waited needed none.
-func TestR8_ReadsUnderWayServeWhomTheyMay(t *testing.T) {
+// A read in progress serves later callers that may rely on it. A caller that needs a later read
+// gets one, even if it waits together with callers that do not.
+func TestR8_ReadsInProgressAreShared(t *testing.T) {
 	inSpace(t, time.Second, func(t *testing.T, s *space, in *incarnations, target deleter.Target) {
 		var group sync.WaitGroup
 		group.Go(func() { require.NoError(t, in.confirmRecent(t.Context(), target)) })
@@ -100,7 +100,7 @@ func TestR8_ReadsUnderWayServeWhomTheyMay(t *testing.T) {
 			group.Go(func() {
 				began := time.Now()
 				require.NoError(t, in.confirm(t.Context(), target, began))
-				require.GreaterOrEqual(t, time.Since(began), time.Millisecond, "no read began since")
+				require.GreaterOrEqual(t, time.Since(began), time.Millisecond, "no read has begun since")
 			})
 		}
 		group.Wait()
@@ -108,7 +108,7 @@ func TestR8_ReadsUnderWayServeWhomTheyMay(t *testing.T) {
 	})
 }
 
-// A read counts from its beginning: what it showed may have been so at that time only.
+// A read counts from its beginning, because its result may be as old as that.
 func TestR8_ReadsCountFromTheirBeginning(t *testing.T) {
 	inSpace(t, time.Second, func(t *testing.T, s *space, in *incarnations, target deleter.Target) {
 		s.read = func() { time.Sleep(800 * time.Millisecond) }
@@ -125,13 +125,13 @@ func TestNegativeRecheckReadsEachTime(t *testing.T) {
 			require.NoError(t, in.confirmRecent(t.Context(), target))
 			require.Equal(t, n+1, s.count())
 		}
-		require.NoError(t, in.confirm(t.Context(), target, time.Time{}), "seen at any time")
+		require.NoError(t, in.confirm(t.Context(), target, time.Time{}), "a read of any age")
 		require.Equal(t, 3, s.count())
 	})
 }
 
-// Reads by others serve as well; events do not, as they tell of the past.
-func TestWhatOthersSaw(t *testing.T) {
+// Reads by other callers count as well. Events do not, because they describe the past.
+func TestReadsByOtherCallers(t *testing.T) {
 	inSpace(t, time.Second, func(t *testing.T, s *space, in *incarnations, target deleter.Target) {
 		in.record(terminating("one"), time.Now())
 		require.NoError(t, in.confirmRecent(t.Context(), target))
@@ -152,7 +152,7 @@ func TestWhatOthersSaw(t *testing.T) {
 	})
 }
 
-// That an incarnation is gone voids every read that began before.
+// When an incarnation is reported gone, reads that began before do not count any more.
 func TestR8_GoneVoidsReads(t *testing.T) {
 	inSpace(t, time.Hour, func(t *testing.T, s *space, in *incarnations, target deleter.Target) {
 		require.NoError(t, in.confirmRecent(t.Context(), target))
@@ -165,8 +165,7 @@ func TestR8_GoneVoidsReads(t *testing.T) {
 		require.ErrorIs(t, in.confirmRecent(t.Context(), target), deleter.ErrIncarnation)
 		require.ErrorIs(t, in.confirm(t.Context(), target, time.Time{}), deleter.ErrIncarnation)
 
-		// One that is under way as the news comes shows what was before, also to the one
-		// who makes it.
+		// A read in progress at that moment shows the earlier state, to its own caller too.
 		s.ns = terminating("one")
 		s.read = func() { time.Sleep(time.Millisecond); in.void("x", "one") }
 		var group sync.WaitGroup
@@ -183,8 +182,8 @@ func TestR8_GoneVoidsReads(t *testing.T) {
 	})
 }
 
-// That holds also for one of which nothing was known: a read of it may be under way.
-func TestR8_GoneVoidsReadsOfTheUnknown(t *testing.T) {
+// That applies to an unknown incarnation too, because a read of it may be in progress.
+func TestR8_GoneVoidsReadsOfUnknownIncarnations(t *testing.T) {
 	inSpace(t, time.Hour, func(t *testing.T, s *space, in *incarnations, target deleter.Target) {
 		began := time.Now()
 		time.Sleep(time.Millisecond)
@@ -206,7 +205,7 @@ func TestR8_OnlyTheIncarnationIsConfirmed(t *testing.T) {
 		what  string
 		ns    *corev1.Namespace
 		err   error
-		wrong bool // it is not the incarnation; else nobody can tell
+		wrong bool // the answer names another incarnation; otherwise it is unknown
 		says  string
 	}{
 		{"it is gone", nil, apierrors.NewNotFound(corev1.Resource("namespaces"), "x"), true, "no longer exists"},
@@ -220,7 +219,7 @@ func TestR8_OnlyTheIncarnationIsConfirmed(t *testing.T) {
 		t.Run(c.what, func(t *testing.T) {
 			inSpace(t, time.Second, func(t *testing.T, s *space, in *incarnations, target deleter.Target) {
 				s.ns, s.err = c.ns, c.err
-				for n := range 2 { // what is not so is not remembered
+				for n := range 2 { // if it is not, it must not be remembered
 					err := in.confirmRecent(t.Context(), target)
 					require.ErrorContains(t, err, c.says)
 					require.Equal(t, c.wrong, errors.Is(err, deleter.ErrIncarnation), "%v", err)
@@ -234,12 +233,12 @@ func TestR8_OnlyTheIncarnationIsConfirmed(t *testing.T) {
 	}
 }
 
-// unstructured is what client-go makes of an answer that is no Status.
+// unstructured returns the error that client-go makes of an answer without a Status.
 func unstructured(code int, body string) error {
 	return apierrors.NewGenericServerResponse(code, http.MethodGet, corev1.Resource("namespaces"), "x", body, 0, true)
 }
 
-// A target that mixes up two namespaces is neither.
+// A target with the name of one namespace and the uid of another matches neither.
 func TestR8_MixedUpTarget(t *testing.T) {
 	inSpace(t, time.Hour, func(t *testing.T, s *space, in *incarnations, target deleter.Target) {
 		require.NoError(t, in.confirmRecent(t.Context(), target))
@@ -255,7 +254,7 @@ func TestConfirmEndsWithItsContext(t *testing.T) {
 		s.read = func() { cancel(stopped) }
 		require.ErrorIs(t, in.confirmRecent(ctx, target), stopped)
 		require.NoError(t, in.confirmRecent(t.Context(), target))
-		require.ErrorIs(t, in.confirmRecent(ctx, target), stopped, "also when nothing had to be read")
+		require.ErrorIs(t, in.confirmRecent(ctx, target), stopped, "without a read too")
 	})
 }
 
@@ -274,7 +273,7 @@ func TestFirstSeen(t *testing.T) {
 	})
 }
 
-func TestMarksAreOfOneIncarnation(t *testing.T) {
+func TestMarksBelongToOneIncarnation(t *testing.T) {
 	inSpace(t, time.Second, func(t *testing.T, s *space, in *incarnations, target deleter.Target) {
 		other := target
 		other.UID = "two"
@@ -300,8 +299,8 @@ func TestMarksAreOfOneIncarnation(t *testing.T) {
 	})
 }
 
-// Of one that is gone nothing is kept but that it is.
-func TestNothingIsKeptOfTheGone(t *testing.T) {
+// Of an incarnation that is gone, only that fact is kept.
+func TestGoneIncarnationsAreSmall(t *testing.T) {
 	inSpace(t, time.Second, func(t *testing.T, s *space, in *incarnations, target deleter.Target) {
 		in.refuseCollections(target, podsResource)
 		in.recordMissingType(target, podsResource)
@@ -316,7 +315,7 @@ func TestNothingIsKeptOfTheGone(t *testing.T) {
 	})
 }
 
-// What is counted as the latest look is not undone by an older one that ends later.
+// An older read that ends later does not replace the latest one.
 func TestR8_OlderReadsAddNothing(t *testing.T) {
 	inSpace(t, time.Second, func(t *testing.T, s *space, in *incarnations, target deleter.Target) {
 		old := time.Now()
@@ -324,13 +323,13 @@ func TestR8_OlderReadsAddNothing(t *testing.T) {
 		in.record(terminating("one"), time.Now())
 		in.record(terminating("one"), old)
 		require.NoError(t, in.confirmRecent(t.Context(), target))
-		require.Zero(t, s.count(), "the later look was forgotten")
+		require.Zero(t, s.count(), "the later read was forgotten")
 	})
 }
 
-// The room for incarnations doubles with those in use: what is known is not gone
-// through for each that comes.
-func TestIncarnationsAreLookedThroughRarely(t *testing.T) {
+// The capacity for incarnations doubles with the number in use, so that not every new one causes a
+// search of all.
+func TestIncarnationsAreSearchedRarely(t *testing.T) {
 	inSpace(t, time.Second, func(t *testing.T, s *space, in *incarnations, target deleter.Target) {
 		limits := map[int]bool{}
 		for i := range 1000 {
@@ -341,7 +340,7 @@ func TestIncarnationsAreLookedThroughRarely(t *testing.T) {
 	})
 }
 
-// Memory is bounded by what was in use of late, whatever comes and goes.
+// Memory is bounded by the recently used incarnations, however many come and go.
 func TestIncarnationsAreForgotten(t *testing.T) {
 	inSpace(t, time.Second, func(t *testing.T, s *space, in *incarnations, target deleter.Target) {
 		began := time.Now()
@@ -349,12 +348,12 @@ func TestIncarnationsAreForgotten(t *testing.T) {
 		for i := range 5000 {
 			time.Sleep(time.Second)
 			in.record(terminating(types.UID(fmt.Sprint("other-", i))), time.Now())
-			in.firstSeen(target) // in use
+			in.firstSeen(target) // marks it as used
 		}
 		require.Equal(t, began, in.firstSeen(target))
-		// Those of the last ten minutes, and as many again until the next look.
+		// Those of the last ten minutes, and as many again until the next cleanup.
 		require.LessOrEqual(t, len(in.known), 2*602)
-		// However many are in use, none of those is forgotten.
+		// Incarnations in use are never forgotten, however many there are.
 		for i := range 3000 {
 			in.record(terminating(types.UID(fmt.Sprint("now-", i))), time.Now())
 		}

@@ -12,8 +12,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace"
 )
 
-// usual is a namespace as clusters have them: terminating, with five conditions and
-// what managers noted.
+// usual returns a typical terminating namespace, with five conditions and managed fields.
 func usual() *corev1.Namespace {
 	k := dying("payments-staging", "6f3b2c1e-8a54-4f7d-9d5e-0c2b7a9e1f42", "1048576", "kubernetes", "example.com/agent")
 	k.Labels = map[string]string{"kubernetes.io/metadata.name": k.Name, "team": "payments", "stage": "staging"}
@@ -45,8 +44,8 @@ func BenchmarkToKubernetes(b *testing.B) {
 	}
 }
 
-// BenchmarkWatch is what an event costs that is told, and one that is not: a status
-// write, of which there are many more.
+// BenchmarkWatch measures an event that is reported, and one that is not: a status write, which is
+// far more frequent.
 func BenchmarkWatch(b *testing.B) {
 	for name, change := range map[string]func(k *corev1.Namespace, n int){
 		"told":   func(k *corev1.Namespace, n int) { k.Name = fmt.Sprint(n % 1000) },

@@ -17,7 +17,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/phase"
 )
 
-// Each method is one request, to the sub-resource that it is for.
+// Each method makes one request, to the sub-resource for it.
 func TestRequestsOfNamespaces(t *testing.T) {
 	t.Parallel()
 	stored := dying("a", "u", "7", "kubernetes", "example.com/agent")
@@ -43,7 +43,7 @@ func TestRequestsOfNamespaces(t *testing.T) {
 	for _, a := range client.Actions() {
 		requests = append(requests, a.GetVerb()+" "+a.GetSubresource())
 	}
-	require.Equal(t, []string{"get ", "update status", "create finalize"}, requests) // the fake takes it for a create
+	require.Equal(t, []string{"get ", "update status", "create finalize"}, requests) // the fake records a finalize as a create
 	sent := client.Actions()[2].(clienttesting.CreateAction).GetObject().(*corev1.Namespace)
 	require.Equal(t, []corev1.FinalizerName{"kubernetes"}, sent.Spec.Finalizers)
 	require.Equal(t, "u", string(sent.UID), "the write is not conditional")

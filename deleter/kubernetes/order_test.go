@@ -17,11 +17,11 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace"
 )
 
-// CVE-2024-7598: nothing is touched, nor even looked at, as long as a pod may be there.
+// CVE-2024-7598: while a pod may exist, no other type is deleted or even listed.
 func TestPodsFirst(t *testing.T) {
 	down := apierrors.NewInternalError(errors.New("etcd"))
 	for name, disturb := range map[string]struct{ set, mend func(*world) }{
-		"a pod is left": {
+		"a pod remains": {
 			func(w *world) { w.Put("n", ofPods, simulated.Object{Name: "p", Finalizers: []string{"example.com/f"}}) },
 			func(w *world) { w.Release("n", ofPods, "p") },
 		},
@@ -43,7 +43,7 @@ func TestPodsFirst(t *testing.T) {
 			},
 			func(w *world) { w.hidden, w.failed = nil, nil },
 		},
-		"something cannot be read": {
+		"another type cannot be read": {
 			func(w *world) {
 				w.hidden[pods] = true
 				w.extra = []*metav1.APIResourceList{{GroupVersion: "a/b/c", APIResources: []metav1.APIResource{

@@ -17,7 +17,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/deleter"
 )
 
-// contentCalls are the requests that content makes, each by its method.
+// contentCalls returns calls of each request of content, by its method.
 func contentCalls(c *content, target deleter.Target) map[string]func(context.Context) error {
 	return map[string]func(context.Context) error{
 		"list":           func(ctx context.Context) error { _, err := c.List(ctx, target, 0, ""); return err },
@@ -27,8 +27,8 @@ func contentCalls(c *content, target deleter.Target) map[string]func(context.Con
 	}
 }
 
-// eachCall runs f in virtual time for each kind of request, on a server of its own whose
-// namespace has just been looked at.
+// eachCall runs f in virtual time for each kind of request, on a server of its own whose namespace
+// has just been read.
 func eachCall(t *testing.T, f func(t *testing.T, a *api, call func(context.Context) error)) {
 	t.Helper()
 	for what := range contentCalls(nil, deleter.Target{}) {
@@ -44,15 +44,14 @@ func eachCall(t *testing.T, f func(t *testing.T, a *api, call func(context.Conte
 	}
 }
 
-// onContent answers requests for content as long as it is told to.
+// onContent answers requests for content with answer, until that returns false.
 func onContent(answer func(http.ResponseWriter) bool) func(http.ResponseWriter, *http.Request) bool {
 	return func(w http.ResponseWriter, r *http.Request) bool {
 		return strings.Contains(r.URL.Path, "/x/pods") && answer(w)
 	}
 }
 
-// A server that asks for patience gets it: the client asks again after as long as it
-// was told to wait.
+// After a Retry-After, the client waits for that time and repeats the request.
 func TestRetryAfterIsHonoured(t *testing.T) {
 	eachCall(t, func(t *testing.T, a *api, call func(context.Context) error) {
 		refusals := 0
@@ -70,7 +69,7 @@ func TestRetryAfterIsHonoured(t *testing.T) {
 	})
 }
 
-// ... but not for longer than the call may take.
+// It does not wait longer than the limit of the call.
 func TestRetryAfterIsBoundedByTheCall(t *testing.T) {
 	eachCall(t, func(t *testing.T, a *api, call func(context.Context) error) {
 		a.before = onContent(func(w http.ResponseWriter) bool {
@@ -89,11 +88,11 @@ func TestRetryAfterIsBoundedByTheCall(t *testing.T) {
 	})
 }
 
-// A server that hangs holds up a call only as long as that may take.
+// A server that hangs delays a call by at most the limit of the call.
 func TestSilentContent(t *testing.T) {
 	eachCall(t, func(t *testing.T, a *api, call func(context.Context) error) {
 		a.before = func(_ http.ResponseWriter, r *http.Request) bool {
-			_, _ = io.Copy(io.Discard, r.Body) // only then the server notices that the client leaves
+			_, _ = io.Copy(io.Discard, r.Body) // the server notices a disconnect only after the body
 			<-r.Context().Done()
 			return true
 		}
@@ -106,7 +105,7 @@ func TestSilentContent(t *testing.T) {
 	})
 }
 
-// What a proxy or another server answers is told for what it is, whatever its code says.
+// If a proxy or another server answers, the error says so, whatever the status code is.
 func TestWebPage(t *testing.T) {
 	for _, code := range []int{http.StatusOK, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusBadGateway} {
 		eachCall(t, func(t *testing.T, a *api, call func(context.Context) error) {
@@ -119,7 +118,7 @@ func TestWebPage(t *testing.T) {
 			err := call(t.Context())
 			deletes := a.asked()
 			if code == http.StatusOK && strings.HasPrefix(deletes[len(deletes)-1], "DELETE") {
-				return // the client believes the code; the look that follows tells
+				return // the client believes the code; the following read finds out
 			}
 			require.ErrorContains(t, err, "web page")
 			require.NotErrorIs(t, err, deleter.ErrNotSupportedHere)
@@ -128,7 +127,7 @@ func TestWebPage(t *testing.T) {
 	}
 }
 
-// A type that is forbidden fails by itself; the others are emptied.
+// A forbidden type fails alone. All other types are emptied.
 func TestForbiddenType(t *testing.T) {
 	a := newAPI(t, pod("a"))
 	forbidden := typeInfo{gvr: podsType.gvr, verbs: podsType.verbs}

@@ -19,8 +19,8 @@ const (
 	withClientDefaults = "v1.36.0+nslifecycle"
 )
 
-// How long an empty namespace is looked at again, and how often the server is asked
-// what it is.
+// The time for which an empty namespace is checked again, and the number of requests for the
+// version of the server.
 func TestProvisionalTime(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
@@ -50,7 +50,7 @@ func TestProvisionalTime(t *testing.T) {
 						continue
 					}
 					report := w.waits(t, name, deleter.Report{})
-					require.Zero(t, w.Objects(name), "content goes at once all the same")
+					require.Zero(t, w.Objects(name), "content is deleted at once in any case")
 					require.Equal(t, tt.want, report.Provisional)
 					time.Sleep(tt.want - time.Millisecond)
 					report = w.waits(t, name, report)
@@ -64,8 +64,8 @@ func TestProvisionalTime(t *testing.T) {
 	}
 }
 
-// A server that does not say what it is counts as another's, and is asked again.
-func TestSettlingWithoutAVersion(t *testing.T) {
+// A server that does not report a version is treated as one that needs the wait, and asked again.
+func TestWaitWithoutAVersion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, withClientDefaults, kubernetes.Options{})
 		w.requests = func(_ context.Context, r simulated.Request) error {
@@ -80,15 +80,15 @@ func TestSettlingWithoutAVersion(t *testing.T) {
 		require.Equal(t, 5*time.Second, report.Provisional)
 		report = w.waits(t, "n", report)
 		w.set(func() { w.requests = nil })
-		// The discovery beside this pass tells; the pass after it knows.
+		// The discovery beside this pass finds out; the next pass knows it.
 		report = w.waits(t, "n", report)
 		w.removed(t, "n", report)
 		require.Equal(t, 3, w.Requests(simulated.Version))
 	})
 }
 
-// One that does not answer that question does not hold up the passes for longer than the
-// answer could save. What comes after the slow discovery had looked is still found.
+// A server that does not answer the question for its version delays passes by no more than the
+// answer could save. Content that arrives after the read of the slow discovery is still found.
 func TestR7_SlowDiscovery(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, stock, kubernetes.Options{})
@@ -118,7 +118,7 @@ func TestR7_SlowDiscovery(t *testing.T) {
 	})
 }
 
-// What the server lets in on an old view of the namespace, up to the wait, is deleted.
+// Content that the server admits because of a stale cache, within the wait, is deleted.
 func TestR7_LateContent(t *testing.T) {
 	for name, opts := range map[string]kubernetes.Options{"wait": {}, "quiet twice": {QuietTwice: true}} {
 		t.Run(name, func(t *testing.T) {
@@ -133,11 +133,11 @@ func TestR7_LateContent(t *testing.T) {
 				w.put(t, "n", ofConfigs, simulated.Object{Name: held, Finalizers: []string{"example.com/f"}})
 				report = w.waits(t, "n", report)
 				require.Equal(t, 1, w.Objects("n"))
-				require.Zero(t, report.Provisional, "there is something left to wait for")
+				require.Zero(t, report.Provisional, "the wait is not over")
 				w.Release("n", ofConfigs, held)
 				if opts.QuietTwice {
 					report = w.waits(t, "n", report)
-					require.Equal(t, 50*time.Millisecond, report.Provisional, "the first look that is empty again")
+					require.Equal(t, 50*time.Millisecond, report.Provisional, "the first empty check after that")
 				}
 				w.removed(t, "n", report)
 			})
@@ -145,9 +145,9 @@ func TestR7_LateContent(t *testing.T) {
 	}
 }
 
-// The wait is from when the namespace was first seen terminating by whatever this
-// process read of it, and a new process knows nothing of that.
-func TestSettlingBeginsWithTheFirstSight(t *testing.T) {
+// The wait counts from the first read of this process that showed the namespace terminating. A new
+// process starts the wait again.
+func TestWaitBeginsWithTheFirstRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, stock, kubernetes.Options{})
 		w.create(t, "n")
@@ -166,7 +166,7 @@ func TestSettlingBeginsWithTheFirstSight(t *testing.T) {
 	})
 }
 
-// A second look at later versions ends the wait; where versions do not move it does not.
+// A second check at later resource versions ends the wait. If versions do not move, it does not.
 func TestQuietTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, stock, kubernetes.Options{QuietTwice: true})
@@ -190,14 +190,14 @@ func TestQuietTwice(t *testing.T) {
 			require.Equal(t, want, report.Provisional)
 			time.Sleep(50 * time.Millisecond)
 		}
-		w.create(t, "another") // now they move
+		w.create(t, "another") // now versions move
 		report, err = w.cluster.Deleter().Delete(t.Context(), target, report.Compact())
 		require.NoError(t, err)
 		require.True(t, report.Empty())
 	})
 }
 
-// Two looks that know nothing of each other are not two in a row.
+// Two checks without the report of the first are not two in a row.
 func TestQuietTwiceNeedsTheReport(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, stock, kubernetes.Options{QuietTwice: true})
@@ -211,7 +211,7 @@ func TestQuietTwiceNeedsTheReport(t *testing.T) {
 	})
 }
 
-// A look that was not empty undoes the one before, also for those who do not know of it.
+// A check that was not empty voids the one before, for callers without its report too.
 func TestQuietTwiceInARow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, stock, kubernetes.Options{QuietTwice: true})
@@ -227,7 +227,7 @@ func TestQuietTwiceInARow(t *testing.T) {
 	})
 }
 
-// The second half of a pass, over other types than the first, is no second look.
+// The second half of a pass, over other types than the first half, is no second check.
 func TestQuietTwiceIsTwoPasses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, stock, kubernetes.Options{QuietTwice: true})
@@ -251,7 +251,7 @@ func TestQuietTwiceIsTwoPasses(t *testing.T) {
 	})
 }
 
-// A pass that began before the wait was over, and ends after it, is not final.
+// A pass that began before the end of the wait and ends after it is not final.
 func TestR7_PassAcrossTheEndOfTheWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, stock, kubernetes.Options{})
@@ -273,14 +273,14 @@ func TestR7_PassAcrossTheEndOfTheWait(t *testing.T) {
 	})
 }
 
-// Types that were seen empty are looked at again, not deleted again.
-func TestSecondLookDeletesNothing(t *testing.T) {
+// Types that were observed empty are listed again, not deleted again.
+func TestSecondCheckDeletesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, stock, kubernetes.Options{})
 		w.create(t, "n")
 		w.delete(t, "n")
 		report := w.waits(t, "n", deleter.Report{})
-		require.Empty(t, report.Results, "it is compact")
+		require.Empty(t, report.Results, "the report is compact")
 		time.Sleep(report.Provisional)
 		w.ResetRequests()
 		w.removed(t, "n", report)

@@ -19,7 +19,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/backoff"
 )
 
-// slowly is a limit that lets each request through after a while.
+// slowly is a rate limiter that delays each request.
 type slowly struct {
 	flowcontrol.RateLimiter
 	wait   time.Duration
@@ -34,8 +34,8 @@ func (s *slowly) Wait(ctx context.Context) error {
 	return err
 }
 
-// holding are the ways in which a client holds back requests for content for 15 seconds,
-// at the end of which f is called.
+// holding returns the ways in which a client delays requests for content by 15 seconds. Each calls
+// f at the end of the delay.
 func holding(a *api, f func()) map[string]func() {
 	return map[string]func(){
 		"by the server": func() {
@@ -56,12 +56,12 @@ func holding(a *api, f func()) map[string]func() {
 			config.RateLimiter = &slowly{flowcontrol.NewFakeAlwaysRateLimiter(), 15 * time.Second, f}
 			spaces := a.spaces
 			a.connect(config)
-			a.spaces = spaces // these are not limited
+			a.spaces = spaces // these requests are not limited
 		},
 	}
 }
 
-// relying are the requests that have no fence but a look.
+// relying returns the requests that have no fence but a read of the namespace.
 func relying(c *content, target deleter.Target) map[string]func(context.Context) error {
 	calls := contentCalls(c, target)
 	delete(calls, "list")
@@ -69,7 +69,7 @@ func relying(c *content, target deleter.Target) map[string]func(context.Context)
 	return calls
 }
 
-// A request that was held back is not sent on the word of a look from before.
+// A delayed request does not rely on a read from before the delay.
 func TestR8_CheckedWhenSent(t *testing.T) {
 	for how := range holding(nil, nil) {
 		for what := range relying(nil, deleter.Target{}) {
@@ -97,8 +97,8 @@ func TestR8_CheckedWhenSent(t *testing.T) {
 	}
 }
 
-// The new look counts for all that were held back with the same request, and one that
-// was not held back takes none.
+// A new read serves all delayed requests that it precedes. A request that was not delayed needs no
+// new read.
 func TestNoUnneededReads(t *testing.T) {
 	for _, recheck := range []time.Duration{-1, time.Second, time.Hour} {
 		synctest.Test(t, func(t *testing.T) {
@@ -118,8 +118,8 @@ func TestNoUnneededReads(t *testing.T) {
 	}
 }
 
-// A look that cannot be had where the request is sent holds it back for good.
-func TestR8_NoLookNoRequest(t *testing.T) {
+// If the new read fails, the request is not sent.
+func TestR8_NoReadNoRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAPI(t, pod("a"))
 		holding(a, func() {
@@ -140,9 +140,9 @@ func TestR8_NoLookNoRequest(t *testing.T) {
 	})
 }
 
-// That the namespace is gone where the request would be sent is no answer of the server
-// to that request: no object is taken for deleted, and no collection for refused.
-func TestR8_GoneWhereItIsSent(t *testing.T) {
+// If the new read finds the namespace gone, that is no answer to the request: no object counts as
+// deleted, and no collection as refused.
+func TestR8_GoneWhenSent(t *testing.T) {
 	for how := range holding(nil, nil) {
 		for what := range relying(nil, deleter.Target{}) {
 			t.Run(how+"/"+what, func(t *testing.T) {
@@ -160,7 +160,7 @@ func TestR8_GoneWhereItIsSent(t *testing.T) {
 	}
 }
 
-// The same goes for the read after a conflict, be the namespace gone or another.
+// The same applies to the read after a conflict, if the namespace is gone or replaced.
 func TestR8_GoneAfterAConflict(t *testing.T) {
 	for name, change := range map[string]func(*api){
 		"gone":     (*api).remove,
@@ -186,14 +186,14 @@ func TestR8_GoneAfterAConflict(t *testing.T) {
 	}
 }
 
-// stuck is a body that never comes.
+// stuck is a body that never arrives.
 type stuck struct{ ctx context.Context }
 
 func (s stuck) Read([]byte) (int, error) { <-s.ctx.Done(); return 0, context.Cause(s.ctx) }
 func (stuck) Close() error               { return nil }
 
-// An aggregated server that hangs fails alone where each group version is asked for by
-// itself: all other types are emptied.
+// If an aggregated server hangs, only its types fail where each group version is discovered by
+// itself. All other types are emptied.
 func TestR10_OneServerHangs(t *testing.T) {
 	pages := legacy(served("v1", "pods"), served("sick.example.com/v1", "things"), served("example.com/v1", "widgets"))
 	for _, tt := range []struct {

@@ -20,13 +20,13 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/operate/force"
 )
 
-// What a cluster is to package force.
+// The interfaces of package force that a cluster implements.
 var (
 	_ force.Content   = (*kubernetes.Cluster)(nil)
 	_ force.Inventory = (*kubernetes.Deleter)(nil)
 )
 
-// uid is that of a pod in the world.
+// uid returns the uid of a pod in the world.
 func (w *world) uid(tb testing.TB, ns, name string) string {
 	tb.Helper()
 	m, err := w.Metadata().Resource(schema.GroupVersionResource{Version: "v1", Resource: "pods"}).Namespace(ns).Get(tb.Context(), name, metav1.GetOptions{})
@@ -34,8 +34,8 @@ func (w *world) uid(tb testing.TB, ns, name string) string {
 	return string(m.UID)
 }
 
-// An object goes by its uid alone, whatever the phase of its namespace, and with the
-// finalizers that are named.
+// Remove deletes an object by its uid and drops the named finalizers, whatever the phase of its
+// namespace is.
 func TestRemove(t *testing.T) {
 	w := newWorld(t, withClientDefaults, kubernetes.Options{})
 	w.create(t, "n")
@@ -50,25 +50,25 @@ func TestRemove(t *testing.T) {
 	for _, names := range [][]finalizer.Name{nil, release("example.com/other"), release("example.com/a", "example.com/other")} {
 		gone, err = w.cluster.Remove(t.Context(), pods, "n", "held", held, names)
 		require.NoError(t, err)
-		require.False(t, gone, "another finalizer holds it, after %v", names)
+		require.False(t, gone, "another finalizer blocks it, after %v", names)
 	}
 	gone, err = w.cluster.Remove(t.Context(), pods, "n", "held", held, release("example.com/b"))
 	require.NoError(t, err)
-	require.True(t, gone, "the other one was taken off before")
+	require.True(t, gone, "the other finalizer was removed before")
 	gone, err = w.cluster.Remove(t.Context(), pods, "n", "held", held, nil)
 	require.NoError(t, err)
-	require.True(t, gone, "what is gone already is gone")
+	require.True(t, gone, "an object that is gone already")
 	require.Equal(t, 1, w.Objects("n"))
 }
 
-// R8: an object of another uid is not touched, nor its finalizers.
+// R8: an object with another uid, and its finalizers, are not touched.
 func TestR8_RemoveOfAnotherObject(t *testing.T) {
 	w := newWorld(t, withClientDefaults, kubernetes.Options{})
 	w.create(t, "n")
 	w.put(t, "n", ofPods, simulated.Object{Name: "p", Finalizers: []string{"example.com/a"}})
 	gone, err := w.cluster.Remove(t.Context(), pods, "n", "p", "another", []finalizer.Name{"example.com/a"})
 	require.NoError(t, err)
-	require.True(t, gone, "the one that is meant is gone")
+	require.True(t, gone, "the object with the uid is gone")
 	require.Equal(t, 1, w.Objects("n"))
 	require.Zero(t, w.Requests(simulated.Patch))
 	m, err := w.Metadata().Resource(schema.GroupVersionResource{Version: "v1", Resource: "pods"}).Namespace("n").Get(t.Context(), "p", metav1.GetOptions{})
@@ -78,11 +78,11 @@ func TestR8_RemoveOfAnotherObject(t *testing.T) {
 
 	gone, err = w.cluster.Remove(t.Context(), pods, "nowhere", "p", "another", nil)
 	require.NoError(t, err)
-	require.True(t, gone, "a namespace that is gone took it along")
+	require.True(t, gone, "the object was removed with its namespace")
 }
 
-// R10: a finalizer that others keep changing is given up after a few looks, and what
-// fails is told.
+// R10: if other clients keep changing the finalizers, Remove gives up after a few attempts and
+// reports the failure.
 func TestRemoveFails(t *testing.T) {
 	down := errors.New("down")
 	for _, tt := range []struct {
@@ -118,12 +118,12 @@ func TestRemoveFails(t *testing.T) {
 			w.set(func() { w.requests = nil })
 			gone, err = w.cluster.Remove(t.Context(), pods, "n", "p", uid, []finalizer.Name{"example.com/a"})
 			require.NoError(t, err)
-			require.True(t, gone, "the same call goes on")
+			require.True(t, gone, "the same call continues")
 		})
 	}
 }
 
-// A 404 of the path says nothing about the object: the type is looked up anew.
+// A 404 for the path says nothing about the object, so the type is discovered again.
 func TestRemoveOfTypesThatMove(t *testing.T) {
 	path := &apierrors.StatusError{ErrStatus: metav1.Status{Code: 404, Reason: metav1.StatusReasonNotFound, Message: "the server could not find the requested resource"}}
 	failure := error(path)
@@ -149,7 +149,7 @@ func TestRemoveOfTypesThatMove(t *testing.T) {
 
 	failure = apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "w")
 	gone, err = newly(t).cluster.Remove(t.Context(), widgets, "n", "w", "u", nil)
-	require.ErrorIs(t, err, failure, "a namespace of that name is another thing")
+	require.ErrorIs(t, err, failure, "a namespace with that name is not the object")
 	require.False(t, gone)
 	failure = path
 
@@ -166,7 +166,7 @@ func TestRemoveOfTypesThatMove(t *testing.T) {
 	})
 	gone, err = w.cluster.Remove(t.Context(), widgets, "n", "w", "u", nil)
 	require.ErrorContains(t, err, "cannot determine")
-	require.False(t, gone, "it may exist unseen")
+	require.False(t, gone, "the type may exist although discovery does not show it")
 	w.set(func() { w.failed = errors.New("down") })
 	gone, err = w.cluster.Remove(t.Context(), widgets, "n", "w", "u", nil)
 	require.ErrorContains(t, err, "cannot determine")
@@ -207,10 +207,9 @@ func TestBadInputOfRemove(t *testing.T) {
 	require.Equal(t, 1, w.Objects("n"))
 }
 
-// An inventory of a namespace that was removed and made again while it was taken has
-// nothing of the new one, also of types that are deleted by collection: a sweep would
-// delete it.
-func TestR8_AnInventoryIsOfOneIncarnation(t *testing.T) {
+// If a namespace is removed and recreated during an inventory, the inventory contains nothing of
+// the new one, including types that are deleted as collections. A sweep would delete it.
+func TestR8_InventoryOfOneIncarnation(t *testing.T) {
 	w := newWorld(t, withClientDefaults, kubernetes.Options{})
 	w.create(t, "n")
 	w.delete(t, "n")

@@ -17,7 +17,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/pass"
 )
 
-// spent is how many requests of each kind there were.
+// spent is the number of requests of each kind.
 type spent struct{ Get, Discover, DeleteCollection, List, UpdateStatus, Finalize, Other int }
 
 func spentBy(a *simulated.API) spent {
@@ -30,7 +30,7 @@ func spentBy(a *simulated.API) spent {
 	return s
 }
 
-// expect runs a pass and checks what it came to and took.
+// expect runs a pass and checks its result and its requests.
 func (s *simulation) expect(t *testing.T, name string, previous deleter.Report, outcome pass.Outcome, want spent) deleter.Report {
 	t.Helper()
 	s.api.ResetRequests()
@@ -41,7 +41,7 @@ func (s *simulation) expect(t *testing.T, name string, previous deleter.Report, 
 	return result.Report
 }
 
-// What one pass over 60 types takes, from the first on.
+// Requests of one pass over 60 types, from the first on.
 func TestRequestsOfAPass(t *testing.T) {
 	s := simulate(t, 60, simulated.Options{}, kubernetes.Options{})
 	full := spent{Get: 1, Discover: 2, DeleteCollection: 60, List: 60, Finalize: 1}
@@ -57,8 +57,8 @@ func TestRequestsOfAPass(t *testing.T) {
 	}
 }
 
-// Of types that are known to be empty nothing is asked again, nor is anything deleted
-// that is being deleted, nor discovered what was discovered just before.
+// A later pass does not list types that are known to be empty, does not repeat deletions in
+// progress, and does not repeat a recent discovery.
 func TestRequestsOfLaterPasses(t *testing.T) {
 	s := simulate(t, 60, simulated.Options{}, kubernetes.Options{})
 	s.create(t, "n", 5)
@@ -73,16 +73,16 @@ func TestRequestsOfLaterPasses(t *testing.T) {
 	s.expect(t, "n", report, pass.Removed, spent{Get: 1, List: 1, Finalize: 1})
 }
 
-// In virtual time a pass takes as long as six requests one after another: the read of
-// the namespace, a deletion and a listing of the pods, the same of all others, and the
-// write that removes it. The discovery of a further namespace is made meanwhile.
+// In virtual time a pass takes as long as six sequential requests: the read of the namespace, a
+// deletion and a listing of the pods, the same for all other types, and the write that removes it.
+// The discovery for a further namespace runs concurrently.
 func TestPassTakesSixRequestsTime(t *testing.T) {
 	for _, types := range []int{2, 60, 200, 256} {
 		for _, each := range []int{0, 5} {
 			t.Run(fmt.Sprintf("types=%d/objects=%d", types, each), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					s := simulate(t, types, simulated.Options{Latency: 20 * time.Millisecond}, kubernetes.Options{})
-					for i, requests := range []time.Duration{8, 6, 6} { // the first discovery is waited for
+					for i, requests := range []time.Duration{8, 6, 6} { // the first pass waits for its discovery
 						name := fmt.Sprint("n-", i)
 						s.create(t, name, each)
 						s.delete(t, name)
@@ -97,7 +97,7 @@ func TestPassTakesSixRequestsTime(t *testing.T) {
 	}
 }
 
-// Without an order between types it is four: nothing comes after the pods.
+// Without an order between types a pass takes four, because no type waits for the pods.
 func TestPassWithoutOrderTakesFourRequestsTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := simulate(t, 200, simulated.Options{Latency: 20 * time.Millisecond},
@@ -114,8 +114,8 @@ func TestPassWithoutOrderTakesFourRequestsTime(t *testing.T) {
 	})
 }
 
-// Until the time is over in which the server may still admit creates, an empty type
-// is looked at again, by one request, and so are the types themselves.
+// While the server may still admit creates, each pass lists empty types again with one request,
+// and discovers types again.
 func TestRequestsWhileProvisional(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := simulate(t, 60, simulated.Options{GitVersion: "v1.36.0"}, kubernetes.Options{Wait: 5 * time.Second})
@@ -132,8 +132,8 @@ func TestRequestsWhileProvisional(t *testing.T) {
 	})
 }
 
-// Whatever there is, a pass deletes the collection of a type once at most and lists it
-// once, and so no more than once again after what it deleted.
+// A pass deletes the collection of a type at most once and lists it once, so at most one listing
+// follows its deletion.
 func TestOneDeletionAndOneListingPerType(t *testing.T) {
 	for name, each := range map[string]int{"empty": 0, "one": 1, "five": 5, "a page": 499} {
 		t.Run(name, func(t *testing.T) {
@@ -157,8 +157,8 @@ func TestOneDeletionAndOneListingPerType(t *testing.T) {
 	}
 }
 
-// A namespace of which one type fails for ever takes a tenth of the stock
-// controller's 1,695 requests in its first minute.
+// In its first minute, a namespace with a type that fails permanently takes a tenth of the 1,695
+// requests of the stock controller.
 func TestRequestsOfAStuckNamespace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const bound = 169
@@ -173,13 +173,13 @@ func TestRequestsOfAStuckNamespace(t *testing.T) {
 		took := spentBy(s.api)
 		t.Logf("requests: %+v", took)
 		require.LessOrEqual(t, s.api.Requests(), bound)
-		require.Greater(t, s.api.Requests(), 125, "the first pass alone takes that")
-		require.Equal(t, 5, s.api.Objects("sick"), "all but the type that fails is empty")
+		require.Greater(t, s.api.Requests(), 125, "the first pass alone")
+		require.Equal(t, 5, s.api.Objects("sick"), "every type except the failing one is empty")
 	})
 }
 
-// From DELETE to removal by the controller, 60 types at 5 ms per request, in virtual
-// time: what the wait for late creates adds, and what a second look in its place does.
+// Time from DELETE to removal by the controller, with 60 types and 5 ms per request, in virtual
+// time: with the wait for late creates, and with a second check instead of the wait.
 func TestTimeToRemoval(t *testing.T) {
 	// The other request is the DELETE.
 	once := spent{Get: 1, Discover: 2, DeleteCollection: 60, List: 60, Finalize: 1, Other: 1}

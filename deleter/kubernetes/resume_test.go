@@ -15,7 +15,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace"
 )
 
-// What was known at the token decides what is news after it.
+// The state at the token decides which events after it are new.
 func TestResume(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -37,7 +37,7 @@ func TestResume(t *testing.T) {
 	})
 }
 
-// A resumed watch is synced when it is known to be caught up, and no sooner.
+// A resumed watch is synced when it has caught up, and not before.
 func TestResumedWatchIsSynced(t *testing.T) {
 	t.Parallel()
 	late := event(watch.Added, dying("a", "u", "11"))
@@ -111,8 +111,8 @@ func TestResumeFails(t *testing.T) {
 	}
 }
 
-// A server that was restored from a backup has not come to the token: that is seen at
-// once, without the exact list for which it would wait.
+// A server that was restored from a backup has not reached the token. The first request finds out,
+// without a list that would wait for the token.
 func TestResumeFromTheFuture(t *testing.T) {
 	t.Parallel()
 	s := &script{lists: []any{listed("9")}}

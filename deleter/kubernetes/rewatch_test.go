@@ -21,7 +21,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/controller"
 )
 
-// lasting is a watch that brings some events, and ends a while after it was opened.
+// lasting is a watch with some events that ends a while after it was opened.
 func lasting(d time.Duration, events ...watch.Event) watch.Interface {
 	return &lastingWatch{scriptedWatch: scripted(true, events...).(*scriptedWatch), lasts: d}
 }
@@ -37,8 +37,8 @@ func (w *lastingWatch) ResultChan() <-chan watch.Event {
 	return w.events
 }
 
-// A watch that the server ends goes on where it was.
-func TestWatchIsResumedWithin(t *testing.T) {
+// When the server ends a watch, the next one continues from its position.
+func TestWatchIsResumed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{
@@ -56,14 +56,14 @@ func TestWatchIsResumedWithin(t *testing.T) {
 			from = append(from, o.ResourceVersion)
 		}
 		require.Equal(t, []string{"10", "11", "15", "17"}, from)
-		require.Len(t, s.listed, 3) // the list, and a look beside each watch after the first
+		require.Len(t, s.listed, 3) // the list, and a read beside each watch after the first
 		require.Equal(t, []metav1.ListOptions{{Limit: 1}, {Limit: 1}}, s.listed[1:])
 	})
 }
 
-// A server that was restored from a backup takes a watch from the future, and says
-// nothing until it has come there: what terminates meanwhile would never be told.
-func TestServerGoesBack(t *testing.T) {
+// A server that was restored from a backup accepts a watch from the future and stays silent until
+// it has reached it. Terminations in between would never be reported.
+func TestServerIsRestored(t *testing.T) {
 	t.Parallel()
 	for _, after := range []string{"", "10"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -86,8 +86,8 @@ func TestServerGoesBack(t *testing.T) {
 	}
 }
 
-// A server that ends every watch at once must not be asked in a hot loop, be it that
-// each brings something; one that ends a quiet watch after a while may.
+// A server that ends every watch at once must not cause a hot loop, even if each watch brings an
+// event. It may end a quiet watch after a while.
 func TestShortWatches(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -113,8 +113,8 @@ func TestShortWatches(t *testing.T) {
 	})
 }
 
-// Whatever a server does to each watch at once, a controller that follows it asks
-// at a bearable rate, even though each round synced and seems to have got on.
+// Whatever a server does to watches, a controller that follows it sends requests at a bearable
+// rate, even if each round was synced and made progress.
 func TestNoHotLoopOfRounds(t *testing.T) {
 	t.Parallel()
 	const minute, mostPerRound = 60, 6
@@ -164,16 +164,17 @@ func TestNoHotLoopOfRounds(t *testing.T) {
 				require.NoError(t, err)
 				ctx, cancel := context.WithTimeout(t.Context(), minute*time.Second)
 				defer cancel()
-				_ = follows.Run(ctx) // it ends with ctx
+				_ = follows.Run(ctx) // ends with ctx
 				require.LessOrEqual(t, requests, minute*mostPerRound)
-				require.Greater(t, requests, 10, "it gave up")
+				require.Greater(t, requests, 10, "the controller gave up")
 			})
 		})
 	}
 }
 
-// The wait of a watch that ended too soon ends with the caller's context, and with its cause.
-func TestShortWatchIsWaitedOut(t *testing.T) {
+// The delay after a watch that ended too soon ends with the context of the caller, and with its
+// cause.
+func TestDelayAfterAShortWatch(t *testing.T) {
 	t.Parallel()
 	stopped := errors.New("stopped")
 	for after, want := range map[time.Duration]error{time.Hour: errShortWatch, shortWatch / 4: stopped} {
@@ -191,8 +192,7 @@ func TestShortWatchIsWaitedOut(t *testing.T) {
 	}
 }
 
-// A server that accepts a watch and never answers is given up, as it is by other
-// requests; here over a real client.
+// A watch that the server accepts and never answers is abandoned, over a real client too.
 func TestSilentWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAPI(t)
@@ -214,8 +214,8 @@ func TestSilentWatch(t *testing.T) {
 	})
 }
 
-// One that answered may be silent from then on.
-func TestAnsweredWatchIsNotGivenUp(t *testing.T) {
+// A watch that has been answered may be silent from then on.
+func TestAnsweredWatchMayBeSilent(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{lists: []any{listed("10")}, watches: []any{lasting(2 * requestTimeout)}}
@@ -225,9 +225,9 @@ func TestAnsweredWatchIsNotGivenUp(t *testing.T) {
 	})
 }
 
-// What a list may select a watch need not: the same watch is opened without the
-// selector, and only if that succeeds is it done without from then on.
-func TestSelectorIsRefusedToWatchesOnly(t *testing.T) {
+// A server may accept a selector in a list and refuse it in a watch. The client then opens the
+// watch without the selector, and does so from then on if that succeeds.
+func TestSelectorIsRefusedInWatchesOnly(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{
@@ -249,8 +249,8 @@ func TestSelectorIsRefusedToWatchesOnly(t *testing.T) {
 	})
 }
 
-// A 400 that has another reason teaches nothing, least of all one of a proxy.
-func TestSelectorIsNotToBlameInWatches(t *testing.T) {
+// A 400 for another reason, for example from a proxy, does not change that.
+func TestSelectorIsNotTheCauseInWatches(t *testing.T) {
 	t.Parallel()
 	page := apierrors.NewGenericServerResponse(http.StatusBadRequest, "get", theNamespaces, "", "<html>400 Bad Request</html>", 0, true)
 	quiet := scripted(false)
@@ -259,7 +259,7 @@ func TestSelectorIsNotToBlameInWatches(t *testing.T) {
 		lists   []any
 		watches []any
 		kind    error
-		asked   int // for watches
+		asked   int // number of watches
 	}{
 		{"refused without it, too", []any{listed("10")}, []any{refusedSelector, refusedSelector, quiet}, namespace.ErrBadRequest, 2},
 		{"failed without it", []any{listed("10")}, []any{refusedSelector, errEnough, quiet}, namespace.ErrBadRequest, 2},

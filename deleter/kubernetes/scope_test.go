@@ -24,8 +24,8 @@ var (
 	gadgets = namespace.ResourceType{Group: "example.com", Name: "gadgets"}
 )
 
-// served is a list as discovery returns it: "name" is a namespaced type with all
-// verbs, "name=a,b" one with these, "name!" one of the cluster.
+// served returns a list as discovery returns it: "name" is a namespaced type with all verbs,
+// "name=a,b" has these verbs, "name!" is cluster-scoped.
 func served(groupVersion string, types ...string) *metav1.APIResourceList {
 	list := &metav1.APIResourceList{GroupVersion: groupVersion}
 	for _, t := range types {
@@ -91,7 +91,7 @@ func TestTypesOfADiscovery(t *testing.T) {
 	}
 }
 
-// However many types there are, the first version of each counts.
+// The first version of each type counts, however many types there are.
 func TestFirstVersionOfMany(t *testing.T) {
 	first, second := served("example.com/v2"), served("example.com/v1")
 	for i := range 100 {
@@ -145,24 +145,24 @@ func TestFailuresOfADiscovery(t *testing.T) {
 			message: "unable to retrieve the complete list of server APIs: v1: down"},
 		{name: "without a cause", lists: both, err: &discovery.ErrGroupDiscoveryFailed{Groups: map[schema.GroupVersion]error{{Group: "a", Version: "v1"}: nil}},
 			found: 2, groups: []string{"a: version v1: unknown cause"}, message: "unable to retrieve the complete list of server APIs: a/v1: <nil>"},
-		{name: "left alone", opts: Options{ExceptGroups: []string{"a"}}, lists: both, err: groupsFailed("a/v1", "a/v2"), found: 2},
-		{name: "one of two left alone", opts: Options{ExceptGroups: []string{"a"}}, lists: both, err: groupsFailed("a/v1", "b/v1"), found: 2,
+		{name: "excepted", opts: Options{ExceptGroups: []string{"a"}}, lists: both, err: groupsFailed("a/v1", "a/v2"), found: 2},
+		{name: "one of two excepted", opts: Options{ExceptGroups: []string{"a"}}, lists: both, err: groupsFailed("a/v1", "b/v1"), found: 2,
 			groups: []string{"b: version v1: down"}, message: "unable to retrieve the complete list of server APIs: b/v1: down"},
-		{name: "not the party's", opts: Options{Only: []namespace.ResourceType{widgets}}, lists: both, err: groupsFailed("a/v1"), found: 1},
-		{name: "the party's", opts: Options{Only: []namespace.ResourceType{pods, widgets}}, lists: both[:1], err: groupsFailed("a/v1", "example.com/v1"),
+		{name: "not in Only", opts: Options{Only: []namespace.ResourceType{widgets}}, lists: both, err: groupsFailed("a/v1"), found: 1},
+		{name: "in Only", opts: Options{Only: []namespace.ResourceType{pods, widgets}}, lists: both[:1], err: groupsFailed("a/v1", "example.com/v1"),
 			found: 1, groups: []string{"example.com: version v1: down"},
 			message: "unable to retrieve the complete list of server APIs: example.com/v1: down"},
-		{name: "the party's, but for what is excepted", opts: Options{Only: []namespace.ResourceType{pods, widgets}, Except: []namespace.ResourceType{widgets}},
+		{name: "in Only, and another type in Except", opts: Options{Only: []namespace.ResourceType{pods, widgets}, Except: []namespace.ResourceType{widgets}},
 			lists: both, err: groupsFailed("example.com/v1"), found: 1},
 		{name: "types excepted say nothing of others in the group", opts: Options{Except: []namespace.ResourceType{widgets}},
 			lists: both, err: groupsFailed("example.com/v2"), found: 1, groups: []string{"example.com: version v2: down"},
 			message: "unable to retrieve the complete list of server APIs: example.com/v2: down"},
-		{name: "a group version that makes no sense", lists: append([]*metav1.APIResourceList{served("a/b/c", "things"), served("d/e/f", "things")}, both...),
+		{name: "an invalid group version", lists: append([]*metav1.APIResourceList{served("a/b/c", "things"), served("d/e/f", "things")}, both...),
 			found: 2, parsing: []string{"unexpected GroupVersion string: a/b/c", "unexpected GroupVersion string: d/e/f"}},
-		{name: "of which nothing could be deleted", lists: append([]*metav1.APIResourceList{served("a/b/c", "things=get", "nodes!", "x/status")}, both...), found: 2},
-		{name: "of types that are not the party's", opts: Options{Only: []namespace.ResourceType{widgets}},
+		{name: "an invalid group version without deletable types", lists: append([]*metav1.APIResourceList{served("a/b/c", "things=get", "nodes!", "x/status")}, both...), found: 2},
+		{name: "an invalid group version of types outside of Only", opts: Options{Only: []namespace.ResourceType{widgets}},
 			lists: append([]*metav1.APIResourceList{served("a/b/c", "things")}, both...), found: 1},
-		{name: "of a type that may be the party's", opts: Options{Only: []namespace.ResourceType{widgets}},
+		{name: "an invalid group version of a type that may be in Only", opts: Options{Only: []namespace.ResourceType{widgets}},
 			lists: append([]*metav1.APIResourceList{served("a/b/c", "widgets")}, both...), found: 1, parsing: []string{"unexpected GroupVersion string: a/b/c"}},
 		{name: "both", lists: append([]*metav1.APIResourceList{served("a/b/c", "things")}, both...), err: groupsFailed("a/v1"), found: 2,
 			groups: []string{"a: version v1: down"}, parsing: []string{"unexpected GroupVersion string: a/b/c"},
@@ -192,7 +192,7 @@ func TestFailuresOfADiscovery(t *testing.T) {
 	}
 }
 
-func TestDiscoveriesThatTellNothing(t *testing.T) {
+func TestUselessDiscoveries(t *testing.T) {
 	boom := errors.New("boom")
 	only := Options{Only: []namespace.ResourceType{gadgets}}
 	for _, tt := range []struct {
@@ -203,11 +203,11 @@ func TestDiscoveriesThatTellNothing(t *testing.T) {
 		want  error
 	}{
 		{name: "nothing", want: deleter.ErrNothingDiscovered},
-		{name: "nothing that could be deleted", lists: []*metav1.APIResourceList{served("v1", "nodes!", "events=get")}, want: deleter.ErrNothingDiscovered},
-		{name: "nothing of the party's", opts: only, lists: []*metav1.APIResourceList{served("v1", "pods")}, want: deleter.ErrNothingDiscovered},
+		{name: "no deletable type", lists: []*metav1.APIResourceList{served("v1", "nodes!", "events=get")}, want: deleter.ErrNothingDiscovered},
+		{name: "nothing in Only", opts: only, lists: []*metav1.APIResourceList{served("v1", "pods")}, want: deleter.ErrNothingDiscovered},
 		{name: "another error", lists: []*metav1.APIResourceList{served("v1", "pods")}, err: boom, want: boom},
-		{name: "another error beside groups", lists: []*metav1.APIResourceList{served("v1", "pods")}, err: errors.Join(groupsFailed("a/v1"), boom), want: boom},
-		{name: "groups that are not named", lists: []*metav1.APIResourceList{served("v1", "pods")}, err: groupsFailed(), want: &discovery.ErrGroupDiscoveryFailed{}},
+		{name: "another error besides groups", lists: []*metav1.APIResourceList{served("v1", "pods")}, err: errors.Join(groupsFailed("a/v1"), boom), want: boom},
+		{name: "unnamed groups", lists: []*metav1.APIResourceList{served("v1", "pods")}, err: groupsFailed(), want: &discovery.ErrGroupDiscoveryFailed{}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s, err := newScope(&tt.opts)

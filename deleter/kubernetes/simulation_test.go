@@ -32,8 +32,8 @@ type simulation struct {
 	cluster *kubernetes.Cluster
 }
 
-// simulate makes a cluster of n types. A server that does not tell a version is not
-// waited for by default: late content is not what most tests are about.
+// simulate creates a cluster of n types. By default there is no wait after the discovery of a
+// server without a version, because most tests are not about late content.
 func simulate(tb testing.TB, n int, server simulated.Options, opts kubernetes.Options) *simulation {
 	tb.Helper()
 	server.Types = simulated.Types(n)
@@ -49,7 +49,7 @@ func simulate(tb testing.TB, n int, server simulated.Options, opts kubernetes.Op
 	return s
 }
 
-// create makes an active namespace with some objects of each type.
+// create creates an active namespace with some objects of each type.
 func (s *simulation) create(tb testing.TB, name string, each int) {
 	tb.Helper()
 	_, err := s.api.Namespaces().Create(tb.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
@@ -66,7 +66,7 @@ func (s *simulation) delete(tb testing.TB, name string) {
 	require.NoError(tb, s.api.Namespaces().Delete(tb.Context(), name, metav1.DeleteOptions{}))
 }
 
-// pass is one pass over a namespace, and how many requests it took.
+// pass runs one pass over a namespace and returns its requests.
 func (s *simulation) pass(tb testing.TB, name string, previous deleter.Report) (pass.Result, int, error) {
 	tb.Helper()
 	before := s.api.Requests()
@@ -74,8 +74,8 @@ func (s *simulation) pass(tb testing.TB, name string, previous deleter.Report) (
 	return result, s.api.Requests() - before, err
 }
 
-// stockPass is one pass in the manner of the stock controller: one request after
-// another, and every type asked, in every pass.
+// stockPass is one pass in the manner of the stock controller: sequential requests, and every type
+// in every pass.
 func stockPass(tb testing.TB, a *simulated.API, name string) {
 	tb.Helper()
 	ctx := tb.Context()
@@ -117,8 +117,7 @@ func stockConditions() []corev1.NamespaceCondition {
 
 var errBroken = apierrors.NewInternalError(errors.New("broken"))
 
-// failing lets one type of one kind of namespaces fail for ever: those whose names
-// begin with "sick".
+// failing makes one type fail permanently in namespaces whose names begin with "sick".
 func failing(latency time.Duration) simulated.Options {
 	broken := simulated.Types(60)[33].Resource
 	return simulated.Options{Latency: latency, Before: func(_ context.Context, r simulated.Request) error {

@@ -16,7 +16,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/backoff"
 )
 
-// runs counts runs; each takes a second of virtual time and returns its number.
+// runs counts runs. Each takes a second of virtual time and returns its number.
 type runs struct{ begun, on, most atomic.Int32 }
 
 func (r *runs) run(ctx context.Context) (int32, error) {
@@ -29,8 +29,8 @@ func (r *runs) run(ctx context.Context) (int32, error) {
 	return n, nil
 }
 
-// Those who come while a run is on do not get its outcome, which may be older than
-// their question; all of them share the next.
+// Callers that arrive during a run do not get its result, which may be older than their question.
+// All of them share the next run.
 func TestSingleflightIsShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var f singleflight[int32]
@@ -55,8 +55,8 @@ func TestSingleflightIsShared(t *testing.T) {
 	})
 }
 
-// Whoever gives up returns at once and takes the run from nobody: not even the caller
-// whose run it is.
+// A caller that gives up returns at once. The run continues for the other callers, even if it is
+// the caller that started it.
 func TestSingleflightOutlivesCallers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var f singleflight[int32]
@@ -70,7 +70,7 @@ func TestSingleflightOutlivesCallers(t *testing.T) {
 			require.ErrorIs(t, err, gaveUp)
 			require.Equal(t, time.Second/2, time.Since(began))
 		})
-		synctest.Wait() // it began
+		synctest.Wait() // the run has begun
 		for range 5 {
 			group.Go(func() {
 				began := time.Now()
@@ -94,7 +94,7 @@ func TestSingleflightOutlivesCallers(t *testing.T) {
 	})
 }
 
-// The caller whose run it is gives up, and the others get the outcome of that same run.
+// If the caller that started a run gives up, the others get the result of that run.
 func TestSingleflightOfAnotherCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var f singleflight[int32]
@@ -113,15 +113,15 @@ func TestSingleflightOfAnotherCaller(t *testing.T) {
 			require.NoError(t, err)
 			require.EqualValues(t, 102, n)
 		})
-		time.Sleep(3 * time.Second / 2) // it is on
+		time.Sleep(3 * time.Second / 2) // the run is in progress
 		cancel()
 		group.Wait()
 		require.EqualValues(t, 2, r.begun.Load())
 	})
 }
 
-// However many callers without patience come before and with it, one that has more
-// waits for two runs at most: the one that was on, and its own.
+// A patient caller waits for two runs at most, the current one and the next, however many
+// impatient callers come before and with it.
 func TestSingleflightKeepsRemainingCallers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var f singleflight[int32]
@@ -156,8 +156,8 @@ func TestSingleflightKeepsRemainingCallers(t *testing.T) {
 	})
 }
 
-// The last caller that gives up cancels the run, with its own cause, and waits for the
-// end of it; those who have come meanwhile get the next.
+// When the last caller gives up, it cancels the run with its own cause and waits for its end.
+// Later callers get the next run.
 func TestSingleflightEndsWithLastCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		type key struct{}
@@ -166,18 +166,18 @@ func TestSingleflightEndsWithLastCaller(t *testing.T) {
 		stopped := errors.New("stopped")
 		ended := false
 		run := func(ctx context.Context) (int, error) {
-			require.Equal(t, "of the maker", ctx.Value(key{}))
+			require.Equal(t, "of the caller that started the run", ctx.Value(key{}))
 			<-ctx.Done()
 			require.ErrorIs(t, context.Cause(ctx), stopped)
-			time.Sleep(time.Second) // takes its time to end
+			time.Sleep(time.Second) // takes some time to end
 			ended = true
 			return 0, ctx.Err()
 		}
-		ctx, cancel := context.WithCancelCause(context.WithValue(t.Context(), key{}, "of the maker"))
+		ctx, cancel := context.WithCancelCause(context.WithValue(t.Context(), key{}, "of the caller that started the run"))
 		group.Go(func() {
 			_, err := f.do(ctx, run)
 			require.ErrorIs(t, err, stopped)
-			require.True(t, ended, "the run outlives its caller")
+			require.True(t, ended, "the run outlives its callers")
 		})
 		synctest.Wait()
 		group.Go(func() {
@@ -213,7 +213,7 @@ func TestSingleflightWithoutCallers(t *testing.T) {
 	})
 }
 
-// Failures are shared as well, but not the end of another's context.
+// Callers share failures, but not the end of another caller's context.
 func TestSingleflightSharesFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var f singleflight[int]
@@ -251,7 +251,7 @@ func TestSingleflightReturnsWhenContextEnds(t *testing.T) {
 			began := time.Now()
 			_, err := f.do(ctx, r.run)
 			require.ErrorIs(t, err, stopped)
-			require.Zero(t, time.Since(began), "it waited for another's run")
+			require.Zero(t, time.Since(began), "the caller waited for the run of another one")
 		})
 		synctest.Wait()
 		cancel(stopped)
@@ -262,7 +262,7 @@ func TestSingleflightReturnsWhenContextEnds(t *testing.T) {
 	})
 }
 
-// A run that panics returns an error to all its callers, and does not block later runs.
+// A run that panics returns an error to all its callers and does not block later runs.
 func TestSingleflightSurvivesPanics(t *testing.T) {
 	broken := errors.New("broken")
 	for what, c := range map[string]struct {
@@ -301,7 +301,8 @@ func TestSingleflightSurvivesPanics(t *testing.T) {
 	}
 }
 
-// Whatever the interleaving: one run at a time, and none that began before the call.
+// In any interleaving there is one run at a time, and no caller gets a run that began before its
+// call.
 func TestSingleflightUnderLoad(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)

@@ -17,7 +17,7 @@ import (
 
 var quietLog = log.New(io.Discard, "", 0)
 
-// fakeClient is a client of functions; what is not set panics.
+// fakeClient is a client made of functions. Other methods panic.
 type fakeClient struct {
 	corev1client.NamespaceInterface
 	get  func(ctx context.Context) (*corev1.Namespace, error)
@@ -46,7 +46,7 @@ func (f *fakeClient) Watch(ctx context.Context, o metav1.ListOptions) (watch.Int
 	return f.open(ctx, o)
 }
 
-// listed is a list at a resource version.
+// listed returns a list at a resource version.
 func listed(version string, items ...*corev1.Namespace) *corev1.NamespaceList {
 	l := &corev1.NamespaceList{ListMeta: metav1.ListMeta{ResourceVersion: version}}
 	for _, k := range items {
@@ -55,7 +55,7 @@ func listed(version string, items ...*corev1.Namespace) *corev1.NamespaceList {
 	return l
 }
 
-// named is an active namespace.
+// named returns an active namespace.
 func named(name, uid, version string, finalizers ...corev1.FinalizerName) *corev1.Namespace {
 	return &corev1.Namespace{
 		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(uid), ResourceVersion: version},
@@ -63,7 +63,7 @@ func named(name, uid, version string, finalizers ...corev1.FinalizerName) *corev
 	}
 }
 
-// dying is a terminating one.
+// dying returns a terminating namespace.
 func dying(name, uid, version string, finalizers ...corev1.FinalizerName) *corev1.Namespace {
 	k := named(name, uid, version, finalizers...)
 	at := metav1.Unix(1, 0)
@@ -72,7 +72,7 @@ func dying(name, uid, version string, finalizers ...corev1.FinalizerName) *corev
 	return k
 }
 
-// scripted is a watch that brings some events and then ends, or stays.
+// scripted is a watch that brings some events and then ends, or stays open.
 func scripted(stays bool, events ...watch.Event) watch.Interface {
 	c := make(chan watch.Event, len(events))
 	for _, e := range events {
@@ -123,7 +123,7 @@ func syncedEvent(token string) namespace.Event {
 
 var errEnough = errors.New("the test has seen enough")
 
-// hear returns what a loop yields until it ends.
+// hear returns the events and the error of a loop.
 func hear(ctx context.Context, n *Namespaces, after string) (events []namespace.Event, err error) {
 	for e, failed := range n.Terminating(ctx, after) {
 		if failed != nil {

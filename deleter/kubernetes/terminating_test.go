@@ -18,8 +18,8 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace"
 )
 
-// script is what lists and watches are answered, and a record of what
-// was asked. After its last watch the caller's loop ends with errEnough.
+// script has the answers to lists and watches, and records the requests. After its last watch it
+// ends the loop of the caller with errEnough.
 type script struct {
 	lists   []any // *corev1.NamespaceList or error, in turn
 	watches []any // watch.Interface or error, in turn
@@ -52,8 +52,7 @@ func next[T any](answers *[]any) (none T, err error) {
 	return answer.(T), nil
 }
 
-// hears runs a loop to its end and compares what it yields; the last error is
-// returned.
+// hears runs a loop to its end, compares its events, and returns its error.
 func (s *script) hears(t *testing.T, n *Namespaces, after string, want ...namespace.Event) error {
 	t.Helper()
 	events, err := hear(t.Context(), n, after)
@@ -61,10 +60,10 @@ func (s *script) hears(t *testing.T, n *Namespaces, after string, want ...namesp
 	return err
 }
 
-// Status writes, of others or our own, announce nothing: they would be a hot loop
-// (kubernetes/kubernetes#38612). A finalizer that is added announces, lest its party
-// never hear of it.
-func TestWatchTellsNewsOnly(t *testing.T) {
+// Status writes of any party are not reported, because passes would cause passes in a hot loop
+// (kubernetes/kubernetes#38612). An added finalizer is reported; otherwise its party would not
+// notice the namespace.
+func TestWatchReportsOnlyNews(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		said := dying("a", "u", "12", "kubernetes")
@@ -91,7 +90,7 @@ func TestWatchTellsNewsOnly(t *testing.T) {
 		require.ErrorIs(t, err, errEnough)
 		require.Equal(t, []metav1.ListOptions{{FieldSelector: "status.phase=Terminating", Limit: 500}}, s.listed)
 		require.Len(t, s.watched, 2)
-		for i, version := range []string{"10", "21"} { // also what is not told is behind
+		for i, version := range []string{"10", "21"} { // unreported changes are behind a token too
 			o := s.watched[i]
 			require.GreaterOrEqual(t, *o.TimeoutSeconds, int64(300))
 			require.LessOrEqual(t, *o.TimeoutSeconds, int64(600))
@@ -101,9 +100,9 @@ func TestWatchTellsNewsOnly(t *testing.T) {
 	})
 }
 
-// Another incarnation of the name means that the one before is gone; the first of two
-// events has no token, since one cannot resume between them.
-func TestR8_WatchTellsIncarnationsApart(t *testing.T) {
+// Another incarnation of a name means that the previous one is gone. The first of the two events
+// has no token, because a watch cannot resume between them.
+func TestR8_WatchDistinguishesIncarnations(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{
@@ -112,7 +111,7 @@ func TestR8_WatchTellsIncarnationsApart(t *testing.T) {
 				event(watch.Added, dying("a", "u2", "11")),
 				event(watch.Modified, named("b", "v2", "12")),
 				event(watch.Modified, dying("b", "v2", "13")),
-				event(watch.Modified, named("c", "w", "14")), // such as after a backup was restored
+				event(watch.Modified, named("c", "w", "14")), // for example after a restore from a backup
 			)},
 		}
 		n := s.namespaces()
@@ -125,8 +124,8 @@ func TestR8_WatchTellsIncarnationsApart(t *testing.T) {
 			removedEvent("b", "v", "12"), terminatingEvent("b", "v2", "13"),
 			removedEvent("c", "w", "14"))
 		require.ErrorIs(t, err, errEnough)
-		// The wait for a settled view begins; but an event is of the past, and no request may
-		// rely on it. What is gone voids the reads of before.
+		// An event starts the wait for late creates. It describes the past, so no request may rely
+		// on it. A removal voids earlier reads.
 		listed := n.incarnations.known[incarnationKey{"a", "u2"}]
 		require.NotZero(t, listed.first)
 		require.Zero(t, listed.terminatingAt)
@@ -163,7 +162,7 @@ func TestWatchListsInPages(t *testing.T) {
 			require.Equal(t, []metav1.ListOptions{
 				{Limit: 1},
 				{FieldSelector: terminatingSelector, Limit: 500, ResourceVersion: "10", ResourceVersionMatch: "Exact"},
-				{FieldSelector: terminatingSelector, Limit: 500, Continue: "more"}, // both at once are refused
+				{FieldSelector: terminatingSelector, Limit: 500, Continue: "more"}, // the server refuses both at once
 			}, s.listed)
 		})
 	})
@@ -171,7 +170,7 @@ func TestWatchListsInPages(t *testing.T) {
 
 var refusedSelector = apierrors.NewBadRequest(`"status.phase" is not a known field selector`)
 
-// A server that cannot select is asked for everything, and not asked twice.
+// A server that cannot select is asked for everything, without a second attempt.
 func TestSelectorIsRefused(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -198,8 +197,8 @@ func TestSelectorIsRefused(t *testing.T) {
 	})
 }
 
-// A 400 that has another reason teaches nothing.
-func TestSelectorIsNotToBlame(t *testing.T) {
+// A 400 for another reason does not change that.
+func TestSelectorIsNotTheCause(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{lists: []any{refusedSelector, errors.New("no connection"), listed("10")}}
@@ -210,7 +209,7 @@ func TestSelectorIsNotToBlame(t *testing.T) {
 	})
 }
 
-// Only terminating namespaces are kept, however many others there are and change.
+// The memory has only terminating namespaces, however many other ones exist and change.
 func TestMemoryIsForTerminatingNamespaces(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -233,7 +232,7 @@ func TestMemoryIsForTerminatingNamespaces(t *testing.T) {
 	})
 }
 
-// A connection that died without a word is not waited for forever.
+// A connection that died silently is replaced.
 func TestDeadWatchIsReplaced(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -273,8 +272,8 @@ func TestWatchFails(t *testing.T) {
 		{name: "429 of the watch", watches: []any{apierrors.NewTooManyRequestsError("busy")}, says: opWatch + ": "},
 		{name: "410 in the watch", watches: []any{scripted(true, statusEvent(apierrors.NewResourceExpired("old")))}, kind: namespace.ErrGone, says: "old"},
 		{name: "500 in the watch", watches: []any{scripted(true, statusEvent(apierrors.NewInternalError(errors.New("broken"))))}, says: "broken"},
-		{name: "an error that is none", watches: []any{scripted(true, event(watch.Error, named("a", "u", "11")))}, says: "unexpected object"},
-		{name: "an error without anything", watches: []any{scripted(true, watch.Event{Type: watch.Error})}, says: "unexpected object"},
+		{name: "an error event with a namespace", watches: []any{scripted(true, event(watch.Error, named("a", "u", "11")))}, says: "unexpected object"},
+		{name: "an error event without an object", watches: []any{scripted(true, watch.Event{Type: watch.Error})}, says: "unexpected object"},
 		{name: "another kind", watches: []any{scripted(true, watch.Event{Type: watch.Added, Object: &corev1.Pod{}})}, says: `event "ADDED" has a *v1.Pod, not a namespace`},
 		{name: "no object", watches: []any{scripted(true, watch.Event{Type: watch.Added})}, says: "has a <nil>, not a namespace"},
 		{name: "a nil object", watches: []any{scripted(true, watch.Event{Type: watch.Added, Object: (*corev1.Namespace)(nil)})}, says: "not a namespace"},
@@ -299,7 +298,7 @@ func TestWatchFails(t *testing.T) {
 	}
 }
 
-// Without resource versions a watch cannot be taken up again.
+// Without resource versions a watch cannot be resumed.
 func TestWatchWithoutVersions(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -310,11 +309,11 @@ func TestWatchWithoutVersions(t *testing.T) {
 	})
 }
 
-// A caller may leave at any event, and a watch that was opened is stopped then.
+// A caller may break the loop at any event. That stops the watch.
 func TestBreakAnywhere(t *testing.T) {
 	t.Parallel()
 	const all = 8
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second) // for code that tells less
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second) // bounds the loop if the code reports fewer events
 	defer cancel()
 	for at := 1; at <= all; at++ {
 		first := listed("10", dying("a", "u", "9"), dying("b", "v", "9"))
@@ -332,7 +331,7 @@ func TestBreakAnywhere(t *testing.T) {
 		require.Equal(t, at, n)
 		require.Equal(t, len(s.watched) > 0, w.over)
 	}
-	// Also by a panic.
+	// A panic of the caller stops the watch too.
 	w := scripted(true, bookmark("12")).(*scriptedWatch)
 	s := &script{lists: []any{listed("10")}, watches: []any{w}}
 	require.PanicsWithValue(t, "left", func() {
@@ -345,7 +344,7 @@ func TestBreakAnywhere(t *testing.T) {
 	require.True(t, w.over)
 }
 
-// The end of the context ends the loop wherever it is, and its cause is told.
+// The end of the context ends the loop at any point, with the cause.
 func TestContextEndsAnywhere(t *testing.T) {
 	t.Parallel()
 	stop := errors.New("stop")

@@ -23,7 +23,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/deleter"
 )
 
-// website answers each path with what is there, else with a 404, and counts.
+// website serves pages by path, otherwise 404, and counts requests.
 type website struct {
 	*httptest.Server
 	pages map[string]http.HandlerFunc
@@ -75,8 +75,8 @@ func page(status int, contentType string, body any) http.HandlerFunc {
 
 const aggregatedType = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
-// group is a group in aggregated discovery, its versions in order of preference;
-// "v1?" is one that the server could not find out about.
+// group is a group in aggregated discovery, with its versions in order of preference. "v1?" is a
+// version that the server failed to discover.
 func group(name string, versions map[string][]string, order ...string) apidiscovery.APIGroupDiscovery {
 	g := apidiscovery.APIGroupDiscovery{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	for _, v := range order {
@@ -106,7 +106,7 @@ func aggregated(groups ...apidiscovery.APIGroupDiscovery) http.HandlerFunc {
 	return page(http.StatusOK, aggregatedType, apidiscovery.APIGroupDiscoveryList{Items: groups})
 }
 
-// legacy are the pages of a server that answers for each group version by itself.
+// legacy returns the pages of a server without aggregated discovery, one for each group version.
 func legacy(lists ...*metav1.APIResourceList) map[string]http.HandlerFunc {
 	groups := metav1.APIGroupList{}
 	pages := map[string]http.HandlerFunc{"/api": page(http.StatusOK, "application/json", metav1.APIVersions{Versions: []string{"v1"}})}
@@ -133,8 +133,8 @@ func status(code int, reason metav1.StatusReason, message string) http.HandlerFu
 	})
 }
 
-// Both forms of discovery tell the same, also of what is missing: a type in two
-// versions is taken in the preferred one, and the other when that cannot be had.
+// Both forms of discovery have the same result, including missing groups. For a type in two
+// versions the preferred one counts, or the other one if the preferred one failed.
 func TestDiscoveryOverHTTP(t *testing.T) {
 	versions := map[string][]string{"v2": {"widgets", "nodes!"}, "v1": {"widgets=list,delete", "gadgets"}}
 	core := group("", map[string][]string{"v1": {"pods", "bindings=create"}}, "v1")
@@ -181,8 +181,8 @@ func TestDiscoveryOverHTTP(t *testing.T) {
 	}
 }
 
-// What an API server, or whatever is there in its place, may answer to a discovery as
-// a whole: never an empty list of types without an error.
+// Answers to a whole discovery, of an API server or of another program in its place. The result is
+// never an empty list of types without an error.
 func TestDiscoveryRefused(t *testing.T) {
 	html := page(http.StatusOK, "text/html", "<!DOCTYPE html><html><body>Please log in</body></html>")
 	for _, tt := range []struct {
@@ -239,9 +239,8 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// DiscoveryInterface has no contexts, yet whatever a discovery is doing ends with its
-// caller's: a request, the wait that the server asks for, and that for the client's
-// own limit.
+// DiscoveryInterface has no contexts. Yet the end of the caller's context ends every step: a
+// request, a Retry-After, and the wait for the client's own rate limit.
 func TestDiscoveryEndsWithItsContext(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -270,11 +269,11 @@ func TestDiscoveryEndsWithItsContext(t *testing.T) {
 					}
 					return w.Result(), nil
 				})
-				// The limiter would not even begin to wait for longer than it may take.
+				// The limiter refuses a wait that exceeds the deadline.
 				cluster, err := ForConfig(&tt.config, &Options{Deleter: deleter.Options{CallTimeout: time.Hour}})
 				require.NoError(t, err)
 				go func() {
-					synctest.Wait() // until nothing moves any more
+					synctest.Wait() // until all goroutines are blocked
 					cancel(stop)
 				}()
 				began := time.Now()
@@ -287,8 +286,8 @@ func TestDiscoveryEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// A server that asks for patience is asked again after it.
-func TestDiscoveryIsPatient(t *testing.T) {
+// After a Retry-After, the discovery waits for that time and asks again.
+func TestDiscoveryHonoursRetryAfter(t *testing.T) {
 	first := true
 	site := newWebsite(t, map[string]http.HandlerFunc{
 		"/api": func(w http.ResponseWriter, r *http.Request) {
@@ -334,7 +333,7 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// A server's log tells who asks: the program, or what the config says.
+// The User-Agent names the program, unless the config sets one.
 func TestUserAgent(t *testing.T) {
 	t.Parallel()
 	for given, want := range map[string]string{"": rest.DefaultKubernetesUserAgent(), "agent/1": "agent/1"} {

@@ -11,7 +11,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/deleter"
 )
 
-// become makes the namespace another incarnation as soon as pods were listed.
+// become replaces the namespace by another incarnation as soon as pods were listed.
 func (a *api) become(uid types.UID) {
 	a.after = func(r *http.Request) {
 		if r.URL.Path == "/api/v1/namespaces/x/pods" {
@@ -22,8 +22,8 @@ func (a *api) become(uid types.UID) {
 	}
 }
 
-// R8: whether the namespace came before the listing or after it, a page shows nothing of
-// another incarnation.
+// R8: if the namespace was replaced before or after a listing, the page shows nothing of the other
+// incarnation.
 func TestR8_ViewIsFenced(t *testing.T) {
 	for _, uid := range []string{"one", "two"} {
 		t.Run(uid, func(t *testing.T) {
@@ -38,8 +38,8 @@ func TestR8_ViewIsFenced(t *testing.T) {
 	}
 }
 
-// Any earlier read will do before a listing, unless word came that the incarnation is
-// gone; after it there must be a new one.
+// Before a listing, any earlier read is sufficient unless the incarnation was reported gone since.
+// After the listing there must be a new read.
 func TestViewReads(t *testing.T) {
 	a := newAPI(t, pod("p"))
 	a.active = true
@@ -56,11 +56,11 @@ func TestViewReads(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []string{"GET x", "GET x/pods", "GET x"}, a.asked())
 	_, err = c.List(t.Context(), a.target, 0, "")
-	require.ErrorIs(t, err, deleter.ErrIncarnation, "what is Active can be viewed, not listed")
+	require.ErrorIs(t, err, deleter.ErrIncarnation, "an Active namespace can be inspected, not listed")
 }
 
-// What another incarnation shows is not kept for the one that was asked about.
-func TestR8_ViewLearnsNothingOfOthers(t *testing.T) {
+// A listing of another incarnation is not remembered for the requested one.
+func TestR8_ViewOfAReplacedNamespace(t *testing.T) {
 	a := newAPI(t, pod("p"))
 	a.active = true
 	c := a.of(podsType, time.Second)

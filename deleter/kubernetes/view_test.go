@@ -19,7 +19,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/pass"
 )
 
-// active is an Active namespace of the world.
+// active returns an Active namespace of the world.
 func (w *world) active(tb testing.TB, name string) deleter.Target {
 	tb.Helper()
 	ns, err := w.cluster.Namespaces().Get(tb.Context(), name)
@@ -27,7 +27,7 @@ func (w *world) active(tb testing.TB, name string) deleter.Target {
 	return deleter.Target{Namespace: name, UID: ns.UID}
 }
 
-// An Active namespace can be looked at, and listed with everything in it.
+// An Active namespace can be inspected and listed completely.
 func TestInventoryOfActive(t *testing.T) {
 	w := newWorld(t, withClientDefaults, kubernetes.Options{Deleter: deleter.Options{PageSize: 2}})
 	w.create(t, "n")
@@ -58,12 +58,12 @@ func TestInventoryOfActive(t *testing.T) {
 	}
 }
 
-// R8: a namespace that was made again while it was listed shows nothing of either.
+// R8: if a namespace is recreated while it is listed, the list shows neither.
 func TestR8_ViewWhileReplaced(t *testing.T) {
 	w := newWorld(t, withClientDefaults, kubernetes.Options{})
 	w.create(t, "n")
 	target := w.active(t, "n")
-	_, err := w.cluster.Deleter().Inspect(t.Context(), target) // so that it was seen once
+	_, err := w.cluster.Deleter().Inspect(t.Context(), target) // the incarnation was read once
 	require.NoError(t, err)
 	replaced := false
 	w.set(func() {
@@ -89,7 +89,7 @@ func TestR8_ViewWhileReplaced(t *testing.T) {
 	require.True(t, replaced)
 }
 
-// R8: a uid that is not there, or no more, cannot be looked at, also if it was before.
+// R8: a uid that does not exist, or no longer exists, cannot be inspected, even if it was before.
 func TestR8_ViewOfAnotherIncarnation(t *testing.T) {
 	w := newWorld(t, withClientDefaults, kubernetes.Options{})
 	w.create(t, "n")
@@ -116,12 +116,12 @@ func TestR8_ViewOfAnotherIncarnation(t *testing.T) {
 	}
 	require.NoError(t, err)
 	inventory, err := w.cluster.Deleter().Inventory(t.Context(), target)
-	require.ErrorIs(t, err, deleter.ErrIncarnation, "it was removed")
+	require.ErrorIs(t, err, deleter.ErrIncarnation, "the namespace was removed")
 	require.Empty(t, inventory.Objects)
 }
 
-// What discovery does not tell of is told of by a look.
-func TestLookWithoutDiscovery(t *testing.T) {
+// Inspect shows types that discovery failed to show, if earlier passes saw them.
+func TestInspectWithoutDiscovery(t *testing.T) {
 	down := errors.New("down")
 	w := newWorld(t, withClientDefaults, kubernetes.Options{})
 	w.create(t, "n")
@@ -131,7 +131,7 @@ func TestLookWithoutDiscovery(t *testing.T) {
 	require.ErrorIs(t, inventory.Report.Err(), down)
 }
 
-// waived makes a namespace with a waiver.
+// waived creates a namespace with a waiver.
 func (w *world) waived(tb testing.TB, name, source string) {
 	tb.Helper()
 	key, value, err := declare.Waiver{Name: "test", Source: source, By: "ada", Reason: "uninstalled", Until: time.Now().Add(time.Hour)}.Annotation()
@@ -142,8 +142,8 @@ func (w *world) waived(tb testing.TB, name, source string) {
 	require.NoError(tb, err)
 }
 
-// R7: a group whose discovery fails is waived for the namespaces that say so, unless
-// something was seen of it; everything else is emptied first.
+// R7: a group whose discovery fails is waived in namespaces that declare it, unless objects of it
+// were seen. All other types are emptied first.
 func TestR7_WaivedGroup(t *testing.T) {
 	down := errors.New("service unavailable")
 	w := newWorld(t, withClientDefaults, kubernetes.Options{Expiry: -1})
@@ -173,7 +173,7 @@ func TestR7_WaivedGroup(t *testing.T) {
 	require.Equal(t, []deleter.ResourceCount{{Resource: widgets, Objects: 1}}, seen.LastSeen)
 	w.removed(t, "a", deleter.Report{})
 
-	// What was seen is handed on where nothing is asked.
+	// A pass that ends early keeps the earlier observations.
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	target := w.target(t, "seen")
@@ -187,8 +187,8 @@ func TestR7_WaivedGroup(t *testing.T) {
 	require.Equal(t, seen.LastSeen, report.LastSeen)
 }
 
-// R7: another process, without a report of the passes before, refuses the waiver of a group of
-// which objects were seen: it reads that from the namespace's status.
+// R7: another process, without the reports of earlier passes, refuses the waiver of a group with
+// observed objects. It reads them from the status of the namespace.
 func TestR7_WaivedGroupAfterRestart(t *testing.T) {
 	w := newWorld(t, withClientDefaults, kubernetes.Options{Expiry: -1})
 	w.waived(t, "seen", "example.com")

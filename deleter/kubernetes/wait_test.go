@@ -25,22 +25,22 @@ type happening struct {
 	Object any    `json:"object"`
 }
 
-// at is an event of a kind about a pod, at a resource version.
+// at returns an event of a kind about a pod, at a resource version.
 func at(version, kind, name string) happening {
 	p := pod(name)
 	p.ResourceVersion = version
 	return happening{kind, partial(p)}
 }
 
-// failure is the event with which a watch fails.
+// failed returns the event with which a watch fails.
 func failed(code int32, reason metav1.StatusReason) happening {
 	return happening{"ERROR", metav1.Status{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Code: code, Reason: reason, Message: "no",
 	}}
 }
 
-// watches answers watches, the first with the first list and so on. A nil list is a
-// watch that stays open until the client leaves; others end after their last event.
+// watches serves watches: the first with the first list, and so on. A watch with a nil list stays
+// open until the client disconnects; others end after their last event.
 func (a *api) watches(from *[]string, lists ...[]happening) {
 	a.before = func(w http.ResponseWriter, r *http.Request) bool {
 		if r.URL.Query().Get("watch") == "" {
@@ -70,7 +70,7 @@ func TestWait(t *testing.T) {
 		what  string
 		seen  string
 		lists [][]happening
-		from  []string // the versions that watches began at
+		from  []string // the resource versions at which watches began
 		takes time.Duration
 	}{
 		{"something goes", "10", [][]happening{append(changes, gone)}, []string{"10"}, 0},
@@ -93,7 +93,7 @@ func TestWait(t *testing.T) {
 	}
 }
 
-// A wait that cannot be made says whether that is so everywhere, or here and now.
+// If a wait is impossible, the error says whether that is so everywhere, or here and now.
 func TestWaitFails(t *testing.T) {
 	for _, c := range []struct {
 		what   string
@@ -121,7 +121,7 @@ func TestWaitFails(t *testing.T) {
 	t.Run("the version is refused at once", func(t *testing.T) {
 		a := newAPI(t, pod("a"))
 		a.before = onPath("x/pods", func(w http.ResponseWriter) { refuse(w, 410, metav1.StatusReasonGone, "no") })
-		require.NoError(t, a.of(podsType, time.Hour).Wait(t.Context(), a.target, "10"), "a look is due")
+		require.NoError(t, a.of(podsType, time.Hour).Wait(t.Context(), a.target, "10"), "a check is due")
 	})
 	t.Run("listings have no version", func(t *testing.T) {
 		a := newAPI(t, pod("a"))
@@ -135,12 +135,12 @@ func TestWaitFails(t *testing.T) {
 	})
 	t.Run("nothing is there", func(t *testing.T) {
 		a := newAPI(t)
-		require.NoError(t, a.of(podsType, time.Hour).Wait(t.Context(), a.target, ""), "a look is due")
+		require.NoError(t, a.of(podsType, time.Hour).Wait(t.Context(), a.target, ""), "a check is due")
 	})
 }
 
-// The end of the context ends everything: in virtual time a goroutine that is left
-// would fail the test.
+// The end of the context ends everything. In virtual time, a remaining goroutine would fail the
+// test.
 func TestWaitEndsWithItsContext(t *testing.T) {
 	for what, list := range map[string][]happening{"while it watches": nil, "between two watches": {}} {
 		t.Run(what, func(t *testing.T) {
@@ -160,8 +160,8 @@ func TestWaitEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// A server that sends on and on does not hold up the end of a wait.
-func TestWaitLeavesABusyWatch(t *testing.T) {
+// A server that sends events all the time does not delay the end of a wait.
+func TestWaitEndsDuringABusyWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAPI(t, pod("a"))
 		a.before = func(w http.ResponseWriter, r *http.Request) bool {
@@ -181,8 +181,7 @@ func TestWaitLeavesABusyWatch(t *testing.T) {
 	})
 }
 
-// stubborn is a watch that hands over one more event after it was stopped, and heeds
-// no context.
+// stubborn is a watch that ignores its context and sends one more event after Stop.
 type stubborn struct{ events, stopped chan watch.Event }
 
 func (s stubborn) Stop()                          { close(s.stopped) }
@@ -197,8 +196,8 @@ func (s stubborn) run(first ...watch.Event) {
 	close(s.events)
 }
 
-// Whatever watches are like, none outlives the wait.
-func TestWaitLeavesNoWatchBehind(t *testing.T) {
+// No watch outlives the wait, however it behaves.
+func TestWaitStopsItsWatch(t *testing.T) {
 	gone := watch.Event{Type: watch.Deleted, Object: &metav1.PartialObjectMetadata{}}
 	for what, events := range map[string][]watch.Event{"something goes": {gone}, "the context ends": nil} {
 		t.Run(what, func(t *testing.T) {

@@ -20,10 +20,10 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
 )
 
-// Content over HTTP does what every source must: of a custom type, and of a built-in
-// one, which is encoded otherwise. Types that are deleted as collections are held to it
-// with a look before each request; those that are deleted one by one need none, however
-// quickly one incarnation follows another.
+// Content over HTTP conforms to the suite for sources: a custom type, and a built-in one, which
+// has another encoding. Types that are deleted as collections conform with a read before each
+// request. Types that are deleted one by one need none, however quickly incarnations follow each
+// other.
 func TestContentConforms(t *testing.T) {
 	widgets := schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}
 	configMaps := schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
@@ -53,8 +53,7 @@ func TestContentConforms(t *testing.T) {
 	}
 }
 
-// contents is content of one kind in the hands of the suite, which looks at it through the
-// registry.
+// contents returns a backend of one type for the suite, which inspects it through the registry.
 func (h *host) contents(t *testing.T, kind schema.GroupVersionResource, o kubernetes.Options, verbs ...string) contenttest.Backend {
 	t.Helper()
 	var failing atomic.Bool
@@ -96,7 +95,7 @@ func (h *host) contents(t *testing.T, kind schema.GroupVersionResource, o kubern
 	}
 }
 
-// failingTransport fails every request while it is told to.
+// failingTransport fails every request while it is set to.
 type failingTransport struct {
 	next    http.RoundTripper
 	failing *atomic.Bool
@@ -109,7 +108,7 @@ func (t *failingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return t.next.RoundTrip(r)
 }
 
-// fill makes an Active namespace with objects, in place of one that may be there.
+// fill creates an Active namespace with objects and replaces an existing one.
 func (h *host) fill(ctx context.Context, objects *registry.Content, name string, list []contenttest.Object) error {
 	if err := h.remove(ctx, objects, name); err != nil {
 		return err
@@ -132,7 +131,7 @@ func (h *host) fill(ctx context.Context, objects *registry.Content, name string,
 	return nil
 }
 
-// remove removes a namespace with all that is in it, if it is there.
+// remove removes a namespace with everything in it, if it exists.
 func (h *host) remove(ctx context.Context, objects *registry.Content, name string) error {
 	n, err := h.registry.Delete(ctx, name, namespace.Preconditions{})
 	if errors.Is(err, namespace.ErrNotFound) {

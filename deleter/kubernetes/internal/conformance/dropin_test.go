@@ -43,12 +43,12 @@ func control(t *testing.T, config *rest.Config, party finalizer.Name, o *cluster
 	})
 }
 
-// runs makes names unique: the tests of a binary that runs them again share one server.
+// runs makes names unique, because repeated tests of one binary share one server.
 var runs atomic.Int64
 
 func unique(name string) string { return fmt.Sprintf("%s%d", name, runs.Add(1)) }
 
-// world is an API server in the hands of its users.
+// world is an API server with clients.
 type world struct {
 	*testing.T
 	config *rest.Config
@@ -82,7 +82,7 @@ func (w *world) configMaps(ns string, n int) {
 	}
 }
 
-// post creates what has no type here.
+// post creates an object without a Go type.
 func (w *world) post(path string, object map[string]any) {
 	w.Helper()
 	body, err := json.Marshal(object)
@@ -90,7 +90,7 @@ func (w *world) post(path string, object map[string]any) {
 	require.NoError(w, w.client.RESTClient().Post().AbsPath(path).SetHeader("Content-Type", "application/json").Body(body).Do(w.Context()).Error())
 }
 
-// define makes a type as a CustomResourceDefinition and waits until discovery shows it.
+// define creates a type with a CustomResourceDefinition and waits until discovery shows it.
 func (w *world) define(group, resource, kind string) {
 	w.Helper()
 	w.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", map[string]any{
@@ -111,10 +111,10 @@ func (w *world) define(group, resource, kind string) {
 	}
 }
 
-// discovered reports whether discovery shows a type, which is some time after it is
+// discovered reports whether discovery shows a type. It does so some time after the type is
 // served.
 func (w *world) discovered(group, resource string) bool {
-	lists, _ := w.client.Discovery().ServerPreferredNamespacedResources() // the types of others may come and go
+	lists, _ := w.client.Discovery().ServerPreferredNamespacedResources() // other tests add and remove types
 	for _, list := range lists {
 		if list.GroupVersion == group+"/v1" {
 			return slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == resource })
@@ -123,10 +123,10 @@ func (w *world) discovered(group, resource string) bool {
 	return false
 }
 
-// patience is how long a test waits for what must come.
+// patience bounds a wait for an expected event.
 const patience = time.Minute
 
-// await watches a namespace from a version on until it is so, and returns it.
+// await watches a namespace from a resource version on until so holds, and returns it.
 func (w *world) await(from *corev1.Namespace, so func(watch.EventType, *corev1.Namespace) bool) *corev1.Namespace {
 	w.Helper()
 	ctx, cancel := context.WithTimeout(w.Context(), patience)
@@ -151,7 +151,7 @@ func (w *world) await(from *corev1.Namespace, so func(watch.EventType, *corev1.N
 
 func removed(kind watch.EventType, _ *corev1.Namespace) bool { return kind == watch.Deleted }
 
-// saying is a namespace one of whose conditions has a message.
+// saying reports whether a condition of the namespace has a message.
 func saying(message string) func(watch.EventType, *corev1.Namespace) bool {
 	return func(_ watch.EventType, ns *corev1.Namespace) bool {
 		for _, c := range ns.Status.Conditions {
@@ -163,8 +163,7 @@ func saying(message string) func(watch.EventType, *corev1.Namespace) bool {
 	}
 }
 
-// delete deletes a namespace and returns what the answer says, which is older than
-// all that controllers make of it.
+// delete deletes a namespace and returns it as in the answer, before any write of a controller.
 func (w *world) delete(name string) *corev1.Namespace {
 	w.Helper()
 	ns := new(corev1.Namespace)
@@ -172,7 +171,7 @@ func (w *world) delete(name string) *corev1.Namespace {
 	return ns
 }
 
-// force takes all finalizers off a namespace, so that nothing of the test is left.
+// force removes all finalizers of a namespace, so that nothing of the test remains.
 func (w *world) force(name string) {
 	w.Helper()
 	require.NoError(w, retry.RetryOnConflict(retry.DefaultBackoff, func() error {
@@ -201,10 +200,10 @@ func conditions(ns *corev1.Namespace) (list [][4]string) {
 	return list
 }
 
-// In the place of the stock namespace controller: pods first, and nothing else while
-// one is left (CVE-2024-7598); what is held is told by name; the five
-// conditions of the stock controller read as it writes them, except that they never claim
-// an emptiness that was not seen (kubernetes/kubernetes#138208).
+// In place of the stock namespace controller: pods are deleted first, and nothing else before they
+// are gone (CVE-2024-7598). The conditions name blocked content. All five read as those of the
+// stock controller, but never claim an emptiness that was not observed
+// (kubernetes/kubernetes#138208).
 func TestKubernetesDropIn(t *testing.T) {
 	w := newWorld(t, realKubernetes(t, "admin"))
 	control(t, w.config, finalizer.Kubernetes, &cluster.Options{QuietTwice: true})
@@ -219,7 +218,7 @@ func TestKubernetesDropIn(t *testing.T) {
 			"apiVersion": widgets.Group + "/v1", "kind": "Widget", "metadata": map[string]any{"name": name, "finalizers": finalizers},
 		})
 	}
-	// A pod that runs somewhere takes its time to end.
+	// A running pod takes some time to end.
 	_, err := w.client.CoreV1().Pods(ns.Name).Create(t.Context(), &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "busy"},
 		Spec:       corev1.PodSpec{NodeName: "somewhere", Containers: []corev1.Container{{Name: "c", Image: "i"}}},
@@ -235,10 +234,10 @@ func TestKubernetesDropIn(t *testing.T) {
 		{"NamespaceFinalizersRemaining", "Unknown", "FinalizersUnknown", "No remaining finalizers were seen, but not every resource type was asked: some wait for others to be empty"},
 		{"NamespaceContentLastSeen", "True", "ContentSeen", `{"pods":1}`},
 	}, conditions(ns)))
-	require.Equal(t, 20, w.count(configMaps, ns.Name), "what a pod may need stays until the pod is gone")
+	require.Equal(t, 20, w.count(configMaps, ns.Name), "other content stays until the pod is gone")
 	require.Equal(t, 2, w.count(widgets, ns.Name))
 
-	now := int64(0) // what the node does once the pod has ended
+	now := int64(0) // done by the node when the pod has ended
 	require.NoError(t, w.client.CoreV1().Pods(ns.Name).Delete(t.Context(), "busy", metav1.DeleteOptions{GracePeriodSeconds: &now}))
 	ns = w.await(ns, saying("Some content in the namespace has finalizers remaining: example.com/hold in 1 resource instances"))
 	require.Empty(t, cmp.Diff([][4]string{
@@ -257,13 +256,12 @@ func TestKubernetesDropIn(t *testing.T) {
 	w.await(ns, removed)
 }
 
-// A type that is defined and filled just before its namespace is deleted is content
-// like any other (rule R7).
+// A type that is defined and filled just before its namespace is deleted is content too (rule R7).
 func TestKubernetesR7_NewType(t *testing.T) {
 	w := newWorld(t, realKubernetes(t, "admin"))
 	control(t, w.config, finalizer.Kubernetes, &cluster.Options{QuietTwice: true})
 	before := w.namespace(unique("before-new-type"))
-	w.await(w.delete(before.Name), removed) // so that there is a discovery at hand
+	w.await(w.delete(before.Name), removed) // fills the catalog
 	ns := w.namespace(unique("new-type"))
 	gadgets := schema.GroupVersionResource{Group: unique("newtype") + ".example.com", Version: "v1", Resource: "gadgets"}
 	w.define(gadgets.Group, gadgets.Resource, "Gadget")
@@ -277,7 +275,7 @@ func TestKubernetesR7_NewType(t *testing.T) {
 	w.await(ns, removed)
 }
 
-// What the party may not do with one type is a failure of that type alone.
+// A missing permission for one type is a failure of that type alone.
 func TestKubernetesForbiddenType(t *testing.T) {
 	w := newWorld(t, realKubernetes(t, "admin"))
 	role := func(kind, name string, more map[string]any) map[string]any {

@@ -27,9 +27,9 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/controller"
 )
 
-// BenchmarkKubernetes measures from DELETE to removal of a namespace with 500 config
-// maps on Kubernetes' own API server, with this library's controller and, where
-// NSLIFECYCLE_KUBECONTROLLERMANAGER names that program, with the stock one.
+// BenchmarkKubernetes measures from DELETE to removal of a namespace with 500 config maps on
+// Kubernetes' own API server, with this library's controller and, if
+// NSLIFECYCLE_KUBECONTROLLERMANAGER names that program, with the stock controller.
 func BenchmarkKubernetes(b *testing.B) {
 	config := realKubernetes(b, "admin")
 	objects := 500
@@ -80,7 +80,7 @@ func with(config *rest.Config, o *cluster.Options) func(*testing.B, context.Cont
 	}
 }
 
-// stock runs the stock namespace controller, without limits of the client.
+// stock runs the stock namespace controller without client limits.
 func stock(config *rest.Config) func(*testing.B, context.Context) error {
 	return func(b *testing.B, ctx context.Context) error {
 		file := filepath.Join(b.TempDir(), "kubeconfig")
@@ -97,13 +97,13 @@ func stock(config *rest.Config) func(*testing.B, context.Context) error {
 			"--controllers", "namespace-controller", "--leader-elect=false", "--secure-port=0", "--kube-api-qps=10000", "--kube-api-burst=10000")
 		out, err := cmd.CombinedOutput()
 		if ctx.Err() != nil {
-			return nil // it was made to end
+			return nil // the benchmark ended it
 		}
 		return fmt.Errorf("kube-controller-manager: %w\n%s", err, out)
 	}
 }
 
-// deletions measures deletions of namespaces with objects in them, one after another.
+// deletions measures deletions of namespaces with objects, one after another.
 func deletions(ctx context.Context, b *testing.B, config *rest.Config, objects int) error {
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -128,7 +128,7 @@ func deletions(ctx context.Context, b *testing.B, config *rest.Config, objects i
 		sum += took
 	}
 	b.ReportMetric(float64(sum.Milliseconds())/float64(b.N), "ms/deletion")
-	b.ReportMetric(0, "ns/op") // creation is not what is measured
+	b.ReportMetric(0, "ns/op") // the creation is not measured
 	return nil
 }
 

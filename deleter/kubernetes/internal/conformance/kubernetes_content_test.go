@@ -17,7 +17,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/deleter/kubernetes"
 )
 
-// Content does what every source must over Kubernetes' own API server, too.
+// Content on Kubernetes' own API server conforms to the suite for sources too.
 func TestKubernetesContentConforms(t *testing.T) {
 	config := realKubernetes(t, "admin")
 	for _, c := range []struct {
@@ -38,8 +38,8 @@ func TestKubernetesContentConforms(t *testing.T) {
 	}
 }
 
-// contents is the content of config maps in the hands of the suite, which looks at it through
-// typed clients.
+// contents returns a backend of config maps for the suite, which inspects them through typed
+// clients.
 func (w *world) contents(o kubernetes.Options) contenttest.Backend {
 	cluster, err := kubernetes.ForConfig(w.config, &o)
 	require.NoError(w, err)
@@ -94,9 +94,9 @@ func (w *world) contents(o kubernetes.Options) contenttest.Backend {
 	}
 }
 
-// createConfigMap creates an object in an active namespace. Kubernetes checks creates
-// against a copy that may be a moment behind: just after a namespace was made again, it
-// may still refuse for the former one, which is terminating there. That is waited out.
+// createConfigMap creates an object in an active namespace. Kubernetes checks creates against a
+// cache, which may still have the terminating namespace of that name. createConfigMap waits until
+// it is up to date.
 func (w *world) createConfigMap(ctx context.Context, ns string, o *corev1.ConfigMap) error {
 	return wait.PollUntilContextTimeout(ctx, 10*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
 		_, err := w.client.CoreV1().ConfigMaps(ns).Create(ctx, o, metav1.CreateOptions{})
@@ -129,7 +129,7 @@ func (w *world) releaseConfigMap(ctx context.Context, ns, name string) error {
 	return err
 }
 
-// remove removes a namespace with all that is in it, if it is there.
+// remove removes a namespace with everything in it, if it exists.
 func (w *world) remove(ctx context.Context, name string) error {
 	namespaces := w.client.CoreV1().Namespaces()
 	err := namespaces.Delete(ctx, name, metav1.DeleteOptions{})
@@ -137,7 +137,7 @@ func (w *world) remove(ctx context.Context, name string) error {
 		return nil
 	}
 	if err != nil && !apierrors.IsConflict(err) {
-		return err // a conflict is the second deletion's
+		return err // the second deletion returns a conflict
 	}
 	names, err := w.configMapNames(ctx, name)
 	if err != nil {

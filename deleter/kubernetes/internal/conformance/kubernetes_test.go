@@ -22,16 +22,16 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// realServer is Kubernetes' own API server, see the module kubeapiserver beside this
-// one. It takes seconds to start, so that all tests share one, each with namespaces of
-// its own. It has no controllers: whoever tests is the namespace controller.
+// realServer is Kubernetes' own API server; see the module kubeapiserver beside this package. It
+// takes seconds to start, so all tests share one and use different namespaces. It has no
+// controllers: the test is the namespace controller.
 var realServer = sync.OnceValues(startKubernetes)
 
-// process is the server's, once it was started.
+// process is the process of the server.
 var process struct {
 	dir   string
-	alive io.Closer     // its standard input: when that ends, it ends
-	ended chan struct{} // closed once it has
+	alive io.Closer     // its standard input; it ends when that is closed
+	ended chan struct{} // closed when it has ended
 }
 
 func TestMain(m *testing.M) {
@@ -46,7 +46,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// realKubernetes returns how to reach the server as somebody, who is "admin" or "guest".
+// realKubernetes returns a configuration of the user "admin" or "guest".
 func realKubernetes(t testing.TB, who string) *rest.Config {
 	t.Helper()
 	if os.Getenv("NSLIFECYCLE_KUBEAPISERVER") == "" {
@@ -62,8 +62,8 @@ func realKubernetes(t testing.TB, who string) *rest.Config {
 	return &rest.Config{Host: address, BearerToken: who, QPS: -1, TLSClientConfig: rest.TLSClientConfig{Insecure: true}}
 }
 
-// startKubernetes starts the server. The port that was free may be taken by then:
-// that is tried three times.
+// startKubernetes starts the server. Another process may take its free port first, so it tries
+// three times.
 func startKubernetes() (address string, err error) {
 	if process.dir, err = os.MkdirTemp("", "kubeapiserver-"); err != nil {
 		return "", err
@@ -107,7 +107,7 @@ func startOnce() (address string, err error) {
 	if err := ready(ctx, address); err != nil {
 		_ = alive.Close()
 		<-ended
-		said, _ := os.ReadFile(log.Name()) // the more, the better
+		said, _ := os.ReadFile(log.Name()) // for the error message
 		return "", fmt.Errorf("%w; it said:\n%s", err, said[max(0, len(said)-4000):])
 	}
 	process.alive, process.ended = alive, ended
@@ -123,7 +123,7 @@ func freePort() (string, error) {
 	return port, l.Close()
 }
 
-// ready waits until the server serves all that it is to.
+// ready waits until the server serves everything that the tests need.
 func ready(ctx context.Context, address string) error {
 	client, err := kubernetes.NewForConfig(&rest.Config{Host: address, BearerToken: "admin", QPS: -1, TLSClientConfig: rest.TLSClientConfig{Insecure: true}})
 	if err != nil {

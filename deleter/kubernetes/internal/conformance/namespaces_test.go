@@ -29,7 +29,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
-// Namespaces over HTTP are what a controller relies on, in both encodings.
+// Namespaces over HTTP conform to the suite for controllers, in both encodings.
 func TestNamespacesConform(t *testing.T) {
 	for name, encoding := range map[string]string{"JSON": runtime.ContentTypeJSON, "protobuf": runtime.ContentTypeProtobuf} {
 		t.Run(name, func(t *testing.T) {
@@ -43,7 +43,7 @@ func TestNamespacesConform(t *testing.T) {
 	}
 }
 
-// They are it also where the server cannot select what terminates.
+// They also conform if the server cannot select terminating namespaces.
 func TestNamespacesConformWithoutSelector(t *testing.T) {
 	controllertest.Run(t, func(t *testing.T) controllertest.Backend {
 		h := start(t, 0)
@@ -51,14 +51,14 @@ func TestNamespacesConformWithoutSelector(t *testing.T) {
 	})
 }
 
-// They are it over Kubernetes' own API server, too.
+// They conform on Kubernetes' own API server too.
 func TestKubernetesNamespacesConform(t *testing.T) {
 	config := realKubernetes(t, "admin")
 	controllertest.Run(t, func(t *testing.T) controllertest.Backend {
 		w := newWorld(t, config)
 		c, err := kubernetes.ForConfig(config, nil)
 		require.NoError(t, err)
-		var made sync.Map // names of the case
+		var made sync.Map // names that the case created
 		t.Cleanup(func() { w.clear(c.Namespaces(), &made) })
 		return controllertest.Backend{
 			Namespaces: c.Namespaces(),
@@ -80,15 +80,15 @@ func TestKubernetesNamespacesConform(t *testing.T) {
 	})
 }
 
-// Tokens that cannot be resumed at begin anew, whatever a server says about them: such
-// as those of before a backup was restored.
-func TestTokensOfElsewhere(t *testing.T) {
+// A token that the server cannot resume causes a new list, whatever the server answers. An example
+// is a token from before a restore.
+func TestForeignTokens(t *testing.T) {
 	h := start(t, 0)
 	b := h.backend(t, h.config())
 	tokensOfElsewhere(t, b.Namespaces)
 }
 
-func TestKubernetesTokensOfElsewhere(t *testing.T) {
+func TestKubernetesForeignTokens(t *testing.T) {
 	c, err := kubernetes.ForConfig(realKubernetes(t, "admin"), nil)
 	require.NoError(t, err)
 	tokensOfElsewhere(t, c.Namespaces())
@@ -106,7 +106,7 @@ func tokensOfElsewhere(t *testing.T, namespaces controller.Namespaces) {
 	}
 }
 
-// clear removes the namespaces of these names.
+// clear removes the namespaces with these names.
 func (w *world) clear(namespaces *kubernetes.Namespaces, names *sync.Map) {
 	ctx := context.WithoutCancel(w.Context())
 	for key := range names.Range {
@@ -115,7 +115,7 @@ func (w *world) clear(namespaces *kubernetes.Namespaces, names *sync.Map) {
 		require.True(w, err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err), "%v", err)
 		ns, err := namespaces.Get(ctx, name)
 		if errors.Is(err, namespace.ErrNotFound) {
-			continue // nothing held it any more
+			continue // no finalizer blocked it any more
 		}
 		require.NoError(w, err)
 		ns.Spec.Finalizers = finalizer.Set{}
@@ -124,8 +124,8 @@ func (w *world) clear(namespaces *kubernetes.Namespaces, names *sync.Map) {
 	}
 }
 
-// However many namespaces are Active, following those that terminate is one list and
-// one watch, and what is not terminating is not sent.
+// However many namespaces are Active, following the terminating ones takes one list and one watch,
+// and the server sends only terminating ones.
 func TestWatchCost(t *testing.T) {
 	h := start(t, 0)
 	config := h.config()
@@ -183,14 +183,14 @@ func (b receivingBody) Read(into []byte) (int, error) {
 	return n, err
 }
 
-// backend is the host as its clients see and change it. What they create is held by
-// its finalizers only.
+// backend is the host through its clients. Only finalizers keep the namespaces that the suite
+// creates.
 func (h *host) backend(t *testing.T, config *rest.Config) controllertest.Backend {
 	t.Helper()
 	c, err := kubernetes.ForConfig(config, nil)
 	require.NoError(t, err)
-	// As in Kubernetes something is there from the start. The resource version of a store
-	// without any history, "0", means "any" to a watch.
+	// As in Kubernetes, there is an object from the start. The resource version "0" of an empty
+	// store would mean "any" to a watch.
 	_, err = h.registry.Create(t.Context(), namespace.Namespace{Meta: namespace.Meta{Name: "default"}})
 	require.NoError(t, err)
 	return controllertest.Backend{
@@ -210,7 +210,7 @@ func (h *host) backend(t *testing.T, config *rest.Config) controllertest.Backend
 	}
 }
 
-// refusing is a server in front of another that refuses every field selector.
+// refusing is a proxy that refuses every field selector.
 func refusing(t *testing.T, address string) string {
 	t.Helper()
 	to, err := url.Parse(address)

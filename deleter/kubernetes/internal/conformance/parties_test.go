@@ -39,7 +39,7 @@ func (h *host) control(t *testing.T) {
 	})
 }
 
-// hold makes a config map that stays until it is let go.
+// hold creates a config map with a finalizer.
 func (w *world) hold(ns string) {
 	w.Helper()
 	_, err := w.client.CoreV1().ConfigMaps(ns).Create(w.Context(),
@@ -54,7 +54,7 @@ func (w *world) letGo(ns string) {
 	require.NoError(w, err)
 }
 
-// until is await for what may be so already.
+// until is await for a condition that may hold already.
 func (w *world) until(ns *corev1.Namespace, so func(*corev1.Namespace) bool) *corev1.Namespace {
 	w.Helper()
 	if so(ns) {
@@ -63,7 +63,7 @@ func (w *world) until(ns *corev1.Namespace, so func(*corev1.Namespace) bool) *co
 	return w.await(ns, func(_ watch.EventType, ns *corev1.Namespace) bool { return so(ns) })
 }
 
-// statuses are the conditions of a namespace, by type.
+// statuses returns the conditions of a namespace by type.
 func statuses(ns *corev1.Namespace) map[string]string {
 	m := map[string]string{}
 	for _, c := range ns.Status.Conditions {
@@ -72,7 +72,7 @@ func statuses(ns *corev1.Namespace) map[string]string {
 	return m
 }
 
-// waitingFor are the conditions that a party writes while content is held.
+// waitingFor adds the conditions that a party writes while content is blocked.
 func waitingFor(into map[string]string, prefix string) map[string]string {
 	for what, status := range map[string]string{
 		"NamespaceDeletionDiscoveryFailure":           "False ResourcesDiscovered",
@@ -87,8 +87,8 @@ func waitingFor(into map[string]string, prefix string) map[string]string {
 	return into
 }
 
-// A second party beside the server's own controller: both empty the namespace, each
-// writes conditions of its own, and it goes when both have let go, not before.
+// A second party works beside the server's own controller. Both empty the namespace and write
+// conditions of their own. It is removed when both have finalized it, not before.
 func TestTwoParties(t *testing.T) {
 	h := start(t, 3)
 	h.control(t)
@@ -96,7 +96,7 @@ func TestTwoParties(t *testing.T) {
 	twoParties(newWorld(t, h.config()))
 }
 
-// The same with Kubernetes' own API server, and both parties of this library.
+// The same on Kubernetes' own API server, with both parties of this library.
 func TestKubernetesTwoParties(t *testing.T) {
 	config := realKubernetes(t, "admin")
 	control(t, config, finalizer.Kubernetes, &cluster.Options{QuietTwice: true})
@@ -124,7 +124,7 @@ func twoParties(w *world) {
 	}
 }
 
-// A party that comes late: its finalizer is added while the namespace is terminating.
+// A late party adds its finalizer while the namespace is terminating.
 func TestLateParty(t *testing.T) {
 	h := start(t, 0)
 	w := newWorld(t, h.config())
@@ -142,7 +142,7 @@ func TestLateParty(t *testing.T) {
 	require.Equal(t, []corev1.FinalizerName{"kubernetes"}, ns.Spec.Finalizers)
 }
 
-// killing ends a context at a request, which never gets through.
+// killing ends a context at one request, which is not sent.
 type killing struct {
 	http.RoundTripper
 	at   func(*http.Request) bool
@@ -157,8 +157,8 @@ func (k killing) RoundTrip(r *http.Request) (*http.Response, error) {
 	return k.RoundTripper.RoundTrip(r)
 }
 
-// A controller that is killed in mid-pass, wherever it is, leaves a namespace that the
-// next one finishes (rule R11).
+// If a controller is killed in mid-pass, at any request, the next one finishes the namespace (rule
+// R11).
 func TestR11_KilledInMidPass(t *testing.T) {
 	for step, at := range map[string]func(*http.Request) bool{
 		"list":   func(r *http.Request) bool { return r.Method == "GET" && strings.Contains(r.URL.Path, "/configmaps") },
@@ -187,7 +187,7 @@ func TestR11_KilledInMidPass(t *testing.T) {
 			config.WrapTransport = func(next http.RoundTripper) http.RoundTripper { return killing{next, at, kill} }
 			require.NoError(t, emptier(t, config).Run(ctx))
 			ns, err := w.client.CoreV1().Namespaces().Get(t.Context(), ns.Name, metav1.GetOptions{})
-			require.NoError(t, err, "it is not to be finished yet")
+			require.NoError(t, err, "the namespace must not be finished yet")
 
 			control(t, h.config(), finalizer.Kubernetes, &cluster.Options{Wait: -1})
 			if step == "status" {
@@ -198,7 +198,7 @@ func TestR11_KilledInMidPass(t *testing.T) {
 	}
 }
 
-// emptier is a controller that a test runs itself.
+// emptier returns a controller that the test runs itself.
 func emptier(t *testing.T, config *rest.Config) *controller.Controller {
 	t.Helper()
 	c, err := cluster.ForConfig(config, &cluster.Options{Wait: -1})

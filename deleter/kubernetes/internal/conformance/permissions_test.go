@@ -22,7 +22,7 @@ import (
 	cluster "github.com/nslifecycle/nslifecycle/deleter/kubernetes"
 )
 
-// grant creates what a file of roles and bindings has, as kubectl apply would.
+// grant creates the roles and bindings of a file, as kubectl apply would.
 func (w *world) grant(file string) {
 	w.Helper()
 	f, err := os.Open(file)
@@ -48,14 +48,14 @@ func (w *world) grant(file string) {
 		}
 		err = w.client.RESTClient().Post().AbsPath(path+"/"+strings.ToLower(o.Kind)+"s").
 			SetHeader("Content-Type", "application/json").Body(body).Do(w.Context()).Error()
-		if !apierrors.IsAlreadyExists(err) { // by an earlier run
+		if !apierrors.IsAlreadyExists(err) { // created by an earlier run
 			require.NoError(w, err)
 		}
 	}
 }
 
-// The permissions that the agent's documentation gives are enough, and Kubernetes
-// itself says so: for finding, emptying, telling and finalizing, and for the lease.
+// The permissions in the agent's documentation are sufficient for finding, emptying, reporting and
+// finalizing, and for the lease. Kubernetes itself checks them.
 func TestKubernetesPermissions(t *testing.T) {
 	w := newWorld(t, realKubernetes(t, "admin"))
 	w.grant("../../agent/permissions.yaml")
@@ -83,5 +83,5 @@ func TestKubernetesPermissions(t *testing.T) {
 	_, err = leases.Get(t.Context(), lease.Name, metav1.GetOptions{})
 	require.NoError(t, err)
 	_, err = client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "more"}}, metav1.CreateOptions{})
-	require.True(t, apierrors.IsForbidden(err), "it may do no more: %v", err)
+	require.True(t, apierrors.IsForbidden(err), "the permissions allow more: %v", err)
 }

@@ -16,8 +16,7 @@ import (
 
 const held finalizer.Name = "example.com/held"
 
-// Objects are removed over HTTP by their uids, finalizers included, of custom types and
-// of built-in ones.
+// Objects are removed over HTTP by uid, finalizers included, of custom and built-in types.
 func TestRemove(t *testing.T) {
 	for _, kind := range []schema.GroupVersionResource{
 		{Group: "example.com", Version: "v1", Resource: "widgets"}, {Version: "v1", Resource: "configmaps"},
@@ -45,7 +44,7 @@ func TestRemove(t *testing.T) {
 				return o.UID
 			}
 			require.True(t, remove("plain", uid("plain")))
-			require.True(t, remove("stays", "another"), "R8: the one that is meant is gone")
+			require.True(t, remove("stays", "another"), "R8: the object with the uid is gone")
 			one := uid("held")
 			require.False(t, remove("held", one, held), "another finalizer holds it")
 			o, err := objects.Get(t.Context(), "n", "held")
@@ -61,7 +60,7 @@ func TestRemove(t *testing.T) {
 	}
 }
 
-// What a namespace left behind that was forced to its end is removed over HTTP, too.
+// Content that a forced namespace left behind can be removed over HTTP too.
 func TestRemoveAfterTheNamespace(t *testing.T) {
 	h := start(t, 0)
 	cluster, err := kubernetes.ForConfig(h.config(), nil)
@@ -82,7 +81,7 @@ func TestRemoveAfterTheNamespace(t *testing.T) {
 
 	gone, err := cluster.Remove(t.Context(), widgets, "n", "left", o.UID, nil)
 	require.NoError(t, err)
-	require.False(t, gone, "its finalizer holds it")
+	require.False(t, gone, "its finalizer blocks it")
 	gone, err = cluster.Remove(t.Context(), widgets, "n", "left", o.UID, []finalizer.Name{held})
 	require.NoError(t, err)
 	require.True(t, gone)

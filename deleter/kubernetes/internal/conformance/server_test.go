@@ -21,8 +21,8 @@ import (
 	"github.com/nslifecycle/nslifecycle/store/memory"
 )
 
-// host is an API server over a registry over a store in memory, reached over HTTP.
-// No controller runs: whoever tests is the controller.
+// host is an API server over a registry in memory, reached over HTTP. It runs no controller: the
+// test is the controller.
 type host struct {
 	store    store.Store
 	registry *registry.Registry
@@ -32,8 +32,8 @@ type host struct {
 	requests map[string]int // by method and path
 }
 
-// start starts a host with config maps, secrets, widgets.example.com and so many
-// further custom types. It ends with the test, after a check of the rules.
+// start starts a host with config maps, secrets, widgets.example.com and further custom types. It
+// ends with the test, after a check of the rules.
 func start(t testing.TB, further int) *host {
 	t.Helper()
 	list := []kinds.Kind{kinds.ConfigMaps(), kinds.Secrets(), kinds.Custom(custom("widgets", "Widget"))}
@@ -55,7 +55,7 @@ func start(t testing.TB, further int) *host {
 	listener := httptest.NewServer(h.counting(server))
 	h.address = listener.URL
 	t.Cleanup(func() {
-		require.NoError(t, server.Close()) // ends watches, which hold up the next line
+		require.NoError(t, server.Close()) // ends watches, which would delay the next line
 		listener.Close()
 		require.NoError(t, r.Close())
 		require.NoError(t, registrytest.Check(context.WithoutCancel(t.Context()), s, "registry"))
@@ -68,7 +68,7 @@ func custom(resource, kind string) registry.ResourceType {
 	return registry.ResourceType{Group: "example.com", Version: "v1", Resource: resource, Kind: kind, Namespaced: true, Status: true}
 }
 
-// counting counts requests on their way.
+// counting counts requests.
 func (h *host) counting(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h.mu.Lock()
@@ -78,8 +78,8 @@ func (h *host) counting(next http.Handler) http.Handler {
 	})
 }
 
-// requested returns how many requests there were whose method and path, such as
-// "GET /api/v1/namespaces", begin with a prefix.
+// requested returns the number of requests whose method and path begin with prefix, such as "GET
+// /api/v1/namespaces".
 func (h *host) requested(prefix string) int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -92,5 +92,5 @@ func (h *host) requested(prefix string) int {
 	return n
 }
 
-// config is how client-go reaches the host, with limits that do not slow a test.
+// config returns a client configuration whose limits do not slow a test.
 func (h *host) config() *rest.Config { return &rest.Config{Host: h.address, QPS: -1} }

@@ -30,7 +30,7 @@ func create(t *testing.T, a *simulated.API, name string) *corev1.Namespace {
 	return ns
 }
 
-// things is the client of the i-th type in a namespace.
+// things returns a client of the i-th type in a namespace.
 func things(i int, a *simulated.API, namespace string) metadata.ResourceInterface {
 	return a.Metadata().Resource(simulated.Types(i + 1)[i].GroupVersionResource).Namespace(namespace)
 }
@@ -69,7 +69,7 @@ func TestNamespaces(t *testing.T) {
 	ns.Spec.Finalizers = nil
 	ns, err = a.Namespaces().UpdateStatus(ctx, ns, metav1.UpdateOptions{})
 	require.NoError(t, err)
-	require.Len(t, ns.Spec.Finalizers, 1, "the status alone is written")
+	require.Len(t, ns.Spec.Finalizers, 1, "only the status is written")
 	found, err := a.Namespaces().List(ctx, metav1.ListOptions{FieldSelector: "status.phase=Terminating"})
 	require.NoError(t, err)
 	require.Empty(t, cmp.Diff([]corev1.Namespace{*ns}, found.Items))
@@ -214,8 +214,8 @@ func TestRequestsAndFailures(t *testing.T) {
 	require.Zero(t, a.Requests())
 }
 
-// A watcher that does not read is ended and holds nobody up; what it missed can be
-// watched for again until it is forgotten.
+// A watcher that does not read is ended and delays no other client. It can resume until its
+// position is forgotten.
 func TestSlowWatcher(t *testing.T) {
 	ctx, a := t.Context(), simulated.New(simulated.Options{Types: simulated.Types(1)})
 	made := create(t, a, "n")
