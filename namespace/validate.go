@@ -69,6 +69,10 @@ func ValidateFinalize(old, updated Namespace) error {
 	return Invalid(Kind, Resource, updated.Name, vs)
 }
 
+// DefaultImmortal returns the names of the namespaces that a host does not delete by default,
+// as Kubernetes does not: "default", "kube-system" and "kube-public".
+func DefaultImmortal() []string { return []string{"default", "kube-system", "kube-public"} }
+
 // ValidateDelete reports whether a client may delete n. It returns an [*Error] of kind
 // [ErrForbidden] if the name is among the immortal ones, and of kind [ErrConflict] if n is not
 // the namespace that p asks for.

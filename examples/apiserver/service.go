@@ -77,7 +77,7 @@ func run(ctx context.Context, w, log io.Writer, args []string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, b.service.Close()) }()
-	for _, name := range []string{"default", "kube-system", "kube-public"} { // DELETE of these names is refused
+	for _, name := range namespace.DefaultImmortal() { // DELETE of these names is refused
 		if _, err := b.service.Create(ctx, name); err != nil && !errors.Is(err, namespace.ErrExists) {
 			return err
 		}

@@ -110,7 +110,7 @@ func (w *world) close() error {
 }
 
 func (w *world) parties(ctx context.Context) ([]parties.Party, error) {
-	return parties.List(ctx, w.store, nil)
+	return parties.List(ctx, w.store, "")
 }
 
 func (w *world) diagnose(ctx context.Context, name string) (explain.Diagnosis, error) {

@@ -171,7 +171,7 @@ func (s *Service) observe(db store.Store, o Options, recorder *explain.Recorder)
 		return err
 	}
 	known := func(ctx context.Context) ([]parties.Party, error) {
-		return parties.List(ctx, db, &parties.Options{Prefix: o.Registry.Prefix})
+		return parties.List(ctx, db, o.Registry.Prefix)
 	}
 	s.explainer = explain.New(s.registry, &explain.Options{
 		Recorder: recorder, Parties: known, Records: log.List, Record: log.Get,

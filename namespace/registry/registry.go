@@ -22,8 +22,8 @@ type Options struct {
 	// Finalizer is added to spec.finalizers at creation if it is missing (rule R5); default
 	// [finalizer.Kubernetes]. Its owner is [Registry.Party].
 	Finalizer finalizer.Name
-	// Immortal lists namespaces that cannot be deleted. Nil means "default", "kube-system"
-	// and "kube-public"; an empty slice means none.
+	// Immortal lists namespaces that cannot be deleted. Nil means
+	// [namespace.DefaultImmortal]; an empty slice means none.
 	Immortal []string
 	// Types are the resource types of content.
 	Types []ResourceType
@@ -47,7 +47,7 @@ func (o Options) withDefaults() Options {
 		o.Finalizer = finalizer.Kubernetes
 	}
 	if o.Immortal == nil {
-		o.Immortal = []string{"default", "kube-system", "kube-public"}
+		o.Immortal = namespace.DefaultImmortal()
 	}
 	if o.Queue == 0 {
 		o.Queue = 10_000

@@ -24,20 +24,21 @@ import (
 // Patience.
 //
 // Of the failures of the store only [store.ErrClosed] ends Announce. After others it retries
-// with a delay that grows up to a Beat. It returns [store.ErrInvalid], before it writes
-// anything, if s is nil, or f or an option is invalid. A nil opts selects the defaults.
+// with a delay that grows up to a Beat. An invalid f or option is an error at once. A nil
+// opts selects the defaults.
 func Announce(ctx context.Context, s store.Store, f finalizer.Name, opts *Options) error {
-	if s == nil {
-		return invalid("announcing a party needs a store")
-	}
 	if err := f.Validate(); err != nil {
-		return invalid("%w", err)
+		return fmt.Errorf("parties: %w", err)
 	}
-	options, err := resolve(opts)
-	if err != nil {
+	var options Options
+	if opts != nil {
+		options = *opts
+	}
+	if err := options.Validate(); err != nil {
 		return err
 	}
-	prefix := options.prefixOf(f)
+	options = options.withDefaults()
+	prefix := rootOf(options.Prefix) + string(f) + "/"
 	a := &announcer{
 		store:   s,
 		prefix:  prefix,

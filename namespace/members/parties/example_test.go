@@ -24,7 +24,7 @@ func Example() {
 	}()
 	<-known
 	show := func() {
-		list, err := parties.List(ctx, s, nil)
+		list, err := parties.List(ctx, s, "")
 		check(err)
 		for _, p := range list {
 			fmt.Printf("%s: alive %t, ask %s\n", p.Finalizer, p.Alive, p.Contact)

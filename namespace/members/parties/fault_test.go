@@ -320,7 +320,7 @@ func TestWrongClocks(t *testing.T) {
 func TestListFails(t *testing.T) {
 	s := &line{Store: newStore(t)}
 	s.set(down)
-	_, err := parties.List(t.Context(), s, nil)
+	_, err := parties.List(t.Context(), s, "")
 	require.ErrorIs(t, err, errDown)
 }
 

@@ -162,7 +162,7 @@ func newStore(t testing.TB) *memory.Store {
 
 func listed(t testing.TB, s store.Store) []parties.Party {
 	t.Helper()
-	list, err := parties.List(context.Background(), s, nil)
+	list, err := parties.List(context.Background(), s, "")
 	require.NoError(t, err)
 	return list
 }

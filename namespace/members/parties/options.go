@@ -5,12 +5,10 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/nslifecycle/nslifecycle/finalizer"
 	"github.com/nslifecycle/nslifecycle/namespace/members/internal/instance"
-	"github.com/nslifecycle/nslifecycle/store"
 )
 
-// Options configure [Announce] and [List]. The zero value of a field selects its default.
+// Options configure [Announce]. The zero value of a field selects its default.
 type Options struct {
 	// Prefix is the prefix of the registry that the party works for
 	// (registry.Options.Prefix), one or more path segments; default "registry".
@@ -42,34 +40,15 @@ type Hooks struct {
 }
 
 const (
+	defaultPrefix   = "registry"
 	minBeat         = 100 * time.Millisecond
 	defaultPatience = 30 * time.Second
 	maxPatience     = 24 * time.Hour
 	maxContact      = 1024
 )
 
-// resolve returns the validated options with their defaults.
-func resolve(opts *Options) (Options, error) {
-	var o Options
-	if opts != nil {
-		o = *opts
-	}
-	o = o.withDefaults()
-	if err := o.validate(); err != nil {
-		return o, invalid("%w", err)
-	}
-	return o, nil
-}
-
-// Validate returns [store.ErrInvalid] if an option is out of range. The functions of this package
-// that take options call it.
-func (o Options) Validate() error {
-	_, err := resolve(&o)
-	return err
-}
-
 func (o Options) withDefaults() Options {
-	o.Prefix = cmp.Or(o.Prefix, "registry")
+	o.Prefix = cmp.Or(o.Prefix, defaultPrefix)
 	o.Label = cmp.Or(o.Label, instance.DefaultLabel())
 	if o.Beat == 0 {
 		o.Beat = 10 * time.Second
@@ -78,44 +57,36 @@ func (o Options) withDefaults() Options {
 		}
 	}
 	if o.Patience == 0 {
-		o.Patience = min(max(defaultPatience, 3*min(o.Beat, maxPatience)), maxPatience)
+		o.Patience = min(max(defaultPatience, 3*o.Beat), maxPatience)
 	}
 	return o
 }
 
-func (o Options) validate() error {
+// Validate returns an error if an option is out of range. [Announce] calls it.
+func (o Options) Validate() error {
+	o = o.withDefaults()
+	if err := o.texts(); err != nil {
+		return fmt.Errorf("parties: %w", err)
+	}
+	switch {
+	case o.Beat < minBeat:
+		return fmt.Errorf("parties: Options.Beat is %v: it must be at least %v, because each costs a write", o.Beat, minBeat)
+	case o.Beat > maxPatience/2:
+		return fmt.Errorf("parties: Options.Beat is %v: it must be at most %v, half of the longest Patience", o.Beat, maxPatience/2)
+	case o.Patience > maxPatience:
+		return fmt.Errorf("parties: Options.Patience is %v: it must be at most %v", o.Patience, maxPatience)
+	case o.Patience/2 < o.Beat:
+		return fmt.Errorf("parties: Options.Patience is %v: it must be at least two Beats (of %v), or one slow write makes the instance missing", o.Patience, o.Beat)
+	}
+	return nil
+}
+
+func (o Options) texts() error {
 	if err := instance.CheckPath("Options.Prefix", o.Prefix); err != nil {
 		return err
 	}
 	if err := instance.CheckText("Options.Label", o.Label, instance.MaxLabel); err != nil {
 		return err
 	}
-	if err := instance.CheckText("Options.Contact", o.Contact, maxContact); err != nil {
-		return err
-	}
-	switch {
-	case o.Beat < 0:
-		return fmt.Errorf("Options.Beat cannot be negative, got %v", o.Beat)
-	case o.Patience < 0:
-		return fmt.Errorf("Options.Patience cannot be negative, got %v", o.Patience)
-	case o.Beat < minBeat:
-		return fmt.Errorf("Options.Beat (%v) must be at least %v: each costs a write", o.Beat, minBeat)
-	case o.Beat > maxPatience/2:
-		return fmt.Errorf("Options.Beat (%v) cannot exceed %v, half of the longest Patience", o.Beat, maxPatience/2)
-	case o.Patience > maxPatience:
-		return fmt.Errorf("Options.Patience (%v) cannot exceed %v", o.Patience, maxPatience)
-	case o.Patience/2 < o.Beat:
-		return fmt.Errorf("Options.Patience (%v) must be at least two Beats (of %v), or one slow write makes the instance missing", o.Patience, o.Beat)
-	}
-	return nil
-}
-
-// root returns the prefix of all entries.
-func (o Options) root() string { return "/" + o.Prefix + "/.parties/" }
-
-// prefixOf returns the prefix of the entries of f's instances.
-func (o Options) prefixOf(f finalizer.Name) string { return o.root() + string(f) + "/" }
-
-func invalid(format string, args ...any) error {
-	return fmt.Errorf("parties: %w: "+format, append([]any{store.ErrInvalid}, args...)...)
+	return instance.CheckText("Options.Contact", o.Contact, maxContact)
 }

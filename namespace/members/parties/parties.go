@@ -16,6 +16,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -43,25 +44,24 @@ type Instance struct {
 	Left     bool      `json:"left,omitempty"` // it shut down orderly at LastSeen
 }
 
-// List returns the parties that have ever announced themselves in s, ordered by finalizer.
-// Of opts it uses only Prefix; each entry has the Patience of its instance. A nil opts
-// selects the defaults. List returns [store.ErrInvalid] if s is nil or an option is invalid;
-// other errors are those of s. It skips malformed entries. It is safe for concurrent use.
-func List(ctx context.Context, s store.Store, opts *Options) ([]Party, error) {
-	if s == nil {
-		return nil, invalid("listing parties needs a store")
+// List returns the parties that have ever announced themselves in s with that
+// [Options.Prefix] (empty: the default), ordered by finalizer. It skips malformed entries.
+// The error is that of an invalid prefix or of s.
+func List(ctx context.Context, s store.Store, prefix string) ([]Party, error) {
+	prefix = cmp.Or(prefix, defaultPrefix)
+	if err := instance.CheckPath("the prefix", prefix); err != nil {
+		return nil, fmt.Errorf("parties: %w", err)
 	}
-	options, err := resolve(opts)
+	root := rootOf(prefix)
+	entries, err := list(ctx, s, root)
 	if err != nil {
 		return nil, err
 	}
-	prefix := options.root()
-	entries, err := list(ctx, s, prefix)
-	if err != nil {
-		return nil, err
-	}
-	return fold(entries, prefix, time.Now()), nil
+	return fold(entries, root, time.Now()), nil
 }
+
+// rootOf returns the prefix of all entries.
+func rootOf(prefix string) string { return "/" + prefix + "/.parties/" }
 
 // value is the content of an entry.
 type value struct {

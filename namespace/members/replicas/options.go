@@ -62,11 +62,9 @@ func (o Options) validate() error {
 	}
 	switch {
 	case o.Beat < 0:
-		return fmt.Errorf("Options.Beat cannot be negative, got %v", o.Beat)
-	case o.Patience < 0:
-		return fmt.Errorf("Options.Patience cannot be negative, got %v", o.Patience)
+		return fmt.Errorf("Options.Beat is %v: it must not be negative", o.Beat)
 	case o.Patience/2 < o.Beat:
-		return fmt.Errorf("Options.Patience (%v) must be at least two Beats (of %v), or one slow write ends the lease", o.Patience, o.Beat)
+		return fmt.Errorf("Options.Patience is %v: it must be at least two Beats (of %v), or one slow write ends the lease", o.Patience, o.Beat)
 	}
 	return nil
 }

@@ -76,14 +76,11 @@ type Replica struct {
 
 // New returns a replica of group over s. The group, one or more path segments, names the work
 // that is divided: the replicas of one party use its finalizer. Groups are independent. A
-// nil opts selects the defaults. New returns [store.ErrInvalid] if s is nil, or the group or
-// an option is invalid. It does not access the store.
+// nil opts selects the defaults. New returns an error if the group or an option is invalid.
+// It does not access the store.
 func New(s store.Store, group string, opts *Options) (*Replica, error) {
-	if s == nil {
-		return nil, invalid("a replica needs a store")
-	}
 	if err := instance.CheckPath("the group", group); err != nil {
-		return nil, invalid("%w", err)
+		return nil, fmt.Errorf("replicas: %w", err)
 	}
 	var options Options
 	if opts != nil {
@@ -91,7 +88,7 @@ func New(s store.Store, group string, opts *Options) (*Replica, error) {
 	}
 	options = options.withDefaults()
 	if err := options.validate(); err != nil {
-		return nil, invalid("%w", err)
+		return nil, fmt.Errorf("replicas: %w", err)
 	}
 	r := &Replica{store: s, prefix: "/" + options.Prefix + "/.replicas/" + group + "/", options: options}
 	r.view.Store(newView())
@@ -128,7 +125,3 @@ func (r *Replica) Changed() <-chan struct{} { return r.view.Load().changed }
 // Members returns the members that this replica knows, ordered by ID. It knows none while it
 // is not a member itself.
 func (r *Replica) Members() []Member { return slices.Clone(r.view.Load().members) }
-
-func invalid(format string, args ...any) error {
-	return fmt.Errorf("replicas: %w: "+format, append([]any{store.ErrInvalid}, args...)...)
-}

@@ -91,12 +91,9 @@ type Hooks struct {
 
 // Run deletes each namespace whose hold ends, regardless of who set the hold, until ctx
 // ends. It then waits for every goroutine that it started and returns nil. No failure ends
-// it. Run returns [namespace.ErrBadRequest] if n is nil or an option is out of range. A nil
-// opts selects the defaults.
+// it; the only error is that of an option out of range, before Run starts. A nil opts
+// selects the defaults.
 func Run(ctx context.Context, n Namespaces, opts *Options) error {
-	if n == nil {
-		return badRequest("the namespaces are nil")
-	}
 	var options Options
 	if opts != nil {
 		options = *opts
@@ -119,28 +116,22 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Validate returns [namespace.ErrBadRequest] if an option is out of range. Run calls it.
+// Validate returns an error if an option is out of range. [Run] calls it.
 func (o Options) Validate() error {
 	o = o.withDefaults()
 	switch {
 	case o.Workers < 2:
-		return badRequest("Options.Workers must be at least 2, got %d", o.Workers)
+		return fmt.Errorf("hold: Options.Workers is %d: it must be at least 2", o.Workers)
 	case o.Patience < 0:
-		return badRequest("Options.Patience cannot be negative, got %v", o.Patience)
+		return fmt.Errorf("hold: Options.Patience is %v: it must not be negative", o.Patience)
 	case o.MinDelay < 0:
-		return badRequest("Options.MinDelay cannot be negative, got %v", o.MinDelay)
-	case o.MaxDelay < 0:
-		return badRequest("Options.MaxDelay cannot be negative, got %v", o.MaxDelay)
+		return fmt.Errorf("hold: Options.MinDelay is %v: it must not be negative", o.MinDelay)
 	case o.MinDelay > o.MaxDelay:
-		return badRequest("Options.MinDelay (%v) cannot exceed Options.MaxDelay (%v)", o.MinDelay, o.MaxDelay)
+		return fmt.Errorf("hold: Options.MaxDelay is %v: it must be at least MinDelay (%v)", o.MaxDelay, o.MinDelay)
 	}
 	return nil
 }
 
 func (o Options) backoff() backoff.Exponential {
 	return backoff.Exponential{Min: o.MinDelay, Max: o.MaxDelay}
-}
-
-func badRequest(format string, args ...any) error {
-	return &namespace.Error{Kind: namespace.ErrBadRequest, Resource: namespace.Resource, Message: "hold: " + fmt.Sprintf(format, args...)}
 }

@@ -42,9 +42,10 @@ type Plan struct {
 	Grace       time.Duration        `json:"grace,omitempty"`      // the length of the hold that DELETE begins, once it is not refused; nanoseconds in JSON
 	Hold        *declare.Hold        `json:"hold,omitempty"`       // the current hold; DELETE waits for it if the outcome is Nothing
 	Finalizers  []finalizer.Name     `json:"finalizers,omitempty"` // spec.finalizers, each of which its owner must remove
-	Own         []finalizer.Name     `json:"own,omitempty"`        // metadata.finalizers, which also hold it
-	Types       []Type               `json:"types"`                // the types that would be deleted, those with objects first
-	Failures    []Failure            `json:"failures,omitempty"`   // sources that did not answer; with any, the plan is incomplete
+	// MetadataFinalizers is metadata.finalizers, whose owners must remove them too.
+	MetadataFinalizers []finalizer.Name `json:"metadataFinalizers,omitempty"`
+	Types              []Type           `json:"types"`              // the types that would be deleted, those with objects first
+	Failures           []Failure        `json:"failures,omitempty"` // sources that did not answer; with any, the plan is incomplete
 }
 
 // Type is one resource type of a plan.
@@ -90,8 +91,7 @@ var _ Inspector = (*deleter.Composed)(nil)
 // Options tunes [Of]. Zero fields take the defaults.
 type Options struct {
 	// Immortal lists the namespaces that cannot be deleted, as in the options of the
-	// registry. Nil means its default: "default", "kube-system", "kube-public". An empty
-	// list means none.
+	// registry. Nil means [namespace.DefaultImmortal], an empty list none.
 	Immortal []string
 	// Unguarded declares that the host ignores the annotations of this library, as stock
 	// Kubernetes does. The plan then lists protections, graces and holds, and does not apply
@@ -101,7 +101,7 @@ type Options struct {
 
 func (o Options) withDefaults() Options {
 	if o.Immortal == nil {
-		o.Immortal = []string{"default", "kube-system", "kube-public"}
+		o.Immortal = namespace.DefaultImmortal()
 	}
 	return o
 }
@@ -151,7 +151,7 @@ func invalid(name, format string, args ...any) error {
 func of(n namespace.Namespace, o Options, at time.Time) Plan {
 	p := Plan{
 		Name: n.Name, UID: n.UID, Phase: n.Phase(), At: at.UTC().Round(0), Types: []Type{},
-		Finalizers: n.Spec.Finalizers.Names(), Own: n.Finalizers.Names(),
+		Finalizers: n.Spec.Finalizers.Names(), MetadataFinalizers: n.Finalizers.Names(),
 	}
 	// Unreadable protections protect too: the refusal lists them.
 	p.Protections, _ = declare.Protections(n.Meta)

@@ -86,8 +86,8 @@ func (p Plan) facts(b *strings.Builder) {
 	if len(p.Finalizers) > 0 {
 		fact("finalizers", list(p.Finalizers))
 	}
-	if len(p.Own) > 0 {
-		fact("and its own", list(p.Own))
+	if len(p.MetadataFinalizers) > 0 {
+		fact("in metadata", list(p.MetadataFinalizers))
 	}
 }
 
