@@ -1,6 +1,7 @@
 package deleter
 
 import (
+	"iter"
 	"maps"
 	"math"
 	"slices"
@@ -60,14 +61,87 @@ type ResourceCount struct {
 // Empty reports whether the source was called, answered, and has no objects left.
 func (r Result) Empty() bool { return r.Err == nil && !r.Waiting && !r.More && r.Remaining == 0 }
 
+// FailureKind is the part of a pass that failed.
+type FailureKind int
+
+// The kinds of [Failure].
+const (
+	DiscoveryFailed FailureKind = iota + 1 // an element of [Report].Discovery
+	ParsingFailed                          // an element of [Report].Parsing
+	SourceFailed                           // the Err of a [Result]
+	PassFailed                             // [Report].Failed
+)
+
+// Failure is a failure in a [Report].
+type Failure struct {
+	Kind   FailureKind
+	Result *Result // of the source that failed; nil for the other kinds
+	Err    error
+}
+
+// Source returns the name of the resource type or group that failed, as in [Target].Waived,
+// or an empty string.
+func (f Failure) Source() string {
+	if f.Result != nil {
+		return f.Result.Resource.String()
+	}
+	return SourceOf(f.Err)
+}
+
+// Sources returns the Source of each failure that was joined into this one. Groups of
+// resource types may fail together.
+func (f Failure) Sources() []string {
+	if f.Result != nil {
+		return []string{f.Source()}
+	}
+	return sourcesOf(f.Err)
+}
+
+func sourcesOf(err error) []string {
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return []string{SourceOf(err)}
+	}
+	var names []string
+	for _, one := range joined.Unwrap() {
+		names = append(names, sourcesOf(one)...)
+	}
+	return names
+}
+
+// Failures iterates over all failures except waived ones: those of the discovery, of
+// parsing, of the sources, and of the pass.
+func (r Report) Failures() iter.Seq[Failure] {
+	return func(yield func(Failure) bool) {
+		for _, err := range r.Discovery {
+			if err != nil && !yield(Failure{Kind: DiscoveryFailed, Err: err}) {
+				return
+			}
+		}
+		for _, err := range r.Parsing {
+			if err != nil && !yield(Failure{Kind: ParsingFailed, Err: err}) {
+				return
+			}
+		}
+		for i := range r.Results {
+			if result := &r.Results[i]; result.Err != nil && !yield(Failure{SourceFailed, result, result.Err}) {
+				return
+			}
+		}
+		if r.Failed != nil {
+			yield(Failure{Kind: PassFailed, Err: r.Failed})
+		}
+	}
+}
+
 // Err returns all failures, with every cause in reach of [errors.Is] and [errors.As]. It
 // returns nil if every source that was called answered or is waived.
 func (r Report) Err() error {
-	errs := slices.Concat(r.Discovery, r.Parsing)
-	for _, result := range r.Results {
-		errs = append(errs, result.Err)
+	var errs []error
+	for f := range r.Failures() {
+		errs = append(errs, f.Err)
 	}
-	return multierr.Combine(append(errs, r.Failed)...)
+	return multierr.Combine(errs...)
 }
 
 // Empty reports whether every source answered or is waived, none has objects left, and no
@@ -141,16 +215,11 @@ func (r Report) Progress(previous Report) bool {
 }
 
 func (r Report) failures() int {
-	n := r.sum(func(one Result) int {
-		if one.Err != nil {
-			return 1
-		}
-		return 0
-	})
-	if r.Failed != nil {
+	n := 0
+	for range r.Failures() {
 		n++
 	}
-	return n + len(r.Discovery) + len(r.Parsing)
+	return n
 }
 
 // Compact returns the part of r that the next pass and [Waiter] use, without types that are

@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"slices"
+	"strconv"
 
 	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/namespace"
@@ -79,45 +80,19 @@ func digest(state string, r deleter.Report, waived []string) uint64 {
 		io.WriteString(h, text)
 	}
 	mark("", state)
-	failed := func(err error, source string) {
-		mark("\x00", source)
-		if unwaived := (*deleter.UnwaivedError)(nil); errors.As(err, &unwaived) {
-			mark("\x01", "")
+	for f := range r.Failures() {
+		for _, source := range f.Sources() {
+			mark("\x00", strconv.Itoa(int(f.Kind)))
+			mark("\x01", source)
 		}
-	}
-	for _, result := range r.Results {
-		if result.Err != nil {
-			failed(result.Err, result.Resource.String())
-		}
-	}
-	for _, err := range r.Discovery {
-		eachError(err, func(err error) {
+		if unwaived := (*deleter.UnwaivedError)(nil); errors.As(f.Err, &unwaived) {
 			mark("\x02", "")
-			failed(err, deleter.SourceOf(err))
-		})
-	}
-	if len(r.Parsing) > 0 {
-		mark("\x03", "")
-	}
-	if r.Failed != nil {
-		mark("\x04", "")
+		}
 	}
 	for _, source := range waived {
-		mark("\x05", source)
+		mark("\x03", source)
 	}
 	return h.Sum64()
-}
-
-// eachError calls f for every error that err joins.
-func eachError(err error, f func(error)) {
-	joined, ok := err.(interface{ Unwrap() []error })
-	if !ok {
-		f(err)
-		return
-	}
-	for _, one := range joined.Unwrap() {
-		eachError(one, f)
-	}
 }
 
 // waivedSources returns the names of the sources whose failures a pass waived.

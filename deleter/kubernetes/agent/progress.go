@@ -2,7 +2,6 @@ package agent
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 
@@ -130,18 +129,14 @@ func holders(r deleter.Result) string {
 
 // failures describes the failures in report, or err if there are none.
 func failures(report deleter.Report, err error) string {
-	all := slices.Concat(report.Discovery, report.Parsing)
-	for _, r := range report.Results {
-		if r.Err != nil {
-			all = append(all, r.Err)
+	var texts []string
+	for f := range report.Failures() {
+		if f.Kind != deleter.PassFailed {
+			texts = append(texts, describe(f.Err))
 		}
 	}
-	if len(all) == 0 {
+	if len(texts) == 0 {
 		return describe(err)
-	}
-	texts := make([]string, 0, len(all))
-	for _, err := range all {
-		texts = append(texts, describe(err))
 	}
 	return abbreviate(texts, "; ")
 }

@@ -28,25 +28,22 @@ func (f *Failure) same(g Failure) bool { return g.Source == f.Source && g.Text =
 // Kind, Source, Text and Unwaived are set.
 func classify(report deleter.Report, err error) []Failure {
 	var list failureList
-	for _, err := range report.Discovery {
-		each(err, func(err error) {
-			var group deleter.GroupError
-			if errors.As(err, &group) {
-				list.add(DiscoveryFailed, cmp.Or(group.Group, coreGroup), text(group.Err), err)
-				return
+	known := false // a failure of another kind than PassFailed
+	for f := range report.Failures() {
+		each(f.Err, func(err error) {
+			switch f.Kind {
+			case deleter.DiscoveryFailed:
+				list.addDiscovery(err)
+			case deleter.ParsingFailed:
+				list.add(ParsingFailed, sourceParsing, text(err), err)
+			case deleter.SourceFailed:
+				list.addSource(f.Result, err)
+			case deleter.PassFailed:
+				list.addPass(err, known)
 			}
-			list.add(DiscoveryFailed, sourceDiscovery, text(err), err)
 		})
+		known = known || f.Kind != deleter.PassFailed
 	}
-	for _, err := range report.Parsing {
-		list.add(ParsingFailed, sourceParsing, text(err), err)
-	}
-	for i := range report.Results {
-		r := &report.Results[i]
-		each(r.Err, func(err error) { list.addSource(r, err) })
-	}
-	known := len(list) > 0
-	each(report.Failed, func(err error) { list.addPass(err, known) })
 	if err != nil {
 		reported := reportedIn(report)
 		each(err, func(err error) {
@@ -68,6 +65,15 @@ func (l *failureList) add(kind Kind, source, text string, err error) {
 	if len(*l) < maxFailures && !slices.ContainsFunc(*l, f.same) {
 		*l = append(*l, f)
 	}
+}
+
+func (l *failureList) addDiscovery(err error) {
+	var group deleter.GroupError
+	if errors.As(err, &group) {
+		l.add(DiscoveryFailed, cmp.Or(group.Group, coreGroup), text(group.Err), err)
+		return
+	}
+	l.add(DiscoveryFailed, sourceDiscovery, text(err), err)
 }
 
 // addSource adds a failure of one resource type. Its text names no objects, so that many
@@ -119,12 +125,8 @@ func timedOut(err error) bool {
 // reportedIn returns whether an error of a pass is in its report as well.
 func reportedIn(report deleter.Report) func(error) bool {
 	known := map[string]bool{}
-	add := func(err error) { known[text(err)] = true }
-	for _, err := range slices.Concat(report.Discovery, report.Parsing, []error{report.Failed}) {
-		each(err, add)
-	}
-	for i := range report.Results {
-		each(report.Results[i].Err, add)
+	for f := range report.Failures() {
+		each(f.Err, func(err error) { known[text(err)] = true })
 	}
 	return func(err error) bool {
 		var found *deleter.DiscoveryError

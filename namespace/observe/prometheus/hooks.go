@@ -160,21 +160,16 @@ func (c *Collector) forget(ref namespace.Ref) {
 
 // failures appends the indices of the failed resources to list, ascending.
 func (r *resources) failures(report deleter.Report, list []int) []int {
-	for _, one := range report.Results {
-		if one.Err != nil {
-			list = append(list, r.of(one.Resource))
-		}
-	}
-	for _, beyond := range []struct {
-		index  int
-		failed bool
-	}{
-		{discovery, len(report.Discovery) > 0},
-		{parsing, len(report.Parsing) > 0},
-		{whole, report.Failed != nil},
-	} {
-		if beyond.failed {
-			list = append(list, beyond.index)
+	for f := range report.Failures() {
+		switch f.Kind {
+		case deleter.DiscoveryFailed:
+			list = append(list, discovery)
+		case deleter.ParsingFailed:
+			list = append(list, parsing)
+		case deleter.SourceFailed:
+			list = append(list, r.of(f.Result.Resource))
+		case deleter.PassFailed:
+			list = append(list, whole)
 		}
 	}
 	if len(list) < 2 {

@@ -264,18 +264,11 @@ func recorded(listed deleter.Inventory, err error) audit.Inventory {
 		})
 	}
 	report := listed.Report
-	for _, errs := range [][]error{report.Discovery, report.Parsing, {report.Failed}} {
-		for _, err := range errs {
-			if err != nil {
-				inventory.Failures = append(inventory.Failures, failure(deleter.SourceOf(err), err))
-			}
-		}
+	for f := range report.Failures() {
+		inventory.Failures = append(inventory.Failures, failure(f.Source(), f.Err))
 	}
 	for _, r := range report.Results {
-		switch {
-		case r.Err != nil:
-			inventory.Failures = append(inventory.Failures, failure(r.Resource.String(), r.Err))
-		case r.More || r.Waiting:
+		if r.Err == nil && (r.More || r.Waiting) {
 			inventory.Failures = append(inventory.Failures, audit.Failure{Source: r.Resource.String(), Text: "the listing is incomplete"})
 		}
 	}

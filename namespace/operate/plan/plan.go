@@ -206,20 +206,17 @@ func (p *Plan) delete(n namespace.Namespace, immortal []string, at time.Time) er
 
 // addContent adds the content of the namespace.
 func (p *Plan) addContent(report deleter.Report, err error) {
-	for _, errs := range [][]error{report.Discovery, report.Parsing, {report.Failed}} {
-		for _, err := range errs {
-			p.fail(deleter.SourceOf(err), err)
-		}
+	for f := range report.Failures() {
+		p.fail(f.Source(), f.Err)
 	}
 	for _, r := range report.Results {
-		p.fail(r.Resource.String(), r.Err)
 		if r.Err != nil && r.Remaining == 0 {
 			continue
 		}
 		t := Type{Resource: r.Resource.String(), Objects: r.Remaining, More: r.More || r.Err != nil, Sample: r.Sample, HeldBy: r.Holders}
 		p.Types = append(p.Types, t)
 	}
-	if len(p.Failures) == 0 {
+	if err != nil && len(p.Failures) == 0 {
 		p.fail("", err)
 	}
 	slices.SortStableFunc(p.Types, func(a, b Type) int {
@@ -234,8 +231,5 @@ func (p *Plan) addContent(report deleter.Report, err error) {
 }
 
 func (p *Plan) fail(source string, err error) {
-	if err == nil {
-		return
-	}
 	p.Failures = append(p.Failures, Failure{Source: source, Text: err.Error()})
 }
