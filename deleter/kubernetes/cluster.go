@@ -1,6 +1,7 @@
 package kubernetes
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -182,17 +183,9 @@ func (o *Options) withDefaults() Options {
 	if opts.After == nil {
 		opts.After = PodsFirst
 	}
-	if opts.Recheck == 0 {
-		opts.Recheck = time.Second
-	}
-	if opts.Expiry == 0 {
-		opts.Expiry = 30 * time.Second
-	}
-	if opts.Deleter.Parallelism == 0 {
-		opts.Deleter.Parallelism = parallelism
-	}
-	if opts.Deleter.CallTimeout == 0 {
-		opts.Deleter.CallTimeout = time.Minute
-	}
+	opts.Recheck = cmp.Or(opts.Recheck, time.Second)
+	opts.Expiry = cmp.Or(opts.Expiry, 30*time.Second)
+	opts.Deleter.Parallelism = cmp.Or(opts.Deleter.Parallelism, parallelism)
+	opts.Deleter.CallTimeout = cmp.Or(opts.Deleter.CallTimeout, time.Minute)
 	return opts
 }

@@ -169,7 +169,7 @@ const maxGrace = 100 * 365 * 24 * time.Hour
 // both before the request and after the response, in any phase. A uid is never reused, so all
 // listed objects belong to it (rule R8).
 func (c *content) View(ctx context.Context, target deleter.Target, limit int, next string) (deleter.Page, error) {
-	if err := checkLook(ctx, target); err != nil {
+	if err := checkView(ctx, target); err != nil {
 		return deleter.Page{}, err
 	}
 	if err := c.checkList(limit); err != nil {

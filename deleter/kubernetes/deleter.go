@@ -155,10 +155,10 @@ func (d *Deleter) Wait(ctx context.Context, target deleter.Target, report delete
 }
 
 // passContext passes the snapshot of a pass to the composed deleter, which outlives discoveries
-// because it learns about types.
+// because it keeps its knowledge about types.
 type passContext struct {
-	view  *snapshot
-	final bool
+	snapshot *snapshot
+	final    bool
 }
 
 type passContextKey struct{}
@@ -173,12 +173,12 @@ func sourcesOf(ctx context.Context) ([]deleter.Source, error) {
 	if !ok {
 		return nil, deleter.ErrNothingDiscovered
 	}
-	sources := c.view.sources
+	sources := c.snapshot.sources
 	if c.final {
-		sources = c.view.final
+		sources = c.snapshot.final
 	}
-	if c.view.failed != nil {
-		return sources, c.view.failed
+	if c.snapshot.failed != nil {
+		return sources, c.snapshot.failed
 	}
 	return sources, nil
 }
@@ -206,7 +206,7 @@ func (d *Deleter) Inventory(ctx context.Context, target deleter.Target) (deleter
 // discover returns a new snapshot, or the report of a failure.
 func (d *Deleter) discover(ctx context.Context, target deleter.Target) (*snapshot, deleter.Report, error) {
 	report := deleter.Report{UID: target.UID}
-	if err := checkLook(ctx, target); err != nil {
+	if err := checkView(ctx, target); err != nil {
 		report.Failed = err
 		return nil, report, err
 	}
@@ -218,7 +218,7 @@ func (d *Deleter) discover(ctx context.Context, target deleter.Target) (*snapsho
 	return v, report, nil
 }
 
-func checkLook(ctx context.Context, target deleter.Target) error {
+func checkView(ctx context.Context, target deleter.Target) error {
 	if err := target.ValidateView(); err != nil {
 		return err
 	}

@@ -93,8 +93,8 @@ func (in *incarnations) prune(now time.Time) {
 }
 
 // record records that a read which began at began showed ns. A zero began means an event of a
-// watch: it may start the wait of [Options.Wait], but no request can rely on it, since it tells
-// the past.
+// watch: it may start the wait of [Options.Wait], but no request can rely on it, because it
+// describes the past.
 func (in *incarnations) record(ns *corev1.Namespace, began time.Time) {
 	if ns == nil || ns.DeletionTimestamp == nil {
 		return
@@ -110,7 +110,7 @@ func (in *incarnations) record(ns *corev1.Namespace, began time.Time) {
 	}
 }
 
-// void records that an incarnation is gone. Earlier reads of it, including reads under way, no
+// void records that an incarnation is gone. Earlier reads of it, including reads in progress, no
 // longer count.
 func (in *incarnations) void(name string, uid types.UID) {
 	in.mu.Lock()
@@ -125,39 +125,34 @@ func (in *incarnations) void(name string, uid types.UID) {
 // terminating. If there is none, it makes one, shared with other callers. since must not be in the
 // future. If the read showed another state, the error matches [deleter.ErrIncarnation].
 func (in *incarnations) confirm(ctx context.Context, target deleter.Target, since time.Time) error {
-	for ctx.Err() == nil {
-		in.mu.Lock()
-		known := in.at(target.Namespace, types.UID(target.UID))
-		fresh := known.terminatingAt.After(since)
-		in.mu.Unlock()
-		if fresh {
-			return nil
-		}
-		ns, err := known.reads.do(ctx, func(ctx context.Context) (*corev1.Namespace, error) {
-			return in.read(ctx, target.Namespace, known, &known.terminatingAt, since)
-		})
-		if ns != nil || err != nil {
-			return checkTerminating(target, ns, clientError(ctx, err))
-		}
-	}
-	return context.Cause(ctx)
+	return in.confirmState(ctx, target, since, checkTerminating, func(i *incarnation) *time.Time { return &i.terminatingAt })
 }
 
 // confirmExists is confirm for an incarnation in any phase.
 func (in *incarnations) confirmExists(ctx context.Context, target deleter.Target, since time.Time) error {
+	return in.confirmState(ctx, target, since, checkIncarnation, func(i *incarnation) *time.Time { return &i.existsAt })
+}
+
+// confirmState returns nil if a read that began after since passed check. shown returns the field
+// with the start of the last read that did.
+func (in *incarnations) confirmState(
+	ctx context.Context, target deleter.Target, since time.Time,
+	check func(deleter.Target, *corev1.Namespace, error) error, shown func(*incarnation) *time.Time,
+) error {
 	for ctx.Err() == nil {
 		in.mu.Lock()
 		known := in.at(target.Namespace, types.UID(target.UID))
-		fresh := known.existsAt.After(since)
+		at := shown(known)
+		fresh := at.After(since)
 		in.mu.Unlock()
 		if fresh {
 			return nil
 		}
 		ns, err := known.reads.do(ctx, func(ctx context.Context) (*corev1.Namespace, error) {
-			return in.read(ctx, target.Namespace, known, &known.existsAt, since)
+			return in.read(ctx, target.Namespace, known, at, since)
 		})
 		if ns != nil || err != nil {
-			return checkIncarnation(target, ns, clientError(ctx, err))
+			return check(target, ns, clientError(ctx, err))
 		}
 	}
 	return context.Cause(ctx)
@@ -229,75 +224,71 @@ func expectedState(target deleter.Target) string {
 	return "terminating"
 }
 
-// firstSeen returns when the target was first seen terminating, by the local clock. If it never
-// was, that is now.
-func (in *incarnations) firstSeen(target deleter.Target) time.Time {
+// with calls f with the state of the target's incarnation. The caller must not keep it.
+func (in *incarnations) with(target deleter.Target, f func(*incarnation)) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	known := in.at(target.Namespace, types.UID(target.UID))
-	if known.first.IsZero() {
-		known.first = time.Now()
-	}
-	return known.first
+	f(in.at(target.Namespace, types.UID(target.UID)))
+}
+
+// firstSeen returns when the target was first seen terminating, by the local clock. If it never
+// was, that is now.
+func (in *incarnations) firstSeen(target deleter.Target) (first time.Time) {
+	in.with(target, func(i *incarnation) {
+		if i.first.IsZero() {
+			i.first = time.Now()
+		}
+		first = i.first
+	})
+	return first
 }
 
 // refuseCollections records that the target's namespace does not support deletion of collections
 // of a type.
 func (in *incarnations) refuseCollections(target deleter.Target, r namespace.ResourceType) {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	known := in.at(target.Namespace, types.UID(target.UID))
-	if known.refusedCollections == nil {
-		known.refusedCollections = map[namespace.ResourceType]bool{}
-	}
-	known.refusedCollections[r] = true
+	in.with(target, func(i *incarnation) { add(&i.refusedCollections, r) })
 }
 
-func (in *incarnations) refusesCollections(target deleter.Target, r namespace.ResourceType) bool {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	return in.at(target.Namespace, types.UID(target.UID)).refusedCollections[r]
+func (in *incarnations) refusesCollections(target deleter.Target, r namespace.ResourceType) (refused bool) {
+	in.with(target, func(i *incarnation) { refused = i.refusedCollections[r] })
+	return refused
 }
 
 // recordMissingType records that a type was missing when the target was listed, so that no pass
 // saw it empty.
 func (in *incarnations) recordMissingType(target deleter.Target, r namespace.ResourceType) {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	known := in.at(target.Namespace, types.UID(target.UID))
-	if known.missingTypes == nil {
-		known.missingTypes = map[namespace.ResourceType]bool{}
-	}
-	known.missingTypes[r] = true
+	in.with(target, func(i *incarnation) { add(&i.missingTypes, r) })
 }
 
-func (in *incarnations) hasMissingTypes(target deleter.Target) bool {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	return len(in.at(target.Namespace, types.UID(target.UID)).missingTypes) > 0
+func add(set *map[namespace.ResourceType]bool, r namespace.ResourceType) {
+	if *set == nil {
+		*set = map[namespace.ResourceType]bool{}
+	}
+	(*set)[r] = true
+}
+
+func (in *incarnations) hasMissingTypes(target deleter.Target) (missing bool) {
+	in.with(target, func(i *incarnation) { missing = len(i.missingTypes) > 0 })
+	return missing
 }
 
 // withoutMissingTypes returns the types in of that were never missing. It does not change of.
 func (in *incarnations) withoutMissingTypes(target deleter.Target, of []namespace.ResourceType) []namespace.ResourceType {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	vanished := in.at(target.Namespace, types.UID(target.UID)).missingTypes
-	if len(vanished) == 0 {
-		return of
-	}
-	return slices.DeleteFunc(slices.Clone(of), func(r namespace.ResourceType) bool { return vanished[r] })
+	in.with(target, func(i *incarnation) {
+		if len(i.missingTypes) > 0 {
+			of = slices.DeleteFunc(slices.Clone(of), func(r namespace.ResourceType) bool { return i.missingTypes[r] })
+		}
+	})
+	return of
 }
 
 // setEmptyVersions records the resource versions at which each type was seen empty. Nil clears
 // them. The map must not change.
 func (in *incarnations) setEmptyVersions(target deleter.Target, versions map[namespace.ResourceType]string) {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	in.at(target.Namespace, types.UID(target.UID)).emptyVersions = versions
+	in.with(target, func(i *incarnation) { i.emptyVersions = versions })
 }
 
-func (in *incarnations) emptyVersions(target deleter.Target) map[namespace.ResourceType]string {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	return in.at(target.Namespace, types.UID(target.UID)).emptyVersions
+func (in *incarnations) emptyVersions(target deleter.Target) (versions map[namespace.ResourceType]string) {
+	in.with(target, func(i *incarnation) { versions = i.emptyVersions })
+	return versions
 }

@@ -142,11 +142,14 @@ func (c *Cluster) checkRemove(ctx context.Context, resource namespace.ResourceTy
 // false if the type does not exist. If a failed discovery may hide the type, findType returns an
 // error.
 func (c *catalog) findType(ctx context.Context, r namespace.ResourceType, since time.Time) (t typeInfo, found bool, err error) {
-	v := c.latest()
-	if v == nil || !v.began.After(since) || !v.has(r) {
-		if v, err = c.fresh(ctx); err != nil {
-			return t, false, fmt.Errorf("cannot determine whether type %s exists: %w", r, err)
+	if v := c.latest(); v != nil && v.began.After(since) {
+		if at, ok := v.find(r); ok {
+			return v.types[at], true, nil
 		}
+	}
+	v, err := c.fresh(ctx)
+	if err != nil {
+		return t, false, fmt.Errorf("cannot determine whether type %s exists: %w", r, err)
 	}
 	if at, ok := v.find(r); ok {
 		return v.types[at], true, nil
@@ -155,9 +158,4 @@ func (c *catalog) findType(ctx context.Context, r namespace.ResourceType, since 
 		return t, false, fmt.Errorf("cannot determine whether type %s exists: %w", r, v.failed)
 	}
 	return t, false, nil
-}
-
-func (v *snapshot) has(r namespace.ResourceType) bool {
-	_, ok := v.find(r)
-	return ok
 }

@@ -45,7 +45,7 @@ func (f *singleflight[T]) do(ctx context.Context, run func(context.Context) (T, 
 	}
 }
 
-// join adds the caller to the next run, and starts it if no run is under way.
+// join adds the caller to the next run, and starts it if no run is in progress.
 func (f *singleflight[T]) join(ctx context.Context, run func(context.Context) (T, error)) *flightRun[T] {
 	f.mu.Lock()
 	defer f.mu.Unlock()
