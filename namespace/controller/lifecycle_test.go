@@ -136,14 +136,14 @@ func TestR12_EventsDuringAPassAreNotLost(t *testing.T) {
 		w.create(t, "a")
 		w.delete(t, "a")
 		synctest.Wait()
-		require.Equal(t, []string{"queued", "started", "ended not held"}, diary.story("a"))
+		require.Equal(t, []string{"queued", "started", "ended no finalizer"}, diary.story("a"))
 		require.Zero(t, looks)
 
 		w.setFinalizers(t, "a", "kubernetes", origin.Finalizer) // the late party comes
 		time.Sleep(5 * time.Millisecond)                        // in the midst of its pass
 		w.setFinalizers(t, "a", "kubernetes", origin.Finalizer, "example.com/other")
 		time.Sleep(time.Second)
-		require.Equal(t, []string{"queued", "started", "ended finalized", "finalized", "queued", "started", "ended not held"}, diary.story("a")[3:])
+		require.Equal(t, []string{"queued", "started", "ended finalized", "finalized", "queued", "started", "ended no finalizer"}, diary.story("a")[3:])
 		require.Equal(t, 1, looks)
 	})
 }

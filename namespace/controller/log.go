@@ -44,13 +44,13 @@ func (o *observer) changed(e *entry, end ending) {
 		level, message = slog.LevelWarn, "namespace could not be emptied; it will be retried"
 	case pass.Finalized:
 		message = finalized
-	case pass.NotHeld:
+	case pass.NoFinalizer:
 		message = "only other finalizers keep the namespace"
 	default:
 		message = "namespace is not as the watch reported it"
 	}
 	state := message
-	if end.result.Outcome == pass.NotHeld {
+	if end.result.Outcome == pass.NoFinalizer {
 		state = finalized // a resync repeats the pass of a finalized namespace
 	}
 	waived := waivedSources(end.result.Report)

@@ -99,7 +99,7 @@ func (l *loop) run() {
 	ctx, cancel := context.WithCancel(l.ctx)
 	defer cancel()
 	l.ctx = ctx
-	if host, ok := l.namespaces.(pass.Primary); ok && host.Party().Finalizer != l.party.Finalizer {
+	if host, ok := l.namespaces.(pass.HostParty); ok && host.Party().Finalizer != l.party.Finalizer {
 		l.observer.line(slog.LevelInfo, "this controller removes an additional finalizer; another process must remove the one that every namespace has",
 			slog.String("finalizer", string(l.party.Finalizer)), slog.String("other", string(host.Party().Finalizer)))
 	}

@@ -29,8 +29,10 @@ type Options struct {
 	// of a source ([deleter.Trace]) before it counts as hanging. Default 500 ms.
 	Long time.Duration
 	// Patience is how long the sources may take to answer in one pass before they
-	// count as failed; default 1 min. If a pass runs out of it, the next pass of that
-	// namespace gets twice as long, up to MaxPatience, until a pass needs less than Patience.
+	// count as failed; default 2 min. It must exceed [deleter.Options].CallTimeout, by
+	// default 1 min: a source that hangs is named, and can be waived, only if its call
+	// fails first. If a pass runs out of Patience, the next pass of that namespace gets
+	// twice as long, up to MaxPatience, until a pass without failures needs less.
 	// MaxPatience bounds the delay of a namespace after the end of an outage; default 10 min,
 	// or Patience if that is longer. A namespace with a source that needs longer for one pass
 	// is never finalized.
@@ -77,7 +79,7 @@ func (o Options) withDefaults() Options {
 	o.Parked = cmp.Or(o.Parked, 4*o.Workers)
 	o.Waits = cmp.Or(o.Waits, 1024)
 	o.Long = cmp.Or(o.Long, 500*time.Millisecond)
-	o.Patience = cmp.Or(o.Patience, time.Minute)
+	o.Patience = cmp.Or(o.Patience, 2*time.Minute)
 	o.MaxPatience = cmp.Or(o.MaxPatience, max(10*time.Minute, o.Patience))
 	o.MinDelay = cmp.Or(o.MinDelay, 5*time.Millisecond)
 	o.MaxDelay = cmp.Or(o.MaxDelay, max(time.Minute, o.MinDelay))

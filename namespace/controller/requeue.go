@@ -108,7 +108,7 @@ func (l *loop) requeue(e *entry, end ending) {
 		l.enqueue(e)
 	case end.result.Outcome == pass.Waiting && progress && end.result.Report.More():
 		l.enqueue(e)
-	case end.result.Outcome == pass.Finalized || end.result.Outcome == pass.NotHeld:
+	case end.result.Outcome == pass.Finalized || end.result.Outcome == pass.NoFinalizer:
 		e.failures, e.best, e.bestPartial = 0, farthest, farthest
 	default:
 		l.delay(e, end, progress)
@@ -169,7 +169,7 @@ func (l *loop) learn(e *entry, end ending) (progress bool) {
 }
 
 // adaptAllowance doubles the allowance of e if its sources did not answer within it, and
-// drops it when a pass has needed less than the default.
+// resets it when all of them answered or are waived within Patience.
 func (l *loop) adaptAllowance(e *entry, end ending) {
 	doubled := func(d time.Duration) time.Duration {
 		if d > l.options.MaxPatience/2 {
@@ -182,7 +182,7 @@ func (l *loop) adaptAllowance(e *entry, end ending) {
 		e.allowance = doubled(late.Patience)
 	case end.attempt.interrupted && end.err != nil: // by a source or by the storage of namespaces
 		e.allowance = doubled(max(e.allowance, end.attempt.allowance))
-	case end.took < l.options.Patience:
+	case end.err == nil && end.took < l.options.Patience:
 		e.allowance = 0
 	}
 }

@@ -42,9 +42,9 @@ type Namespaces interface {
 	Finalize(ctx context.Context, ns namespace.Namespace) (namespace.Namespace, error)
 }
 
-// Primary is an optional interface of [Namespaces]. Party returns the owner of the finalizer
+// HostParty is an optional interface of [Namespaces]. Party returns the owner of the finalizer
 // that every namespace gets at its creation (rule R5). See [PartyOf].
-type Primary interface {
+type HostParty interface {
 	Party() namespace.Party
 }
 
@@ -59,8 +59,8 @@ type Request struct {
 	Previous deleter.Report
 	// Patience bounds the time that the deleter may take. After that its context ends, and
 	// the conditions report the sources that did not answer. Zero: no bound beside the
-	// context of the pass. A source that hangs can only be waived if its call fails before
-	// that, so Patience must exceed [deleter.Options].CallTimeout.
+	// context of the pass. Patience must exceed [deleter.Options].CallTimeout: a source that
+	// hangs is named, and can be waived, only if its call fails first.
 	Patience time.Duration
 	// Trace traces the pass and its calls; nil traces nothing.
 	Trace *Trace
@@ -115,7 +115,7 @@ const (
 	Gone                           // the namespace does not exist
 	Active                         // the namespace is not terminating
 	Replaced                       // another incarnation has the name
-	NotHeld                        // the namespace does not have the party's finalizer
+	NoFinalizer                    // the namespace does not have the party's finalizer
 )
 
 // Again reports whether the party still has work for the incarnation of the pass.
@@ -123,7 +123,7 @@ func (o Outcome) Again() bool { return o == Failed || o == Interrupted || o == W
 
 var outcomes = [...]string{
 	Failed: "failed", Interrupted: "interrupted", Waiting: "waiting", Finalized: "finalized", Removed: "removed",
-	Gone: "gone", Active: "active", Replaced: "replaced", NotHeld: "not held",
+	Gone: "gone", Active: "active", Replaced: "replaced", NoFinalizer: "no finalizer",
 }
 
 // String returns the outcome in lower case, or "none".

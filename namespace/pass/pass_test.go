@@ -32,7 +32,7 @@ func TestOutcomes(t *testing.T) {
 			map[controllertest.Op]int{"get": 1}},
 		{"active", func(t *testing.T, h *controllertest.Host) { create(t, h, "a") }, nothingLeft, kubernetes, pass.Active,
 			map[controllertest.Op]int{"get": 1}},
-		{"not held by us", func(t *testing.T, h *controllertest.Host) { terminate(t, h, "a") }, nothingLeft, origin, pass.NotHeld,
+		{"without our finalizer", func(t *testing.T, h *controllertest.Host) { terminate(t, h, "a") }, nothingLeft, origin, pass.NoFinalizer,
 			map[controllertest.Op]int{"get": 1}},
 		{"held by us alone, empty", func(t *testing.T, h *controllertest.Host) { terminate(t, h, "a") }, nothingLeft, kubernetes, pass.Removed,
 			map[controllertest.Op]int{"get": 1, "finalize": 1}},
@@ -147,7 +147,7 @@ func TestUnknownOutcome(t *testing.T) {
 		{"lost, held by us alone", nil, true, pass.Removed},
 		{"done, held by us alone", nil, false, pass.Gone},
 		{"lost, held by two", []finalizer.Name{"openshift.com/origin"}, true, pass.Finalized},
-		{"done, held by two", []finalizer.Name{"openshift.com/origin"}, false, pass.NotHeld},
+		{"done, held by two", []finalizer.Name{"openshift.com/origin"}, false, pass.NoFinalizer},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			h := new(controllertest.Host)
@@ -280,7 +280,7 @@ func TestBadInput(t *testing.T) {
 
 func TestOutcomeStrings(t *testing.T) {
 	seen := map[string]bool{}
-	for o := pass.Failed; o <= pass.NotHeld; o++ {
+	for o := pass.Failed; o <= pass.NoFinalizer; o++ {
 		require.NotEqual(t, "none", o.String())
 		require.False(t, seen[o.String()])
 		seen[o.String()] = true

@@ -279,7 +279,7 @@ func TestR11_TwoPassesAtEveryStep(t *testing.T) {
 				require.Zero(t, h.Len())
 			} else {
 				require.Equal(t, pass.Finalized, inner.Outcome)
-				require.Equal(t, pass.NotHeld, result.Outcome)
+				require.Equal(t, pass.NoFinalizer, result.Outcome)
 			}
 		}
 	}

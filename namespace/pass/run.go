@@ -12,6 +12,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/finalizer"
 	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/phase"
 )
 
 // attempts bounds how often one pass writes after a conflict or an unknown outcome. Each
@@ -103,10 +104,10 @@ func (p *run) validate(ctx context.Context) error {
 
 // PartyOf returns the party to use if party is requested for namespaces, or
 // [namespace.ErrBadRequest]. Only the host configures the finalizer that it adds to every
-// namespace ([Primary]), because a mismatch between two configurations would surface only
+// namespace ([HostParty]), because a mismatch between two configurations would surface only
 // as a stuck deletion:
 //
-//	party                          host is a Primary    any other host
+//	party                          host has a party     any other host
 //	no finalizer                   the host's party     refused
 //	the host's finalizer           the host's party     -
 //	another finalizer              party                party
@@ -116,7 +117,7 @@ func (p *run) validate(ctx context.Context) error {
 // run too. It cannot be primary, since both would write the same conditions (rule R9). The
 // owner of [finalizer.Kubernetes] is always primary.
 func PartyOf(namespaces Namespaces, party namespace.Party) (namespace.Party, error) {
-	host, ok := namespaces.(Primary)
+	host, ok := namespaces.(HostParty)
 	if !ok {
 		return party, checkFinalizer(party)
 	}
@@ -177,12 +178,12 @@ func (p *run) read(ctx context.Context) (stop bool, err error) {
 	switch {
 	case ns.UID != p.req.UID:
 		p.result.Outcome = Replaced
-	case ns.DeletionTimestamp.IsZero():
-		p.result.Outcome = Active
-	case !ns.Spec.Finalizers.Has(p.party.Finalizer):
-		p.result.Outcome = NotHeld
-	default:
+	case p.party.HasWork(ns):
 		return false, nil
+	case ns.Phase() == phase.Active:
+		p.result.Outcome = Active
+	default:
+		p.result.Outcome = NoFinalizer
 	}
 	return true, nil
 }

@@ -40,7 +40,7 @@ func TestOneLineForEachChange(t *testing.T) {
 	step(pass.Failed, down(65535))
 	ns.Spec.Finalizers = finalizer.NewSet("kubernetes")
 	step(pass.Finalized, nil)
-	step(pass.NotHeld, nil)
+	step(pass.NoFinalizer, nil)
 	step(pass.Finalized, nil)
 	require.Zero(t, p.remaining())
 	p.removed(ref)

@@ -71,7 +71,7 @@ func (r Recorded) History() History {
 			switch one.Outcome {
 			case "failed", "waiting":
 				p.observed, p.done = p.reported, false
-			case "finalized", "not held":
+			case "finalized", "no finalizer":
 				p.done = true
 			}
 		}

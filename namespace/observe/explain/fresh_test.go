@@ -222,7 +222,7 @@ func TestRestartsAreNotCountedTwice(t *testing.T) {
 
 // A party that has finished contributes nothing.
 func TestDroppedFinalizer(t *testing.T) {
-	for _, outcome := range []pass.Outcome{pass.NotHeld, pass.Finalized} {
+	for _, outcome := range []pass.Outcome{pass.NoFinalizer, pass.Finalized} {
 		synctest.Test(t, func(t *testing.T) {
 			r := explain.NewRecorder()
 			h := r.Hooks(finalizer.Kubernetes)

@@ -163,7 +163,7 @@ func (e *record) add(p *party, d *passEnd, maxPasses int) {
 	switch d.Outcome {
 	case pass.Waiting, pass.Failed:
 		p.observed = d.at
-	case pass.Finalized, pass.NotHeld, pass.Removed:
+	case pass.Finalized, pass.NoFinalizer, pass.Removed:
 		p.clear()
 		p.waived, p.done = d.waived, true // waivers explain how it finished
 	}

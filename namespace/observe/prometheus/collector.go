@@ -26,7 +26,7 @@ type Collector struct {
 	deletion  client.Histogram
 	conflicts client.Counter
 	retries   map[controller.Reason]client.Counter
-	passes    [pass.NotHeld + 1]client.Counter // by outcome
+	passes    [pass.NoFinalizer + 1]client.Counter // by outcome
 	others    struct{ retries, passes client.Counter }
 
 	mu         sync.Mutex
@@ -142,7 +142,7 @@ func (c *Collector) countPasses(labels client.Labels) {
 	vec := client.NewCounterVec(client.CounterOpts{
 		Name: "namespace_passes_total", Help: "Passes over terminating namespaces, by outcome.", ConstLabels: labels,
 	}, []string{"outcome"})
-	for outcome := pass.Failed; outcome <= pass.NotHeld; outcome++ {
+	for outcome := pass.Failed; outcome <= pass.NoFinalizer; outcome++ {
 		c.passes[outcome] = vec.WithLabelValues(outcome.String())
 	}
 	c.others.passes = vec.WithLabelValues(other)

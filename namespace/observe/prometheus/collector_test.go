@@ -69,7 +69,7 @@ func TestAtFirst(t *testing.T) {
 		`namespace_passes_total{outcome="finalized"} 0`,
 		`namespace_passes_total{outcome="gone"} 0`,
 		`namespace_passes_total{outcome="interrupted"} 0`,
-		`namespace_passes_total{outcome="not held"} 0`,
+		`namespace_passes_total{outcome="no finalizer"} 0`,
 		`namespace_passes_total{outcome="other"} 0`,
 		`namespace_passes_total{outcome="removed"} 0`,
 		`namespace_passes_total{outcome="replaced"} 0`,

@@ -35,7 +35,7 @@ func TestNeverHeld(t *testing.T) {
 		h, ref := e.Hooks(), namespace.Ref{Name: "a", UID: "1"}
 		h.Queued(ref)
 		h.PassStarted(context.Background(), ref)
-		h.PassEnded(context.Background(), ref, since(ref, time.Hour, pass.NotHeld, "example.com/late"), nil, 0)
+		h.PassEnded(context.Background(), ref, since(ref, time.Hour, pass.NoFinalizer, "example.com/late"), nil, 0)
 		for _, line := range append(e.of(t, terminating), e.of(t, oldest)...) {
 			require.Regexp(t, " 0$", line)
 		}
@@ -62,7 +62,7 @@ func TestLetGo(t *testing.T) {
 		}
 		require.Equal(t, waits, e.of(t, terminating))
 		require.Contains(t, e.of(t, oldest), oldest+`{stage="WaitingForFinalizers"} 3600`)
-		r.Outcome = pass.NotHeld
+		r.Outcome = pass.NoFinalizer
 		h.Queued(ref)
 		h.PassEnded(context.Background(), ref, r, nil, 0)
 		require.Equal(t, waits, e.of(t, terminating))

@@ -78,7 +78,7 @@ func (c *Collector) ended(_ context.Context, ref namespace.Ref, result pass.Resu
 	}
 	switch {
 	case result.Outcome == pass.Active, result.Outcome == pass.Replaced,
-		result.Outcome == pass.NotHeld && e.deleted.IsZero(): // the party never held it, or it is not terminating
+		result.Outcome == pass.NoFinalizer && e.deleted.IsZero(): // the party never held it, or it is not terminating
 		c.forget(ref)
 		return
 	case result.Outcome == pass.Interrupted: // a source that has not answered yet has not failed
