@@ -245,7 +245,7 @@ func (c *core) appendDeclarations(ctx context.Context, do []store.Operation, old
 	}
 	do = append(do, surplus...)
 	_, op, err := c.audit.Operation(audit.Record{
-		Action: audit.Declared, Namespace: next.Name, UID: next.UID, By: actor(ctx), Changes: changes,
+		Action: audit.Declared, Namespace: next.Name, UID: next.UID, By: audit.Actor(ctx), Changes: changes,
 	}, c.recordSize(next.Name, value, do))
 	if err != nil {
 		return nil, err
@@ -273,16 +273,12 @@ func changedDeclarations(old, next map[string]string) []audit.Change {
 	return changes
 }
 
-// actor returns the actor of ctx in a form that can be recorded. A request must not fail
-// because of the name of its actor.
-func actor(ctx context.Context) string { return audit.Printable(audit.Actor(ctx)) }
-
 // holder returns the actor for the hold that the deletion of n may set.
 func holder(ctx context.Context, n namespace.Namespace) string {
 	if _, ok := n.Annotations[declare.GraceAnnotation]; !ok {
 		return ""
 	}
-	return actor(ctx)
+	return audit.Actor(ctx)
 }
 
 // recordSize returns the maximum size of an audit record in a commit that also writes value

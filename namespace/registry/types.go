@@ -212,7 +212,7 @@ func (r *Registry) RetireType(ctx context.Context, resource namespace.ResourceTy
 		return err
 	}
 	_, retired, err := r.audit.Operation(audit.Record{
-		Action: audit.Retired, Namespace: audit.Types, Resource: resource.String(), By: actor(ctx), Reason: reason,
+		Action: audit.Retired, Namespace: audit.Types, Resource: resource.String(), By: audit.Actor(ctx), Reason: reason,
 	}, r.limits.Value)
 	switch {
 	case strings.TrimSpace(reason) == "":

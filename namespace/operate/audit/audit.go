@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/nslifecycle/nslifecycle/finalizer"
+	"github.com/nslifecycle/nslifecycle/namespace/declare"
 )
 
 // Action is the kind of a record. The zero value is none.
@@ -93,22 +94,6 @@ type Failure struct {
 	Text   string `json:"text"`
 }
 
-// Writer adds records. [*Log] implements it.
-type Writer interface {
-	Write(ctx context.Context, r Record) (Record, error)
-}
-
-// Reader reads records. [*Log] implements it.
-type Reader interface {
-	List(ctx context.Context, name string) ([]Record, error)
-	Get(ctx context.Context, name, id string) (Record, error)
-}
-
-var (
-	_ Writer = (*Log)(nil)
-	_ Reader = (*Log)(nil)
-)
-
 type actorKey struct{}
 
 // WithActor returns a context for actions on behalf of the named user. Records written with
@@ -117,8 +102,9 @@ func WithActor(ctx context.Context, name string) context.Context {
 	return context.WithValue(ctx, actorKey{}, name)
 }
 
-// Actor returns the name set by [WithActor], or an empty string.
+// Actor returns the name set by [WithActor], or an empty string. It omits unprintable
+// characters, and bytes beyond [MaxBy], so that the name is valid as [Record].By.
 func Actor(ctx context.Context) string {
 	name, _ := ctx.Value(actorKey{}).(string)
-	return name
+	return declare.Printable(name, MaxBy)
 }

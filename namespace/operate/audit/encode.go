@@ -22,13 +22,13 @@ const maxSegment = 253
 
 func newLayout(prefix string) (layout, error) {
 	if len(prefix) > maxSegment {
-		return layout{}, invalid("", "Prefix has %d bytes, must have at most %d", len(prefix), maxSegment)
+		return layout{}, fmt.Errorf("audit: Options.Prefix has %d bytes: it must have at most %d", len(prefix), maxSegment)
 	}
 	for segment := range strings.SplitSeq(prefix, "/") {
 		switch {
 		case segment == "", segment[0] == '.', !utf8.ValidString(segment),
 			strings.ContainsFunc(segment, func(c rune) bool { return c < ' ' || c == 0x7f || c == '%' }):
-			return layout{}, invalid("", "Prefix %q has an invalid segment: a segment must not be empty, begin with '.', or contain control characters or '%%'", prefix)
+			return layout{}, fmt.Errorf("audit: Options.Prefix is %q: a segment must not be empty, begin with '.', or contain control characters or '%%'", prefix)
 		}
 	}
 	return layout{"/" + prefix + "/"}, nil

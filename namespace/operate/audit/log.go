@@ -32,12 +32,9 @@ type Log struct {
 	page  int // bytes of an inventory in one entry
 }
 
-// New returns a log over s. It reads and writes nothing. Nil options mean the defaults;
-// invalid ones are [namespace.ErrInvalid].
+// New returns a log over s, or an error for an invalid option. It reads and writes nothing.
+// Nil options mean the defaults.
 func New(s store.Store, options *Options) (*Log, error) {
-	if s == nil {
-		return nil, invalid("", "the store must not be nil")
-	}
 	var o Options
 	if options != nil {
 		o = *options
@@ -112,43 +109,33 @@ func (l *Log) Operation(r Record, room int) (Record, store.Operation, error) {
 	return short, store.Put(key, value), nil
 }
 
-// attempts bounds the attempts to write one entry while its outcome is unknown.
+// attempts bounds the attempts of one commit while its outcome is unknown.
 const attempts = 16
 
-// add writes a new entry. Its key has random bits, so no other writer uses it. If an earlier
-// attempt may have been committed, an existing entry is therefore its result.
+// add writes a new entry.
 func (l *Log) add(ctx context.Context, key string, value []byte) error {
-	txn := store.Txn{If: []store.Condition{store.Absent(key)}, Do: []store.Operation{store.Put(key, value)}}
-	var unknown error
-	for attempt := range attempts {
-		if err := backoff.SleepConflict(ctx, attempt); err != nil {
-			return unresolved(unknown, err)
-		}
-		_, err := l.store.Commit(ctx, txn)
-		switch {
-		case err == nil:
-			return nil
-		case errors.Is(err, store.ErrUnknownOutcome):
-			unknown = err
-		case unknown != nil && errors.Is(err, store.ErrConflict):
-			return nil
-		default:
-			return unresolved(unknown, err)
-		}
-	}
-	return unresolved(unknown, nil)
+	return l.commit(ctx, store.Txn{If: []store.Condition{store.Absent(key)}, Do: []store.Operation{store.Put(key, value)}})
 }
 
-var errBusy = fmt.Errorf("%d attempts had this outcome", attempts)
-
-// unresolved returns err, or [namespace.ErrUnknownOutcome] if an attempt may have been
-// committed.
-func unresolved(unknown, err error) error {
-	if unknown == nil {
-		return err
+// commit repeats a commit while its outcome is unknown. No other writer uses the key of a new
+// entry, which has random bits. So a conflict after an unknown outcome is with the same commit.
+func (l *Log) commit(ctx context.Context, txn store.Txn) error {
+	var unknown error
+	for attempt := range attempts {
+		err := backoff.SleepConflict(ctx, attempt)
+		if err == nil {
+			_, err = l.store.Commit(ctx, txn)
+		}
+		switch {
+		case errors.Is(err, store.ErrUnknownOutcome):
+			unknown = err
+		case err == nil, unknown == nil:
+			return err
+		case errors.Is(err, store.ErrConflict):
+			return nil
+		default:
+			return fmt.Errorf("%w: %w; %w", namespace.ErrUnknownOutcome, unknown, err)
+		}
 	}
-	if err == nil {
-		err = errBusy
-	}
-	return fmt.Errorf("%w: %w; %w", namespace.ErrUnknownOutcome, unknown, err)
+	return fmt.Errorf("%w: %w; all %d attempts had this outcome", namespace.ErrUnknownOutcome, unknown, attempts)
 }

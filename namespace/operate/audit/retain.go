@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nslifecycle/nslifecycle/namespace/backoff"
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
@@ -69,7 +68,7 @@ func (l *Log) forget(ctx context.Context, name, root string, limit int, before t
 		case keep[id]:
 			return nil
 		}
-		if err := l.remove(ctx, e.Key); err != nil {
+		if err := l.commit(ctx, store.Txn{Do: []store.Operation{store.Delete(e.Key)}}); err != nil {
 			return failed(name, "forget a record", err)
 		}
 		gone++
@@ -102,22 +101,6 @@ func needed(records []Record, before time.Time) map[string]bool {
 		}
 	}
 	return keep
-}
-
-// remove deletes an entry if it exists.
-func (l *Log) remove(ctx context.Context, key string) error {
-	var unknown error
-	for attempt := range attempts {
-		if err := backoff.SleepConflict(ctx, attempt); err != nil {
-			return unresolved(unknown, err)
-		}
-		_, err := l.store.Commit(ctx, store.Txn{Do: []store.Operation{store.Delete(key)}})
-		if err == nil || !errors.Is(err, store.ErrUnknownOutcome) {
-			return err
-		}
-		unknown = err
-	}
-	return unresolved(unknown, nil)
 }
 
 // The bounds of the [Declared] records of one name. Any client that may update a namespace

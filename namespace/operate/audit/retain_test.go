@@ -1,7 +1,6 @@
 package audit_test
 
 import (
-	"context"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -13,10 +12,72 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/operate/audit"
 	"github.com/nslifecycle/nslifecycle/store"
 	"github.com/nslifecycle/nslifecycle/store/memory"
+	"github.com/nslifecycle/nslifecycle/store/storetest"
 )
 
+func TestForget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(t, &memory.Options{Limits: store.Limits{Value: 600}})
+		left := 0
+		failing, err := storetest.Inject(s, func(a storetest.Attempt) storetest.Fault {
+			if left--; a.Method == "commit" && left < 0 {
+				return storetest.Fault{Kind: storetest.Fail}
+			}
+			return storetest.Fault{}
+		})
+		require.NoError(t, err)
+		l := newLog(t, s)
+		r := forcing("a")
+		r.Action, r.Inventory = audit.Swept, inventory(20) // of a record that no sweep needs
+		write := func() audit.Record {
+			wrote, err := l.Write(t.Context(), r)
+			require.NoError(t, err)
+			return wrote
+		}
+		old := write()
+		left = 3
+		_, err = newLog(t, failing).Write(t.Context(), r) // leaves a part of its inventory
+		require.Error(t, err)
+		time.Sleep(2 * time.Hour)
+		between := time.Now()
+		kept := write()
+		other := forcing("a-b")
+		_, err = l.Write(t.Context(), other)
+		require.NoError(t, err)
+		time.Sleep(2 * time.Hour)
+
+		_, err = l.Forget(t.Context(), "a", time.Now())
+		require.ErrorIs(t, err, namespace.ErrInvalid, "the record may be in flight")
+		_, err = l.Forget(t.Context(), "a/b", between)
+		require.ErrorIs(t, err, namespace.ErrInvalid)
+		left = 3
+		_, err = newLog(t, failing).Forget(t.Context(), "a", between)
+		require.Error(t, err, "a commit fails")
+		n, err := l.Forget(t.Context(), "a", between)
+		require.NoError(t, err)
+		require.Zero(t, n, "the record was removed first")
+
+		_, err = l.Get(t.Context(), "a", old.ID)
+		require.ErrorIs(t, err, namespace.ErrNotFound)
+		got, err := l.Get(t.Context(), "a", kept.ID)
+		require.NoError(t, err)
+		require.Equal(t, r.Inventory, got.Inventory)
+		page, err := s.List(t.Context(), store.Query{Prefix: "/registry/.inventory/a/"})
+		require.NoError(t, err)
+		for _, e := range page.Entries {
+			require.Contains(t, e.Key, kept.ID, "no pages of forgotten records are left")
+		}
+		records, err := l.List(t.Context(), "a-b")
+		require.NoError(t, err)
+		require.Len(t, records, 1)
+		n, err = l.Forget(t.Context(), "a", between.Add(time.Minute))
+		require.NoError(t, err)
+		require.Equal(t, 1, n)
+	})
+}
+
 // The only list of the remaining objects stays until a sweep has removed them all.
-func TestForgetKeepsWhatASweepNeeds(t *testing.T) {
+func TestForgetKeepsInventoriesForSweeps(t *testing.T) {
 	some, nothing := inventory(2), &audit.Inventory{}
 	some.Failures = nil
 	failures := &audit.Inventory{Failures: inventory(0).Failures}
@@ -25,26 +86,26 @@ func TestForgetKeepsWhatASweepNeeds(t *testing.T) {
 		follows int // the step, from 1
 		left    *audit.Inventory
 	}
-	const later = audit.Action("later") // not a record: later ones are not old enough
+	const later = audit.Action("later") // not a record: the records after it are younger
 	for name, c := range map[string]struct {
 		steps []step
 		want  string // the steps that stay
 	}{
-		"open":                     {[]step{{audit.Forcing, 0, some}}, "1"},
-		"refused":                  {[]step{{audit.Forcing, 0, some}, {audit.Refused, 1, nil}}, ""},
-		"forced":                   {[]step{{audit.Forcing, 0, some}, {audit.Forced, 1, nil}}, "1 2"},
-		"forced, said refused too": {[]step{{audit.Forcing, 0, some}, {audit.Forced, 1, nil}, {audit.Refused, 1, nil}}, "1 2"},
-		"nothing was left":         {[]step{{audit.Forcing, 0, nothing}, {audit.Forced, 1, nil}}, ""},
-		"sources did not answer":   {[]step{{audit.Forcing, 0, failures}, {audit.Forced, 1, nil}, {audit.Swept, 1, failures}}, "1 2 3"},
-		"being swept":              {[]step{{audit.Forcing, 0, some}, {audit.Forced, 1, nil}, {audit.Sweeping, 1, nil}}, "1 2"},
-		"swept in part":            {[]step{{audit.Forcing, 0, some}, {audit.Forced, 1, nil}, {audit.Swept, 1, some}, {audit.Swept, 1, some}}, "1 2 4"},
-		"swept":                    {[]step{{audit.Forcing, 0, some}, {audit.Forced, 1, nil}, {audit.Swept, 1, some}, {audit.Swept, 1, nil}}, ""},
-		"swept of another":         {[]step{{audit.Forcing, 0, some}, {audit.Forced, 1, nil}, {audit.Forcing, 0, some}, {audit.Forced, 3, nil}, {audit.Swept, 3, nil}}, "1 2"},
-		"gone on with":             {[]step{{audit.Forcing, 0, some}, {audit.Forcing, 1, some}}, "2"},
-		"gone on with, refused":    {[]step{{audit.Forcing, 0, some}, {audit.Forcing, 1, some}, {audit.Refused, 2, nil}}, "1"},
-		"gone on with to the end":  {[]step{{audit.Forcing, 0, some}, {audit.Forcing, 1, some}, {audit.Forced, 2, nil}, {audit.Swept, 2, nil}}, ""},
-		"swept just now":           {[]step{{audit.Forcing, 0, some}, {audit.Forced, 1, nil}, {later, 0, nil}, {audit.Swept, 1, nil}}, "1 2 4"},
-		"other records":            {[]step{{audit.Declared, 0, nil}, {audit.Forcing, 0, some}, {audit.Declared, 0, nil}}, "2"},
+		"unfinished":             {[]step{{audit.Forcing, 0, some}}, "1"},
+		"refused":                {[]step{{audit.Forcing, 0, some}, {audit.Refused, 1, nil}}, ""},
+		"forced":                 {[]step{{audit.Forcing, 0, some}, {audit.Forced, 1, nil}}, "1 2"},
+		"forced and refused":     {[]step{{audit.Forcing, 0, some}, {audit.Forced, 1, nil}, {audit.Refused, 1, nil}}, "1 2"},
+		"empty inventory":        {[]step{{audit.Forcing, 0, nothing}, {audit.Forced, 1, nil}}, ""},
+		"sources did not answer": {[]step{{audit.Forcing, 0, failures}, {audit.Forced, 1, nil}, {audit.Swept, 1, failures}}, "1 2 3"},
+		"being swept":            {[]step{{audit.Forcing, 0, some}, {audit.Forced, 1, nil}, {audit.Sweeping, 1, nil}}, "1 2"},
+		"swept in part":          {[]step{{audit.Forcing, 0, some}, {audit.Forced, 1, nil}, {audit.Swept, 1, some}, {audit.Swept, 1, some}}, "1 2 4"},
+		"swept":                  {[]step{{audit.Forcing, 0, some}, {audit.Forced, 1, nil}, {audit.Swept, 1, some}, {audit.Swept, 1, nil}}, ""},
+		"another Drop is swept":  {[]step{{audit.Forcing, 0, some}, {audit.Forced, 1, nil}, {audit.Forcing, 0, some}, {audit.Forced, 3, nil}, {audit.Swept, 3, nil}}, "1 2"},
+		"resumed":                {[]step{{audit.Forcing, 0, some}, {audit.Forcing, 1, some}}, "2"},
+		"resumed, refused":       {[]step{{audit.Forcing, 0, some}, {audit.Forcing, 1, some}, {audit.Refused, 2, nil}}, "1"},
+		"resumed to the end":     {[]step{{audit.Forcing, 0, some}, {audit.Forcing, 1, some}, {audit.Forced, 2, nil}, {audit.Swept, 2, nil}}, ""},
+		"swept just now":         {[]step{{audit.Forcing, 0, some}, {audit.Forced, 1, nil}, {later, 0, nil}, {audit.Swept, 1, nil}}, "1 2 4"},
+		"other records":          {[]step{{audit.Declared, 0, nil}, {audit.Forcing, 0, some}, {audit.Declared, 0, nil}}, "2"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -80,7 +141,7 @@ func TestForgetKeepsWhatASweepNeeds(t *testing.T) {
 							}
 						}
 						full, err := l.Get(t.Context(), "a", r.ID)
-						require.NoError(t, err, "with its inventory")
+						require.NoError(t, err, "the inventory exists")
 						require.Equal(t, r.Objects+r.Failures > 0, full.Inventory != nil)
 					}
 					require.Equal(t, c.want, strings.Join(stay, " "))
@@ -93,42 +154,5 @@ func TestForgetKeepsWhatASweepNeeds(t *testing.T) {
 				}
 			})
 		})
-	}
-}
-
-// Names yields each name that has records once, and ignores other keys.
-func TestNames(t *testing.T) {
-	s := newStore(t, nil)
-	l := newLog(t, s)
-	names := func() (names []string) {
-		for name, err := range l.Names(t.Context()) {
-			require.NoError(t, err)
-			require.Less(t, len(names), 10, "it does not end")
-			names = append(names, name)
-		}
-		return names
-	}
-	require.Empty(t, names())
-	for _, name := range []string{"b", "a", "a-b", "b", "a"} {
-		_, err := l.Write(t.Context(), audit.Record{Action: audit.Declared, Namespace: name, UID: "u"})
-		require.NoError(t, err)
-	}
-	_, err := l.Write(t.Context(), audit.Record{Action: audit.Retired, Namespace: audit.Types, Resource: "widgets.example.com", Reason: "gone"})
-	require.NoError(t, err)
-	require.Equal(t, []string{audit.Types, "a-b", "a", "b"}, names())
-	for _, key := range []string{"a", "a/\xff", "a/é/b", "A", "c"} { // not written by a log
-		_, err := s.Commit(t.Context(), store.Txn{Do: []store.Operation{store.Put("/registry/.audit/"+key, nil)}})
-		require.NoError(t, err)
-	}
-	require.Equal(t, []string{audit.Types, "a-b", "a", "b"}, names())
-	for name, err := range l.Names(t.Context()) {
-		require.NoError(t, err)
-		require.Equal(t, audit.Types, name)
-		break
-	}
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
-	for _, err := range l.Names(ended) {
-		require.ErrorIs(t, err, context.Canceled)
 	}
 }

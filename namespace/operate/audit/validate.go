@@ -91,10 +91,6 @@ func checkName(name string) error {
 	return nil
 }
 
-// Printable returns the printable part of name, at most [MaxBy] bytes, so that it is valid as
-// [Record].By.
-func Printable(name string) string { return declare.Printable(name, MaxBy) }
-
 // invalid returns a [namespace.ErrInvalid].
 func invalid(name, format string, args ...any) error {
 	about := ""

@@ -76,8 +76,9 @@ type Content interface {
 
 // Log keeps the records, as [*audit.Log] does.
 type Log interface {
-	audit.Writer
-	audit.Reader
+	Write(ctx context.Context, r audit.Record) (audit.Record, error)
+	List(ctx context.Context, name string) ([]audit.Record, error)
+	Get(ctx context.Context, name, id string) (audit.Record, error)
 }
 
 var (
@@ -133,7 +134,7 @@ func checkName(name string) error {
 // operator returns the user that a server authenticated, otherwise by. An authenticated user
 // cannot act under another name.
 func operator(ctx context.Context, name, by string) (string, error) {
-	actor := audit.Printable(audit.Actor(ctx))
+	actor := audit.Actor(ctx)
 	switch {
 	case actor == "":
 		return by, nil
