@@ -18,21 +18,21 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace"
 )
 
-// maxRemoveAttempts limits the attempts of [Cluster.Remove] at an object that other clients
+// maxRemoveAttempts limits the attempts of [Cluster.RemoveObject] at an object that other clients
 // change.
 const maxRemoveAttempts = 6
 
-// Remove deletes the object with this uid and removes the finalizers listed in release from it. It
+// RemoveObject deletes the object with this uid and removes the finalizers listed in release from it. It
 // reports whether no object with this uid exists any more; otherwise other finalizers or a
 // graceful deletion block it. Package force uses it to delete objects that a namespace left
 // behind, so the namespace need not exist. Objects with another uid are never touched (rule R8).
-// If Remove fails after the deletion, the object stays marked as deleted, and the same call
+// If RemoveObject fails after the deletion, the object stays marked as deleted, and the same call
 // continues.
 //
 // A type that is missing from a complete discovery does not exist, and neither do its objects.
 // Types excluded by the options and invalid arguments are errors that match [deleter.ErrInvalid];
 // types without single deletions match [deleter.ErrNotSupported].
-func (c *Cluster) Remove(
+func (c *Cluster) RemoveObject(
 	ctx context.Context, resource namespace.ResourceType, ns, name, uid string, release []finalizer.Name,
 ) (gone bool, err error) {
 	if err := c.checkRemove(ctx, resource, ns, name, uid); err != nil {

@@ -43,19 +43,19 @@ func TestRemove(t *testing.T) {
 		simulated.Object{Name: "held", Finalizers: []string{"example.com/a", "example.com/b"}})
 	release := func(names ...finalizer.Name) []finalizer.Name { return names }
 
-	gone, err := w.cluster.Remove(t.Context(), pods, "n", "plain", w.uid(t, "n", "plain"), nil)
+	gone, err := w.cluster.RemoveObject(t.Context(), pods, "n", "plain", w.uid(t, "n", "plain"), nil)
 	require.NoError(t, err)
 	require.True(t, gone)
 	held := w.uid(t, "n", "held")
 	for _, names := range [][]finalizer.Name{nil, release("example.com/other"), release("example.com/a", "example.com/other")} {
-		gone, err = w.cluster.Remove(t.Context(), pods, "n", "held", held, names)
+		gone, err = w.cluster.RemoveObject(t.Context(), pods, "n", "held", held, names)
 		require.NoError(t, err)
 		require.False(t, gone, "another finalizer blocks it, after %v", names)
 	}
-	gone, err = w.cluster.Remove(t.Context(), pods, "n", "held", held, release("example.com/b"))
+	gone, err = w.cluster.RemoveObject(t.Context(), pods, "n", "held", held, release("example.com/b"))
 	require.NoError(t, err)
 	require.True(t, gone, "the other finalizer was removed before")
-	gone, err = w.cluster.Remove(t.Context(), pods, "n", "held", held, nil)
+	gone, err = w.cluster.RemoveObject(t.Context(), pods, "n", "held", held, nil)
 	require.NoError(t, err)
 	require.True(t, gone, "an object that is gone already")
 	require.Equal(t, 1, w.Objects("n"))
@@ -66,7 +66,7 @@ func TestR8_RemoveOfAnotherObject(t *testing.T) {
 	w := newWorld(t, withClientDefaults, kubernetes.Options{})
 	w.create(t, "n")
 	w.put(t, "n", ofPods, simulated.Object{Name: "p", Finalizers: []string{"example.com/a"}})
-	gone, err := w.cluster.Remove(t.Context(), pods, "n", "p", "another", []finalizer.Name{"example.com/a"})
+	gone, err := w.cluster.RemoveObject(t.Context(), pods, "n", "p", "another", []finalizer.Name{"example.com/a"})
 	require.NoError(t, err)
 	require.True(t, gone, "the object with the uid is gone")
 	require.Equal(t, 1, w.Objects("n"))
@@ -76,7 +76,7 @@ func TestR8_RemoveOfAnotherObject(t *testing.T) {
 	require.Nil(t, m.DeletionTimestamp)
 	require.Equal(t, []string{"example.com/a"}, m.Finalizers)
 
-	gone, err = w.cluster.Remove(t.Context(), pods, "nowhere", "p", "another", nil)
+	gone, err = w.cluster.RemoveObject(t.Context(), pods, "nowhere", "p", "another", nil)
 	require.NoError(t, err)
 	require.True(t, gone, "the object was removed with its namespace")
 }
@@ -111,12 +111,12 @@ func TestRemoveFails(t *testing.T) {
 					return nil
 				}
 			})
-			gone, err := w.cluster.Remove(t.Context(), pods, "n", "p", uid, []finalizer.Name{"example.com/a"})
+			gone, err := w.cluster.RemoveObject(t.Context(), pods, "n", "p", uid, []finalizer.Name{"example.com/a"})
 			require.Error(t, err)
 			require.False(t, gone)
 			require.Equal(t, tt.requests, w.Requests(tt.verb))
 			w.set(func() { w.requests = nil })
-			gone, err = w.cluster.Remove(t.Context(), pods, "n", "p", uid, []finalizer.Name{"example.com/a"})
+			gone, err = w.cluster.RemoveObject(t.Context(), pods, "n", "p", uid, []finalizer.Name{"example.com/a"})
 			require.NoError(t, err)
 			require.True(t, gone, "the same call continues")
 		})
@@ -143,19 +143,19 @@ func TestRemoveOfTypesThatMove(t *testing.T) {
 		return w
 	}
 	w := newly(t)
-	gone, err := w.cluster.Remove(t.Context(), widgets, "n", "w", "u", nil)
+	gone, err := w.cluster.RemoveObject(t.Context(), widgets, "n", "w", "u", nil)
 	require.ErrorIs(t, err, path, "discovery still shows it")
 	require.False(t, gone)
 
 	failure = apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "w")
-	gone, err = newly(t).cluster.Remove(t.Context(), widgets, "n", "w", "u", nil)
+	gone, err = newly(t).cluster.RemoveObject(t.Context(), widgets, "n", "w", "u", nil)
 	require.ErrorIs(t, err, failure, "a namespace with that name is not the object")
 	require.False(t, gone)
 	failure = path
 
 	w = newly(t)
 	w.set(func() { w.hidden[widgets] = true })
-	gone, err = w.cluster.Remove(t.Context(), widgets, "n", "w", "u", nil)
+	gone, err = w.cluster.RemoveObject(t.Context(), widgets, "n", "w", "u", nil)
 	require.NoError(t, err)
 	require.True(t, gone, "a type that does not exist has no objects")
 
@@ -164,11 +164,11 @@ func TestRemoveOfTypesThatMove(t *testing.T) {
 		w.hidden[widgets] = true
 		w.failed = &discovery.ErrGroupDiscoveryFailed{Groups: map[schema.GroupVersion]error{{Group: "example.com", Version: "v1"}: errors.New("down")}}
 	})
-	gone, err = w.cluster.Remove(t.Context(), widgets, "n", "w", "u", nil)
+	gone, err = w.cluster.RemoveObject(t.Context(), widgets, "n", "w", "u", nil)
 	require.ErrorContains(t, err, "cannot determine")
 	require.False(t, gone, "the type may exist although discovery does not show it")
 	w.set(func() { w.failed = errors.New("down") })
-	gone, err = w.cluster.Remove(t.Context(), widgets, "n", "w", "u", nil)
+	gone, err = w.cluster.RemoveObject(t.Context(), widgets, "n", "w", "u", nil)
 	require.ErrorContains(t, err, "cannot determine")
 	require.False(t, gone)
 }
@@ -199,7 +199,7 @@ func TestBadInputOfRemove(t *testing.T) {
 		{"oversized", "n", long, uid, t.Context(), pods, deleter.ErrInvalid},
 		{"no uid", "n", "p", "", t.Context(), pods, deleter.ErrInvalid},
 	} {
-		gone, err := w.cluster.Remove(tt.ctx, tt.resource, tt.ns, tt.object, tt.uid, nil)
+		gone, err := w.cluster.RemoveObject(tt.ctx, tt.resource, tt.ns, tt.object, tt.uid, nil)
 		require.ErrorIs(t, err, tt.want, tt.name)
 		require.False(t, gone, tt.name)
 	}

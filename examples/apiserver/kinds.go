@@ -28,7 +28,7 @@ func served(additional int) []kinds.Kind {
 		widgets(),
 	}
 	for i := range additional {
-		list = append(list, kinds.Custom(registry.ResourceType{
+		list = append(list, kinds.Custom(registry.Type{
 			Group: "example.com", Version: "v1", Resource: fmt.Sprintf("t%03d", i+1), Kind: fmt.Sprintf("T%03d", i+1), Namespaced: true,
 		}))
 	}
@@ -37,7 +37,7 @@ func served(additional int) []kinds.Kind {
 
 // widgets returns a custom type, as a CustomResourceDefinition would declare it.
 func widgets() kinds.Kind {
-	k := kinds.Custom(registry.ResourceType{
+	k := kinds.Custom(registry.Type{
 		Group: "example.com", Version: "v1", Resource: "widgets", Kind: "Widget", Namespaced: true,
 		Status: true,
 		Fields: []string{"spec.colour"},

@@ -140,9 +140,9 @@ type backend struct {
 // defaults that quotas count.
 func (c config) backend(s store.Store, log *slog.Logger) (backend, error) {
 	list := served(c.types)
-	var types []registry.ResourceType
+	var types []registry.Type
 	for _, k := range list {
-		types = append(types, k.ResourceType)
+		types = append(types, k.Type)
 	}
 	limits, err := limitrange.New(limitrange.Rule{Resource: widgets().Name(), Resources: "spec.resources", Type: "example.com/Widget"})
 	if err != nil {

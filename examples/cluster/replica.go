@@ -30,7 +30,7 @@ const (
 	reportEmptied = "tenant emptied"
 )
 
-var types = []registry.ResourceType{{Group: "example.com", Version: "v1", Resource: "documents", Kind: "Document", Namespaced: true}}
+var types = []registry.Type{{Group: "example.com", Version: "v1", Resource: "documents", Kind: "Document", Namespaced: true}}
 
 // runReplica runs the service until ctx ends or the parent closes standard input.
 func runReplica(ctx context.Context, w io.Writer, dsn, name string) (err error) {

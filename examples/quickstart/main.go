@@ -32,12 +32,12 @@ import (
 const openshift finalizer.Name = "openshift.com/origin"
 
 var (
-	builds = registry.ResourceType{Group: "openshift.com", Version: "v1", Resource: "builds", Kind: "Build", Namespaced: true}
-	routes = registry.ResourceType{Group: "openshift.com", Version: "v1", Resource: "routes", Kind: "Route", Namespaced: true}
-	pods   = registry.ResourceType{Version: "v1", Resource: "pods", Kind: "Pod", Namespaced: true}
-	events = registry.ResourceType{Version: "v1", Resource: "events", Kind: "Event", Namespaced: true}
+	builds = registry.Type{Group: "openshift.com", Version: "v1", Resource: "builds", Kind: "Build", Namespaced: true}
+	routes = registry.Type{Group: "openshift.com", Version: "v1", Resource: "routes", Kind: "Route", Namespaced: true}
+	pods   = registry.Type{Version: "v1", Resource: "pods", Kind: "Pod", Namespaced: true}
+	events = registry.Type{Version: "v1", Resource: "events", Kind: "Event", Namespaced: true}
 
-	parties = map[finalizer.Name][]registry.ResourceType{
+	parties = map[finalizer.Name][]registry.Type{
 		finalizer.Kubernetes: {pods, events},
 		openshift:            {builds, routes},
 	}
@@ -79,7 +79,7 @@ func run(ctx context.Context, w io.Writer, args []string) (err error) {
 		return fmt.Errorf("--data: %w", err)
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	r, err := registry.New(s, &registry.Options{Types: []registry.ResourceType{builds, routes, pods, events}})
+	r, err := registry.New(s, &registry.Options{Types: []registry.Type{builds, routes, pods, events}})
 	if err != nil {
 		return err
 	}
@@ -146,7 +146,7 @@ func (t *story) create(ctx context.Context) (namespace.Namespace, error) {
 // fill creates objects whose names follow from their numbers: an interrupted run may have created
 // some of them.
 func (t *story) fill(ctx context.Context, ns string, objects int) error {
-	types := []registry.ResourceType{pods, builds, routes}
+	types := []registry.Type{pods, builds, routes}
 	group, within := errgroup.WithContext(ctx)
 	group.SetLimit(16)
 	for i := range objects {
@@ -173,7 +173,7 @@ func (t *story) fill(ctx context.Context, ns string, objects int) error {
 }
 
 // controller returns the controller of one party.
-func (t *story) controller(party finalizer.Name, types []registry.ResourceType) (*controller.Controller, error) {
+func (t *story) controller(party finalizer.Name, types []registry.Type) (*controller.Controller, error) {
 	var o registry.DeleterOptions
 	for _, resource := range types {
 		o.Types = append(o.Types, resource.Name())

@@ -42,7 +42,7 @@ func main() {
 // backup is a finalizer whose owner no longer runs.
 const backup finalizer.Name = "backup.example.com/snapshot"
 
-var databases = registry.ResourceType{Group: "example.com", Version: "v1", Resource: "databases", Kind: "Database", Namespaced: true}
+var databases = registry.Type{Group: "example.com", Version: "v1", Resource: "databases", Kind: "Database", Namespaced: true}
 
 func run(ctx context.Context, w io.Writer) error {
 	s, err := memory.New(nil)
@@ -50,7 +50,7 @@ func run(ctx context.Context, w io.Writer) error {
 		return err
 	}
 	defer s.Close()
-	service, err := lifecycle.New(s, []registry.ResourceType{databases}, &lifecycle.Options{Contact: "#platform"})
+	service, err := lifecycle.New(s, []registry.Type{databases}, &lifecycle.Options{Contact: "#platform"})
 	if err != nil {
 		return err
 	}

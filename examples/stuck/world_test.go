@@ -47,7 +47,7 @@ type world struct {
 }
 
 // types are the types of content.
-var types = []registry.ResourceType{
+var types = []registry.Type{
 	{Version: "v1", Resource: "pods", Kind: "Pod", Namespaced: true},
 	{Version: "v1", Resource: "services", Kind: "Service", Namespaced: true},
 	{Version: "v1", Resource: "secrets", Kind: "Secret", Namespaced: true},

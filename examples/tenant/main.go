@@ -25,7 +25,7 @@ type Invoice struct {
 }
 
 var (
-	invoices = registry.ResourceType{Version: "v1", Resource: "invoices", Kind: "Invoice", Namespaced: true}
+	invoices = registry.Type{Version: "v1", Resource: "invoices", Kind: "Invoice", Namespaced: true}
 	files    = deleter.Source{
 		Resource: namespace.ResourceType{Name: "files"},
 		Content: deleter.Funcs{Delete: func(_ context.Context, tenant deleter.Target) (remaining int, err error) {
@@ -46,7 +46,7 @@ func run(ctx context.Context, dsn string) error {
 		return err
 	}
 	defer db.Close()
-	tenants, err := lifecycle.New(db, []registry.ResourceType{invoices}, &lifecycle.Options{Sources: []deleter.Source{files}})
+	tenants, err := lifecycle.New(db, []registry.Type{invoices}, &lifecycle.Options{Sources: []deleter.Source{files}})
 	if err != nil {
 		return err
 	}

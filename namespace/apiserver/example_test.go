@@ -14,7 +14,7 @@ import (
 
 // A host declares its kinds of content, and mounts the server.
 func Example() {
-	widgets := kinds.Custom(registry.ResourceType{Group: "example.com", Version: "v1", Resource: "widgets", Kind: "Widget", Namespaced: true})
+	widgets := kinds.Custom(registry.Type{Group: "example.com", Version: "v1", Resource: "widgets", Kind: "Widget", Namespaced: true})
 	content := []kinds.Kind{kinds.ConfigMaps(), widgets}
 
 	store, err := memory.New(nil)
@@ -24,7 +24,7 @@ func Example() {
 	}
 	defer store.Close()
 	namespaces, err := registry.New(store, &registry.Options{
-		Types: []registry.ResourceType{content[0].ResourceType, content[1].ResourceType},
+		Types: []registry.Type{content[0].Type, content[1].Type},
 	})
 	if err != nil {
 		fmt.Println(err)

@@ -24,8 +24,8 @@ import (
 func served() []kinds.Kind {
 	return []kinds.Kind{
 		kinds.ConfigMaps(), kinds.Secrets(), kinds.ResourceQuotas(),
-		kinds.Custom(registry.ResourceType{Group: "example.com", Version: "v1", Resource: "widgets", Kind: "Widget", Namespaced: true, Status: true}),
-		kinds.Custom(registry.ResourceType{Group: "example.com", Version: "v1", Resource: "racks", Kind: "Rack"}),
+		kinds.Custom(registry.Type{Group: "example.com", Version: "v1", Resource: "widgets", Kind: "Widget", Namespaced: true, Status: true}),
+		kinds.Custom(registry.Type{Group: "example.com", Version: "v1", Resource: "racks", Kind: "Rack"}),
 	}
 }
 
@@ -49,9 +49,9 @@ func newEnv(t testing.TB, o *apiserver.Options) *env {
 func newEnvOver(t testing.TB, s store.Store, o *apiserver.Options, admission ...registry.Admission) *env {
 	t.Helper()
 	list := served()
-	types := make([]registry.ResourceType, len(list))
+	types := make([]registry.Type, len(list))
 	for i, k := range list {
-		types[i] = k.ResourceType
+		types[i] = k.Type
 	}
 	r, err := registry.New(s, &registry.Options{Types: types, Admission: admission})
 	require.NoError(t, err)

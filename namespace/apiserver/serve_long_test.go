@@ -64,7 +64,7 @@ func TestWatchFallsBehind(t *testing.T) {
 		require.NoError(t, err)
 		t.Cleanup(func() { s.Close() })
 		maps := kinds.ConfigMaps()
-		r, err := registry.New(s, &registry.Options{Types: []registry.ResourceType{maps.ResourceType}, Queue: 10})
+		r, err := registry.New(s, &registry.Options{Types: []registry.Type{maps.Type}, WatchQueue: 10})
 		require.NoError(t, err)
 		t.Cleanup(func() { r.Close() })
 		server, err := apiserver.New(r, []kinds.Kind{maps}, nil)
@@ -101,14 +101,14 @@ func TestPanicWithinAnAnswer(t *testing.T) {
 		s, err := memory.New(nil)
 		require.NoError(t, err)
 		t.Cleanup(func() { s.Close() })
-		gadgets := kinds.Custom(registry.ResourceType{Group: "example.com", Version: "v1", Resource: "gadgets", Kind: "Gadget", Namespaced: true})
+		gadgets := kinds.Custom(registry.Type{Group: "example.com", Version: "v1", Resource: "gadgets", Kind: "Gadget", Namespaced: true})
 		gadgets.Columns = []kinds.Column{{Name: "Size", Value: func(o registry.Object) any {
 			if o.Name == "bad" {
 				panic("no size")
 			}
 			return "1"
 		}}}
-		r, err := registry.New(s, &registry.Options{Types: []registry.ResourceType{gadgets.ResourceType}})
+		r, err := registry.New(s, &registry.Options{Types: []registry.Type{gadgets.Type}})
 		require.NoError(t, err)
 		t.Cleanup(func() { r.Close() })
 		var log lines

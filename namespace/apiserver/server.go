@@ -113,7 +113,7 @@ func (s *Server) declare(list []kinds.Kind) error {
 			continue // always served
 		}
 		switch {
-		case !slices.ContainsFunc(declared, func(t registry.ResourceType) bool { return sameType(t, k.ResourceType) }):
+		case !slices.ContainsFunc(declared, func(t registry.Type) bool { return sameType(t, k.Type) }):
 			return invalidOption("kind %q is not declared in the registry as it is here: name its ResourceType in registry.Options.Types", name)
 		case k.Resource == "watch", k.Resource == "list", k.Resource == subStatus, k.Resource == namespace.Resource:
 			return invalidOption("kind %q: the name is taken by paths of the API", name)
@@ -131,7 +131,7 @@ func (s *Server) declare(list []kinds.Kind) error {
 	return nil
 }
 
-func sameType(a, b registry.ResourceType) bool {
+func sameType(a, b registry.Type) bool {
 	return a.Name() == b.Name() && a.Version == b.Version && a.Kind == b.Kind && a.Namespaced == b.Namespaced &&
 		a.Status == b.Status && a.Ungenerated == b.Ungenerated && slices.Equal(a.Fields, b.Fields)
 }

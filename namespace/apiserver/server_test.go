@@ -99,7 +99,7 @@ func TestKindsValidate(t *testing.T) {
 	s, err := memory.New(nil)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, s.Close()) })
-	k := kinds.Custom(registry.ResourceType{Group: "example.com", Version: "v1", Resource: "widgets", Kind: "Widget", Namespaced: true})
+	k := kinds.Custom(registry.Type{Group: "example.com", Version: "v1", Resource: "widgets", Kind: "Widget", Namespaced: true})
 	k.Validate = func(old, updated *registry.Object) []namespace.Violation {
 		if old != nil && string(old.Fields["size"]) != string(updated.Fields["size"]) {
 			return []namespace.Violation{{Type: namespace.FieldInvalid, Field: "size", Message: "Invalid value: field is immutable"}}
@@ -109,7 +109,7 @@ func TestKindsValidate(t *testing.T) {
 		}
 		return nil
 	}
-	r, err := registry.New(s, &registry.Options{Types: []registry.ResourceType{k.ResourceType}})
+	r, err := registry.New(s, &registry.Options{Types: []registry.Type{k.Type}})
 	require.NoError(t, err)
 	server, err := apiserver.New(r, []kinds.Kind{k}, nil)
 	require.NoError(t, err)
@@ -130,8 +130,8 @@ func TestWritesOnNoConditionAreMadeOnWhatTheySaw(t *testing.T) {
 	s, err := memory.New(nil)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, s.Close()) })
-	k := kinds.Custom(registry.ResourceType{Group: "example.com", Version: "v1", Resource: "widgets", Kind: "Widget", Namespaced: true})
-	r, err := registry.New(s, &registry.Options{Types: []registry.ResourceType{k.ResourceType}})
+	k := kinds.Custom(registry.Type{Group: "example.com", Version: "v1", Resource: "widgets", Kind: "Widget", Namespaced: true})
+	r, err := registry.New(s, &registry.Options{Types: []registry.Type{k.Type}})
 	require.NoError(t, err)
 	content, err := r.Content(k.Name())
 	require.NoError(t, err)
@@ -248,9 +248,9 @@ func TestBadInput(t *testing.T) {
 	s, err := memory.New(nil)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, s.Close()) })
-	widget := registry.ResourceType{Group: "example.com", Version: "v1", Resource: "widgets", Kind: "Widget", Namespaced: true}
-	watch := registry.ResourceType{Version: "v1", Resource: "watch", Kind: "Watch", Namespaced: true}
-	r, err := registry.New(s, &registry.Options{Types: []registry.ResourceType{widget, watch}})
+	widget := registry.Type{Group: "example.com", Version: "v1", Resource: "widgets", Kind: "Widget", Namespaced: true}
+	watch := registry.Type{Version: "v1", Resource: "watch", Kind: "Watch", Namespaced: true}
+	r, err := registry.New(s, &registry.Options{Types: []registry.Type{widget, watch}})
 	require.NoError(t, err)
 	other := widget
 	other.Namespaced = false

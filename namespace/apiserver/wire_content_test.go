@@ -130,7 +130,7 @@ func TestWire_RequestsOnContent(t *testing.T) {
 		s, err := memory.New(nil)
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, s.Close()) })
-		_, err = registry.New(s, &registry.Options{Types: []registry.ResourceType{{Version: "v1", Resource: "finalize", Kind: "Finalize", Namespaced: true}}})
+		_, err = registry.New(s, &registry.Options{Types: []registry.Type{{Version: "v1", Resource: "finalize", Kind: "Finalize", Namespaced: true}}})
 		require.ErrorIs(t, err, namespace.ErrInvalid)
 	})
 	t.Run("cluster-scoped", func(t *testing.T) {

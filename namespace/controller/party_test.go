@@ -25,7 +25,7 @@ func TestPartyOfARegistry(t *testing.T) {
 		require.NoError(t, err)
 		r, err := registry.New(s, &registry.Options{
 			Finalizer: "example.com/acme",
-			Types:     []registry.ResourceType{{Version: "v1", Resource: "pods", Kind: "Pod", Namespaced: true}},
+			Types:     []registry.Type{{Version: "v1", Resource: "pods", Kind: "Pod", Namespaced: true}},
 		})
 		require.NoError(t, err)
 		t.Cleanup(func() {

@@ -26,7 +26,7 @@ import (
 )
 
 // The content of the namespaces in these benchmarks.
-var scaleTypes = []registry.ResourceType{
+var scaleTypes = []registry.Type{
 	{Version: "v1", Resource: "configmaps", Kind: "ConfigMap", Namespaced: true},
 	{Version: "v1", Resource: "secrets", Kind: "Secret", Namespaced: true},
 	{Group: "example.com", Version: "v1", Resource: "widgets", Kind: "Widget", Namespaced: true},

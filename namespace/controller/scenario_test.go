@@ -98,7 +98,7 @@ func (p *player) hooks() []controller.Hooks {
 	}}}
 }
 
-var stageTypes = []registry.ResourceType{
+var stageTypes = []registry.Type{
 	{Version: "v1", Resource: "pods", Kind: "Pod", Namespaced: true},
 	{Version: "v1", Resource: "services", Kind: "Service", Namespaced: true},
 	{Version: "v1", Resource: "builds", Group: "openshift.com", Kind: "Build", Namespaced: true},

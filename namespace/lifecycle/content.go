@@ -45,7 +45,7 @@ type List[T any] struct {
 }
 
 // NewContent returns the objects of type t in r, which must have been made with t.
-func NewContent[T any](r *registry.Registry, t registry.ResourceType) (Content[T], error) {
+func NewContent[T any](r *registry.Registry, t registry.Type) (Content[T], error) {
 	c, err := r.Content(t.Name())
 	return Content[T]{c}, err
 }

@@ -85,8 +85,8 @@ func TestContentStatus(t *testing.T) {
 		Item   string `json:"item"`
 		Status string `json:"status,omitempty"`
 	}
-	orders := registry.ResourceType{Version: "v1", Resource: "orders", Kind: "Order", Namespaced: true, Status: true}
-	tenants := newService(t, &lifecycle.Options{Registry: registry.Options{Types: []registry.ResourceType{orders}}})
+	orders := registry.Type{Version: "v1", Resource: "orders", Kind: "Order", Namespaced: true, Status: true}
+	tenants := newService(t, &lifecycle.Options{Registry: registry.Options{Types: []registry.Type{orders}}})
 	ctx := t.Context()
 	_, err := tenants.Create(ctx, "acme")
 	require.NoError(t, err)
@@ -158,6 +158,6 @@ func TestContentThatDoesNotFit(t *testing.T) {
 	}
 	require.Equal(t, []string{"bad"}, failed, "the watch goes on after an object that cannot be decoded")
 
-	_, err = lifecycle.NewContent[Invoice](tenants.Registry(), registry.ResourceType{Resource: "unknown"})
+	_, err = lifecycle.NewContent[Invoice](tenants.Registry(), registry.Type{Resource: "unknown"})
 	require.Error(t, err)
 }

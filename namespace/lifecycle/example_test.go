@@ -18,7 +18,7 @@ type Invoice struct {
 	Cents    int64  `json:"cents"`
 }
 
-var invoices = registry.ResourceType{Version: "v1", Resource: "invoices", Kind: "Invoice", Namespaced: true}
+var invoices = registry.Type{Version: "v1", Resource: "invoices", Kind: "Invoice", Namespaced: true}
 
 // A tenant is created, filled and deleted. Its invoices are in the store, and its files elsewhere.
 func Example() {
@@ -38,7 +38,7 @@ func Example() {
 			return 0, nil
 		}}.Content(),
 	}
-	tenants, err := lifecycle.New(db, []registry.ResourceType{invoices}, &lifecycle.Options{Sources: []deleter.Source{files}})
+	tenants, err := lifecycle.New(db, []registry.Type{invoices}, &lifecycle.Options{Sources: []deleter.Source{files}})
 	if err != nil {
 		log.Fatal(err)
 	}

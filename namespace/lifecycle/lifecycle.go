@@ -79,7 +79,7 @@ type Service struct {
 // for sources that [deleter.New] would refuse beside the namespaced types: a service
 // without content, two sources for one type, a type in After without a source, or a cycle.
 // The caller closes the service, then s.
-func New(s store.Store, types []registry.ResourceType, opts *Options) (*Service, error) {
+func New(s store.Store, types []registry.Type, opts *Options) (*Service, error) {
 	var o Options
 	if opts != nil {
 		o = *opts

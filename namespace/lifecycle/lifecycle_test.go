@@ -40,7 +40,7 @@ func newStore(t *testing.T) store.Store {
 
 func serviceOver(t *testing.T, s store.Store, opts *lifecycle.Options) *lifecycle.Service {
 	t.Helper()
-	service, err := lifecycle.New(s, []registry.ResourceType{invoices}, opts)
+	service, err := lifecycle.New(s, []registry.Type{invoices}, opts)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, service.Close()) })
 	return service
@@ -198,7 +198,7 @@ func TestNewRejects(t *testing.T) {
 		}}}, "files"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			_, err := lifecycle.New(tt.store, []registry.ResourceType{invoices}, &tt.opts)
+			_, err := lifecycle.New(tt.store, []registry.Type{invoices}, &tt.opts)
 			require.ErrorContains(t, err, tt.field)
 		})
 	}

@@ -59,19 +59,19 @@ type Write struct {
 
 // NamespaceChange is a change of a namespace.
 type NamespaceChange struct {
-	Operation Operation
-	Old, New  *namespace.Namespace // Old is nil for a Create, New for a removal
+	Verb     Verb
+	Old, New *namespace.Namespace // Old is nil for a Create, New for a removal
 }
 
 // ObjectChange is a change of an object.
 type ObjectChange struct {
-	Type      ResourceType
-	Operation Operation
-	Old, New  *Object // Old is nil for a Create, New for a removal
+	Type     Type
+	Verb     Verb
+	Old, New *Object // Old is nil for a Create, New for a removal
 }
 
-// Operation is the kind of a client's request.
-type Operation uint8
+// Verb is the kind of a client's request.
+type Verb uint8
 
 // The operations. An Update or Finalize that takes the last finalizer from an object that is
 // being deleted removes it; New is then nil.
@@ -80,7 +80,7 @@ type Operation uint8
 // ([Registry.DeleteAfter], [declare.GraceAnnotation]), the chain first sees a Delete in a
 // dry run. The Delete itself follows at the end of the hold, from package hold.
 const (
-	Create Operation = iota + 1
+	Create Verb = iota + 1
 	Update
 	UpdateStatus
 	Finalize
@@ -88,7 +88,7 @@ const (
 )
 
 // String returns the operation as Kubernetes writes it in admission reviews.
-func (o Operation) String() string {
+func (o Verb) String() string {
 	switch o {
 	case Create:
 		return "CREATE"
@@ -240,12 +240,12 @@ type edit struct {
 }
 
 // admitObjects passes edits of objects in ns through the chain.
-func (c *Content) admitObjects(ctx context.Context, ns string, op Operation, edits ...edit) (*admission, error) {
+func (c *Content) admitObjects(ctx context.Context, ns string, op Verb, edits ...edit) (*admission, error) {
 	changes := make([]ObjectChange, len(edits))
 	w := &Write{Namespace: ns, DryRun: c.dry, Objects: changes}
 	a := &admission{core: c.core, namespace: ns, resource: c.resource}
 	for i, e := range edits {
-		changes[i] = ObjectChange{Type: c.typ, Operation: op}
+		changes[i] = ObjectChange{Type: c.typ, Verb: op}
 		if e.old != nil {
 			old := *e.old
 			changes[i].Old, a.name = &old, old.Name
@@ -287,7 +287,7 @@ func (c *Content) admitObjects(ctx context.Context, ns string, op Operation, edi
 }
 
 // restrict restores the fields of made that a plugin may not change.
-func (c *Content) restrict(op Operation, e edit, made *Object) error {
+func (c *Content) restrict(op Verb, e edit, made *Object) error {
 	if op == UpdateStatus {
 		status, managed := made.Fields[statusField], made.ManagedFields
 		*made = e.next.DeepCopy()
@@ -305,7 +305,7 @@ func (c *Content) restrict(op Operation, e edit, made *Object) error {
 }
 
 // take replaces the object of an edit by the result of the chain.
-func (c *Content) take(op Operation, e edit, made Object) error {
+func (c *Content) take(op Verb, e edit, made Object) error {
 	fields, wrong := compactFields(made.Fields)
 	if err := namespace.Invalid(c.typ.qualifiedKind(), c.resource, clip(made.Name), wrong); err != nil {
 		return err
@@ -320,7 +320,7 @@ func (c *Content) take(op Operation, e edit, made Object) error {
 
 // planAdmitted passes a replacement through the chain and plans the result. The objects are
 // passed by value, so that they stay on the stack without a chain.
-func (c *Content) planAdmitted(ctx context.Context, ns string, op Operation, entry store.Entry, old, next Object) (mutation, Object, error) {
+func (c *Content) planAdmitted(ctx context.Context, ns string, op Verb, entry store.Entry, old, next Object) (mutation, Object, error) {
 	e := edit{key: entry.Key, old: &old, next: &next}
 	if removable(next.Meta) {
 		e.next = nil
@@ -355,7 +355,7 @@ func deletionEdit(entry store.Entry, m mutation, old, next Object) edit {
 
 // namespaceEdit is the change that a request makes to a namespace. The chain replaces *next.
 type namespaceEdit struct {
-	op        Operation
+	op        Verb
 	old, next *namespace.Namespace                          // no old: it is created; no next: it is removed
 	prepare   func(namespace.Namespace) namespace.Namespace // restores the fields that op may not change
 	validate  func(namespace.Namespace) error
@@ -365,7 +365,7 @@ var errRemovable = errors.New("only a client can remove the last finalizer")
 
 // admitNamespace passes an edit of a namespace through the chain.
 func (r *Registry) admitNamespace(ctx context.Context, name string, e namespaceEdit) (*admission, error) {
-	change := &NamespaceChange{Operation: e.op}
+	change := &NamespaceChange{Verb: e.op}
 	if e.old != nil {
 		old := *e.old
 		change.Old = &old
@@ -402,7 +402,7 @@ func (r *Registry) admitNamespace(ctx context.Context, name string, e namespaceE
 
 // planAdmitted passes a change of a namespace through the chain and plans the result. The
 // namespaces are passed by value, so that they stay on the stack without a chain.
-func (r *Registry) planAdmitted(ctx context.Context, op Operation, old, next namespace.Namespace,
+func (r *Registry) planAdmitted(ctx context.Context, op Verb, old, next namespace.Namespace,
 	prepare func(old, asked namespace.Namespace) namespace.Namespace, validate func(old, next namespace.Namespace) error,
 	plan func(old, next namespace.Namespace) (mutation, error),
 ) (mutation, namespace.Namespace, error) {
@@ -476,7 +476,7 @@ func (e readError) Unwrap() error { return e.error }
 // has stored can be read, but not replaced. For a type that no registry can declare the error
 // is [namespace.ErrNotFound].
 //
-// Get puts no condition on the commit: see [Write.Replace] and [Write.HoldGate].
+// Get puts no condition on the commit: see [Write.Replace] and [Write.RequireGate].
 func (w *Write) Get(ctx context.Context, resource namespace.ResourceType, name string) (Object, error) {
 	a, c, ns, err := w.content(resource)
 	if err != nil {
@@ -560,13 +560,13 @@ func (a *admission) list(ctx context.Context, c *Content, prefix string) ([]stor
 	return page.Entries, nil
 }
 
-// HoldGate makes the commit conditional on the gate of the namespace: if another write touches
+// RequireGate makes the commit conditional on the gate of the namespace: if another write touches
 // the gate ([Write.TouchGate]) after this call, the write is tried again. Later calls of Get
-// and List read again, so call HoldGate before the reads that it is to protect.
+// and List read again, so call RequireGate before the reads that it is to protect.
 //
-// HoldGate reports whether the namespace is Active. If it is not, it has no gate, and the
+// RequireGate reports whether the namespace is Active. If it is not, it has no gate, and the
 // commit requires that it still has none.
-func (w *Write) HoldGate(ctx context.Context) (active bool, err error) {
+func (w *Write) RequireGate(ctx context.Context) (active bool, err error) {
 	a := w.attempt
 	if a.namespace == "" {
 		return false, badRequest(a.resource, a.name, "a cluster-scoped object has no gate to hold")
@@ -596,7 +596,7 @@ func (a *admission) readGate(ctx context.Context) error {
 }
 
 // TouchGate makes the commit rewrite the gate of the namespace, for the same incarnation, so
-// that every write that held the gate before ([Write.HoldGate]) is tried again. An object that
+// that every write that held the gate before ([Write.RequireGate]) is tried again. An object that
 // limits creates, such as a quota, touches the gate when it is created: a create that did not
 // see the quota cannot land. If the namespace is not Active, TouchGate requires that it still
 // has no gate.

@@ -31,7 +31,7 @@ var counting = plugin(func(ctx context.Context, w *registry.Write) error {
 	if w.Itself != nil || len(w.Objects) == 0 {
 		return nil
 	}
-	if first := w.Objects[0]; first.Type.Name() == counters && first.Operation == registry.Create {
+	if first := w.Objects[0]; first.Type.Name() == counters && first.Verb == registry.Create {
 		w.TouchGate()
 		return nil
 	}
@@ -50,7 +50,7 @@ var counting = plugin(func(ctx context.Context, w *registry.Write) error {
 	if delta == 0 {
 		return nil
 	}
-	if _, err := w.HoldGate(ctx); err != nil {
+	if _, err := w.RequireGate(ctx); err != nil {
 		return err
 	}
 	all, err := w.List(ctx, counters)
@@ -476,7 +476,7 @@ func TestAdmittedBatchIsHalvedWhileLocked(t *testing.T) {
 		s := &rewriting{Store: m, most: 1}
 		attempt := 0
 		e := admittedEnv(t, limited{s, store.Limits{Operations: 20}}, onWidgets(func(ctx context.Context, w *registry.Write) error {
-			if w.Objects[0].Operation != registry.Delete {
+			if w.Objects[0].Verb != registry.Delete {
 				return nil
 			}
 			all, err := w.List(ctx, counters)
@@ -543,7 +543,7 @@ func TestHoldingAMissingGate(t *testing.T) {
 	plain := admittedEnv(t, nil)
 	var limits []int
 	e := admittedEnv(t, plain.store, onWidgets(func(ctx context.Context, w *registry.Write) error {
-		if _, err := w.HoldGate(ctx); err != nil {
+		if _, err := w.RequireGate(ctx); err != nil {
 			return err
 		}
 		all, err := w.List(ctx, counters)
@@ -596,7 +596,7 @@ func TestUnknownOutcomeWithAbsentGate(t *testing.T) {
 		admitted := 0
 		e := admittedEnv(t, s, onWidgets(func(ctx context.Context, w *registry.Write) error {
 			admitted++
-			_, err := w.HoldGate(ctx)
+			_, err := w.RequireGate(ctx)
 			return err
 		}))
 		e.create("x")

@@ -30,7 +30,7 @@ func (p plugin) Admit(ctx context.Context, w *registry.Write) error { return p(c
 var (
 	counters = namespace.ResourceType{Group: "example.com", Name: "counters"}
 
-	admittedTypes = append([]registry.ResourceType{
+	admittedTypes = append([]registry.Type{
 		{Group: "example.com", Version: "v1", Resource: "counters", Kind: "Counter", Namespaced: true, Status: true},
 	}, types...)
 )
@@ -56,7 +56,7 @@ func admittedEnv(t testing.TB, s store.Store, chain ...registry.Admission) *env 
 // described is a write in short.
 func described(w *registry.Write) []string {
 	var all []string
-	say := func(op registry.Operation, what string, was, is *namespace.Meta) {
+	say := func(op registry.Verb, what string, was, is *namespace.Meta) {
 		text := fmt.Sprintf("%v %s", op, what)
 		if was != nil {
 			text += fmt.Sprintf(" old %s", was.Name)
@@ -80,7 +80,7 @@ func described(w *registry.Write) []string {
 		if n.New != nil {
 			is = &n.New.Meta
 		}
-		say(n.Operation, "namespace", was, is)
+		say(n.Verb, "namespace", was, is)
 	}
 	for _, o := range w.Objects {
 		var was, is *namespace.Meta
@@ -90,7 +90,7 @@ func described(w *registry.Write) []string {
 		if o.New != nil {
 			is = &o.New.Meta
 		}
-		say(o.Operation, o.Type.Resource, was, is)
+		say(o.Verb, o.Type.Resource, was, is)
 	}
 	return all
 }
@@ -178,11 +178,11 @@ func TestAdmissionChanges(t *testing.T) {
 	}
 	marking := func(name string) plugin {
 		return func(_ context.Context, w *registry.Write) error {
-			if w.Itself != nil && w.Itself.New != nil && w.Itself.Operation <= registry.Update {
+			if w.Itself != nil && w.Itself.New != nil && w.Itself.Verb <= registry.Update {
 				label(&w.Itself.New.Meta, name)
 			}
 			for _, o := range w.Objects {
-				if o.New != nil && o.Operation <= registry.Update {
+				if o.New != nil && o.Verb <= registry.Update {
 					label(&o.New.Meta, name)
 					o.New.Fields["spec"] = json.RawMessage(` { "by" : "` + name + `" }`)
 				}
@@ -267,7 +267,7 @@ func TestAdmissionThatCannotRead(t *testing.T) {
 	reads := map[string]func(context.Context, *registry.Write) error{
 		"get":  func(ctx context.Context, w *registry.Write) error { _, err := w.Get(ctx, counters, "used"); return err },
 		"list": func(ctx context.Context, w *registry.Write) error { _, err := w.List(ctx, counters); return err },
-		"hold": func(ctx context.Context, w *registry.Write) error { _, err := w.HoldGate(ctx); return err },
+		"hold": func(ctx context.Context, w *registry.Write) error { _, err := w.RequireGate(ctx); return err },
 		"touch": func(_ context.Context, w *registry.Write) error {
 			w.TouchGate()
 			return nil
@@ -486,11 +486,11 @@ func TestAdmissionMakesInvalid(t *testing.T) {
 // terminated before the commit.
 func TestR6_AdmissionDoesNotWeakenTheGate(t *testing.T) {
 	for name, use := range map[string]func(ctx context.Context, w *registry.Write) (bool, error){
-		"hold":  func(ctx context.Context, w *registry.Write) (bool, error) { return w.HoldGate(ctx) },
+		"hold":  func(ctx context.Context, w *registry.Write) (bool, error) { return w.RequireGate(ctx) },
 		"touch": func(_ context.Context, w *registry.Write) (bool, error) { w.TouchGate(); return true, nil },
 		"both": func(ctx context.Context, w *registry.Write) (bool, error) {
 			w.TouchGate()
-			return w.HoldGate(ctx)
+			return w.RequireGate(ctx)
 		},
 		"replace": func(ctx context.Context, w *registry.Write) (bool, error) {
 			used, err := w.Get(ctx, counters, "used")
@@ -628,7 +628,7 @@ func TestR5_AdmissionMayOmitDefaults(t *testing.T) {
 	var seen []string
 	e := admittedEnv(t, nil, plugin(func(_ context.Context, w *registry.Write) error {
 		w.Itself.New.Labels = map[string]string{"by": "link"}
-		if w.Itself.Operation == registry.Create {
+		if w.Itself.Verb == registry.Create {
 			w.Itself.New.Spec.Finalizers = finalizer.NewSet("example.com/link")
 		}
 		return nil
@@ -657,7 +657,7 @@ func TestAdmissionOfClusterScopedObjects(t *testing.T) {
 	e := admittedEnv(t, nil, plugin(func(ctx context.Context, w *registry.Write) error {
 		if w.Namespace == "" {
 			_, clusterErr = w.List(ctx, widgets)
-			_, gateErr = w.HoldGate(ctx)
+			_, gateErr = w.RequireGate(ctx)
 			return nil
 		}
 		node, err := w.Get(ctx, nodes, "total")
@@ -696,7 +696,7 @@ func TestAdmittedBatchesFitTheStore(t *testing.T) {
 		s := &smallStore{Store: inner, limits: limits}
 		var batches []int
 		e := admittedEnv(t, s, onWidgets(func(ctx context.Context, w *registry.Write) error {
-			if w.Objects[0].Operation != registry.Delete {
+			if w.Objects[0].Verb != registry.Delete {
 				return nil
 			}
 			batches = append(batches, len(w.Objects))
@@ -759,13 +759,13 @@ func TestAdmissionReadsOnce(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			if _, err := w.HoldGate(ctx); err != nil {
+			if _, err := w.RequireGate(ctx); err != nil {
 				return err
 			}
 			return errors.Join(say(ctx, w), change("second"), w.Replace(old, old), w.Replace(old, old))
 		}),
 		onWidgets(func(ctx context.Context, w *registry.Write) error {
-			_, err := w.HoldGate(ctx)
+			_, err := w.RequireGate(ctx)
 			return errors.Join(err, say(ctx, w), errEnough)
 		}))
 	plain = admittedEnv(t, e.store)
@@ -887,7 +887,7 @@ func TestAdmissionReadsReplacements(t *testing.T) {
 	})
 	var seen []string
 	second := onWidgets(func(ctx context.Context, w *registry.Write) error {
-		if _, err := w.HoldGate(ctx); err != nil { // later calls read again
+		if _, err := w.RequireGate(ctx); err != nil { // later calls read again
 			return err
 		}
 		all, err := w.List(ctx, counters)

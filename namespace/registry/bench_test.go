@@ -27,7 +27,7 @@ func benchEnv(b *testing.B) *env {
 	s, err := memory.New(nil)
 	require.NoError(b, err)
 	b.Cleanup(func() { require.NoError(b, s.Close()) })
-	r, err := registry.New(s, &registry.Options{Types: types, Queue: 1 << 30})
+	r, err := registry.New(s, &registry.Options{Types: types, WatchQueue: 1 << 30})
 	require.NoError(b, err)
 	b.Cleanup(func() { require.NoError(b, r.Close()) })
 	e := &env{Registry: r, t: b, ctx: context.Background(), store: s}

@@ -35,7 +35,7 @@ func TestRemove(t *testing.T) {
 			if phase == "gone" {
 				e.release("x") // by force; the steps below remove what that leaves
 			}
-			gone, err := e.Remove(e.ctx, widgets, "x", "free", free.UID, nil)
+			gone, err := e.RemoveObject(e.ctx, widgets, "x", "free", free.UID, nil)
 			require.NoError(t, err)
 			require.True(t, gone)
 			for i, step := range []struct {
@@ -49,7 +49,7 @@ func TestRemove(t *testing.T) {
 				{[]finalizer.Name{"example.com/b"}, true, 0},
 				{nil, true, 0}, // again
 			} {
-				gone, err := e.Remove(e.ctx, widgets, "x", "held", held.UID, step.release)
+				gone, err := e.RemoveObject(e.ctx, widgets, "x", "held", held.UID, step.release)
 				require.NoError(t, err, i)
 				require.Equal(t, step.gone, gone, i)
 				o, err := e.content(widgets).Get(e.ctx, "x", "held")
@@ -77,7 +77,7 @@ func TestR8_RemoveTouchesNothingOfAnotherIncarnation(t *testing.T) {
 	e.create("x")
 	e.put(widgets, "x", object("w", "example.com/a"))
 	before := e.revision()
-	gone, err := e.Remove(e.ctx, widgets, "x", "w", old.UID, []finalizer.Name{"example.com/a"})
+	gone, err := e.RemoveObject(e.ctx, widgets, "x", "w", old.UID, []finalizer.Name{"example.com/a"})
 	require.NoError(t, err)
 	require.True(t, gone)
 	require.Equal(t, before, e.revision(), "nothing was written")
@@ -101,7 +101,7 @@ func TestRemoveWhoseOutcomeIsUnknown(t *testing.T) {
 		for i := range 4 {
 			o := e.put(widgets, "x", object(fmt.Sprint("w", i), "example.com/a"))
 			begun = true
-			gone, err := e.Remove(e.ctx, widgets, "x", o.Name, o.UID, []finalizer.Name{"example.com/a"})
+			gone, err := e.RemoveObject(e.ctx, widgets, "x", o.Name, o.UID, []finalizer.Name{"example.com/a"})
 			begun = false
 			require.NoError(t, err, kind)
 			require.True(t, gone, kind)
@@ -115,7 +115,7 @@ func TestRemoveInADryRun(t *testing.T) {
 	e := newEnv(t)
 	e.create("x")
 	o := e.put(widgets, "x", object("w"))
-	gone, err := e.DryRun().Remove(e.ctx, widgets, "x", "w", o.UID, nil)
+	gone, err := e.DryRun().RemoveObject(e.ctx, widgets, "x", "w", o.UID, nil)
 	require.NoError(t, err)
 	require.True(t, gone)
 	_, err = e.content(widgets).Get(e.ctx, "x", "w")
@@ -139,7 +139,7 @@ func TestRemoveBadInput(t *testing.T) {
 		"no uid":         {widgets, "x", "w", "", namespace.ErrBadRequest},
 		"cluster-scoped": {nodes, "x", "w", "u", namespace.ErrBadRequest},
 	} {
-		gone, err := e.Remove(e.ctx, tc.resource, tc.ns, tc.name, tc.uid, nil)
+		gone, err := e.RemoveObject(e.ctx, tc.resource, tc.ns, tc.name, tc.uid, nil)
 		require.ErrorIs(t, err, tc.want, name)
 		require.False(t, gone, name)
 	}
@@ -220,10 +220,10 @@ func TestRemovePassesAdmissionIfActive(t *testing.T) {
 	refuse := fmt.Errorf("not this one: %w", namespace.ErrNotFound)
 	e := admittedEnv(t, nil, plugin(func(_ context.Context, w *registry.Write) error {
 		for _, o := range w.Objects {
-			if o.Type.Resource != "widgets" || o.Operation == registry.Create {
+			if o.Type.Resource != "widgets" || o.Verb == registry.Create {
 				continue
 			}
-			text := fmt.Sprintf("%v %s", o.Operation, o.Old.Name)
+			text := fmt.Sprintf("%v %s", o.Verb, o.Old.Name)
 			if o.New != nil {
 				text += fmt.Sprintf(", %d finalizers left", o.New.Finalizers.Len())
 			}
@@ -238,7 +238,7 @@ func TestRemovePassesAdmissionIfActive(t *testing.T) {
 	remove := func(o registry.Object, release ...finalizer.Name) bool {
 		t.Helper()
 		asked = nil
-		gone, err := e.Remove(e.ctx, widgets, "x", o.Name, o.UID, release)
+		gone, err := e.RemoveObject(e.ctx, widgets, "x", o.Name, o.UID, release)
 		require.NoError(t, err)
 		return gone
 	}
@@ -256,11 +256,11 @@ func TestRemovePassesAdmissionIfActive(t *testing.T) {
 	require.Equal(t, []string{"DELETE held, 1 finalizers left"}, asked)
 	require.True(t, remove(held, "example.com/b"))
 	require.Equal(t, []string{"DELETE held"}, asked)
-	gone, err := e.Remove(e.ctx, widgets, "x", kept.Name, kept.UID, nil)
+	gone, err := e.RemoveObject(e.ctx, widgets, "x", kept.Name, kept.UID, nil)
 	require.ErrorIs(t, err, refuse)
 	require.False(t, gone)
 	asked = nil
-	gone, err = e.Remove(e.ctx, widgets, "x", kept.Name, "another", nil)
+	gone, err = e.RemoveObject(e.ctx, widgets, "x", kept.Name, "another", nil)
 	require.NoError(t, err)
 	require.True(t, gone)
 	require.Empty(t, asked, "another object is none of the chain's business")
@@ -288,7 +288,7 @@ func TestRemoveWhileTheNamespaceIsRecreated(t *testing.T) {
 		e.put(widgets, "x", object("v"))
 		require.Equal(t, 1, e.requireCounted("x", 3))
 	}
-	gone, err := e.Remove(e.ctx, widgets, "x", "w", o.UID, nil)
+	gone, err := e.RemoveObject(e.ctx, widgets, "x", "w", o.UID, nil)
 	require.NoError(t, err)
 	require.True(t, gone)
 	require.Nil(t, s.do, "it happened in between")

@@ -22,7 +22,7 @@ import (
 // may also name its namespace itself; both must agree.
 type Content struct {
 	*core
-	typ      ResourceType
+	typ      Type
 	record   *typeRecordCache // of a namespaced type
 	kind     kind[Object]
 	resource string // the name of the type, for messages
@@ -55,11 +55,11 @@ func (c *core) content(resource namespace.ResourceType) (*Content, error) {
 			Message: fmt.Sprintf("the resource type %q is not declared: name it in Options.Types", clip(resource.String())),
 		}
 	}
-	return &Content{core: c, typ: t.ResourceType, record: t.record, kind: t.kind, resource: t.Name().String()}, nil
+	return &Content{core: c, typ: t.Type, record: t.record, kind: t.kind, resource: t.Name().String()}, nil
 }
 
 // Type returns the declaration of the type.
-func (c *Content) Type() ResourceType { return c.typ.copy() }
+func (c *Content) Type() Type { return c.typ.copy() }
 
 // Get returns the current object, or [namespace.ErrNotFound].
 func (c *Content) Get(ctx context.Context, ns, name string) (Object, error) {
@@ -370,7 +370,7 @@ func (c *Content) UpdateStatus(ctx context.Context, ns string, o Object) (Object
 	if !c.typ.Status {
 		return Object{}, &namespace.Error{
 			Kind: namespace.ErrNotFound, Resource: c.resource, Name: clip(o.Name),
-			Message: fmt.Sprintf("%s %q: the resource type has no status: declare it with ResourceType.Status", c.resource, clip(o.Name)),
+			Message: fmt.Sprintf("%s %q: the resource type has no status: declare it with Status", c.resource, clip(o.Name)),
 		}
 	}
 	return c.replaceObject(ctx, ns, o, UpdateStatus, func(old, asked Object) Object {
@@ -402,7 +402,7 @@ func (c *Content) nextGeneration(generation int64) int64 {
 	return generation + 1
 }
 
-func (c *Content) replaceObject(ctx context.Context, ns string, o Object, op Operation, prepare func(old, asked Object) Object) (Object, error) {
+func (c *Content) replaceObject(ctx context.Context, ns string, o Object, op Verb, prepare func(old, asked Object) Object) (Object, error) {
 	o, err := c.normalize(ns, o)
 	if err != nil {
 		return Object{}, err
@@ -509,7 +509,7 @@ func planObjectDeletion(o *Object, at time.Time) (mutation, error) {
 	return mutation{value: value}, err
 }
 
-// Remove deletes one object, if it still has the given uid, and removes the finalizers in
+// RemoveObject deletes one object, if it still has the given uid, and removes the finalizers in
 // release from it by the same write. It reports whether no object of that uid exists any more;
 // otherwise other finalizers retain it, as after [Content.Delete]. Package force uses it for
 // objects that a namespace left behind, so it works regardless of the phase of the namespace.
@@ -520,7 +520,7 @@ func planObjectDeletion(o *Object, at time.Time) (mutation, error) {
 // chain as a [Content.Delete] does. Otherwise it does not, like the deletions of a pass: the
 // remaining objects must be removable (rule R12). An empty uid is [namespace.ErrBadRequest],
 // an undeclared type [namespace.ErrNotFound].
-func (r *Registry) Remove(ctx context.Context, resource namespace.ResourceType, ns, name, uid string, release []finalizer.Name) (gone bool, err error) {
+func (r *Registry) RemoveObject(ctx context.Context, resource namespace.ResourceType, ns, name, uid string, release []finalizer.Name) (gone bool, err error) {
 	c, err := r.Content(resource)
 	if err != nil {
 		return false, err

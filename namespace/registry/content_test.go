@@ -162,7 +162,7 @@ func TestUpdateContent(t *testing.T) {
 // Objects of a type without generations have none, whatever writes them.
 func TestUngenerated(t *testing.T) {
 	e := newEnv(t)
-	r, err := registry.New(e.store, &registry.Options{Types: []registry.ResourceType{
+	r, err := registry.New(e.store, &registry.Options{Types: []registry.Type{
 		{Version: "v1", Resource: "notes", Kind: "Note", Namespaced: true, Ungenerated: true, Status: true},
 	}})
 	require.NoError(t, err)
@@ -353,7 +353,7 @@ func TestContentOfUndeclaredType(t *testing.T) {
 	_, err = e.Content(namespace.ResourceType{Name: "widgets"})
 	require.ErrorIs(t, err, namespace.ErrNotFound, "the group is part of the name")
 	require.Equal(t, types[1], e.content(widgets).Type())
-	require.Equal(t, []registry.ResourceType{types[0], types[2], types[1]}, e.Types())
+	require.Equal(t, []registry.Type{types[0], types[2], types[1]}, e.Types())
 }
 
 // An object is the JSON document that it was, but for white space.
@@ -460,7 +460,7 @@ func TestTypeWithoutStatus(t *testing.T) {
 	require.Equal(t, `1`, string(e.put(widgets, "x", o).Fields["status"]))
 	_, err := e.content(widgets).UpdateStatus(e.ctx, "x", o)
 	requireError(t, err, namespace.ErrNotFound,
-		`widgets.example.com "a": the resource type has no status: declare it with ResourceType.Status`)
+		`widgets.example.com "a": the resource type has no status: declare it with Status`)
 }
 
 // A dry run of a status changes nothing.
@@ -549,7 +549,7 @@ func fieldsEnv(t *testing.T) *env {
 	s, err := memory.New(nil)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, s.Close()) })
-	declared := []registry.ResourceType{{
+	declared := []registry.Type{{
 		Version: "v1", Resource: "notices", Kind: "Notice", Namespaced: true,
 		Fields: []string{"type", "involvedObject.name", "spec.deep.er.n"},
 	}}

@@ -166,7 +166,7 @@ func TestRecordsOfDeclarationsAreBounded(t *testing.T) {
 // A declaration that a plugin adds is recorded like any other.
 func TestDeclarationsOfPluginsAreRecorded(t *testing.T) {
 	e := admittedEnv(t, nil, plugin(func(_ context.Context, w *registry.Write) error {
-		if w.Itself != nil && w.Itself.Operation == registry.Create {
+		if w.Itself != nil && w.Itself.Verb == registry.Create {
 			w.Itself.New.Annotations = map[string]string{legal: legalValue}
 		}
 		return nil

@@ -2,7 +2,7 @@
 // rules about them: what may be created, changed and removed, and when (rules R1 to R6, R8).
 //
 // A [Registry] serves the namespaces. Content consists of declared resource types
-// ([ResourceType]) and is served by [Registry.Content]. Semantics and messages follow
+// ([Type]) and is served by [Registry.Content]. Semantics and messages follow
 // Kubernetes; refusals are [*namespace.Error]. [Registry.Deleter] returns the deleter for
 // packages pass and controller, which work on a Registry.
 //

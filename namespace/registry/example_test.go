@@ -153,8 +153,8 @@ func exampleRegistry() (*registry.Registry, func()) {
 	if err != nil {
 		panic(err)
 	}
-	notes := registry.ResourceType{Group: "example.com", Version: "v1", Resource: "notes", Kind: "Note", Namespaced: true}
-	r, err := registry.New(s, &registry.Options{Types: []registry.ResourceType{notes}})
+	notes := registry.Type{Group: "example.com", Version: "v1", Resource: "notes", Kind: "Note", Namespaced: true}
+	r, err := registry.New(s, &registry.Options{Types: []registry.Type{notes}})
 	if err != nil {
 		panic(err)
 	}
@@ -219,7 +219,7 @@ func ExampleAdmission() {
 	}
 	defer s.Close()
 	r, err := registry.New(s, &registry.Options{
-		Types: []registry.ResourceType{
+		Types: []registry.Type{
 			{Group: "example.com", Version: "v1", Resource: "notes", Kind: "Note", Namespaced: true},
 			{Group: "example.com", Version: "v1", Resource: "allowances", Kind: "Allowance", Namespaced: true, Status: true},
 		},
@@ -322,7 +322,7 @@ func ExampleContent_ListJSON() {
 		panic(err)
 	}
 	defer s.Close()
-	r, err := registry.New(s, &registry.Options{Types: []registry.ResourceType{{Version: "v1", Resource: "nodes", Kind: "Node"}}})
+	r, err := registry.New(s, &registry.Options{Types: []registry.Type{{Version: "v1", Resource: "nodes", Kind: "Node"}}})
 	if err != nil {
 		panic(err)
 	}

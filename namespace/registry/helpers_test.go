@@ -23,7 +23,7 @@ var (
 	widgets    = namespace.ResourceType{Group: "example.com", Name: "widgets"}
 	nodes      = namespace.ResourceType{Name: "nodes"}
 
-	types = []registry.ResourceType{
+	types = []registry.Type{
 		{Version: "v1", Resource: "configmaps", Kind: "ConfigMap", Namespaced: true},
 		{Group: "example.com", Version: "v1", Resource: "widgets", Kind: "Widget", Namespaced: true},
 		{Version: "v1", Resource: "nodes", Kind: "Node"},

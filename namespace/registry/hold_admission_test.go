@@ -60,8 +60,8 @@ func TestHoldAdmission(t *testing.T) {
 		var seen []string
 		at := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
 		r, err := registry.New(s, &registry.Options{Admission: []registry.Admission{plugin(func(_ context.Context, w *registry.Write) error {
-			seen = append(seen, w.Itself.Operation.String())
-			if w.Itself.Operation != registry.Update || w.Itself.New == nil {
+			seen = append(seen, w.Itself.Verb.String())
+			if w.Itself.Verb != registry.Update || w.Itself.New == nil {
 				return nil
 			}
 			switch {
@@ -99,7 +99,7 @@ func TestHoldAdmission(t *testing.T) {
 // committed, since nothing is deleted yet.
 func TestAdmissionSeesTheDeletionThatAHoldBegins(t *testing.T) {
 	e := admittedEnv(t, nil, plugin(func(ctx context.Context, w *registry.Write) error {
-		if w.Itself == nil || w.Itself.Operation != registry.Delete {
+		if w.Itself == nil || w.Itself.Verb != registry.Delete {
 			return nil
 		}
 		if audit.Actor(ctx) == "mallory" {
@@ -151,7 +151,7 @@ func TestAdmissionSeesTheDeletionThatAHoldBegins(t *testing.T) {
 func TestAdmissionRevertsAHold(t *testing.T) {
 	var undo func(annotations map[string]string)
 	e := admittedEnv(t, nil, plugin(func(_ context.Context, w *registry.Write) error {
-		if w.Itself != nil && w.Itself.Operation == registry.Update && undo != nil {
+		if w.Itself != nil && w.Itself.Verb == registry.Update && undo != nil {
 			undo(w.Itself.New.Annotations)
 		}
 		return nil
@@ -186,7 +186,7 @@ func TestHoldOfInvalidNamespace(t *testing.T) {
 			e := newEnv(t)
 			if admitted {
 				e = admittedEnv(t, nil, plugin(func(_ context.Context, w *registry.Write) error {
-					if label != "" && w.Itself != nil && w.Itself.Operation == registry.Update {
+					if label != "" && w.Itself != nil && w.Itself.Verb == registry.Update {
 						w.Itself.New.Labels[label] = ""
 					}
 					return nil

@@ -302,11 +302,11 @@ func endedContexts(t *testing.T, e *env, n namespace.Namespace) {
 func TestBadOptions(t *testing.T) {
 	s, err := memory.New(nil)
 	require.NoError(t, err)
-	good := registry.ResourceType{Group: "example.com", Version: "v1", Resource: "widgets", Kind: "Widget"}
-	typed := func(change func(t *registry.ResourceType)) *registry.Options {
+	good := registry.Type{Group: "example.com", Version: "v1", Resource: "widgets", Kind: "Widget"}
+	typed := func(change func(t *registry.Type)) *registry.Options {
 		bad := good
 		change(&bad)
-		return &registry.Options{Types: []registry.ResourceType{bad}}
+		return &registry.Options{Types: []registry.Type{bad}}
 	}
 	for what, o := range map[string]*registry.Options{
 		"prefix":           {Prefix: "a//b"},
@@ -317,33 +317,33 @@ func TestBadOptions(t *testing.T) {
 		"huge":             {Prefix: strings.Repeat("a", 1<<20)},
 		"finalizer":        {Finalizer: "host"},
 		"immortal":         {Immortal: []string{"a/b"}},
-		"queue":            {Queue: -1},
-		"twice":            {Types: []registry.ResourceType{good, good}},
-		"finalize":         typed(func(t *registry.ResourceType) { t.Resource = "finalize" }),
-		"namespaces":       typed(func(t *registry.ResourceType) { t.Group, t.Resource = "", "namespaces" }),
-		"resource":         typed(func(t *registry.ResourceType) { t.Resource = "" }),
-		"resource path":    typed(func(t *registry.ResourceType) { t.Resource = "a/b" }),
-		"resource dots":    typed(func(t *registry.ResourceType) { t.Resource = "a.b" }),
-		"resource case":    typed(func(t *registry.ResourceType) { t.Resource = "Widgets" }),
-		"resource hidden":  typed(func(t *registry.ResourceType) { t.Resource = ".gate" }),
-		"group":            typed(func(t *registry.ResourceType) { t.Group = "a/b" }),
-		"group huge":       typed(func(t *registry.ResourceType) { t.Group = strings.Repeat("a.", 126) + "a" }),
-		"version":          typed(func(t *registry.ResourceType) { t.Version = "" }),
-		"kind":             typed(func(t *registry.ResourceType) { t.Kind = "" }),
-		"kind path":        typed(func(t *registry.ResourceType) { t.Kind = "A/B" }),
-		"field":            typed(func(t *registry.ResourceType) { t.Fields = []string{""} }),
-		"field dots":       typed(func(t *registry.ResourceType) { t.Fields = []string{"spec..a"} }),
-		"field end":        typed(func(t *registry.ResourceType) { t.Fields = []string{"spec."} }),
-		"field list":       typed(func(t *registry.ResourceType) { t.Fields = []string{"spec.a[0]"} }),
-		"field spaces":     typed(func(t *registry.ResourceType) { t.Fields = []string{"spec.a b"} }),
-		"field digit":      typed(func(t *registry.ResourceType) { t.Fields = []string{"spec.0"} }),
-		"field operator":   typed(func(t *registry.ResourceType) { t.Fields = []string{"spec.a=b"} }),
-		"field not UTF-8":  typed(func(t *registry.ResourceType) { t.Fields = []string{"spec.\xff"} }),
-		"field huge":       typed(func(t *registry.ResourceType) { t.Fields = []string{strings.Repeat("a.", 1<<19) + "a"} }),
-		"field twice":      typed(func(t *registry.ResourceType) { t.Fields = []string{"type", "type"} }),
-		"field of all":     typed(func(t *registry.ResourceType) { t.Fields = []string{"metadata.name"} }),
-		"field metadata":   typed(func(t *registry.ResourceType) { t.Fields = []string{"metadata.uid"} }),
-		"field kind":       typed(func(t *registry.ResourceType) { t.Fields = []string{"kind"} }),
+		"queue":            {WatchQueue: -1},
+		"twice":            {Types: []registry.Type{good, good}},
+		"finalize":         typed(func(t *registry.Type) { t.Resource = "finalize" }),
+		"namespaces":       typed(func(t *registry.Type) { t.Group, t.Resource = "", "namespaces" }),
+		"resource":         typed(func(t *registry.Type) { t.Resource = "" }),
+		"resource path":    typed(func(t *registry.Type) { t.Resource = "a/b" }),
+		"resource dots":    typed(func(t *registry.Type) { t.Resource = "a.b" }),
+		"resource case":    typed(func(t *registry.Type) { t.Resource = "Widgets" }),
+		"resource hidden":  typed(func(t *registry.Type) { t.Resource = ".gate" }),
+		"group":            typed(func(t *registry.Type) { t.Group = "a/b" }),
+		"group huge":       typed(func(t *registry.Type) { t.Group = strings.Repeat("a.", 126) + "a" }),
+		"version":          typed(func(t *registry.Type) { t.Version = "" }),
+		"kind":             typed(func(t *registry.Type) { t.Kind = "" }),
+		"kind path":        typed(func(t *registry.Type) { t.Kind = "A/B" }),
+		"field":            typed(func(t *registry.Type) { t.Fields = []string{""} }),
+		"field dots":       typed(func(t *registry.Type) { t.Fields = []string{"spec..a"} }),
+		"field end":        typed(func(t *registry.Type) { t.Fields = []string{"spec."} }),
+		"field list":       typed(func(t *registry.Type) { t.Fields = []string{"spec.a[0]"} }),
+		"field spaces":     typed(func(t *registry.Type) { t.Fields = []string{"spec.a b"} }),
+		"field digit":      typed(func(t *registry.Type) { t.Fields = []string{"spec.0"} }),
+		"field operator":   typed(func(t *registry.Type) { t.Fields = []string{"spec.a=b"} }),
+		"field not UTF-8":  typed(func(t *registry.Type) { t.Fields = []string{"spec.\xff"} }),
+		"field huge":       typed(func(t *registry.Type) { t.Fields = []string{strings.Repeat("a.", 1<<19) + "a"} }),
+		"field twice":      typed(func(t *registry.Type) { t.Fields = []string{"type", "type"} }),
+		"field of all":     typed(func(t *registry.Type) { t.Fields = []string{"metadata.name"} }),
+		"field metadata":   typed(func(t *registry.Type) { t.Fields = []string{"metadata.uid"} }),
+		"field kind":       typed(func(t *registry.Type) { t.Fields = []string{"kind"} }),
 		"nil plugin":       {Admission: []registry.Admission{nil}},
 		"typed nil plugin": {Admission: []registry.Admission{plugin(nil), nil}},
 	} {
@@ -352,7 +352,7 @@ func TestBadOptions(t *testing.T) {
 	}
 	_, err = registry.New(nil, nil)
 	requireRefused(t, err, "store", namespace.ErrInvalid)
-	_, err = registry.New(s, &registry.Options{Types: []registry.ResourceType{{Group: "example.com", Version: "v1", Resource: "namespaces", Kind: "Namespace"}}})
+	_, err = registry.New(s, &registry.Options{Types: []registry.Type{{Group: "example.com", Version: "v1", Resource: "namespaces", Kind: "Namespace"}}})
 	require.NoError(t, err, "in another group the name is free")
 }
 

@@ -63,7 +63,7 @@ func FuzzKeys(f *testing.F) {
 	f.Add(".gate", "x")
 	keys, err := newLayout("registry")
 	require.NoError(f, err)
-	widgets := ResourceType{Group: "example.com", Version: "v1", Resource: "widgets", Kind: "Widget", Namespaced: true}
+	widgets := Type{Group: "example.com", Version: "v1", Resource: "widgets", Kind: "Widget", Namespaced: true}
 	f.Fuzz(func(t *testing.T, ns, name string) {
 		if checkSegment("", ns) != nil || checkSegment("", name) != nil {
 			return
@@ -76,7 +76,7 @@ func FuzzKeys(f *testing.F) {
 			require.Equal(t, 4, len(strings.Split(place, "/")))
 			require.False(t, strings.HasPrefix(key, place+"/"))
 		}
-		typ := ResourceType{Group: ns, Version: "v1", Resource: name, Kind: "Kind"}
+		typ := Type{Group: ns, Version: "v1", Resource: name, Kind: "Kind"}
 		if typ.validate() == nil {
 			prefix := keys.content(typ.Name(), "")
 			require.NotEqual(t, keys.namespaces(), prefix)
@@ -97,7 +97,7 @@ func FuzzKeysOfTwo(f *testing.F) {
 	keys, err := newLayout("registry")
 	require.NoError(f, err)
 	key := func(resource, group, ns, name string) (string, bool) {
-		typ := ResourceType{Group: group, Version: "v1", Resource: resource, Kind: "Kind", Namespaced: ns != ""}
+		typ := Type{Group: group, Version: "v1", Resource: resource, Kind: "Kind", Namespaced: ns != ""}
 		ok := typ.validate() == nil && checkSegment("", name) == nil && (ns == "" || checkSegment("", ns) == nil)
 		return keys.content(typ.Name(), ns) + name, ok
 	}
@@ -140,7 +140,7 @@ func TestKeysOfTheSameLetters(t *testing.T) {
 	for i := 1; i < len(letters); i++ {
 		for j := i; j < len(letters); j++ { // no namespace: j == i
 			for g := 0; g < i; g++ { // no group: 0
-				typ := ResourceType{Group: letters[i-g : i], Version: "v1", Resource: letters[:i-g], Kind: "Kind", Namespaced: j > i}
+				typ := Type{Group: letters[i-g : i], Version: "v1", Resource: letters[:i-g], Kind: "Kind", Namespaced: j > i}
 				require.NoError(t, typ.validate())
 				what := typ.Resource + " " + typ.Group + " " + letters[i:j] + " " + letters[j:]
 				key := keys.content(typ.Name(), letters[i:j]) + letters[j:]

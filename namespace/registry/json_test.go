@@ -94,7 +94,7 @@ func TestJSONAnswersAreTheSame(t *testing.T) {
 func TestJSONSelectableFields(t *testing.T) {
 	s, err := memory.New(nil)
 	require.NoError(t, err)
-	r, err := registry.New(s, &registry.Options{Types: []registry.ResourceType{
+	r, err := registry.New(s, &registry.Options{Types: []registry.Type{
 		{Version: "v1", Resource: "events", Kind: "Event", Fields: []string{"involvedObject.name", "type"}},
 	}})
 	require.NoError(t, err)

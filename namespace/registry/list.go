@@ -18,7 +18,7 @@ import (
 type ListOptions struct {
 	Labels selector.Labels
 	// Fields are metadata.name, name and status.phase for namespaces; metadata.name,
-	// metadata.namespace and the [ResourceType].Fields for content. If they require one
+	// metadata.namespace and the [Type].Fields for content. If they require one
 	// name (for content in all namespaces: one of each), the listing reads only that object.
 	Fields selector.Fields
 	// Limit is the maximum number of objects of a page; zero means unlimited. A negative

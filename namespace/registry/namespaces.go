@@ -116,7 +116,7 @@ func (r *Registry) Finalize(ctx context.Context, n namespace.Namespace) (namespa
 	return r.replaceNamespace(ctx, n, Finalize, namespace.PrepareFinalize, namespace.ValidateFinalize)
 }
 
-func (r *Registry) replaceNamespace(ctx context.Context, asked namespace.Namespace, op Operation,
+func (r *Registry) replaceNamespace(ctx context.Context, asked namespace.Namespace, op Verb,
 	prepare func(old, asked namespace.Namespace) namespace.Namespace, validate func(old, next namespace.Namespace) error,
 ) (namespace.Namespace, error) {
 	if err := checkRequest(namespace.Resource, asked.Meta); err != nil {

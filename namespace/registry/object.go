@@ -259,7 +259,7 @@ var namespaceKind = kind[namespace.Namespace]{
 var objectFields = []string{"metadata.name", "metadata.namespace"}
 
 // objectKind returns the kind of the objects of a resource type.
-func objectKind(t ResourceType) kind[Object] {
+func objectKind(t Type) kind[Object] {
 	return kind[Object]{
 		decode: decodeObject,
 		copy:   Object.DeepCopy,

@@ -26,15 +26,15 @@ type Options struct {
 	// [namespace.DefaultImmortal]; an empty slice means none.
 	Immortal []string
 	// Types are the resource types of content.
-	Types []ResourceType
+	Types []Type
 	// Admission is the chain of plugins that each write of a client passes, in order.
 	Admission []Admission
-	// Queue is the number of events that may wait for one watcher before its watch ends with
+	// WatchQueue is the number of events that may wait for one watcher before its watch ends with
 	// [namespace.ErrGone]; default 10,000.
-	Queue int
-	// QueueBytes bounds the pending changes of one watcher by the size of the stored
+	WatchQueue int
+	// WatchQueueBytes bounds the pending changes of one watcher by the size of the stored
 	// objects before and after each change; default 32 MiB.
-	QueueBytes int
+	WatchQueueBytes int
 }
 
 const defaultPrefix = "registry"
@@ -49,22 +49,22 @@ func (o Options) withDefaults() Options {
 	if o.Immortal == nil {
 		o.Immortal = namespace.DefaultImmortal()
 	}
-	if o.Queue == 0 {
-		o.Queue = 10_000
+	if o.WatchQueue == 0 {
+		o.WatchQueue = 10_000
 	}
-	if o.QueueBytes == 0 {
-		o.QueueBytes = 32 << 20
+	if o.WatchQueueBytes == 0 {
+		o.WatchQueueBytes = 32 << 20
 	}
 	return o
 }
 
 // validate checks the options except Prefix and Types.
 func (o Options) validate() error {
-	if o.Queue < 0 {
-		return invalidOption("option Queue is %d, it must not be negative", o.Queue)
+	if o.WatchQueue < 0 {
+		return invalidOption("option WatchQueue is %d, it must not be negative", o.WatchQueue)
 	}
-	if o.QueueBytes < 0 {
-		return invalidOption("option QueueBytes is %d, it must not be negative", o.QueueBytes)
+	if o.WatchQueueBytes < 0 {
+		return invalidOption("option WatchQueueBytes is %d, it must not be negative", o.WatchQueueBytes)
 	}
 	if err := o.Finalizer.Validate(); err != nil {
 		return invalidOption("option Finalizer: %v", err)
@@ -110,7 +110,7 @@ type core struct {
 
 // declaredType is a resource type of [Options].Types.
 type declaredType struct {
-	ResourceType
+	Type
 	record *typeRecordCache
 	kind   kind[Object]
 }
@@ -149,7 +149,7 @@ func New(s store.Store, options *Options) (*Registry, error) {
 	}
 	counter, _ := s.(store.Counter)
 	checked := &formatStore{Store: s, key: keys.format()}
-	queue := broadcast.Limits{Events: o.Queue, Bytes: o.QueueBytes}
+	queue := broadcast.Limits{Events: o.WatchQueue, Bytes: o.WatchQueueBytes}
 	return &Registry{core: &core{
 		store:      checked,
 		counter:    counter,
@@ -199,12 +199,12 @@ func (r *Registry) Ping(ctx context.Context) error {
 func (r *Registry) DryRun() *Registry { return &Registry{core: r.core, dry: true} }
 
 // Types returns the declared resource types, sorted by name and group.
-func (r *Registry) Types() []ResourceType {
-	types := make([]ResourceType, 0, len(r.types))
+func (r *Registry) Types() []Type {
+	types := make([]Type, 0, len(r.types))
 	for _, t := range r.types {
 		types = append(types, t.copy())
 	}
-	slices.SortFunc(types, func(a, b ResourceType) int { return a.Name().Compare(b.Name()) })
+	slices.SortFunc(types, func(a, b Type) int { return a.Name().Compare(b.Name()) })
 	return types
 }
 

@@ -84,7 +84,7 @@ func (r *Registry) undeclared(ctx context.Context) ([]deleter.Source, error) {
 // undeclaredContent returns the content of a type that only another version of the host
 // declares. It must only be read.
 func (c *core) undeclaredContent(resource namespace.ResourceType) *Content {
-	t := ResourceType{Group: resource.Group, Resource: resource.Name, Namespaced: true}
+	t := Type{Group: resource.Group, Resource: resource.Name, Namespaced: true}
 	return &Content{core: c, typ: t, kind: objectKind(t), resource: resource.String()}
 }
 

@@ -14,8 +14,8 @@ import (
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
-// ResourceType declares one type of content.
-type ResourceType struct {
+// Type declares one type of content.
+type Type struct {
 	Group      string // empty: the core group
 	Version    string // such as "v1"
 	Resource   string // plural and lower case, such as "widgets"
@@ -33,18 +33,18 @@ type ResourceType struct {
 	Fields []string
 }
 
-func (t ResourceType) copy() ResourceType {
+func (t Type) copy() Type {
 	t.Fields = slices.Clone(t.Fields)
 	return t
 }
 
 // Name returns the group and the resource.
-func (t ResourceType) Name() namespace.ResourceType {
+func (t Type) Name() namespace.ResourceType {
 	return namespace.ResourceType{Group: t.Group, Name: t.Resource}
 }
 
 // APIVersion returns "group/version", or the version alone for the core group.
-func (t ResourceType) APIVersion() string {
+func (t Type) APIVersion() string {
 	if t.Group == "" {
 		return t.Version
 	}
@@ -52,7 +52,7 @@ func (t ResourceType) APIVersion() string {
 }
 
 // qualifiedKind returns the kind as messages about invalid objects name it.
-func (t ResourceType) qualifiedKind() string {
+func (t Type) qualifiedKind() string {
 	if t.Group == "" {
 		return t.Kind
 	}
@@ -60,7 +60,7 @@ func (t ResourceType) qualifiedKind() string {
 }
 
 // validate returns an error if the type cannot be declared.
-func (t ResourceType) validate() error {
+func (t Type) validate() error {
 	if err := validateTypeName(t.Name()); err != nil {
 		return err
 	}

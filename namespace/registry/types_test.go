@@ -130,8 +130,8 @@ func TestR7_CreateFollowsTheRecord(t *testing.T) {
 }
 
 var (
-	documents = registry.ResourceType{Group: "example.com", Version: "v1", Resource: "documents", Kind: "Document", Namespaced: true}
-	invoices  = registry.ResourceType{Group: "example.com", Version: "v1", Resource: "invoices", Kind: "Invoice", Namespaced: true}
+	documents = registry.Type{Group: "example.com", Version: "v1", Resource: "documents", Kind: "Document", Namespaced: true}
+	invoices  = registry.Type{Group: "example.com", Version: "v1", Resource: "invoices", Kind: "Invoice", Namespaced: true}
 )
 
 // version is one version of a service, which declares types of its own.
@@ -141,7 +141,7 @@ type version struct {
 	report  deleter.Report
 }
 
-func newVersion(t *testing.T, s store.Store, types ...registry.ResourceType) *version {
+func newVersion(t *testing.T, s store.Store, types ...registry.Type) *version {
 	t.Helper()
 	r, err := registry.New(s, &registry.Options{Types: types})
 	require.NoError(t, err)

@@ -46,7 +46,7 @@ var configmaps = namespace.ResourceType{Name: "configmaps"}
 
 func newRegistry(t testing.TB, s store.Store) *registry.Registry {
 	r, err := registry.New(s, &registry.Options{
-		Types: []registry.ResourceType{{Version: "v1", Resource: "configmaps", Kind: "ConfigMap", Namespaced: true}},
+		Types: []registry.Type{{Version: "v1", Resource: "configmaps", Kind: "ConfigMap", Namespaced: true}},
 	})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, r.Close()) })

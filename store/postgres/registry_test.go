@@ -47,11 +47,11 @@ func TestRegistryConforms(t *testing.T) {
 	})
 }
 
-var notes = registry.ResourceType{Group: "example.com", Version: "v1", Resource: "notes", Kind: "Note", Namespaced: true}
+var notes = registry.Type{Group: "example.com", Version: "v1", Resource: "notes", Kind: "Note", Namespaced: true}
 
 // newRegistry returns a registry over a handle of its own, as a replica has.
 func newRegistry(t *testing.T, dsn, schema string) *registry.Registry {
-	r, err := registry.New(openAt(t, dsn, schema, nil), &registry.Options{Types: []registry.ResourceType{notes}})
+	r, err := registry.New(openAt(t, dsn, schema, nil), &registry.Options{Types: []registry.Type{notes}})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, r.Close()) })
 	return r

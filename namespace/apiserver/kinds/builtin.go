@@ -12,8 +12,8 @@ import (
 // core returns a namespaced kind of the core group without metadata.generation.
 func core(resource, kind string, object, list runtime.Object, columns ...Column) Kind {
 	return Kind{
-		ResourceType: registry.ResourceType{Version: "v1", Resource: resource, Kind: kind, Namespaced: true, Ungenerated: true},
-		Columns:      columns, Object: object, List: list,
+		Type:    registry.Type{Version: "v1", Resource: resource, Kind: kind, Namespaced: true, Ungenerated: true},
+		Columns: columns, Object: object, List: list,
 	}
 }
 
@@ -91,7 +91,7 @@ func LimitRanges() Kind {
 // Leases returns the kind coordination.k8s.io/v1 Lease.
 func Leases() Kind {
 	return Kind{
-		ResourceType: registry.ResourceType{
+		Type: registry.Type{
 			Group: "coordination.k8s.io", Version: "v1", Resource: "leases", Kind: "Lease", Namespaced: true, Ungenerated: true,
 		},
 		Columns: []Column{

@@ -10,7 +10,7 @@ import (
 
 // Custom declares a kind with a column and a schema.
 func ExampleCustom() {
-	widgets := kinds.Custom(registry.ResourceType{
+	widgets := kinds.Custom(registry.Type{
 		Group: "example.com", Version: "v1", Resource: "widgets", Kind: "Widget", Namespaced: true,
 	})
 	widgets.ShortNames = []string{"wd"}
@@ -41,7 +41,7 @@ func ExampleCustom() {
 
 // Check refuses a short name that two kinds use.
 func ExampleCheck() {
-	clash := kinds.Custom(registry.ResourceType{Version: "v1", Resource: "computers", Kind: "Computer", Namespaced: true})
+	clash := kinds.Custom(registry.Type{Version: "v1", Resource: "computers", Kind: "Computer", Namespaced: true})
 	clash.ShortNames = []string{"cm"}
 	fmt.Println(kinds.Check([]kinds.Kind{kinds.ConfigMaps(), clash}))
 	// Output: kind "computers": configmaps already uses the name "cm"

@@ -17,7 +17,7 @@ import (
 
 // Kind declares the wire form of one resource type.
 type Kind struct {
-	registry.ResourceType
+	registry.Type
 
 	Singular   string   // default: Kind in lower case
 	ShortNames []string // such as "cm"
@@ -50,7 +50,7 @@ type Kind struct {
 
 // Custom returns a kind that supports JSON only and has the columns name and age. Set further
 // fields on the result.
-func Custom(t registry.ResourceType) Kind { return Kind{ResourceType: t} }
+func Custom(t registry.Type) Kind { return Kind{Type: t} }
 
 // BuiltIn reports whether the kind has Go types, and so supports protobuf.
 func (k Kind) BuiltIn() bool { return k.Object != nil && k.List != nil }

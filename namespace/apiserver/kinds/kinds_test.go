@@ -24,7 +24,7 @@ func builtIn() []kinds.Kind {
 }
 
 func widgets() kinds.Kind {
-	return kinds.Custom(registry.ResourceType{Group: "example.com", Version: "v1", Resource: "widgets", Kind: "Widget", Namespaced: true})
+	return kinds.Custom(registry.Type{Group: "example.com", Version: "v1", Resource: "widgets", Kind: "Widget", Namespaced: true})
 }
 
 // Built-in kinds have Kubernetes' names and columns.
@@ -70,9 +70,9 @@ func TestBuiltInKinds(t *testing.T) {
 }
 
 func TestRegistryAcceptsTheTypes(t *testing.T) {
-	var types []registry.ResourceType
+	var types []registry.Type
 	for _, k := range append(builtIn()[1:], widgets()) {
-		types = append(types, k.ResourceType)
+		types = append(types, k.Type)
 	}
 	s, err := memory.New(nil)
 	require.NoError(t, err)

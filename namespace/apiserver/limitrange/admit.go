@@ -22,7 +22,7 @@ func (p *plugin) Admit(ctx context.Context, w *registry.Write) error {
 	}
 	for i := range w.Objects {
 		c := &w.Objects[i]
-		if c.New == nil || c.Operation != registry.Create && c.Operation != registry.Update {
+		if c.New == nil || c.Verb != registry.Create && c.Verb != registry.Update {
 			continue
 		}
 		if c.Type.Name() == Resource {
@@ -63,7 +63,7 @@ func (p paths) admit(ctx context.Context, w *registry.Write, c *registry.ObjectC
 	if text := tooManyPairs(len(o.items), limits); text != "" {
 		return forbidden(c, text)
 	}
-	if c.Operation == registry.Create && len(wrong) == 0 {
+	if c.Verb == registry.Create && len(wrong) == 0 {
 		if err := o.setDefaults(c.New, document, limits); err != nil {
 			return err
 		}

@@ -24,7 +24,7 @@ func ExampleNew() {
 		return
 	}
 	r, err := registry.New(s, &registry.Options{
-		Types: []registry.ResourceType{
+		Types: []registry.Type{
 			{Version: "v1", Resource: "limitranges", Kind: "LimitRange", Namespaced: true},
 			{Group: "example.com", Version: "v1", Resource: "jobs", Kind: "Job", Namespaced: true},
 		},

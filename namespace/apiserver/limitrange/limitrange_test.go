@@ -25,7 +25,7 @@ var (
 	claims  = namespace.ResourceType{Name: "persistentvolumeclaims"}
 	widgets = namespace.ResourceType{Group: "example.com", Name: "widgets"}
 
-	types = []registry.ResourceType{
+	types = []registry.Type{
 		{Version: "v1", Resource: "limitranges", Kind: "LimitRange", Namespaced: true},
 		{Version: "v1", Resource: "persistentvolumeclaims", Kind: "PersistentVolumeClaim", Namespaced: true},
 		{Version: "v1", Resource: "pods", Kind: "Pod", Namespaced: true},

@@ -30,9 +30,9 @@ type document struct {
 }
 
 // key identifies the object within the namespace.
-func (d document) key() string { return keyOf(d.kind.ResourceType, d.object.Name) }
+func (d document) key() string { return keyOf(d.kind.Type, d.object.Name) }
 
-func keyOf(t registry.ResourceType, name string) string { return t.Name().String() + "/" + name }
+func keyOf(t registry.Type, name string) string { return t.Name().String() + "/" + name }
 
 const maxLists = 4 // depth of nested lists
 

@@ -166,7 +166,7 @@ func TestKindsBadInput(t *testing.T) {
 		"not declared":  {kinds.Secrets()},
 		"another":       {other},
 		"twice":         {kinds.ConfigMaps(), kinds.ConfigMaps()},
-		"half declared": {{ResourceType: types[0], Object: kinds.ConfigMaps().Object}},
+		"half declared": {{Type: types[0], Object: kinds.ConfigMaps().Object}},
 	} {
 		_, err := manifests.New(e.Registry, space, fixedOf(), &manifests.Options{Kinds: list})
 		require.ErrorIs(t, err, namespace.ErrInvalid, name)

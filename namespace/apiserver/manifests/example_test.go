@@ -32,7 +32,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	r, err := registry.New(s, &registry.Options{Types: []registry.ResourceType{
+	r, err := registry.New(s, &registry.Options{Types: []registry.Type{
 		{Version: "v1", Resource: "configmaps", Kind: "ConfigMap", Namespaced: true},
 	}})
 	if err != nil {

@@ -27,7 +27,7 @@ var (
 	configmaps = namespace.ResourceType{Name: "configmaps"}
 	widgets    = namespace.ResourceType{Group: "example.com", Name: "widgets"}
 
-	types = []registry.ResourceType{
+	types = []registry.Type{
 		{Version: "v1", Resource: "configmaps", Kind: "ConfigMap", Namespaced: true},
 		{Group: "example.com", Version: "v1", Resource: "widgets", Kind: "Widget", Namespaced: true, Status: true},
 		{Version: "v1", Resource: "nodes", Kind: "Node"},

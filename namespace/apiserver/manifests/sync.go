@@ -187,7 +187,7 @@ func (rec *reconciliation) syncAll(ctx context.Context) error {
 const pageSize = 500
 
 // syncType compares all objects of a type with their documents, and removes their keys from missing.
-func (rec *reconciliation) syncType(ctx context.Context, t registry.ResourceType, missing map[string]document) error {
+func (rec *reconciliation) syncType(ctx context.Context, t registry.Type, missing map[string]document) error {
 	content, err := rec.registry.Content(t.Name())
 	if err != nil {
 		return fmt.Errorf("manifests: %w", err)

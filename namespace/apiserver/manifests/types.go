@@ -14,7 +14,7 @@ type typeIndex map[namespace.TypeMeta]kinds.Kind
 
 // indexTypes returns the types of a registry with their kinds from list, or as custom kinds. It
 // refuses a kind without a type.
-func indexTypes(types []registry.ResourceType, list []kinds.Kind) (typeIndex, error) {
+func indexTypes(types []registry.Type, list []kinds.Kind) (typeIndex, error) {
 	index := typeIndex{}
 	for _, t := range types {
 		index[namespace.TypeMeta{APIVersion: t.APIVersion(), Kind: t.Kind}] = kinds.Custom(t)
@@ -28,7 +28,7 @@ func indexTypes(types []registry.ResourceType, list []kinds.Kind) (typeIndex, er
 			return nil, invalid("option Kinds has the kind %.80q of %.80q, but the registry does not declare its type: declare the type or remove the kind",
 				k.Kind, k.APIVersion())
 		}
-		k.ResourceType = declared.ResourceType
+		k.Type = declared.Type
 		index[namespace.TypeMeta{APIVersion: k.APIVersion(), Kind: k.Kind}] = k
 	}
 	return index, nil
@@ -40,14 +40,14 @@ func (x typeIndex) of(apiVersion, kind string) (kinds.Kind, bool) {
 }
 
 // namespaced returns the namespaced types, sorted.
-func (x typeIndex) namespaced() []registry.ResourceType {
-	var types []registry.ResourceType
+func (x typeIndex) namespaced() []registry.Type {
+	var types []registry.Type
 	for k := range maps.Values(x) {
 		if k.Namespaced {
-			types = append(types, k.ResourceType)
+			types = append(types, k.Type)
 		}
 	}
-	slices.SortFunc(types, func(a, b registry.ResourceType) int { return a.Name().Compare(b.Name()) })
+	slices.SortFunc(types, func(a, b registry.Type) int { return a.Name().Compare(b.Name()) })
 	return types
 }
 

@@ -12,7 +12,7 @@ import (
 
 // Admit implements [registry.Admission].
 func (p *plugin) Admit(ctx context.Context, w *registry.Write) error {
-	if w.Itself != nil && w.Itself.Operation == registry.Create {
+	if w.Itself != nil && w.Itself.Verb == registry.Create {
 		return p.reset(ctx, w)
 	}
 	if w.Namespace == "" || len(w.Objects) == 0 {
@@ -30,8 +30,8 @@ func (p *plugin) Admit(ctx context.Context, w *registry.Write) error {
 	if err != nil || len(change) == 0 && !more {
 		return err
 	}
-	active, err := w.HoldGate(ctx)
-	if err != nil || !active { // HoldGate makes "not active" a condition of the commit too
+	active, err := w.RequireGate(ctx)
+	if err != nil || !active { // RequireGate makes "not active" a condition of the commit too
 		return err
 	}
 	if more {
@@ -73,10 +73,10 @@ func (p *plugin) admitQuotas(ctx context.Context, w *registry.Write) (more bool,
 		if c.New == nil && r != nil {
 			return false, r.refuseRemoval(c.Old.Name)
 		}
-		if c.New == nil || c.Operation == registry.Delete {
+		if c.New == nil || c.Verb == registry.Delete {
 			continue
 		}
-		if r != nil && c.Operation == registry.Update {
+		if r != nil && c.Verb == registry.Update {
 			if err := p.recount(ctx, w, c, r); err != nil {
 				return false, err
 			}
@@ -131,7 +131,7 @@ func (p *plugin) charge(ctx context.Context, w *registry.Write, change amounts) 
 func (p *plugin) chargeOne(ctx context.Context, w *registry.Write, quota *registry.Object, change amounts) error {
 	own := changeOf(w, quota)
 	if own != nil {
-		if quota = own.New; quota == nil || own.Operation == registry.Delete {
+		if quota = own.New; quota == nil || own.Verb == registry.Delete {
 			return nil
 		}
 	}

@@ -161,7 +161,7 @@ func (p *plugin) unchanged(resource namespace.ResourceType, before, after *regis
 }
 
 // invalid refuses an object with the text of the registry.
-func invalid(t registry.ResourceType, name string, wrong []namespace.Violation) error {
+func invalid(t registry.Type, name string, wrong []namespace.Violation) error {
 	kind := t.Kind
 	if t.Group != "" {
 		kind += "." + t.Group

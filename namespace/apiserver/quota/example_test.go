@@ -23,7 +23,7 @@ func example() (*registry.Registry, error) {
 		return nil, err
 	}
 	return registry.New(s, &registry.Options{
-		Types: []registry.ResourceType{
+		Types: []registry.Type{
 			{Version: "v1", Resource: "resourcequotas", Kind: "ResourceQuota", Namespaced: true, Status: true},
 			{Group: "example.com", Version: "v1", Resource: "disks", Kind: "Disk", Namespaced: true},
 		},

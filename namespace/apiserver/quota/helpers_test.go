@@ -25,7 +25,7 @@ var (
 	configmaps = namespace.ResourceType{Name: "configmaps"}
 	widgets    = namespace.ResourceType{Group: "example.com", Name: "widgets"}
 
-	types = []registry.ResourceType{
+	types = []registry.Type{
 		{Version: "v1", Resource: "configmaps", Kind: "ConfigMap", Namespaced: true},
 		{Version: "v1", Resource: "resourcequotas", Kind: "ResourceQuota", Namespaced: true, Status: true},
 		{Group: "example.com", Version: "v1", Resource: "widgets", Kind: "Widget", Namespaced: true},

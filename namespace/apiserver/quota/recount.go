@@ -105,7 +105,7 @@ func (p *plugin) recount(ctx context.Context, w *registry.Write, c *registry.Obj
 		return nil
 	}
 	s, _ := p.read(c.Old)
-	active, err := w.HoldGate(ctx)
+	active, err := w.RequireGate(ctx)
 	if err != nil || !active {
 		return err
 	}

@@ -134,8 +134,8 @@ func TestImpossibleFigures(t *testing.T) {
 func TestCountsUndeclaredTypes(t *testing.T) {
 	s := newMemory(t)
 	e := newEnvOver(t, s)
-	invoices := registry.ResourceType{Group: "example.com", Version: "v1", Resource: "invoices", Kind: "Invoice", Namespaced: true}
-	newer, err := registry.New(s, &registry.Options{Types: []registry.ResourceType{invoices}})
+	invoices := registry.Type{Group: "example.com", Version: "v1", Resource: "invoices", Kind: "Invoice", Namespaced: true}
+	newer, err := registry.New(s, &registry.Options{Types: []registry.Type{invoices}})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, newer.Close()) })
 	content, err := newer.Content(invoices.Name())

@@ -63,7 +63,7 @@ func TestRemovedIsNotCounted(t *testing.T) {
 	require.ErrorIs(t, e.create(widgets, widget("b", `{}`)), namespace.ErrForbidden)
 	o, err := e.content(widgets).Get(e.ctx, space, "a")
 	require.NoError(t, err)
-	gone, err := e.Remove(e.ctx, widgets, space, "a", o.UID, nil)
+	gone, err := e.RemoveObject(e.ctx, widgets, space, "a", o.UID, nil)
 	require.NoError(t, err)
 	require.True(t, gone)
 	require.NoError(t, e.create(widgets, widget("b", `{}`)))

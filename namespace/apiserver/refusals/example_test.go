@@ -31,8 +31,8 @@ func record(ctx context.Context) error {
 		return err
 	}
 	defer s.Close()
-	r, err := registry.New(s, &registry.Options{Types: []registry.ResourceType{
-		kinds.Events().ResourceType, kinds.Secrets().ResourceType,
+	r, err := registry.New(s, &registry.Options{Types: []registry.Type{
+		kinds.Events().Type, kinds.Secrets().Type,
 	}})
 	if err != nil {
 		return err

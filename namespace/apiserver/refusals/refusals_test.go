@@ -41,9 +41,9 @@ func newEnv(t testing.TB, o refusals.Options, admission ...registry.Admission) *
 	s, err := memory.New(nil)
 	require.NoError(t, err)
 	list := []kinds.Kind{kinds.Events(), kinds.Secrets(), kinds.ResourceQuotas()}
-	var types []registry.ResourceType
+	var types []registry.Type
 	for _, k := range list {
-		types = append(types, k.ResourceType)
+		types = append(types, k.Type)
 	}
 	r, err := registry.New(s, &registry.Options{Types: types, Admission: admission})
 	require.NoError(t, err)
@@ -361,7 +361,7 @@ func TestBadInput(t *testing.T) {
 	require.NoError(t, err)
 	_, err = refusals.New(without, nil)
 	require.ErrorIs(t, err, namespace.ErrNotFound)
-	with, err := registry.New(s, &registry.Options{Types: []registry.ResourceType{kinds.Events().ResourceType}})
+	with, err := registry.New(s, &registry.Options{Types: []registry.Type{kinds.Events().Type}})
 	require.NoError(t, err)
 	for name, o := range map[string]refusals.Options{"Every": {Every: -1}, "Writes": {Writes: -1}, "Waiting": {Waiting: -1}, "PerUser": {PerUser: -1}, "Slots": {Slots: -1}} {
 		_, err = refusals.New(with, &o)

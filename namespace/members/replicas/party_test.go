@@ -24,7 +24,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/store/memory"
 )
 
-var types = []registry.ResourceType{
+var types = []registry.Type{
 	{Version: "v1", Resource: "configmaps", Kind: "ConfigMap", Namespaced: true},
 	{Group: "example.com", Version: "v1", Resource: "widgets", Kind: "Widget", Namespaced: true},
 }

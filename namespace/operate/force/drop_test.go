@@ -444,8 +444,8 @@ func (c thenCancelled) Finalize(ctx context.Context, n namespace.Namespace) (nam
 func TestR7_UndeclaredTypesRefuse(t *testing.T) {
 	s := newStore(t)
 	w := newWorld(t, s)
-	invoices := registry.ResourceType{Group: "example.com", Version: "v1", Resource: "invoices", Kind: "Invoice", Namespaced: true}
-	newer, err := registry.New(s, &registry.Options{Types: []registry.ResourceType{invoices}})
+	invoices := registry.Type{Group: "example.com", Version: "v1", Resource: "invoices", Kind: "Invoice", Namespaced: true}
+	newer, err := registry.New(s, &registry.Options{Types: []registry.Type{invoices}})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, newer.Close()) })
 	content, err := newer.Content(invoices.Name())

@@ -26,8 +26,8 @@ func Example() {
 	ctx := context.Background()
 	store := must(memory.New(nil))
 	defer store.Close()
-	widgets := registry.ResourceType{Group: "example.com", Version: "v1", Resource: "widgets", Kind: "Widget", Namespaced: true}
-	r := must(registry.New(store, &registry.Options{Types: []registry.ResourceType{widgets}}))
+	widgets := registry.Type{Group: "example.com", Version: "v1", Resource: "widgets", Kind: "Widget", Namespaced: true}
+	r := must(registry.New(store, &registry.Options{Types: []registry.Type{widgets}}))
 	defer r.Close()
 	content := must(r.Deleter(nil))
 	records := must(audit.New(store, nil))

@@ -67,11 +67,11 @@ type Inventory interface {
 	Inventory(ctx context.Context, target deleter.Target) (deleter.Inventory, error)
 }
 
-// Content removes remaining objects, as registry.Registry does. Remove removes one object if it
+// Content removes remaining objects, as registry.Registry does. RemoveObject removes one object if it
 // still has that uid, after it took the finalizers in release off it. It reports whether no
 // object with that uid exists any more.
 type Content interface {
-	Remove(ctx context.Context, resource namespace.ResourceType, ns, name, uid string, release []finalizer.Name) (gone bool, err error)
+	RemoveObject(ctx context.Context, resource namespace.ResourceType, ns, name, uid string, release []finalizer.Name) (gone bool, err error)
 }
 
 // Log keeps the records, as [*audit.Log] does.

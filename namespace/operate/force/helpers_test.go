@@ -43,7 +43,7 @@ func newStore(t testing.TB) store.Store {
 
 func newWorld(t testing.TB, s store.Store) *world {
 	t.Helper()
-	r, err := registry.New(s, &registry.Options{Types: []registry.ResourceType{
+	r, err := registry.New(s, &registry.Options{Types: []registry.Type{
 		{Version: "v1", Resource: "configmaps", Kind: "ConfigMap", Namespaced: true},
 		{Group: "example.com", Version: "v1", Resource: "widgets", Kind: "Widget", Namespaced: true},
 	}})
@@ -187,9 +187,9 @@ func (o watched) Finalize(ctx context.Context, n namespace.Namespace) (namespace
 	return o.inner.Finalize(ctx, n)
 }
 
-func (o watched) Remove(ctx context.Context, r namespace.ResourceType, ns, name, uid string, release []finalizer.Name) (bool, error) {
+func (o watched) RemoveObject(ctx context.Context, r namespace.ResourceType, ns, name, uid string, release []finalizer.Name) (bool, error) {
 	require.NotNil(o.t, o.open(ns, audit.Sweeping, ""), "objects are swept before that is on record")
-	return o.inner.Remove(ctx, r, ns, name, uid, release)
+	return o.inner.RemoveObject(ctx, r, ns, name, uid, release)
 }
 
 // open returns the last record of an action that none of the others follows.

@@ -210,7 +210,7 @@ func (s *sweep) remove(ctx context.Context, o audit.Object) (is state, err error
 	name, group, _ := strings.Cut(o.Resource, ".") // the name of a resource has no dots
 	done := false
 	err = safely(func() (err error) {
-		done, err = s.content.Remove(within, namespace.ResourceType{Group: group, Name: name}, s.req.Name, o.Name, o.UID, s.req.Release)
+		done, err = s.content.RemoveObject(within, namespace.ResourceType{Group: group, Name: name}, s.req.Name, o.Name, o.UID, s.req.Release)
 		return err
 	})
 	switch {

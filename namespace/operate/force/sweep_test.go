@@ -176,7 +176,7 @@ func TestSweepOfAnIncompleteInventory(t *testing.T) {
 // fakeContent removes objects as a function says.
 type fakeContent func(name string) (bool, error)
 
-func (f fakeContent) Remove(_ context.Context, _ namespace.ResourceType, _, name, _ string, _ []finalizer.Name) (bool, error) {
+func (f fakeContent) RemoveObject(_ context.Context, _ namespace.ResourceType, _, name, _ string, _ []finalizer.Name) (bool, error) {
 	return f(name)
 }
 
@@ -278,7 +278,7 @@ func TestProgressThatPanics(t *testing.T) {
 
 type removeFunc func(ctx context.Context, name string) (bool, error)
 
-func (f removeFunc) Remove(ctx context.Context, _ namespace.ResourceType, _, name, _ string, _ []finalizer.Name) (bool, error) {
+func (f removeFunc) RemoveObject(ctx context.Context, _ namespace.ResourceType, _, name, _ string, _ []finalizer.Name) (bool, error) {
 	return f(ctx, name)
 }
 

@@ -30,7 +30,7 @@ import (
 var (
 	configmaps = namespace.ResourceType{Name: "configmaps"}
 	widgets    = namespace.ResourceType{Group: "example.com", Name: "widgets"}
-	types      = []registry.ResourceType{
+	types      = []registry.Type{
 		{Version: "v1", Resource: "configmaps", Kind: "ConfigMap", Namespaced: true},
 		{Version: "v1", Resource: "secrets", Kind: "Secret", Namespaced: true},
 		{Group: "example.com", Version: "v1", Resource: "widgets", Kind: "Widget", Namespaced: true},
@@ -451,8 +451,8 @@ func BenchmarkOf(b *testing.B) {
 // A plan names types that another version of the service stored, and counts their objects.
 func TestUndeclaredTypes(t *testing.T) {
 	w := newWorld(t)
-	invoices := registry.ResourceType{Group: "example.com", Version: "v2", Resource: "invoices", Kind: "Invoice", Namespaced: true}
-	newer, err := registry.New(w.store, &registry.Options{Types: []registry.ResourceType{invoices}})
+	invoices := registry.Type{Group: "example.com", Version: "v2", Resource: "invoices", Kind: "Invoice", Namespaced: true}
+	newer, err := registry.New(w.store, &registry.Options{Types: []registry.Type{invoices}})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, newer.Close()) })
 	_, err = w.Create(t.Context(), namespace.Namespace{Meta: namespace.Meta{Name: "shop"}})

@@ -23,8 +23,8 @@ import (
 
 // The types of content. The old version declares documents only.
 var (
-	documents = registry.ResourceType{Group: "example.com", Version: "v1", Resource: "documents", Kind: "Document", Namespaced: true}
-	invoices  = registry.ResourceType{Group: "example.com", Version: "v1", Resource: "invoices", Kind: "Invoice", Namespaced: true}
+	documents = registry.Type{Group: "example.com", Version: "v1", Resource: "documents", Kind: "Document", Namespaced: true}
+	invoices  = registry.Type{Group: "example.com", Version: "v1", Resource: "invoices", Kind: "Invoice", Namespaced: true}
 )
 
 const prefix = "registry"

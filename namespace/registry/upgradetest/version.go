@@ -28,7 +28,7 @@ type version struct {
 
 // start opens the store and starts a version.
 func (u *upgrade) start(ctx context.Context, newer bool) (v *version, err error) {
-	types := []registry.ResourceType{documents}
+	types := []registry.Type{documents}
 	if newer {
 		types = append(types, invoices)
 	}

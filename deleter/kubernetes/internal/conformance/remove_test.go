@@ -33,7 +33,7 @@ func TestRemove(t *testing.T) {
 			}))
 			remove := func(name, uid string, release ...finalizer.Name) bool {
 				t.Helper()
-				gone, err := cluster.Remove(t.Context(), resource, "n", name, uid, release)
+				gone, err := cluster.RemoveObject(t.Context(), resource, "n", name, uid, release)
 				require.NoError(t, err)
 				return gone
 			}
@@ -79,10 +79,10 @@ func TestRemoveAfterTheNamespace(t *testing.T) {
 	_, err = cluster.Namespaces().Finalize(t.Context(), ns)
 	require.NoError(t, err)
 
-	gone, err := cluster.Remove(t.Context(), widgets, "n", "left", o.UID, nil)
+	gone, err := cluster.RemoveObject(t.Context(), widgets, "n", "left", o.UID, nil)
 	require.NoError(t, err)
 	require.False(t, gone, "its finalizer blocks it")
-	gone, err = cluster.Remove(t.Context(), widgets, "n", "left", o.UID, []finalizer.Name{held})
+	gone, err = cluster.RemoveObject(t.Context(), widgets, "n", "left", o.UID, []finalizer.Name{held})
 	require.NoError(t, err)
 	require.True(t, gone)
 }
@@ -109,7 +109,7 @@ func TestRemoveOnKubernetes(t *testing.T) {
 		{string(o.UID), []finalizer.Name{"example.com/other"}, true},
 		{string(o.UID), nil, true},
 	} {
-		gone, err := cluster.Remove(t.Context(), configMaps, ns, "held", step.uid, step.release)
+		gone, err := cluster.RemoveObject(t.Context(), configMaps, ns, "held", step.uid, step.release)
 		require.NoError(t, err)
 		require.Equal(t, step.gone, gone, "%+v", step)
 	}

@@ -41,9 +41,9 @@ func start(t testing.TB, further int) *host {
 		n := strconv.Itoa(i)
 		list = append(list, kinds.Custom(custom("things"+n, "Thing"+n)))
 	}
-	var types []registry.ResourceType
+	var types []registry.Type
 	for _, k := range list {
-		types = append(types, k.ResourceType)
+		types = append(types, k.Type)
 	}
 	s, err := memory.New(nil)
 	require.NoError(t, err)
@@ -64,8 +64,8 @@ func start(t testing.TB, further int) *host {
 	return h
 }
 
-func custom(resource, kind string) registry.ResourceType {
-	return registry.ResourceType{Group: "example.com", Version: "v1", Resource: resource, Kind: kind, Namespaced: true, Status: true}
+func custom(resource, kind string) registry.Type {
+	return registry.Type{Group: "example.com", Version: "v1", Resource: resource, Kind: kind, Namespaced: true, Status: true}
 }
 
 // counting counts requests.

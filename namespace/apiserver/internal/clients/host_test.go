@@ -60,9 +60,9 @@ func (p plan) open() (_ *host, err error) {
 		return nil, err
 	}
 	list := served()
-	var types []registry.ResourceType
+	var types []registry.Type
 	for _, k := range list {
-		types = append(types, k.ResourceType)
+		types = append(types, k.Type)
 	}
 	admission, err := plugins()
 	if err != nil {
@@ -176,7 +176,7 @@ func served() []kinds.Kind {
 
 // widgets is a type as a CustomResourceDefinition would declare it.
 func widgets() kinds.Kind {
-	k := kinds.Custom(registry.ResourceType{
+	k := kinds.Custom(registry.Type{
 		Group: "example.com", Version: "v1", Resource: "widgets", Kind: "Widget", Namespaced: true,
 		Status: true, Fields: []string{"spec.colour"},
 	})

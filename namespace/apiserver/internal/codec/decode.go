@@ -75,7 +75,7 @@ func (c *Codec) DecodeDeleteOptions(contentType string, body []byte) (metav1.Del
 	if len(body) == 0 {
 		return options, nil
 	}
-	d := decoding{kind: kinds.Kind{ResourceType: registry.ResourceType{Kind: "DeleteOptions"}}, body: body}
+	d := decoding{kind: kinds.Kind{Type: registry.Type{Kind: "DeleteOptions"}}, body: body}
 	e, err := encodingOf(contentType, true)
 	if err != nil {
 		return options, err

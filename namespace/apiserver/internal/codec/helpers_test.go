@@ -54,7 +54,7 @@ func builtIn() []kinds.Kind {
 
 // widgets is a custom kind; its schema may be empty.
 func widgets(schema string) kinds.Kind {
-	k := kinds.Custom(registry.ResourceType{Group: "example.com", Version: "v1", Resource: "widgets", Kind: "Widget", Namespaced: true})
+	k := kinds.Custom(registry.Type{Group: "example.com", Version: "v1", Resource: "widgets", Kind: "Widget", Namespaced: true})
 	k.Schema = json.RawMessage(schema)
 	return k
 }

@@ -30,7 +30,7 @@ const (
 )
 
 func custom(group, version, resource, kind string) kinds.Kind {
-	return kinds.Custom(registry.ResourceType{Group: group, Version: version, Resource: resource, Kind: kind, Namespaced: true})
+	return kinds.Custom(registry.Type{Group: group, Version: version, Resource: resource, Kind: kind, Namespaced: true})
 }
 
 func documents() *discovery.Documents {

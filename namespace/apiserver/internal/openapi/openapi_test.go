@@ -33,13 +33,13 @@ const widgetSchema = `{"type":"object","description":"A widget.","properties":{"
 		"items":{"type":"object","required":["name"],"properties":{"name":{"type":"string"},"count":{"type":"integer"}}}}}}}}`
 
 func widgets(schema string) kinds.Kind {
-	k := kinds.Custom(registry.ResourceType{Group: "example.com", Version: "v1", Resource: "widgets", Kind: "Widget", Namespaced: true, Status: true})
+	k := kinds.Custom(registry.Type{Group: "example.com", Version: "v1", Resource: "widgets", Kind: "Widget", Namespaced: true, Status: true})
 	k.Schema = json.RawMessage(schema)
 	return k
 }
 
 func pods() kinds.Kind {
-	k := kinds.Custom(registry.ResourceType{Version: "v1", Resource: "pods", Kind: "Pod", Namespaced: true, Status: true})
+	k := kinds.Custom(registry.Type{Version: "v1", Resource: "pods", Kind: "Pod", Namespaced: true, Status: true})
 	k.Object, k.List = &corev1.Pod{}, &corev1.PodList{}
 	return k
 }

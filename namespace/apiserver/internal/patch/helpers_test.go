@@ -33,13 +33,13 @@ const widgetSchema = `{"type":"object","properties":{
 	"status":{"type":"object","properties":{"ready":{"type":"boolean"}}}}}`
 
 func widgets() kinds.Kind {
-	k := kinds.Custom(registry.ResourceType{Group: "example.com", Version: "v1", Resource: "widgets", Kind: "Widget", Namespaced: true, Status: true})
+	k := kinds.Custom(registry.Type{Group: "example.com", Version: "v1", Resource: "widgets", Kind: "Widget", Namespaced: true, Status: true})
 	k.Schema = json.RawMessage(widgetSchema)
 	return k
 }
 
 func gadgets() kinds.Kind { // without a schema
-	return kinds.Custom(registry.ResourceType{Group: "example.com", Version: "v1", Resource: "gadgets", Kind: "Gadget", Namespaced: true})
+	return kinds.Custom(registry.Type{Group: "example.com", Version: "v1", Resource: "gadgets", Kind: "Gadget", Namespaced: true})
 }
 
 // newPatcher returns one that all tests share.

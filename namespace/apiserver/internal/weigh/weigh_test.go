@@ -19,7 +19,7 @@ import (
 
 // The weight of a document is no less than all that its decoding allocates.
 func TestWeightsAreUpperBounds(t *testing.T) {
-	custom := kinds.Custom(registry.ResourceType{Group: "example.com", Version: "v1", Resource: "widgets", Kind: "Widget", Namespaced: true})
+	custom := kinds.Custom(registry.Type{Group: "example.com", Version: "v1", Resource: "widgets", Kind: "Widget", Namespaced: true})
 	list := []kinds.Kind{custom, kinds.ConfigMaps()}
 	c, err := codec.New(list)
 	require.NoError(t, err)
