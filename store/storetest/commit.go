@@ -182,7 +182,7 @@ func conditionsFirst(t *trial) {
 
 func checkedRead(t *trial) {
 	r := t.put("k", "1")
-	w := t.watch("", store.Position{Epoch: t.now().Epoch, Revision: r})
+	w := t.watch("", at(t.now(), r))
 	t.unchanged("checked reads", func() {
 		t.equal(r, t.commit(store.Txn{}), "the answer of an empty transaction")
 		t.equal(r, t.commit(store.Txn{If: []store.Condition{store.At("k", r), store.Absent("x")}}), "the answer of a checked read")
@@ -194,7 +194,7 @@ func checkedRead(t *trial) {
 
 func deleteAbsent(t *trial) {
 	r := t.put("k", "1")
-	w := t.watch("", store.Position{Epoch: t.now().Epoch, Revision: r})
+	w := t.watch("", at(t.now(), r))
 	t.unchanged("deletions of absent keys", func() {
 		t.equal(r, t.delete("x"), "the answer to a deletion of an absent key")
 		t.equal(r, t.commit(store.Txn{

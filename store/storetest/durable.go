@@ -13,7 +13,7 @@ func durableCases() []testcase {
 		{
 			name:  "acknowledged survives a crash",
 			want:  "after a crash under load, every acknowledged commit is there, and no transaction is there in part",
-			why:   "a client was told \"created\"; half of a transaction breaks every rule at once",
+			why:   "clients rely on acknowledged writes; half of a transaction breaks every rule at once",
 			needs: []capability{needReopen},
 			run:   survives,
 		}, {

@@ -172,7 +172,7 @@ func closeEndsWatches(t *trial) {
 		case err := <-ends:
 			require.ErrorIs(t, err, store.ErrClosed, "a watch that waited when the store was closed")
 		case <-t.ctx.Done():
-			t.fatalf("a watch goes on after Close")
+			t.fatalf("a watch did not end after Close")
 		}
 	}
 	unread.ends(store.ErrClosed)

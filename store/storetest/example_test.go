@@ -12,7 +12,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/store/storetest"
 )
 
-// The test of a custom backend: one line, and the capabilities of its harness.
+// ExampleRun is the test of a custom backend.
 func ExampleRun() {
 	_ = func(t *testing.T) { // TestConformance
 		storetest.Run(t, func(t testing.TB) storetest.Backend {
@@ -25,7 +25,8 @@ func ExampleRun() {
 	}
 }
 
-// A write that lands although its answer is lost: the caller reads back.
+// ExampleInject shows a write that takes effect although its answer is lost. The caller reads
+// back.
 func ExampleInject() {
 	ctx := context.Background()
 	m, err := memory.New(nil)
@@ -56,7 +57,7 @@ func ExampleInject() {
 	// map[landed:1]
 }
 
-// Clients act on recorded stores; afterwards one order must explain all answers.
+// ExampleRecorder records the calls of clients and checks that one order explains all answers.
 func ExampleRecorder() {
 	ctx := context.Background()
 	m, err := memory.New(nil)

@@ -25,7 +25,7 @@ func always(method string, fault Fault) Plan {
 	}
 }
 
-// inject returns a faulty store over a memory store that holds k=1.
+// inject returns a faulty store over a memory store that has k=1.
 func inject(t *testing.T, plan Plan) (*Faulty, *memory.Store, store.Revision) {
 	m, err := memory.New(nil)
 	require.NoError(t, err)
@@ -210,8 +210,8 @@ func TestSeededIsDeterministic(t *testing.T) {
 	}
 }
 
-// TestFaultyIsLinearizable shows that faults keep the contract: what several clients
-// record through them has an order.
+// TestFaultyIsLinearizable shows that faults keep the contract: the calls that several clients
+// make through them are linearizable.
 func TestFaultyIsLinearizable(t *testing.T) {
 	total := map[Kind]int{}
 	for seed := range uint64(8) {

@@ -38,7 +38,7 @@ func flowCases() []testcase {
 			run:  replay,
 		}, {
 			name: "slow watch never skips",
-			want: "a watch that is not read for many commits yields all of them, or its first part and then ErrGone",
+			want: "a watch whose caller does not read during many commits yields all of them, or the first ones and then ErrGone",
 			why:  "a cache keeps an object forever if its deletion is skipped",
 			run:  slowNeverSkips,
 		}, {
@@ -48,10 +48,10 @@ func flowCases() []testcase {
 			needs: []capability{needHistory},
 			run:   slowGone,
 		}, {
-			name: "slow watch delays no one else",
-			want: "commits and other watches go on while one watch is not read",
+			name: "slow watch delays no other client",
+			want: "commits and other watches continue while the caller of one watch does not read",
 			why:  "one stuck client must not stop the service",
-			run:  slowHoldsUpNobody,
+			run:  slowDelaysNoOther,
 		},
 	}
 }
@@ -87,7 +87,7 @@ func (t *trial) writers(n int, window chan<- struct{}) (map[store.Revision]strin
 				acknowledged[r] = key(i)
 				mu.Unlock()
 				if reused {
-					errs[w] = fmt.Errorf("revision %d was given to %s and to %s", r, other, key(i))
+					errs[w] = fmt.Errorf("revision %d was given to the commits of %s and of %s", r, other, key(i))
 					return
 				}
 			}
@@ -185,7 +185,7 @@ func watchKnowsReads(t *trial) {
 		if i < readers {
 			defer reading.Done()
 			for range rounds {
-				if err := t.watchWhatIsRead(handles[i%len(handles)]); err != nil {
+				if err := t.watchFromRead(handles[i%len(handles)]); err != nil {
 					return err
 				}
 				runtime.Gosched()
@@ -201,9 +201,9 @@ func watchKnowsReads(t *trial) {
 	})
 }
 
-// watchWhatIsRead reads the revision of the store. It then watches s from that revision, from the
+// watchFromRead reads the revision of the store. It then watches s from that revision, from the
 // one before it, and from now.
-func (t *trial) watchWhatIsRead(s store.Store) error {
+func (t *trial) watchFromRead(s store.Store) error {
 	for _, back := range []store.Revision{0, 1, -1} {
 		page, err := t.store.List(t.ctx, store.Query{Limit: 1})
 		if err != nil {
@@ -334,7 +334,7 @@ func slowGone(t *trial) {
 	require.ErrorIs(t, err, store.ErrGone, "List at a revision that lies more than the declared history back")
 }
 
-func slowHoldsUpNobody(t *trial) {
+func slowDelaysNoOther(t *trial) {
 	slow, fast := t.watch("", store.Position{}), t.watch("", store.Position{})
 	slow.change("the first bookmark")
 	fast.change("the first bookmark")

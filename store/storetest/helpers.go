@@ -137,16 +137,16 @@ func (t *trial) watchOf(ctx context.Context, s store.Store, prefix string, after
 }
 
 // errPatience is the cancellation cause of a watch that delivers no change in time.
-var errPatience = errors.New("the watch gave nothing for too long")
+var errPatience = errors.New("the watch yielded no change in time")
 
 // change returns the next change, which may be a bookmark.
 func (w *watcher) change(waitingFor string) store.Change {
 	w.t.doing("waiting for %s on a watch of %q", waitingFor, w.prefix)
 	c, err, ok := w.next()
 	if !ok {
-		w.t.fatalf("the watch of %q ended without an error; it should give %s", w.prefix, waitingFor)
+		w.t.fatalf("the watch of %q ended without an error before it yielded %s", w.prefix, waitingFor)
 	}
-	require.NoError(w.t, err, "the watch of %q; it should give %s", w.prefix, waitingFor)
+	require.NoError(w.t, err, "the watch of %q failed before it yielded %s", w.prefix, waitingFor)
 	return c
 }
 
@@ -180,7 +180,7 @@ func (w *watcher) ends(target error) {
 	for {
 		_, err, ok := w.next()
 		if !ok {
-			w.t.fatalf("the watch of %q ended without an error; it should end with %q", w.prefix, target)
+			w.t.fatalf("the watch of %q ended without an error instead of %q", w.prefix, target)
 		}
 		if err != nil {
 			w.last(err, target)
@@ -194,15 +194,15 @@ func (w *watcher) refused(target error) {
 	w.t.doing("waiting for a watch of %q to be refused with %q", w.prefix, target)
 	c, err, ok := w.next()
 	if !ok || err == nil {
-		w.t.fatalf("the watch of %q should be refused with %q; it gave %v", w.prefix, target, c)
+		w.t.fatalf("the watch of %q must fail at once with %q, but yielded %v", w.prefix, target, c)
 	}
 	w.last(err, target)
 }
 
 func (w *watcher) last(err, target error) {
-	require.ErrorIs(w.t, err, target, "the end of a watch of %q", w.prefix)
+	require.ErrorIs(w.t, err, target, "the last error of a watch of %q", w.prefix)
 	_, _, more := w.next()
-	require.False(w.t, more, "the watch of %q goes on after its error", w.prefix)
+	require.False(w.t, more, "the watch of %q continues after its error", w.prefix)
 }
 
 // revisions returns the revisions of changes.

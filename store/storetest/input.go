@@ -119,13 +119,7 @@ func anyBytes(t *trial) {
 }
 
 func longest(t *trial) {
-	keyBytes, valueBytes := t.b.Limits.Key, t.b.Limits.Value
-	if keyBytes == 0 {
-		keyBytes = 1 << 10
-	}
-	if valueBytes == 0 {
-		valueBytes = 1 << 20
-	}
+	keyBytes, valueBytes := or(t.b.Limits.Key, 1<<10), or(t.b.Limits.Value, 1<<20)
 	if total := t.b.Limits.Bytes; total > 0 {
 		valueBytes = min(valueBytes, total-keyBytes)
 	}
@@ -183,10 +177,7 @@ func oversize(t *trial) {
 
 // fill returns puts with exactly total bytes that exceed no other limit, if that is possible.
 func fill(l store.Limits, total int) []store.Operation {
-	most := l.Value
-	if most == 0 {
-		most = total
-	}
+	most := or(l.Value, total)
 	var do []store.Operation
 	for total > 0 {
 		key := fmt.Sprintf("f%06d", len(do))

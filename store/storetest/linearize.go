@@ -13,32 +13,25 @@ import (
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
-// The errors of [CheckLinearizable].
+// The errors of [Recorder.Check].
 var (
 	ErrNotLinearizable = errors.New("the history is not linearizable")
 	ErrUndecided       = errors.New("the history is too long to decide in the time given")
 )
 
-// CheckLinearizable returns nil if the calls of history have an order that explains every answer
-// and that keeps calls in order if one ended before the other began. The whole store is one
-// object, because conditions span keys, so the history is not partitioned by key.
-//
-// A commit with an unknown outcome never returns: it may have taken effect at any moment after
-// its call, or (ordered behind all other calls) not at all. To find its revision if another call
-// has seen it, its values must differ from those of all other commits. Use few such commits and
-// some hundreds of calls, because the check is exponential in the number of concurrent calls.
-//
-// The error is [ErrNotLinearizable] with the calls that fit no order, [ErrUndecided] after
-// timeout (zero: none), or [store.ErrInvalid] for a history that no [Recorder] has made.
-func CheckLinearizable(start store.Page, history []porcupine.Operation, timeout time.Duration) error {
-	for i, op := range history {
-		call, ok := op.Input.(Call)
-		_, ok2 := op.Output.(Answer)
-		if !ok || !ok2 || call == (Call{}) {
-			return fmt.Errorf("%w: operation %d of the history was not recorded by a Recorder", store.ErrInvalid, i)
-		}
-	}
-	result, info := porcupine.CheckOperationsVerbose(Model(start, history), history, timeout)
+// check returns nil if the calls of history have an order that explains every answer and that
+// keeps calls in order if one ended before the other began. The whole store is one object, because
+// conditions span keys, so the history is not partitioned by key.
+func check(start store.Page, history []porcupine.Operation, timeout time.Duration) error {
+	m := model{revealed: reveal(history)}
+	result, info := porcupine.CheckOperationsVerbose(porcupine.Model{
+		Init: func() any { return state{start.Position.Revision, slices.Clone(start.Entries)} },
+		Step: func(s, in, out any) (bool, any) {
+			next, ok := m.step(s.(state), in.(input), out.(output))
+			return ok, next
+		},
+		Equal: func(a, b any) bool { return a.(state).equal(b.(state)) },
+	}, history, timeout)
 	switch result {
 	case porcupine.Ok:
 		return nil
@@ -65,19 +58,19 @@ func explain(history []porcupine.Operation, info porcupine.LinearizationInfo) st
 	var s strings.Builder
 	fmt.Fprintf(&s, "%d of %d calls fit; the last of them:\n", len(longest), len(history))
 	for _, op := range longest[max(0, len(longest)-6):] {
-		fmt.Fprintf(&s, "\tclient %d: %s\n", op.ClientId, describe(op.Input, op.Output))
+		fmt.Fprintf(&s, "\tclient %d: %s\n", op.ClientId, describe(op))
 	}
 	s.WriteString("no order has room for all of the next:\n")
 	left := slices.DeleteFunc(slices.Clone(history), func(op porcupine.Operation) bool { return placed[op.Call] })
 	slices.SortFunc(left, func(a, b porcupine.Operation) int { return cmp.Compare(a.Return, b.Return) })
 	for _, op := range left[:min(6, len(left))] {
-		fmt.Fprintf(&s, "\tclient %d: %s\n", op.ClientId, describe(op.Input, op.Output))
+		fmt.Fprintf(&s, "\tclient %d: %s\n", op.ClientId, describe(op))
 	}
 	return s.String()
 }
 
-func describe(input, output any) string {
-	call, answer := input.(Call), output.(Answer)
+func describe(op porcupine.Operation) string {
+	call, answer := op.Input.(input), op.Output.(output)
 	switch {
 	case call.Get != "":
 		if answer.Entry == nil {
@@ -92,22 +85,6 @@ func describe(input, output any) string {
 		return fmt.Sprintf("commit (%s): %v", show(*call.Commit), answer.Conflict)
 	}
 	return fmt.Sprintf("commit (%s): revision %d", show(*call.Commit), answer.Revision)
-}
-
-// Model returns the store as a sequential machine, for histories of a [Recorder]. It needs the
-// history to find the revisions of commits with an unknown outcome.
-func Model(start store.Page, history []porcupine.Operation) porcupine.Model {
-	m := model{revealed: reveal(history)}
-	return porcupine.Model{
-		Init: func() any { return state{start.Position.Revision, slices.Clone(start.Entries)} },
-		Step: func(s, input, output any) (bool, any) {
-			next, ok := m.step(s.(state), input.(Call), output.(Answer))
-			return ok, next
-		},
-		Equal:             func(a, b any) bool { return a.(state).equal(b.(state)) },
-		DescribeOperation: describe,
-		DescribeState:     func(s any) string { return s.(state).String() },
-	}
 }
 
 // state is the state of the store after some commits. It is immutable: a commit copies the few
@@ -166,13 +143,14 @@ func (s state) apply(do []store.Operation, revision store.Revision) (state, bool
 	return next, changed
 }
 
+// model is the store as a sequential machine.
 type model struct {
 	revealed map[*store.Txn]store.Revision // of commits with an unknown outcome that a call has seen
 }
 
 // step returns the state after a call with this answer. It returns false if s cannot give the
 // answer.
-func (m model) step(s state, call Call, answer Answer) (state, bool) {
+func (m model) step(s state, call input, answer output) (state, bool) {
 	switch {
 	case call.Get != "":
 		return s, sameOptional(s.get(call.Get), answer.Entry)
@@ -218,7 +196,7 @@ func (s state) failing(conditions []store.Condition) *store.Condition {
 	return nil
 }
 
-func (s state) commit(txn store.Txn, answer Answer) (state, bool) {
+func (s state) commit(txn store.Txn, answer output) (state, bool) {
 	failing := s.failing(txn.If)
 	if failing != nil || answer.Conflict != nil {
 		return s, failing != nil && answer.Conflict != nil && *failing == answer.Conflict.Condition &&
@@ -256,10 +234,10 @@ func reveal(history []porcupine.Operation) map[*store.Txn]store.Revision {
 	type written struct{ key, value string }
 	by := map[written]*store.Txn{}
 	for _, op := range history {
-		if !op.Output.(Answer).Unknown {
+		if !op.Output.(output).Unknown {
 			continue
 		}
-		txn := op.Input.(Call).Commit
+		txn := op.Input.(input).Commit
 		for _, do := range txn.Do {
 			if !do.Delete {
 				by[written{do.Key, string(do.Value)}] = txn
@@ -275,7 +253,7 @@ func reveal(history []porcupine.Operation) map[*store.Txn]store.Revision {
 		}
 	}
 	for _, op := range history {
-		answer := op.Output.(Answer)
+		answer := op.Output.(output)
 		see(answer.Page.Entries...)
 		if answer.Entry != nil {
 			see(*answer.Entry)

@@ -13,13 +13,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// mutant is the memory driver with one promise broken. It proves that the case which
-// holds the promise can fail.
+// mutant is the memory driver with one broken promise. It proves that the case for the promise can
+// fail.
 type mutant struct {
 	of     string // the case that must fail
-	broken string // the defect of the mutant
-	says   string // a part of the failure, so that the case fails for the right reason
-	hangs  bool   // it fails by the deadline
+	broken string // the defect
+	says   string // part of the failure, so that the case fails for the right reason
+	hangs  bool   // the case fails at its deadline
 	mutate func(m *memory.Store, b *Backend, s *mutated)
 }
 
@@ -104,8 +104,8 @@ func TestEveryMutantFails(t *testing.T) {
 	}
 }
 
-// TestEveryCasePassesInVirtualTime shows that a mutant fails for its mutation, and that
-// the memory driver keeps the contract inside a bubble too.
+// TestEveryCasePassesInVirtualTime shows that mutants fail because of their mutation, and that the
+// memory driver keeps the contract in virtual time too.
 func TestEveryCasePassesInVirtualTime(t *testing.T) {
 	for _, c := range cases() {
 		t.Run(c.name, func(t *testing.T) {
@@ -120,7 +120,7 @@ func TestEveryCasePassesInVirtualTime(t *testing.T) {
 	}
 }
 
-// late matches the failure of a case that has waited in vain.
+// late matches the failure of a case that reached a time limit.
 var late = errDeadline.Error() + "|" + errPatience.Error()
 
 func (u mutant) fails(t *testing.T, c testcase) {

@@ -11,7 +11,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/store/memory"
 )
 
-// on makes a Commit that changes the transaction before it is committed.
+// on returns a Commit that changes each transaction first.
 func on(m *memory.Store, change func(context.Context, *store.Txn)) func(context.Context, store.Txn) (store.Revision, error) {
 	return func(ctx context.Context, txn store.Txn) (store.Revision, error) {
 		txn.If, txn.Do = slices.Clone(txn.If), slices.Clone(txn.Do)
@@ -20,7 +20,7 @@ func on(m *memory.Store, change func(context.Context, *store.Txn)) func(context.
 	}
 }
 
-// current returns the entry at key, nil when it is absent.
+// current returns the entry at key, or nil.
 func current(m *memory.Store, key string) *store.Entry {
 	e, err := m.Get(context.Background(), key)
 	if err != nil {

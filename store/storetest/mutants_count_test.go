@@ -8,7 +8,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/store/memory"
 )
 
-// counting changes the query before it counts.
+// counting returns a Count that changes each query first.
 func counting(m *memory.Store, change func(*store.Query)) func(context.Context, store.Query) (int, error) {
 	return func(ctx context.Context, q store.Query) (int, error) {
 		change(&q)

@@ -12,7 +12,7 @@ import (
 
 func endMutants() []mutant {
 	return []mutant{
-		{of: "a cancelled watch ends with the cause", broken: "it ends with another error", says: "the end of a watch", mutate: func(m *memory.Store, _ *Backend, s *mutated) {
+		{of: "a cancelled watch ends with the cause", broken: "it ends with another error", says: "the last error of a watch", mutate: func(m *memory.Store, _ *Backend, s *mutated) {
 			s.watch = func(ctx context.Context, prefix string, after store.Position) iter.Seq2[store.Change, error] {
 				return func(yield func(store.Change, error) bool) {
 					for c, err := range m.Watch(ctx, prefix, after) {
@@ -146,7 +146,7 @@ func endMutants() []mutant {
 	}
 }
 
-// reopened is another handle on m, to be broken.
+// reopened returns another handle on m.
 func reopened(m *memory.Store) *mutated {
 	return &mutated{Store: m, close: func() error { return nil }}
 }
@@ -160,8 +160,8 @@ func ruleMutants() []mutant {
 			optimistic(m, s)
 		}},
 		{of: "old incarnation refused", broken: "At compares how often the key was written in this life", says: "answered revision", mutate: func(m *memory.Store, _ *Backend, s *mutated) {
-			writes := map[string]int{}                      // in this life of the key
-			writesAt := map[string]map[store.Revision]int{} // as they were
+			writes := map[string]int{}                      // since the key was created
+			writesAt := map[string]map[store.Revision]int{} // at each revision
 			s.commit = func(ctx context.Context, txn store.Txn) (store.Revision, error) {
 				txn.If = slices.Clone(txn.If)
 				for i, c := range txn.If {

@@ -24,7 +24,7 @@ func flowMutants() []mutant {
 				return []store.Change{c}
 			})
 		}},
-		{of: "every revision once in order", broken: "two commits get one revision", says: "was given to", mutate: func(m *memory.Store, _ *Backend, s *mutated) {
+		{of: "every revision once in order", broken: "two commits get one revision", says: "was given to the commits", mutate: func(m *memory.Store, _ *Backend, s *mutated) {
 			s.commit = func(ctx context.Context, txn store.Txn) (store.Revision, error) {
 				r, err := m.Commit(ctx, txn)
 				return r &^ 1, err
@@ -69,14 +69,14 @@ func flowMutants() []mutant {
 		{of: "slow watch ends with gone", broken: "history has no bound", says: "yielded all", mutate: func(_ *memory.Store, _ *Backend, s *mutated) {
 			s.Store, _ = memory.New(nil)
 		}},
-		{of: "slow watch delays no one else", broken: "a commit waits until every watch has read it", says: "committing while one watch is not read", hangs: true, mutate: func(m *memory.Store, _ *Backend, s *mutated) {
+		{of: "slow watch delays no other client", broken: "a commit waits until every watch has read it", says: "committing while one watch is not read", hangs: true, mutate: func(m *memory.Store, _ *Backend, s *mutated) {
 			(&lockstep{read: map[int]store.Revision{}}).mutate(m, s)
 		}},
 	}
 }
 
-// lagging makes watches learn of a commit some time after it can be read. refuse
-// decides whether a watch after a revision is refused as one of the future.
+// lagging makes watches see a commit only some time after reads do. If refuse is set, a watch
+// after a revision that it has not seen is refused as ahead of the store.
 func lagging(m *memory.Store, s *mutated, refuse bool) {
 	var known atomic.Int64
 	s.commit = func(ctx context.Context, txn store.Txn) (store.Revision, error) {

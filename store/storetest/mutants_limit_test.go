@@ -155,8 +155,7 @@ func limitMutants() []mutant {
 	}
 }
 
-// deaf returns a handle whose watches look at the store only when a call is made
-// through the handle.
+// deaf returns a handle whose watches read the store only when a call is made through the handle.
 func deaf(m *memory.Store) store.Store {
 	s := reopened(m)
 	var mu sync.Mutex

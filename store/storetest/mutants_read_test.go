@@ -12,7 +12,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/store/memory"
 )
 
-// stale makes a Get that answers each key once more as it was.
+// stale returns a Get that answers each key once with its former entry.
 func stale(m *memory.Store) func(context.Context, string) (store.Entry, error) {
 	var mu sync.Mutex
 	last := map[string]store.Entry{}
@@ -31,7 +31,7 @@ func stale(m *memory.Store) func(context.Context, string) (store.Entry, error) {
 	}
 }
 
-// asking makes a List that changes the query.
+// asking returns a List that changes each query first.
 func asking(m *memory.Store, change func(*store.Query)) func(context.Context, store.Query) (store.Page, error) {
 	return func(ctx context.Context, q store.Query) (store.Page, error) {
 		change(&q)
@@ -178,7 +178,7 @@ func readMutants() []mutant {
 				return p, err
 			}
 		}},
-		{of: "future position refused", broken: "a watch waits for the future", says: "should be refused", mutate: func(m *memory.Store, _ *Backend, s *mutated) {
+		{of: "future position refused", broken: "a watch waits for the future", says: "must fail at once", mutate: func(m *memory.Store, _ *Backend, s *mutated) {
 			s.watch = func(ctx context.Context, prefix string, after store.Position) iter.Seq2[store.Change, error] {
 				if p, err := m.List(ctx, store.Query{Limit: 1}); err == nil && after.Revision > p.Position.Revision {
 					after = store.Position{}
@@ -200,7 +200,7 @@ func readMutants() []mutant {
 		{of: "positions of another epoch are gone", broken: "the epoch is not checked", says: "another epoch answered", mutate: func(m *memory.Store, _ *Backend, s *mutated) {
 			s.list = asking(m, func(q *store.Query) { q.At.Epoch = "" })
 		}},
-		{of: "positions of another epoch are gone", broken: "a watch does not check the epoch", says: "should be refused", mutate: func(m *memory.Store, _ *Backend, s *mutated) {
+		{of: "positions of another epoch are gone", broken: "a watch does not check the epoch", says: "must fail at once", mutate: func(m *memory.Store, _ *Backend, s *mutated) {
 			s.watch = func(ctx context.Context, prefix string, after store.Position) iter.Seq2[store.Change, error] {
 				return m.Watch(ctx, prefix, store.Position{Revision: after.Revision})
 			}

@@ -15,11 +15,11 @@ type counter struct{ n atomic.Int64 }
 
 func (c *counter) next() int64 { return c.n.Add(1) }
 
-// checkThenAct checks gates before the commit, and lets the first create that passed
-// its gate land when the content has been listed after termination.
+// checkThenAct checks gates before the commit, and commits the first create that passed its gate
+// only after the content was listed after termination.
 func checkThenAct(m *memory.Store, s *mutated) {
 	var held atomic.Bool
-	var listed atomic.Int64 // listings since the gate went
+	var listed atomic.Int64 // listings since the gate was deleted
 	s.list = func(ctx context.Context, q store.Query) (store.Page, error) {
 		p, err := m.List(ctx, q)
 		if strings.HasPrefix(q.Prefix, "content/0") {
@@ -38,7 +38,7 @@ func checkThenAct(m *memory.Store, s *mutated) {
 	}
 }
 
-// optimistic refuses a create when the commit before it was of another key.
+// optimistic refuses a create if the previous commit was of another key.
 func optimistic(m *memory.Store, s *mutated) {
 	var mu sync.Mutex
 	status := false // the last commit was of the status

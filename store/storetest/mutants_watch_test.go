@@ -11,8 +11,8 @@ import (
 
 type watchFunc = func(context.Context, string, store.Position) iter.Seq2[store.Change, error]
 
-// changing makes a Watch that yields, for the n-th change of a loop that has events,
-// what change makes of it. A bookmark comes with the n of the change before it.
+// changing returns a Watch that replaces the n-th change with events of a loop by the result of
+// change. A bookmark has the n of the change before it.
 func changing(m *memory.Store, change func(n int, c store.Change) []store.Change) watchFunc {
 	return func(ctx context.Context, prefix string, after store.Position) iter.Seq2[store.Change, error] {
 		return func(yield func(store.Change, error) bool) {
@@ -35,7 +35,7 @@ func changing(m *memory.Store, change func(n int, c store.Change) []store.Change
 	}
 }
 
-// dropping makes a Watch without the changes that drop picks.
+// dropping returns a Watch without the changes that drop selects.
 func dropping(m *memory.Store, drop func(n int, c store.Change) bool) watchFunc {
 	return changing(m, func(n int, c store.Change) []store.Change {
 		if drop(n, c) {
@@ -45,7 +45,7 @@ func dropping(m *memory.Store, drop func(n int, c store.Change) bool) watchFunc 
 	})
 }
 
-// from makes a Watch that begins elsewhere.
+// from returns a Watch that begins at another position.
 func from(m *memory.Store, move func(context.Context, *store.Position)) watchFunc {
 	return func(ctx context.Context, prefix string, after store.Position) iter.Seq2[store.Change, error] {
 		return func(yield func(store.Change, error) bool) {
@@ -56,7 +56,7 @@ func from(m *memory.Store, move func(context.Context, *store.Position)) watchFun
 	}
 }
 
-// skipping makes a Watch that continues from now after gone.
+// skipping returns a Watch that continues from now after ErrGone.
 func skipping(m *memory.Store) watchFunc {
 	return func(ctx context.Context, prefix string, after store.Position) iter.Seq2[store.Change, error] {
 		return func(yield func(store.Change, error) bool) {
@@ -161,7 +161,7 @@ func watchMutants() []mutant {
 				})(ctx, prefix, after)
 			}
 		}},
-		{of: "watch after repeated compaction", broken: "a compacted position goes on from now", says: "should be refused", mutate: func(m *memory.Store, _ *Backend, s *mutated) {
+		{of: "watch after repeated compaction", broken: "a compacted position goes on from now", says: "must fail at once", mutate: func(m *memory.Store, _ *Backend, s *mutated) {
 			s.watch = skipping(m)
 		}},
 		{of: "watch after repeated compaction", broken: "after a compaction the last change comes again", says: "the changes of a watch that kept up", mutate: func(m *memory.Store, _ *Backend, s *mutated) {

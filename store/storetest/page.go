@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"strings"
 
 	"github.com/nslifecycle/nslifecycle/store"
@@ -46,7 +45,7 @@ func pageCases() []testcase {
 		}, {
 			name:  "page gone after compaction",
 			want:  "a listing at a compacted position fails with ErrGone; at the compacted revision itself and now it answers",
-			why:   "a listing that silently goes on with another snapshot is worse than one that fails",
+			why:   "a listing that silently continues with another snapshot is worse than one that fails",
 			needs: []capability{needCompacts},
 			run:   pageGone,
 		}, {
@@ -183,45 +182,56 @@ func pagesKeepDeleted(t *trial) {
 }
 
 func pagesUnderChurn(t *trial) {
-	const writers, slots, each = 4, 24, 8 // a writer moves 8 entries among 24 keys
-	slot := func(w, i int) string { return fmt.Sprintf("index/%03d", i*writers+w) }
-	for w := range writers {
+	const movers, slots, each = 5, 24, 8 // each mover moves 8 entries among 24 keys
+	slot := func(mover, i int) string { return fmt.Sprintf("index/%03d", i%slots*movers+mover) }
+	for mover := range movers {
 		var txn store.Txn
 		for i := range each {
-			txn.Do = append(txn.Do, store.Put(slot(w, i), nil))
+			txn.Do = append(txn.Do, store.Put(slot(mover, i), nil))
 		}
 		t.commit(txn)
 	}
+	move := func(mover, i int) error {
+		_, err := t.store.Commit(t.ctx, store.Txn{Do: []store.Operation{store.Delete(slot(mover, i)), store.Put(slot(mover, i+each), nil)}})
+		return err
+	}
 	ctx, stop := context.WithCancel(t.ctx)
 	defer stop()
-	t.doing("listing an index page by page while %d writers move its entries", writers)
-	t.all(writers+1, func(w int) error {
-		if w == writers {
-			defer stop()
-			for range t.n(100) {
-				pages, err := t.pages(store.Query{Prefix: "index/", Limit: 5}, runtime.Gosched)
-				if errors.Is(err, store.ErrGone) {
-					continue
-				}
-				if err != nil {
+	t.doing("listing an index page by page while %d clients move its entries", movers)
+	t.all(movers, func(mover int) error {
+		if mover > 0 {
+			for i := 0; ctx.Err() == nil; i++ {
+				if err := move(mover, i); err != nil {
 					return err
-				}
-				seen := map[string]bool{}
-				for _, p := range pages {
-					for _, e := range p.Entries {
-						seen[e.Key] = true
-					}
-				}
-				if len(seen) != writers*each {
-					return fmt.Errorf("the pages of an index show %d of %d entries", len(seen), writers*each)
 				}
 			}
 			return nil
 		}
-		for i := 0; ctx.Err() == nil; i++ {
-			from, to := slot(w, i%slots), slot(w, (i+each)%slots)
-			if _, err := t.store.Commit(t.ctx, store.Txn{Do: []store.Operation{store.Delete(from), store.Put(to, nil)}}); err != nil {
+		defer stop()
+		var moved error
+		moves := 0
+		for range t.n(100) {
+			// The reader is a mover too, so that entries move between its pages in every schedule.
+			pages, err := t.pages(store.Query{Prefix: "index/", Limit: 5}, func() {
+				moved = errors.Join(moved, move(mover, moves))
+				moves++
+			})
+			switch {
+			case moved != nil:
+				return moved
+			case errors.Is(err, store.ErrGone):
+				continue
+			case err != nil:
 				return err
+			}
+			seen := map[string]bool{}
+			for _, p := range pages {
+				for _, e := range p.Entries {
+					seen[e.Key] = true
+				}
+			}
+			if len(seen) != movers*each {
+				return fmt.Errorf("the pages of an index show %d of %d entries", len(seen), movers*each)
 			}
 		}
 		return nil

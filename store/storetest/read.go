@@ -17,14 +17,14 @@ func readCases() []testcase {
 			run:  readYourWrites,
 		}, {
 			name:  "two handles are one store",
-			want:  "reads, conditions and watches of one handle see at once each commit that was acknowledged to another handle",
+			want:  "reads, conditions and watches of a handle see each commit as soon as it was acknowledged through another handle",
 			why:   "replicas of a service share the store; R6 holds only if the gate is one",
 			needs: []capability{needSecond},
 			run:   twoHandles,
 		}, {
 			name:  "a waiting watch sees commits of another handle",
 			want:  "a watch on a handle that makes no calls yields the commits of another handle",
-			why:   "most replicas only watch: a replica that only its own writes wake never sees a deletion",
+			why:   "most replicas only watch: a watch that wakes only for writes of its own handle never sees a deletion",
 			needs: []capability{needSecond},
 			run:   waitingWatch,
 		}, {

@@ -44,28 +44,30 @@ func (r *Recorder) Len() int {
 	return len(r.operations)
 }
 
-// History returns a copy of the recorded history, for [CheckLinearizable] or for a
-// porcupine visualization with [Model].
-func (r *Recorder) History() []porcupine.Operation {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return slices.Clone(r.operations)
-}
-
-// Check runs [CheckLinearizable] on the recorded history.
+// Check returns nil if the recorded calls have an order that explains every answer and that keeps
+// calls in order if one ended before the other began. The error is [ErrNotLinearizable] with the
+// calls that fit no order, or [ErrUndecided] after timeout (zero: none).
+//
+// A commit with an unknown outcome may have taken effect at any moment after its call, or not at
+// all. To find its revision if another call has seen it, its values must differ from those of all
+// other commits. Record few such commits and some hundreds of calls, because the check is
+// exponential in the number of concurrent calls.
 func (r *Recorder) Check(timeout time.Duration) error {
-	return CheckLinearizable(r.Start, r.History(), timeout)
+	r.mu.Lock()
+	history := slices.Clone(r.operations)
+	r.mu.Unlock()
+	return check(r.Start, history, timeout)
 }
 
-// Call is the input of a recorded operation. Exactly one field is set.
-type Call struct {
+// input is the input of a recorded operation. Exactly one field is set.
+type input struct {
 	Get    string
 	List   *store.Query
 	Commit *store.Txn
 }
 
-// Answer is the output of a recorded operation.
-type Answer struct {
+// output is the output of a recorded operation.
+type output struct {
 	Entry    *store.Entry         // of a get; nil if not found
 	Page     store.Page           // of a listing
 	Revision store.Revision       // of an acknowledged commit
@@ -74,7 +76,7 @@ type Answer struct {
 }
 
 // record records a call that began at the time called and has just returned.
-func (r *Recorder) record(client int, called int64, call Call, answer Answer) {
+func (r *Recorder) record(client int, called int64, call input, answer output) {
 	returned := int64(math.MaxInt64)
 	if !answer.Unknown {
 		returned = r.clock.Add(1)
@@ -101,9 +103,9 @@ func (s *recorded) Get(ctx context.Context, key string) (store.Entry, error) {
 	e, err := s.Store.Get(ctx, key)
 	switch {
 	case err == nil:
-		s.recorder.record(s.client, called, Call{Get: key}, Answer{Entry: &e})
+		s.recorder.record(s.client, called, input{Get: key}, output{Entry: &e})
 	case errors.Is(err, store.ErrNotFound):
-		s.recorder.record(s.client, called, Call{Get: key}, Answer{})
+		s.recorder.record(s.client, called, input{Get: key}, output{})
 	}
 	return e, err
 }
@@ -112,7 +114,7 @@ func (s *recorded) List(ctx context.Context, q store.Query) (store.Page, error) 
 	called := s.recorder.clock.Add(1)
 	p, err := s.Store.List(ctx, q)
 	if err == nil && q.At == (store.Position{}) {
-		s.recorder.record(s.client, called, Call{List: &q}, Answer{Page: p})
+		s.recorder.record(s.client, called, input{List: &q}, output{Page: p})
 	}
 	return p, err
 }
@@ -123,16 +125,16 @@ func (s *recorded) Commit(ctx context.Context, txn store.Txn) (store.Revision, e
 	for i := range copied.Do {
 		copied.Do[i].Value = slices.Clone(copied.Do[i].Value)
 	}
-	call := Call{Commit: &copied}
+	call := input{Commit: &copied}
 	r, err := s.Store.Commit(ctx, txn)
 	var conflict *store.ConflictError
 	switch {
 	case err == nil:
-		s.recorder.record(s.client, called, call, Answer{Revision: r})
+		s.recorder.record(s.client, called, call, output{Revision: r})
 	case errors.As(err, &conflict):
-		s.recorder.record(s.client, called, call, Answer{Conflict: conflict})
+		s.recorder.record(s.client, called, call, output{Conflict: conflict})
 	case errors.Is(err, store.ErrUnknownOutcome):
-		s.recorder.record(s.client, called, call, Answer{Unknown: true})
+		s.recorder.record(s.client, called, call, output{Unknown: true})
 	}
 	return r, err
 }

@@ -12,15 +12,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// handle is a further handle on a store of this process: closing it leaves the
-// store open.
+// handle is another handle on a store. Closing it leaves the store open.
 type handle struct{ *memory.Store }
 
 func (handle) Close() error { return nil }
 
-// openMemory is the memory driver with stand-ins for missing capabilities, so that
-// every case runs: a second handle and a crash are the same store seen again, a
-// restored backup is a copy.
+// openMemory returns a memory backend with stand-ins for missing capabilities, so that every case
+// runs: a second handle and a crash are the same store, and a restored backup is a copy.
 func openMemory(t testing.TB) Backend {
 	const history = 1024
 	m, err := memory.New(&memory.Options{History: history, Watch: watch.Options{Queue: 64, Bookmarks: 200 * time.Millisecond}})
@@ -78,8 +76,8 @@ func TestMemoryAtTheSizesOfASlowStore(t *testing.T) {
 	})
 }
 
-// TestBareStore runs the suite over a store that offers the contract and nothing
-// beyond: the other cases are skipped by name.
+// TestBareStore runs the suite over a store without optional interfaces. The other cases are
+// skipped by name.
 func TestBareStore(t *testing.T) {
 	Run(t, func(t testing.TB) Backend {
 		m, err := memory.New(&memory.Options{Watch: watch.Options{Bookmarks: 200 * time.Millisecond}})
@@ -100,7 +98,7 @@ func TestMissingCapabilityIsNamed(t *testing.T) {
 	require.Equal(t, capability("other"), full.missing([]capability{needHistory, "other"}))
 }
 
-// TestReport shows the parts of a failure: the promise, the reason, and the event.
+// TestReport shows the parts of a failure: the promise, the reason, and the failed check.
 func TestReport(t *testing.T) {
 	c := testcase{want: "the promise", why: "the reason", run: func(t *trial) {
 		t.cleanup(func() { t.Errorf("cleanups run") })

@@ -86,7 +86,7 @@ func (c testcase) try(b Backend, deadline time.Duration) []string {
 		t.Errorf("the store still hangs %v after the context ended: it ignores the context", grace)
 	}
 	if len(t.result()) == 0 {
-		t.Errorf("the case took too long")
+		t.Errorf("the case did not end before its deadline")
 	}
 	return t.result()
 }

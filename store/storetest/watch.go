@@ -66,7 +66,7 @@ func watchFromNow(t *trial) {
 		w := t.watch("", store.Position{})
 		first := w.change("the bookmark at the start of the watch")
 		require.True(t, first.Bookmark(), "the first change of a watch from now has the events %v; the commit was before the watch", first.Events)
-		t.equal(store.Position{Epoch: t.now().Epoch, Revision: before}, first.Position, "the position of the first bookmark")
+		t.equal(at(t.now(), before), first.Position, "the position of the first bookmark")
 		after := t.put("other", "x")
 		t.equal(after, w.events("the commit after the bookmark").Position.Revision, "the first change")
 		w.stop()

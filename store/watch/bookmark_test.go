@@ -39,7 +39,7 @@ func TestFirstBookmark(t *testing.T) {
 	}
 }
 
-// The first bookmark does not wait for commits that come after the loop began.
+// The first bookmark does not wait for commits after the start of the loop.
 func TestFirstBookmarkBeforeNewerChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := open(t, Options{})
@@ -80,7 +80,7 @@ func TestQuietBookmarks(t *testing.T) {
 	})
 }
 
-// A bookmark that falls due while a watch reads the log is given afterwards.
+// A bookmark that falls due while a watch reads the log follows after that.
 func TestBookmarkDueWhileBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := open(t, Options{Queue: 2})
@@ -98,7 +98,7 @@ func TestBookmarkDueWhileBehind(t *testing.T) {
 	})
 }
 
-// While a long quiet part of the log is read again, bookmarks go on.
+// While a watch reads a long quiet part of the log again, it yields bookmarks.
 func TestBookmarksDuringReplay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := open(t, Options{Queue: 1})
@@ -110,7 +110,7 @@ func TestBookmarksDuringReplay(t *testing.T) {
 		for range 7 {
 			l.commit("b")
 		}
-		l.during = func() { // a commit while the log is read, which takes a while
+		l.during = func() { // a commit during the slow read of the log
 			time.Sleep(700 * time.Millisecond)
 			l.commit("b")
 		}
@@ -120,8 +120,8 @@ func TestBookmarksDuringReplay(t *testing.T) {
 	})
 }
 
-// After a bookmark during a replay another one follows the replay, even if no commit follows:
-// otherwise the caller would not learn the last position.
+// After a bookmark during a replay another one follows the replay, even without further commits.
+// Otherwise the caller would not receive the last position.
 func TestBookmarkAfterReplay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := open(t, Options{Queue: 1})
@@ -133,7 +133,7 @@ func TestBookmarkAfterReplay(t *testing.T) {
 		for range 7 {
 			l.commit("b")
 		}
-		time.Sleep(time.Hour) // the round of bookmarks is over, and nothing is committed any more
+		time.Sleep(time.Hour) // the round of bookmarks is over, and there are no further commits
 		g.open()
 		synctest.Wait()
 		require.Equal(t, []int{0, 1, 2, -3, -9}, s.got())
@@ -151,7 +151,7 @@ func TestCloseStopsBookmarks(t *testing.T) {
 		require.NotNil(t, timer)
 		l.hub.Close()
 		require.False(t, timer.Stop(), "it was stopped")
-		l.commit("b") // the watch has not left yet
+		l.commit("b") // the watch has not ended yet
 		require.Nil(t, l.hub.bookmark)
 		g.open()
 		synctest.Wait()

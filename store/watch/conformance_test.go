@@ -8,13 +8,13 @@ import (
 	"github.com/nslifecycle/nslifecycle/store/storetest"
 )
 
-// handle is a second handle on a store: closing it leaves the store open.
+// handle is a second handle on a store. Closing it leaves the store open.
 type handle struct{ *logStore }
 
 func (handle) Close() error { return nil }
 
-// The driver of the example passes the suite. Skipped are only the cases on capabilities that
-// it does not have: limits, counting, and surviving a crash or a restore.
+// The driver of the example passes the suite, which skips cases for missing capabilities: limits,
+// counting, and surviving a crash or a restore.
 func TestConformance(t *testing.T) {
 	storetest.Run(t, func(t testing.TB) storetest.Backend {
 		s := openLog("test", 1024)

@@ -36,7 +36,7 @@ func openLog(epoch string, retain int) *logStore {
 	return s
 }
 
-// read is all that the hub needs to know about the log. It returns up to 100 changes at a time.
+// read gives the hub access to the log. It returns up to 100 changes at a time.
 func (s *logStore) read(_ context.Context, _ string, after, upTo store.Revision) ([]store.Change, store.Revision, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()

@@ -18,7 +18,7 @@ type fakeLog struct {
 	mu        sync.Mutex
 	changes   []store.Change // changes[r-1] made revision r
 	compacted store.Revision
-	chunk     int // changes looked at by one call of read
+	chunk     int // maximum number of changes that one call of read returns
 	reads     int
 	err       error  // of read
 	during    func() // called by read, without the lock, after reading
@@ -112,7 +112,7 @@ func (s *seen) add(c store.Change, err error) {
 	s.changes = append(s.changes, c)
 }
 
-// got returns the revisions yielded so far, bookmarks negative.
+// got returns the revisions yielded so far, negated for bookmarks.
 func (s *seen) got() []int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -82,7 +82,7 @@ func TestEndedWatchIsForgotten(t *testing.T) {
 	})
 }
 
-// A driver that publishes revisions only: every watch reads each change from the log.
+// A driver may publish revisions only. Every watch then reads each change from the log.
 func TestAdvance(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := open(t, Options{})
@@ -116,7 +116,7 @@ func TestEnds(t *testing.T) {
 		{"close", func(h *Hub, _ context.CancelCauseFunc) { h.Close(); h.Close() }, store.ErrClosed},
 	}
 	for _, end := range ends {
-		// when is called for each step of a watch, with the hub, until it ends it.
+		// run calls when for each step of a watch, until it ends the watch.
 		run := func(name string, want []int, before bool, when func(l *fakeLog, c store.Change) bool) {
 			t.Run(end.name+" "+name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
@@ -195,8 +195,8 @@ func TestBadInput(t *testing.T) {
 	require.Equal(t, at(0), l.hub.Position())
 }
 
-// TestConcurrent has committers, watches of all speeds that start anywhere and
-// stop at will, and compares each watch with the log.
+// TestConcurrent runs committers, and watches of all speeds that start and stop anywhere. It
+// compares each watch with the log.
 func TestConcurrent(t *testing.T) {
 	const commits = 600
 	l := open(t, Options{Queue: 8, Bookmarks: time.Millisecond})

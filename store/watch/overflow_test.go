@@ -12,12 +12,12 @@ import (
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
-// gate lets a watch pass one change at a time.
+// gate blocks a watch after each change.
 type gate chan struct{}
 
 func (g gate) pause(store.Change) { <-g }
 
-// open lets everything pass from now on.
+// open unblocks the watch permanently.
 func (g gate) open() { close(g) }
 
 // A watch that overflows loses nothing, reads the log, and is live again.
@@ -62,8 +62,8 @@ func TestOverflow(t *testing.T) {
 	}
 }
 
-// Events count although their keys and values are small: a transaction of many is
-// as much memory as one of few large values.
+// Events with small keys and values count too, because a transaction of many takes as much memory
+// as one of few large values.
 func TestSmallEventsCount(t *testing.T) {
 	few := store.Change{Events: []store.Event{{Key: "a", Value: make([]byte, 4096)}}}
 	many := store.Change{Events: make([]store.Event, 1000)}
@@ -93,7 +93,7 @@ func TestOverflowHoldsNothing(t *testing.T) {
 	})
 }
 
-// A quiet watch that overflows at once does not depend on the log before that.
+// After a quiet time, a watch that overflows does not need the log from before.
 func TestOverflowAfterQuietAndCompaction(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := open(t, Options{Queue: 2, Bookmarks: time.Hour})
@@ -132,7 +132,7 @@ func TestOverflowPastCompactionIsGone(t *testing.T) {
 	})
 }
 
-// Falling behind again while the log is read is no different.
+// A second overflow during a replay causes another replay.
 func TestOverflowDuringReplay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := open(t, Options{Queue: 2})
