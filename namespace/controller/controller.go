@@ -7,11 +7,12 @@
 // ([deleter.Waiter]) or should be gone by estimate, and in any case after an exponential
 // backoff of that namespace alone.
 //
-// A hanging namespace does not delay others (rule R10). A namespace that is new, or whose
-// sources answered in its last pass, waits for a pass with unresponsive sources for at most
-// [Options.Long]. If it is new or made progress and n others are ahead of it in the queue,
-// it starts within (n/Workers + 1) * Long, however many passes hang, as long as fewer than
-// half of Parked run long and make progress.
+// A hanging namespace does not delay others (rule R10). Passes of namespaces that are new or
+// make progress have workers of their own, and each pass occupies one for at most
+// [Options.Long]. After that it continues beside them, and is interrupted only if it makes no
+// progress and another pass needs its slot. So a new namespace with n others ahead of it in the
+// queue starts within (n/Workers + 1) * Long, whatever hangs. Only SlowWorkers/2 or
+// more passes that run long and make progress delay it further.
 //
 // One controller never runs two passes for a namespace at once. Any number of controllers,
 // of one party or several, may share one [pass.Namespaces] (rule R11). Controllers of one
@@ -25,6 +26,7 @@ package controller
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"sync/atomic"
 
@@ -70,14 +72,11 @@ type Controller struct {
 // New returns a controller that removes party's finalizer from namespaces once d has
 // deleted their content. The zero Party selects the owner of the finalizer that every
 // namespace gets at its creation ([pass.PartyOf]). A nil opts selects the defaults. New
-// returns [namespace.ErrBadRequest] if an argument is missing, the finalizer is invalid, or
-// an option is out of range.
+// returns an error if an argument is missing, the finalizer is invalid, or an option is out
+// of range.
 func New(namespaces Namespaces, d deleter.Deleter, party namespace.Party, opts *Options) (*Controller, error) {
-	if namespaces == nil {
-		return nil, badRequest("namespaces is nil")
-	}
-	if d == nil {
-		return nil, badRequest("the deleter is nil")
+	if namespaces == nil || d == nil {
+		return nil, errors.New("controller: New needs namespaces and a deleter")
 	}
 	party, err := pass.PartyOf(namespaces, party)
 	if err != nil {
@@ -89,7 +88,7 @@ func New(namespaces Namespaces, d deleter.Deleter, party namespace.Party, opts *
 	}
 	options = options.withDefaults()
 	if err := options.validate(); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("controller: %w", err)
 	}
 	waiter, _ := d.(deleter.Waiter)
 	return &Controller{

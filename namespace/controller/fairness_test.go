@@ -182,7 +182,7 @@ func TestR12_RecoveryAfterLongOutages(t *testing.T) {
 	}
 }
 
-// Never more passes than Workers and Parked allow, but for those that are interrupted, and never two for
+// Never more passes than Workers and SlowWorkers allow, but for those that are interrupted, and never two for
 // one namespace.
 func TestPassesAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -212,7 +212,7 @@ func TestPassesAreBounded(t *testing.T) {
 			delete(running, target.Namespace)
 			return deleter.Report{UID: target.UID, Results: []deleter.Result{{Resource: resource(0), Remaining: 1}}}, ctx.Err()
 		})
-		run(t, w.host, d, kubernetes, controller.Options{Workers: 6, Parked: 4})
+		run(t, w.host, d, kubernetes, controller.Options{Workers: 6, SlowWorkers: 4})
 		for _, name := range append(names("a", 50), names("longer", 50)...) {
 			w.create(t, name)
 			w.delete(t, name)

@@ -32,9 +32,9 @@ type Hooks struct {
 	PassEnded func(ctx context.Context, ref namespace.Ref, result pass.Result, err error, took time.Duration)
 	// Retried: the next pass of the namespace begins after delay at the latest.
 	Retried func(ref namespace.Ref, delay time.Duration, reason Reason)
-	// Left: the namespace belongs to another controller ([Options.Division]). Until it is
-	// Queued again, only its removal is reported.
-	Left func(ref namespace.Ref)
+	// Released: the namespace now belongs to another controller ([Options.Division]). Until
+	// it is Queued again, only its removal is reported.
+	Released func(ref namespace.Ref)
 	// Finalized: a pass has removed the party's finalizer.
 	Finalized func(ref namespace.Ref)
 	// Removed: the incarnation is gone from storage. It is reported once for each
@@ -64,7 +64,7 @@ func (o *observer) call(hook string, f func()) {
 		o.panicked[hook] = true
 		o.mu.Unlock()
 		if !logged {
-			o.line(slog.LevelError, "a hook of the namespace controller panicked; its further panics are not logged",
+			o.write(slog.LevelError, "a hook of the namespace controller panicked; its further panics are not logged",
 				slog.String("hook", hook), slog.String("panic", fmt.Sprint(v)))
 		}
 	}()
@@ -84,16 +84,15 @@ func (o *observer) queued(ref namespace.Ref) {
 	o.each("Queued", ref, func(h Hooks) func(namespace.Ref) { return h.Queued })
 }
 
-func (o *observer) left(ref namespace.Ref) {
-	o.each("Left", ref, func(h Hooks) func(namespace.Ref) { return h.Left })
+func (o *observer) released(ref namespace.Ref) {
+	o.each("Released", ref, func(h Hooks) func(namespace.Ref) { return h.Released })
 }
 
 func (o *observer) finalized(ref namespace.Ref) {
 	o.each("Finalized", ref, func(h Hooks) func(namespace.Ref) { return h.Finalized })
 }
 
-// gone reports that an incarnation is gone, whichever controller it belonged to.
-func (o *observer) gone(ref namespace.Ref) {
+func (o *observer) removed(ref namespace.Ref) {
 	o.each("Removed", ref, func(h Hooks) func(namespace.Ref) { return h.Removed })
 }
 

@@ -44,7 +44,7 @@ func record(name string, mu *sync.Mutex, calls *[]string) controller.Hooks {
 		Retried: func(ref namespace.Ref, _ time.Duration, reason controller.Reason) {
 			on(fmt.Sprintf("retried %v", reason))(ref)
 		},
-		Left:      on("left"),
+		Released:  on("released"),
 		Finalized: on("finalized"),
 		Removed:   on("removed"),
 	}
@@ -58,7 +58,7 @@ func TestHooks(t *testing.T) {
 		PassStarted: func(context.Context, namespace.Ref) context.Context { panic("boom") },
 		PassEnded:   func(context.Context, namespace.Ref, pass.Result, error, time.Duration) { panic("boom") },
 		Retried:     func(namespace.Ref, time.Duration, controller.Reason) { panic("boom") },
-		Left:        func(namespace.Ref) { panic("boom") },
+		Released:    func(namespace.Ref) { panic("boom") },
 		Finalized:   func(namespace.Ref) { panic("boom") },
 		Removed:     func(namespace.Ref) { panic("boom") },
 	}
@@ -99,12 +99,12 @@ func TestHooks(t *testing.T) {
 
 // The controller reports once that a namespace belongs to another controller, and then only
 // its removal until the namespace is its own again.
-func TestLeft(t *testing.T) {
+func TestReleased(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1, nil)
 		division, diary := newShare(all), newDiary()
-		left := controller.Hooks{Left: func(ref namespace.Ref) { diary.add(moment{what: "left", ref: ref}) }}
-		run(t, w.host, w.deleter, kubernetes, controller.Options{Division: division, Hooks: append(diary.hooks(), left)})
+		released := controller.Hooks{Released: func(ref namespace.Ref) { diary.add(moment{what: "released", ref: ref}) }}
+		run(t, w.host, w.deleter, kubernetes, controller.Options{Division: division, Hooks: append(diary.hooks(), released)})
 		target := w.create(t, "a")
 		w.fakes[0].Put(target, contenttest.Object{Name: "held", Finalizers: []string{"example.com/f"}})
 		w.delete(t, "a")
@@ -115,15 +115,15 @@ func TestLeft(t *testing.T) {
 			division.set(none)
 			time.Sleep(time.Hour)
 		}
-		require.Equal(t, append(first, "left"), diary.story("a"), "Left must be called once")
+		require.Equal(t, append(first, "released"), diary.story("a"), "Released must be called once")
 		division.set(all)
 		synctest.Wait()
-		require.Equal(t, append(append(first, "left"), first...), diary.story("a"))
+		require.Equal(t, append(append(first, "released"), first...), diary.story("a"))
 		division.set(none)
 		time.Sleep(time.Hour)
 		w.fakes[0].Release(target, "held")
 		w.setFinalizers(t, "a")
 		time.Sleep(time.Hour)
-		require.Equal(t, append(append(append(first, "left"), first...), "left", "removed"), diary.story("a"))
+		require.Equal(t, append(append(append(first, "released"), first...), "released", "removed"), diary.story("a"))
 	})
 }

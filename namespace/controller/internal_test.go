@@ -80,8 +80,8 @@ func callHooks(hooks []Hooks) func() {
 		ctx := o.started(context.Background(), ref)
 		o.ended(ctx, end)
 		o.retried(ref, time.Second, ReasonFailed)
-		o.left(ref)
+		o.released(ref)
 		o.finalized(ref)
-		o.gone(ref)
+		o.removed(ref)
 	}
 }

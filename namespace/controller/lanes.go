@@ -16,8 +16,8 @@ import (
 //
 //	lane   passes of namespaces                                  limit         interrupted without progress for
 //	ready  that are new or made progress in their last pass      Workers       Long
-//	long   whose pass began in ready and has run for Long        Parked / 2    Long
-//	retry  whose sources answered, but without progress          Parked / 8    Long
+//	long   whose pass began in ready and has run for Long        SlowWorkers / 2    Long
+//	retry  whose sources answered, but without progress          SlowWorkers / 8    Long
 //	hung   whose last pass ended without an answer for Long      the rest      their allowance, up to MaxPatience
 //
 // A pass that has run in ready for Long moves to long as soon as long has a free slot. A pass
@@ -27,7 +27,7 @@ import (
 //
 // Therefore a pass without progress delays a namespace for at most Long, unless the
 // namespace's own last pass ended without an answer for Long. Behind n others in the queue of
-// ready, it starts within (n/Workers + 1) * Long as long as fewer than half of Parked are
+// ready, it starts within (n/Workers + 1) * Long as long as fewer than half of SlowWorkers are
 // long and make progress. No namespace starves: other lanes never use the slots of hung.
 const (
 	ready = iota
@@ -37,9 +37,9 @@ const (
 	lanes // the number of lanes
 )
 
-// setLimits divides Workers and Parked between the lanes. Each lane gets at least one slot.
+// setLimits divides Workers and SlowWorkers between the lanes. Each lane gets at least one slot.
 func (l *loop) setLimits() {
-	workers, parked := l.options.Workers, l.options.Parked
+	workers, parked := l.options.Workers, l.options.SlowWorkers
 	l.lanes[ready].limit = workers
 	l.lanes[long].limit = parked / 2
 	l.lanes[retry].limit = max(parked/8, 1)
@@ -96,7 +96,7 @@ func (s *lane) pop() *entry {
 		if s.head == nil {
 			s.tail = nil
 		}
-		if !e.gone {
+		if !e.absent {
 			return e
 		}
 	}

@@ -46,7 +46,7 @@ func TestR10_HangingBesideManyLongPasses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1, nil)
 		diary := newDiary()
-		run(t, w.host, behaving(), kubernetes, controller.Options{Workers: 4, Parked: 8, Hooks: diary.hooks()})
+		run(t, w.host, behaving(), kubernetes, controller.Options{Workers: 4, SlowWorkers: 8, Hooks: diary.hooks()})
 		for _, name := range append(names("long", 4), names("hung", 20)...) {
 			w.create(t, name)
 			w.delete(t, name)
@@ -109,7 +109,7 @@ func TestR10_SlowStorageIsNoHang(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1, latency(300*time.Millisecond))
 		diary := newDiary()
-		run(t, slowly(w.host, 300*time.Millisecond), w.deleter, kubernetes, controller.Options{Workers: 2, Parked: 4, Hooks: diary.hooks()})
+		run(t, slowly(w.host, 300*time.Millisecond), w.deleter, kubernetes, controller.Options{Workers: 2, SlowWorkers: 4, Hooks: diary.hooks()})
 		for _, name := range names("ns", 100) {
 			w.create(t, name)
 			w.delete(t, name)

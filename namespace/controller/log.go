@@ -14,25 +14,25 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/pass"
 )
 
-// line writes a line to the log. It survives a logger that panics.
-func (o *observer) line(level slog.Level, message string, attrs ...slog.Attr) {
+// write writes a line to the log. It survives a logger that panics.
+func (o *observer) write(level slog.Level, message string, attrs ...slog.Attr) {
 	defer func() { _ = recover() }() // there is no other place to report it
 	o.log.LogAttrs(context.Background(), level, message, attrs...)
 }
 
-// removed reports that a namespace of this controller is gone. Waived lists the sources
-// whose failures were waived by the pass that removed it.
-func (o *observer) removed(ref namespace.Ref, waived []string) {
+// logRemoved logs and reports the removal of a namespace of this controller. Waived lists
+// the sources whose failures were waived by the pass that removed it.
+func (o *observer) logRemoved(ref namespace.Ref, waived []string) {
 	attrs := []slog.Attr{slog.String("namespace", ref.Name), slog.String("uid", ref.UID)}
 	if len(waived) > 0 {
 		attrs = append(attrs, slog.Any("waived", waived))
 	}
-	o.line(slog.LevelInfo, "namespace removed", attrs...)
-	o.gone(ref)
+	o.write(slog.LevelInfo, "namespace removed", attrs...)
+	o.removed(ref)
 }
 
-// changed logs the result of a pass, if it differs from the result that was logged last.
-func (o *observer) changed(e *entry, end ending) {
+// logEnded logs the result of a pass, if it differs from the result that was logged last.
+func (o *observer) logEnded(e *entry, end ending) {
 	const finalized = "namespace finalized; other finalizers keep it"
 	level, message := slog.LevelInfo, ""
 	switch end.result.Outcome {
@@ -47,7 +47,7 @@ func (o *observer) changed(e *entry, end ending) {
 	case pass.NoFinalizer:
 		message = "only other finalizers keep the namespace"
 	default:
-		message = "namespace is not as the watch reported it"
+		message = "the watch reports that the namespace is terminating, but a read found it " + end.result.Outcome.String() + "; it will be retried"
 	}
 	state := message
 	if end.result.Outcome == pass.NoFinalizer {
@@ -68,7 +68,7 @@ func (o *observer) changed(e *entry, end ending) {
 	if end.err != nil {
 		attrs = append(attrs, slog.Any("err", end.err))
 	}
-	o.line(level, message, attrs...)
+	o.write(level, message, attrs...)
 }
 
 // digest is a hash of the part of a result whose change is worth a line: which sources

@@ -35,8 +35,8 @@ type entry struct {
 	lane        uint8 // for its next pass: ready, retry or hung
 	dirty       bool  // an event arrived during the pass
 	woken       bool  // the end of a wait started the pass
-	removed     bool  // a pass removed it from storage or found it removed; the event is pending
-	gone        bool  // the watch reported its removal
+	removed     bool  // a pass removed it; the watch has not reported that yet
+	absent      bool  // the watch reported its removal
 }
 
 type state uint8
@@ -100,7 +100,7 @@ func (l *loop) run() {
 	defer cancel()
 	l.ctx = ctx
 	if host, ok := l.namespaces.(pass.HostParty); ok && host.Party().Finalizer != l.party.Finalizer {
-		l.observer.line(slog.LevelInfo, "this controller removes an additional finalizer; another process must remove the one that every namespace has",
+		l.observer.write(slog.LevelInfo, "this controller removes an additional finalizer; another process must remove the one that every namespace has",
 			slog.String("finalizer", string(l.party.Finalizer)), slog.String("other", string(host.Party().Finalizer)))
 	}
 	l.tasks.Go(func() {
@@ -191,48 +191,48 @@ func (l *loop) update(u follow.Update) {
 		ref := namespace.Ref{Name: u.Event.Name, UID: u.Event.UID}
 		switch u.Event.Type {
 		case namespace.EventPresent:
-			l.terminating(ref, u.Kind == follow.Item)
+			l.handlePresent(ref, u.Kind == follow.Item)
 		case namespace.EventAbsent:
 			if e := l.entries[ref.Name]; e != nil && e.ref == ref {
-				l.remove(e)
+				l.handleAbsent(e)
 			}
 		}
 	case follow.Complete:
 		for _, e := range l.entries {
 			if e.listing != l.listing {
-				l.remove(e)
+				l.handleAbsent(e)
 			}
 		}
 	case follow.Lost:
-		l.observer.line(slog.LevelWarn, "the watch of terminating namespaces failed; it will be resumed", slog.Any("err", u.Err))
+		l.observer.write(slog.LevelWarn, "the watch of terminating namespaces failed; it will be resumed", slog.Any("err", u.Err))
 	case follow.Resumed:
-		l.observer.line(slog.LevelInfo, "the watch of terminating namespaces works again")
+		l.observer.write(slog.LevelInfo, "the watch of terminating namespaces works again")
 	}
 }
 
-// terminating handles the event, or with listed the listing item, that ref is terminating.
+// handlePresent handles the event, or with listed the listing item, that ref is terminating.
 //
 //	the entry is                           effect
-//	absent                                 add and enqueue it
+//	missing                                add and enqueue it
 //	another incarnation, in a pass         remove that one; enqueue ref after the pass
 //	another incarnation, not in a pass     remove that one; add and enqueue ref
 //	removed by a pass                      none: the event is older than the pass
-//	gone, in a pass                        not gone: the listing without it was stale. Another pass follows
+//	absent, in a pass                      not absent: the listing without it was stale. Another pass follows
 //	listed, and in a pass or delayed       none: a listing keeps the backoff
 //	in a pass                              another pass follows
 //	idle                                   enqueue it in ready
 //	queued or foreign                      none
-func (l *loop) terminating(ref namespace.Ref, listed bool) {
+func (l *loop) handlePresent(ref namespace.Ref, listed bool) {
 	e := l.entries[ref.Name]
 	if e != nil && e.ref != ref && e.state != running {
-		l.remove(e)
+		l.handleAbsent(e)
 		e = nil
 	}
 	if e == nil {
 		added := newEntry(ref, l.listing)
 		l.entries[ref.Name] = &added
 		if l.enqueue(&added); added.state == queued {
-			l.observer.line(slog.LevelInfo, "namespace is terminating", slog.String("namespace", ref.Name), slog.String("uid", ref.UID))
+			l.observer.write(slog.LevelInfo, "namespace is terminating", slog.String("namespace", ref.Name), slog.String("uid", ref.UID))
 		}
 		return
 	}
@@ -241,13 +241,13 @@ func (l *loop) terminating(ref namespace.Ref, listed bool) {
 	}
 	switch {
 	case e.ref != ref:
-		l.remove(e)
+		l.handleAbsent(e)
 		replacement := newEntry(ref, l.listing)
 		replacement.state, replacement.attempt, replacement.slot, replacement.due = e.state, e.attempt, e.slot, e.due
 		*e = replacement
 	case e.removed:
-	case e.gone:
-		e.gone, e.dirty = false, true
+	case e.absent:
+		e.absent, e.dirty = false, true
 		if e.attempt.ref == e.ref {
 			e.attempt.orphaned = false
 		}
@@ -263,11 +263,11 @@ func (l *loop) terminating(ref namespace.Ref, listed bool) {
 // errOrphaned is the cancellation cause of a pass whose namespace is gone.
 var errOrphaned = errors.New("the namespace is gone")
 
-// remove handles the removal of e from storage. A pass for it is given Long to find that
-// out by itself, as it may have removed the namespace, and is then canceled.
-func (l *loop) remove(e *entry) {
-	reported := e.removed || e.gone
-	e.gone = true
+// handleAbsent handles the event that e was removed from storage. It cancels a pass for e
+// after Long: until then the pass, which may have removed the namespace, can end by itself.
+func (l *loop) handleAbsent(e *entry) {
+	reported := e.removed || e.absent
+	e.absent = true
 	if e.state == running && e.attempt.ref == e.ref {
 		e.attempt.orphaned = true
 		l.setTimer(e, l.now()+l.options.Long)
@@ -276,9 +276,9 @@ func (l *loop) remove(e *entry) {
 	switch {
 	case reported:
 	case e.state == foreign:
-		l.observer.gone(e.ref) // its own controller logs it
+		l.observer.removed(e.ref) // its own controller logs it
 	default:
-		l.observer.removed(e.ref, nil)
+		l.observer.logRemoved(e.ref, nil)
 	}
 	if e.state != running {
 		l.forget(e)
@@ -348,7 +348,7 @@ func (l *loop) release(e *entry) {
 	released := newEntry(e.ref, e.listing)
 	released.state, released.logged = foreign, e.logged
 	*e = released
-	l.observer.left(e.ref)
+	l.observer.released(e.ref)
 }
 
 // divide takes and releases entries after a change of the division. A queued entry is
@@ -358,7 +358,7 @@ func (l *loop) divide() {
 	taken, left := 0, 0
 	for _, e := range l.entries {
 		switch {
-		case e.removed || e.gone:
+		case e.removed || e.absent:
 		case e.state == foreign && l.owns(e):
 			e.state = idle
 			l.enqueue(e)
@@ -369,6 +369,6 @@ func (l *loop) divide() {
 		}
 	}
 	if taken+left > 0 {
-		l.observer.line(slog.LevelInfo, "the division of namespaces changed", slog.Int("taken", taken), slog.Int("left", left))
+		l.observer.write(slog.LevelInfo, "the division of namespaces changed", slog.Int("taken", taken), slog.Int("left", left))
 	}
 }

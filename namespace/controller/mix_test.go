@@ -168,7 +168,7 @@ func randomMix(t *testing.T, seed uint64) {
 			return nil
 		}}
 	})
-	opts := controller.Options{Workers: 1 + random.IntN(8), Parked: 40 + random.IntN(20)}
+	opts := controller.Options{Workers: 1 + random.IntN(8), SlowWorkers: 40 + random.IntN(20)}
 	const long = 500 * time.Millisecond // the default
 	diary := newDiary()
 	opts.Hooks = diary.hooks()
@@ -187,7 +187,7 @@ func randomMix(t *testing.T, seed uint64) {
 			time.Sleep(time.Duration(random.IntN(3)*random.IntN(100)) * time.Millisecond)
 		}
 	}
-	for range 5 + random.IntN(10) { // fewer long ones than half of Parked
+	for range 5 + random.IntN(10) { // fewer long ones than half of SlowWorkers
 		for _, kind := range []string{"hanging", "failing", "deaf", "flapping"} {
 			add(kind, random.IntN(2)*random.IntN(10))
 		}

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"time"
-
-	"github.com/nslifecycle/nslifecycle/namespace"
 )
 
 // Options configure a controller. The zero value of a field selects its default.
@@ -14,13 +12,15 @@ type Options struct {
 	// Workers bounds the passes of namespaces that are new or made progress in their last
 	// pass; a pass counts for up to Long. Default 64.
 	Workers int
-	// Parked bounds all other passes: half of the slots are for passes that run longer than
-	// Long, an eighth for namespaces whose sources answered in the last pass without progress,
-	// and the rest for namespaces whose sources did not answer. Default 4 * Workers, at
-	// least 3. A pass whose sources have not answered for Long is interrupted if another needs
-	// its slot, and retried with twice the time, up to MaxPatience. So a namespace whose
-	// sources answer never waits longer than Long for the sources of others (rule R10).
-	Parked int
+	// SlowWorkers bounds all other passes, so that they never take the place of a worker: a
+	// half for passes that run longer than Long, an eighth for namespaces whose last pass
+	// made no progress although all sources answered, the rest for namespaces whose sources
+	// did not answer. Default 4 * Workers, at least 3.
+	//
+	// A pass whose sources have not answered for Long is interrupted if another needs its
+	// slot, and retried with twice the time, up to MaxPatience. So a namespace whose sources
+	// answer never waits longer than Long for the sources of others (rule R10).
+	SlowWorkers int
 	// Waits bounds the concurrent calls to [deleter.Waiter], each of which costs a
 	// goroutine. Beyond it the oldest wait is canceled, and its namespace relies on its
 	// backoff. Default 1024.
@@ -76,7 +76,7 @@ type Division interface {
 
 func (o Options) withDefaults() Options {
 	o.Workers = cmp.Or(o.Workers, 64)
-	o.Parked = cmp.Or(o.Parked, 4*o.Workers)
+	o.SlowWorkers = cmp.Or(o.SlowWorkers, 4*o.Workers)
 	o.Waits = cmp.Or(o.Waits, 1024)
 	o.Long = cmp.Or(o.Long, 500*time.Millisecond)
 	o.Patience = cmp.Or(o.Patience, 2*time.Minute)
@@ -94,35 +94,30 @@ func (o Options) validate() error {
 	for _, n := range []struct {
 		field      string
 		value, min int
-	}{{"Workers", o.Workers, 1}, {"Parked", o.Parked, 3}, {"Waits", o.Waits, 1}} {
+	}{{"Workers", o.Workers, 1}, {"SlowWorkers", o.SlowWorkers, 3}, {"Waits", o.Waits, 1}} {
 		if n.value < n.min {
-			return badRequest("Options.%s must be at least %d, got %d", n.field, n.min, n.value)
+			return fmt.Errorf("Options.%s is %d: it must be at least %d", n.field, n.value, n.min)
 		}
 	}
 	for _, d := range []struct {
-		field string
-		value time.Duration
+		field      string
+		value, min time.Duration
+		minField   string
 	}{
-		{"Long", o.Long},
-		{"Patience", o.Patience},
-		{"MinDelay", o.MinDelay},
-		{"MaxDelay", o.MaxDelay},
-		{"MaxPatience", o.MaxPatience},
-		{"Resync", o.Resync},
+		{"Long", o.Long, 0, ""},
+		{"Patience", o.Patience, 0, ""},
+		{"MaxPatience", o.MaxPatience, o.Patience, "Patience"},
+		{"MinDelay", o.MinDelay, 0, ""},
+		{"MaxDelay", o.MaxDelay, o.MinDelay, "MinDelay"},
+		{"Resync", o.Resync, 0, ""},
 	} {
-		if d.value < 0 {
-			return badRequest("Options.%s cannot be negative, got %v", d.field, d.value)
+		switch {
+		case d.value >= d.min:
+		case d.minField == "":
+			return fmt.Errorf("Options.%s is %v: it must not be negative", d.field, d.value)
+		default:
+			return fmt.Errorf("Options.%s is %v: it must be at least %s (%v)", d.field, d.value, d.minField, d.min)
 		}
 	}
-	if o.MinDelay > o.MaxDelay {
-		return badRequest("Options.MinDelay (%v) cannot exceed Options.MaxDelay (%v)", o.MinDelay, o.MaxDelay)
-	}
-	if o.Patience > o.MaxPatience {
-		return badRequest("Options.Patience (%v) cannot exceed Options.MaxPatience (%v)", o.Patience, o.MaxPatience)
-	}
 	return nil
-}
-
-func badRequest(format string, args ...any) error {
-	return &namespace.Error{Kind: namespace.ErrBadRequest, Resource: namespace.Resource, Message: "controller: " + fmt.Sprintf(format, args...)}
 }

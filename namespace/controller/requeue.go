@@ -48,7 +48,7 @@ const (
 	ReasonRemaining   Reason = "remaining"   // content is left; after the backoff
 	ReasonEstimate    Reason = "estimate"    // content is left and should be gone by then
 	ReasonInterrupted Reason = "interrupted" // the pass made no progress and was interrupted to make room for another; at once
-	ReasonStale       Reason = "stale"       // the namespace is not as the watch reported it; after the backoff
+	ReasonStale       Reason = "stale"       // a read of the namespace contradicts the watch; after the backoff
 )
 
 // finish handles the end of a pass.
@@ -59,7 +59,7 @@ func (l *loop) finish(end ending) {
 	e.state, e.attempt = idle, nil
 	l.report(end)
 	switch {
-	case a.orphaned && e.gone:
+	case a.orphaned && e.absent:
 		l.forget(e)
 	case a.orphaned:
 		l.enqueue(e)
@@ -79,15 +79,15 @@ func (l *loop) report(end ending) {
 	}
 	switch {
 	case end.result.Outcome == pass.Removed:
-		l.observer.removed(end.attempt.ref, waivedSources(end.result.Report))
+		l.observer.logRemoved(end.attempt.ref, waivedSources(end.result.Report))
 	case end.attempt.orphaned:
-		l.observer.removed(end.attempt.ref, nil)
+		l.observer.logRemoved(end.attempt.ref, nil)
 	}
 }
 
 func (l *loop) requeue(e *entry, end ending) {
 	progress := l.learn(e, end)
-	l.observer.changed(e, end)
+	l.observer.logEnded(e, end)
 	if !l.owns(e) {
 		l.release(e)
 		return

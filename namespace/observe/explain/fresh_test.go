@@ -147,7 +147,7 @@ func TestConditionsOfAnotherProcessCount(t *testing.T) {
 			report, err := refused(widgets)
 			passed(h, shop, pass.Failed, err, report)
 			if left {
-				h.Left(shop)
+				h.Released(shop)
 			} else {
 				h.Retried(shop, time.Second, controller.ReasonFailed)
 			}
@@ -181,7 +181,7 @@ func TestLeftForAnotherShard(t *testing.T) {
 		report := counted(pods, 2, 3, 0)
 		passed(h, shop, pass.Waiting, nil, report)
 		h.Queued(shop)
-		h.Left(shop)
+		h.Released(shop)
 		time.Sleep(time.Hour)
 		got := r.History("shop", "u-1").Recorded()
 		require.Zero(t, got.Queued)
@@ -195,7 +195,7 @@ func TestLeftForAnotherShard(t *testing.T) {
 
 		h.Queued(shop) // and back
 		require.NotZero(t, r.History("shop", "u-1").Recorded().Queued)
-		h.Left(namespace.Ref{Name: "other", UID: "u-9"})
+		h.Released(namespace.Ref{Name: "other", UID: "u-9"})
 		require.Zero(t, r.History("other", "").Recorded(), "of which nothing was known")
 	})
 }

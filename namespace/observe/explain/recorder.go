@@ -62,7 +62,7 @@ func (r *Recorder) Hooks(party finalizer.Name) controller.Hooks {
 		PassStarted: h.passStarted,
 		PassEnded:   h.passEnded,
 		Retried:     h.retried,
-		Left:        h.left,
+		Released:    h.left,
 		Removed:     h.removed,
 	}
 }

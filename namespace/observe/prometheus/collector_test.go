@@ -178,7 +178,7 @@ func TestSourcesFailing(t *testing.T) {
 	beyond.Failed = errors.New("boom")
 	step(a, pass.Failed, beyond, whole+"1", found+"1", one+"0", two+"1")
 	h.Removed(b)
-	h.Left(a)
+	h.Released(a)
 	require.Equal(t, []string{whole + "0", found + "0", one + "0", two + "0"}, e.of(t, name))
 }
 
@@ -297,7 +297,7 @@ func TestClear(t *testing.T) {
 	}
 	require.Equal(t, want, e.values(t))
 	h.Removed(ref) // by a pass that was running
-	h.Left(ref)
+	h.Released(ref)
 	require.Equal(t, want, e.values(t))
 }
 

@@ -102,7 +102,7 @@ func TestHandOver(t *testing.T) {
 	two.Queued(ref)
 	one.PassStarted(context.Background(), ref)
 	one.PassEnded(context.Background(), ref, result(ref, pass.Waiting, deleter.Report{}), nil, time.Second)
-	one.Left(ref)
+	one.Released(ref)
 	require.Contains(t, e.of(t, terminating), terminating+`{stage="DeletingContent"} 1`)
 	two.PassStarted(context.Background(), ref)
 	one.Removed(ref)
@@ -117,7 +117,7 @@ func TestHandOverAtTheEnd(t *testing.T) {
 	e := export(t, agent, nil)
 	one, two, ref := e.Hooks(), e.Hooks(), namespace.Ref{Name: "a", UID: "1"}
 	one.Queued(ref)
-	one.Left(ref)
+	one.Released(ref)
 	two.Queued(ref)
 	two.PassStarted(context.Background(), ref)
 	one.Removed(ref)

@@ -24,7 +24,7 @@ func (c *Collector) Hooks() controller.Hooks {
 		},
 		PassEnded: c.ended,
 		Retried:   c.retried,
-		Left:      f.left,
+		Released:  f.left,
 		Removed:   f.removed,
 	}
 }

@@ -42,7 +42,7 @@ func TestAnyOrder(t *testing.T) {
 			}
 			h.PassEnded(context.Background(), r, res, nil, time.Second)
 		case 5:
-			h.Left(r)
+			h.Released(r)
 		case 6:
 			h.Removed(r)
 		}
