@@ -75,7 +75,7 @@ func run(ctx context.Context, w io.Writer, args []string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, c.close()) }()
-	return c.tell(ctx, *tenants)
+	return c.play(ctx, *tenants)
 }
 
 // cluster is the replicas, and a client of their store that does none of their work.
@@ -119,7 +119,7 @@ func (c *cluster) close() error {
 	return errors.Join(c.client.Close(), c.store.Close())
 }
 
-func (c *cluster) tell(ctx context.Context, n int) error {
+func (c *cluster) play(ctx context.Context, n int) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
 	tenants, err := c.create(ctx, n)

@@ -85,7 +85,7 @@ func run(ctx context.Context, w io.Writer, args []string) (err error) {
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
 	t := story{registry: r, w: w, start: time.Now()}
-	return t.tell(ctx, *objects)
+	return t.play(ctx, *objects)
 }
 
 type story struct {
@@ -96,7 +96,7 @@ type story struct {
 	w  io.Writer
 }
 
-func (t *story) tell(ctx context.Context, objects int) error {
+func (t *story) play(ctx context.Context, objects int) error {
 	ns, err := t.create(ctx)
 	if err != nil {
 		return err

@@ -18,10 +18,9 @@ import (
 
 const benchValue = 512
 
-// plain is the plainest group committer that is right: one goroutine, one
-// transaction of the engine per batch, a state and a log that carries the values.
-// It checks no conditions, keeps no history, drops nothing and has no watches. The
-// driver is measured against it.
+// plain is the simplest correct group committer: one goroutine, one transaction of the engine per
+// batch, a state and a log with values. It has no conditions, history, retention and watches. The
+// benchmarks compare the driver with it.
 type plain struct {
 	db       *bbolt.DB
 	requests chan plainRequest
@@ -95,7 +94,7 @@ func (p *plain) put(key string, value []byte) error {
 	return <-r.done
 }
 
-// get is the cheapest read.
+// get is the cheapest possible read.
 func (p *plain) get(key string) (value []byte, err error) {
 	err = p.db.View(func(tx *bbolt.Tx) error {
 		value = append(value, tx.Bucket(bucketState).Get([]byte(key))...)
@@ -104,7 +103,7 @@ func (p *plain) get(key string) (value []byte, err error) {
 	return value, err
 }
 
-// list reads a page of entries from a key on.
+// list reads a page of entries after a key.
 func (p *plain) list(from string, limit int) (entries []store.Entry, err error) {
 	err = p.db.View(func(tx *bbolt.Tx) error {
 		c := tx.Bucket(bucketState).Cursor()
@@ -116,7 +115,7 @@ func (p *plain) list(from string, limit int) (entries []store.Entry, err error) 
 	return entries, err
 }
 
-// share has w goroutines call f for the numbers from..to-1, and returns the time.
+// share lets w goroutines call f for the numbers from..to-1, and returns the time.
 func share(b *testing.B, w, from, to int, f func(i int) error) time.Duration {
 	next := atomic.Int64{}
 	next.Store(int64(from))
@@ -136,9 +135,8 @@ func share(b *testing.B, w, from, to int, f func(i int) error) time.Duration {
 	return time.Since(begin)
 }
 
-// compare runs the driver and the plain committer alternately, so that both see the
-// same machine, and reports the rates of both and "of-plain", the one over the
-// other.
+// compare runs the driver and the plain committer alternately, so that both see the same machine.
+// It reports both rates and their ratio "of-plain".
 func compare(b *testing.B, w int, ours, theirs func(i int) error) {
 	const rounds = 8
 	var our, their time.Duration
@@ -154,7 +152,7 @@ func compare(b *testing.B, w int, ours, theirs func(i int) error) {
 		}
 	}
 	b.StopTimer()
-	b.ReportMetric(0, "ns/op") // it would be the sum of both
+	b.ReportMetric(0, "ns/op") // the time per operation would be the sum of both
 	b.ReportMetric(float64(b.N)/our.Seconds(), "ops/s")
 	b.ReportMetric(float64(b.N)/their.Seconds(), "plain-ops/s")
 	b.ReportMetric(their.Seconds()/our.Seconds(), "of-plain")
@@ -222,8 +220,8 @@ func BenchmarkGet(b *testing.B) {
 	}
 }
 
-// BenchmarkGetBesideWriters reads while writers commit without pause. A read that meets a
-// commit during its sync waits for the sync.
+// BenchmarkGetBesideWriters reads while writers commit continuously. A read during the sync of a
+// commit waits for the sync.
 func BenchmarkGetBesideWriters(b *testing.B) {
 	const entries, writers = 1000, 8
 	s, p := openNew(b, nil), openPlain(b)
@@ -264,8 +262,8 @@ func benchFill(b *testing.B, s *Store, p *plain, entries int) {
 	})
 }
 
-// BenchmarkList reads pages of 500: the current ones, and past ones whose entries have all
-// changed many times since. The plain committer has only current ones.
+// BenchmarkList reads pages of 500: current ones, and past ones whose entries have all changed
+// many times since. The plain committer has only current ones.
 func BenchmarkList(b *testing.B) {
 	const entries, page = 10_000, 500
 	s, p := openNew(b, nil), openPlain(b)
@@ -277,7 +275,7 @@ func BenchmarkList(b *testing.B) {
 		}
 		for _, at := range []store.Position{{}, old} {
 			b.Run(fmt.Sprintf("past=%v/updates=%d", at == old, rounds), func(b *testing.B) {
-				after := func(i int) string { return benchKey(i % 100) } // each begins a namespace
+				after := func(i int) string { return benchKey(i % 100) } // each key begins a namespace
 				compare(b, 1, func(i int) error {
 					_, err := s.List(b.Context(), store.Query{After: after(i), Limit: page, At: at})
 					return err

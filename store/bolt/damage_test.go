@@ -19,10 +19,10 @@ import (
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
-// answers are the results of a store, by question: an entry, a page, changes, or an error.
+// answers maps questions to the answers of a store: an entry, a page, changes, or an error.
 type answers map[string]any
 
-// ask asks s everything about keys, now and at a position in the past.
+// ask asks s all questions about keys, now and at a position in the past.
 func ask(ctx context.Context, s *Store, keys []string, start, past store.Position) answers {
 	all := answers{}
 	note := func(question string, answer any, err error) {
@@ -77,7 +77,7 @@ func (a answers) wrong(right answers) string {
 	return ""
 }
 
-// written makes a store with entries, a history and free pages, and returns its answers.
+// written creates a store with entries, a history and free pages, and returns its answers.
 func written(t *testing.T, path string) (content []byte, keys []string, start, past store.Position, right answers) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	s := openAt(t, path, nil)
@@ -122,7 +122,7 @@ func TestDamage(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "store.db")
 	content, keys, start, past, right := written(t, path)
-	was := map[string]bool{} // every entry that ever was
+	was := map[string]bool{} // every entry that ever existed
 	for _, c := range right["watch "].([]store.Change) {
 		for _, e := range c.Events {
 			was[fmt.Sprint(e.Key, c.Position.Revision, string(e.Value))] = true
@@ -195,7 +195,7 @@ func askDamaged(t *testing.T, path string, content []byte, opts *Options, keys [
 	return all, nil
 }
 
-// An intact record in another place, or of another time, is damage.
+// An intact record at another place, or of another time, is damage.
 func TestMisplacedRecords(t *testing.T) {
 	for name, edit := range map[string]func(state, history *bbolt.Bucket) error{
 		"two are swapped": func(state, _ *bbolt.Bucket) error {

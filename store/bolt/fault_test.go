@@ -16,7 +16,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
-// files opens files for the engine and remembers the latest.
+// files opens files for the engine and keeps the latest.
 type files struct {
 	latest *os.File
 	open   func(name string, flag int, mode os.FileMode) (*os.File, error)
@@ -39,8 +39,8 @@ func openFaulty(t *testing.T) (*Store, *files, string) {
 
 var errSync = errors.New("the sync failed")
 
-// failAfterCommit makes the next commit of the engine report a failure although it is in the
-// file, as when the last sync fails.
+// failAfterCommit makes the next commit of the engine report a failure although it is in the file,
+// as if the last sync had failed.
 func failAfterCommit(s *Store) {
 	s.commitTx = func(tx *bbolt.Tx) error {
 		s.commitTx = (*bbolt.Tx).Commit
@@ -81,7 +81,7 @@ func follow(t *testing.T, s store.Store) (end func() ([]store.Change, error)) {
 }
 
 // If the disk refuses a write in the middle of a commit, the batch is not in the file, and the
-// error reports that. The store goes on, and readers are not affected.
+// error says so. The store still works, and readers are not affected.
 func TestFailedWrite(t *testing.T) {
 	s, f, _ := openFaulty(t)
 	before := listAt(t, s, store.Position{})
@@ -102,7 +102,7 @@ func TestFailedWrite(t *testing.T) {
 		})
 	}
 	for range 10 {
-		require.NoError(t, f.latest.Close()) // now every write fails
+		require.NoError(t, f.latest.Close()) // every write fails from now on
 		_, err := s.Commit(t.Context(), store.Txn{Do: []store.Operation{store.Put("a", []byte("2"))}})
 		require.ErrorContains(t, err, "nothing was written")
 		require.NotErrorIs(t, err, store.ErrUnknownOutcome)
@@ -216,7 +216,7 @@ func TestFailedReopen(t *testing.T) {
 			var other io.Closer = io.NopCloser(nil)
 			if name == "is in use" {
 				f.open = func(name string, flag int, mode os.FileMode) (*os.File, error) {
-					other = openAt(t, path, nil) // it comes in between
+					other = openAt(t, path, nil) // opens the file in between
 					return c.reopen(path)
 				}
 			}

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A host that starts processes all the time can open a file, although each child holds the
-// open files of the host, and the lock of the probe, between its fork and its exec.
+// A host that starts processes all the time can open a file. Between fork and exec, each child has
+// the open files of the host, and so the lock of the probe.
 func TestOpenWhileTheHostForks(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var forking sync.WaitGroup

@@ -17,8 +17,8 @@ import (
 
 const fullEnv = "BOLT_TEST_FULL" // be the process whose files may not grow
 
-// If the file cannot grow, only the transactions that need more space fail. The limit applies
-// to a process, so the test runs itself in another one.
+// If the file cannot grow, only transactions that need more space fail. The limit applies to a
+// process, so the test runs in a child process.
 func TestFullFile(t *testing.T) {
 	t.Parallel()
 	if os.Getenv(fullEnv) != "" {
@@ -54,7 +54,7 @@ func fillFile(t *testing.T) {
 	}
 	require.Greater(t, written, 10)
 	require.Len(t, listAt(t, s, store.Position{}).Entries, written, "the acknowledged commits, and no more")
-	commit(t, s, store.Delete("none")) // a checked read needs no room
+	commit(t, s, store.Delete("none")) // a checked read needs no space
 
 	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &room))
 	for i := range 100 {
@@ -65,8 +65,8 @@ func fillFile(t *testing.T) {
 	require.Len(t, listAt(t, openAt(t, path, nil), store.Position{}).Entries, written+100)
 }
 
-// On a full disk a transaction that needs more space fails with an error that nothing was
-// written. Deletions in the file or space on the disk let the store go on.
+// On a full disk a transaction that needs more space fails, and nothing was written. After
+// deletions in the file or on the disk the store works again.
 func TestFullDisk(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("making a small disk needs root")

@@ -109,14 +109,14 @@ func viewHead(f func(head)) func(*bbolt.Tx) error {
 	}
 }
 
-// stall holds up the committer inside the engine until release is called.
+// stall blocks the committer inside the engine until release is called.
 func stall(tb testing.TB, s *Store) (release func()) {
 	tb.Helper()
-	commit(tb, s) // now it waits for requests, and has nothing to drop
+	commit(tb, s) // the committer has nothing to drop, so it waits for requests
 	tx, err := s.db.Begin(true)
 	require.NoError(tb, err)
 	release = sync.OnceFunc(func() { require.NoError(tb, tx.Rollback()) })
-	tb.Cleanup(release) // also when the test fails: Close waits for the committer
+	tb.Cleanup(release) // if the test fails, Close waits for the committer
 	return release
 }
 

@@ -122,8 +122,8 @@ func TestCommitCopies(t *testing.T) {
 	require.Equal(t, "before", string(e.Value))
 }
 
-// A transaction in the queue is withdrawn when its context ends. The committer finishes one that
-// it has taken.
+// A queued transaction is withdrawn when its context ends. The committer finishes a transaction
+// that it has taken.
 func TestContextEndsMeanwhile(t *testing.T) {
 	s := openNew(t, nil)
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -166,7 +166,7 @@ func (c *impatient) Err() error {
 	return nil
 }
 
-// A long listing checks its context on the way, even where it skips entries.
+// A long listing checks its context repeatedly, even where it skips entries.
 func TestLongListingEnds(t *testing.T) {
 	s := openNew(t, nil)
 	put(t, s, "first", "")

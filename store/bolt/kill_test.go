@@ -24,7 +24,7 @@ import (
 )
 
 const (
-	killEnv     = "BOLT_TEST_KILL" // "path seed": be the child that is killed
+	killEnv     = "BOLT_TEST_KILL" // "path seed": run the child that is killed
 	killWriters = 6
 	killKeys    = 12 // of each writer
 )
@@ -43,8 +43,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// killStep returns the n-th transaction of a writer. It depends on its arguments alone, so the
-// number of steps tells the parent the state of the entries. Each step also counts itself, in
+// killStep returns the n-th transaction of a writer. It depends on its arguments only, so the
+// parent can compute the entries from the number of steps. Each step also increments a counter in
 // the same transaction.
 func killStep(seed uint64, writer, n int) []store.Operation {
 	rng := rand.New(rand.NewPCG(seed, uint64(writer)<<32|uint64(n)))
@@ -97,7 +97,7 @@ func killWriter(s store.Store, seed uint64, writer int, out io.Writer) error {
 		if err != nil {
 			return err
 		}
-		// One write of one line: the parent gets it whole or not at all.
+		// One write per line, so that the parent reads a line completely or not at all.
 		if _, err := io.WriteString(out, fmt.Sprintf("%d %d %d\n", writer, n, r)); err != nil {
 			return err
 		}
@@ -107,15 +107,14 @@ func killWriter(s store.Store, seed uint64, writer int, out io.Writer) error {
 
 // killRecord has the acknowledged steps of one writer.
 type killRecord struct {
-	step  int               // that the state below is after
-	acked int               // the newest step that was acknowledged
-	rev   store.Revision    // of that step
-	state map[string]string // of its keys
+	step  int               // the number of the step that produced state
+	acked int               // the newest acknowledged step
+	rev   store.Revision    // of the acknowledged step
+	state map[string]string // of the writer's keys
 }
 
-// A process that is killed with SIGKILL at any moment leaves every acknowledged
-// transaction, no part of any other, a log that explains the state, and never
-// uses a revision again.
+// After a SIGKILL at any moment, the file has every acknowledged transaction and no part of any
+// other, a log that explains the state, and no revision is used again.
 func TestKill(t *testing.T) {
 	t.Parallel()
 	rounds := 25
@@ -129,7 +128,7 @@ func TestKill(t *testing.T) {
 	for w := range writers {
 		writers[w].state = map[string]string{}
 	}
-	var newest store.Revision // that a reader has seen
+	var newest store.Revision // the newest revision that a reader has seen
 	total := 0
 	for round := range rounds {
 		total += killOnce(t, rng, path, seed, writers, newest)
@@ -183,7 +182,7 @@ func killOnce(t *testing.T, rng *rand.Rand, path string, seed uint64, writers []
 	return acks
 }
 
-// Open refuses a file that another process holds, or waits for it. The file is free as soon as
+// Open refuses a file that another process has open, or waits for it. The file is free as soon as
 // that process is dead.
 func TestHeldByAnotherProcess(t *testing.T) {
 	t.Parallel()
@@ -245,8 +244,8 @@ func requireAcknowledged(t *testing.T, seed uint64, writers []killRecord, page s
 	}
 }
 
-// requireLogGivesState replays the log from the oldest position onto the listing
-// there and compares with the listing now.
+// requireLogGivesState replays the log onto the listing at the oldest position and compares the
+// result with the current listing.
 func requireLogGivesState(t *testing.T, s *Store, now store.Page) {
 	t.Helper()
 	var oldest store.Position

@@ -105,8 +105,8 @@ func randomTxn(rng *rand.Rand, m *model) store.Txn {
 	return txn
 }
 
-// Random transactions, compactions and reopenings give the same results as the model: every
-// result, every page at every retained revision, every watch from each of them.
+// Random transactions, compactions and reopenings have the same results as in the model, including
+// every page at every retained revision, and every watch from there.
 func TestModel(t *testing.T) {
 	t.Parallel()
 	rng := seeded(t)
@@ -230,7 +230,7 @@ func TestRetention(t *testing.T) {
 	}
 	within(retain, retain+pruneChunk)
 
-	// A transaction with more changes than are retained stays whole and alone.
+	// A transaction with more changes than are retained remains whole.
 	large := make([]store.Operation, retain+pruneChunk)
 	for i := range large {
 		large[i] = store.Put(fmt.Sprint("large", i), nil)
@@ -241,7 +241,7 @@ func TestRetention(t *testing.T) {
 	changes, _ = changesUntil(t, s, "", at)
 	require.Len(t, changes, 1)
 	require.Len(t, changes[0].Events, len(large))
-	put(t, s, "a", "") // now it may be dropped, but only with the next change
+	put(t, s, "a", "") // the next change allows to drop it
 	within(retain, int64(len(large))+1)
 	checkFile(t, s)
 }
@@ -260,9 +260,9 @@ func TestCompactFinishesInTheBackground(t *testing.T) {
 	}
 	at := listAt(t, s, store.Position{}).Position
 	require.NoError(t, s.Compact(t.Context(), at.Revision))
-	require.NoError(t, s.Close()) // most likely in between
+	require.NoError(t, s.Close()) // probably before the end of the compaction
 	s = openAt(t, path, nil)
-	for done := false; !done; { // the committer works on, nothing else is needed
+	for done := false; !done; { // the committer continues without further commits
 		require.NoError(t, s.view(t.Context(), viewHead(func(h head) { done = h.changes == 0 })))
 		require.NoError(t, t.Context().Err())
 	}
@@ -272,8 +272,8 @@ func TestCompactFinishesInTheBackground(t *testing.T) {
 	require.NoError(t, s.Compact(t.Context(), 1), "compacting less than before does nothing")
 }
 
-// Readers at old revisions, watches and writers run at once while history is being
-// dropped: every page is one snapshot or gone, every watch is complete or gone.
+// Readers at old revisions, watches and writers run concurrently while history is dropped. Every
+// page is one snapshot or gone, every watch is complete or gone.
 func TestPagesAndWatchesUnderPruning(t *testing.T) {
 	t.Parallel()
 	s := openNew(t, &Options{Retain: 50})

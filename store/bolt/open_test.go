@@ -28,7 +28,7 @@ func TestOpenInUse(t *testing.T) {
 	require.ErrorAs(t, err, &e)
 	require.Equal(t, "open", e.Op)
 	require.Equal(t, path, e.Key)
-	put(t, s, "a", "2") // the first handle is not disturbed
+	put(t, s, "a", "2") // the first handle still works
 }
 
 func TestOpenWaits(t *testing.T) {
@@ -46,7 +46,7 @@ func TestOpenWaits(t *testing.T) {
 	require.NoError(t, <-opened)
 }
 
-// editFile changes a file of the engine behind the driver's back.
+// editFile changes the file with the engine alone.
 func editFile(t *testing.T, path string, edit func(*bbolt.Tx) error) {
 	t.Helper()
 	db, err := bbolt.Open(path, 0o600, nil)
@@ -64,7 +64,7 @@ func makeStore(t *testing.T, path string) {
 	require.NoError(t, s.Close())
 }
 
-// A file that cannot be used is refused with a clear error and stays as it is.
+// A file that cannot be used is refused with a clear error and stays unchanged.
 func TestOpenRefuses(t *testing.T) {
 	t.Parallel()
 	editMeta := func(key, value []byte) func(*testing.T, string) {
@@ -212,7 +212,7 @@ func TestNewEpoch(t *testing.T) {
 	require.Equal(t, now.Position.Epoch, listAt(t, s, store.Position{}).Position.Epoch, "the epoch stays")
 }
 
-// There is room for millions of epochs. The one after the last is refused.
+// There is room for millions of epochs. After the last one, a new epoch is refused.
 func TestNewEpochNoRoom(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store.db")
 	makeStore(t, path)
@@ -224,7 +224,7 @@ func TestNewEpochNoRoom(t *testing.T) {
 	openAt(t, path, nil)
 }
 
-// Damaged records are an error that names the key, never a panic or a wrong answer.
+// A damaged record is an error that names the key, never a panic or a wrong answer.
 func TestCorruptRecords(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store.db")
 	s := openAt(t, path, nil)

@@ -61,7 +61,7 @@ func TestReadsWaitForTheSync(t *testing.T) {
 	const metas = 2 // the meta pages of the engine
 	for name, c := range map[string]struct {
 		fails error
-		lost  bool // the commit is not in the file after all
+		lost  bool // the commit is not in the file
 		read  string
 		watch string
 	}{
@@ -132,8 +132,8 @@ func TestReadsWaitForTheSync(t *testing.T) {
 	}
 }
 
-// Reads do not see a commit before the hub has it: a watch from a revision that was just read
-// would be refused as ahead of the store, and its first bookmark would be behind.
+// Reads do not see a commit before the hub has it. Otherwise a watch from a revision that was just
+// read would be refused as ahead of the store, or its first bookmark would be behind.
 func TestReadsAreNotAheadOfWatches(t *testing.T) {
 	s := openNew(t, nil)
 	const commits = 500

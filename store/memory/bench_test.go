@@ -31,7 +31,7 @@ func commit(tb testing.TB, s store.Store, do ...store.Operation) store.Revision 
 	return r
 }
 
-// plainMap is the least that a gated create can cost: a Go map under a mutex.
+// plainMap is the lower bound for a gated create: a Go map under a mutex.
 type plainMap struct {
 	mu      sync.Mutex
 	entries map[string][]byte
@@ -55,8 +55,8 @@ const namespaces = 1000
 
 func gateOf(namespace int) string { return fmt.Sprintf("/registry/.gate/project-%03d", namespace) }
 
-// BenchmarkGatedCreate creates content of 512 bytes in namespaces with gates, as
-// registry does (R6), beside the same on a plain map.
+// BenchmarkGatedCreate creates content of 512 bytes in namespaces with gates, as the registry does
+// (R6), and the same on a plain map.
 func BenchmarkGatedCreate(b *testing.B) {
 	value := make([]byte, 512)
 	for _, goroutines := range []int{1, 64} {
@@ -83,8 +83,8 @@ func BenchmarkGatedCreate(b *testing.B) {
 	}
 }
 
-// createInParallel calls create with one namespace after another; the loop
-// itself makes two of the reported allocations, the key and its number.
+// createInParallel calls create for one namespace after another. The loop itself makes two of the
+// reported allocations, the key and its number.
 func createInParallel(b *testing.B, goroutines int, create func(gate, key string) bool) {
 	gates := make([]string, namespaces)
 	prefixes := make([]string, namespaces)
@@ -110,8 +110,8 @@ func createInParallel(b *testing.B, goroutines int, create func(gate, key string
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "creates/s")
 }
 
-// BenchmarkListPage reads a page of 100 out of more and more keys: now, and at
-// the first revision after every key was rewritten.
+// BenchmarkListPage reads a page of 100 out of increasing numbers of keys, now and at the first
+// revision after every key was rewritten.
 func BenchmarkListPage(b *testing.B) {
 	for _, size := range []int{1_000, 10_000, 100_000} {
 		s := open(b, &memory.Options{History: 4 * size})
@@ -142,8 +142,8 @@ func BenchmarkListPage(b *testing.B) {
 	}
 }
 
-// BenchmarkCommitBesideWatches updates one key while others are watched: the
-// watches that do not follow it should cost nothing.
+// BenchmarkCommitBesideWatches updates one key while others are watched. Watches of other keys
+// should cost nothing.
 func BenchmarkCommitBesideWatches(b *testing.B) {
 	for _, watches := range []int{0, 1, 100, 10_000} {
 		b.Run(fmt.Sprintf("uninterested=%d", watches), func(b *testing.B) {

@@ -11,7 +11,8 @@ import (
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
-// TestHistoryBytes keeps only the changes that fit, but always the newest one.
+// TestHistoryBytes checks that the store retains only the changes that fit, but always the newest
+// one.
 func TestHistoryBytes(t *testing.T) {
 	s, err := New(&Options{HistoryBytes: 10_000})
 	require.NoError(t, err)
@@ -30,8 +31,8 @@ func TestHistoryBytes(t *testing.T) {
 	require.Equal(t, 1, s.tables.history.Len())
 }
 
-// TestListLong goes over the size that is read while commits wait, with writers
-// beside it: every answer is of one revision.
+// TestListLong lists more keys than one locked step reads, during writes. Every page shows one
+// revision.
 func TestListLong(t *testing.T) {
 	const keys = 3 * scanAtOnce
 	s, err := New(&Options{History: 1})
@@ -39,7 +40,7 @@ func TestListLong(t *testing.T) {
 	defer s.Close()
 	ctx := context.Background()
 	put := func(value byte) {
-		for i := 0; i < keys; i += keys / 2 { // two transactions, each of one value
+		for i := 0; i < keys; i += keys / 2 { // two transactions, each with one value
 			txn := store.Txn{}
 			for k := range keys / 2 {
 				txn.Do = append(txn.Do, store.Put(fmt.Sprintf("%06d", i+k), []byte{value}))
@@ -73,7 +74,7 @@ func TestListLong(t *testing.T) {
 	}
 }
 
-// impatient is a context that ends after a number of looks at it.
+// impatient is a context that ends after a number of calls of Err.
 type impatient struct {
 	context.Context
 	looks int
@@ -86,15 +87,15 @@ func (c *impatient) Err() error {
 	return nil
 }
 
-// TestListLongEnds shows that a long listing checks its context on the way, also
-// where it passes entries over.
+// TestListLongEnds shows that a long listing checks its context repeatedly, even where it skips
+// entries.
 func TestListLongEnds(t *testing.T) {
 	s, err := New(nil)
 	require.NoError(t, err)
 	defer s.Close()
 	ctx := context.Background()
 	const at = 1
-	for i := range 3 * scanAtOnce { // all but one come after the position
+	for i := range 3 * scanAtOnce { // all entries but one are newer than the position
 		_, err := s.Commit(ctx, store.Txn{Do: []store.Operation{store.Put(fmt.Sprintf("%06d", i), nil)}})
 		require.NoError(t, err)
 	}

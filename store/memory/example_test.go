@@ -59,7 +59,7 @@ func ExampleStore_Watch() {
 	put("a/1", "second")
 	put("b/1", "not watched")
 
-	// List, then watch from there: nothing is missed.
+	// A watch from the position of the listing misses nothing.
 	for change, err := range s.Watch(ctx, "a/", page.Position) {
 		if err != nil {
 			fmt.Println(err)

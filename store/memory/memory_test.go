@@ -51,8 +51,8 @@ func TestBadOptions(t *testing.T) {
 	}
 }
 
-// TestBadInput calls every method with input that it must refuse: a typed error, and
-// nothing changed.
+// TestBadInput calls every method with bad input. It is refused with a typed error and changes
+// nothing.
 func TestBadInput(t *testing.T) {
 	cause := errors.New("no longer wanted")
 	ended, cancel := context.WithCancelCause(context.Background())
@@ -155,7 +155,7 @@ func TestClosed(t *testing.T) {
 	require.ErrorIs(t, s.Compact(ctx, 1), store.ErrClosed)
 }
 
-// Two stores are two histories, unless Options.Epoch makes them one.
+// Two stores have different histories, unless Options.Epoch makes them equal.
 func TestEpoch(t *testing.T) {
 	epoch := func(o *memory.Options) string {
 		page, err := open(t, o).List(context.Background(), store.Query{})
@@ -186,8 +186,7 @@ func TestNothingIsAliased(t *testing.T) {
 	require.Equal(t, store.Entry{Key: "key", Value: []byte("value"), Revision: 1}, got)
 }
 
-// The store is a fake for tests in virtual time: an idle one lets time stand
-// still, and its bookmarks follow the bubble's clock.
+// In virtual time, an idle store lets time advance, and its bookmarks follow the virtual clock.
 func TestInBubble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := memory.New(nil)

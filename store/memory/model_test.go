@@ -14,8 +14,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
-// model is the store as one would write it down: the whole state at every
-// revision, kept for ever.
+// model is the store as a list of full copies, one per revision.
 type model struct {
 	states  []map[string]store.Entry // by revision
 	changes []store.Change           // changes[r-1] made revision r
@@ -25,7 +24,7 @@ func newModel() *model { return &model{states: []map[string]store.Entry{{}}} }
 
 func (m *model) now() map[string]store.Entry { return m.states[len(m.states)-1] }
 
-// commit returns the revision, or the first condition that does not hold.
+// commit returns the revision, or the first failed condition.
 func (m *model) commit(txn store.Txn) (store.Revision, *store.Condition) {
 	for _, c := range txn.If {
 		var current *store.Entry
@@ -98,8 +97,8 @@ func (m *model) watch(prefix string, after store.Revision) []store.Change {
 
 var modelKeys = []string{"a", "a/", "a/b", "a/b/c", "a0", "b", "b\x00", "b\xff", "c"}
 
-// play turns bytes into operations on a store and the model, compares every
-// answer, and then everything that is retained.
+// play turns bytes into operations on a store and the model. It compares every result, and then
+// everything that is retained.
 type play struct {
 	t     *testing.T
 	input []byte
@@ -107,7 +106,7 @@ type play struct {
 	model *model
 }
 
-// byte returns the next byte of the input, less than n; zeros at its end.
+// byte returns the next byte of the input, modulo n, or zero at the end of the input.
 func (p *play) byte(n int) int {
 	if len(p.input) == 0 {
 		return 0
@@ -213,7 +212,7 @@ func (p *play) compare(q store.Query, revision store.Revision) store.Page {
 	if diff := cmp.Diff(p.model.list(q, revision), got); diff != "" {
 		p.t.Fatalf("list %+v (-want +got):\n%s", q, diff)
 	}
-	// The way of long listings gives the same.
+	// The algorithm of long listings has the same result.
 	got = store.Page{}
 	if got.Position.Revision, err = p.store.readCopy(context.Background(), q, filling(&got, q)); err != nil {
 		p.t.Fatal(err)
@@ -228,8 +227,8 @@ func (p *play) compare(q store.Query, revision store.Revision) store.Page {
 	return got
 }
 
-// everything lists each revision in pages of all sizes, watches from each, and
-// checks that the store keeps exactly the required history.
+// everything lists each revision in pages of all sizes, watches from each, and checks that the
+// store retains exactly the required history.
 func (p *play) everything() {
 	prefixes := append([]string{""}, modelKeys...)
 	for r := range p.model.states {
@@ -301,9 +300,8 @@ func playOn(t *testing.T, input []byte, options Options) {
 	(&play{t: t, input: input, store: s, model: newModel()}).run()
 }
 
-// TestModel plays random operations with histories of several lengths. Watches
-// after repeated compactions are part of it: no change comes twice, none that
-// was compacted comes back.
+// TestModel runs random operations with histories of several lengths. It includes watches after
+// repeated compactions: no change comes twice, and no compacted change comes back.
 func TestModel(t *testing.T) {
 	for _, history := range []int{1, 2, 7, 1000} {
 		t.Run(fmt.Sprintf("history=%d", history), func(t *testing.T) {

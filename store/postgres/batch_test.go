@@ -14,8 +14,8 @@ import (
 	"github.com/nslifecycle/nslifecycle/store/postgres"
 )
 
-// together makes the committer take the transactions in one batch, and returns a channel for
-// the result of each. It holds the writer lock until they have gathered.
+// together makes the committer take the transactions in one batch. It holds the writer lock until
+// they are queued, and returns a channel for each result.
 func together(t *testing.T, s *postgres.Store, schema string, txns ...store.Txn) []<-chan error {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), server(t).DSN("postgres"))
@@ -76,8 +76,8 @@ func TestPutOfHeldEntryBesideItsDeletion(t *testing.T) {
 	require.ErrorIs(t, err, store.ErrNotFound)
 }
 
-// Deletions write little but log the deleted values: the stored values bound a batch
-// too, and a single transaction above the bound is logged in several statements.
+// The values on the server bound a batch too, because deletions write little but log the deleted
+// values. A single transaction above the bound is logged in several statements.
 func TestStoredValuesBoundABatch(t *testing.T) {
 	t.Parallel()
 	s, schema := openNew(t, postgres.Light(postgres.Options{}, 1000))

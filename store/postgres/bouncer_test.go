@@ -68,8 +68,7 @@ server_login_retry = 1
 	return fmt.Sprintf("postgres://postgres@%s/postgres?sslmode=disable", address)
 }
 
-// Through PgBouncer in transaction mode the whole contract holds, with polling and unnamed
-// statements.
+// The suite passes through PgBouncer in transaction mode, with polling and unnamed statements.
 func TestPgBouncer(t *testing.T) {
 	t.Parallel()
 	server := ownServer(t, nil)

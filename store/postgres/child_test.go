@@ -90,7 +90,7 @@ type process struct {
 	mu           sync.Mutex
 	acknowledged map[string]store.Revision
 	failed       string
-	read         chan struct{} // closed when it has said everything
+	read         chan struct{} // closed when its output has ended
 	end          func() error
 }
 
@@ -118,7 +118,7 @@ func startWriter(t *testing.T, dsn, schema, name string) *process {
 			p.mu.Unlock()
 		}
 	}()
-	t.Cleanup(func() { _ = cmd.Process.Kill() }) // mostly it has ended
+	t.Cleanup(func() { _ = cmd.Process.Kill() }) // usually it has ended
 	return p
 }
 
@@ -128,13 +128,13 @@ func (p *process) count() int {
 	return len(p.acknowledged)
 }
 
-// Several processes write. If one is killed in between, the others go on.
+// Several processes write. When one is killed, the others continue.
 func TestSeveralProcesses(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{2, 4} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			dsn := server(t).DSN("postgres")
-			schema := newSchema() // the writers make it, all at once
+			schema := newSchema() // the writers create it concurrently
 			var writers []*process
 			for i := range n {
 				writers = append(writers, startWriter(t, dsn, schema, fmt.Sprintf("w%d", i)))

@@ -11,8 +11,8 @@ import (
 	"github.com/nslifecycle/nslifecycle/store/storetest"
 )
 
-// backendAt is a store in a new schema with a short history. Its second handle has
-// connections of its own, as another process has.
+// backendAt returns a store in a new schema with a short history. Its second handle has
+// connections of its own, as in another process.
 func backendAt(tb testing.TB, dsn string, options postgres.Options) storetest.Backend {
 	schema := newSchema()
 	if options.Retain == 0 {

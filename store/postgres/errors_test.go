@@ -53,7 +53,7 @@ func TestDefinite(t *testing.T) {
 	}
 }
 
-// A time limit of the driver is not mistaken for the end of the caller's context.
+// A time limit of the driver is not reported as the end of the caller's context.
 func TestLimitsOfTheDriverAreNotTheCallers(t *testing.T) {
 	t.Parallel()
 	schema := newSchema()
@@ -73,8 +73,8 @@ func TestLimitsOfTheDriverAreNotTheCallers(t *testing.T) {
 	require.NotErrorIs(t, err, store.ErrUnknownOutcome)
 }
 
-// An acknowledged commit is durable, and on the synchronous standbys, whatever the
-// role's default.
+// An acknowledged commit is durable, also on synchronous standbys, whatever the default of the
+// role is.
 func TestSynchronousCommitIsRaised(t *testing.T) {
 	t.Parallel()
 	dsn := server(t).DSN("postgres")

@@ -24,10 +24,10 @@ type proxy struct {
 
 	mu       sync.Mutex
 	conns    map[net.Conn]bool
-	silent   map[net.Conn]bool        // of those: nothing is passed on, nor that an end closed it
-	cut      func(answer []byte) bool // asked of everything the server says; true: cut instead of passing it on
+	silent   map[net.Conn]bool        // of conns: the proxy forwards nothing, and does not report a close
+	cut      func(answer []byte) bool // called with each answer of the server; if true, the proxy cuts the connection instead of forwarding
 	running  sync.WaitGroup
-	deaf     bool // new connections are accepted, and nothing is passed on
+	deaf     bool // new connections are accepted, and nothing is forwarded
 	isClosed bool
 }
 
@@ -105,7 +105,7 @@ func (p *proxy) deafen() {
 	p.cutAll()
 }
 
-// whenever makes the proxy cut each connection with an answer that cut selects.
+// whenever makes the proxy cut each connection whose answer cut selects.
 func (p *proxy) whenever(cut func(answer []byte) bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -140,8 +140,8 @@ func (p *proxy) isSilent(c net.Conn) bool {
 	return p.silent[c]
 }
 
-// silence makes every present connection dead but open, as when the network drops all packets.
-// New connections work.
+// silence makes all current connections dead but open, as if the network dropped all packets. New
+// connections work.
 func (p *proxy) silence() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -170,12 +170,12 @@ type history struct {
 	storetest.Recorder
 	tb     testing.TB
 	mu     sync.Mutex
-	failed int // calls that a fault met
+	failed int // calls that failed because of a fault
 	done   int
 }
 
-// clients run until stop is closed, each on one of the stores, and record their calls. Few keys
-// make conflicts; few calls with an unknown outcome keep the check fast.
+// clients runs n clients until stop is closed, each on one of the stores, and records their calls.
+// Few keys cause conflicts. Few calls with an unknown outcome keep the check fast.
 func (h *history) clients(n int, stop <-chan struct{}, stores ...store.Store) *sync.WaitGroup {
 	var running sync.WaitGroup
 	for i := range n {
@@ -220,7 +220,7 @@ func (h *history) client(i int, s store.Store, stop <-chan struct{}) {
 	}
 }
 
-// at returns when n more calls have succeeded.
+// progress returns when more calls have succeeded.
 func (h *history) progress(more int) {
 	h.tb.Helper()
 	count := func() int {

@@ -17,7 +17,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/store/postgres/pgtest"
 )
 
-// underFault runs clients on two stores while fault does its work.
+// underFault runs clients on two stores during fault, and checks their history.
 func underFault(t *testing.T, dsn string, options *postgres.Options, fault func(h *history)) *history {
 	t.Helper()
 	schema := newSchema()
@@ -114,8 +114,8 @@ func TestFaultAllConnectionsCut(t *testing.T) {
 	})
 }
 
-// A foreign transaction that stays open, has written, and sees an old snapshot,
-// neither hides nor delays the commits of other clients.
+// An open foreign transaction that has written and sees an old snapshot neither hides nor delays
+// commits of other clients.
 func TestFaultLongForeignTransaction(t *testing.T) {
 	t.Parallel()
 	dsn := server(t).DSN("postgres")
@@ -132,8 +132,8 @@ func TestFaultLongForeignTransaction(t *testing.T) {
 	require.NoError(t, tx.Commit(t.Context()))
 }
 
-// While the host uses every connection of the pool, calls wait and can be withdrawn; then they
-// go on.
+// While the host uses every connection of the pool, calls wait and can be withdrawn. Then they
+// continue.
 func TestFaultPoolExhausted(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t, server(t).DSN("postgres")+"&pool_max_conns=2")
@@ -187,14 +187,14 @@ func TestFaultLockHeld(t *testing.T) {
 		_, err := s.Commit(t.Context(), store.Txn{Do: []store.Operation{store.Put("other", nil)}})
 		done <- err
 	}()
-	e, err := s.Get(t.Context(), "k") // reads go on
+	e, err := s.Get(t.Context(), "k") // reads do not wait
 	require.NoError(t, err)
 	require.Equal(t, "1", string(e.Value))
 	require.NoError(t, tx.Rollback(t.Context()))
 	require.NoError(t, <-done)
 }
 
-// Rows that another session locks by hand delay only the requests for them.
+// Rows that another session has locked delay only the requests for them.
 func TestFaultRowsLockedByHand(t *testing.T) {
 	t.Parallel()
 	dsn := server(t).DSN("postgres")
@@ -255,7 +255,7 @@ func TestCloseWhileRequestsWait(t *testing.T) {
 	require.Equal(t, "1", string(e.Value))
 }
 
-// The database is restored under a store that runs, with and without another epoch.
+// The database is restored under a running store, with and without a new epoch.
 func TestRestoreUnderARunningStore(t *testing.T) {
 	t.Parallel()
 	dsn := server(t).DSN("postgres")
@@ -284,7 +284,7 @@ func TestRestoreUnderARunningStore(t *testing.T) {
 			execute(t, dsn, fmt.Sprintf("DELETE FROM %[1]s.log WHERE revision > 2", schema))
 		}
 		require.ErrorIs(t, <-ended, store.ErrGone, how)
-		put(t, s, "next", "v") // and the store goes on
+		put(t, s, "next", "v") // the store still works
 		for c, err := range s.Watch(t.Context(), "", store.Position{}) {
 			require.NoError(t, err)
 			require.True(t, c.Bookmark())

@@ -26,7 +26,7 @@ CREATE TABLE {schema}.meta (
 	epoch     text NOT NULL,
 	compacted int8 NOT NULL
 );
-COMMENT ON TABLE {schema}.meta IS 'nslifecycle: which store this is, and up to which revision its history was compacted';
+COMMENT ON TABLE {schema}.meta IS 'nslifecycle: the identity of this store, and the revision up to which its history was compacted';
 INSERT INTO {schema}.meta (magic, format, epoch, compacted) VALUES ('` + magic + `', 0, '{epoch}', 0);
 
 CREATE TABLE {schema}.state (
@@ -34,7 +34,7 @@ CREATE TABLE {schema}.state (
 	value    bytea NOT NULL,
 	revision int8  NOT NULL
 ) WITH (fillfactor = 85);
-COMMENT ON TABLE {schema}.state IS 'nslifecycle: what is. Read it as you like; write it through the library only';
+COMMENT ON TABLE {schema}.state IS 'nslifecycle: the current entries. Reading them is safe; write only through the library';
 
 CREATE TABLE {schema}.log (
 	revision      int8  NOT NULL,
@@ -46,7 +46,7 @@ CREATE TABLE {schema}.log (
 	PRIMARY KEY (revision, seq)
 );
 CREATE INDEX log_key ON {schema}.log (key, revision);
-COMMENT ON TABLE {schema}.log IS 'nslifecycle: what changed, and what was before it';
+COMMENT ON TABLE {schema}.log IS 'nslifecycle: the changes, each with the entry before it';
 ` + views}
 
 // views are for people who use SQL. The functions return NULL for bytes that are not text, JSON

@@ -145,6 +145,7 @@ func TestRegistryKeepsTheRulesOverTwoReplicas(t *testing.T) {
 }
 
 func TestR7_RollingUpgrade(t *testing.T) {
+	t.Parallel()
 	dsn, schema := server(t).DSN("postgres"), newSchema()
 	upgradetest.Run(t, upgradetest.Options{Open: func(ctx context.Context) (store.Store, error) { return postgres.Open(ctx, dsn, schema, nil) }})
 }

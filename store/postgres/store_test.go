@@ -84,7 +84,7 @@ func TestHoldTx(t *testing.T) {
 }
 
 // The conditions of a blocked transaction are evaluated after the wait.
-func TestWaitingDeletionIsDecidedAnew(t *testing.T) {
+func TestWaitingDeletionIsDecidedAfterTheWait(t *testing.T) {
 	t.Parallel()
 	s, _ := openNew(t, nil)
 	r := put(t, s, "k", "1")
