@@ -82,7 +82,7 @@ func TestHooks(t *testing.T) {
 		w.fakes[0].Release(target, "held")
 		time.Sleep(time.Hour)
 		waiting := []string{"queued a", "started a", "ended a: waiting, <nil>, context of a", "retried remaining a"}
-		want := slices.Concat(waiting, []string{"left a"}, waiting,
+		want := slices.Concat(waiting, []string{"released a"}, waiting,
 			[]string{"queued a", "started a", "ended a: removed, <nil>, context of a", "finalized a", "removed a"})
 		mu.Lock()
 		defer mu.Unlock()
