@@ -113,12 +113,9 @@ type admission struct {
 	name      string
 	own       func(key string) bool // reports whether the write itself is about the key
 
-	gate        *store.Entry // nil: absent, or not read yet
-	gateRead    bool
-	holdsGate   bool
-	touchesGate bool
-	reads       []readSet
-	replaced    []*replacement
+	gate     gateUse
+	reads    []readSet
+	replaced []*replacement
 }
 
 // readSet is the result of one Get or List.
@@ -126,7 +123,7 @@ type readSet struct {
 	content  *Content
 	prefix   string
 	complete bool // all entries of the prefix
-	stale    bool // read before the gate was held: only to be replaced
+	stale    bool // read before RequireGate: only to be replaced
 	entries  []store.Entry
 }
 
@@ -185,11 +182,9 @@ func (a *admission) join(ctx context.Context, conditions []store.Condition, do [
 	if a == nil {
 		return conditions, do, nil
 	}
-	if (a.holdsGate || a.touchesGate) && a.namespace != "" {
-		if err := a.readGate(ctx); err != nil {
-			return nil, nil, err
-		}
-		conditions, do = a.joinGate(conditions, do)
+	conditions, do, err := a.joinGate(ctx, conditions, do)
+	if err != nil {
+		return nil, nil, err
 	}
 	for _, r := range a.replaced {
 		conditions = append(conditions, store.At(r.before.Key, r.before.Revision))
@@ -203,24 +198,7 @@ func (a *admission) join(ctx context.Context, conditions []store.Condition, do [
 	return conditions, do, nil
 }
 
-func (a *admission) joinGate(conditions []store.Condition, do []store.Operation) ([]store.Condition, []store.Operation) {
-	key := a.core.keys.gate(a.namespace)
-	if a.gate == nil { // a create requires a gate as well: once there is one it is tried again
-		return append(conditions, store.Absent(key)), do
-	}
-	held := store.At(key, a.gate.Revision)
-	if i := slices.IndexFunc(conditions, func(c store.Condition) bool { return c.Key == key }); i >= 0 {
-		conditions[i] = held
-	} else {
-		conditions = append(conditions, held)
-	}
-	if a.touchesGate && !writes(do, key) {
-		do = append(do, store.Put(key, a.gate.Value))
-	}
-	return conditions, do
-}
-
-// joinMutation is join for a mutation, which is then planned again if one of the joined
+// joinMutation is join for a mutation, which is then built again if one of the joined
 // conditions fails.
 func (a *admission) joinMutation(ctx context.Context, m mutation) (mutation, error) {
 	if a == nil || m.noop {
@@ -294,7 +272,7 @@ func (c *Content) restrict(op Verb, e edit, made *Object) error {
 		made.Fields, made.ManagedFields = withStatus(made.Fields, status), managed
 	}
 	made.TypeMeta, made.Name, made.Namespace = e.next.TypeMeta, e.next.Name, e.next.Namespace
-	made.own(e.next.Meta)
+	made.setOwned(e.next.Meta)
 	if !made.DeletionTimestamp.IsZero() {
 		made.Finalizers = e.next.Finalizers
 	}
@@ -318,9 +296,9 @@ func (c *Content) take(op Verb, e edit, made Object) error {
 	return nil
 }
 
-// planAdmitted passes a replacement through the chain and plans the result. The objects are
+// admittedReplacement passes a replacement through the chain and returns its mutation. The objects are
 // passed by value, so that they stay on the stack without a chain.
-func (c *Content) planAdmitted(ctx context.Context, ns string, op Verb, entry store.Entry, old, next Object) (mutation, Object, error) {
+func (c *Content) admittedReplacement(ctx context.Context, ns string, op Verb, entry store.Entry, old, next Object) (mutation, Object, error) {
 	e := edit{key: entry.Key, old: &old, next: &next}
 	if removable(next.Meta) {
 		e.next = nil
@@ -329,16 +307,16 @@ func (c *Content) planAdmitted(ctx context.Context, ns string, op Verb, entry st
 	if err != nil {
 		return mutation{}, next, err
 	}
-	m, err := c.planReplacement(next, entry)
+	m, err := c.replacementMutation(next, entry)
 	if err == nil {
 		m, err = a.joinMutation(ctx, m)
 	}
 	return m, next, err
 }
 
-// planAdmittedDeletion passes a planned deletion through the chain. next is old with its
+// admittedDeletion passes a deletion through the chain. next is old with its
 // deletion timestamp.
-func (c *Content) planAdmittedDeletion(ctx context.Context, ns string, m mutation, entry store.Entry, old, next Object) (mutation, error) {
+func (c *Content) admittedDeletion(ctx context.Context, ns string, m mutation, entry store.Entry, old, next Object) (mutation, error) {
 	a, err := c.admitObjects(ctx, ns, Delete, deletionEdit(entry, m, old, next))
 	if err != nil {
 		return mutation{}, err
@@ -400,11 +378,11 @@ func (r *Registry) admitNamespace(ctx context.Context, name string, e namespaceE
 	return a, nil
 }
 
-// planAdmitted passes a change of a namespace through the chain and plans the result. The
+// admittedMutation passes a change of a namespace through the chain and builds its mutation. The
 // namespaces are passed by value, so that they stay on the stack without a chain.
-func (r *Registry) planAdmitted(ctx context.Context, op Verb, old, next namespace.Namespace,
+func (r *Registry) admittedMutation(ctx context.Context, op Verb, old, next namespace.Namespace,
 	prepare func(old, asked namespace.Namespace) namespace.Namespace, validate func(old, next namespace.Namespace) error,
-	plan func(old, next namespace.Namespace) (mutation, error),
+	build func(old, next namespace.Namespace) (mutation, error),
 ) (mutation, namespace.Namespace, error) {
 	e := namespaceEdit{
 		op: op, old: &old, next: &next,
@@ -418,7 +396,7 @@ func (r *Registry) planAdmitted(ctx context.Context, op Verb, old, next namespac
 	if err != nil {
 		return mutation{}, next, err
 	}
-	m, err := plan(old, next)
+	m, err := build(old, next)
 	if err == nil {
 		m, err = a.joinMutation(ctx, m)
 	}
@@ -560,57 +538,15 @@ func (a *admission) list(ctx context.Context, c *Content, prefix string) ([]stor
 	return page.Entries, nil
 }
 
-// RequireGate makes the commit conditional on the gate of the namespace: if another write touches
-// the gate ([Write.TouchGate]) after this call, the write is tried again. Later calls of Get
-// and List read again, so call RequireGate before the reads that it is to protect.
-//
-// RequireGate reports whether the namespace is Active. If it is not, it has no gate, and the
-// commit requires that it still has none.
-func (w *Write) RequireGate(ctx context.Context) (active bool, err error) {
-	a := w.attempt
-	if a.namespace == "" {
-		return false, badRequest(a.resource, a.name, "a cluster-scoped object has no gate to hold")
-	}
-	if !a.holdsGate {
-		if err := a.readGate(ctx); err != nil {
-			return false, err
-		}
-		a.holdsGate = true
-		for i := range a.reads {
-			a.reads[i].stale = true
-		}
-	}
-	return a.gate != nil, nil
-}
-
-func (a *admission) readGate(ctx context.Context) error {
-	if a.gateRead {
-		return nil
-	}
-	entry, err := a.core.read(ctx, a.core.keys.gate(a.namespace))
-	if err != nil {
-		return readError{storeError(namespace.Resource, a.namespace, err)}
-	}
-	a.gateRead, a.gate = true, entry
-	return nil
-}
-
-// TouchGate makes the commit rewrite the gate of the namespace, for the same incarnation, so
-// that every write that held the gate before ([Write.RequireGate]) is tried again. An object that
-// limits creates, such as a quota, touches the gate when it is created: a create that did not
-// see the quota cannot land. If the namespace is not Active, TouchGate requires that it still
-// has no gate.
-func (w *Write) TouchGate() { w.attempt.touchesGate = true }
-
 // Replace makes the commit write updated in place of old, which must be another object that
 // Get or List has returned. If old has changed by then, the write is tried again. The registry
 // restores the metadata that it owns; everything else may change, including the status. An
 // updated that equals old only requires that old is unchanged. An object that is being deleted
 // and loses its last finalizer is removed.
 //
-// The replacement must follow from the state before and after the write, not from the number
-// of requests: after an unknown outcome, an identical write of another client counts as this
-// one, with the writes joined to it.
+// Derive the replacement from the objects before and after the write; do not count requests.
+// After an unknown outcome the registry cannot distinguish this write from an identical write
+// of another client, whose joined writes then stand for these.
 //
 // If several plugins replace one object, the later passes the result of its own Get or List as
 // old. An outdated old, an object that was not read, and an object of the write itself are

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/backoff"
 	"github.com/nslifecycle/nslifecycle/namespace/registry/internal/keylock"
 	"github.com/nslifecycle/nslifecycle/namespace/selector"
@@ -135,7 +134,7 @@ func (d *collectionDeletion) delete(ctx context.Context, entries []store.Entry) 
 			locks.Unlock()
 			return d.halves(ctx, b.entries)
 		}
-		txn, did, err := d.planAdmitted(ctx, &b)
+		txn, did, err := d.admittedTransaction(ctx, &b)
 		switch {
 		case errors.Is(err, store.ErrTooLarge) && divisible:
 			locks.Unlock()
@@ -218,8 +217,8 @@ func (d *collectionDeletion) failure(b *batch, err error) error {
 	return storeError(d.resource, "", err)
 }
 
-// plan returns the transaction that deletes the selected objects of b, and its result.
-func (d *collectionDeletion) plan(b *batch) (txn store.Txn, did Deletion, err error) {
+// transaction returns the transaction that deletes the selected objects of b, and its result.
+func (d *collectionDeletion) transaction(b *batch) (txn store.Txn, did Deletion, err error) {
 	b.edits = nil
 	b.values, b.skipped = make([][]byte, len(b.entries)), make([]bool, len(b.entries))
 	txn.If = make([]store.Condition, 0, len(b.entries)+1)
@@ -229,7 +228,7 @@ func (d *collectionDeletion) plan(b *batch) (txn store.Txn, did Deletion, err er
 	}
 	at := time.Now()
 	for i, e := range b.entries {
-		if b.values[i], b.skipped[i], err = d.planObject(e, at, &b.edits); err != nil {
+		if b.values[i], b.skipped[i], err = d.deletionOf(e, at, &b.edits); err != nil {
 			return store.Txn{}, Deletion{}, err
 		}
 		switch {
@@ -247,9 +246,9 @@ func (d *collectionDeletion) plan(b *batch) (txn store.Txn, did Deletion, err er
 	return txn, did, nil
 }
 
-// planAdmitted is plan with the conditions and writes of admission plugins.
-func (d *collectionDeletion) planAdmitted(ctx context.Context, b *batch) (txn store.Txn, did Deletion, err error) {
-	txn, did, err = d.plan(b)
+// admittedTransaction is transaction with the conditions and writes of admission plugins.
+func (d *collectionDeletion) admittedTransaction(ctx context.Context, b *batch) (txn store.Txn, did Deletion, err error) {
+	txn, did, err = d.transaction(b)
 	if err != nil || len(b.edits) == 0 {
 		return txn, did, err
 	}
@@ -263,9 +262,9 @@ func (d *collectionDeletion) planAdmitted(ctx context.Context, b *batch) (txn st
 	return txn, did, txn.Check(d.limits)
 }
 
-// planObject plans the deletion of one object. It decodes only objects with finalizers, and
+// deletionOf returns the value and the edit of one deletion. It decodes only objects with finalizers, and
 // those that pass the admission chain.
-func (d *collectionDeletion) planObject(e store.Entry, at time.Time, edits *[]edit) (value []byte, skip bool, err error) {
+func (d *collectionDeletion) deletionOf(e store.Entry, at time.Time, edits *[]edit) (value []byte, skip bool, err error) {
 	doc, err := d.filter.selected(e)
 	if err != nil || doc == nil {
 		return nil, true, err
@@ -278,7 +277,7 @@ func (d *collectionDeletion) planObject(e store.Entry, at time.Time, edits *[]ed
 		return nil, false, err
 	}
 	old := object
-	m, err := planObjectDeletion(&object, at)
+	m, err := deletionMutation(&object, at)
 	if d.admitted && err == nil && !m.noop {
 		*edits = append(*edits, deletionEdit(e, m, old, object))
 	}
@@ -326,28 +325,5 @@ func (d *collectionDeletion) reload(ctx context.Context, b *batch) error {
 		}
 	}
 	b.entries = left
-	return nil
-}
-
-// fence is the index entry of a terminating incarnation. A commit that requires it cannot
-// affect another incarnation (rule R8).
-type fence struct {
-	name, uid string
-	entry     store.Entry
-}
-
-func (f *fence) condition() store.Condition { return store.At(f.entry.Key, f.entry.Revision) }
-
-// refresh reads the entry, which is rewritten for the same incarnation when a finalizer is
-// added to the namespace.
-func (f *fence) refresh(ctx context.Context, c *core) error {
-	entry, err := c.read(ctx, c.keys.terminating(f.name))
-	switch {
-	case err != nil:
-		return storeError(namespace.Resource, f.name, err)
-	case entry == nil || string(entry.Value) != f.uid:
-		return notTerminating(f.name, f.uid)
-	}
-	f.entry = *entry
 	return nil
 }

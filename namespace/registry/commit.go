@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"strings"
-	"sync"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/backoff"
@@ -114,7 +112,7 @@ type mutation struct {
 	remove bool              // remove the object
 	do     []store.Operation // further writes of the same commit
 	ifAlso []store.Condition // conditions on other keys
-	retry  bool              // if one of ifAlso fails, plan the mutation again
+	retry  bool              // if one of ifAlso fails, build the mutation again
 }
 
 // txn returns the transaction that makes the change to entry.
@@ -129,11 +127,11 @@ func (m mutation) txn(entry store.Entry) store.Txn {
 	}
 }
 
-// mutate reads the entry of t, calls plan with it, and commits the mutation on condition that
-// the entry is unchanged. If another writer changed the entry, mutate calls plan again with
-// the current entry; plan rejects an entry that the request does not accept. mutate returns
+// mutate reads the entry of t, calls build with it, and commits the mutation on condition that
+// the entry is unchanged. If another writer changed the entry, mutate calls build again with
+// the current entry; build rejects an entry that the request does not accept. mutate returns
 // the resulting entry, or the last one before its removal.
-func (c *core) mutate(ctx context.Context, t target, dry bool, plan func(store.Entry) (mutation, error)) (entry store.Entry, removed bool, err error) {
+func (c *core) mutate(ctx context.Context, t target, dry bool, build func(store.Entry) (mutation, error)) (entry store.Entry, removed bool, err error) {
 	if err := contextError(ctx, t.resource, t.name); err != nil {
 		return store.Entry{}, false, err
 	}
@@ -149,7 +147,7 @@ func (c *core) mutate(ctx context.Context, t target, dry bool, plan func(store.E
 				return failed(err)
 			}
 		}
-		m, err := plan(entry)
+		m, err := build(entry)
 		if err != nil || m.noop {
 			return entry, false, err
 		}
@@ -362,44 +360,4 @@ func (c *core) read(ctx context.Context, key string) (*store.Entry, error) {
 		return nil, nil
 	}
 	return &entry, err
-}
-
-// gateCache caches the revisions of gates, so that most creates need no read before their
-// commit. An outdated revision costs a conflict, after which the create reads the gate again.
-// The zero value is empty.
-type gateCache struct {
-	mu        sync.RWMutex
-	revisions map[string]store.Revision // by namespace
-}
-
-// maxGates bounds the cache to about a megabyte.
-const maxGates = 10_000
-
-func (g *gateCache) get(ns string) (store.Revision, bool) {
-	g.mu.RLock()
-	defer g.mu.RUnlock()
-	revision, ok := g.revisions[ns]
-	return revision, ok
-}
-
-func (g *gateCache) put(ns string, revision store.Revision) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	delete(g.revisions, ns)
-	for other := range g.revisions {
-		if len(g.revisions) < maxGates {
-			break
-		}
-		delete(g.revisions, other)
-	}
-	if g.revisions == nil {
-		g.revisions = map[string]store.Revision{}
-	}
-	g.revisions[strings.Clone(ns)] = revision // ns may refer to a large request
-}
-
-func (g *gateCache) remove(ns string) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	delete(g.revisions, ns)
 }

@@ -106,7 +106,7 @@ func (c *Content) Create(ctx context.Context, ns string, o Object) (Object, erro
 		build: func(name, uid string) (entry store.Entry, txn store.Txn, err error) {
 			made = o
 			made.Name = name
-			made.own(namespace.Meta{UID: uid, CreationTimestamp: at, Generation: c.nextGeneration(0)})
+			made.setOwned(namespace.Meta{UID: uid, CreationTimestamp: at, Generation: c.nextGeneration(0)})
 			if err := c.validate(made); err != nil {
 				return store.Entry{}, store.Txn{}, err
 			}
@@ -139,13 +139,13 @@ func (c *Content) Create(ctx context.Context, ns string, o Object) (Object, erro
 	return decodeObject(entry)
 }
 
-// admitCreation passes a new object through the chain. If the gate is closed, its refusal
-// takes precedence over one of the chain.
+// admitCreation passes a new object through the chain. If the namespace is not Active, that
+// refusal takes precedence over one of the chain.
 func (c *Content) admitCreation(ctx context.Context, ns string, o *Object) (*admission, error) {
 	a, err := c.admitObjects(ctx, ns, Create, edit{key: c.keys.content(c.typ.Name(), ns) + o.Name, next: o})
 	if err != nil {
-		if closed := c.gateClosed(ctx, ns, o.Name); closed != nil {
-			return nil, closed
+		if inactive := c.refuseInactive(ctx, ns, o.Name); inactive != nil {
+			return nil, inactive
 		}
 	}
 	return a, err
@@ -163,7 +163,7 @@ func (c *Content) insertion(ctx context.Context, ns string, o Object) (entry sto
 	key := c.keys.content(c.typ.Name(), ns) + o.Name
 	txn = store.Txn{If: []store.Condition{store.Absent(key)}, Do: []store.Operation{store.Put(key, value)}}
 	if c.typ.Namespaced { // the gate comes first, so that its conflict is the one reported
-		open, err := c.gateOpen(ctx, ns, o.Name)
+		open, err := c.requireGate(ctx, ns, o.Name)
 		if err != nil {
 			return store.Entry{}, store.Txn{}, false, err
 		}
@@ -171,52 +171,6 @@ func (c *Content) insertion(ctx context.Context, ns string, o Object) (entry sto
 		recorded = c.record.join(&txn)
 	}
 	return store.Entry{Key: key, Value: value}, txn, recorded, nil
-}
-
-// gateOpen returns the condition that the gate of ns has its cached revision, or its current
-// one if none is cached.
-func (c *Content) gateOpen(ctx context.Context, ns, name string) (store.Condition, error) {
-	key := c.keys.gate(ns)
-	if revision, ok := c.gates.get(ns); ok {
-		return store.At(key, revision), nil
-	}
-	for range maxAttempts {
-		gate, err := c.read(ctx, key)
-		if err != nil {
-			return store.Condition{}, storeError(namespace.Resource, ns, err)
-		}
-		if gate != nil {
-			c.gates.put(ns, gate.Revision)
-			return store.At(key, gate.Revision), nil
-		}
-		if err := c.gateClosed(ctx, ns, name); err != nil {
-			return store.Condition{}, err
-		}
-	}
-	return store.Condition{}, modified(namespace.Resource, ns, errContention)
-}
-
-// gateClosed returns the reason why the gate of a namespace is closed, or nil if the
-// namespace is Active now or the type is cluster-scoped.
-func (c *Content) gateClosed(ctx context.Context, ns, name string) error {
-	if !c.typ.Namespaced {
-		return nil
-	}
-	entry, err := c.read(ctx, c.keys.namespace(ns))
-	switch {
-	case err != nil:
-		return storeError(c.resource, name, err)
-	case entry == nil:
-		return notFound(namespace.Resource, ns)
-	}
-	d, err := parseEntry(*entry)
-	if err != nil {
-		return err
-	}
-	if !d.Deleting {
-		return nil
-	}
-	return terminating(c.resource, name, ns)
 }
 
 // classifyConflict explains the conflict of a create. It returns nil if the next attempt may
@@ -238,7 +192,7 @@ func (c *Content) classifyConflict(ctx context.Context, ns, name string, conflic
 	if conflict.Current != nil {
 		return nil
 	}
-	return c.gateClosed(ctx, ns, name)
+	return c.refuseInactive(ctx, ns, name)
 }
 
 // prefix returns the prefix of the keys of all objects in ns.
@@ -296,8 +250,8 @@ func (c *Content) normalize(ns string, o Object) (Object, error) {
 	return o, namespace.Invalid(c.typ.qualifiedKind(), c.resource, clip(strings.ToValidUTF8(o.Name, "\uFFFD")), wrong)
 }
 
-// own copies the metadata that the registry owns from kept.
-func (o *Object) own(kept namespace.Meta) {
+// setOwned copies the metadata that the registry owns from kept.
+func (o *Object) setOwned(kept namespace.Meta) {
 	o.SelfLink = ""
 	o.UID = kept.UID
 	o.ResourceVersion = ""
@@ -390,7 +344,7 @@ func (c *Content) replacing(old, asked Object) Object {
 	if !sameSpec(old.Fields, asked.Fields) {
 		kept.Generation = c.nextGeneration(kept.Generation)
 	}
-	asked.own(kept)
+	asked.setOwned(kept)
 	return asked
 }
 
@@ -429,16 +383,16 @@ func (c *Content) replaceObject(ctx context.Context, ns string, o Object, op Ver
 		}
 		if c.hasAdmission() {
 			var m mutation
-			m, next, err = c.planAdmitted(ctx, ns, op, entry, old, next)
+			m, next, err = c.admittedReplacement(ctx, ns, op, entry, old, next)
 			return m, err
 		}
-		return c.planReplacement(next, entry)
+		return c.replacementMutation(next, entry)
 	})
 	return objectResult(next, entry, removed, err)
 }
 
-// planReplacement plans the replacement of an entry by next.
-func (c *Content) planReplacement(next Object, entry store.Entry) (mutation, error) {
+// replacementMutation returns the replacement of an entry by next.
+func (c *Content) replacementMutation(next Object, entry store.Entry) (mutation, error) {
 	if removable(next.Meta) {
 		return mutation{remove: true}, nil
 	}
@@ -484,18 +438,18 @@ func (c *Content) Delete(ctx context.Context, ns, name string, only namespace.Pr
 			return mutation{}, err
 		}
 		old := next
-		m, err := planObjectDeletion(&next, time.Now())
+		m, err := deletionMutation(&next, time.Now())
 		if err != nil || m.noop || !c.hasAdmission() {
 			return m, err
 		}
-		return c.planAdmittedDeletion(ctx, ns, m, entry, old, next)
+		return c.admittedDeletion(ctx, ns, m, entry, old, next)
 	})
 	return objectResult(next, entry, removed, err)
 }
 
-// planObjectDeletion plans the deletion of o. It sets the deletion timestamp of o if finalizers
+// deletionMutation returns the deletion of o. It sets the deletion timestamp of o if finalizers
 // retain it.
-func planObjectDeletion(o *Object, at time.Time) (mutation, error) {
+func deletionMutation(o *Object, at time.Time) (mutation, error) {
 	retained := !o.Finalizers.IsZero()
 	switch {
 	case retained && !o.DeletionTimestamp.IsZero():
@@ -542,11 +496,11 @@ func (r *Registry) RemoveObject(ctx context.Context, resource namespace.Resource
 		if replaced = old.UID != uid; replaced {
 			return mutation{noop: true}, nil
 		}
-		next, m, err := planRemoval(old, release)
+		next, m, err := removalMutation(old, release)
 		if err != nil || m.noop || !c.hasAdmission() {
 			return m, err
 		}
-		m, refused = c.planAdmittedRemoval(ctx, ns, m, entry, old, next)
+		m, refused = c.admittedRemoval(ctx, ns, m, entry, old, next)
 		return m, refused
 	})
 	if refused == nil && errors.Is(err, namespace.ErrNotFound) {
@@ -555,13 +509,13 @@ func (r *Registry) RemoveObject(ctx context.Context, resource namespace.Resource
 	return gone || replaced && err == nil, err
 }
 
-// planRemoval plans the deletion of old without the finalizers in release.
-func planRemoval(old Object, release []finalizer.Name) (next Object, m mutation, err error) {
+// removalMutation returns the deletion of old without the finalizers in release.
+func removalMutation(old Object, release []finalizer.Name) (next Object, m mutation, err error) {
 	next = old
 	for _, name := range release {
 		next.Finalizers = next.Finalizers.Without(name)
 	}
-	m, err = planObjectDeletion(&next, time.Now())
+	m, err = deletionMutation(&next, time.Now())
 	if err == nil && m.noop && !next.Finalizers.Equal(old.Finalizers) { // the deletion timestamp was set before
 		m = mutation{}
 		m.value, err = encodeObject(next)
@@ -569,9 +523,9 @@ func planRemoval(old Object, release []finalizer.Name) (next Object, m mutation,
 	return next, m, err
 }
 
-// planAdmittedRemoval passes a removal through the chain if the namespace has a gate. If it
+// admittedRemoval passes a removal through the chain if the namespace has a gate. If it
 // has none, the commit requires that it still has none.
-func (c *Content) planAdmittedRemoval(ctx context.Context, ns string, m mutation, entry store.Entry, old, next Object) (mutation, error) {
+func (c *Content) admittedRemoval(ctx context.Context, ns string, m mutation, entry store.Entry, old, next Object) (mutation, error) {
 	if ns != "" {
 		key := c.keys.gate(ns)
 		gate, err := c.read(ctx, key)
@@ -583,7 +537,7 @@ func (c *Content) planAdmittedRemoval(ctx context.Context, ns string, m mutation
 			return m, nil
 		}
 	}
-	return c.planAdmittedDeletion(ctx, ns, m, entry, old, next)
+	return c.admittedDeletion(ctx, ns, m, entry, old, next)
 }
 
 // List returns a page of the objects in a namespace, or in all namespaces if ns is empty,

@@ -40,21 +40,23 @@
 //
 // # Files
 //
-//	registry.go    options and construction
-//	format.go      version of the stored data
-//	keys.go        storage keys; resource versions and page tokens
-//	types.go       resource types and the record of stored types (rule R7)
-//	object.go      content objects; how objects are stored and selected
-//	namespaces.go  operations on namespaces
-//	hold.go        delayed deletion; audit records of declarations
-//	content.go     operations on content; the gate
-//	collection.go  deletion of many objects
-//	commit.go      transactions, conflicts, unknown outcomes
-//	admission.go   the admission chain
-//	list.go        listings, decoded or as JSON
-//	watch.go       watches of objects and of indexes
-//	source.go      content as sources of package deleter
-//	errors.go      errors
+//	registry.go      options and construction
+//	format.go        version of the stored data
+//	keys.go          storage keys; resource versions and page tokens
+//	types.go         resource types and the record of stored types (rule R7)
+//	object.go        content objects; how objects are stored and selected
+//	namespaces.go    operations on namespaces
+//	hold.go          delayed deletion
+//	declarations.go  audit records of declarations
+//	content.go       operations on content
+//	gate.go          the gate and its counterpart, the termination (rules R6, R8)
+//	collection.go    deletion of many objects
+//	commit.go        transactions, conflicts, unknown outcomes
+//	admission.go     the admission chain
+//	list.go          listings, decoded or as JSON
+//	watch.go         watches of objects and of indexes
+//	source.go        content as sources of package deleter
+//	errors.go        errors
 //
 // Any number of registries, in any number of processes, may work on one store.
 package registry

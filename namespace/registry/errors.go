@@ -62,19 +62,6 @@ func modified(resource, name string, cause error) error {
 	return conflict(resource, name, "the object has been modified; please apply your changes to the latest version and try again", cause)
 }
 
-// terminating refuses content for a namespace that is not Active (rule R6). It matches both
-// [namespace.ErrTerminating] and [namespace.ErrForbidden].
-func terminating(resource, name, ns string) error {
-	return &namespace.Error{
-		Kind: namespace.ErrTerminating, Resource: resource, Name: name, Err: namespace.ErrForbidden,
-		Message: fmt.Sprintf("%s %q is forbidden: unable to create new content in namespace %s because it is being terminated", resource, name, ns),
-		Causes: []namespace.Violation{{
-			Type: "NamespaceTerminating", Field: "metadata.namespace",
-			Message: fmt.Sprintf("namespace %s is being terminated", ns),
-		}},
-	}
-}
-
 func unknownOutcome(resource, name string, cause error) error {
 	return &namespace.Error{
 		Kind: namespace.ErrUnknownOutcome, Resource: resource, Name: name, Err: cause,

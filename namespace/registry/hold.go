@@ -11,7 +11,6 @@ import (
 
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/declare"
-	"github.com/nslifecycle/nslifecycle/namespace/operate/audit"
 	"github.com/nslifecycle/nslifecycle/phase"
 	"github.com/nslifecycle/nslifecycle/store"
 )
@@ -93,16 +92,16 @@ func (r *Registry) changeHold(ctx context.Context, name string, only namespace.P
 		if next, err = prepare(old); err != nil {
 			return mutation{}, err
 		}
-		m, next, err = r.planHold(ctx, old, next, entry)
+		m, next, err = r.holdMutation(ctx, old, next, entry)
 		return m, err
 	})
 	return namespaceResult(ctx, old, next, entry, removed, err)
 }
 
-// planHold plans the replacement of old by next, which differs at most in its hold, and
+// holdMutation returns the replacement of old by next, which differs at most in its hold, and
 // returns the result of the admission chain. It also corrects the index of holds, which a
 // restored backup may have left inconsistent.
-func (r *Registry) planHold(ctx context.Context, old, next namespace.Namespace, entry store.Entry) (mutation, namespace.Namespace, error) {
+func (r *Registry) holdMutation(ctx context.Context, old, next namespace.Namespace, entry store.Entry) (mutation, namespace.Namespace, error) {
 	index, err := r.holdEntry(ctx, old.Name)
 	if err != nil {
 		return mutation{}, next, err
@@ -110,7 +109,7 @@ func (r *Registry) planHold(ctx context.Context, old, next namespace.Namespace, 
 	m := mutation{noop: true}
 	is, held := next.Annotations[declare.HoldAnnotation]
 	if was, before := old.Annotations[declare.HoldAnnotation]; is != was || held != before {
-		if m, next, err = r.planChangedHold(ctx, old, next, entry); err != nil {
+		if m, next, err = r.changedHoldMutation(ctx, old, next, entry); err != nil {
 			return mutation{}, next, err
 		}
 	}
@@ -123,25 +122,27 @@ func (r *Registry) planHold(ctx context.Context, old, next namespace.Namespace, 
 	return m, next, nil
 }
 
-// planChangedHold is planHold for a hold that differs. It does not validate the rest of the
+// changedHoldMutation is holdMutation for a hold that differs. It does not validate the rest of the
 // namespace: an invalid stored field must not prevent its deletion.
-func (r *Registry) planChangedHold(ctx context.Context, old, next namespace.Namespace, entry store.Entry) (mutation, namespace.Namespace, error) {
-	plan := func(old, next namespace.Namespace) (mutation, error) { return r.planNamespace(ctx, old, next, entry) }
+func (r *Registry) changedHoldMutation(ctx context.Context, old, next namespace.Namespace, entry store.Entry) (mutation, namespace.Namespace, error) {
+	build := func(old, next namespace.Namespace) (mutation, error) {
+		return r.namespaceMutation(ctx, old, next, entry)
+	}
 	if !r.hasAdmission() {
-		m, err := plan(old, next)
+		m, err := build(old, next)
 		return m, next, err
 	}
 	_, held := next.Annotations[declare.HoldAnnotation]
 	if held {
 		// Ask the plugins now, with the client's context, whether the deletion is allowed.
 		// Their writes are dropped: the deletion at the end of the hold asks them again.
-		_, _, err := r.DryRun().planAdmitted(ctx, Delete, old, namespace.MarkDeleted(old, time.Now()), nil, nil,
+		_, _, err := r.DryRun().admittedMutation(ctx, Delete, old, namespace.MarkDeleted(old, time.Now()), nil, nil,
 			func(_, _ namespace.Namespace) (mutation, error) { return mutation{noop: true}, nil })
 		if err != nil {
 			return mutation{}, next, err
 		}
 	}
-	m, made, err := r.planAdmitted(ctx, Update, old, next, namespace.PrepareUpdate, validateChangesSince(old, next), plan)
+	m, made, err := r.admittedMutation(ctx, Update, old, next, namespace.PrepareUpdate, validateChangesSince(old, next), build)
 	if err != nil {
 		return mutation{}, next, err
 	}
@@ -225,75 +226,4 @@ func (r *Registry) Holds(ctx context.Context, after string) iter.Seq2[namespace.
 		}
 		return uid, until
 	})
-}
-
-// appendDeclarations appends the writes that follow from the annotations of a namespace when
-// next replaces old: the index of holds, and an audit record if declarations changed. A zero
-// old means that next is created. The transaction also writes value.
-//
-// Record and change are in one commit, so they exist only together. If the name has too many
-// records, the oldest are removed.
-func (c *core) appendDeclarations(ctx context.Context, do []store.Operation, old, next namespace.Namespace, value []byte) ([]store.Operation, error) {
-	do = c.appendHold(do, old, next)
-	changes := changedDeclarations(old.Annotations, next.Annotations)
-	if len(changes) == 0 {
-		return do, nil
-	}
-	surplus, err := c.audit.Surplus(ctx, next.Name)
-	if err != nil {
-		return nil, err
-	}
-	do = append(do, surplus...)
-	_, op, err := c.audit.Operation(audit.Record{
-		Action: audit.Declared, Namespace: next.Name, UID: next.UID, By: audit.Actor(ctx), Changes: changes,
-	}, c.recordSize(next.Name, value, do))
-	if err != nil {
-		return nil, err
-	}
-	return append(do, op), nil
-}
-
-// changedDeclarations returns the changed declarations, sorted by key.
-func changedDeclarations(old, next map[string]string) []audit.Change {
-	var changes []audit.Change
-	for key, is := range next {
-		if !declare.Declares(key) {
-			continue
-		}
-		if was, before := old[key]; !before || was != is {
-			changes = append(changes, audit.Change{Key: key, Old: was, New: is})
-		}
-	}
-	for key, was := range old {
-		if _, still := next[key]; !still && declare.Declares(key) {
-			changes = append(changes, audit.Change{Key: key, Old: was})
-		}
-	}
-	slices.SortFunc(changes, func(a, b audit.Change) int { return strings.Compare(a.Key, b.Key) })
-	return changes
-}
-
-// holder returns the actor for the hold that the deletion of n may set.
-func holder(ctx context.Context, n namespace.Namespace) string {
-	if _, ok := n.Annotations[declare.GraceAnnotation]; !ok {
-		return ""
-	}
-	return audit.Actor(ctx)
-}
-
-// recordSize returns the maximum size of an audit record in a commit that also writes value
-// as a namespace, and do. It leaves half of the remaining bytes to admission plugins. Zero
-// means unlimited.
-func (c *core) recordSize(name string, value []byte, do []store.Operation) int {
-	size := c.limits.Value
-	if c.limits.Bytes > 0 {
-		used := len(c.keys.namespace(name)) + len(value)
-		for _, op := range do {
-			used += len(op.Key) + len(op.Value)
-		}
-		if left := max((c.limits.Bytes-used)/2, 1); size == 0 || left < size {
-			size = left
-		}
-	}
-	return size
 }

@@ -72,7 +72,7 @@ func FuzzKeys(f *testing.F) {
 		parts := strings.Split(key, "/")
 		require.Equal(t, []string{"", "registry", "widgets.example.com", ns, name}, parts)
 		require.True(t, utf8.ValidString(key))
-		for _, place := range []string{keys.namespace(ns), keys.gate(ns), keys.terminating(ns)} {
+		for _, place := range []string{keys.namespace(ns), keys.gate(ns), keys.termination(ns)} {
 			require.Equal(t, 4, len(strings.Split(place, "/")))
 			require.False(t, strings.HasPrefix(key, place+"/"))
 		}

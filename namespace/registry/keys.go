@@ -34,9 +34,10 @@ func newLayout(prefix string) (layout, error) {
 
 func (l layout) namespaces() string             { return l.root + namespace.Resource + "/" }
 func (l layout) namespace(name string) string   { return l.root + namespace.Resource + "/" + name }
+func (l layout) gates() string                  { return l.root + ".gate/" }
 func (l layout) gate(name string) string        { return l.root + ".gate/" + name }
-func (l layout) index() string                  { return l.root + ".terminating/" }
-func (l layout) terminating(name string) string { return l.root + ".terminating/" + name }
+func (l layout) terminations() string           { return l.root + ".terminating/" }
+func (l layout) termination(name string) string { return l.root + ".terminating/" + name }
 func (l layout) holds() string                  { return l.root + ".hold/" }
 func (l layout) hold(name string) string        { return l.root + ".hold/" + name }
 func (l layout) types() string                  { return l.root + ".types/" }
@@ -50,34 +51,6 @@ func (l layout) content(resource namespace.ResourceType, ns string) string {
 		return l.root + resource.String() + "/"
 	}
 	return l.root + resource.String() + "/" + ns + "/"
-}
-
-// GateKeys returns the keys of the gate of a namespace and of its entry in the index of
-// terminating namespaces, for a registry with this prefix (empty means the default). The gate
-// exists exactly while the namespace is Active, the index entry exactly while it is
-// Terminating. Both hold its uid, and both may be rewritten for the same uid
-// ([Write.TouchGate]).
-//
-// A host that writes content with [store.Store.Commit] must make the gate's revision a
-// condition. A late commit then cannot land in a later incarnation, as it could if only
-// the gate's existence were required. On a conflict about a gate of the same uid the host
-// retries at the new revision. A host that writes content in its own transactions, in the
-// same database, must lock the gate until they end; the gate's existence is then sufficient
-// (rule R6).
-//
-// An invalid prefix is [namespace.ErrInvalid], an invalid name [namespace.ErrBadRequest].
-func GateKeys(prefix, name string) (gate, terminating string, err error) {
-	if prefix == "" {
-		prefix = defaultPrefix
-	}
-	keys, err := newLayout(prefix)
-	if err != nil {
-		return "", "", err
-	}
-	if err := checkSegment(namespace.Resource, name); err != nil {
-		return "", "", err
-	}
-	return keys.gate(name), keys.terminating(name), nil
 }
 
 // checkSegment refuses a name that cannot be a segment of a key.

@@ -82,7 +82,7 @@ func (c *core) insertion(ctx context.Context, n namespace.Namespace) (store.Entr
 		err = c.checkNamespaceSize(n, value)
 	}
 	key := c.keys.namespace(n.Name)
-	do := []store.Operation{store.Put(key, value), store.Put(c.keys.gate(n.Name), []byte(n.UID))}
+	do := []store.Operation{store.Put(key, value), c.openGate(n)}
 	if err == nil {
 		do, err = c.appendDeclarations(ctx, do, namespace.Namespace{}, n, nil)
 	}
@@ -135,10 +135,12 @@ func (r *Registry) replaceNamespace(ctx context.Context, asked namespace.Namespa
 			return mutation{}, err
 		}
 		if !r.hasAdmission() {
-			return r.planNamespace(ctx, old, next, entry)
+			return r.namespaceMutation(ctx, old, next, entry)
 		}
-		m, next, err = r.planAdmitted(ctx, op, old, next, prepare, validate,
-			func(old, next namespace.Namespace) (mutation, error) { return r.planNamespace(ctx, old, next, entry) })
+		m, next, err = r.admittedMutation(ctx, op, old, next, prepare, validate,
+			func(old, next namespace.Namespace) (mutation, error) {
+				return r.namespaceMutation(ctx, old, next, entry)
+			})
 		return m, err
 	})
 	return namespaceResult(ctx, old, next, entry, removed, err)
@@ -149,10 +151,10 @@ func validateUpdate(now time.Time) func(old, next namespace.Namespace) error {
 	return func(old, next namespace.Namespace) error { return declare.ValidateUpdate(old, next, now) }
 }
 
-// planNamespace plans the replacement of old by next.
-func (c *core) planNamespace(ctx context.Context, old, next namespace.Namespace, entry store.Entry) (mutation, error) {
+// namespaceMutation returns the replacement of old by next.
+func (c *core) namespaceMutation(ctx context.Context, old, next namespace.Namespace, entry store.Entry) (mutation, error) {
 	if namespace.Removable(next) {
-		do, err := c.appendDeclarations(ctx, []store.Operation{store.Delete(c.keys.terminating(next.Name))}, old, next, nil)
+		do, err := c.appendDeclarations(ctx, []store.Operation{c.forgetTermination(next)}, old, next, nil)
 		return mutation{remove: true, do: do}, err
 	}
 	value, err := encodeNamespace(next)
@@ -164,7 +166,7 @@ func (c *core) planNamespace(ctx context.Context, old, next namespace.Namespace,
 	}
 	m := mutation{value: value}
 	if added, _ := old.Spec.Finalizers.Diff(next.Spec.Finalizers); len(added) > 0 && next.Phase() == phase.Terminating {
-		m.do = []store.Operation{store.Put(c.keys.terminating(next.Name), []byte(next.UID))} // an event for its controller
+		m.do = []store.Operation{c.recordTermination(next)} // an event for the controller of the finalizer
 	}
 	m.do, err = c.appendDeclarations(ctx, m.do, old, next, value)
 	return m, err
@@ -226,13 +228,13 @@ func (r *Registry) Delete(ctx context.Context, name string, only namespace.Preco
 		switch {
 		case next.Phase() == phase.Active:
 			before = withoutHold(old)
-			m, next, err = r.planHold(ctx, old, next, entry)
+			m, next, err = r.holdMutation(ctx, old, next, entry)
 			return m, err
 		case !r.hasAdmission():
-			return r.planDeletion(ctx, old, next)
+			return r.terminationMutation(ctx, old, next)
 		}
-		m, next, err = r.planAdmitted(ctx, Delete, old, next, nil, nil,
-			func(old, next namespace.Namespace) (mutation, error) { return r.planDeletion(ctx, old, next) })
+		m, next, err = r.admittedMutation(ctx, Delete, old, next, nil, nil,
+			func(old, next namespace.Namespace) (mutation, error) { return r.terminationMutation(ctx, old, next) })
 		return m, err
 	})
 	return namespaceResult(ctx, before, next, entry, removed, err)
@@ -252,23 +254,16 @@ func (r *Registry) checkDeletion(name string, only namespace.Preconditions) erro
 	return nil
 }
 
-// planDeletion plans the change from old, which is Active, to next, which is Terminating. The
-// gate is deleted, so no content can be created any more (rule R6), and the terminating key is
-// the event that starts the controllers. Without finalizers the namespace is removed at once.
-func (c *core) planDeletion(ctx context.Context, old, next namespace.Namespace) (mutation, error) {
-	closeGate := store.Delete(c.keys.gate(next.Name))
-	if namespace.Removable(next) {
-		do, err := c.appendDeclarations(ctx, []store.Operation{closeGate}, old, next, nil)
-		return mutation{remove: true, do: do}, err
+// terminationMutation returns the change from old, which is Active, to next, which is
+// Terminating. It closes the gate. Without finalizers the namespace is removed at once.
+func (c *core) terminationMutation(ctx context.Context, old, next namespace.Namespace) (m mutation, err error) {
+	if m.remove = namespace.Removable(next); !m.remove {
+		if m.value, err = encodeNamespace(next); err != nil {
+			return mutation{}, err
+		}
 	}
-	value, err := encodeNamespace(next)
-	if err != nil {
-		return mutation{}, err
-	}
-	do, err := c.appendDeclarations(ctx, []store.Operation{
-		closeGate, store.Put(c.keys.terminating(next.Name), []byte(next.UID)),
-	}, old, next, value)
-	return mutation{value: value, do: do}, err
+	m.do, err = c.appendDeclarations(ctx, c.closeGate(next), old, next, m.value)
+	return m, err
 }
 
 // checkRequest refuses a request whose metadata cannot name a stored object.
@@ -328,17 +323,17 @@ func holdSize(n namespace.Namespace) int {
 // ([store.Counter]); otherwise Count lists their keys. Most stores visit every key, so the cost
 // grows with the number of namespaces: cache the result if you need it often.
 func (r *Registry) Count(ctx context.Context) (active, terminating int, err error) {
-	now, err := r.store.List(ctx, store.Query{Prefix: r.keys.index(), Limit: 1})
+	now, err := r.store.List(ctx, store.Query{Prefix: r.keys.terminations(), Limit: 1})
 	if err != nil {
 		return 0, 0, storeError(namespace.Resource, "", err)
 	}
-	if active, err = r.count(ctx, store.Query{Prefix: r.keys.gate(""), At: now.Position}); err != nil {
+	if active, err = r.count(ctx, store.Query{Prefix: r.keys.gates(), At: now.Position}); err != nil {
 		return 0, 0, err
 	}
 	if !now.More {
 		return active, len(now.Entries), nil
 	}
-	if terminating, err = r.count(ctx, store.Query{Prefix: r.keys.index(), At: now.Position}); err != nil {
+	if terminating, err = r.count(ctx, store.Query{Prefix: r.keys.terminations(), At: now.Position}); err != nil {
 		return 0, 0, err
 	}
 	return active, terminating, nil

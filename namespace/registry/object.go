@@ -121,7 +121,7 @@ func compactFields(fields map[string]json.RawMessage) (map[string]json.RawMessag
 func fieldFault(name string, value []byte) string {
 	switch {
 	case reservedField(name):
-		return "must be set in the member of Object that it has"
+		return "must be set by Kind, APIVersion or Meta of the object, not by Fields"
 	case !utf8.ValidString(name) || !utf8.Valid(value):
 		return "must be valid UTF-8"
 	case len(value) > MaxObject:

@@ -105,7 +105,7 @@ type core struct {
 
 	namespaces *broadcast.Shared[namespace.Namespace]
 	objects    *broadcast.Shared[Object]
-	index      *broadcast.Shared[string] // entries of .terminating and .hold
+	indexes    *broadcast.Shared[string] // entries of .terminating and .hold
 }
 
 // declaredType is a resource type of [Options].Types.
@@ -162,7 +162,7 @@ func New(s store.Store, options *Options) (*Registry, error) {
 		audit:      log,
 		namespaces: broadcast.New(checked, decodeNamespace, queue),
 		objects:    broadcast.New(checked, decodeObject, queue),
-		index:      broadcast.New(checked, func(e store.Entry) (string, error) { return string(e.Value), nil }, queue),
+		indexes:    broadcast.New(checked, func(e store.Entry) (string, error) { return string(e.Value), nil }, queue),
 	}}, nil
 }
 
@@ -179,7 +179,7 @@ func (r *Registry) Party() namespace.Party {
 func (r *Registry) Close() error {
 	r.namespaces.Close()
 	r.objects.Close()
-	r.index.Close()
+	r.indexes.Close()
 	return nil
 }
 

@@ -125,10 +125,6 @@ var (
 // defaultPage is the number of objects of a page without a limit.
 const defaultPage = 500
 
-func notTerminating(name, uid string) error {
-	return fmt.Errorf("%w: %s is not terminating with uid %q", deleter.ErrIncarnation, name, uid)
-}
-
 func invalidArgument(format string, args ...any) error {
 	return fmt.Errorf("%w: %w", deleter.ErrInvalid, fmt.Errorf(format, args...))
 }
@@ -138,7 +134,7 @@ func (s source) List(ctx context.Context, target deleter.Target, limit int, next
 	if err := s.validate(ctx, target, target.Validate()); err != nil {
 		return deleter.Page{}, err
 	}
-	key := s.keys.terminating(target.Namespace)
+	key := s.keys.termination(target.Namespace)
 	return s.list(ctx, target, limit, next, key, func(entry *store.Entry) error {
 		if entry == nil || string(entry.Value) != target.UID {
 			return notTerminating(target.Namespace, target.UID)
@@ -239,29 +235,30 @@ func (s source) Delete(ctx context.Context, target deleter.Target, name, uid str
 		return invalidArgument("%w", err)
 	}
 	f := fence{name: target.Namespace, uid: target.UID}
-	for range maxAttempts {
-		if err := f.refresh(ctx, s.core); err != nil {
-			return err
-		}
-		_, _, err = s.mutate(ctx, t, s.dry, func(entry store.Entry) (mutation, error) {
-			object, err := decodeObject(entry)
-			if err != nil {
+	if err := f.refresh(ctx, s.core); err != nil {
+		return err
+	}
+	repeated := false
+	_, _, err = s.mutate(ctx, t, s.dry, func(entry store.Entry) (mutation, error) {
+		if repeated {
+			if err := f.refresh(ctx, s.core); err != nil {
 				return mutation{}, err
 			}
-			if uid != "" && object.UID != uid {
-				return mutation{}, fmt.Errorf("%w: %s %q has uid %q, not %q", deleter.ErrReplaced, s.resource, name, object.UID, uid)
-			}
-			m, err := planObjectDeletion(&object, time.Now())
-			m.ifAlso = []store.Condition{f.condition()}
-			return m, err
-		})
-		var conflict *store.ConflictError
-		switch {
-		case errors.Is(err, namespace.ErrNotFound):
-			return nil
-		case !errors.As(err, &conflict) || conflict.Condition.Key != f.entry.Key:
-			return err
 		}
+		repeated = true
+		object, err := decodeObject(entry)
+		if err != nil {
+			return mutation{}, err
+		}
+		if uid != "" && object.UID != uid {
+			return mutation{}, fmt.Errorf("%w: %s %q has uid %q, not %q", deleter.ErrReplaced, s.resource, name, object.UID, uid)
+		}
+		m, err := deletionMutation(&object, time.Now())
+		m.ifAlso, m.retry = []store.Condition{f.condition()}, true
+		return m, err
+	})
+	if errors.Is(err, namespace.ErrNotFound) {
+		return nil
 	}
 	return err
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/nslifecycle/nslifecycle/finalizer/syntax"
 	"github.com/nslifecycle/nslifecycle/namespace"
-	"github.com/nslifecycle/nslifecycle/namespace/backoff"
 	"github.com/nslifecycle/nslifecycle/namespace/operate/audit"
 	"github.com/nslifecycle/nslifecycle/store"
 )
@@ -228,44 +227,28 @@ const typesResource = "resource types" // in messages
 // retire moves the record of a type through its states. In a dry run it writes nothing.
 func (r *Registry) retire(ctx context.Context, resource namespace.ResourceType, retired store.Operation) error {
 	name, key := resource.String(), r.keys.typeRecord(resource)
-	for attempt := range maxAttempts {
-		if err := backoff.SleepConflict(ctx, attempt); err != nil {
-			return storeError(typesResource, name, err)
-		}
-		record, err := r.read(ctx, key)
-		switch {
-		case err != nil:
-			return storeError(typesResource, name, err)
-		case record == nil:
-			return notFound(typesResource, name)
-		}
-		// From here on every create that lands rewrites the record.
-		retiring, err := r.apply(ctx, *record, []byte(typeRetiring), store.Txn{
-			If: []store.Condition{store.At(key, record.Revision)}, Do: []store.Operation{store.Put(key, []byte(typeRetiring))},
-		}, r.dry)
-		if errors.Is(err, store.ErrConflict) {
-			continue
-		}
-		if err != nil {
-			return storeError(typesResource, name, err)
-		}
-		held := store.At(key, retiring.Revision)
-		if err := r.refuseStored(ctx, resource); err != nil {
-			if !r.dry { // if this fails the next create makes it active
-				_, _ = r.store.Commit(ctx, store.Txn{If: []store.Condition{held}, Do: []store.Operation{store.Put(key, []byte(typeActive))}})
-			}
-			return err
-		}
-		_, err = r.apply(ctx, retiring, nil, store.Txn{If: []store.Condition{held}, Do: []store.Operation{store.Delete(key), retired}}, r.dry)
-		switch {
-		case errors.Is(err, store.ErrConflict):
-			return conflict(typesResource, name, "the type is in use: its record changed concurrently", err)
-		case err != nil:
-			return storeError(typesResource, name, err)
-		}
-		return nil
+	// From here on every create that lands rewrites the record.
+	retiring, _, err := r.mutate(ctx, target{resource: typesResource, name: name, key: key}, r.dry, func(store.Entry) (mutation, error) {
+		return mutation{value: []byte(typeRetiring)}, nil
+	})
+	if err != nil {
+		return err
 	}
-	return storeError(typesResource, name, errContention)
+	unchanged := store.At(key, retiring.Revision)
+	if err := r.refuseStored(ctx, resource); err != nil {
+		if !r.dry { // if this fails the next create makes it active
+			_, _ = r.store.Commit(ctx, store.Txn{If: []store.Condition{unchanged}, Do: []store.Operation{store.Put(key, []byte(typeActive))}})
+		}
+		return err
+	}
+	_, err = r.apply(ctx, retiring, nil, store.Txn{If: []store.Condition{unchanged}, Do: []store.Operation{store.Delete(key), retired}}, r.dry)
+	switch {
+	case errors.Is(err, store.ErrConflict):
+		return conflict(typesResource, name, "the type is in use: its record changed concurrently", err)
+	case err != nil:
+		return storeError(typesResource, name, err)
+	}
+	return nil
 }
 
 // refuseStored returns an error that names namespaces with objects of resource, or nil if

@@ -398,7 +398,7 @@ func (c *core) completeAt(ctx context.Context, prefix string, position store.Pos
 // [namespace.ErrGone] begin again with an empty token. A token of another method is
 // [namespace.ErrBadRequest].
 func (r *Registry) Terminating(ctx context.Context, after string) iter.Seq2[namespace.Event, error] {
-	return watchIndex(ctx, r.core, r.keys.index(), after, func(uid string) (string, time.Time) { return uid, time.Time{} })
+	return watchIndex(ctx, r.core, r.keys.terminations(), after, func(uid string) (string, time.Time) { return uid, time.Time{} })
 }
 
 // watchIndex yields the entries of an index, a prefix below which a key exists for each
@@ -466,7 +466,7 @@ func (w *indexWatcher) list(ctx context.Context) (store.Position, bool, error) {
 
 func (w *indexWatcher) watch(ctx context.Context, after store.Position) error {
 	token := w.token(after)
-	for change, err := range w.index.Watch(ctx, w.prefix, after) {
+	for change, err := range w.indexes.Watch(ctx, w.prefix, after) {
 		switch {
 		case err != nil:
 			return watchError(namespace.Resource, err)

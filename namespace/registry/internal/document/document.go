@@ -93,7 +93,14 @@ func Encode(t namespace.TypeMeta, meta namespace.Meta, fields []Field) ([]byte, 
 	splice := bytes.Index(metadata, []byte(placeholder)) // always found: there is a uid
 	metadata = append(metadata[:splice], metadata[splice+len(placeholder):]...)
 
-	buf := make([]byte, variableAt, variableAt+len(metadata)+sizeOf(t, metadata, fields)+16*len(fields)+64)
+	header := variableAt + 64 + len(meta.UID) + 16*len(fields)
+	for _, name := range meta.Finalizers.All() {
+		header += len(name) + 4
+	}
+	for key, value := range meta.Labels {
+		header += len(key) + len(value) + 8
+	}
+	buf := make([]byte, variableAt, header+sizeOf(t, metadata, fields))
 	copy(buf, prefix)
 	buf = appendStrings(buf, t.Kind, t.APIVersion, meta.UID)
 	buf = appendSize(buf, meta.Finalizers.Len())
