@@ -34,6 +34,7 @@ var rooms = []room{
 	{0, "finalizer", nil},
 	{0, "namespace/backoff", nil},
 	{0, "namespace/internal/priority", nil},
+	{0, "namespace/internal/show", nil},
 
 	{1, "namespace", nil},
 
@@ -43,7 +44,6 @@ var rooms = []room{
 	{2, "namespace/selector", nil},
 	{2, "namespace/internal/follow", nil},
 	{2, "namespace/observe/httpguard", nil},
-	{2, "namespace/observe/internal/show", nil},
 
 	{3, "store/watch", nil},
 	{3, "store/groupcommit", nil},

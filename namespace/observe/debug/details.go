@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/internal/show"
 	"github.com/nslifecycle/nslifecycle/namespace/observe/explain"
-	"github.com/nslifecycle/nslifecycle/namespace/observe/internal/show"
 	"github.com/nslifecycle/nslifecycle/namespace/operate/audit"
 )
 

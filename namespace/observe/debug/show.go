@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nslifecycle/nslifecycle/namespace/internal/show"
 	"github.com/nslifecycle/nslifecycle/namespace/observe/explain"
-	"github.com/nslifecycle/nslifecycle/namespace/observe/internal/show"
 	"github.com/nslifecycle/nslifecycle/phase"
 )
 

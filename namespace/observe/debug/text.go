@@ -6,7 +6,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/nslifecycle/nslifecycle/namespace/observe/internal/show"
+	"github.com/nslifecycle/nslifecycle/namespace/internal/show"
 	"github.com/nslifecycle/nslifecycle/namespace/operate/audit"
 )
 

@@ -18,8 +18,8 @@ import (
 
 	"github.com/nslifecycle/nslifecycle/finalizer"
 	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/internal/show"
 	"github.com/nslifecycle/nslifecycle/namespace/members/parties"
-	"github.com/nslifecycle/nslifecycle/namespace/observe/internal/show"
 	"github.com/nslifecycle/nslifecycle/namespace/operate/audit"
 	"github.com/nslifecycle/nslifecycle/phase"
 )

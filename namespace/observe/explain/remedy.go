@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/nslifecycle/nslifecycle/namespace/declare"
+	"github.com/nslifecycle/nslifecycle/namespace/internal/show"
 	"github.com/nslifecycle/nslifecycle/namespace/operate/audit"
 )
 
@@ -110,7 +111,7 @@ func remedyForced(d audit.Drop) Remedy {
 	case objects > 0:
 		return Remedy{Text: fmt.Sprintf("%sRemove the objects left then: force.Sweep with record %s.", again, d.ID())}
 	case unanswered > 0:
-		return Remedy{Text: fmt.Sprintf("%s%s did not answer then, so no sweep knows their objects: check them, and remove what is left.", again, count(unanswered, "source"))}
+		return Remedy{Text: fmt.Sprintf("%s%s did not answer then, so no sweep knows their objects: check them, and remove what is left.", again, show.Count(unanswered, "source"))}
 	case again != "":
 		return Remedy{Text: strings.TrimSpace(again)}
 	}

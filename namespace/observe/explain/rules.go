@@ -8,7 +8,7 @@ import (
 
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/declare"
-	"github.com/nslifecycle/nslifecycle/namespace/observe/internal/show"
+	"github.com/nslifecycle/nslifecycle/namespace/internal/show"
 	"github.com/nslifecycle/nslifecycle/namespace/operate/audit"
 	"github.com/nslifecycle/nslifecycle/phase"
 )
@@ -233,7 +233,7 @@ func gone(f *facts) []Cause {
 		c.Summary = fmt.Sprintf("it was removed %s ago", show.Duration(f.age(h.removedAt)))
 	}
 	if h.total > 0 {
-		c.Detail = fmt.Sprintf("%s removed in %s", count(h.removed, "object"), passes(h.total))
+		c.Detail = fmt.Sprintf("%s removed in %s", show.Count(h.removed, "object"), passes(h.total))
 	}
 	return []Cause{c}
 }
@@ -461,7 +461,7 @@ func held(f *facts) []Cause {
 		for _, p := range b.where {
 			places = append(places, fmt.Sprintf("%s of %s%s%s", show.Number(p.by.Objects), p.Resource, names(p.by.Sample, p.by.Objects), p.asOf(f.Now)))
 		}
-		c.Summary = fmt.Sprintf("finalizer %s holds %s", b.finalizer, count(b.objects, "object"))
+		c.Summary = fmt.Sprintf("finalizer %s holds %s", b.finalizer, show.Count(b.objects, "object"))
 		switch len(places) {
 		case 0:
 		case 1:
@@ -623,7 +623,7 @@ func inventory(left *audit.Inventory) string {
 		text = "nothing"
 	}
 	if n := len(left.Failures); n > 0 {
-		text += fmt.Sprintf(" (%s did not answer)", count(n, "source"))
+		text += fmt.Sprintf(" (%s did not answer)", show.Count(n, "source"))
 	}
 	return text
 }

@@ -6,14 +6,10 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
-	"github.com/nslifecycle/nslifecycle/namespace/observe/internal/show"
+	"github.com/nslifecycle/nslifecycle/namespace/internal/show"
 	"github.com/nslifecycle/nslifecycle/phase"
 )
-
-// width is the number of columns of a line. Commands are not broken.
-const width = 80
 
 // Text returns the diagnosis for a terminal or a log. Control characters, terminal escapes,
 // line breaks and marks that change the direction of text are shown as escapes ("\n",
@@ -206,35 +202,14 @@ func (w *writer) section(title string) { w.b.WriteString("\n" + title + "\n") }
 
 // line writes text, broken at spaces to the width. All lines are indented, continuations
 // more.
-func (w *writer) line(indent, text string) { w.wrap(indent, indent+"  ", text) }
-
-func (w *writer) wrap(first, rest, text string) {
-	indent, column, fresh := first, 0, true
-	for word := range strings.FieldsSeq(show.Clean(text)) {
-		n := utf8.RuneCountInString(word)
-		switch {
-		case fresh:
-			w.b.WriteString(indent)
-			column, fresh = len(indent), false
-		case column+1+n > width:
-			w.b.WriteString("\n" + rest)
-			column = len(rest)
-		default:
-			w.b.WriteByte(' ')
-			column++
-		}
-		w.b.WriteString(word)
-		column += n
-	}
-	w.b.WriteByte('\n')
-}
+func (w *writer) line(indent, text string) { show.Wrap(&w.b, indent, indent+"  ", text) }
 
 func (w *writer) cause(n int, c Cause) {
-	w.wrap(fmt.Sprintf("%3d. ", n), "     ", c.Summary)
+	show.Wrap(&w.b, fmt.Sprintf("%3d. ", n), "     ", c.Summary)
 	if more := c.when(w.now); more != "" {
-		w.wrap("     ", "     ", more)
+		show.Wrap(&w.b, "     ", "     ", more)
 	}
-	w.wrap("     -> ", "        ", c.Remedy.Text)
+	show.Wrap(&w.b, "     -> ", "        ", c.Remedy.Text)
 	if c.Remedy.Command != "" {
 		w.b.WriteString("        $ " + show.Clean(c.Remedy.Command) + "\n")
 	}
@@ -269,9 +244,6 @@ func verb(n int, one, many string) string {
 	}
 	return many
 }
-
-// count returns "1 object" or "2 objects".
-func count(n int, what string) string { return plural(n, what, what+"s") }
 
 func passes(n int) string { return plural(n, "pass", "passes") }
 

@@ -44,8 +44,8 @@ func ExampleOf() {
 	fmt.Print(must(plan.Of(ctx, r, content, "team-a", nil)).Text())
 	// Output:
 	// namespace team-a cannot be deleted now; it has 3 objects of 2 types
-	//   refused:     namespaces "team-a" is forbidden: deletion is protected by legal (owner
-	//                ada: contract until May); remove the annotation
+	//   refused:     namespaces "team-a" is forbidden: deletion is protected by legal
+	//                (owner ada: contract until May); remove the annotation
 	//                protection.nslifecycle.io/legal first
 	//   protected:   legal (owner ada: contract until May)
 	//   finalizers:  kubernetes

@@ -28,7 +28,7 @@ func TestFunctionsInPlanForceAndExplain(t *testing.T) {
 		inventoried int
 		explained   []string
 	}{
-		{"Delete alone", func(f *deleter.Funcs) { f.Count, f.List = nil, nil }, "incomplete: 1 source did not answer\n  invoices: view: the source has neither a Count nor a List function: operation not\n    supported\n", true, 0, []string{"invoices"}},
+		{"Delete alone", func(f *deleter.Funcs) { f.Count, f.List = nil, nil }, "incomplete: 1 source did not answer\n  invoices: view: the source has neither a Count nor a List function: operation\n    not supported\n", true, 0, []string{"invoices"}},
 		{"with Count", func(f *deleter.Funcs) { f.List = nil }, "invoices  3        -        \n", true, 0, []string{"invoices"}},
 		{"with List", func(f *deleter.Funcs) { f.Count = nil }, "invoices  3        example.com/archive (1)  2026-1, 2026-2, 2026-3\n", false, 1, []string{"invoices", "example.com/archive"}},
 		{"with both", func(*deleter.Funcs) {}, "invoices  3        example.com/archive (1)  2026-1, 2026-2, 2026-3\n", false, 1, []string{"invoices", "example.com/archive"}},

@@ -117,13 +117,11 @@ func (o Options) withDefaults() Options {
 // sources fail (rule R8).
 //
 // The errors are those of Get, such as [namespace.ErrNotFound]; [namespace.ErrInvalid] for
-// invalid arguments; and the cause of a context that ended.
+// an invalid name; and the cause of a context that ended.
 func Of(ctx context.Context, namespaces Namespaces, inspector Inspector, name string, options *Options) (Plan, error) {
-	switch {
-	case namespaces == nil || inspector == nil:
-		return Plan{}, invalid(name, "the namespaces and the inspector are required")
-	case len(namespace.ValidateName(name)) > 0:
-		return Plan{}, invalid(name, "the name is invalid: %s", strings.Join(namespace.ValidateName(name), "; "))
+	if wrong := namespace.ValidateName(name); len(wrong) > 0 {
+		return Plan{}, &namespace.Error{Kind: namespace.ErrInvalid, Resource: namespace.Resource, Name: name,
+			Message: fmt.Sprintf("plan: namespace %.80q: the name is invalid: %s", name, strings.Join(wrong, "; "))}
 	}
 	var o Options
 	if options != nil {
@@ -140,11 +138,6 @@ func Of(ctx context.Context, namespaces Namespaces, inspector Inspector, name st
 	}
 	p.addContent(report, err)
 	return p, nil
-}
-
-func invalid(name, format string, args ...any) error {
-	return &namespace.Error{Kind: namespace.ErrInvalid, Resource: namespace.Resource, Name: name,
-		Message: fmt.Sprintf("plan: namespace %.80q: ", name) + fmt.Sprintf(format, args...)}
 }
 
 // of returns the part of the plan that follows from the namespace.

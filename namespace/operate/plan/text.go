@@ -1,38 +1,30 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
-	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/nslifecycle/nslifecycle/finalizer"
+	"github.com/nslifecycle/nslifecycle/namespace/internal/show"
 	"github.com/nslifecycle/nslifecycle/phase"
 )
 
 // Text returns the plan for a terminal: the outcome, facts about the namespace, a table of the
-// types with objects, and the sources that did not answer. It quotes names that could move
-// the cursor or break a line.
+// types with objects, and the sources that did not answer. It escapes characters that could
+// move the cursor or break a line.
 func (p Plan) Text() string {
 	var b strings.Builder
 	p.head(&b)
 	p.facts(&b)
 	p.table(&b)
 	if !p.Complete() {
-		fmt.Fprintf(&b, "\nincomplete: %s did not answer\n", count(len(p.Failures), "source"))
+		fmt.Fprintf(&b, "\nincomplete: %s did not answer\n", show.Count(len(p.Failures), "source"))
 		for _, f := range p.Failures {
-			source := f.Source
-			if source == "" {
-				source = "the inspection"
-			}
-			text := plain(f.Text)
-			if !strings.HasPrefix(text, source+": ") {
-				text = plain(source) + ": " + text
-			}
-			wrap(&b, "  ", "    ", text)
+			source := cmp.Or(f.Source, "the inspection") + ": "
+			show.Wrap(&b, "  ", "    ", source+strings.TrimPrefix(f.Text, source))
 		}
 	}
 	return b.String()
@@ -45,30 +37,30 @@ func (p Plan) head(b *strings.Builder) {
 			with++
 		}
 	}
-	content := fmt.Sprintf("%s of %s", count(p.Objects(), "object"), count(with, "type"))
+	content := fmt.Sprintf("%s of %s", show.Count(p.Objects(), "object"), show.Count(with, "type"))
 	switch {
 	case p.Phase == phase.Terminating:
-		fmt.Fprintf(b, "namespace %s is being deleted; %s left\n", plain(p.Name), content)
+		fmt.Fprintf(b, "namespace %s is being deleted; %s left\n", show.Clean(p.Name), content)
 	case p.Refusal != "":
-		fmt.Fprintf(b, "namespace %s cannot be deleted now; it has %s\n", plain(p.Name), content)
+		fmt.Fprintf(b, "namespace %s cannot be deleted now; it has %s\n", show.Clean(p.Name), content)
 	case p.Delete == Nothing:
-		fmt.Fprintf(b, "deleting namespace %s changes nothing while it is on hold; it has %s\n", plain(p.Name), content)
+		fmt.Fprintf(b, "deleting namespace %s changes nothing while it is on hold; it has %s\n", show.Clean(p.Name), content)
 	case p.Delete == Holds:
-		fmt.Fprintf(b, "deleting namespace %s would put it on hold first, and then delete %s\n", plain(p.Name), content)
+		fmt.Fprintf(b, "deleting namespace %s would put it on hold first, and then delete %s\n", show.Clean(p.Name), content)
 	default:
-		fmt.Fprintf(b, "deleting namespace %s would delete %s\n", plain(p.Name), content)
+		fmt.Fprintf(b, "deleting namespace %s would delete %s\n", show.Clean(p.Name), content)
 	}
 }
 
 func (p Plan) facts(b *strings.Builder) {
 	fact := func(name, text string) {
-		wrap(b, fmt.Sprintf("  %-13s", name+":"), strings.Repeat(" ", 15), text)
+		show.Wrap(b, fmt.Sprintf("  %-13s", name+":"), strings.Repeat(" ", 15), text)
 	}
 	if p.Refusal != "" {
-		fact("refused", plain(p.Refusal))
+		fact("refused", p.Refusal)
 	}
 	for _, one := range p.Protections {
-		fact("protected", fmt.Sprintf("%s (owner %s: %s)", plain(one.Name), plain(one.Owner), plain(one.Reason)))
+		fact("protected", fmt.Sprintf("%s (owner %s: %s)", one.Name, one.Owner, one.Reason))
 	}
 	if p.Hold != nil {
 		fact("on hold", "until "+moment(p.Hold.Until)+p.waits())
@@ -106,31 +98,6 @@ func (p Plan) waits() string {
 
 func moment(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// width is the preferred number of columns outside of the table.
-const width = 90
-
-// wrap writes first and text, and breaks the text at spaces to the width. Further lines begin
-// with rest.
-func wrap(b *strings.Builder, first, rest, text string) {
-	b.WriteString(first)
-	column, lineStart := len(first), true
-	for word := range strings.SplitSeq(text, " ") {
-		n := utf8.RuneCountInString(word)
-		switch {
-		case lineStart:
-		case column+1+n > width:
-			b.WriteString("\n" + rest)
-			column = len(rest)
-		default:
-			b.WriteByte(' ')
-			column++
-		}
-		b.WriteString(word)
-		column, lineStart = column+n, false
-	}
-	b.WriteByte('\n')
-}
-
 // table lists the types with objects.
 func (p Plan) table(b *strings.Builder) {
 	empty := 0
@@ -149,45 +116,30 @@ func (p Plan) table(b *strings.Builder) {
 		}
 		held := make([]string, len(t.HeldBy))
 		for i, h := range t.HeldBy {
-			held[i] = fmt.Sprintf("%s (%d)", plain(h.Finalizer), h.Objects)
+			held[i] = fmt.Sprintf("%s (%d)", show.Clean(h.Finalizer), h.Objects)
 		}
 		if len(held) == 0 {
 			held = []string{"-"}
 		}
 		sample := make([]string, len(t.Sample))
 		for i, name := range t.Sample {
-			sample[i] = plain(name)
+			sample[i] = show.Clean(name)
 		}
 		if len(sample) > 0 && len(sample) < t.Objects {
 			sample = append(sample, "...")
 		}
-		fmt.Fprintf(w, "%s\t%d%s\t%s\t%s\n", plain(t.Resource), t.Objects, more, strings.Join(held, ", "), strings.Join(sample, ", "))
+		fmt.Fprintf(w, "%s\t%d%s\t%s\t%s\n", show.Clean(t.Resource), t.Objects, more, strings.Join(held, ", "), strings.Join(sample, ", "))
 	}
 	_ = w.Flush() // a strings.Builder never fails
 	if empty > 0 {
-		fmt.Fprintf(b, "\n%s without objects\n", count(empty, "type"))
+		fmt.Fprintf(b, "\n%s without objects\n", show.Count(empty, "type"))
 	}
-}
-
-func count(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return strconv.Itoa(n) + " " + noun + "s"
 }
 
 func list(names []finalizer.Name) string {
 	texts := make([]string, len(names))
 	for i, f := range names {
-		texts[i] = plain(string(f))
+		texts[i] = string(f)
 	}
 	return strings.Join(texts, ", ")
-}
-
-// plain returns s, quoted if it has characters that a terminal does not print.
-func plain(s string) string {
-	if s == "" || strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) || r == unicode.ReplacementChar }) {
-		return strconv.Quote(s)
-	}
-	return s
 }

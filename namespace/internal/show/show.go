@@ -1,4 +1,4 @@
-// Package show formats values for operators, in text and on pages.
+// Package show formats values and paragraphs for operators, in text and on pages.
 package show
 
 import (
@@ -65,6 +65,40 @@ func Number(n int) string {
 		s = s[:i] + "," + s[i:]
 	}
 	return sign + s
+}
+
+// Count returns a number with its noun: "1 object", "2 objects".
+func Count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return Number(n) + " " + noun + "s"
+}
+
+// width is the preferred number of columns of a text.
+const width = 80
+
+// Wrap writes first and a paragraph, cleaned and broken at spaces to the width, with a line
+// break at its end. Further lines begin with rest.
+func Wrap(b *strings.Builder, first, rest, text string) {
+	b.WriteString(first)
+	column, lineStart := len(first), true
+	for word := range strings.FieldsSeq(Clean(text)) {
+		n := utf8.RuneCountInString(word)
+		switch {
+		case lineStart:
+			lineStart = false
+		case column+1+n > width:
+			b.WriteString("\n" + rest)
+			column = len(rest)
+		default:
+			b.WriteByte(' ')
+			column++
+		}
+		b.WriteString(word)
+		column += n
+	}
+	b.WriteByte('\n')
 }
 
 // Clean returns s with escapes for everything that a terminal might obey, or that would

@@ -2,12 +2,13 @@ package show_test
 
 import (
 	"math"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/nslifecycle/nslifecycle/namespace/observe/internal/show"
+	"github.com/nslifecycle/nslifecycle/namespace/internal/show"
 )
 
 func TestDuration(t *testing.T) {
@@ -37,6 +38,20 @@ func TestNumber(t *testing.T) {
 	} {
 		require.Equal(t, want, show.Number(n))
 	}
+}
+
+func TestCount(t *testing.T) {
+	for n, want := range map[int]string{0: "0 objects", 1: "1 object", 2: "2 objects", 1234: "1,234 objects"} {
+		require.Equal(t, want, show.Count(n, "object"))
+	}
+}
+
+// Wrap breaks lines at 80 columns, and escapes line breaks in the text.
+func TestWrap(t *testing.T) {
+	var b strings.Builder
+	show.Wrap(&b, "a: ", "   ", strings.Repeat("four ", 20)+"x\ny")
+	show.Wrap(&b, "b: ", "   ", strings.Repeat("x", 100))
+	require.Equal(t, "a: "+strings.Repeat("four ", 14)+"four\n   "+strings.Repeat("four ", 5)+`x\ny`+"\nb: "+strings.Repeat("x", 100)+"\n", b.String())
 }
 
 func TestClean(t *testing.T) {
