@@ -3,6 +3,7 @@ package deleter
 import (
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"slices"
 	"strings"
 
@@ -218,6 +219,16 @@ type PanicError struct {
 	In    string // the code that panicked, such as "the deleter"; empty if the error around it names it
 	Value any
 	Stack []byte
+}
+
+// CatchPanic calls f and returns its panic as a [*PanicError].
+func CatchPanic(in string, f func() error) (err error) {
+	defer func() {
+		if value := recover(); value != nil {
+			err = &PanicError{In: in, Value: value, Stack: debug.Stack()}
+		}
+	}()
+	return f()
 }
 
 // Error returns the value without the stack.

@@ -115,7 +115,7 @@ func (v *visit) listAll(ctx context.Context) (Op, error) {
 	case op == OpView && v.viewer == nil:
 		return op, fmt.Errorf("content of a namespace that may be Active: %w", ErrNotSupported)
 	}
-	return op, safely(func() error {
+	return op, CatchPanic("", func() error {
 		t, err := v.scan(ctx, func(t *tally, p Page) bool {
 			if v.items != nil {
 				v.items.add(t, p.Items)

@@ -90,7 +90,7 @@ func TestNotSupportedHereTeachesNothing(t *testing.T) {
 }
 
 // While content may still be created, no report is final (rule R7).
-func TestR7_SettlingReportIsNotEmpty(t *testing.T) {
+func TestR7_ProvisionalReportIsNotEmpty(t *testing.T) {
 	r := deleter.Report{Results: []deleter.Result{{Resource: core("pods")}}}
 	require.True(t, r.Empty())
 	r.Provisional = 3 * time.Second

@@ -146,9 +146,7 @@ func (r Report) Err() error {
 
 // Empty reports whether every source answered or is waived, none has objects left, and no
 // content can be created any more. A party may then remove its finalizer (rule R7).
-func (r Report) Empty() bool {
-	return r.Err() == nil && r.Provisional <= 0 && !slices.ContainsFunc(r.Results, func(one Result) bool { return !one.Empty() })
-}
+func (r Report) Empty() bool { return r.Observation().Empty() }
 
 // Remaining returns the number of objects left, as far as known.
 func (r Report) Remaining() int { return r.sum(func(one Result) int { return one.Remaining }) }
@@ -235,10 +233,21 @@ func (r Report) Compact() Report {
 	return r
 }
 
-// Observation returns the input of the five conditions, with every failure (rule R9) and
-// sorted lists.
+// Observation returns the input of the decision and of the five conditions, with every
+// failure (rule R9) and sorted lists. A type counts as not asked if it was not listed to its
+// end, or has a negative count (rule R7).
 func (r Report) Observation() phase.Observation {
-	seen := phase.Observation{Discovery: r.Discovery, Parsing: r.Parsing, Provisional: r.Provisional > 0}
+	seen := phase.Observation{Provisional: r.Provisional > 0}
+	for f := range r.Failures() {
+		switch f.Kind {
+		case DiscoveryFailed:
+			seen.Discovery = append(seen.Discovery, f.Err)
+		case ParsingFailed:
+			seen.Parsing = append(seen.Parsing, f.Err)
+		default:
+			seen.Content = append(seen.Content, f.Err)
+		}
+	}
 	for _, err := range r.Waived {
 		if _, group := sourceOf(err); group {
 			seen.WaivedDiscovery = append(seen.WaivedDiscovery, err)
@@ -248,25 +257,28 @@ func (r Report) Observation() phase.Observation {
 	}
 	held := map[string]int{}
 	for _, result := range r.Results {
-		if result.Err != nil {
-			seen.Content = append(seen.Content, result.Err)
+		negative := slices.ContainsFunc(result.Holders, func(h phase.Holder) bool { return h.Objects < 0 })
+		if result.Waiting || negative || result.Remaining < 0 || result.More && result.Remaining == 0 {
+			seen.Unasked++
 		}
 		if result.Remaining > 0 {
-			seen.Remaining = append(seen.Remaining, phase.Remaining{
-				Group: result.Resource.Group, Resource: result.Resource.Name, Count: result.Remaining,
-			})
+			seen.Remaining = append(seen.Remaining, remaining(result.Resource, result.Remaining))
 		}
 		for _, holder := range result.Holders {
 			held[holder.Finalizer] = plus(held[holder.Finalizer], holder.Objects)
 		}
 	}
-	if r.Failed != nil {
-		seen.Content = append(seen.Content, r.Failed)
-	}
 	for _, name := range slices.Sorted(maps.Keys(held)) {
 		seen.Finalizers = append(seen.Finalizers, phase.Holder{Finalizer: name, Objects: held[name]})
 	}
+	for _, c := range r.LastCounts() {
+		seen.LastSeen = append(seen.LastSeen, remaining(c.Resource, c.Objects))
+	}
 	return seen
+}
+
+func remaining(r namespace.ResourceType, objects int) phase.Remaining {
+	return phase.Remaining{Group: r.Group, Resource: r.Name, Count: objects}
 }
 
 // LastCounts returns the remaining objects of each type as of the last time that its source

@@ -51,6 +51,7 @@ func TestReport(t *testing.T) {
 	}, report, ignored))
 	require.Empty(t, cmp.Diff(phase.Observation{
 		Remaining:  []phase.Remaining{{Resource: "pods", Count: 5}},
+		LastSeen:   []phase.Remaining{{Resource: "pods", Count: 5}},
 		Finalizers: []phase.Holder{{Finalizer: "example.com/a", Objects: 3}, {Finalizer: "example.com/b", Objects: 1}},
 	}, report.Observation(), cmpopts.EquateEmpty()))
 	require.Equal(t, 5, report.Remaining())

@@ -270,7 +270,7 @@ func (s *schedule) visit(ctx context.Context, i int) {
 		opts: &s.opts, slots: s.slots, source: source, known: s.found.known[i], target: s.target,
 		before: s.previous.result(source.Resource),
 	}
-	err := safely(func() error {
+	err := CatchPanic("", func() error {
 		*result = v.run(ctx)
 		return nil
 	})

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"strings"
 	"time"
 
@@ -274,7 +273,7 @@ func (v *visit) deletePage(ctx context.Context, t *tally, items []Item) (request
 		requested++
 		group.Go(func() error {
 			// The methods of the error that a source returns may panic too.
-			err := safely(func() error { deleted[i] = v.deleteOne(ctx, item); return nil })
+			err := CatchPanic("", func() error { deleted[i] = v.deleteOne(ctx, item); return nil })
 			if err != nil {
 				v.fail(OpDelete, item.Name, err)
 			}
@@ -412,7 +411,7 @@ func (v *visit) call(ctx context.Context, op Op, f func(context.Context) (object
 func withTimeout(ctx context.Context, timeout time.Duration, f func(context.Context) error) error {
 	within, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	err := safely(func() error { return f(within) })
+	err := CatchPanic("", func() error { return f(within) })
 	switch {
 	case within.Err() == nil:
 		return err
@@ -424,14 +423,4 @@ func withTimeout(ctx context.Context, timeout time.Duration, f func(context.Cont
 		err = within.Err()
 	}
 	return fmt.Errorf("no answer within %v: %w", timeout, err)
-}
-
-// safely calls f and returns its panic as a [*PanicError].
-func safely(f func() error) (err error) {
-	defer func() {
-		if value := recover(); value != nil {
-			err = &PanicError{Value: value, Stack: debug.Stack()}
-		}
-	}()
-	return f()
 }

@@ -55,7 +55,7 @@ func (c *Composed) Wait(ctx context.Context, target Target, report Report) error
 
 func waitFor(ctx context.Context, n Notifier, k *known, target Target, r Result) error {
 	err := TraceCall(ctx, Call{r.Resource, OpWait}, func(ctx context.Context) (int, error) {
-		return 0, safely(func() error { return n.Wait(ctx, target, r.Seen) })
+		return 0, CatchPanic("", func() error { return n.Wait(ctx, target, r.Seen) })
 	})
 	switch {
 	case err == nil:

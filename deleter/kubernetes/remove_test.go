@@ -23,7 +23,7 @@ import (
 // The interfaces of package force that a cluster implements.
 var (
 	_ force.Content   = (*kubernetes.Cluster)(nil)
-	_ force.Inventory = (*kubernetes.Deleter)(nil)
+	_ force.Lister = (*kubernetes.Deleter)(nil)
 )
 
 // uid returns the uid of a pod in the world.

@@ -2,7 +2,6 @@ package kubernetes
 
 import (
 	"context"
-	"runtime/debug"
 	"sync"
 
 	"github.com/nslifecycle/nslifecycle/deleter"
@@ -73,16 +72,16 @@ func (f *singleflight[T]) startNext() {
 // run performs a run and starts the next one.
 func (f *singleflight[T]) run(t *flightRun[T]) {
 	defer func() {
-		if value := recover(); value != nil {
-			t.err = &deleter.PanicError{Value: value, Stack: debug.Stack()}
-		}
 		t.cancel(nil)
 		f.mu.Lock()
 		f.startNext()
 		f.mu.Unlock()
 		close(t.done)
 	}()
-	t.value, t.err = t.run(t.ctx)
+	t.err = deleter.CatchPanic("", func() (err error) {
+		t.value, err = t.run(t.ctx)
+		return err
+	})
 }
 
 // leave removes a caller from a run. The last one cancels it.

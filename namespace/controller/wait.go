@@ -3,7 +3,6 @@ package controller
 import (
 	"container/list"
 	"context"
-	"runtime/debug"
 	"time"
 
 	"github.com/nslifecycle/nslifecycle/deleter"
@@ -41,19 +40,9 @@ func (l *loop) waitForContent(e *entry, report deleter.Report, floor time.Durati
 	target := deleter.Target{Namespace: e.ref.Name, UID: e.ref.UID, DeletedAt: e.deleted}
 	l.tasks.Go(func() {
 		defer cancel()
-		w.err = callWait(ctx, l.waiter, target, report.Compact())
+		w.err = deleter.CatchPanic("the deleter's wait", func() error { return l.waiter.Wait(ctx, target, report.Compact()) })
 		l.woken <- w
 	})
-}
-
-// callWait calls w.Wait and returns a panic as an error.
-func callWait(ctx context.Context, w deleter.Waiter, target deleter.Target, report deleter.Report) (err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = &deleter.PanicError{In: "the deleter's wait", Value: v, Stack: debug.Stack()}
-		}
-	}()
-	return w.Wait(ctx, target, report)
 }
 
 // cancelWait cancels the wait of e, if there is one.

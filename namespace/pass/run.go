@@ -202,7 +202,11 @@ func (p *run) deleteContent(ctx context.Context) error {
 	if len(unknown) > 0 {
 		target.Waived = nil // the waivers may cover such types
 	}
-	report, err := callDeleter(within, p.deleter, target, previous)
+	var report deleter.Report
+	err := deleter.CatchPanic("the deleter", func() (err error) {
+		report, err = p.deleter.Delete(within, target, previous)
+		return err
+	})
 	if err != nil && report.UID == "" && len(report.Results) == 0 { // after a panic, for example
 		report.LastSeen = previous.LastCounts()
 	}
@@ -213,21 +217,14 @@ func (p *run) deleteContent(ctx context.Context) error {
 	if err != nil && within.Err() != nil {
 		err = multierr.Append(context.Cause(within), err)
 	}
-	p.seen = observe(ns.UID, report, err)
+	if err == nil {
+		err = report.Err()
+	}
+	p.seen = namespace.Observed{UID: ns.UID, Observation: report.Observation(), Failed: err, Estimate: report.Estimate()}
 	if err != nil || p.seen.Partial() {
 		p.seen.LastSeen = append(p.seen.LastSeen, unknown...)
 	}
 	return nil
-}
-
-// callDeleter calls d.Delete and returns a panic as an error.
-func callDeleter(ctx context.Context, d deleter.Deleter, target deleter.Target, previous deleter.Report) (report deleter.Report, err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			report, err = deleter.Report{}, &deleter.PanicError{In: "the deleter", Value: v, Stack: debug.Stack()}
-		}
-	}()
-	return d.Delete(ctx, target, previous)
 }
 
 // writeOutcome writes the decision, again after a fresh read if a concurrent write

@@ -7,7 +7,6 @@ import (
 	"embed"
 	"encoding/base64"
 	"encoding/json"
-	"fmt"
 	"html/template"
 	"io"
 	"net/http"
@@ -16,6 +15,8 @@ import (
 	"sync"
 	"time"
 	"unicode/utf8"
+
+	"github.com/nslifecycle/nslifecycle/deleter"
 )
 
 //go:embed assets
@@ -205,13 +206,5 @@ func each(n int, f func(i int)) {
 	all.Wait()
 }
 
-// safely calls f, which calls code of the host, and returns its panic as an error: a panic
-// costs a part of a page, not the process.
-func safely(f func() error) (err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			err = fmt.Errorf("it panicked: %v", v)
-		}
-	}()
-	return f()
-}
+// safely calls f, which calls code of the host. A panic costs a part of a page, not the process.
+func safely(f func() error) error { return deleter.CatchPanic("it", f) }

@@ -66,7 +66,7 @@ type Result struct {
 //   - Errors of Finalize; [namespace.ErrUnknownOutcome] if a second read did not show whether
 //     the finalizers were dropped.
 //   - [ErrUnrecorded]: the finalizers are dropped, and the last record is missing.
-func Drop(ctx context.Context, namespaces Namespaces, content Inventory, log Log, req Request) (Result, error) {
+func Drop(ctx context.Context, namespaces Namespaces, content Lister, log Log, req Request) (Result, error) {
 	d := drop{namespaces: namespaces, content: content, log: log, req: req}
 	if err := d.validate(ctx); err != nil {
 		return Result{}, err
@@ -107,7 +107,7 @@ func Drop(ctx context.Context, namespaces Namespaces, content Inventory, log Log
 // drop is a running call.
 type drop struct {
 	namespaces Namespaces
-	content    Inventory
+	content    Lister
 	log        Log
 	req        Request
 	other      string // the uid of another incarnation that has the name

@@ -62,8 +62,8 @@ type Namespaces interface {
 	Finalize(ctx context.Context, n namespace.Namespace) (namespace.Namespace, error)
 }
 
-// Inventory lists the content of a namespace, as [*deleter.Composed] does.
-type Inventory interface {
+// Lister lists the content of a namespace, as [*deleter.Composed] does.
+type Lister interface {
 	Inventory(ctx context.Context, target deleter.Target) (deleter.Inventory, error)
 }
 
@@ -82,8 +82,8 @@ type Log interface {
 }
 
 var (
-	_ Inventory = (*deleter.Composed)(nil)
-	_ Log       = (*audit.Log)(nil)
+	_ Lister = (*deleter.Composed)(nil)
+	_ Log    = (*audit.Log)(nil)
 )
 
 var (

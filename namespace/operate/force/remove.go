@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -209,7 +208,7 @@ func (s *sweep) remove(ctx context.Context, o audit.Object) (is state, err error
 	defer cancel()
 	name, group, _ := strings.Cut(o.Resource, ".") // the name of a resource has no dots
 	done := false
-	err = safely(func() (err error) {
+	err = deleter.CatchPanic("", func() (err error) {
 		done, err = s.content.RemoveObject(within, namespace.ResourceType{Group: group, Name: name}, s.req.Name, o.Name, o.UID, s.req.Release)
 		return err
 	})
@@ -222,16 +221,6 @@ func (s *sweep) remove(ctx context.Context, o audit.Object) (is state, err error
 		return gone, nil
 	}
 	return held, nil
-}
-
-// safely returns a panic of f as an error.
-func safely(f func() error) (err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = &deleter.PanicError{Value: r, Stack: debug.Stack()}
-		}
-	}()
-	return f()
 }
 
 // recordState records the state of an object.
@@ -254,7 +243,7 @@ func (s *sweep) recordState(t *queue, i int, is state, err error) {
 		t.failures = 0
 	}
 	if s.req.Progress != nil && s.panicked == nil {
-		s.panicked = safely(func() error { s.req.Progress(s.progress); return nil })
+		s.panicked = deleter.CatchPanic("", func() error { s.req.Progress(s.progress); return nil })
 	}
 }
 
