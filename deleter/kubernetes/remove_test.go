@@ -22,8 +22,8 @@ import (
 
 // The interfaces of package force that a cluster implements.
 var (
-	_ force.Content   = (*kubernetes.Cluster)(nil)
-	_ force.Lister = (*kubernetes.Deleter)(nil)
+	_ force.Content = (*kubernetes.Cluster)(nil)
+	_ force.Lister  = (*kubernetes.Deleter)(nil)
 )
 
 // uid returns the uid of a pod in the world.
