@@ -144,14 +144,14 @@ func TestBadOptions(t *testing.T) {
 		opts    Options
 		text    string
 	}{
-		{"no namespaces", Clients{Metadata: good.Metadata, Resources: good.Resources}, Options{}, "clients: Namespaces is nil"},
-		{"no metadata", Clients{Namespaces: good.Namespaces, Resources: good.Resources}, Options{}, "clients: Metadata is nil"},
-		{"no discovery", Clients{Namespaces: good.Namespaces, Metadata: good.Metadata}, Options{}, "clients: Resources is nil"},
-		{"a type without a name", good, Options{Only: []namespace.ResourceType{pods, {Group: "a"}}}, "option Only[1]: "},
-		{"a type with its group in the name", good, Options{Except: []namespace.ResourceType{{Name: "widgets.example.com"}}}, "option Except[0]: "},
-		{"a group that is a path", good, Options{ExceptGroups: []string{"a/v1"}}, "option ExceptGroups[0]: "},
-		{"nothing is left", good, Options{Only: widget, Except: widget}, "option Only: "},
-		{"nothing is left of its groups", good, Options{Only: widget, ExceptGroups: []string{widgets.Group}}, "option Only: "},
+		{"no namespaces", Clients{Metadata: good.Metadata, Resources: good.Resources}, Options{}, "Clients.Namespaces is nil"},
+		{"no metadata", Clients{Namespaces: good.Namespaces, Resources: good.Resources}, Options{}, "Clients.Metadata is nil"},
+		{"no discovery", Clients{Namespaces: good.Namespaces, Metadata: good.Metadata}, Options{}, "Clients.Resources is nil"},
+		{"a type without a name", good, Options{Only: []namespace.ResourceType{pods, {Group: "a"}}}, "Options.Only[1]: "},
+		{"a type with its group in the name", good, Options{Except: []namespace.ResourceType{{Name: "widgets.example.com"}}}, "Options.Except[0]: "},
+		{"a group that is a path", good, Options{ExceptGroups: []string{"a/v1"}}, "Options.ExceptGroups[0]: "},
+		{"nothing is left", good, Options{Only: widget, Except: widget}, "Options.Only: "},
+		{"nothing is left of its groups", good, Options{Only: widget, ExceptGroups: []string{widgets.Group}}, "Options.Only: "},
 		{"a negative bound", good, Options{Deleter: deleter.Options{Parallelism: -1}}, "option Parallelism: "},
 		{"a negative time", good, Options{Deleter: deleter.Options{CallTimeout: -1}}, "option CallTimeout: "},
 	} {
@@ -213,7 +213,7 @@ func TestBadConfigs(t *testing.T) {
 			cluster, err := ForConfig(config, nil)
 			require.Nil(t, cluster)
 			require.ErrorIs(t, err, deleter.ErrInvalid)
-			require.ErrorContains(t, err, "config: ")
+			require.ErrorContains(t, err, "the config")
 		})
 	}
 }

@@ -103,7 +103,7 @@ func New(clients Clients, opts *Options) (*Cluster, error) {
 		{"Resources", clients.Resources == nil},
 	} {
 		if client.missing {
-			return nil, fmt.Errorf("%w clients: %s is nil", deleter.ErrInvalid, client.name)
+			return nil, fmt.Errorf("%w: Clients.%s is nil", deleter.ErrInvalid, client.name)
 		}
 	}
 	o := opts.withDefaults()

@@ -30,14 +30,14 @@ func newScope(o *Options) (scope, error) {
 	}{{"Only", o.Only, s.only}, {"Except", o.Except, s.except}} {
 		for i, r := range list.types {
 			if err := r.Validate(); err != nil {
-				return scope{}, fmt.Errorf("%w option %s[%d]: %w", deleter.ErrInvalid, list.name, i, err)
+				return scope{}, fmt.Errorf("%w: Options.%s[%d]: %w", deleter.ErrInvalid, list.name, i, err)
 			}
 			list.into[r] = true
 		}
 	}
 	for i, group := range o.ExceptGroups {
 		if err := (namespace.ResourceType{Group: group, Name: "any"}).Validate(); err != nil {
-			return scope{}, fmt.Errorf("%w option ExceptGroups[%d]: %w", deleter.ErrInvalid, i, err)
+			return scope{}, fmt.Errorf("%w: Options.ExceptGroups[%d]: %w", deleter.ErrInvalid, i, err)
 		}
 		s.exceptGroups[group] = true
 	}
@@ -47,7 +47,7 @@ func newScope(o *Options) (scope, error) {
 		}
 	}
 	if len(s.only) > 0 {
-		return scope{}, fmt.Errorf("%w option Only: Except and ExceptGroups exclude all its types", deleter.ErrInvalid)
+		return scope{}, fmt.Errorf("%w: Options.Only: Except and ExceptGroups exclude all its types", deleter.ErrInvalid)
 	}
 	return s, nil
 }

@@ -42,11 +42,11 @@ import (
 // [deleter.ErrInvalid]; see [New].
 func ForConfig(config *rest.Config, opts *Options) (*Cluster, error) {
 	if config == nil {
-		return nil, fmt.Errorf("%w config: is nil", deleter.ErrInvalid)
+		return nil, fmt.Errorf("%w: the config is nil", deleter.ErrInvalid)
 	}
 	clients, err := clientsFor(withClientDefaults(config), opts.withDefaults().Deleter.CallTimeout)
 	if err != nil {
-		return nil, fmt.Errorf("%w config: %w", deleter.ErrInvalid, err)
+		return nil, fmt.Errorf("%w: the config: %w", deleter.ErrInvalid, err)
 	}
 	return New(clients, opts)
 }

@@ -69,11 +69,11 @@ func (o Options) withDefaults() Options {
 func (o Options) check() error {
 	switch {
 	case o.Wait < 0:
-		return fmt.Errorf("%w: Options.Wait is %v, it must not be negative", store.ErrInvalid, o.Wait)
+		return fmt.Errorf("%w: Options.Wait is %v: it must not be negative", store.ErrInvalid, o.Wait)
 	case o.Retain < 0:
-		return fmt.Errorf("%w: Options.Retain is %d, it must not be negative", store.ErrInvalid, o.Retain)
+		return fmt.Errorf("%w: Options.Retain is %d: it must not be negative", store.ErrInvalid, o.Retain)
 	case o.Mode&^os.ModePerm != 0:
-		return fmt.Errorf("%w: Options.Mode is %v, only permissions are allowed", store.ErrInvalid, o.Mode)
+		return fmt.Errorf("%w: Options.Mode is %v: only permissions are allowed", store.ErrInvalid, o.Mode)
 	}
 	return nil
 }

@@ -92,11 +92,11 @@ func (o Options) withDefaults() Options {
 func (o Options) check() error {
 	switch {
 	case o.Compact < 0:
-		return fmt.Errorf("%w: Options.Compact is %v, it must not be negative", store.ErrInvalid, o.Compact)
+		return fmt.Errorf("%w: Options.Compact is %v: it must not be negative", store.ErrInvalid, o.Compact)
 	case o.Operations < 0:
-		return fmt.Errorf("%w: Options.Operations is %d, it must not be negative", store.ErrInvalid, o.Operations)
+		return fmt.Errorf("%w: Options.Operations is %d: it must not be negative", store.ErrInvalid, o.Operations)
 	case o.RequestBytes != 0 && o.RequestBytes < leastRequestBytes:
-		return fmt.Errorf("%w: Options.RequestBytes is %d, it must be at least %d", store.ErrInvalid, o.RequestBytes, leastRequestBytes)
+		return fmt.Errorf("%w: Options.RequestBytes is %d: it must be at least %d", store.ErrInvalid, o.RequestBytes, leastRequestBytes)
 	}
 	return nil
 }

@@ -68,7 +68,7 @@ func (o Options) check() error {
 		{"Watch.Bookmarks", int(o.Watch.Bookmarks)},
 	} {
 		if field.value < 0 {
-			return fmt.Errorf("%w: Options.%s is %d, it must not be negative", store.ErrInvalid, field.name, field.value)
+			return fmt.Errorf("%w: Options.%s is %d: it must not be negative", store.ErrInvalid, field.name, field.value)
 		}
 	}
 	return nil

@@ -71,9 +71,9 @@ func (o Options) withDefaults() Options {
 func (o Options) check() error {
 	switch {
 	case o.Retain < 0:
-		return fmt.Errorf("%w: Options.Retain is %d, it must not be negative", store.ErrInvalid, o.Retain)
+		return fmt.Errorf("%w: Options.Retain is %d: it must not be negative", store.ErrInvalid, o.Retain)
 	case o.Poll < 0:
-		return fmt.Errorf("%w: Options.Poll is %v, it must not be negative", store.ErrInvalid, o.Poll)
+		return fmt.Errorf("%w: Options.Poll is %v: it must not be negative", store.ErrInvalid, o.Poll)
 	}
 	return nil
 }

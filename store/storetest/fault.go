@@ -266,11 +266,11 @@ func (r Rates) check() error {
 		{"Conflict + Lost + Landed + Fail", r.Conflict + r.Lost + r.Landed + r.Fail}, {"Fail + Gone", r.Fail + r.Gone},
 	} {
 		if !(rate.p >= 0 && rate.p <= 1) { // also rejects NaN
-			return fmt.Errorf("%w: the rate %s is %v, it must be from 0 to 1", store.ErrInvalid, rate.name, rate.p)
+			return fmt.Errorf("%w: the rate %s is %v: it must be from 0 to 1", store.ErrInvalid, rate.name, rate.p)
 		}
 	}
 	if r.MaxDelay < 0 || r.Changes < 0 {
-		return fmt.Errorf("%w: MaxDelay is %v and Changes is %d, they must not be negative", store.ErrInvalid, r.MaxDelay, r.Changes)
+		return fmt.Errorf("%w: MaxDelay is %v and Changes is %d: they must not be negative", store.ErrInvalid, r.MaxDelay, r.Changes)
 	}
 	return nil
 }
