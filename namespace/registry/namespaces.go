@@ -209,7 +209,9 @@ func (r *Registry) Delete(ctx context.Context, name string, only namespace.Preco
 		return namespace.Namespace{}, err
 	}
 	var before, next namespace.Namespace // before is the state to which warnings compare
+	complete := false                    // next is the stored namespace, except for its version
 	entry, removed, err := r.mutate(ctx, r.target(name), r.dry, func(entry store.Entry) (mutation, error) {
+		complete = false
 		old, err := decodeNamespace(entry)
 		if err != nil {
 			return mutation{}, err
@@ -231,12 +233,17 @@ func (r *Registry) Delete(ctx context.Context, name string, only namespace.Preco
 			m, next, err = r.holdMutation(ctx, old, next, entry)
 			return m, err
 		case !r.hasAdmission():
+			complete = true
 			return r.terminationMutation(ctx, old, next)
 		}
 		m, next, err = r.admittedMutation(ctx, Delete, old, next, nil, nil,
 			func(old, next namespace.Namespace) (mutation, error) { return r.terminationMutation(ctx, old, next) })
 		return m, err
 	})
+	if complete && !removed && err == nil {
+		next.ResourceVersion = formatVersion(entry.Revision)
+		return withWarnings(ctx, before, next), nil
+	}
 	return namespaceResult(ctx, before, next, entry, removed, err)
 }
 

@@ -167,11 +167,11 @@ func sameSpec(a, b map[string]json.RawMessage) bool {
 // encodeNamespace encodes n. The phase is derived (rule R2).
 func encodeNamespace(n namespace.Namespace) ([]byte, error) {
 	n.Status.Phase = n.Phase()
-	spec, err := json.Marshal(n.Spec)
+	spec, err := json.Marshal(&n.Spec)
 	if err != nil {
 		return nil, err
 	}
-	status, err := json.Marshal(n.Status)
+	status, err := json.Marshal(&n.Status)
 	if err != nil {
 		return nil, err
 	}
