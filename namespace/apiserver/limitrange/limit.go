@@ -10,6 +10,7 @@ import (
 
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/internal/fieldpath"
+	"github.com/nslifecycle/nslifecycle/namespace/apiserver/internal/quantity"
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
 )
 
@@ -99,7 +100,7 @@ func quantities(value any, at string) (amounts, []namespace.Violation) {
 	out := make(amounts, len(object))
 	var wrong []namespace.Violation
 	for _, name := range slices.Sorted(maps.Keys(object)) {
-		q, err := fieldpath.Quantity(object[name])
+		q, err := quantity.Parse(object[name])
 		if err != nil {
 			wrong = append(wrong, violation(at+"["+excerpt(name)+"]", fieldpath.Show(object[name]), err.Error()))
 			continue

@@ -10,6 +10,7 @@ import (
 
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/internal/fieldpath"
+	"github.com/nslifecycle/nslifecycle/namespace/apiserver/internal/quantity"
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
 )
 
@@ -89,7 +90,7 @@ func (s sum) addTo(a amounts, document *fieldpath.Document) (wrong []namespace.V
 		return []namespace.Violation{invalidField(at, text)}
 	}
 	for _, f := range found {
-		q, err := quantity(f.Value)
+		q, err := parseQuantity(f.Value)
 		if err != nil {
 			wrong = append(wrong, invalidQuantity(f.At, f.Value, err))
 			continue
@@ -108,9 +109,9 @@ var (
 	errNotWhole = errors.New("must be an integer")
 )
 
-// quantity parses a quantity less than tooMuch.
-func quantity(value any) (resource.Quantity, error) {
-	q, err := fieldpath.Quantity(value)
+// parseQuantity parses a quantity less than tooMuch.
+func parseQuantity(value any) (resource.Quantity, error) {
+	q, err := quantity.Parse(value)
 	if err == nil && q.Cmp(tooMuch) >= 0 {
 		err = errTooMuch
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/internal/fieldpath"
+	"github.com/nslifecycle/nslifecycle/namespace/apiserver/internal/quantity"
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
 )
 
@@ -33,7 +34,7 @@ func (p *plugin) read(o *registry.Object) (state, []namespace.Violation) {
 		return s, wrong
 	}
 	for name, value := range used {
-		q, err := fieldpath.Quantity(value)
+		q, err := quantity.Parse(value)
 		_, limited := s.hard[name]
 		if err == nil && limited && q.Cmp(tooMuchSum) < 0 && (!isCount(name) || whole(q)) {
 			s.used[name] = q
@@ -51,7 +52,7 @@ func (p *plugin) limits(hard map[string]any, wrong []namespace.Violation) (amoun
 			wrong = append(wrong, namespace.InvalidField(at, name, why))
 			continue
 		}
-		q, err := quantity(hard[name])
+		q, err := parseQuantity(hard[name])
 		switch {
 		case err != nil:
 			wrong = append(wrong, invalidQuantity(at, hard[name], err))

@@ -22,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/apiserver/internal/quantity"
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/kinds"
 	"github.com/nslifecycle/nslifecycle/phase"
 )
@@ -41,9 +42,9 @@ type Codec struct {
 // form is derived from the declaration of a kind.
 type form struct {
 	columns    []kinds.Column
-	header     json.RawMessage // the columns as a Table declares them
-	schema     *structure      // of a custom kind; nil: any content is valid
-	quantities *layout         // of a built-in kind; nil: it has no quantities
+	header     json.RawMessage  // the columns as a Table declares them
+	schema     *structure       // of a custom kind; nil: any content is valid
+	quantities *quantity.Layout // of a built-in kind
 }
 
 // New returns a codec for the kinds of list and for namespaces. It fails if [kinds.Check]
@@ -71,9 +72,7 @@ func formOf(k kinds.Kind) (*form, error) {
 	}
 	switch {
 	case k.BuiltIn():
-		if l := (layouts{}).of(reflect.TypeOf(k.Object)); l.hasQuantity(map[*layout]bool{}) {
-			f.quantities = l
-		}
+		f.quantities = quantity.LayoutOf(reflect.TypeOf(k.Object))
 	case len(k.Schema) > 0:
 		if f.schema, err = structureOf(k.Schema); err != nil {
 			return nil, refuse(k, "", namespace.ErrInvalid, err, "kind %q: Schema: %v", k.Name(), err)

@@ -162,7 +162,7 @@ type decoding struct {
 
 // builtIn decodes a JSON object into the Go type of the kind.
 func (d *decoding) builtIn(data []byte) (registry.Object, error) {
-	if err := d.form.quantities.checkJSON(d.kind, data); err != nil {
+	if err := d.form.quantities.CheckJSON(data, d.kind.Object); err != nil {
 		return registry.Object{}, d.malformed(data, err)
 	}
 	typed := d.kind.Object.DeepCopyObject()

@@ -57,7 +57,7 @@ func (d *decoding) protobuf() (registry.Object, error) {
 	if err != nil {
 		return registry.Object{}, err
 	}
-	err = d.form.quantities.checkMessage(unknown.Raw)
+	err = d.form.quantities.CheckProtobuf(unknown.Raw)
 	if err == nil {
 		err = m.Unmarshal(unknown.Raw)
 	}

@@ -1,4 +1,4 @@
-// Package fieldpath finds quantities in objects of any kind by declared paths.
+// Package fieldpath finds values in objects of any kind by declared paths.
 package fieldpath
 
 import (
@@ -11,7 +11,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/nslifecycle/nslifecycle/phase"
-	"k8s.io/apimachinery/pkg/api/resource"
 )
 
 // Path locates values in an object, such as
@@ -225,55 +224,9 @@ func (d *Document) Encode(top string) (json.RawMessage, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
-// Bounds of a quantity. A sum with a large exponent would take gigabytes.
-const (
-	maxQuantity = 64 // bytes
-	maxExponent = 30
-)
-
-// ErrQuantity is the error for a value that is no quantity, in Kubernetes' words.
-var ErrQuantity = errors.New("quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'")
-
-// ErrNegative is the error for a quantity below zero, in Kubernetes' words.
-var ErrNegative = errors.New("must be greater than or equal to 0")
-
-// Quantity parses a JSON string or number ([Found]) as a quantity that is not negative.
-func Quantity(value any) (resource.Quantity, error) {
-	var text string
-	switch v := value.(type) {
-	case string:
-		text = v
-	case json.Number:
-		text = v.String()
-	default:
-		return resource.Quantity{}, ErrQuantity
-	}
-	if len(text) > maxQuantity || !smallExponent(text) {
-		return resource.Quantity{}, ErrQuantity
-	}
-	q, err := resource.ParseQuantity(text)
-	if err != nil {
-		return resource.Quantity{}, ErrQuantity
-	}
-	if q.Sign() < 0 {
-		return resource.Quantity{}, ErrNegative
-	}
-	return q, nil
-}
-
-// smallExponent checks the number after e or E, which without digits is a suffix. As in
-// Kubernetes it has 64 bits on every platform.
-func smallExponent(text string) bool {
-	i := strings.IndexAny(text, "eE")
-	if i < 0 || i == len(text)-1 {
-		return true
-	}
-	exponent, err := strconv.ParseInt(text[i+1:], 10, 64)
-	return err != nil || -maxExponent <= exponent && exponent <= maxExponent // otherwise parsing fails later
-}
-
-// Show returns a value for a message, shortened if it is long.
+// Show returns a value for a message, shortened to 64 bytes.
 func Show(value any) string {
+	const maxShown = 64
 	text, ok := value.(string)
 	if !ok {
 		raw, err := json.Marshal(value)
@@ -281,9 +234,9 @@ func Show(value any) string {
 			return "?"
 		}
 		text = string(raw)
-		if len(text) <= maxQuantity {
+		if len(text) <= maxShown {
 			return text
 		}
 	}
-	return strconv.Quote(phase.Truncate(text, maxQuantity))
+	return strconv.Quote(phase.Truncate(text, maxShown))
 }
