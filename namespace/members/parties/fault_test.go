@@ -17,7 +17,7 @@ import (
 
 // After a failure of the store the announcement is retried with a growing, bounded delay. The
 // instance is recorded again as soon as the store works (R10).
-func TestR10_StoreAway(t *testing.T) {
+func TestR10_StoreUnreachable(t *testing.T) {
 	for name, away := range map[string]state{"down": down, "hung": hung} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -60,7 +60,7 @@ func TestR10_StoreAway(t *testing.T) {
 }
 
 // A store that fails at first only delays the announcement.
-func TestStoreAwayAtFirst(t *testing.T) {
+func TestStoreUnreachableAtFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(t)
 		a := announce(t, s, agent, nil)
@@ -183,7 +183,7 @@ func TestStoreClosed(t *testing.T) {
 }
 
 // Writes of others to the entry do not end Announce.
-func TestEntriesAreTamperedWith(t *testing.T) {
+func TestEntriesOfOtherWriters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(t)
 		announce(t, s, agent, nil)
@@ -215,7 +215,7 @@ func TestEntriesAreTamperedWith(t *testing.T) {
 
 // List skips malformed entries. An instance removes those of its own party once they were
 // silent for long enough.
-func TestStrangeEntries(t *testing.T) {
+func TestMalformedEntries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(t)
 		strange := []string{"", "example.com/agent/", "no-party", "Not A Party/x", "example.com/other/x", "/", "example.com/agent/a", "example.com/agent/b/c"}
@@ -238,7 +238,7 @@ func TestStrangeEntries(t *testing.T) {
 
 // A process that dies again and again leaves a bounded number of entries, and a later instance
 // removes them.
-func TestDyingAgain(t *testing.T) {
+func TestRepeatedCrashes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(t)
 		for i := range 400 {
@@ -338,7 +338,7 @@ func TestManyParties(t *testing.T) {
 }
 
 // If there are too many entries, those that were silent for longest are removed.
-func TestTheLivingStay(t *testing.T) {
+func TestLivingInstancesStay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(t)
 		for i := range 1000 {
@@ -358,7 +358,7 @@ func TestTheLivingStay(t *testing.T) {
 }
 
 // An instance that beats just before its removal stays.
-func TestBackAtTheLastMoment(t *testing.T) {
+func TestInstanceReturnsDuringItsRemoval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(t)
 		key := entries + string(agent) + "/paused"

@@ -13,7 +13,7 @@ type Options struct {
 	// Prefix is the prefix of the registry that the party works for
 	// (registry.Options.Prefix), one or more path segments; default "registry".
 	Prefix string
-	// Contact tells people whom to ask about the party: an address, a channel, a page. At
+	// Contact is whom to ask about the party: an address, a channel, a page. At
 	// most 1024 bytes of UTF-8 without control characters; default none.
 	Contact string
 	// Label names this instance for people: at most 253 bytes of UTF-8 without control

@@ -168,7 +168,7 @@ func TestMissing(t *testing.T) {
 }
 
 // The entries of parties whose names have a common beginning are kept apart.
-func TestNamesBeginAlike(t *testing.T) {
+func TestFinalizersWithACommonBeginning(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(t)
 		outer := announce(t, s, finalizer.Kubernetes, &parties.Options{Label: "outer"})

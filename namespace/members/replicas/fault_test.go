@@ -188,7 +188,7 @@ func (d *dying) Watch(ctx context.Context, _ string, _ store.Position) iter.Seq2
 }
 
 // A watch that ends at once is begun again after a pause.
-func TestR10_WatchThatDiesAtOnce(t *testing.T) {
+func TestR10_FailingWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &dying{Store: newStore(t)}
 		start(t, s, nil)
@@ -290,7 +290,7 @@ func TestR11_UnknownOutcomes(t *testing.T) {
 }
 
 // After the store was unreachable for all members, none is expelled.
-func TestR11_StoreAwayForAll(t *testing.T) {
+func TestR11_StoreUnreachableForAll(t *testing.T) {
 	for _, away := range []time.Duration{time.Second, patience - time.Second, patience, time.Minute} {
 		for _, how := range []state{down, hung} {
 			synctest.Test(t, func(t *testing.T) {
@@ -315,7 +315,7 @@ func TestR11_StoreAwayForAll(t *testing.T) {
 
 // Other writes to the entry of a replica do not end it: a copy of the value, another value, a
 // deletion.
-func TestEntryIsTamperedWith(t *testing.T) {
+func TestEntryChangedByAnotherProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(t)
 		nodes := starts(t, s, 2)
@@ -343,7 +343,7 @@ func TestEntryIsTamperedWith(t *testing.T) {
 }
 
 // A foreign entry between the entries of the members counts as a silent member.
-func TestStrangeEntryIsExpelled(t *testing.T) {
+func TestMalformedEntryIsExpelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(t)
 		_, err := s.Commit(t.Context(), store.Txn{Do: []store.Operation{store.Put(entries+"strange", []byte("not JSON"))}})

@@ -182,7 +182,7 @@ func TestGroupsAreIndependent(t *testing.T) {
 }
 
 // An idle replica costs one write in each Beat, and nothing else.
-func TestCostOfBeingIdle(t *testing.T) {
+func TestIdleCost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		nodes := starts(t, newStore(t), 4)
 		time.Sleep(time.Minute)

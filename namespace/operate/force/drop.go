@@ -115,9 +115,6 @@ type drop struct {
 
 func (d *drop) validate(ctx context.Context) (err error) {
 	name := d.req.Name
-	if d.namespaces == nil || d.content == nil || d.log == nil {
-		return refuse(namespace.ErrInvalid, name, "the namespaces, the content and the log are required")
-	}
 	if err := checkName(name); err != nil {
 		return err
 	}

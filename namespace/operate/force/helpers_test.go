@@ -131,8 +131,8 @@ func (w *world) gone(name, uid string) bool {
 	return true
 }
 
-// actions returns what is on record of a name, in short; a record that goes on with
-// another one names its place.
+// actions returns the actions of the records of a name, each with the index of the record
+// that it follows.
 func (w *world) actions(name string) []string {
 	w.t.Helper()
 	records, err := w.log.List(w.ctx(), name)

@@ -28,7 +28,7 @@ func (w *world) wrote(req force.Request, action audit.Action, follows string) au
 }
 
 // An open call is completed although the owner of one finalizer removed it since.
-func TestDropIsFinishedAlthoughSomeWereTakenOff(t *testing.T) {
+func TestDropResumesWithFewerFinalizers(t *testing.T) {
 	w := newWorld(t, newStore(t))
 	w.create("x", 1, dead, alive)
 	ns := w.terminate("x")
@@ -58,7 +58,7 @@ func TestR8_RecordsOfAnotherIncarnation(t *testing.T) {
 }
 
 // Of several calls that are on record the last one is gone on with.
-func TestTheLastCallIsCompleted(t *testing.T) {
+func TestDropCompletesTheLastCall(t *testing.T) {
 	w := newWorld(t, newStore(t))
 	ns := w.stuck("x", 0)
 	w.wrote(request(ns), audit.Forcing, "")
@@ -75,7 +75,7 @@ func TestTheLastCallIsCompleted(t *testing.T) {
 
 // A call that one process records as refused and another one completes counts as forced, in
 // any order of the two records.
-func TestForcedStandsAgainstRefused(t *testing.T) {
+func TestForcedOutweighsRefused(t *testing.T) {
 	for _, ends := range [][]audit.Action{{audit.Refused, audit.Forced}, {audit.Forced, audit.Refused}} {
 		w := newWorld(t, newStore(t))
 		ns := w.stuck("x", 0)
@@ -160,8 +160,8 @@ func TestDropThatFails(t *testing.T) {
 	require.True(t, w.gone("x", ns.UID))
 }
 
-// Nothing was done, so nothing is said to be done.
-func TestRefusedAndOffTheRecord(t *testing.T) {
+// A refused Drop does not return ErrUnrecorded, which means that the operation was carried out.
+func TestRefusalThatCannotBeRecorded(t *testing.T) {
 	w := newWorld(t, newStore(t))
 	ns := w.stuck("x", 0)
 	no, full := &namespace.Error{Kind: namespace.ErrForbidden, Message: "no"}, errors.New("disk full")
@@ -172,7 +172,7 @@ func TestRefusedAndOffTheRecord(t *testing.T) {
 }
 
 // An incomplete listing makes the inventory incomplete.
-func TestInventoriesThatAreCutShort(t *testing.T) {
+func TestPartlyListedTypeIsIncomplete(t *testing.T) {
 	for name, r := range map[string]deleter.Result{"more": {Resource: widgets, More: true}, "waiting": {Resource: widgets, Waiting: true}} {
 		w := newWorld(t, newStore(t))
 		_, err := force.Drop(t.Context(), w.registry, inventoryFunc(func(context.Context, deleter.Target) (deleter.Inventory, error) {
@@ -212,7 +212,7 @@ func TestAuthenticatedOperator(t *testing.T) {
 
 // Another call drops them between this one's record and its write, and ends before it can
 // record that: this one completes it, so that the remaining objects can be swept.
-func TestACallThatWasBeatenFinishesTheOther(t *testing.T) {
+func TestOvertakenDropCompletesTheOther(t *testing.T) {
 	w := newWorld(t, newStore(t))
 	ns := w.stuck("x", 0)
 	var other audit.Record
@@ -230,7 +230,7 @@ func TestACallThatWasBeatenFinishesTheOther(t *testing.T) {
 }
 
 // An answer is one also if the context ends with it.
-func TestAnAnswerAsTheContextEnds(t *testing.T) {
+func TestFinalizeAnswersAsTheContextEnds(t *testing.T) {
 	for _, kind := range []error{namespace.ErrConflict, namespace.ErrForbidden} {
 		w := newWorld(t, newStore(t))
 		ns := w.stuck("x", 1)
@@ -245,25 +245,14 @@ func TestAnAnswerAsTheContextEnds(t *testing.T) {
 	}
 }
 
-// Of two things that are missing the first is named, each time.
-func TestWhatIsMissingIsNamedInOrder(t *testing.T) {
-	w := newWorld(t, newStore(t))
-	req := request(w.stuck("x", 0))
-	req.By, req.Reason = "", ""
-	for range 32 {
-		_, err := w.drop(req)
-		require.ErrorContains(t, err, "By is required")
-	}
-}
-
 // Damaged records and foreign keys below a name do not block a Drop, and do not hide readable
 // records.
-func TestARecordThatCannotBeRead(t *testing.T) {
+func TestUnreadableRecords(t *testing.T) {
 	w := newWorld(t, newStore(t))
 	ns := w.stuck("x", 1)
 	_, err := w.store.Commit(t.Context(), store.Txn{Do: []store.Operation{
 		store.Put("/registry/.audit/x/20060102T150405.000000000Z-0123456789abcdef", []byte("{")),
-		store.Put("/registry/.audit/x/notes", []byte("of somebody else")),
+		store.Put("/registry/.audit/x/notes", []byte("of another program")),
 	}})
 	require.NoError(t, err)
 	result, err := w.drop(request(ns))

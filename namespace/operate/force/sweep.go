@@ -20,7 +20,7 @@ type SweepRequest struct {
 	ID      string           // the record with the inventory: [Result].ID
 	By      string           // the operator, as in [Request]
 	Reason  string           // why the objects are removed
-	Release []finalizer.Name // finalizers to remove from the objects, whoever owns them
+	Release []finalizer.Name // finalizers to remove from the objects, regardless of their owners
 	// Recreated accepts that the namespace was created again and may use remaining objects,
 	// because an update of an object keeps its uid. The record says so.
 	Recreated bool
@@ -117,12 +117,10 @@ func Sweep(ctx context.Context, namespaces Getter, content Content, log Log, req
 func (s *sweep) validate(ctx context.Context) (err error) {
 	name := s.req.Name
 	switch {
-	case s.namespaces == nil || s.content == nil || s.log == nil:
-		return refuse(namespace.ErrInvalid, name, "the namespaces, the content and the log are required")
 	case s.req.Parallel < 0:
-		return refuse(namespace.ErrInvalid, name, "Parallel must not be negative, is %d", s.req.Parallel)
+		return refuse(namespace.ErrInvalid, name, "Parallel is %d: it must not be negative", s.req.Parallel)
 	case s.req.CallTimeout < 0:
-		return refuse(namespace.ErrInvalid, name, "CallTimeout must not be negative, is %v", s.req.CallTimeout)
+		return refuse(namespace.ErrInvalid, name, "CallTimeout is %v: it must not be negative", s.req.CallTimeout)
 	}
 	if err := checkName(name); err != nil {
 		return err

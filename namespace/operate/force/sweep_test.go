@@ -31,15 +31,15 @@ func (w *world) forced(name string, n int) (namespace.Namespace, force.SweepRequ
 func TestSweep(t *testing.T) {
 	w := newWorld(t, newStore(t))
 	_, req := w.forced("x", 50)
-	told := []force.SweepProgress{}
-	req.Progress = func(p force.SweepProgress) { told = append(told, p) }
+	reported := []force.SweepProgress{}
+	req.Progress = func(p force.SweepProgress) { reported = append(reported, p) }
 	result, err := w.sweep(req)
 	require.NoError(t, err)
 	require.Equal(t, force.SweepProgress{Objects: 50, Gone: 50}, result.SweepProgress)
 	require.Empty(t, result.Left)
 	require.Empty(t, w.names("x"))
-	require.Len(t, told, 50)
-	for i, p := range told {
+	require.Len(t, reported, 50)
+	for i, p := range reported {
 		require.Equal(t, i+1, p.Gone)
 	}
 	require.Equal(t, []string{"forcing", "forced 0", "sweeping 0", "swept 0"}, w.actions("x"))
@@ -81,7 +81,7 @@ func TestDryRunOfSweep(t *testing.T) {
 }
 
 // Only a completed Drop can be swept.
-func TestSweepAsksForADropThatWasFinished(t *testing.T) {
+func TestSweepNeedsACompleteDrop(t *testing.T) {
 	w := newWorld(t, newStore(t))
 	_, req := w.forced("x", 1)
 	records, err := w.log.List(t.Context(), "x")
@@ -108,7 +108,7 @@ func TestSweepAsksForADropThatWasFinished(t *testing.T) {
 
 // A namespace that was created again keeps the objects that it created, also under the same
 // names. Objects that it took over keep their uid, so the sweep checks before.
-func TestR8_ASweepOfANamespaceThatWasCreatedAgain(t *testing.T) {
+func TestR8_SweepOfANamespaceCreatedAgain(t *testing.T) {
 	w := newWorld(t, newStore(t))
 	_, req := w.forced("x", 3)
 	// Objects that were left are in the way of their names; two go before.
@@ -181,7 +181,7 @@ func (f fakeContent) RemoveObject(_ context.Context, _ namespace.ResourceType, _
 }
 
 // Failures do not delay other types, and are reported once for each type.
-func TestR10_AnObjectThatFailsDoesNotHoldUpOthers(t *testing.T) {
+func TestR10_FailingObjectDelaysNoOther(t *testing.T) {
 	w := newWorld(t, newStore(t))
 	_, req := w.forced("x", 5)
 	broken := errors.New("connection refused")
@@ -219,7 +219,7 @@ func (w *world) leaves(n int, types ...string) force.SweepRequest {
 
 // A type whose calls hang takes its share of them only: all others are done before any
 // call of it has run out of time.
-func TestR10_ATypeThatHangsDoesNotHoldUpOthers(t *testing.T) {
+func TestR10_HangingTypeDelaysNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, newStore(t))
 		req := w.leaves(20, "hanging", "quick", "slow")
@@ -264,15 +264,15 @@ func TestSweepSharesTheCalls(t *testing.T) {
 	require.Equal(t, []string{"a0", "b0", "a1", "b1", "a2", "b2", "b3", "b4", "a3", "a4"}, order)
 }
 
-func TestProgressThatPanics(t *testing.T) {
+func TestProgressPanics(t *testing.T) {
 	w := newWorld(t, newStore(t))
 	req := w.leaves(5, "a")
-	told := 0
-	req.Progress = func(force.SweepProgress) { told++; panic("closed") }
+	reported := 0
+	req.Progress = func(force.SweepProgress) { reported++; panic("closed") }
 	result, err := force.Sweep(t.Context(), w.registry, fakeContent(func(string) (bool, error) { return true, nil }), w.log, req)
 	require.ErrorContains(t, err, "call Progress: panic: closed")
 	require.Equal(t, 5, result.Gone)
-	require.Equal(t, 1, told)
+	require.Equal(t, 1, reported)
 	require.NotEmpty(t, result.ID)
 }
 
@@ -308,7 +308,7 @@ func TestSweepIsResumed(t *testing.T) {
 }
 
 // An object without a uid may be another one, so it stays.
-func TestObjectsWithoutUIDAreLeft(t *testing.T) {
+func TestSweepLeavesObjectsWithoutUID(t *testing.T) {
 	w := newWorld(t, newStore(t))
 	ns := w.stuck("x", 0)
 	drop, err := force.Drop(t.Context(), w.registry, inventoryFunc(func(context.Context, deleter.Target) (deleter.Inventory, error) {
@@ -322,7 +322,7 @@ func TestObjectsWithoutUIDAreLeft(t *testing.T) {
 
 // Any number of callers at once drop and remove nothing more than one does, and every
 // effect is on record before.
-func TestR11_ManyAtOnce(t *testing.T) {
+func TestR11_ConcurrentSweeps(t *testing.T) {
 	w := newWorld(t, newStore(t))
 	w.create("x", 10, dead, alive)
 	ns := w.terminate("x")
@@ -382,7 +382,7 @@ func (n takenAfter) Get(_ context.Context, name string) (namespace.Namespace, er
 }
 
 // A name that is taken again in the middle is noticed after some objects, or some time.
-func TestR8_ASweepStopsWhenTheNamespaceIsCreatedAgain(t *testing.T) {
+func TestR8_SweepStopsWhenTheNamespaceIsCreatedAgain(t *testing.T) {
 	for name, c := range map[string]struct {
 		each time.Duration // that an object takes
 		most int           // that go after the name was taken
@@ -426,7 +426,7 @@ func TestR8_ASweepStopsWhenTheNamespaceIsCreatedAgain(t *testing.T) {
 }
 
 // If the check of the name fails, the sweep stops.
-func TestR8_ASweepThatCannotSee(t *testing.T) {
+func TestR8_SweepThatCannotReadTheNamespace(t *testing.T) {
 	w := newWorld(t, newStore(t))
 	req := w.leaves(200, "a")
 	var gone atomic.Int64
@@ -440,7 +440,7 @@ func TestR8_ASweepThatCannotSee(t *testing.T) {
 }
 
 // Objects whose removal was under way when the context ended count as not reached.
-func TestWhatIsCutOffHasNotFailed(t *testing.T) {
+func TestSweepWhoseContextEnds(t *testing.T) {
 	w := newWorld(t, newStore(t))
 	req := w.leaves(3, "a")
 	req.Parallel = 1

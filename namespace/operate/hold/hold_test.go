@@ -17,7 +17,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/operate/hold"
 )
 
-func TestDeletesWhatIsDue(t *testing.T) {
+func TestDeletesDueNamespaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.held("before", time.Hour)
@@ -52,7 +52,7 @@ func TestDeletesWhatIsDue(t *testing.T) {
 
 // The deletion that a DELETE of a namespace with a grace began is carried out, although
 // another DELETE would only begin to wait.
-func TestCarriesOutAGrace(t *testing.T) {
+func TestGrace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.run(w, hold.Options{})
@@ -68,9 +68,8 @@ func TestCarriesOutAGrace(t *testing.T) {
 	})
 }
 
-// Of a restoration and the deletion that is due, the one that commits first wins: here
-// the restoration comes between the two steps of the deletion.
-func TestR8_RestoreThatCameFirstWins(t *testing.T) {
+// A hold that is removed or moved between the read and the deletion is not carried out.
+func TestR8_RemovedHoldIsNotCarriedOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.held("restored", time.Hour)
@@ -107,7 +106,7 @@ func TestR8_RestoreThatCameFirstWins(t *testing.T) {
 
 // Any number of processes may run: each deletion begins once, and is reported by the
 // process that began it.
-func TestR11_ProcessesBesideEachOther(t *testing.T) {
+func TestR11_SeveralProcesses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		var want []string
@@ -148,7 +147,7 @@ func TestR11_CrashAndRestart(t *testing.T) {
 
 // A refused deletion is reported once and retried: it succeeds within MaxDelay after the
 // cause is gone.
-func TestRefusedIsToldOnce(t *testing.T) {
+func TestRefusalIsReportedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.held("x", time.Hour)
@@ -185,7 +184,7 @@ func TestRefusedIsToldOnce(t *testing.T) {
 
 // A deletion that is alternately refused and failing is reported once for each. A refusal
 // is the same as long as its causes are, whatever its text.
-func TestRefusedAndFailedByTurns(t *testing.T) {
+func TestRefusalsAndFailuresAlternate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.held("x", time.Hour)
@@ -216,7 +215,7 @@ func TestRefusedAndFailedByTurns(t *testing.T) {
 }
 
 // A refusal of a hold that was moved during the attempt does not count for the new hold.
-func TestRefusedWhileItWasMoved(t *testing.T) {
+func TestRefusedWhileTheHoldMoves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.held("x", time.Hour)
@@ -272,7 +271,7 @@ func TestR10_FailuresDelayNoOther(t *testing.T) {
 
 // A failed deletion is retried after MinDelay, even while the workers cannot keep up with
 // first attempts.
-func TestR10_FurtherTriesHaveAWorker(t *testing.T) {
+func TestR10_RetriesHaveAWorker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.held("unlucky", 0)
@@ -295,8 +294,8 @@ func TestR10_FurtherTriesHaveAWorker(t *testing.T) {
 	})
 }
 
-// A hold that is moved while it is looked at ends when it says now, not when it said.
-func TestMovedWhileItIsRead(t *testing.T) {
+// A hold that moves between the read and the deletion ends at its new time.
+func TestHoldMovesDuringTheRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.held("x", time.Hour)
@@ -319,7 +318,7 @@ func TestMovedWhileItIsRead(t *testing.T) {
 }
 
 // A namespace that is no longer on hold is not read.
-func TestRestoredCostsNothing(t *testing.T) {
+func TestRemovedHoldCostsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.held("before", time.Hour)

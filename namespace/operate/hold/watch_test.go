@@ -89,7 +89,7 @@ func TestWatchIsLost(t *testing.T) {
 }
 
 // A watch that begins, and ends at once, does not start the backoff over.
-func TestR10_WatchThatDiesAtOnceBacksOff(t *testing.T) {
+func TestR10_FailingWatchBacksOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		var watches atomic.Int64
@@ -108,7 +108,7 @@ func TestR10_WatchThatDiesAtOnceBacksOff(t *testing.T) {
 
 // An index entry that is empty or contradicts the namespace deletes nothing: the annotation
 // decides.
-func TestTheAnnotationDecides(t *testing.T) {
+func TestAnnotationDecides(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.held("later", time.Hour)
@@ -136,7 +136,7 @@ func TestTheAnnotationDecides(t *testing.T) {
 }
 
 // Where the place's clock is behind, the deletion is asked for until it is due there.
-func TestClockIsBehindElsewhere(t *testing.T) {
+func TestClockOfTheStorageIsBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.held("x", time.Hour)

@@ -292,7 +292,7 @@ func TestPlanOfAnUnguardedNamespace(t *testing.T) {
 }
 
 // A source that failed midway counts its listed objects, and may have more.
-func TestPlanOfATypeThatFailedOnTheWay(t *testing.T) {
+func TestPlanOfAPartlyListedType(t *testing.T) {
 	ns := namespace.Namespace{Meta: namespace.Meta{Name: "x", UID: "u"}}
 	p, err := plan.Of(t.Context(), fixed(ns), inspector{Results: []deleter.Result{
 		{Resource: widgets, Remaining: 3, Err: errors.New("page 2: gone")},
@@ -377,7 +377,7 @@ func (f failing) Delete(context.Context, deleter.Target, string, string) error {
 
 // If another incarnation takes the name between the two reads, the plan lists none of its
 // objects.
-func TestR8_APlanIsOfOneIncarnation(t *testing.T) {
+func TestR8_PlanIsOfOneIncarnation(t *testing.T) {
 	w := newWorld(t)
 	old := w.create("x", nil)
 	w.put(widgets, "x", "mine")
