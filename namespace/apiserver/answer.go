@@ -79,7 +79,7 @@ func (s *Server) status(err error) metav1.Status {
 	}
 	for _, res := range s.resources {
 		if res.Kind.Resource == st.Details.Kind && res.Kind.Group == st.Details.Group {
-			st.Details.Kind = res.Kind.Kind
+			st.Details.Kind = res.Type.Kind
 			break
 		}
 	}

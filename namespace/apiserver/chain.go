@@ -84,10 +84,10 @@ type pools struct {
 
 func newPools(l Limits) pools {
 	slots := func(n int) *flow.Pool {
-		return flow.New(flow.Options{Amount: int64(n), Share: int64(n - n/2), Queue: n, Wait: l.Queue})
+		return flow.New(flow.Options{Amount: int64(n), Share: int64(n - n/2), Queue: n, Wait: l.QueueTimeout})
 	}
 	memory := func(n int64) *flow.Pool { // the slots bound its queue
-		return flow.New(flow.Options{Amount: n, Share: n / 2, Queue: math.MaxInt, Wait: l.Queue})
+		return flow.New(flow.Options{Amount: n, Share: n / 2, Queue: math.MaxInt, Wait: l.QueueTimeout})
 	}
 	return pools{
 		reads: slots(l.Reads), writes: slots(l.Writes),

@@ -33,14 +33,14 @@ const rawCopies = 3
 // a page, or for most objects with their answers.
 const reading = rawCopies*pageBytes + piece
 
-// reserve adds weight bytes to the memory of a request, until the request ends. The first
+// addMemory adds weight bytes to the memory of a request, until the request ends. The first
 // reservation may wait in the queue.
-func (s *Server) reserve(r *request, weight int64) error {
-	return s.hold(r, exchangeOf(r.Context()).weight+weight)
+func (s *Server) addMemory(r *request, weight int64) error {
+	return s.setMemory(r, exchangeOf(r.Context()).weight+weight)
 }
 
-// hold sets the memory of a request to weight bytes. Less is never refused.
-func (s *Server) hold(r *request, weight int64) error {
+// setMemory sets the memory of a request to weight bytes. Less is never refused.
+func (s *Server) setMemory(r *request, weight int64) error {
 	e := exchangeOf(r.Context())
 	e.memory.Shrink(weight)
 	if err := e.memory.Grow(r.Context(), weight); err != nil {
@@ -52,7 +52,7 @@ func (s *Server) hold(r *request, weight int64) error {
 
 // amend reserves memory to change a stored object, in addition to the memory of the body.
 func (s *Server) amend(r *request, live registry.Object) error {
-	return s.hold(r, max(r.received+r.decoding(live), exchangeOf(r.Context()).weight))
+	return s.setMemory(r, max(r.received+r.decoding(live), exchangeOf(r.Context()).weight))
 }
 
 // overweight returns the Status for a refused reservation.
@@ -107,9 +107,9 @@ func (s *Server) receive(w http.ResponseWriter, r *request) (body []byte, conten
 	mediaType, _, _ := mime.ParseMediaType(contentType) // decoders refuse unknown types
 	switch mediaType {
 	case "application/vnd.kubernetes.protobuf":
-		return body, contentType, s.reserve(r, weigh.Protobuf(body)+r.echo(body))
+		return body, contentType, s.addMemory(r, weigh.Protobuf(body)+r.echo(body))
 	case "application/yaml", string(types.ApplyYAMLPatchType):
-		if err := s.reserve(r, weigh.YAML(body)); err != nil {
+		if err := s.addMemory(r, weigh.YAML(body)); err != nil {
 			return nil, contentType, err
 		}
 		if json.Valid(body) {
@@ -121,11 +121,11 @@ func (s *Server) receive(w http.ResponseWriter, r *request) (body []byte, conten
 		}
 		if body = document; mediaType == "application/yaml" {
 			contentType = "application/json"
-		} else if err := s.reserve(r, weigh.YAML(body)); err != nil { // patches are read as YAML again
+		} else if err := s.addMemory(r, weigh.YAML(body)); err != nil { // patches are read as YAML again
 			return nil, contentType, err
 		}
 	}
-	return body, contentType, s.reserve(r, weigh.JSON(body, r.Kind.BuiltIn())+r.echo(body))
+	return body, contentType, s.addMemory(r, weigh.JSON(body, r.Kind.BuiltIn())+r.echo(body))
 }
 
 // echo returns the weight of answering with the object in body. It is reserved before the

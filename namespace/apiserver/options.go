@@ -11,7 +11,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/version"
 
-	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/authorization"
 )
 
@@ -88,7 +87,7 @@ type Limits struct {
 	// answers, including garbage; default 384 MiB, at least 16 MiB. Requests are weighed
 	// before they are decoded: a small document with very many values is heavy, above all in
 	// YAML. One client gets at most half. A request heavier than that is answered 413. A
-	// request that finds the memory in use waits for up to Queue and is then answered 429.
+	// request that finds the memory in use waits for up to QueueTimeout and is then answered 429.
 	// Memory for an object or a part of a list is reserved before it is read from the store.
 	// Plain JSON lists are read and sent in parts.
 	Memory int64
@@ -99,13 +98,13 @@ type Limits struct {
 	Page int
 
 	// Reads and Writes bound the concurrent requests that read and that write; default 400
-	// and 200. One client gets at most half. Further requests wait for up to Queue and are
+	// and 200. One client gets at most half. Further requests wait for up to QueueTimeout and are
 	// then answered 429; clients with fewer requests come first. A client is a user, or for
 	// an unknown user an address. A watch counts as a read until it has sent the initial
 	// state.
 	Reads, Writes int
-	// Queue is how long a request waits for capacity; default 5 s.
-	Queue time.Duration
+	// QueueTimeout is how long a request waits for capacity; default 5 s.
+	QueueTimeout time.Duration
 	// Watches bounds the open watches of one client, AllWatches the open watches of all; default
 	// 1,000 and 50,000. Further watches are answered 429.
 	Watches, AllWatches int
@@ -128,11 +127,11 @@ type Limits struct {
 	// Arrive is how long the body of a request may take to arrive; default 30 s. A later one
 	// is answered 408.
 	Arrive time.Duration
-	// Stall is how long a client may delay an answer in total; default 30 s. Waiting for the client
-	// spends this credit, and each Rate bytes that the client reads give back one second.
-	// Rate is in bytes per second; default 128 KiB. The server checks about twice in Stall. A client that exhausts Stall loses its connection. So a
-	// request occupies its slot and its memory for at most Stall plus the time that its answer
-	// takes at Rate.
+	// Stall is how long a client may delay an answer in total; default 30 s. Waiting for the
+	// client spends this credit, and each Rate bytes that the client reads give back one second.
+	// Rate is in bytes per second; default 128 KiB. A client that exhausts Stall loses its
+	// connection. So a request occupies its slot and its memory for at most Stall plus the time
+	// that its answer takes at Rate.
 	Stall time.Duration
 	Rate  int
 	// Drain is how long [Server.Serve] waits for requests at its end; default 30 s.
@@ -154,7 +153,7 @@ func (o Options) withDefaults() Options {
 
 func (l Limits) withDefaults() Limits {
 	l.Body, l.Memory, l.Page = cmp.Or(l.Body, 3<<20), cmp.Or(l.Memory, 384<<20), cmp.Or(l.Page, 10_000)
-	l.Reads, l.Writes, l.Queue = cmp.Or(l.Reads, 400), cmp.Or(l.Writes, 200), cmp.Or(l.Queue, 5*time.Second)
+	l.Reads, l.Writes, l.QueueTimeout = cmp.Or(l.Reads, 400), cmp.Or(l.Writes, 200), cmp.Or(l.QueueTimeout, 5*time.Second)
 	l.Watches, l.AllWatches = cmp.Or(l.Watches, 1000), cmp.Or(l.AllWatches, 50_000)
 	l.Timeout, l.Wait, l.WatchTimeout = cmp.Or(l.Timeout, time.Minute), cmp.Or(l.Wait, 3*time.Second), cmp.Or(l.WatchTimeout, 30*time.Minute)
 	l.Header, l.HeaderBytes, l.Idle = cmp.Or(l.Header, 10*time.Second), cmp.Or(l.HeaderBytes, 64<<10), cmp.Or(l.Idle, 3*time.Minute)
@@ -170,26 +169,22 @@ func (l Limits) validate() error {
 		"AllWatches": int64(l.AllWatches), "HeaderBytes": int64(l.HeaderBytes), "Rate": int64(l.Rate),
 	} {
 		if value < 0 {
-			return invalidOption("option Limits.%s is %d, it must not be negative", name, value)
+			return fmt.Errorf("apiserver: Options.Limits.%s is %d: it must not be negative", name, value)
 		}
 	}
 	for name, value := range map[string]time.Duration{
-		"Queue": l.Queue, "Timeout": l.Timeout, "Wait": l.Wait, "WatchTimeout": l.WatchTimeout, "Header": l.Header,
+		"QueueTimeout": l.QueueTimeout, "Timeout": l.Timeout, "Wait": l.Wait, "WatchTimeout": l.WatchTimeout, "Header": l.Header,
 		"Idle": l.Idle, "Arrive": l.Arrive, "Stall": l.Stall, "Drain": l.Drain,
 	} {
 		if value < 0 {
-			return invalidOption("option Limits.%s is %v, it must not be negative", name, value)
+			return fmt.Errorf("apiserver: Options.Limits.%s is %v: it must not be negative", name, value)
 		}
 		if value > maxTime {
-			return invalidOption("option Limits.%s is %v, it must not be more than %v", name, value, maxTime)
+			return fmt.Errorf("apiserver: Options.Limits.%s is %v: it must be at most %v", name, value, maxTime)
 		}
 	}
 	if l.Memory < 16<<20 {
-		return invalidOption("option Limits.Memory is %d, it must be at least %d", l.Memory, 16<<20)
+		return fmt.Errorf("apiserver: Options.Limits.Memory is %d: it must be at least %d", l.Memory, 16<<20)
 	}
 	return nil
-}
-
-func invalidOption(format string, args ...any) error {
-	return &namespace.Error{Kind: namespace.ErrInvalid, Message: "apiserver: " + fmt.Sprintf(format, args...)}
 }

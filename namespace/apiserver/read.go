@@ -21,7 +21,7 @@ func (s *Server) get(w http.ResponseWriter, r *request) error {
 	if err := s.reached(r); err != nil {
 		return err
 	}
-	if err := s.hold(r, reading); err != nil {
+	if err := s.setMemory(r, reading); err != nil {
 		return err
 	}
 	ctx := r.Context()
@@ -30,7 +30,7 @@ func (s *Server) get(w http.ResponseWriter, r *request) error {
 		if err != nil {
 			return err
 		}
-		if err := s.hold(r, rawCopies*int64(len(document))); err != nil {
+		if err := s.setMemory(r, rawCopies*int64(len(document))); err != nil {
 			return err
 		}
 		s.send(w, r, http.StatusOK, s.codec.RawObject(document))
@@ -40,7 +40,7 @@ func (s *Server) get(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	if err := s.hold(r, r.encoding(o)); err != nil {
+	if err := s.setMemory(r, r.encoding(o)); err != nil {
 		return err
 	}
 	return s.answer(w, r, http.StatusOK, o)
@@ -100,7 +100,7 @@ func (s *Server) list(w http.ResponseWriter, r *request) error {
 		o.Exact = true // the meaning that such a list has in Kubernetes
 	}
 	o.Limit, o.Bytes = min(o.Limit, s.options.Limits.Page), pageBytes
-	if err := s.hold(r, reading); err != nil {
+	if err := s.setMemory(r, reading); err != nil {
 		return err
 	}
 	if r.format.Raw() {
@@ -138,9 +138,9 @@ func (s *Server) decoded(r *request, o registry.ListOptions) (registry.ObjectLis
 		page.Items = append(list.Items, page.Items...)
 		list = page
 		if o.Limit > 0 || page.Continue == "" {
-			return list, s.hold(r, weight)
+			return list, s.setMemory(r, weight)
 		}
-		if err := s.hold(r, weight+reading); err != nil {
+		if err := s.setMemory(r, weight+reading); err != nil {
 			return list, err
 		}
 		o = after(o, page.Continue)
@@ -170,7 +170,7 @@ func (s *Server) listRaw(w http.ResponseWriter, r *request, o registry.ListOptio
 	if whole {
 		page.Continue = ""
 	}
-	if err := s.hold(r, rawWeight(page.Items, page.Continue != token)); err != nil {
+	if err := s.setMemory(r, rawWeight(page.Items, page.Continue != token)); err != nil {
 		return err
 	}
 	items := s.items(w, r, page)
@@ -201,7 +201,7 @@ func (s *Server) nextPart(r *request, o registry.ListOptions) (registry.JSONList
 	defer cancel()
 	page, err := r.storage.listJSON(ctx, r.Namespace, o)
 	if err == nil {
-		err = s.hold(r, rawWeight(page.Items, page.Continue != ""))
+		err = s.setMemory(r, rawWeight(page.Items, page.Continue != ""))
 	}
 	return page, err
 }

@@ -59,11 +59,11 @@ func TestErrorsOfTheStoreStayInTheLog(t *testing.T) {
 	failing = fmt.Errorf("%s", gossip)
 	defer func() { failing = nil }()
 	for i, tt := range []struct{ method, target, body, want string }{
-		{"GET", "/api/v1/namespaces/x", "", "its log has the details"},
-		{"GET", "/api/v1/namespaces", "", "its log has the details"},
-		{"GET", "/api/v1/namespaces?watch=true", "", "its log has the details"},
-		{"GET", configmapsOfX + "?watch=true&resourceVersion=0", "", "its log has the details"},
-		{"DELETE", "/api/v1/namespaces/x", "", "its log has the details"},
+		{"GET", "/api/v1/namespaces/x", "", "the log of the server has the details"},
+		{"GET", "/api/v1/namespaces", "", "the log of the server has the details"},
+		{"GET", "/api/v1/namespaces?watch=true", "", "the log of the server has the details"},
+		{"GET", configmapsOfX + "?watch=true&resourceVersion=0", "", "the log of the server has the details"},
+		{"DELETE", "/api/v1/namespaces/x", "", "the log of the server has the details"},
 		{"POST", configmapsOfX, `{"metadata":{"name":"a"}}`, "read the object back to see whether it was written"},
 	} {
 		user := fmt.Sprintf("user%d", i)

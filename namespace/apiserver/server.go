@@ -2,6 +2,8 @@ package apiserver
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"slices"
@@ -60,10 +62,10 @@ type resource struct {
 
 // New returns a server of the namespaces of r, and of its content of the kinds of list. Each
 // kind must be declared in r; kinds of r that are not in the list are not served. Nil options
-// are the defaults. Invalid options and kinds are [namespace.ErrInvalid].
+// are the defaults.
 func New(r *registry.Registry, list []kinds.Kind, o *Options) (*Server, error) {
 	if r == nil {
-		return nil, invalidOption("the registry is nil")
+		return nil, errors.New("apiserver: the registry is nil")
 	}
 	if o == nil {
 		o = &Options{}
@@ -77,7 +79,7 @@ func New(r *registry.Registry, list []kinds.Kind, o *Options) (*Server, error) {
 	}
 	if s.options.Authenticate == nil || len(s.options.Hosts) > 0 {
 		if s.guard, err = httpguard.New(s.options.Hosts...); err != nil {
-			return nil, invalidOption("option Hosts: %v", err)
+			return nil, fmt.Errorf("apiserver: Options.Hosts: %w", err)
 		}
 	}
 	if s.codec, err = codec.New(list); err != nil {
@@ -114,9 +116,9 @@ func (s *Server) declare(list []kinds.Kind) error {
 		}
 		switch {
 		case !slices.ContainsFunc(declared, func(t registry.Type) bool { return sameType(t, k.Type) }):
-			return invalidOption("kind %q is not declared in the registry as it is here: name its ResourceType in registry.Options.Types", name)
+			return fmt.Errorf("apiserver: kind %q is not declared in the registry as it is here: name its Type in registry.Options.Types", name)
 		case k.Resource == "watch", k.Resource == "list", k.Resource == subStatus, k.Resource == namespace.Resource:
-			return invalidOption("kind %q: the name is taken by paths of the API", name)
+			return fmt.Errorf("apiserver: kind %q: the name is taken by paths of the API", name)
 		}
 		c, err := s.registry.Content(name)
 		if err != nil {

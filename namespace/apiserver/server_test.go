@@ -273,7 +273,7 @@ func TestBadInput(t *testing.T) {
 		},
 	} {
 		server, err := make()
-		require.ErrorIs(t, err, namespace.ErrInvalid, name)
+		require.Error(t, err, name)
 		require.Nil(t, server, name)
 	}
 	server, err := apiserver.New(r, []kinds.Kind{kinds.Namespaces(), kinds.Custom(widget)}, nil)

@@ -27,7 +27,7 @@ func (w *wire) large(n int) {
 func TestSlowReaderOfAList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log lines
-		w := newWire(t, &apiserver.Options{Logger: log.logger(), Limits: apiserver.Limits{Reads: 1, Queue: time.Second, Stall: 8 * time.Second}})
+		w := newWire(t, &apiserver.Options{Logger: log.logger(), Limits: apiserver.Limits{Reads: 1, QueueTimeout: time.Second, Stall: 8 * time.Second}})
 		w.namespace("x")
 		w.large(3)
 		for i, tt := range []struct {

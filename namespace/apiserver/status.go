@@ -19,9 +19,9 @@ import (
 
 // Messages for errors whose own text may name hosts, users and files.
 var (
-	errInternal       = errors.New("the server could not do it; its log has the details")
-	errUnknownOutcome = errors.New("the outcome of the write is unknown, the server's log has the details; read the object back to see whether it was written")
-	errFull           = errors.New("the server has no space left, nothing was written")
+	errInternal       = errors.New("the log of the server has the details")
+	errUnknownOutcome = errors.New("the outcome of the write is unknown; read the object back to see whether it was written, and see the log of the server for the details")
+	errFull           = errors.New("the storage of the server is full; nothing was written")
 )
 
 // failure returns the Status for an error:

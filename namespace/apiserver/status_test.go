@@ -55,16 +55,16 @@ func TestFailure(t *testing.T) {
 		{"registry unavailable", refusal(namespace.ErrUnavailable, nil),
 			`"message":"the server is currently unable to handle the request","reason":"ServiceUnavailable","details":{"retryAfterSeconds":1},"code":503`},
 		{"store full", refusal(namespace.ErrUnavailable, &store.Error{Op: "commit", Err: store.ErrFull}),
-			`"message":"the server has no space left, nothing was written","reason":"InsufficientStorage","code":507`},
+			`"message":"the storage of the server is full; nothing was written","reason":"InsufficientStorage","code":507`},
 		{"registry closed", registry.ErrClosed,
 			`"message":"the server is currently unable to handle the request","reason":"ServiceUnavailable","details":{"retryAfterSeconds":1},"code":503`},
-		{"unknown outcome", refusal(namespace.ErrUnknownOutcome, context.DeadlineExceeded), `"message":"Internal error occurred: the outcome of the write is unknown, the server's log has the details; read the object back to see whether it was written",` +
-			`"reason":"InternalError","details":{"causes":[{"message":"the outcome of the write is unknown, the server's log has the details; read the object back to see whether it was written"}]},"code":500`},
-		{"unknown outcome, bare", errors.Join(namespace.ErrUnknownOutcome), `"message":"Internal error occurred: the outcome of the write is unknown, the server's log has the details; read the object back to see whether it was written",` +
-			`"reason":"InternalError","details":{"causes":[{"message":"the outcome of the write is unknown, the server's log has the details; read the object back to see whether it was written"}]},"code":500`},
+		{"unknown outcome", refusal(namespace.ErrUnknownOutcome, context.DeadlineExceeded), `"message":"Internal error occurred: the outcome of the write is unknown; read the object back to see whether it was written, and see the log of the server for the details",` +
+			`"reason":"InternalError","details":{"causes":[{"message":"the outcome of the write is unknown; read the object back to see whether it was written, and see the log of the server for the details"}]},"code":500`},
+		{"unknown outcome, bare", errors.Join(namespace.ErrUnknownOutcome), `"message":"Internal error occurred: the outcome of the write is unknown; read the object back to see whether it was written, and see the log of the server for the details",` +
+			`"reason":"InternalError","details":{"causes":[{"message":"the outcome of the write is unknown; read the object back to see whether it was written, and see the log of the server for the details"}]},"code":500`},
 		{"a Status", fmt.Errorf("outside: %w", apierrors.NewTooManyRequests("slow down", 3)), `"message":"slow down","reason":"TooManyRequests","details":{"retryAfterSeconds":3},"code":429`},
-		{"anything else", errors.New("odd"), `"message":"Internal error occurred: the server could not do it; its log has the details","reason":"InternalError","details":{"causes":[{"message":"the server could not do it; its log has the details"}]},"code":500`},
-		{"a kind without a code", refusal(errors.New("odd"), nil), `"message":"Internal error occurred: the server could not do it; its log has the details","reason":"InternalError","details":{"causes":[{"message":"the server could not do it; its log has the details"}]},"code":500`},
+		{"anything else", errors.New("odd"), `"message":"Internal error occurred: the log of the server has the details","reason":"InternalError","details":{"causes":[{"message":"the log of the server has the details"}]},"code":500`},
+		{"a kind without a code", refusal(errors.New("odd"), nil), `"message":"Internal error occurred: the log of the server has the details","reason":"InternalError","details":{"causes":[{"message":"the log of the server has the details"}]},"code":500`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			is, err := json.Marshal(failure(tt.err))

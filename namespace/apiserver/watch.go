@@ -228,10 +228,10 @@ func (st *watchStream) sendState(ctx context.Context) (string, error) {
 		return "", err
 	}
 	defer slot.Release()
-	if err := st.server.hold(st.r, reading); err != nil {
+	if err := st.server.setMemory(st.r, reading); err != nil {
 		return "", err
 	}
-	defer func() { _ = st.server.hold(st.r, 0) }()
+	defer func() { _ = st.server.setMemory(st.r, 0) }()
 	o := st.r.query.list
 	o.Limit, o.Bytes, o.Continue, o.Exact = statePage, pageBytes, "", false
 	read := st.readPage
@@ -267,7 +267,7 @@ func (st *watchStream) readPage(ctx context.Context, o registry.ListOptions) (st
 		weight += st.r.encoding(object)
 	}
 	if err == nil {
-		err = st.server.hold(st.r, weight)
+		err = st.server.setMemory(st.r, weight)
 	}
 	return statePart{page.ListMeta, len(page.Items), func(i int) ([]byte, error) {
 		return st.server.codec.Event(st.r.format, st.r.Kind, registry.Added.String(), page.Items[i], st.table(!st.titled))
@@ -278,7 +278,7 @@ func (st *watchStream) readPage(ctx context.Context, o registry.ListOptions) (st
 func (st *watchStream) readRawPage(ctx context.Context, o registry.ListOptions) (statePart, error) {
 	page, err := st.r.storage.listJSON(ctx, st.r.Namespace, o)
 	if err == nil {
-		err = st.server.hold(st.r, rawWeight(page.Items, page.Continue != ""))
+		err = st.server.setMemory(st.r, rawWeight(page.Items, page.Continue != ""))
 	}
 	return statePart{page.ListMeta, len(page.Items), func(i int) ([]byte, error) {
 		return st.server.codec.RawEvent(registry.Added.String(), page.Items[i]), nil
@@ -379,7 +379,7 @@ func (st *watchStream) nextBookmark() time.Duration {
 // bookmark sends the version at which the client can resume.
 func (st *watchStream) bookmark(annotations map[string]string) error {
 	frame, err := st.server.codec.Event(st.r.format, st.r.Kind, registry.Bookmark.String(), registry.Object{
-		TypeMeta: namespace.TypeMeta{Kind: st.r.Kind.Kind, APIVersion: st.r.Kind.APIVersion()},
+		TypeMeta: namespace.TypeMeta{Kind: st.r.Type.Kind, APIVersion: st.r.Kind.APIVersion()},
 		Meta:     namespace.Meta{ResourceVersion: st.version, Annotations: annotations},
 	}, st.table(!st.titled))
 	if err != nil {

@@ -69,11 +69,7 @@ func (s *Server) admit(r *request, old, next *registry.Object) error {
 		r.Kind.Default(next)
 	}
 	if r.Kind.Validate != nil {
-		kind := r.Kind.Kind
-		if r.Kind.Group != "" {
-			kind += "." + r.Kind.Group
-		}
-		if err := namespace.Invalid(kind, r.typeName(), next.Name, r.Kind.Validate(old, next)); err != nil {
+		if err := r.Invalid(next.Name, r.Kind.Validate(old, next)); err != nil {
 			return err
 		}
 	}
@@ -208,7 +204,7 @@ func (s *Server) patchOnce(w http.ResponseWriter, r *request, p patch.Request) (
 	}
 	p.Weigh = func(outcome []byte) error {
 		weight := r.received + 2*weigh.JSON(outcome, r.Kind.BuiltIn()) + r.echo(outcome)
-		return s.hold(r, max(weight, exchangeOf(ctx).weight))
+		return s.setMemory(r, max(weight, exchangeOf(ctx).weight))
 	}
 	next, warnings, err := s.patcher.Apply(r.Kind, r.Subresource, current, p)
 	if err == nil {
@@ -249,7 +245,7 @@ func (s *Server) delete(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	if (r.isNamespaces() || !o.DeletionTimestamp.IsZero()) && s.reserve(r, r.encoding(o)) == nil {
+	if (r.isNamespaces() || !o.DeletionTimestamp.IsZero()) && s.addMemory(r, r.encoding(o)) == nil {
 		return s.answer(w, r, http.StatusOK, o)
 	}
 	return s.succeed(w, r, &metav1.StatusDetails{Name: o.Name, Group: r.Kind.Group, Kind: r.Kind.Resource, UID: types.UID(o.UID)})

@@ -285,7 +285,7 @@ func (c *Content) restrict(op Verb, e edit, made *Object) error {
 // take replaces the object of an edit by the result of the chain.
 func (c *Content) take(op Verb, e edit, made Object) error {
 	fields, wrong := compactFields(made.Fields)
-	if err := namespace.Invalid(c.typ.qualifiedKind(), c.resource, clip(made.Name), wrong); err != nil {
+	if err := c.typ.Invalid(clip(made.Name), wrong); err != nil {
 		return err
 	}
 	made.Fields = fields

@@ -247,7 +247,7 @@ func (c *Content) normalize(ns string, o Object) (Object, error) {
 	o.Kind, o.APIVersion, o.Namespace = c.typ.Kind, c.typ.APIVersion(), ns
 	fields, wrong := compactFields(o.Fields)
 	o.Fields = fields
-	return o, namespace.Invalid(c.typ.qualifiedKind(), c.resource, clip(strings.ToValidUTF8(o.Name, "\uFFFD")), wrong)
+	return o, c.typ.Invalid(clip(strings.ToValidUTF8(o.Name, "\uFFFD")), wrong)
 }
 
 // setOwned copies the metadata that the registry owns from kept.
@@ -267,7 +267,7 @@ func (o *Object) setOwned(kept namespace.Meta) {
 
 func (c *Content) validate(o Object) error {
 	wrong := namespace.ValidateMeta(o.Meta, namespace.NameRule{Subdomain: true, Namespaced: c.typ.Namespaced})
-	return namespace.Invalid(c.typ.qualifiedKind(), c.resource, clip(o.Name), wrong)
+	return c.typ.Invalid(clip(o.Name), wrong)
 }
 
 func (c *Content) validateUpdate(old, next Object) error {
@@ -277,7 +277,7 @@ func (c *Content) validateUpdate(old, next Object) error {
 	if old.DeletionTimestamp.IsZero() {
 		return nil
 	}
-	return namespace.Invalid(c.typ.qualifiedKind(), c.resource, next.Name, namespace.NoNewFinalizers(old.Meta, next.Meta))
+	return c.typ.Invalid(next.Name, namespace.NoNewFinalizers(old.Meta, next.Meta))
 }
 
 // encode encodes an object that the store has room for.

@@ -50,12 +50,14 @@ func (t Type) APIVersion() string {
 	return t.Group + "/" + t.Version
 }
 
-// qualifiedKind returns the kind as messages about invalid objects name it.
-func (t Type) qualifiedKind() string {
-	if t.Group == "" {
-		return t.Kind
+// Invalid returns the refusal of an object of this type, or nil if there are no violations. See
+// [namespace.Invalid].
+func (t Type) Invalid(name string, violations []namespace.Violation) error {
+	kind := t.Kind
+	if t.Group != "" {
+		kind += "." + t.Group
 	}
-	return t.Kind + "." + t.Group
+	return namespace.Invalid(kind, t.Name().String(), name, violations)
 }
 
 // validate returns an error if the type cannot be declared.

@@ -9,12 +9,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nslifecycle/nslifecycle/finalizer/syntax"
-	"github.com/nslifecycle/nslifecycle/namespace"
-	"github.com/nslifecycle/nslifecycle/phase"
 )
 
-// Check returns an error of kind [namespace.ErrInvalid] for the first kind of list that a server
-// cannot serve. Within a group, resources, singulars and short names must be unique. The list may
+// Check returns an error for the first kind of list that a server cannot serve. Within a group, resources, singulars and short names must be unique. The list may
 // contain [Namespaces] once; their names are reserved in any case.
 func Check(list []Kind) error {
 	names := nameIndex{kinds: map[string]string{}, names: map[string]string{}}
@@ -141,11 +138,7 @@ func (k Kind) checkColumns() error {
 }
 
 func (k Kind) invalid(format string, args ...any) error {
-	name := phase.Truncate(k.Name().String(), 100)
-	return &namespace.Error{
-		Kind: namespace.ErrInvalid, Resource: name,
-		Message: fmt.Sprintf("kind %q: ", name) + fmt.Sprintf(format, args...),
-	}
+	return fmt.Errorf("kind %.80q: "+format, append([]any{k.Name().String()}, args...)...)
 }
 
 // nameIndex maps kinds and names to the resources that use them.

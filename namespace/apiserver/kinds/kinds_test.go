@@ -2,7 +2,6 @@ package kinds_test
 
 import (
 	"encoding/json"
-	"errors"
 	"testing"
 	"time"
 
@@ -10,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/kinds"
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
 	"github.com/nslifecycle/nslifecycle/store/memory"
@@ -208,10 +206,7 @@ func TestBadInput(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			err := kinds.Check(test.list)
-			require.ErrorIs(t, err, namespace.ErrInvalid)
-			var typed *namespace.Error
-			require.True(t, errors.As(err, &typed))
-			require.Contains(t, err.Error(), test.want)
+			require.ErrorContains(t, err, test.want)
 		})
 	}
 	require.NoError(t, kinds.Check(nil))

@@ -69,11 +69,7 @@ func (p paths) admit(ctx context.Context, w *registry.Write, c *registry.ObjectC
 		}
 	}
 	if len(wrong) > 0 {
-		kind := c.Type.Kind
-		if c.Type.Group != "" {
-			kind += "." + c.Type.Group
-		}
-		return namespace.Invalid(kind, c.Type.Name().String(), c.New.Name, wrong)
+		return c.Type.Invalid(c.New.Name, wrong)
 	}
 	if found := p.check(o, limits); len(found.texts) > 0 {
 		return forbidden(c, found.String())

@@ -172,7 +172,7 @@ func admitLimitRange(c *registry.ObjectChange) error {
 	limits, wrong := read(document)
 	wrong = append(wrong, validate(limits)...)
 	if len(wrong) > 0 {
-		return namespace.Invalid(c.Type.Kind, Resource.String(), c.New.Name, wrong)
+		return c.Type.Invalid(c.New.Name, wrong)
 	}
 	for i := range limits {
 		limits[i].store()

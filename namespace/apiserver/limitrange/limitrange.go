@@ -94,19 +94,19 @@ var _ registry.Admission = (*plugin)(nil)
 // rules' types. It sets defaults in new objects. If a new object or changed resources violate a
 // limit, it refuses the write with [namespace.ErrForbidden]. It also completes LimitRanges as
 // Kubernetes does, and refuses malformed ones with [namespace.ErrInvalid]. Place it before plug-ins
-// that count the defaults, such as quotas. Invalid rules are [namespace.ErrInvalid].
+// that count the defaults, such as quotas.
 func New(rules ...Rule) (registry.Admission, error) {
 	p := &plugin{rules: map[namespace.ResourceType]paths{}}
 	for _, rule := range rules {
 		if err := rule.Resource.Validate(); err != nil {
-			return nil, invalidRule("%v", err)
+			return nil, fmt.Errorf("limitrange: Rule.Resource: %w", err)
 		}
 		if _, twice := p.rules[rule.Resource]; twice {
-			return nil, invalidRule("duplicate rule for %s", rule.Resource)
+			return nil, fmt.Errorf("limitrange: there are two rules for %s", rule.Resource)
 		}
 		parsed, err := rule.parse()
 		if err != nil {
-			return nil, invalidRule("%s: %v", rule.Resource, err)
+			return nil, fmt.Errorf("limitrange: the rule for %s: %w", rule.Resource, err)
 		}
 		p.rules[rule.Resource] = parsed
 	}
@@ -160,10 +160,6 @@ func (p paths) all() []fieldpath.Path {
 		out = append(out, p.resources)
 	}
 	return out
-}
-
-func invalidRule(format string, args ...any) error {
-	return &namespace.Error{Kind: namespace.ErrInvalid, Message: "limitrange: invalid rule: " + fmt.Sprintf(format, args...)}
 }
 
 // excerpt truncates text for messages.

@@ -13,7 +13,7 @@ import (
 )
 
 // DirectoryOptions are the options of [Directory]. Zero fields and a nil *DirectoryOptions mean the
-// defaults. Negative values are [namespace.ErrInvalid].
+// defaults.
 type DirectoryOptions struct {
 	// MaxFile limits the bytes of a file. Default: 1 MiB. A larger file is an error of that file.
 	// MaxFiles limits the number of files. Default: 1,000. More files are an error of the source.
@@ -40,15 +40,14 @@ type directory struct {
 // Directory returns a source of the files in a directory, ordered by name. It reads files, also
 // through symbolic links, that end in .yaml, .yml or .json and do not begin with a dot. It ignores
 // subdirectories. The source's name is "file:" followed by the absolute path. It polls: it needs no
-// notifications from the file system. An empty path is [namespace.ErrInvalid]. A missing directory
-// is an error of Read.
+// notifications from the file system. A missing directory is an error of Read.
 func Directory(path string, o *DirectoryOptions) (Source, error) {
 	if path == "" || strings.ContainsRune(path, 0) {
-		return nil, invalid("%q is not the path of a directory", path)
+		return nil, fmt.Errorf("manifests: %q is not the path of a directory", path)
 	}
 	absolute, err := filepath.Abs(path)
 	if err != nil {
-		return nil, invalid("the path %q: %v", path, err)
+		return nil, fmt.Errorf("manifests: the path %q: %w", path, err)
 	}
 	d := directory{path: absolute}
 	if o != nil {
@@ -56,7 +55,7 @@ func Directory(path string, o *DirectoryOptions) (Source, error) {
 	}
 	d.options = d.options.withDefaults()
 	if d.options.MaxFile < 0 || d.options.MaxFiles < 0 || d.options.MinAge < 0 {
-		return nil, invalid("options MaxFile, MaxFiles and MinAge must not be negative")
+		return nil, errors.New("manifests: DirectoryOptions: MaxFile, MaxFiles and MinAge must not be negative")
 	}
 	return d, nil
 }

@@ -89,8 +89,7 @@ var (
 	ErrChanging = errors.New("the file was modified recently")
 )
 
-// Options are the options of a [Syncer]. Zero fields and a nil *Options mean the defaults. Negative
-// values are [namespace.ErrInvalid].
+// Options are the options of a [Syncer]. Zero fields and a nil *Options mean the defaults.
 type Options struct {
 	// Name replaces the source's name.
 	Name string
@@ -123,15 +122,13 @@ func (o Options) withDefaults() Options {
 func (o Options) validate() error {
 	switch {
 	case o.Interval < 0:
-		return invalid("option Interval is negative")
-	case o.MaxInterval < 0:
-		return invalid("option MaxInterval is negative")
+		return fmt.Errorf("manifests: Options.Interval is %v: it must not be negative", o.Interval)
 	case o.MaxObjects < 0:
-		return invalid("option MaxObjects is negative")
+		return fmt.Errorf("manifests: Options.MaxObjects is %d: it must not be negative", o.MaxObjects)
 	case o.MaxInterval < o.Interval:
-		return invalid("option MaxInterval is %v, must not be less than Interval, which is %v", o.MaxInterval, o.Interval)
+		return fmt.Errorf("manifests: Options.MaxInterval is %v: it must be at least Interval (%v)", o.MaxInterval, o.Interval)
 	case o.Name == "" || len(o.Name) > maxName || !utf8.ValidString(o.Name):
-		return invalid("the name %.80q of the source must be valid UTF-8 of 1 to %d bytes", o.Name, maxName)
+		return fmt.Errorf("manifests: the name %.80q of the source must be valid UTF-8 of 1 to %d bytes", o.Name, maxName)
 	}
 	return nil
 }
@@ -197,17 +194,10 @@ type decoded struct {
 type verified struct{ version, hash string }
 
 // New returns a Syncer that keeps the namespace with the name id in step with src. Two Syncers of
-// one namespace need sources with different names. New does no I/O. Invalid arguments are
-// [namespace.ErrInvalid].
+// one namespace need sources with different names. New does no I/O.
 func New(r *registry.Registry, id string, src Source, o *Options) (*Syncer, error) {
-	if r == nil {
-		return nil, invalid("the registry is nil")
-	}
-	if src == nil {
-		return nil, invalid("the source is nil")
-	}
 	if wrong := namespace.ValidateName(id); len(wrong) > 0 {
-		return nil, invalid("the id %.80q is not a namespace name: %s", id, strings.Join(wrong, "; "))
+		return nil, fmt.Errorf("manifests: the id %.80q is not a namespace name: %s", id, strings.Join(wrong, "; "))
 	}
 	var opts Options
 	if o != nil {
@@ -224,16 +214,12 @@ func New(r *registry.Registry, id string, src Source, o *Options) (*Syncer, erro
 	}
 	reader, err := codec.New(opts.Kinds)
 	if err != nil {
-		return nil, fmt.Errorf("manifests: option Kinds: %w", err)
+		return nil, fmt.Errorf("manifests: Options.Kinds: %w", err)
 	}
 	return &Syncer{
 		registry: r, source: src, types: types, codec: reader, ns: id, options: opts,
 		lock: make(chan struct{}, 1), verified: map[string]verified{},
 	}, nil
-}
-
-func invalid(format string, args ...any) error {
-	return &namespace.Error{Kind: namespace.ErrInvalid, Message: "manifests: " + fmt.Sprintf(format, args...)}
 }
 
 // Run syncs every Interval until ctx ends, then returns nil. While the source or the registry fails,

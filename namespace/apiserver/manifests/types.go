@@ -1,6 +1,7 @@
 package manifests
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 
@@ -25,7 +26,7 @@ func indexTypes(types []registry.Type, list []kinds.Kind) (typeIndex, error) {
 		}
 		declared, ok := index.of(k.APIVersion(), k.Kind)
 		if !ok || declared.Name() != k.Name() {
-			return nil, invalid("option Kinds has the kind %.80q of %.80q, but the registry does not declare its type: declare the type or remove the kind",
+			return nil, fmt.Errorf("manifests: Options.Kinds has the kind %.80q of %.80q, but the registry does not declare its type: declare the type or remove the kind",
 				k.Kind, k.APIVersion())
 		}
 		k.Type = declared.Type
@@ -56,9 +57,5 @@ func validate(k kinds.Kind, old, updated *registry.Object) error {
 	if k.Validate == nil {
 		return nil
 	}
-	kind := k.Kind
-	if k.Group != "" {
-		kind += "." + k.Group
-	}
-	return namespace.Invalid(kind, k.Name().String(), updated.Name, k.Validate(old, updated))
+	return k.Invalid(updated.Name, k.Validate(old, updated))
 }

@@ -12,8 +12,7 @@ import (
 	"time"
 )
 
-// URLOptions are the options of [URL]. Zero fields and a nil *URLOptions mean the defaults. Negative
-// values are [namespace.ErrInvalid].
+// URLOptions are the options of [URL]. Zero fields and a nil *URLOptions mean the defaults.
 type URLOptions struct {
 	// Client sends the requests. It determines TLS, proxies, redirects and timeouts. The default
 	// has a timeout of 10 s.
@@ -51,15 +50,14 @@ type remote struct {
 
 // URL returns a source that fetches a file of one or more documents with GET. It sends the server's
 // last ETag and Last-Modified as If-None-Match and If-Modified-Since. A response other than 304, or
-// 200 with a body, is an error. The source's name is the URL without user, query and fragment. A
-// text that is not an absolute http or https URL is [namespace.ErrInvalid].
+// 200 with a body, is an error. The source's name is the URL without user, query and fragment.
 func URL(text string, o *URLOptions) (Source, error) {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil:
-		return nil, invalid("the URL is malformed") // the text may contain a password
+		return nil, errors.New("manifests: the URL is malformed") // the text may contain a password
 	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
-		return nil, invalid("%.80q is not an absolute http or https URL", u.Redacted())
+		return nil, fmt.Errorf("manifests: %.80q is not an absolute http or https URL", u.Redacted())
 	}
 	bare := url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}
 	r := &remote{url: u.String(), name: bare.String()}
@@ -68,7 +66,7 @@ func URL(text string, o *URLOptions) (Source, error) {
 	}
 	r.options = r.options.withDefaults()
 	if r.options.MaxBytes < 0 {
-		return nil, invalid("option MaxBytes is negative")
+		return nil, fmt.Errorf("manifests: URLOptions.MaxBytes is %d: it must not be negative", r.options.MaxBytes)
 	}
 	return r, nil
 }

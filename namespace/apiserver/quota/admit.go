@@ -91,7 +91,7 @@ func (p *plugin) admitQuotas(ctx context.Context, w *registry.Write) (more bool,
 			}
 		}
 		if len(wrong) > 0 {
-			return false, invalid(c.Type, c.New.Name, wrong)
+			return false, c.Type.Invalid(c.New.Name, wrong)
 		}
 		after.used = amounts{}
 		for name := range after.hard {

@@ -137,7 +137,7 @@ func (p *plugin) difference(changes []registry.ObjectChange) (amounts, error) {
 		}
 		after, wrong := p.uses(resource, c.New)
 		if len(wrong) > 0 {
-			return nil, invalid(c.Type, c.New.Name, wrong)
+			return nil, c.Type.Invalid(c.New.Name, wrong)
 		}
 		before, _ := p.uses(resource, c.Old)
 		for name, q := range after {
@@ -159,13 +159,4 @@ func (p *plugin) unchanged(resource namespace.ResourceType, before, after *regis
 		}
 	}
 	return true
-}
-
-// invalid refuses an object with the text of the registry.
-func invalid(t registry.Type, name string, wrong []namespace.Violation) error {
-	kind := t.Kind
-	if t.Group != "" {
-		kind += "." + t.Group
-	}
-	return namespace.Invalid(kind, t.Name().String(), name, wrong)
 }

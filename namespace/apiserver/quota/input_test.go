@@ -106,7 +106,7 @@ func TestBadInput(t *testing.T) {
 		"of metadata": {{Resource: widgets, Sums: map[string]string{"a": "metadata.generation"}}},
 	} {
 		_, err := quota.New(rules...)
-		require.ErrorIs(t, err, namespace.ErrInvalid, name)
+		require.Error(t, err, name)
 	}
 	_, err := quota.New()
 	require.NoError(t, err)
@@ -141,8 +141,6 @@ func TestBadInput(t *testing.T) {
 		`Widget.example.com "w" is invalid: spec.size: Invalid value: "x": quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'`)
 	require.Equal(t, before, revision(t, e.store))
 
-	_, err = quota.Recount(e.ctx, nil, space)
-	require.ErrorIs(t, err, namespace.ErrInvalid)
 	_, err = quota.Recount(e.ctx, e.Registry, "")
 	require.ErrorIs(t, err, namespace.ErrBadRequest)
 	_, err = quota.Recount(e.ctx, e.Registry, "a/b")

@@ -82,8 +82,8 @@ var _ registry.Admission = (*plugin)(nil)
 // New returns an admission plug-in that counts objects and the sums of the rules, and refuses a
 // write that exceeds a quota with [namespace.ErrForbidden]. Place it last: it does not count changes
 // by later plug-ins. It refuses malformed quotas with [namespace.ErrInvalid] and ignores the status
-// that clients send. Invalid rules are [namespace.ErrInvalid]. The plug-in is stateless. It costs a
-// write in a namespace without quotas two small reads.
+// that clients send. The plug-in is stateless. It costs a write in a namespace without quotas two
+// small reads.
 func New(rules ...Rule) (registry.Admission, error) {
 	p := &plugin{
 		sums: map[namespace.ResourceType][]sum{}, types: map[string][]namespace.ResourceType{},
@@ -99,25 +99,25 @@ func New(rules ...Rule) (registry.Admission, error) {
 
 func (p *plugin) add(rule Rule) error {
 	if err := rule.Resource.Validate(); err != nil {
-		return invalidRule("%v", err)
+		return fmt.Errorf("quota: Rule.Resource: %w", err)
 	}
 	if _, twice := p.sums[rule.Resource]; twice {
-		return invalidRule("duplicate rule for %s: put all sums into one", rule.Resource)
+		return fmt.Errorf("quota: there are two rules for %s: put all sums into one", rule.Resource)
 	}
 	if len(rule.Sums) == 0 && rule.Uncounted == nil {
-		return invalidRule("%s: set Sums or Uncounted: object counts need no rule", rule.Resource)
+		return fmt.Errorf("quota: the rule for %s: set Sums or Uncounted: object counts need no rule", rule.Resource)
 	}
 	var sums []sum
 	for name, path := range rule.Sums {
 		if why := nameFault(name); why != "" {
-			return invalidRule("%s: name %q: %s", rule.Resource, excerpt(name), why)
+			return fmt.Errorf("quota: the rule for %s: name %q: %s", rule.Resource, excerpt(name), why)
 		}
 		if isCount(name) {
-			return invalidRule("%s: name %q is reserved for an object count", rule.Resource, name)
+			return fmt.Errorf("quota: the rule for %s: name %q is reserved for an object count", rule.Resource, name)
 		}
 		parsed, err := fieldpath.Parse(path)
 		if err != nil {
-			return invalidRule("%s: %s: %v", rule.Resource, name, err)
+			return fmt.Errorf("quota: the rule for %s: %s: %w", rule.Resource, name, err)
 		}
 		sums = append(sums, sum{name, parsed})
 		p.types[name] = append(p.types[name], rule.Resource)
@@ -125,10 +125,6 @@ func (p *plugin) add(rule Rule) error {
 	slices.SortFunc(sums, func(a, b sum) int { return strings.Compare(a.name, b.name) })
 	p.sums[rule.Resource], p.uncounted[rule.Resource] = sums, rule.Uncounted
 	return nil
-}
-
-func invalidRule(format string, args ...any) error {
-	return &namespace.Error{Kind: namespace.ErrInvalid, Message: "quota: invalid rule: " + fmt.Sprintf(format, args...)}
 }
 
 // excerpt truncates text for messages.

@@ -40,9 +40,6 @@ func Recount(ctx context.Context, r *registry.Registry, ns string) ([]Change, er
 
 // recount counts all figures, or only missing ones.
 func recount(ctx context.Context, r *registry.Registry, ns string, missing bool) ([]Change, error) {
-	if r == nil {
-		return nil, &namespace.Error{Kind: namespace.ErrInvalid, Message: "quota: the registry is nil"}
-	}
 	if ns == "" {
 		return nil, &namespace.Error{Kind: namespace.ErrBadRequest, Message: "quota: recount: the namespace is empty"}
 	}

@@ -3,6 +3,7 @@ package quota
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
@@ -10,8 +11,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
 )
 
-// RunOptions are the options of [Run]. Zero fields and a nil *RunOptions mean the defaults. Negative
-// values are [namespace.ErrInvalid].
+// RunOptions are the options of [Run]. Zero fields and a nil *RunOptions mean the defaults.
 type RunOptions struct {
 	// Recount is the interval between recounts of all quotas in all namespaces. Recounts find
 	// writes that bypassed the plug-in. Default: never.
@@ -29,15 +29,12 @@ var retry = backoff.Exponential{Min: 100 * time.Millisecond, Max: 30 * time.Seco
 // counts it in any case. Any number of processes may call Run. On a registry without the plug-in it
 // returns [ErrNotInstalled] at the first quota.
 func Run(ctx context.Context, r *registry.Registry, o *RunOptions) error {
-	if r == nil {
-		return &namespace.Error{Kind: namespace.ErrInvalid, Message: "quota: the registry is nil"}
-	}
 	run := runner{registry: r}
 	if o != nil {
 		run.RunOptions = *o
 	}
 	if run.Recount < 0 {
-		return &namespace.Error{Kind: namespace.ErrInvalid, Message: "quota: option Recount is negative"}
+		return fmt.Errorf("quota: RunOptions.Recount is %v: it must not be negative", run.Recount)
 	}
 	content, err := r.Content(Resource)
 	if err != nil {

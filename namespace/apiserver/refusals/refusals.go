@@ -37,7 +37,7 @@ import (
 // ErrDropped reports that a refusal was not recorded because too many were waiting.
 var ErrDropped = errors.New("too many refusals are waiting to be recorded")
 
-// Options configure a [Recorder]. Zero fields take the defaults; negative ones are invalid.
+// Options configure a [Recorder]. Zero fields take the defaults.
 type Options struct {
 	// Component is the source of the events; default "apiserver".
 	Component string
@@ -79,18 +79,14 @@ func (o Options) withDefaults() Options {
 
 func (o Options) validate() error {
 	if o.Every < 0 {
-		return invalid("option Every is %v, it must not be negative", o.Every)
+		return fmt.Errorf("refusals: Options.Every is %v: it must not be negative", o.Every)
 	}
 	for name, value := range map[string]int{"Writes": o.Writes, "Waiting": o.Waiting, "PerUser": o.PerUser, "Slots": o.Slots} {
 		if value < 0 {
-			return invalid("option %s is %d, it must not be negative", name, value)
+			return fmt.Errorf("refusals: Options.%s is %d: it must not be negative", name, value)
 		}
 	}
 	return nil
-}
-
-func invalid(format string, args ...any) error {
-	return &namespace.Error{Kind: namespace.ErrInvalid, Message: "refusals: " + fmt.Sprintf(format, args...)}
 }
 
 // Recorder writes refusals as events of type Warning and reason Forbidden: one for each user,
@@ -132,9 +128,6 @@ type tally struct {
 // New returns a recorder for the namespaces of r, which must declare the resource type
 // "events". Nil options are the defaults.
 func New(r *registry.Registry, options *Options) (*Recorder, error) {
-	if r == nil {
-		return nil, invalid("the registry is nil")
-	}
 	if options == nil {
 		options = &Options{}
 	}

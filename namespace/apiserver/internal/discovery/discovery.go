@@ -212,12 +212,12 @@ func (v groupVersion) list() *metav1.APIResourceList {
 	}
 	for _, r := range v.resources {
 		out.APIResources = append(out.APIResources, metav1.APIResource{
-			Name: r.Resource, SingularName: r.singular, Namespaced: r.Namespaced, Kind: r.Kind.Kind,
+			Name: r.Resource, SingularName: r.singular, Namespaced: r.Namespaced, Kind: r.Type.Kind,
 			Verbs: r.verbs, ShortNames: r.ShortNames, Categories: r.Categories,
 		})
 		for _, s := range r.subresources {
 			out.APIResources = append(out.APIResources, metav1.APIResource{
-				Name: r.Resource + "/" + s.name, Namespaced: r.Namespaced, Kind: r.Kind.Kind, Verbs: s.verbs,
+				Name: r.Resource + "/" + s.name, Namespaced: r.Namespaced, Kind: r.Type.Kind, Verbs: s.verbs,
 			})
 		}
 	}
@@ -254,7 +254,7 @@ func aggregated(groups []group, version string) *apidiscovery.APIGroupDiscoveryL
 func (v groupVersion) aggregated() apidiscovery.APIVersionDiscovery {
 	out := apidiscovery.APIVersionDiscovery{Version: v.version, Freshness: apidiscovery.DiscoveryFreshnessCurrent}
 	for _, r := range v.resources {
-		kind := &metav1.GroupVersionKind{Group: v.group, Version: v.version, Kind: r.Kind.Kind}
+		kind := &metav1.GroupVersionKind{Group: v.group, Version: v.version, Kind: r.Type.Kind}
 		scope := apidiscovery.ScopeCluster
 		if r.Namespaced {
 			scope = apidiscovery.ScopeNamespace

@@ -102,12 +102,12 @@ func (k served) streams(into map[string]spec.PathItem) {
 func (k served) operation(action, verb, scope string, sub ...string) *spec.Operation {
 	group := strings.Split(cmp.Or(k.Group, "core"), ".")[0]
 	op := &spec.Operation{OperationProps: spec.OperationProps{
-		ID:       verb + title(group) + title(k.Version) + scope + k.Kind.Kind + strings.Join(sub, ""),
+		ID:       verb + title(group) + title(k.Version) + scope + k.Type.Kind + strings.Join(sub, ""),
 		Tags:     []string{group + "_" + k.Version},
 		Produces: k.media(),
 	}}
 	op.AddExtension(extensionAction, action)
-	op.AddExtension(extensionKind, map[string]any{"group": k.Group, "version": k.Version, "kind": k.Kind.Kind})
+	op.AddExtension(extensionKind, map[string]any{"group": k.Group, "version": k.Version, "kind": k.Type.Kind})
 	return op
 }
 
