@@ -51,7 +51,7 @@ func ExampleNew() {
 	// empty for good: [pods services volumes]; empty: true; error: <nil>
 }
 
-func ExampleNew_circle() {
+func ExampleNew_cycle() {
 	content := contenttest.NewFake(nil)
 	_, err := deleter.New([]deleter.Source{
 		{Resource: namespace.ResourceType{Name: "pods"}, Content: content, After: []namespace.ResourceType{{Name: "volumes"}}},

@@ -2,7 +2,6 @@ package deleter_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -20,7 +19,7 @@ import (
 func TestInspect(t *testing.T) {
 	pods := fake(nil, contenttest.Object{Name: "a", Finalizers: []string{"example.com/hold"}}, contenttest.Object{Name: "b"})
 	jobs := fake(nil, contenttest.Object{Name: "c"})
-	d := compose(t, &deleter.Options{PageSize: 1}, source("pods", pods), source("jobs", jobs, "pods"), source("calls", deleter.Funcs{Delete: func(context.Context, deleter.Target) (int, error) { panic("a look must not call it") }}.Content()))
+	d := compose(t, &deleter.Options{PageSize: 1}, source("pods", pods), source("jobs", jobs, "pods"), source("calls", deleter.Funcs{Delete: func(context.Context, deleter.Target) (int, error) { panic("an inspection must not call it") }}.Content()))
 	report, err := d.Inspect(t.Context(), target())
 	require.ErrorIs(t, err, deleter.ErrNotSupported, "a function cannot list")
 	require.False(t, report.Empty())
@@ -59,88 +58,198 @@ func TestInspectFailsClosed(t *testing.T) {
 	require.False(t, report.Empty())
 }
 
-// picky refuses collections in one namespace only.
-type picky struct {
-	*contenttest.Fake
-	namespace string
-	asked     map[string]int
+// active is the target of an Active namespace.
+func active() deleter.Target {
+	t := target()
+	t.DeletedAt = time.Time{}
+	return t
 }
 
-func (r *picky) DeleteCollection(ctx context.Context, target deleter.Target) (int, bool, error) {
-	r.asked[target.Namespace]++
-	if target.Namespace == r.namespace {
-		return 0, false, fmt.Errorf("405: %w", deleter.ErrNotSupportedHere)
-	}
-	return r.Fake.DeleteCollection(ctx, target)
-}
-
-// A refusal in one namespace does not apply to other namespaces, nor to later passes
-// (kubernetes/kubernetes PR 93790).
-func TestNotSupportedHereTeachesNothing(t *testing.T) {
-	content := &picky{Fake: contenttest.NewFake(nil), namespace: "odd", asked: map[string]int{}}
-	d := compose(t, nil, source("pods", content))
-	for _, name := range []string{"odd", "even"} {
-		content.Put(targetOf(name), contenttest.Object{Name: "a"})
-		report, err := d.Delete(t.Context(), targetOf(name), deleter.Report{})
-		require.NoError(t, err)
-		require.True(t, report.Empty())
-		require.Equal(t, 1, report.Deleted())
-	}
-	require.Equal(t, map[string]int{"odd": 1, "even": 1}, content.asked)
-}
-
-// While content may still be created, no report is final (rule R7).
-func TestR7_ProvisionalReportIsNotEmpty(t *testing.T) {
-	r := deleter.Report{Results: []deleter.Result{{Resource: core("pods")}}}
-	require.True(t, r.Empty())
-	r.Provisional = 3 * time.Second
-	require.False(t, r.Empty())
-	require.NoError(t, r.Err())
-	require.Equal(t, 3*time.Second, r.Estimate())
-	require.Equal(t, 3*time.Second, r.Compact().Provisional)
-	require.False(t, r.Observation().Empty())
-	for _, c := range phase.Conditions(nil, r.Observation(), "", time.Now()) {
-		if c.Type == phase.ContentRemaining {
-			require.Equal(t, phase.Unknown, c.Status)
-			require.Equal(t, "No remaining resources were seen, but new objects may still appear; the next pass checks again", c.Message)
-		}
-	}
-	r.Results[0].Remaining, r.Results[0].Deleting = 1, 1
-	require.Zero(t, r.Estimate(), "the remaining objects have no estimate")
-}
-
-// One message may describe all failed groups; the condition counts them.
-func TestDiscoveryMessage(t *testing.T) {
-	down := errors.New("down")
-	d, err := deleter.Discovering(func(context.Context) ([]deleter.Source, error) {
-		return []deleter.Source{source("pods", fake(nil))}, &deleter.DiscoveryError{
-			Groups:  []deleter.GroupError{{Group: "a.example.com", Err: errBoom}, {Group: "b.example.com", Err: down}},
-			Message: "not all of the list: a, b",
-		}
-	}, nil)
+// An inventory has every object with its uid and finalizers, in order.
+func TestInventory(t *testing.T) {
+	pods := fake(nil, contenttest.Object{Name: "b", UID: "2"}, contenttest.Object{Name: "a", UID: "1", Finalizers: []string{"example.com/hold"}})
+	jobs := fake(nil)
+	jobs.PutMany(target(), "job", 1200)
+	d := compose(t, nil, source("pods", pods), source("jobs", jobs, "pods"), source("none", fake(nil)))
+	inventory, err := d.Inventory(t.Context(), target())
 	require.NoError(t, err)
-	report, err := d.Delete(t.Context(), target(), deleter.Report{})
+	require.Len(t, inventory.Objects, 1202)
+	require.Equal(t, 1202, inventory.Report.Remaining())
+	for i, o := range inventory.Objects[:1200] {
+		require.Equal(t, core("jobs"), o.Resource)
+		require.Equal(t, fmt.Sprintf("job-%06d", i), o.Name)
+		require.NotEmpty(t, o.UID)
+	}
+	require.Empty(t, cmp.Diff([]deleter.Object{
+		{Resource: core("pods"), Item: deleter.Item{Name: "a", UID: "1", Finalizers: []string{"example.com/hold"}}},
+		{Resource: core("pods"), Item: deleter.Item{Name: "b", UID: "2"}},
+	}, inventory.Objects[1200:]))
+	require.Equal(t, []string{"a", "b"}, pods.Names(target()), "nothing was deleted")
+}
+
+// scripted is content with given pages: the n-th call gets the n-th answer.
+type scripted struct {
+	deleter.Content
+	answers []answer
+	calls   int
+}
+
+type answer struct {
+	page deleter.Page
+	err  error
+}
+
+func (s *scripted) List(context.Context, deleter.Target, int, string) (deleter.Page, error) {
+	a := s.answers[s.calls]
+	s.calls++
+	s.misbehave(a.err)
+	return a.page, a.err
+}
+
+// pageTo is a page of objects that are being deleted.
+func pageTo(next string, names ...string) answer {
+	p := deleter.Page{Next: next}
+	for _, name := range names {
+		p.Items = append(p.Items, deleter.Item{Name: name, UID: "uid-" + name, Deleting: true})
+	}
+	return answer{page: p}
+}
+
+// The objects listed before a failure are kept. If a listing started over, the longest of
+// its attempts counts.
+func TestInventoryOfListingsThatEndEarly(t *testing.T) {
+	expired := answer{err: deleter.ErrExpired}
+	down := answer{err: errBoom}
+	for _, tt := range []struct {
+		name    string
+		answers []answer
+		err     error
+		want    []string
+	}{
+		{"fails on the way", []answer{pageTo("1", "b", "a"), down}, errBoom, []string{"a", "b"}},
+		{"starts over", []answer{pageTo("1", "a", "b"), expired, pageTo("", "a")}, nil, []string{"a"}},
+		{"starts over and fails earlier", []answer{pageTo("1", "a", "b"), expired, pageTo("1", "a"), down}, errBoom, []string{"a", "b"}},
+		{"starts over and fails later", []answer{pageTo("1", "a"), expired, pageTo("1", "a", "c"), down}, errBoom, []string{"a", "c"}},
+		{"fails at once", []answer{down}, errBoom, nil},
+		{"has one twice", []answer{pageTo("1", "a", "b"), pageTo("", "b", "c")}, nil, []string{"a", "b", "c"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			d := compose(t, nil, source("pods", &scripted{answers: tt.answers}), source("jobs", fake(nil, contenttest.Object{Name: "x"})))
+			inventory, err := d.Inventory(t.Context(), target())
+			if tt.err == nil {
+				require.NoError(t, err)
+			} else {
+				require.ErrorIs(t, err, tt.err)
+				require.ErrorIs(t, result(t, inventory.Report, "pods").Err, tt.err)
+			}
+			var names []string
+			for _, o := range inventory.Objects {
+				if o.Resource == core("pods") {
+					names = append(names, o.Name)
+				}
+			}
+			require.Equal(t, tt.want, names)
+			require.Equal(t, core("jobs"), inventory.Objects[0].Resource, "others are listed all the same")
+			if tt.err != nil {
+				require.Equal(t, len(tt.want), result(t, inventory.Report, "pods").Remaining, "and counted")
+			}
+		})
+	}
+}
+
+// The inspection of an Active namespace needs a Viewer; other content fails.
+func TestInspectActive(t *testing.T) {
+	pods := fake(nil, contenttest.Object{Name: "a"}, contenttest.Object{Name: "b"})
+	pods.SetActive(target(), true)
+	hidden := fake(nil, contenttest.Object{Name: "c"})
+	hidden.SetActive(target(), true)
+	d := compose(t, &deleter.Options{PageSize: 1}, source("pods", pods), source("hidden", plain{hidden}), source("calls", deleter.Funcs{Delete: func(context.Context, deleter.Target) (int, error) { panic("an inspection must not call it") }}.Content()))
+
+	inventory, err := d.Inventory(t.Context(), active())
+	require.ErrorIs(t, err, deleter.ErrNotSupported)
+	require.Equal(t, 2, result(t, inventory.Report, "pods").Remaining)
+	require.NoError(t, result(t, inventory.Report, "pods").Err)
+	for _, name := range []string{"hidden", "calls"} {
+		require.ErrorIs(t, result(t, inventory.Report, name).Err, deleter.ErrNotSupported)
+		var failure *deleter.SourceError
+		require.ErrorAs(t, result(t, inventory.Report, name).Err, &failure)
+		require.Equal(t, deleter.OpView, failure.Op)
+	}
+	require.Len(t, inventory.Objects, 2)
+	require.Zero(t, pods.Calls(list, del, collection), "nothing but views")
+
+	_, err = d.Delete(t.Context(), active(), deleter.Report{})
+	require.ErrorIs(t, err, deleter.ErrInvalid, "only a terminating namespace may be emptied")
+	require.Equal(t, []string{"a", "b"}, pods.Names(target()))
+}
+
+// In a terminating namespace other content is listed. A Viewer is still viewed, because a
+// view is certainly of one incarnation (rule R8).
+func TestInspectTerminating(t *testing.T) {
+	pods, jobs := fake(nil, contenttest.Object{Name: "a"}), fake(nil, contenttest.Object{Name: "b"})
+	report, err := compose(t, nil, source("pods", pods), source("jobs", plain{jobs})).Inspect(t.Context(), target())
+	require.NoError(t, err)
+	require.Equal(t, 2, report.Remaining())
+	require.Equal(t, 1, pods.Calls(deleter.OpView))
+	require.Zero(t, pods.Calls(list))
+	require.Equal(t, 1, jobs.Calls(list))
+	require.Zero(t, jobs.Calls(deleter.OpView))
+}
+
+// R8: an inspection of an incarnation shows nothing of another.
+func TestR8_InspectAnotherIncarnation(t *testing.T) {
+	pods := fake(nil, contenttest.Object{Name: "a"})
+	for _, late := range []deleter.Target{active(), target()} {
+		late.UID = "another"
+		inventory, err := compose(t, nil, source("pods", pods)).Inventory(t.Context(), late)
+		require.ErrorIs(t, err, deleter.ErrIncarnation)
+		require.Empty(t, inventory.Objects)
+	}
+}
+
+func TestInventoryBadInput(t *testing.T) {
+	pods := fake(nil, contenttest.Object{Name: "a"})
+	d := compose(t, nil, source("pods", pods))
+	ended, cancel := context.WithCancelCause(t.Context())
+	cancel(errBoom)
+	noUID, path := active(), active()
+	noUID.UID, path.Namespace = "", "../development"
+	for name, tt := range map[string]struct {
+		ctx    context.Context
+		target deleter.Target
+		is     error
+	}{
+		"ended context": {ended, active(), errBoom},
+		"zero target":   {t.Context(), deleter.Target{}, deleter.ErrInvalid},
+		"no uid":        {t.Context(), noUID, deleter.ErrInvalid},
+		"a path":        {t.Context(), path, deleter.ErrInvalid},
+	} {
+		inventory, err := d.Inventory(tt.ctx, tt.target)
+		require.ErrorIs(t, err, tt.is, name)
+		require.Empty(t, inventory.Objects, name)
+		require.False(t, inventory.Report.Empty(), name)
+	}
+	require.Zero(t, pods.Calls())
+}
+
+// If a listing is cut short, its objects are kept, and the report fails.
+func TestInventoryCutShort(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cut := &scripted{answers: []answer{pageTo("1", "a"), {err: errBoom}}}
+	d := compose(t, nil, source("pods", cutting{cut, func() { cancel(errBoom) }}))
+	inventory, err := d.Inventory(ctx, target())
 	require.ErrorIs(t, err, errBoom)
-	require.ErrorIs(t, err, down)
-	c := phase.Conditions(nil, report.Observation(), "", time.Now())[0]
-	require.Equal(t, "Discovery failed for some groups, 2 failing: not all of the list: a, b", c.Message)
+	require.ErrorIs(t, inventory.Report.Failed, errBoom)
+	require.False(t, inventory.Report.Empty())
 }
 
-// mute cannot wait in one namespace.
-type mute struct{ *contenttest.Fake }
-
-func (mute) Wait(context.Context, deleter.Target, string) error {
-	return fmt.Errorf("405: %w", deleter.ErrNotSupportedHere)
+// cutting ends the context of its caller with each listing.
+type cutting struct {
+	*scripted
+	cut func()
 }
 
-// A wait that is refused in one namespace is no failure, and is not remembered.
-func TestWaitNotSupportedHere(t *testing.T) {
-	content := mute{contenttest.NewFake(nil)}
-	content.Put(target(), contenttest.Object{Name: "a", Finalizers: []string{"example.com/hold"}})
-	d := compose(t, nil, source("pods", content))
-	report, err := d.Delete(t.Context(), target(), deleter.Report{})
-	require.NoError(t, err)
-	for range 2 {
-		require.ErrorIs(t, d.Wait(t.Context(), target(), report), deleter.ErrNotSupported)
-	}
+func (c cutting) List(ctx context.Context, target deleter.Target, limit int, next string) (deleter.Page, error) {
+	defer c.cut()
+	return c.scripted.List(ctx, target, limit, next)
 }

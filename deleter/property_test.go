@@ -39,14 +39,14 @@ type node struct {
 	before []int // all of them, transitively
 	fake   *contenttest.Fake
 	sick   error
-	asked  bool
+	called bool
 }
 
 // world is a random acyclic set of sources with random troubles.
 type world struct {
 	mu    sync.Mutex
 	nodes []*node
-	early []string // sources asked while something before them was not empty
+	early []string // sources called while something before them was not empty
 }
 
 func newWorld(r *rand.Rand) *world {
@@ -84,7 +84,7 @@ func newWorld(r *rand.Rand) *world {
 func (w *world) fault(n *node) func(context.Context, contenttest.Call) error {
 	return func(_ context.Context, c contenttest.Call) error {
 		w.mu.Lock()
-		n.asked = true
+		n.called = true
 		for _, i := range n.before {
 			if len(w.nodes[i].fake.Names(target())) > 0 {
 				w.early = append(w.early, n.name)
@@ -138,7 +138,7 @@ func (w *world) check(t *testing.T, report deleter.Report, err error) {
 		one := result(t, report, n.name)
 		require.False(t, one.Empty(), n.name)
 		require.Equal(t, !started, one.Waiting, n.name)
-		require.Equal(t, started, n.asked, n.name)
+		require.Equal(t, started, n.called, n.name)
 		if started && n.health != held {
 			failed++
 			require.ErrorIs(t, one.Err, n.sick)
@@ -188,7 +188,7 @@ func runWorld(t *testing.T, seed uint64) {
 	var report deleter.Report
 	for range 3 {
 		for _, n := range w.nodes {
-			n.asked = false
+			n.called = false
 		}
 		var err error
 		report, err = d.Delete(t.Context(), target(), report)
@@ -221,9 +221,9 @@ func FuzzWorlds(f *testing.F) {
 	f.Fuzz(runWorld)
 }
 
-// FuzzCircles checks that sources are refused for a cycle only if there is one, and that the
+// FuzzCycles checks that sources are refused for a cycle only if there is one, and that the
 // error lists a real one.
-func FuzzCircles(f *testing.F) {
+func FuzzCycles(f *testing.F) {
 	f.Add([]byte{0x01, 0x12, 0x20})
 	f.Add([]byte{0x01, 0x12, 0x23})
 	f.Add([]byte{0x11})
@@ -239,17 +239,17 @@ func FuzzCircles(f *testing.F) {
 			sources[i] = source(name, contenttest.NewFake(nil), after[name]...)
 		}
 		d, err := deleter.New(sources, nil)
-		var circle *deleter.CycleError
-		if errors.As(err, &circle) {
+		var cycle *deleter.CycleError
+		if errors.As(err, &cycle) {
 			require.ErrorIs(t, err, deleter.ErrInvalid)
-			for i, r := range circle.Cycle {
-				next := circle.Cycle[(i+1)%len(circle.Cycle)]
+			for i, r := range cycle.Cycle {
+				next := cycle.Cycle[(i+1)%len(cycle.Cycle)]
 				require.Contains(t, after[r.Name], next.Name, "%v does not come after %v: %v", r, next, err)
 			}
 			return
 		}
 		require.NoError(t, err)
-		// Were there a circle, its sources would never start.
+		// Were there a cycle, its sources would never start.
 		report, err := d.Delete(t.Context(), target(), deleter.Report{})
 		require.NoError(t, err)
 		require.True(t, report.Empty())

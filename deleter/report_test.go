@@ -1,10 +1,8 @@
 package deleter_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
 	"testing"
 	"time"
@@ -60,56 +58,6 @@ func TestReport(t *testing.T) {
 	require.Len(t, report.Results, 2, "Compact must not change the report")
 }
 
-// Memory is bounded however many different finalizers and failures there are.
-func TestReportIsBounded(t *testing.T) {
-	var objects []contenttest.Object
-	for i := range 1000 {
-		objects = append(objects, contenttest.Object{
-			Name: fmt.Sprintf("x%03d", i), Finalizers: []string{fmt.Sprintf("example.com/f%03d", i), fmt.Sprintf("example.com/g%03d", i)},
-		})
-	}
-	each := func(_ context.Context, c contenttest.Call) error {
-		if c.Op == del {
-			return fmt.Errorf("no way to delete %s", c.Object)
-		}
-		return nil
-	}
-	d := compose(t, nil, source("pods", plain{fake(&contenttest.FakeOptions{Fault: each}, objects...)}))
-	report, err := d.Delete(t.Context(), target(), deleter.Report{})
-	require.Error(t, err)
-	pods := result(t, report, "pods")
-	require.Equal(t, 1000, pods.Remaining)
-	require.Len(t, pods.Holders, 65)
-	require.Equal(t, phase.Holder{Finalizer: "(other finalizers)", Objects: 968, Sample: []string{"x032", "x033", "x034", "x035", "x036"}}, pods.Holders[0])
-	require.Less(t, len(err.Error()), 1000)
-	require.Contains(t, err.Error(), "pods: delete x000: no way to delete x000; ")
-	require.Contains(t, err.Error(), "pods: 992 further failures")
-}
-
-// Objects that fail in the same way are one failure, and no distinct failure is lost.
-func TestFailuresOfOneKindAreOne(t *testing.T) {
-	var objects []contenttest.Object
-	for i := range 300 {
-		objects = append(objects, contenttest.Object{Name: fmt.Sprintf("x%03d", i)})
-	}
-	each := func(_ context.Context, c contenttest.Call) error {
-		switch {
-		case c.Op != del:
-			return nil
-		case c.Object == "x123":
-			return &fs.PathError{Op: "remove", Path: "x", Err: fs.ErrPermission}
-		}
-		return errBoom
-	}
-	d := compose(t, nil, source("pods", plain{fake(&contenttest.FakeOptions{Fault: each}, objects...)}))
-	_, err := d.Delete(t.Context(), target(), deleter.Report{})
-	require.EqualError(t, err, "pods: delete x000: boom (and 298 other objects in the same way); pods: delete x123: remove x: permission denied")
-	require.ErrorIs(t, err, errBoom)
-	require.ErrorIs(t, err, fs.ErrPermission)
-	var path *fs.PathError
-	require.ErrorAs(t, err, &path)
-}
-
 // Every cause can be reached through the error of the pass.
 func TestErrorsKeepTheirCauses(t *testing.T) {
 	causes := []error{errors.New("one"), errors.New("two"), errors.New("three"), errors.New("four"), errors.New("five")}
@@ -134,12 +82,6 @@ func TestErrorsKeepTheirCauses(t *testing.T) {
 	require.ErrorIs(t, &deleter.PanicError{Value: causes[0]}, causes[0])
 }
 
-func TestUnexpectedItemsText(t *testing.T) {
-	d := compose(t, nil, source("pods", stubborn{fake(nil, contenttest.Object{Name: "b"}, contenttest.Object{Name: "a"})}))
-	_, err := d.Delete(t.Context(), target(), deleter.Report{})
-	require.EqualError(t, err, "pods: unexpected items still remain in namespace: development: 2 without finalizer, grace period or deletion mark (a, b)")
-}
-
 func TestEstimate(t *testing.T) {
 	of := func(waiting bool, estimates ...time.Duration) deleter.Report {
 		r := deleter.Report{}
@@ -155,32 +97,6 @@ func TestEstimate(t *testing.T) {
 	require.Zero(t, of(true, 0).Estimate())
 	require.Equal(t, 3*time.Second, of(false, 2*time.Second, 0, 3*time.Second).Estimate())
 	require.Equal(t, 2*time.Second, of(true, 2*time.Second, 0, 3*time.Second).Estimate(), "the end of one may let another begin")
-}
-
-// An estimate is requested only if objects are being deleted and the listing has no grace
-// periods.
-func TestEstimateIsAskedForWhenNeeded(t *testing.T) {
-	slow := contenttest.Object{Name: "a", Grace: time.Hour}
-	for _, tt := range []struct {
-		name    string
-		content func(*contenttest.Fake) deleter.Content
-		object  contenttest.Object
-		calls   int
-		known   bool
-	}{
-		{"the items have grace periods", func(f *contenttest.Fake) deleter.Content { return f }, slow, 0, true},
-		{"the source estimates", func(f *contenttest.Fake) deleter.Content { return graceless{f} }, slow, 1, true},
-		{"held", func(f *contenttest.Fake) deleter.Content { return f }, heldFor(0), 0, false},
-		{"gone", func(f *contenttest.Fake) deleter.Content { return f }, contenttest.Object{Name: "a"}, 0, false},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			f := fake(nil, tt.object)
-			report, err := compose(t, nil, source("pods", tt.content(f))).Delete(t.Context(), target(), deleter.Report{})
-			require.NoError(t, err)
-			require.Equal(t, tt.calls, f.Calls(estimate))
-			require.Equal(t, tt.known, report.Estimate() > 59*time.Minute)
-		})
-	}
 }
 
 func TestProgress(t *testing.T) {
@@ -204,5 +120,59 @@ func TestProgress(t *testing.T) {
 		{"discovery again", deleter.Report{Discovery: []error{errBoom}, Failed: errBoom}, remaining(1), true},
 	} {
 		require.Equal(t, tt.want, tt.after.Progress(tt.before), tt.name)
+	}
+}
+
+// While content may still be created, no report is final (rule R7).
+func TestR7_ProvisionalReportIsNotEmpty(t *testing.T) {
+	r := deleter.Report{Results: []deleter.Result{{Resource: core("pods")}}}
+	require.True(t, r.Empty())
+	r.Provisional = 3 * time.Second
+	require.False(t, r.Empty())
+	require.NoError(t, r.Err())
+	require.Equal(t, 3*time.Second, r.Estimate())
+	require.Equal(t, 3*time.Second, r.Compact().Provisional)
+	require.False(t, r.Observation().Empty())
+	for _, c := range phase.Conditions(nil, r.Observation(), "", time.Now()) {
+		if c.Type == phase.ContentRemaining {
+			require.Equal(t, phase.Unknown, c.Status)
+			require.Equal(t, "No remaining resources were seen, but new objects may still appear; the next pass checks again", c.Message)
+		}
+	}
+	r.Results[0].Remaining, r.Results[0].Deleting = 1, 1
+	require.Zero(t, r.Estimate(), "the remaining objects have no estimate")
+}
+
+func TestSourceOf(t *testing.T) {
+	widgets := namespace.ResourceType{Group: "example.com", Name: "widgets"}
+	group := deleter.GroupError{Group: "example.com", Err: errBoom}
+	for want, err := range map[string]error{
+		"widgets.example.com": errors.Join(errBoom, &deleter.SourceError{Resource: widgets, Err: group}),
+		"example.com":         errors.Join(errBoom, group),
+	} {
+		require.Equal(t, want, deleter.SourceOf(err))
+	}
+	for _, err := range []error{nil, errBoom, deleter.GroupError{Err: errBoom}} {
+		require.Empty(t, deleter.SourceOf(err))
+	}
+}
+
+func TestLastCounts(t *testing.T) {
+	r := deleter.Report{
+		Results:  []deleter.Result{{Resource: core("a"), Remaining: 3}, {Resource: core("b"), Remaining: 1}, {Resource: core("c")}, {Resource: core("d"), Waiting: true}},
+		LastSeen: []deleter.ResourceCount{{core("b"), 2}, {core("d"), 4}, {core("e"), 5}},
+	}
+	want := []deleter.ResourceCount{{core("a"), 3}, {core("b"), 2}, {core("d"), 4}, {core("e"), 5}}
+	require.Empty(t, cmp.Diff(want, r.LastCounts()))
+	require.Empty(t, cmp.Diff(want, r.Compact().LastCounts()))
+	require.Empty(t, cmp.Diff(deleter.Report{}, deleter.Report{Waived: []error{errBoom}}.Compact(), cmpopts.EquateErrors()))
+	require.Nil(t, deleter.Report{}.LastCounts())
+}
+
+// misbehave panics if the script says so.
+func (s *scripted) misbehave(err error) {
+	switch err {
+	case errPanic:
+		panic(err)
 	}
 }

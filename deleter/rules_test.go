@@ -3,7 +3,6 @@ package deleter_test
 import (
 	"context"
 	"errors"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -152,24 +151,6 @@ func TestR7_LateAnswersDoNotCount(t *testing.T) {
 	})
 }
 
-// R7: a source after a clean type also waits for the sources before that type.
-func TestR7_CleanTypesDoNotBreakTheChain(t *testing.T) {
-	first, last := fake(nil), fake(nil)
-	a, b, c := source("a", first), source("b", fake(nil), "a"), source("c", last, "b")
-	a.Final, c.Final = false, false
-	d := compose(t, nil, a, b, c)
-	report, err := d.Delete(t.Context(), target(), deleter.Report{})
-	require.NoError(t, err)
-	require.Equal(t, []namespace.ResourceType{core("b")}, report.Clean)
-
-	first.Put(target(), contenttest.Object{Name: "late", Finalizers: []string{"example.com/hold"}})
-	last.Put(target(), contenttest.Object{Name: "late"})
-	report, err = d.Delete(t.Context(), target(), report)
-	require.NoError(t, err)
-	require.True(t, result(t, report, "c").Waiting, "c comes after a, through b")
-	require.Equal(t, []string{"late"}, last.Names(target()))
-}
-
 // R8: the report of one incarnation does not affect another.
 func TestR8_ReportsOfOtherIncarnationsAreIgnored(t *testing.T) {
 	f := contenttest.NewFake(nil)
@@ -186,44 +167,4 @@ func TestR8_ReportsOfOtherIncarnationsAreIgnored(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, report.Empty())
 	require.Equal(t, 1, report.Remaining())
-}
-
-// R10: one source does not delay sources that are independent of it.
-func TestR10_OneSickSourceDoesNotHoldUpOthers(t *testing.T) {
-	hangs := func(ctx context.Context, _ contenttest.Call) error {
-		<-ctx.Done()
-		return context.Cause(ctx)
-	}
-	for name, fault := range map[string]func(context.Context, contenttest.Call) error{
-		"fails":  func(context.Context, contenttest.Call) error { return errBoom },
-		"panics": panics,
-		"hangs":  hangs,
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				const latency = 5 * time.Millisecond
-				start := time.Now()
-				var mu sync.Mutex
-				var over time.Duration
-				sick := fake(&contenttest.FakeOptions{Latency: latency, Fault: fault}, contenttest.Object{Name: "a"})
-				sources := []deleter.Source{source("sick", sick)}
-				for _, pair := range [][2]string{{"a1", "a2"}, {"b1", "b2"}, {"c1", "c2"}} {
-					first := fake(&contenttest.FakeOptions{Latency: latency}, contenttest.Object{Name: "x"})
-					last := fake(&contenttest.FakeOptions{Latency: latency, Fault: func(context.Context, contenttest.Call) error {
-						mu.Lock()
-						defer mu.Unlock()
-						over = time.Since(start)
-						return nil
-					}}, contenttest.Object{Name: "x"})
-					sources = append(sources, source(pair[0], first), source(pair[1], last, pair[0]))
-				}
-				d := compose(t, &deleter.Options{CallTimeout: time.Second}, sources...)
-				report, err := d.Delete(t.Context(), target(), deleter.Report{})
-				require.Error(t, err)
-				require.Len(t, report.Clean, 6)
-				require.Equal(t, 4*latency, over, "two calls each, one source after the other")
-				require.LessOrEqual(t, time.Since(start), 2*time.Second+latency, "a source that hangs must be given up")
-			})
-		})
-	}
 }

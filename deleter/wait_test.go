@@ -3,6 +3,7 @@ package deleter_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -98,7 +99,7 @@ func waits(fault func(context.Context, contenttest.Call) error) *contenttest.Fak
 
 // A source that cannot wait is not called twice. An object that disappeared between the pass
 // and the call ends the wait at once.
-func TestWaitNoticesWhatWentBefore(t *testing.T) {
+func TestWaitNoticesEarlierRemovals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		gone := fake(nil, contenttest.Object{Name: "held", Finalizers: []string{"example.com/hold"}})
 		refuses := fake(fails(deleter.ErrNotSupported, wait), heldFor(0))
@@ -150,7 +151,7 @@ func TestWaitEndsWithItsContext(t *testing.T) {
 }
 
 // An object that disappears during the listing of later pages ends the wait too.
-func TestWaitNoticesWhatWentBetweenPages(t *testing.T) {
+func TestWaitNoticesRemovalsBetweenPages(t *testing.T) {
 	var f *contenttest.Fake
 	f = contenttest.NewFake(&contenttest.FakeOptions{Fault: func(_ context.Context, c contenttest.Call) error {
 		if c.Op == list && f.Calls(list) == 2 {
@@ -168,4 +169,23 @@ func TestWaitNoticesWhatWentBetweenPages(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	require.NoError(t, d.Wait(ctx, target(), report))
+}
+
+// mute cannot wait in one namespace.
+type mute struct{ *contenttest.Fake }
+
+func (mute) Wait(context.Context, deleter.Target, string) error {
+	return fmt.Errorf("405: %w", deleter.ErrNotSupportedHere)
+}
+
+// A wait that is refused in one namespace is no failure, and is not remembered.
+func TestWaitNotSupportedHere(t *testing.T) {
+	content := mute{contenttest.NewFake(nil)}
+	content.Put(target(), contenttest.Object{Name: "a", Finalizers: []string{"example.com/hold"}})
+	d := compose(t, nil, source("pods", content))
+	report, err := d.Delete(t.Context(), target(), deleter.Report{})
+	require.NoError(t, err)
+	for range 2 {
+		require.ErrorIs(t, d.Wait(t.Context(), target(), report), deleter.ErrNotSupported)
+	}
 }

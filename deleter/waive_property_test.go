@@ -153,12 +153,12 @@ func (w *waivedWorld) check(t *testing.T, target deleter.Target, report deleter.
 		if clean || results[s.Resource].Empty() && !waived[s.Resource] {
 			require.Empty(t, w.witnesses[s.Resource].Names(target), "%v counts as empty", s.Resource)
 		}
-		if result, asked := results[s.Resource]; !asked || result.Waiting {
+		if result, called := results[s.Resource]; !called || result.Waiting {
 			continue
 		}
 		for _, before := range s.After {
-			result, asked := results[before]
-			require.True(t, !asked || result.Empty(), "%v was asked before %v was empty or waived", s.Resource, before)
+			result, called := results[before]
+			require.True(t, !called || result.Empty(), "%v was called before %v was empty or waived", s.Resource, before)
 		}
 	}
 }

@@ -57,7 +57,7 @@ func checkFailures(p *probe) error {
 			return answered(err, page)
 		}
 	}
-	for what, call := range calls {
+	for name, call := range calls {
 		if err := p.fail(true); err != nil {
 			return err
 		}
@@ -66,10 +66,10 @@ func checkFailures(p *probe) error {
 			return err
 		}
 		if failed == nil {
-			return fmt.Errorf("%s succeeded although the place beneath the content failed", what)
+			return fmt.Errorf("%s succeeded although the backing store of the content failed", name)
 		}
 	}
-	if err := p.there(target, "calls that failed", want...); err != nil {
+	if err := p.expectNames(target, "calls that failed", want...); err != nil {
 		return err
 	}
 	if lists(p.Backend) {

@@ -54,11 +54,11 @@ func checkOtherNamespaces(p *probe) error {
 	if err := errors.Join(p.everything(target, names...)...); err != nil {
 		return err
 	}
-	if err := p.there(target, "its deletion"); err != nil {
+	if err := p.expectNames(target, "its deletion"); err != nil {
 		return err
 	}
 	for _, other := range others {
-		if err := p.there(other, "deletion in namespace team-a", names...); err != nil {
+		if err := p.expectNames(other, "deletion in namespace team-a", names...); err != nil {
 			return err
 		}
 	}
@@ -95,7 +95,7 @@ func checkOtherIncarnations(p *probe) error {
 			return fmt.Errorf("deletion in the old incarnation should fail with ErrIncarnation or do nothing, got: %w", err)
 		}
 	}
-	return p.there(now, "deletion for the old incarnation", "apple", "cherry")
+	return p.expectNames(now, "deletion for the old incarnation", "apple", "cherry")
 }
 
 func checkActive(p *probe) error {
@@ -111,19 +111,19 @@ func checkActive(p *probe) error {
 			return fmt.Errorf("deletion in an Active namespace should fail with ErrIncarnation, got: %w", orNil(err))
 		}
 	}
-	return p.there(target, "deletion in an Active namespace", "apple", "banana")
+	return p.expectNames(target, "deletion in an Active namespace", "apple", "banana")
 }
 
 // badTargets returns invalid targets, by their defect.
 func badTargets(good deleter.Target) map[string]deleter.Target {
 	bad := map[string]deleter.Target{"zero": {}}
-	for what, namespace := range map[string]string{
+	for name, namespace := range map[string]string{
 		"no namespace": "", "a path": good.Namespace + "/..", "a parent": "..", "invalid UTF-8": "a\xff",
 		"a line break": "a\n", "oversized": strings.Repeat("a", 1<<16),
 	} {
 		target := good
 		target.Namespace = namespace
-		bad[what] = target
+		bad[name] = target
 	}
 	noUID, notDeleted := good, good
 	noUID.UID = ""
@@ -137,13 +137,13 @@ func checkBadInput(p *probe) error {
 	if err != nil {
 		return err
 	}
-	for what, target := range badTargets(good) {
+	for name, target := range badTargets(good) {
 		if _, err := p.Content.List(p.ctx, target, 0, ""); !errors.Is(err, deleter.ErrInvalid) {
-			return fmt.Errorf("List with a bad target (%s) should fail with ErrInvalid, got: %w", what, orNil(err))
+			return fmt.Errorf("List with a bad target (%s) should fail with ErrInvalid, got: %w", name, orNil(err))
 		}
 		for _, err := range p.everything(target, "apple") {
 			if !errors.Is(err, deleter.ErrInvalid) {
-				return fmt.Errorf("deletion with a bad target (%s) should fail with ErrInvalid, got: %w", what, orNil(err))
+				return fmt.Errorf("deletion with a bad target (%s) should fail with ErrInvalid, got: %w", name, orNil(err))
 			}
 		}
 	}
@@ -158,10 +158,10 @@ func checkBadInput(p *probe) error {
 		return fmt.Errorf("Delete of an object without a name should fail with ErrInvalid, got: %w", orNil(err))
 	}
 	for _, name := range []string{".", "..", "../good/apple", "a/b", "apple/", "%", "*", "apple\x00", "a\xff", strings.Repeat("a", 1<<16)} {
-		// Whether it is refused or merely not there, nothing may go.
+		// Whether Delete refuses it or finds nothing, no object may go.
 		_ = p.Content.Delete(p.ctx, good, name, "")
 	}
-	return p.there(good, "bad input", "apple", "banana")
+	return p.expectNames(good, "bad input", "apple", "banana")
 }
 
 func checkCancelled(p *probe) error {
@@ -186,7 +186,7 @@ func checkCancelled(p *probe) error {
 			return fmt.Errorf("a call with a context that has ended should fail with its cause, got: %w", orNil(err))
 		}
 	}
-	return p.there(target, "calls with a context that has ended", "apple", "banana")
+	return p.expectNames(target, "calls with a context that has ended", "apple", "banana")
 }
 
 func checkAtOnce(p *probe) error {
@@ -222,7 +222,7 @@ func checkAtOnce(p *probe) error {
 	if err := errors.Join(p.everything(target, names...)...); err != nil {
 		return err
 	}
-	return p.there(target, "several passes at once")
+	return p.expectNames(target, "several passes at once")
 }
 
 // listAndDelete deletes all objects one by one, unless the listing expires.
@@ -261,5 +261,5 @@ func checkComposed(p *probe) error {
 			return fmt.Errorf("after %d passes of a composed deleter %d objects remain", passes, report.Remaining())
 		}
 	}
-	return p.there(target, "the passes of a composed deleter")
+	return p.expectNames(target, "the passes of a composed deleter")
 }

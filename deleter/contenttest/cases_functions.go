@@ -56,7 +56,7 @@ func checkFunctionHeld(p *probe) error {
 			return fmt.Errorf("Delete should return 1 remaining object, the held one; got %d: %w", remaining, orNil(err))
 		}
 	}
-	if err := p.there(target, "Delete", "held"); err != nil {
+	if err := p.expectNames(target, "Delete", "held"); err != nil {
 		return err
 	}
 	if err := p.Release(p.ctx, target, "held"); err != nil {
@@ -65,7 +65,7 @@ func checkFunctionHeld(p *probe) error {
 	if remaining, err := p.empty(target); err != nil || remaining != 0 {
 		return fmt.Errorf("after Release, Delete should return 0 remaining objects; got %d: %w", remaining, orNil(err))
 	}
-	return p.there(target, "Release and Delete")
+	return p.expectNames(target, "Release and Delete")
 }
 
 func checkCount(p *probe) error {
@@ -102,7 +102,7 @@ func checkCount(p *probe) error {
 			return err
 		}
 	}
-	if err := p.there(target, "Count", names...); err != nil {
+	if err := p.expectNames(target, "Count", names...); err != nil {
 		return err
 	}
 	again, err := p.seed("counted")

@@ -23,7 +23,7 @@ func checkCollection(p *probe) error {
 	if deleted >= 0 && deleted != len(names) {
 		return fmt.Errorf("DeleteCollection counted %d deletions of %d objects", deleted, len(names))
 	}
-	if err := p.there(target, "DeleteCollection"); err != nil {
+	if err := p.expectNames(target, "DeleteCollection"); err != nil {
 		return err
 	}
 	deleted, err = p.collect(target)
@@ -54,7 +54,7 @@ func checkCollectionHeld(p *probe) error {
 	if deleted, err := p.collect(target); err != nil || deleted > 0 {
 		return fmt.Errorf("DeleteCollection should not count a held object again, got %d: %w", deleted, orNil(err))
 	}
-	return p.there(target, "DeleteCollection", "held")
+	return p.expectNames(target, "DeleteCollection", "held")
 }
 
 // seedWaiting makes a namespace with one held object that is being deleted, and
@@ -87,15 +87,15 @@ func checkWaitBefore(p *probe) error {
 	return nil
 }
 
-// observedContext is a context that closes asked when a caller is about to wait for its end.
+// observedContext is a context that closes waiting when a caller is about to wait for its end.
 type observedContext struct {
 	context.Context
-	once  sync.Once
-	asked chan struct{}
+	once    sync.Once
+	waiting chan struct{}
 }
 
 func (t *observedContext) Done() <-chan struct{} {
-	t.once.Do(func() { close(t.asked) })
+	t.once.Do(func() { close(t.waiting) })
 	return t.Context.Done()
 }
 
@@ -104,12 +104,12 @@ func checkWaitAfter(p *probe) error {
 	if err != nil {
 		return err
 	}
-	begun := &observedContext{Context: p.ctx, asked: make(chan struct{})}
+	begun := &observedContext{Context: p.ctx, waiting: make(chan struct{})}
 	waiting := &probe{Backend: p.Backend, ctx: begun}
 	woken := make(chan error, 1)
 	go func() { woken <- waiting.wait(target, seen, 0) }()
 	select {
-	case <-begun.asked:
+	case <-begun.waiting:
 	case err := <-woken:
 		return fmt.Errorf("Wait should not return before anything has gone; got: %w", orNil(err))
 	}

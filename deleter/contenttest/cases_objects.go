@@ -74,7 +74,7 @@ func checkList(p *probe) error {
 		}
 		uids[item.UID] = item.Name
 	}
-	return p.there(target, "List", want...)
+	return p.expectNames(target, "List", want...)
 }
 
 func checkListNothing(p *probe) error {
@@ -100,7 +100,7 @@ func checkPages(p *probe) error {
 	return nil
 }
 
-// checkPagesWhileDeleting deletes every second object of each page before it asks
+// checkPagesWhileDeleting deletes every second object of each page before it requests
 // for the next; no other may be missed or listed twice.
 func checkPagesWhileDeleting(p *probe) error {
 	all := numbered(24)
@@ -134,7 +134,7 @@ func checkPagesWhileDeleting(p *probe) error {
 	}
 	slices.Sort(listed)
 	if !slices.Equal(listed, all) {
-		return fmt.Errorf("of %d objects that were there when their page was read, these were listed: %v", len(all), listed)
+		return fmt.Errorf("of %d objects that existed when their page was read, these were listed: %v", len(all), listed)
 	}
 	return nil
 }
@@ -150,7 +150,7 @@ func checkDelete(p *probe) error {
 	if _, err := p.lists(target, 0, "apple-2", "banana"); err != nil {
 		return err
 	}
-	return p.there(target, "Delete of apple", "apple-2", "banana")
+	return p.expectNames(target, "Delete of apple", "apple-2", "banana")
 }
 
 func checkDeleteMissing(p *probe) error {
@@ -163,7 +163,7 @@ func checkDeleteMissing(p *probe) error {
 			return err
 		}
 	}
-	return p.there(target, "Delete of cherry (missing) and apple (twice)", "banana")
+	return p.expectNames(target, "Delete of cherry (missing) and apple (twice)", "banana")
 }
 
 func checkDeleteHeld(p *probe) error {
@@ -198,7 +198,7 @@ func checkDeleteHeld(p *probe) error {
 	if _, err := p.lists(target, 0); err != nil {
 		return err
 	}
-	return p.there(target, "Delete and Release")
+	return p.expectNames(target, "Delete and Release")
 }
 
 func checkDeleteByUID(p *probe) error {
@@ -213,13 +213,13 @@ func checkDeleteByUID(p *probe) error {
 	if err := p.Content.Delete(p.ctx, target, "apple", items[1].UID); !errors.Is(err, deleter.ErrReplaced) {
 		return fmt.Errorf("Delete of apple with the uid of banana should fail with ErrReplaced, got: %w", orNil(err))
 	}
-	if err := p.there(target, "Delete with a wrong uid", "apple", "banana"); err != nil {
+	if err := p.expectNames(target, "Delete with a wrong uid", "apple", "banana"); err != nil {
 		return err
 	}
 	if err := p.deletes(target, "apple", items[0].UID); err != nil {
 		return err
 	}
-	return p.there(target, "Delete with the right uid", "banana")
+	return p.expectNames(target, "Delete with the right uid", "banana")
 }
 
 var errNil = errors.New("no error")

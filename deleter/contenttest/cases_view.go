@@ -31,13 +31,13 @@ func (p *probe) view(target deleter.Target, limit int) ([]deleter.Item, error) {
 	return p.pages("View", v.View, target, limit)
 }
 
-// undated is target as a look has it that does not know of a deletion.
+// undated returns target without the time of deletion, as in a preview.
 func undated(target deleter.Target) deleter.Target {
 	target.DeletedAt = time.Time{}
 	return target
 }
 
-// checkView looks at namespaces of either phase, with and without the time of deletion.
+// checkView views namespaces of either phase, with and without the time of deletion.
 func checkView(p *probe) error {
 	want := numbered(7)
 	seeds := map[string]func() (deleter.Target, error){
@@ -56,7 +56,7 @@ func checkView(p *probe) error {
 	if _, err := p.seed("viewed-2", "neighbour"); err != nil {
 		return err
 	}
-	for what, seed := range seeds {
+	for name, seed := range seeds {
 		target, err := seed()
 		if err != nil {
 			return err
@@ -67,10 +67,10 @@ func checkView(p *probe) error {
 		}
 		for _, at := range []deleter.Target{target, undated(target)} {
 			if err := p.views(at, names); err != nil {
-				return fmt.Errorf("%s, deletion time %v: %w", what, at.DeletedAt, err)
+				return fmt.Errorf("%s, deletion time %v: %w", name, at.DeletedAt, err)
 			}
 		}
-		if err := p.there(target, "a view", names...); err != nil {
+		if err := p.expectNames(target, "a view", names...); err != nil {
 			return err
 		}
 	}
@@ -141,14 +141,14 @@ func checkViewOtherIncarnations(p *probe) error {
 }
 
 func checkViewNoIncarnation(p *probe) error {
-	target, err := p.seed("viewed-there", "apple")
+	target, err := p.seed("viewed-existing", "apple")
 	if err != nil {
 		return err
 	}
 	target.Namespace = "viewed-never"
 	for _, target := range []deleter.Target{target, undated(target)} {
 		if items, err := p.view(target, 0); !errors.Is(err, deleter.ErrIncarnation) {
-			return fmt.Errorf("View of a namespace that is not there should fail with ErrIncarnation, got %d objects and: %w", len(items), orNil(err))
+			return fmt.Errorf("View of a namespace that does not exist should fail with ErrIncarnation, got %d objects and: %w", len(items), orNil(err))
 		}
 	}
 	return nil
@@ -163,12 +163,12 @@ func checkViewBadInput(p *probe) error {
 	if err != nil {
 		return err
 	}
-	for what, target := range badTargets(good) {
-		if what == "no deletion time" {
+	for name, target := range badTargets(good) {
+		if name == "no deletion time" {
 			continue // it may be Active
 		}
 		if _, err := v.View(p.ctx, target, 0, ""); !errors.Is(err, deleter.ErrInvalid) {
-			return fmt.Errorf("View with a bad target (%s) should fail with ErrInvalid, got: %w", what, orNil(err))
+			return fmt.Errorf("View with a bad target (%s) should fail with ErrInvalid, got: %w", name, orNil(err))
 		}
 	}
 	if _, err := v.View(p.ctx, good, -1, ""); !errors.Is(err, deleter.ErrInvalid) {

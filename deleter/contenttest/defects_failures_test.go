@@ -7,7 +7,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/deleter"
 )
 
-// failureDefects hide failures, and miscount what lies beyond a page.
+// failureDefects hide failures, and miscount the objects beyond a page.
 var failureDefects = []defect{
 	{"failures", "lists nothing when it cannot read", func(m *mutant, _ *Backend) {
 		m.list = func(ctx context.Context, target deleter.Target, limit int, next string) (deleter.Page, error) {
@@ -47,7 +47,7 @@ var failureDefects = []defect{
 	{"remaining", "is one short", func(m *mutant, _ *Backend) {
 		m.listed(func(_ deleter.Target, _ string, p *deleter.Page) { p.Remaining = max(p.Remaining-1, 0) })
 	}},
-	{"remaining", "tells of more after the last page", func(m *mutant, _ *Backend) {
+	{"remaining", "reports more after the last page", func(m *mutant, _ *Backend) {
 		m.listed(func(_ deleter.Target, _ string, p *deleter.Page) { p.Remaining = max(p.Remaining, 1) })
 	}},
 	{"remaining", "is negative", func(m *mutant, _ *Backend) {

@@ -12,8 +12,8 @@ import (
 
 // defect breaks one thing; the case named must find it.
 type defect struct {
-	fails, what string
-	breaks      func(m *mutant, b *Backend)
+	fails, defect string
+	breaks        func(m *mutant, b *Backend)
 }
 
 var defects = []defect{
@@ -39,14 +39,14 @@ var defects = []defect{
 			}
 		})
 	}},
-	{"list", "deletes what it lists", func(m *mutant, _ *Backend) {
+	{"list", "deletes the objects that it lists", func(m *mutant, _ *Backend) {
 		m.list = func(ctx context.Context, target deleter.Target, limit int, next string) (deleter.Page, error) {
 			page, err := m.Fake.List(ctx, target, limit, next)
 			_, _, _ = m.Fake.DeleteCollection(ctx, target)
 			return page, err
 		}
 	}},
-	{"list nothing", "lists an object that is not there", func(m *mutant, _ *Backend) {
+	{"list nothing", "lists an object that does not exist", func(m *mutant, _ *Backend) {
 		m.listed(func(_ deleter.Target, _ string, p *deleter.Page) {
 			p.Items = append(p.Items, deleter.Item{Name: "ghost"})
 		})
@@ -175,7 +175,7 @@ var defects = []defect{
 			return n + 1, more, err
 		}
 	}},
-	{"delete collection", "always tells of more", func(m *mutant, _ *Backend) {
+	{"delete collection", "always reports more", func(m *mutant, _ *Backend) {
 		m.collection = func(ctx context.Context, target deleter.Target) (int, bool, error) {
 			n, _, err := m.Fake.DeleteCollection(ctx, target)
 			return n, true, err
@@ -219,7 +219,7 @@ var defects = []defect{
 	{"estimate", "fails for held objects", func(m *mutant, _ *Backend) {
 		m.estimate = func(_ context.Context, target deleter.Target) (time.Duration, error) {
 			if len(m.Names(target)) > 0 {
-				return 0, fmt.Errorf("cannot tell")
+				return 0, fmt.Errorf("cannot count")
 			}
 			return 0, nil
 		}

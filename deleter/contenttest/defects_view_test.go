@@ -13,7 +13,7 @@ import (
 var viewDefects = []defect{
 	{"capabilities", "does not declare its views", func(_ *mutant, b *Backend) { b.Views = false }},
 	{"view", "is List", func(m *mutant, _ *Backend) { m.view = m.Fake.List }},
-	{"view", "refuses what is not being deleted", func(m *mutant, _ *Backend) {
+	{"view", "refuses a namespace that is not terminating", func(m *mutant, _ *Backend) {
 		m.view = func(ctx context.Context, target deleter.Target, limit int, next string) (deleter.Page, error) {
 			if err := target.Validate(); err != nil {
 				return deleter.Page{}, err
@@ -37,7 +37,7 @@ var viewDefects = []defect{
 			}
 		})
 	}},
-	{"view", "deletes what it shows", func(m *mutant, _ *Backend) {
+	{"view", "deletes the objects that it shows", func(m *mutant, _ *Backend) {
 		m.view = func(ctx context.Context, target deleter.Target, limit int, next string) (deleter.Page, error) {
 			page, err := m.Fake.View(ctx, target, limit, next)
 			if next == "" {

@@ -1,5 +1,5 @@
 // Package contenttest checks implementations of [deleter.Content], and offers one
-// in memory for tests of what builds upon them ([Fake]).
+// in memory for tests of code that uses sources ([Fake]).
 //
 // A custom source is right when its test passes:
 //

@@ -128,7 +128,7 @@ func (f *Fake) SetActive(target deleter.Target, active bool) {
 }
 
 // Release takes the finalizers off an object; if it is being deleted it goes. It
-// reports whether the object was there.
+// reports whether the object existed.
 func (f *Fake) Release(target deleter.Target, name string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -142,7 +142,7 @@ func (f *Fake) Release(target deleter.Target, name string) bool {
 	return true
 }
 
-// Names returns the names of the objects that are there, sorted.
+// Names returns the names of the existing objects, sorted.
 func (f *Fake) Names(target deleter.Target) []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -210,7 +210,7 @@ func (f *Fake) enter(call Call) (*space, error) {
 	switch {
 	case s == nil && call.anyPhase():
 		f.mu.Unlock()
-		return nil, fmt.Errorf("%w: %s is not there", deleter.ErrIncarnation, target.Namespace)
+		return nil, fmt.Errorf("%w: %s does not exist", deleter.ErrIncarnation, target.Namespace)
 	case s == nil:
 		return newSpace(target.UID), nil
 	case s.uid != target.UID || s.active && !call.anyPhase():

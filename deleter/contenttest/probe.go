@@ -54,8 +54,8 @@ func (p *probe) seedObjects(namespace string, objects ...Object) (deleter.Target
 	return target, nil
 }
 
-// there checks the objects in the namespace from outside.
-func (p *probe) there(target deleter.Target, after string, want ...string) error {
+// expectNames checks the objects in the namespace with Names.
+func (p *probe) expectNames(target deleter.Target, after string, want ...string) error {
 	got, err := p.Names(p.ctx, target)
 	if err != nil {
 		return fmt.Errorf("the backend's Names failed: %w", err)
@@ -95,7 +95,7 @@ func (p *probe) pages(method string, list lister, target deleter.Target, limit i
 			return items, nil
 		}
 		if pages > 1000 {
-			return nil, fmt.Errorf("%s with limit %d goes on after %d pages of a few objects; token now %q", method, limit, pages, page.Next)
+			return nil, fmt.Errorf("%s with limit %d continues after %d pages of a few objects; token now %q", method, limit, pages, page.Next)
 		}
 		next = page.Next
 	}

@@ -157,7 +157,7 @@ func (m *mutant) viewed(change func(page *deleter.Page)) {
 	}
 }
 
-// present returns the target of the incarnation that is there now.
+// present returns the target of the current incarnation.
 func (m *mutant) present(target deleter.Target) deleter.Target {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -198,7 +198,7 @@ func TestCasesFindMutants(t *testing.T) {
 		cases[c.name] = c
 	}
 	for _, broken := range slices.Concat(defects, viewDefects, failureDefects) {
-		t.Run(broken.fails+"/"+broken.what, func(t *testing.T) {
+		t.Run(broken.fails+"/"+broken.defect, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := NewFake(nil)
 				m := &mutant{Fake: f}
@@ -213,7 +213,7 @@ func TestCasesFindMutants(t *testing.T) {
 				err := c.run(t.Context(), b)
 				require.Error(t, err, "the case did not notice")
 				require.NotContains(t, err.Error(), "the backend's", "the case failed for another reason")
-				time.Sleep(20 * deadline) // virtual: what hangs must be over before the bubble is
+				time.Sleep(20 * deadline) // virtual: calls that hang must end before the bubble does
 			})
 		})
 		found[broken.fails]++
@@ -227,12 +227,12 @@ func TestCasesFindMutants(t *testing.T) {
 }
 
 func TestBadInput(t *testing.T) {
-	for what, b := range map[string]Backend{
+	for name, b := range map[string]Backend{
 		"nothing":    {},
 		"no content": {Seed: backendOf(NewFake(nil), nil).Seed, Names: backendOf(NewFake(nil), nil).Names},
 		"no seed":    {Content: NewFake(nil)},
 	} {
-		require.Error(t, b.check(), what)
+		require.Error(t, b.check(), name)
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()

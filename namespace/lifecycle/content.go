@@ -22,7 +22,7 @@ import (
 // The members apiVersion, kind and metadata are not T's to use. Members of a stored object that T does not
 // have are ignored by reads and lost by Update: a process with an older T must not update objects of
 // a newer one. An object that cannot be decoded into T is an error that names the object: List
-// fails with it, and Watch yields it and goes on with the next event.
+// fails with it, and Watch yields it and continues with the next event.
 type Content[T any] struct {
 	content *registry.Content
 }

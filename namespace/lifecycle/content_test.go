@@ -156,7 +156,7 @@ func TestContentThatDoesNotFit(t *testing.T) {
 		failed = append(failed, invalid.Name)
 		require.NotEmpty(t, e.ResourceVersion)
 	}
-	require.Equal(t, []string{"bad"}, failed, "the watch goes on after an object that cannot be decoded")
+	require.Equal(t, []string{"bad"}, failed, "the watch continues after an object that cannot be decoded")
 
 	_, err = lifecycle.NewContent[Invoice](tenants.Registry(), registry.Type{Resource: "unknown"})
 	require.Error(t, err)
