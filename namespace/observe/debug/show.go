@@ -17,7 +17,7 @@ import (
 var functions = template.FuncMap{
 	"show": func(v any) string { return visible(fmt.Sprint(v)) }, "moment": show.Date, "stamp": stamp, "asOf": asOf,
 	"age": ageHTML, "in": inHTML, "due": due, "next": next, "outdated": outdated, "short": short, "grouped": show.Number, "rate": show.Rate, "stage": stageText,
-	"severity": severity, "kind": kindText, "holder": holderClass, "less": func(n int) int { return n - 1 },
+	"kind": kindText, "holder": holderClass, "less": func(n int) int { return n - 1 },
 }
 
 // visible returns s with escapes for characters that are invisible or change how the text
@@ -146,20 +146,6 @@ func stageText(s phase.Stage) string {
 		return "ready to remove"
 	}
 	return visible(string(s))
-}
-
-// severity is the color of a cause: calm if no one needs to act, warn if an operator should
-// look at it, otherwise bad.
-func severity(k explain.Kind) string {
-	switch k {
-	case explain.OwnerAtWork, explain.Stopping, explain.Moving, explain.Confirming, explain.Ordered, explain.Starting,
-		explain.NotTerminating, explain.Gone, explain.NotFound:
-		return "calm"
-	case explain.Protected, explain.OnHold, explain.Waived, explain.Forced, explain.Remaining, explain.Queued,
-		explain.OwnerUnknown, explain.Held, explain.SourceSlow:
-		return "warn"
-	}
-	return "bad"
 }
 
 func kindText(k explain.Kind) string { return visible(strings.ReplaceAll(string(k), "-", " ")) }

@@ -173,18 +173,26 @@ func Explain(in Input) Diagnosis {
 	}
 	d.Causes = f.causes()
 	d.conclude()
-	d.Summary = d.Name + " " + f.status(d.Causes[0].Kind) + ": " + d.Causes[0].Summary
+	d.Summary = d.Name + " is " + d.state() + ": " + d.Causes[0].Summary
 	if f.phase == phase.Terminating {
 		d.Next = f.next()
 	}
 	return d
 }
 
+// state returns the state of the namespace in two words.
+func (d *Diagnosis) state() string {
+	if len(d.Causes) == 0 {
+		return "not known"
+	}
+	return d.Causes[0].Kind.state(d.Phase)
+}
+
 // conclude corrects the progress by the first cause: no end is predicted for a stuck
 // namespace, and content that reappears makes no progress.
 func (d *Diagnosis) conclude() {
 	p := d.Progress
-	if p != nil && d.Causes[0].Kind.stuck() {
+	if p != nil && d.state() == stuck {
 		p.End = time.Time{}
 	}
 	for i := range d.Causes {

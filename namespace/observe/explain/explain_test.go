@@ -290,7 +290,7 @@ func TestCauses(t *testing.T) {
 			return w
 		}())}, []explain.Kind{explain.SourceFailed}, "widgets.example.com fails", ""},
 
-		{"forced, and gone", input{Name: "shop", Records: forced()}, []explain.Kind{explain.Forced, explain.Gone}, "ann dropped openshift.com/origin by force 20m ago", "force.Sweep"},
+		{"forced, and gone", input{Name: "shop", Records: forced()}, []explain.Kind{explain.LeftByForce, explain.Gone}, "ann dropped openshift.com/origin by force 20m ago", "force.Sweep"},
 		{"forced, swept and gone", input{Name: "shop", Records: append(complete(), audit.Record{Action: audit.Swept, UID: "u-1", Follows: "r1"})},
 			[]explain.Kind{explain.Gone, explain.Forced}, "its finalizers were dropped by force 20m ago", ""},
 		{"forced, and there", input{Namespace: with(dying(origin), string(origin), broken), Records: forced()},
@@ -314,9 +314,13 @@ func TestCauses(t *testing.T) {
 			}
 		})
 	}
+	severities := map[explain.Severity]bool{}
 	for _, k := range explain.Kinds() {
 		require.True(t, seen[k], "no case has %q", k)
+		severities[k.Severity()] = true
 	}
+	require.Len(t, severities, 3)
+	require.Equal(t, explain.Bad, explain.Kind("something new").Severity())
 }
 
 func TestExpiredWaiverIsTold(t *testing.T) {

@@ -188,7 +188,7 @@ func TestExplainerWithoutTheStore(t *testing.T) {
 		h.Removed(shop)
 		_, err = e.Explain(t.Context(), "shop")
 		require.ErrorIs(t, err, down, "what is there now is not known")
-		require.Contains(t, diagnose(input{Name: "shop", Unread: errors.New("disk full"), Now: now}).Text(), "namespace shop: not known\n")
+		require.Contains(t, diagnose(input{Name: "shop", Unread: errors.New("disk full"), Now: now}).Text(), "namespace shop: unreadable\n")
 	})
 }
 

@@ -130,3 +130,12 @@ func (r *Recorder) Size() int {
 	r.prune(time.Now())
 	return len(r.records)
 }
+
+// Kinds returns all kinds in the order of their rank.
+func Kinds() []Kind {
+	var list []Kind
+	for _, r := range append(slices.Clone(rules[:]), lastRule) {
+		list = append(list, r.kind)
+	}
+	return list
+}

@@ -163,6 +163,27 @@ func (f *facts) gatherForces() {
 	})
 }
 
+// maxForces bounds how many calls a diagnosis lists.
+const maxForces = 16
+
+// relevantForces returns the latest calls that are open, of any incarnation, and the last
+// call for the incarnation uid (empty: any). It omits calls without an end whose finalizers
+// are all still set.
+func relevantForces(forces []audit.Drop, uid string, stillSet func(audit.Drop) bool) []audit.Drop {
+	forces = slices.DeleteFunc(forces, func(d audit.Drop) bool { return d.Forced == nil && stillSet(d) })
+	last := len(forces) - 1
+	for last >= 0 && uid != "" && forces[last].Last().UID != uid {
+		last--
+	}
+	var list []audit.Drop
+	for i, d := range forces {
+		if i == last || open(d) {
+			list = append(list, d)
+		}
+	}
+	return list[max(len(list)-maxForces, 0):]
+}
+
 // gatherDeclarations reads protections and a hold. An unreadable protection protects as well.
 func (f *facts) gatherDeclarations() {
 	protections, _ := declare.Protections(f.Namespace.Meta)
@@ -416,7 +437,7 @@ func (f *facts) measure() *Progress {
 		p.AtLeast = p.AtLeast || unanswered > 0 || call.Forcing == nil && n > 0
 	}
 	p.Remaining = max(p.Remaining, left)
-	p.AtLeast = p.AtLeast || slices.ContainsFunc(f.failures, func(g failing) bool { return g.Kind.hidesContent() })
+	p.AtLeast = p.AtLeast || slices.ContainsFunc(f.failures, func(g failing) bool { return g.Source != sourceNamespace })
 	empty := f.absent() && (h.uid != "" || len(f.Records) > 0) || f.stage == phase.WaitingForFinalizers || f.stage == phase.ReadyToRemove
 	p.Known = p.Remaining > 0 || empty && !p.AtLeast
 	switch {

@@ -88,7 +88,7 @@ func TestForcedUntilNothingIsLeft(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := diagnose(input{Name: "shop", Records: c.records, Now: now})
-			at := slices.IndexFunc(d.Causes, func(c explain.Cause) bool { return c.Kind == explain.Forced })
+			at := slices.IndexFunc(d.Causes, isForced)
 			require.Contains(t, d.Causes[at].Remedy.Text, c.want)
 			require.Equal(t, c.want != over, at == 0, "what is left to do comes first")
 			if name == "two at once" {
@@ -98,10 +98,12 @@ func TestForcedUntilNothingIsLeft(t *testing.T) {
 	}
 }
 
-// ofForce returns the causes of kind Forced.
+func isForced(c explain.Cause) bool { return c.Kind == explain.Forced || c.Kind == explain.LeftByForce }
+
+// ofForce returns the causes that report forced drops.
 func ofForce(d explain.Diagnosis) (list []explain.Cause) {
 	for _, c := range d.Causes {
-		if c.Kind == explain.Forced {
+		if isForced(c) {
 			list = append(list, c)
 		}
 	}
@@ -113,7 +115,7 @@ func TestForcedWithoutAnEnd(t *testing.T) {
 	begun := complete()[0]
 	begun.By, begun.Reason, begun.Finalizers = "ann", "gone for good", []finalizer.Name{origin}
 	d := diagnose(input{Name: "shop", Records: []audit.Record{begun}, Now: now})
-	require.Equal(t, []explain.Kind{explain.Forced, explain.Gone}, kinds(d))
+	require.Equal(t, []explain.Kind{explain.LeftByForce, explain.Gone}, kinds(d))
 	c := d.Causes[0]
 	require.Equal(t, "ann began to drop openshift.com/origin by force 21m ago: gone for good", c.Summary)
 	require.Equal(t, "its completion is not on record; left then: 2 of pods (a, b)", c.Detail)

@@ -211,7 +211,7 @@ func sound(t *testing.T, d explain.Diagnosis) {
 		require.NotEmpty(t, c.Remedy.Text, "cause %q has no remedy", c.Kind)
 		require.False(t, strings.ContainsFunc(c.Remedy.Command, unsafe), "%q", c.Remedy.Command)
 		require.True(t, c.Remedy.Command == "" || strings.HasPrefix(c.Remedy.Command, "kubectl "))
-		require.True(t, i == 0 || d.Causes[0].Kind == explain.Forced || rank(d.Causes[i-1].Kind) <= rank(c.Kind), "the order of %q and %q", d.Causes[max(i-1, 0)].Kind, c.Kind)
+		require.True(t, i == 0 || rank(d.Causes[i-1].Kind) <= rank(c.Kind), "the order of %q and %q", d.Causes[max(i-1, 0)].Kind, c.Kind)
 	}
 	text := d.Text()
 	require.True(t, strings.HasPrefix(text, "namespace "))

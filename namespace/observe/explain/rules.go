@@ -18,11 +18,12 @@ type Kind string
 
 // The kinds, in the order of their rank. DESIGN.md explains the order.
 const (
-	// Of namespaces that are not terminating.
+	// The namespace is not terminating.
 	Protected      Kind = "protected"       // a protection refuses the deletion
 	OnHold         Kind = "on-hold"         // the deletion is delayed
 	NotTerminating Kind = "not-terminating" // no deletion was requested
-	Gone           Kind = "gone"            // the namespace was removed; its record remains
+	LeftByForce    Kind = "left-by-force"   // it was removed; a forced drop left objects
+	Gone           Kind = "gone"            // it was removed; its record remains
 	NotFound       Kind = "not-found"       // no namespace and no record has the name
 
 	// The namespace is stuck: someone must act.
@@ -52,108 +53,107 @@ const (
 	Starting    Kind = "starting"      // the deletion has just begun
 	Forced      Kind = "forced"        // finalizers were dropped by force
 	Waived      Kind = "waived"        // a waiver is in force, or why it has no effect
-	Unknown     Kind = "unknown"
+	Unknown     Kind = "unknown"       // no rule applied
 )
 
-// rule finds the causes of one kind.
+// Severity says how much attention a cause needs.
+type Severity string
+
+// The severities.
+const (
+	Calm Severity = "calm" // no one needs to act
+	Warn Severity = "warn" // an operator should look at it
+	Bad  Severity = "bad"  // an operator must act
+)
+
+// rule defines a kind: the state of a namespace whose first cause is of this kind, and the
+// function that finds its causes. A rule reads the facts alone.
 type rule struct {
-	kind Kind
-	find func(*facts) []Cause
+	kind     Kind
+	state    string
+	severity Severity
+	find     func(*facts) []Cause
 }
 
-// rules are in the order in which to act on their causes. A rule reads the facts alone.
-var rules = []rule{
-	{Protected, protected},
-	{OnHold, onHold},
-	{NotTerminating, notTerminating},
-	{Forced, forcedAndGone},
-	{Gone, gone},
-	{NotFound, notFound},
-	{OwnerMissing, ownerMissing},
-	{Unattended, unattended},
-	{Removable, removable},
-	{StorageFailed, failed(StorageFailed)},
-	{DiscoveryFailed, failed(DiscoveryFailed)},
-	{ParsingFailed, failed(ParsingFailed)},
-	{Undeclared, failed(Undeclared)},
-	{SourceFailed, failed(SourceFailed)},
-	{SourceSlow, failed(SourceSlow)},
-	{SourceSlow, slowPass},
-	{Returning, failed(Returning)},
-	{Returning, returning},
-	{Held, held},
-	{Conflicts, failed(Conflicts)},
-	{Stalled, stalled},
-	{OwnerUnknown, ownerUnknown},
-	{Queued, queued},
-	{OwnerAtWork, ownerAtWork},
-	{Stopping, stopping},
-	{Moving, moving},
-	{Confirming, confirming},
-	{Ordered, ordered},
-	{Remaining, remaining},
-	{Starting, starting},
-	{Forced, forced},
-	{Waived, waived},
+// stuck is the state in which no end of the deletion is predicted.
+const stuck = "stuck"
+
+// rules lists all kinds, in the order in which to act on their causes.
+var rules = [...]rule{
+	{Protected, "active", Warn, protected},
+	{OnHold, "active", Warn, onHold},
+	{NotTerminating, "active", Calm, notTerminating},
+	{LeftByForce, "gone", Warn, leftByForce},
+	{Gone, "gone", Calm, gone},
+	{NotFound, "not found", Calm, notFound},
+
+	{OwnerMissing, stuck, Bad, ownerMissing},
+	{Unattended, stuck, Bad, unattended},
+	{Removable, stuck, Bad, removable},
+	{StorageFailed, stuck, Bad, storageFailed},
+	{DiscoveryFailed, stuck, Bad, discoveryFailed},
+	{ParsingFailed, stuck, Bad, parsingFailed},
+	{Undeclared, stuck, Bad, undeclared},
+	{SourceFailed, stuck, Bad, sourceFailed},
+	{SourceSlow, stuck, Warn, sourceSlow},
+	{Returning, stuck, Bad, returning},
+	{Held, stuck, Warn, held},
+	{Conflicts, stuck, Bad, conflicts},
+	{Stalled, stuck, Bad, stalled},
+	{OwnerUnknown, stuck, Warn, ownerUnknown},
+	{Queued, stuck, Warn, queued},
+
+	{OwnerAtWork, "being deleted", Calm, ownerAtWork},
+	{Stopping, "being deleted", Calm, stopping},
+	{Moving, "being deleted", Calm, moving},
+	{Confirming, "being deleted", Calm, confirming},
+	{Ordered, "being deleted", Calm, ordered},
+	{Remaining, "being deleted", Warn, remaining},
+	{Starting, "being deleted", Calm, starting},
+	{Forced, "being deleted", Warn, forced},
+	{Waived, "being deleted", Warn, waived},
 }
+
+// lastRule applies if no other does.
+var lastRule = rule{Unknown, "being deleted", Bad, unknown}
 
 // causes applies the rules.
 func (f *facts) causes() []Cause {
 	var list []Cause
 	for _, r := range rules {
-		for _, c := range r.find(f) {
-			c.Kind = r.kind
-			list = append(list, c)
-		}
+		list = append(list, r.apply(f)...)
 	}
 	if len(list) == 0 {
-		list = append(list, f.unknown())
+		list = lastRule.apply(f)
 	}
 	return list[:min(len(list), maxCauses)]
 }
 
-// Kinds returns all kinds in the order of their rank.
-func Kinds() []Kind {
-	var list []Kind
-	for _, r := range rules {
-		if at := slices.Index(list, r.kind); at >= 0 {
-			list = slices.Delete(list, at, at+1) // the usual rank of Forced is its last one
-		}
-		list = append(list, r.kind)
+func (r rule) apply(f *facts) []Cause {
+	list := r.find(f)
+	for i := range list {
+		list[i].Kind = r.kind
 	}
-	return append(list, Unknown)
+	return list
 }
 
-// stuck reports whether someone must act on such a cause.
-func (k Kind) stuck() bool {
-	rank := func(kind Kind) int { return slices.IndexFunc(rules, func(r rule) bool { return r.kind == kind }) }
-	return rank(k) >= rank(OwnerMissing) && rank(k) <= rank(Queued)
+func (k Kind) rule() rule {
+	if i := slices.IndexFunc(rules[:], func(r rule) bool { return r.kind == k }); i >= 0 {
+		return rules[i]
+	}
+	return lastRule
 }
 
-// hidesContent reports whether such a failure may hide content from a pass.
-func (k Kind) hidesContent() bool {
-	switch k {
-	case DiscoveryFailed, ParsingFailed, Undeclared, SourceFailed, SourceSlow:
-		return true
-	}
-	return false
-}
+// Severity returns how much attention causes of the kind need.
+func (k Kind) Severity() Severity { return k.rule().severity }
 
-// status is the state of the namespace in two words.
-func (f *facts) status(first Kind) string {
-	switch {
-	case first == NotFound:
-		return "is not found"
-	case f.absent():
-		return "is gone"
-	case f.phase == "":
-		return "is unreadable"
-	case f.phase == phase.Active:
-		return "is active"
-	case first.stuck():
-		return "is stuck"
+// state returns the state of a namespace in that phase (empty: none, or not known) whose
+// first cause is of kind k.
+func (k Kind) state(p phase.Phase) string {
+	if p == "" && k == StorageFailed {
+		return "unreadable"
 	}
-	return "is being deleted"
+	return k.rule().state
 }
 
 func protected(f *facts) []Cause {
@@ -290,6 +290,25 @@ func (f *facts) ofHolders(kind Kind, explain func(h holder, name string) Cause) 
 	return list
 }
 
+// remedyOwner returns the remedy for a finalizer of the namespace.
+func (f *facts) remedyOwner(h Holder) Remedy {
+	switch {
+	case h.Known && h.Alive:
+		return Remedy{Text: "Wait, or ask its owner" + contact(h.Contact) + "; the owner's log says what it waits for."}
+	case h.Object:
+		return Remedy{
+			Text:    "Restart its owner. If the owner is gone for good, remove the finalizer with an update.",
+			Command: f.kubectl("get", "namespace", f.name, "-o", "jsonpath={.metadata.finalizers}"),
+		}
+	}
+	return Remedy{
+		Text:    "Restart its owner. If the owner is gone for good, drop the finalizer on the record (force.Drop).",
+		Command: f.kubectl("get", "namespace", f.name, "-o", "jsonpath={.spec.finalizers}"),
+		Template: fmt.Sprintf("force.Drop(ctx, namespaces, content, log, force.Request{Name: %q, UID: %q, Finalizers: []finalizer.Name{%q}, By: <WHO>, Reason: <WHY>})",
+			f.name, f.uid, h.Finalizer),
+	}
+}
+
 func contact(who string) string {
 	if who == "" {
 		return ""
@@ -343,15 +362,7 @@ func queued(f *facts) []Cause {
 	}}
 }
 
-func slowPass(f *facts) []Cause {
-	if f.attendance != SourceSlow {
-		return nil
-	}
-	return []Cause{{
-		Source: sourceDeleter, Since: f.attended, Summary: fmt.Sprintf("the current pass has waited %s for answers", show.Duration(f.age(f.attended))),
-		Remedy: f.remedyFailure(Failure{Kind: SourceSlow, Source: sourceDeleter}),
-	}}
-}
+var remedyWait = Remedy{Text: "Wait; the deletion proceeds by itself."}
 
 func starting(f *facts) []Cause {
 	if f.attendance != Starting {
@@ -360,63 +371,156 @@ func starting(f *facts) []Cause {
 	return []Cause{{Since: f.attended, Summary: "the deletion has just begun, and the first pass is due", Remedy: remedyWait}}
 }
 
-// failed returns the rule for failures of a kind.
-func failed(kind Kind) func(*facts) []Cause {
-	return func(f *facts) []Cause {
-		var list []Cause
-		for _, g := range f.failures {
-			if g.Kind == kind {
-				list = append(list, f.failure(g))
-			}
-		}
-		return list
-	}
+func storageFailed(f *facts) []Cause {
+	return f.ofFailures(StorageFailed, func(g failing) (string, Remedy) {
+		return "the storage of namespaces fails: " + g.Text,
+			Remedy{Text: "Restore the storage of namespaces; the pass is retried automatically.", Command: f.kubectl("get", "namespace", f.name)}
+	})
 }
 
-func (f *facts) failure(g failing) Cause {
-	c := Cause{Source: g.Source, Since: g.First, Remedy: f.remedyFailure(g.Failure)}
-	switch {
-	case g.Kind == DiscoveryFailed && strings.HasPrefix(g.Source, sourceDiscovery):
-		c.Summary = "resource types cannot be discovered: " + g.Text
-	case g.Kind == DiscoveryFailed:
-		c.Summary = fmt.Sprintf("the resource types of %s cannot be discovered: %s", g.Source, g.Text)
-	case g.Kind == ParsingFailed:
-		c.Summary = "a resource type cannot be read: " + g.Text
-	case g.Kind == SourceSlow:
-		c.Summary = fmt.Sprintf("%s does not answer in time: %s", g.Source, g.Text)
-	case g.Kind == Returning:
-		c.Summary = fmt.Sprintf("objects of %s exist again after their deletion: %s", g.Source, g.Text)
-	case g.Kind == Conflicts:
-		c.Summary = "other writers change the namespace faster than a pass can: " + g.Text
-	case g.Kind == StorageFailed:
-		c.Summary = "the storage of namespaces fails: " + g.Text
-	case g.Kind == Undeclared:
-		c.Summary = fmt.Sprintf("the controller does not declare %s, which another version of the service stored%s", g.Source, f.left(g.Source))
+func discoveryFailed(f *facts) []Cause {
+	return f.ofFailures(DiscoveryFailed, func(g failing) (string, Remedy) {
+		r := Remedy{Text: "Restore the API that serves it, or remove its registration.", Command: f.kubectl("get", "apiservices")}
+		switch {
+		case strings.HasPrefix(g.Source, sourceDiscovery):
+			r.Text = "Find out why resource types cannot be discovered, and fix it."
+			return "resource types cannot be discovered: " + g.Text, r
+		case g.Source == coreGroup:
+			r.Command = f.kubectl("api-resources", "--namespaced")
+		case isResource(g.Source):
+			r.Command = f.kubectl("api-resources", groupOption+g.Source)
+		}
+		return fmt.Sprintf("the resource types of %s cannot be discovered: %s", g.Source, g.Text), f.orWaive(g, r)
+	})
+}
+
+func parsingFailed(f *facts) []Cause {
+	return f.ofFailures(ParsingFailed, func(g failing) (string, Remedy) {
+		return "a resource type cannot be read: " + g.Text,
+			Remedy{Text: "Correct the group and version of its registration.", Command: f.kubectl("api-resources", "--namespaced")}
+	})
+}
+
+func undeclared(f *facts) []Cause {
+	return f.ofFailures(Undeclared, func(g failing) (string, Remedy) {
+		left := f.left(g.Source)
+		summary := fmt.Sprintf("the controller does not declare %s, which another version of the service stored%s", g.Source, left)
 		if g.Unwaived > 0 {
-			c.Summary += "; its waiver has no effect, because " + were(g.Unwaived) + " seen"
+			summary += "; its waiver has no effect, because " + were(g.Unwaived) + " seen"
 		}
-	case strings.HasPrefix(g.Source, sourceDeleter):
-		c.Summary = "content cannot be deleted: " + g.Text
-	default:
-		c.Summary = fmt.Sprintf("%s fails: %s", g.Source, g.Text)
+		r := Remedy{Text: "Run a controller of the version that declares it. If the service has dropped the type, let the last version that declares it delete " +
+			"the remaining objects, then retire the type (Registry.RetireType)."}
+		if left == "" || g.Unwaived > 0 {
+			r = f.orWaive(g, r)
+		}
+		return summary, r
+	})
+}
+
+func sourceFailed(f *facts) []Cause {
+	return f.ofFailures(SourceFailed, func(g failing) (string, Remedy) {
+		summary := fmt.Sprintf("%s fails: %s", g.Source, g.Text)
+		if strings.HasPrefix(g.Source, sourceDeleter) {
+			summary = "content cannot be deleted: " + g.Text
+		}
+		if strings.Contains(g.Text, "forbidden") && isResource(g.Source) {
+			return summary, Remedy{
+				Text:    "Permit the controller to list and delete it (run this as the controller); it is retried automatically.",
+				Command: f.kubectl("auth", "can-i", "delete", g.Source, "-n", f.name),
+			}
+		}
+		return summary, f.orWaive(g, Remedy{Text: "Find the cause and fix it; it is retried automatically.", Command: f.get(g.Source)})
+	})
+}
+
+// sourceSlow finds the failures by a timeout, and a pass that has been running for long.
+func sourceSlow(f *facts) []Cause {
+	remedy := Remedy{Text: "Find out why it is slow; it is retried automatically, with a longer timeout each time."}
+	list := f.ofFailures(SourceSlow, func(g failing) (string, Remedy) {
+		r := remedy
+		r.Command = f.get(g.Source)
+		return fmt.Sprintf("%s does not answer in time: %s", g.Source, g.Text), f.orWaive(g, r)
+	})
+	if f.attendance == SourceSlow {
+		list = append(list, Cause{
+			Source: sourceDeleter, Since: f.attended, Remedy: remedy,
+			Summary: fmt.Sprintf("the current pass has waited %s for answers", show.Duration(f.age(f.attended))),
+		})
 	}
-	var details []string
-	if g.Count > 1 {
-		details = append(details, "in "+passes(g.Count))
-	}
-	if g.Kind == Conflicts {
-		details = append(details, f.lastWriter())
-	}
-	for _, w := range f.expired {
-		if w.Source == g.Source {
-			details = append(details, fmt.Sprintf("its waiver %s by %s ended %s ago", w.Name, w.By, show.Duration(f.age(w.Until))))
+	return list
+}
+
+// returning finds content that a source reports to reappear, and content that the counts of
+// several passes show to reappear.
+func returning(f *facts) []Cause {
+	remedy := func(resource string) Remedy {
+		return Remedy{
+			Text:    "Stop what creates them: a writer that does not check the gate, or objects that ignore their deletion.",
+			Command: f.get(resource),
 		}
 	}
-	if !g.asOf.IsZero() {
-		details = append(details, "as of "+clock(g.asOf, f.Now))
+	list := f.ofFailures(Returning, func(g failing) (string, Remedy) {
+		return fmt.Sprintf("objects of %s exist again after their deletion: %s", g.Source, g.Text), remedy(g.Source)
+	})
+	for _, o := range f.of(Returning) {
+		list = append(list, Cause{
+			Source: o.Resource, Since: o.Since, Remedy: remedy(o.Resource),
+			Summary: fmt.Sprintf("objects of %s reappear as fast as they are deleted: %s left%s%s", o.Resource, show.Number(o.Remaining), names(o.Sample, o.Remaining), o.asOf(f.Now)),
+		})
 	}
-	c.Detail = joined(details...)
-	return c
+	return list
+}
+
+func conflicts(f *facts) []Cause {
+	list := f.ofFailures(Conflicts, func(g failing) (string, Remedy) {
+		return "other writers change the namespace faster than a pass can: " + g.Text, Remedy{
+			Text:    "Find the client that keeps writing the namespace, and stop it.",
+			Command: f.kubectl("get", "namespace", f.name, "-o", "yaml", "--show-managed-fields"),
+		}
+	})
+	for i := range list {
+		list[i].Detail = joined(f.lastWriter(), list[i].Detail)
+	}
+	return list
+}
+
+// ofFailures returns the causes for the failures of a kind.
+func (f *facts) ofFailures(kind Kind, explain func(failing) (summary string, r Remedy)) []Cause {
+	var list []Cause
+	for _, g := range f.failures {
+		if g.Kind != kind {
+			continue
+		}
+		c := Cause{Source: g.Source, Since: g.First}
+		c.Summary, c.Remedy = explain(g)
+		var details []string
+		if g.Count > 1 {
+			details = append(details, "in "+passes(g.Count))
+		}
+		for _, w := range f.expired {
+			if w.Source == g.Source {
+				details = append(details, fmt.Sprintf("its waiver %s by %s ended %s ago", w.Name, w.By, show.Duration(f.age(w.Until))))
+			}
+		}
+		if !g.asOf.IsZero() {
+			details = append(details, "as of "+clock(g.asOf, f.Now))
+		}
+		c.Detail = joined(details...)
+		list = append(list, c)
+	}
+	return list
+}
+
+// orWaive adds a waiver to the remedy for a failure of a resource type or group.
+func (f *facts) orWaive(g failing, r Remedy) Remedy {
+	switch {
+	case g.Unwaived > 0:
+		r.Text += " No waiver helps: only the source knows whether its objects are gone."
+	case isResource(g.Source):
+		r.Text += " If it holds no content of this namespace, a waiver lets the deletion continue."
+		r.Template = f.waive(g.Source)
+	}
+	return r
 }
 
 // left lists the known objects of a resource type.
@@ -442,21 +546,15 @@ func (f *facts) lastWriter() string {
 	return "last written by " + shorten(last.Manager, maxName)
 }
 
-func returning(f *facts) []Cause {
-	var list []Cause
-	for _, o := range f.of(Returning) {
-		list = append(list, Cause{
-			Source: o.Resource, Since: o.Since, Remedy: f.remedyReturning(o.Resource),
-			Summary: fmt.Sprintf("objects of %s reappear as fast as they are deleted: %s left%s%s", o.Resource, show.Number(o.Remaining), names(o.Sample, o.Remaining), o.asOf(f.Now)),
-		})
-	}
-	return list
-}
-
 func held(f *facts) []Cause {
 	var list []Cause
 	for _, b := range f.blockers {
-		c := Cause{Source: string(b.finalizer), Since: b.since, Remedy: f.remedyHeld(b)}
+		c := Cause{Source: string(b.finalizer), Since: b.since, Remedy: Remedy{
+			Text: fmt.Sprintf("Check that the owner of %s is running. If it is gone for good, remove the finalizer from these objects.", b.finalizer),
+		}}
+		if isResource(b.resource) {
+			c.Remedy.Command = f.kubectl("get", b.resource, "-n", f.name, "-o", "custom-columns=NAME:.metadata.name,FINALIZERS:.metadata.finalizers")
+		}
 		var places []string
 		for _, p := range b.where {
 			places = append(places, fmt.Sprintf("%s of %s%s%s", show.Number(p.by.Objects), p.Resource, names(p.by.Sample, p.by.Objects), p.asOf(f.Now)))
@@ -551,14 +649,20 @@ func ordered(f *facts) []Cause {
 	}}
 }
 
-// forcedAndGone finds the forced drops that left objects of a namespace which is gone: they
+// leftByForce finds the forced drops that left objects of a namespace which is gone: they
 // are all that is left to do.
-func forcedAndGone(f *facts) []Cause {
-	return f.ofForces(func(call audit.Drop) bool { return f.absent() && open(call) })
+func leftByForce(f *facts) []Cause {
+	return f.ofForces(func(d audit.Drop) bool { return f.absent() && open(d) })
 }
 
 func forced(f *facts) []Cause {
-	return f.ofForces(func(call audit.Drop) bool { return !f.absent() || !open(call) })
+	return f.ofForces(func(d audit.Drop) bool { return !f.absent() || !open(d) })
+}
+
+// open reports whether something remains to be done for a forced drop.
+func open(d audit.Drop) bool {
+	objects, unanswered := d.Left()
+	return objects+unanswered > 0
 }
 
 func (f *facts) ofForces(is func(audit.Drop) bool) []Cause {
@@ -602,6 +706,26 @@ func (f *facts) force(call audit.Drop) Cause {
 	}
 	c.Detail = strings.Join(details, "; ")
 	return c
+}
+
+// remedyForced returns the remedy for the objects that a forced drop left.
+func remedyForced(d audit.Drop) Remedy {
+	objects, unanswered := d.Left()
+	again := ""
+	if d.Forced == nil {
+		again = "Call force.Drop again with the same request, which records its outcome. "
+	}
+	switch {
+	case d.Forcing == nil && objects+unanswered > 0:
+		return Remedy{Text: fmt.Sprintf("Record %s of the objects left then is lost or unreadable, so no sweep can use it: look for content under this name, and remove it.", d.ID())}
+	case objects > 0:
+		return Remedy{Text: fmt.Sprintf("%sRemove the objects left then: force.Sweep with record %s.", again, d.ID())}
+	case unanswered > 0:
+		return Remedy{Text: fmt.Sprintf("%s%s did not answer then, so no sweep knows their objects: check them, and remove what is left.", again, show.Count(unanswered, "source"))}
+	case again != "":
+		return Remedy{Text: strings.TrimSpace(again)}
+	}
+	return Remedy{Text: "There is nothing more to do for it."}
 }
 
 // inventory sums up an inventory by type.
@@ -655,12 +779,12 @@ func waived(f *facts) []Cause {
 	return list
 }
 
-func (f *facts) unknown() Cause {
-	return Cause{
-		Kind: Unknown, Summary: "the cause is not known here",
+func unknown(f *facts) []Cause {
+	return []Cause{{
+		Summary: "the cause is not known here",
 		Remedy: Remedy{
 			Text:    "Read its conditions and finalizers, and the log of its controller.",
 			Command: f.kubectl("get", "namespace", f.name, "-o", "yaml"),
 		},
-	}
+	}}
 }

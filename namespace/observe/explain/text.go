@@ -46,18 +46,12 @@ func (d Diagnosis) Text() string {
 
 // headline is the name, the phase and its duration.
 func (d Diagnosis) headline() string {
-	state := ""
+	state := d.state()
 	switch {
-	case d.Phase != "" && d.Stage != "":
+	case d.Stage != "":
 		state = fmt.Sprintf("%s (%s) for %s", d.Phase, d.Stage, show.Duration(d.At.Sub(d.Since)))
 	case d.Phase != "":
 		state = fmt.Sprintf("%s for %s", d.Phase, show.Duration(d.At.Sub(d.Since)))
-	case len(d.Causes) > 0 && d.Causes[0].Kind == StorageFailed:
-		state = "not known"
-	case len(d.Causes) > 0 && d.Causes[0].Kind == NotFound:
-		state = "not found"
-	default:
-		state = "gone"
 	}
 	return fmt.Sprintf("namespace %s: %s", d.Name, state)
 }
