@@ -30,10 +30,10 @@ const (
 	churnChanges = 5000
 )
 
-// Eight writers make 5,000 changes while the server is restarted in their midst, on
-// its store and its port. An informer that resyncs ends with what a list has, and
-// each of its notices follows from the one before. A plain watch that resumes where
-// it was sees every change that was answered to a writer, once and in order.
+// Eight writers make 5,000 changes. Meanwhile the server restarts with the same store and port.
+// In the end an informer that resyncs has the same objects as a list, and each of its
+// notifications follows from the previous one. A plain watch that resumes from its last version
+// delivers every acknowledged change once and in order.
 func TestInformerThroughRestart(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
@@ -99,13 +99,13 @@ type churn struct {
 	host *host
 	maps typedcorev1.ConfigMapInterface
 	done atomic.Int64  // changes
-	seen chan struct{} // something was seen or done
+	seen chan struct{} // signals an event or a change
 
 	mu          sync.Mutex
 	up          chan struct{} // closed when the server is up again after its restart
 	notices     map[string]string
-	answered    map[uint64]bool // resourceVersions that writers were answered
-	events      map[uint64]bool // those that the watch saw
+	answered    map[uint64]bool // resourceVersions in responses to writers
+	events      map[uint64]bool // resourceVersions of the watch's events
 	connections int
 	faults      []string
 }
@@ -130,7 +130,7 @@ func (c *churn) ping() {
 	}
 }
 
-// await looks again whenever something was seen or done.
+// await checks a condition after each event and change.
 func (c *churn) await(t *testing.T, ctx context.Context, what string, ok func() bool) {
 	t.Helper()
 	for !ok() {
@@ -154,7 +154,7 @@ func (c *churn) faulted() []string {
 	return slices.Clone(c.faults)
 }
 
-// noticed returns what the informer's notices come to.
+// noticed returns the objects according to the informer's notifications.
 func (c *churn) noticed() map[string]string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -165,7 +165,7 @@ func (c *churn) noticed() map[string]string {
 	return copied
 }
 
-// unseen returns the changes that were answered and not seen by the watch.
+// unseen returns the acknowledged changes that the watch has not delivered.
 func (c *churn) unseen() (versions []uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -178,11 +178,11 @@ func (c *churn) unseen() (versions []uint64) {
 }
 
 func versionOf(o metav1.Object) uint64 {
-	version, _ := strconv.ParseUint(o.GetResourceVersion(), 10, 64) // zero is behind all others
+	version, _ := strconv.ParseUint(o.GetResourceVersion(), 10, 64) // zero is older than all others
 	return version
 }
 
-// handler checks that each notice follows from those before.
+// handler checks that each notification follows from the previous ones.
 func (c *churn) handler(t *testing.T) cache.ResourceEventHandler {
 	set := func(o *corev1.ConfigMap, check func(before string, known bool) string) {
 		defer c.ping()
@@ -235,7 +235,7 @@ func (c *churn) handler(t *testing.T) cache.ResourceEventHandler {
 	}
 }
 
-// follow watches from a version on, resuming where it was, until ctx ends.
+// follow watches from a version, and resumes from the last event, until ctx ends.
 func (c *churn) follow(ctx context.Context, version string) error {
 	alive := map[string]bool{}
 	for ctx.Err() == nil {
@@ -243,7 +243,7 @@ func (c *churn) follow(ctx context.Context, version string) error {
 		if apierrors.ReasonForError(err) != metav1.StatusReasonUnknown {
 			return fmt.Errorf("the watch from %s is refused: %w", version, err)
 		}
-		if err != nil { // the server is away
+		if err != nil { // the server is restarting
 			if !c.waitUp(ctx) {
 				return nil
 			}
@@ -285,7 +285,7 @@ func (c *churn) hear(kind watch.EventType, o *corev1.ConfigMap, after string, al
 	c.events[versionOf(o)] = true
 }
 
-// waitUp waits for the restart to be over. It reports false when ctx ends first.
+// waitUp waits until the restart is over. It returns false if ctx ends first.
 func (c *churn) waitUp(ctx context.Context) bool {
 	select {
 	case <-c.up:
@@ -295,7 +295,7 @@ func (c *churn) waitUp(ctx context.Context) bool {
 	}
 }
 
-// write makes its share of the changes to objects of its own.
+// write makes its share of the changes, to objects that no other writer changes.
 func (c *churn) write(ctx context.Context, writer int, random *rand.Rand) error {
 	for range churnChanges / churnWriters {
 		name := fmt.Sprintf("writer-%d-%02d", writer, random.IntN(20))
@@ -306,7 +306,7 @@ func (c *churn) write(ctx context.Context, writer int, random *rand.Rand) error 
 			if err == nil {
 				break
 			}
-			// What is no answer of the server is its restart.
+			// Without an answer of the server, the cause is its restart.
 			if apierrors.ReasonForError(err) != metav1.StatusReasonUnknown || !c.waitUp(ctx) {
 				return fmt.Errorf("%s: %w", name, err)
 			}
@@ -317,7 +317,7 @@ func (c *churn) write(ctx context.Context, writer int, random *rand.Rand) error 
 	return nil
 }
 
-// change creates, updates or deletes an object; nobody else does.
+// change creates, updates or deletes an object of one writer.
 func (c *churn) change(ctx context.Context, name, value string, remove bool) error {
 	o, err := c.maps.Get(ctx, name, metav1.GetOptions{})
 	switch {

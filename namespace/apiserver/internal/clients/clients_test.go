@@ -32,7 +32,7 @@ var (
 	configMapResource = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
 )
 
-// typed returns a clientset that speaks one form only.
+// typed returns a clientset that uses one media type only.
 func (h *host) typed(t testing.TB, media string) *kubernetes.Clientset {
 	t.Helper()
 	c := h.config()
@@ -42,7 +42,7 @@ func (h *host) typed(t testing.TB, media string) *kubernetes.Clientset {
 	return clients
 }
 
-// eachMedia runs f with both forms, each on a server of its own.
+// eachMedia runs f with both media types, each on its own server.
 func eachMedia(t *testing.T, f func(t *testing.T, h *host, clients *kubernetes.Clientset)) {
 	for name, media := range map[string]string{"json": mediaJSON, "protobuf": mediaProtobuf} {
 		t.Run(name, func(t *testing.T) {
@@ -61,7 +61,7 @@ func newConfigMap(name string, data map[string]string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: data}
 }
 
-// next returns the next event of a watch that is no bookmark.
+// next returns the next event of a watch, without bookmarks.
 func next(t *testing.T, w watch.Interface) watch.Event {
 	t.Helper()
 	for {
@@ -77,7 +77,7 @@ func next(t *testing.T, w watch.Interface) watch.Event {
 	}
 }
 
-// Every verb on namespaces, as a typed client has it.
+// A typed client can use every verb on namespaces.
 func TestTypedNamespaces(t *testing.T) {
 	eachMedia(t, func(t *testing.T, h *host, clients *kubernetes.Clientset) {
 		ctx, namespaces := t.Context(), clients.CoreV1().Namespaces()
@@ -100,7 +100,7 @@ func TestTypedNamespaces(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, ns, read)
 		ns.Labels["team"] = "a"
-		ns.Spec.Finalizers = nil // rule R4: not by an update
+		ns.Spec.Finalizers = nil // rule R4: an update does not change them
 		ns, err = namespaces.Update(ctx, ns, metav1.UpdateOptions{})
 		require.NoError(t, err)
 		require.Len(t, ns.Spec.Finalizers, 2)
@@ -138,7 +138,7 @@ func TestTypedNamespaces(t *testing.T) {
 	})
 }
 
-// Every verb on content, as a typed client has it.
+// A typed client can use every verb on content.
 func TestTypedContent(t *testing.T) {
 	eachMedia(t, func(t *testing.T, h *host, clients *kubernetes.Clientset) {
 		ctx, configMaps := t.Context(), clients.CoreV1().ConfigMaps("default")
@@ -196,8 +196,8 @@ func TestTypedContent(t *testing.T) {
 	})
 }
 
-// requirePages lists by pages of 10, while what is listed changes: a continue token
-// pins what the first page saw.
+// requirePages lists in pages of 10 while the objects change: a continue token pins the
+// snapshot of the first page.
 func requirePages(t *testing.T, list func(context.Context, metav1.ListOptions) (*corev1.ConfigMapList, error)) {
 	t.Helper()
 	var names []string
@@ -224,7 +224,7 @@ func requirePages(t *testing.T, list func(context.Context, metav1.ListOptions) (
 	require.Equal(t, []string{versions[0], versions[0], versions[0]}, versions)
 }
 
-// Widgets through the dynamic client, which speaks JSON.
+// The dynamic client uses JSON for widgets.
 func TestDynamic(t *testing.T) {
 	t.Parallel()
 	h := plan{}.start(t)

@@ -16,15 +16,15 @@ import (
 // watches is the key of a script's watches by name.
 type watches struct{}
 
-// follower is a kubectl that goes on, and what it has said.
+// follower is a running kubectl and its output.
 type follower struct {
 	cmd    *exec.Cmd
 	ended  chan struct{}
-	result error // of its end
+	result error // after its end
 
 	mu   sync.Mutex
 	said strings.Builder
-	more chan struct{} // closed and replaced with every line
+	more chan struct{} // closed and replaced with each line
 }
 
 func byName(ts *testscript.TestScript) map[string]*follower {
@@ -109,8 +109,8 @@ func endWatch(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 // tryWatch is "until NAME REGEXP ARGS...": it runs kubectl ARGS, with the number of
-// the attempt for "@", until the watch has said so. For a watch of changes only,
-// which does not tell when it has begun.
+// the attempt for "@", until the output of the watch matches. It is for a watch of changes only,
+// whose beginning cannot be seen.
 func tryWatch(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 3 || byName(ts)[args[0]] == nil {
 		ts.Fatalf("usage: until NAME REGEXP ARGS...")

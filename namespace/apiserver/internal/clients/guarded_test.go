@@ -48,8 +48,8 @@ func authenticate(r *http.Request) (authorization.User, error) {
 	return user, nil
 }
 
-// startGuarded is "guarded": a server over TLS that knows its users, since clients
-// send tokens over nothing else. It writes guarded.yaml with a context for each user,
+// startGuarded is "guarded": a server with users, over TLS, since clients send tokens over TLS
+// only. It writes guarded.yaml with a context for each user,
 // and one for a stranger.
 func startGuarded(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) > 0 {

@@ -27,25 +27,25 @@ import (
 	"github.com/nslifecycle/nslifecycle/store/memory"
 )
 
-// host is a service as users of the library build it, on a port of its own.
+// host is a service that uses the library, on its own port.
 type host struct {
 	address  string // http://127.0.0.1:port
 	registry *registry.Registry
 	server   *apiserver.Server
-	stop     func() error // ends it in good order; may be called again
+	stop     func() error // ends it gracefully; can be called repeatedly
 }
 
-// plan is what a host is to be. The zero plan is a server on a memory store, with
-// its controller, on a free port, where everybody may do everything.
+// plan configures a host. The zero plan is a server with a memory store and a controller, on a
+// free port, without authorization.
 type plan struct {
 	file         string // of a bolt store; empty: a memory store
 	listen       string // default: a free port of loopback
 	noController bool
 	options      apiserver.Options
-	removed      func(namespace.Ref) // is told when a namespace is gone; may be nil
+	removed      func(namespace.Ref) // called after the removal of a namespace; may be nil
 }
 
-// start starts a host; it ends with the test at the latest.
+// start starts a host, which ends with the test at the latest.
 func (p plan) start(t testing.TB) *host {
 	t.Helper()
 	h, err := p.open()
@@ -79,7 +79,7 @@ func (p plan) open() (_ *host, err error) {
 	return h, nil
 }
 
-// plugins are the limits, which set what quotas count, and the quotas.
+// plugins are the limits, which set defaults that quotas count, and the quotas.
 func plugins() ([]registry.Admission, error) {
 	limited, err := limitrange.New(limitrange.Rule{Resource: widgets().Name(), Resources: "spec.resources", Type: "example.com/Widget"})
 	if err != nil {
@@ -152,12 +152,12 @@ func newController(r *registry.Registry, removed func(namespace.Ref)) (*controll
 	return controller.New(r, d, namespace.Party{Finalizer: finalizer.Kubernetes}, &controller.Options{Hooks: []controller.Hooks{{Removed: removed}}})
 }
 
-// config is how client-go reaches the host, with limits that do not slow a test.
+// config returns client-go's configuration for the host, with limits that do not slow a test.
 func (h *host) config() *rest.Config {
 	return &rest.Config{Host: h.address, QPS: -1}
 }
 
-// kubeconfig writes how kubectl reaches the host.
+// kubeconfig writes kubectl's configuration for the host.
 func (h *host) kubeconfig(path string) error {
 	k := api.NewConfig()
 	k.Clusters["test"] = &api.Cluster{Server: h.address}
@@ -166,7 +166,7 @@ func (h *host) kubeconfig(path string) error {
 	return clientcmd.WriteToFile(*k, path)
 }
 
-// served are the types of content: all that are built in, and one of our own.
+// served are the types of content: all built-in ones and a custom one.
 func served() []kinds.Kind {
 	return []kinds.Kind{
 		kinds.ConfigMaps(), kinds.Secrets(), kinds.ServiceAccounts(), kinds.Events(),
@@ -174,7 +174,7 @@ func served() []kinds.Kind {
 	}
 }
 
-// widgets is a type as a CustomResourceDefinition would declare it.
+// widgets is a custom type with a schema.
 func widgets() kinds.Kind {
 	k := kinds.Custom(registry.Type{
 		Group: "example.com", Version: "v1", Resource: "widgets", Kind: "Widget", Namespaced: true,
@@ -236,7 +236,7 @@ func field(part, name string) func(registry.Object) any {
 	}
 }
 
-// requireServers, when it is set, makes a failure of a test that misses what it needs.
+// requireServers makes a test fail, rather than skip, if a program that it needs is missing.
 const requireServers = "NSLIFECYCLE_REQUIRE_SERVERS"
 
 func missing(t *testing.T, why string) {

@@ -21,7 +21,7 @@ import (
 	"k8s.io/client-go/util/retry"
 )
 
-// Two candidates, one lease: the second leads when the first has let go.
+// Two candidates share a lease: the second leads after the first has released it.
 func TestLeaderElection(t *testing.T) {
 	t.Parallel()
 	h := plan{}.start(t)
@@ -68,7 +68,7 @@ func candidate(t *testing.T, clients *kubernetes.Clientset, identity string) run
 	require.NoError(t, err)
 	r.elector, err = leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 		Lock:            lock,
-		LeaseDuration:   30 * time.Second, // nobody loses it because the machine is slow
+		LeaseDuration:   30 * time.Second, // a slow machine must not lose it
 		RenewDeadline:   20 * time.Second,
 		RetryPeriod:     100 * time.Millisecond,
 		ReleaseOnCancel: true,
@@ -82,7 +82,7 @@ func candidate(t *testing.T, clients *kubernetes.Clientset, identity string) run
 	return r
 }
 
-// Conflicting updates that are tried again are all counted.
+// Conflicting updates with retries are all counted.
 func TestRetryOnConflict(t *testing.T) {
 	t.Parallel()
 	const writers, each = 8, 20
@@ -121,8 +121,8 @@ func TestRetryOnConflict(t *testing.T) {
 	require.Equal(t, fmt.Sprint(writers*each), c.Data["n"])
 }
 
-// Server-side apply as typed clients use it: owners of fields, conflicts between
-// them, and extracting what one owns.
+// Typed clients can use server-side apply: ownership of fields, conflicts between owners, and
+// extraction of the owned fields.
 func TestServerSideApply(t *testing.T) {
 	eachMedia(t, func(t *testing.T, h *host, clients *kubernetes.Clientset) {
 		ctx, maps := t.Context(), clients.CoreV1().ConfigMaps("default")
@@ -144,13 +144,13 @@ func TestServerSideApply(t *testing.T) {
 		require.NoError(t, err)
 		require.Empty(t, owned.Data)
 
-		// What its owner no longer applies is gone.
+		// A field that its owner no longer applies is removed.
 		two = applycorev1.ConfigMap("owned", "default").WithData(map[string]string{"colour": "blue"})
 		applied, err = maps.Apply(ctx, two, metav1.ApplyOptions{FieldManager: "two"})
 		require.NoError(t, err)
 		require.Equal(t, map[string]string{"colour": "blue"}, applied.Data)
 
-		// Namespaces too; their finalizers stay as they are (rule R4).
+		// An apply to a namespace does not change its finalizers (rule R4).
 		ns, err := clients.CoreV1().Namespaces().Apply(ctx, applycorev1.Namespace("applied").WithLabels(map[string]string{"team": "a"}), metav1.ApplyOptions{FieldManager: "one"})
 		require.NoError(t, err)
 		require.Len(t, ns.Spec.Finalizers, 1)

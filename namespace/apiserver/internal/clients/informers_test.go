@@ -21,7 +21,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// recorder notes the requests of a client, and may answer some itself.
+// recorder records the requests of a client and may answer some itself.
 type recorder struct {
 	next   http.RoundTripper
 	refuse func(*http.Request) bool // answered 422 as by a server that does not know the parameter
@@ -62,8 +62,8 @@ func (r *recorder) first() []string {
 	return r.said[:min(len(r.said), 2)]
 }
 
-// An informer of client-go asks for a watch that begins with what is there, and needs
-// no list; where that is refused it lists and watches.
+// An informer of client-go needs no list if a watch begins with the existing objects. If the
+// server rejects such a watch, the informer lists and watches.
 func TestWatchList(t *testing.T) {
 	for name, tt := range map[string]struct {
 		refuse func(*http.Request) bool

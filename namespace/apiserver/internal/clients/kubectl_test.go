@@ -58,16 +58,16 @@ func kubectls(t *testing.T) []kubectl {
 	return all
 }
 
-// TestKubectl holds sessions with the stock kubectl to testdata/kubectl: each script
-// has a server of its own. Beside the commands of testscript there are
+// TestKubectl runs the scripts of testdata/kubectl with the stock kubectl, each with its own
+// server. In addition to the commands of testscript there are
 //
-//	[!] kubectl ARGS... [< FILE]  what differs from run to run is masked in its output
-//	watch NAME ARGS...            starts a kubectl that goes on
-//	see NAME REGEXP               waits until that has said so
-//	until NAME REGEXP ARGS...     runs kubectl until that has said so
-//	done NAME                     waits until it ends, which must be well; what it said
-//	                              is stdout, masked
-//	unwatch NAME                  ends it; what it said is stdout, masked
+//	[!] kubectl ARGS... [< FILE]  masks the parts of the output that vary between runs
+//	watch NAME ARGS...            starts a kubectl in the background
+//	see NAME REGEXP               waits until its output matches
+//	until NAME REGEXP ARGS...     runs kubectl until the output of NAME matches
+//	done NAME                     waits until it succeeds; its masked output becomes
+//	                              stdout
+//	unwatch NAME                  ends it; its masked output becomes stdout
 //	guarded                       starts a second server, see guarded_test.go
 //
 // and the conditions [v1.N] and [v1.N+], about the version of kubectl.
@@ -93,7 +93,7 @@ func TestKubectl(t *testing.T) {
 	}
 }
 
-// setup starts a server, and puts this kubectl on PATH.
+// setup starts a server and puts this kubectl on PATH.
 func (k kubectl) setup(env *testscript.Env) error {
 	h, err := plan{}.open()
 	if err != nil {
@@ -121,7 +121,7 @@ func (k kubectl) setup(env *testscript.Env) error {
 	return h.kubeconfig(kubeconfig)
 }
 
-// condition knows [v1.32] and [v1.32+].
+// condition evaluates [v1.32] and [v1.32+].
 func (k kubectl) condition(text string) (bool, error) {
 	minor, ok := strings.CutPrefix(text, "v1.")
 	minor, open := strings.CutSuffix(minor, "+")
@@ -132,10 +132,10 @@ func (k kubectl) condition(text string) (bool, error) {
 	return k.minor == n || open && k.minor > n, nil
 }
 
-// tooLong is when a script gives up; nothing in it takes that long.
+// tooLong ends a script. No command takes that long.
 const tooLong = time.Minute
 
-// command returns kubectl as a script runs it.
+// command returns the kubectl command of a script.
 func command(ts *testscript.TestScript, args []string) *exec.Cmd {
 	cmd := exec.Command(filepath.Join(ts.Getenv("WORK"), ".bin", "kubectl"), args...)
 	cmd.Dir = ts.MkAbs(".")

@@ -7,7 +7,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// What differs from run to run.
+// Parts of the output that vary between runs.
 var masks = []struct {
 	pattern *regexp.Regexp
 	mask    string
@@ -18,7 +18,7 @@ var masks = []struct {
 	{regexp.MustCompile(`(resourceVersion"?: ?"?)\d+`), "${1}RV"},
 	{regexp.MustCompile(`(?i)(resource version:\s+)\d+`), "${1}RV"},
 	{regexp.MustCompile(`127\.0\.0\.1:\d+`), "SERVER"},
-	// Ages keep the width of the column, so that the columns after it stay in line.
+	// Ages keep the width of the column, so that later columns stay aligned.
 	{regexp.MustCompile(`\b\d\ds( |$|\n)`), "AGE$1"},
 	{regexp.MustCompile(`\b\ds ( |$|\n)`), "AGE$1"},
 	{regexp.MustCompile(`\b\ds($|\n)`), "AGE$1"},

@@ -21,15 +21,15 @@ import (
 	"k8s.io/client-go/metadata"
 )
 
-// stock makes the calls of the namespace controller of Kubernetes, in its order.
+// stock makes the calls of Kubernetes' namespace controller in the same order.
 type stock struct {
 	namespaces typedcorev1.NamespaceInterface
 	metadata   metadata.Interface
 	discovery  discovery.DiscoveryInterface
 }
 
-// The server stands in for a Kubernetes API server under its own namespace
-// controller: our own is off, and the namespace goes all the same.
+// Kubernetes' namespace controller can delete a namespace of this server, without the
+// controller of this project.
 func TestStockNamespaceController(t *testing.T) {
 	eachMedia(t, func(t *testing.T, _ *host, _ *kubernetes.Clientset) {
 		h := plan{noController: true}.start(t)
@@ -48,7 +48,7 @@ func TestStockNamespaceController(t *testing.T) {
 		})
 		require.Equal(t, corev1.NamespaceTerminating, terminating.Status.Phase)
 
-		// The first round empties what nothing holds, and says what is left.
+		// The first round deletes the content without finalizers and reports the rest.
 		left, err := s.round(t.Context(), "development")
 		require.NoError(t, err)
 		require.Equal(t, 1, left, "the widget that a finalizer holds")
@@ -56,7 +56,7 @@ func TestStockNamespaceController(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "Some resources are remaining: widgets.example.com has 1 resource instances", ns.Status.Conditions[0].Message)
 
-		// Its owner lets go; the second round finds nothing and finalizes.
+		// The owner removes the finalizer; the second round finds no content and finalizes.
 		_, err = widgets.Patch(t.Context(), "held", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
 		require.NoError(t, err)
 		left, err = s.round(t.Context(), "development")
@@ -67,8 +67,7 @@ func TestStockNamespaceController(t *testing.T) {
 	})
 }
 
-// fill puts content of several types into a new namespace, and one object that a
-// finalizer holds.
+// fill creates a namespace with content of several types and one object with a finalizer.
 func fill(t *testing.T, h *host, clients *kubernetes.Clientset, name string) dynamic.ResourceInterface {
 	t.Helper()
 	ctx := t.Context()
@@ -92,8 +91,8 @@ func fill(t *testing.T, h *host, clients *kubernetes.Clientset, name string) dyn
 	return widgets
 }
 
-// await lists and watches, as the controller's informer does, and returns the first
-// namespace that is so after act.
+// await lists and watches, as the controller's informer does, and returns the first namespace
+// that meets the condition after act.
 func (s stock) await(t *testing.T, so func(*corev1.Namespace) bool, act func()) *corev1.Namespace {
 	t.Helper()
 	list, err := s.namespaces.List(t.Context(), metav1.ListOptions{})
@@ -112,8 +111,8 @@ func (s stock) await(t *testing.T, so func(*corev1.Namespace) bool, act func()) 
 	}
 }
 
-// round is one sync of the controller: status, content, conditions, finalize. It
-// returns how many objects are left.
+// round is one sync of the controller: status, content, conditions, finalize. It returns the
+// number of remaining objects.
 func (s stock) round(ctx context.Context, name string) (int, error) {
 	ns, err := s.namespaces.Get(ctx, name, metav1.GetOptions{})
 	if err != nil || ns.DeletionTimestamp == nil {
@@ -140,7 +139,7 @@ func (s stock) round(ctx context.Context, name string) (int, error) {
 	return 0, err
 }
 
-// empty deletes all content that discovery tells of, type by type.
+// empty deletes the content of all types in discovery, type by type.
 func (s stock) empty(ctx context.Context, name string) (left int, remaining []string, err error) {
 	lists, err := discovery.ServerPreferredNamespacedResources(s.discovery)
 	if err != nil {
@@ -165,8 +164,8 @@ func (s stock) empty(ctx context.Context, name string) (left int, remaining []st
 	return left, remaining, nil
 }
 
-// emptyOne deletes the collection, and each item that is left by itself, on condition
-// that it is the one that was listed.
+// emptyOne deletes the collection, and then each remaining item if its uid is still the listed
+// one.
 func (s stock) emptyOne(ctx context.Context, resource schema.GroupVersionResource, name string) (int, error) {
 	objects := s.metadata.Resource(resource).Namespace(name)
 	background := metav1.DeletePropagationBackground

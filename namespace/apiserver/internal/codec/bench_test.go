@@ -21,8 +21,8 @@ import (
 const benchObject = `{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"settings-%04d","namespace":"team","uid":"8f14e45f-ceea-467f-a8d1-0c0c0c0c%04d",` +
 	`"resourceVersion":"%d","creationTimestamp":"2026-01-02T03:04:05Z","labels":{"app":"shop","tier":"web"}},"data":{"a":"1","config":"%s"}}`
 
-// benchObjects are 1,000 configmaps of 1 kB, as objects, as stored documents, and
-// as what Kubernetes has in memory.
+// benchObjects returns 1,000 configmaps of 1 kB as objects, as stored documents, and as
+// Kubernetes' Go types.
 func benchObjects(b *testing.B, c *codec.Codec) (list registry.ObjectList, raw []json.RawMessage, typed *corev1.ConfigMapList) {
 	b.Helper()
 	typed = &corev1.ConfigMapList{TypeMeta: metav1.TypeMeta{Kind: "ConfigMapList", APIVersion: "v1"}}
@@ -38,7 +38,7 @@ func benchObjects(b *testing.B, c *codec.Codec) (list registry.ObjectList, raw [
 	return list, raw, typed
 }
 
-// run reports how fast encode is, and how much it writes.
+// run measures the time of encode and the size of its result.
 func run(b *testing.B, name string, encode func() ([]byte, error)) {
 	b.Run(name, func(b *testing.B) {
 		b.ReportAllocs()

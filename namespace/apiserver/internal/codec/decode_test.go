@@ -33,7 +33,7 @@ func TestDecodeFillsKind(t *testing.T) {
 	}
 }
 
-// Fields of no kind, and fields given twice, with upstream's texts.
+// Unknown and duplicate fields are reported with Kubernetes' texts.
 func TestFieldValidation(t *testing.T) {
 	const closed = `{"type":"object","properties":{"spec":{"type":"object","properties":{"size":{"type":"integer"}}}}}`
 	open, strict := widgets(""), widgets(closed)
@@ -41,7 +41,7 @@ func TestFieldValidation(t *testing.T) {
 		name, body string
 		kind       kinds.Kind
 		faults     []string
-		fields     string // what is kept
+		fields     string // the stored fields
 	}{
 		{"known fields", `{"metadata":{"name":"x"},"data":{"a":"b"}}`, kinds.ConfigMaps(), nil, `{"data":{"a":"b"}}`},
 		{"unknown", `{"metadata":{"name":"x"},"foo":1,"data":{"a":"b"}}`, kinds.ConfigMaps(), []string{`unknown field "foo"`}, `{"data":{"a":"b"}}`},
@@ -93,7 +93,7 @@ func TestFieldValidation(t *testing.T) {
 	}
 }
 
-// The refusals of bodies, word by word.
+// Rejected bodies have exactly these messages.
 func TestBadInput(t *testing.T) {
 	deep := strings.Repeat("[", 10_001) + strings.Repeat("]", 10_001)
 	at := func(field, value string) string { return `{"metadata":{"name":"x"},"` + field + `":` + value + `}` }
@@ -185,7 +185,7 @@ func TestBadInput(t *testing.T) {
 	require.ErrorIs(t, err, namespace.ErrInvalid)
 }
 
-// The same bodies for a custom kind.
+// A custom kind rejects the same bodies.
 func TestBadInputOfCustomKinds(t *testing.T) {
 	const unrecognized = "the object provided is unrecognized (must be of type Widget): "
 	const unfit = `Widget in version "v1" cannot be handled as a Widget: `
@@ -275,8 +275,7 @@ func TestDecodeDeleteOptions(t *testing.T) {
 	}
 }
 
-// Moments that JSON has no digits for are refused, not stored so that nobody can
-// read them again.
+// Times that have no JSON form are rejected: once stored, they could not be read.
 func TestMomentsOutOfRange(t *testing.T) {
 	c, k := newCodec(t), kinds.Events()
 	_, _, err := c.Decode(k, jsonType, []byte(`{"metadata":{"name":"x"},"lastTimestamp":"9999-12-31T23:59:59-23:59"}`), codec.Warn)
@@ -287,7 +286,7 @@ func TestMomentsOutOfRange(t *testing.T) {
 	require.ErrorIs(t, err, namespace.ErrBadRequest)
 }
 
-// Managed fields are JSON within the message: nothing writes them anew.
+// Managed fields are JSON within the message, and are stored without being encoded again.
 func TestManagedFieldsAreLegible(t *testing.T) {
 	c, k := newCodec(t), kinds.ConfigMaps()
 	for _, test := range []struct {
@@ -310,7 +309,7 @@ func TestManagedFieldsAreLegible(t *testing.T) {
 	}
 }
 
-// A value that is null is empty once Kubernetes has stored it: in protobuf, as here.
+// A null value becomes an empty one, as in Kubernetes, which stores protobuf.
 func TestNullValues(t *testing.T) {
 	c := newCodec(t)
 	const sent = `{"a":null,"b":"","c":"eA=="}`
@@ -341,7 +340,7 @@ func TestNullValues(t *testing.T) {
 	require.Nil(t, typed.Data["a"], "it only looks")
 }
 
-// A text that spells the escape of an unreadable character is not one.
+// A text that contains the escape sequence itself is valid UTF-8.
 func TestEscapesAreNoReplacements(t *testing.T) {
 	c, k := newCodec(t), kinds.ConfigMaps()
 	for _, text := range []string{`\ufffd`, `\\ufffd`, "\uFFFD", `a\\\ufffd`} {

@@ -94,8 +94,7 @@ func TestPretty(t *testing.T) {
 	require.Equal(t, watch, watch.Pretty(), "a frame is one line")
 }
 
-// The kind of an answer is that of the request, whatever the object says: an
-// object may leave it out.
+// A response has the kind of the request, since a stored object may omit its kind.
 func TestListForms(t *testing.T) {
 	k := widgets("")
 	c := newCodec(t, k)
@@ -127,7 +126,7 @@ func TestListForms(t *testing.T) {
 	require.Equal(t, `{"kind":"Table","apiVersion":"meta.k8s.io/v1","metadata":{},"columnDefinitions":null,"rows":[]}`+"\n", string(got))
 }
 
-// Tables are what Kubernetes' own type decodes.
+// Kubernetes' own type decodes a Table.
 func TestTableOfEveryKind(t *testing.T) {
 	c, fill := newCodec(t), filler(1)
 	for _, k := range builtIn() {
@@ -145,7 +144,7 @@ func TestTableOfEveryKind(t *testing.T) {
 	}
 }
 
-// Metadata alone has a protobuf form for every kind, custom ones too.
+// Metadata has a protobuf form for every kind, including custom kinds.
 func TestMetadataInProtobuf(t *testing.T) {
 	const accept = protobufType + ";as=PartialObjectMetadata;v=v1;g=meta.k8s.io"
 	for _, k := range []kinds.Kind{kinds.ConfigMaps(), widgets("")} {
@@ -171,7 +170,7 @@ func TestMetadataInProtobuf(t *testing.T) {
 	require.Error(t, err, "a custom kind has no protobuf form")
 }
 
-// A Status is a Status, also where a Table or a stream was asked for.
+// A Status is sent as a Status even if the client accepts a Table or a stream.
 func TestStatusForms(t *testing.T) {
 	c, k := newCodec(t), kinds.ConfigMaps()
 	s := metav1.Status{Status: "Failure", Message: "no", Reason: metav1.StatusReasonNotFound, Code: 404, Details: &metav1.StatusDetails{Name: "x"}}
@@ -193,7 +192,7 @@ func TestStatusForms(t *testing.T) {
 	require.Equal(t, `{"type":"ERROR","object":`+document+"}\n", string(got))
 }
 
-// decodeEvents reads a watch as clients do.
+// decodeEvents reads the events of a watch with the decoders of clients.
 func decodeEvents(t *testing.T, stream []byte, inProtobuf bool) (list []metav1.WatchEvent) {
 	t.Helper()
 	var framer runtime.Framer = kjson.Framer
@@ -213,7 +212,7 @@ func decodeEvents(t *testing.T, stream []byte, inProtobuf bool) (list []metav1.W
 	}
 }
 
-// A watch in protobuf, as Kubernetes' own stream decoder reads it.
+// Kubernetes' own stream decoder reads a watch in protobuf.
 func TestWatchFrames(t *testing.T) {
 	c, k := newCodec(t), kinds.ConfigMaps()
 	big := make([]byte, 200_000) // more than one buffer of the decoder, and lengths of several bytes
@@ -283,7 +282,7 @@ func TestWatchForms(t *testing.T) {
 	require.Equal(t, "w", got.(*metav1.PartialObjectMetadata).Name)
 }
 
-// What cannot be encoded is an error, never half a document.
+// If an object cannot be encoded, the result is an error and no partial document.
 func TestUnencodable(t *testing.T) {
 	k := widgets("")
 	k.Columns = []kinds.Column{{Name: "Bad", Value: func(registry.Object) any { return func() {} }}}

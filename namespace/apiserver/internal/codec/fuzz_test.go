@@ -17,8 +17,8 @@ import (
 
 const fuzzedSchema = `{"type":"object","properties":{"spec":{"type":"object","properties":{"a":{"type":"integer"},"b":{"type":"array","items":{"type":"string"}}}}}}`
 
-// fuzzDecode holds that whatever is decoded can be given out in every form, and
-// comes back unchanged.
+// fuzzDecode checks that every decoded object can be encoded in every format, and is
+// decoded again without a change.
 func fuzzDecode(f *testing.F, contentType string) {
 	custom := widgets(fuzzedSchema)
 	open := widgets("")
@@ -65,7 +65,7 @@ func checkForms(t *testing.T, c *codec.Codec, k kinds.Kind, o registry.Object) {
 	document, err := c.Object(codec.Format{}, k, o, codec.TableOptions{})
 	if err != nil {
 		if o.CreationTimestamp.Year() > 9999 || strings.Contains(err.Error(), "a time must be") {
-			return // refused by the registry, with its path
+			return // the registry rejects it and names its path
 		}
 		t.Fatal(err)
 	}

@@ -28,7 +28,7 @@ const (
 	protobufType = "application/vnd.kubernetes.protobuf"
 )
 
-// peer is what clients of Kubernetes decode and encode with.
+// peer has the serializers of Kubernetes' clients.
 var peer = func() (p struct {
 	scheme         *runtime.Scheme
 	protobuf, json runtime.Serializer
@@ -80,7 +80,7 @@ func negotiate(t testing.TB, c *codec.Codec, accept string, k kinds.Kind, watch 
 	return f
 }
 
-// encode returns what a client of Kubernetes sends.
+// encode returns the body that a Kubernetes client sends.
 func encode(t testing.TB, s runtime.Serializer, k kinds.Kind, o runtime.Object) []byte {
 	t.Helper()
 	o = o.DeepCopyObject()

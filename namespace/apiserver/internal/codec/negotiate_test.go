@@ -22,7 +22,7 @@ const (
 	binaryStream = "application/vnd.kubernetes.protobuf;stream=watch"
 )
 
-// The forms of an answer, told by what they encode.
+// The forms of a response.
 const (
 	inJSON         = "JSON"
 	inYAML         = "YAML"
@@ -34,7 +34,7 @@ const (
 	partialV1beta1 = "metadata v1beta1 in JSON"
 )
 
-// formOf encodes an object to see which form a format is.
+// formOf returns the form of a format, by encoding an object with it.
 func formOf(t *testing.T, c *codec.Codec, f codec.Format, k kinds.Kind) string {
 	t.Helper()
 	data, err := c.Object(f, k, registry.Object{}, codec.TableOptions{})
@@ -53,14 +53,14 @@ func formOf(t *testing.T, c *codec.Codec, f codec.Format, k kinds.Kind) string {
 	return form
 }
 
-// What the headers of real clients lead to. The first four are sent by kubectl and
-// client-go of 1.20, 1.32 and 1.36.
+// The Accept headers of real clients. The first four are sent by kubectl and client-go of
+// 1.20, 1.32 and 1.36.
 func TestNegotiate(t *testing.T) {
 	const refused = ""
 	tests := []struct {
 		accept              string
-		builtIn, custom     string // the form; refused: 406
-		watchIt, watchThose string // the same of a watch
+		builtIn, custom     string // the form; "refused" is code 406
+		watchIt, watchThose string // the form of a watch
 	}{
 		{"", inJSON, inJSON, inJSON, inJSON},
 		{kubectlGet, tableV1, tableV1, tableV1, tableV1},
@@ -121,8 +121,7 @@ func TestNegotiate(t *testing.T) {
 	}
 }
 
-// What is answered as Content-Type is what Kubernetes answers: a stream says so,
-// unless it is JSON.
+// The Content-Type is the same as in Kubernetes: it names a stream, unless the stream is JSON.
 func TestContentType(t *testing.T) {
 	c, k := newCodec(t), kinds.ConfigMaps()
 	for _, test := range []struct {
@@ -146,7 +145,7 @@ func TestContentType(t *testing.T) {
 	require.Equal(t, "application/json", codec.Format{}.ContentType())
 }
 
-// An answer that is no object may be protobuf: a Status.
+// A Status may be protobuf for every kind.
 func TestNegotiateForStatus(t *testing.T) {
 	c := newCodec(t)
 	f := negotiate(t, c, typedBinary, kinds.Kind{}, false)
@@ -155,8 +154,8 @@ func TestNegotiateForStatus(t *testing.T) {
 	require.ErrorIs(t, err, codec.ErrNotAcceptable)
 }
 
-// Formats have the same key only if they are the same, so that what was encoded
-// for one watcher is never sent to another that asked for something else.
+// Only equal formats have equal keys, so that an event encoded for one watcher is never sent
+// to a watcher with another format.
 func TestKeys(t *testing.T) {
 	c, k := newCodec(t), kinds.ConfigMaps()
 	seen := map[string]codec.Format{}

@@ -19,7 +19,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/kinds"
 )
 
-// costly are quantities that take hours to parse, or gigabytes to add.
+// costly lists quantities that take hours to parse or gigabytes to add.
 var costly = []string{
 	"1e-2147483640", "-1.5E-2147483640", "1e2147483640", "1E+2147483640", "1e-000000002147483640", "1e31", ".5e-31",
 	strings.Repeat("1", 50_000), "0." + strings.Repeat("0", 50_000) + "1", " 1e-2147483640 ",
@@ -147,7 +147,7 @@ func TestEffortOfMessages(t *testing.T) {
 	}
 }
 
-// The same texts are valid where they are no quantities.
+// The same texts are valid in fields that are not quantities.
 func TestCostlyTextsAreNoQuantities(t *testing.T) {
 	c := newCodec(t)
 	for _, text := range append(costly, "5e42") {

@@ -26,7 +26,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/phase"
 )
 
-// filler fills objects with what a client could send.
+// filler fills objects with random values that a client could send.
 func filler(seed int64) *randfill.Filler {
 	own := func(serializer.CodecFactory) []any {
 		return []any{
@@ -72,7 +72,7 @@ func fillObject(f *randfill.Filler, k kinds.Kind) runtime.Object {
 	return o
 }
 
-// same compares objects as Kubernetes does: no list and an empty one are the same.
+// same compares objects as Kubernetes does: a missing list equals an empty one.
 func same(t *testing.T, want, got runtime.Object) {
 	t.Helper()
 	want, got = want.DeepCopyObject(), got.DeepCopyObject()
@@ -82,8 +82,8 @@ func same(t *testing.T, want, got runtime.Object) {
 	}
 }
 
-// What a client sends in one encoding, another gets in every encoding, unchanged;
-// and protobuf is byte by byte what Kubernetes writes.
+// An object sent in one encoding can be read in every encoding without a change. Its protobuf
+// form has the same bytes as in Kubernetes.
 func TestRoundTrip(t *testing.T) {
 	seed := time.Now().UnixNano()
 	t.Logf("seed %d", seed)
@@ -178,7 +178,7 @@ func checkList(t *testing.T, c *codec.Codec, k kinds.Kind, sent runtime.Object, 
 	}
 }
 
-// A stored document is sent as it is, where the format allows.
+// A raw format sends a stored document unchanged.
 func TestRawForms(t *testing.T) {
 	c, k := newCodec(t), kinds.ConfigMaps()
 	o := object(t, `{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"x","resourceVersion":"3"},"data":{"a":"b"}}`)
@@ -210,7 +210,7 @@ func TestRawForms(t *testing.T) {
 	}
 }
 
-// Typed objects share nothing with what they were made of.
+// A typed object shares no memory with its source.
 func TestTypedSharesNothing(t *testing.T) {
 	c, k := newCodec(t), kinds.ConfigMaps()
 	o := object(t, `{"metadata":{"name":"x","labels":{"a":"b"},"ownerReferences":[{"apiVersion":"v1","kind":"A","name":"n","uid":"u","controller":true}]},"data":{"a":"b"}}`)
@@ -226,7 +226,7 @@ func TestTypedSharesNothing(t *testing.T) {
 	require.ErrorIs(t, err, namespace.ErrBadRequest)
 }
 
-// Fields are written in one order, so that equal objects have equal bytes.
+// Fields are sorted, so that equal objects have equal bytes.
 func TestFieldOrder(t *testing.T) {
 	k := widgets("")
 	c := newCodec(t, k)
@@ -243,8 +243,8 @@ func TestFieldOrder(t *testing.T) {
 	}
 }
 
-// Metadata is written as encoding/json would, byte by byte: stored documents and
-// answers must not differ.
+// Metadata is encoded with the same bytes as by encoding/json: stored documents and responses
+// must not differ.
 func TestMetadataBytes(t *testing.T) {
 	seed := time.Now().UnixNano()
 	t.Logf("seed %d", seed)

@@ -13,7 +13,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/kinds"
 )
 
-// Values that a schema has no room for are invalid, each with its path.
+// Values of another type than the schema has are invalid, each with its path.
 func TestSchemaTypes(t *testing.T) {
 	k := widgets(`{"type":"object","required":["spec"],"properties":{
 		"spec":{"type":"object","required":["size"],"properties":{
@@ -115,7 +115,7 @@ func TestSchemaBounds(t *testing.T) {
 	require.ErrorContains(t, err, "missing closing )")
 }
 
-// One body may have many faults; not all of them are told.
+// A body with many faults gets at most 100 warnings or causes.
 func TestFaultsAreBounded(t *testing.T) {
 	k := widgets(`{"type":"object","properties":{"list":{"type":"array","items":{"type":"object","properties":{"a":{"type":"string"}}}}}}`)
 	c := newCodec(t, k)

@@ -18,7 +18,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
 )
 
-// YAML means what it means to kubectl.
+// YAML is read as kubectl reads it.
 func TestYAML(t *testing.T) {
 	k := widgets("")
 	c := newCodec(t, k)
@@ -39,7 +39,7 @@ func TestYAML(t *testing.T) {
 	}
 }
 
-// Nothing is overlooked, however far behind the document it is.
+// A further document in the stream is an error, wherever it is.
 func TestYAMLStreams(t *testing.T) {
 	k := widgets("")
 	c := newCodec(t, k)
@@ -78,13 +78,12 @@ func TestYAMLBombs(t *testing.T) {
 	}
 }
 
-// Every string that JSON carries is carried by YAML, in values and in names, and comes back
-// when it is read as kubectl reads it.
+// YAML preserves every string, in values and in names, for readers such as kubectl.
 func TestYAMLCarriesEveryCharacter(t *testing.T) {
 	var texts []string
 	var chunk strings.Builder
 	for r := rune(0); r <= utf8.MaxRune; r++ {
-		// YAML treats the characters of a higher plane alike, but perhaps at its ends.
+		// Characters in the middle of a higher plane are alike.
 		if inner := r&0xffff >= 0x400 && r&0xffff < 0xfc00; utf8.ValidRune(r) && (r <= 0xffff || !inner) {
 			chunk.WriteRune(r)
 		}
@@ -129,7 +128,7 @@ func TestYAMLCarriesEveryCharacter(t *testing.T) {
 	}
 }
 
-// Numbers are written as YAML writes them, however JSON did, and escapes of JSON are read.
+// Numbers have their usual YAML form, and JSON escapes are decoded.
 func TestYAMLOfNumbersAndEscapes(t *testing.T) {
 	k := widgets("")
 	c := newCodec(t, k)

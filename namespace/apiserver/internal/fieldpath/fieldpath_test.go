@@ -50,8 +50,8 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// What is changed in the values that were found is in the encoded field; what was
-// not looked at stays as it is, also numbers and signs.
+// An encoded field contains the modifications of found values. Other values keep their bytes,
+// including numbers and the characters < > &.
 func TestEncode(t *testing.T) {
 	d := fieldpath.Of(map[string]json.RawMessage{"spec": json.RawMessage(`{"list":[{"n":1e2}],"html":"<&>"}`), "data": json.RawMessage(`{ "a" : 1 }`)})
 	p, err := fieldpath.Parse("spec.list[*]")

@@ -51,7 +51,7 @@ func all() []kinds.Kind {
 	}
 }
 
-// shared is made once: the detector of races makes it slow.
+// shared is created once, since the race detector makes it slow.
 var shared = sync.OnceValues(func() (*openapi.Documents, error) { return openapi.New(all()) })
 
 func documents(t testing.TB) *openapi.Documents {
@@ -61,7 +61,7 @@ func documents(t testing.TB) *openapi.Documents {
 	return d
 }
 
-// What kubectl's apply, explain and validation read of OpenAPI v2.
+// OpenAPI v2 has the parts that kubectl's apply, explain and validation read.
 func TestV2IsWhatOldClientsRead(t *testing.T) {
 	d := documents(t)
 	for _, accept := range []string{
@@ -119,7 +119,7 @@ func TestV3IsWhatClientsRead(t *testing.T) {
 	require.Equal(t, []string{"api/v1", "apis/coordination.k8s.io/v1", "apis/example.com/v1"}, versions)
 }
 
-// requireClosed checks that every reference of a document leads somewhere in it.
+// requireClosed checks that a document defines everything that it refers to.
 func requireClosed(t *testing.T, doc *spec3.OpenAPI) {
 	t.Helper()
 	data, err := json.Marshal(doc)
@@ -130,7 +130,7 @@ func requireClosed(t *testing.T, doc *spec3.OpenAPI) {
 	}
 }
 
-// supports is how cli-runtime's QueryParamVerifierV3 looks for a parameter.
+// supports looks for a parameter as cli-runtime's QueryParamVerifierV3 does.
 func supports(doc *spec3.OpenAPI, group, kind, parameter string) bool {
 	for _, path := range doc.Paths.Paths {
 		for _, op := range []*spec3.Operation{path.Patch} {
@@ -173,7 +173,7 @@ func TestParametersThatClientsVerify(t *testing.T) {
 	require.NotContains(t, example.Paths.Paths["/apis/example.com/v1/namespaces/{namespace}/widgets/{name}"].Patch.RequestBody.Content, strategic)
 }
 
-// How kubectl before 1.27 looks for a parameter.
+// kubectl before 1.27 looks for a parameter in OpenAPI v2.
 func TestParametersThatOldClientsVerify(t *testing.T) {
 	w := get(documents(t), "/openapi/v2", "Accept", "application/com.github.proto-openapi.spec.v2@v1.0+protobuf")
 	var doc openapi_v2.Document

@@ -54,7 +54,7 @@ func TestDefinitions(t *testing.T) {
 	require.Equal(t, "atomic", all["io.k8s.api.core.v1.LocalObjectReference"].Extensions["x-kubernetes-map-type"])
 }
 
-// An object with no schema may have any fields.
+// An object without a schema may have any fields.
 func TestSchemasForManagedFields(t *testing.T) {
 	for _, test := range []struct {
 		name, schema, object, refused string

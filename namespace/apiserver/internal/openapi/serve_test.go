@@ -71,7 +71,7 @@ func FuzzServe(f *testing.F) {
 	})
 }
 
-// The first requests may be concurrent.
+// The first requests for a document may be concurrent.
 func TestManyAskAtOnce(t *testing.T) {
 	d, err := openapi.New([]kinds.Kind{kinds.ConfigMaps(), widgets(widgetSchema)})
 	require.NoError(t, err)

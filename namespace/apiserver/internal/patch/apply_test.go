@@ -21,7 +21,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
 )
 
-// bench is one object that clients change one after another.
+// bench has one object, which clients change one after another.
 type bench struct {
 	t       *testing.T
 	p       *patch.Patcher
@@ -59,7 +59,7 @@ func (b *bench) apply(manager, body string) {
 	require.NoError(b.t, b.try(manager, body, false))
 }
 
-// other makes another change than an apply.
+// other applies a patch other than server-side apply.
 func (b *bench) other(manager, contentType, body string) {
 	b.t.Helper()
 	b.now = b.now.Add(time.Minute)
@@ -70,7 +70,7 @@ func (b *bench) other(manager, contentType, body string) {
 	b.current = &next
 }
 
-// owners returns who owns what, one line an entry.
+// owners returns the managed fields, one entry per line.
 func (b *bench) owners() []string {
 	var out []string
 	for _, e := range b.current.ManagedFields {
@@ -122,17 +122,17 @@ func TestApplyOfTwoManagers(t *testing.T) {
 	require.Equal(t, "Apply failed with 2 conflicts: conflicts with \"one\":\n- .data.k\n- .data.shared", status.Message)
 
 	require.NoError(t, b.try("two", cm(`{k: other, shared: t}`), true))
-	b.field("data", `{"k":"other","shared":"t"}`) // l had no other owner than two
+	b.field("data", `{"k":"other","shared":"t"}`) // l had no owner but two
 	require.Equal(t, []string{`two Apply {"f:data":{"f:k":{},"f:shared":{}}}`}, b.owners())
 
 	b.apply("one", cm(`{shared: t}`))
 	b.apply("two", cm(`{k: other}`))
-	b.field("data", `{"k":"other","shared":"t"}`) // one still wants it
+	b.field("data", `{"k":"other","shared":"t"}`) // one still applies it
 	b.apply("one", cm(`{}`))
 	b.field("data", `{"k":"other"}`)
 }
 
-// Two changes of nothing: the entries keep their time.
+// A change without effect keeps the times of the entries.
 func TestApplyOfTheSameIsNoChange(t *testing.T) {
 	for _, test := range []struct {
 		kind kinds.Kind
@@ -151,7 +151,7 @@ func TestApplyOfTheSameIsNoChange(t *testing.T) {
 	}
 }
 
-// What the registry keeps anyway is no change either, though the libraries see one.
+// A change of metadata that the registry restores has no effect either.
 func TestApplyOfWhatIsKeptIsNoChange(t *testing.T) {
 	b := newBench(t, kinds.ConfigMaps(), configMap)
 	const body = `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","creationTimestamp":null},"data":{"k":"v"}}`

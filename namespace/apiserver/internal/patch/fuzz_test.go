@@ -15,7 +15,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
 )
 
-// fuzz applies bodies to an object, and checks what holds of all patches.
+// fuzz applies bodies to an object and checks the invariants of all patches.
 func fuzz(f *testing.F, contentType string, k kinds.Kind, stored string) {
 	p := newPatcher(f)
 	f.Fuzz(func(t *testing.T, body []byte) {

@@ -42,7 +42,7 @@ func gadgets() kinds.Kind { // without a schema
 	return kinds.Custom(registry.Type{Group: "example.com", Version: "v1", Resource: "gadgets", Kind: "Gadget", Namespaced: true})
 }
 
-// newPatcher returns one that all tests share.
+// newPatcher returns the Patcher that all tests share.
 func newPatcher(t testing.TB) *patch.Patcher {
 	t.Helper()
 	p, err := shared()
@@ -75,7 +75,7 @@ func object(t testing.TB, data string) registry.Object {
 	return o
 }
 
-// text returns an object as one would write it, without its managed fields.
+// text returns the JSON form of an object without its managed fields.
 func text(t testing.TB, o registry.Object) string {
 	t.Helper()
 	o.ManagedFields = nil

@@ -16,8 +16,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/kinds"
 )
 
-// words are what hostile patches are made of: names and directives that mean
-// something to the libraries beneath.
+// words are the names and directives of hostile patches. The libraries treat them specially.
 var words = []string{
 	"metadata", "name", "uid", "labels", "annotations", "finalizers", "ownerReferences", "managedFields", "secrets", "imagePullSecrets",
 	"data", "spec", "parts", "tags", "count", "status", "manager", "operation", "apiVersion", "fieldsType", "fieldsV1", "time", "kind",

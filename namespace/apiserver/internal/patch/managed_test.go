@@ -13,7 +13,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
-// items returns n items of a list, in descending order: the worst for what sorts them.
+// items returns n items of a list in descending order, the worst case for sorted insertion.
 func items(n int, format string) string {
 	parts := make([]string, n)
 	for i := range parts {
@@ -26,7 +26,7 @@ func metadata(field, value string) string {
 	return `{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a","uid":"u","` + field + `":` + value + `}}`
 }
 
-// What a strategic merge patch adds is compared with what it has added before.
+// A strategic merge patch compares each added item with the items it added before.
 func TestBoundsOfStrategicMerges(t *testing.T) {
 	p := newPatcher(t)
 	const stored = `{"kind":"ServiceAccount","apiVersion":"v1","metadata":{"name":"a","uid":"u"},"secrets":[{"name":"s"}]}`
@@ -46,8 +46,8 @@ func TestBoundsOfStrategicMerges(t *testing.T) {
 	}
 }
 
-// wide are objects that are too wide for managed fields, and what the message names. Some
-// would take many seconds.
+// wide are objects with too many fields for managed fields, and the field that the message
+// names. Some would take many seconds.
 func wide() map[string]string {
 	inner, err := json.Marshal(metadata("finalizers", items(4_000, `"%d"`)))
 	if err != nil {
@@ -92,14 +92,14 @@ func TestBoundsOfApply(t *testing.T) {
 		}
 		require.ErrorContains(t, err, message)
 	}
-	// A list that is not merged has one owner, however long it is.
+	// A list that is not merged has one owner and no bound.
 	g := object(t, gadget)
 	body := `{"apiVersion":"example.com/v1","kind":"Gadget","metadata":{"name":"a"},"spec":{"numbers":` + items(5_000, `{"a":%d}`) + `}}`
 	_, _, err := p.Apply(gadgets(), "", &g, patch.Request{Type: applyPatch, Body: []byte(body), FieldManager: "m", Now: noon})
 	require.NoError(t, err)
 }
 
-// The tracking of an object ends when it gets too wide, by any change.
+// Any change that exceeds the bounds ends the tracking of an object.
 func TestTrackingOfWideObjectsEnds(t *testing.T) {
 	for whole := range wide() {
 		b := newBench(t, kinds.ConfigMaps(), configMap)

@@ -138,7 +138,7 @@ func TestStrategicMergePatch(t *testing.T) {
 	require.Equal(t, "[e.f/g a.b/d]", fmt.Sprint(got.Finalizers.Names()))
 }
 
-// Patches cannot make another object of it.
+// A patch cannot change the identity of an object.
 func TestIdentity(t *testing.T) {
 	p := newPatcher(t)
 	current := object(t, configMap)
@@ -278,7 +278,7 @@ func TestLargeMergePatches(t *testing.T) {
 	}
 }
 
-// As many operations as are allowed are done in one patch.
+// One patch can have the maximum number of operations.
 func TestManyOperations(t *testing.T) {
 	current := object(t, gadget)
 	body := "[" + strings.Repeat(`{"op":"add","path":"/spec/list/0","value":1},`, 9_999) + `{"op":"test","path":"/spec/list/10001","value":3}]`
@@ -296,7 +296,7 @@ func fields(n int, value string) string {
 	return strings.TrimSuffix(b.String(), ",")
 }
 
-// kubectl shows nothing of a refused patch but its causes.
+// A rejected patch has causes, since kubectl shows nothing else.
 func TestCauses(t *testing.T) {
 	current := object(t, configMap)
 	_, _, err := newPatcher(t).Apply(kinds.ConfigMaps(), "", &current, patch.Request{
@@ -351,7 +351,7 @@ func TestBadInput(t *testing.T) {
 	}
 }
 
-// A change of a number that float64 does not see is a change nevertheless.
+// A change of a number beyond the precision of float64 is a change.
 func TestPatchesSeeAllDigits(t *testing.T) {
 	for _, r := range []patch.Request{
 		{Type: mergePatch, Body: []byte(`{"spec":{"n":12345678901234567891}}`)},

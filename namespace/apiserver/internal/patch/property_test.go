@@ -44,7 +44,7 @@ func randomObject(r *rand.Rand) map[string]any {
 	return out
 }
 
-// diff returns the merge patch that makes b of a.
+// diff returns the merge patch from a to b.
 func diff(a, b map[string]any) map[string]any {
 	out := map[string]any{}
 	for name := range a {
@@ -90,7 +90,7 @@ func TestMergeOfADifference(t *testing.T) {
 	}
 }
 
-// operations returns the JSON patch that makes b of a, which says what it finds.
+// operations returns the JSON patch from a to b. It tests the values that it replaces.
 func operations(a, b map[string]any, at string) []map[string]any {
 	var out []map[string]any
 	for name, value := range a {
@@ -133,7 +133,7 @@ func TestOperationsOfADifference(t *testing.T) {
 	}
 }
 
-// Whatever a field is called, one that is moved there and back is where it was.
+// A field with any name can be moved away and back.
 func TestNamesOfFields(t *testing.T) {
 	for _, name := range []string{"a", "a/b", "~1", "0", "-1", "-", "<&>", `"`, "\\", "\u2028", "\x00", " ", "\u00fc", "\U0001F600"} {
 		doc := encoded(t, map[string]any{"x": map[string]any{name: json.Number("1"), "other": json.Number("2")}})
@@ -156,7 +156,7 @@ func TestNamesOfFields(t *testing.T) {
 	}
 }
 
-// patchedBy returns what doc becomes by a JSON patch, in its canonical form.
+// patchedBy returns the result of a JSON patch in its canonical form.
 func patchedBy(doc, body []byte) ([]byte, error) {
 	out, err := jsonPatch(doc, body)
 	if err != nil {

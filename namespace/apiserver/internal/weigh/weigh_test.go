@@ -17,7 +17,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/registry"
 )
 
-// The weight of a document is no less than all that its decoding allocates.
+// The weight of a document is at least the memory that its decoding allocates.
 func TestWeightsAreUpperBounds(t *testing.T) {
 	custom := kinds.Custom(registry.Type{Group: "example.com", Version: "v1", Resource: "widgets", Kind: "Widget", Namespaced: true})
 	list := []kinds.Kind{custom, kinds.ConfigMaps()}
