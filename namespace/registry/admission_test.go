@@ -482,7 +482,7 @@ func TestAdmissionMakesInvalid(t *testing.T) {
 	require.ErrorIs(t, err, namespace.ErrInvalid)
 }
 
-// A plugin that holds or touches the gate cannot create anything if the namespace is
+// A plugin that requires or touches the gate cannot create anything if the namespace is
 // terminated before the commit.
 func TestR6_AdmissionDoesNotWeakenTheGate(t *testing.T) {
 	for name, use := range map[string]func(ctx context.Context, w *registry.Write) (bool, error){
@@ -726,7 +726,7 @@ func TestAdmittedBatchesFitTheStore(t *testing.T) {
 	}
 }
 
-// All plugins of an attempt see the same state, until one holds the gate: later reads are
+// All plugins of an attempt see the same state, until one requires the gate: later reads are
 // current.
 func TestAdmissionReadsOnce(t *testing.T) {
 	var plain *env

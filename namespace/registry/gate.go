@@ -29,7 +29,7 @@ func (c *core) openGate(n namespace.Namespace) store.Operation {
 }
 
 // closeGate returns the operations that end Active. n is the Terminating namespace; if it is
-// removable, no termination is recorded.
+// removable, there is no termination entry.
 func (c *core) closeGate(n namespace.Namespace) []store.Operation {
 	closed := store.Delete(c.keys.gate(n.Name))
 	if namespace.Removable(n) {
@@ -46,9 +46,9 @@ func (c *core) forgetTermination(n namespace.Namespace) store.Operation {
 	return store.Delete(c.keys.termination(n.Name))
 }
 
-// GateKeys returns the keys of the gate of a namespace and of its termination, for a registry
+// GateKeys returns the keys of the gate and of the termination entry of a namespace, for a registry
 // with this prefix (empty means the default). The gate exists exactly while the namespace is
-// Active, the termination exactly while it is Terminating. Both hold its uid, and both may be
+// Active, the termination entry exactly while it is Terminating. Both hold its uid, and both may be
 // rewritten for the same uid ([Write.TouchGate]).
 //
 // A host that writes content with [store.Store.Commit] must make the gate's revision a
@@ -245,7 +245,7 @@ func (a *admission) readGate(ctx context.Context) error {
 // has no gate.
 func (w *Write) TouchGate() { w.attempt.gate.touched = true }
 
-// fence is the termination key of one incarnation. A commit that requires it cannot affect
+// fence is the termination entry of one incarnation. A commit that requires it cannot affect
 // another incarnation (rule R8).
 type fence struct {
 	name, uid string

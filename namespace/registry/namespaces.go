@@ -326,7 +326,7 @@ func holdSize(n namespace.Namespace) int {
 }
 
 // Count returns the numbers of Active and of Terminating namespaces at one revision. It counts
-// gates and index entries, without reading namespaces. The store counts them if it can
+// gates and termination entries, without reading namespaces. The store counts them if it can
 // ([store.Counter]); otherwise Count lists their keys. Most stores visit every key, so the cost
 // grows with the number of namespaces: cache the result if you need it often.
 func (r *Registry) Count(ctx context.Context) (active, terminating int, err error) {

@@ -396,7 +396,7 @@ func (c *core) checkSize(resource, name string, key, n, growth int) error {
 }
 
 // maxValue returns the maximum size of a value at a key of the given length, in a commit that
-// also writes the gate or the index entry. Zero means unlimited.
+// also writes the gate or the termination entry. Zero means unlimited.
 func (c *core) maxValue(key int) int {
 	most := c.limits.Value
 	if c.limits.Bytes > 0 {

@@ -163,7 +163,7 @@ func TestSources(t *testing.T) {
 	require.ErrorIs(t, err, namespace.ErrNotFound)
 }
 
-// A finalizer that is added to a terminating namespace rewrites the index entry;
+// A finalizer that is added to a terminating namespace rewrites the termination entry;
 // the pass of the same incarnation goes on all the same.
 func TestR8_FenceFollowsItsIncarnation(t *testing.T) {
 	e := newEnv(t)

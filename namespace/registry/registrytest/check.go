@@ -40,7 +40,7 @@ func Value(doc []byte) ([]byte, error) {
 // Check returns all violations of the rules in the current state of s below "/prefix/":
 //
 //   - a gate exists exactly for each Active namespace and has its uid (rule R6);
-//   - an index entry exists exactly for each Terminating namespace and has its uid;
+//   - a termination entry exists exactly for each Terminating namespace and has its uid;
 //   - an entry of the index of holds exists exactly for each Active namespace with a readable
 //     hold, and has the end of the hold and the uid;
 //   - the phase follows from the deletion timestamp (rule R2);
@@ -150,7 +150,7 @@ func (st *state) put(key string, value []byte) {
 	case parts[0] == ".gate":
 		st.space(parts[1]).gate = &text
 	case parts[0] == ".terminating":
-		st.space(parts[1]).index = &text
+		st.space(parts[1]).termination = &text
 	case parts[0] == ".hold":
 		st.space(parts[1]).hold = &text
 	default:
@@ -180,7 +180,7 @@ func (st *state) remove(key string) {
 	case parts[0] == ".gate":
 		sp.gate = nil
 	case parts[0] == ".terminating":
-		sp.index = nil
+		sp.termination = nil
 	case parts[0] == ".hold":
 		sp.hold = nil
 	}
@@ -294,15 +294,15 @@ func (o object) contentViolations(key, ns string) []error {
 
 // space is all entries of one name of a namespace.
 type space struct {
-	namespace *object
-	gate      *string
-	index     *string
-	hold      *string
-	content   map[string]object // by key
+	namespace   *object
+	gate        *string
+	termination *string
+	hold        *string
+	content     map[string]object // by key
 }
 
 func (sp *space) empty() bool {
-	return sp.namespace == nil && sp.gate == nil && sp.index == nil && sp.hold == nil && len(sp.content) == 0
+	return sp.namespace == nil && sp.gate == nil && sp.termination == nil && sp.hold == nil && len(sp.content) == 0
 }
 
 func (sp *space) violations(name string) []error {
@@ -315,7 +315,7 @@ func (sp *space) violations(name string) []error {
 		for _, e := range []struct {
 			text  string
 			value *string
-		}{{"its gate does (R6)", sp.gate}, {"its index entry does", sp.index}, {"its entry in the index of holds does", sp.hold}} {
+		}{{"its gate does (R6)", sp.gate}, {"its termination entry does", sp.termination}, {"its entry in the index of holds does", sp.hold}} {
 			if e.value != nil {
 				add("it does not exist, but %s", e.text)
 			}
@@ -338,7 +338,7 @@ func (sp *space) violations(name string) []error {
 		name string
 		want bool
 		is   *string
-	}{{"gate", !n.deleting(), sp.gate}, {"index entry", n.deleting(), sp.index}} {
+	}{{"gate", !n.deleting(), sp.gate}, {"termination entry", n.deleting(), sp.termination}} {
 		switch {
 		case e.want && e.is == nil:
 			add("the %s is missing (R6)", e.name)

@@ -95,7 +95,7 @@ type watcher[T any] struct {
 // catchUp yields changes from a store watch of its own until the shared stream takes over. It
 // reports whether to continue.
 func (w *watcher[T]) catchUp(ctx context.Context, after store.Position) bool {
-	var joined store.Revision
+	var joined store.Revision // the first change of the shared stream is after it
 	for change, err := range w.shared.store.Watch(ctx, w.prefix, after) {
 		if err != nil {
 			w.yield(nil, err)
@@ -107,9 +107,7 @@ func (w *watcher[T]) catchUp(ctx context.Context, after store.Position) bool {
 		}
 		if w.stream == nil && change.Bookmark() {
 			w.queue = newQueue[T]()
-			var position store.Position
-			w.stream, position = w.shared.join(w.prefix, change.Position, w.queue)
-			joined = position.Revision
+			w.stream, joined = w.shared.join(w.prefix, change.Position, w.queue)
 		}
 		if w.stream != nil && w.at >= joined {
 			return true
@@ -161,26 +159,25 @@ type stream[T any] struct {
 	queues map[*queue[T]]struct{}
 }
 
-// join adds q to the stream of prefix, and returns the position up to which q gets nothing
-// from it. If there is no stream, join starts one after position. It returns no stream if s is
-// closed.
-func (s *Shared[T]) join(prefix string, position store.Position, q *queue[T]) (*stream[T], store.Position) {
+// join adds q to the stream of prefix, and returns the revision after which q gets its changes.
+// If there is no stream, join starts one at after. It returns no stream if s is closed.
+func (s *Shared[T]) join(prefix string, after store.Position, q *queue[T]) (*stream[T], store.Revision) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.life.Err() != nil {
-		return nil, position
+		return nil, after.Revision
 	}
 	st := s.streams[prefix]
 	if st == nil {
 		ctx, cancel := context.WithCancelCause(s.life)
-		st = &stream[T]{at: position, queues: map[*queue[T]]struct{}{}, cancel: cancel, done: make(chan struct{})}
+		st = &stream[T]{at: after, queues: map[*queue[T]]struct{}{}, cancel: cancel, done: make(chan struct{})}
 		s.streams[prefix] = st
 		s.tasks.Go(func() { s.run(ctx, prefix, st) })
 	}
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	st.queues[q] = struct{}{}
-	return st, st.at
+	return st, st.at.Revision
 }
 
 // leave removes q from its stream. The last one ends the stream and waits for it.
