@@ -75,7 +75,7 @@ func formOf(k kinds.Kind) (*form, error) {
 		f.quantities = quantity.LayoutOf(reflect.TypeOf(k.Object))
 	case len(k.Schema) > 0:
 		if f.schema, err = structureOf(k.Schema); err != nil {
-			return nil, refuse(k, "", namespace.ErrInvalid, err, "kind %q: Schema: %v", k.Name(), err)
+			return nil, fmt.Errorf("kind %q: Schema: %w", k.Name(), err)
 		}
 	}
 	return f, nil

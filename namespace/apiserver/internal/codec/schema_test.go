@@ -111,7 +111,7 @@ func TestSchemaBounds(t *testing.T) {
 		require.Empty(t, cmp.Diff([]namespace.Violation{{Type: test.kind, Field: test.field, Message: test.message}}, refusal.Causes))
 	}
 	_, err := codec.New([]kinds.Kind{widgets(`{"properties":{"a":{"pattern":"("}}}`)})
-	require.ErrorIs(t, err, namespace.ErrInvalid)
+	require.Error(t, err)
 	require.ErrorContains(t, err, "missing closing )")
 }
 
