@@ -67,47 +67,28 @@ type Backend struct {
 // Open makes one [Backend] for one case or benchmark. Its t.Cleanup functions run after the case.
 type Open func(t testing.TB) Backend
 
-// capability names a field of Backend that a case needs.
-type capability string
-
-const (
-	needLimits   capability = "Limits"
-	needCompacts capability = "Compacts"
-	needCounts   capability = "Counts"
-	needHistory  capability = "History"
-	needSecond   capability = "Second"
-	needReopen   capability = "Reopen"
-	needNewEpoch capability = "NewEpoch"
-	needDeep     capability = "Deep"
-)
-
-func (b Backend) has(c capability) bool {
-	switch c {
-	case needLimits:
-		return b.Limits != store.Limits{}
-	case needCompacts:
-		return b.Compacts
-	case needCounts:
-		return b.Counts
-	case needHistory:
-		return b.History > 0
-	case needSecond:
-		return b.Second != nil
-	case needReopen:
-		return b.Reopen != nil
-	case needNewEpoch:
-		return b.NewEpoch != nil
-	case needDeep:
-		return b.Deep != nil
-	}
-	return false
+// capability is a field of Backend that a case needs.
+type capability struct {
+	name string
+	has  func(Backend) bool
 }
 
-// missing returns the first capability of needs that b does not have, or "".
-func (b Backend) missing(needs []capability) capability {
+var (
+	needLimits   = capability{"Limits", func(b Backend) bool { return b.Limits != store.Limits{} }}
+	needCompacts = capability{"Compacts", func(b Backend) bool { return b.Compacts }}
+	needCounts   = capability{"Counts", func(b Backend) bool { return b.Counts }}
+	needHistory  = capability{"History", func(b Backend) bool { return b.History > 0 }}
+	needSecond   = capability{"Second", func(b Backend) bool { return b.Second != nil }}
+	needReopen   = capability{"Reopen", func(b Backend) bool { return b.Reopen != nil }}
+	needNewEpoch = capability{"NewEpoch", func(b Backend) bool { return b.NewEpoch != nil }}
+	needDeep     = capability{"Deep", func(b Backend) bool { return b.Deep != nil }}
+)
+
+// missing returns the name of the first capability of needs that b does not have, or "".
+func (b Backend) missing(needs []capability) string {
 	for _, need := range needs {
-		if !b.has(need) {
-			return need
+		if !need.has(b) {
+			return need.name
 		}
 	}
 	return ""

@@ -90,12 +90,10 @@ func TestMissingCapabilityIsNamed(t *testing.T) {
 	full := openMemory(t)
 	for _, c := range cases() {
 		require.Empty(t, full.missing(c.needs), "the needs of %q on a full backend", c.name)
-		for _, need := range c.needs {
-			require.Equal(t, need, Backend{}.missing(c.needs), "the first need of %q", c.name)
-			break
+		if len(c.needs) > 0 {
+			require.Equal(t, c.needs[0].name, Backend{}.missing(c.needs), "the first need of %q", c.name)
 		}
 	}
-	require.Equal(t, capability("other"), full.missing([]capability{needHistory, "other"}))
 }
 
 // TestReport shows the parts of a failure: the promise, the reason, and the failed check.

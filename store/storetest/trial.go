@@ -176,11 +176,11 @@ func (t *trial) kept(full int) int {
 
 // other opens another store with a function of the backend, and closes it at the end of the case.
 func (t *trial) other(what capability, open func(context.Context) (store.Store, error)) store.Store {
-	t.doing("opening a store with Backend.%s", what)
+	t.doing("opening a store with Backend.%s", what.name)
 	s, err := open(t.ctx)
-	require.NoError(t, err, "Backend.%s", what)
+	require.NoError(t, err, "Backend.%s", what.name)
 	t.cleanup(func() {
-		t.doing("closing the store that Backend.%s opened", what)
+		t.doing("closing the store that Backend.%s opened", what.name)
 		if err := s.Close(); err != nil {
 			t.Errorf("Close: %v", err)
 		}
