@@ -202,24 +202,6 @@ func (r Report) Estimate() time.Duration {
 	return longest
 }
 
-// Progress reports whether this pass made progress since previous, the one before: it
-// deleted objects, fewer objects remain, another type is empty for good, or fewer sources
-// failed.
-func (r Report) Progress(previous Report) bool {
-	return r.Deleted() > 0 ||
-		len(r.Clean) > len(previous.Clean) ||
-		r.failures() < previous.failures() ||
-		r.failures() == previous.failures() && r.Remaining() < previous.Remaining()
-}
-
-func (r Report) failures() int {
-	n := 0
-	for range r.Failures() {
-		n++
-	}
-	return n
-}
-
 // Compact returns the part of r that the next pass and [Waiter] use, without types that are
 // empty or were not called. It shares memory with r.
 func (r Report) Compact() Report {

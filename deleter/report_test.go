@@ -99,30 +99,6 @@ func TestEstimate(t *testing.T) {
 	require.Equal(t, 2*time.Second, of(true, 2*time.Second, 0, 3*time.Second).Estimate(), "the end of one may let another begin")
 }
 
-func TestProgress(t *testing.T) {
-	remaining := func(n int) deleter.Report { return deleter.Report{Results: []deleter.Result{{Remaining: n}}} }
-	failing := func(n int) deleter.Report {
-		return deleter.Report{Results: []deleter.Result{{Remaining: n, Err: errBoom}}}
-	}
-	for _, tt := range []struct {
-		name          string
-		before, after deleter.Report
-		want          bool
-	}{
-		{"the same", remaining(3), remaining(3), false},
-		{"less left", remaining(3), remaining(2), true},
-		{"more left", remaining(3), remaining(4), false},
-		{"deleted", remaining(3), deleter.Report{Results: []deleter.Result{{Remaining: 3, Deleted: 1}}}, true},
-		{"another clean", deleter.Report{}, deleter.Report{Clean: []namespace.ResourceType{core("a")}}, true},
-		{"fewer failures", failing(0), remaining(3), true},
-		{"less seen because more failed", remaining(3), failing(0), false},
-		{"still failing", failing(0), failing(0), false},
-		{"discovery again", deleter.Report{Discovery: []error{errBoom}, Failed: errBoom}, remaining(1), true},
-	} {
-		require.Equal(t, tt.want, tt.after.Progress(tt.before), tt.name)
-	}
-}
-
 // While content may still be created, no report is final (rule R7).
 func TestR7_ProvisionalReportIsNotEmpty(t *testing.T) {
 	r := deleter.Report{Results: []deleter.Result{{Resource: core("pods")}}}

@@ -52,24 +52,6 @@ const (
 	Unknown ConditionStatus = "Unknown"
 )
 
-// The reasons of the conditions. Kubernetes does not have ContentUnknown, FinalizersUnknown and
-// ContentSeen: it reports that all content is removed even if a source did not answer.
-const (
-	ReasonResourcesDiscovered       = "ResourcesDiscovered"
-	ReasonDiscoveryFailed           = "DiscoveryFailed"
-	ReasonParsedGroupVersions       = "ParsedGroupVersions"
-	ReasonGroupVersionParsingFailed = "GroupVersionParsingFailed"
-	ReasonContentDeleted            = "ContentDeleted"
-	ReasonContentDeletionFailed     = "ContentDeletionFailed"
-	ReasonContentRemoved            = "ContentRemoved"
-	ReasonSomeResourcesRemain       = "SomeResourcesRemain"
-	ReasonContentUnknown            = "ContentUnknown"
-	ReasonContentHasNoFinalizers    = "ContentHasNoFinalizers"
-	ReasonSomeFinalizersRemain      = "SomeFinalizersRemain"
-	ReasonFinalizersUnknown         = "FinalizersUnknown"
-	ReasonContentSeen               = "ContentSeen"
-)
-
 // Condition is one entry of status.conditions, in the JSON form of Kubernetes
 // v1/NamespaceCondition.
 type Condition struct {
@@ -86,9 +68,9 @@ func (c Condition) Equal(d Condition) bool {
 		c.LastTransitionTime.Equal(d.LastTransitionTime)
 }
 
-// MaxMessage is the limit of a condition's message, in bytes. Longer messages are truncated, so
+// maxMessage is the limit of a condition's message, in bytes. Longer messages are truncated, so
 // that a status can always be written (rule R9).
-const MaxMessage = 32 << 10
+const maxMessage = 32 << 10
 
 // Conditions replaces a party's conditions in old, the conditions of a namespace, by the result of a
 // pass (rule R9). It uses the messages of Kubernetes.
@@ -104,7 +86,7 @@ func Conditions(old []Condition, seen Observation, qualifier string, now time.Ti
 		c := &ours[i]
 		c.Type = c.Type.Qualified(qualifier)
 		c.LastTransitionTime = At(now)
-		c.Message = Truncate(c.Message, MaxMessage)
+		c.Message = Truncate(c.Message, maxMessage)
 		if before, ok := find(old, c.Type); ok && before.Status == c.Status {
 			c.LastTransitionTime = before.LastTransitionTime
 		}

@@ -96,7 +96,7 @@ func LastSeen(conditions []Condition, qualifier string) []Remaining {
 	return seen
 }
 
-// lastSeen returns the condition ContentLastSeen, or none. Types that exceed MaxMessage, after
+// lastSeen returns the condition ContentLastSeen, or none. Types that exceed maxMessage, after
 // several hundred, share the empty name.
 func (o Observation) lastSeen() []Condition {
 	const perType = len(`:9223372036854775807,`)
@@ -107,7 +107,7 @@ func (o Observation) lastSeen() []Condition {
 		}
 		name := strings.TrimSuffix(r.Resource+"."+r.Group, ".")
 		quoted, _ := json.Marshal(name) // encoding a string cannot fail
-		if size += len(quoted) + perType; size > MaxMessage {
+		if size += len(quoted) + perType; size > maxMessage {
 			name = ""
 		}
 		counts[name] = max(counts[name], r.Count)
@@ -116,10 +116,12 @@ func (o Observation) lastSeen() []Condition {
 		return nil
 	}
 	message, _ := json.Marshal(counts) // encoding strings and numbers cannot fail
-	return []Condition{{Type: ContentLastSeen, Status: True, Reason: ReasonContentSeen, Message: string(message)}}
+	return []Condition{{Type: ContentLastSeen, Status: True, Reason: "ContentSeen", Message: string(message)}}
 }
 
-// conditions returns the five conditions, unqualified and without times.
+// conditions returns the five conditions, unqualified and without times. Kubernetes does not have
+// the reasons ContentUnknown and FinalizersUnknown: it reports that all content is removed even if
+// a source did not answer.
 func (o Observation) conditions() [5]Condition {
 	return [5]Condition{
 		o.discovery(),
@@ -133,13 +135,13 @@ func (o Observation) conditions() [5]Condition {
 func (o Observation) discovery() Condition {
 	if len(o.Discovery) == 0 {
 		return Condition{Type: DiscoveryFailure, Status: False,
-			Reason: ReasonResourcesDiscovered, Message: "All resources successfully discovered" + waived(o.WaivedDiscovery)}
+			Reason: "ResourcesDiscovered", Message: "All resources successfully discovered" + waived(o.WaivedDiscovery)}
 	}
 	message := joined(texts(o.Discovery))
 	if n := failures(o.Discovery); n > 0 {
 		message = fmt.Sprintf("%s%d failing: %s", discoveryFailed, n, message)
 	}
-	return Condition{Type: DiscoveryFailure, Status: True, Reason: ReasonDiscoveryFailed, Message: message}
+	return Condition{Type: DiscoveryFailure, Status: True, Reason: "DiscoveryFailed", Message: message}
 }
 
 // failures counts the groups whose discovery failed.
@@ -158,18 +160,18 @@ func failures(errs []error) int {
 func (o Observation) parsing() Condition {
 	if len(o.Parsing) == 0 {
 		return Condition{Type: GroupVersionParsingFailure, Status: False,
-			Reason: ReasonParsedGroupVersions, Message: "All legacy kube types successfully parsed"}
+			Reason: "ParsedGroupVersions", Message: "All legacy kube types successfully parsed"}
 	}
-	return Condition{Type: GroupVersionParsingFailure, Status: True, Reason: ReasonGroupVersionParsingFailed,
+	return Condition{Type: GroupVersionParsingFailure, Status: True, Reason: "GroupVersionParsingFailed",
 		Message: joined(texts(o.Parsing))}
 }
 
 func (o Observation) content() Condition {
 	if len(o.Content) == 0 {
-		return Condition{Type: ContentFailure, Status: False, Reason: ReasonContentDeleted,
+		return Condition{Type: ContentFailure, Status: False, Reason: "ContentDeleted",
 			Message: "All content successfully deleted, may be waiting on finalization" + waived(o.Waived)}
 	}
-	return Condition{Type: ContentFailure, Status: True, Reason: ReasonContentDeletionFailed,
+	return Condition{Type: ContentFailure, Status: True, Reason: "ContentDeletionFailed",
 		Message: fmt.Sprintf("%s%d remaining: %s", deletionFailed, len(o.Content), joined(texts(o.Content)))}
 }
 
@@ -179,13 +181,13 @@ func (o Observation) contentRemaining() Condition {
 	c := Condition{Type: ContentRemaining}
 	switch {
 	case len(remaining) > 0:
-		c.Status, c.Reason = True, ReasonSomeResourcesRemain
+		c.Status, c.Reason = True, "SomeResourcesRemain"
 		c.Message = resourcesRemain + joined(remaining)
 	case o.Partial():
-		c.Status, c.Reason = Unknown, ReasonContentUnknown
+		c.Status, c.Reason = Unknown, "ContentUnknown"
 		c.Message = "No remaining resources were seen, but " + o.gap()
 	default:
-		c.Status, c.Reason = False, ReasonContentRemoved
+		c.Status, c.Reason = False, "ContentRemoved"
 		c.Message = "All content successfully removed" + waived(o.Waived, o.WaivedDiscovery)
 	}
 	return c
@@ -197,13 +199,13 @@ func (o Observation) finalizersRemaining() Condition {
 	c := Condition{Type: FinalizersRemaining}
 	switch {
 	case len(remaining) > 0:
-		c.Status, c.Reason = True, ReasonSomeFinalizersRemain
+		c.Status, c.Reason = True, "SomeFinalizersRemain"
 		c.Message = finalizersRemain + joined(remaining)
 	case o.Partial():
-		c.Status, c.Reason = Unknown, ReasonFinalizersUnknown
+		c.Status, c.Reason = Unknown, "FinalizersUnknown"
 		c.Message = "No remaining finalizers were seen, but " + o.gap()
 	default:
-		c.Status, c.Reason = False, ReasonContentHasNoFinalizers
+		c.Status, c.Reason = False, "ContentHasNoFinalizers"
 		c.Message = "All content-preserving finalizers finished" + waived(o.Waived, o.WaivedDiscovery)
 	}
 	return c
