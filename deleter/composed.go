@@ -157,7 +157,7 @@ func (c *Composed) Delete(ctx context.Context, target Target, previous Report) (
 		report.Failed = err
 		return report, err
 	}
-	found := c.find(ctx, &waiver{target.Waived, previous})
+	found := c.find(ctx, target.Waived, previous)
 	report.Discovery, report.Parsing = found.groups, found.parsing
 	s := newSchedule(c.opts, found, target, previous)
 	report.Results = s.run(ctx)
@@ -191,9 +191,9 @@ type sources struct {
 	hidden func(namespace.ResourceType) bool
 }
 
-// find returns the static sources, or discovers them. Groups that w waives hide no types. w
-// may be nil.
-func (c *Composed) find(ctx context.Context, w *waiver) sources {
+// find returns the static sources, or discovers them. Waived groups hide no types, except
+// types that previous saw with objects.
+func (c *Composed) find(ctx context.Context, waived []string, previous Report) sources {
 	if c.discover == nil {
 		return c.static
 	}
@@ -210,7 +210,7 @@ func (c *Composed) find(ctx context.Context, w *waiver) sources {
 	}
 	g, problems := newGraph(list)
 	s := sources{graph: g, known: c.memory.recall(g.sources)}
-	s.classify(err, problems, w)
+	s.classify(err, problems, waived, previous)
 	if cycle := g.cycle(); cycle != nil {
 		s.groups = append(s.groups, cycle)
 	}
@@ -218,7 +218,7 @@ func (c *Composed) find(ctx context.Context, w *waiver) sources {
 }
 
 // classify records the failures of a discovery and the types that they may hide.
-func (s *sources) classify(err error, problems []error, w *waiver) {
+func (s *sources) classify(err error, problems []error, waived []string, previous Report) {
 	part := asDiscoveryError(err)
 	anything := false // any type may be hidden
 	switch {
@@ -227,7 +227,7 @@ func (s *sources) classify(err error, problems []error, w *waiver) {
 		s.groups = []error{err}
 		anything = true
 	default:
-		part, s.waived = w.groups(part, s.graph)
+		part, s.waived = splitGroups(part, waived, previous, s.graph)
 		s.groups = groupErrors(part.Groups)
 		if part.Message != "" && len(part.Groups) > 0 {
 			s.groups = []error{&groupsError{part.Message, part.Groups}}

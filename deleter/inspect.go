@@ -63,7 +63,7 @@ func (c *Composed) inspect(ctx context.Context, target Target, prepare func(*vis
 		report.Failed = context.Cause(ctx)
 		return report, report.Failed
 	}
-	found := c.find(ctx, nil)
+	found := c.find(ctx, nil, Report{})
 	report.Discovery, report.Parsing = found.groups, found.parsing
 	report.Results = make([]Result, len(found.graph.sources))
 	slots := semaphore.NewWeighted(int64(c.opts.Parallelism))

@@ -8,29 +8,26 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace"
 )
 
-// waiver decides which failed groups of a discovery a pass waives.
-type waiver struct {
-	names    []string
-	previous Report
-}
-
-// groups splits discovery failures into unwaived and waived. A group is waived if names
-// lists it and it hides no type that was seen with objects. The core group has no name and
-// is never waived.
-func (w *waiver) groups(part *DiscoveryError, g *graph) (failed *DiscoveryError, waived []error) {
-	if w == nil || len(w.names) == 0 {
-		return part, nil
-	}
+// splitGroups splits the failed groups of a discovery into unwaived and waived ones. A group
+// is waived if names lists it and no object of its undiscovered types was seen in previous.
+// The core group has no name and is never waived.
+func splitGroups(part *DiscoveryError, names []string, previous Report, g *graph) (failed *DiscoveryError, waived []error) {
 	failed = &DiscoveryError{Parsing: part.Parsing}
 	named := false
 	for _, group := range part.Groups {
-		if group.Group == "" || !slices.Contains(w.names, group.Group) {
+		if group.Group == "" || !slices.Contains(names, group.Group) {
 			failed.Groups = append(failed.Groups, group)
 			continue
 		}
 		named = true
-		if n := w.hidden(group.Group, g); n > 0 {
-			group.Err = &UnwaivedError{n, group.Err}
+		seen := 0
+		for _, c := range previous.LastCounts() {
+			if _, found := g.index[c.Resource]; !found && c.Resource.Group == group.Group {
+				seen = plus(seen, c.Objects)
+			}
+		}
+		if seen > 0 {
+			group.Err = &UnwaivedError{seen, group.Err}
 			failed.Groups = append(failed.Groups, group)
 			continue
 		}
@@ -41,17 +38,6 @@ func (w *waiver) groups(part *DiscoveryError, g *graph) (failed *DiscoveryError,
 	}
 	sortErrors(waived)
 	return failed, waived // without part.Message, which describes the waived groups too
-}
-
-// hidden returns the number of objects that were seen of undiscovered types of group.
-func (w *waiver) hidden(group string, g *graph) int {
-	n := 0
-	for _, c := range w.previous.LastCounts() {
-		if _, found := g.index[c.Resource]; !found && c.Resource.Group == group {
-			n = plus(n, c.Objects)
-		}
-	}
-	return n
 }
 
 // failed records that source i failed, and the number of objects seen of it. If the target
