@@ -107,7 +107,6 @@ type Recorder struct {
 	waiting map[key]*tally
 	users   map[string]int // waiting refusals of each user
 	order   []key          // of waiting, oldest first
-	wake    chan struct{}  // has a token if there are waiting refusals
 }
 
 // key identifies equal refusals.
@@ -145,7 +144,7 @@ func New(r *registry.Registry, options *Options) (*Recorder, error) {
 	}
 	return &Recorder{
 		registry: r, events: events, declared: declared, o: o,
-		waiting: map[key]*tally{}, users: map[string]int{}, wake: make(chan struct{}, 1),
+		waiting: map[key]*tally{}, users: map[string]int{},
 	}, nil
 }
 
@@ -176,11 +175,6 @@ func (rec *Recorder) Record(refusal apiserver.Refusal) {
 	rec.mu.Unlock()
 	if full {
 		rec.drop(original, ErrDropped)
-		return
-	}
-	select {
-	case rec.wake <- struct{}{}:
-	default:
 	}
 }
 
@@ -202,37 +196,28 @@ func (rec *Recorder) Run(ctx context.Context) error {
 	defer ticker.Stop()
 	for {
 		select {
-		case <-rec.wake:
+		case <-ticker.C:
+			rec.flush(ctx)
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		}
-		for more := true; more; {
-			select {
-			case <-ticker.C:
-			case <-ctx.Done():
-				return context.Cause(ctx)
-			}
-			more = rec.flush(ctx)
 		}
 	}
 }
 
-// flush writes the oldest refusals, and reports whether more are waiting.
-func (rec *Recorder) flush(ctx context.Context) bool {
+// flush writes the oldest refusals.
+func (rec *Recorder) flush(ctx context.Context) {
 	for range rec.o.Writes {
 		t := rec.next()
 		if t == nil {
-			return false
+			return
 		}
 		if err := rec.write(ctx, t); err != nil {
 			rec.drop(t.refusal, err)
 		}
 	}
-	rec.mu.Lock()
-	defer rec.mu.Unlock()
-	return len(rec.order) > 0
 }
 
+// next removes and returns the oldest refusal, or nil.
 func (rec *Recorder) next() *tally {
 	rec.mu.Lock()
 	defer rec.mu.Unlock()
