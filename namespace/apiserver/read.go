@@ -26,7 +26,7 @@ func (s *Server) get(w http.ResponseWriter, r *request) error {
 	}
 	ctx := r.Context()
 	if r.format.Raw() {
-		document, err := r.storage.getJSON(ctx, r.Namespace, r.Name)
+		document, err := r.storage.GetJSON(ctx, r.Namespace, r.Name)
 		if err != nil {
 			return err
 		}
@@ -36,7 +36,7 @@ func (s *Server) get(w http.ResponseWriter, r *request) error {
 		s.send(w, r, http.StatusOK, s.codec.RawObject(document))
 		return nil
 	}
-	o, err := r.storage.get(ctx, r.Namespace, r.Name)
+	o, err := r.storage.Get(ctx, r.Namespace, r.Name)
 	if err != nil {
 		return err
 	}
@@ -53,7 +53,7 @@ func (s *Server) reached(r *request) error {
 		return nil
 	}
 	return s.await(r, func(ctx context.Context) error {
-		_, err := r.storage.listJSON(ctx, r.Namespace, registry.ListOptions{Limit: 1, ResourceVersion: version})
+		_, err := r.storage.ListJSON(ctx, r.Namespace, registry.ListOptions{Limit: 1, ResourceVersion: version})
 		return err
 	})
 }
@@ -81,7 +81,7 @@ func (s *Server) await(r *request, read func(context.Context) error) error {
 // ahead returns the error for a resource version that the store has not reached. It names the
 // version of the request, which may differ from the version that the read asked for.
 func (s *Server) ahead(r *request, cause error) error {
-	now, err := r.storage.listJSON(r.Context(), r.Namespace, registry.ListOptions{Limit: 1})
+	now, err := r.storage.ListJSON(r.Context(), r.Namespace, registry.ListOptions{Limit: 1})
 	if err != nil {
 		return cause
 	}
@@ -126,7 +126,7 @@ func (s *Server) decoded(r *request, o registry.ListOptions) (registry.ObjectLis
 	for {
 		var page registry.ObjectList
 		err := s.await(r, func(ctx context.Context) (err error) {
-			page, err = r.storage.list(ctx, r.Namespace, o)
+			page, err = r.storage.List(ctx, r.Namespace, o)
 			return err
 		})
 		if err != nil {
@@ -160,7 +160,7 @@ func (s *Server) listRaw(w http.ResponseWriter, r *request, o registry.ListOptio
 	whole := o.Limit == 0
 	var page registry.JSONList
 	err := s.await(r, func(ctx context.Context) (err error) {
-		page, err = r.storage.listJSON(ctx, r.Namespace, o)
+		page, err = r.storage.ListJSON(ctx, r.Namespace, o)
 		return err
 	})
 	if err != nil {
@@ -199,7 +199,7 @@ func (s *Server) listRaw(w http.ResponseWriter, r *request, o registry.ListOptio
 func (s *Server) nextPart(r *request, o registry.ListOptions) (registry.JSONList, error) {
 	ctx, cancel := context.WithTimeout(r.parent, s.options.Limits.Timeout)
 	defer cancel()
-	page, err := r.storage.listJSON(ctx, r.Namespace, o)
+	page, err := r.storage.ListJSON(ctx, r.Namespace, o)
 	if err == nil {
 		err = s.setMemory(r, rawWeight(page.Items, page.Continue != ""))
 	}

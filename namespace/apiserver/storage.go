@@ -10,42 +10,22 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/selector"
 )
 
-// storage stores objects of one kind. The namespace ns is empty for a cluster-scoped kind and
+// storage stores objects of one kind. Most methods are those of [registry.Content]. The namespace ns is empty for a cluster-scoped kind and
 // for all namespaces.
 type storage interface {
-	get(ctx context.Context, ns, name string) (registry.Object, error)
-	getJSON(ctx context.Context, ns, name string) (json.RawMessage, error)
-	list(ctx context.Context, ns string, o registry.ListOptions) (registry.ObjectList, error)
-	listJSON(ctx context.Context, ns string, o registry.ListOptions) (registry.JSONList, error)
+	Get(ctx context.Context, ns, name string) (registry.Object, error)
+	GetJSON(ctx context.Context, ns, name string) (json.RawMessage, error)
+	List(ctx context.Context, ns string, o registry.ListOptions) (registry.ObjectList, error)
+	ListJSON(ctx context.Context, ns string, o registry.ListOptions) (registry.JSONList, error)
 	watch(ctx context.Context, ns string, o registry.WatchOptions, to *watchStream) error
-	create(ctx context.Context, ns string, o registry.Object) (registry.Object, error)
+	Create(ctx context.Context, ns string, o registry.Object) (registry.Object, error)
 	update(ctx context.Context, ns, subresource string, o registry.Object) (registry.Object, error)
-	delete(ctx context.Context, ns, name string, only namespace.Preconditions) (registry.Object, error)
+	Delete(ctx context.Context, ns, name string, only namespace.Preconditions) (registry.Object, error)
 	deleteCollection(ctx context.Context, ns string, labels selector.Labels, fields selector.Fields) error
 }
 
 // content stores objects of a type that the host declared.
 type content struct{ *registry.Content }
-
-func (c content) get(ctx context.Context, ns, name string) (registry.Object, error) {
-	return c.Get(ctx, ns, name)
-}
-
-func (c content) getJSON(ctx context.Context, ns, name string) (json.RawMessage, error) {
-	return c.GetJSON(ctx, ns, name)
-}
-
-func (c content) list(ctx context.Context, ns string, o registry.ListOptions) (registry.ObjectList, error) {
-	return c.List(ctx, ns, o)
-}
-
-func (c content) listJSON(ctx context.Context, ns string, o registry.ListOptions) (registry.JSONList, error) {
-	return c.ListJSON(ctx, ns, o)
-}
-
-func (c content) create(ctx context.Context, ns string, o registry.Object) (registry.Object, error) {
-	return c.Create(ctx, ns, o)
-}
 
 func (c content) update(ctx context.Context, ns, subresource string, o registry.Object) (registry.Object, error) {
 	switch subresource {
@@ -57,33 +37,28 @@ func (c content) update(ctx context.Context, ns, subresource string, o registry.
 	return registry.Object{}, errNoSuchPath()
 }
 
-func (c content) delete(ctx context.Context, ns, name string, only namespace.Preconditions) (registry.Object, error) {
-	return c.Delete(ctx, ns, name, only)
-}
-
 func (c content) deleteCollection(ctx context.Context, ns string, labels selector.Labels, fields selector.Fields) error {
 	_, err := c.DeleteCollection(ctx, ns, labels, fields)
 	return err
 }
 
 // namespaces stores namespaces in the form of content.
-type namespaces struct{ *registry.Registry }
+type namespaces struct{ registry *registry.Registry }
 
-func (n namespaces) get(ctx context.Context, _, name string) (registry.Object, error) {
-	found, err := n.Get(ctx, name)
-	return objectOf(found, err)
+func (n namespaces) Get(ctx context.Context, _, name string) (registry.Object, error) {
+	return objectOf(n.registry.Get(ctx, name))
 }
 
-func (n namespaces) getJSON(ctx context.Context, _, name string) (json.RawMessage, error) {
-	return n.GetJSON(ctx, name)
+func (n namespaces) GetJSON(ctx context.Context, _, name string) (json.RawMessage, error) {
+	return n.registry.GetJSON(ctx, name)
 }
 
-func (n namespaces) listJSON(ctx context.Context, _ string, o registry.ListOptions) (registry.JSONList, error) {
-	return n.ListJSON(ctx, o)
+func (n namespaces) ListJSON(ctx context.Context, _ string, o registry.ListOptions) (registry.JSONList, error) {
+	return n.registry.ListJSON(ctx, o)
 }
 
-func (n namespaces) list(ctx context.Context, _ string, o registry.ListOptions) (registry.ObjectList, error) {
-	page, err := n.List(ctx, o)
+func (n namespaces) List(ctx context.Context, _ string, o registry.ListOptions) (registry.ObjectList, error) {
+	page, err := n.registry.List(ctx, o)
 	if err != nil {
 		return registry.ObjectList{}, err
 	}
@@ -96,12 +71,12 @@ func (n namespaces) list(ctx context.Context, _ string, o registry.ListOptions) 
 	return list, nil
 }
 
-func (n namespaces) create(ctx context.Context, _ string, o registry.Object) (registry.Object, error) {
+func (n namespaces) Create(ctx context.Context, _ string, o registry.Object) (registry.Object, error) {
 	asked, err := namespaceOf(o)
 	if err != nil {
 		return registry.Object{}, err
 	}
-	return objectOf(n.Create(ctx, asked))
+	return objectOf(n.registry.Create(ctx, asked))
 }
 
 func (n namespaces) update(ctx context.Context, _, subresource string, o registry.Object) (registry.Object, error) {
@@ -111,17 +86,17 @@ func (n namespaces) update(ctx context.Context, _, subresource string, o registr
 	}
 	switch subresource {
 	case "":
-		return objectOf(n.Update(ctx, asked))
+		return objectOf(n.registry.Update(ctx, asked))
 	case subStatus:
-		return objectOf(n.UpdateStatus(ctx, asked))
+		return objectOf(n.registry.UpdateStatus(ctx, asked))
 	case subFinalize:
-		return objectOf(n.Finalize(ctx, asked))
+		return objectOf(n.registry.Finalize(ctx, asked))
 	}
 	return registry.Object{}, errNoSuchPath()
 }
 
-func (n namespaces) delete(ctx context.Context, _, name string, only namespace.Preconditions) (registry.Object, error) {
-	return objectOf(n.Delete(ctx, name, only))
+func (n namespaces) Delete(ctx context.Context, _, name string, only namespace.Preconditions) (registry.Object, error) {
+	return objectOf(n.registry.Delete(ctx, name, only))
 }
 
 // deleteCollection is never called: namespaces have no such method, as in Kubernetes.

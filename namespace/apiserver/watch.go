@@ -166,7 +166,7 @@ func (c content) watch(ctx context.Context, ns string, o registry.WatchOptions, 
 }
 
 func (n namespaces) watch(ctx context.Context, _ string, o registry.WatchOptions, to *watchStream) error {
-	return follow(to, n.Watch(ctx, o), func(n namespace.Namespace) (registry.Object, error) { return objectOf(n, nil) })
+	return follow(to, n.registry.Watch(ctx, o), func(n namespace.Namespace) (registry.Object, error) { return objectOf(n, nil) })
 }
 
 // follow sends events until there are no more.
@@ -261,7 +261,7 @@ type statePart struct {
 }
 
 func (st *watchStream) readPage(ctx context.Context, o registry.ListOptions) (statePart, error) {
-	page, err := st.r.storage.list(ctx, st.r.Namespace, o)
+	page, err := st.r.storage.List(ctx, st.r.Namespace, o)
 	weight := int64(reading)
 	for _, object := range page.Items {
 		weight += st.r.encoding(object)
@@ -276,7 +276,7 @@ func (st *watchStream) readPage(ctx context.Context, o registry.ListOptions) (st
 
 // readRawPage reads a page of stored documents, which are sent undecoded.
 func (st *watchStream) readRawPage(ctx context.Context, o registry.ListOptions) (statePart, error) {
-	page, err := st.r.storage.listJSON(ctx, st.r.Namespace, o)
+	page, err := st.r.storage.ListJSON(ctx, st.r.Namespace, o)
 	if err == nil {
 		err = st.server.setMemory(st.r, rawWeight(page.Items, page.Continue != ""))
 	}
@@ -474,7 +474,7 @@ func (st *watchStream) expired(cause error) metav1.Status {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(st.r.Context()), time.Second)
 		defer cancel()
 		message = "too old resource version: " + st.r.query.list.ResourceVersion
-		if now, err := st.r.storage.listJSON(ctx, st.r.Namespace, registry.ListOptions{Limit: 1}); err == nil {
+		if now, err := st.r.storage.ListJSON(ctx, st.r.Namespace, registry.ListOptions{Limit: 1}); err == nil {
 			message += " (" + now.ResourceVersion + ")"
 		}
 	}

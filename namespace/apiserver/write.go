@@ -44,7 +44,7 @@ func (s *Server) insert(r *request, o registry.Object) (registry.Object, error) 
 	if err := s.admit(r, nil, &o); err != nil {
 		return registry.Object{}, err
 	}
-	return r.writes().create(r.Context(), r.Namespace, o)
+	return r.writes().Create(r.Context(), r.Namespace, o)
 }
 
 // object decodes the object in the body of a request.
@@ -109,7 +109,7 @@ func (s *Server) replace(r *request, o registry.Object) (registry.Object, error)
 	to := r.writes()
 	unconditional := o.ResourceVersion == "" || o.ResourceVersion == "0"
 	for attempt := 1; ; attempt++ {
-		live, err := to.get(r.Context(), r.Namespace, r.Name)
+		live, err := to.Get(r.Context(), r.Namespace, r.Name)
 		if err != nil {
 			return registry.Object{}, err
 		}
@@ -191,7 +191,7 @@ func (s *Server) patchRequest(w http.ResponseWriter, r *request) (patch.Request,
 // and whether a failure was caused by another write.
 func (s *Server) patchOnce(w http.ResponseWriter, r *request, p patch.Request) (o registry.Object, code int, retry bool, err error) {
 	ctx, to := r.Context(), r.writes()
-	live, err := to.get(ctx, r.Namespace, r.Name)
+	live, err := to.Get(ctx, r.Namespace, r.Name)
 	current := &live
 	if p.Type == types.ApplyYAMLPatchType && r.Subresource == "" && errors.Is(err, namespace.ErrNotFound) {
 		current, err = nil, s.authorizeCreation(r)
@@ -241,7 +241,7 @@ func (s *Server) delete(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	o, err := r.writes().delete(r.Context(), r.Namespace, r.Name, only)
+	o, err := r.writes().Delete(r.Context(), r.Namespace, r.Name, only)
 	if err != nil {
 		return err
 	}
