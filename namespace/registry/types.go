@@ -53,6 +53,9 @@ func (t Type) APIVersion() string {
 // Invalid returns the refusal of an object of this type, or nil if there are no violations. See
 // [namespace.Invalid].
 func (t Type) Invalid(name string, violations []namespace.Violation) error {
+	if len(violations) == 0 {
+		return nil
+	}
 	kind := t.Kind
 	if t.Group != "" {
 		kind += "." + t.Group
