@@ -11,8 +11,9 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/nslifecycle/nslifecycle/phase"
 	"github.com/stretchr/testify/require"
+
+	"github.com/nslifecycle/nslifecycle/phase"
 )
 
 type result struct {
