@@ -17,6 +17,9 @@ import (
 // structure is the enforced part of an OpenAPI v3 schema: the names of fields, their types,
 // and the bounds of their values. The rest (allOf, formats, CEL rules, ...) is left to
 // [kinds.Kind.Validate]. A nil structure allows everything.
+//
+// The validator of kube-openapi is not used: it creates validators for each value, with 380
+// allocations for a small object and 0.9 GB for a list of 500,000 numbers.
 type structure struct {
 	bounds
 	Type         string                `json:"type"`

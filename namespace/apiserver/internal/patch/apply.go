@@ -53,7 +53,15 @@ func (p *Patcher) apply(k kinds.Kind, subresource string, current *registry.Obje
 	if err != nil {
 		return registry.Object{}, nil, applyError(k, live.Name, err)
 	}
-	next, warnings, err := p.decode(k, live, out, r)
+	applied, ok := out.(*unstructured.Unstructured)
+	if !ok {
+		return registry.Object{}, nil, fmt.Errorf("server-side apply made a %T", out)
+	}
+	data, err := format(applied.Object)
+	if err != nil {
+		return registry.Object{}, nil, refusal(k, live.Name, err)
+	}
+	next, warnings, err := p.decode(k, live.Name, data, r)
 	if err != nil {
 		return registry.Object{}, nil, err
 	}
@@ -106,27 +114,6 @@ func (p *Patcher) applied(k kinds.Kind, live registry.Object, body []byte) (*uns
 			clip(patch.GetNamespace()), clip(patch.GetName()), patch.GroupVersionKind(), err)
 	}
 	return patch, nil
-}
-
-// decode converts the result of an apply.
-func (p *Patcher) decode(k kinds.Kind, live registry.Object, o runtime.Object, r Request) (registry.Object, []string, error) {
-	u, ok := o.(*unstructured.Unstructured)
-	if !ok {
-		return registry.Object{}, nil, fmt.Errorf("server-side apply made a %T", o)
-	}
-	name := live.Name
-	data, err := format(u.Object)
-	if err != nil {
-		return registry.Object{}, nil, refusal(k, name, err)
-	}
-	if len(data) > registry.MaxObject {
-		return registry.Object{}, nil, tooLarge(k, name, fmt.Sprintf("the object has %d bytes, at most %d are allowed", len(data), registry.MaxObject))
-	}
-	next, warnings, err := p.codec.Decode(k, "application/json", data, r.FieldValidation)
-	if errors.Is(err, namespace.ErrBadRequest) {
-		return registry.Object{}, nil, unfit(k, name, r.Body, err.Error())
-	}
-	return next, warnings, err
 }
 
 // applyError returns the error of a failed apply. Conflicts have a Status.

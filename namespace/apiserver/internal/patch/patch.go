@@ -125,18 +125,24 @@ func (p *Patcher) merge(k kinds.Kind, current registry.Object, r Request) (regis
 	if err != nil {
 		return registry.Object{}, nil, refusal(k, current.Name, err)
 	}
-	if len(patched) > registry.MaxObject {
-		return registry.Object{}, nil, tooLarge(k, current.Name, fmt.Sprintf("the patched object has %d bytes, at most %d are allowed", len(patched), registry.MaxObject))
-	}
 	repeated := duplicates(r)
 	if len(repeated) > 0 && r.FieldValidation == codec.Strict {
 		return registry.Object{}, nil, unfit(k, current.Name, r.Body, "strict decoding error: "+strings.Join(repeated, ", "))
 	}
+	next, warnings, err := p.decode(k, current.Name, patched, r)
+	return next, append(repeated, warnings...), err
+}
+
+// decode decodes a patched document.
+func (p *Patcher) decode(k kinds.Kind, name string, patched []byte, r Request) (registry.Object, []string, error) {
+	if len(patched) > registry.MaxObject {
+		return registry.Object{}, nil, tooLarge(k, name, fmt.Sprintf("the patched object has %d bytes, at most %d are allowed", len(patched), registry.MaxObject))
+	}
 	next, warnings, err := p.codec.Decode(k, "application/json", patched, r.FieldValidation)
 	if errors.Is(err, namespace.ErrBadRequest) { // the patch is well-formed, but its result is not
-		return registry.Object{}, nil, unfit(k, current.Name, r.Body, err.Error())
+		return registry.Object{}, nil, unfit(k, name, r.Body, err.Error())
 	}
-	return next, append(repeated, warnings...), err
+	return next, warnings, err
 }
 
 // change returns the patched document.
