@@ -51,6 +51,11 @@ const (
 	ReasonStale       Reason = "stale"       // a read of the namespace contradicts the watch; after the backoff
 )
 
+// Reasons returns all reasons, for hosts that count them.
+func Reasons() []Reason {
+	return []Reason{ReasonFailed, ReasonRemaining, ReasonEstimate, ReasonInterrupted, ReasonStale}
+}
+
 // finish handles the end of a pass.
 func (l *loop) finish(end ending) {
 	a, e := end.attempt, end.attempt.entry

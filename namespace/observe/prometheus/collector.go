@@ -130,9 +130,7 @@ func (c *Collector) countRetries(labels client.Labels) {
 		ConstLabels: labels,
 	}, []string{"reason"})
 	c.retries = map[controller.Reason]client.Counter{}
-	for _, r := range []controller.Reason{
-		controller.ReasonFailed, controller.ReasonRemaining, controller.ReasonEstimate, controller.ReasonInterrupted, controller.ReasonStale,
-	} {
+	for _, r := range controller.Reasons() {
 		c.retries[r] = vec.WithLabelValues(string(r))
 	}
 	c.others.retries = vec.WithLabelValues(other)
