@@ -2,19 +2,25 @@ package apiserver_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"io"
 	"log/slog"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver"
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/authorization"
+	"github.com/nslifecycle/nslifecycle/namespace/apiserver/kinds"
+	"github.com/nslifecycle/nslifecycle/namespace/registry"
+	"github.com/nslifecycle/nslifecycle/store/memory"
 )
 
 // A handler that panics is answered 500, and the connection goes on; if the answer
@@ -80,4 +86,121 @@ func (l *lines) with(text string) string {
 		}
 	}
 	return strings.Join(found, "")
+}
+
+// A request that takes longer than bodies may take to arrive, and clients to read,
+// is answered all the same: neither time is for the work itself.
+func TestLongRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hold := newHoldingAdmission()
+		s, err := memory.New(nil)
+		require.NoError(t, err)
+		t.Cleanup(func() { s.Close() })
+		w := newWireOver(newEnvOver(t, s, nil, hold))
+		time.AfterFunc(50*time.Second, hold.let)
+		start := time.Now()
+		answer, err := w.client.Post("http://localhost/api/v1/namespaces", "application/json", strings.NewReader(`{"metadata":{"name":"x"}}`))
+		require.NoError(t, err)
+		require.Equal(t, http.StatusCreated, answer.StatusCode)
+		_, err = io.Copy(io.Discard, answer.Body)
+		require.NoError(t, err)
+		require.NoError(t, answer.Body.Close())
+		require.Equal(t, 50*time.Second, time.Since(start))
+	})
+}
+
+// A request that takes too long ends with 504.
+func TestRequestTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hold := newHoldingAdmission()
+		s, err := memory.New(nil)
+		require.NoError(t, err)
+		t.Cleanup(func() { s.Close() })
+		e := newEnvOver(t, s, &apiserver.Options{Limits: apiserver.Limits{Timeout: 7 * time.Second}}, hold)
+		start := time.Now()
+		a := e.do("POST", "/api/v1/namespaces", `{"metadata":{"name":"x"}}`)
+		require.Equal(t, http.StatusGatewayTimeout, a.Code)
+		require.Equal(t, "Timeout", a.text("reason"))
+		require.Equal(t, 7*time.Second, time.Since(start))
+		hold.let()
+	})
+}
+
+// A client that falls too far behind is told so by an event, after all that was
+// waiting for it, and that it must list again.
+func TestWatchFallsBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, err := memory.New(nil)
+		require.NoError(t, err)
+		t.Cleanup(func() { s.Close() })
+		maps := kinds.ConfigMaps()
+		r, err := registry.New(s, &registry.Options{Types: []registry.Type{maps.Type}, WatchQueue: 10})
+		require.NoError(t, err)
+		t.Cleanup(func() { r.Close() })
+		server, err := apiserver.New(r, []kinds.Kind{maps}, nil)
+		require.NoError(t, err)
+		w := newWireOver(&env{t: t, store: s, registry: r, server: server})
+		w.namespace("x")
+		c, from := w.connect()
+		say(t, c, "GET "+configmapsOfX+"?watch=true HTTP/1.1\r\nHost: localhost\r\n\r\n")
+		answer, err := http.ReadResponse(from, nil)
+		require.NoError(t, err)
+		for i := range 100 {
+			w.put("a", strconv.Itoa(i))
+		}
+		synctest.Wait()
+		x := &watching{t: t, answer: answer, frames: json.NewDecoder(answer.Body), leave: func() {}}
+		seen := 0
+		e := x.must()
+		for ; e.Type != "ERROR"; e = x.must() {
+			require.Equal(t, strconv.Itoa(seen), e.Object.Data["v"])
+			seen++
+		}
+		require.Less(t, seen, 100)
+		require.Equal(t, http.StatusGone, e.Object.Code)
+		require.Equal(t, "Expired", e.Object.Reason)
+		require.Equal(t, "too old resource version: list again and watch from there", e.Object.Message)
+		x.clean()
+	})
+}
+
+// A panic within an answer that has begun cuts it off, so that no client takes it
+// for a whole one; the server goes on.
+func TestPanicWithinAnAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, err := memory.New(nil)
+		require.NoError(t, err)
+		t.Cleanup(func() { s.Close() })
+		gadgets := kinds.Custom(registry.Type{Group: "example.com", Version: "v1", Resource: "gadgets", Kind: "Gadget", Namespaced: true})
+		gadgets.Columns = []kinds.Column{{Name: "Size", Value: func(o registry.Object) any {
+			if o.Name == "bad" {
+				panic("no size")
+			}
+			return "1"
+		}}}
+		r, err := registry.New(s, &registry.Options{Types: []registry.Type{gadgets.Type}})
+		require.NoError(t, err)
+		t.Cleanup(func() { r.Close() })
+		var log lines
+		server, err := apiserver.New(r, []kinds.Kind{gadgets}, &apiserver.Options{Logger: log.logger()})
+		require.NoError(t, err)
+		w := newWireOver(&env{t: t, store: s, registry: r, server: server})
+		w.namespace("x")
+		const path = "/apis/example.com/v1/namespaces/x/gadgets"
+		x := w.watch(path+"?watch=true", "Accept", "application/json;as=Table;g=meta.k8s.io;v=v1", "User-Agent", "table")
+		plain := w.watch(path + "?watch=true")
+		for _, name := range []string{"good", "bad"} {
+			w.must(http.StatusCreated, "POST", path, `{"apiVersion":"example.com/v1","kind":"Gadget","metadata":{"name":"`+name+`"}}`)
+		}
+		require.Equal(t, "ADDED", x.must().Type)
+		_, err = x.next()
+		require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+		plain.expect("ADDED good", "ADDED bad")
+		plain.end()
+		synctest.Wait()
+		require.Contains(t, log.with("no size"), "level=ERROR")
+		require.Contains(t, log.with("agent=table"), "reason=panic")
+		w.must(http.StatusInternalServerError, "GET", path, "", "Accept", "application/json;as=Table;g=meta.k8s.io;v=v1")
+		w.must(http.StatusOK, "GET", path, "")
+	})
 }

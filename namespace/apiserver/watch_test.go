@@ -1,7 +1,11 @@
 package apiserver_test
 
 import (
+	"encoding/binary"
+	"encoding/json"
 	"fmt"
+	"io"
+	"math/rand/v2"
 	"net/http"
 	"strconv"
 	"strings"
@@ -9,7 +13,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver"
 	"github.com/nslifecycle/nslifecycle/store"
@@ -327,4 +335,213 @@ func TestWatchBadInput(t *testing.T) {
 	require.Equal(t, "watches over WebSocket are not offered: send a plain GET", a.text("message"))
 	a = w.do("GET", configmapsOfX+"?watch=true", "", "Accept", "image/png")
 	require.Equal(t, http.StatusNotAcceptable, a.Code)
+}
+
+// churn makes some changes of a few configmaps at random, and returns the version
+// before.
+func (e *env) churn(random *rand.Rand, changes int) int {
+	e.t.Helper()
+	before := e.revision()
+	for i := range changes {
+		name := fmt.Sprint("o", random.IntN(4))
+		exists := e.do("GET", configmapsOfX+"/"+name, "").Code == http.StatusOK
+		if exists && random.IntN(3) == 0 {
+			e.remove(name)
+		} else {
+			e.put(name, fmt.Sprintf("%d-%x", i, random.Uint32()))
+		}
+	}
+	return before
+}
+
+// From every version the rest of history comes, exactly once, in every encoding.
+func TestWatchResumesAtEveryVersion(t *testing.T) {
+	seed := rand.Uint64()
+	t.Log("seed", seed)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWire(t, nil)
+		w.namespace("x")
+		const changes = 40
+		before := w.churn(rand.New(rand.NewPCG(seed, 1)), changes)
+		target := func(version string) string { return configmapsOfX + "?watch=true&resourceVersion=" + version }
+		read := func(version string, n int) (seen, versions []string) {
+			x := w.watch(target(version))
+			defer x.end()
+			for range n {
+				e := x.must()
+				seen = append(seen, e.String())
+				versions = append(versions, e.Object.Metadata.ResourceVersion)
+			}
+			return seen, versions
+		}
+		history, versions := read(fmt.Sprint(before), changes)
+		for i, version := range versions {
+			rest, _ := read(version, changes-i-1)
+			require.Empty(t, cmp.Diff(history[i+1:], rest, cmp.Transformer("nil", func(s []string) string { return strings.Join(s, "\n") })), "after %d", i)
+		}
+		random := rand.New(rand.NewPCG(seed, 2))
+		var seen []string
+		for at := fmt.Sprint(before); len(seen) < changes; {
+			part, versions := read(at, 1+random.IntN(min(5, changes-len(seen))))
+			seen = append(seen, part...)
+			at = versions[len(versions)-1]
+		}
+		require.Empty(t, cmp.Diff(history, seen))
+	})
+}
+
+// What one commit did to several objects comes again to a client that has seen a
+// part of it.
+func TestWatchResumesWithinACommit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWire(t, nil)
+		w.namespace("x")
+		for i := range 3 {
+			w.must(http.StatusCreated, "POST", configmapsOfX, fmt.Sprintf(`{"metadata":{"name":"o%d","finalizers":["example.com/hold"]}}`, i))
+		}
+		before := fmt.Sprint(w.revision())
+		w.must(http.StatusOK, "DELETE", configmapsOfX, "")
+		x := w.watch(configmapsOfX + "?watch=true&resourceVersion=" + before)
+		e := x.must()
+		require.Equal(t, "MODIFIED o0", e.String())
+		x.end()
+		x = w.watch(configmapsOfX + "?watch=true&resourceVersion=" + e.Object.Metadata.ResourceVersion)
+		x.expect("MODIFIED o0", "MODIFIED o1", "MODIFIED o2")
+		x.end()
+		for i := range 3 {
+			w.must(http.StatusOK, "PATCH", fmt.Sprint(configmapsOfX, "/o", i), `{"metadata":{"finalizers":null}}`, "Content-Type", "application/merge-patch+json")
+		}
+	})
+}
+
+// Every watcher sees the same events, whenever it begins and however it is served.
+func TestManyWatchers(t *testing.T) {
+	seed := rand.Uint64()
+	t.Log("seed", seed)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWire(t, nil)
+		w.namespace("x")
+		random := rand.New(rand.NewPCG(seed, 3))
+		start := fmt.Sprint(w.revision())
+		const rounds, each = 20, 5
+		var all []*watching
+		for range rounds {
+			for _, accept := range []string{"application/json", "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1", "application/json;as=Table;g=meta.k8s.io;v=v1"} {
+				all = append(all, w.watch(configmapsOfX+"?watch=true&resourceVersion="+start, "Accept", accept))
+			}
+			w.churn(random, each)
+		}
+		var histories [3][]string
+		for i, x := range all {
+			var seen []string
+			for range rounds * each {
+				e := x.must()
+				seen = append(seen, e.Type)
+				if i%3 < 2 {
+					seen = append(seen, e.Object.Metadata.Name, e.Object.Metadata.ResourceVersion)
+				}
+			}
+			x.end()
+			if histories[i%3] == nil {
+				histories[i%3] = seen
+			}
+			require.Empty(t, cmp.Diff(histories[i%3], seen))
+		}
+		require.Equal(t, histories[0], histories[1])
+	})
+}
+
+// Only the first event of a Table has the columns. Watchers share the others.
+func TestWatchTable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWire(t, nil)
+		w.namespace("x")
+		w.put("a", "1")
+		const table = "application/json;as=Table;g=meta.k8s.io;v=v1"
+		fresh := w.watch(configmapsOfX+"?watch=true&resourceVersion="+w.put("a", "2"), "Accept", table)
+		state := w.watch(configmapsOfX+"?watch=true", "Accept", table)
+		columns := func(x *watching) int {
+			var e struct {
+				Type   string
+				Object metav1.Table
+			}
+			require.NoError(t, x.frames.Decode(&e))
+			require.Equal(t, "Table", e.Object.Kind)
+			require.Len(t, e.Object.Rows, 1)
+			require.Equal(t, "a", e.Object.Rows[0].Cells[0])
+			return len(e.Object.ColumnDefinitions)
+		}
+		require.Equal(t, 3, columns(state))
+		w.put("a", "3")
+		w.put("a", "4")
+		for i, x := range []*watching{fresh, state} {
+			first := columns(x)
+			require.Equal(t, i == 0, first == 3)
+			require.Zero(t, columns(x))
+			x.end()
+		}
+	})
+}
+
+// readFrame reads one event of a watch in protobuf.
+func readFrame(t testing.TB, from io.Reader) (string, runtime.Unknown) {
+	t.Helper()
+	var size [4]byte
+	_, err := io.ReadFull(from, size[:])
+	require.NoError(t, err)
+	frame := make([]byte, binary.BigEndian.Uint32(size[:]))
+	_, err = io.ReadFull(from, frame)
+	require.NoError(t, err)
+	var e metav1.WatchEvent
+	require.NoError(t, e.Unmarshal(frame))
+	require.Equal(t, "k8s\x00", string(e.Object.Raw[:4]))
+	var object runtime.Unknown
+	require.NoError(t, object.Unmarshal(e.Object.Raw[4:]))
+	return e.Type, object
+}
+
+func TestWatchProtobuf(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWire(t, nil)
+		w.namespace("x")
+		old := w.put("a", "1")
+		x := w.watch(configmapsOfX+"?watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true",
+			"Accept", "application/vnd.kubernetes.protobuf,application/json")
+		require.Equal(t, "application/vnd.kubernetes.protobuf;stream=watch", x.answer.Header.Get("Content-Type"))
+		w.put("a", "2")
+		for _, want := range []string{"ADDED 1", "BOOKMARK ", "MODIFIED 2"} {
+			kind, object := readFrame(t, x.answer.Body)
+			require.Equal(t, "ConfigMap", object.Kind)
+			var c corev1.ConfigMap
+			require.NoError(t, c.Unmarshal(object.Raw))
+			require.Equal(t, want, kind+" "+c.Data["v"])
+			require.Equal(t, kind == "BOOKMARK", c.Annotations["k8s.io/initial-events-end"] == "true")
+			require.NotEmpty(t, c.ResourceVersion)
+		}
+		x.end()
+
+		require.NoError(t, w.compact())
+		x = w.watch(configmapsOfX+"?watch=true&resourceVersion="+old, "Accept", "application/vnd.kubernetes.protobuf")
+		kind, object := readFrame(t, x.answer.Body)
+		require.Equal(t, "ERROR Status", kind+" "+object.Kind)
+		var status metav1.Status
+		require.NoError(t, status.Unmarshal(object.Raw))
+		require.Equal(t, int32(http.StatusGone), status.Code)
+		_, err := x.answer.Body.Read(make([]byte, 1))
+		require.ErrorIs(t, err, io.EOF)
+		x.end()
+
+		// A custom kind has no protobuf form: JSON, if that will do.
+		a := w.do("GET", "/apis/example.com/v1/namespaces/x/widgets?watch=true", "", "Accept", "application/vnd.kubernetes.protobuf")
+		require.Equal(t, http.StatusNotAcceptable, a.Code)
+		x = w.watch("/apis/example.com/v1/namespaces/x/widgets?watch=true", "Accept", "application/vnd.kubernetes.protobuf,application/json")
+		w.must(http.StatusCreated, "POST", "/apis/example.com/v1/namespaces/x/widgets", `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"w"},"spec":{"a":1}}`)
+		var e struct {
+			Type   string
+			Object struct{ Spec json.RawMessage }
+		}
+		require.NoError(t, x.frames.Decode(&e))
+		require.Equal(t, `ADDED {"a":1}`, e.Type+" "+string(e.Object.Spec))
+		x.end()
+	})
 }
