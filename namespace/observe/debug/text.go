@@ -16,10 +16,10 @@ func (x *index) writeText(w io.Writer) error {
 	if x.Active != nil {
 		fmt.Fprintf(&b, "%d active, ", *x.Active)
 	}
-	fmt.Fprintf(&b, "%d terminating", x.Terminating)
 	if x.AtLeast {
-		b.WriteString(" at least")
+		b.WriteString("at least ")
 	}
+	fmt.Fprintf(&b, "%d terminating", x.Terminating)
 	if x.OnHold != nil {
 		fmt.Fprintf(&b, ", %d on hold", *x.OnHold)
 	}
