@@ -20,7 +20,7 @@ type condition struct {
 }
 
 func conditionsOf(ns namespace.Namespace) []condition {
-	var list []condition
+	list := make([]condition, 0, len(ns.Status.Conditions))
 	for _, c := range ns.Status.Conditions {
 		plain, party := c.Type.Split()
 		list = append(list, condition{c, cmp.Or(finalizer.Name(party), finalizer.Kubernetes), plain})

@@ -74,9 +74,10 @@ type blocker struct {
 	where     []place // empty: read from a condition
 }
 
+// place is a resource type with objects that a blocker holds.
 type place struct {
-	Objects
-	by HeldBy
+	*objects
+	by *HeldBy
 }
 
 // holder is a finalizer of the namespace and the kind of cause that it is; empty: none.
@@ -229,9 +230,13 @@ func (f *facts) superseded(c condition) bool {
 
 // reported returns the True conditions of a type that no record supersedes.
 func (f *facts) reported(t phase.ConditionType) []condition {
-	return slices.DeleteFunc(slices.Clone(f.conditions), func(c condition) bool {
-		return c.plain != t || c.Status != phase.True || f.superseded(c)
-	})
+	var list []condition
+	for _, c := range f.conditions {
+		if c.plain == t && c.Status == phase.True && !f.superseded(c) {
+			list = append(list, c)
+		}
+	}
+	return list
 }
 
 func anyCondition(condition) bool { return true }
@@ -342,8 +347,10 @@ func (f *facts) gatherBlockers() {
 	find := func(name string) int {
 		return slices.IndexFunc(f.blockers, func(b blocker) bool { return b.finalizer == finalizer.Name(name) })
 	}
-	for _, o := range f.objects {
-		for _, h := range o.HeldBy {
+	for i := range f.objects {
+		o := &f.objects[i]
+		for j := range o.HeldBy {
+			h := &o.HeldBy[j]
 			at := find(h.Finalizer)
 			if at < 0 {
 				at = len(f.blockers)
@@ -351,7 +358,7 @@ func (f *facts) gatherBlockers() {
 			}
 			b := &f.blockers[at]
 			b.objects, b.since = plus(b.objects, h.Objects), earlier(b.since, h.Since)
-			b.where = append(b.where, place{o.Objects, h})
+			b.where = append(b.where, place{o, h})
 		}
 	}
 	for _, c := range f.reported(phase.FinalizersRemaining) {
@@ -405,9 +412,9 @@ func (f *facts) of(kind Kind) []Objects {
 
 // listed returns all remaining content.
 func (f *facts) listed() []Objects {
-	var list []Objects
-	for _, o := range f.objects {
-		list = append(list, o.Objects)
+	list := make([]Objects, len(f.objects))
+	for i, o := range f.objects {
+		list[i] = o.Objects
 	}
 	return list
 }
