@@ -199,7 +199,7 @@ type tab struct {
 	t       *testing.T
 	session string
 	loaded  chan string // which documents have
-	told    []string    // errors of the console and the log; the browser must be locked
+	errors  []string    // errors of the console and the log; the browser must be locked
 }
 
 // open opens a tab.
@@ -244,7 +244,7 @@ func (t *tab) heard(m message) {
 			t.loaded <- event.LoaderID
 		}
 	case "Log.entryAdded", "Runtime.exceptionThrown", "Audits.issueAdded":
-		t.told = append(t.told, m.Method+" "+string(m.Params))
+		t.errors = append(t.errors, m.Method+" "+string(m.Params))
 	}
 }
 
@@ -290,7 +290,7 @@ func (t *tab) complaints() string {
 	t.eval("1") // earlier events have been received by then
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return strings.Join(t.told, "\n")
+	return strings.Join(t.errors, "\n")
 }
 
 // clean holds that nothing went wrong in the page.

@@ -129,7 +129,7 @@ func testLiveInBrowser(t *testing.T, b *browser) {
 	analytics.Passes = analytics.Passes[:3]
 	place.set(analytics)
 	page.until(`document.querySelector(".causes li p").textContent.includes("reports.example.com <answers> again")`)
-	require.Equal(t, true, page.eval(`document.getElementById("passes").open`), "what was opened was closed")
+	require.Equal(t, true, page.eval(`document.getElementById("passes").open`), "the update closed the list of passes")
 	require.Equal(t, float64(3), page.eval(`document.querySelectorAll("svg rect").length`))
 
 	place.remove("just-now")

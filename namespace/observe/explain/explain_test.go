@@ -323,7 +323,7 @@ func TestCauses(t *testing.T) {
 	require.Equal(t, explain.Bad, explain.Kind("something new").Severity())
 }
 
-func TestExpiredWaiverIsTold(t *testing.T) {
+func TestExpiredWaiverIsListed(t *testing.T) {
 	w := waiver
 	other := diagnose(input{Namespace: annotated(with(dying("kubernetes"), "", broken), w), Now: now})
 	require.NotContains(t, other.Causes[0].Detail, "waiver", "it is not over")
@@ -332,7 +332,7 @@ func TestExpiredWaiverIsTold(t *testing.T) {
 	require.Contains(t, d.Causes[0].Detail, "its waiver w by ann ended 10m ago")
 }
 
-func TestWaivedFailureIsTold(t *testing.T) {
+func TestWaivedFailureIsListed(t *testing.T) {
 	h := looked(explain.Recorded{Waived: []string{"widgets.example.com: list: refused"}}, "finalized")
 	d := diagnose(input{Namespace: annotated(dying(origin), waiver), History: h, Now: now})
 	last := d.Causes[len(d.Causes)-1]

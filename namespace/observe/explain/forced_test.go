@@ -32,7 +32,7 @@ func complete() []audit.Record {
 	return records
 }
 
-func TestForcedTellsWhatWasLeft(t *testing.T) {
+func TestForcedDropListsRemainingObjects(t *testing.T) {
 	d := diagnose(input{Name: "shop", Records: forced(), Now: now})
 	c := d.Causes[0]
 	require.Equal(t, "ann dropped openshift.com/origin by force 20m ago: the agent was uninstalled", c.Summary)
@@ -46,7 +46,7 @@ func TestForcedTellsWhatWasLeft(t *testing.T) {
 }
 
 // A force is open until a sweep of its complete inventory leaves nothing.
-func TestForcedUntilNothingIsLeft(t *testing.T) {
+func TestForcedDropIsOpenUntilNothingIsLeft(t *testing.T) {
 	const sweep, over, look = "force.Sweep with record r1", "There is nothing more to do for it.", "1 source did not answer then"
 	record := func(id string, action audit.Action, follows string, left int) audit.Record {
 		return audit.Record{ID: id, Time: ago(time.Minute), Action: action, UID: "u-1", Follows: follows, Objects: left}
@@ -61,22 +61,22 @@ func TestForcedUntilNothingIsLeft(t *testing.T) {
 		records []audit.Record
 		want    string
 	}{
-		"not swept":                       {complete(), sweep},
-		"swept":                           {append(complete(), record("r3", audit.Swept, "r1", 0)), over},
-		"a sweep that removed nothing":    {append(complete(), record("r3", audit.Swept, "r1", 2)), sweep},
-		"swept at last":                   {append(complete(), record("r3", audit.Swept, "r1", 2), record("r4", audit.Swept, "r1", 0)), over},
-		"swept, and sources did not tell": {append(forced(), record("r3", audit.Swept, "r1", 0)), look},
-		"a sweep of another force":        {append(complete(), record("r3", audit.Swept, "r0", 0)), sweep},
-		"a later force was refused":       {append(complete(), record("r3", audit.Forcing, "", 9), record("r4", audit.Refused, "r3", 0)), sweep},
-		"a later force is not over":       {append(complete(), record("r3", audit.Forcing, "", 9)), sweep},
+		"not swept":                         {complete(), sweep},
+		"swept":                             {append(complete(), record("r3", audit.Swept, "r1", 0)), over},
+		"a sweep that removed nothing":      {append(complete(), record("r3", audit.Swept, "r1", 2)), sweep},
+		"swept at last":                     {append(complete(), record("r3", audit.Swept, "r1", 2), record("r4", audit.Swept, "r1", 0)), over},
+		"swept, but sources did not answer": {append(forced(), record("r3", audit.Swept, "r1", 0)), look},
+		"a sweep of another force":          {append(complete(), record("r3", audit.Swept, "r0", 0)), sweep},
+		"a later force was refused":         {append(complete(), record("r3", audit.Forcing, "", 9), record("r4", audit.Refused, "r3", 0)), sweep},
+		"a later force is not over":         {append(complete(), record("r3", audit.Forcing, "", 9)), sweep},
 		"two at once": {
 			append([]audit.Record{complete()[0], record("r1b", audit.Forcing, "", 9)}, complete()[1], record("r4", audit.Refused, "r1b", 0)), sweep,
 		},
 		"nothing was left":               {listed(0, 0), over},
 		"listed":                         {listed(2, 0), sweep},
-		"listed, sources did not tell":   {listed(0, 1), look},
+		"listed, sources did not answer": {listed(0, 1), look},
 		"listed and swept":               {listed(2, 0, record("r3", audit.Swept, "r1", 0)), over},
-		"without the record of what was": {complete()[1:], "Record r1 of the objects left then is lost or unreadable, so no sweep can use it"},
+		"without its inventory":          {complete()[1:], "Record r1 of the objects left then is lost or unreadable, so no sweep can use it"},
 		"without it, swept":              {append(complete()[1:], record("r3", audit.Swept, "r1", 0)), over},
 		"without it, swept in part":      {append(complete()[1:], record("r3", audit.Swept, "r1", 2)), "no sweep can use it"},
 		"damaged": {
@@ -90,7 +90,7 @@ func TestForcedUntilNothingIsLeft(t *testing.T) {
 			d := diagnose(input{Name: "shop", Records: c.records, Now: now})
 			at := slices.IndexFunc(d.Causes, isForced)
 			require.Contains(t, d.Causes[at].Remedy.Text, c.want)
-			require.Equal(t, c.want != over, at == 0, "what is left to do comes first")
+			require.Equal(t, c.want != over, at == 0, "a drop with remaining objects comes first")
 			if name == "two at once" {
 				require.Contains(t, d.Causes[0].Detail, "2 of pods (a, b)")
 			}
@@ -111,7 +111,7 @@ func ofForce(d explain.Diagnosis) (list []explain.Cause) {
 }
 
 // A call that crashed before its last record may have dropped the finalizers.
-func TestForcedWithoutAnEnd(t *testing.T) {
+func TestForcedDropWithoutAnEnd(t *testing.T) {
 	begun := complete()[0]
 	begun.By, begun.Reason, begun.Finalizers = "ann", "gone for good", []finalizer.Name{origin}
 	d := diagnose(input{Name: "shop", Records: []audit.Record{begun}, Now: now})
@@ -123,14 +123,14 @@ func TestForcedWithoutAnEnd(t *testing.T) {
 	require.Contains(t, c.Remedy.Text, "force.Sweep with record r1")
 
 	d = diagnose(input{Namespace: dying("kubernetes"), Records: []audit.Record{begun}, Now: now})
-	require.Len(t, ofForce(d), 1, "it is off")
+	require.Len(t, ofForce(d), 1, "the finalizer is gone")
 	d = diagnose(input{Namespace: dying(origin), Records: []audit.Record{begun}, Now: now})
-	require.Empty(t, ofForce(d), "it is held still")
+	require.Empty(t, ofForce(d), "the finalizer is still set")
 
 	again := begun
 	again.ID, again.Follows = "r7", "r1"
 	d = diagnose(input{Name: "shop", Records: []audit.Record{begun, again}, Now: now})
-	require.Len(t, ofForce(d), 1, "the second went on with the first")
+	require.Len(t, ofForce(d), 1, "the second call resumed the first")
 	require.Contains(t, d.Causes[0].Remedy.Text, "record r7")
 	refused := audit.Record{ID: "r8", Action: audit.Refused, UID: "u-1", Follows: "r7"}
 	d = diagnose(input{Name: "shop", Records: []audit.Record{begun, again, refused}, Now: now})
@@ -141,15 +141,15 @@ func TestForcedWithoutAnEnd(t *testing.T) {
 }
 
 // Each force that left objects is listed until they are swept.
-func TestEachForceIsTold(t *testing.T) {
+func TestEachForcedDropIsListed(t *testing.T) {
 	second := []audit.Record{
 		{ID: "r4", Action: audit.Forcing, UID: "u-1", Inventory: &audit.Inventory{}},
 		{ID: "r5", Action: audit.Forced, UID: "u-1", Follows: "r4", By: "bob", Finalizers: []finalizer.Name{"example.com/agent"}, Time: ago(time.Minute)},
 	}
 	for name, in := range map[string]input{
-		"gone":        {Name: "shop"},
-		"made anew":   {Namespace: func() (ns namespace.Namespace) { ns = living(); ns.UID = "u-2"; return ns }()},
-		"terminating": {Namespace: dying("kubernetes")},
+		"gone":          {Name: "shop"},
+		"created again": {Namespace: func() (ns namespace.Namespace) { ns = living(); ns.UID = "u-2"; return ns }()},
+		"terminating":   {Namespace: dying("kubernetes")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in.Records, in.Now = append(complete(), second...), now
@@ -157,9 +157,9 @@ func TestEachForceIsTold(t *testing.T) {
 			require.NotEmpty(t, list)
 			require.Contains(t, list[0].Summary, "ann dropped openshift.com/origin by force")
 			require.Contains(t, list[0].Remedy.Text, "force.Sweep with record r1")
-			if name == "made anew" {
+			if name == "created again" {
 				require.Contains(t, list[0].Summary, "in an earlier namespace of this name (uid u-1), ")
-				require.Len(t, list, 1, "nothing is left of the second")
+				require.Len(t, list, 1, "the second drop left no objects")
 				return
 			}
 			require.Len(t, list, 2)
@@ -178,7 +178,7 @@ func TestEachForceIsTold(t *testing.T) {
 }
 
 // A record that was forgotten after it was listed cannot be swept.
-func TestForcedWhoseRecordIsForgotten(t *testing.T) {
+func TestForcedDropWhoseRecordIsForgotten(t *testing.T) {
 	listed := complete()
 	listed[0].Inventory, listed[0].Objects = nil, 2
 	e := explain.New(new(controllertest.Host), &explain.Options{
@@ -192,6 +192,6 @@ func TestForcedWhoseRecordIsForgotten(t *testing.T) {
 	c := ofForce(d)[0]
 	require.Contains(t, c.Remedy.Text, "Record r1 of the objects left then is lost")
 	require.NotContains(t, c.Remedy.Text, "force.Sweep")
-	require.Len(t, listed, 2, "the list is another's")
+	require.Len(t, listed, 2, "the host's list is not changed")
 	require.Equal(t, "r1", listed[0].ID)
 }

@@ -337,7 +337,7 @@ func (bomb) Error() string { panic("an error of the host") }
 // The names of a party are bounded as a whole.
 func TestRecorderBoundsNames(t *testing.T) {
 	r := explain.NewRecorder()
-	told := 0
+	kept := 0
 	for _, party := range []finalizer.Name{finalizer.Kubernetes, origin} {
 		var report deleter.Report
 		for i := range 64 {
@@ -350,12 +350,12 @@ func TestRecorderBoundsNames(t *testing.T) {
 		r.Hooks(party).PassEnded(context.Background(), shop, pass.Result{Outcome: pass.Waiting, Report: report}, nil, 0)
 	}
 	for _, o := range r.History("shop", "u-1").Recorded().Objects {
-		told += len(o.Sample)
+		kept += len(o.Sample)
 		for _, h := range o.HeldBy {
-			told += 1 + len(h.Sample)
+			kept += 1 + len(h.Sample)
 		}
 	}
-	require.Equal(t, 2*256, told)
+	require.Equal(t, 2*256, kept)
 }
 
 // Recorded names are used, with their age, if the conditions report the same count.

@@ -28,8 +28,8 @@ func Example() {
 	d, err := deleter.New([]deleter.Source{{Resource: documents, Content: deleter.Funcs{Delete: func(context.Context, deleter.Target) (remaining int, err error) { return 0, nil }}.Content()}}, nil)
 	check(err)
 	removed := make(chan string)
-	told := controller.Hooks{Removed: func(ref namespace.Ref) { removed <- ref.Name }}
-	c, err := controller.New(host, d, party, &controller.Options{Hooks: []controller.Hooks{collector.Hooks(), told}})
+	report := controller.Hooks{Removed: func(ref namespace.Ref) { removed <- ref.Name }}
+	c, err := controller.New(host, d, party, &controller.Options{Hooks: []controller.Hooks{collector.Hooks(), report}})
 	check(err)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()

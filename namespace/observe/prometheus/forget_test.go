@@ -135,7 +135,7 @@ func TestFailingFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := export(t, agent, nil)
 		h := e.Hooks()
-		told := func(ref namespace.Ref, report deleter.Report, want ...string) {
+		check := func(ref namespace.Ref, report deleter.Report, want ...string) {
 			t.Helper()
 			h.Queued(ref)
 			h.PassEnded(context.Background(), ref, result(ref, pass.Failed, report), report.Err(), time.Second)
@@ -144,12 +144,12 @@ func TestFailingFor(t *testing.T) {
 		}
 		a, b := namespace.Ref{Name: "a", UID: "1"}, namespace.Ref{Name: "b", UID: "1"}
 		one, two := `namespace_sources_failing_seconds{resource="things0001.example.com"} `, `namespace_sources_failing_seconds{resource="things0002.example.com"} `
-		told(a, failing(things(1)), one+"0")
-		told(a, deleter.Report{}, one+"0")
-		told(b, failing(things(1)), one+"0")
-		told(a, failing(things(1)), one+"60")
-		told(a, failing(things(2), things(1)), one+"120", two+"0")
-		told(b, deleter.Report{}, one+"120", two+"60")
+		check(a, failing(things(1)), one+"0")
+		check(a, deleter.Report{}, one+"0")
+		check(b, failing(things(1)), one+"0")
+		check(a, failing(things(1)), one+"60")
+		check(a, failing(things(2), things(1)), one+"120", two+"0")
+		check(b, deleter.Report{}, one+"120", two+"60")
 		h.Removed(a)
 		require.Equal(t, []string{one + "0", two + "0"}, e.of(t, "namespace_sources_failing_seconds"))
 	})
