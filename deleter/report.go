@@ -216,8 +216,8 @@ func (r Report) Compact() Report {
 }
 
 // Observation returns the input of the decision and of the five conditions, with every
-// failure (rule R9) and sorted lists. A type counts as not asked if it was not listed to its
-// end, or has a negative count (rule R7).
+// failure (rule R9) and sorted lists. A type counts as not asked if it has a negative count, or
+// if its incomplete listing showed no object (rule R7).
 func (r Report) Observation() phase.Observation {
 	seen := phase.Observation{Provisional: r.Provisional > 0}
 	for f := range r.Failures() {

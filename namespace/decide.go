@@ -14,7 +14,7 @@ type Party struct {
 	// controller use the default party of the namespace storage, if the storage has one, as a
 	// registry does.
 	Finalizer finalizer.Name
-	// Primary makes the party write the five conditions under their plain names. The owner of
+	// Primary makes the party write its conditions under their plain names. The owner of
 	// [finalizer.Kubernetes] always does. Other parties write theirs under qualified names
 	// ("example.com/agent.NamespaceContentRemaining"), so that two parties of one namespace
 	// never overwrite each other's conditions (rule R9).
@@ -65,7 +65,7 @@ type Decision struct {
 	Finalizers    finalizer.Set // spec.finalizers after that
 	Remove        bool          // remove the namespace in the same write (rule R1)
 	Done          bool          // after these writes the party has nothing left to do
-	After         time.Duration // delay of the next pass by the estimate; zero: none, back off
+	After         time.Duration // wait this long before the next pass; zero: no estimate, use a backoff
 }
 
 // Decide returns the next step for a stored namespace, given a party, the result of the party's

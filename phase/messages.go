@@ -217,7 +217,7 @@ func (o Observation) gap() string {
 	case !o.Answered():
 		return "not every resource type could be discovered, deleted and listed"
 	case o.Unasked != 0:
-		return "not every resource type was asked: some wait for others to be empty"
+		return "not every resource type gave a full answer: some wait for others to be empty, or were not fully listed"
 	case o.Provisional:
 		return mayGrow
 	}

@@ -93,7 +93,7 @@ func TestR9_ConditionsReportTheObservation(t *testing.T) {
 			map[int]result{
 				3: {phase.True, "SomeResourcesRemain", "Some resources are remaining: pods. has 1 resource instances"},
 				4: {phase.Unknown, "FinalizersUnknown",
-					"No remaining finalizers were seen, but not every resource type was asked: some wait for others to be empty"}}},
+					"No remaining finalizers were seen, but not every resource type gave a full answer: some wait for others to be empty, or were not fully listed"}}},
 		{"negative counts", phase.Observation{Remaining: []phase.Remaining{{"", "pods", -1}, {"", "pods", 1}, {"", "pods", -9}}},
 			map[int]result{
 				3: {phase.True, "SomeResourcesRemain", "Some resources are remaining: pods. has 1 resource instances"},

@@ -15,8 +15,9 @@ type Observation struct {
 	// LastSeen lists the resource types that had objects when their sources last answered,
 	// including the types of Remaining. An entry without a Resource stands for unknown types.
 	LastSeen []Remaining
-	// Unasked counts the resource types that the pass skipped, since they are deleted after
-	// others that still have objects.
+	// Unasked counts the resource types without a full answer: not called, since they are
+	// deleted after others that still have objects; counted negative; or listed incompletely
+	// without an object.
 	Unasked int
 	// Provisional reports that content may still be created, so the observation is not
 	// final and a party must observe again before it removes its finalizer (rule R7).

@@ -31,7 +31,7 @@ var healthy = []string{
 
 const (
 	unanswered = "not every resource type could be discovered, deleted and listed"
-	unasked    = "not every resource type was asked: some wait for others to be empty"
+	unasked    = "not every resource type gave a full answer: some wait for others to be empty, or were not fully listed"
 
 	contentUnknown    = "NamespaceContentRemaining Unknown ContentUnknown: No remaining resources were seen, but "
 	finalizersUnknown = "NamespaceFinalizersRemaining Unknown FinalizersUnknown: No remaining finalizers were seen, but "

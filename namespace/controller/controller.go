@@ -2,17 +2,17 @@
 // passes and requeues. It is the deepest way to embed the library: call [New] and
 // [Controller.Run].
 //
-// The controller does not poll. The first pass of a namespace begins when the watch reports
-// that it is terminating. The next one begins when some of its content is gone
-// ([deleter.Waiter]) or should be gone by estimate, and in any case after an exponential
-// backoff of that namespace alone.
+// The first pass of a namespace begins when the watch reports that it is terminating. The next
+// one begins when some of its content is gone ([deleter.Waiter]) or should be gone by estimate,
+// and in any case after an exponential backoff of that namespace alone.
 //
 // A hanging namespace does not delay others (rule R10). Passes of namespaces that are new or
 // make progress have workers of their own, and each pass occupies one for at most
 // [Options.Long]. After that it continues beside them, and is interrupted only if it makes no
 // progress and another pass needs its slot. So a new namespace with n others ahead of it in the
-// queue starts within (n/Workers + 1) * Long, whatever hangs. Only SlowWorkers/2 or
-// more passes that run long and make progress delay it further.
+// queue starts within (n/Workers + 1) * Long, whatever hangs. The bound
+// fails only while SlowWorkers/2 or more passes have run longer than Long and still make
+// progress.
 //
 // One controller never runs two passes for a namespace at once. Any number of controllers,
 // of one party or several, may share one [pass.Namespaces] (rule R11). Controllers of one
@@ -26,7 +26,6 @@ package controller
 import (
 	"context"
 	"errors"
-	"fmt"
 	"iter"
 	"sync/atomic"
 
@@ -88,7 +87,7 @@ func New(namespaces Namespaces, d deleter.Deleter, party namespace.Party, opts *
 	}
 	options = options.withDefaults()
 	if err := options.validate(); err != nil {
-		return nil, fmt.Errorf("controller: %w", err)
+		return nil, err
 	}
 	waiter, _ := d.(deleter.Waiter)
 	return &Controller{

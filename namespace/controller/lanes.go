@@ -17,16 +17,16 @@ import (
 //	lane   passes of namespaces                                  limit         interrupted without progress for
 //	ready  that are new or made progress in their last pass      Workers       Long
 //	long   whose pass began in ready and has run for Long        SlowWorkers / 2    Long
-//	retry  whose sources answered, but without progress          SlowWorkers / 8    Long
-//	hung   whose last pass ended without an answer for Long      the rest      their allowance, up to MaxPatience
+//	retry  whose last pass made no progress                      SlowWorkers / 8    Long
+//	hung   whose last pass failed, its last Long unanswered       the rest      their allowance, up to MaxPatience
 //
 // A pass that has run in ready for Long moves to long as soon as long has a free slot. A pass
 // is interrupted only if another waits for its slot; the pass longest without progress goes
 // first. It is queued for hung, and its namespace's allowance doubles. An interrupted pass
 // frees its slot even if its source ignores the canceled context.
 //
-// Therefore a pass without progress delays a namespace for at most Long, unless the
-// namespace's own last pass ended without an answer for Long. Behind n others in the queue of
+// Therefore a namespace waits at most Long for a pass without progress; only one in hung may
+// wait longer. Behind n others in the queue of
 // ready, it starts within (n/Workers + 1) * Long as long as fewer than half of SlowWorkers are
 // long and make progress. No namespace starves: other lanes never use the slots of hung.
 const (

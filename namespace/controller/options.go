@@ -14,16 +14,15 @@ type Options struct {
 	Workers int
 	// SlowWorkers bounds all other passes, so that they never take the place of a worker: a
 	// half for passes that run longer than Long, an eighth for namespaces whose last pass
-	// made no progress although all sources answered, the rest for namespaces whose sources
-	// did not answer. Default 4 * Workers, at least 3.
+	// made no progress, the rest for namespaces whose sources did not answer. Default 4 * Workers, at least 3.
 	//
 	// A pass whose sources have not answered for Long is interrupted if another needs its
 	// slot, and retried with twice the time, up to MaxPatience. So a namespace whose sources
 	// answer never waits longer than Long for the sources of others (rule R10).
 	SlowWorkers int
 	// Waits bounds the concurrent calls to [deleter.Waiter], each of which costs a
-	// goroutine. Beyond it the oldest wait is canceled, and its namespace relies on its
-	// backoff. Default 1024.
+	// goroutine. Beyond it a namespace gets no wait and the oldest wait is canceled; both
+	// namespaces rely on their backoff. Default 1024.
 	Waits int
 	// Long is how long a pass may occupy a worker, and how long it may run without an answer
 	// of a source ([deleter.Trace]) before it counts as hanging. Default 500 ms.
@@ -32,7 +31,7 @@ type Options struct {
 	// count as failed; default 2 min. It must exceed [deleter.Options].CallTimeout, by
 	// default 1 min: a source that hangs is named, and can be waived, only if its call
 	// fails first. If a pass runs out of Patience, the next pass of that namespace gets
-	// twice as long, up to MaxPatience, until a pass without failures needs less.
+	// twice as long, up to MaxPatience, until a pass without failures takes less than Patience.
 	// MaxPatience bounds the delay of a namespace after the end of an outage; default 10 min,
 	// or Patience if that is longer. A namespace with a source that needs longer for one pass
 	// is never finalized.
@@ -96,7 +95,7 @@ func (o Options) validate() error {
 		value, min int
 	}{{"Workers", o.Workers, 1}, {"SlowWorkers", o.SlowWorkers, 3}, {"Waits", o.Waits, 1}} {
 		if n.value < n.min {
-			return fmt.Errorf("Options.%s is %d: it must be at least %d", n.field, n.value, n.min)
+			return fmt.Errorf("controller: Options.%s is %d: it must be at least %d", n.field, n.value, n.min)
 		}
 	}
 	for _, d := range []struct {
@@ -114,9 +113,9 @@ func (o Options) validate() error {
 		switch {
 		case d.value >= d.min:
 		case d.minField == "":
-			return fmt.Errorf("Options.%s is %v: it must not be negative", d.field, d.value)
+			return fmt.Errorf("controller: Options.%s is %v: it must not be negative", d.field, d.value)
 		default:
-			return fmt.Errorf("Options.%s is %v: it must be at least %s (%v)", d.field, d.value, d.minField, d.min)
+			return fmt.Errorf("controller: Options.%s is %v: it must be at least %s (%v)", d.field, d.value, d.minField, d.min)
 		}
 	}
 	return nil

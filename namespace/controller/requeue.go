@@ -18,16 +18,16 @@ import (
 //	ended after the namespace got another controller       when it comes back
 //	was interrupted to make room for another               at once
 //	ended after an event for the namespace                 at once
-//	made progress, and a source has more pages             at once, behind the queue
+//	made progress, but had too many objects for one pass   at once
 //	removed the finalizer, or the namespace lacks it       after an event: a finalizer was added
 //	found content that is estimated to last longer         after the estimate, at most MaxDelay
 //	  than the backoff
 //	found content, failed or contradicts the watch         after the backoff
 //
-// In the last two rows content that goes makes it begin earlier ([deleter.Waiter]), but not
-// before the namespace was idle for as long as the pass took. So a namespace whose content
-// goes object by object takes half of a worker at most. If such a
-// notice led to a pass without progress, the next notice does not shorten the backoff.
+// In the last two rows a notice that content is gone starts the pass earlier
+// ([deleter.Waiter]), but not before the namespace was idle for as long as the pass took. So a namespace whose content
+// goes object by object takes half of a worker at most. If such a notice led to a pass
+// without progress, the next notice does not shorten the backoff.
 //
 // The next pass runs in the lane
 //
@@ -35,9 +35,10 @@ import (
 //	ready   if the pass made progress, or an event or the first notice after it starts the next
 //	retry   otherwise
 //
-// Progress is content that was deleted, or a smaller distance than ever before. Only the
-// latter resets the backoff, so that content which comes back as fast as it is deleted does
-// not keep the controller busy.
+// Progress is content that was deleted, or a smaller distance than ever before. Deleting alone
+// does not reset the backoff, so that content which comes back as fast as it is deleted does
+// not keep the controller busy. A new smallest distance resets it, as does a type that is
+// empty for good, or a failed pass that deleted objects and has more.
 
 // Reason is why a namespace gets another pass.
 type Reason string

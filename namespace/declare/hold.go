@@ -110,8 +110,8 @@ func invalidAnnotation(m namespace.Meta, key string, err error) error {
 //	none, 0     any                    Terminating
 //	set         none or unreadable     on hold for the grace, rounded up to a second
 //	set         before its end         unchanged
-//	unreadable  before its end, none   refused with [namespace.ErrForbidden]: the delay is unknown
 //	any         over                   Terminating
+//	unreadable  any other              refused with [namespace.ErrForbidden]: the delay is unknown
 //
 // A terminating namespace is unchanged (rule R3). The hold's By is the [Printable] part of by.
 func PrepareDelete(n namespace.Namespace, by string, now time.Time) (namespace.Namespace, error) {

@@ -15,8 +15,8 @@ import (
 //
 // Every client that may update the namespace may set it. A waiver applies until Until, to
 // passes over its namespace, and only while the source fails: an answer of the source takes
-// precedence. It does not apply if objects of the source were seen, until the source answers;
-// the failure then reports that. The namespace's status records the seen objects for later
+// precedence. It does not apply if objects of the source were seen and it has not answered since;
+// the failure then says so. The namespace's status records the seen objects for later
 // passes and other processes ([phase.ContentLastSeen]).
 //
 // A Source that can be read as both, such as "metrics.example.com" (the resource type metrics

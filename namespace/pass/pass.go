@@ -109,7 +109,7 @@ type Outcome uint8
 const (
 	Failed      Outcome = iota + 1 // a call failed; the error holds the cause
 	Interrupted                    // the context ended before the deleter answered; nothing was written
-	Waiting                        // every source answered, and content remains
+	Waiting                        // nothing failed, and content remains or may still appear
 	Finalized                      // the party's finalizer is removed; other finalizers remain
 	Removed                        // the party's finalizer was the last, and the namespace is removed
 	Gone                           // the namespace does not exist

@@ -34,10 +34,10 @@ const attempts = 6
 // source answers: the conditions record it ([phase.ContentLastSeen]).
 //
 // Run passes the valid, unexpired waivers ([declare.Waivers]) of the namespace to d as
-// [deleter.Target].Waived. It accepts a waived failure only if the waiver is in force twice: at
-// the decision, and after the write of the conditions if there is one. Each check uses the clock
-// and the namespace as last read or written. Otherwise the failure counts ([ErrNotWaived]). So rule R7 reads: every source answered, or is waived by an operator,
-// with a reason and an end.
+// [deleter.Target].Waived. It accepts a waived failure only if the waiver is in force at the
+// decision, and again after the write of the conditions if the finalizer is removed next. Each
+// check uses the clock and the namespace as last read or written. Otherwise the failure counts
+// ([ErrNotWaived]).
 //
 // The error is nil unless the outcome is [Failed] or [Interrupted]. It holds every cause for
 // [errors.Is] and [errors.As]: the deleter's errors, a [*deleter.PanicError] if the deleter

@@ -60,20 +60,20 @@ type Write struct {
 // NamespaceChange is a change of a namespace.
 type NamespaceChange struct {
 	Verb     Verb
-	Old, New *namespace.Namespace // Old is nil for a Create, New for a removal
+	Old, New *namespace.Namespace // Old is nil for a Create; New is nil for a removal
 }
 
 // ObjectChange is a change of an object.
 type ObjectChange struct {
 	Type     Type
 	Verb     Verb
-	Old, New *Object // Old is nil for a Create, New for a removal
+	Old, New *Object // Old is nil for a Create; New is nil for a removal
 }
 
 // Verb is the kind of a client's request.
 type Verb uint8
 
-// The operations. An Update or Finalize that takes the last finalizer from an object that is
+// The verbs. An Update or Finalize that takes the last finalizer from an object that is
 // being deleted removes it; New is then nil.
 //
 // Setting or ending a hold is an Update. If a client requests a delayed deletion
@@ -87,7 +87,7 @@ const (
 	Delete // New is the object with its deletionTimestamp, or nil if it is removed
 )
 
-// String returns the operation as Kubernetes writes it in admission reviews.
+// String returns the verb as Kubernetes writes it in admission reviews.
 func (o Verb) String() string {
 	switch o {
 	case Create:
@@ -546,7 +546,8 @@ func (a *admission) list(ctx context.Context, c *Content, prefix string) ([]stor
 //
 // Derive the replacement from the objects before and after the write; do not count requests.
 // After an unknown outcome the registry cannot distinguish this write from an identical write
-// of another client, whose joined writes then stand for these.
+// of another client. If the other one landed, this write reports success, but only the other
+// one's replacements were made.
 //
 // If several plugins replace one object, the later passes the result of its own Get or List as
 // old. An outdated old, an object that was not read, and an object of the write itself are

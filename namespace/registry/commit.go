@@ -30,8 +30,9 @@ type creation struct {
 	classifyConflict func(ctx context.Context, name string, conflict *store.ConflictError) error
 }
 
-// create carries out a creation. It repeats only attempts that a conflict has refuted: if
-// the entry is absent, the object was either never created or deleted again (resolveOutcome).
+// create carries out a creation. It tries again only if a conflict proves that the attempt
+// neither landed nor can land. After an unknown outcome an absent entry proves nothing: the
+// object may have been created and deleted again (resolveOutcome).
 // built reports whether entry is the last result of build; otherwise another writer changed
 // it. In a dry run the revision of entry is zero.
 func (c *core) create(ctx context.Context, want creation, dry bool) (entry store.Entry, built bool, err error) {
@@ -195,9 +196,9 @@ func (c *core) lockOwner() keylock.Owner {
 	return c.locks.Owner()
 }
 
-// contendedKeys returns the keys that a transaction requires at a revision and writes, and that
-// another request has locked. It omits the keys of the request itself, which own reports; own
-// may be nil.
+// contendedKeys returns the keys that the transaction both writes and requires at a revision,
+// if another request has locked them. It leaves out the keys for which own is true: the
+// request's own. own may be nil.
 func contendedKeys(locks *keylock.Owner, conditions []store.Condition, do []store.Operation, own func(key string) bool) []string {
 	var keys []string
 	for _, c := range conditions {
@@ -293,8 +294,9 @@ const (
 )
 
 // resolveOutcome decides, from the entry found at its key, the result of a write of unknown
-// outcome (refutes decides it from a conflict). A replacement or a removal requires the revision of the entry before; a
-// creation requires absence, which can recur. A uid never recurs.
+// outcome (refutes decides it from a conflict). A replacement or a removal is conditional on a
+// revision, which never returns; a creation on absence, which returns when the object is
+// deleted. A uid is never used twice.
 //
 //	found                   creation   replacement   removal
 //	at the revision before  -          pending       pending
@@ -335,9 +337,11 @@ func resolveOutcome(before store.Entry, after []byte, found *store.Entry) outcom
 	return unclear
 }
 
-// refutes reports whether a conflict proves that no earlier commit of the same write has
-// landed or can land: the first condition, on the entry, held, and another condition requires
-// a past revision. A condition of absence proves nothing, since the key may be deleted again.
+// refutes reports whether a conflict proves that no earlier commit of the same replacement or
+// removal has landed or can land. The store reports the first condition that fails, and the
+// entry's comes first: it held, so nothing has landed. If the failed one requires a revision
+// that has passed, nothing can land. A condition of absence proves nothing, since the key may
+// be deleted again.
 func refutes(conflict *store.ConflictError, before store.Entry) bool {
 	return conflict.Condition.Key != before.Key && conflict.Condition.Want == store.WantRevision
 }

@@ -1,5 +1,5 @@
 // Package registry keeps namespaces and their content in a [store.Store] and enforces the
-// rules about them: what may be created, changed and removed, and when (rules R1 to R6, R8).
+// rules about them: what may be created, changed and removed, and when (rules R1 to R8).
 //
 // A [Registry] serves the namespaces. Content consists of declared resource types
 // ([Type]) and is served by [Registry.Content]. Semantics and messages follow

@@ -98,8 +98,8 @@ func (r *Registry) changeHold(ctx context.Context, name string, only namespace.P
 	return namespaceResult(ctx, old, next, entry, removed, err)
 }
 
-// holdMutation returns the replacement of old by next, which differs at most in its hold, and
-// returns the result of the admission chain. It also corrects the index of holds, which a
+// holdMutation returns the replacement of old by next, and next as the plugins changed it. next
+// differs from old at most in its hold. holdMutation also corrects the index of holds, which a
 // restored backup may have left inconsistent.
 func (r *Registry) holdMutation(ctx context.Context, old, next namespace.Namespace, entry store.Entry) (mutation, namespace.Namespace, error) {
 	index, err := r.holdEntry(ctx, old.Name)

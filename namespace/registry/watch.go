@@ -352,8 +352,9 @@ func seenBefore[T any](r *repeat, c *broadcast.Change[T]) (bool, error) {
 	return c.Position.Revision == at && len(c.Events) > 0 && !ambiguous(c), nil
 }
 
-// ambiguous reports whether a client may have seen only a part of c and know its version. A
-// deletion is not ambiguous: its event has a version of its own.
+// ambiguous reports whether an object before the last event of c carries c's version: a client
+// that knows this version may have seen only that object. A deleted object does not count, since
+// its event has a version of its own.
 func ambiguous[T any](c *broadcast.Change[T]) bool {
 	for i := range len(c.Events) - 1 {
 		if !c.Events[i].Deleted {

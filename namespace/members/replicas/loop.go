@@ -277,8 +277,8 @@ func (l *loop) lapse(now time.Time) {
 	}
 }
 
-// rejoin handles the deletion of the replica's own entry: it gets another id, at once unless
-// the last one was short-lived.
+// rejoin handles the deletion of the replica's own entry: it gets another id, but not
+// before a quarter of a Beat after its last beat was sent.
 func (l *loop) rejoin() {
 	next := l.lease.sent.Add(l.options.Beat / 4)
 	l.lease = lease{id: instance.NewID(), beat: l.lease.beat, sent: l.lease.sent, counted: true, writing: l.lease.writing, next: next}

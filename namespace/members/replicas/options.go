@@ -22,8 +22,8 @@ type Options struct {
 	// Patience is the length of the lease: a member that is silent for longer owns nothing,
 	// and others take over its share. Default three Beats, at least two. A replica that is
 	// suspended for longer, cannot reach the store, or writes slower than that is left out.
-	// All replicas of a group must use the same Patience: the longest bounds the takeover,
-	// the shortest the ownership.
+	// All replicas of a group must use the same Patience: otherwise one with a shorter
+	// Patience takes names that a silent one with a longer Patience still owns.
 	Patience time.Duration
 	// Hooks observe the replica. By default there are none.
 	Hooks Hooks

@@ -18,14 +18,14 @@
 // owns nothing until another beat counts. A process that was suspended for longer finds
 // that out from its clock before it does anything else.
 //
-// A member deletes the entry of another one that has not changed for Patience. The end of that
-// time is a beat of its own. The deletion is
-// conditional on the entry's revision. The beat is in the store's order, so the member has
-// then seen every earlier write of the other one: a member that was suspended, or whose
-// watch lags, does not misjudge others. Clocks of two machines are never compared; only their
-// rates matter. (If a clock stands still while its machine is suspended, that replica does
-// double work for a moment afterwards.) A member whose own beats did not count for Patience
-// first gives all others a new term.
+// A member deletes the entry of another one that has not changed for Patience, on condition that
+// the entry still has that revision. It measures the silence up to when it sent its own last
+// beat that counted. That beat returned through the watch, so the member has seen every earlier
+// write of the other one: a member that was suspended, or whose watch lags, does not misjudge
+// others. A member whose lease had lapsed restarts the Patience of all others when its beat
+// counts again. Clocks of two machines are never compared; only their rates matter. (If a clock
+// stands still while its machine is suspended, that replica does double work for a moment
+// afterwards.)
 //
 // The owner of a name is the member with the highest hash of both (rendezvous hashing). A
 // new member takes an equal share from each other, and the share of a member that leaves is
@@ -34,7 +34,7 @@
 // # Bounds
 //
 // While the store answers, the share of a member that died is taken over at most Patience +
-// Beat later, plus the time the store takes to deliver (8 s by default). A member that leaves
+// Beat later (8 s by default), plus the time the store takes to deliver. A member that leaves
 // hands over at once. A member that cannot reach the store stops owning before others take
 // over. In between, two replicas may own a name for a moment, or none: that costs work and
 // time, never safety.

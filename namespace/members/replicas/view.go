@@ -68,8 +68,8 @@ func (l *loop) refresh(now time.Time) {
 }
 
 // extend replaces old by v, which differs only in its end. That needs no signal, unless a
-// caller of [Replica.Owns] may have seen the end of old. Owns reads the clock before it loads
-// the view, so such a caller read the clock before it is read here.
+// caller of [Replica.Owns] saw old as ended. Owns reads the clock before it loads the view, so
+// if the clock, read after the replacement, is still before old.until, there was no such caller.
 func (l *loop) extend(old, v *view) {
 	quiet := *v
 	quiet.changed = old.changed

@@ -55,9 +55,7 @@ type Record struct {
 	Reason     string           `json:"reason,omitempty"`
 	Finalizers []finalizer.Name `json:"finalizers,omitempty"` // the dropped ones
 	Changes    []Change         `json:"changes,omitempty"`    // changed declarations; long values are cut
-	// Follows is the ID of an earlier record of the same operation: the Forcing that a
-	// Forced or Refused completes, that a Sweeping or Swept uses, or that a later Forcing
-	// resumes.
+	// Follows is the ID of a Forcing: the one that this record completes, sweeps or resumes.
 	Follows string `json:"follows,omitempty"`
 	Detail  string `json:"detail,omitempty"`
 	// Objects and Failures count the entries of Inventory. The log sets them, so that a

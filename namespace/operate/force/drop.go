@@ -51,7 +51,8 @@ type Result struct {
 // gone as dropped, even if another client removed some of them. If the earlier call was
 // complete, it returns the result of that. If other clients remove all of the finalizers
 // between the record and the write, nothing is dropped: Drop returns no error, and an empty
-// Dropped and ID. If such a client was another Drop, this call completes it.
+// Dropped and ID. If such a client was another Drop, this
+// call returns its result, and records its end if that is missing.
 //
 // The errors:
 //
@@ -195,7 +196,7 @@ func (d *drop) inventory(ctx context.Context, n namespace.Namespace) (audit.Inve
 	}
 	kept := recorded(listed, err)
 	if len(kept.Failures) > 0 && !d.req.Incomplete {
-		return kept, failed(n.Name, fmt.Sprintf("nothing was dropped, because %d source(s) did not answer; repair them, or set Incomplete to drop the finalizers without their objects in the inventory", len(kept.Failures)),
+		return kept, failed(n.Name, fmt.Sprintf("nothing was dropped, because %d source(s) did not answer; repair them, or set Incomplete to drop the finalizers although the inventory lacks the objects of these sources", len(kept.Failures)),
 			because(ErrIncomplete, err))
 	}
 	return kept, nil

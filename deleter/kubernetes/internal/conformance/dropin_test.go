@@ -231,7 +231,7 @@ func TestKubernetesDropIn(t *testing.T) {
 		{"NamespaceDeletionGroupVersionParsingFailure", "False", "ParsedGroupVersions", "All legacy kube types successfully parsed"},
 		{"NamespaceDeletionContentFailure", "False", "ContentDeleted", "All content successfully deleted, may be waiting on finalization"},
 		{"NamespaceContentRemaining", "True", "SomeResourcesRemain", "Some resources are remaining: pods. has 1 resource instances"},
-		{"NamespaceFinalizersRemaining", "Unknown", "FinalizersUnknown", "No remaining finalizers were seen, but not every resource type was asked: some wait for others to be empty"},
+		{"NamespaceFinalizersRemaining", "Unknown", "FinalizersUnknown", "No remaining finalizers were seen, but not every resource type gave a full answer: some wait for others to be empty, or were not fully listed"},
 		{"NamespaceContentLastSeen", "True", "ContentSeen", `{"pods":1}`},
 	}, conditions(ns)))
 	require.Equal(t, 20, w.count(configMaps, ns.Name), "other content stays until the pod is gone")
