@@ -28,7 +28,8 @@ type Report struct {
 	// is not final.
 	Provisional time.Duration
 	// Waived lists the failures of sources that count as empty by [Target].Waived. No other
-	// error of the report has them. The result of such a type has Deleted only. A pass that
+	// error of the report has them. The Result of such a type has only
+	// Resource and Deleted. A pass that
 	// was cut short waives nothing.
 	Waived []error
 	// LastSeen has, for each type that this pass could not count, the objects of its last

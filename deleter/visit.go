@@ -173,9 +173,9 @@ func (v *visit) emptyByCollection(ctx context.Context, c CollectionDeleter) bool
 	return true
 }
 
-// undeleted returns a tally of the objects that are known to remain if the next listing fails: the
-// pass saw them, and the deletion of the collection was not seen to remove them. first is the listing before the deletion; more reports whether the
-// source reported remaining objects.
+// undeleted returns a lower bound of the remaining objects, for the case that the next listing fails.
+// first is the listing before the deletion of the collection; more reports whether the source
+// reported remaining objects.
 func (v *visit) undeleted(first *tally, counted, more bool) *tally {
 	if counted && v.result.Deleted == 0 && first.count > 0 {
 		return first

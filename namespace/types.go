@@ -75,7 +75,7 @@ type TypeMeta struct {
 	APIVersion string `json:"apiVersion,omitempty"`
 }
 
-// Namespace is a named, isolated group of content (design document, "Data Model").
+// Namespace is a named, isolated group of content (design proposal of Kubernetes, "Data Model").
 type Namespace struct {
 	TypeMeta
 	Meta   `json:"metadata"`

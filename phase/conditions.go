@@ -73,7 +73,7 @@ func (c Condition) Equal(d Condition) bool {
 const maxMessage = 32 << 10
 
 // Conditions replaces a party's conditions in old, the conditions of a namespace, by the result of a
-// pass (rule R9). It uses the messages of Kubernetes.
+// pass (rule R9). It uses the messages of Kubernetes where Kubernetes has one.
 //
 // The five conditions stand together and in order, followed by [ContentLastSeen] if it applies,
 // in the place of the first of them in old, or at the end. Their types are qualified by qualifier

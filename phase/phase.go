@@ -7,7 +7,7 @@ package phase
 
 import "time"
 
-// Phase is the phase of a namespace (design document, "Phases").
+// Phase is the phase of a namespace (design proposal of Kubernetes, "Phases").
 type Phase string
 
 // The phases. An incarnation goes from Active to Terminating and never back (rule R3).

@@ -23,7 +23,7 @@ type Backend struct {
 	// of lower case letters, digits and dashes.
 	Seed func(ctx context.Context, namespace string, objects ...Object) (deleter.Target, error)
 	// SeedActive does the same, but leaves the namespace Active and returns the target that
-	// it would be. Nil: the backend has no Active namespaces.
+	// its deletion would have. Nil: the backend has no Active namespaces.
 	SeedActive func(ctx context.Context, namespace string, objects ...Object) (deleter.Target, error)
 	// Names returns the names of the objects in the target's namespace in any order. It does
 	// not use Content.

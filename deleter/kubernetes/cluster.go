@@ -51,16 +51,15 @@ type Options struct {
 	// object and is exact about incarnations (rule R8). A collection can only be checked just
 	// before its request.
 	OneByOne bool
-	// Wait is how long, since the namespace was first seen terminating, an empty listing is
-	// provisional, because the API server may have admitted a create based on a stale cache.
-	// Default: 5 s, as in the stock controller; zero if the server's version shows an API server
+	// For Wait after the namespace was first seen terminating, an empty listing is not final: the
+	// API server may still create objects that it admitted from a stale cache. Default: 5 s, as in the stock controller; zero if the server's version shows an API server
 	// of this library. Negative: zero.
 	Wait time.Duration
 	// QuietTwice ends the wait early if a second pass, at later resource versions of every type,
 	// finds nothing either.
 	QuietTwice bool
-	// Recheck is the maximum age of a read of the namespace on which a request relies that has no
-	// other protection against a new incarnation. Default: 1 s. Negative: read before each
+	// Some requests are protected against a new incarnation only by an earlier read of the
+	// namespace. Recheck is how old that read may be. Default: 1 s. Negative: read before each
 	// request. Clients of [ForConfig] check the age when they send the request, however long it
 	// was delayed. Clients given to [New] may delay requests further.
 	Recheck time.Duration

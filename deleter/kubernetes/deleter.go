@@ -13,10 +13,9 @@ import (
 // Deleter deletes the content of namespaces, with all types that discovery finds. It implements
 // [deleter.Deleter] and [deleter.Waiter]. [Cluster.Deleter] returns it.
 //
-// A report is empty only if two discoveries, one that began after the namespace was known to be
-// terminating and one that began after [Options.Wait], show no type that the pass did not see
-// empty (rule R7). Before the end of the wait content is deleted all the same, and
-// [deleter.Report] says in Provisional how much longer the wait takes.
+// A report is empty only if the pass saw every discovered type empty, and if both the pass and its
+// discovery began after [Options.Wait] was over, or [Options.QuietTwice] ended it (rule R7).
+// Content is deleted during the wait too. [deleter.Report] has the rest of the wait in Provisional.
 //
 // Types that cannot be listed fail. The observations about types, and the start of each wait, are
 // in memory: a new Deleter starts a new wait. A Deleter is safe for concurrent use.
@@ -103,7 +102,7 @@ func (d *Deleter) passWhileDiscovering(ctx context.Context, target deleter.Targe
 		return report
 	}
 	first := report
-	first.Provisional = 0 // earlier observations do not count
+	first.Provisional = 0 // else the next pass would count as the second one of QuietTwice
 	report = d.pass(ctx, target, first, fresh, fresh.began)
 	addDeleted(report.Results, first.Results)
 	return report

@@ -38,9 +38,8 @@ var (
 )
 
 // watch yields changes after the position until the server ends the watch. It returns errors no
-// sooner than shortWatch after the start of the watch. The caller resets its backoff after
-// progress, and a loop that lists again, or catches up with an idle server at once, always seems
-// to make progress.
+// sooner than shortWatch after the start of the watch. Without this delay its caller could spin:
+// each new listing looks like progress, which resets the caller's backoff.
 func (f *follower) watch(ctx context.Context) error {
 	began := time.Now()
 	err := f.watchOnce(ctx)
@@ -78,8 +77,8 @@ func (f *follower) watchOnce(ctx context.Context) error {
 	return f.ended(from, time.Since(began))
 }
 
-// ended returns nil if another watch may follow at once a watch that the server ended. Otherwise
-// the caller decides.
+// ended is called when the server has ended a watch. It returns nil if the next one may start at
+// once. An error ends the loop, and the caller decides when to resume.
 func (f *follower) ended(from string, lasted time.Duration) error {
 	if f.position == "" {
 		return goneError("the server sends no resource versions to resume the watch from: list again", nil)

@@ -14,7 +14,7 @@ const (
 	stockWait = 5 * time.Second
 	// quietPause is the pause between the two passes of [Options.QuietTwice].
 	quietPause = 50 * time.Millisecond
-	// shortWait is the minimum of Report.Provisional, unless zero.
+	// shortWait is the smallest Report.Provisional other than zero.
 	shortWait = time.Millisecond
 )
 
@@ -65,7 +65,7 @@ func (d *Deleter) provisionalFor(target deleter.Target, s assessment, report del
 		d.incarnations.setEmptyVersions(target, versions(report))
 		return min(rest, quietPause)
 	}
-	// The version of a type does not move without writes: wait.
+	// A type is still at its old version, so this pass proves nothing new: wait out the rest.
 	return rest
 }
 

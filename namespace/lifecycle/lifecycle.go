@@ -175,6 +175,7 @@ func (s *Service) observe(db store.Store, o Options, recorder *explain.Recorder)
 	}
 	s.explainer = explain.New(s.registry, &explain.Options{
 		Recorder: recorder, Parties: known, Records: log.List, Record: log.Get,
+		Primary: s.registry.Party().Finalizer,
 	})
 	o.Pages.Parties, o.Pages.Records = known, log.List
 	s.pages, err = debug.New(s.registry, s.explainer, &o.Pages)

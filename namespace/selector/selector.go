@@ -1,5 +1,5 @@
 // Package selector implements label and field selectors, in the syntax of Kubernetes, for lists and
-// watches of namespaces and content (design document, "REST API").
+// watches of namespaces and content (design proposal of Kubernetes, "REST API").
 //
 // Selectors are immutable values and safe for concurrent use. The zero [Labels] and the zero
 // [Fields] match everything.

@@ -84,9 +84,9 @@ func open(path string, opts *Options) (*Store, error) {
 	return s, nil
 }
 
-// forkGrace bounds how long the lock of the probe may outlive it. If the host starts a process at
-// that moment, the child inherits the file until it executes its program. The probe has shown
-// that no other process has the file.
+// forkGrace is how long open waits at least for the file's lock after the probe. A process that
+// the host starts during the probe inherits its open file, and with it the lock, until it
+// executes its program. The probe has shown that no other process has the file.
 const forkGrace = 250 * time.Millisecond
 
 // start makes the store of an open file and starts its committer.

@@ -11,8 +11,8 @@ import (
 	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 )
 
-// errBroken ends a stream, but not the watch. errUnborn is the same before the server has
-// confirmed the stream.
+// errBroken ends a stream, but not the watch. errUnborn ends a stream that the server has not
+// confirmed.
 var (
 	errBroken = errors.New("the stream broke")
 	errUnborn = fmt.Errorf("%w before it began", errBroken)

@@ -45,10 +45,11 @@ const patience = time.Second
 
 // state is the state of a request.
 //
-//	waiting    in the queue          Take, withdraw
-//	taken      held by the committer Submit, Return, withdraw
-//	submitted  given to the engine   Finish, Recall
-//	withdrawn  the context has ended
+//	state      the request is     calls that end the state
+//	waiting    in the queue       Take, withdraw
+//	taken      at the committer   Submit, Return, withdraw
+//	submitted  in the engine      Finish, Recall
+//	withdrawn  given up by its caller, whose context has ended
 type state int
 
 const (

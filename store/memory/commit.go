@@ -103,8 +103,8 @@ func (s *Store) apply(events []store.Event) []store.Event {
 	return kept
 }
 
-// forget drops the oldest change. Only listings before that change could see the versions it
-// ended, so it drops these versions too.
+// forget drops the oldest change, and the versions that the change ended: no remaining position
+// can list them.
 func (s *Store) forget() {
 	c := s.log.pop()
 	s.compacted = c.Position.Revision

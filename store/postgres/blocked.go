@@ -51,8 +51,8 @@ func (s *Store) retryBlocked(ctx context.Context, b blocked) error {
 		case ctx.Err() != nil:
 			return err
 		case timedOut(err):
-			// Let other requests have the connection, then wait again for longer: against
-			// overlapping holds, a place in the lock queue must not be given up too early.
+			// Let other requests have the connection, then wait again for longer: the end of a
+			// slice gives up the place in the lock queue, which overlapping holds then take.
 			slice = min(2*slice, longWaits*s.options.times.slice)
 		default:
 			if failures++; failures == attempts {

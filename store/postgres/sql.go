@@ -64,8 +64,8 @@ const (
 	textLock = `SELECT FROM {schema}.meta FOR NO KEY UPDATE`
 
 	// The idle timeout of the server does not run while a message, or a batch of messages, is
-	// incomplete, so a process that stops there would keep the writer lock. If its commit takes
-	// longer than the limit, its outcome is unknown to it in any case.
+	// incomplete: a process that stops there would keep the writer lock. So a waiting writer ends
+	// its connection after the limit of commits. By then that process takes the outcome as unknown.
 	textTerminate = `SELECT pg_terminate_backend(a.pid) FROM {schema}.meta m JOIN pg_stat_activity a ON a.backend_xid = m.xmax
 	WHERE a.datname = current_database() AND a.state = 'active'
 	AND a.wait_event IN ('ClientRead', 'ClientWrite') AND a.query_start < clock_timestamp() - interval '{commit}'`

@@ -49,11 +49,11 @@ func (t times) withDefaults() times {
 }
 
 const (
-	// stallLimit is how long the server lets an idle process keep the writer lock, and how long a
-	// process waits for a connection before it tries another.
+	// stallLimit is how long the server lets an idle process keep the writer lock, how long a
+	// writer waits for the lock before it looks for a stopped holder, and how long a process waits
+	// for a connection before it tries another.
 	stallLimit = 10 * time.Second
-	// lockLimit is how long a process waits for the writer lock before it checks whether its
-	// connection is alive.
+	// lockLimit is how long a process waits for a silent server.
 	lockLimit = 30 * time.Second
 	// waitSlice is how long a blocked transaction uses a connection before another one gets it.
 	waitSlice = time.Second

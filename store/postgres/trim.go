@@ -34,8 +34,8 @@ func (s *Store) trimLoop() {
 }
 
 // trim drops some records after a revision. It returns their number, and the revision after which
-// there may be more. The statement reads the compacted revision from the database, because this
-// process may know another history of it.
+// there may be more. The statement reads the compacted revision from the database, because
+// the one that this process remembers may belong to a history from before a restore.
 func (s *Store) trim(from int64) (next, n int64, err error) {
 	ctx, cancel := context.WithTimeout(s.ctx, s.options.times.lock)
 	defer cancel()

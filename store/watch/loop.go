@@ -267,8 +267,9 @@ func (w *loop) enqueue(c store.Change, size int) {
 	}
 }
 
-// overflow drops the queue, so that the watch reads the log. The queue, if not dropped, would
-// have been complete up to the given revision. The caller holds the lock of the hub.
+// overflow drops the queue, so that the watch reads the log. It records up to where no event is
+// lost: before the first queued change, or, if the queue is empty, the given revision. The caller
+// holds the lock of the hub.
 func (w *loop) overflow(complete store.Revision) {
 	if w.overflowed {
 		return

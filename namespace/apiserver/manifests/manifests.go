@@ -1,5 +1,5 @@
 // Package manifests keeps the objects of a namespace in step with files or with a document at a URL
-// (design document, "Kubelet"). The namespace is the one associated with the id of a machine or
+// (design proposal of Kubernetes, "Kubelet"). The namespace is the one associated with the id of a machine or
 // cluster.
 //
 //	files, err := manifests.Directory("/etc/manifests", nil)
@@ -27,9 +27,9 @@
 //
 // A failed read never deletes objects: neither a missing directory or failing server, nor an empty,
 // half-written or invalid file. The objects of such a file stay unchanged, also across restarts and
-// if another file now has them, until the file is readable or removed. If a file without objects
-// cannot be read, it may be a renamed file: until it can be read, the source deletes nothing. A file
-// is accepted completely or not at all.
+// if another file now has them, until the file is readable or removed. An unreadable file
+// without existing objects may be a renamed one: until it can be read, the source deletes nothing. A
+// file is accepted completely or not at all.
 //
 // # Termination
 //

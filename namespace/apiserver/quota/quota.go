@@ -1,4 +1,4 @@
-// Package quota limits the content of a namespace (design document, "Limit Resource Consumption").
+// Package quota limits the content of a namespace (design proposal of Kubernetes, "Limit Resource Consumption").
 // The host serves ResourceQuota objects as the resource type "resourcequotas". They limit the
 // number of objects and the sums of quantities in objects.
 //
@@ -15,7 +15,7 @@
 //
 // # How it works
 //
-// A write that changes an amount holds the gate of its namespace, reads the quotas, and replaces
+// A write that changes an amount requires the gate of its namespace, reads the quotas, and replaces
 // each quota that limits the amount. A commit that creates a quota, or adds a name to one, touches
 // the gate. This fails every commit that read the quotas before.
 //

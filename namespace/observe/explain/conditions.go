@@ -19,11 +19,12 @@ type condition struct {
 	plain phase.ConditionType // without the party
 }
 
-func conditionsOf(ns namespace.Namespace) []condition {
+// conditionsOf returns the conditions of ns. Those with plain types belong to primary.
+func conditionsOf(ns namespace.Namespace, primary finalizer.Name) []condition {
 	list := make([]condition, 0, len(ns.Status.Conditions))
 	for _, c := range ns.Status.Conditions {
 		plain, party := c.Type.Split()
-		list = append(list, condition{c, cmp.Or(finalizer.Name(party), finalizer.Kubernetes), plain})
+		list = append(list, condition{c, cmp.Or(finalizer.Name(party), primary), plain})
 	}
 	return list
 }
@@ -55,8 +56,8 @@ func (c condition) failure(kind Kind, source string) Failure {
 	f.Source = f.cutSource()
 	if f.Source == "" {
 		f.Source = source
-		if c.party != finalizer.Kubernetes {
-			f.Source += " of " + string(c.party)
+		if _, party := c.Type.Split(); party != "" {
+			f.Source += " of " + party
 		}
 	}
 	_, rest, _ := strings.Cut(f.Text, "(not waived: ")

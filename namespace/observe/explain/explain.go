@@ -35,6 +35,7 @@ type Input struct {
 	Unread    error               // why Namespace could not be read
 	Notes     []string            // facts that could not be found out
 	Unguarded bool                // see [Options]
+	Primary   finalizer.Name      // see [Options]
 	Now       time.Time
 }
 

@@ -34,13 +34,14 @@ type input struct {
 	Unread    error
 	Notes     []string
 	Unguarded bool
+	Primary   finalizer.Name
 	Now       time.Time
 }
 
 func (in input) real() explain.Input {
 	return explain.Input{
 		Name: in.Name, Namespace: in.Namespace, History: in.History.History(), Parties: in.Parties, Records: in.Records, Unread: in.Unread,
-		Notes: in.Notes, Unguarded: in.Unguarded, Now: in.Now,
+		Notes: in.Notes, Unguarded: in.Unguarded, Primary: in.Primary, Now: in.Now,
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/nslifecycle/nslifecycle/finalizer"
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/members/parties"
 	"github.com/nslifecycle/nslifecycle/namespace/operate/audit"
@@ -33,6 +34,9 @@ type Options struct {
 	// Unguarded means that the host of the namespaces does not enforce the protections and
 	// holds in annotations, as a stock Kubernetes does not.
 	Unguarded bool
+	// Primary is the finalizer of the primary party, which writes the conditions with plain types
+	// ([namespace.Party]). Default: [finalizer.Kubernetes].
+	Primary finalizer.Name
 }
 
 // Explainer explains namespaces by name. Make one with [New]. It is safe for concurrent use.
@@ -68,7 +72,7 @@ func (e *Explainer) Summarize(ctx context.Context, name string) (Diagnosis, erro
 type readRecord func(ctx context.Context, name, id string) (audit.Record, error)
 
 func (e *Explainer) explain(ctx context.Context, name string, read readRecord) (Diagnosis, error) {
-	in := Input{Name: name, Unguarded: e.options.Unguarded}
+	in := Input{Name: name, Unguarded: e.options.Unguarded, Primary: e.options.Primary}
 	ns, err := e.namespaces.Get(ctx, name)
 	if err == nil {
 		in.Namespace = ns

@@ -97,7 +97,8 @@ type waiver struct {
 // gather reads the sources and resolves their contradictions.
 func gather(in Input) *facts {
 	ns := in.Namespace
-	f := &facts{Input: in, exists: ns.Name != "" || ns.UID != "", uid: ns.UID, conditions: conditionsOf(ns)}
+	in.Primary = cmp.Or(in.Primary, finalizer.Kubernetes)
+	f := &facts{Input: in, exists: ns.Name != "" || ns.UID != "", uid: ns.UID, conditions: conditionsOf(ns, in.Primary)}
 	if !f.exists || in.History.uid == "" || in.History.uid == ns.UID {
 		f.history = in.History
 	}
@@ -164,12 +165,12 @@ func (f *facts) gatherForces() {
 	})
 }
 
-// maxForces bounds how many calls a diagnosis lists.
+// maxForces bounds how many forced drops a diagnosis lists.
 const maxForces = 16
 
-// relevantForces returns the latest calls that are open, of any incarnation, and the last
-// call for the incarnation uid (empty: any). It omits calls without an end whose finalizers
-// are all still set.
+// relevantForces returns the latest drops that are open, of any incarnation, and the last drop
+// for the incarnation uid (empty: any). It omits drops without an end whose finalizers are all
+// still set.
 func relevantForces(forces []audit.Drop, uid string, stillSet func(audit.Drop) bool) []audit.Drop {
 	forces = slices.DeleteFunc(forces, func(d audit.Drop) bool { return d.Forced == nil && stillSet(d) })
 	last := len(forces) - 1
@@ -529,8 +530,8 @@ func (f *facts) classifyHolder(h Holder) holder {
 			one.kind = OwnerAtWork
 		}
 	case unfinished && !h.Object:
-	case h.Finalizer == finalizer.Kubernetes && !h.Object && f.history.total == 0: // its attendance says more
-	case h.Known: // its overdue pass says more
+	case h.Finalizer == f.Primary && !h.Object && f.history.total == 0: // Starting or Unattended explains it
+	case h.Known: // the overdue pass, a cause of Unattended, explains it
 	case h.Object || f.Parties != nil || !content || f.stage != phase.DeletingContent:
 		one.kind = OwnerUnknown
 	}
@@ -563,7 +564,7 @@ func (f *facts) gatherAttendance() {
 		}
 	case f.age(f.since) <= startGrace || !queued.IsZero() || !running.IsZero():
 		set(Starting, f.since)
-	case !missing: // which says why
+	case !missing: // OwnerMissing explains it
 		set(Unattended, f.since)
 	}
 }

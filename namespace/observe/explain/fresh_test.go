@@ -305,6 +305,19 @@ func TestPartiesFailInOneWay(t *testing.T) {
 	require.Equal(t, "secrets", d.Causes[1].Source)
 }
 
+// The plain conditions belong to the primary party, which may own a finalizer of the host's own: its
+// recorded passes supersede them.
+func TestPrimaryPartyOwnsThePlainConditions(t *testing.T) {
+	const agent finalizer.Name = "example.com/agent"
+	seen := phase.Observation{Content: []error{errors.New("widgets.example.com: list: connection refused")}}
+	h := failing(explain.SourceFailed, "widgets.example.com", "list: no route to host")
+	h.Parties, h.Passes[0].Party = []finalizer.Name{agent}, agent
+	in := input{Namespace: with(dying(agent), "", seen), Primary: agent, History: h, Now: now}
+	require.Equal(t, []explain.Kind{explain.SourceFailed}, kinds(diagnose(in)))
+	in.Primary = ""
+	require.Len(t, kinds(diagnose(in)), 2, "without Primary they belong to the owner of kubernetes")
+}
+
 // No end is predicted for objects whose source fails.
 func TestEndOfWhatMoves(t *testing.T) {
 	h := failing(explain.SourceFailed, "widgets.example.com", "refused")

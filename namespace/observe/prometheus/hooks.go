@@ -139,7 +139,7 @@ func (f *feed) removed(ref namespace.Ref) {
 	unknown := e.deleted.IsZero() // it belongs to another controller, or was removed before its first pass
 	if !unknown || e.owner == f {
 		c.forget(ref)
-	} // otherwise its owner reports the removal as well, perhaps with the pass that caused it
+	} // otherwise keep it: its owner reports the removal too, perhaps with the time of deletion
 	c.mu.Unlock()
 	if !unknown {
 		c.deletion.Observe(max(0, time.Since(e.deleted).Seconds()))

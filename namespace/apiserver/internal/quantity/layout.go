@@ -91,8 +91,8 @@ func (l *Layout) hasQuantity(seen map[*Layout]bool) bool {
 }
 
 // CheckJSON rejects a JSON document with a costly quantity. Only the Go type knows which texts
-// are quantities: if there are costly texts, it must be able to decode the document with all of
-// them made unreadable. The empty object has that type.
+// are quantities. So CheckJSON makes every costly text unparseable and decodes the copy into the
+// type of empty. If that fails, one of them was a quantity.
 func (l *Layout) CheckJSON(data []byte, empty runtime.Object) error {
 	if l == nil {
 		return nil
