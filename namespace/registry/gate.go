@@ -9,6 +9,7 @@ import (
 
 	"github.com/nslifecycle/nslifecycle/deleter"
 	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/internal/keypath"
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
@@ -61,7 +62,7 @@ func (c *core) forgetTermination(n namespace.Namespace) store.Operation {
 // An invalid prefix is [namespace.ErrInvalid], an invalid name [namespace.ErrBadRequest].
 func GateKeys(prefix, name string) (gate, termination string, err error) {
 	if prefix == "" {
-		prefix = defaultPrefix
+		prefix = keypath.DefaultPrefix
 	}
 	keys, err := newLayout(prefix)
 	if err != nil {

@@ -5,11 +5,11 @@ import (
 	"encoding/json"
 	"hash/fnv"
 	"strconv"
-	"strings"
 	"unicode/utf8"
 
 	"github.com/nslifecycle/nslifecycle/finalizer/syntax"
 	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/internal/keypath"
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
@@ -21,13 +21,8 @@ type layout struct{ root string }
 const maxSegment = syntax.MaxSubdomain
 
 func newLayout(prefix string) (layout, error) {
-	if len(prefix) > maxSegment {
-		return layout{}, invalidOption("the prefix has %d bytes, at most %d are allowed", len(prefix), maxSegment)
-	}
-	for segment := range strings.SplitSeq(prefix, "/") {
-		if why := segmentFault(segment); why != "" {
-			return layout{}, invalidOption("the prefix %q: a segment %s", prefix, why)
-		}
+	if err := keypath.Check("the prefix", prefix); err != nil {
+		return layout{}, invalidOption("%v", err)
 	}
 	return layout{"/" + prefix + "/"}, nil
 }
@@ -55,20 +50,10 @@ func (l layout) content(resource namespace.ResourceType, ns string) string {
 
 // checkSegment refuses a name that cannot be a segment of a key.
 func checkSegment(resource, name string) error {
-	if why := segmentFault(name); why != "" {
+	if why := keypath.Segment(name); why != "" {
 		return badRequest(resource, clip(name), "invalid resource name %q: %s", clip(name), why)
 	}
 	return nil
-}
-
-func segmentFault(s string) string {
-	if strings.HasPrefix(s, ".") {
-		return "must not begin with '.'"
-	}
-	if wrong := syntax.PathSegment(s); len(wrong) > 0 {
-		return wrong[0]
-	}
-	return ""
 }
 
 // formatVersion returns a revision as a resourceVersion.

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/internal/keypath"
 	"github.com/nslifecycle/nslifecycle/namespace/registry/internal/document"
 	"github.com/nslifecycle/nslifecycle/namespace/selector"
 	"github.com/nslifecycle/nslifecycle/store"
@@ -333,7 +334,7 @@ func onlyKey(prefix string, fields selector.Fields, names ...string) string {
 		if !ok {
 			return ""
 		}
-		if segmentFault(name) != "" {
+		if keypath.Segment(name) != "" {
 			return prefix + "." // no name begins with a dot
 		}
 		if i > 0 {

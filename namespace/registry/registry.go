@@ -8,6 +8,7 @@ import (
 
 	"github.com/nslifecycle/nslifecycle/finalizer"
 	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/internal/keypath"
 	"github.com/nslifecycle/nslifecycle/namespace/operate/audit"
 	"github.com/nslifecycle/nslifecycle/namespace/registry/internal/broadcast"
 	"github.com/nslifecycle/nslifecycle/namespace/registry/internal/keylock"
@@ -37,11 +38,9 @@ type Options struct {
 	WatchQueueBytes int
 }
 
-const defaultPrefix = "registry"
-
 func (o Options) withDefaults() Options {
 	if o.Prefix == "" {
-		o.Prefix = defaultPrefix
+		o.Prefix = keypath.DefaultPrefix
 	}
 	if o.Finalizer == "" {
 		o.Finalizer = finalizer.Kubernetes

@@ -37,6 +37,7 @@ var rooms = []room{
 	{0, "namespace/internal/show", nil},
 
 	{1, "namespace", nil},
+	{1, "namespace/internal/keypath", nil},
 
 	{2, "store", nil},
 	{2, "deleter", []string{"golang.org/x/sync/", "go.uber.org/multierr", goCmp}}, // go-cmp for contenttest

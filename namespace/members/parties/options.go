@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/nslifecycle/nslifecycle/namespace/internal/keypath"
 	"github.com/nslifecycle/nslifecycle/namespace/members/internal/instance"
 )
 
@@ -40,7 +41,6 @@ type Hooks struct {
 }
 
 const (
-	defaultPrefix   = "registry"
 	minBeat         = 100 * time.Millisecond
 	defaultPatience = 30 * time.Second
 	maxPatience     = 24 * time.Hour
@@ -48,7 +48,7 @@ const (
 )
 
 func (o Options) withDefaults() Options {
-	o.Prefix = cmp.Or(o.Prefix, defaultPrefix)
+	o.Prefix = cmp.Or(o.Prefix, keypath.DefaultPrefix)
 	o.Label = cmp.Or(o.Label, instance.DefaultLabel())
 	if o.Beat == 0 {
 		o.Beat = 10 * time.Second
@@ -82,7 +82,7 @@ func (o Options) Validate() error {
 }
 
 func (o Options) texts() error {
-	if err := instance.CheckPath("Options.Prefix", o.Prefix); err != nil {
+	if err := keypath.Check("Options.Prefix", o.Prefix); err != nil {
 		return err
 	}
 	if err := instance.CheckText("Options.Label", o.Label, instance.MaxLabel); err != nil {

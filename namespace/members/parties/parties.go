@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/nslifecycle/nslifecycle/finalizer"
+	"github.com/nslifecycle/nslifecycle/namespace/internal/keypath"
 	"github.com/nslifecycle/nslifecycle/namespace/members/internal/instance"
 	"github.com/nslifecycle/nslifecycle/store"
 )
@@ -48,8 +49,8 @@ type Instance struct {
 // [Options.Prefix] (empty: the default), ordered by finalizer. It skips malformed entries.
 // The error is that of an invalid prefix or of s.
 func List(ctx context.Context, s store.Store, prefix string) ([]Party, error) {
-	prefix = cmp.Or(prefix, defaultPrefix)
-	if err := instance.CheckPath("the prefix", prefix); err != nil {
+	prefix = cmp.Or(prefix, keypath.DefaultPrefix)
+	if err := keypath.Check("the prefix", prefix); err != nil {
 		return nil, fmt.Errorf("parties: %w", err)
 	}
 	root := rootOf(prefix)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/nslifecycle/nslifecycle/namespace/internal/keypath"
 	"github.com/nslifecycle/nslifecycle/namespace/members/internal/instance"
 )
 
@@ -46,7 +47,7 @@ type Hooks struct {
 }
 
 func (o Options) withDefaults() Options {
-	o.Prefix = cmp.Or(o.Prefix, "registry")
+	o.Prefix = cmp.Or(o.Prefix, keypath.DefaultPrefix)
 	o.Label = cmp.Or(o.Label, instance.DefaultLabel())
 	o.Beat = cmp.Or(o.Beat, 2*time.Second)
 	o.Patience = cmp.Or(o.Patience, 3*o.Beat)
@@ -54,7 +55,7 @@ func (o Options) withDefaults() Options {
 }
 
 func (o Options) validate() error {
-	if err := instance.CheckPath("Options.Prefix", o.Prefix); err != nil {
+	if err := keypath.Check("Options.Prefix", o.Prefix); err != nil {
 		return err
 	}
 	if err := instance.CheckText("Options.Label", o.Label, instance.MaxLabel); err != nil {

@@ -50,7 +50,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/nslifecycle/nslifecycle/namespace/members/internal/instance"
+	"github.com/nslifecycle/nslifecycle/namespace/internal/keypath"
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
@@ -79,7 +79,7 @@ type Replica struct {
 // nil opts selects the defaults. New returns an error if the group or an option is invalid.
 // It does not access the store.
 func New(s store.Store, group string, opts *Options) (*Replica, error) {
-	if err := instance.CheckPath("the group", group); err != nil {
+	if err := keypath.Check("the group", group); err != nil {
 		return nil, fmt.Errorf("replicas: %w", err)
 	}
 	var options Options

@@ -21,10 +21,10 @@ func TestBadInput(t *testing.T) {
 		opts  *replicas.Options
 		want  string
 	}{
-		{"no group", "", nil, "empty segment"},
-		{"group ends in a slash", "a/", nil, "empty segment"},
-		{"group leaves its place", "../a", nil, "begins with '.'"},
-		{"group is hidden", "a/.b", nil, "begins with '.'"},
+		{"no group", "", nil, "must not be empty"},
+		{"group ends in a slash", "a/", nil, "must not be empty"},
+		{"group leaves its place", "../a", nil, "must not begin with '.'"},
+		{"group is hidden", "a/.b", nil, "must not begin with '.'"},
 		{"group not UTF-8", "a\xff", nil, "UTF-8"},
 		{"group with a line end", "a\nb", nil, "control character"},
 		{"group with a percent sign", "a%2fb", nil, "'%'"},

@@ -7,8 +7,9 @@ import (
 	"fmt"
 	"strings"
 	"time"
-	"unicode/utf8"
 
+	"github.com/nslifecycle/nslifecycle/finalizer/syntax"
+	"github.com/nslifecycle/nslifecycle/namespace/internal/keypath"
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
@@ -18,18 +19,9 @@ import (
 //	/{prefix}/.inventory/{name}/{id}/{page}    a part of its inventory, cut anywhere
 type layout struct{ root string }
 
-const maxSegment = 253
-
 func newLayout(prefix string) (layout, error) {
-	if len(prefix) > maxSegment {
-		return layout{}, fmt.Errorf("audit: Options.Prefix has %d bytes: it must have at most %d", len(prefix), maxSegment)
-	}
-	for segment := range strings.SplitSeq(prefix, "/") {
-		switch {
-		case segment == "", segment[0] == '.', !utf8.ValidString(segment),
-			strings.ContainsFunc(segment, func(c rune) bool { return c < ' ' || c == 0x7f || c == '%' }):
-			return layout{}, fmt.Errorf("audit: Options.Prefix is %q: a segment must not be empty, begin with '.', or contain control characters or '%%'", prefix)
-		}
+	if err := keypath.Check("Options.Prefix", prefix); err != nil {
+		return layout{}, fmt.Errorf("audit: %w", err)
 	}
 	return layout{"/" + prefix + "/"}, nil
 }
@@ -49,7 +41,7 @@ func pageSize(keys layout, limits store.Limits) int {
 		size = min(size, limits.Value)
 	}
 	if limits.Bytes > 0 {
-		longest := len(keys.page(strings.Repeat("n", maxSegment), newID(time.Time{}), 0))
+		longest := len(keys.page(strings.Repeat("n", syntax.MaxSubdomain), newID(time.Time{}), 0))
 		size = min(size, limits.Bytes-longest)
 	}
 	return max(size, 1)

@@ -7,6 +7,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/nslifecycle/nslifecycle/finalizer/syntax"
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/declare"
 	"github.com/nslifecycle/nslifecycle/store"
@@ -53,8 +54,8 @@ func complete(r Record) (Record, error) {
 		least, most  int
 		lines        bool // line breaks are allowed
 	}{
-		{"UID", r.UID, 1 - retired, (1 - retired) * maxSegment, false},
-		{"Resource", r.Resource, retired, retired * maxSegment, false},
+		{"UID", r.UID, 1 - retired, (1 - retired) * syntax.MaxSubdomain, false},
+		{"Resource", r.Resource, retired, retired * syntax.MaxSubdomain, false},
 		{"By", r.By, 0, MaxBy, false},
 		{"Reason", r.Reason, 0, MaxReason, false},
 		{"Detail", r.Detail, 0, MaxDetail, true},

@@ -12,11 +12,8 @@ import (
 	"unicode/utf8"
 )
 
-// The bounds of texts, in bytes.
-const (
-	MaxLabel = 253
-	maxPath  = 253
-)
+// MaxLabel bounds the label of a process, in bytes.
+const MaxLabel = 253
 
 // NewID returns a random id. It is never used twice, so a late write of a former instance
 // cannot be mistaken for a write of its successor.
@@ -45,24 +42,6 @@ func CheckText(field, text string, max int) error {
 		return fmt.Errorf("%s %q is not valid UTF-8", field, text)
 	case strings.ContainsFunc(text, unicode.IsControl):
 		return fmt.Errorf("%s %q has a control character", field, text)
-	}
-	return nil
-}
-
-// CheckPath returns an error if path is not one or more segments of a key.
-func CheckPath(field, path string) error {
-	if err := CheckText(field, path, maxPath); err != nil {
-		return err
-	}
-	for segment := range strings.SplitSeq(path, "/") {
-		switch {
-		case segment == "":
-			return fmt.Errorf("%s %q has an empty segment", field, path)
-		case segment[0] == '.':
-			return fmt.Errorf("%s %q has a segment that begins with '.'", field, path)
-		case strings.Contains(segment, "%"):
-			return fmt.Errorf("%s %q has a '%%'", field, path)
-		}
 	}
 	return nil
 }
