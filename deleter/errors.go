@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime/debug"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/nslifecycle/nslifecycle/namespace"
@@ -71,7 +72,8 @@ type SourceError struct {
 	Err      error
 }
 
-// Error returns a text such as "widgets.example.com: delete a: connection refused".
+// Error returns a text such as "widgets.example.com: delete a: connection refused". Conditions
+// carry it, and package explain reads the source from it.
 func (e *SourceError) Error() string {
 	var b strings.Builder
 	b.WriteString(e.Resource.String())
@@ -184,12 +186,24 @@ type UnwaivedError struct {
 	Err     error
 }
 
+const notWaived = " (not waived: "
+
 // Error returns a text such as "down (not waived: 5 objects were left of it when it last answered)".
 func (e *UnwaivedError) Error() string {
+	left := fmt.Sprintf("%d objects were", e.Objects)
 	if e.Objects == 1 {
-		return fmt.Sprintf("%v (not waived: 1 object was left of it when it last answered)", e.Err)
+		left = "1 object was"
 	}
-	return fmt.Sprintf("%v (not waived: %d objects were left of it when it last answered)", e.Err, e.Objects)
+	return fmt.Sprintf("%v%s%s left of it when it last answered)", e.Err, notWaived, left)
+}
+
+// UnwaivedObjects returns the Objects of the [UnwaivedError] in the text of a failure, as a
+// condition carries it; zero if there is none.
+func UnwaivedObjects(text string) int {
+	_, rest, _ := strings.Cut(text, notWaived)
+	digits, _, _ := strings.Cut(rest, " ")
+	n, _ := strconv.Atoi(digits) // zero if the text has no such number
+	return max(n, 0)
 }
 
 // Unwrap returns the cause.

@@ -528,3 +528,14 @@ func TestUnwaivedGroupBesideAMessage(t *testing.T) {
 	require.EqualError(t, err, "a.example.com: boom (not waived: 3 objects were left of it when it last answered)")
 	require.Empty(t, cmp.Diff([]deleter.GroupError{{Group: "a.example.com", Err: errBoom}}, failure.Groups, cmpopts.EquateErrors()), "the host's error is its own")
 }
+
+// A condition carries the text of the error; the count can be read from it.
+func TestUnwaivedObjectsOfAText(t *testing.T) {
+	for _, n := range []int{1, 5, 1 << 40} {
+		err := &deleter.SourceError{Err: &deleter.UnwaivedError{Objects: n, Err: errors.New("down (really)")}}
+		require.Equal(t, n, deleter.UnwaivedObjects(err.Error()))
+	}
+	for _, text := range []string{"", "down", "down (not waived: many)", "down (not waived: -5 objects)"} {
+		require.Zero(t, deleter.UnwaivedObjects(text), text)
+	}
+}

@@ -21,7 +21,7 @@ func (e *StorageError) Unwrap() error { return e.Err }
 // PatienceError is the cause of a deleter's context that ended after [Request.Patience].
 type PatienceError struct{ Patience time.Duration }
 
-// Error implements error.
+// Error returns a text that conditions carry; package explain recognizes it.
 func (e *PatienceError) Error() string {
 	return fmt.Sprintf("the deleter did not answer within %v", e.Patience)
 }

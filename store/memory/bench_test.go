@@ -114,7 +114,7 @@ func createInParallel(b *testing.B, goroutines int, create func(gate, key string
 // revision after every key was rewritten.
 func BenchmarkListPage(b *testing.B) {
 	for _, size := range []int{1_000, 10_000, 100_000} {
-		s := open(b, &memory.Options{History: 4 * size})
+		s := open(b, &memory.Options{Retain: 4 * size})
 		for i := range size {
 			commit(b, s, store.Put(fmt.Sprintf("a/%09d", i), nil))
 		}

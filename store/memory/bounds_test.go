@@ -11,10 +11,10 @@ import (
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
-// TestHistoryBytes checks that the store retains only the changes that fit, but always the newest
+// TestRetainBytes checks that the store retains only the changes that fit, but always the newest
 // one.
-func TestHistoryBytes(t *testing.T) {
-	s, err := New(&Options{HistoryBytes: 10_000})
+func TestRetainBytes(t *testing.T) {
+	s, err := New(&Options{RetainBytes: 10_000})
 	require.NoError(t, err)
 	defer s.Close()
 	for i := range 100 {
@@ -35,7 +35,7 @@ func TestHistoryBytes(t *testing.T) {
 // revision.
 func TestListLong(t *testing.T) {
 	const keys = 3 * scanAtOnce
-	s, err := New(&Options{History: 1})
+	s, err := New(&Options{Retain: 1})
 	require.NoError(t, err)
 	defer s.Close()
 	ctx := context.Background()

@@ -39,7 +39,7 @@ func (s *Store) commit(ctx context.Context, txn store.Txn) (store.Revision, erro
 	}
 	s.log.push(change)
 	s.bytes += historic(change)
-	for s.log.len() > 1 && (s.log.len() > s.options.History || s.bytes > s.options.HistoryBytes) {
+	for s.log.len() > 1 && (s.log.len() > s.options.Retain || s.bytes > s.options.RetainBytes) {
 		s.forget()
 	}
 	s.hub.Publish(change)

@@ -26,12 +26,12 @@ type Options struct {
 	// Epoch names the history of the store. The default is random, so that a position of one
 	// store never matches another store.
 	Epoch string
-	// History is the number of changes retained for watches and for listings of earlier
+	// Retain is the number of commits that stay available for watches and for listings of earlier
 	// revisions; default 100,000.
-	History int
-	// HistoryBytes bounds the values that only the history holds; default 256 MiB. The newest
+	Retain int
+	// RetainBytes bounds the values that only the history holds; default 256 MiB. The newest
 	// change is retained in any case.
-	HistoryBytes int
+	RetainBytes int
 	// Limits bounds what one call may carry. Zero fields take the defaults: keys of
 	// 1 KiB, values of 4 MiB, 4096 operations and 16 MiB in a transaction.
 	Limits store.Limits
@@ -43,8 +43,8 @@ func (o Options) withDefaults() Options {
 	if o.Epoch == "" {
 		o.Epoch = rand.Text()
 	}
-	o.History = cmp.Or(o.History, 100_000)
-	o.HistoryBytes = cmp.Or(o.HistoryBytes, 256<<20)
+	o.Retain = cmp.Or(o.Retain, 100_000)
+	o.RetainBytes = cmp.Or(o.RetainBytes, 256<<20)
 	o.Limits.Key = cmp.Or(o.Limits.Key, 1<<10)
 	o.Limits.Value = cmp.Or(o.Limits.Value, 4<<20)
 	o.Limits.Operations = cmp.Or(o.Limits.Operations, 4096)
@@ -57,8 +57,8 @@ func (o Options) check() error {
 		name  string
 		value int
 	}{
-		{"History", o.History},
-		{"HistoryBytes", o.HistoryBytes},
+		{"Retain", o.Retain},
+		{"RetainBytes", o.RetainBytes},
 		{"Limits.Key", o.Limits.Key},
 		{"Limits.Value", o.Limits.Value},
 		{"Limits.Operations", o.Limits.Operations},

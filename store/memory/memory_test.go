@@ -18,7 +18,7 @@ import (
 func TestConformance(t *testing.T) {
 	const history = 256
 	storetest.Run(t, func(t testing.TB) storetest.Backend {
-		s := open(t, &memory.Options{History: history, Watch: watch.Options{Queue: 16, Bookmarks: 100 * time.Millisecond}})
+		s := open(t, &memory.Options{Retain: history, Watch: watch.Options{Queue: 16, Bookmarks: 100 * time.Millisecond}})
 		return storetest.Backend{Store: s, Limits: s.Limits(), Compacts: true, Counts: true, History: history}
 	})
 }
@@ -32,8 +32,8 @@ func TestConformanceWithDefaults(t *testing.T) {
 
 func TestBadOptions(t *testing.T) {
 	for name, options := range map[string]memory.Options{
-		"History":           {History: -1},
-		"HistoryBytes":      {HistoryBytes: -1},
+		"Retain":            {Retain: -1},
+		"RetainBytes":       {RetainBytes: -1},
 		"Limits.Key":        {Limits: store.Limits{Key: -1}},
 		"Limits.Value":      {Limits: store.Limits{Value: -1}},
 		"Limits.Operations": {Limits: store.Limits{Operations: -1}},

@@ -286,7 +286,7 @@ func (p *play) accounts() {
 		}
 	}
 	require.Equal(p.t, int(s.revision-s.compacted), s.log.len())
-	require.LessOrEqual(p.t, s.log.len(), s.options.History)
+	require.LessOrEqual(p.t, s.log.len(), s.options.Retain)
 	require.Equal(p.t, bytes, s.bytes)
 	require.Equal(p.t, versions, s.tables.history.Len())
 	require.Equal(p.t, len(p.model.now()), s.tables.live.Len())
@@ -311,7 +311,7 @@ func TestModel(t *testing.T) {
 				for i := range input {
 					input[i] = byte(random.Uint32())
 				}
-				if !t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) { playOn(t, input, Options{History: history}) }) {
+				if !t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) { playOn(t, input, Options{Retain: history}) }) {
 					return
 				}
 			}
@@ -326,6 +326,6 @@ func FuzzModel(f *testing.F) {
 		if len(input) > 400 {
 			t.Skip("the model is quadratic")
 		}
-		playOn(t, input, Options{History: int(history)})
+		playOn(t, input, Options{Retain: int(history)})
 	})
 }

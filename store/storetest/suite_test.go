@@ -21,7 +21,7 @@ func (handle) Close() error { return nil }
 // runs: a second handle and a crash are the same store, and a restored backup is a copy.
 func openMemory(t testing.TB) Backend {
 	const history = 1024
-	m, err := memory.New(&memory.Options{History: history, Watch: watch.Options{Queue: 64, Bookmarks: 200 * time.Millisecond}})
+	m, err := memory.New(&memory.Options{Retain: history, Watch: watch.Options{Queue: 64, Bookmarks: 200 * time.Millisecond}})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = m.Close() }) // the cases close it too
 	again := func(context.Context) (store.Store, error) { return handle{m}, nil }

@@ -3,7 +3,6 @@ package explain
 import (
 	"cmp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/nslifecycle/nslifecycle/deleter"
@@ -60,10 +59,7 @@ func (c condition) failure(kind Kind, source string) Failure {
 			f.Source += " of " + party
 		}
 	}
-	_, rest, _ := strings.Cut(f.Text, "(not waived: ")
-	digits, _, _ := strings.Cut(rest, " object")
-	n, _ := strconv.Atoi(digits) // zero if the text has no such number
-	f.Unwaived = max(n, 0)
+	f.Unwaived = deleter.UnwaivedObjects(f.Text)
 	return f
 }
 
