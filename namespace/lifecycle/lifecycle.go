@@ -189,15 +189,15 @@ func (s *Service) observe(db store.Store, o Options, recorder *explain.Recorder)
 // [controller.ErrRunning].
 func (s *Service) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return s.finalize(ctx) })
+	group.Go(func() error { return s.runController(ctx) })
 	group.Go(func() error { return hold.Run(ctx, s.registry, &s.hold) })
 	group.Go(func() error { return s.announce(ctx) })
 	return group.Wait()
 }
 
-// finalize runs the controller. A replica leaves its group after the controller has
+// runController runs the controller. A replica leaves its group after the controller has
 // stopped, so that no other process takes over a namespace with a running pass.
-func (s *Service) finalize(ctx context.Context) error {
+func (s *Service) runController(ctx context.Context) error {
 	if s.replica == nil {
 		return s.controller.Run(ctx)
 	}

@@ -88,8 +88,8 @@ const (
 )
 
 // String returns the verb as Kubernetes writes it in admission reviews.
-func (o Verb) String() string {
-	switch o {
+func (v Verb) String() string {
+	switch v {
 	case Create:
 		return "CREATE"
 	case Update:

@@ -57,14 +57,6 @@ func changedDeclarations(old, next map[string]string) []audit.Change {
 	return changes
 }
 
-// holder returns the actor for the hold that the deletion of n may set.
-func holder(ctx context.Context, n namespace.Namespace) string {
-	if _, ok := n.Annotations[declare.GraceAnnotation]; !ok {
-		return ""
-	}
-	return audit.Actor(ctx)
-}
-
 // recordSize returns the maximum size of an audit record in a commit that also writes value
 // as a namespace, and do. It leaves half of the remaining bytes to admission plugins. Zero
 // means unlimited.

@@ -29,9 +29,9 @@ func (c *core) openGate(n namespace.Namespace) store.Operation {
 	return store.Put(c.keys.gate(n.Name), []byte(n.UID))
 }
 
-// closeGate returns the operations that end Active. n is the Terminating namespace; if it is
+// beginTermination returns the operations that end Active. n is the Terminating namespace; if it is
 // removable, there is no termination entry.
-func (c *core) closeGate(n namespace.Namespace) []store.Operation {
+func (c *core) beginTermination(n namespace.Namespace) []store.Operation {
 	closed := store.Delete(c.keys.gate(n.Name))
 	if namespace.Removable(n) {
 		return []store.Operation{closed}

@@ -12,6 +12,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/backoff"
 	"github.com/nslifecycle/nslifecycle/namespace/declare"
+	"github.com/nslifecycle/nslifecycle/namespace/operate/audit"
 	"github.com/nslifecycle/nslifecycle/phase"
 	"github.com/nslifecycle/nslifecycle/store"
 )
@@ -223,7 +224,7 @@ func (r *Registry) Delete(ctx context.Context, name string, only namespace.Preco
 		if old.Phase() == phase.Terminating {
 			return mutation{noop: true}, nil
 		}
-		if next, err = declare.PrepareDelete(old, holder(ctx, old), time.Now()); err != nil {
+		if next, err = declare.PrepareDelete(old, audit.Actor(ctx), time.Now()); err != nil {
 			return mutation{}, err
 		}
 		var m mutation
@@ -269,7 +270,7 @@ func (c *core) terminationMutation(ctx context.Context, old, next namespace.Name
 			return mutation{}, err
 		}
 	}
-	m.do, err = c.appendDeclarations(ctx, c.closeGate(next), old, next, m.value)
+	m.do, err = c.appendDeclarations(ctx, c.beginTermination(next), old, next, m.value)
 	return m, err
 }
 
