@@ -18,7 +18,7 @@ import (
 // change it, or the elements of its slices, after Delete returned it.
 type Report struct {
 	UID       string                   // the incarnation
-	Results   []Result                 // one for each resource type that is not Clean, sorted by resource
+	Results   []Result                 // one for each resource type that was not Clean before, sorted by resource
 	Clean     []namespace.ResourceType // types that are empty for good in this incarnation, sorted
 	Discovery []error                  // groups of resource types that could not be discovered
 	Parsing   []error                  // resource types with an unreadable group or version, and invalid sources

@@ -8,7 +8,8 @@ import (
 	"github.com/nslifecycle/nslifecycle/phase"
 )
 
-// Party is a controller that owns one finalizer and deletes one party's content.
+// Party is the owner of one finalizer and of the content that it deletes. One or more
+// controllers act for it.
 type Party struct {
 	// Finalizer is the party's token in spec.finalizers. If it is empty, packages pass and
 	// controller use the default party of the namespace storage, if the storage has one, as a

@@ -46,8 +46,8 @@ func (o Observation) Answered() bool {
 	return len(o.Discovery)+len(o.Parsing)+len(o.Content) == 0
 }
 
-// Partial reports whether the pass may have missed content: a call failed, a resource type was
-// skipped, content may still be created, or a count is negative.
+// Partial reports whether the pass may have missed content: a call failed, a resource type gave
+// no full answer, content may still be created, or a count is negative.
 func (o Observation) Partial() bool {
 	return !o.Answered() || o.Unasked != 0 || o.Provisional ||
 		slices.ContainsFunc(o.Remaining, func(r Remaining) bool { return r.Count < 0 }) ||

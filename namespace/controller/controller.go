@@ -3,8 +3,8 @@
 // [Controller.Run].
 //
 // The first pass of a namespace begins when the watch reports that it is terminating. The next
-// one begins when some of its content is gone ([deleter.Waiter]) or should be gone by estimate,
-// and in any case after an exponential backoff of that namespace alone.
+// one begins when a [deleter.Waiter] reports that content is gone; otherwise after the estimate of
+// its sources or the exponential backoff of that namespace alone, whichever is longer.
 //
 // A hanging namespace does not delay others (rule R10). Passes of namespaces that are new or
 // make progress have workers of their own, and each pass occupies one for at most

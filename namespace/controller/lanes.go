@@ -18,7 +18,7 @@ import (
 //	ready  that are new or made progress in their last pass      Workers       Long
 //	long   whose pass began in ready and has run for Long        SlowWorkers / 2    Long
 //	retry  whose last pass made no progress                      SlowWorkers / 8    Long
-//	hung   whose last pass failed, its last Long unanswered       the rest      their allowance, up to MaxPatience
+//	hung   whose last pass failed with no answer in its last Long the rest      their allowance, up to MaxPatience
 //
 // A pass that has run in ready for Long moves to long as soon as long has a free slot. A pass
 // is interrupted only if another waits for its slot; the pass longest without progress goes
@@ -212,7 +212,7 @@ func (l *loop) start(e *entry, s *lane) {
 	ctx, cancel := context.WithCancelCause(l.ctx)
 	a := &attempt{entry: e, ref: e.ref, lane: s, cancel: cancel, began: l.now(), allowance: l.options.Long}
 	if s == &l.lanes[hung] {
-		a.allowance = max(a.allowance, e.allowance)
+		a.allowance = max(a.allowance, e.patience)
 	}
 	a.progress.Store(int64(a.began))
 	s.running++
@@ -226,7 +226,7 @@ func (l *loop) start(e *entry, s *lane) {
 		Name:     e.ref.Name,
 		UID:      e.ref.UID,
 		Previous: l.catalog.restore(e.ref.UID, e.last),
-		Patience: max(e.allowance, l.options.Patience),
+		Patience: max(e.patience, l.options.Patience),
 	}
 	ctx = deleter.WithTrace(ctx, &deleter.Trace{End: func(_ context.Context, _ deleter.Call, result deleter.CallResult) {
 		if result.Err == nil {

@@ -27,7 +27,7 @@ type entry struct {
 	best        distance      // the smallest after a pass in which every source answered
 	bestPartial distance      // the smallest after another pass
 	logged      uint64        // the state that was logged last
-	allowance   time.Duration // for the sources of its next pass; zero: the default
+	patience    time.Duration // of its next pass, and in hung its allowance there; zero: the default
 	slot        int32         // in the timers
 	listing     uint32        // the last listing that contained it
 	failures    int32         // passes since the last progress

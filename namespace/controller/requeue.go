@@ -185,11 +185,11 @@ func (l *loop) adaptAllowance(e *entry, end ending) {
 	}
 	switch late := (*pass.PatienceError)(nil); {
 	case errors.As(end.err, &late):
-		e.allowance = doubled(late.Patience)
+		e.patience = doubled(late.Patience)
 	case end.attempt.interrupted && end.err != nil: // by a source or by the storage of namespaces
-		e.allowance = doubled(max(e.allowance, end.attempt.allowance))
+		e.patience = doubled(max(e.patience, end.attempt.allowance))
 	case end.err == nil && end.took < l.options.Patience:
-		e.allowance = 0
+		e.patience = 0
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/phase"
 )
 
-// attempts bounds how often one pass writes after a conflict or an unknown outcome. Each
+// attempts bounds how often one pass decides and writes, the first time included. Each
 // conflict is the progress of another writer, so more attempts would only spin.
 const attempts = 6
 

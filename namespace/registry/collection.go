@@ -51,7 +51,7 @@ type collectionDeletion struct {
 	prefix    string
 	filter    filter[Object]
 	fence     *fence // nil: any incarnation
-	admitted  bool   // pass the admission chain; never for a pass (rule R12)
+	admitted  bool   // go through the admission chain; false for a party's pass (rule R12)
 	done      Deletion
 	busy      error // the error about an object that other writers kept changing
 }

@@ -36,7 +36,8 @@
 //	/{prefix}/.hold/{name}                exists exactly while Active and on hold; the end of the hold, and the uid
 //	/{prefix}/.types/{type}               exists from the first create of a namespaced type until it is retired
 //	/{prefix}/.format                     the format of the stored data
-//	/{prefix}/.replicas, .parties, .audit records of packages replicas, parties and audit
+//	/{prefix}/.replicas, .parties         entries of packages replicas and parties
+//	/{prefix}/.audit, .inventory          records of package audit
 //
 // # Files
 //

@@ -24,7 +24,8 @@ import (
 // A namespace that cannot be deleted cannot be put on hold either, with the same errors
 // ([Registry.Delete]). A terminating namespace is [namespace.ErrConflict] and
 // [namespace.ErrTerminating] (rule R3). An invalid hold, or a hold for which the store has no
-// room, is [namespace.ErrInvalid]. The admission chain sees it as a Delete that begins a hold.
+// room, is [namespace.ErrInvalid]. The admission chain first sees a Delete in
+// a dry run, then the Update that sets the hold.
 func (r *Registry) DeleteAfter(ctx context.Context, name string, h declare.Hold, only namespace.Preconditions) (namespace.Namespace, error) {
 	if err := r.checkDeletion(name, only); err != nil {
 		return namespace.Namespace{}, err
@@ -87,7 +88,7 @@ func (r *Registry) changeHold(ctx context.Context, name string, only namespace.P
 		}
 		if old.Phase() == phase.Terminating {
 			return mutation{}, conflict(namespace.Resource, name,
-				"it is being terminated since "+old.DeletionTimestamp.UTC().Format(time.RFC3339)+", a hold comes too late", namespace.ErrTerminating)
+				"it has been terminating since "+old.DeletionTimestamp.UTC().Format(time.RFC3339)+": its hold can no longer be set or removed", namespace.ErrTerminating)
 		}
 		if next, err = prepare(old); err != nil {
 			return mutation{}, err

@@ -42,7 +42,7 @@ type ListOptions struct {
 }
 
 const (
-	chunk        = 500    // entries read at once if a selector omits some
+	chunk        = 500    // entries read at once by selective listings, indexes and counts
 	maxRemaining = 10_000 // objects counted after the first page
 )
 

@@ -27,8 +27,8 @@ type DeleterOptions struct {
 }
 
 // Deleter returns a deleter of the content in namespaces of r. Every process that empties
-// namespaces must declare the types of all parties, and list the types that it deletes in
-// [DeleterOptions].Types. The passes of the deleter fail with
+// namespaces must declare the types of all parties. If several parties share the namespaces, each
+// lists the types that it deletes in [DeleterOptions].Types. The passes of the deleter fail with
 // [deleter.ErrUndeclared] (rule R7) while another version of the host has stored a type
 // that r does not declare. The failure ends when a version that declares the type runs,
 // when the type is retired ([Registry.RetireType]), or when a waiver of the namespace names

@@ -286,7 +286,7 @@ func (c *core) refuseStored(ctx context.Context, resource namespace.ResourceType
 		return nil
 	}
 	if len(spaces) == most {
-		spaces[most-1] = "others"
+		spaces[most-1] = "and others"
 	}
 	return conflict(typesResource, resource.String(), "objects of the type are left, in the namespaces "+strings.Join(spaces, ", "), nil)
 }

@@ -328,7 +328,7 @@ func TestR7_RetireType(t *testing.T) {
 	new.put(invoices.Name(), "a", object("j"))
 	err := old.RetireType(ctx, invoices.Name(), "dropped")
 	require.ErrorIs(t, err, namespace.ErrConflict)
-	require.EqualError(t, err, `Operation cannot be fulfilled on resource types "invoices.example.com": objects of the type are left, in the namespaces a, b-c, others`)
+	require.EqualError(t, err, `Operation cannot be fulfilled on resource types "invoices.example.com": objects of the type are left, in the namespaces a, b-c, and others`)
 	record, err := s.Get(ctx, invoicesRecord)
 	require.NoError(t, err)
 	require.Equal(t, "active", string(record.Value))

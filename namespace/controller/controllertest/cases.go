@@ -96,17 +96,17 @@ var cases = []testcase{
 	},
 	{
 		name:  "the watch reports terminations and removals",
-		why:   "A pass starts when a namespace becomes terminating; there is no other timer for it (rule R12).",
+		why:   "A pass starts when a namespace becomes terminating; without this event it starts only at the next Resync (rule R12).",
 		check: watchChanges,
 	},
 	{
 		name:  "nothing is lost between the listing and the watch",
-		why:   "A token that is read after the listing, in another transaction, skips the events in between; such a namespace never gets a pass.",
+		why:   "A token that is read after the listing, in another transaction, skips the events in between; such a namespace gets no pass before the next Resync.",
 		check: watchFollowsListing,
 	},
 	{
 		name:  "the watch reports an added finalizer",
-		why:   "This event is the only one by which a late party learns of a namespace that was terminating before.",
+		why:   "Without this event a late party learns only at the next Resync of a namespace that was terminating before.",
 		check: watchAddedFinalizer,
 	},
 	{
@@ -116,7 +116,7 @@ var cases = []testcase{
 	},
 	{
 		name:        "a token that is too old is gone",
-		why:         "If forgotten events were skipped silently, namespaces would stay terminating forever; ErrGone makes the controller list again.",
+		why:         "If forgotten events were skipped silently, namespaces would stay terminating until the next Resync; ErrGone makes the controller list again.",
 		needsForget: true,
 		check:       watchGone,
 	},

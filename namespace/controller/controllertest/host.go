@@ -100,7 +100,7 @@ func (h *Host) replace(
 	})
 }
 
-// write replaces the namespace with the given name by the result of change.
+// write replaces the namespace with the given name by the result of edit.
 func (h *Host) write(
 	ctx context.Context, name string, edit func(old *namespace.Namespace) (namespace.Namespace, error),
 ) (namespace.Namespace, error) {

@@ -24,12 +24,12 @@ const MinAge = time.Hour
 // Forget keeps it at any age, with its [Forced] and last [Swept], as long as a sweep may need
 // it:
 //
-//	Drop                                          its record
-//	not finished                                  kept; call Drop again to finish it
-//	finished, objects remain after the last sweep kept
-//	finished, a source did not answer             kept for good: no sweep can find its objects
-//	finished with an empty inventory, or swept    removed, once all records that follow it are old enough
-//	refused, or resumed by another Forcing        removed likewise
+//	Drop                                            its record
+//	not finished                                    kept; call Drop again to finish it
+//	finished, objects remain after the last sweep   kept
+//	finished, a source did not answer               kept for good: no sweep can find its objects
+//	finished with an empty inventory, or swept      removed, once all records that follow it are old enough
+//	refused, or resumed by another Forcing          removed likewise
 //
 // Any process may repeat Forget after a failure. A time younger than [MinAge] is
 // [namespace.ErrInvalid].

@@ -80,7 +80,7 @@ type Hooks struct {
 	Deleted func(ref namespace.Ref)
 	// Refused: the deletion was refused with [namespace.ErrForbidden] or
 	// [namespace.ErrInvalid], because of a protection for example. It will be retried, and is
-	// reported once for each hold and cause.
+	// reported again only with another cause.
 	Refused func(ref namespace.Ref, err error)
 	// Failed: the deletion failed. It will be retried, and is reported once for each hold.
 	Failed func(ref namespace.Ref, err error)
