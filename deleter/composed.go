@@ -108,7 +108,7 @@ func New(list []Source, opts *Options) (*Composed, error) {
 		return nil, err
 	}
 	if len(list) == 0 {
-		return nil, fmt.Errorf("%w sources: there are none", ErrInvalid)
+		return nil, fmt.Errorf("%w sources: there are none; without a source every namespace would count as empty", ErrInvalid)
 	}
 	g, problems := newGraph(list)
 	problems = append(problems, g.unknown(), g.cycle())

@@ -29,10 +29,10 @@ func TestBadInput(t *testing.T) {
 		opts    deleter.Options
 		text    string
 	}{
-		{name: "no sources", text: "invalid sources: there are none"},
+		{name: "no sources", text: "invalid sources: there are none; without a source every namespace would count as empty"},
 		{name: "no content", sources: []deleter.Source{source("pods", nil)}, text: "invalid source pods: has no Content"},
 		{name: "a nil function", sources: []deleter.Source{source("pods", deleter.Funcs{Delete: nil}.Content())}, text: "invalid source pods: Funcs.Delete is nil"},
-		{name: "twice", sources: append(good, good...), text: "invalid source pods: is given 2 times"},
+		{name: "twice", sources: append(good, good...), text: "invalid source pods: 2 sources have this type; only one may"},
 		{name: "unknown After", sources: []deleter.Source{source("pods", f, "jobs", "jobs")}, text: "invalid source pods: After lists jobs, which has no source"},
 		{name: "after itself", sources: []deleter.Source{source("pods", f, "pods")}, text: "the order of sources has a cycle: pods after pods"},
 		{
@@ -246,7 +246,7 @@ func TestDiscovery(t *testing.T) {
 			sources: func(pods, jobs deleter.Content) []deleter.Source {
 				return []deleter.Source{source("jobs", jobs), source("pods", pods), source("jobs", jobs)}
 			},
-			is: deleter.ErrInvalid, parsing: []string{"invalid source jobs: is given 2 times"},
+			is: deleter.ErrInvalid, parsing: []string{"invalid source jobs: 2 sources have this type; only one may"},
 		},
 		{
 			name: "a source without content", called: nil, waiting: []string{"pods"},

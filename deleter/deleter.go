@@ -26,8 +26,8 @@
 //     and exists (select from tenants where name = $1 and id = $2 and deleted for share)
 //
 //     If it deletes nothing, read the tenant in the same transaction, and return
-//     [ErrIncarnation] if its id differs. A creation time works as well if no two tenants
-//     of a name can share it.
+//     [ErrIncarnation] if its id differs or it is not deleted. A creation time works as
+//     well if no two tenants of a name can share it.
 //
 //   - Key content by the creation id instead of the name ("tenants/acme-4f2c/..."). A late
 //     delete then finds nothing. This suits object stores and search indexes, which have no

@@ -15,12 +15,13 @@ import (
 // tenant's name, and its uid is the tenant's creation id.
 type tenants struct {
 	id      map[string]string // by tenant
+	deleted map[string]bool
 	rows    map[string][]string
 	indexed map[string]bool
 }
 
-// check stands for "select ... where name = $1 and id = $2 for update", in the transaction
-// of the statement that follows.
+// check stands for "select deleted from tenants where name = $1 and id = $2 for update", in the
+// transaction of the statement that follows.
 func (s *tenants) check(t deleter.Target) error {
 	if s.id[t.Namespace] != t.UID {
 		return deleter.ErrIncarnation
@@ -28,8 +29,16 @@ func (s *tenants) check(t deleter.Target) error {
 	return nil
 }
 
+// checkDeleted also compares the column deleted.
+func (s *tenants) checkDeleted(t deleter.Target) error {
+	if !s.deleted[t.Namespace] {
+		return deleter.ErrIncarnation
+	}
+	return s.check(t)
+}
+
 func (s *tenants) deleteInvoices(_ context.Context, t deleter.Target) (remaining int, err error) {
-	if err := s.check(t); err != nil {
+	if err := s.checkDeleted(t); err != nil {
 		return 0, err
 	}
 	delete(s.rows, t.Namespace) // delete from invoices where tenant_id = $1
@@ -53,7 +62,7 @@ func (s *tenants) listInvoices(_ context.Context, t deleter.Target, after string
 }
 
 func (s *tenants) deleteIndex(_ context.Context, t deleter.Target) (remaining int, err error) {
-	if err := s.check(t); err != nil {
+	if err := s.checkDeleted(t); err != nil {
 		return 0, err
 	}
 	delete(s.indexed, t.Namespace)
@@ -72,6 +81,7 @@ func (s *tenants) countIndex(_ context.Context, t deleter.Target) (int, error) {
 func ExampleFuncs() {
 	s := &tenants{
 		id:      map[string]string{"acme": "t-4711"},
+		deleted: map[string]bool{},
 		rows:    map[string][]string{"acme": {"2026-001", "2026-002"}},
 		indexed: map[string]bool{"acme": true},
 	}
@@ -91,6 +101,7 @@ func ExampleFuncs() {
 	}
 	fmt.Println(err)
 
+	s.deleted["acme"] = true
 	report, err := d.Delete(ctx, deleter.Target{Namespace: "acme", UID: "t-4711", DeletedAt: time.Now()}, deleter.Report{})
 	fmt.Println(report.Empty(), err, len(s.rows), len(s.indexed))
 

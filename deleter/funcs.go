@@ -15,8 +15,10 @@ import (
 //
 // Package contenttest checks all of that.
 type Funcs struct {
-	// Delete deletes everything in the target and returns how many objects remain. In an
-	// Active namespace it deletes nothing and returns [ErrIncarnation].
+	// Delete deletes everything in the target and returns how many objects remain. Reports
+	// count as deleted the decrease from one pass to the next. Delete is called only after the
+	// namespace has become Terminating; where it can check that, it refuses an Active one
+	// with [ErrIncarnation].
 	Delete func(ctx context.Context, target Target) (remaining int, err error)
 	// Count returns the number of objects in the target, which may be Active. A preview
 	// of a deletion needs Count or List.

@@ -53,7 +53,7 @@ func newGraph(list []Source) (*graph, []error) {
 			next++
 		}
 		if next > i+1 {
-			problems = append(problems, fmt.Errorf("%w source %s: is given %d times", ErrInvalid, valid[i].Resource, next-i))
+			problems = append(problems, fmt.Errorf("%w source %s: %d sources have this type; only one may", ErrInvalid, valid[i].Resource, next-i))
 			continue
 		}
 		g.index[valid[i].Resource] = len(g.sources)

@@ -90,13 +90,18 @@ func (t *tenants) remove(_ context.Context, name string) error {
 }
 
 // deleteDocuments deletes the documents of a tenant: the host's content as one plain function. It
-// affects one incarnation only (rule R8).
-func (t *tenants) deleteDocuments(_ context.Context, target deleter.Target) (remaining int, err error) {
+// affects one incarnation only, and only if that is being deleted (rule R8).
+func (t *tenants) deleteDocuments(ctx context.Context, target deleter.Target) (remaining int, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if row, ok := t.rows[target.Namespace]; ok && row.ns.UID == target.UID {
-		row.documents = nil
+	row, ok := t.rows[target.Namespace]
+	if !ok || row.ns.UID != target.UID || row.ns.DeletionTimestamp.IsZero() {
+		return 0, deleter.ErrIncarnation
 	}
+	if ctx.Err() != nil {
+		return len(row.documents), context.Cause(ctx)
+	}
+	row.documents = nil
 	return 0, nil
 }
 

@@ -37,7 +37,7 @@ type Options struct {
 	// is never finalized.
 	Patience, MaxPatience time.Duration
 	// MinDelay and MaxDelay are the first and the longest delay of the exponential backoff
-	// of a namespace; defaults 5 ms and 60 s. Each delay is shortened by up to a quarter at
+	// of a namespace; defaults 5 ms, and 60 s or MinDelay if that is longer. Each delay is shortened by up to a quarter at
 	// random. Progress resets the backoff.
 	MinDelay, MaxDelay time.Duration
 	// Resync is the interval at which terminating namespaces are listed again, in case the

@@ -27,7 +27,8 @@ type Content[T any] struct {
 	content *registry.Content
 }
 
-// Object is one object: its metadata, and all its other members as a T.
+// Object is one object: its metadata, and all its other members as a T. It is a Go value and not
+// the stored JSON: an API sends Value, or the JSON of [registry.Content.GetJSON].
 type Object[T any] struct {
 	namespace.Meta
 	Value T
@@ -44,7 +45,8 @@ type List[T any] struct {
 	Items []Object[T]
 }
 
-// NewContent returns the objects of type t in r, which must have been made with t.
+// NewContent returns the objects of type t in r, which must have been made with t. It compares only
+// the group and the resource of t.
 func NewContent[T any](r *registry.Registry, t registry.Type) (Content[T], error) {
 	c, err := r.Content(t.Name())
 	return Content[T]{c}, err
@@ -96,8 +98,8 @@ func (c Content[T]) Delete(ctx context.Context, ns, name string, only namespace.
 	return err
 }
 
-// List returns a page of the objects in the namespace, ordered by name; an empty namespace
-// stands for all of them.
+// List returns a page of the objects in the namespace, ordered by name. An unknown namespace
+// has no objects. An empty ns means all namespaces, so refuse an empty name from a client.
 func (c Content[T]) List(ctx context.Context, ns string, o registry.ListOptions) (List[T], error) {
 	page, err := c.content.List(ctx, ns, o)
 	if err != nil {

@@ -185,7 +185,7 @@ func (s *Service) observe(db store.Store, o Options, recorder *explain.Recorder)
 // Run finalizes terminating namespaces, ends delayed deletions, and announces this process
 // as the party of the service's finalizer, until ctx ends. It then waits for every goroutine that
 // it started and returns nil, or the cause if it could not record that this process has left. Of
-// the failures of the store only [store.ErrClosed] ends it. A concurrent second Run returns
+// the failures of the store only [store.ErrClosed] ends it, within about ten seconds. A concurrent second Run returns
 // [controller.ErrRunning].
 func (s *Service) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
@@ -218,7 +218,9 @@ func (s *Service) runController(ctx context.Context) error {
 
 // Handler returns the pages that list the terminating namespaces and explain why each of them
 // still exists; see package debug. It serves requests with any path, and does not authenticate
-// clients: restrict access as for net/http/pprof.
+// clients: restrict access as for net/http/pprof. Requests for other host names than localhost need
+// [debug.Options].Hosts. [http.Server.Shutdown] waits for open pages, so end them first:
+// server.RegisterOnShutdown(func() { service.Close() }).
 func (s *Service) Handler() http.Handler { return s.pages }
 
 // Explain diagnoses why the namespace still exists, with remedies. An unknown name yields a
@@ -253,8 +255,8 @@ func (s *Service) WaitRemoved(ctx context.Context, name, uid string) error {
 // Registry returns the namespaces, to list, watch and update them.
 func (s *Service) Registry() *registry.Registry { return s.registry }
 
-// Close ends the watches and the open pages. The store stays open. Call it after Run has
-// returned.
+// Close ends the watches and the open pages. The store stays open. Call it once the context of Run
+// has ended; Run need not have returned.
 func (s *Service) Close() error {
 	return errors.Join(s.pages.Close(), s.registry.Close())
 }

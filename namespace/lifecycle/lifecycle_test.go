@@ -189,7 +189,7 @@ func TestNewRejects(t *testing.T) {
 		{"a source without content", s, lifecycle.Options{Sources: []deleter.Source{{Resource: files}}}, "files"},
 		{"a source for a stored type", s, lifecycle.Options{Sources: []deleter.Source{{
 			Resource: invoices.Name(), Content: empty,
-		}}}, "invoices: is given 2 times"},
+		}}}, "invoices: 2 sources have this type"},
 		{"a source after an unknown type", s, lifecycle.Options{Sources: []deleter.Source{{
 			Resource: files, Content: empty, After: []namespace.ResourceType{{Name: "invoice"}},
 		}}}, "invoice"},

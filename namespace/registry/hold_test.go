@@ -265,7 +265,7 @@ func TestHoldRefusals(t *testing.T) {
 			{after("missing", soon, anyVersion), namespace.ErrNotFound, `namespaces "missing" not found`},
 			{after("protected", soon, anyVersion), namespace.ErrForbidden, "billing"},
 			{after("dying", soon, anyVersion), namespace.ErrTerminating, "can no longer be set or removed"},
-			{after("dying", soon, anyVersion), namespace.ErrConflict, "it is being terminated since 2000-01-01T00:00:00Z"},
+			{after("dying", soon, anyVersion), namespace.ErrConflict, "it has been terminating since 2000-01-01T00:00:00Z"},
 			{after("x", soon, namespace.Preconditions{UID: "other"}), namespace.ErrConflict, "Precondition failed: UID"},
 			{after("x", soon, namespace.Preconditions{ResourceVersion: "1"}), namespace.ErrConflict, "Precondition failed: ResourceVersion"},
 			{after("x", soon, namespace.Preconditions{ResourceVersion: "one"}), namespace.ErrBadRequest, "one"},

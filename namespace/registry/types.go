@@ -69,10 +69,10 @@ func (t Type) validate() error {
 		return err
 	}
 	if wrong := syntax.Label(t.Version); len(wrong) > 0 {
-		return invalidOption("resource type %q: the version %s", t.Name(), strings.Join(wrong, "; "))
+		return invalidOption("resource type %q: the version: %s", t.Name(), strings.Join(wrong, "; "))
 	}
 	if wrong := syntax.Label(strings.ToLower(t.Kind)); len(wrong) > 0 {
-		return invalidOption("resource type %q: the kind, in lower case, %s", t.Name(), strings.Join(wrong, "; "))
+		return invalidOption("resource type %q: the kind, in lower case: %s", t.Name(), strings.Join(wrong, "; "))
 	}
 	for i, field := range t.Fields {
 		why := fieldPathFault(field)
@@ -92,11 +92,11 @@ func (t Type) validate() error {
 // validateTypeName returns an error if no type of content can have the name.
 func validateTypeName(r namespace.ResourceType) error {
 	if wrong := syntax.Label(r.Name); len(wrong) > 0 {
-		return invalidOption("resource type %q: the resource %s", clip(r.String()), strings.Join(wrong, "; "))
+		return invalidOption("resource type %q: the resource: %s", clip(r.String()), strings.Join(wrong, "; "))
 	}
 	if r.Group != "" {
 		if wrong := syntax.Subdomain(r.Group); len(wrong) > 0 {
-			return invalidOption("resource type %q: the group %s", clip(r.String()), strings.Join(wrong, "; "))
+			return invalidOption("resource type %q: the group: %s", clip(r.String()), strings.Join(wrong, "; "))
 		}
 	}
 	switch {

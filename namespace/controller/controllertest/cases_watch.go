@@ -12,6 +12,7 @@ import (
 
 	"github.com/nslifecycle/nslifecycle/finalizer"
 	"github.com/nslifecycle/nslifecycle/namespace"
+	"github.com/nslifecycle/nslifecycle/namespace/controller"
 )
 
 // seen is an event without its token.
@@ -24,7 +25,7 @@ type seen struct {
 // watch returns the events after a token, with their tokens, until enough returns true.
 func watch(ctx context.Context, b Backend, after string, enough func([]namespace.Event) bool) ([]namespace.Event, error) {
 	var events []namespace.Event
-	for event, err := range b.Namespaces.Terminating(ctx, after) {
+	for event, err := range b.Namespaces.(controller.Namespaces).Terminating(ctx, after) {
 		if err != nil {
 			return events, fmt.Errorf("watch after %q, having seen %+v: %w", after, events, err)
 		}
@@ -359,7 +360,7 @@ func watchBreaks(ctx context.Context, b Backend) error {
 	if _, err := terminating(ctx, b, "b", own); err != nil {
 		return err
 	}
-	for range b.Namespaces.Terminating(ctx, "") {
+	for range b.Namespaces.(controller.Namespaces).Terminating(ctx, "") {
 		break // within the listing
 	}
 	token, err := start(ctx, b) // breaks at its end

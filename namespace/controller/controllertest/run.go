@@ -1,5 +1,5 @@
 // Package controllertest checks that a storage of namespaces satisfies the contract of
-// [controller.Namespaces]: call [Run] in a test.
+// [controller.Namespaces], or that of [pass.Namespaces]: call [Run] in a test.
 //
 // For other tests it has [Host], a storage in memory, and [Intercept], which makes any
 // storage fail at any step.
@@ -13,13 +13,15 @@ import (
 
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/controller"
+	"github.com/nslifecycle/nslifecycle/namespace/pass"
 )
 
 // Backend is an empty storage of namespaces, and the functions by which its clients change
 // it.
 type Backend struct {
-	// Namespaces is the storage to check.
-	Namespaces controller.Namespaces
+	// Namespaces is the storage to check. If it is no [controller.Namespaces], the cases about
+	// its watch are skipped.
+	Namespaces pass.Namespaces
 	// Create adds a namespace with the name and spec.finalizers of ns, to which the storage
 	// may add `kubernetes`, and returns it. A storage without metadata.finalizers returns it
 	// without them.
@@ -49,6 +51,9 @@ func Run(t *testing.T, open func(t *testing.T) Backend) {
 			if err := b.check(); err != nil {
 				t.Fatal(err)
 			}
+			if _, ok := b.Namespaces.(controller.Namespaces); c.needsWatch && !ok {
+				t.Skip("the namespaces have no Terminating")
+			}
 			if c.needsForget && b.Forget == nil {
 				t.Skip("the backend has no Forget")
 			}
@@ -73,6 +78,7 @@ func (b Backend) check() error {
 type testcase struct {
 	name        string
 	why         string
+	needsWatch  bool
 	needsForget bool
 	needsAhead  bool
 	check       func(ctx context.Context, b Backend) error

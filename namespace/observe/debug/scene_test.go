@@ -46,7 +46,7 @@ func scene(now time.Time) (whole, *debug.Options) {
 	hidden.Holders = []explain.Holder{alive}
 
 	young := going("pr-10482", ago(3*time.Second))
-	young.Causes = []explain.Cause{{Kind: explain.Starting, Summary: "the deletion has just begun, and the first pass is due"}}
+	young.Causes = []explain.Cause{{Kind: explain.Starting, Summary: "the deletion has just begun; the first pass is due or running"}}
 	young.Progress, young.Holders = &explain.Progress{Removed: 4, Known: true, Remaining: 9, Percent: 30}, []explain.Holder{alive}
 
 	odd := going(hostile, ago(time.Hour))

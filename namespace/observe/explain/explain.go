@@ -69,7 +69,8 @@ type Cause struct {
 	Remedy  Remedy    `json:"remedy"`
 }
 
-// Remedy is the next step for a cause.
+// Remedy is the next step for a cause. Its commands are for kubectl, which needs package apiserver or
+// a Kubernetes cluster; on another host, call the method of [registry.Registry] that does the same.
 type Remedy struct {
 	Text    string `json:"text"`
 	Command string `json:"command,omitempty"` // for a POSIX shell

@@ -368,7 +368,7 @@ func starting(f *facts) []Cause {
 	if f.attendance != Starting {
 		return nil
 	}
-	return []Cause{{Since: f.attended, Summary: "the deletion has just begun, and the first pass is due", Remedy: remedyWait}}
+	return []Cause{{Since: f.attended, Summary: "the deletion has just begun; the first pass is due or running", Remedy: remedyWait}}
 }
 
 func storageFailed(f *facts) []Cause {
