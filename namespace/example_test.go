@@ -10,7 +10,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/phase"
 )
 
-// The life of a namespace that two parties hold, as the design document tells it,
+// The life of a namespace that two parties hold, as the design proposal tells it,
 // by pure functions alone.
 func ExampleDecide() {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)

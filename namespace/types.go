@@ -46,7 +46,7 @@
 //   - R12: If sources eventually answer and finalizers are eventually removed, every
 //     terminating namespace is eventually removed.
 //
-// Comments in this library that name "the design document" and a section refer to the design
+// Comments in this library that name "the design proposal" and a section refer to the design
 // proposal "Namespaces" of Kubernetes.
 package namespace
 

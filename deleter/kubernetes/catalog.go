@@ -178,8 +178,14 @@ const (
 	gatedServer          // checks the gate in the commit of each create (rule R6)
 )
 
-// buildMetadata marks the version of an API server of this library.
-const buildMetadata = "nslifecycle"
+// IsLifecycleServer reports whether gitVersion, from GET /version, is that of an API server of this
+// library (package apiserver): its build metadata, which follows the plus sign in parts separated
+// by dots, contains "nslifecycle". Such a server creates content atomically with the namespace's
+// gate (rule R6), and enforces protections and holds.
+func IsLifecycleServer(gitVersion string) bool {
+	_, build, _ := strings.Cut(gitVersion, "+")
+	return slices.Contains(strings.Split(build, "."), "nslifecycle")
+}
 
 // detectServer returns the kind of server. If the server does not answer, the next discovery asks
 // again.
@@ -193,9 +199,7 @@ func detectServer(ctx context.Context, ask func(context.Context) (*version.Info,
 	if err != nil || info == nil {
 		return unknownServer
 	}
-	// Build metadata follows the plus sign, separated by dots.
-	_, build, _ := strings.Cut(info.GitVersion, "+")
-	if slices.Contains(strings.Split(build, "."), buildMetadata) {
+	if IsLifecycleServer(info.GitVersion) {
 		return gatedServer
 	}
 	return foreignServer

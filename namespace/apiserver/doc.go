@@ -1,5 +1,5 @@
 // Package apiserver serves namespaces and their content over HTTP as Kubernetes does (design
-// document, "REST API"), so that kubectl, client-go and controllers written for Kubernetes
+// proposal "Namespaces" of Kubernetes, section "REST API"), so that kubectl, client-go and controllers written for Kubernetes
 // namespaces work with any service that embeds the library.
 //
 // A [Server] is a [net/http.Handler] over a registry and its kinds of content (package kinds):
@@ -8,11 +8,11 @@
 //	/api/v1/namespaces/{ns}/{type}[/{name}[/status]]         content in the core group
 //	/apis/{group}/{version}/namespaces/{ns}/{type}/...       content in a named group
 //	/api/v1/{type}, /apis/{group}/{version}/{type}           content of all namespaces, or cluster-scoped
-//	.../list/{type}, .../watch/...                           the design document's own forms of LIST and WATCH
+//	.../list/{type}, .../watch/...                           the design proposal's own forms of LIST and WATCH
 //	/api, /apis, /version, /openapi/v2, /openapi/v3          discovery and schemas
 //	/healthz, /livez, /readyz                                probes; ?verbose adds details
 //
-// The design document's FINALIZE is POST to the sub-resource; PUT, as in Kubernetes, is
+// The design proposal's FINALIZE is POST to the sub-resource; PUT, as in Kubernetes, is
 // equivalent. Paths are not cleaned or redirected. An escaped slash is part of a name, which no
 // object can have.
 //

@@ -41,8 +41,8 @@ type Options struct {
 	// Version is the answer to GET /version. Zero: v1.36.0+nslifecycle. The first part is the
 	// version of Kubernetes whose API is served, since clients refuse unknown versions. The
 	// build metadata promises that creates are atomic with the namespace's gate (rule R6):
-	// package deleter/kubernetes then does not wait for creates in flight before it empties a
-	// terminating namespace. Keep it in a version of your own.
+	// package deleter/kubernetes then reports an empty namespace as empty at once, without waiting
+	// for creates in flight. Keep it in a version of your own.
 	Version version.Info
 	// Ready is called for GET /readyz after a successful read of the store. An error of
 	// either is answered with 500. Limits.Timeout bounds both together. Clients may send any

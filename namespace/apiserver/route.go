@@ -20,7 +20,7 @@ type route struct {
 	authorization.Attributes // without the user
 	isResource               bool
 	item                     bool // one object, not a collection
-	document                 bool // a path of the design document: /watch/..., /list/...
+	document                 bool // a path of the design proposal: /watch/..., /list/...
 	malformed                bool // no such path can exist
 }
 
@@ -86,7 +86,7 @@ func (rt *route) narrow(rawQuery string) {
 	}
 }
 
-// segmentsOf splits a path. A trailing slash is allowed (design document, row CREATE of
+// segmentsOf splits a path. A trailing slash is allowed (design proposal of Kubernetes, row CREATE of
 // content), empty segments are not.
 func segmentsOf(u *url.URL) ([]string, bool) {
 	path, rooted := strings.CutPrefix(u.EscapedPath(), "/")
@@ -165,7 +165,7 @@ func (rt *route) verb(r *http.Request, watch bool) {
 	case get:
 		rt.Verb = "list"
 	case r.Method == http.MethodPost && rt.Subresource == subFinalize:
-		rt.Verb = "update" // the design document's FINALIZE
+		rt.Verb = "update" // the design proposal's FINALIZE
 	case r.Method == http.MethodPost:
 		rt.Verb = "create"
 	case r.Method == http.MethodPut:

@@ -146,7 +146,7 @@ func TestWire_RequestsOnContent(t *testing.T) {
 	})
 }
 
-// TestDesignDocument_RestAPI goes through the rows of the design document's tables
+// TestDesignDocument_RestAPI goes through the rows of the design proposal's tables
 // for which the paths of Kubernetes are others.
 func TestDesignDocument_RestAPI(t *testing.T) {
 	e := newEnv(t, nil)

@@ -15,7 +15,7 @@ const (
 )
 
 // TestWire_RequestsOnANamespace goes through the rows of the table "Requests on a
-// namespace" of the wire behaviour, and through the design document's table of the
+// namespace" of the wire behaviour, and through the design proposal's table of the
 // Namespace API.
 func TestWire_RequestsOnANamespace(t *testing.T) {
 	t.Run("create", func(t *testing.T) {

@@ -76,7 +76,7 @@ func (s *Server) admit(r *request, old, next *registry.Object) error {
 	return s.authorizeHold(r, old, *next)
 }
 
-// update answers PUT of an object or a sub-resource, and the design document's FINALIZE.
+// update answers PUT of an object or a sub-resource, and the design proposal's FINALIZE.
 func (s *Server) update(w http.ResponseWriter, r *request) error {
 	o, err := s.object(w, r)
 	if err != nil {

@@ -59,7 +59,7 @@ type Options struct {
 type pace struct {
 	open     time.Duration       // for a server to report its version
 	others   time.Duration       // for the other servers, once one has reported
-	attempt  time.Duration       // for the answer to one read
+	attempt  time.Duration       // for the answer to one read, and for a write to find a connection
 	retries  int                 // of reads, and of writes that the server certainly refused
 	close    time.Duration       // for commits in progress at Close
 	bookmark time.Duration       // between two requests for progress

@@ -29,8 +29,8 @@ type Options struct {
 	// Retain is the number of commits that stay available for watches and for listings of earlier
 	// revisions; default 100,000.
 	Retain int
-	// RetainBytes bounds the values that only the history holds; default 256 MiB. The newest
-	// change is retained in any case.
+	// RetainBytes bounds the estimated memory of the history, which is superseded values, keys and
+	// 128 bytes for each event; default 256 MiB. The newest change is retained in any case.
 	RetainBytes int
 	// Limits bounds what one call may carry. Zero fields take the defaults: keys of
 	// 1 KiB, values of 4 MiB, 4096 operations and 16 MiB in a transaction.

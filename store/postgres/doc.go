@@ -26,8 +26,9 @@
 // A transaction whose context ends before it was submitted is withdrawn: nothing happened. After
 // that, Commit waits a second for the result in spite of the context, and then returns
 // [store.ErrUnknownOutcome]. It returns this error too if the connection breaks between COMMIT
-// and its answer. An error reported by the server itself is definite: nothing happened. A
-// connection error is not definite, since a pooler may have caused it.
+// and its answer. An ERROR reported by the server is definite: nothing happened. A FATAL
+// or PANIC, such as a shutdown, generally is not, nor is a connection error, which a pooler may
+// have caused.
 //
 // If the server cannot be reached, is starting or stopping, or has too many connections, reads
 // and commits that were not submitted fail with [store.ErrUnavailable]. A full disk is
@@ -66,5 +67,5 @@
 // # SQL view
 //
 // The view "namespaces" in the schema shows the namespaces of all registries in the store, for
-// psql and other SQL tools. See DESIGN.md in this directory.
+// psql and other SQL tools. Its definition, with the columns, is in migrate.go.
 package postgres

@@ -71,7 +71,7 @@ type Store struct {
 
 	ctx     context.Context // ends when the store closes
 	cancel  context.CancelFunc
-	calls   calls // reads in progress
+	calls   calls // calls in progress, which Close waits for
 	close   sync.Once
 	running sync.WaitGroup // goroutines of the store
 

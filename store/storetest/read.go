@@ -18,7 +18,7 @@ func readCases() []testcase {
 		}, {
 			name:  "two handles are one store",
 			want:  "reads, conditions and watches of a handle see each commit as soon as it was acknowledged through another handle",
-			why:   "replicas of a service share the store; R6 holds only if the gate is one",
+			why:   "replicas of a service share the store; R6 holds only if all of them see the same gate",
 			needs: []capability{needSecond},
 			run:   twoHandles,
 		}, {

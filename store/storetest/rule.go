@@ -31,7 +31,8 @@ func ruleCases() []testcase {
 	}
 }
 
-// create returns a gated create, as the registry writes content.
+// create returns a create that requires a gate to exist. (Package registry requires the gate's
+// revision too, since a gate of the next incarnation may exist.)
 func create(gate, key string) store.Txn {
 	return store.Txn{
 		If: []store.Condition{store.Exists(gate), store.Absent(key)},

@@ -36,8 +36,9 @@ Kubernetes API.
 Without --kubeconfig and --server it uses the kubeconfig that kubectl would use, or in a pod the
 service account of the pod. The agent picks up where it left off after any crash or restart.
 
-Exit codes: 0 after SIGTERM, 130 after an interrupt, 2 for an invalid command line, 1 for any other
-failure to start, an incomplete dry run, or an explanation of an unknown namespace.
+Exit codes: 0 when done or stopped by SIGTERM (143 if that cut short --dry-run or --explain), 130
+after an interrupt, 2 for an invalid command line, 1 for any other failure to start, an incomplete
+dry run, or an explanation of an unknown namespace.
 
 Flags:
 `

@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 
 	"k8s.io/client-go/discovery"
 
+	"github.com/nslifecycle/nslifecycle/deleter/kubernetes"
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/observe/explain"
 	"github.com/nslifecycle/nslifecycle/namespace/operate/plan"
@@ -138,5 +138,5 @@ func (a *Agent) guarded() bool {
 		version = &info.GitVersion
 		a.version.Store(version)
 	}
-	return strings.HasSuffix(*version, "+nslifecycle")
+	return kubernetes.IsLifecycleServer(*version)
 }

@@ -1,4 +1,4 @@
-// Package authorization decides who may do what in which namespace (design document,
+// Package authorization decides who may do what in which namespace (design proposal of Kubernetes,
 // "Authorization"). The server asks an [Authorizer] about every request; [Grants] is one that
 // is ready to use.
 package authorization

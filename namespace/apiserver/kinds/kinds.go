@@ -29,7 +29,7 @@ type Kind struct {
 
 	// Object and List are pointers to zero values of a built-in kind's Go types. They provide
 	// protobuf, strategic merge patches and the schema. Both are nil for a custom kind, which
-	// supports JSON only.
+	// has neither protobuf nor strategic merge patches.
 	Object, List runtime.Object
 
 	// Schema is the OpenAPI v3 schema of a custom kind, as in a CustomResourceDefinition's
@@ -48,8 +48,8 @@ type Kind struct {
 	Validate func(old, updated *registry.Object) []namespace.Violation
 }
 
-// Custom returns a kind that supports JSON only and has the columns name and age. Set further
-// fields on the result.
+// Custom returns a kind without Go types, with the columns name and age. Set further fields on
+// the result.
 func Custom(t registry.Type) Kind { return Kind{Type: t} }
 
 // BuiltIn reports whether the kind has Go types, and so supports protobuf.

@@ -1,5 +1,5 @@
 // Package refusals records refused requests in a namespace as events there (objects of type
-// "events", design document, "Authorization"), for the owner of the namespace:
+// "events", design proposal of Kubernetes, "Authorization"), for the owner of the namespace:
 //
 //	recorder, err := refusals.New(r, nil)
 //	server, err := apiserver.New(r, kinds, &apiserver.Options{Hooks: apiserver.Hooks{Refused: recorder.Record}, ...})

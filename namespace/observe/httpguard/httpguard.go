@@ -11,8 +11,8 @@
 //     The browser treats the server as the page's origin, so the page reads everything. Only
 //     the header Host reveals it, because it contains the page's name.
 //
-// Programs other than browsers are not affected: they send neither Sec-Fetch-Site nor Origin,
-// and reach the server by an address or by its own name.
+// Other programs send neither Sec-Fetch-Site nor Origin, but they must reach the server by
+// localhost, an IP address or one of the hosts given to [New].
 package httpguard
 
 import (

@@ -85,7 +85,7 @@ func TestKubernetesNamespacesConform(t *testing.T) {
 func TestForeignTokens(t *testing.T) {
 	h := start(t, 0)
 	b := h.backend(t, h.config())
-	tokensOfElsewhere(t, b.Namespaces)
+	tokensOfElsewhere(t, b.Namespaces.(controller.Namespaces))
 }
 
 func TestKubernetesForeignTokens(t *testing.T) {
@@ -143,7 +143,7 @@ func TestWatchCost(t *testing.T) {
 	}
 	begin("first")
 	var names []string
-	for e, err := range b.Namespaces.Terminating(t.Context(), "") {
+	for e, err := range b.Namespaces.(controller.Namespaces).Terminating(t.Context(), "") {
 		require.NoError(t, err)
 		names = append(names, e.Name)
 		if e.Type == namespace.EventSynced {

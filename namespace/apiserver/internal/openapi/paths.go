@@ -75,7 +75,7 @@ func (k served) paths(into map[string]spec.PathItem) {
 	}
 }
 
-// streams adds the design document's paths for watches and lists across namespaces.
+// streams adds the design proposal's paths for watches and lists across namespaces.
 func (k served) streams(into map[string]spec.PathItem) {
 	watch := func(path, action, scope, suffix string, parameters ...spec.Parameter) {
 		op := answer(queries(k.operation(action, "watch", scope, suffix), listParameters), watchEventName, 200)

@@ -179,7 +179,7 @@ var cases = []struct {
 		namespace_controller_queue_depth{` + kubernetes + `b"} 50+0x60
 		namespace_passes_total{` + kubernetes + `a",outcome="waiting"} 0+100x60`,
 		30 * time.Minute,
-		[]firing{{"NamespaceQueueLong", "kubernetes", "At least 120 terminating namespaces have waited for a worker for 15 minutes."}},
+		[]firing{{"NamespaceQueueLong", "kubernetes", "For 15 minutes at least 120 terminating namespaces were waiting for a worker."}},
 	},
 	{
 		"the queue was long for a moment",
