@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/client-go/util/retry"
 )
 
 // elect competes for the lease and leads whenever this replica holds it, until ctx ends.
@@ -139,14 +140,19 @@ func (l *lock) release(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.deadline)
 	defer cancel()
-	record, _, err := l.Interface.Get(ctx)
-	if err == nil && record.HolderIdentity == l.Identity() {
+	// A conflict is a write of another replica, which the next read shows, or a renewal of this
+	// one that was canceled and reached the server late.
+	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		record, _, err := l.Interface.Get(ctx)
+		if err != nil || record.HolderIdentity != l.Identity() {
+			return err
+		}
 		now := metav1.Now()
 		record.HolderIdentity, record.LeaseDurationSeconds = "", 1
 		record.AcquireTime, record.RenewTime = now, now
-		err = l.Interface.Update(ctx, *record) // conflicts if another replica wrote since
-	}
-	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		return l.Interface.Update(ctx, *record)
+	})
+	if err != nil && !apierrors.IsNotFound(err) {
 		l.agent.report("cannot release the lease, it will expire: %s", describe(err))
 		return
 	}

@@ -285,6 +285,24 @@ func TestLeaseReleasedAfterWork(t *testing.T) {
 	}
 }
 
+// A renewal that was canceled may reach the server after the read of the release. The lease is
+// released all the same.
+func TestLeaseReleasedAfterALateRenewal(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := newCandidate(t, quiet)
+		var late sync.Once
+		c.meet(func(_ *http.Request, holder *string) error {
+			if holder != nil && *holder == "" {
+				late.Do(func() { c.take("first") })
+			}
+			return nil
+		}, nil)
+		c.stop()
+		require.Empty(t, c.holder())
+	})
+}
+
 // A replica that cannot renew never overwrites the lease of another one, whenever that takes it.
 func TestLeaseOfAnotherIsKept(t *testing.T) {
 	t.Parallel()
