@@ -6,8 +6,8 @@
 // run in parallel. A source with After starts once the types listed there are empty. For
 // content that plain functions delete see [Funcs].
 //
-// A Deleter fails closed (rule R7): Delete returns nil only if every source answered or is
-// waived. An operator waives a source by declaring, with a reason and an end, that it holds
+// A Deleter fails closed (rule R7): an error, or a source that was not called, leaves
+// [Report.Empty] false. An operator waives a source by declaring, with a reason and an end, that it holds
 // nothing of the namespace ([Target].Waived). DESIGN.md explains the decisions behind this
 // package.
 //
@@ -107,9 +107,10 @@ func checkText(field, s string) error {
 
 // Deleter deletes all content of one party in one namespace.
 //
-// Delete requests the deletion of all content and reports the remaining objects. It returns
-// nil only if every source answered or is waived. With an error, which holds every cause,
-// the report is still as complete as possible. Previous is the report of the last pass for
+// Delete requests the deletion of all content and reports the remaining objects. A nil
+// error means that no call failed; sources that wait for others may not have been called, so
+// check [Report.Empty]. With an error, which holds every cause, the report is still as complete
+// as possible. Previous is the report of the last pass for
 // the same target ([Report.Compact] keeps enough of it), or the zero Report. Types that it
 // lists as Clean are not called again. A report of another incarnation is ignored (rule R8).
 //

@@ -16,7 +16,7 @@ import (
 // Package contenttest checks all of that.
 type Funcs struct {
 	// Delete deletes everything in the target and returns how many objects remain. Reports
-	// count as deleted the decrease from one pass to the next. Delete is called only after the
+	// do not count the deleted objects; progress shows in the smaller remainder. Delete is called only after the
 	// namespace has become Terminating; where it can check that, it refuses an Active one
 	// with [ErrIncarnation].
 	Delete func(ctx context.Context, target Target) (remaining int, err error)

@@ -48,7 +48,7 @@ type Result struct {
 	Sample    []string       // names of some of the remaining objects, sorted
 	Estimate  time.Duration  // until their graceful deletion should end, or zero
 	Err       error          // all failures of the source
-	Waiting   bool           // not called, because a type in After is not known to be empty
+	Waiting   bool           // not called: a type in After is not known to be empty, or the pass was cut short
 	More      bool           // too many objects for one pass: start the next one at once
 	Seen      string         // position of the listing, for [Notifier]
 }

@@ -123,7 +123,8 @@ func (r Result) atLeast() int {
 }
 
 // emptyByCollection deletes whole collections and reports whether the source supports it. It
-// takes two calls, or one if a listing shows that there is nothing to delete.
+// takes two calls; one if a first listing shows nothing to delete, three if it shows something, and
+// more for batches and pages.
 func (v *visit) emptyByCollection(ctx context.Context, c CollectionDeleter) bool {
 	guess := v.before == nil
 	first := &tally{}

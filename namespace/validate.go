@@ -131,8 +131,8 @@ func validateObjectMeta(n Namespace) violations {
 	return vs
 }
 
-// serverFields refuses changes of the fields that no request may change. Prepare restores all of
-// them except the name, which identifies the object of the request.
+// serverFields refuses changes of the fields that no request may change. PrepareUpdate restores
+// all of them except name, namespace and metadata.finalizers.
 func (vs *violations) serverFields(old, updated Namespace) {
 	vs.unchanged("metadata.name", old.Name, updated.Name)
 	vs.unchanged("metadata.namespace", old.Meta.Namespace, updated.Meta.Namespace)

@@ -10,8 +10,7 @@
 // make progress have workers of their own, and each pass occupies one for at most
 // [Options.Long]. After that it continues beside them, and is interrupted only if it makes no
 // progress and another pass needs its slot. So a new namespace with n others ahead of it in the
-// queue starts within (n/Workers + 1) * Long, whatever hangs. The bound
-// fails only while SlowWorkers/2 or more passes have run longer than Long and still make
+// queue starts within (n/Workers + 1) * Long, whatever hangs. The bound fails only while SlowWorkers/2 or more passes have run longer than Long and still make
 // progress.
 //
 // One controller never runs two passes for a namespace at once. Any number of controllers,

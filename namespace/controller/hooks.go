@@ -30,8 +30,8 @@ type Hooks struct {
 	// PassEnded: the pass has ended with result or err, after took. It gets the context
 	// that PassStarted returned, which may have been canceled.
 	PassEnded func(ctx context.Context, ref namespace.Ref, result pass.Result, err error, took time.Duration)
-	// Retried: the next pass of the namespace is queued after delay at the latest. It is
-	// not called if the next pass is queued at once.
+	// Retried: the next pass of the namespace is queued after delay at the latest. Of
+	// the passes that are queued at once, only an interrupted one is reported, with delay 0.
 	Retried func(ref namespace.Ref, delay time.Duration, reason Reason)
 	// Released: the namespace now belongs to another controller ([Options.Division]). Until
 	// it is Queued again, only its removal is reported.

@@ -18,7 +18,7 @@ import (
 //	ended after the namespace got another controller       when it comes back
 //	was interrupted to make room for another               at once
 //	ended after an event for the namespace                 at once
-//	made progress, but had too many objects for one pass   at once
+//	failed nowhere, and had too many objects for one pass  at once
 //	removed the finalizer, or the namespace lacks it       after an event: a finalizer was added
 //	found content that is estimated to last longer         after the estimate, at most MaxDelay
 //	  than the backoff

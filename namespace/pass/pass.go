@@ -108,7 +108,7 @@ type Outcome uint8
 // The outcomes. The zero Outcome is none.
 const (
 	Failed      Outcome = iota + 1 // a call failed; the error holds the cause
-	Interrupted                    // the context ended before the deleter answered; nothing was written
+	Interrupted                    // the context ended while the deleter ran; nothing was written
 	Waiting                        // nothing failed, and content remains or may still appear
 	Finalized                      // the party's finalizer is removed; other finalizers remain
 	Removed                        // the party's finalizer was the last, and the namespace is removed
