@@ -39,8 +39,9 @@
 //     finalizers of another incarnation of the same name.
 //   - R9: Every exit from a pass leaves all conditions true to what the pass saw, including
 //     early exits and failures. A pass that is interrupted writes nothing.
-//   - R10: Nothing is retried without bound and backoff, and nothing gives up for ever. A
-//     failing namespace or resource type delays healthy ones at most for a short, bounded time.
+//   - R10: Nothing is retried without bound and backoff, and nothing gives up for ever. One
+//     failing namespace or resource type never delays a healthy one. (Package controller names
+//     the bound.)
 //   - R11: Any number of controllers may run on one store. A duplicate, a crash or a stale
 //     replica costs work, never safety.
 //   - R12: If sources eventually answer and finalizers are eventually removed, every
