@@ -13,9 +13,9 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/authorization"
 )
 
-// granted returns the options of a server where the header User says who it is:
-// tenant may do everything in x, patcher may patch configmaps there, admin may do
-// everything.
+// granted returns the options of a server that takes the user from the header "User".
+// User tenant may do everything in namespace x. User patcher may get and patch configmaps
+// there. User admin may do everything.
 func granted(t *testing.T) *apiserver.Options {
 	t.Helper()
 	everything := []authorization.Rule{{Verbs: []string{"*"}, Resources: []string{"*"}}}
@@ -30,8 +30,8 @@ func granted(t *testing.T) *apiserver.Options {
 	}}
 }
 
-// TestNarrowingIsOfLists holds that a field selector gives no right to create: the
-// parameter means nothing there.
+// TestNarrowingIsOfLists checks that a field selector does not affect the authorization of a
+// create. Only lists and watches are narrowed to one namespace.
 func TestNarrowingIsOfLists(t *testing.T) {
 	e := newEnv(t, granted(t))
 	a := e.do("POST", "/api/v1/namespaces?fieldSelector=metadata.name%3Dx", `{"metadata":{"name":"y"}}`, "User", "tenant")
@@ -39,8 +39,9 @@ func TestNarrowingIsOfLists(t *testing.T) {
 	require.Empty(t, e.contents())
 }
 
-// TestApplyNeedsCreate holds that who may patch may not create by applying, nor a
-// tenant the namespace itself.
+// TestApplyNeedsCreate checks that apply creates an object only for a user with permission to
+// create it. Permission to patch is not enough, and a grant for namespace x does not include
+// the creation of x.
 func TestApplyNeedsCreate(t *testing.T) {
 	e := newEnv(t, granted(t))
 	apply := func(user, target, body string) answer {
@@ -58,8 +59,8 @@ func TestApplyNeedsCreate(t *testing.T) {
 	require.Equal(t, http.StatusOK, apply("patcher", cm, cmBody).Code)
 }
 
-// TestNarrowedListTellsNothingOfOthers holds that its answer is the same whether
-// there are other namespaces or not, but for the version.
+// TestNarrowedListTellsNothingOfOthers checks that a list of one namespace shows no trace of
+// other namespaces, neither as items nor as a continue token.
 func TestNarrowedListTellsNothingOfOthers(t *testing.T) {
 	e := newEnv(t, granted(t))
 	for _, name := range []string{"x", "y"} {
@@ -70,7 +71,8 @@ func TestNarrowedListTellsNothingOfOthers(t *testing.T) {
 	}
 }
 
-// TestDeletionsAreNotWiderThanAsked deletes on conditions that cannot be kept.
+// TestDeletionsAreNotWiderThanAsked sends DELETE requests with unsupported parameters or
+// preconditions that fail. Each is refused and deletes nothing.
 func TestDeletionsAreNotWiderThanAsked(t *testing.T) {
 	e := newEnv(t, nil)
 	e.namespace("x")
@@ -94,7 +96,7 @@ func TestDeletionsAreNotWiderThanAsked(t *testing.T) {
 	}
 }
 
-// overHTTP2 serves e as a host with TLS does, and returns a client.
+// overHTTP2 serves h over TLS with HTTP/2. It returns the URL and a client.
 func overHTTP2(t *testing.T, h http.Handler) (string, *http.Client) {
 	t.Helper()
 	server := httptest.NewUnstartedServer(h)
@@ -106,8 +108,8 @@ func overHTTP2(t *testing.T, h http.Handler) (string, *http.Client) {
 	return server.URL, &http.Client{Transport: transport}
 }
 
-// TestQuietWatchOverHTTP2 holds that Limits.Stall is not the time between events,
-// over HTTP/2 as well, where deadlines of writing count all the time.
+// TestQuietWatchOverHTTP2 checks that Limits.Stall does not end an idle watch. With HTTP/2 a
+// write deadline expires even if no write is in progress.
 func TestQuietWatchOverHTTP2(t *testing.T) {
 	e := newEnv(t, &apiserver.Options{Limits: apiserver.Limits{Stall: 50 * time.Millisecond}})
 	e.namespace("x")
@@ -120,8 +122,8 @@ func TestQuietWatchOverHTTP2(t *testing.T) {
 	require.NoError(t, err, "the watch was cut")
 }
 
-// late is a writer on which the deadline of the end is set late, when the client has
-// seen the end of the answer already, if that comes.
+// late is a writer that delays the write deadline that Close sets. It waits until the client
+// has read the whole answer, for at most 100 ms, and closes set afterwards.
 type late struct {
 	http.ResponseWriter
 	ended <-chan struct{}
@@ -138,13 +140,13 @@ func (l late) SetWriteDeadline(at time.Time) error {
 	defer close(l.set)
 	select {
 	case <-l.ended:
-	case <-time.After(100 * time.Millisecond): // it waits for this
+	case <-time.After(100 * time.Millisecond): // expected: the answer does not end before the deadline is set
 	}
 	return control.SetWriteDeadline(at)
 }
 
-// TestCloseDoesNotUseWritersOfOthers holds that the end of the server touches no
-// answer that is done: over HTTP/2 that would be a panic outside of any request.
+// TestCloseDoesNotUseWritersOfOthers checks that Close does not use the writer of a finished
+// request. With HTTP/2 such a use panics outside of any request.
 func TestCloseDoesNotUseWritersOfOthers(t *testing.T) {
 	e := newEnv(t, nil)
 	ended, set := make(chan struct{}), make(chan struct{})

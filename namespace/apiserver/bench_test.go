@@ -25,7 +25,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/store/memory"
 )
 
-// benchEnv is a server with one namespace and some configmaps in it, on loopback.
+// benchEnv is a server on loopback with one namespace and some configmaps in it.
 type benchEnv struct {
 	b        *testing.B
 	registry *registry.Registry
@@ -59,7 +59,7 @@ func benchObject(name, value string) registry.Object {
 	}
 }
 
-// listen serves until the end of the benchmark, and returns the address.
+// listen calls serve with a listener until the benchmark ends, and returns the address.
 func listen(b *testing.B, serve func(context.Context, net.Listener) error) string {
 	b.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -74,7 +74,7 @@ func listen(b *testing.B, serve func(context.Context, net.Listener) error) strin
 	return l.Addr().String()
 }
 
-// bare serves the same bytes by net/http and nothing else.
+// bare serves handler with net/http alone, as the baseline.
 func bare(b *testing.B, handler http.HandlerFunc) string {
 	return listen(b, func(ctx context.Context, l net.Listener) error {
 		s := &http.Server{Handler: handler}
@@ -83,8 +83,8 @@ func bare(b *testing.B, handler http.HandlerFunc) string {
 	})
 }
 
-// rawClient sends the same request over one connection again and again, at as
-// little cost as can be.
+// rawClient sends one request repeatedly over one connection. It does as little work as
+// possible, so that the benchmark measures the server.
 type rawClient struct {
 	conn    net.Conn
 	from    *bufio.Reader
@@ -103,7 +103,7 @@ func newRawClient(b *testing.B, address, request, body string) *rawClient {
 	return &rawClient{conn: c, from: bufio.NewReaderSize(c, 64<<10), request: []byte(text + "\r\n" + body)}
 }
 
-// header sends the request and reads the header of the answer.
+// header sends the request, reads the header of the answer, and returns the content length.
 func (c *rawClient) header() (length int, err error) {
 	if _, err := c.conn.Write(c.request); err != nil {
 		return 0, err
@@ -135,7 +135,7 @@ func (c *rawClient) do() error {
 	return err
 }
 
-// answerOf returns the body with which the server answers.
+// answerOf sends one request and returns the body of the answer.
 func answerOf(b *testing.B, address, request, body string) []byte {
 	b.Helper()
 	c := newRawClient(b, address, request, body)
@@ -147,7 +147,7 @@ func answerOf(b *testing.B, address, request, body string) []byte {
 	return answer
 }
 
-// batch has clients send n requests each, at once, and returns how long it takes.
+// batch runs all clients concurrently. Each sends n requests. It returns the total time.
 func batch(b *testing.B, clients []*rawClient, n int) time.Duration {
 	start := time.Now()
 	var running sync.WaitGroup
@@ -165,8 +165,8 @@ func batch(b *testing.B, clients []*rawClient, n int) time.Duration {
 	return time.Since(start)
 }
 
-// benchRequests measures a request against the bare handler, in turns, with 4
-// connections.
+// benchRequests measures a request against the server and against the bare handler,
+// alternately, over 4 connections to each.
 func benchRequests(b *testing.B, e *benchEnv, request, body string, code, each int) {
 	const connections = 4
 	answer := answerOf(b, e.address, request, body)
@@ -222,15 +222,15 @@ func BenchmarkCreate(b *testing.B) {
 	benchRequests(b, newBenchEnv(b, 0), "POST "+configmapsOfX, body, http.StatusCreated, 50)
 }
 
-// audience is watchers that count what they get.
+// audience is a set of watchers that count received events.
 type audience struct {
 	b     *testing.B
 	conns []net.Conn
-	heard sync.WaitGroup // of the events of this round, by every watcher
+	heard sync.WaitGroup // one count for each event of this round and each watcher
 	ready sync.WaitGroup
 }
 
-// join opens n watches at an address.
+// join opens n watches at address, and returns when all have received a header.
 func (a *audience) join(address string, n int) {
 	a.ready.Add(n)
 	for range n {
@@ -245,7 +245,7 @@ func (a *audience) join(address string, n int) {
 			body := bufio.NewReader(httputil.NewChunkedReader(c.from))
 			for {
 				if _, err := body.ReadSlice('\n'); err != nil {
-					return // the end of the benchmark
+					return // the benchmark has ended
 				}
 				a.heard.Done()
 			}
@@ -254,7 +254,7 @@ func (a *audience) join(address string, n int) {
 	a.ready.Wait()
 }
 
-// memory is what the process holds.
+// memoryInUse returns the heap and stack bytes of the process after garbage collection.
 func memoryInUse() int64 {
 	runtime.GC()
 	runtime.GC()
@@ -263,7 +263,7 @@ func memoryInUse() int64 {
 	return int64(m.HeapInuse + m.StackInuse)
 }
 
-// hub is the bare counterpart of watches: it sends every frame to every client.
+// hub is the baseline for watches. It sends every frame to every client.
 type hub struct {
 	mu      sync.Mutex
 	clients []chan []byte
@@ -296,8 +296,8 @@ func (h *hub) send(frame []byte) {
 	}
 }
 
-// BenchmarkWatch measures how fast changes of one namespace reach all who watch
-// it. Memory is of both ends of each connection, as is that of the bare handler.
+// BenchmarkWatch measures how fast changes of one object reach all watchers. B/watcher and
+// bare-B/watcher include the memory of both ends of a connection.
 func BenchmarkWatch(b *testing.B) {
 	for _, c := range []struct{ watchers, events int }{{1, 200}, {100, 50}, {5000, 2}} {
 		b.Run(strconv.Itoa(c.watchers), func(b *testing.B) { benchWatch(b, c.watchers, c.events) })
@@ -310,7 +310,8 @@ func benchWatch(b *testing.B, watchers, events int) {
 	var h hub
 	other := bare(b, h.serve)
 
-	// One after the other: the connections of both may be too many.
+	// The two audiences run in sequence, because their connections together may exceed the
+	// limit on open files.
 	var took, bareTook time.Duration
 	delivered, round := 0, 0
 	before := memoryInUse()
@@ -349,8 +350,8 @@ func benchWatch(b *testing.B, watchers, events int) {
 	b.ReportMetric(float64(bareEach)/float64(watchers), "bare-B/watcher")
 }
 
-// hear returns how long it takes until n events that publish makes have reached
-// all watchers.
+// hear calls publish, which must cause n deliveries in total, and returns how long it takes
+// until all watchers have received them.
 func (a *audience) hear(n int, publish func()) time.Duration {
 	start := time.Now()
 	a.heard.Add(n)

@@ -12,7 +12,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/store/memory"
 )
 
-// A host declares its kinds of content, and mounts the server.
+// Example declares two kinds of content and sends requests to the server.
 func Example() {
 	widgets := kinds.Custom(registry.Type{Group: "example.com", Version: "v1", Resource: "widgets", Kind: "Widget", Namespaced: true})
 	content := []kinds.Kind{kinds.ConfigMaps(), widgets}

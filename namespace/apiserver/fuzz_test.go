@@ -19,9 +19,9 @@ import (
 	"github.com/nslifecycle/nslifecycle/store/memory"
 )
 
-// FuzzRequests sends whole requests to a server that has namespaces and content. It
-// does not panic, what it answers is JSON with a kind (a Status if it failed), and
-// what is stored keeps the rules.
+// FuzzRequests sends raw requests to a server with a namespace and content. The server must
+// not panic. Each answer must be JSON with a kind, and a Status if the request failed. The
+// stored data must pass registrytest.Check.
 func FuzzRequests(f *testing.F) {
 	for _, seed := range []string{
 		post(all, `{"metadata":{"name":"y"},"spec":{"finalizers":["example.com/a"]}}`),
@@ -57,7 +57,7 @@ func FuzzRequests(f *testing.F) {
 	f.Fuzz(func(t *testing.T, request []byte) {
 		r, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(request)))
 		if err != nil || r.URL.Path == "" {
-			return // net/http answers those itself
+			return // net/http refuses such a request itself
 		}
 		e := &env{t: t, store: shared.store, registry: shared.registry, server: shared.server}
 		e.wipe()
@@ -74,7 +74,7 @@ func FuzzRequests(f *testing.F) {
 	})
 }
 
-// wipe removes everything that is stored, behind the back of the registry.
+// wipe deletes all entries of the store directly, without the registry.
 func (e *env) wipe() {
 	e.t.Helper()
 	var txn store.Txn
@@ -85,7 +85,8 @@ func (e *env) wipe() {
 	require.NoError(e.t, err)
 }
 
-// checkAnswer holds that an answer is one that clients can read.
+// checkAnswer checks that clients can decode the answer, and that it is neither an internal
+// error nor a redirect.
 func checkAnswer(t *testing.T, r *http.Request, w *httptest.ResponseRecorder) {
 	t.Helper()
 	if w.Code == http.StatusInternalServerError {
@@ -103,7 +104,7 @@ func checkAnswer(t *testing.T, r *http.Request, w *httptest.ResponseRecorder) {
 		Code                                     int
 		Object                                   *struct{ Kind string }
 	}
-	decoder := json.NewDecoder(w.Body) // of a watch, the first event
+	decoder := json.NewDecoder(w.Body) // decodes the first event if the answer is a watch
 	if err := decoder.Decode(&document); err != nil {
 		t.Fatalf("%s %s: %d is no JSON: %v", r.Method, r.URL, w.Code, err)
 	}

@@ -12,8 +12,9 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/authorization"
 )
 
-// A server that lets everyone in does not let in web sites: neither pages of another
-// origin nor pages whose name was rebound to its address.
+// TestOtherSites checks that a server without authentication refuses requests that web sites
+// send through a browser: from another origin, and from a host name rebound to the address of
+// the server. With authentication, the guard applies only if Options.Hosts is set.
 func TestOtherSites(t *testing.T) {
 	known := func(*http.Request) (authorization.User, error) { return authorization.User{Name: "alice"}, nil }
 	const rebound, ours = "evil.example:8080", "console.example"
@@ -68,8 +69,8 @@ func TestOtherSites(t *testing.T) {
 	require.ErrorContains(t, err, "Options.Hosts")
 }
 
-// Browsers send a body without a type, and some types, to other sites without asking
-// first. None of these is taken for an object, whatever else the server checks.
+// TestBodiesThatBrowsersSendUnasked sends bodies with the content types that browsers send
+// cross-origin without a preflight request. The server must decode none of them as an object.
 func TestBodiesThatBrowsersSendUnasked(t *testing.T) {
 	known := func(*http.Request) (authorization.User, error) { return authorization.User{Name: "alice"}, nil }
 	e := newEnv(t, &apiserver.Options{Authenticate: known})
@@ -94,6 +95,6 @@ func TestBodiesThatBrowsersSendUnasked(t *testing.T) {
 			}
 		}
 	}
-	e.must(http.StatusCreated, http.MethodPost, "/api/v1/namespaces", `{"metadata":{"name":"y"}}`) // a program
+	e.must(http.StatusCreated, http.MethodPost, "/api/v1/namespaces", `{"metadata":{"name":"y"}}`) // a client that is not a browser
 	e.must(http.StatusOK, http.MethodDelete, "/api/v1/namespaces/y", "", "Sec-Fetch-Site", "same-origin")
 }

@@ -19,8 +19,8 @@ import (
 	"github.com/nslifecycle/nslifecycle/store/memory"
 )
 
-// served are the kinds of the tests: built-in ones, a custom one with a status, and
-// one that is cluster-scoped.
+// served returns the kinds for the tests: built-in kinds, a custom kind with a status, and a
+// cluster-scoped kind.
 func served() []kinds.Kind {
 	return []kinds.Kind{
 		kinds.ConfigMaps(), kinds.Secrets(), kinds.ResourceQuotas(),
@@ -29,7 +29,7 @@ func served() []kinds.Kind {
 	}
 }
 
-// env is a server over a registry over a store in memory.
+// env is a server with a registry on an in-memory store.
 type env struct {
 	t        testing.TB
 	store    store.Store
@@ -45,7 +45,8 @@ func newEnv(t testing.TB, o *apiserver.Options) *env {
 	return newEnvOver(t, s, o)
 }
 
-// newEnvOver returns a server over s. The test ends with a check of the rules.
+// newEnvOver returns a server with a registry on s. When the test ends, it checks the
+// stored data with registrytest.Check.
 func newEnvOver(t testing.TB, s store.Store, o *apiserver.Options, admission ...registry.Admission) *env {
 	t.Helper()
 	list := served()
@@ -65,7 +66,7 @@ func newEnvOver(t testing.TB, s store.Store, o *apiserver.Options, admission ...
 	return &env{t: t, store: s, registry: r, server: server}
 }
 
-// answer is what a request was answered.
+// answer is the recorded answer of a request.
 type answer struct {
 	t      testing.TB
 	Code   int
@@ -73,7 +74,7 @@ type answer struct {
 	Body   string
 }
 
-// do sends a request; headers come in pairs.
+// do sends a request. The headers are pairs of name and value.
 func (e *env) do(method, target, body string, headers ...string) answer {
 	e.t.Helper()
 	r := httptest.NewRequestWithContext(context.WithoutCancel(e.t.Context()), method, target, strings.NewReader(body))
@@ -85,13 +86,13 @@ func (e *env) do(method, target, body string, headers ...string) answer {
 
 func (e *env) send(r *http.Request) answer {
 	e.t.Helper()
-	r.Host = "localhost" // httptest has another
+	r.Host = "localhost" // httptest sets example.com
 	w := httptest.NewRecorder()
 	e.server.ServeHTTP(w, r)
 	return answer{t: e.t, Code: w.Code, Header: w.Result().Header, Body: w.Body.String()}
 }
 
-// must is do for a request that prepares a test.
+// must sends a request and fails the test unless the answer has the given code.
 func (e *env) must(code int, method, target, body string, headers ...string) answer {
 	e.t.Helper()
 	a := e.do(method, target, body, headers...)
@@ -99,13 +100,12 @@ func (e *env) must(code int, method, target, body string, headers ...string) ans
 	return a
 }
 
-// namespace creates a namespace.
 func (e *env) namespace(name string) {
 	e.t.Helper()
 	e.must(http.StatusCreated, "POST", "/api/v1/namespaces", `{"metadata":{"name":"`+name+`"}}`)
 }
 
-// get returns a field of the answer by its path, "" when it is not there.
+// get returns the field of the answer at path, or "" if it is missing.
 func (a answer) get(path ...string) any {
 	a.t.Helper()
 	var v any
@@ -127,8 +127,8 @@ func (a answer) text(path ...string) string {
 	return s
 }
 
-// status holds the answer against a Status, which is given without what is the same
-// in all: apiVersion, kind, metadata, and the code.
+// status compares the answer with a Status. The caller omits from want the fields that all
+// failures share: apiVersion, kind, metadata, code and status.
 func (a answer) status(code int, want string) {
 	a.t.Helper()
 	require.Equal(a.t, code, a.Code, a.Body)
@@ -144,7 +144,7 @@ func (a answer) status(code int, want string) {
 	}
 }
 
-// contents returns everything that is stored.
+// contents returns all entries of the store.
 func (e *env) contents() []store.Entry {
 	e.t.Helper()
 	page, err := e.store.List(context.WithoutCancel(e.t.Context()), store.Query{Prefix: "/"})

@@ -15,8 +15,8 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/declare"
 )
 
-// DELETE of a namespace with a grace answers it as it is then, Active and on hold, and
-// warns that it is so; what does not put it on hold, and what deletes it, warns of nothing.
+// TestDeletionOnHold checks DELETE of a namespace with a deletion grace. The answer shows the
+// namespace as Active and on hold, with one warning. A DELETE that really deletes has no warning.
 func TestDeletionOnHold(t *testing.T) {
 	const at = "/api/v1/namespaces/x"
 	e := newEnv(t, nil)
@@ -36,8 +36,8 @@ func TestDeletionOnHold(t *testing.T) {
 	require.Empty(t, a.Header.Values("Warning"), "its time had come")
 }
 
-// keepers returns the options of a server where the header User says who it is: labeler
-// may write namespaces, owner may delete x as well.
+// keepers returns the options of a server that takes the user from the header "User". Users
+// labeler and owner may write namespaces. User owner may also delete namespace x.
 func keepers(t *testing.T) *apiserver.Options {
 	t.Helper()
 	write := []authorization.Rule{{Verbs: []string{"get", "create", "update", "patch"}, Resources: []string{"namespaces", "namespaces/finalize"}}}
@@ -56,9 +56,9 @@ const (
 	pastHold  = `"nslifecycle.io/delete-after":"{\"until\":\"2020-01-02T03:04:05Z\"}"`
 )
 
-// What is on hold is deleted in the end: who may not delete a namespace may not put it on
-// hold, nor move the end of a hold, by whatever request. What is on hold may be written
-// otherwise, and restored.
+// TestHoldNeedsDelete checks that only a user with permission to delete a namespace may put it
+// on hold or move the end of a hold, by any kind of write. Other users may change the rest of
+// a namespace on hold, and may remove the hold.
 func TestHoldNeedsDelete(t *testing.T) {
 	e := newEnv(t, keepers(t))
 	requests := func(user, annotations string) []answer {
@@ -104,8 +104,9 @@ func TestHoldNeedsDelete(t *testing.T) {
 	e.must(http.StatusOK, "PUT", x, declaring(`"a":"b"`), "User", "labeler")
 }
 
-// A hold between the read and the write of a request is seen: what is written on condition
-// of a version that was not read is not written.
+// TestHoldNeedsDeleteOfWhatIsReplaced checks writes whose resourceVersion differs from the
+// version that the authorization check has read. They fail with a conflict, so that a
+// concurrent change of the hold cannot bypass the check.
 func TestHoldNeedsDeleteOfWhatIsReplaced(t *testing.T) {
 	e := newEnv(t, keepers(t))
 	e.must(http.StatusCreated, "POST", all, declaring(laterHold), "User", "owner")
@@ -118,8 +119,8 @@ func TestHoldNeedsDeleteOfWhatIsReplaced(t *testing.T) {
 	}
 }
 
-// A namespace that is created on hold is answered with the warning of DELETE, and one whose
-// hold is over already, as from an export, is not created.
+// TestCreatedOnHold checks that creating a namespace on hold returns the same warning as
+// DELETE. If the hold has already expired, as in an old export, the create is refused.
 func TestCreatedOnHold(t *testing.T) {
 	e := newEnv(t, nil)
 	e.do("POST", all, declaring(pastHold)).status(http.StatusUnprocessableEntity, `{"reason":"Invalid",
@@ -136,8 +137,8 @@ func TestCreatedOnHold(t *testing.T) {
 	require.Empty(t, a.Header.Values("Warning"), "content is not on hold")
 }
 
-// Who takes a declaration off that keeps a namespace from deletion, or calls a deletion
-// off, is told, as a PUT of what was written down before does it without a word.
+// TestTakenOffIsTold checks that a write that removes a protection or a hold returns a warning.
+// A PUT of an old manifest can remove them by accident.
 func TestTakenOffIsTold(t *testing.T) {
 	e := newEnv(t, nil)
 	e.must(http.StatusCreated, "POST", all, declaring(laterHold, legal, backups, `"a":"b"`))
@@ -167,9 +168,9 @@ func TestTakenOffIsTold(t *testing.T) {
 	require.Empty(t, a.Header.Values("Warning"), "it meant nothing any more (R3)")
 }
 
-// Every write that puts a namespace on hold, moves the hold, or gives it a grace is answered
-// with what comes of it, and one with an unknown annotation with the known ones. A hold
-// that is over already is refused.
+// TestDeclarationsWarn checks the warnings of writes. A write that sets or moves a hold, or sets
+// a grace, returns a warning with the effect. A write with an unknown annotation returns a
+// warning with the known annotations. A hold in the past is refused.
 func TestDeclarationsWarn(t *testing.T) {
 	e := newEnv(t, nil)
 	onHold := `299 - "namespaces \"x\" is not deleted yet: it is on hold until %s and stays writable until then; to restore it, remove the annotation nslifecycle.io/delete-after; to delete it now, DELETE it"`

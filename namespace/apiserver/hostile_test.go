@@ -17,12 +17,12 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver"
 )
 
-// post returns a request with a JSON body as it is sent.
+// post returns a raw POST request with a JSON body.
 func post(target, body string, headers ...string) string {
 	return raw("POST", target, body, append([]string{"Content-Type: application/json"}, headers...)...)
 }
 
-// raw returns a request as it is sent.
+// raw returns the bytes of a request as text.
 func raw(method, target, body string, headers ...string) string {
 	lines := append([]string{method + " " + target + " HTTP/1.1", "Host: localhost", "Connection: close"}, headers...)
 	if body != "" {
@@ -31,16 +31,15 @@ func raw(method, target, body string, headers ...string) string {
 	return strings.Join(lines, "\r\n") + "\r\n\r\n" + body
 }
 
-// TestHostileRequests sends what no client should over a connection. Nothing may
-// be changed by any of it, and every answer that is not from net/http itself is a
-// Status.
+// TestHostileRequests sends malformed and malicious requests over a connection. No request may
+// change the store. Each answer is a Status, unless net/http itself has answered.
 func TestHostileRequests(t *testing.T) {
 	const ns = "/api/v1/namespaces"
 	deep := `{"metadata":{"name":"a"},"spec":` + strings.Repeat(`{"a":`, 20_000) + `1` + strings.Repeat(`}`, 20_000) + `}`
 	for _, tt := range []struct {
 		name, request string
 		code          int
-		reason        string // of the Status; "-": net/http answered
+		reason        string // reason of the Status; "-" if the answer has no Status
 	}{
 		// Paths.
 		{"traversal", raw("GET", ns+"/../../../etc/passwd", ""), 404, "NotFound"},
@@ -149,7 +148,7 @@ func TestHostileRequests(t *testing.T) {
 		{"patch of no type", raw("PATCH", ns+"/keep", `{}`), 415, "UnsupportedMediaType"},
 		{"patch of JSON", raw("PATCH", ns+"/keep", `{}`, "Content-Type: application/json"), 415, "UnsupportedMediaType"},
 
-		// What net/http sees to.
+		// Requests that net/http refuses.
 		{"two lengths", "POST " + ns + " HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\nContent-Length: 25\r\n\r\n{}", 400, "-"},
 		{"negative length", "POST " + ns + " HTTP/1.1\r\nHost: localhost\r\nContent-Length: -2\r\n\r\n{}", 400, "-"},
 		{"two hosts", "GET " + ns + " HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", 400, "-"},
@@ -176,13 +175,13 @@ func TestHostileRequests(t *testing.T) {
 	}
 }
 
-// exchange sends a request as it is, and reads the answer.
+// exchange sends a raw request and reads the answer.
 func exchange(t testing.TB, server *httptest.Server, request string) (int, http.Header, string) {
 	t.Helper()
 	c, err := net.Dial("tcp", server.Listener.Addr().String())
 	require.NoError(t, err)
 	defer c.Close()
-	go io.WriteString(c, request) // an answer may come before it was all read
+	go io.WriteString(c, request) // the server may answer before it has read the whole request
 	method, _, _ := strings.Cut(request, " ")
 	response, err := http.ReadResponse(bufio.NewReader(c), &http.Request{Method: method})
 	require.NoError(t, err)
@@ -192,7 +191,7 @@ func exchange(t testing.TB, server *httptest.Server, request string) (int, http.
 	return response.StatusCode, response.Header, string(body)
 }
 
-// requireStatus holds that a body is a Status with a code and a reason.
+// requireStatus checks that body is a failure Status with the given code and reason.
 func requireStatus(t testing.TB, body string, code int, reason string) {
 	t.Helper()
 	var s struct {
@@ -205,7 +204,7 @@ func requireStatus(t testing.TB, body string, code int, reason string) {
 	require.Less(t, len(s.Message), 4096, "the message is too long")
 }
 
-// TestBadParametersAreNamed holds that a refusal names the parameter at fault.
+// TestBadParametersAreNamed checks that the message of a refusal names the bad parameter.
 func TestBadParametersAreNamed(t *testing.T) {
 	e := newEnv(t, &apiserver.Options{})
 	for _, parameter := range []string{

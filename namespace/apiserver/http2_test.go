@@ -16,16 +16,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// secured is a server that Serve serves over TLS, and a client of it.
+// secured is a server that runs Serve over TLS, with a client for it.
 type secured struct {
 	*env
 	client *http.Client
 	addr   string
 	stop   context.CancelFunc
-	ended  chan error // what Serve returned
+	ended  chan error // the result of Serve
 }
 
-// borrowed returns a certificate, and who trusts it.
+// borrowed returns the certificate of httptest and a pool that trusts it.
 func borrowed(t testing.TB) (tls.Certificate, *x509.CertPool) {
 	t.Helper()
 	from := httptest.NewUnstartedServer(nil)
@@ -34,12 +34,12 @@ func borrowed(t testing.TB) (tls.Certificate, *x509.CertPool) {
 	return from.TLS.Certificates[0], from.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs
 }
 
-// offering returns a listener that offers HTTP/2.
+// offering wraps l in a TLS listener that offers HTTP/2.
 func offering(l net.Listener, certificate tls.Certificate) net.Listener {
 	return tls.NewListener(l, &tls.Config{Certificates: []tls.Certificate{certificate}, NextProtos: []string{"h2", "http/1.1"}})
 }
 
-// overTLS serves e as hosts are told to: over a listener that offers HTTP/2.
+// overTLS runs Serve with a TLS listener that offers HTTP/2, as the documentation recommends.
 func overTLS(e *env) *secured {
 	e.t.Helper()
 	certificate, trust := borrowed(e.t)
@@ -57,7 +57,7 @@ func overTLS(e *env) *secured {
 	return s
 }
 
-// get sends a request, which must be answered over HTTP/2.
+// get sends a GET request, and fails the test unless the answer is 200 over HTTP/2.
 func (s *secured) get(target string) *http.Response {
 	s.t.Helper()
 	answer, err := s.client.Get("https://" + s.addr + target)
@@ -68,8 +68,8 @@ func (s *secured) get(target string) *http.Response {
 	return answer
 }
 
-// Over HTTP/2 lists and watches share a connection, and the end of the server ends
-// them as whole answers.
+// TestHTTP2 checks that a list and a watch work over HTTP/2, and that the end of Serve ends an
+// open watch as a complete answer.
 func TestHTTP2(t *testing.T) {
 	s := overTLS(newEnv(t, nil))
 	s.namespace("x")
@@ -94,8 +94,9 @@ func TestHTTP2(t *testing.T) {
 	require.Error(t, err)
 }
 
-// A connection from which nothing is read is closed, though what waits in it is not
-// of one request; otherwise it would stay for ever.
+// TestHTTP2ConnectionThatTakesNothing checks that the server closes a connection whose client
+// reads nothing. The pending bytes belong to the connection and not to a request, so the
+// deadlines of requests do not cover them.
 func TestHTTP2ConnectionThatTakesNothing(t *testing.T) {
 	certificate, trust := borrowed(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -105,12 +106,12 @@ func TestHTTP2ConnectionThatTakesNothing(t *testing.T) {
 		require.NoError(t, c.HandshakeContext(t.Context()))
 		require.Equal(t, "h2", c.ConnectionState().NegotiatedProtocol)
 		path := "/api/v1/namespaces?watch=true"
-		request := "\x82\x87\x04" + string(rune(len(path))) + path + "\x01\x01x" // GET, https, and the host is x
+		request := "\x82\x87\x04" + string(rune(len(path))) + path + "\x01\x01x" // GET, https, host x
 		say(t, c, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"+
-			"\x00\x00\x00\x04\x00\x00\x00\x00\x00"+ // settings: none
+			"\x00\x00\x00\x04\x00\x00\x00\x00\x00"+ // empty SETTINGS frame
 			"\x00\x00"+string(rune(len(request)))+"\x01\x05\x00\x00\x00\x01"+request)
 		time.Sleep(time.Hour)
-		_, err := c.Write([]byte("\x00\x00\x08\x06\x00\x00\x00\x00\x0012345678")) // a ping
+		_, err := c.Write([]byte("\x00\x00\x08\x06\x00\x00\x00\x00\x0012345678")) // PING frame
 		require.ErrorIs(t, err, io.ErrClosedPipe)
 	})
 }

@@ -12,7 +12,8 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/operate/audit"
 )
 
-// A request that impersonates has the rights of the other user, or none at all.
+// TestImpersonation checks that a request with impersonation has exactly the permissions of the
+// impersonated user, or is refused.
 func TestImpersonation(t *testing.T) {
 	list, err := authorization.Parse([]byte(`
 grants:
@@ -76,8 +77,8 @@ grants:
 	}
 }
 
-// A declaration is on record under the name that was authenticated, and under the name of
-// the user that it acted as.
+// TestDeclarationsAreOnRecordByUser checks that the audit record of a declaration names the
+// authenticated user and the impersonated user.
 func TestDeclarationsAreOnRecordByUser(t *testing.T) {
 	e := newEnv(t, &apiserver.Options{Authenticate: byHeader})
 	const key = declare.ProtectionPrefix + "legal"

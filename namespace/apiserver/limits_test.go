@@ -23,8 +23,8 @@ func byHeader(r *http.Request) (authorization.User, error) {
 	return authorization.User{Name: r.Header.Get("User")}, nil
 }
 
-// One client that floods is refused, with when to come back; others, reads, and
-// questions about health get through.
+// TestFloodOfOneClient checks that excess writes of one client are answered 429 with
+// Retry-After. Writes of another client, reads and health probes still succeed.
 func TestFloodOfOneClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hold := newHoldingAdmission()
@@ -72,7 +72,7 @@ func TestFloodOfOneClient(t *testing.T) {
 	})
 }
 
-// holdingAuthorizer allows what it is asked, but some paths only when it is told.
+// holdingAuthorizer allows every request. It delays requests for path until open is closed.
 type holdingAuthorizer struct {
 	path string
 	open chan struct{}
@@ -89,8 +89,8 @@ func (h holdingAuthorizer) Authorize(ctx context.Context, a authorization.Attrib
 	return authorization.Decision{Allowed: true}, nil
 }
 
-// However busy the server is, it says how it is; and a watch takes nothing from
-// those who read.
+// TestHealthIsExempt checks that health probes succeed at once while all read slots are in use,
+// and that an open watch does not occupy a read slot.
 func TestHealthIsExempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hold := holdingAuthorizer{"/api/v1/namespaces/x", make(chan struct{})}
@@ -154,7 +154,8 @@ func TestBadLimits(t *testing.T) {
 	}
 }
 
-// Times that add up to more than there is would end watches before they begin.
+// TestLongestTimes checks the maximum of durations. Sums of longer durations could overflow,
+// and a watch would end at once.
 func TestLongestTimes(t *testing.T) {
 	const year = 365 * 24 * time.Hour
 	e := newEnv(t, nil)
@@ -194,7 +195,8 @@ func TestLongestTimes(t *testing.T) {
 	})
 }
 
-// A line says who did what, and what became of it, and nothing of what was sent.
+// TestAccessLog checks that each request is logged once, with the user, the verb and the
+// outcome, and without its body and its credentials.
 func TestAccessLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log lines
@@ -244,8 +246,8 @@ func TestAccessLog(t *testing.T) {
 	})
 }
 
-// Who is refused learns nothing about what there is: for an existing namespace and
-// a missing one all answers are the same, byte for byte but for the name.
+// TestRefusalsTellNothing checks that refusals do not reveal which objects exist. The answers
+// for existing and missing namespaces are the same, byte for byte except for the name.
 func TestRefusalsTellNothing(t *testing.T) {
 	list, err := authorization.Parse([]byte(`
 grants:

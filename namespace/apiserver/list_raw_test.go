@@ -11,7 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A list of any size is one document. Its header has the length unless it is sent in parts.
+// TestLargeLists checks that a list of any size is one JSON document. The header has a
+// Content-Length unless the list is large and sent in parts.
 func TestLargeLists(t *testing.T) {
 	e := newEnv(t, nil)
 	e.namespace("x")

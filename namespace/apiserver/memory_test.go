@@ -17,7 +17,8 @@ import (
 	"github.com/nslifecycle/nslifecycle/store/memory"
 )
 
-// slowStore takes a second for each read of configmaps, and counts those at once.
+// slowStore delays each read of configmaps by a second, and records the maximum of concurrent
+// reads.
 type slowStore struct {
 	store.Store
 	mu            sync.Mutex
@@ -50,8 +51,8 @@ func (s *slowStore) List(ctx context.Context, q store.Query) (store.Page, error)
 	return s.Store.List(ctx, q)
 }
 
-// Requests read from the store when there is memory for it, not before: objects of requests
-// that wait would be in no account.
+// TestReadsWaitForMemory checks that a request reserves memory before it reads from the store.
+// Otherwise the objects of waiting requests would use memory that Limits.Memory does not count.
 func TestReadsWaitForMemory(t *testing.T) {
 	for target, accept := range map[string]string{
 		configmapsOfX + "/a": "application/json", configmapsOfX: "application/json",
@@ -79,8 +80,9 @@ func TestReadsWaitForMemory(t *testing.T) {
 	}
 }
 
-// Writes that answer with more than they were sent are weighed with that: a write that can
-// still be refused is, and a deletion is answered with a Status.
+// TestHeavyAnswersOfWrites checks writes whose answers need more memory than their bodies. An
+// update or a patch is refused before the commit. A deletion succeeds and is answered with a
+// Status instead of the object.
 func TestHeavyAnswersOfWrites(t *testing.T) {
 	e := newEnv(t, &apiserver.Options{Limits: apiserver.Limits{Memory: 16 << 20}})
 	e.namespace("x")
@@ -102,8 +104,8 @@ func TestHeavyAnswersOfWrites(t *testing.T) {
 	e.must(http.StatusOK, "PATCH", heavy, `{"metadata":{"finalizers":null}}`, "Content-Type", "application/merge-patch+json")
 }
 
-// A JSON patch can copy what is there many times over. The outcome is weighed, before it is
-// decoded.
+// TestHeavyOutcomesOfPatches checks that the server weighs the result of a JSON patch before it
+// decodes the result. A small patch can copy a large value many times.
 func TestHeavyOutcomesOfPatches(t *testing.T) {
 	e := newEnv(t, &apiserver.Options{Limits: apiserver.Limits{Memory: 32 << 20}})
 	e.namespace("x")

@@ -70,8 +70,8 @@ func TestPatch(t *testing.T) {
 	}
 }
 
-// TestPatchesOfManyClients has clients add to one object at once, on no condition:
-// whatever is acknowledged is there at the end.
+// TestPatchesOfManyClients sends concurrent patches to one object without a resourceVersion.
+// The final object must contain every acknowledged key, and no other key.
 func TestPatchesOfManyClients(t *testing.T) {
 	e := newEnv(t, nil)
 	e.namespace("x")
@@ -87,7 +87,7 @@ func TestPatchesOfManyClients(t *testing.T) {
 				switch a.Code {
 				case http.StatusOK:
 					acknowledged[c] = append(acknowledged[c], key)
-				case http.StatusConflict: // others won five times
+				case http.StatusConflict: // other clients won all five attempts
 				default:
 					t.Errorf("%d %s", a.Code, a.Body)
 				}
@@ -107,8 +107,7 @@ func TestPatchesOfManyClients(t *testing.T) {
 	require.Len(t, data, count)
 }
 
-// TestManagedFieldsOfUpdates holds that a PUT after an apply takes over the fields
-// that it changes.
+// TestManagedFieldsOfUpdates checks that a PUT takes ownership of the fields that it changes.
 func TestManagedFieldsOfUpdates(t *testing.T) {
 	e := newEnv(t, nil)
 	e.namespace("x")
@@ -121,8 +120,8 @@ func TestManagedFieldsOfUpdates(t *testing.T) {
 	require.Contains(t, a.text("message"), `conflict with "editor"`)
 }
 
-// A patch that names no version, or version 0, keeps what another client wrote
-// meanwhile.
+// TestPatchLosesNoUpdate checks that a patch without a resourceVersion, or with version 0, keeps
+// a concurrent update of another client.
 func TestPatchLosesNoUpdate(t *testing.T) {
 	for _, metadata := range []string{`{}`, `{"resourceVersion":"0"}`} {
 		t.Run(metadata, func(t *testing.T) {
@@ -142,7 +141,7 @@ func TestPatchLosesNoUpdate(t *testing.T) {
 	}
 }
 
-// meanwhile does something before the first commit.
+// meanwhile is an admission plugin that calls do once, before the first commit.
 type meanwhile struct {
 	once sync.Once
 	do   func()

@@ -19,7 +19,8 @@ import (
 	"github.com/nslifecycle/nslifecycle/store/memory"
 )
 
-// However many ask, the host is asked once at a time, and they get its answer.
+// TestReadyIsShared checks that concurrent probes share one call of Options.Ready and its
+// result.
 func TestReadyIsShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked atomic.Int32
@@ -48,8 +49,8 @@ func TestReadyIsShared(t *testing.T) {
 	})
 }
 
-// A server whose store fails, or does not answer, is not ready, and answers requests with
-// 503 and when to come again.
+// TestReadyLooksAtTheStore checks that a server with an unavailable store is not ready. It
+// answers requests with 503 and Retry-After.
 func TestReadyLooksAtTheStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := memory.New(nil)
@@ -74,7 +75,8 @@ func TestReadyLooksAtTheStore(t *testing.T) {
 	})
 }
 
-// The host has its time to answer; then it is not ready.
+// TestReadyTimesOut checks that /readyz fails if Options.Ready does not return within
+// Limits.Timeout.
 func TestReadyTimesOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEnv(t, &apiserver.Options{Limits: apiserver.Limits{Timeout: 7 * time.Second}, Ready: func(ctx context.Context) error {
@@ -91,8 +93,8 @@ func TestReadyTimesOut(t *testing.T) {
 	})
 }
 
-// A client that leaves while it asks for all does not have the others told that the
-// host is not ready.
+// TestReadyGoesOnForOthers cancels the probe that started the shared readiness check. The check
+// continues, and the other probes succeed.
 func TestReadyGoesOnForOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		let := make(chan struct{})

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestRemainingItemCount holds what a page says about those that follow: how many,
-// unless a selector would have to be asked about each.
+// TestRemainingItemCount checks that a page of a list reports the number of remaining items. The
+// field is absent on the last page and for lists with a selector.
 func TestRemainingItemCount(t *testing.T) {
 	e := newEnv(t, nil)
 	e.namespace("x")

@@ -10,8 +10,8 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/authorization"
 )
 
-// TestRouteOf reads method and path of requests; "." stands for an empty field of
-// verb group version resource subresource namespace name.
+// TestRouteOf checks how requests map to attributes. The fields of want are verb, group, version,
+// resource, subresource, namespace and name; "." is an empty field.
 func TestRouteOf(t *testing.T) {
 	for _, tt := range []struct{ method, target, want, flags string }{
 		{"GET", "/api/v1/namespaces", "list . v1 namespaces . . .", ""},
@@ -87,7 +87,7 @@ func TestRouteOf(t *testing.T) {
 }
 
 func attributesOf(text string) authorization.Attributes {
-	f := strings.Fields(strings.ReplaceAll(text, " . ", "  . ")) // every field is there
+	f := strings.Fields(strings.ReplaceAll(text, " . ", "  . "))
 	for i := range f {
 		if f[i] == "." {
 			f[i] = ""

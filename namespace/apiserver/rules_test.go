@@ -17,7 +17,7 @@ func TestR1_RemovedOnlyWithoutFinalizers(t *testing.T) {
 	require.Equal(t, "Active", e.must(http.StatusOK, "GET", x, "").text("status", "phase"))
 	e.must(http.StatusOK, "DELETE", x, "")
 	e.must(http.StatusOK, "GET", x, "")
-	e.must(http.StatusOK, "PUT", x, `{"metadata":{"name":"x"}}`) // takes metadata.finalizers
+	e.must(http.StatusOK, "PUT", x, `{"metadata":{"name":"x"}}`) // removes metadata.finalizers
 	e.must(http.StatusNotFound, "GET", x, "")
 }
 
@@ -73,9 +73,9 @@ func TestR4_OnlyFinalizeChangesFinalizers(t *testing.T) {
 	e.must(http.StatusNotFound, "PUT", maps+"/a/finalize", `{"metadata":{"name":"a"}}`)
 }
 
-// TestR6_NoContentInATerminatingNamespace has many clients create content while the
-// namespace is deleted: what was acknowledged is in the list that is made after
-// the DELETE was, and nothing comes after it.
+// TestR6_NoContentInATerminatingNamespace creates content concurrently while the namespace is
+// deleted. A list after the DELETE contains every acknowledged object, and no object is created
+// later.
 func TestR6_NoContentInATerminatingNamespace(t *testing.T) {
 	e := newEnv(t, nil)
 	e.namespace("x")

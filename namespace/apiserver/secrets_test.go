@@ -15,8 +15,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/store/memory"
 )
 
-// chatty is a store that fails with errors such as those of a network, once it is
-// told to.
+// chatty is a store that fails every operation while *err is not nil.
 type chatty struct {
 	store.Store
 	err *error
@@ -45,8 +44,8 @@ func (s chatty) Commit(ctx context.Context, txn store.Txn) (store.Revision, erro
 	return s.Store.Commit(ctx, txn)
 }
 
-// What a store says when it fails is for the log, with the request, and not for the
-// client.
+// TestErrorsOfTheStoreStayInTheLog checks that the server logs errors of the store with the
+// user of the request, and does not send them to the client.
 func TestErrorsOfTheStoreStayInTheLog(t *testing.T) {
 	s, err := memory.New(nil)
 	require.NoError(t, err)
@@ -55,7 +54,7 @@ func TestErrorsOfTheStoreStayInTheLog(t *testing.T) {
 	var log lines
 	e := newEnvOver(t, chatty{s, &failing}, &apiserver.Options{Logger: log.logger(), Authenticate: byHeader})
 	e.namespace("x")
-	require.Equal(t, http.StatusCreated, e.do("POST", configmapsOfX, `{"metadata":{"name":"first"}}`).Code) // the type record is known by now
+	require.Equal(t, http.StatusCreated, e.do("POST", configmapsOfX, `{"metadata":{"name":"first"}}`).Code) // the registry caches the type record
 	failing = fmt.Errorf("%s", gossip)
 	defer func() { failing = nil }()
 	for i, tt := range []struct{ method, target, body, want string }{
@@ -80,8 +79,8 @@ func TestErrorsOfTheStoreStayInTheLog(t *testing.T) {
 	}
 }
 
-// A watch whose body breaks off, or is not as it says, is the client's mistake as it
-// is with other requests.
+// TestWatchWithBrokenBody checks that a watch request with a malformed body is answered 400 and
+// not logged as an error of the server.
 func TestWatchWithBrokenBody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log lines
@@ -95,7 +94,7 @@ func TestWatchWithBrokenBody(t *testing.T) {
 	})
 }
 
-// However long a method is, the log is not.
+// TestAccessLogClipsMethods checks that a long method is truncated in the log.
 func TestAccessLogClipsMethods(t *testing.T) {
 	var log lines
 	e := newEnv(t, &apiserver.Options{Logger: log.logger()})

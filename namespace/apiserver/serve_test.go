@@ -23,8 +23,8 @@ import (
 	"github.com/nslifecycle/nslifecycle/store/memory"
 )
 
-// A handler that panics is answered 500, and the connection goes on; if the answer
-// has begun it is cut off.
+// TestPanics checks that a request that panics is answered 500 and that its connection stays
+// usable. After http.ErrAbortHandler the connection is closed without an answer.
 func TestPanics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log lines
@@ -61,7 +61,7 @@ func TestPanics(t *testing.T) {
 	})
 }
 
-// lines is a log.
+// lines is a log in memory.
 type lines struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -88,8 +88,8 @@ func (l *lines) with(text string) string {
 	return strings.Join(found, "")
 }
 
-// A request that takes longer than bodies may take to arrive, and clients to read,
-// is answered all the same: neither time is for the work itself.
+// TestLongRequest checks that a request may take longer than Limits.Arrive and Limits.Stall.
+// These limits do not include the time that the server works.
 func TestLongRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hold := newHoldingAdmission()
@@ -109,7 +109,7 @@ func TestLongRequest(t *testing.T) {
 	})
 }
 
-// A request that takes too long ends with 504.
+// TestRequestTimeout checks that a request that exceeds Limits.Timeout is answered 504.
 func TestRequestTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hold := newHoldingAdmission()
@@ -126,8 +126,8 @@ func TestRequestTimeout(t *testing.T) {
 	})
 }
 
-// A client that falls too far behind is told so by an event, after all that was
-// waiting for it, and that it must list again.
+// TestWatchFallsBehind checks that a watch whose client reads too slowly sends the queued events
+// first, and then ends with the error event Expired.
 func TestWatchFallsBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := memory.New(nil)
@@ -164,8 +164,8 @@ func TestWatchFallsBehind(t *testing.T) {
 	})
 }
 
-// A panic within an answer that has begun cuts it off, so that no client takes it
-// for a whole one; the server goes on.
+// TestPanicWithinAnAnswer checks that a panic after the header of an answer truncates the
+// answer, so that the client sees an error. Other requests are not affected.
 func TestPanicWithinAnAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := memory.New(nil)

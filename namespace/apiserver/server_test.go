@@ -54,7 +54,7 @@ func TestUsers(t *testing.T) {
 	require.Equal(t, []authorization.Attributes{{
 		User: authorization.User{Name: "eve"}, Verb: "get", Version: "v1", Resource: "configmaps", Namespace: "x", Name: "a", Path: maps + "/a",
 	}}, asked)
-	// What does not exist is refused like what does.
+	// The refusal is the same for a missing object.
 	none := e.do("GET", "/api/v1/namespaces/none/configmaps/a", "", "Authorization", "eve")
 	require.Equal(t, strings.ReplaceAll(e.do("GET", maps+"/a", "", "Authorization", "eve").Body, `namespace \"x\"`, `namespace \"none\"`), none.Body)
 	e.must(http.StatusForbidden, "GET", "/api/v1/unknown", "", "Authorization", "eve")
@@ -68,7 +68,7 @@ func (f authorizer) Authorize(_ context.Context, a authorization.Attributes) (au
 	return f(a)
 }
 
-// TestAdmissionSeesTheUser has a link of the chain look at who writes.
+// TestAdmissionSeesTheUser checks that an admission plugin gets the user from the context.
 func TestAdmissionSeesTheUser(t *testing.T) {
 	s, err := memory.New(nil)
 	require.NoError(t, err)
@@ -94,7 +94,7 @@ type admission func(context.Context, *registry.Write) error
 
 func (f admission) Admit(ctx context.Context, w *registry.Write) error { return f(ctx, w) }
 
-// TestKindsValidate has a kind refuse objects.
+// TestKindsValidate checks that Kind.Validate can refuse creates and updates.
 func TestKindsValidate(t *testing.T) {
 	s, err := memory.New(nil)
 	require.NoError(t, err)
@@ -123,9 +123,9 @@ func TestKindsValidate(t *testing.T) {
 	e.must(http.StatusOK, "PUT", widgets+"/a", `{"metadata":{"name":"a","labels":{"a":"b"}},"size":1}`)
 }
 
-// TestWritesOnNoConditionAreMadeOnWhatTheySaw has somebody else change the object
-// after a PUT and a PATCH were checked, and before they are committed: they are
-// checked again, against the change.
+// TestWritesOnNoConditionAreMadeOnWhatTheySaw changes the object between the validation and the
+// commit of a PUT and a PATCH without a resourceVersion. The server validates them again,
+// against the new object.
 func TestWritesOnNoConditionAreMadeOnWhatTheySaw(t *testing.T) {
 	s, err := memory.New(nil)
 	require.NoError(t, err)
@@ -135,7 +135,7 @@ func TestWritesOnNoConditionAreMadeOnWhatTheySaw(t *testing.T) {
 	require.NoError(t, err)
 	content, err := r.Content(k.Name())
 	require.NoError(t, err)
-	var seen []string // the sizes that were replaced
+	var seen []string // the sizes of the replaced objects
 	var meddle int
 	k.Validate = func(old, _ *registry.Object) []namespace.Violation {
 		if old == nil {
@@ -166,12 +166,12 @@ func TestWritesOnNoConditionAreMadeOnWhatTheySaw(t *testing.T) {
 	require.Equal(t, []string{"2", "103", "102", "101", "100"}, seen)
 	require.EqualValues(t, 100, a.get("size"))
 
-	seen, meddle = nil, 5 // once too often for a patch
+	seen, meddle = nil, 5 // a patch has five attempts
 	e.must(http.StatusConflict, "PATCH", widgets+"/a", `{"spec":{"b":2}}`, "Content-Type", mergePatch)
 	require.Len(t, seen, 5)
 
 	version := e.must(http.StatusOK, "PUT", widgets+"/a", `{"metadata":{"name":"a"},"size":2}`).text("metadata", "resourceVersion")
-	seen, meddle = nil, 1 // on a condition, once
+	seen, meddle = nil, 1 // with a resourceVersion, one attempt
 	e.must(http.StatusConflict, "PUT", widgets+"/a", `{"metadata":{"name":"a","resourceVersion":"`+version+`"},"size":3}`)
 	require.Len(t, seen, 1)
 }
@@ -187,7 +187,7 @@ func systemPaths(t *testing.T) {
 		e.must(http.StatusMethodNotAllowed, "POST", "/"+probe, "")
 	}
 	unready = errors.New("the password is wrong")
-	e.must(http.StatusOK, "GET", "/readyz", "") // an answer stands for a second
+	e.must(http.StatusOK, "GET", "/readyz", "") // the last result is cached for a second
 	time.Sleep(time.Second)
 	a := e.must(http.StatusInternalServerError, "GET", "/readyz", "")
 	require.Contains(t, a.Body, "[-]ready failed")
@@ -203,7 +203,7 @@ func systemPaths(t *testing.T) {
 	}
 }
 
-// TestTimeout ends a request whose store does not answer.
+// TestTimeout checks that a request ends with 504 if the store does not answer.
 func TestTimeout(t *testing.T) {
 	s, err := memory.New(nil)
 	require.NoError(t, err)
@@ -213,7 +213,7 @@ func TestTimeout(t *testing.T) {
 		"message":"Timeout: request did not complete within the allotted timeout","details":{"retryAfterSeconds":1}}`)
 }
 
-// stuck is a store that never answers a read of one key.
+// stuck is a store whose Get blocks until the context ends.
 type stuck struct{ store.Store }
 
 func (s stuck) Get(ctx context.Context, _ string) (store.Entry, error) {
@@ -221,7 +221,8 @@ func (s stuck) Get(ctx context.Context, _ string) (store.Entry, error) {
 	return store.Entry{}, context.Cause(ctx)
 }
 
-// TestCorruptEntry reads a corrupt entry of the store.
+// TestCorruptEntry checks that requests for a corrupt entry are answered 500. Only the log has
+// the details.
 func TestCorruptEntry(t *testing.T) {
 	s, err := memory.New(nil)
 	require.NoError(t, err)
@@ -243,7 +244,7 @@ func TestCorruptEntry(t *testing.T) {
 	}
 }
 
-// TestBadInput holds what cannot be a server.
+// TestBadInput checks that New refuses invalid kinds and options.
 func TestBadInput(t *testing.T) {
 	s, err := memory.New(nil)
 	require.NoError(t, err)

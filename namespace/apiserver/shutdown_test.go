@@ -19,7 +19,8 @@ import (
 	"github.com/nslifecycle/nslifecycle/store/memory"
 )
 
-// Closing the server ends watches as a whole answer, without an error event.
+// TestCloseEndsWatches checks that Close ends watches as complete answers, without an error
+// event. Other requests still succeed, except the readiness probe.
 func TestCloseEndsWatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWire(t, nil)
@@ -50,8 +51,8 @@ func TestRegistryCloseEndsWatches(t *testing.T) {
 	})
 }
 
-// At the end of Serve nothing is accepted any more, watches end, and what is being
-// served is waited for.
+// TestShutdown checks the end of Serve. It ends watches, closes the listener, and waits up to
+// Limits.Drain for requests in progress.
 func TestShutdown(t *testing.T) {
 	for _, patient := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
@@ -78,7 +79,7 @@ func TestShutdown(t *testing.T) {
 			start := time.Now()
 			w.stop()
 			x.clean()
-			synctest.Wait() // watches end before the listener is closed
+			synctest.Wait() // the watches end before the listener closes
 			_, err = w.listener.dial(t.Context(), "", "")
 			require.Error(t, err)
 			if patient {
@@ -102,7 +103,8 @@ func TestShutdown(t *testing.T) {
 	}
 }
 
-// A client that takes nothing of its watch does not hold up the end of the server.
+// TestShutdownWithASlowReader checks that a watch whose client reads nothing does not delay the
+// end of Serve by more than the time for a last write.
 func TestShutdownWithASlowReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWire(t, nil)
@@ -122,7 +124,8 @@ func TestShutdownWithASlowReader(t *testing.T) {
 	})
 }
 
-// holdingAdmission holds writes while it is armed.
+// holdingAdmission is an admission plugin that blocks writes from arm, or from its creation,
+// until let.
 type holdingAdmission struct {
 	mu   sync.Mutex
 	open chan struct{}
@@ -142,7 +145,7 @@ func (h *holdingAdmission) let() {
 	close(h.open)
 }
 
-// Admit implements [registry.Admission]. It ends with its request.
+// Admit implements [registry.Admission]. It waits until let is called or the request ends.
 func (h *holdingAdmission) Admit(ctx context.Context, _ *registry.Write) error {
 	h.mu.Lock()
 	open := h.open
@@ -155,7 +158,8 @@ func (h *holdingAdmission) Admit(ctx context.Context, _ *registry.Write) error {
 	}
 }
 
-// Under load on real connections the end of Serve leaves no goroutine behind.
+// TestShutdownUnderLoad checks that the end of Serve leaks no goroutine and truncates no answer
+// while clients send requests over TCP.
 func TestShutdownUnderLoad(t *testing.T) {
 	before := runtime.NumGoroutine()
 	func() {

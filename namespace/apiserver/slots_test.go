@@ -14,7 +14,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver"
 )
 
-// large stores so many configmaps of 768 KiB in namespace x.
+// large creates n configmaps of 768 KiB in namespace x.
 func (w *wire) large(n int) {
 	w.t.Helper()
 	for i := range n {
@@ -22,8 +22,9 @@ func (w *wire) large(n int) {
 	}
 }
 
-// Who takes an answer bit by bit has no more time for all of it than the rate allows,
-// and then gives back the slot; who keeps up with that gets all.
+// TestSlowReaderOfAList checks that a client that reads more slowly than Limits.Rate loses its
+// connection, so that its slot becomes free. A client that reads at the rate gets the whole
+// answer.
 func TestSlowReaderOfAList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log lines
@@ -35,9 +36,9 @@ func TestSlowReaderOfAList(t *testing.T) {
 			every time.Duration
 			whole bool
 		}{
-			{256 << 10, 6 * time.Second, false}, // a piece at a time, within the time to stall
+			{256 << 10, 6 * time.Second, false}, // each pause is shorter than Stall
 			{1 << 10, 100 * time.Millisecond, false},
-			{128 << 10, time.Second, true}, // at the rate
+			{128 << 10, time.Second, true}, // exactly Rate
 		} {
 			for j, target := range []string{configmapsOfX, configmapsOfX + "?watch=true&timeoutSeconds=3600"} {
 				agent := fmt.Sprintf("slow-%d-%d", i, j)
@@ -72,8 +73,8 @@ func TestSlowReaderOfAList(t *testing.T) {
 	})
 }
 
-// A watch that is sent the state needs a slot of those who read, for that long; one
-// that begins with a version needs none.
+// TestStateOfWatchesHasASlot checks that a watch occupies a read slot while the server sends the
+// initial state. A watch from a resource version needs no slot.
 func TestStateOfWatchesHasASlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hold := holdingAuthorizer{"/api/v1/namespaces/x", make(chan struct{})}

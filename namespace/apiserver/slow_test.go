@@ -16,7 +16,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver"
 )
 
-// connect opens a connection for a client that writes what it wants.
+// connect opens a connection for raw requests.
 func (w *wire) connect() (net.Conn, *bufio.Reader) {
 	w.t.Helper()
 	c, err := w.listener.dial(w.t.Context(), "", "")
@@ -31,7 +31,8 @@ func say(t testing.TB, c net.Conn, text string) {
 	require.NoError(t, err)
 }
 
-// A client that sends its header byte by byte is cut off.
+// TestSlowHeader checks that the server closes a connection whose header takes longer than
+// Limits.Header.
 func TestSlowHeader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWire(t, nil)
@@ -52,7 +53,7 @@ func TestSlowHeader(t *testing.T) {
 	})
 }
 
-// A body that comes byte by byte has its time too.
+// TestSlowBody checks that a body that takes longer than Limits.Arrive is answered 408.
 func TestSlowBody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWire(t, &apiserver.Options{Limits: apiserver.Limits{Arrive: 20 * time.Second}})
@@ -79,7 +80,8 @@ func TestSlowBody(t *testing.T) {
 	})
 }
 
-// An unread body does not keep a connection beyond its time.
+// TestSlowBodyOfARefusedRequest checks that the unread body of a refused request does not keep
+// the connection open beyond Limits.Arrive.
 func TestSlowBodyOfARefusedRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWire(t, &apiserver.Options{Limits: apiserver.Limits{Arrive: 20 * time.Second}})
@@ -95,7 +97,8 @@ func TestSlowBodyOfARefusedRequest(t *testing.T) {
 	})
 }
 
-// A deadline for one body is nothing to the requests after it.
+// TestConnectionLivesOn checks that the deadline for the body of one request does not affect
+// later requests of the connection.
 func TestConnectionLivesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWire(t, nil)
@@ -116,7 +119,8 @@ func TestConnectionLivesOn(t *testing.T) {
 	})
 }
 
-// Who takes nothing of a watch is cut off, and the others go on.
+// TestSlowReader checks that a watch whose client reads nothing is cut off, and that other
+// watches continue.
 func TestSlowReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log lines
@@ -127,7 +131,7 @@ func TestSlowReader(t *testing.T) {
 		say(t, c, "GET "+configmapsOfX+"?watch=true HTTP/1.1\r\nHost: localhost\r\nUser-Agent: slow\r\n\r\n")
 		answer, err := http.ReadResponse(from, nil)
 		require.NoError(t, err)
-		time.Sleep(time.Hour / 4) // quiet, but it reads
+		time.Sleep(time.Hour / 4) // an idle watch is not a slow reader
 		w.put("a", "1")
 		w.put("a", "2")
 		start := time.Now()
@@ -145,7 +149,7 @@ func TestSlowReader(t *testing.T) {
 	})
 }
 
-// A client that leaves ends its watch at once.
+// TestClientLeaves checks that a watch ends as soon as its client disconnects.
 func TestClientLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log lines

@@ -17,7 +17,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
-// TestFailure holds the Status of every kind of error.
+// TestFailure checks the Status for each kind of error.
 func TestFailure(t *testing.T) {
 	refusal := func(kind, cause error) error {
 		return &namespace.Error{Kind: kind, Resource: "widgets.example.com", Name: "w", Message: "text", Err: cause,

@@ -21,8 +21,8 @@ import (
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
-// TestDryRun sends every write with dryRun=All: it is answered as if it had been
-// done, and nothing is.
+// TestDryRun sends every kind of write with dryRun=All. The answer is the same as without it,
+// and the store does not change.
 func TestDryRun(t *testing.T) {
 	e := newEnv(t, nil)
 	e.namespace("x")
@@ -68,7 +68,7 @@ func TestListInPages(t *testing.T) {
 		first := e.must(http.StatusOK, "GET", fmt.Sprintf("%s?limit=%d", maps, limit), "")
 		require.Len(t, names(first), min(limit, 4))
 		version := first.text("metadata", "resourceVersion")
-		e.must(http.StatusCreated, "POST", maps, fmt.Sprintf(`{"metadata":{"name":"b%d"}}`, limit)) // after the snapshot
+		e.must(http.StatusCreated, "POST", maps, fmt.Sprintf(`{"metadata":{"name":"b%d"}}`, limit)) // created after the snapshot, so not in later pages
 		for a := first; ; {
 			require.Equal(t, version, a.text("metadata", "resourceVersion"))
 			got = append(got, names(a)...)
@@ -83,7 +83,7 @@ func TestListInPages(t *testing.T) {
 	}
 }
 
-// TestEncodingsOfBodies creates a namespace from every encoding.
+// TestEncodingsOfBodies creates namespaces from bodies in every supported encoding.
 func TestEncodingsOfBodies(t *testing.T) {
 	e := newEnv(t, nil)
 	var protobuf bytes.Buffer
@@ -114,7 +114,7 @@ func TestEncodingsOfBodies(t *testing.T) {
 	require.Equal(t, corev1.NamespaceTerminating, decoded.(*corev1.Namespace).Status.Phase)
 }
 
-// scheme knows namespaces.
+// scheme is a runtime scheme with the kind Namespace only.
 type scheme struct{}
 
 func (scheme) New(schema.GroupVersionKind) (runtime.Object, error) { return &corev1.Namespace{}, nil }
@@ -125,7 +125,7 @@ func (scheme) ObjectKinds(runtime.Object) ([]schema.GroupVersionKind, bool, erro
 
 func (scheme) Recognizes(schema.GroupVersionKind) bool { return true }
 
-// TestNamesThatArePaths has namespaces and content with names that paths are made of.
+// TestNamesThatArePaths uses path segments of the API as names of namespaces and content.
 func TestNamesThatArePaths(t *testing.T) {
 	e := newEnv(t, nil)
 	for _, name := range []string{"finalize", "status", "watch", "list", "namespaces", "configmaps", "v1"} {
@@ -141,7 +141,8 @@ func TestNamesThatArePaths(t *testing.T) {
 	}
 }
 
-// TestUpdateThatChangesNothing holds that it keeps the resource version.
+// TestUpdateThatChangesNothing checks that an update without a change writes nothing, so that
+// the resource version stays the same.
 func TestUpdateThatChangesNothing(t *testing.T) {
 	e := newEnv(t, nil)
 	e.namespace("x")
@@ -158,7 +159,7 @@ func TestUpdateThatChangesNothing(t *testing.T) {
 	require.Equal(t, before, e.contents())
 }
 
-// TestResourceVersions holds what a version in the query means for lists and reads.
+// TestResourceVersions checks the effect of resourceVersion on lists and reads.
 func TestResourceVersions(t *testing.T) {
 	e := newEnv(t, &apiserver.Options{Limits: apiserver.Limits{Wait: time.Millisecond}})
 	e.namespace("x")
@@ -170,7 +171,7 @@ func TestResourceVersions(t *testing.T) {
 		"?resourceVersion=" + old: 2,
 		"?resourceVersion=" + old + "&resourceVersionMatch=NotOlderThan": 2,
 		"?resourceVersion=" + old + "&resourceVersionMatch=Exact":        1,
-		"?resourceVersion=" + old + "&limit=5":                           1, // what it has always meant in pages
+		"?resourceVersion=" + old + "&limit=5":                           1, // with a limit, the default match is Exact
 		"?resourceVersion=" + now + "&resourceVersionMatch=Exact":        2,
 	} {
 		require.Len(t, names(e.must(http.StatusOK, "GET", maps+query, "")), want, query)
@@ -186,17 +187,18 @@ func TestResourceVersions(t *testing.T) {
 		`{"reason":"Expired","message":"The provided resource version is too old: list again without it."}`)
 }
 
-// TestAVersionFromTheFutureIsWaitedFor writes while a list waits.
+// TestAVersionFromTheFutureIsWaitedFor checks that a list waits for a version that the store has
+// not reached.
 func TestAVersionFromTheFutureIsWaitedFor(t *testing.T) {
 	e := newEnv(t, &apiserver.Options{Limits: apiserver.Limits{Wait: time.Minute}})
-	e.namespace("x") // revision 1
+	e.namespace("x") // commits revision 1
 	got := make(chan answer)
 	go func() { got <- e.do("GET", maps+"?resourceVersion=2", "") }()
 	e.must(http.StatusCreated, "POST", maps, `{"metadata":{"name":"a"}}`)
 	require.Equal(t, []any{"a"}, names(<-got))
 }
 
-// TestRenderings asks for the same object in what clients accept.
+// TestRenderings gets objects with different Accept headers.
 func TestRenderings(t *testing.T) {
 	e := newEnv(t, nil)
 	e.namespace("x")
@@ -229,7 +231,7 @@ func TestRenderings(t *testing.T) {
 	}
 }
 
-// TestFieldValidation sends fields that are unknown, or there twice.
+// TestFieldValidation sends bodies with unknown and duplicate fields.
 func TestFieldValidation(t *testing.T) {
 	e := newEnv(t, nil)
 	e.namespace("x")
@@ -252,8 +254,8 @@ func sorted(warnings []string) []string {
 	return warnings
 }
 
-// TestBodyOfUnknownLength sends a body that does not say how long it is: it is read
-// up to the limit.
+// TestBodyOfUnknownLength sends bodies without a Content-Length. The server reads them up to
+// Limits.Body.
 func TestBodyOfUnknownLength(t *testing.T) {
 	e := newEnv(t, &apiserver.Options{Limits: apiserver.Limits{Body: 100}})
 	for padding, code := range map[int]int{10: http.StatusCreated, 100: http.StatusRequestEntityTooLarge} {
@@ -263,7 +265,7 @@ func TestBodyOfUnknownLength(t *testing.T) {
 	}
 }
 
-// TestNoBody sends requests as programs make them, without a body at all.
+// TestNoBody sends requests with a nil body, as http.NewRequest creates them.
 func TestNoBody(t *testing.T) {
 	e := newEnv(t, nil)
 	e.namespace("x")
@@ -279,7 +281,8 @@ func TestNoBody(t *testing.T) {
 	}
 }
 
-// A document without metadata lacks a name, which is what is wrong with it.
+// TestObjectsWithoutMetadata checks that a document without metadata is refused because the name
+// is missing.
 func TestObjectsWithoutMetadata(t *testing.T) {
 	e := newEnv(t, nil)
 	e.namespace("x")
@@ -298,7 +301,7 @@ func TestObjectsWithoutMetadata(t *testing.T) {
 	e.must(http.StatusBadRequest, "PUT", x, `{}`)
 }
 
-// Sub-resources have the methods that Kubernetes gives them, and no others.
+// TestMethodsOfSubresources checks that subresources support the same methods as in Kubernetes.
 func TestMethodsOfSubresources(t *testing.T) {
 	e := newEnv(t, nil)
 	e.namespace("x")
@@ -324,8 +327,8 @@ func TestMethodsOfSubresources(t *testing.T) {
 	e.must(http.StatusMethodNotAllowed, "GET", x+"/finalize?watch=true", "")
 }
 
-// Kubernetes keeps a generation of custom resources, and of none of the built-in kinds
-// that are served here.
+// TestGenerations checks that metadata.generation is maintained for custom kinds only. In
+// Kubernetes the built-in kinds of this test have no generation.
 func TestGenerations(t *testing.T) {
 	e := newEnv(t, nil)
 	e.namespace("x")

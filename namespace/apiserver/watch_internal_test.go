@@ -8,9 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// FuzzWatchQuery: whatever the path and the query of a watch are, they are refused
-// as the client's mistake, or say where the watch begins, for how long, and, if the
-// path names an object, that it is for that one.
+// FuzzWatchQuery parses arbitrary paths and queries of watches. An invalid request fails with 400
+// or 422. A valid one has a positive timeout. A path of one object selects that object by name.
 func FuzzWatchQuery(f *testing.F) {
 	for _, query := range []string{
 		"", "watch=true&resourceVersion=5&timeoutSeconds=10&allowWatchBookmarks=1", "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan",

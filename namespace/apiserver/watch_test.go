@@ -25,7 +25,7 @@ import (
 
 const configmapsOfX = "/api/v1/namespaces/x/configmaps"
 
-// put creates a configmap in namespace x and returns its resource version.
+// put creates or updates a configmap in namespace x and returns its resource version.
 func (e *env) put(name, value string) string {
 	e.t.Helper()
 	body := `{"metadata":{"name":"` + name + `","labels":{"v":"` + value + `"}},"data":{"v":"` + value + `"}}`
@@ -40,7 +40,7 @@ func (e *env) remove(name string) {
 	e.must(http.StatusOK, "DELETE", configmapsOfX+"/"+name, "")
 }
 
-// revision is the present one.
+// revision returns the current revision of the store.
 func (e *env) revision() int {
 	e.t.Helper()
 	n, err := strconv.Atoi(e.must(http.StatusOK, "GET", "/api/v1/namespaces?limit=1", "").text("metadata", "resourceVersion"))
@@ -48,14 +48,14 @@ func (e *env) revision() int {
 	return n
 }
 
-// compact forgets all that was before now.
+// compact removes the history before the current revision.
 func (e *env) compact() error {
 	e.t.Helper()
 	return e.store.(store.Compactor).Compact(e.t.Context(), store.Revision(e.revision()))
 }
 
-// Where a watch begins: with the state, unless a version is given, or the client
-// says that it does not want it.
+// TestWatchBegins checks the first events of a watch. A watch begins with the current state,
+// unless the client sends a resource version or disables initial events.
 func TestWatchBegins(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWire(t, nil)
@@ -95,8 +95,7 @@ func TestWatchBegins(t *testing.T) {
 	})
 }
 
-// The header is there as soon as the watch stands, whether something happens or
-// not.
+// TestWatchHeader checks that the server sends the header of a watch at once, before any event.
 func TestWatchHeader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWire(t, nil)
@@ -111,7 +110,8 @@ func TestWatchHeader(t *testing.T) {
 	})
 }
 
-// A body with a watch does not hide that the client leaves.
+// TestWatchWithBody checks that the server detects the disconnect of a client that has sent a
+// body with its watch request.
 func TestWatchWithBody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log lines
@@ -128,8 +128,7 @@ func TestWatchWithBody(t *testing.T) {
 	})
 }
 
-// A watch may be asked for by a program, without a connection, and without a body
-// at all.
+// TestWatchWithoutConnection calls the handler directly for a watch with a nil body.
 func TestWatchWithoutConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEnv(t, nil)
@@ -154,7 +153,7 @@ func TestWatchSelectors(t *testing.T) {
 		fields.expect("ADDED b 2")
 		w.put("b", "1")
 		w.put("a", "2")
-		w.put("b", "1") // changes nothing
+		w.put("b", "1") // no change, so no event
 		w.remove("b")
 		labels.expect("ADDED b 1", "DELETED a 1", "DELETED b 1")
 		fields.expect("MODIFIED b 1", "DELETED b 1")
@@ -163,8 +162,8 @@ func TestWatchSelectors(t *testing.T) {
 	})
 }
 
-// A watch list ends its state with a bookmark, from which a client that resumes
-// misses nothing.
+// TestWatchList checks that a watch list ends its initial state with a bookmark, and that a watch
+// from the version of the bookmark misses no event.
 func TestWatchList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWire(t, nil)
@@ -192,13 +191,13 @@ func TestWatchList(t *testing.T) {
 		quiet := w.watch(configmapsOfX + list)
 		quiet.expect("ADDED o0 1", "ADDED o1 1", "ADDED o2 1")
 		w.put("o1", "2")
-		quiet.expect("MODIFIED o1 2") // it did not ask for bookmarks
+		quiet.expect("MODIFIED o1 2") // no bookmark before it: the client did not ask for bookmarks
 		quiet.end()
 	})
 }
 
-// The state is sent a page at a time, and nothing of what happens meanwhile is
-// lost or comes twice.
+// TestWatchLargeState checks that a watch sends a state of several pages completely. Changes
+// during the initial state are sent once, after it.
 func TestWatchLargeState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWire(t, nil)
@@ -210,7 +209,7 @@ func TestWatchLargeState(t *testing.T) {
 		for _, headers := range [][]string{nil, {"Accept", "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"}} {
 			x := w.watch(configmapsOfX+"?watch=true", headers...)
 			for i := range objects {
-				if i == objects/2 { // the server waits for the client within the state
+				if i == objects/2 { // the client is still reading the initial state
 					w.put("o0000", fmt.Sprint(len(headers)))
 					w.put("o1202", fmt.Sprint(len(headers)))
 				}
@@ -233,7 +232,7 @@ func TestWatchBookmarks(t *testing.T) {
 		x := w.watch(configmapsOfX + "?watch=true&allowWatchBookmarks=true&timeoutSeconds=600")
 		start := time.Now()
 		time.Sleep(30 * time.Second)
-		w.namespace("y") // somewhere else
+		w.namespace("y") // a write outside of the watched namespace
 		mark := x.must()
 		require.Equal(t, "BOOKMARK", mark.Type)
 		require.Equal(t, time.Minute, time.Since(start))
@@ -268,8 +267,8 @@ func TestWatchTimeout(t *testing.T) {
 	})
 }
 
-// A version that is too old is an event of a watch that stands; one that is not
-// there yet is waited for, and then refused.
+// TestWatchVersions checks watches from compacted and future versions. A compacted version causes
+// an error event. The server waits for a future version, and then answers 504.
 func TestWatchVersions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWire(t, nil)
@@ -337,8 +336,7 @@ func TestWatchBadInput(t *testing.T) {
 	require.Equal(t, http.StatusNotAcceptable, a.Code)
 }
 
-// churn makes some changes of a few configmaps at random, and returns the version
-// before.
+// churn makes random changes to a few configmaps, and returns the revision before the changes.
 func (e *env) churn(random *rand.Rand, changes int) int {
 	e.t.Helper()
 	before := e.revision()
@@ -354,7 +352,8 @@ func (e *env) churn(random *rand.Rand, changes int) int {
 	return before
 }
 
-// From every version the rest of history comes, exactly once, in every encoding.
+// TestWatchResumesAtEveryVersion checks that a watch from any version sends every later event
+// exactly once.
 func TestWatchResumesAtEveryVersion(t *testing.T) {
 	seed := rand.Uint64()
 	t.Log("seed", seed)
@@ -390,8 +389,8 @@ func TestWatchResumesAtEveryVersion(t *testing.T) {
 	})
 }
 
-// What one commit did to several objects comes again to a client that has seen a
-// part of it.
+// TestWatchResumesWithinACommit checks a client that has seen only a part of a commit of several
+// objects. After it resumes, the server sends all events of that commit again.
 func TestWatchResumesWithinACommit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWire(t, nil)
@@ -414,7 +413,8 @@ func TestWatchResumesWithinACommit(t *testing.T) {
 	})
 }
 
-// Every watcher sees the same events, whenever it begins and however it is served.
+// TestManyWatchers checks that all watchers get the same events, regardless of when they begin
+// and which representation they request.
 func TestManyWatchers(t *testing.T) {
 	seed := rand.Uint64()
 	t.Log("seed", seed)
@@ -451,7 +451,8 @@ func TestManyWatchers(t *testing.T) {
 	})
 }
 
-// Only the first event of a Table has the columns. Watchers share the others.
+// TestWatchTable checks that only the first event of a Table watch has column definitions. The
+// encoding of later events is shared between watchers.
 func TestWatchTable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWire(t, nil)
@@ -483,7 +484,7 @@ func TestWatchTable(t *testing.T) {
 	})
 }
 
-// readFrame reads one event of a watch in protobuf.
+// readFrame reads one event of a protobuf watch, and returns its type and object.
 func readFrame(t testing.TB, from io.Reader) (string, runtime.Unknown) {
 	t.Helper()
 	var size [4]byte
@@ -531,7 +532,7 @@ func TestWatchProtobuf(t *testing.T) {
 		require.ErrorIs(t, err, io.EOF)
 		x.end()
 
-		// A custom kind has no protobuf form: JSON, if that will do.
+		// Custom kinds have no protobuf form. The server sends JSON if the client accepts it.
 		a := w.do("GET", "/apis/example.com/v1/namespaces/x/widgets?watch=true", "", "Accept", "application/vnd.kubernetes.protobuf")
 		require.Equal(t, http.StatusNotAcceptable, a.Code)
 		x = w.watch("/apis/example.com/v1/namespaces/x/widgets?watch=true", "Accept", "application/vnd.kubernetes.protobuf,application/json")

@@ -17,8 +17,8 @@ const (
 	widgets = "/apis/example.com/v1/namespaces/x/widgets"
 )
 
-// TestWire_RequestsOnContent goes through the rows of the table "Requests on
-// content" of the wire behaviour.
+// TestWire_RequestsOnContent covers the rows of the table "Requests on content" of the wire
+// behaviour.
 func TestWire_RequestsOnContent(t *testing.T) {
 	t.Run("create in a terminating namespace", func(t *testing.T) {
 		e := newEnv(t, nil)
@@ -146,8 +146,7 @@ func TestWire_RequestsOnContent(t *testing.T) {
 	})
 }
 
-// TestDesignDocument_RestAPI goes through the rows of the design proposal's tables
-// for which the paths of Kubernetes are others.
+// TestDesignDocument_RestAPI covers the paths in which the design proposal and Kubernetes differ.
 func TestDesignDocument_RestAPI(t *testing.T) {
 	e := newEnv(t, nil)
 	e.namespace("x")

@@ -15,7 +15,7 @@ const (
 	backups = `"protection.nslifecycle.io/backups":"{\"owner\":\"ops\",\"reason\":\"the last copy\"}"`
 	merge   = "application/merge-patch+json"
 
-	// What DELETE of a namespace with both is answered.
+	// protectedByBoth is the answer to DELETE of a namespace with both protections.
 	protectedByBoth = `{"reason":"Forbidden","message":"namespaces \"x\" is forbidden: deletion is protected by backups (owner ops: the last copy),` +
 		` legal (owner team-a: contract until May); remove the annotations protection.nslifecycle.io/backups, protection.nslifecycle.io/legal first",
 		"details":{"name":"x","kind":"namespaces","causes":[
@@ -23,12 +23,12 @@ const (
 			{"reason":"NamespaceProtected","message":"protected by legal (owner team-a: contract until May)","field":"metadata.annotations[protection.nslifecycle.io/legal]"}]}}`
 )
 
-// declaring returns namespace x with annotations.
+// declaring returns namespace x in JSON with the given annotations.
 func declaring(annotations ...string) string {
 	return `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"x","annotations":{` + strings.Join(annotations, ",") + `}}}`
 }
 
-// TestWire_Protections goes through what protections do to requests.
+// TestWire_Protections checks the effect of protections on requests.
 func TestWire_Protections(t *testing.T) {
 	t.Run("DELETE", func(t *testing.T) {
 		e := newEnv(t, nil)
@@ -70,7 +70,7 @@ func TestWire_Protections(t *testing.T) {
 	})
 }
 
-// Every kind of write refuses an unreadable declaration.
+// TestWire_UnreadableDeclarations checks that every kind of write refuses a malformed declaration.
 func TestWire_UnreadableDeclarations(t *testing.T) {
 	e := newEnv(t, nil)
 	e.do("POST", all, declaring(`"protection.nslifecycle.io/legal":"yes"`)).status(http.StatusUnprocessableEntity, `{"reason":"Invalid",
@@ -100,8 +100,8 @@ func TestWire_UnreadableDeclarations(t *testing.T) {
 	require.Contains(t, e.must(http.StatusOK, "GET", x, "").Body, legal)
 }
 
-// A protection that comes too late is refused, so that nobody relies on it: the namespace
-// goes with its last finalizer.
+// TestR1_ProtectedWhileTerminating checks that a protection of a terminating namespace is
+// refused. The namespace still ends with its last finalizer.
 func TestR1_ProtectedWhileTerminating(t *testing.T) {
 	e := newEnv(t, nil)
 	e.namespace("x")
@@ -112,7 +112,8 @@ func TestR1_ProtectedWhileTerminating(t *testing.T) {
 	e.must(http.StatusNotFound, "GET", x, "")
 }
 
-// Nor does it turn the deletion back: a second DELETE is answered as the first.
+// TestR3_ProtectedWhileTerminating checks that a refused protection does not change the deletion.
+// A second DELETE returns the same object with the same timestamp.
 func TestR3_ProtectedWhileTerminating(t *testing.T) {
 	e := newEnv(t, nil)
 	e.namespace("x")
@@ -132,8 +133,8 @@ func tooLate(since string) string {
 	return "the namespace has been terminating since " + since + "; no protection, hold or grace stops or delays that: omit the annotation"
 }
 
-// TestR3_ProtectionRacesDeletion sends a protection and a DELETE at once: exactly one of
-// them is accepted.
+// TestR3_ProtectionRacesDeletion sends a protection and a DELETE concurrently. The server accepts
+// exactly one of them.
 func TestR3_ProtectionRacesDeletion(t *testing.T) {
 	e := newEnv(t, nil)
 	for i := range 50 {

@@ -14,9 +14,8 @@ const (
 	yaml = "application/yaml"
 )
 
-// TestWire_RequestsOnANamespace goes through the rows of the table "Requests on a
-// namespace" of the wire behaviour, and through the design proposal's table of the
-// Namespace API.
+// TestWire_RequestsOnANamespace covers the rows of the table "Requests on a namespace" of the wire
+// behaviour, and the table of the Namespace API in the design proposal.
 func TestWire_RequestsOnANamespace(t *testing.T) {
 	t.Run("create", func(t *testing.T) {
 		e := newEnv(t, nil)

@@ -16,8 +16,8 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver"
 )
 
-// memoryListener hands out the server's ends of connections in memory, which wait
-// in virtual time.
+// memoryListener accepts in-memory connections. They block durably, so tests can use them in
+// virtual time.
 type memoryListener struct {
 	conns  chan net.Conn
 	closed chan struct{}
@@ -56,14 +56,13 @@ func (l *memoryListener) dial(ctx context.Context, _, _ string) (net.Conn, error
 	}
 }
 
-// wire is a server that is reached through connections in memory, for tests in
-// virtual time.
+// wire is a server with in-memory connections, for tests in virtual time.
 type wire struct {
 	*env
 	listener *memoryListener
 	client   *http.Client
 	stop     context.CancelFunc
-	ended    chan error // what Serve returned
+	ended    chan error // the result of Serve
 }
 
 func newWire(t testing.TB, o *apiserver.Options) *wire {
@@ -76,7 +75,7 @@ func newWireOver(e *env) *wire {
 	return newWireOn(e, func(l net.Listener) net.Listener { return l })
 }
 
-// newWireOn is newWireOver with something between the connections and the server.
+// newWireOn returns a wire whose server accepts connections from over(listener).
 func newWireOn(e *env, over func(net.Listener) net.Listener) *wire {
 	e.t.Helper()
 	ctx, stop := context.WithCancel(context.WithoutCancel(e.t.Context()))
@@ -92,7 +91,7 @@ func newWireOn(e *env, over func(net.Listener) net.Listener) *wire {
 	return w
 }
 
-// event is one event of a watch in JSON.
+// event is one JSON event of a watch.
 type event struct {
 	Type   string
 	Object struct {
@@ -120,7 +119,7 @@ type watching struct {
 	leave  context.CancelFunc
 }
 
-// watch begins a watch, which must be answered with 200.
+// watch starts a watch, and fails the test unless the answer is 200.
 func (w *wire) watch(target string, headers ...string) *watching {
 	w.t.Helper()
 	ctx, leave := context.WithCancel(w.t.Context())
@@ -138,7 +137,7 @@ func (w *wire) watch(target string, headers ...string) *watching {
 	return &watching{t: w.t, answer: answer, frames: json.NewDecoder(answer.Body), leave: leave}
 }
 
-// next returns the next event, or the error with which the answer ends.
+// next returns the next event, or the error that ended the answer.
 func (x *watching) next() (event, error) {
 	var e event
 	err := x.frames.Decode(&e)
@@ -148,7 +147,7 @@ func (x *watching) next() (event, error) {
 	return e, err
 }
 
-// must returns the next event.
+// must returns the next event, and fails the test if the answer has ended.
 func (x *watching) must() event {
 	x.t.Helper()
 	e, err := x.next()
@@ -156,7 +155,7 @@ func (x *watching) must() event {
 	return e
 }
 
-// expect holds the next events against their short forms.
+// expect compares the next events with their short forms, as [event.String] returns them.
 func (x *watching) expect(want ...string) {
 	x.t.Helper()
 	for _, text := range want {
@@ -164,7 +163,7 @@ func (x *watching) expect(want ...string) {
 	}
 }
 
-// clean holds that the answer ends here as a whole one.
+// clean checks that the answer ends here and is complete.
 func (x *watching) clean() {
 	x.t.Helper()
 	e, err := x.next()

@@ -47,11 +47,11 @@ func record(ctx context.Context) error {
 	}
 	ctx, stop := context.WithCancel(ctx)
 	var running sync.WaitGroup
-	running.Go(func() { _ = recorder.Run(ctx) }) // the error is that of the context
+	running.Go(func() { _ = recorder.Run(ctx) }) // the error is the cause of ctx
 	defer running.Wait()
 	defer stop()
 
-	// What the server does, as Hooks.Refused is recorder.Record:
+	// The server calls Record if it is set as Hooks.Refused.
 	recorder.Record(apiserver.Refusal{
 		User:       authorization.User{Name: "alice"},
 		Attributes: authorization.Attributes{Verb: "get", Resource: "secrets", Namespace: "x", Name: "s"},

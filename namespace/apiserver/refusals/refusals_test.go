@@ -26,7 +26,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/store/memory"
 )
 
-// env is a server that allows nothing, with a recorder.
+// env is a server with a recorder. The server refuses every request.
 type env struct {
 	*registry.Registry
 	t        testing.TB
@@ -81,7 +81,7 @@ func (e *env) create(name string) {
 	require.NoError(e.t, err)
 }
 
-// refused sends a request that is refused.
+// refused sends a request, and fails the test unless the answer is 403.
 func (e *env) refused(user, method, target string) {
 	e.t.Helper()
 	r := httptest.NewRequestWithContext(e.t.Context(), method, target, nil)
@@ -91,7 +91,7 @@ func (e *env) refused(user, method, target string) {
 	require.Equal(e.t, http.StatusForbidden, w.Code)
 }
 
-// recorded are the events in a namespace, as "count message".
+// recorded returns the events of a namespace as "count message".
 func (e *env) recorded(ns string) []string {
 	e.t.Helper()
 	list, err := e.events.List(e.t.Context(), ns, registry.ListOptions{})
@@ -142,7 +142,8 @@ func TestRefusalsAreCounted(t *testing.T) {
 	})
 }
 
-// Nothing is written where nothing may be, and nothing about the whole cluster.
+// TestWhereNothingIsRecorded checks that refusals in terminating or missing namespaces, and
+// refusals without a namespace, are not recorded.
 func TestWhereNothingIsRecorded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEnv(t, refusals.Options{})
@@ -172,7 +173,7 @@ func TestWhereNothingIsRecorded(t *testing.T) {
 
 var none registry.ListOptions
 
-// However many users ask, memory, writes and events are bounded.
+// TestBounds checks that memory, writes and events are bounded for any number of users.
 func TestBounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEnv(t, refusals.Options{Every: time.Second, Writes: 5, Waiting: 20, Slots: 8})
@@ -200,7 +201,8 @@ func TestBounds(t *testing.T) {
 	})
 }
 
-// One user, with whatever names, does not crowd out another.
+// TestOneUserCannotCrowdOutOthers checks that refusals of one user, for any number of made-up
+// names, do not displace the refusals of another user.
 func TestOneUserCannotCrowdOutOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEnv(t, refusals.Options{})
@@ -233,7 +235,8 @@ func TestOneUserCannotCrowdOutOthers(t *testing.T) {
 	})
 }
 
-// What is not served is one, whatever it is called.
+// TestWhatIsNotServed checks that all refusals of a user and a verb for unknown
+// resources share one event.
 func TestWhatIsNotServed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEnv(t, refusals.Options{PerUser: 1})
@@ -259,7 +262,7 @@ func (e *env) version() int {
 	return n
 }
 
-// refusing is an admission that lets no event in.
+// refusing is an admission plugin that refuses writes of content.
 type refusing struct{ err error }
 
 func (r refusing) Admit(_ context.Context, w *registry.Write) error {
@@ -269,7 +272,7 @@ func (r refusing) Admit(_ context.Context, w *registry.Write) error {
 	return r.err
 }
 
-// That recording is refused is told, and not recorded again.
+// TestNoLoop checks that a refused event is reported to Dropped and is not recorded in turn.
 func TestNoLoop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		full := &namespace.Error{Kind: namespace.ErrForbidden, Message: "exceeded quota"}
@@ -284,7 +287,7 @@ func TestNoLoop(t *testing.T) {
 	})
 }
 
-// Two processes that record the same do not lose each other's counts.
+// TestTwoRecorders checks that two recorders of the same event add up their counts.
 func TestTwoRecorders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEnv(t, refusals.Options{})
@@ -312,7 +315,7 @@ func TestTwoRecorders(t *testing.T) {
 	})
 }
 
-// racing is an admission plugin that lets another write win once.
+// racing is an admission plugin that calls quicker once, before the commit of a write.
 type racing struct{ quicker func() }
 
 func (r *racing) Admit(context.Context, *registry.Write) error {
@@ -323,7 +326,8 @@ func (r *racing) Admit(context.Context, *registry.Write) error {
 	return nil
 }
 
-// The count of a concurrent write is added to, not overwritten.
+// TestConcurrentWrites checks that a recorder that loses a race adds its count to the count of
+// the concurrent write.
 func TestConcurrentWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var race racing
@@ -335,7 +339,7 @@ func TestConcurrentWrites(t *testing.T) {
 			User:       authorization.User{Name: "alice"},
 			Attributes: authorization.Attributes{Verb: "get", Resource: "secrets", Namespace: "x"},
 		}
-		for round := range 2 { // at the creation of the event, and at an update
+		for round := range 2 { // first the create of the event, then an update
 			race.quicker = func() {
 				ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)
 				defer stop()
@@ -373,7 +377,8 @@ func TestBadInput(t *testing.T) {
 	require.ErrorIs(t, rec.Run(ctx), context.Canceled)
 }
 
-// Refusals use up nothing of a tenant's quota of events, and are written when it is full.
+// TestRefusalsAreNotCounted checks that recorded events do not use the quota on events, and are
+// written even if the quota is exhausted.
 func TestRefusalsAreNotCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		counted, err := quota.New(quota.Rule{Resource: namespace.ResourceType{Name: "events"}, Uncounted: refusals.Options{Slots: 4}.Reserves})

@@ -18,7 +18,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/apiserver/internal/flow"
 )
 
-// memory returns a pool of 100 with shares of 50.
+// memory returns a pool of 100 with a share of 50 for each client.
 func memory(wait time.Duration) *flow.Pool {
 	return flow.New(flow.Options{Amount: 100, Share: 50, Queue: math.MaxInt, Wait: wait})
 }
@@ -28,8 +28,8 @@ func lease(p *flow.Pool, client string) *flow.Lease {
 	return &l
 }
 
-// requireUnused fails if leases still hold capacity of a pool with shares of at least a
-// half.
+// requireUnused fails the test if leases still hold capacity of p. The share of p must be at
+// least half of amount.
 func requireUnused(t testing.TB, p *flow.Pool, amount int64) {
 	t.Helper()
 	a, b := p.Lease("x"), p.Lease("y")
@@ -73,8 +73,8 @@ func TestPool(t *testing.T) {
 	})
 }
 
-// A lease that holds something grows before the queue, so that requests that have begun
-// can end and return what others wait for.
+// TestGrowingOvertakesTheQueue checks that a lease that holds capacity grows ahead of waiting
+// claims. Otherwise requests in progress could not finish and return their capacity.
 func TestGrowingOvertakesTheQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := memory(time.Hour)
@@ -107,7 +107,7 @@ func TestGrowingOvertakesTheQueue(t *testing.T) {
 	})
 }
 
-// queued are claims for one slot each, and the order in which they were granted.
+// queued makes claims for one slot each, and records the order in which they are granted.
 type queued struct {
 	mu    sync.Mutex
 	order []string
@@ -135,7 +135,7 @@ func (q *queued) ask(t testing.TB, p *flow.Pool, clients ...string) {
 	}
 }
 
-// next releases the oldest slots.
+// next releases the n oldest slots.
 func (q *queued) next(n int) {
 	for range n {
 		q.mu.Lock()
@@ -234,8 +234,8 @@ func TestWaitingEnds(t *testing.T) {
 	})
 }
 
-// Whatever the interleaving, no more is held than the pool and the shares have, and all is
-// returned.
+// TestUnderLoad checks with concurrent clients that leases never exceed the capacity of the pool
+// or the share of a client, and that all capacity is returned.
 func TestUnderLoad(t *testing.T) {
 	seed := rand.Uint64()
 	t.Log("seed", seed)
