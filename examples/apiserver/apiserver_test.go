@@ -27,7 +27,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/store/postgres/pgtest"
 )
 
-// The test binary is the program too, so that it can be sent signals.
+// The test binary also runs the program as a process, so that tests can send signals to it.
 func TestMain(m *testing.M) { programs.Main(m, main) }
 
 // service is the program, running in this process.
@@ -38,7 +38,7 @@ type service struct {
 	ended      chan error
 }
 
-// start runs the program until it serves. It ends with the test at the latest.
+// start runs the program until it serves requests. The cleanup of the test stops it.
 func start(t *testing.T, args ...string) *service {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -52,22 +52,22 @@ func start(t *testing.T, args ...string) *service {
 	select {
 	case <-s.out.has("get namespaces"):
 	case err := <-s.ended:
-		s.ended <- nil // reported here
+		s.ended <- nil // the cleanup receives again
 		require.NoError(t, err)
 	}
 	return s
 }
 
-// stop ends the program, which has nothing to complain about.
+// stop ends the program and requires that it returns no error.
 func (s *service) stop(t *testing.T) {
 	t.Helper()
 	s.cancel()
 	require.NoError(t, <-s.ended)
-	s.ended <- nil // may be stopped again
+	s.ended <- nil // stop may be called again
 }
 
-// as returns what reaches the program as a user of its kubeconfig; empty: as the
-// current one.
+// as returns a client that uses the context of user in the kubeconfig. If user is empty, the
+// client uses the current context.
 func (s *service) as(t *testing.T, user string) *client.CoreV1Client {
 	t.Helper()
 	return as(t, s.kubeconfig, user)
@@ -83,7 +83,7 @@ func as(t *testing.T, kubeconfig, user string) *client.CoreV1Client {
 	return core
 }
 
-// lines keeps what is written, and tells when it has a word.
+// lines records the written text and closes a channel once the text contains a word.
 type lines struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -123,7 +123,7 @@ func (l *lines) String() string {
 	return l.text.String()
 }
 
-// masked hides what differs from run to run.
+// masked replaces values that differ between runs.
 func masked(text, kubeconfig string) string {
 	text = strings.ReplaceAll(text, kubeconfig, "FILE")
 	return regexp.MustCompile(`127\.0\.0\.1:\d+`).ReplaceAllString(text, "ADDRESS")
@@ -137,7 +137,7 @@ func newConfigMap(name string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}
 }
 
-// remove deletes a namespace and waits until it is gone.
+// remove deletes a namespace and waits for its removal.
 func remove(t *testing.T, core *client.CoreV1Client, name string) {
 	t.Helper()
 	list, err := core.Namespaces().List(t.Context(), metav1.ListOptions{})
@@ -154,8 +154,8 @@ func remove(t *testing.T, core *client.CoreV1Client, name string) {
 	t.Fatal("the watch ended first")
 }
 
-// Each kind of store: a namespace is created, filled, deleted and gone; what is kept
-// in a store that lasts is there again after a restart.
+// TestStores creates, fills and deletes a namespace in each kind of store. After a restart,
+// a persistent store still has the other namespaces and their content.
 func TestStores(t *testing.T) {
 	t.Parallel()
 	for kind, flags := range map[string]func(t *testing.T) []string{
@@ -208,8 +208,8 @@ func TestStores(t *testing.T) {
 	}
 }
 
-// Without the controller a namespace is marked, and stays until somebody else empties
-// and finalizes it.
+// Without the controller, a deleted namespace stays Terminating until another client
+// finalizes it.
 func TestWithoutController(t *testing.T) {
 	t.Parallel()
 	core := start(t, "--store", kindMemory, "--controller=false").as(t, "")
@@ -226,7 +226,8 @@ func TestWithoutController(t *testing.T) {
 	require.True(t, apierrors.IsNotFound(err), "%v", err)
 }
 
-// Further types are discovered, take any fields, and are emptied like the others.
+// Types added by --types are discoverable and accept any fields. The controller deletes
+// their objects.
 func TestTypes(t *testing.T) {
 	t.Parallel()
 	s := start(t, "--store", kindMemory, "--types", "60")
@@ -254,7 +255,8 @@ func TestTypes(t *testing.T) {
 	require.True(t, apierrors.IsNotFound(err), "%v", err)
 }
 
-// With tokens and grants everybody may do what is theirs, over HTTPS.
+// With tokens and grants, the program serves HTTPS and each user may do only what the grants
+// allow.
 func TestTokensAndGrants(t *testing.T) {
 	t.Parallel()
 	s := start(t, "--store", kindMemory, "--verbose",
@@ -266,7 +268,7 @@ func TestTokensAndGrants(t *testing.T) {
 	}
 	_, err := alice.ConfigMaps("team-a").Create(t.Context(), newConfigMap("settings"), metav1.CreateOptions{})
 	require.NoError(t, err)
-	for _, ns := range []string{"team-b", "nowhere"} { // which of them exists is not told
+	for _, ns := range []string{"team-b", "nowhere"} { // the errors do not reveal which namespace exists
 		_, err = alice.ConfigMaps(ns).Get(t.Context(), "settings", metav1.GetOptions{})
 		require.ErrorContains(t, err, `configmaps "settings" is forbidden: User "alice" cannot get resource "configmaps" in API group "" in the namespace "`+ns+`"`)
 	}
@@ -286,7 +288,8 @@ func TestTokensAndGrants(t *testing.T) {
 	require.NotContains(t, s.log.String(), "token-of-")
 }
 
-// What cannot work is said, and what to do about it; what was begun is undone.
+// The program reports invalid flags and failures at the start with their cause, and never
+// prints a password.
 func TestBadInput(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -27,34 +27,34 @@ const envRequire = "NSLIFECYCLE_REQUIRE_SERVERS" // if set, a missing browser fa
 type attempt struct {
 	Method string `json:"method"`
 	Path   string `json:"path"`
-	// Kind is the kind of request: a fetch with a body of "text", of "json" or without a
-	// type ("untyped"), a "form", or a stream of "events".
+	// Kind is the kind of request: a fetch with a body of type "text", "json" or none
+	// ("untyped"), a "form", or a stream of "events".
 	Kind string `json:"kind"`
 	Body string `json:"body"` // of a form: its name and its value, separated by |
 }
 
-// answer is the part of an answer that the page could read.
+// answer is the part of an HTTP response that the page can read.
 type answer struct {
-	Status int // zero: nothing
+	Status int // zero: the page cannot read the response
 	Text   string
 }
 
 // answers lists the answers to all attempts for each kind of page.
 type answers struct {
-	Rebound []answer // the page's own name was made to resolve to the program
-	Foreign []answer // the page asks the program's address, another origin
-	Allowed []answer // the page's name is allowed by the program
+	Rebound []answer // the page's own host name resolves to the program
+	Foreign []answer // the page sends requests to the program's address, another origin
+	Allowed []answer // the program allows the page's host name
 }
 
-// visit opens a page of evil.example in Chromium, which makes all attempts on the program at
-// target, a host with port. Then it opens a page of allowed, which does the same. A proxy
-// replaces DNS: it serves the pages and forwards all other requests to the program.
+// visit opens a page of evil.example in Chromium. The page sends all attempts to the program
+// at target (host:port). A page of allowed then does the same. A proxy replaces DNS: it
+// serves the pages and forwards all other requests to the program.
 func visit(t *testing.T, target, allowed string, attempts []attempt) answers {
 	t.Helper()
 	program := find(t)
 	_, port, _ := strings.Cut(target, ":")
 	reports := make(chan map[string][]answer, 2)
-	var reached atomic.Int64 // requests of a foreign page for the address of the program
+	var reached atomic.Int64 // requests of the foreign page to the program's address
 	forward := &httputil.ReverseProxy{FlushInterval: -1, Rewrite: func(r *httputil.ProxyRequest) {
 		r.SetURL(&url.URL{Scheme: "http", Host: target})
 		r.Out.Host = r.In.Host
@@ -62,7 +62,7 @@ func visit(t *testing.T, target, allowed string, attempts []attempt) answers {
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch _, requested, _ := strings.Cut(r.Host, ":"); {
 		case requested != port:
-			http.NotFound(w, r) // requests of the browser itself
+			http.NotFound(w, r) // the browser's own requests
 		case r.Host == target:
 			reached.Add(1)
 			forward.ServeHTTP(w, r)
@@ -97,7 +97,7 @@ func visit(t *testing.T, target, allowed string, attempts []attempt) answers {
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
-		for range 100 { // child processes end a little later
+		for range 100 { // child processes exit a little later
 			if os.RemoveAll(profile) == nil {
 				return
 			}
@@ -126,11 +126,11 @@ func find(t *testing.T) string {
 	return ""
 }
 
-// requireRefused fails the test if a page of another web site could read an answer.
+// requireRefused fails the test if a page of another web site can read an answer.
 func (a answers) requireRefused(t *testing.T, attempts []attempt) {
 	t.Helper()
 	for i, attempt := range attempts {
-		if attempt.Kind != "form" { // the answer to a form is never readable
+		if attempt.Kind != "form" { // a page can never read the answer to a form
 			require.Contains(t, []int{0, http.StatusForbidden}, a.Rebound[i].Status, "%+v: %+v", attempt, a.Rebound[i])
 		}
 		require.Zero(t, a.Foreign[i].Status, "%+v: %+v", attempt, a.Foreign[i])

@@ -23,11 +23,11 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/operate/audit"
 )
 
-// process is the program as a process, with debug pages.
+// process is the program in its own process, with debug pages.
 type process struct {
 	*programs.Process
 	kubeconfig string
-	pages      string // their address
+	pages      string // address of the debug pages
 }
 
 func startProcess(t *testing.T, args ...string) process {
@@ -41,7 +41,7 @@ func startProcess(t *testing.T, args ...string) process {
 	return process{p, kubeconfig, pages}
 }
 
-// end ends the process in good order.
+// end stops the process with SIGTERM and requires exit code 0.
 func (p process) end(t *testing.T) {
 	t.Helper()
 	p.Signal(t, syscall.SIGTERM)
@@ -49,7 +49,7 @@ func (p process) end(t *testing.T) {
 	require.Zero(t, code, fault)
 }
 
-// page reads a page, of a namespace or the index, as data.
+// page decodes the JSON of a namespace's debug page. If name is empty, it decodes the index.
 func (p process) page(t *testing.T, name string, into any) {
 	t.Helper()
 	answer, err := http.Get(p.pages + "?format=json&namespace=" + url.QueryEscape(name))
@@ -59,8 +59,8 @@ func (p process) page(t *testing.T, name string, into any) {
 	require.NoError(t, json.NewDecoder(answer.Body).Decode(into))
 }
 
-// open opens a page as a browser does, and waits until it shows something. The page
-// stays open until the returned body is closed.
+// open subscribes to a debug page as a browser does, and waits until the page contains
+// shows. The page stays open until the returned body is closed.
 func (p process) open(t *testing.T, name, shows string) io.Closer {
 	t.Helper()
 	answer, err := http.Get(p.pages + "?format=events&namespace=" + url.QueryEscape(name))
@@ -77,7 +77,7 @@ func (p process) open(t *testing.T, name, shows string) io.Closer {
 	return nil
 }
 
-// details is a page of a namespace, index the one of all.
+// details is the debug page of one namespace. index is the page of all namespaces.
 type details struct {
 	Diagnosis explain.Diagnosis `json:"diagnosis"`
 	Audit     []audit.Record    `json:"audit"`
@@ -88,13 +88,13 @@ type index struct {
 	Parties                     []parties.Party
 }
 
-// The debug pages tell what the controller sees, who announced itself, and who
-// declared what.
+// The debug pages show the controller's view, the announced parties and the declarations
+// with their authors.
 func TestDebugPages(t *testing.T) {
 	t.Parallel()
 	p := startProcess(t, "--store", kindMemory, "--tokens", filepath.Join("testdata", "tokens.csv"))
 	core, ctx := as(t, p.kubeconfig, "admin"), t.Context()
-	p.open(t, "", "party/kubernetes").Close() // it has announced itself
+	p.open(t, "", "party/kubernetes").Close() // wait until the controller has announced itself
 	for _, name := range []string{"held", "waits"} {
 		_, err := core.Namespaces().Create(ctx, newNamespace(name), metav1.CreateOptions{})
 		require.NoError(t, err)
@@ -109,7 +109,7 @@ func TestDebugPages(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, core.Namespaces().Delete(ctx, "waits", metav1.DeleteOptions{}))
 
-	open := p.open(t, "held", "example.com/keep") // seen by a pass: nothing else knows the object
+	open := p.open(t, "held", "example.com/keep") // the page shows it only after a pass
 	var held, waits details
 	p.page(t, "held", &held)
 	require.Equal(t, explain.Held, held.Diagnosis.Causes[0].Kind)
@@ -122,7 +122,7 @@ func TestDebugPages(t *testing.T) {
 	require.Equal(t, "admin", waits.Audit[0].By)
 	var all index
 	p.page(t, "", &all)
-	require.Equal(t, []int{4, 1, 1}, []int{all.Active, all.Terminating, all.OnHold}) // three are always there
+	require.Equal(t, []int{4, 1, 1}, []int{all.Active, all.Terminating, all.OnHold}) // three namespaces are built in
 	require.Len(t, all.Parties, 1)
 	require.True(t, all.Parties[0].Alive)
 
@@ -130,12 +130,12 @@ func TestDebugPages(t *testing.T) {
 	require.NoError(t, err)
 	answer.Body.Close()
 	require.Equal(t, http.StatusNotFound, answer.StatusCode, "nothing else is there")
-	p.end(t) // though a page is open
+	p.end(t) // an open page does not delay the exit
 	require.NoError(t, open.Close())
 }
 
-// A namespace on hold is deleted when that is over, also where another program than
-// this one empties it.
+// At the end of a grace period the program deletes the namespace, even with
+// --controller=false.
 func TestHold(t *testing.T) {
 	t.Parallel()
 	for name, flags := range map[string][]string{"emptied here": nil, "emptied elsewhere": {"--controller=false"}} {
@@ -164,7 +164,8 @@ func TestHold(t *testing.T) {
 	}
 }
 
-// Who emptied namespaces once and is gone is missing, across processes.
+// The debug pages report the controller as missing if it ran in an earlier process and does
+// not run now.
 func TestMissingController(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()

@@ -11,8 +11,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// Over HTTPS what client-go sends goes over HTTP/2: lists and watches over one
-// connection, which the end of the program ends as whole answers.
+// client-go uses HTTP/2 over HTTPS: lists and watches share one connection. When the program
+// stops, it completes the responses of open watches.
 func TestHTTP2(t *testing.T) {
 	t.Parallel()
 	s := start(t, "--store", kindMemory, "--tokens", filepath.Join("testdata", "tokens.csv"))

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// pieces hands what is written to a test.
+// pieces sends each written text to the test.
 type pieces chan string
 
 func (p pieces) Write(text []byte) (int, error) {
@@ -22,7 +22,7 @@ func (p pieces) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// until returns the submatch of the first piece that matches.
+// until returns the last submatch of the first piece that matches pattern.
 func (p pieces) until(t *testing.T, pattern string) string {
 	t.Helper()
 	for {
@@ -37,13 +37,13 @@ func (p pieces) until(t *testing.T, pattern string) string {
 	}
 }
 
-// Objects of a directory and of a URL are served, in the namespace of the node.
+// The program serves the objects of a directory and of a URL in the node's namespace.
 func TestManifests(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "greeting.yaml")
 	require.NoError(t, os.WriteFile(file, []byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: greeting}\ndata: {text: hello}\n"), 0o600))
-	before := time.Now().Add(-time.Minute) // it has not been written just now
+	before := time.Now().Add(-time.Minute) // the file must not look recently written
 	require.NoError(t, os.Chtimes(file, before, before))
 	away := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if _, password, _ := r.BasicAuth(); password != "secret" {

@@ -1,4 +1,4 @@
-// The race detector takes several times the memory of the program, so this is not for it.
+// The race detector multiplies the program's memory, so the test excludes race builds.
 
 //go:build !race
 
@@ -21,20 +21,20 @@ import (
 	"github.com/nslifecycle/nslifecycle/examples/internal/programs"
 )
 
-// flood sends requests to a server over connections of their own, all at once.
+// flood sends concurrent requests to a server. Each request has its own connection.
 type flood struct {
 	t       *testing.T
 	address string
 }
 
-// request returns a request as it is sent.
+// request formats an HTTP request.
 func request(method, path, contentType, body string) string {
 	return fmt.Sprintf("%s %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n%s",
 		method, path, contentType, len(body), body)
 }
 
-// send sends a request n times at once, and returns how many answers have each code. All
-// but the first byte of an answer is left unread until each client has one.
+// send sends a request n times concurrently and returns the number of answers for each code.
+// Each client reads only the first byte of its answer until all clients have received one.
 func (f flood) send(n int, request string) map[int]int {
 	f.t.Helper()
 	codes := make(chan int, n)
@@ -61,7 +61,7 @@ func (f flood) one(request string, begun, others func()) int {
 		return -1
 	}
 	defer c.Close()
-	_, _ = io.WriteString(c, request) // the server may refuse it before it has all
+	_, _ = io.WriteString(c, request) // the server may refuse the request before it has read all of it
 	from := bufio.NewReaderSize(c, 16)
 	if _, err := from.Peek(1); err != nil {
 		return -2
@@ -75,13 +75,13 @@ func (f flood) one(request string, begun, others func()) int {
 	return answer.StatusCode
 }
 
-// create sends one request, which succeeds.
+// create sends a POST request and requires code 201.
 func (f flood) create(path, body string) {
 	f.t.Helper()
 	require.Equal(f.t, map[int]int{http.StatusCreated: 1}, f.send(1, request("POST", path, "application/json", body)))
 }
 
-// fill stores 30 MB.
+// fill stores 40 objects, 30 MB in total.
 func (f flood) fill(path string) {
 	f.t.Helper()
 	for i := range 40 {
@@ -89,13 +89,13 @@ func (f flood) fill(path string) {
 	}
 }
 
-// heavy stores an object of many values.
+// heavy stores an object with the given array of values.
 func (f flood) heavy(path, values string) {
 	f.t.Helper()
 	f.create(path, `{"metadata":{"name":"heavy"},"spec":{"x":[`+values+`]}}`)
 }
 
-// peak returns the most memory that a process has had.
+// peak returns the peak memory of a process in MiB.
 func peak(t *testing.T, p *programs.Process) int {
 	t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.ID()))
@@ -106,9 +106,8 @@ func peak(t *testing.T, p *programs.Process) int {
 	return kilobytes >> 10
 }
 
-// Clients that may write and read cannot take more memory than the server allows: neither
-// with documents that are small and have very many values, nor with lists that they do not
-// take.
+// Authorized clients cannot make the server exceed its memory limit. The attacks include
+// small documents with very many values, and answers that clients do not read.
 func TestMemoryUnderAttack(t *testing.T) {
 	t.Parallel()
 	const most = 512 // MiB

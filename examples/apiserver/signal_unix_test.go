@@ -11,7 +11,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/examples/internal/programs"
 )
 
-// SIGTERM ends the program in good order, also while a client watches: exit code 0.
+// SIGTERM stops the program with exit code 0.
 func TestSignal(t *testing.T) {
 	t.Parallel()
 	p := programs.Self(t, "--listen", "127.0.0.1:0", "--data", t.TempDir())
@@ -32,7 +32,7 @@ func TestConduct(t *testing.T) {
 	}.Check(t)
 }
 
-// A password in an address is in no message, whatever is wrong with the address.
+// No error message contains a password from an address, even if the address is malformed.
 func TestPasswordIsNotPrinted(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{
@@ -46,7 +46,7 @@ func TestPasswordIsNotPrinted(t *testing.T) {
 	}
 }
 
-// The exit code tells a wrong command line from what went wrong.
+// The exit code distinguishes usage errors (2) from failures (1).
 func TestExitCodes(t *testing.T) {
 	t.Parallel()
 	for want, args := range map[int][]string{

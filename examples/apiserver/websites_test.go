@@ -9,8 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// A page of another web site, which is open in a browser on the machine, neither changes nor
-// reads anything; a page of a name that is allowed does.
+// A page of another web site in a browser on the machine can neither change nor read
+// anything. A page of an allowed host name can do both.
 func TestOtherWebSites(t *testing.T) {
 	t.Parallel()
 	p := startProcess(t, "--store", "memory", "--controller=false", "--hosts", "console.example")

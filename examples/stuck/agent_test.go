@@ -14,7 +14,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
-// agent is a party: a process that deletes content of some types, and owns a finalizer.
+// agent is a party: it deletes the content of some types and owns a finalizer.
 type agent struct {
 	finalizer finalizer.Name
 	contact   string
@@ -49,9 +49,9 @@ func (w *world) start(a *agent) error {
 	ctx, cancel := context.WithCancel(w.ctx)
 	line := &wire{Store: w.store}
 	var running sync.WaitGroup
-	running.Go(func() { _ = c.Run(ctx) }) // ends with ctx only
+	running.Go(func() { _ = c.Run(ctx) }) // Run ends only with ctx
 	running.Go(func() {
-		// It ends with ctx, or fails after a crash.
+		// Announce ends with ctx, or fails after a crash.
 		_ = parties.Announce(ctx, line, a.finalizer, &parties.Options{
 			Contact: a.contact, Label: "agent-0", Beat: beat, Patience: 3 * beat,
 		})
@@ -64,7 +64,8 @@ func (w *world) start(a *agent) error {
 	return nil
 }
 
-// wire is an agent's connection to the store. After cut the agent cannot withdraw its announcement.
+// wire is an agent's connection to the store. If cut is set, the agent cannot withdraw its
+// announcement.
 type wire struct {
 	store.Store
 	cut atomic.Bool

@@ -32,7 +32,7 @@ type faulty struct {
 
 // behavior is the current behavior of the content of one type.
 type behavior struct {
-	outside *outside // holds the content; nil: the registry does
+	outside *outside // holds the content; if nil, the registry does
 
 	mu      sync.Mutex
 	failure error

@@ -38,7 +38,8 @@ func (w *world) sweep(words []string) error {
 	return err
 }
 
-// plan is what would be deleted with a namespace, and what would refuse that.
+// plan previews the deletion of a namespace: the content that it would delete and the
+// refusals.
 func (w *world) plan(name string) (string, error) {
 	content, err := w.everything()
 	if err != nil {
@@ -48,7 +49,7 @@ func (w *world) plan(name string) (string, error) {
 	return p.Text(), err
 }
 
-// everything is the content of all agents, for inventories and plans.
+// everything returns the content of all types, for inventories and plans.
 func (w *world) everything() (*deleter.Composed, error) {
 	return w.registry.Deleter(&registry.DeleterOptions{Sources: w.discover})
 }

@@ -11,7 +11,7 @@ import (
 
 func TestMain(m *testing.M) { programs.Main(m, main) }
 
-func TestConduct(t *testing.T) { programs.Conduct{}.Check(t) } // it ends too soon to be interrupted
+func TestConduct(t *testing.T) { programs.Conduct{}.Check(t) } // the program ends before a test could interrupt it
 
 func TestRun(t *testing.T) {
 	var out bytes.Buffer

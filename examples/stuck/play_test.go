@@ -9,7 +9,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/observe/explain"
 )
 
-// player plays a scenario in a world and writes what happens. It calls settle after each step.
+// player plays a scenario in a world and writes the output. It calls settle after each step.
 type player struct {
 	world  *world
 	tell   *teller
@@ -17,7 +17,7 @@ type player struct {
 	seen   []explain.Diagnosis // explanations so far
 }
 
-// play takes steps.
+// play takes the steps in order.
 func (s *player) play(steps []step) error {
 	for _, next := range steps {
 		if err := s.take(next); err != nil {
@@ -106,7 +106,7 @@ func (t *teller) paragraph(indent string, words []string) {
 	fmt.Fprintln(t.w)
 }
 
-// space writes a blank line, if there is none.
+// space writes a blank line unless the last line is blank.
 func (t *teller) space() {
 	if !t.blank {
 		fmt.Fprintln(t.w)
@@ -125,7 +125,7 @@ func (t *teller) refusal(err error) {
 	t.space()
 }
 
-// text writes lines as they are.
+// text writes the lines of text unwrapped, each indented.
 func (t *teller) text(text string) {
 	for line := range strings.Lines(strings.TrimSpace(text)) {
 		fmt.Fprintln(t.w, strings.TrimRight("  "+line, " \n"))

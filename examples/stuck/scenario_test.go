@@ -63,7 +63,7 @@ func scenarios() ([]scenario, error) {
 func parse(name, text string) (scenario, error) {
 	e := scenario{Name: name}
 	head := map[string]*string{"title": &e.Title, "pain": &e.Pain, "seen": &e.Seen, "cause": (*string)(&e.Cause)}
-	comment := false // the previous line was a comment
+	comment := false // reports whether the previous line is a comment
 	for i, line := range strings.Split(text, "\n") {
 		line = strings.TrimSpace(line)
 		paragraph := strings.HasPrefix(line, "#")

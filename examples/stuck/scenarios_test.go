@@ -16,8 +16,9 @@ import (
 
 var update = flag.Bool("update", false, "update testdata")
 
-// TestScenarios plays every scenario in virtual time and compares the output with testdata. The
-// first cause of the first diagnosis must be the scenario's, and the remedy must work.
+// TestScenarios plays every scenario in virtual time and compares the output with testdata.
+// The first cause of the first diagnosis must match the scenario's cause, and the remedy
+// must work.
 func TestScenarios(t *testing.T) {
 	all, err := scenarios()
 	require.NoError(t, err)

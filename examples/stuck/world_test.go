@@ -26,8 +26,8 @@ const (
 	beat     = 10 * time.Second
 )
 
-// world is what a scenario plays in: a store, a registry over it, and agents that delete the
-// content of namespaces.
+// world is the environment of a scenario: a store, a registry over it, and agents that
+// delete the content of namespaces.
 type world struct {
 	ctx      context.Context
 	store    *memory.Store
@@ -35,7 +35,7 @@ type world struct {
 	recorder *explain.Recorder
 	audit    *audit.Log
 	agents   map[finalizer.Name]*agent
-	others   []func() // stop the other goroutines
+	others   []func() // stop other goroutines
 	forced   string   // audit record of the last force
 
 	mu      sync.Mutex
@@ -43,7 +43,7 @@ type world struct {
 	sources map[namespace.ResourceType]*behavior
 	after   map[namespace.ResourceType][]namespace.ResourceType
 	hidden  map[string]error // groups whose discovery fails
-	rivals  map[string]bool  // namespaces that another client writes before each write of an agent
+	rivals  map[string]bool  // before each write of an agent, another client writes these namespaces
 }
 
 // types are the types of content.
@@ -59,7 +59,7 @@ var types = []registry.Type{
 	{Group: "example.com", Version: "v1", Resource: "messages", Kind: "Message", Namespaced: true},
 }
 
-// newWorld returns an empty world, which ends with ctx or close.
+// newWorld returns an empty world. It ends with ctx or close.
 func newWorld(ctx context.Context) (*world, error) {
 	s, err := memory.New(nil)
 	if err != nil {
@@ -138,7 +138,8 @@ func (w *world) source(name string) (*behavior, error) {
 	return nil, fmt.Errorf("there is no type %q", name)
 }
 
-// discover returns the sources whose groups are not hidden, and an error for the others.
+// discover returns the sources whose groups are not hidden, and an error for the hidden
+// groups.
 func (w *world) discover(_ context.Context, sources []deleter.Source) ([]deleter.Source, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -22,7 +22,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/store/memory"
 )
 
-// slowHost is a host that answers after a fixed time per call.
+// slowHost returns a host whose calls each take d.
 func slowHost(w *world, d time.Duration) controller.Namespaces {
 	return &controllertest.Intercept{Namespaces: w.host, Before: func(context.Context, controllertest.Op, string) error {
 		time.Sleep(d)
@@ -40,15 +40,15 @@ func sequential(tb testing.TB, w *world, target deleter.Target) {
 	}
 }
 
-// fill gives each type some content in the target.
+// fill puts objects of each type into the target.
 func (w *world) fill(target deleter.Target, each int) {
 	for _, f := range w.fakes {
 		f.PutMany(target, "thing", each)
 	}
 }
 
-// BenchmarkPass is one pass over types that answer after a fixed time per call; the
-// plain sequential pass beside it is in the metric.
+// BenchmarkPass measures one pass over types whose calls take a fixed time. The metric
+// sequential-ms is the duration of a plain sequential pass.
 func BenchmarkPass(b *testing.B) {
 	for _, c := range []struct {
 		types int
@@ -69,7 +69,7 @@ func BenchmarkPass(b *testing.B) {
 				require.Equal(b, pass.Finalized, result.Outcome)
 			}
 			if testing.Short() && c.types > 60 {
-				return // the plain pass takes seconds
+				return // the sequential pass takes seconds
 			}
 			began := time.Now()
 			sequential(b, w, deleter.Target{Namespace: "plain", UID: "plain", DeletedAt: began})
@@ -78,7 +78,7 @@ func BenchmarkPass(b *testing.B) {
 	}
 }
 
-// removals has a channel for each namespace that is closed at its removal.
+// removals has a channel for each namespace. The namespace's removal closes the channel.
 type removals struct {
 	mu   sync.Mutex
 	gone map[string]chan struct{}
@@ -100,8 +100,8 @@ func (r *removals) hooks() []controller.Hooks {
 	return []controller.Hooks{{Removed: func(ref namespace.Ref) { close(r.of(ref.Name)) }}}
 }
 
-// BenchmarkRemoval is DELETE to removal, 60 types at 5 ms per call, with nothing in
-// the way and with one object held by a finalizer for a while.
+// BenchmarkRemoval measures the time from the deletion of a namespace to its removal, with
+// 60 types at 5 ms per call. In some cases a finalizer holds one object for a while.
 func BenchmarkRemoval(b *testing.B) {
 	for _, held := range []time.Duration{0, 200 * time.Millisecond, 7 * time.Second} {
 		b.Run(fmt.Sprintf("held=%v", held), func(b *testing.B) {
@@ -131,7 +131,7 @@ func BenchmarkRemoval(b *testing.B) {
 	}
 }
 
-// BenchmarkMany is 1,000 namespaces deleted at once, 60 types at 1 ms per call.
+// BenchmarkMany deletes 1,000 namespaces at once, with 60 types at 1 ms per call.
 func BenchmarkMany(b *testing.B) {
 	const many, call = 1000, time.Millisecond
 	w := newWorld(b, 60, latency(call))
@@ -159,8 +159,9 @@ func BenchmarkMany(b *testing.B) {
 	b.ReportMetric(float64(many)*float64(b.N)/b.Elapsed().Seconds(), "namespaces/s")
 }
 
-// BenchmarkHealthy is DELETE to removal of a healthy namespace beside others of
-// which one type fails for ever, 60 types at 5 ms per call.
+// BenchmarkHealthy measures the time from the deletion of a healthy namespace to its
+// removal, while one of 60 types fails permanently for other namespaces. Each call takes 5
+// ms.
 func BenchmarkHealthy(b *testing.B) {
 	for _, failing := range []int{0, 100, 1000} {
 		b.Run(fmt.Sprintf("failing=%d", failing), func(b *testing.B) {
@@ -192,7 +193,7 @@ func BenchmarkHealthy(b *testing.B) {
 				w.create(b, name)
 				w.delete(b, name)
 			}
-			once.Wait() // from here on they are retried, at first often
+			once.Wait() // from now on the controller retries the failing namespaces, at first often
 			for i := 0; b.Loop(); i++ {
 				b.StopTimer()
 				name := fmt.Sprint("healthy-", i)
@@ -208,9 +209,9 @@ func BenchmarkHealthy(b *testing.B) {
 	}
 }
 
-// BenchmarkFailingMinute counts the requests for a namespace in its first minute, while one
-// type of 60 fails, and those of a plain loop over all types with the same backoff. In short
-// runs it takes a second.
+// BenchmarkFailingMinute counts the requests for a namespace in its first minute while one
+// of 60 types fails. For comparison, it counts the requests of a plain loop over all types
+// with the same backoff. Short runs take one second.
 func BenchmarkFailingMinute(b *testing.B) {
 	const call = 5 * time.Millisecond
 	window := time.Minute
@@ -247,8 +248,8 @@ func BenchmarkFailingMinute(b *testing.B) {
 	}
 }
 
-// BenchmarkWaiting is the memory of a controller for each namespace that waits for
-// held content, 60 types.
+// BenchmarkWaiting measures the controller's memory for each namespace that waits for held
+// content, with 60 types.
 func BenchmarkWaiting(b *testing.B) {
 	const many = 5000
 	for b.Loop() {
@@ -279,8 +280,8 @@ func BenchmarkWaiting(b *testing.B) {
 	}
 }
 
-// BenchmarkForeign is the memory of a controller for each namespace that is another
-// controller's.
+// BenchmarkForeign measures the controller's memory for each namespace that another
+// controller owns.
 func BenchmarkForeign(b *testing.B) {
 	const many = 5000
 	for b.Loop() {
@@ -303,7 +304,7 @@ func BenchmarkForeign(b *testing.B) {
 	}
 }
 
-// another is a division in which nothing is the controller's.
+// another is a division that assigns all namespaces to another controller.
 type another struct{ asked chan struct{} }
 
 func (a *another) Owns(string) bool {
@@ -313,7 +314,7 @@ func (a *another) Owns(string) bool {
 
 func (a *another) Changed() <-chan struct{} { return nil }
 
-// heap returns the bytes in use after a collection.
+// heap returns the allocated heap bytes after a garbage collection.
 func heap() int64 {
 	runtime.GC()
 	runtime.GC()
@@ -322,9 +323,9 @@ func heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// BenchmarkStart measures the start of a controller over a registry with many Active and
-// 100 terminating namespaces, until each of the latter has had its pass, and the memory of
-// the controller.
+// BenchmarkStart measures the start of a controller over a registry with many Active and 100
+// terminating namespaces, until each terminating namespace has had a pass. It also reports
+// the controller's memory.
 func BenchmarkStart(b *testing.B) {
 	for _, active := range []int{0, 100_000} {
 		b.Run(fmt.Sprintf("active=%d", active), func(b *testing.B) {

@@ -35,7 +35,7 @@ func TestRegistryConforms(t *testing.T) {
 				}
 				return s.Compact(ctx, page.Position.Revision)
 			},
-			Ahead: func(ctx context.Context) (string, error) { // as from before this one was restored
+			Ahead: func(ctx context.Context) (string, error) { // a token of another registry, as after a restore from a backup
 				s, err := memory.New(nil)
 				require.NoError(t, err)
 				lost, err := registry.New(s, nil)

@@ -15,8 +15,8 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/controller"
 )
 
-// A notice that comes while a namespace must rest makes the next pass start when
-// the rest is over, not when the backoff is.
+// A notice during the rest after a pass starts the next pass at the end of the rest. The
+// pass does not wait for the end of the backoff.
 func TestR12_EarlyNoticesAreKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1, latency(100*time.Millisecond))
@@ -34,7 +34,7 @@ func TestR12_EarlyNoticesAreKept(t *testing.T) {
 	})
 }
 
-// An estimate beyond the longest delay is not believed for longer than that.
+// MaxDelay bounds an estimate that exceeds it.
 func TestR10_EstimatesAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1, nil)

@@ -17,7 +17,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/controller/controllertest"
 )
 
-// share is a division that a test changes.
+// share is a division that the test can change.
 type share struct {
 	mu      sync.Mutex
 	owns    func(name string) bool
@@ -69,15 +69,15 @@ func TestR11_AnothersNamespaceIsLeftAlone(t *testing.T) {
 		require.Equal(t, []string{"queued", "started", "ended removed", "finalized", "removed"}, diary.story("mine"))
 		require.Empty(t, diary.story("yours"))
 		w.setFinalizers(t, "yours", "kubernetes", origin.Finalizer) // an event for it
-		w.setFinalizers(t, "yours")                                 // its owner is done with it
+		w.setFinalizers(t, "yours")                                 // its owner finalizes it
 		time.Sleep(time.Hour)
 		require.Equal(t, []string{"removed"}, diary.story("yours"))
 		require.NotContains(t, log.String(), "yours", "its owner logs it")
 	})
 }
 
-// After a change of the division the controller takes its new namespaces, in any state, and
-// releases the others.
+// After a change of the division, the controller takes its new namespaces in any state and
+// releases namespaces that it lost.
 func TestR12_DivisionChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1, nil)
@@ -98,7 +98,7 @@ func TestR12_DivisionChanges(t *testing.T) {
 		require.True(t, w.gone("plain"))
 		require.Equal(t, []string{"queued", "started", "ended waiting", "retried remaining"}, diary.story("held"))
 
-		division.set(none) // while it rests, with a timer and a wait
+		division.set(none) // while "held" waits with a timer and a deleter wait
 		time.Sleep(time.Hour)
 		w.fakes[0].Release(target, "held")
 		time.Sleep(time.Hour)
@@ -114,8 +114,8 @@ func TestR12_DivisionChanges(t *testing.T) {
 	})
 }
 
-// A pass that runs when its namespace is lost ends by itself, and nothing follows;
-// one that waits in the queue does not begin.
+// If the controller loses a namespace, a running pass ends without a retry, and a queued
+// pass does not start.
 func TestR11_LostWhileItRunsOrQueues(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1, latency(10*time.Second)) // two calls a pass
@@ -140,8 +140,8 @@ func TestR11_LostWhileItRunsOrQueues(t *testing.T) {
 	})
 }
 
-// The controller asks the division right before each pass, so a controller that was
-// suspended begins no pass for a namespace that it has lost.
+// The controller asks the division right before each pass. A controller that was suspended
+// therefore starts no pass for a namespace that it lost meanwhile.
 func TestR11_AskedBeforeEachPass(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1, nil)
@@ -214,7 +214,7 @@ func TestR11_RemovedBeforeTheWatchReportsIt(t *testing.T) {
 	})
 }
 
-// A namespace that is lost is not waited for either.
+// The controller cancels the wait of a namespace that it loses.
 func TestLostNamespaceIsNotWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1, nil)
@@ -231,8 +231,8 @@ func TestLostNamespaceIsNotWaitedFor(t *testing.T) {
 	})
 }
 
-// A division that panics leaves everything to the controller: that costs work, and
-// nothing waits for ever.
+// If a division panics, the controller owns every namespace. Replicas may then duplicate
+// work, but no namespace stays stuck.
 func TestR12_DivisionPanics(t *testing.T) {
 	for name, division := range map[string]controller.Division{
 		"owns": &brokenShare{share: newShare(none), owns: true}, "changed": &brokenShare{share: newShare(none)},
@@ -291,7 +291,7 @@ func TestR12_DivisionChangesAtRandom(t *testing.T) {
 				w.fakes[i%2].Put(targets[name], contenttest.Object{Name: "held", Finalizers: []string{"example.com/f"}, HeldFor: time.Duration(i+1) * 10 * time.Millisecond})
 			}
 			w.delete(t, name)
-			for j, s := range shares { // one owner each, or none, another one each time
+			for j, s := range shares { // at most one owner for each name; the owner changes each time
 				s.set(func(name string) bool { return (int(name[len(name)-1])+i)%(controllers+1) == j })
 			}
 			time.Sleep(time.Millisecond)

@@ -13,7 +13,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/pass"
 )
 
-// A controller runs beside the host until its context ends. Hooks report its progress.
+// A controller runs until its context ends. Hooks report its progress.
 func Example() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -44,7 +44,7 @@ func Example() {
 	// ended: <nil>
 }
 
-// span is a span of a tracer; a real one has an id and a duration as well.
+// span is a span of a simplified tracer, without an ID and a duration.
 type span struct {
 	name     string
 	children []*span
@@ -75,8 +75,8 @@ func (s *span) print(indent string) {
 	}
 }
 
-// Tracing is set up once, in PassStarted: it starts a span for the pass, and attaches a
-// [deleter.Trace], which adds a span for each call below it.
+// PassStarted sets up all tracing: it starts a span for the pass and attaches a
+// [deleter.Trace], which adds a child span for each call.
 func ExampleHooks_tracing() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()

@@ -19,11 +19,11 @@ import (
 
 const types = 5
 
-// alone is how long a healthy namespace takes by itself.
+// alone is the removal time of a healthy namespace without other namespaces.
 const alone = 10 * time.Millisecond
 
-// Namespaces that fail for ever, however many, do not hold up a healthy one: it
-// takes as long as without them, whenever it comes.
+// Any number of permanently failing namespaces does not delay a healthy one. Its removal
+// takes as long as without them.
 func TestR10_FailingNeighboursCostNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sick := names("sick", 1000)
@@ -47,8 +47,8 @@ func TestR10_FailingNeighboursCostNothing(t *testing.T) {
 	})
 }
 
-// A burst of new namespaces delays a healthy one that comes behind them by their
-// first passes only, never by their retries.
+// A burst of failing namespaces delays a later healthy one only by their first passes, not
+// by their retries.
 func TestR10_FailingBurst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sick := names("sick", 1000)
@@ -65,7 +65,7 @@ func TestR10_FailingBurst(t *testing.T) {
 	})
 }
 
-// Namespaces whose content does not answer at all take the place of none that does.
+// Namespaces whose sources hang do not take workers from namespaces whose sources answer.
 func TestR10_HangingNeighboursCostNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hung := names("hung", 1000)
@@ -86,7 +86,7 @@ func TestR10_HangingNeighboursCostNothing(t *testing.T) {
 		}
 		w.create(t, "burst")
 		w.delete(t, "burst")
-		time.Sleep(8500 * time.Millisecond) // each of the thousand has had half a second of one of 64 workers
+		time.Sleep(8500 * time.Millisecond) // each of the 1,000 namespaces has used one of 64 workers for half a second
 		require.Len(t, diary.of("removed", "burst"), 1, "new ones wait for the first half second of those before them only")
 		for range 5 {
 			time.Sleep(10 * time.Minute)
@@ -97,7 +97,7 @@ func TestR10_HangingNeighboursCostNothing(t *testing.T) {
 			removed := diary.of("removed", "healthy")
 			require.LessOrEqual(t, removed[len(removed)-1].at-began, alone)
 		}
-		const later = "hung-40" // one of the first 64, which move aside
+		const later = "hung-40" // one of the first 64 passes, which lose their workers to waiting namespaces
 		require.Empty(t, diary.of("removed", later))
 		retried := diary.of("retried", later)
 		require.Equal(t, controller.ReasonInterrupted, retried[0].reason, "the first pass made room")
@@ -111,8 +111,7 @@ func TestR10_HangingNeighboursCostNothing(t *testing.T) {
 	})
 }
 
-// A long pass that would get done is not interrupted for ever: it moves aside, and
-// its allowance grows.
+// A long pass is not interrupted forever: its allowance grows with each interruption.
 func TestR12_LongPassesGetDone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := names("slow", 200)
@@ -157,8 +156,8 @@ func TestR12_PatienceGrows(t *testing.T) {
 	})
 }
 
-// However long the sources hung, the namespace goes within MaxPatience and two backoffs of
-// the end of the outage, even if the calls of the last pass under it never return.
+// After an outage of any duration, the controller removes the namespace within MaxPatience
+// and two backoffs, even if the calls of the last pass during the outage never return.
 func TestR12_RecoveryAfterLongOutages(t *testing.T) {
 	for _, outage := range []time.Duration{10 * time.Minute, 6 * time.Hour, 24 * time.Hour} {
 		synctest.Test(t, func(t *testing.T) {
@@ -182,8 +181,8 @@ func TestR12_RecoveryAfterLongOutages(t *testing.T) {
 	}
 }
 
-// Never more passes than Workers and SlowWorkers allow, but for those that are interrupted, and never two for
-// one namespace.
+// At most Workers + SlowWorkers passes run at once, not counting interrupted ones. At most
+// one pass runs for each namespace.
 func TestPassesAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1, nil)
@@ -219,7 +218,7 @@ func TestPassesAreBounded(t *testing.T) {
 		}
 		for range 100 {
 			time.Sleep(time.Second)
-			for _, name := range names("a", 10) { // wake some again and again
+			for _, name := range names("a", 10) { // enqueue some namespaces repeatedly
 				w.setFinalizers(t, name, "kubernetes")
 				w.setFinalizers(t, name, "kubernetes", "example.com/late")
 			}
@@ -232,7 +231,8 @@ func TestPassesAreBounded(t *testing.T) {
 	})
 }
 
-// A long pass continues while there is room for it, however many others come.
+// A long pass continues while its lane has a free slot, regardless of the number of other
+// namespaces.
 func TestLongPassesMoveAside(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1, nil)
@@ -261,8 +261,8 @@ func TestLongPassesMoveAside(t *testing.T) {
 	})
 }
 
-// A pass whose namespace is removed by others is ended if it runs long, whether it
-// does so before or after.
+// The controller cancels a long pass if another client removes the namespace, before or
+// after the pass becomes long.
 func TestOrphanedPassesAreEnded(t *testing.T) {
 	for _, at := range []time.Duration{100 * time.Millisecond, 10 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {

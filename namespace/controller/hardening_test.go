@@ -19,7 +19,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/controller/controllertest"
 )
 
-// A logger that panics does not end it.
+// A panic in the logger does not stop the controller.
 func TestR10_PanickingLogger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1, nil)
@@ -39,8 +39,8 @@ type panickingHandler struct{ slog.Handler }
 func (panickingHandler) Enabled(context.Context, slog.Level) bool  { return true }
 func (panickingHandler) Handle(context.Context, slog.Record) error { panic("boom") }
 
-// scripted yields the events of a test, watch by watch. The last watch lasts until it is
-// stopped.
+// scripted yields the test's events, one function for each watch. The last watch lasts until
+// its context ends.
 type scripted struct {
 	controller.Namespaces
 	watches []func(yield func(namespace.Event, error) bool)
@@ -65,8 +65,8 @@ func event(kind namespace.EventType, target deleter.Target) namespace.Event {
 	return namespace.Event{Type: kind, Name: target.Namespace, UID: target.UID, Token: "token"}
 }
 
-// An incarnation that came and went during the pass for its predecessor is reported once
-// too.
+// Each incarnation's removal is reported once, even if the incarnation appears and
+// disappears during a pass for its predecessor.
 func TestRemovedIsToldOnceOfEachIncarnation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1, nil)
@@ -95,7 +95,7 @@ func TestRemovedIsToldOnceOfEachIncarnation(t *testing.T) {
 	})
 }
 
-// stubbornHost takes a second for each read.
+// stubbornHost delays each read by a second.
 type stubbornHost struct{ controller.Namespaces }
 
 func (s *stubbornHost) Get(ctx context.Context, name string) (namespace.Namespace, error) {
@@ -103,8 +103,8 @@ func (s *stubbornHost) Get(ctx context.Context, name string) (namespace.Namespac
 	return s.Namespaces.Get(ctx, name)
 }
 
-// A stale listing may lack a namespace that is in a pass. The later event for it is not
-// lost.
+// A stale listing may lack a namespace during its pass. The controller does not lose the
+// later event for the namespace.
 func TestR11_StaleListingLosesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1, nil)
@@ -135,7 +135,7 @@ func TestR11_StaleListingLosesNothing(t *testing.T) {
 	})
 }
 
-// A place that takes its time to refuse a watch is not asked without end either.
+// The watch also backs off if the host takes time to refuse it.
 func TestR10_WatchBacksOffFromSlowRefusals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1, nil)
@@ -152,7 +152,8 @@ func TestR10_WatchBacksOffFromSlowRefusals(t *testing.T) {
 	})
 }
 
-// A token that a place cannot take, without saying that it is gone, is given up.
+// If the host rejects a token without reporting ErrGone, the controller gives up the token
+// and lists again.
 func TestR12_BadTokenIsListedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1, nil)
@@ -183,8 +184,8 @@ func (c *choking) Terminating(ctx context.Context, after string) iter.Seq2[names
 	return c.cuts.Terminating(ctx, after)
 }
 
-// The controller notices that content of a later wave is gone as quickly as in the first
-// wave, although more content is left than ever before.
+// The controller notices the end of content in a later wave as quickly as in the first wave,
+// even if the later wave has more objects.
 func TestR12_LaterWavesAreNoticed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 2, latency(time.Millisecond))
@@ -210,8 +211,8 @@ func TestR12_LaterWavesAreNoticed(t *testing.T) {
 	})
 }
 
-// Content that comes back as often as it is deleted is not chased without end,
-// whether or not something fails meanwhile.
+// If content reappears after every deletion, the controller backs off, whether or not
+// another source fails.
 func TestR10_ContentThatComesBack(t *testing.T) {
 	left := deleter.Result{Resource: resource(0), Deleted: 3, Remaining: 3}
 	unexplained := left
@@ -240,7 +241,7 @@ func TestR10_ContentThatComesBack(t *testing.T) {
 	}
 }
 
-// While one type fails, another that is large gets on without delay.
+// While one type fails, the deletion of another large type continues without delay.
 func TestR12_LargeBesideFailing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const passes = 50
@@ -262,7 +263,7 @@ func TestR12_LargeBesideFailing(t *testing.T) {
 	})
 }
 
-// A finalizer that is added again resets the backoff of its namespace.
+// Adding the party's finalizer again resets the namespace's backoff.
 func TestR12_AddedFinalizerResetsTheBackoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1, func(int) contenttest.FakeOptions {
@@ -289,8 +290,8 @@ func TestR12_AddedFinalizerResetsTheBackoff(t *testing.T) {
 	})
 }
 
-// The removal of a namespace by the last pass of a Run is reported, although the watch has
-// ended.
+// If the last pass of a Run removes a namespace, Run reports the removal although the watch
+// has ended.
 func TestRemovedIsToldAtTheEndOfRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1, nil)

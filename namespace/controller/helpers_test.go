@@ -25,14 +25,15 @@ var (
 	origin     = namespace.Party{Finalizer: "openshift.com/origin"}
 )
 
-// world is a host and content of some types.
+// world contains a host and fake content of several types.
 type world struct {
 	host    *controllertest.Host
 	fakes   []*contenttest.Fake
 	deleter *deleter.Composed
 }
 
-// newWorld has n types of content; shape may say how the i-th answers.
+// newWorld returns a world with n types of content. If shape is set, it returns the options
+// of the i-th type.
 func newWorld(t testing.TB, n int, shape func(i int) contenttest.FakeOptions) *world {
 	t.Helper()
 	w := &world{host: new(controllertest.Host)}
@@ -56,12 +57,12 @@ func resource(i int) namespace.ResourceType {
 	return namespace.ResourceType{Name: fmt.Sprintf("things%03d", i), Group: "example.com"}
 }
 
-// latency is how content answers that takes a while for each call.
+// latency returns options for content whose calls each take d.
 func latency(d time.Duration) func(int) contenttest.FakeOptions {
 	return func(int) contenttest.FakeOptions { return contenttest.FakeOptions{Latency: d} }
 }
 
-// create adds an active namespace and returns it as the target it will be.
+// create adds an Active namespace and returns its future deletion target.
 func (w *world) create(t testing.TB, name string, finalizers ...finalizer.Name) deleter.Target {
 	t.Helper()
 	ns, err := w.host.Create(t.Context(), namespace.Namespace{
@@ -92,7 +93,7 @@ func (w *world) gone(name string) bool {
 	return err != nil
 }
 
-// calls returns how many calls all content has had.
+// calls returns the number of calls to all content.
 func (w *world) calls(ops ...deleter.Op) int {
 	n := 0
 	for _, f := range w.fakes {
@@ -101,7 +102,7 @@ func (w *world) calls(ops ...deleter.Op) int {
 	return n
 }
 
-// moment is a hook's call.
+// moment is one call of a hook.
 type moment struct {
 	at      time.Duration
 	what    string
@@ -112,7 +113,7 @@ type moment struct {
 	err     error
 }
 
-// diary records hooks.
+// diary records calls of hooks.
 type diary struct {
 	mu      sync.Mutex
 	began   time.Time
@@ -149,8 +150,8 @@ func (d *diary) hooks() []controller.Hooks {
 	}}
 }
 
-// of returns the moments of one kind, of the namespace called name or, if name is empty, of
-// all.
+// of returns the moments of one kind. If name is not empty, it returns only moments of that
+// namespace.
 func (d *diary) of(what, name string) []moment {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -184,8 +185,8 @@ func (d *diary) story(name string) []string {
 	return list
 }
 
-// run runs a controller until the test's end, or until the returned function is
-// called, which returns when Run has.
+// run runs a controller until the end of the test or a call of stop. stop returns after Run
+// has returned.
 func run(t testing.TB, namespaces controller.Namespaces, d deleter.Deleter, party namespace.Party, opts controller.Options) (stop func()) {
 	t.Helper()
 	c, err := controller.New(namespaces, d, party, &opts)
@@ -210,14 +211,14 @@ func names(prefix string, n int) []string {
 	return list
 }
 
-// deleterFunc is a Deleter of one function.
+// deleterFunc adapts a function to a Deleter.
 type deleterFunc func(ctx context.Context, target deleter.Target, previous deleter.Report) (deleter.Report, error)
 
 func (f deleterFunc) Delete(ctx context.Context, target deleter.Target, previous deleter.Report) (deleter.Report, error) {
 	return f(ctx, target, previous)
 }
 
-// failing returns content that fails for the namespaces named, for ever.
+// failing returns options for content that always fails for the given namespaces.
 func failing(err error, d time.Duration, of func(i int) bool, names ...string) func(int) contenttest.FakeOptions {
 	slices.Sort(names)
 	return func(i int) contenttest.FakeOptions {
@@ -234,7 +235,7 @@ func failing(err error, d time.Duration, of func(i int) bool, names ...string) f
 	}
 }
 
-// journal is a log in memory.
+// journal is an in-memory log.
 type journal struct {
 	mu   sync.Mutex
 	text strings.Builder

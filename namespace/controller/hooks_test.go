@@ -50,8 +50,8 @@ func record(name string, mu *sync.Mutex, calls *[]string) controller.Hooks {
 	}
 }
 
-// Every hook of every listed Hooks is called, in the order of Options.Hooks, and a panic of
-// one does not keep the others from being called.
+// The controller calls every hook in the order of Options.Hooks. A panic in one hook does
+// not prevent the others.
 func TestHooks(t *testing.T) {
 	bad := controller.Hooks{
 		Queued:      func(namespace.Ref) { panic("boom") },
@@ -97,8 +97,8 @@ func TestHooks(t *testing.T) {
 	})
 }
 
-// The controller reports once that a namespace belongs to another controller, and then only
-// its removal until the namespace is its own again.
+// The controller reports the release of a namespace once. Until it owns the namespace again,
+// it reports only the removal.
 func TestReleased(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1, nil)

@@ -23,7 +23,7 @@ func TestSnapshotKeepsWhatTheNextPassNeeds(t *testing.T) {
 		}
 	}
 	slices.SortFunc(types, namespace.ResourceType.Compare)
-	for range 100 { // whatever came before, in any order
+	for range 100 { // reports with random contents
 		report := deleter.Report{UID: "u"}
 		for _, r := range types {
 			switch rand.IntN(4) {
@@ -54,14 +54,14 @@ func TestSnapshotKeepsWhatTheNextPassNeeds(t *testing.T) {
 	require.Equal(t, deleter.Report{}, c.restore("v", snapshot{}), "there was no pass")
 }
 
-// Hooks that are not set cost nothing.
+// Unset hooks do not allocate.
 func TestNoHooksAllocateNothing(t *testing.T) {
 	for name, hooks := range map[string][]Hooks{"no hooks": nil, "no functions": {{}, {}}} {
 		require.Zero(t, testing.AllocsPerRun(100, callHooks(hooks)), name)
 	}
 }
 
-// BenchmarkHooksOff measures every hook of one pass, none of which is set.
+// BenchmarkHooksOff measures the calls of all hooks in one pass if no hook is set.
 func BenchmarkHooksOff(b *testing.B) {
 	call := callHooks(nil)
 	b.ReportAllocs()

@@ -14,9 +14,10 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/controller/controllertest"
 )
 
-// behaving returns a deleter whose sources hang for namespaces hung-*, answer ten times a second for a
-// minute for long-*, look at content that goes by itself after 30 s for waiting-*, and have
-// nothing to delete for others. It cannot wait for content ([deleter.Waiter]).
+// behaving returns a deleter that does not implement [deleter.Waiter]. Its behavior depends
+// on the namespace: for hung-* it hangs, for long-* it makes a call every 100 ms for a
+// minute, for waiting-* one object disappears after 30 s, and for others there is no
+// content.
 func behaving() deleter.Deleter {
 	return deleterFunc(func(ctx context.Context, target deleter.Target, _ deleter.Report) (deleter.Report, error) {
 		report := deleter.Report{UID: target.UID}
@@ -40,8 +41,8 @@ func behaving() deleter.Deleter {
 	})
 }
 
-// When the long lane is full of passes that make progress, namespaces that hang do not keep
-// the workers from others either.
+// Hanging namespaces do not block the workers, even if passes that make progress fill the
+// long lane.
 func TestR10_HangingBesideManyLongPasses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1, nil)
@@ -70,8 +71,8 @@ func TestR10_HangingBesideManyLongPasses(t *testing.T) {
 	})
 }
 
-// A namespace whose sources answer, and whose content goes by itself, does not wait for namespaces
-// that hang: it is gone at its next look after that.
+// A namespace whose sources answer does not wait for hanging namespaces. The next pass after
+// its content disappears removes it.
 func TestR10_WaitingBesideHangingOnes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1, nil)
@@ -89,7 +90,7 @@ func TestR10_WaitingBesideHangingOnes(t *testing.T) {
 	})
 }
 
-// slowly is host whose requests take d each.
+// slowly returns a host whose requests, except watches, each take d.
 func slowly(host controller.Namespaces, d time.Duration) controller.Namespaces {
 	return &controllertest.Intercept{Namespaces: host, Before: func(ctx context.Context, op controllertest.Op, _ string) error {
 		if op == controllertest.OpWatch {
@@ -104,7 +105,7 @@ func slowly(host controller.Namespaces, d time.Duration) controller.Namespaces {
 	}}
 }
 
-// Answers of the place where namespaces are kept are progress like those of sources.
+// Answers of the namespace storage count as progress, like answers of sources.
 func TestR10_SlowStorageIsNoHang(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1, latency(300*time.Millisecond))
@@ -120,8 +121,8 @@ func TestR10_SlowStorageIsNoHang(t *testing.T) {
 	})
 }
 
-// A place that takes longer than Long for each request holds nothing up for ever, however many
-// namespaces wait.
+// Even if each request to the namespace storage takes longer than Long, the controller
+// removes all namespaces.
 func TestR12_SlowStorage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1, nil)

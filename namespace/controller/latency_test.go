@@ -17,8 +17,8 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/pass"
 )
 
-// Nothing waits for a fixed period: from DELETE to removal it takes as long as the
-// calls take, here one deletion and one listing of all types at once.
+// The controller does not wait for a fixed period. The removal takes only the time of the
+// calls: one deletion and one listing, with all types in parallel.
 func TestR12_RemovalTakesTheTimeOfTheCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 60, latency(5*time.Millisecond))
@@ -33,7 +33,7 @@ func TestR12_RemovalTakesTheTimeOfTheCalls(t *testing.T) {
 	})
 }
 
-// The next pass starts when held content goes, not when a timer fires.
+// The next pass starts when held content disappears, not when a timer fires.
 func TestR12_HeldContentIsNoticed(t *testing.T) {
 	for _, held := range []time.Duration{200 * time.Millisecond, 7 * time.Second, time.Hour} {
 		synctest.Test(t, func(t *testing.T) {
@@ -51,7 +51,7 @@ func TestR12_HeldContentIsNoticed(t *testing.T) {
 	}
 }
 
-// Without a notifier the estimate says when to look again.
+// Without a notifier, the estimate determines the time of the next pass.
 func TestR12_TheEstimateIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 3, func(int) contenttest.FakeOptions {
@@ -69,8 +69,8 @@ func TestR12_TheEstimateIsKept(t *testing.T) {
 	})
 }
 
-// Failures are retried with a backoff from 5 ms to 60 s, and a namespace that fails
-// for ever costs little: upstream spends 1,695 requests in its first minute.
+// The controller retries failures with a backoff from 5 ms to 60 s, so a permanently failing
+// namespace costs little. Upstream makes 1,695 requests in the first minute.
 func TestR10_StuckNamespacesCostLittle(t *testing.T) {
 	broken := errors.New("broken")
 	synctest.Test(t, func(t *testing.T) {
@@ -105,7 +105,7 @@ func TestR10_StuckNamespacesCostLittle(t *testing.T) {
 	})
 }
 
-// A source that answers again is found within the longest delay, and progress resets the
+// After a source recovers, the controller retries within MaxDelay. Progress resets the
 // backoff.
 func TestR12_RecoveryEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -70,8 +70,8 @@ func TestOptionsAreNotChanged(t *testing.T) {
 	require.Zero(t, opts.MaxDelay)
 }
 
-// When Run has returned nothing runs on; it may be called again, but not beside
-// itself.
+// Run leaves no goroutines behind. A caller may run the controller again, but not
+// concurrently.
 func TestRunEndsAndBeginsAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 5, latency(5*time.Millisecond))
@@ -88,7 +88,7 @@ func TestRunEndsAndBeginsAgain(t *testing.T) {
 			defer running.Add(-1)
 			if target.Namespace == "hangs" {
 				<-ctx.Done()
-				time.Sleep(3 * time.Second) // takes its time to stop
+				time.Sleep(3 * time.Second) // the deleter is slow to stop
 				return deleter.Report{}, ctx.Err()
 			}
 			return w.deleter.Delete(ctx, target, previous)
@@ -137,8 +137,8 @@ func TestR12_EventsDuringAPassAreNotLost(t *testing.T) {
 		require.Equal(t, []string{"queued", "started", "ended no finalizer"}, diary.story("a"))
 		require.Zero(t, looks)
 
-		w.setFinalizers(t, "a", "kubernetes", origin.Finalizer) // the late party comes
-		time.Sleep(5 * time.Millisecond)                        // in the midst of its pass
+		w.setFinalizers(t, "a", "kubernetes", origin.Finalizer) // adds the late party's finalizer
+		time.Sleep(5 * time.Millisecond)                        // during the pass
 		w.setFinalizers(t, "a", "kubernetes", origin.Finalizer, "example.com/other")
 		time.Sleep(time.Second)
 		require.Equal(t, []string{"queued", "started", "ended finalized", "finalized", "queued", "started", "ended no finalizer"}, diary.story("a")[3:])
@@ -146,8 +146,8 @@ func TestR12_EventsDuringAPassAreNotLost(t *testing.T) {
 	})
 }
 
-// An incarnation that comes while a pass for the one before runs gets a pass of its
-// own after that, and the old one's pass does not touch it.
+// An incarnation that appears during a pass for its predecessor gets its own pass
+// afterwards. The predecessor's pass does not affect it.
 func TestR8_ReplacedDuringAPass(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1, nil)
@@ -180,8 +180,8 @@ func TestR8_ReplacedDuringAPass(t *testing.T) {
 	})
 }
 
-// Panics of hooks, of the deleter, of its waits and of the place where namespaces
-// are kept are failures like others.
+// Panics in hooks, in the deleter, in its waits and in the namespace storage count as
+// ordinary failures.
 func TestR10_PanicsDoNotEndIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 2, nil)
@@ -227,7 +227,8 @@ func TestR10_PanicsDoNotEndIt(t *testing.T) {
 	})
 }
 
-// panicking panics in all methods until a time.
+// panicking panics in Delete for namespace a until a time, and always in Wait for namespace
+// b.
 type panicking struct {
 	*deleter.Composed
 	until time.Time
@@ -247,7 +248,7 @@ func (p *panicking) Wait(ctx context.Context, target deleter.Target, report dele
 	return p.Composed.Wait(ctx, target, report)
 }
 
-// The log has a line for each change of state, not for each pass, over a day of retries.
+// Over a day of retries, the log has one line for each change of state, not for each pass.
 func TestLogTellsOfChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		broken := errors.New("broken")
@@ -272,7 +273,8 @@ func TestLogTellsOfChanges(t *testing.T) {
 	})
 }
 
-// No more waits than allowed run; the others are looked at by time.
+// At most Options.Waits waits run at once. The controller retries the other namespaces by
+// timer.
 func TestWaitsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1, nil)
@@ -300,11 +302,11 @@ func TestWaitsAreBounded(t *testing.T) {
 	})
 }
 
-// countingWaits counts the waits that run.
+// countingWaits counts the running waits.
 type countingWaits struct {
 	*deleter.Composed
 	now, most int
-	always    bool // a wait answers at once, whether anything has gone or not
+	always    bool // Wait returns at once, even if no content has disappeared
 	mu        sync.Mutex
 }
 
@@ -324,7 +326,7 @@ func (c *countingWaits) Wait(ctx context.Context, target deleter.Target, report 
 	return c.Composed.Wait(ctx, target, report)
 }
 
-// Notices that lead to nothing do not make a controller spin.
+// Notices without any change of content do not make the controller spin.
 func TestR10_FutileNoticesAreNotBelieved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1, nil)

@@ -19,7 +19,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/controller"
 )
 
-// clockedLog is a log whose lines begin with the time since it was made, to the minute.
+// clockedLog returns a logger whose lines begin with the elapsed time, truncated to minutes.
 func clockedLog() (*slog.Logger, *journal) {
 	began, lines := time.Now(), new(journal)
 	return slog.New(slog.NewTextHandler(lines, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
@@ -33,7 +33,7 @@ func clockedLog() (*slog.Logger, *journal) {
 	}})), lines
 }
 
-// day is a stuck namespace, with the controls of a test.
+// day is a stuck namespace with controls for the test.
 type day struct {
 	*world
 	t       *testing.T
@@ -41,11 +41,11 @@ type day struct {
 	failing []*atomic.Bool // by type of content
 	diary   *diary
 	log     *journal
-	release func() // lets go of all objects
+	release func() // releases all objects
 }
 
-// newDay has a namespace with content of three types, of which the first has an object
-// that a finalizer holds, and a controller that is at work on it.
+// newDay returns a namespace with content of three types. A finalizer holds one object of
+// each type.
 func newDay(t *testing.T) *day {
 	d := &day{t: t, name: "a", diary: newDiary(), failing: []*atomic.Bool{new(atomic.Bool), new(atomic.Bool), new(atomic.Bool)}}
 	d.world = newWorld(t, len(d.failing), func(i int) contenttest.FakeOptions {
@@ -58,7 +58,7 @@ func newDay(t *testing.T) *day {
 	})
 	target := d.create(t, d.name)
 	d.fakes[0].Put(target, contenttest.Object{Name: "held", Finalizers: []string{"example.com/f"}})
-	for i, fake := range d.fakes[1:] { // so that these are asked in each pass too
+	for i, fake := range d.fakes[1:] { // held objects make each pass ask these sources too
 		fake.Put(target, contenttest.Object{Name: fmt.Sprint("held-", i), Finalizers: []string{"example.com/f"}})
 	}
 	d.release = func() {
@@ -70,7 +70,7 @@ func newDay(t *testing.T) *day {
 	return d
 }
 
-// begin deletes the namespace beside a controller.
+// begin starts a controller and deletes the namespace.
 func (d *day) begin() {
 	logger, lines := clockedLog()
 	d.log = lines
@@ -79,7 +79,7 @@ func (d *day) begin() {
 	synctest.Wait()
 }
 
-// lasts lets the namespace be stuck for a while, with many passes.
+// lasts lets time pass while the namespace is stuck, and requires many passes.
 func (d *day) lasts(hours int) {
 	before := len(d.diary.of("ended", d.name))
 	time.Sleep(time.Duration(hours) * time.Hour)
@@ -87,7 +87,7 @@ func (d *day) lasts(hours int) {
 	require.Greater(d.t, len(d.diary.of("ended", d.name))-before, hours*60*3/4, "it was not looked at again")
 }
 
-// logged requires exactly these lines.
+// logged requires that the log has exactly these lines.
 func (d *day) logged(want ...string) {
 	d.t.Helper()
 	synctest.Wait()
@@ -101,7 +101,7 @@ const (
 	logRemoved     = `level=INFO msg="namespace removed" namespace=a`
 )
 
-// logFailed is the line of a pass in which these types failed.
+// logFailed returns the log line of a pass in which the given types failed.
 func logFailed(remaining int, types ...int) string {
 	var causes []string
 	for _, i := range types {
@@ -111,8 +111,8 @@ func logFailed(remaining int, types ...int) string {
 		remaining, strings.Join(causes, "; "))
 }
 
-// A namespace that is stuck for a day is two lines in the log: that it is terminating,
-// and why it stays.
+// A namespace that is stuck for a day costs two log lines: its termination and the reason
+// why it stays.
 func TestR10_LogOfObjectHeldForADay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDay(t)
@@ -134,7 +134,7 @@ func TestR10_LogOfSourceFailingForADay(t *testing.T) {
 	})
 }
 
-// A source that fails, recovers, and fails again in another way is one line each time.
+// Each failure, recovery and changed failure of a source costs one log line.
 func TestR10_LogOfSourcesComingAndGoing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDay(t)
@@ -154,7 +154,7 @@ func TestR10_LogOfSourcesComingAndGoing(t *testing.T) {
 			want = append(want, "after="+at+" "+line)
 			got := strings.Split(strings.TrimSpace(d.log.String()), "\n")
 			require.Len(t, got, len(want), d.log.String())
-			// A change is noticed with the next pass, which is within a minute.
+			// The next pass, within a minute, notices the change.
 			require.Empty(t, cmp.Diff(want[len(want)-1], got[len(got)-1]))
 		}
 		change("0s", logFailed(2, 1), 1)
@@ -166,8 +166,7 @@ func TestR10_LogOfSourcesComingAndGoing(t *testing.T) {
 	})
 }
 
-// Once its own work is done, a namespace that another party holds for a day is one line
-// more.
+// If another party holds a finalized namespace for a day, the log has one more line.
 func TestR10_LogOfAnotherPartyForADay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDay(t)
@@ -182,7 +181,7 @@ func TestR10_LogOfAnotherPartyForADay(t *testing.T) {
 	})
 }
 
-// Each stuck namespace has its own few lines.
+// Each stuck namespace has its own log lines.
 func TestR10_LogIsPerNamespace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const many = 3
@@ -207,13 +206,13 @@ func TestR10_LogIsPerNamespace(t *testing.T) {
 	})
 }
 
-// Failures of discovery, of reads and of the storage are logged when they change, like
-// those of sources.
+// Failures of discovery, of parsing and of the pass itself are logged when they change, like
+// failures of sources.
 func TestR10_LogOfWhatFailsBesideSources(t *testing.T) {
 	group := func(name string) error { return deleter.GroupError{Group: name, Err: errors.New("down")} }
 	reports := []struct {
 		report deleter.Report
-		err    string // empty: nothing new
+		err    string // empty: no new log line
 	}{
 		{deleter.Report{Discovery: []error{group("a.example.com")}}, "a.example.com: down"},
 		{deleter.Report{Discovery: []error{deleter.GroupError{Group: "a.example.com", Err: errors.New("still down")}}}, ""},

@@ -20,14 +20,14 @@ import (
 
 var seeds = flag.Uint64("seeds", 100, "how many random mixes of namespaces to schedule")
 
-// hang answers as a source that does not.
+// hang blocks until ctx ends, like a hanging source.
 func hang(ctx context.Context) error {
 	<-ctx.Done()
 	return context.Cause(ctx)
 }
 
-// Namespaces with a second of content each take as long beside any number of
-// namespaces whose sources hang as they take alone.
+// The removal of namespaces with a second of content takes the same time beside any number
+// of hanging namespaces.
 func TestR10_LongPassesBesideHangingOnes(t *testing.T) {
 	const healthy = 40
 	for _, step := range []time.Duration{100 * time.Millisecond, 500 * time.Millisecond} {
@@ -68,18 +68,19 @@ func TestR10_LongPassesBesideHangingOnes(t *testing.T) {
 	}
 }
 
-// temper is how the source of one namespace behaves in a mix.
+// temper describes a source's behavior for one namespace in a mix.
 type temper struct {
-	sick  bool // it never lets a pass get on before the mix is healed
+	sick  bool // no pass succeeds before the end of the outages
 	step  time.Duration
-	calls int // of a pass that gets done; the rest depends on the objects that are left
+	calls int // calls of a successful pass, which determine the number of objects
 	fault func(ctx context.Context) error
-	spent time.Duration // in calls
+	spent time.Duration // time spent in calls
 }
 
 var errFlap = errors.New("down for now")
 
-// tempers are the kinds of namespaces in a mix. Healed is closed when every outage is over.
+// tempers returns the kinds of namespaces in a mix. The test closes healed at the end of all
+// outages.
 func tempers(random *rand.Rand, healed <-chan struct{}) map[string]func() *temper {
 	up := func() bool {
 		select {
@@ -113,7 +114,7 @@ func tempers(random *rand.Rand, healed <-chan struct{}) map[string]func() *tempe
 				return hang(ctx)
 			}}
 		},
-		"deaf": func() *temper { // does not notice the end of its context
+		"deaf": func() *temper { // ignores the end of its context
 			return &temper{sick: true, step: time.Millisecond, calls: 2, fault: func(context.Context) error {
 				<-healed
 				return nil
@@ -122,7 +123,7 @@ func tempers(random *rand.Rand, healed <-chan struct{}) map[string]func() *tempe
 		"flapping": func() *temper {
 			state := random.Uint64()
 			return &temper{step: between(1, 100*time.Millisecond), calls: 2 + random.IntN(20), fault: func(ctx context.Context) error {
-				state = state*6364136223846793005 + 1442695040888963407 // calls for one type are one at a time
+				state = state*6364136223846793005 + 1442695040888963407 // calls for one type are sequential
 				switch {
 				case up() || state>>60 > 5:
 					return nil
@@ -135,11 +136,11 @@ func tempers(random *rand.Rand, healed <-chan struct{}) map[string]func() *tempe
 	}
 }
 
-// The property of the scheduler, over random mixes. In the ready lane a namespace waits
-// only for others of that lane, each of them for no longer than Long: healthy
-// namespaces wait no longer than (others/Workers + 2) * Long altogether, however many
-// fail, hang, flap or ignore their contexts. And when all outages are over, all namespaces
-// are gone soon (rule R12).
+// TestR10_RandomMixes checks the scheduler's guarantee over random mixes. A namespace in the
+// ready lane waits only for other namespaces in that lane, at most Long for each. A healthy
+// namespace therefore waits at most (others/Workers + 2) * Long, even if other namespaces
+// fail, hang, flap or ignore their contexts. After all outages, the controller soon removes
+// all namespaces (rule R12).
 func TestR10_RandomMixes(t *testing.T) {
 	for seed := range *seeds {
 		synctest.Test(t, func(t *testing.T) { randomMix(t, seed) })
@@ -187,7 +188,7 @@ func randomMix(t *testing.T, seed uint64) {
 			time.Sleep(time.Duration(random.IntN(3)*random.IntN(100)) * time.Millisecond)
 		}
 	}
-	for range 5 + random.IntN(10) { // fewer long ones than half of SlowWorkers
+	for range 5 + random.IntN(10) { // fewer long namespaces than half of SlowWorkers
 		for _, kind := range []string{"hanging", "failing", "deaf", "flapping"} {
 			add(kind, random.IntN(2)*random.IntN(10))
 		}

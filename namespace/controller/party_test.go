@@ -16,9 +16,9 @@ import (
 	"github.com/nslifecycle/nslifecycle/store/memory"
 )
 
-// A controller for the zero Party removes the finalizer that the registry adds, whichever
-// that is, and writes the plain conditions. A primary party of another finalizer is
-// refused; an additional one logs that it is.
+// A controller for the zero Party removes the registry's own finalizer and writes the plain
+// conditions. New rejects a primary party with another finalizer. An additional party logs
+// that another process must remove the registry's finalizer.
 func TestPartyOfARegistry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := memory.New(nil)

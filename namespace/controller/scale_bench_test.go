@@ -25,15 +25,15 @@ import (
 	"github.com/nslifecycle/nslifecycle/store/memory"
 )
 
-// The content of the namespaces in these benchmarks.
+// scaleTypes are the types of content in these benchmarks.
 var scaleTypes = []registry.Type{
 	{Version: "v1", Resource: "configmaps", Kind: "ConfigMap", Namespaced: true},
 	{Version: "v1", Resource: "secrets", Kind: "Secret", Namespaced: true},
 	{Group: "example.com", Version: "v1", Resource: "widgets", Kind: "Widget", Namespaced: true},
 }
 
-// scaleWriters is the number of goroutines that create and delete; a file store commits
-// their concurrent requests together.
+// scaleWriters is the number of goroutines that create and delete. A file store groups the
+// commits of concurrent requests.
 const scaleWriters = 64
 
 var scaleStores = []struct {
@@ -57,7 +57,7 @@ func scaleRegistry(b *testing.B, open func(*testing.B) (store.Store, error)) *re
 	return r
 }
 
-// each calls f for 0 to n-1, many at a time.
+// each calls f for 0 to n-1 from up to scaleWriters goroutines.
 func each(b *testing.B, n int, f func(i int) error) {
 	b.Helper()
 	var group errgroup.Group
@@ -68,8 +68,8 @@ func each(b *testing.B, n int, f func(i int) error) {
 	require.NoError(b, group.Wait())
 }
 
-// createNamespaces creates n namespaces called prefix-number, with objects of each
-// type in each.
+// createNamespaces creates n namespaces, named prefix-number, each with the given number of
+// objects of each type.
 func createNamespaces(b *testing.B, r *registry.Registry, prefix string, n, objects int) {
 	b.Helper()
 	each(b, n, func(i int) error {
@@ -81,7 +81,7 @@ func createNamespaces(b *testing.B, r *registry.Registry, prefix string, n, obje
 	})
 }
 
-// createObjects creates the objects from number first to last, less one, of each type.
+// createObjects creates the objects from number first to last-1 of each type.
 func createObjects(ctx context.Context, r *registry.Registry, ns string, first, last int) error {
 	for _, t := range scaleTypes {
 		content, err := r.Content(t.Name())
@@ -128,8 +128,7 @@ func countdown(n int) (hook func(namespace.Ref), reached <-chan struct{}) {
 	}, done
 }
 
-// peakHeap samples the heap until stop, which returns by how many bytes it grew at
-// the most.
+// peakHeap samples the heap until stop. stop returns the maximum growth in bytes.
 func peakHeap() (stop func() uint64) {
 	heap := func() uint64 {
 		var m runtime.MemStats
@@ -160,8 +159,8 @@ func peakHeap() (stop func() uint64) {
 	}
 }
 
-// plainNamespaces returns how many namespaces a second a plain loop removes: delete,
-// then a pass, one namespace after another.
+// plainNamespaces returns the namespaces per second that a plain loop removes. For each
+// namespace, the loop calls Delete and then runs a pass.
 func plainNamespaces(b *testing.B, r *registry.Registry) float64 {
 	b.Helper()
 	const n = 200
@@ -180,8 +179,8 @@ func plainNamespaces(b *testing.B, r *registry.Registry) float64 {
 	return n / time.Since(start).Seconds()
 }
 
-// plainObjects returns how many objects a second a plain loop deletes: one type after
-// another, listed, and then one object after another.
+// plainObjects returns the objects per second that a plain loop deletes. The loop lists one
+// type after another and deletes one object after another.
 func plainObjects(b *testing.B, r *registry.Registry) float64 {
 	b.Helper()
 	const n = 300
@@ -201,8 +200,8 @@ func plainObjects(b *testing.B, r *registry.Registry) float64 {
 	return float64(n*len(scaleTypes)) / time.Since(start).Seconds()
 }
 
-// BenchmarkDeleteManyNamespaces deletes 10,000 namespaces at once, each with three
-// objects of three types, and waits until all are removed.
+// BenchmarkDeleteManyNamespaces deletes 10,000 namespaces at once, each with one object of
+// each of three types, and waits for the removal of all.
 func BenchmarkDeleteManyNamespaces(b *testing.B) {
 	n := 10_000
 	if testing.Short() {

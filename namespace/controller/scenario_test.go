@@ -26,9 +26,9 @@ import (
 	"github.com/nslifecycle/nslifecycle/store/memory"
 )
 
-// TestScenarios plays the scripts of testdata over a registry in memory, in virtual
-// time. Each line is a step; testdata/README says which there are. Before the next
-// step everything has come to rest.
+// TestScenarios plays the scripts of testdata over an in-memory registry in virtual time.
+// Each line is a step, documented in testdata/README. All goroutines are idle before the
+// next step.
 func TestScenarios(t *testing.T) {
 	scripts, err := filepath.Glob("testdata/*.txt")
 	require.NoError(t, err)
@@ -63,7 +63,7 @@ func play(t *testing.T, script, text string) {
 	require.NotZero(t, expectations, "%s expects nothing", script)
 }
 
-// safely turns a step with too few words into an error.
+// safely turns a panic, such as of a step with too few words, into an error.
 func safely(f func() error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -73,7 +73,7 @@ func safely(f func() error) (err error) {
 	return f()
 }
 
-// stage is where a script plays.
+// stage is the environment of a script.
 type stage struct {
 	t        *testing.T
 	registry *registry.Registry
@@ -85,7 +85,7 @@ type stage struct {
 type player struct {
 	party   namespace.Party
 	deleter deleter.Deleter
-	stop    func() // nil: it does not run
+	stop    func() // nil: the controller has not been started
 	mu      sync.Mutex
 	passes  int
 }
@@ -122,7 +122,7 @@ func newStage(t *testing.T) *stage {
 	return s
 }
 
-// moody is a source that fails or estimates when a script says so.
+// moody is a source whose failures and estimates a script controls.
 type moody struct {
 	registryContent
 	*mood
@@ -131,7 +131,7 @@ type moody struct {
 type mood struct {
 	mu       sync.Mutex
 	failure  error
-	graceful time.Time // when the graceful deletion of all that is there should be over
+	graceful time.Time // estimated end of the graceful deletion of all objects
 }
 
 // registryContent lists the interfaces that content of a registry implements.
@@ -264,7 +264,7 @@ func (s *stage) put(words []string) error {
 	return nil
 }
 
-// release NAMESPACE TYPE takes the finalizers off all objects.
+// release NAMESPACE TYPE removes the finalizers of all objects.
 func (s *stage) release(words []string) error {
 	content, err := s.registry.Content(resourceNamed(words[1]))
 	if err != nil {

@@ -48,8 +48,8 @@ func (w *world) left(name, uid string) int {
 	return n
 }
 
-// Several controllers of one party, and of two, beside each other: each namespace
-// goes, none too early.
+// With several controllers of one party and several of another, each namespace is removed,
+// and none too early.
 func TestR11_SeveralControllers(t *testing.T) {
 	for seed := range uint64(6) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
@@ -63,11 +63,11 @@ func TestR11_SeveralControllers(t *testing.T) {
 				for range 2 {
 					run(t, guarded(t, ours.host, theirs.left, origin), theirs.deleter, origin, controller.Options{Workers: 4})
 				}
-				for round := range 3 { // the same names again and again
+				for round := range 3 { // reuse the same names
 					for _, name := range names("a", 10) {
 						target := ours.create(t, name, origin.Finalizer)
 						for _, f := range slices.Concat(ours.fakes, theirs.fakes) {
-							f.Put(target) // it knows of the new incarnation
+							f.Put(target) // registers the new incarnation
 						}
 						for range random.IntN(4) {
 							put(random, ours.fakes[random.IntN(4)], target)
@@ -93,8 +93,8 @@ func put(random *rand.Rand, f *contenttest.Fake, target deleter.Target) {
 	f.Put(target, o)
 }
 
-// A controller that crashes at any call, before or after it had its effect, is
-// replaced by another: the namespaces go all the same, none too early.
+// A controller crashes at any call, before or after the effect of the call. Another
+// controller then finalizes the namespaces, and none too early.
 func TestR11_CrashAtEachCall(t *testing.T) {
 	for _, after := range []bool{false, true} {
 		for k := int64(1); ; k++ {
@@ -105,7 +105,7 @@ func TestR11_CrashAtEachCall(t *testing.T) {
 				var calls atomic.Int64
 				step := func(context.Context, controllertest.Op, string) error {
 					if calls.Add(1) >= k {
-						crash() // and nothing comes through any more
+						crash() // all later calls fail too
 						return errors.New("crashed")
 					}
 					return nil

@@ -21,7 +21,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/store/memory"
 )
 
-// waivable is a world of two types; the second fails while down says so.
+// waivable returns a world of two types. The second type fails while down is set.
 func waivable(t *testing.T) (w *world, down *atomic.Bool) {
 	down = new(atomic.Bool)
 	w = newWorld(t, 2, func(i int) contenttest.FakeOptions {
@@ -35,10 +35,10 @@ func waivable(t *testing.T) (w *world, down *atomic.Bool) {
 	return w, down
 }
 
-// waive declares that the second type of a world holds nothing of the namespace.
+// waive adds a waiver for the second type to the namespace.
 func (w *world) waive(t *testing.T, name string, length time.Duration) {
 	t.Helper()
-	synctest.Wait() // for the passes that write it too
+	synctest.Wait() // wait for passes that also write the namespace
 	ns, err := w.host.Get(t.Context(), name)
 	require.NoError(t, err)
 	key, value, err := declare.Waiver{Name: "test", Source: resource(1).String(), By: "ada", Reason: "uninstalled", Until: time.Now().Add(length)}.Annotation()
@@ -48,8 +48,8 @@ func (w *world) waive(t *testing.T, name string, length time.Duration) {
 	require.NoError(t, err)
 }
 
-// A waived source is asked in every pass, for as long as the waiver lasts; that it is
-// waived, and that it no longer is, is one line in the log each time.
+// The controller asks a waived source in every pass while the waiver lasts. The start and
+// the end of the waiver cost one log line each.
 func TestR7_WaiverBeginsAndEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, down := waivable(t)
@@ -89,8 +89,8 @@ func TestR7_WaiverBeginsAndEnds(t *testing.T) {
 	})
 }
 
-// R7: objects that a controller saw in a source void a waiver for as long as the source
-// does not answer.
+// R7: if a controller saw objects in a source, a waiver for the source is void until the
+// source answers again.
 func TestR7_ControllerRemembersWhatAWaiverWouldHide(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, down := waivable(t)
@@ -112,7 +112,8 @@ func TestR7_ControllerRemembersWhatAWaiverWouldHide(t *testing.T) {
 	})
 }
 
-// R7: so it does for the controller of another process, which has seen nothing itself.
+// R7: such a waiver is also void for a restarted controller, which has not seen the objects
+// itself.
 func TestR7_RestartedControllerRemembersWhatAWaiverWouldHide(t *testing.T) {
 	for name, stored := range map[string]bool{"a host": false, "a registry": true} {
 		t.Run(name, func(t *testing.T) {
@@ -167,7 +168,8 @@ func TestR7_RestartedControllerRemembersWhatAWaiverWouldHide(t *testing.T) {
 	}
 }
 
-// R8: a waiver of one namespace takes nothing from another that the same source fails for.
+// R8: a waiver of one namespace does not affect another namespace for which the same source
+// fails.
 func TestR8_WaiverBesideAnotherNamespace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, down := waivable(t)
@@ -184,8 +186,8 @@ func TestR8_WaiverBesideAnotherNamespace(t *testing.T) {
 	})
 }
 
-// A waived source that hangs costs one line in the log for each change of state, though
-// the first pass had too little patience to wait for its failure.
+// A waived source that hangs costs one log line for each change of state, even if the first
+// pass ends before the source's call times out.
 func TestR7_LogOfWaivedSourceThatHangs(t *testing.T) {
 	failed := func(causes ...string) string {
 		return `level=WARN msg="namespace could not be emptied; it will be retried" namespace=a remaining=1 err="pass for namespace \"a\": ` + strings.Join(causes, "; ") + `"`
@@ -196,8 +198,8 @@ func TestR7_LogOfWaivedSourceThatHangs(t *testing.T) {
 		hangs     = "no answer within 1m0s: context deadline exceeded"
 		waived    = `level=INFO msg="namespace has content left" namespace=a remaining=1 waived=[things001.example.com]`
 	)
-	// The first pass has too little patience, the second looks only, the third deletes too
-	// and has too little again. From then on there is enough.
+	// The first pass runs out of patience. The second pass only lists. The third pass also
+	// deletes and runs out of patience again. Later passes have enough patience.
 	first := failed(impatient+"40s", source+"delete collection: "+impatient+"40s", source+"list: "+impatient+"40s", "the pass was cut short: "+impatient+"40s")
 	third := failed(impatient+"1m20s", source+"delete collection: "+hangs, source+"list: "+impatient+"1m20s", "the pass was cut short: "+impatient+"1m20s")
 	for _, tt := range []struct {
@@ -231,7 +233,7 @@ func TestR7_LogOfWaivedSourceThatHangs(t *testing.T) {
 	}
 }
 
-// A waiver that comes after objects were seen is logged as void.
+// If the controller saw objects before a waiver, it logs the waiver as void.
 func TestLogOfWaiverThatDoesNotCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, down := waivable(t)

@@ -21,12 +21,12 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/controller/controllertest"
 )
 
-// cuts is a host whose watches can be cut.
+// cuts is a host whose watches the test can cut.
 type cuts struct {
 	*controllertest.Host
-	cut     chan error   // each value ends the watch that runs
-	broken  atomic.Bool  // no watch begins
-	each    atomic.Int64 // number of events after which a watch is cut; zero: never
+	cut     chan error   // each value ends the running watch
+	broken  atomic.Bool  // new watches fail
+	each    atomic.Int64 // number of events before a watch ends; zero: unlimited
 	mu      sync.Mutex
 	resumed []string // the tokens of all watches
 }
@@ -68,7 +68,8 @@ func (c *cuts) Terminating(ctx context.Context, after string) iter.Seq2[namespac
 	}
 }
 
-// A lost watch is resumed where it ended; nothing is lost and nothing is listed.
+// A lost watch resumes from its last token. The controller loses no event and does not list
+// again.
 func TestR12_LostWatchIsResumed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1, nil)
@@ -96,7 +97,7 @@ func TestR12_LostWatchIsResumed(t *testing.T) {
 	})
 }
 
-// A watch that fails is retried with a backoff, and reported once.
+// The controller retries a failed watch with a backoff and logs the failure once.
 func TestR10_WatchBacksOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1, nil)
@@ -117,8 +118,8 @@ func TestR10_WatchBacksOff(t *testing.T) {
 	})
 }
 
-// Watches that end all the time, also in the midst of a listing, lose nothing and
-// do not make the controller spin.
+// Frequent ends of the watch, even during a listing, lose no namespace and do not make the
+// controller spin.
 func TestR12_FlappingWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1, nil)
@@ -148,8 +149,7 @@ func TestR12_FlappingWatch(t *testing.T) {
 	})
 }
 
-// If the changes since the token are not known, the controller lists again and forgets the
-// namespaces that are gone.
+// If the token has expired, the controller lists again and forgets the removed namespaces.
 func TestR12_GoneTokenIsListedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1, nil)
@@ -170,7 +170,7 @@ func TestR12_GoneTokenIsListedAgain(t *testing.T) {
 		w.delete(t, "again")
 		w.create(t, "new")
 		w.delete(t, "new")
-		w.setFinalizers(t, "stays", "kubernetes", "example.com/late") // ours comes back
+		w.setFinalizers(t, "stays", "kubernetes", "example.com/late") // restores the party's finalizer
 		require.NoError(t, w.host.Forget(t.Context()))
 		w.create(t, "bump")
 		time.Sleep(time.Second)
@@ -193,8 +193,8 @@ func TestR12_GoneTokenIsListedAgain(t *testing.T) {
 	})
 }
 
-// A host that loses an event is found out by the next listing: a termination is taken
-// up then, and a namespace that was removed is dropped.
+// The next listing finds events that the host lost: the controller starts the lost
+// termination and drops the removed namespace.
 func TestR12_LostEventsAreFoundByResync(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1, nil)
@@ -222,7 +222,7 @@ func TestR12_LostEventsAreFoundByResync(t *testing.T) {
 	})
 }
 
-// forgetful loses the events of a watch for a while.
+// forgetful drops the events of its watches while losing is set.
 type forgetful struct {
 	*controllertest.Host
 	losing   *atomic.Bool
@@ -245,7 +245,7 @@ func (f *forgetful) Terminating(ctx context.Context, after string) iter.Seq2[nam
 	}
 }
 
-// Listing again is no failure: a watch that is lost afterwards is resumed at once.
+// A resync is not a failure: a watch that is lost afterwards resumes at once.
 func TestR12_WatchLostAfterResyncs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1, nil)
@@ -261,7 +261,7 @@ func TestR12_WatchLostAfterResyncs(t *testing.T) {
 	})
 }
 
-// A place that ends the watch without the context's cause is listed again all the same.
+// The controller also lists again if the host ends a watch without the context's cause.
 func TestR12_ResyncOfSilentWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1, nil)
@@ -287,12 +287,12 @@ func (s *silent) Terminating(ctx context.Context, after string) iter.Seq2[namesp
 	}
 }
 
-// A watch that begins, and ends at once, does not start the backoff over.
+// A watch that starts and ends at once does not reset the backoff.
 func TestR10_WatchThatDiesAtOnceBacksOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1, nil)
 		host := &cuts{Host: w.host, cut: make(chan error)}
-		host.each.Store(1) // synced, and no more
+		host.each.Store(1) // only the synced event
 		run(t, host, w.deleter, kubernetes, controller.Options{})
 		time.Sleep(time.Hour)
 		require.Less(t, len(host.watches()), 100)
@@ -300,7 +300,7 @@ func TestR10_WatchThatDiesAtOnceBacksOff(t *testing.T) {
 	})
 }
 
-// A read that contradicts the watch is looked at again until they agree.
+// If a read contradicts the watch, the controller retries until they agree.
 func TestR11_StaleReads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1, nil)
@@ -321,7 +321,7 @@ func TestR11_StaleReads(t *testing.T) {
 	})
 }
 
-// staleHost answers every get with an old version.
+// staleHost answers every Get with an old version while answer is set.
 type staleHost struct {
 	*controllertest.Host
 	answer atomic.Pointer[namespace.Namespace]
@@ -334,7 +334,7 @@ func (s *staleHost) Get(ctx context.Context, name string) (namespace.Namespace, 
 	return s.Host.Get(ctx, name)
 }
 
-// A removal by a pass is reported once, however late the watch reports it.
+// The removal by a pass is reported once, even if the watch reports it late.
 func TestRemovedIsToldOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1, nil)
@@ -349,7 +349,7 @@ func TestRemovedIsToldOnce(t *testing.T) {
 		time.Sleep(time.Minute)
 		w.create(t, "a")
 		w.delete(t, "a")
-		w.setFinalizers(t, "a", "kubernetes", "example.com/late") // reported when it is gone
+		w.setFinalizers(t, "a", "kubernetes", "example.com/late") // the watch reports this after the removal
 		w.setFinalizers(t, "a", "kubernetes")
 		time.Sleep(1500 * time.Millisecond)
 		require.Len(t, diary.of("removed", "a"), 1)

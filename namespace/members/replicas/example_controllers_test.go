@@ -17,8 +17,8 @@ import (
 	"github.com/nslifecycle/nslifecycle/store/memory"
 )
 
-// Two controllers of one party divide the namespaces: each namespace has one pass,
-// not two. In earnest each runs in a process of its own, on a store that both share.
+// Two controllers of one party divide the namespaces, so each namespace has one pass, not
+// two. In production each controller runs in its own process, on a shared store.
 func Example_controllers() {
 	s, err := memory.New(nil)
 	check(err)
@@ -47,7 +47,7 @@ func Example_controllers() {
 		go func() { check(c.Run(ctx)) }()
 		both = append(both, replica)
 	}
-	for _, replica := range both { // until each knows the other
+	for _, replica := range both { // until each replica has seen the other
 		for changed := replica.Changed(); len(replica.Members()) < 2; changed = replica.Changed() {
 			<-changed
 		}

@@ -8,8 +8,8 @@ import (
 	"github.com/nslifecycle/nslifecycle/store/memory"
 )
 
-// Two replicas of one group: each name has one owner. Here they are in one process
-// and share a store in memory; in earnest each process has one.
+// Two replicas of one group assign one owner to each name. Here they share one process and
+// an in-memory store. In production each process has one replica.
 func Example() {
 	s, err := memory.New(nil)
 	if err != nil {
@@ -26,7 +26,7 @@ func Example() {
 		both = append(both, r)
 		go func() { ended <- r.Run(ctx) }()
 	}
-	for _, r := range both { // until each knows of the other
+	for _, r := range both { // until each replica has seen the other
 		for changed := r.Changed(); len(r.Members()) < 2; changed = r.Changed() {
 			<-changed
 		}

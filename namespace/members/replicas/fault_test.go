@@ -16,8 +16,8 @@ import (
 	"github.com/nslifecycle/nslifecycle/store"
 )
 
-// takeover sleeps until each name has an owner among nodes again. It returns the time that
-// took.
+// takeover sleeps until each name has an owner among nodes again, and returns the elapsed
+// time.
 func takeover(t *testing.T, nodes []*node) time.Duration {
 	t.Helper()
 	began := time.Now()
@@ -31,8 +31,8 @@ func takeover(t *testing.T, nodes []*node) time.Duration {
 	}
 }
 
-// The share of a member that dies at any moment is taken over within the bound. By then the
-// member owns nothing.
+// After the silent death of a member, other members take over its share within the bound. By
+// then the dead member owns nothing.
 func TestR12_SilentDeath(t *testing.T) {
 	for _, at := range []time.Duration{0, beat / 3, beat - 1, beat, 3*beat + 1} {
 		synctest.Test(t, func(t *testing.T) {
@@ -68,15 +68,15 @@ func TestR12_ManyDeaths(t *testing.T) {
 		}
 		require.LessOrEqual(t, takeover(t, old[4:]), bound)
 		old[4].line.set(hung)
-		fresh := starts(t, s, 3) // all restarted at once
+		fresh := starts(t, s, 3) // replacements that start at once
 		require.LessOrEqual(t, takeover(t, fresh), bound)
 		synctest.Wait()
 		requireDivided(t, fresh, 3)
 	})
 }
 
-// A member that was paused owns nothing at first, then joins again, and every member has a
-// share.
+// After a long pause, a member owns nothing at first. It then joins again, and every member
+// has a share.
 func TestR11_PauseAndReturn(t *testing.T) {
 	for _, pause := range []time.Duration{time.Second, patience - time.Second, patience + time.Second, time.Minute, time.Hour} {
 		synctest.Test(t, func(t *testing.T) {
@@ -100,8 +100,8 @@ func TestR11_PauseAndReturn(t *testing.T) {
 	}
 }
 
-// A stopped process cannot notice the end of its lease in time. Owns finds it out from the
-// clock, before any other goroutine has run.
+// A stopped process cannot notice the end of its lease in time. Owns checks the clock, so
+// its first answer after the stop is correct.
 func TestR11_StoppedProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(t)
@@ -113,7 +113,7 @@ func TestR11_StoppedProcess(t *testing.T) {
 			}
 		}}})
 		time.Sleep(time.Second)
-		other := start(t, s, nil) // which stops the loop of the first one
+		other := start(t, s, nil) // its start blocks the first replica's loop
 		synctest.Wait()
 		mine := ""
 		for _, name := range names(100) {
@@ -127,15 +127,15 @@ func TestR11_StoppedProcess(t *testing.T) {
 		require.True(t, other.Owns(mine))
 		changed := paused.Changed()
 		close(stopped)
-		<-changed // the loop notices it too
+		<-changed // the loop notices the end of the lease too
 		time.Sleep(bound)
 		requireDivided(t, []*node{paused, other}, 2)
 		require.Equal(t, 2, len(paused.log.all("joined")))
 	})
 }
 
-// Processes that were all stopped, because their machine slept, do not mistake the silence
-// for the death of others: whichever wakes first, it expels none.
+// If all processes stop, for example because their machine sleeps, none mistakes the silence
+// for the death of another. The first one to wake expels no member.
 func TestR11_PausedMembersExpelNone(t *testing.T) {
 	for _, pause := range []time.Duration{beat, patience + time.Second, time.Hour} {
 		for first := range 3 {
@@ -149,13 +149,13 @@ func TestR11_PausedMembersExpelNone(t *testing.T) {
 					nodes = append(nodes, start(t, s, &replicas.Options{Label: fmt.Sprint("node-", i), Hooks: replicas.Hooks{
 						Members: func(list []replicas.Member) {
 							if len(list) == members+1 {
-								<-wake[i] // this stops the loop, and thereby the watch
+								<-wake[i] // blocks the loop, and thereby the watch
 							}
 						},
 					}}))
 				}
 				time.Sleep(time.Minute)
-				extra := start(t, s, nil) // which stops the loops of all others
+				extra := start(t, s, nil) // its start blocks the loops of all other members
 				synctest.Wait()
 				require.NoError(t, extra.stop())
 				time.Sleep(pause)
@@ -182,12 +182,12 @@ type dying struct {
 func (d *dying) Watch(ctx context.Context, _ string, _ store.Position) iter.Seq2[store.Change, error] {
 	return func(func(store.Change, error) bool) {
 		if d.watches.Add(1) > 1000 {
-			<-ctx.Done() // that is enough to fail
+			<-ctx.Done() // enough watches to fail the test
 		}
 	}
 }
 
-// A watch that ends at once is begun again after a pause.
+// A replica restarts a watch that ended at once after a pause.
 func TestR10_FailingWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &dying{Store: newStore(t)}
@@ -198,8 +198,9 @@ func TestR10_FailingWatch(t *testing.T) {
 	})
 }
 
-// A replica that cannot reach the store stops owning before others take over, whichever
-// part of its connection fails, and joins again once that works.
+// A replica that cannot reach the store owns nothing before others take over. It joins again
+// once the connection works. A replica that loses only its watches lists instead and stays a
+// member.
 func TestR12_StoreUnreachableForOne(t *testing.T) {
 	for name, broken := range map[string]state{"down": down, "hung": hung, "deaf": deaf} {
 		t.Run(name, func(t *testing.T) {
@@ -207,7 +208,7 @@ func TestR12_StoreUnreachableForOne(t *testing.T) {
 				nodes := starts(t, newStore(t), 3)
 				time.Sleep(time.Minute)
 				nodes[2].line.set(broken)
-				if broken == deaf { // it lists instead of watching, and stays a member
+				if broken == deaf { // the replica lists instead of watching, and stays a member
 					time.Sleep(10 * time.Minute)
 					requireDivided(t, nodes, 3)
 					require.NotEmpty(t, nodes[2].log.all("failed: watch members: a beat that the store acknowledged"))
@@ -226,8 +227,8 @@ func TestR12_StoreUnreachableForOne(t *testing.T) {
 	}
 }
 
-// A member whose watch yields nothing lists instead, and expels dead members too: it notices
-// the last beat, its own beats and the expulsion a Beat late.
+// A member whose watch yields nothing lists instead, and still expels dead members. It
+// notices each beat and the expulsion up to a Beat late.
 func TestR12_ExpelWithoutAWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		nodes := starts(t, newStore(t), 2)
@@ -239,7 +240,8 @@ func TestR12_ExpelWithoutAWatch(t *testing.T) {
 	})
 }
 
-// A replica whose entry is deleted again and again joins again, at a bounded rate.
+// If another client keeps deleting a replica's entry, the replica joins again at a bounded
+// rate.
 func TestR10_JoiningIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(t)
@@ -270,7 +272,8 @@ func TestR10_JoiningIsBounded(t *testing.T) {
 	})
 }
 
-// A lost result of a commit is no failure: the watch shows whether the write took place.
+// A commit with an unknown outcome is not a failure: the watch shows whether the write
+// succeeded.
 func TestR11_UnknownOutcomes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(t)
@@ -289,7 +292,7 @@ func TestR11_UnknownOutcomes(t *testing.T) {
 	})
 }
 
-// After the store was unreachable for all members, none is expelled.
+// After an outage of the store for all members, no member is expelled.
 func TestR11_StoreUnreachableForAll(t *testing.T) {
 	for _, away := range []time.Duration{time.Second, patience - time.Second, patience, time.Minute} {
 		for _, how := range []state{down, hung} {
@@ -371,7 +374,7 @@ func TestStoreClosed(t *testing.T) {
 	})
 }
 
-// If the store does not answer, leaving takes a Beat at most, and the error has the
+// If the store does not answer, leaving takes at most a Beat, and the error states the
 // consequence.
 func TestLeavingWithoutAStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -397,7 +400,8 @@ func (c *cancelling) List(context.Context, store.Query) (store.Page, error) {
 	return store.Page{}, &store.Error{Op: "list", Err: context.Canceled}
 }
 
-// A store that itself reports a canceled call is retried like after any other failure.
+// If the store itself reports a canceled call, the replica retries as after any other
+// failure.
 func TestR10_CancelledByTheStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &cancelling{Store: newStore(t)}

@@ -63,7 +63,8 @@ func (l *line) get() (state, <-chan struct{}) {
 	return l.state, l.changed
 }
 
-// pass waits until the line is up, or in one of the states that let it pass.
+// pass waits until the line is up, mute or in one of the also states. If the line is down,
+// it returns errDown.
 func (l *line) pass(ctx context.Context, also ...state) (state, error) {
 	for {
 		s, changed := l.get()
@@ -175,7 +176,7 @@ func starts(t testing.TB, s store.Store, count int) []*node {
 	return nodes
 }
 
-// events records hooks.
+// events records calls of hooks.
 type events struct {
 	mu   sync.Mutex
 	list []string
@@ -187,7 +188,7 @@ func (e *events) add(format string, args ...any) {
 	e.list = append(e.list, fmt.Sprintf(format, args...))
 }
 
-// all returns the recorded events of the kinds, in order.
+// all returns the recorded events that begin with one of kinds, in order.
 func (e *events) all(kinds ...string) []string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -225,7 +226,7 @@ func newStore(t testing.TB) *memory.Store {
 	return s
 }
 
-// names returns n names.
+// names returns n distinct names.
 func names(n int) []string {
 	list := make([]string, n)
 	for i := range list {
@@ -234,7 +235,8 @@ func names(n int) []string {
 	return list
 }
 
-// owned counts the names that each node owns, that have no owner, and that have several.
+// owned counts the names of each node, the names without an owner, and the names with
+// several owners.
 func owned(nodes []*node, names []string) (each []int, none, several int) {
 	each = make([]int, len(nodes))
 	for _, name := range names {

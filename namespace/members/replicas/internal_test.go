@@ -11,8 +11,8 @@ import (
 	"github.com/nslifecycle/nslifecycle/store/memory"
 )
 
-// A lease that is renewed in time needs no signal. One whose end a caller may have seen does,
-// or the caller would keep the wrong answer.
+// The timely renewal of a lease needs no signal. The renewal of an ended lease does, because
+// callers may have seen that Owns returned false.
 func TestExtendSignalsAnEndedLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := memory.New(nil)
@@ -46,8 +46,8 @@ func TestExtendSignalsAnEndedLease(t *testing.T) {
 	})
 }
 
-// A retried beat counts from its first try, because the store may have taken that one, and
-// others received it then.
+// The lease of a retried beat begins with the first try, because the store may have
+// committed that try and other members may have received it.
 func TestLeaseBeginsWithTheFirstTry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := memory.New(nil)

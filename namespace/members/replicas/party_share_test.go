@@ -14,8 +14,9 @@ const many = 120
 
 func every(n int) func(int) bool { return func(i int) bool { return i%n == 0 } }
 
-// work runs count controllers over many namespaces, some of which have a held object for a
-// minute. It returns the passes and calls that they needed.
+// work runs count controllers over many namespaces, some of which contain a held object for
+// a minute. It returns the numbers of passes, of concurrent passes for one namespace, and of
+// calls to sources.
 func work(t *testing.T, count int, divided bool) (passes, double, calls int) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newParty(t)
@@ -36,8 +37,8 @@ func work(t *testing.T, count int, divided bool) (passes, double, calls int) {
 	return passes, double, calls
 }
 
-// N controllers that divide the work do the work of one. Without a division they do N times
-// as much.
+// N controllers with a division do the work of one controller. Without a division they do up
+// to N times as much.
 func TestR11_NControllersDoTheWorkOfOne(t *testing.T) {
 	passes, _, calls := work(t, 1, false)
 	for _, n := range []int{1, 2, 4} {
@@ -52,8 +53,8 @@ func TestR11_NControllersDoTheWorkOfOne(t *testing.T) {
 	require.Greater(t, p, 2*passes, "without a division the work grows, or this test proves nothing")
 }
 
-// If the process of a controller dies under load, others take its namespaces within the bound,
-// as new ones. Namespaces of other controllers do not move.
+// If a controller's process dies under load, other controllers take its namespaces within
+// the bound. The other namespaces keep their owners.
 func TestR12_ControllerDies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newParty(t)
@@ -63,7 +64,7 @@ func TestR12_ControllerDies(t *testing.T) {
 		time.Sleep(time.Minute)
 		p.create(t, names(many), every(2))
 		p.delete(t, names(many)...)
-		time.Sleep(time.Minute) // half of them are held, and waited for
+		time.Sleep(time.Minute) // half of the namespaces still have held objects
 		before := p.perName()
 		orphans, held := map[string]bool{}, 0
 		for i, name := range names(many) {
@@ -97,9 +98,9 @@ func TestR12_ControllerDies(t *testing.T) {
 	})
 }
 
-// A controller that cannot reach the store stops, and has a share again once it can. A
-// controller that joins under load takes its share; one that leaves hands its share over at
-// once.
+// A controller that cannot reach the store stops its work, and has a share again after the
+// outage. A controller that joins under load takes its share. A controller that leaves hands
+// its share over at once.
 func TestR12_ControllersComeAndGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newParty(t)
@@ -109,7 +110,7 @@ func TestR12_ControllersComeAndGo(t *testing.T) {
 		all := names(many)
 		p.create(t, all, every(2))
 		p.delete(t, all[:many/2]...)
-		time.Sleep(20 * time.Millisecond) // in the midst of it
+		time.Sleep(20 * time.Millisecond) // during the deletions
 		p.join(t, true)
 		p.delete(t, all[many/2:]...)
 		time.Sleep(20 * time.Millisecond)
@@ -131,7 +132,7 @@ func TestR12_ControllersComeAndGo(t *testing.T) {
 	})
 }
 
-// If all controllers die at once and others start, these take every namespace within the bound.
+// If all controllers die at once, their replacements take every namespace within the bound.
 func TestR12_AllRestarted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newParty(t)
@@ -153,9 +154,9 @@ func TestR12_AllRestarted(t *testing.T) {
 	})
 }
 
-// Controllers join, leave, die, pause and lose the store at random under load. Once that ends,
-// every namespace is removed with all its content, at a bounded number of passes. The seed is
-// in the name of the test.
+// Controllers join, leave, die, pause and lose the store at random under load. Afterwards
+// every namespace is removed with all its content, and few passes overlap. The name of the
+// test contains the seed.
 func TestR12_RandomSchedules(t *testing.T) {
 	for seed := range uint64(3) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {

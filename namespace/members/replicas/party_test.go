@@ -32,7 +32,7 @@ var types = []registry.Type{
 // callTime is the duration of each call to a source.
 const callTime = 5 * time.Millisecond
 
-// party is several controllers of one party with a replica each, all over one store.
+// party contains several controllers of one party over one store, each with its own replica.
 type party struct {
 	store *memory.Store
 	admin *registry.Registry
@@ -43,7 +43,7 @@ type party struct {
 // peer is a controller with its replica and its connection.
 type peer struct {
 	*node
-	stop func() // the controller, then the replica
+	stop func() // stops the controller, then the replica
 }
 
 // tally counts the passes and the calls to sources of all peers.
@@ -146,7 +146,7 @@ func (t *tally) perName() map[string]int {
 	return maps.Clone(t.each)
 }
 
-// counted is content whose calls take a while and are counted.
+// counted counts the calls of a content source, and delays each by callTime.
 type counted struct {
 	deleter.Content
 	tally *tally
@@ -178,11 +178,11 @@ func (c *counted) Wait(ctx context.Context, target deleter.Target, seen string) 
 	return c.Content.(deleter.Notifier).Wait(ctx, target, seen)
 }
 
-// held is a finalizer of objects; an object with it stays until release.
+// held is a finalizer that keeps an object until release.
 const held finalizer.Name = "example.com/held"
 
-// create adds namespaces with an object of each type, and one more with a finalizer in the
-// namespaces that hold selects.
+// create adds namespaces with an object of each type. A namespace selected by hold also gets
+// an object with a finalizer.
 func (p *party) create(t *testing.T, names []string, hold func(i int) bool) {
 	t.Helper()
 	for i, name := range names {
@@ -211,7 +211,7 @@ func (p *party) delete(t *testing.T, names ...string) {
 	}
 }
 
-// release removes the finalizer of every object.
+// release removes the finalizer of the held object in each namespace.
 func (p *party) release(t *testing.T, names ...string) {
 	t.Helper()
 	content, err := p.admin.Content(types[0].Name())
@@ -229,7 +229,7 @@ func (p *party) release(t *testing.T, names ...string) {
 	}
 }
 
-// left returns the number of namespaces.
+// left returns the number of remaining namespaces.
 func (p *party) left(t *testing.T) int {
 	t.Helper()
 	list, err := p.admin.List(t.Context(), registry.ListOptions{})

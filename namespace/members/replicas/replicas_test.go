@@ -52,7 +52,7 @@ func TestBadInput(t *testing.T) {
 	require.Empty(t, page.Entries, "nothing was written")
 }
 
-// A replica that is not a member owns nothing and knows no members.
+// A replica that is not a member owns nothing and lists no members.
 func TestNotAMember(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(t)
@@ -99,7 +99,7 @@ func label(t *testing.T, n *node) string {
 	return strings.TrimPrefix(joined[0], "joined as ")
 }
 
-// Without failures each name has one owner at all times, shares are even, and a member that
+// Without failures, each name has one owner at all times, and shares are even. A member that
 // joins or leaves moves only its own share.
 func TestR11_WorkIsDivided(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -181,7 +181,7 @@ func TestGroupsAreIndependent(t *testing.T) {
 	})
 }
 
-// An idle replica costs one write in each Beat, and nothing else.
+// An idle replica writes once in each Beat and makes no other writes.
 func TestIdleCost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		nodes := starts(t, newStore(t), 4)
@@ -203,7 +203,7 @@ func TestChanged(t *testing.T) {
 		go func() {
 			count := 0
 			changed := n.Changed()
-			for range 5 { // joined, another joined, it left, lapsed, joined again
+			for range 5 { // the replica joins, another joins, the other leaves, the lease ends, the replica joins again
 				<-changed
 				changed = n.Changed()
 				count++
@@ -225,7 +225,7 @@ func TestChanged(t *testing.T) {
 	})
 }
 
-// A hook panics in the goroutine of the caller of Run, after the replica has left.
+// A panic of a hook propagates to the caller of Run, after the replica has left.
 func TestHookPanics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(t)

@@ -17,9 +17,9 @@ import (
 	"github.com/nslifecycle/nslifecycle/store/storetest"
 )
 
-// Members join, leave, die and pause at random, and calls to the store fail. Once that ends,
-// each name has one owner; until then two members never own a name for longer than Patience.
-// The seed is in the name of the test.
+// Members join, leave, die and pause at random, and calls to the store fail. Two members
+// never own a name for longer than Patience. Afterwards each name has one owner. The name of
+// the test contains the seed.
 func TestR11_RandomSchedules(t *testing.T) {
 	for seed := range uint64(10) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
@@ -55,7 +55,7 @@ func TestR11_RandomSchedules(t *testing.T) {
 					}
 				}
 				quiet.Store(true)
-				nodes = append(nodes, start(t, faulty, nil)) // at least one lives
+				nodes = append(nodes, start(t, faulty, nil)) // at least one replica runs
 				for _, n := range nodes {
 					n.line.set(up)
 				}
@@ -76,7 +76,7 @@ func TestR11_RandomSchedules(t *testing.T) {
 	}
 }
 
-// overlaps has, for each name that two nodes own, the time since when they do.
+// overlaps maps two nodes and a name that both own to the start of the overlap.
 type overlaps map[overlap]time.Time
 
 type overlap struct {
@@ -84,8 +84,8 @@ type overlap struct {
 	name       string
 }
 
-// watch observes the nodes for some time. It fails the test if two own a name for longer than
-// Patience.
+// watch observes the nodes for the duration how. It fails the test if two nodes own a name
+// for longer than Patience.
 func (o overlaps) watch(t *testing.T, nodes []*node, how time.Duration) {
 	t.Helper()
 	const step = 250 * time.Millisecond
