@@ -137,9 +137,9 @@ func TestCreatedOnHold(t *testing.T) {
 	require.Empty(t, a.Header.Values("Warning"), "content is not on hold")
 }
 
-// TestTakenOffIsTold checks that a write that removes a protection or a hold returns a warning.
+// TestTakenOffIsReported checks that a write that removes a protection or a hold returns a warning.
 // A PUT of an old manifest can remove them by accident.
-func TestTakenOffIsTold(t *testing.T) {
+func TestTakenOffIsReported(t *testing.T) {
 	e := newEnv(t, nil)
 	e.must(http.StatusCreated, "POST", all, declaring(laterHold, legal, backups, `"a":"b"`))
 	held := `299 - "namespaces \"x\" is no longer on hold: it will not be deleted at 2130-01-02T03:04:05Z"`

@@ -246,9 +246,9 @@ func TestAccessLog(t *testing.T) {
 	})
 }
 
-// TestRefusalsTellNothing checks that refusals do not reveal which objects exist. The answers
+// TestRefusalsRevealNothing checks that refusals do not reveal which objects exist. The answers
 // for existing and missing namespaces are the same, byte for byte except for the name.
-func TestRefusalsTellNothing(t *testing.T) {
+func TestRefusalsRevealNothing(t *testing.T) {
 	list, err := authorization.Parse([]byte(`
 grants:
 - {users: [alice], namespaces: [mine], rules: [{verbs: ["*"], resources: ["*"]}]}

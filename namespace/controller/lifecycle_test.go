@@ -249,7 +249,7 @@ func (p *panicking) Wait(ctx context.Context, target deleter.Target, report dele
 }
 
 // Over a day of retries, the log has one line for each change of state, not for each pass.
-func TestLogTellsOfChanges(t *testing.T) {
+func TestLogReportsChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		broken := errors.New("broken")
 		w := newWorld(t, 3, failing(broken, time.Millisecond, func(i int) bool { return i == 0 }, "a"))

@@ -335,7 +335,7 @@ func (s *staleHost) Get(ctx context.Context, name string) (namespace.Namespace, 
 }
 
 // The removal by a pass is reported once, even if the watch reports it late.
-func TestRemovedIsToldOnce(t *testing.T) {
+func TestRemovedIsReportedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1, nil)
 		late := &controllertest.Intercept{Namespaces: w.host, After: func(_ context.Context, op controllertest.Op, _ string) error {
