@@ -100,8 +100,8 @@ func checkPages(p *probe) error {
 	return nil
 }
 
-// checkPagesWhileDeleting deletes every second object of each page before it requests
-// for the next; no other may be missed or listed twice.
+// checkPagesWhileDeleting deletes every second object of each page before it requests the next
+// page; no other may be missed or listed twice.
 func checkPagesWhileDeleting(p *probe) error {
 	all := numbered(24)
 	target, err := p.seed("moving", all...)

@@ -35,7 +35,8 @@ type Call struct {
 // anyPhase reports whether the namespace may be Active.
 func (c Call) anyPhase() bool { return c.Op == deleter.OpView || c.Op == deleter.OpCount }
 
-// FakeOptions shape a [Fake]. The zero value has every capability and answers at once.
+// FakeOptions shape a [Fake]. The zero value refuses no operation and answers at once.
+// Counting and emptying are available through [Fake.Funcs].
 type FakeOptions struct {
 	// Latency is the time each call takes.
 	Latency time.Duration
@@ -52,13 +53,14 @@ type FakeOptions struct {
 	Fault func(ctx context.Context, call Call) error
 }
 
-// Fake is content in memory: a source that answers after a fixed time per call,
-// with whatever finalizers, grace periods and failures a test needs. It uses
+// Fake is content in memory: a source that answers after a fixed time per call, with the
+// finalizers, grace periods and failures that a test needs. It uses
 // timers only while a call runs, so that it works in a [testing/synctest] bubble;
 // make it inside.
 //
-// The first [Fake.Put] creates a namespace. An unknown target has no content, and cannot be
-// viewed. A Fake is safe for concurrent use.
+// The first [Fake.Put], [Fake.SetActive] or [Fake.Release] for a target creates its namespace, and
+// ends another incarnation of that name with its content. An unknown target has no content, and
+// cannot be viewed. A Fake is safe for concurrent use.
 type Fake struct {
 	opts   FakeOptions
 	mu     sync.Mutex

@@ -12,7 +12,7 @@ import (
 
 // Backend is content to be checked, with functions that prepare it and observe it from outside.
 // It declares the capabilities of the content. A case that needs a capability runs only if it
-// is declared, and a false declaration fails.
+// is declared. A false declaration fails, except that content with Wait may leave Notifies unset.
 type Backend struct {
 	// Content is the content to be checked. Objects without finalizers must be gone as soon
 	// as their deletion returns. The Empty method is checked only if Functions is set.

@@ -6,8 +6,8 @@
 // which must be switched off. With any other finalizer it is a second party beside it.
 //
 // Any number of replicas may run: one leads, the others stand by. An agent that is killed, even
-// with kill -9, and restarted picks up where it left off. Once the agent runs, no failure ends
-// it: it reports the failure once, with advice, retries with backoff, and reports recovery. If the
+// with kill -9, and restarted picks up where it left off. Once the agent runs, no failure of the
+// API server ends it: it reports the failure once, with advice, retries with backoff, and reports recovery. If the
 // permission for one resource type is missing, the namespaces concerned are not finalized until it
 // is granted; all other types in them are deleted.
 //
@@ -86,7 +86,8 @@ func New(connection *rest.Config, c Config) (*Agent, error) {
 	return a, err
 }
 
-// Run works until ctx ends, and then returns nil. It returns an error only if it cannot start.
+// Run works until ctx ends, and then returns nil. It returns an error only if it
+// cannot start, or if the listener of [Config.Listen] fails.
 func (a *Agent) Run(ctx context.Context) error {
 	a.report("finalizing namespaces for %s at %s", a.config.Finalizer, a.connection.Host)
 	group, ctx := errgroup.WithContext(ctx)
