@@ -7,8 +7,8 @@
 // content that plain functions delete see [Funcs].
 //
 // A Deleter fails closed (rule R7): an error, or a source that was not called, leaves
-// [Report.Empty] false. An operator waives a source by declaring, with a reason and an end, that it holds
-// nothing of the namespace ([Target].Waived). DESIGN.md explains the decisions behind this
+// [Report.Empty] false. An operator waives a source by declaring, with a reason and an end, that it
+// holds nothing of the namespace ([Target].Waived). DESIGN.md explains the decisions behind this
 // package.
 //
 // # Content without uids

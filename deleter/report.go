@@ -29,8 +29,7 @@ type Report struct {
 	Provisional time.Duration
 	// Waived lists the failures of sources that count as empty by [Target].Waived. No other
 	// error of the report has them. The Result of such a type has only
-	// Resource and Deleted. A pass that
-	// was cut short waives nothing.
+	// Resource and Deleted. A pass that was cut short waives nothing.
 	Waived []error
 	// LastSeen has, for each type that this pass could not count, the objects of its last
 	// count: types that failed, were not called or were not discovered; sorted. Waivers of

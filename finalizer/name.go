@@ -1,5 +1,6 @@
 // Package finalizer defines finalizers: the names with which parties keep a namespace from being
-// removed, and the ordered set of them in spec.finalizers (design proposal of Kubernetes, "Finalizers").
+// removed, and the ordered set of them in spec.finalizers (design proposal of Kubernetes,
+// "Finalizers").
 package finalizer
 
 import (

@@ -37,7 +37,7 @@
 //     anywhere fails closed.
 //   - R8: A pass that was started for one incarnation never touches content, status or
 //     finalizers of another incarnation of the same name.
-//   - R9: Every exit from a pass leaves all conditions true to what the pass saw, including
+//   - R9: Every exit from a pass leaves all conditions true to its observations, including
 //     early exits and failures. A pass that is interrupted writes nothing.
 //   - R10: Nothing is retried without bound and backoff, and nothing gives up for ever. One
 //     failing namespace or resource type never delays a healthy one. (Package controller names

@@ -17,11 +17,12 @@ const (
 	FinalizersRemaining        ConditionType = "NamespaceFinalizersRemaining"
 )
 
-// ContentLastSeen lists the resource types that had objects when their sources last answered and have
-// not been seen empty since. It is True and follows the five other conditions; without such types it is
-// absent. Its message is a JSON object of their counts, such as {"pods":2,"widgets.example.com":5}. A pass
-// in another process reads it ([LastSeen]) before it accepts a waiver (rule R7). The empty name stands for
-// unknown types: no waiver is accepted until a pass has seen all content.
+// ContentLastSeen lists the resource types that had objects when their sources last answered and
+// have not been seen empty since. It is True and follows the five other conditions; without such
+// types it is absent. Its message is a JSON object of their counts, such as
+// {"pods":2,"widgets.example.com":5}. A pass in another process reads it ([LastSeen]) before it
+// accepts a waiver (rule R7). The empty name stands for unknown types: no waiver is accepted until
+// a pass has seen all content.
 const ContentLastSeen ConditionType = "NamespaceContentLastSeen"
 
 // Qualified returns t with the prefix of the party that writes it, such as

@@ -5,8 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// Truncate returns s as valid UTF-8 of at most limit bytes; limit must be at least 3. If it
-// cuts s, the result ends in "...". Conditions, errors and logs use it to repeat text of unknown length.
+// Truncate returns s as valid UTF-8 of at most limit bytes; limit must be at least 3. If it cuts s,
+// the result ends in "...". Conditions, errors and logs use it to repeat text of unknown length.
 func Truncate(s string, limit int) string {
 	const mark = "..."
 	s = strings.ToValidUTF8(s, string(utf8.RuneError))

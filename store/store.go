@@ -18,12 +18,13 @@ import (
 // order of their revisions. Zero is before every commit.
 type Revision int64
 
-// Position is a point in the history of one store: the snapshot of a listing, or the point where
-// a watch resumes. Epoch names the history; a store restored from a backup has another one, and a
+// Position is a point in the history of one store: the snapshot of a listing, or the point where a
+// watch resumes. Epoch names the history; a store restored from a backup has another one, and a
 // position of another epoch answers [ErrGone]. Without an epoch only the revision is checked. That
 // is safe only if a restore moves the revisions ahead and compacts the earlier ones, as bolt and
-// postgres do by themselves, and etcd with the flags that its package names. The zero Position means now. With an epoch, revision zero is the beginning of the history: a watch
-// after it misses nothing. A negative revision is [ErrInvalid].
+// postgres do by themselves, and etcd with the flags that its package names. The zero Position
+// means now. With an epoch, revision zero is the beginning of the history: a watch after it misses
+// nothing. A negative revision is [ErrInvalid].
 type Position struct {
 	Epoch    string
 	Revision Revision

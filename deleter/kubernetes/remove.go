@@ -22,11 +22,11 @@ import (
 // change.
 const maxRemoveAttempts = 6
 
-// RemoveObject deletes the object with this uid and removes the finalizers listed in release from it. It
-// reports whether no object with this uid exists any more; otherwise other finalizers or a
-// graceful deletion block it. Package force uses it to delete objects that a namespace left
-// behind, so the namespace need not exist. Objects with another uid are never touched (rule R8).
-// If RemoveObject fails after the deletion, the object stays marked as deleted, and the same call
+// RemoveObject deletes the object with this uid and removes the finalizers listed in release from
+// it. It reports whether no object with this uid exists any more; otherwise other finalizers or a
+// graceful deletion block it. Package force uses it to delete objects that a namespace left behind,
+// so the namespace need not exist. Objects with another uid are never touched (rule R8). If
+// RemoveObject fails after the deletion, the object stays marked as deleted, and the same call
 // continues.
 //
 // A type that is missing from a complete discovery does not exist, and neither do its objects.

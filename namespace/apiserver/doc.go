@@ -1,6 +1,6 @@
 // Package apiserver serves namespaces and their content over HTTP as Kubernetes does (design
-// proposal "Namespaces" of Kubernetes, section "REST API"), so that kubectl, client-go and controllers written for Kubernetes
-// namespaces work with any service that embeds the library.
+// proposal "Namespaces" of Kubernetes, section "REST API"), so that kubectl, client-go and
+// controllers written for Kubernetes namespaces work with any service that embeds the library.
 //
 // A [Server] is a [net/http.Handler] over a registry and its kinds of content (package kinds):
 //

@@ -10,8 +10,8 @@ import (
 	"github.com/nslifecycle/nslifecycle/namespace/selector"
 )
 
-// storage stores objects of one kind. Most methods are those of [registry.Content]. The namespace ns is empty for a cluster-scoped kind and
-// for all namespaces.
+// storage stores objects of one kind. Most methods are those of [registry.Content]. The namespace
+// ns is empty for a cluster-scoped kind and for all namespaces.
 type storage interface {
 	Get(ctx context.Context, ns, name string) (registry.Object, error)
 	GetJSON(ctx context.Context, ns, name string) (json.RawMessage, error)

@@ -6,12 +6,12 @@
 // one begins when a [deleter.Waiter] reports that content is gone; otherwise after the estimate of
 // its sources or the exponential backoff of that namespace alone, whichever is longer.
 //
-// A hanging namespace does not delay others (rule R10). Passes of namespaces that are new or
-// make progress have workers of their own, and each pass occupies one for at most
-// [Options.Long]. After that it continues beside them, and is interrupted only if it makes no
-// progress and another pass needs its slot. So a new namespace with n others ahead of it in the
-// queue starts within (n/Workers + 1) * Long, whatever hangs. The bound fails only while SlowWorkers/2 or more passes have run longer than Long and still make
-// progress.
+// A hanging namespace does not delay others (rule R10). Passes of namespaces that are new or make
+// progress have workers of their own, and each pass occupies one for at most [Options.Long]. After
+// that it continues beside them, and is interrupted only if it makes no progress and another pass
+// needs its slot. So a new namespace with n others ahead of it in the queue starts within
+// (n/Workers + 1) * Long, whatever hangs. The bound fails only while SlowWorkers/2 or more passes
+// have run longer than Long and still make progress.
 //
 // One controller never runs two passes for a namespace at once. Any number of controllers,
 // of one party or several, may share one [pass.Namespaces] (rule R11). Controllers of one

@@ -20,14 +20,15 @@ import (
 //	retry  whose last pass made no progress                      SlowWorkers / 8    Long
 //	hung   whose last pass failed with no answer in its last Long the rest      their allowance, up to MaxPatience
 //
-// A pass that has run in ready for Long moves to long as soon as long has a free slot. A pass
-// is interrupted only if another waits for its slot, or Long after its namespace was removed; the
-// pass that stalled first in its lane goes first. It is queued for hung, and its namespace's allowance doubles. An interrupted pass
-// frees its slot even if its source ignores the canceled context.
+// A pass that has run in ready for Long moves to long as soon as long has a free slot. A pass is
+// interrupted only if another waits for its slot, or Long after its namespace was removed; the pass
+// that stalled first in its lane goes first. It is queued for hung, and its namespace's allowance
+// doubles. An interrupted pass frees its slot even if its source ignores the canceled context.
 //
-// Therefore a namespace waits at most Long for a pass without progress; only one in hung may
-// wait longer. Behind n others in the queue of ready, it starts within (n/Workers + 1) * Long as long as fewer than half of SlowWorkers are
-// long and make progress. No namespace starves: other lanes never use the slots of hung.
+// Therefore a namespace waits at most Long for a pass without progress; only one in hung may wait
+// longer. Behind n others in the queue of ready, it starts within (n/Workers + 1) * Long as long as
+// fewer than half of SlowWorkers are long and make progress. No namespace starves: other lanes
+// never use the slots of hung.
 const (
 	ready = iota
 	long

@@ -15,14 +15,15 @@ import (
 // follow the rules of the methods of [registry.Content], return their errors, and are safe for
 // concurrent use.
 //
-// The JSON encoding of a T is an object, never null. Its members are stored beside the object's metadata:
+// The JSON encoding of a T is an object, never null. Its members are stored beside the object's
+// metadata:
 //
 //	{"apiVersion": "v1", "kind": "Invoice", "metadata": {...}, "customer": "acme", "cents": 4200}
 //
-// The members apiVersion, kind and metadata are not T's to use. Members of a stored object that T does not
-// have are ignored by reads and lost by Update: a process with an older T must not update objects of
-// a newer one. An object that cannot be decoded into T is an error that names the object: List
-// fails with it, and Watch yields it and continues with the next event.
+// The members apiVersion, kind and metadata are not T's to use. Members of a stored object that T
+// does not have are ignored by reads and lost by Update: a process with an older T must not update
+// objects of a newer one. An object that cannot be decoded into T is an error that names the
+// object: List fails with it, and Watch yields it and continues with the next event.
 type Content[T any] struct {
 	content *registry.Content
 }

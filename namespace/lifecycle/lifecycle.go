@@ -182,11 +182,11 @@ func (s *Service) observe(db store.Store, o Options, recorder *explain.Recorder)
 	return err
 }
 
-// Run finalizes terminating namespaces, ends delayed deletions, and announces this process
-// as the party of the service's finalizer, until ctx ends. It then waits for every goroutine that
-// it started and returns nil, or the cause if it could not record that this process has left. Of
-// the failures of the store only [store.ErrClosed] ends it, within about ten seconds. A concurrent second Run returns
-// [controller.ErrRunning].
+// Run finalizes terminating namespaces, ends delayed deletions, and announces this process as the
+// party of the service's finalizer, until ctx ends. It then waits for every goroutine that it
+// started and returns nil, or the cause if it could not record that this process has left. Of the
+// failures of the store only [store.ErrClosed] ends it, within about ten seconds. A concurrent
+// second Run returns [controller.ErrRunning].
 func (s *Service) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return s.runController(ctx) })

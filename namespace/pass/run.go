@@ -19,11 +19,11 @@ import (
 // conflict is the progress of another writer, so more attempts would only spin.
 const attempts = 6
 
-// Run does one pass. It reads the namespace, stops if there is nothing to do, calls d to
-// delete the party's content, decides ([namespace.Decide]), writes the status if it changed,
-// and removes the party's finalizer once all content is gone. Without conflicts that is one
-// read, at most one status write (two if a waiver ends meanwhile) and at most one finalize. Run does not write the status of
-// a namespace that the finalize removes.
+// Run does one pass. It reads the namespace, stops if there is nothing to do, calls d to delete the
+// party's content, decides ([namespace.Decide]), writes the status if it changed, and removes the
+// party's finalizer once all content is gone. Without conflicts that is one read, at most one
+// status write (two if a waiver ends meanwhile) and at most one finalize. Run does not write the
+// status of a namespace that the finalize removes.
 //
 // The read precedes the deletion, so d observes the content after the namespace became
 // Terminating (rule R7). If a write conflicts, because another party wrote too, the pass
@@ -41,10 +41,10 @@ const attempts = 6
 //
 // The error is nil unless the outcome is [Failed] or [Interrupted]. It holds every cause for
 // [errors.Is] and [errors.As]: the deleter's errors, a [*deleter.PanicError] if the deleter
-// panicked, and a [*StorageError] for the read or the last write of the namespace that failed. Even then
-// the conditions are written as the pass observed them, or the error holds the reason why
-// they could not be (rule R9). Run refuses an invalid request with
-// [namespace.ErrBadRequest] before it reads anything.
+// panicked, and a [*StorageError] for the read or the last write of the namespace that failed. Even
+// then the conditions are written as the pass observed them, or the error holds the reason why they
+// could not be (rule R9). Run refuses an invalid request with [namespace.ErrBadRequest] before it
+// reads anything.
 //
 // Run is safe for concurrent use if namespaces and d are.
 func Run(ctx context.Context, namespaces Namespaces, d deleter.Deleter, party namespace.Party, req Request) (result Result, err error) {

@@ -262,8 +262,8 @@ func (d *collectionDeletion) admittedTransaction(ctx context.Context, b *batch) 
 	return txn, did, txn.Check(d.limits)
 }
 
-// deletionOf returns the value and the edit of one deletion. It decodes only objects with finalizers, and
-// those that pass the admission chain.
+// deletionOf returns the value and the edit of one deletion. It decodes only objects with
+// finalizers, and those that pass the admission chain.
 func (d *collectionDeletion) deletionOf(e store.Entry, at time.Time, edits *[]edit) (value []byte, skip bool, err error) {
 	doc, err := d.filter.selected(e)
 	if err != nil || doc == nil {

@@ -22,10 +22,10 @@ import (
 // requires permission to delete the namespace.
 //
 // A namespace that cannot be deleted cannot be put on hold either, with the same errors
-// ([Registry.Delete]), except that an unreadable grace does not refuse a hold. A terminating namespace is [namespace.ErrConflict] and
-// [namespace.ErrTerminating] (rule R3). An invalid hold, or a hold for which the store has no
-// room, is [namespace.ErrInvalid]. The admission chain first sees a Delete in
-// a dry run, then the Update that sets the hold.
+// ([Registry.Delete]), except that an unreadable grace does not refuse a hold. A terminating
+// namespace is [namespace.ErrConflict] and [namespace.ErrTerminating] (rule R3). An invalid hold,
+// or a hold for which the store has no room, is [namespace.ErrInvalid]. The admission chain first
+// sees a Delete in a dry run, then the Update that sets the hold.
 func (r *Registry) DeleteAfter(ctx context.Context, name string, h declare.Hold, only namespace.Preconditions) (namespace.Namespace, error) {
 	if err := r.checkDeletion(name, only); err != nil {
 		return namespace.Namespace{}, err

@@ -179,10 +179,11 @@ func (b *batch) compact(r store.Revision) error {
 // together, because neighbours in the log share pages.
 const pruneChunk = 256
 
-// prune drops log records and the versions that they superseded, oldest first. It drops
-// compacted records. Once there are pruneChunk more changes than retain, it compacts and drops the
-// oldest. Its work is at most a chunk or twice the writes of the batch, whichever is larger, and the
-// rest of the log record that exceeds it, so it keeps up with any load. It reports whether compacted records are left.
+// prune drops log records and the versions that they superseded, oldest first. It drops compacted
+// records. Once there are pruneChunk more changes than retain, it compacts and drops the oldest.
+// Its work is at most a chunk or twice the writes of the batch, whichever is larger, and the rest
+// of the log record that exceeds it, so it keeps up with any load. It reports whether compacted
+// records are left.
 func (b *batch) prune(retain int, backlog bool) (left bool, err error) {
 	over := b.head.changes-pruneChunk > int64(retain)
 	if !over && !backlog {

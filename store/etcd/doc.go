@@ -16,11 +16,12 @@
 //
 // # Unknown outcomes
 //
-// A commit is submitted again only if the server certainly did not process it, because it had no leader or was too busy. If the answer is lost (a broken connection, a
-// change of leader, a context that ended), the error is [store.ErrUnknownOutcome] with the
-// cause. A refusal because of size, rights or the number of operations is definite. So is a
-// context that ends before a connection was found: nothing was submitted. A write that finds no
-// connection for five seconds, or no leader, fails with [store.ErrUnavailable].
+// A commit is submitted again only if the server certainly did not process it, because it had no
+// leader or was too busy. If the answer is lost (a broken connection, a change of leader, a context
+// that ended), the error is [store.ErrUnknownOutcome] with the cause. A refusal because of size,
+// rights or the number of operations is definite. So is a context that ends before a connection was
+// found: nothing was submitted. A write that finds no connection for five seconds, or no leader,
+// fails with [store.ErrUnavailable].
 //
 // A write that a full database refuses fails with [store.ErrFull]. The server returns the same
 // error for the write that fills the database, although it applies it; that write fails with

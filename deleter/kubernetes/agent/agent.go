@@ -7,9 +7,9 @@
 //
 // Any number of replicas may run: one leads, the others stand by. An agent that is killed, even
 // with kill -9, and restarted picks up where it left off. Once the agent runs, no failure of the
-// API server ends it: it reports the failure once, with advice, retries with backoff, and reports recovery. If the
-// permission for one resource type is missing, the namespaces concerned are not finalized until it
-// is granted; all other types in them are deleted.
+// API server ends it: it reports the failure once, with advice, retries with backoff, and reports
+// recovery. If the permission for one resource type is missing, the namespaces concerned are not
+// finalized until it is granted; all other types in them are deleted.
 //
 // permissions.yaml lists the permissions that the agent needs.
 package agent

@@ -11,8 +11,9 @@ import (
 	"github.com/nslifecycle/nslifecycle/finalizer/syntax"
 )
 
-// Check returns an error for the first kind of list that a server cannot serve. Within a group, resources, singulars and short names must be unique. The list may
-// contain [Namespaces] once; their names are reserved in any case.
+// Check returns an error for the first kind of list that a server cannot serve. Within a group,
+// resources, singulars and short names must be unique. The list may contain [Namespaces] once;
+// their names are reserved in any case.
 func Check(list []Kind) error {
 	names := nameIndex{kinds: map[string]string{}, names: map[string]string{}}
 	namespaces := Namespaces()

@@ -1,6 +1,6 @@
 // Package manifests keeps the objects of a namespace in step with files or with a document at a URL
-// (design proposal of Kubernetes, "Kubelet"). The namespace is the one associated with the id of a machine or
-// cluster.
+// (design proposal of Kubernetes, "Kubelet"). The namespace is the one associated with the id of a
+// machine or cluster.
 //
 //	files, err := manifests.Directory("/etc/manifests", nil)
 //	s, err := manifests.New(r, "node-7", files, &manifests.Options{CreateNamespace: true})

@@ -1,6 +1,6 @@
-// Package quota limits the content of a namespace (design proposal of Kubernetes, "Limit Resource Consumption").
-// The host serves ResourceQuota objects as the resource type "resourcequotas". They limit the
-// number of objects and the sums of quantities in objects.
+// Package quota limits the content of a namespace (design proposal of Kubernetes, "Limit Resource
+// Consumption"). The host serves ResourceQuota objects as the resource type "resourcequotas". They
+// limit the number of objects and the sums of quantities in objects.
 //
 //	counted, err := quota.New(quota.Rule{
 //		Resource: namespace.ResourceType{Group: "example.com", Name: "widgets"},

@@ -14,6 +14,7 @@ import (
 	"github.com/nslifecycle/nslifecycle/finalizer"
 	"github.com/nslifecycle/nslifecycle/namespace"
 	"github.com/nslifecycle/nslifecycle/namespace/controller"
+	"github.com/nslifecycle/nslifecycle/namespace/pass"
 )
 
 func backend(h *Host, namespaces controller.Namespaces) Backend {
@@ -43,6 +44,16 @@ func TestIntercept(t *testing.T) {
 	Run(t, func(t *testing.T) Backend {
 		h := new(Host)
 		return backend(h, &Intercept{Namespaces: h})
+	})
+}
+
+// A storage without a watch passes the cases about reads and writes; the others are skipped.
+func TestHostWithoutWatch(t *testing.T) {
+	Run(t, func(t *testing.T) Backend {
+		h := new(Host)
+		b := backend(h, h)
+		b.Namespaces = struct{ pass.Namespaces }{h}
+		return b
 	})
 }
 
