@@ -39,11 +39,11 @@ const (
 
 // setLimits divides Workers and SlowWorkers between the lanes. Each lane gets at least one slot.
 func (l *loop) setLimits() {
-	workers, parked := l.options.Workers, l.options.SlowWorkers
+	workers, slow := l.options.Workers, l.options.SlowWorkers
 	l.lanes[ready].limit = workers
-	l.lanes[long].limit = parked / 2
-	l.lanes[retry].limit = max(parked/8, 1)
-	l.lanes[hung].limit = parked - l.lanes[long].limit - l.lanes[retry].limit
+	l.lanes[long].limit = slow / 2
+	l.lanes[retry].limit = max(slow/8, 1)
+	l.lanes[hung].limit = slow - l.lanes[long].limit - l.lanes[retry].limit
 }
 
 // lane is a bounded set of running passes with a queue of entries.
